@@ -32,7 +32,8 @@ func (c *Coordinator) checkAddresses(ctx context.Context) error {
 		c.log.Warn("the engine chooses the addresses of workspaces in the network that docker network names, "+
 			"and may give one to another "+
 			"container at once; routes are therefore used for seconds only while the database is away. "+
-			"Set docker subnet to a part of the network that nothing else uses", zap.Duration("route_lease", route.EngineLease))
+			"Set docker subnet to a part of the network that nothing else uses",
+			zap.Duration("route_lease", route.EngineLease))
 	}
 	for ctx.Err() == nil {
 		err := within(ctx, c.identity.Backend)

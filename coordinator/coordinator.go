@@ -163,7 +163,9 @@ func (c *Coordinator) assemble() {
 		InstanceBackend: c.opts.BackendName(), StorageBackend: c.opts.BackendName(), Logger: c.log.Named("service"),
 		Inventory: Inventory{c.backend, c.archives, c.identity},
 	})
-	c.auth = auth.New(accounts.New(c.store.DB), auth.Options{SessionTTL: c.opts.SessionTTL, Logger: c.log.Named("auth")})
+	c.auth = auth.New(accounts.New(c.store.DB), auth.Options{
+		SessionTTL: c.opts.SessionTTL, Logger: c.log.Named("auth"),
+	})
 	c.hub = events.NewHub()
 	c.publisher = events.NewPublisher(c.redis, c.store, prefixes, c.log.Named("events"))
 	c.feed = changes.New(c.store, changes.Options{}, c.log.Named("changes"))
@@ -177,8 +179,9 @@ func (c *Coordinator) assemble() {
 	c.controller = reconcile.New(reconcile.Options{
 		Store: c.store, Backend: c.backend, Archives: c.archives, Identity: c.identity,
 		Launch: c.launch, Quarantine: c.routes.Quarantine,
-		Addresses: c.backend.Addresses, Images: c.backend.Images, LocalHomes: c.backend.LocalHomes, NewOpID: uuid.NewString,
-		Log: c.log.Named("controller"),
+		Addresses: c.backend.Addresses, Images: c.backend.Images, LocalHomes: c.backend.LocalHomes,
+		NewOpID: uuid.NewString,
+		Log:     c.log.Named("controller"),
 	})
 	c.pressure = pressure.New(pressure.Options{
 		Backend: c.backend, Store: c.store, Archiver: c.service,
@@ -265,7 +268,8 @@ func (c *Coordinator) Start(ctx context.Context) error {
 	} {
 		c.done.Go(func() {
 			if err := run(ctx); err != nil && ctx.Err() == nil {
-				c.log.Error("a component of the coordinator ended with an error; it stays down until the process restarts",
+				c.log.Error("a component of the coordinator ended with an error; it stays down until the "+
+					"process restarts",
 					zap.Error(err))
 			}
 		})
@@ -283,7 +287,8 @@ func (c *Coordinator) prepare(ctx context.Context) error {
 	case errors.As(err, &pooler):
 		return fmt.Errorf("database: %w", pooler)
 	case err != nil:
-		return fmt.Errorf("database: cannot be reached; check that PostgreSQL runs and that the setting names it: %w", err)
+		return fmt.Errorf("database: cannot be reached; check that PostgreSQL runs and that the setting names it: %w",
+			err)
 	}
 	if err := c.store.Migrate(ctx); err != nil {
 		return fmt.Errorf("database: bringing the schema up to date: %w", err)

@@ -40,15 +40,17 @@ const largestSkew = 5 * time.Minute
 
 // wrongRegion are the codes of a signature, or a bucket, of another region.
 var wrongRegion = map[string]bool{
-	"AuthorizationHeaderMalformed": true, "AuthorizationQueryParametersError": true, "IllegalLocationConstraintException": true,
-	"PermanentRedirect": true, "TemporaryRedirect": true, "InvalidRegion": true,
+	"AuthorizationHeaderMalformed": true, "AuthorizationQueryParametersError": true, "PermanentRedirect": true,
+	"IllegalLocationConstraintException": true, "TemporaryRedirect": true, "InvalidRegion": true,
 }
 
 // permissions are what a policy must allow for a request.
 var permissions = map[string]string{
-	"PutObject": "s3:PutObject", "CreateMultipartUpload": "s3:PutObject", "UploadPart": "s3:PutObject", "CompleteMultipartUpload": "s3:PutObject",
-	"GetObject": "s3:GetObject", "HeadObject": "s3:GetObject", "DeleteObjects": "s3:DeleteObject", "AbortMultipartUpload": "s3:AbortMultipartUpload",
-	"HeadBucket": "s3:ListBucket", "ListObjectsV2": "s3:ListBucket", "ListMultipartUploads": "s3:ListBucketMultipartUploads", "CreateBucket": "s3:CreateBucket",
+	"PutObject": "s3:PutObject", "CreateMultipartUpload": "s3:PutObject", "UploadPart": "s3:PutObject",
+	"CompleteMultipartUpload": "s3:PutObject", "GetObject": "s3:GetObject", "HeadObject": "s3:GetObject",
+	"DeleteObjects": "s3:DeleteObject", "AbortMultipartUpload": "s3:AbortMultipartUpload",
+	"HeadBucket": "s3:ListBucket", "ListObjectsV2": "s3:ListBucket", "CreateBucket": "s3:CreateBucket",
+	"ListMultipartUploads": "s3:ListBucketMultipartUploads",
 }
 
 // adviseStatus says what to do about an answer that refuses.
@@ -67,7 +69,8 @@ func adviseStatus(err error, code string, status int) error {
 		return advise(err, "synchronise the clocks of this machine and of the store (NTP)")
 	case code == "InvalidAccessKeyId", code == "SignatureDoesNotMatch":
 		return advise(err, "check s3 access_key and secret_key")
-	case wrongRegion[code], status == http.StatusMovedPermanently, status == http.StatusTemporaryRedirect, status == http.StatusPermanentRedirect:
+	case wrongRegion[code], status == http.StatusMovedPermanently, status == http.StatusTemporaryRedirect,
+		status == http.StatusPermanentRedirect:
 		return advise(err, adviseRegion(err))
 	case code == "SecondLevelDomainForbidden", code == "VirtualHostDomainRequired":
 		return advise(err, "set s3 path_style false: this store wants the bucket's name in front of the host's")
@@ -79,7 +82,10 @@ func adviseStatus(err error, code string, status int) error {
 		}
 		return adviseOne(err, "check s3 access_key and secret_key, and that the key's policy allows "+what)
 	}
-	return &refusedError{err: err, remedy: "check s3 endpoint (http or https?), bucket and path_style", one: status == http.StatusMethodNotAllowed}
+	return &refusedError{
+		err: err, remedy: "check s3 endpoint (http or https?), bucket and path_style",
+		one: status == http.StatusMethodNotAllowed,
+	}
 }
 
 // adviseRegion names the right region where the store does.
@@ -111,13 +117,16 @@ func adviseTLS(err error) error {
 	var invalid x509.CertificateInvalidError
 	switch {
 	case errors.As(err, &unknown):
-		return advise(err, "write the certificate of the authority that signed the store's certificate into a file, and name that file with s3 ca")
+		return advise(err, "write the certificate of the authority that signed the store's certificate into a file, "+
+			"and name that file with s3 ca")
 	case errors.As(err, &name):
-		return advise(err, "set s3 endpoint to a name that the store's certificate is for; with s3 path_style false the bucket's name comes in front of it")
+		return advise(err, "set s3 endpoint to a name that the store's certificate is for; with s3 path_style false "+
+			"the bucket's name comes in front of it")
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return advise(err, "renew the store's certificate, or set the clock of this machine")
 	}
-	return advise(err, "check the store's certificate and whether s3 endpoint begins with the right one of http and https")
+	return advise(err, "check the store's certificate and whether s3 endpoint begins with the right one of "+
+		"http and https")
 }
 
 // adviseAway says what to look at when the store does not answer.

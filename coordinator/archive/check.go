@@ -96,7 +96,10 @@ func (u unexpected) Error() string { return string(u) }
 
 // failed records why a step failed, and reports whether the others would fail alike.
 func (c *checking) failed(doing string, err error) (all bool) {
-	f := Finding{Text: doing + ": " + err.Error(), Err: err, Remedy: "look at what stands between the store and this process, or use another store"}
+	f := Finding{
+		Text: doing + ": " + err.Error(), Err: err, Remedy: "look at what stands between the store and this process, " +
+			"or use another store",
+	}
 	var own unexpected
 	var refused *refusedError
 	switch kind, cause := classify(err); {
@@ -106,7 +109,8 @@ func (c *checking) failed(doing string, err error) (all bool) {
 	case kind == away:
 		f.Text, f.Remedy, all = doing+": the object store is away: "+cause.Error(), adviseAway(err), true
 	case errors.Is(cause, ErrNoBucket):
-		f.Text, f.Remedy, all = doing+": the object store has no bucket "+c.opts.Bucket, "create it, or check s3 bucket, endpoint and path_style", true
+		f.Text, f.Remedy, all = doing+": the object store has no bucket "+c.opts.Bucket,
+			"create it, or check s3 bucket, endpoint and path_style", true
 		f.Err = cause
 	case errors.As(cause, &refused):
 		// One permission may be missing while others are there.
@@ -137,7 +141,9 @@ func (c *checking) readMarker(ctx context.Context) error {
 
 // list removes what killed checks have left.
 func (c *checking) list(ctx context.Context) error {
-	out, err := c.client.ListObjectsV2(ctx, &s3.ListObjectsV2Input{Bucket: &c.opts.Bucket, Prefix: c.object(CheckFolder)})
+	out, err := c.client.ListObjectsV2(ctx, &s3.ListObjectsV2Input{
+		Bucket: &c.opts.Bucket, Prefix: c.object(CheckFolder),
+	})
 	if err != nil {
 		return err
 	}
@@ -157,8 +163,11 @@ func (c *checking) list(ctx context.Context) error {
 
 // uploads removes the unfinished uploads that killed checks have left.
 func (c *checking) uploads(ctx context.Context) error {
-	out, err := c.client.ListMultipartUploads(ctx, &s3.ListMultipartUploadsInput{Bucket: &c.opts.Bucket, Prefix: c.object(CheckFolder)})
-	if code, status := answer(err); code == codeNotImplemented || status == http.StatusNotImplemented || status == http.StatusMethodNotAllowed {
+	out, err := c.client.ListMultipartUploads(ctx, &s3.ListMultipartUploadsInput{
+		Bucket: &c.opts.Bucket, Prefix: c.object(CheckFolder),
+	})
+	if code, status := answer(err); code == codeNotImplemented || status == http.StatusNotImplemented ||
+		status == http.StatusMethodNotAllowed {
 		c.weak("let the store itself remove unfinished uploads after a day (a lifecycle rule)",
 			"the store does not list unfinished uploads: what killed storage jobs leave is not found and stays")
 		return nil
@@ -172,7 +181,9 @@ func (c *checking) uploads(ctx context.Context) error {
 	for _, u := range out.Uploads {
 		if c.now().Sub(aws.ToTime(u.Initiated)) > checkLeftover {
 			// One that cannot be removed now is there for the next check.
-			_, _ = c.client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &c.opts.Bucket, Key: u.Key, UploadId: u.UploadId})
+			_, _ = c.client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{
+				Bucket: &c.opts.Bucket, Key: u.Key, UploadId: u.UploadId,
+			})
 		}
 	}
 	return nil
@@ -186,7 +197,8 @@ func (c *checking) write(ctx context.Context) error {
 		return err
 	}
 	c.written, c.etag = true, aws.ToString(out.ETag)
-	if asked := c.opts.ServerSideEncryption(); string(out.ServerSideEncryption) != asked.Get(headerSSE) && len(asked) > 0 {
+	if asked := c.opts.ServerSideEncryption(); string(out.ServerSideEncryption) != asked.Get(headerSSE) &&
+		len(asked) > 0 {
 		c.weak("use a store that encrypts, or remove s3 sse and encrypt the disk of the store",
 			"the store does not say that it has encrypted what s3 sse asks it to: archives may lie there as they are")
 	}
@@ -196,7 +208,8 @@ func (c *checking) write(ctx context.Context) error {
 // put writes the object, if the conditions hold.
 func (c *checking) put(ctx context.Context, conditions func(*s3.PutObjectInput)) (*s3.PutObjectOutput, error) {
 	in := &s3.PutObjectInput{
-		Bucket: &c.opts.Bucket, Key: c.object(c.key), Body: bytes.NewReader(c.content), ContentLength: aws.Int64(int64(len(c.content))),
+		Bucket: &c.opts.Bucket, Key: c.object(c.key), Body: bytes.NewReader(c.content),
+		ContentLength: aws.Int64(int64(len(c.content))),
 	}
 	if conditions != nil {
 		conditions(in)
@@ -228,7 +241,10 @@ func (c *checking) compare(body io.ReadCloser, want []byte) error {
 // readPart reads as a download goes on that was interrupted.
 func (c *checking) readPart(ctx context.Context) error {
 	from := len(c.content) / 2
-	in := &s3.GetObjectInput{Bucket: &c.opts.Bucket, Key: c.object(c.key), Range: aws.String(fmt.Sprintf("bytes=%d-", from)), IfMatch: &c.etag}
+	in := &s3.GetObjectInput{
+		Bucket: &c.opts.Bucket, Key: c.object(c.key), Range: aws.String(fmt.Sprintf("bytes=%d-", from)),
+		IfMatch: &c.etag,
+	}
 	out, err := c.client.GetObject(ctx, in)
 	if err != nil {
 		return err
@@ -245,14 +261,17 @@ func (c *checking) writeOnCondition(ctx context.Context) error {
 		_, err := c.put(ctx, conditions)
 		switch _, status := answer(err); {
 		case err == nil:
-			c.weak("give each installation a bucket of its own, or use a store with conditional writes (If-None-Match, If-Match)",
-				"the store ignores the conditions of writes: of two installations that begin with this bucket at the same moment, both may take it for theirs")
+			c.weak("give each installation a bucket of its own, or use a store with conditional writes "+
+				"(If-None-Match, If-Match)",
+				"the store ignores the conditions of writes: of two installations that begin with this bucket at the "+
+					"same moment, both may take it for theirs")
 			return nil
 		case status == http.StatusNotImplemented:
 			c.found = append(c.found, Finding{
-				Text:   "writing on a condition: the object store refuses: " + err.Error(),
-				Remedy: "use a store with conditional writes (If-None-Match, If-Match): without them the bucket cannot be marked as this installation's",
-				Err:    err,
+				Text: "writing on a condition: the object store refuses: " + err.Error(),
+				Remedy: "use a store with conditional writes (If-None-Match, If-Match): without them the bucket " +
+					"cannot be marked as this installation's",
+				Err: err,
 			})
 			return nil
 		case status != http.StatusPreconditionFailed && status != http.StatusConflict:
@@ -275,11 +294,14 @@ func (c *checking) upload(ctx context.Context) error {
 		return err
 	}
 	_, err = c.client.UploadPart(ctx, &s3.UploadPartInput{
-		Bucket: &c.opts.Bucket, Key: key, UploadId: begun.UploadId, PartNumber: aws.Int32(1), Body: bytes.NewReader(c.content),
+		Bucket: &c.opts.Bucket, Key: key, UploadId: begun.UploadId, PartNumber: aws.Int32(1),
+		Body: bytes.NewReader(c.content),
 	})
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkCleanup)
 	defer cancel()
-	_, aborted := c.client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &c.opts.Bucket, Key: key, UploadId: begun.UploadId})
+	_, aborted := c.client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{
+		Bucket: &c.opts.Bucket, Key: key, UploadId: begun.UploadId,
+	})
 	if err == nil {
 		err = aborted
 	}
@@ -309,7 +331,8 @@ func (c *checking) readSigned(ctx context.Context) error {
 	}
 	if response.StatusCode != http.StatusOK {
 		response.Body.Close()
-		return unexpected(fmt.Sprintf("the store answers %s: storage jobs reach archives by such addresses", response.Status))
+		return unexpected(fmt.Sprintf("the store answers %s: storage jobs reach archives by such addresses",
+			response.Status))
 	}
 	return c.compare(response.Body, c.content)
 }
@@ -317,9 +340,11 @@ func (c *checking) readSigned(ctx context.Context) error {
 // signsByStoreClock signs by the store's clock in place of this machine's.
 type signsByStoreClock struct{ *Store }
 
-func (s signsByStoreClock) PresignHTTP(ctx context.Context, credentials aws.Credentials, r *http.Request, hash, service, region string, _ time.Time,
+func (s signsByStoreClock) PresignHTTP(ctx context.Context, credentials aws.Credentials, r *http.Request, hash, service,
+	region string, _ time.Time,
 	options ...func(*v4.SignerOptions)) (string, http.Header, error) {
-	return v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true }).PresignHTTP(ctx, credentials, r, hash, service, region, s.now(), options...)
+	return v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true }).PresignHTTP(ctx, credentials, r,
+		hash, service, region, s.now(), options...)
 }
 
 // remove deletes the object, also when the caller has given up, and looks whether it is gone.
@@ -333,14 +358,17 @@ func (c *checking) remove(ctx context.Context) {
 	}
 	if refused := failed[c.key]; err == nil && refused != nil {
 		c.found = append(c.found, Finding{
-			Text:   "deleting an object: the object store refuses: " + refused.Error(),
-			Remedy: "check that the policy of s3 access_key allows " + permissions["DeleteObjects"] + ", and that the bucket is not locked", Err: refused,
+			Text: "deleting an object: the object store refuses: " + refused.Error(),
+			Remedy: "check that the policy of s3 access_key allows " + permissions["DeleteObjects"] +
+				", and that the bucket is not locked", Err: refused,
 		})
 		return
 	}
 	if err == nil {
 		var out *s3.GetObjectOutput
-		if out, err = c.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &c.opts.Bucket, Key: c.object(c.key)}); err == nil {
+		if out, err = c.client.GetObject(ctx, &s3.GetObjectInput{
+			Bucket: &c.opts.Bucket, Key: c.object(c.key),
+		}); err == nil {
 			out.Body.Close()
 			err = unexpected("the object is there after it was deleted")
 		} else if kind, _ := classify(err); kind == notFound {

@@ -20,7 +20,8 @@ type storeClock struct{ ahead atomic.Int64 }
 
 // watch makes a client set the clock.
 func (c *storeClock) watch(o *s3.Options) {
-	see := func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
+	see := func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (
+		middleware.InitializeOutput, middleware.Metadata, error) {
 		out, metadata, err := next.HandleInitialize(ctx, in)
 		if skew, ok := awsmiddleware.GetAttemptSkew(metadata); ok {
 			if skew.Abs() < noticedSkew {

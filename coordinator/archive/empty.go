@@ -48,10 +48,11 @@ func (s *Store) CreateEmpty(ctx context.Context, key string) error {
 		return explain("writing empty archive "+key, err)
 	}
 	sum := sha256.Sum256(packed)
-	if err := s.put(ctx, key+contract.MetaSuffix, []byte(contract.FormatMeta(hex.EncodeToString(sum[:]))), map[string]string{
-		contract.MetaArchiveSize: strconv.Itoa(len(packed)),
-		contract.MetaContentSize: strconv.Itoa(content.size),
-	}); err != nil {
+	if err := s.put(ctx, key+contract.MetaSuffix, []byte(contract.FormatMeta(hex.EncodeToString(sum[:]))),
+		map[string]string{
+			contract.MetaArchiveSize: strconv.Itoa(len(packed)),
+			contract.MetaContentSize: strconv.Itoa(content.size),
+		}); err != nil {
 		return explain("writing the commit marker of empty archive "+key, err)
 	}
 	return nil
@@ -75,7 +76,8 @@ func (s *Store) putEncrypted(ctx context.Context, key string, packed []byte, key
 		Body: bytes.NewReader(packed), ContentLength: aws.Int64(int64(len(packed))),
 	})
 	var answer *awshttp.ResponseError
-	if !errors.As(err, &answer) || answer.HTTPStatusCode() != http.StatusPreconditionFailed && answer.HTTPStatusCode() != http.StatusConflict {
+	if !errors.As(err, &answer) || answer.HTTPStatusCode() != http.StatusPreconditionFailed &&
+		answer.HTTPStatusCode() != http.StatusConflict {
 		return packed, err
 	}
 	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.opts.Bucket, Key: s.object(key)})

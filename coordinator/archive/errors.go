@@ -32,8 +32,9 @@ const codeNotImplemented = "NotImplemented"
 // throttled are the codes with which stores ask for fewer requests or say that they
 // are not ready, whatever the status of the answer.
 var throttled = map[string]bool{
-	"SlowDown": true, "Throttling": true, "ThrottlingException": true, "RequestLimitExceeded": true, "TooManyRequests": true,
-	"ServiceUnavailable": true, "InternalError": true, "RequestTimeout": true, "OperationAborted": true,
+	"SlowDown": true, "Throttling": true, "ThrottlingException": true, "RequestLimitExceeded": true,
+	"TooManyRequests": true, "ServiceUnavailable": true, "InternalError": true, "RequestTimeout": true,
+	"OperationAborted": true,
 }
 
 // explain sorts what a request ended with into the three kinds that callers tell apart:
@@ -111,10 +112,12 @@ func classifyTransport(err error) (kind, error) {
 	var network net.Error
 	var malformed *smithy.DeserializationError
 	switch {
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &network), cutOff(err):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded),
+		errors.As(err, &network), cutOff(err):
 		return away, err
 	case errors.As(err, &malformed):
-		return refusal, advise(err, "the answer is not one of an object store: check s3 endpoint, and what stands between it and this process")
+		return refusal, advise(err, "the answer is not one of an object store: check s3 endpoint, and what stands "+
+			"between it and this process")
 	}
 	return refusal, advise(err, "check the settings of s3")
 }
@@ -128,7 +131,8 @@ func wrongTLS(err error) bool {
 
 // cutOff reports whether the connection ended before the answer did.
 func cutOff(err error) bool {
-	for _, e := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, syscall.ECONNRESET, syscall.ECONNREFUSED, syscall.EPIPE} {
+	for _, e := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, syscall.ECONNRESET, syscall.ECONNREFUSED,
+		syscall.EPIPE} {
 		if errors.Is(err, e) {
 			return true
 		}

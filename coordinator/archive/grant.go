@@ -41,7 +41,8 @@ const (
 // or believes so: it removes nothing, so it disturbs no job. That is why the job removes an
 // outdated commit marker by itself, while it holds the volume: the late request of a former
 // leader could remove the marker of an archive whose volume is gone.
-func (s *Store) Grant(ctx context.Context, kind workspace.JobKind, key string, lifetime time.Duration) (contract.Grant, error) {
+func (s *Store) Grant(ctx context.Context, kind workspace.JobKind, key string, lifetime time.Duration) (
+	contract.Grant, error) {
 	sign, err := s.newSigner(ctx, lifetime)
 	if err != nil {
 		return contract.Grant{}, fmt.Errorf("granting the storage job its archive: %w", err)
@@ -123,7 +124,9 @@ func (s *Store) upload(ctx context.Context, key string) (string, error) {
 	if newest.ID != "" && s.now().Sub(newest.Initiated) < uploadReuse {
 		return newest.ID, nil
 	}
-	made, err := s.client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{Bucket: &s.opts.Bucket, Key: s.object(key)},
+	made, err := s.client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{
+		Bucket: &s.opts.Bucket, Key: s.object(key),
+	},
 		func(o *s3.Options) {
 			for name, values := range s.newObject(contract.ArchiveType) {
 				o.APIOptions = append(o.APIOptions, smithyhttp.SetHeaderValue(name, values[0]))
@@ -137,7 +140,9 @@ func (s *Store) upload(ctx context.Context, key string) (string, error) {
 
 // jobAddress is the address of the object under key as jobs reach it, without a signature.
 func (s *Store) jobAddress(ctx context.Context, key string) (url.URL, error) {
-	signed, err := s3.NewPresignClient(s.client).PresignGetObject(ctx, &s3.GetObjectInput{Bucket: &s.opts.Bucket, Key: s.object(key)},
+	signed, err := s3.NewPresignClient(s.client).PresignGetObject(ctx, &s3.GetObjectInput{
+		Bucket: &s.opts.Bucket, Key: s.object(key),
+	},
 		s3.WithPresignClientFromClientOptions(func(o *s3.Options) {
 			if s.opts.JobEndpoint != "" {
 				o.BaseEndpoint = &s.opts.JobEndpoint
@@ -184,7 +189,8 @@ func (s *Store) newSigner(ctx context.Context, lifetime time.Duration) (*signer,
 	}
 	if left := expires.Sub(now); left < shortestGrant {
 		return nil, workspace.Fail(workspace.ReasonUnreachable, fmt.Errorf(
-			"the temporary credentials of the store end in %s, and a storage job is not started with less than %s: check whether they are renewed",
+			"the temporary credentials of the store end in %s, and a storage job is not started with less than %s: "+
+				"check whether they are renewed",
 			left, shortestGrant))
 	}
 	return &signer{
@@ -231,7 +237,9 @@ func (s *signer) add(method string, at url.URL, query url.Values, header http.He
 func (s *signer) parts(archive url.URL, upload string) []string {
 	signed := make([]string, contract.MaxParts)
 	for i := range signed {
-		signed[i], _ = s.sign(http.MethodPut, archive, url.Values{"uploadId": {upload}, "partNumber": {strconv.Itoa(i + 1)}}, nil)
+		signed[i], _ = s.sign(http.MethodPut, archive, url.Values{
+			"uploadId": {upload}, "partNumber": {strconv.Itoa(i + 1)},
+		}, nil)
 	}
 	return signed
 }

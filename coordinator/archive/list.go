@@ -47,9 +47,12 @@ func (s *Store) listBelow(ctx context.Context, folder string, page func([]Object
 		for _, o := range out.Contents {
 			key, ok := strings.CutPrefix(aws.ToString(o.Key), s.opts.Prefix)
 			if !ok {
-				return fmt.Errorf("listing archives: the store returned %q, which is not under %q", aws.ToString(o.Key), s.opts.Prefix)
+				return fmt.Errorf("listing archives: the store returned %q, which is not under %q", aws.ToString(o.Key),
+					s.opts.Prefix)
 			}
-			objects = append(objects, Object{Key: key, Size: aws.ToInt64(o.Size), LastModified: aws.ToTime(o.LastModified)})
+			objects = append(objects, Object{
+				Key: key, Size: aws.ToInt64(o.Size), LastModified: aws.ToTime(o.LastModified),
+			})
 		}
 		if len(objects) == 0 {
 			continue

@@ -122,7 +122,8 @@ func (o Options) checkCA() error {
 	}
 	plain := func(endpoint string) bool { return strings.HasPrefix(endpoint, "http://") }
 	if plain(o.Endpoint) && (o.JobEndpoint == "" || plain(o.JobEndpoint)) {
-		return errors.New("the endpoint begins with http://, where no certificate is shown: write https://, or remove ca")
+		return errors.New("the endpoint begins with http://, where no certificate is shown: write https://, " +
+			"or remove ca")
 	}
 	return nil
 }

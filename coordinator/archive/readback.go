@@ -62,7 +62,8 @@ func (s *Store) ReadBack(ctx context.Context, key string, pace func(n int) error
 func (s *Store) readPart(ctx context.Context, key string, tag *string, at int64, part []byte) error {
 	last := at + int64(len(part)) - 1
 	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{
-		Bucket: &s.opts.Bucket, Key: s.object(key), IfMatch: tag, Range: aws.String(fmt.Sprintf("bytes=%d-%d", at, last)),
+		Bucket: &s.opts.Bucket, Key: s.object(key), IfMatch: tag,
+		Range: aws.String(fmt.Sprintf("bytes=%d-%d", at, last)),
 	})
 	if err != nil {
 		return err

@@ -30,7 +30,9 @@ const (
 func newRetryer() aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts = attempts
-		o.Backoff = retry.BackoffDelayerFunc(func(try int, err error) (time.Duration, error) { return pause(try, err), nil })
+		o.Backoff = retry.BackoffDelayerFunc(func(try int, err error) (time.Duration, error) {
+			return pause(try, err), nil
+		})
 		// No limit shared by all calls: one call that is retried often must not use
 		// up the retries of the others.
 		o.RateLimiter = ratelimit.None
@@ -55,7 +57,8 @@ func retryable(err error) aws.Ternary {
 // how long to wait is believed, within bounds.
 func pause(try int, err error) time.Duration {
 	base, longest := firstPause, lastPause
-	if code, status := answer(err); throttled[code] || status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+	if code, status := answer(err); throttled[code] || status == http.StatusTooManyRequests ||
+		status == http.StatusServiceUnavailable {
 		base, longest = throttledFirst, throttledLast
 	}
 	d := min(base<<min(max(try-1, 0), 10), longest)

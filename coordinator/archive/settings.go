@@ -83,7 +83,8 @@ func ReadKeys(recipients, identities string) (Keys, error) {
 func (s Settings) Validate() error {
 	var err error
 	if s.Verify != contract.VerifyFull && s.Verify != contract.VerifyChecksum {
-		err = fmt.Errorf("s3 verify: %q is not known: write %s or %s", s.Verify, contract.VerifyFull, contract.VerifyChecksum)
+		err = fmt.Errorf("s3 verify: %q is not known: write %s or %s", s.Verify, contract.VerifyFull,
+			contract.VerifyChecksum)
 	}
 	return errors.Join(err, s.Keys.Validate())
 }
@@ -102,8 +103,9 @@ func (k Keys) Validate() error {
 		return fmt.Errorf("encryption recipients: %w", err)
 	}
 	if _, err := k.decrypt(sealed); err != nil {
-		return errors.New("encryption identities: none of them opens what is encrypted to encryption recipients, so no archive could be restored: " +
-			"add the secret key of one of the recipients, and keep a copy of it elsewhere")
+		return errors.New("encryption identities: none of them opens what is encrypted to encryption recipients, so " +
+			"no archive could be restored: add the secret key of one of the recipients, and keep a copy of " +
+			"it elsewhere")
 	}
 	return nil
 }

@@ -28,7 +28,8 @@ func parseSSE(text string) (http.Header, error) {
 	case method == "s3" && len(keys) == 0:
 		asked.Set(headerSSE, "AES256")
 	case method == "s3":
-		return nil, fmt.Errorf("s3 takes no key, because the store has its own: remove %q, or write kms in place of s3", strings.Join(keys, " "))
+		return nil, fmt.Errorf("s3 takes no key, because the store has its own: remove %q, or write kms in place of s3",
+			strings.Join(keys, " "))
 	case method == "kms" && len(keys) <= 1:
 		asked.Set(headerSSE, "aws:kms")
 		if len(keys) == 1 {
@@ -56,7 +57,8 @@ func encrypt(o *s3.Options, asked http.Header) {
 	if len(asked) == 0 {
 		return
 	}
-	set := func(ctx context.Context, in middleware.BuildInput, next middleware.BuildHandler) (middleware.BuildOutput, middleware.Metadata, error) {
+	set := func(ctx context.Context, in middleware.BuildInput, next middleware.BuildHandler) (middleware.BuildOutput,
+		middleware.Metadata, error) {
 		request, ok := in.Request.(*smithyhttp.Request)
 		switch middleware.GetOperationName(ctx) {
 		case "PutObject", "CreateMultipartUpload":

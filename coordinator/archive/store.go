@@ -103,7 +103,8 @@ func wrapped(client aws.HTTPClient, wrap func(http.RoundTripper) http.RoundTripp
 		Transport: wrap(sdk.GetTransport()), Timeout: requestTimeout,
 		// What the SDK does with redirects: only those that keep the method are followed.
 		CheckRedirect: func(r *http.Request, _ []*http.Request) error {
-			if code := r.Response.StatusCode; code != http.StatusTemporaryRedirect && code != http.StatusPermanentRedirect {
+			if code := r.Response.StatusCode; code != http.StatusTemporaryRedirect &&
+				code != http.StatusPermanentRedirect {
 				return http.ErrUseLastResponse
 			}
 			return nil
@@ -161,7 +162,9 @@ func (s *Store) Stat(ctx context.Context, key string) (Info, error) {
 // [fs.ErrNotExist], [contract.ErrMalformedMeta], or one that says nothing about the marker.
 func (s *Store) readMarker(ctx context.Context, key string) (sum string, err error) {
 	doing := "reading the commit marker of archive " + key
-	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.opts.Bucket, Key: s.object(key + contract.MetaSuffix)})
+	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{
+		Bucket: &s.opts.Bucket, Key: s.object(key + contract.MetaSuffix),
+	})
 	if err != nil {
 		return "", explain(doing, err)
 	}

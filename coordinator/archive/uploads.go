@@ -54,7 +54,9 @@ func (s *Store) listUploads(ctx context.Context, key string, page func([]Upload)
 				return fmt.Errorf("listing unfinished uploads: the store returned %q, which is not under %q",
 					aws.ToString(u.Key), s.opts.Prefix)
 			}
-			uploads = append(uploads, Upload{Key: key, ID: aws.ToString(u.UploadId), Initiated: aws.ToTime(u.Initiated)})
+			uploads = append(uploads, Upload{
+				Key: key, ID: aws.ToString(u.UploadId), Initiated: aws.ToTime(u.Initiated),
+			})
 		}
 		if len(uploads) == 0 {
 			continue

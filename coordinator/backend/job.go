@@ -121,8 +121,8 @@ func (e JobEnd) Outcome() workspace.Job {
 	result, found := contract.ParseResult(e.Stdout)
 	if e.ExitCode == contract.ExitOK && found && result.OK {
 		return workspace.Job{
-			State: workspace.JobSucceeded, Size: result.Size, Content: result.Bytes, Files: result.Files, SHA256: result.SHA256,
-			Unchanged: result.Unchanged, Fingerprint: result.Fingerprint, Verified: result.Verified,
+			State: workspace.JobSucceeded, Size: result.Size, Content: result.Bytes, Files: result.Files,
+			SHA256: result.SHA256, Unchanged: result.Unchanged, Fingerprint: result.Fingerprint, Verified: result.Verified,
 		}
 	}
 	disrupted := (Signalled(e.ExitCode) || e.ExitCode == unseen) && !e.OutOfMemory
@@ -159,7 +159,8 @@ func (e JobEnd) Outcome() workspace.Job {
 		// What its code and its message mean is not known. One that has succeeded has done so: what
 		// it has made is looked at in any case.
 		wrong := &contract.VersionError{Image: e.Image, Version: result.Contract}
-		job = workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Unfit: true, Message: wrong.Error() + "; it says: " + job.Message}
+		job = workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Unfit: true,
+			Message: wrong.Error() + "; it says: " + job.Message}
 	}
 	job.Message, job.Changed = CleanText(job.Message, maxMessage), CleanText(result.Changed, maxMessage)
 	return job

@@ -53,7 +53,8 @@ func (e *AwayError) Unwrap() error { return e.Err }
 // fails, the job is one that cannot be inspected, and then one whose result is lost: another may
 // be readable, so this is no error of the listing. It is not cached: the next attempt may
 // succeed. err is only that of ctx, or an [AwayError], which says nothing about this output.
-func (o *Outcomes) Read(ctx context.Context, of workspace.ID, id string, read func(context.Context) (*JobEnd, error)) (job workspace.Job, gone bool, err error) {
+func (o *Outcomes) Read(ctx context.Context, of workspace.ID, id string, read func(context.Context) (*JobEnd, error)) (
+	job workspace.Job, gone bool, err error) {
 	if job, ok := o.Get(of, id); ok {
 		return job, false, nil
 	}
@@ -69,7 +70,9 @@ func (o *Outcomes) Read(ctx context.Context, of workspace.ID, id string, read fu
 	case err != nil && (ctx.Err() != nil || errors.As(err, &away)):
 		return workspace.Job{}, false, err
 	case err != nil:
-		next := unread{since: was.since, last: clock.Now(), slow: bounded.Err() != nil, why: CleanText(err.Error(), maxMessage)}
+		next := unread{
+			since: was.since, last: clock.Now(), slow: bounded.Err() != nil, why: CleanText(err.Error(), maxMessage),
+		}
 		if !failed || was.last.Elapsed() > unreadGap {
 			next.since = next.last
 		}
@@ -92,7 +95,8 @@ func (o *Outcomes) unknown(u unread) workspace.Job {
 	}
 	return workspace.Job{
 		State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Disrupted: true, ResultLost: true,
-		Message: CleanText(fmt.Sprintf("it has ended, and its result could not be read for %s, so it is to be done again: %s", limit, u.why), maxMessage),
+		Message: CleanText(fmt.Sprintf("it has ended, and its result could not be read for %s, so it is to be "+
+			"done again: %s", limit, u.why), maxMessage),
 	}
 }
 

@@ -36,7 +36,8 @@ func ReportInterval(jobs int) time.Duration {
 // Progress returns the newest progress of a running job of a workspace, from the end of its output. It is a
 // hint for people and timeouts: when the output cannot be read, the last one that was read
 // stays, and one that was read less than every ago is as good.
-func (r *Reports) Progress(ctx context.Context, of workspace.ID, id string, every time.Duration, output func(context.Context) ([]byte, error)) string {
+func (r *Reports) Progress(ctx context.Context, of workspace.ID, id string, every time.Duration,
+	output func(context.Context) ([]byte, error)) string {
 	last, ok := r.Get(of, id)
 	if ok && time.Since(last.at) < every {
 		return last.line

@@ -130,7 +130,8 @@ func load(t testing.TB, host, ref string) {
 	t.Helper()
 	line := os.Getenv(loadEnv)
 	if line == "" {
-		t.Fatalf("%s is not set: give the command that brings an image to the cluster's nodes, such as `kind load docker-image`", loadEnv)
+		t.Fatalf("%s is not set: give the command that brings an image to the cluster's nodes, such as `kind load "+
+			"docker-image`", loadEnv)
 	}
 	once, _ := loaded.LoadOrStore(ref, sync.OnceValue(func() error {
 		cmd := exec.Command("sh", "-c", line+" "+ref)

@@ -87,9 +87,15 @@ type check struct {
 func New(s Store, backend Backend, bucket Bucket, installation string, log *zap.Logger) *Guard {
 	return &Guard{
 		store: s, backend: backend, bucket: bucket, installation: installation,
-		backendCheck: check{outage: outage.New(log, zapcore.ErrorLevel, "the container backend is not the recorded one", "the container backend is the recorded one")},
-		bucketCheck:  check{outage: outage.New(log, zapcore.ErrorLevel, "the bucket is not the recorded one", "the bucket is the recorded one")},
-		known:        make(map[store.Resource]store.Identity), ours: make(map[store.Resource]bool),
+		backendCheck: check{
+			outage: outage.New(log, zapcore.ErrorLevel, "the container backend is not the recorded one",
+				"the container backend is the recorded one"),
+		},
+		bucketCheck: check{
+			outage: outage.New(log, zapcore.ErrorLevel, "the bucket is not the recorded one",
+				"the bucket is the recorded one"),
+		},
+		known: make(map[store.Resource]store.Identity), ours: make(map[store.Resource]bool),
 	}
 }
 
@@ -101,16 +107,18 @@ func New(s Store, backend Backend, bucket Bucket, installation string, log *zap.
 // about a listing in between. Calls at the same time share an answer.
 func (g *Guard) Backend(ctx context.Context) error {
 	return g.run(ctx, &g.backendCheck, func(ctx context.Context) error {
-		return g.settle(ctx, store.ResourceBackend, func(ctx context.Context, _ string, row store.Identity) (step, error) {
-			found, err := g.backend.Identity(ctx)
-			if err != nil {
-				return step{}, fmt.Errorf("asking the container backend who it is: %w", err)
-			}
-			if found == "" {
-				return step{}, errors.New("asking the container backend who it is: it gives no identity; use an engine that does")
-			}
-			return judgeBackend(row, found), nil
-		})
+		return g.settle(ctx, store.ResourceBackend,
+			func(ctx context.Context, _ string, row store.Identity) (step, error) {
+				found, err := g.backend.Identity(ctx)
+				if err != nil {
+					return step{}, fmt.Errorf("asking the container backend who it is: %w", err)
+				}
+				if found == "" {
+					return step{}, errors.New("asking the container backend who it is: it gives no identity; use an " +
+						"engine that does")
+				}
+				return judgeBackend(row, found), nil
+			})
 	})
 }
 
@@ -177,7 +185,8 @@ const attempts = 5
 
 // settle looks, and does what follows, until nothing is to be done. Several processes
 // may do that at once: every write is conditional on what was seen.
-func (g *Guard) settle(ctx context.Context, r store.Resource, look func(context.Context, string, store.Identity) (step, error)) error {
+func (g *Guard) settle(ctx context.Context, r store.Resource, look func(context.Context, string, store.Identity) (step,
+	error)) error {
 	for range attempts {
 		// The record is read first: the answer must be the newer of the two.
 		rows, err := g.store.Identities(ctx)
@@ -214,7 +223,8 @@ func (g *Guard) take(ctx context.Context, r store.Resource, row store.Identity, 
 			return false, err
 		}
 		// Another process may have written it first: the next look sees that.
-		if err := g.bucket.WriteMarker(ctx, s.marker.encode(), s.etag); err != nil && !errors.Is(err, archive.ErrMarkerChanged) {
+		if err := g.bucket.WriteMarker(ctx, s.marker.encode(), s.etag); err != nil &&
+			!errors.Is(err, archive.ErrMarkerChanged) {
 			return false, err
 		}
 		return false, nil

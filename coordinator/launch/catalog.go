@@ -72,7 +72,8 @@ func (c Catalog) resolve(ref string) (Image, error) {
 		return image, nil
 	}
 	if ref == "" || !IsReference(ref) {
-		return Image{}, fmt.Errorf("the image %q is not in the setting images: choose another one for the workspace, or add it again; there are %s",
+		return Image{}, fmt.Errorf("the image %q is not in the setting images: choose another one for the workspace, "+
+			"or add it again; there are %s",
 			ref, strings.Join(c.Names(), ", "))
 	}
 	return Image{Reference: ref}, nil
@@ -88,7 +89,8 @@ var nameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
 // CheckName returns an error unless an image can have that name.
 func CheckName(name string) error {
 	if !nameForm.MatchString(name) {
-		return fmt.Errorf("%q is not a name for an image: write 1 to 63 lower-case letters, digits, '.', '_' and '-', with a letter or digit at both ends", name)
+		return fmt.Errorf("%q is not a name for an image: write 1 to 63 lower-case letters, digits, '.', '_' and "+
+			"'-', with a letter or digit at both ends", name)
 	}
 	return nil
 }
@@ -123,7 +125,8 @@ func (c Catalog) Validate() error {
 			bad("", errors.New("is given twice: remove one"))
 		}
 		if image.Reference == "" {
-			bad(" reference", errors.New("is missing: write which image it is, such as registry.example/team/image:1.0"))
+			bad(" reference", errors.New("is missing: write which image it is, such as "+
+				"registry.example/team/image:1.0"))
 		} else {
 			bad(" reference", CheckReference(image.Reference))
 		}

@@ -46,7 +46,9 @@ func Spec(c Catalog, s Site, w workspace.Workspace) (backend.StartSpec, error) {
 	if err != nil {
 		return backend.StartSpec{}, workspace.Fail(workspace.ReasonImagePullFailed, err)
 	}
-	spec := backend.StartSpec{ID: w.ID, Owner: w.OwnerID, Image: image.Reference, Port: image.Port, Hostname: hostname(w)}
+	spec := backend.StartSpec{
+		ID: w.ID, Owner: w.OwnerID, Image: image.Reference, Port: image.Port, Hostname: hostname(w),
+	}
 	basePath := "/"
 	if image.KeepPrefix && !s.PerHost {
 		spec.BasePath = pathPrefix + string(w.ID)

@@ -233,7 +233,8 @@ SELECT outcome FROM decision`
 // such request is in progress, and outside the order of the phases; [Unchanged] when it is the
 // current archive and there is no volume besides. It returns [ErrNotFound] like
 // [Store.Update].
-func (s *Store) Revert(ctx context.Context, v Viewer, id workspace.ID, r workspace.Revert) (workspace.Workspace, Outcome, error) {
+func (s *Store) Revert(ctx context.Context, v Viewer, id workspace.ID, r workspace.Revert) (
+	workspace.Workspace, Outcome, error) {
 	w, outcome, err := s.change(ctx, false, id, revertSQL, postgres.Args{
 		"id": string(id), "all": v.All, "user": postgres.NullText(v.UserID), "revert": r, "cause": v.Through,
 	})

@@ -34,6 +34,7 @@ SELECT id FROM due`
 // before: their archives may be deleted, because from now on the deletion cannot be
 // undone. Of the others none may, whatever the caller has read of them earlier. If the
 // epoch is not f's any more, no workspace is returned.
-func (s *Store) MarkCollected(ctx context.Context, f postgres.Fence, ids []workspace.ID) (marked []workspace.ID, err error) {
+func (s *Store) MarkCollected(ctx context.Context, f postgres.Fence, ids []workspace.ID) (
+	marked []workspace.ID, err error) {
 	return s.ids(ctx, "marking workspaces as collected", markCollectedSQL, f.Lock, f.Epoch, texts(ids))
 }

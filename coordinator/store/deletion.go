@@ -76,7 +76,8 @@ SELECT outcome FROM decision`
 // returns the workspace afterwards. The outcome is [Collected] when it is too late,
 // [Busy], a limit for one that still runs, or [Unchanged] for a workspace that is not
 // deleted. It returns [ErrNotFound] if v may not see the workspace.
-func (s *Store) Undelete(ctx context.Context, v Viewer, id workspace.ID, l Limits) (workspace.Workspace, Outcome, error) {
+func (s *Store) Undelete(ctx context.Context, v Viewer, id workspace.ID, l Limits) (
+	workspace.Workspace, Outcome, error) {
 	w, outcome, err := s.change(ctx, true, id, undeleteSQL, postgres.Args{
 		"per_user": l.PerUser, "global": l.Global, "workspaces": l.Workspaces,
 		"id": string(id), "all": v.All, "user": postgres.NullText(v.UserID), "cause": v.Through,
@@ -115,7 +116,8 @@ func (s *Store) ListDeleted(ctx context.Context, v Viewer, limit int, deletedAt 
 // the beginning for a zero time.
 func position(at time.Time, id workspace.ID) (pgtype.Timestamptz, workspace.ID) {
 	if at.IsZero() {
-		return pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true}, "ffffffff-ffff-ffff-ffff-ffffffffffff"
+		return pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true},
+			"ffffffff-ffff-ffff-ffff-ffffffffffff"
 	}
 	return pgtype.Timestamptz{Time: at, Valid: true}, id
 }

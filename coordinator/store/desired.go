@@ -114,7 +114,8 @@ SELECT outcome FROM decision`
 // Update makes the change and returns the workspace afterwards. It returns
 // [ErrNotFound] for a workspace that is deleted or that v may not see. With any
 // outcome but [Changed] and [Unchanged], nothing was written.
-func (s *Store) Update(ctx context.Context, v Viewer, id workspace.ID, e Edit, l Limits) (workspace.Workspace, Outcome, error) {
+func (s *Store) Update(ctx context.Context, v Viewer, id workspace.ID, e Edit, l Limits) (
+	workspace.Workspace, Outcome, error) {
 	var desired *string
 	if e.Desired != nil {
 		desired = postgres.NullText(*e.Desired)
@@ -153,7 +154,8 @@ SELECT outcome FROM decision`
 // Create adds a workspace with the desired state RUNNING. It uses only the fields
 // of w that identify and describe it. With any outcome but [Changed], nothing was
 // written.
-func (s *Store) Create(ctx context.Context, w workspace.Workspace, through string, l Limits) (workspace.Workspace, Outcome, error) {
+func (s *Store) Create(ctx context.Context, w workspace.Workspace, through string, l Limits) (
+	workspace.Workspace, Outcome, error) {
 	w, outcome, err := s.change(ctx, true, w.ID, createSQL, postgres.Args{
 		"per_user": l.PerUser, "global": l.Global, "workspaces": l.Workspaces, "cause": through,
 		"id": string(w.ID), "owner": w.OwnerID, "name": w.Name,
@@ -185,13 +187,14 @@ func (s *Store) change(ctx context.Context, counts bool, id workspace.ID, sql st
 		batch.Queue(runningLockSQL)
 	}
 	batch.Queue(sql, args).QueryRow(func(row pgx.Row) error { return row.Scan(&outcome) })
-	batch.Queue(`SELECT `+workspaceColumns+` FROM workspaces WHERE id = $1`, string(id)).Query(func(rows pgx.Rows) error {
-		found, err := pgx.CollectRows(rows, scanWorkspace)
-		if len(found) == 1 && (outcome == Changed || outcome == Unchanged) {
-			w = found[0]
-		}
-		return err
-	})
+	batch.Queue(`SELECT `+workspaceColumns+` FROM workspaces WHERE id = $1`, string(id)).Query(
+		func(rows pgx.Rows) error {
+			found, err := pgx.CollectRows(rows, scanWorkspace)
+			if len(found) == 1 && (outcome == Changed || outcome == Unchanged) {
+				w = found[0]
+			}
+			return err
+		})
 	err = s.pool.SendBatch(ctx, batch).Close()
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = postgres.ErrNotFound
@@ -213,7 +216,8 @@ SELECT FROM written`
 // of [Store.ExpiredStandby], and reports whether it did. False means that the workspace was
 // opened or changed in the meantime. through is what the history names as the cause, why
 // goes there if it is not empty.
-func (s *Store) ExpireStandby(ctx context.Context, id workspace.ID, ttl time.Duration, through, why string) (bool, error) {
+func (s *Store) ExpireStandby(ctx context.Context, id workspace.ID, ttl time.Duration, through, why string) (
+	bool, error) {
 	tag, err := s.pool.Exec(ctx, expireStandbySQL, postgres.Args{
 		"id": string(id), "ttl": ttl, "cause": through, "message": postgres.NullText(why),
 	})
@@ -237,7 +241,8 @@ SELECT FROM written`
 // Sleep sets the desired state STANDBY if the workspace still runs, was not used after
 // unusedSince, and has been announced to sleep by now; it reports whether it did. why goes
 // to the history if it is not empty.
-func (s *Store) Sleep(ctx context.Context, id workspace.ID, ttl time.Duration, unusedSince time.Time, why string) (bool, error) {
+func (s *Store) Sleep(ctx context.Context, id workspace.ID, ttl time.Duration, unusedSince time.Time, why string) (
+	bool, error) {
 	tag, err := s.pool.Exec(ctx, sleepSQL, postgres.Args{
 		"id": string(id), "ttl": ttl, "unused_since": unusedSince, "message": postgres.NullText(why),
 	})

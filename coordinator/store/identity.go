@@ -81,7 +81,8 @@ func (s *Store) FoundIdentity(ctx context.Context, r Resource, found string) err
 	sql, args := `INSERT INTO system_identity AS i (resource, identity, found, found_at) VALUES ($1, '', $2, now())
 		ON CONFLICT (resource) DO UPDATE SET found = excluded.found, found_at = excluded.found_at`, []any{string(r), found}
 	if found == "" {
-		sql, args = `UPDATE system_identity SET found = NULL, found_at = NULL, accepted = NULL WHERE resource = $1`, args[:1]
+		sql, args = `UPDATE system_identity SET found = NULL, found_at = NULL, accepted = NULL WHERE resource = $1`,
+			args[:1]
 	}
 	if _, err := s.pool.Exec(ctx, sql, args...); err != nil {
 		return fmt.Errorf("recording what the %s was found to be: %w", r, err)
@@ -93,7 +94,8 @@ func (s *Store) FoundIdentity(ctx context.Context, r Resource, found string) err
 // leader adopts it when it next sees it. The error is [ErrNothingToAccept] when something
 // else is found by now, or the recorded one again.
 func (s *Store) AcceptIdentity(ctx context.Context, r Resource, found string) error {
-	tag, err := s.pool.Exec(ctx, `UPDATE system_identity SET accepted = found WHERE resource = $1 AND found = $2`, string(r), found)
+	tag, err := s.pool.Exec(ctx, `UPDATE system_identity SET accepted = found WHERE resource = $1 AND found = $2`,
+		string(r), found)
 	if err != nil {
 		return fmt.Errorf("accepting the identity of the %s: %w", r, err)
 	}

@@ -67,7 +67,8 @@ const failedSQL = `SELECT id FROM workspaces
 
 // Failed returns at most limit workspaces, deleted ones left out, whose phase is ERROR
 // for that reason, in the order of their ids, that follow after; an empty after begins.
-func (s *Store) Failed(ctx context.Context, reason workspace.ErrorReason, after workspace.ID, limit int) ([]workspace.ID, error) {
+func (s *Store) Failed(ctx context.Context, reason workspace.ErrorReason, after workspace.ID, limit int) (
+	[]workspace.ID, error) {
 	return s.ids(ctx, "reading workspaces in ERROR", failedSQL, string(reason), string(cmp.Or(after, noID)), limit)
 }
 

@@ -69,7 +69,8 @@ const (
 // Unused returns the running workspaces that were neither used nor started within idle and
 // are meant to run, the longest unused first, and the database's time. It returns at most
 // limit that follow after; the zero value begins. ttl is that of [Unused.UsedAt].
-func (s *Store) Unused(ctx context.Context, ttl, idle time.Duration, after Unused, limit int) (all []Unused, now time.Time, err error) {
+func (s *Store) Unused(ctx context.Context, ttl, idle time.Duration, after Unused, limit int) (
+	all []Unused, now time.Time, err error) {
 	from := after.QuietSince
 	if from.IsZero() {
 		from = time.Unix(0, 0)
@@ -115,7 +116,8 @@ func (s *Store) Announce(ctx context.Context, f postgres.Fence, ttl time.Duratio
 // KeepAwake keeps a running workspace awake for d from now, or no longer if d is 0, and
 // returns it. It returns [ErrNotFound] for a workspace that is deleted or that v may not
 // see, and for one that is not meant to run.
-func (s *Store) KeepAwake(ctx context.Context, v Viewer, id workspace.ID, d time.Duration) (workspace.Workspace, error) {
+func (s *Store) KeepAwake(ctx context.Context, v Viewer, id workspace.ID, d time.Duration) (
+	workspace.Workspace, error) {
 	return postgres.SelectOne(ctx, s.DB, "keeping workspace "+string(id)+" awake", scanWorkspace,
 		keepAwakeSQL, string(id), v.All, postgres.NullText(v.UserID), d)
 }

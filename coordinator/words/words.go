@@ -64,7 +64,8 @@ func load(files fs.FS) (*catalog, error) {
 		return nil, err
 	}
 	bundle := i18n.NewBundle(language.MustParse(Default))
-	c := &catalog{messages: map[string]map[string]*i18n.Message{}, localizers: map[string]*i18n.Localizer{}, fixed: map[string]Text{}}
+	c := &catalog{messages: map[string]map[string]*i18n.Message{}, localizers: map[string]*i18n.Localizer{},
+		fixed: map[string]Text{}}
 	for _, p := range paths {
 		f, err := bundle.LoadMessageFileFS(files, p)
 		if err != nil {
@@ -158,7 +159,9 @@ func Section(key string) []byte {
 
 // forms returns a message as a script gets it: a text, or its plural forms by their names in CLDR.
 func forms(m *i18n.Message) any {
-	plurals := map[string]string{"zero": m.Zero, "one": m.One, "two": m.Two, "few": m.Few, "many": m.Many, "other": m.Other}
+	plurals := map[string]string{
+		"zero": m.Zero, "one": m.One, "two": m.Two, "few": m.Few, "many": m.Many, "other": m.Other,
+	}
 	maps.DeleteFunc(plurals, func(_, form string) bool { return form == "" })
 	if len(plurals) == 1 {
 		return m.Other

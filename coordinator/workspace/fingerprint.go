@@ -20,7 +20,8 @@ type Fingerprint struct {
 // or may be: the volume may be all that is left of it.
 func (w Workspace) KnownState() string {
 	f := w.HomeCtx.Fingerprint
-	if f.VolumeOpID == "" || f.VolumeOpID != w.HomeCtx.VolumeOpID || f.ArchiveKey == "" || f.ArchiveKey != w.ArchiveKey ||
+	if f.VolumeOpID == "" || f.VolumeOpID != w.HomeCtx.VolumeOpID || f.ArchiveKey == "" ||
+		f.ArchiveKey != w.ArchiveKey ||
 		w.HomeCtx.RestoreMarker != w.ArchiveKey || w.ArchiveDamage != "" || w.ArchiveSuspected {
 		return ""
 	}

@@ -136,28 +136,36 @@ func (s suite) objects() {
 		got, out, err := s.get(key)
 		s.must(err)
 		if got != content || aws.ToString(out.ETag) != aws.ToString(put.ETag) || aws.ToString(put.ETag) == "" {
-			s.Errorf("%q came back as %q with ETag %q, written with %q", content, got, aws.ToString(out.ETag), aws.ToString(put.ETag))
+			s.Errorf("%q came back as %q with ETag %q, written with %q", content, got, aws.ToString(out.ETag),
+				aws.ToString(put.ETag))
 		}
-		head, err := s.client.HeadObject(s.Context(), &s3.HeadObjectInput{Bucket: &s.store.Bucket, Key: aws.String(key)})
+		head, err := s.client.HeadObject(s.Context(), &s3.HeadObjectInput{
+			Bucket: &s.store.Bucket, Key: aws.String(key),
+		})
 		s.must(err)
 		for _, metadata := range []map[string]string{out.Metadata, head.Metadata} {
 			if metadata["archive-size"] != "17" || metadata["content-size"] != "0" {
 				s.Errorf("user metadata: %v", metadata)
 			}
 		}
-		if aws.ToInt64(head.ContentLength) != int64(len(content)) || time.Since(aws.ToTime(head.LastModified)).Abs() > time.Minute {
+		if aws.ToInt64(head.ContentLength) != int64(len(content)) ||
+			time.Since(aws.ToTime(head.LastModified)).Abs() > time.Minute {
 			s.Errorf("%d bytes of %s", aws.ToInt64(head.ContentLength), aws.ToTime(head.LastModified))
 		}
 	}
 	for range 2 { // what is not there counts as deleted
 		out, err := s.client.DeleteObjects(s.Context(), &s3.DeleteObjectsInput{
-			Bucket: &s.store.Bucket, Delete: &types.Delete{Objects: []types.ObjectIdentifier{{Key: aws.String(key)}}, Quiet: aws.Bool(true)},
+			Bucket: &s.store.Bucket, Delete: &types.Delete{
+				Objects: []types.ObjectIdentifier{{Key: aws.String(key)}}, Quiet: aws.Bool(true),
+			},
 		})
 		s.must(err)
 		if len(out.Errors) != 0 {
 			s.Errorf("deleting: %+v", out.Errors)
 		}
-		_, err = s.client.DeleteObject(s.Context(), &s3.DeleteObjectInput{Bucket: &s.store.Bucket, Key: aws.String(key)})
+		_, err = s.client.DeleteObject(s.Context(), &s3.DeleteObjectInput{
+			Bucket: &s.store.Bucket, Key: aws.String(key),
+		})
 		s.must(err)
 	}
 	if _, _, err := s.get(key); err == nil {
@@ -234,7 +242,9 @@ func (s suite) listing() {
 	writers.Wait()
 	list := func(prefix string) (found []string, pages int) {
 		s.Helper()
-		pager := s3.NewListObjectsV2Paginator(s.client, &s3.ListObjectsV2Input{Bucket: &s.store.Bucket, Prefix: &prefix})
+		pager := s3.NewListObjectsV2Paginator(s.client, &s3.ListObjectsV2Input{
+			Bucket: &s.store.Bucket, Prefix: &prefix,
+		})
 		for pager.HasMorePages() {
 			page, err := pager.NextPage(s.Context())
 			s.must(err)
@@ -262,7 +272,9 @@ func (s suite) listing() {
 	for i := range objects {
 		objects[i].Key = &want[i]
 	}
-	out, err := s.client.DeleteObjects(s.Context(), &s3.DeleteObjectsInput{Bucket: &s.store.Bucket, Delete: &types.Delete{Objects: objects, Quiet: aws.Bool(true)}})
+	out, err := s.client.DeleteObjects(s.Context(), &s3.DeleteObjectsInput{
+		Bucket: &s.store.Bucket, Delete: &types.Delete{Objects: objects, Quiet: aws.Bool(true)},
+	})
 	s.must(err)
 	if found, _ := list("archives/"); !slices.Equal(found, want[1000:]) || len(out.Errors) != 0 {
 		s.Errorf("after deleting: %d keys, %d errors", len(found), len(out.Errors))
@@ -273,7 +285,9 @@ func (s suite) uploads() {
 	const key = "archives/a/b/home.tar.zst"
 	list := func() (ids []string) {
 		s.Helper()
-		out, err := s.client.ListMultipartUploads(s.Context(), &s3.ListMultipartUploadsInput{Bucket: &s.store.Bucket, Prefix: aws.String("archives/")})
+		out, err := s.client.ListMultipartUploads(s.Context(), &s3.ListMultipartUploadsInput{
+			Bucket: &s.store.Bucket, Prefix: aws.String("archives/"),
+		})
 		if _, code := status(err); code == "NoSuchUpload" && slices.Contains(s.limits, NoListOfUploads) {
 			return nil
 		}
@@ -291,13 +305,16 @@ func (s suite) uploads() {
 
 	begin := func() *string {
 		s.Helper()
-		out, err := s.client.CreateMultipartUpload(s.Context(), &s3.CreateMultipartUploadInput{Bucket: &s.store.Bucket, Key: aws.String(key)})
+		out, err := s.client.CreateMultipartUpload(s.Context(), &s3.CreateMultipartUploadInput{
+			Bucket: &s.store.Bucket, Key: aws.String(key),
+		})
 		s.must(err)
 		return out.UploadId
 	}
 	upload := func(id *string, number int32, content []byte) (*s3.UploadPartOutput, error) {
 		return s.client.UploadPart(s.Context(), &s3.UploadPartInput{
-			Bucket: &s.store.Bucket, Key: aws.String(key), UploadId: id, PartNumber: &number, Body: bytes.NewReader(content),
+			Bucket: &s.store.Bucket, Key: aws.String(key), UploadId: id, PartNumber: &number,
+			Body: bytes.NewReader(content),
 		})
 	}
 	part := func(id *string, number int32, content []byte) types.CompletedPart {
@@ -307,7 +324,9 @@ func (s suite) uploads() {
 		return types.CompletedPart{ETag: out.ETag, PartNumber: &number}
 	}
 	abort := func(id *string) error {
-		_, err := s.client.AbortMultipartUpload(s.Context(), &s3.AbortMultipartUploadInput{Bucket: &s.store.Bucket, Key: aws.String(key), UploadId: id})
+		_, err := s.client.AbortMultipartUpload(s.Context(), &s3.AbortMultipartUploadInput{
+			Bucket: &s.store.Bucket, Key: aws.String(key), UploadId: id,
+		})
 		return err
 	}
 	left, done := begin(), begin()
@@ -326,7 +345,8 @@ func (s suite) uploads() {
 	}
 	complete := func() error {
 		_, err := s.client.CompleteMultipartUpload(s.Context(), &s3.CompleteMultipartUploadInput{
-			Bucket: &s.store.Bucket, Key: aws.String(key), UploadId: done, MultipartUpload: &types.CompletedMultipartUpload{Parts: []types.CompletedPart{first, second}},
+			Bucket: &s.store.Bucket, Key: aws.String(key), UploadId: done,
+			MultipartUpload: &types.CompletedMultipartUpload{Parts: []types.CompletedPart{first, second}},
 		})
 		return err
 	}
@@ -374,7 +394,8 @@ func (s suite) missing() {
 		s.Errorf("asking for a missing bucket: %v", err)
 	}
 	_, err = s.client.CreateBucket(s.Context(), &s3.CreateBucketInput{Bucket: &s.store.Bucket})
-	if code, word := status(err); err != nil && (code != http.StatusConflict || word != "BucketAlreadyOwnedByYou" && word != "BucketAlreadyExists") {
+	if code, word := status(err); err != nil && (code != http.StatusConflict || word != "BucketAlreadyOwnedByYou" &&
+		word != "BucketAlreadyExists") {
 		s.Errorf("making a bucket that is there: %v", err)
 	}
 }
@@ -386,7 +407,9 @@ func (s suite) ranges() {
 	from := func(byteRange string, etag *string) func(*s3.GetObjectInput) {
 		return func(in *s3.GetObjectInput) { in.Range, in.IfMatch = &byteRange, etag }
 	}
-	for byteRange, want := range map[string]string{"bytes=4-": "456789", "bytes=9-": "9", "bytes=0-0": "0", "bytes=0-": "0123456789"} {
+	for byteRange, want := range map[string]string{
+		"bytes=4-": "456789", "bytes=9-": "9", "bytes=0-0": "0", "bytes=0-": "0123456789",
+	} {
 		got, out, err := s.get(key, from(byteRange, put.ETag))
 		if err != nil || got != want || aws.ToInt64(out.ContentLength) != int64(len(want)) {
 			s.Errorf("%s: %q, %v", byteRange, got, err)
@@ -416,7 +439,9 @@ func (s suite) keys() {
 			s.Errorf("%q came back as %q, %v", key, got, err)
 		}
 	}
-	out, err := s.client.ListObjectsV2(s.Context(), &s3.ListObjectsV2Input{Bucket: &s.store.Bucket, Prefix: aws.String("archives/")})
+	out, err := s.client.ListObjectsV2(s.Context(), &s3.ListObjectsV2Input{
+		Bucket: &s.store.Bucket, Prefix: aws.String("archives/"),
+	})
 	s.must(err)
 	var listed []string
 	for _, o := range out.Contents {

@@ -45,16 +45,29 @@ func testJobOutcomes(t *testing.T, f Fixture) {
 		env  []string
 		want workspace.Job
 	}{
-		"succeeded":   {[]string{"TEST_SIZE=4711"}, workspace.Job{State: workspace.JobSucceeded, Size: 4711}},
-		"corrupted":   {fails(contract.ExitCorrupted, "checksum differs"), workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonArchiveCorrupted, Message: "checksum differs"}},
-		"missing":     {fails(contract.ExitMissing, "no such archive"), workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonDataLost, Message: "no such archive"}},
-		"unreachable": {fails(contract.ExitUnreachable, "no route"), workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonUnreachable, Message: "no route"}},
-		"disk full":   {fails(contract.ExitDiskFull, "no space"), workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Message: "the disk is full: no space"}},
-		"other":       {fails(contract.ExitOther, "something"), workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Message: "something"}},
+		"succeeded": {[]string{"TEST_SIZE=4711"}, workspace.Job{State: workspace.JobSucceeded, Size: 4711}},
+		"corrupted": {fails(contract.ExitCorrupted, "checksum differs"), workspace.Job{
+			State: workspace.JobFailed, Reason: workspace.ReasonArchiveCorrupted, Message: "checksum differs",
+		}},
+		"missing": {fails(contract.ExitMissing, "no such archive"), workspace.Job{
+			State: workspace.JobFailed, Reason: workspace.ReasonDataLost, Message: "no such archive",
+		}},
+		"unreachable": {fails(contract.ExitUnreachable, "no route"), workspace.Job{
+			State: workspace.JobFailed, Reason: workspace.ReasonUnreachable, Message: "no route",
+		}},
+		"disk full": {fails(contract.ExitDiskFull, "no space"), workspace.Job{
+			State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Message: "the disk is full: no space",
+		}},
+		"other": {fails(contract.ExitOther, "something"), workspace.Job{
+			State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Message: "something",
+		}},
 		"silent": {[]string{"TEST_SILENT=1", "TEST_EXIT=1"},
 			workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Message: "exit code 1"}},
 		"success without a result": {[]string{"TEST_SILENT=1"},
-			workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Message: "it ended without a result", ResultLost: true}},
+			workspace.Job{
+				State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Message: "it ended without a result",
+				ResultLost: true,
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -227,7 +240,9 @@ func testGrant(t *testing.T, f Fixture) {
 		spec := jobSpec(id, kind, fmt.Sprintf("TEST_GRANT=%x", sha256.Sum256(grant)), "TEST_SIZE=7")
 		spec.Grant = grant
 		must(t, b.StartJob(ctx, spec))
-		if got, want := ended(t, b, id), (workspace.Job{Kind: kind, OpID: spec.OpID, State: workspace.JobSucceeded, Size: 7}); got != want {
+		if got, want := ended(t, b, id), (workspace.Job{
+			Kind: kind, OpID: spec.OpID, State: workspace.JobSucceeded, Size: 7,
+		}); got != want {
 			t.Errorf("with a grant: %+v", got)
 		}
 		must(t, b.DeleteJobs(ctx, id))
@@ -237,7 +252,8 @@ func testGrant(t *testing.T, f Fixture) {
 	spec := jobSpec(id, workspace.JobArchive, fmt.Sprintf("TEST_GRANT=%x", sha256.Sum256(grant)), "TEST_WAIT=1")
 	spec.Grant = grant
 	must(t, b.StartJob(ctx, spec))
-	if report := f.JobReport(t, id); report == "" || strings.Contains(report, secret) || strings.Contains(report, "X-Amz-Signature") {
+	if report := f.JobReport(t, id); report == "" || strings.Contains(report, secret) ||
+		strings.Contains(report, "X-Amz-Signature") {
 		t.Errorf("the engine tells: %s", report)
 	}
 	// Another process that starts the same job makes a grant of its own. The job keeps the
@@ -269,7 +285,8 @@ func testEnvironmentStaysSecret(t *testing.T, f Fixture) {
 			t.Errorf("a malformed environment: %v", err)
 		}
 	}
-	must(t, b.StartJob(ctx, jobSpec(id, workspace.JobArchive, "AWS_SECRET_ACCESS_KEY="+secret, "TEST_SILENT=1", "TEST_EXIT=1")))
+	must(t, b.StartJob(ctx, jobSpec(id, workspace.JobArchive, "AWS_SECRET_ACCESS_KEY="+secret, "TEST_SILENT=1",
+		"TEST_EXIT=1")))
 	if job := ended(t, b, id); strings.Contains(fmt.Sprintf("%+v", job), secret) {
 		t.Errorf("the job's message holds the secret: %+v", job)
 	}
@@ -292,7 +309,8 @@ func testJobProgress(t *testing.T, f Fixture) {
 		}
 		var p contract.Progress
 		must(t, json.Unmarshal([]byte(got[0].Progress), &p))
-		if p.Event != contract.EventProgress || p.Step != contract.StepArchive || p.Seconds != 0 || p.BytesPerSecond != 0 || p.ETA != nil {
+		if p.Event != contract.EventProgress || p.Step != contract.StepArchive || p.Seconds != 0 ||
+			p.BytesPerSecond != 0 || p.ETA != nil {
 			t.Fatalf("progress %s", got[0].Progress)
 		}
 		if len(seen) == 0 || p.Bytes != seen[len(seen)-1] {

@@ -29,7 +29,8 @@ func testLook(t *testing.T, f Fixture) {
 		return s
 	}
 	first := look()
-	if !first.Terminals || first.At.IsZero() || first.Container == "" || first.File != nil || first.Label != work.Unasked || first.Kernel != "" {
+	if !first.Terminals || first.At.IsZero() || first.Container == "" || first.File != nil ||
+		first.Label != work.Unasked || first.Kernel != "" {
 		t.Errorf("a container in which nothing goes on: %+v", first)
 	}
 	main := slices.IndexFunc(first.Processes, func(p work.Process) bool { return p.PID == first.Main })

@@ -22,7 +22,8 @@ func testUsage(t *testing.T, f Fixture) {
 	must(t, b.Provision(ctx, backend.VolumeSpec{ID: empty, OpID: "op"}))
 	got, err := b.Usage(ctx, time.Minute, used, empty, newID())
 	must(t, err)
-	if len(got) != 2 || got[used].AtLeast || got[used].Bytes != size || got[used].Files < 1 || got[empty] != (backend.Usage{}) {
+	if len(got) != 2 || got[used].AtLeast || got[used].Bytes != size || got[used].Files < 1 ||
+		got[empty] != (backend.Usage{}) {
 		t.Errorf("usage %+v, want %d bytes in one home and none in the other", got, size)
 	}
 	other, err := f.New(t, Installation()).Usage(ctx, time.Second, used)

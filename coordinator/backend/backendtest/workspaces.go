@@ -94,7 +94,8 @@ func testStartReplacesExited(t *testing.T, f Fixture) {
 		t.Errorf("exited container: %+v, want exit code 42, not ready, with its volume", c)
 	}
 	const skew = time.Second // the engine's clock may count seconds only
-	if c.StartedAt.Before(before.Add(-skew)) || c.FinishedAt.Before(c.StartedAt) || c.FinishedAt.After(time.Now().Add(skew)) {
+	if c.StartedAt.Before(before.Add(-skew)) || c.FinishedAt.Before(c.StartedAt) ||
+		c.FinishedAt.After(time.Now().Add(skew)) {
 		t.Errorf("started %s, finished %s, test began %s", c.StartedAt, c.FinishedAt, before)
 	}
 	all, err := b.Containers(ctx)
@@ -171,7 +172,9 @@ func testImageMissing(t *testing.T, f Fixture) {
 func testImageNotPulled(t *testing.T, f Fixture, b backend.Backend) {
 	id, ctx := newID(), Context(t)
 	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
-	for image, failure := range map[string]workspace.ErrorReason{f.MissingImage(): "", "Not A Reference": workspace.ReasonImagePullFailed} {
+	for image, failure := range map[string]workspace.ErrorReason{
+		f.MissingImage(): "", "Not A Reference": workspace.ReasonImagePullFailed,
+	} {
 		must(t, b.Start(ctx, backend.StartSpec{ID: id, Image: image}))
 		wait.Until(t, "the listing tells that the image cannot be pulled", func() bool {
 			c, ok := containerOf(t, b, id)
@@ -237,7 +240,8 @@ func testUnhealthy(t *testing.T, f Fixture) {
 	must(t, b.Start(ctx, backend.StartSpec{ID: id, Image: image}))
 	wait.Until(t, "unhealthy", func() bool {
 		c, _ := containerOf(t, b, id)
-		if !c.Running || c.Ready || c.Endpoint == "" || c.Health != workspace.HealthStarting && c.Health != workspace.HealthUnhealthy {
+		if !c.Running || c.Ready || c.Endpoint == "" || c.Health != workspace.HealthStarting &&
+			c.Health != workspace.HealthUnhealthy {
 			t.Fatalf("a container whose health check does not pass: %+v", c)
 		}
 		return c.Health == workspace.HealthUnhealthy
@@ -250,7 +254,8 @@ func testPaused(t *testing.T, f Fixture) {
 	if !f.Pause(t, id) {
 		t.Skip("this engine cannot pause a container")
 	}
-	if c, _ := containerOf(t, b, id); !c.Running || c.Ready || c.Health != workspace.HealthPaused || c.Endpoint != endpoint {
+	if c, _ := containerOf(t, b, id); !c.Running || c.Ready || c.Health != workspace.HealthPaused ||
+		c.Endpoint != endpoint {
 		t.Errorf("paused container: %+v, want it running at %s and not ready", c, endpoint)
 	}
 	must(t, b.Start(Context(t), backend.StartSpec{ID: id}))
@@ -477,7 +482,9 @@ func testInvalidIDs(t *testing.T, f Fixture) {
 	for _, id := range []workspace.ID{"", "x", "../../etc", workspace.ID(strings.ToUpper(string(newID())))} {
 		_, logs := b.Logs(ctx, id, 1)
 		for what, err := range map[string]error{
-			"Provision": b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}), "Start": b.Start(ctx, backend.StartSpec{ID: id}), "Delete": b.Delete(ctx, id),
+			"Provision":    b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}),
+			"Start":        b.Start(ctx, backend.StartSpec{ID: id}),
+			"Delete":       b.Delete(ctx, id),
 			"DeleteVolume": b.DeleteVolume(ctx, id, "op"), "DeleteJobs": b.DeleteJobs(ctx, id), "Logs": logs,
 			"StartJob": b.StartJob(ctx, jobSpec(id, workspace.JobArchive)),
 		} {
@@ -567,8 +574,12 @@ func testCancelledContext(t *testing.T, f Fixture) {
 	cancel()
 	_, list := b.Containers(ctx)
 	_, events := b.Events(ctx)
-	for what, err := range map[string]error{"Containers": list, "Events": events,
-		"Start": b.Start(ctx, backend.StartSpec{ID: id}), "Provision": b.Provision(ctx, backend.VolumeSpec{ID: newID(), OpID: "op"}), "Delete": b.Delete(ctx, id)} {
+	for what, err := range map[string]error{
+		"Containers": list, "Events": events,
+		"Start":     b.Start(ctx, backend.StartSpec{ID: id}),
+		"Provision": b.Provision(ctx, backend.VolumeSpec{ID: newID(), OpID: "op"}),
+		"Delete":    b.Delete(ctx, id),
+	} {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v, want %v", what, err, context.Canceled)
 		}

@@ -73,7 +73,9 @@ func Run(ctx context.Context, table []Row) []Finding {
 	for _, r := range table {
 		if failed[r.Needs] {
 			failed[r.Name] = true
-			all = append(all, Finding{Check: r.Name, Level: LevelWarning, Text: "not checked", Remedy: "fix " + r.Needs + " first"})
+			all = append(all, Finding{
+				Check: r.Name, Level: LevelWarning, Text: "not checked", Remedy: "fix " + r.Needs + " first",
+			})
 			continue
 		}
 		found, err := r.try(ctx)

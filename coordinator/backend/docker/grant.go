@@ -25,14 +25,17 @@ func (d *Docker) deliver(ctx context.Context, containerID string, grant []byte) 
 	}
 	var packed bytes.Buffer
 	w := tar.NewWriter(&packed)
-	err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path.Base(contract.GrantPath), Size: int64(len(grant)), Mode: 0o400})
+	err := w.WriteHeader(&tar.Header{
+		Typeflag: tar.TypeReg, Name: path.Base(contract.GrantPath), Size: int64(len(grant)), Mode: 0o400,
+	})
 	if err == nil {
 		_, err = w.Write(grant)
 	}
 	if err = errors.Join(err, w.Close()); err != nil {
 		return fmt.Errorf("packing the storage job's grant: %w", err)
 	}
-	err = d.api.CopyToContainer(ctx, containerID, path.Dir(contract.GrantPath), &packed, container.CopyToContainerOptions{})
+	err = d.api.CopyToContainer(ctx, containerID, path.Dir(contract.GrantPath), &packed,
+		container.CopyToContainerOptions{})
 	if err != nil && (removedMeanwhile(err) || strings.Contains(err.Error(), "No such container")) {
 		return fmt.Errorf("%w: %w", backend.ErrChanged, err)
 	}

@@ -63,7 +63,8 @@ func (d *Docker) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.I
 	for _, s := range list {
 		seen[s.ID] = struct{}{}
 		id := workspace.ID(s.Labels[spec.LabelWorkspace])
-		job := workspace.Job{Kind: workspace.JobKind(s.Labels[spec.LabelJob]), OpID: s.Labels[spec.LabelOp], State: workspace.JobRunning}
+		job := workspace.Job{Kind: workspace.JobKind(s.Labels[spec.LabelJob]), OpID: s.Labels[spec.LabelOp],
+			State: workspace.JobRunning}
 		add := func() {
 			mu.Lock()
 			defer mu.Unlock()
@@ -117,7 +118,8 @@ func imageOf(c *container.InspectResponse) string {
 // outcomeOf returns how a job ended, without its kind and operation. gone means that
 // its container was removed in the meantime. See [backend.Outcomes] for output that cannot
 // be read.
-func (d *Docker) outcomeOf(ctx context.Context, id workspace.ID, containerID string) (o workspace.Job, gone bool, err error) {
+func (d *Docker) outcomeOf(ctx context.Context, id workspace.ID, containerID string) (
+	o workspace.Job, gone bool, err error) {
 	return d.outcomes.Read(ctx, id, containerID, func(ctx context.Context) (*backend.JobEnd, error) {
 		c, err := d.inspect(ctx, containerID)
 		if err != nil || c == nil {
@@ -135,6 +137,9 @@ func (d *Docker) outcomeOf(ctx context.Context, id workspace.ID, containerID str
 		if err != nil {
 			return nil, engine.Wrap("reading a storage job's output", err)
 		}
-		return &backend.JobEnd{Image: imageOf(c), ExitCode: c.State.ExitCode, OutOfMemory: c.State.OOMKilled, Stdout: stdout, Stderr: stderr}, nil
+		return &backend.JobEnd{
+			Image: imageOf(c), ExitCode: c.State.ExitCode, OutOfMemory: c.State.OOMKilled, Stdout: stdout,
+			Stderr: stderr,
+		}, nil
 	})
 }

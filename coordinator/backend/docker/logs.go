@@ -37,7 +37,9 @@ func (d *Docker) Logs(ctx context.Context, id workspace.ID, lines int) (string, 
 		return "", fmt.Errorf("container %s: %w", name, backend.ErrNotFound)
 	}
 	// A negative number of lines would mean all of them.
-	body, err := d.api.ContainerLogs(ctx, c.ID, container.LogsOptions{ShowStdout: true, ShowStderr: true, Tail: strconv.Itoa(max(lines, 0))})
+	body, err := d.api.ContainerLogs(ctx, c.ID, container.LogsOptions{
+		ShowStdout: true, ShowStderr: true, Tail: strconv.Itoa(max(lines, 0)),
+	})
 	if err != nil {
 		return "", engine.Wrap("reading the output of container "+name, err)
 	}
@@ -56,7 +58,9 @@ func (d *Docker) Logs(ctx context.Context, id workspace.ID, lines int) (string, 
 
 // output returns the last lines of a container's two streams, separately.
 func (d *Docker) output(ctx context.Context, containerID, lines string) (stdout, stderr []byte, err error) {
-	body, err := d.api.ContainerLogs(ctx, containerID, container.LogsOptions{ShowStdout: true, ShowStderr: true, Tail: lines})
+	body, err := d.api.ContainerLogs(ctx, containerID, container.LogsOptions{
+		ShowStdout: true, ShowStderr: true, Tail: lines,
+	})
 	if err != nil {
 		return nil, nil, err
 	}

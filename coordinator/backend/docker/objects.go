@@ -45,7 +45,8 @@ func (d *Docker) Objects(ctx context.Context) ([]backend.Object, error) {
 	}
 	var all []backend.Object
 	add := func(o backend.Object, labels map[string]string) {
-		o.Kind, o.Workspace, o.OpID = objectKinds[labels[spec.LabelKind]], workspace.ID(labels[spec.LabelWorkspace]), labels[spec.LabelOp]
+		o.Kind, o.Workspace, o.OpID = objectKinds[labels[spec.LabelKind]], workspace.ID(labels[spec.LabelWorkspace]),
+			labels[spec.LabelOp]
 		if o.Kind != "" {
 			all = append(all, o)
 		}
@@ -56,7 +57,9 @@ func (d *Docker) Objects(ctx context.Context) ([]backend.Object, error) {
 			mounted[m.Name] = struct{}{}
 		}
 		if len(c.Names) > 0 {
-			add(backend.Object{Name: strings.TrimPrefix(c.Names[0], "/"), Created: time.Unix(c.Created, 0), UID: c.ID}, c.Labels)
+			add(backend.Object{
+				Name: strings.TrimPrefix(c.Names[0], "/"), Created: time.Unix(c.Created, 0), UID: c.ID,
+			}, c.Labels)
 		}
 	}
 	for _, v := range volumes.Volumes {

@@ -33,8 +33,9 @@ type exit struct {
 func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Container, error) {
 	listing, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
-	list, err := d.api.ContainerList(listing, container.ListOptions{All: true, Filters: d.opts.Filter(spec.KindWorkspace, ids,
-		func(id workspace.ID) string { return "^/?" + id.ContainerName() + "$" })})
+	list, err := d.api.ContainerList(listing,
+		container.ListOptions{All: true, Filters: d.opts.Filter(spec.KindWorkspace, ids,
+			func(id workspace.ID) string { return "^/?" + id.ContainerName() + "$" })})
 	if err != nil {
 		return nil, engine.Wrap("listing containers", err)
 	}
@@ -46,7 +47,8 @@ func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[works
 	g.SetLimit(inspections)
 	for _, s := range list {
 		id, err := workspace.ParseID(s.Labels[spec.LabelWorkspace])
-		if err != nil || !wanted(id) || !d.opts.Owns(s.Labels, id, spec.KindWorkspace) || !named(s, id.ContainerName()) {
+		if err != nil || !wanted(id) || !d.opts.Owns(s.Labels, id, spec.KindWorkspace) ||
+			!named(s, id.ContainerName()) {
 			continue
 		}
 		seen[s.ID] = struct{}{}
@@ -88,7 +90,8 @@ func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[works
 // answered reports whether err concerns one object alone: the engine did answer. Then
 // only what is known of that object is missing (SPEC 2).
 func answered(ctx context.Context, err error) bool {
-	return ctx.Err() == nil && !errors.Is(err, context.Canceled) && workspace.ReasonOf(err) != workspace.ReasonUnreachable
+	return ctx.Err() == nil && !errors.Is(err, context.Canceled) &&
+		workspace.ReasonOf(err) != workspace.ReasonUnreachable
 }
 
 // oneLine is an error as a text of bounded length.
@@ -141,7 +144,10 @@ func (d *Docker) exitOf(ctx context.Context, id workspace.ID, containerID string
 	case c.State == nil:
 		return exit{}, false, fmt.Errorf("inspecting container %s: the engine reports no state", containerID)
 	}
-	e = exit{code: c.State.ExitCode, disrupted: disrupted(c), started: engine.Time(c.State.StartedAt), finished: engine.Time(c.State.FinishedAt)}
+	e = exit{
+		code: c.State.ExitCode, disrupted: disrupted(c), started: engine.Time(c.State.StartedAt),
+		finished: engine.Time(c.State.FinishedAt),
+	}
 	d.exits.Put(id, containerID, e)
 	return e, false, nil
 }

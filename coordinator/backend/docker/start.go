@@ -88,7 +88,8 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	containerID := ""
 	switch {
 	case present == nil:
-	case present.State.Status == container.StateCreated && present.Config.Labels[spec.LabelSpec] == want.Config.Labels[spec.LabelSpec]:
+	case present.State.Status == container.StateCreated &&
+		present.Config.Labels[spec.LabelSpec] == want.Config.Labels[spec.LabelSpec]:
 		// Another process created it and is about to start it, or died in between.
 		containerID = present.ID
 	default:
@@ -123,7 +124,8 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	case err == nil || ctx.Err() != nil:
 		return engine.Wrap("starting container "+name, err)
 	// The network was removed, or two processes created it at once. Find it again.
-	case errdefs.IsNotFound(err) && strings.Contains(err.Error(), "network"), strings.Contains(err.Error(), "is ambiguous"):
+	case errdefs.IsNotFound(err) && strings.Contains(err.Error(), "network"),
+		strings.Contains(err.Error(), "is ambiguous"):
 		d.net.Forget(ctx, netID)
 		return d.undo(ctx, id, containerID, fmt.Errorf("%w: %w", backend.ErrChanged, err))
 	case removedMeanwhile(err):

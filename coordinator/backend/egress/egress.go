@@ -62,7 +62,8 @@ func (o Options) Validate() error {
 	switch o.Enforce {
 	case "", EnforceAuto, EnforceRequire, EnforceOpen:
 	default:
-		err = errors.Join(fmt.Errorf("egress enforce: %q must be %s, %s or %s", o.Enforce, EnforceAuto, EnforceRequire, EnforceOpen), err)
+		err = errors.Join(fmt.Errorf("egress enforce: %q must be %s, %s or %s", o.Enforce, EnforceAuto, EnforceRequire,
+			EnforceOpen), err)
 	}
 	return err
 }
@@ -107,7 +108,8 @@ func parseDestination(text string) (contract.Destination, error) {
 	if p, err := parsePrefix(text); err == nil {
 		return contract.Destination{Prefix: p}, nil
 	}
-	wrong := fmt.Errorf("%q is not a destination: write 10.0.0.5, 10.0.0.0/8, 10.0.0.5:443 or [fd00::5]:443, and no names", text)
+	wrong := fmt.Errorf("%q is not a destination: write 10.0.0.5, 10.0.0.0/8, 10.0.0.5:443 or [fd00::5]:443, "+
+		"and no names", text)
 	host, port, ok := cutPort(text)
 	n, err := strconv.ParseUint(port, 10, 16)
 	p, badHost := parsePrefix(host)
@@ -136,7 +138,8 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	case err != nil:
 		return netip.Prefix{}, fmt.Errorf("%q is neither an address nor a network: write 10.0.0.5 or 10.0.0.0/8", text)
 	case p.Masked() != p:
-		return netip.Prefix{}, fmt.Errorf("%q has bits behind its length: write %s for the network or %s for the address", text, p.Masked(), p.Addr())
+		return netip.Prefix{}, fmt.Errorf("%q has bits behind its length: write %s for the network or %s "+
+			"for the address", text, p.Masked(), p.Addr())
 	}
 	return p, nil
 }

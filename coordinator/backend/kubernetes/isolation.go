@@ -59,7 +59,9 @@ func (b *Backend) checkIsolated(ctx context.Context) error {
 	if err == nil || workspace.ReasonOf(err) == workspace.ReasonUnreachable {
 		return err
 	}
-	return &workspace.PendingError{Pending: workspace.Pending{Reason: workspace.WaitEgressRules, Message: err.Error()}, Err: err}
+	return &workspace.PendingError{
+		Pending: workspace.Pending{Reason: workspace.WaitEgressRules, Message: err.Error()}, Err: err,
+	}
 }
 
 // prove returns an error unless the cluster enforces NetworkPolicies, where the settings require
@@ -72,7 +74,8 @@ func (b *Backend) prove(ctx context.Context) error {
 	enforced, err := enforcement.Probe{Client: b.api, Spec: b.opts}.Enforced(ctx)
 	switch {
 	case err != nil:
-		return fmt.Errorf("egress enforce is require, and whether the cluster enforces NetworkPolicies could not be seen: %w", err)
+		return fmt.Errorf("egress enforce is require, and whether the cluster enforces NetworkPolicies could "+
+			"not be seen: %w", err)
 	case !enforced:
 		return errNotEnforced
 	}
@@ -81,7 +84,8 @@ func (b *Backend) prove(ctx context.Context) error {
 }
 
 // errNotEnforced says that the cluster has the rules and does not follow them.
-var errNotEnforced = errors.New("egress enforce is require, and the cluster enforces no NetworkPolicies: use a network plugin that does, such as Calico or Cilium, or set egress enforce to auto")
+var errNotEnforced = errors.New("egress enforce is require, and the cluster enforces no NetworkPolicies: use a " +
+	"network plugin that does, such as Calico or Cilium, or set egress enforce to auto")
 
 // applyPolicies is [Backend.KeepIsolated] without looking whether the rules are enforced.
 func (b *Backend) applyPolicies(ctx context.Context) (stood bool, err error) {
@@ -94,7 +98,9 @@ func (b *Backend) applyPolicies(ctx context.Context) (stood bool, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*object.ReadLimit)
 	defer cancel()
-	list, err := b.api.NetworkPolicies.List(ctx, metav1.ListOptions{LabelSelector: selectorOf(map[string]string{spec.LabelInstallation: b.opts.Installation})})
+	list, err := b.api.NetworkPolicies.List(ctx, metav1.ListOptions{
+		LabelSelector: selectorOf(map[string]string{spec.LabelInstallation: b.opts.Installation}),
+	})
 	if err != nil {
 		return false, cluster.Wrap("listing network policies", err)
 	}
@@ -127,7 +133,8 @@ func (b *Backend) applyPolicies(ctx context.Context) (stood bool, err error) {
 	for _, p := range list.Items {
 		if !wanted[p.Name] {
 			stood = false
-			errs = append(errs, object.Delete(ctx, b.api.NetworkPolicies, "removing network policy "+p.Name, p.Name, object.Incarnation(p.UID, "", nil, "")))
+			errs = append(errs, object.Delete(ctx, b.api.NetworkPolicies, "removing network policy "+p.Name, p.Name,
+				object.Incarnation(p.UID, "", nil, "")))
 		}
 	}
 	return stood && len(errs) == 0, errors.Join(errs...)
@@ -142,7 +149,9 @@ func (b *Backend) applyPolicy(ctx context.Context, p *networkingv1.NetworkPolicy
 		return nil, err
 	}
 	force := true
-	now, err := b.api.NetworkPolicies.Patch(ctx, p.Name, types.ApplyYAMLPatchType, data, metav1.PatchOptions{FieldManager: spec.Manager, Force: &force})
+	now, err := b.api.NetworkPolicies.Patch(ctx, p.Name, types.ApplyYAMLPatchType, data, metav1.PatchOptions{
+		FieldManager: spec.Manager, Force: &force,
+	})
 	if err != nil || equality.Semantic.DeepEqual(now.Spec, p.Spec) {
 		return now, err
 	}
@@ -153,5 +162,7 @@ func (b *Backend) applyPolicy(ctx context.Context, p *networkingv1.NetworkPolicy
 	if err != nil {
 		return nil, err
 	}
-	return b.api.NetworkPolicies.Patch(ctx, p.Name, types.JSONPatchType, data, metav1.PatchOptions{FieldManager: spec.Manager})
+	return b.api.NetworkPolicies.Patch(ctx, p.Name, types.JSONPatchType, data, metav1.PatchOptions{
+		FieldManager: spec.Manager,
+	})
 }

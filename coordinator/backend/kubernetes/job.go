@@ -81,7 +81,9 @@ func (b *Backend) startJob(ctx context.Context, s backend.JobSpec) error {
 		}
 		return b.undoJob(ctx, job, err)
 	}
-	resumed, err := object.Patch(ctx, b.api.Jobs, "starting storage job "+name, job, map[string]any{"spec": map[string]any{"suspend": false}})
+	resumed, err := object.Patch(ctx, b.api.Jobs, "starting storage job "+name, job, map[string]any{
+		"spec": map[string]any{"suspend": false},
+	})
 	switch {
 	case err == nil:
 		return b.showJob(ctx, resumed)
@@ -94,7 +96,9 @@ func (b *Backend) startJob(ctx context.Context, s backend.JobSpec) error {
 
 // showJob returns when the cache shows the Job started.
 func (b *Backend) showJob(ctx context.Context, j *batchv1.Job) error {
-	return object.Shown(ctx, b.api.Jobs, b.caches.Jobs, "storage job", j.Name, j.UID, func(j *batchv1.Job) bool { return !suspended(j) })
+	return object.Shown(ctx, b.api.Jobs, b.caches.Jobs, "storage job", j.Name, j.UID, func(j *batchv1.Job) bool {
+		return !suspended(j)
+	})
 }
 
 // checkHome returns the claim of the home volume, and fails if there is none.
@@ -138,7 +142,8 @@ func (b *Backend) deliver(ctx context.Context, s backend.JobSpec, job *batchv1.J
 		return notOurs("secret", want.Name)
 	case !metav1.IsControlledBy(have, job):
 		// That of a Job of the same name, which is gone.
-		if err := object.Delete(ctx, b.api.Secrets, doing, have.Name, object.Incarnation(have.UID, "", nil, "")); err != nil {
+		if err := object.Delete(ctx, b.api.Secrets, doing, have.Name,
+			object.Incarnation(have.UID, "", nil, "")); err != nil {
 			return err
 		}
 		return backend.ErrChanged
@@ -151,7 +156,8 @@ func (b *Backend) deliver(ctx context.Context, s backend.JobSpec, job *batchv1.J
 func (b *Backend) undoJob(ctx context.Context, j *batchv1.Job, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
 	defer cancel()
-	err := object.Delete(ctx, b.api.Jobs, "deleting storage job "+j.Name, j.Name, object.Incarnation(j.UID, "", nil, metav1.DeletePropagationBackground))
+	err := object.Delete(ctx, b.api.Jobs, "deleting storage job "+j.Name, j.Name,
+		object.Incarnation(j.UID, "", nil, metav1.DeletePropagationBackground))
 	if err == nil {
 		err = object.Gone(ctx, b.api.Jobs, b.caches.Jobs, "storage job", j.Name, j.UID, nil)
 	}
@@ -203,12 +209,14 @@ func (b *Backend) removeJob(ctx context.Context, j *batchv1.Job) error {
 		return err
 	}
 	if exists && metav1.IsControlledBy(grant, j) {
-		if err := object.Delete(ctx, b.api.Secrets, doing, grant.Name, object.Incarnation(grant.UID, "", nil, "")); err != nil {
+		if err := object.Delete(ctx, b.api.Secrets, doing, grant.Name,
+			object.Incarnation(grant.UID, "", nil, "")); err != nil {
 			return err
 		}
 	}
 	// In the foreground: the Job stays until its Pods are gone.
-	if err := object.Delete(ctx, b.api.Jobs, doing, j.Name, object.Incarnation(j.UID, "", nil, metav1.DeletePropagationForeground)); err != nil {
+	if err := object.Delete(ctx, b.api.Jobs, doing, j.Name,
+		object.Incarnation(j.UID, "", nil, metav1.DeletePropagationForeground)); err != nil {
 		return err
 	}
 	// From now on the cluster makes no Pod of it; one that was made a moment ago keeps it.
@@ -223,7 +231,8 @@ func (b *Backend) removeJob(ctx context.Context, j *batchv1.Job) error {
 	}
 	err = object.Gone(ctx, b.api.Jobs, b.caches.Jobs, "storage job", j.Name, j.UID, nil)
 	if errors.Is(err, object.ErrStays) {
-		return fmt.Errorf("%s: it is still there after %s; look at it with kubectl describe job %s", doing, object.GoneLimit, j.Name)
+		return fmt.Errorf("%s: it is still there after %s; look at it with kubectl describe job %s", doing,
+			object.GoneLimit, j.Name)
 	}
 	return err
 }
@@ -254,7 +263,9 @@ func (b *Backend) whyNoPod(ctx context.Context, j *batchv1.Job) *workspace.Pendi
 	if full, exists, err := object.Live(ctx, b.api.Jobs, "storage job", j.Name); err == nil && exists {
 		p := &corev1.Pod{ObjectMeta: *full.Spec.Template.ObjectMeta.DeepCopy(), Spec: full.Spec.Template.Spec}
 		p.Name, p.GenerateName = "", j.Name+"-"
-		_, err := b.api.Pods.Create(ctx, p, metav1.CreateOptions{FieldManager: spec.Manager, DryRun: []string{metav1.DryRunAll}})
+		_, err := b.api.Pods.Create(ctx, p, metav1.CreateOptions{
+			FieldManager: spec.Manager, DryRun: []string{metav1.DryRunAll},
+		})
 		next.why = status.Refused(err)
 	}
 	b.refusals.Put(of, uid, next)

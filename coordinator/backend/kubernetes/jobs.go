@@ -100,7 +100,8 @@ func workspaceOf(o metav1.Object) workspace.ID {
 
 // describeJob returns the state of the Job, without its kind and operation; there is false if
 // it was removed meanwhile.
-func (b *Backend) describeJob(ctx context.Context, j *batchv1.Job, pods []*corev1.Pod, every time.Duration) (job workspace.Job, there bool, err error) {
+func (b *Backend) describeJob(ctx context.Context, j *batchv1.Job, pods []*corev1.Pod, every time.Duration) (
+	job workspace.Job, there bool, err error) {
 	job, last := status.Job(j, pods)
 	if last == nil && job.State != workspace.JobRunning {
 		if job, last, err = b.withoutPod(ctx, j, job); err != nil {
@@ -121,17 +122,19 @@ func (b *Backend) describeJob(ctx context.Context, j *batchv1.Job, pods []*corev
 		}
 	case job.Pending == nil:
 		p := pods[len(pods)-1]
-		job.Progress = b.reports.Progress(ctx, workspaceOf(p), string(p.UID), every, func(ctx context.Context) ([]byte, error) {
-			stdout, _, err := b.output(ctx, p, reportLines)
-			return stdout, err
-		})
+		job.Progress = b.reports.Progress(ctx, workspaceOf(p), string(p.UID), every,
+			func(ctx context.Context) ([]byte, error) {
+				stdout, _, err := b.output(ctx, p, reportLines)
+				return stdout, err
+			})
 	}
 	return job, true, nil
 }
 
 // withoutPod confirms that a job has failed without a Pod that tells why: the cache of Pods
 // may be behind that of Jobs.
-func (b *Backend) withoutPod(ctx context.Context, j *batchv1.Job, job workspace.Job) (workspace.Job, *corev1.Pod, error) {
+func (b *Backend) withoutPod(ctx context.Context, j *batchv1.Job, job workspace.Job) (
+	workspace.Job, *corev1.Pod, error) {
 	if known, ok := b.outcomes.Get(workspaceOf(j), string(j.UID)); ok {
 		return known, nil, nil
 	}

@@ -82,7 +82,8 @@ func selectorOf(labels map[string]string) string {
 // notOurs is the error for an object of another owner with the name that is needed (SPEC
 // 12.8).
 func notOurs(what, name string) error {
-	return fmt.Errorf("%s %s exists without this installation's labels and is left alone; its name is needed", what, name)
+	return fmt.Errorf("%s %s exists without this installation's labels and is left alone; its name is needed", what,
+		name)
 }
 
 // While another process creates or removes the same object, an actuator is repeated at

@@ -37,7 +37,8 @@ func (b *Backend) Objects(ctx context.Context) ([]backend.Object, error) {
 	add := func(kind backend.ObjectKind, o metav1.Object) {
 		labels := o.GetLabels()
 		all = append(all, backend.Object{
-			Kind: kind, Name: o.GetName(), Workspace: workspace.ID(labels[spec.LabelWorkspace]), OpID: labels[spec.LabelOp],
+			Kind: kind, Name: o.GetName(), Workspace: workspace.ID(labels[spec.LabelWorkspace]),
+			OpID:    labels[spec.LabelOp],
 			Created: o.GetCreationTimestamp().Time, UID: string(o.GetUID()),
 		})
 	}
@@ -88,9 +89,12 @@ func (b *Backend) Remove(ctx context.Context, o backend.Object) error {
 		// Whether a volume is in use is known of homes. One of another name, such as a copy that a
 		// backup has brought back with its labels, is a person's to look at.
 		if o.Name != o.Workspace.VolumeName() {
-			return fmt.Errorf("removing volume %s: it has the labels of a home and not the name %s of one; look at it, and remove it with kubectl", o.Name, o.Workspace.VolumeName())
+			return fmt.Errorf("removing volume %s: it has the labels of a home and not the name %s of one; look at "+
+				"it, and remove it with kubectl", o.Name, o.Workspace.VolumeName())
 		}
-		return b.deleteVolume(ctx, o.Workspace, func(c *corev1.PersistentVolumeClaim) bool { return string(c.UID) == o.UID })
+		return b.deleteVolume(ctx, o.Workspace, func(c *corev1.PersistentVolumeClaim) bool {
+			return string(c.UID) == o.UID
+		})
 	}
 	return fmt.Errorf("removing %s %s: unknown kind of object", o.Kind, o.Name)
 }

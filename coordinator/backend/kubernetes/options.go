@@ -28,7 +28,8 @@ type Options struct {
 func (o Options) Validate() error {
 	var errs []error
 	if o.Namespace != "" && len(validation.IsDNS1123Label(o.Namespace)) > 0 {
-		errs = append(errs, fmt.Errorf("kubernetes namespace: %q must be a name of lower-case letters, digits and '-'", o.Namespace))
+		errs = append(errs, fmt.Errorf("kubernetes namespace: %q must be a name of lower-case letters, digits and '-'",
+			o.Namespace))
 	}
 	return errors.Join(append(errs, o.Spec.Validate())...)
 }

@@ -19,7 +19,8 @@ const undoLimit = 10 * time.Second
 // tell the cluster that it is known that its containers do not run any more.
 func (b *Backend) removePod(ctx context.Context, p *corev1.Pod) error {
 	name, grace := p.Name, int64(1)
-	if err := object.Delete(ctx, b.api.Pods, "deleting pod "+name, name, object.Incarnation(p.UID, "", &grace, "")); err != nil {
+	if err := object.Delete(ctx, b.api.Pods, "deleting pod "+name, name,
+		object.Incarnation(p.UID, "", &grace, "")); err != nil {
 		return err
 	}
 	return b.awaitGone(ctx, p)

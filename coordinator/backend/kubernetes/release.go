@@ -44,7 +44,9 @@ func (b *Backend) release(ctx context.Context, p *corev1.Pod) error {
 	doing := "letting pod " + p.Name + " go"
 	return retryChanged(ctx, doing, func() error {
 		others := slices.DeleteFunc(slices.Clone(p.Finalizers), func(f string) bool { return f == spec.Finalizer })
-		_, err := object.Patch(ctx, b.api.Pods, doing, p, map[string]any{"metadata": map[string]any{"finalizers": others, "resourceVersion": p.ResourceVersion}})
+		_, err := object.Patch(ctx, b.api.Pods, doing, p, map[string]any{
+			"metadata": map[string]any{"finalizers": others, "resourceVersion": p.ResourceVersion},
+		})
 		if !errors.Is(err, backend.ErrChanged) {
 			return err
 		}

@@ -69,7 +69,8 @@ func (b *Backend) start(ctx context.Context, s backend.StartSpec) error {
 	if err != nil {
 		return err
 	}
-	if exists && (pod.DeletionTimestamp != nil || !gated(pod) || pod.Annotations[spec.AnnotationSpec] != want.Annotations[spec.AnnotationSpec]) {
+	if exists && (pod.DeletionTimestamp != nil || !gated(pod) ||
+		pod.Annotations[spec.AnnotationSpec] != want.Annotations[spec.AnnotationSpec]) {
 		// It has ended, is being deleted, or was created from another spec. What it wrote
 		// outside the home is not kept. One that waits for a node goes only as long as it has none.
 		remove := b.removePod
@@ -96,8 +97,12 @@ func (b *Backend) start(ctx context.Context, s backend.StartSpec) error {
 	if err := g.Wait(); err != nil {
 		return b.undo(ctx, pod, err)
 	}
-	gates := slices.DeleteFunc(slices.Clone(pod.Spec.SchedulingGates), func(g corev1.PodSchedulingGate) bool { return g.Name == spec.Gate })
-	released, err := object.Patch(ctx, b.api.Pods, "releasing pod "+name, pod, map[string]any{"spec": map[string]any{"schedulingGates": gates}})
+	gates := slices.DeleteFunc(slices.Clone(pod.Spec.SchedulingGates), func(g corev1.PodSchedulingGate) bool {
+		return g.Name == spec.Gate
+	})
+	released, err := object.Patch(ctx, b.api.Pods, "releasing pod "+name, pod, map[string]any{
+		"spec": map[string]any{"schedulingGates": gates},
+	})
 	switch {
 	case err == nil:
 		return b.showPod(ctx, released)
@@ -111,12 +116,16 @@ func (b *Backend) start(ctx context.Context, s backend.StartSpec) error {
 
 // showPod returns when the cache shows the Pod released.
 func (b *Backend) showPod(ctx context.Context, p *corev1.Pod) error {
-	return object.Shown(ctx, b.api.Pods, b.caches.Pods, "pod", p.Name, p.UID, func(p *corev1.Pod) bool { return !gated(p) })
+	return object.Shown(ctx, b.api.Pods, b.caches.Pods, "pod", p.Name, p.UID, func(p *corev1.Pod) bool {
+		return !gated(p)
+	})
 }
 
 // gated reports whether the Pod was not released yet.
 func gated(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == spec.Gate })
+	return slices.ContainsFunc(p.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool {
+		return g.Name == spec.Gate
+	})
 }
 
 // runs reports whether the Pod runs or is on its way, as listings say it.
@@ -139,7 +148,9 @@ func (b *Backend) use(ctx context.Context, home *corev1.PersistentVolumeClaim, o
 	if owner != "" && home.Labels[spec.LabelOwner] != owner {
 		meta["labels"] = map[string]any{spec.LabelOwner: owner}
 	}
-	now, err := object.Patch(ctx, b.api.Claims, "marking volume "+home.Name+" as used", home, map[string]any{"metadata": meta})
+	now, err := object.Patch(ctx, b.api.Claims, "marking volume "+home.Name+" as used", home, map[string]any{
+		"metadata": meta,
+	})
 	if err == nil && now.DeletionTimestamp != nil {
 		return beingDeleted(now)
 	}
@@ -153,7 +164,9 @@ func (b *Backend) use(ctx context.Context, home *corev1.PersistentVolumeClaim, o
 // as it is.
 func (b *Backend) grow(ctx context.Context, home *corev1.PersistentVolumeClaim) {
 	if change := spec.Grow(b.opts, home); change != nil {
-		_, _ = b.api.Claims.Patch(ctx, home.Name, types.MergePatchType, change, metav1.PatchOptions{FieldManager: spec.Manager})
+		_, _ = b.api.Claims.Patch(ctx, home.Name, types.MergePatchType, change, metav1.PatchOptions{
+			FieldManager: spec.Manager,
+		})
 	}
 }
 
@@ -193,7 +206,8 @@ func (b *Backend) checkNoJob(ctx context.Context, id workspace.ID, own types.UID
 	}
 	for i := range pods.Items {
 		p := &pods.Items[i]
-		if owner := metav1.GetControllerOf(p); owner != nil && owner.UID == own || !status.InUse(p) || !b.owns(p, id, spec.KindJob) {
+		if owner := metav1.GetControllerOf(p); owner != nil && owner.UID == own || !status.InUse(p) ||
+			!b.owns(p, id, spec.KindJob) {
 			continue
 		}
 		return busy(p.Name)
@@ -204,7 +218,8 @@ func (b *Backend) checkNoJob(ctx context.Context, id workspace.ID, own types.UID
 // removeUnstarted removes a Job that was not started, at this version only: it may have been
 // started meanwhile. The process that created it then cannot start it.
 func (b *Backend) removeUnstarted(ctx context.Context, j *batchv1.Job) error {
-	err := b.api.Jobs.Delete(ctx, j.Name, object.Incarnation(j.UID, j.ResourceVersion, nil, metav1.DeletePropagationBackground))
+	err := b.api.Jobs.Delete(ctx, j.Name, object.Incarnation(j.UID, j.ResourceVersion, nil,
+		metav1.DeletePropagationBackground))
 	if err != nil && !object.Missing(err) {
 		return object.Changed("removing storage job "+j.Name+", which was never started", err)
 	}

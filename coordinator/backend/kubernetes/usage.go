@@ -26,7 +26,8 @@ const (
 
 // Usage implements [backend.Core]. A home is counted in its workspace's Pod, while that
 // runs: only there is it known to an installation that may see nothing but its namespace.
-func (b *Backend) Usage(ctx context.Context, limit time.Duration, ids ...workspace.ID) (map[workspace.ID]backend.Usage, error) {
+func (b *Backend) Usage(ctx context.Context, limit time.Duration, ids ...workspace.ID) (
+	map[workspace.ID]backend.Usage, error) {
 	for _, id := range ids {
 		if err := backend.CheckID(id); err != nil {
 			return nil, err
@@ -82,7 +83,8 @@ func (b *Backend) Disk(ctx context.Context) (backend.Disk, error) {
 func fullest(quotas []corev1.ResourceQuota, class string) (disk backend.Disk, known bool) {
 	names := []corev1.ResourceName{corev1.ResourceRequestsStorage}
 	if class != "" {
-		names = append(names, corev1.ResourceName(class+".storageclass.storage.k8s.io/"+string(corev1.ResourceRequestsStorage)))
+		names = append(names, corev1.ResourceName(class+".storageclass.storage.k8s.io/"+
+			string(corev1.ResourceRequestsStorage)))
 	}
 	for i := range quotas {
 		for _, name := range names {

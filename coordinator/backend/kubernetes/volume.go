@@ -64,14 +64,16 @@ func (b *Backend) provision(ctx context.Context, s backend.VolumeSpec) error {
 		return fmt.Errorf("%w: %w", backend.ErrChanged, beingDeleted(c))
 	case c.Labels[spec.LabelOp] != opID:
 		return workspace.Fail(workspace.ReasonConflict, fmt.Errorf(
-			"creating volume %s: it exists and was made by operation %q, not %q; it is left alone", name, c.Labels[spec.LabelOp], opID))
+			"creating volume %s: it exists and was made by operation %q, not %q; it is left alone", name,
+			c.Labels[spec.LabelOp], opID))
 	}
 	return b.showClaim(ctx, c)
 }
 
 // showClaim returns when the cache shows the claim.
 func (b *Backend) showClaim(ctx context.Context, c *corev1.PersistentVolumeClaim) error {
-	return object.Shown(ctx, b.api.Claims, b.caches.Claims, "volume", c.Name, c.UID, func(*corev1.PersistentVolumeClaim) bool { return true })
+	return object.Shown(ctx, b.api.Claims, b.caches.Claims, "volume", c.Name, c.UID,
+		func(*corev1.PersistentVolumeClaim) bool { return true })
 }
 
 // DeleteVolume implements [backend.Core].
@@ -81,7 +83,8 @@ func (b *Backend) DeleteVolume(ctx context.Context, id workspace.ID, opID string
 
 // deleteVolume removes the home volume if it is the one that is meant, and returns when it
 // is gone.
-func (b *Backend) deleteVolume(ctx context.Context, id workspace.ID, meant func(*corev1.PersistentVolumeClaim) bool) error {
+func (b *Backend) deleteVolume(ctx context.Context, id workspace.ID,
+	meant func(*corev1.PersistentVolumeClaim) bool) error {
 	if err := backend.CheckID(id); err != nil {
 		return err
 	}
@@ -168,12 +171,14 @@ func (b *Backend) whyStays(ctx context.Context, id workspace.ID, uid types.UID) 
 	}
 	for i := range pods.Items {
 		if mounts(&pods.Items[i], id.VolumeName()) {
-			return fmt.Errorf("%s: it is removed as soon as pod %s, which uses it, is gone: %w", doing, pods.Items[i].Name, backend.ErrVolumeInUse)
+			return fmt.Errorf("%s: it is removed as soon as pod %s, which uses it, is gone: %w", doing,
+				pods.Items[i].Name, backend.ErrVolumeInUse)
 		}
 	}
 	c, exists, err := object.Live(ctx, b.api.Claims, "volume", id.VolumeName())
 	if err != nil || !exists || c.UID != uid {
 		return err
 	}
-	return fmt.Errorf("%s: it is still there after %s because of its finalizers %v", doing, object.GoneLimit, c.Finalizers)
+	return fmt.Errorf("%s: it is still there after %s because of its finalizers %v", doing,
+		object.GoneLimit, c.Finalizers)
 }

@@ -29,5 +29,7 @@ func (b *Backend) Look(ctx context.Context, id workspace.ID) (work.Sample, error
 
 // application is what goes on in a container that has just started: nothing.
 func application() work.Sample {
-	return work.Sample{Main: 1, Processes: []work.Process{{PID: 1, Group: 1, Session: 1, Foreground: -1, Args: "application"}}}
+	return work.Sample{
+		Main: 1, Processes: []work.Process{{PID: 1, Group: 1, Session: 1, Foreground: -1, Args: "application"}},
+	}
 }

@@ -208,7 +208,8 @@ func (b *Backend) homeExists(id workspace.ID) (bool, error) {
 
 // noHome is the error for a home volume that does not exist (SPEC 1, contract 6).
 func noHome(id workspace.ID) error {
-	return workspace.Fail(workspace.ReasonContainerWithoutVolume, fmt.Errorf("volume %s does not exist", id.VolumeName()))
+	return workspace.Fail(workspace.ReasonContainerWithoutVolume,
+		fmt.Errorf("volume %s does not exist", id.VolumeName()))
 }
 
 // Containers implements [backend.Core]. It returns copies, which later changes do
@@ -303,7 +304,9 @@ func (b *Backend) Start(ctx context.Context, spec backend.StartSpec) error {
 		return err
 	}
 	// The endpoint is a port at which nothing listens: most tests send no requests.
-	state := workspace.Container{Running: true, Ready: true, Endpoint: "127.0.0.1:1", StartedAt: time.Now(), Volume: true}
+	state := workspace.Container{
+		Running: true, Ready: true, Endpoint: "127.0.0.1:1", StartedAt: time.Now(), Volume: true,
+	}
 	if spec.Slot != 0 {
 		state.Endpoint = fmt.Sprintf("127.0.0.1:%d", spec.Slot)
 		for id, k := range b.containers {
@@ -361,7 +364,8 @@ func (b *Backend) Provision(ctx context.Context, spec backend.VolumeSpec) error 
 	case exists && b.volumes[id].opID == opID:
 		return nil
 	case exists:
-		return workspace.Fail(workspace.ReasonConflict, fmt.Errorf("volume %s was made by operation %q, not %q", id.VolumeName(), b.volumes[id].opID, opID))
+		return workspace.Fail(workspace.ReasonConflict, fmt.Errorf("volume %s was made by operation %q, not %q",
+			id.VolumeName(), b.volumes[id].opID, opID))
 	}
 	b.volumes[id] = home{origin: b.origin(spec.Owner, ""), opID: opID}
 	b.changed(b.owner, id)

@@ -18,7 +18,9 @@ func (b *Backend) Objects(ctx context.Context) ([]backend.Object, error) {
 	var all []backend.Object
 	add := func(kind backend.ObjectKind, name string, id workspace.ID, opID string, o origin) {
 		if o.owner == b.owner {
-			all = append(all, backend.Object{Kind: kind, Name: name, Workspace: id, OpID: opID, Created: o.created, UID: o.uid})
+			all = append(all, backend.Object{
+				Kind: kind, Name: name, Workspace: id, OpID: opID, Created: o.created, UID: o.uid,
+			})
 		}
 	}
 	for id, k := range b.containers {

@@ -9,7 +9,8 @@ import (
 )
 
 // Usage implements [backend.Backend]. It finds what [Backend.Fill] has set.
-func (b *Backend) Usage(ctx context.Context, _ time.Duration, ids ...workspace.ID) (map[workspace.ID]backend.Usage, error) {
+func (b *Backend) Usage(ctx context.Context, _ time.Duration, ids ...workspace.ID) (
+	map[workspace.ID]backend.Usage, error) {
 	for _, id := range ids {
 		if err := b.begin(ctx, "Usage", id); err != nil {
 			return nil, err

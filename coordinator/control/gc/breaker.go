@@ -27,10 +27,12 @@ type CircuitBreakerError struct {
 
 // Error says what is implausible, and what an operator can do about it.
 func (e *CircuitBreakerError) Error() string {
-	return fmt.Sprintf("no archive is deleted: %d of %d archives belong to no workspace of this database, which has %d; that is a larger share than "+
-		"gc_max_share (%g) and looks like another or an older database than the bucket's, so the other archives are not judged by it either. "+
-		"Check that the settings database and s3 (endpoint, bucket, prefix) belong together. \"caddy codehub gc --dry-run\" lists the archives; "+
-		"if all is right, \"caddy codehub gc --force\" runs one cycle all the same, and with --unknown it deletes these archives too",
+	return fmt.Sprintf("no archive is deleted: %d of %d archives belong to no workspace of this database, which has "+
+		"%d; that is a larger share than gc_max_share (%g) and looks like another or an older database than the "+
+		"bucket's, so the other archives are not judged by it either. Check that the settings database and s3 "+
+		"(endpoint, bucket, prefix) belong together. \"caddy codehub gc --dry-run\" lists the archives; if all is "+
+		"right, \"caddy codehub gc --force\" runs one cycle all the same, and with --unknown it deletes these "+
+		"archives too",
 		e.Unknown, e.Archives, e.Workspaces, e.MaxShare)
 }
 

@@ -74,7 +74,8 @@ func (c *cycle) collect(ctx context.Context) error {
 		return err
 	}
 	if c.request.Unknown && c.report.Due > c.request.Confirmed {
-		return fmt.Errorf("%w: %d archives would be deleted, %d were confirmed; look again", ErrNotConfirmed, c.report.Due, c.request.Confirmed)
+		return fmt.Errorf("%w: %d archives would be deleted, %d were confirmed; look again", ErrNotConfirmed,
+			c.report.Due, c.request.Confirmed)
 	}
 	return errors.Join(c.sweep(ctx), c.uploads(ctx))
 }
@@ -189,7 +190,9 @@ func (c *cycle) inspectArchives(ctx context.Context, archives []listed) error {
 			if reason.orphan() {
 				orphans = append(orphans, a.key)
 			}
-			judged = append(judged, Finding{Key: a.key, Workspace: a.id, Size: a.size, Modified: a.modified, Reason: reason})
+			judged = append(judged, Finding{
+				Key: a.key, Workspace: a.id, Size: a.size, Modified: a.modified, Reason: reason,
+			})
 			comparisons = append(comparisons, compared)
 		}
 	}

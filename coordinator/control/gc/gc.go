@@ -102,7 +102,10 @@ type Settings struct {
 
 // DefaultSettings are those of SPEC 5 and 7.
 func DefaultSettings() Settings {
-	return Settings{Interval: DefaultInterval, Delay: DefaultDelay, MaxShare: DefaultMaxShare, UploadExpiry: DefaultUploadExpiry, Keep: DefaultKeep}
+	return Settings{
+		Interval: DefaultInterval, Delay: DefaultDelay, MaxShare: DefaultMaxShare, UploadExpiry: DefaultUploadExpiry,
+		Keep: DefaultKeep,
+	}
 }
 
 // Validate reports everything that is wrong with the settings at once, under the
@@ -116,13 +119,15 @@ func (s Settings) Validate() error {
 		errs = append(errs, fmt.Errorf("gc_delay: %s; give a duration above zero, such as 2h", s.Delay))
 	}
 	if !validShare(s.MaxShare) {
-		errs = append(errs, fmt.Errorf("gc_max_share: %g; give a fraction above 0 and at most 1, such as 0.5", s.MaxShare))
+		errs = append(errs, fmt.Errorf("gc_max_share: %g; give a fraction above 0 and at most 1, such as 0.5",
+			s.MaxShare))
 	}
 	if s.UploadExpiry <= 0 {
 		errs = append(errs, fmt.Errorf("gc_upload_expiry: %s; give a duration above zero, such as 24h", s.UploadExpiry))
 	}
 	if s.Keep < 1 || s.Keep > MaxKeep {
-		errs = append(errs, fmt.Errorf("keep_archives: %d; give a number from 1 to %d: that many archives of each workspace are kept", s.Keep, MaxKeep))
+		errs = append(errs, fmt.Errorf("keep_archives: %d; give a number from 1 to %d: that many archives of each "+
+			"workspace are kept", s.Keep, MaxKeep))
 	}
 	return errors.Join(errs...)
 }

@@ -17,7 +17,8 @@ const Lock = postgres.LockGC
 var errNotLeading = errors.New("this process may no longer be the leader; no further archive is deleted")
 
 // errTooLate says that this process was held up between a judgement and its deletions.
-var errTooLate = errors.New("too much time has passed since the archives were judged; they are judged again in the next cycle")
+var errTooLate = errors.New("too much time has passed since the archives were judged; they are judged again in " +
+	"the next cycle")
 
 // ErrNotConfirmed says that more archives would be deleted than a person has confirmed.
 var ErrNotConfirmed = errors.New("no archive is deleted: more than what was confirmed")

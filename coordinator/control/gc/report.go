@@ -31,7 +31,8 @@ func (r Report) log(log *zap.Logger) {
 		zap.Int("deleted", r.Deleted), zap.Int("spared", r.Spared), zap.Int("failed", r.Failed),
 		zap.Int("aborted_uploads", r.Uploads))
 	if r.Unknown+r.Newer > 0 {
-		log.Warn("archives are kept that do not fit the database: it may be another or an older one than the bucket's; "+
+		log.Warn("archives are kept that do not fit the database: it may be another or an older one than "+
+			"the bucket's; "+
 			`"caddy codehub gc --dry-run" lists them, and with --unknown they are deleted`,
 			zap.Int("without_workspace", r.Unknown), zap.Int("newer_than_the_workspace", r.Newer))
 	}

@@ -79,7 +79,9 @@ func (c *cycle) again(ctx context.Context, batch []due) ([]Finding, error) {
 	var doomed []Finding
 	var spared []string
 	for i, d := range batch {
-		f := Finding{Key: d.key, Workspace: d.id, Size: d.size, Modified: d.modified, Reason: reasons[i], Verdict: Spared}
+		f := Finding{
+			Key: d.key, Workspace: d.id, Size: d.size, Modified: d.modified, Reason: reasons[i], Verdict: Spared,
+		}
 		if marked, needed := marks[d.id]; f.Reason != "" && (marked || !needed || f.Reason == OrphanSuperseded) {
 			doomed = append(doomed, f)
 			continue
@@ -148,7 +150,8 @@ func (c *cycle) uploads(ctx context.Context) error {
 	var old []archive.Upload
 	err := c.opts.Archives.ListUploads(ctx, func(page []archive.Upload) error {
 		for _, u := range page {
-			if _, _, ok := archive.ParseKey(u.Key); ok && len(old) < maxUploads && c.generation.now.Sub(u.Initiated) > c.settings.UploadExpiry {
+			if _, _, ok := archive.ParseKey(u.Key); ok && len(old) < maxUploads &&
+				c.generation.now.Sub(u.Initiated) > c.settings.UploadExpiry {
 				old = append(old, u)
 			}
 		}

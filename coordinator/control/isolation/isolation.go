@@ -42,9 +42,9 @@ func New(b backend.Backend, identity func(ctx context.Context) error, log *zap.L
 	return &Keeper{
 		keep: b.KeepIsolated, images: b.Images, identity: identity, log: log,
 		open: outage.New(log, zapcore.ErrorLevel,
-			"workspaces run without firewall rules and may reach private networks, this host and the metadata service, "+
-				"because the container engine says that it cannot have them; "+
-				"with egress enforce require nothing starts there, with egress enforce open nothing is tried",
+			"workspaces run without firewall rules and may reach private networks, this host and the metadata "+
+				"service, because the container engine says that it cannot have them; with egress enforce require "+
+				"nothing starts there, with egress enforce open nothing is tried",
 			"the container engine can have firewall rules by now; from now on nothing starts without them"),
 		closed: outage.New(log, zapcore.ErrorLevel,
 			"the rules about what workspaces reach cannot be made; where a container engine is to have them, "+

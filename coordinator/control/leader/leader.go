@@ -215,7 +215,8 @@ func New(opts Options, log *zap.Logger) (*Elector, error) {
 	}
 	log = log.With(zap.String("lock", opts.Lock), zap.String("node", opts.Node))
 	e := &Elector{opts: opts, log: log, outage: outage.New(log, zap.ErrorLevel,
-		"taking part in the leader election failed; it is tried again", "taking part in the leader election works again")}
+		"taking part in the leader election failed; it is tried again",
+		"taking part in the leader election works again")}
 	e.Set(opts.Settings)
 	return e, nil
 }
@@ -233,7 +234,8 @@ func (e *Elector) Set(s Settings) {
 func (e *Elector) Status() Status {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return Status{IsLeader: len(e.led) > 0, NodeID: e.opts.Node, Led: slices.Clone(e.led), Shards: e.opts.Shards, Refused: e.older}
+	return Status{IsLeader: len(e.led) > 0, NodeID: e.opts.Node, Led: slices.Clone(e.led), Shards: e.opts.Shards,
+		Refused: e.older}
 }
 
 // refused records why this process must not lead, or nil.
@@ -273,7 +275,8 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, t Term
 	// The pause after a first lost term is short: often only the connection was lost,
 	// and no other process wants the lock.
 	again := backoff.ExponentialBackOff{
-		InitialInterval: 200 * time.Millisecond, MaxInterval: 30 * time.Second, Multiplier: 2, RandomizationFactor: 0.25,
+		InitialInterval: 200 * time.Millisecond, MaxInterval: 30 * time.Second, Multiplier: 2,
+		RandomizationFactor: 0.25,
 	}
 	for {
 		began, err := e.session(ctx, lead)

@@ -123,7 +123,8 @@ func (s *session) report(yield int) {
 	}
 	s.yielding = yield
 	if yield > 0 {
-		s.log.Warn("other processes use another number of shards; this one waits until they have ended, or have its number",
+		s.log.Warn("other processes use another number of shards; this one waits until they have ended, or "+
+			"have its number",
 			zap.Int("shards", s.opts.Shards), zap.Int("others", yield))
 		return
 	}
@@ -135,7 +136,8 @@ func (s *session) report(yield int) {
 func (s *session) take(ctx context.Context, shard int) (bool, error) {
 	if !s.several {
 		// A process that leads, or waits to lead, one shard has the precedence.
-		if err := s.conn.QueryRow(ctx, "SELECT pg_try_advisory_lock_shared($1)", s.opts.LockID).Scan(&s.several); err != nil {
+		if err := s.conn.QueryRow(ctx, "SELECT pg_try_advisory_lock_shared($1)", s.opts.LockID).Scan(
+			&s.several); err != nil {
 			return false, fmt.Errorf("excluding processes with one shard: %w", err)
 		}
 		if !s.several {

@@ -46,7 +46,8 @@ func (s *session) begin(ctx context.Context, shard int) error {
 		s.began = time.Now()
 	}
 	s.leads(shard, true)
-	s.log.Info("this process is the leader now", zap.Int("shard", shard), zap.Int("shards", s.opts.Shards), zap.Int64("epoch", epoch))
+	s.log.Info("this process is the leader now", zap.Int("shard", shard), zap.Int("shards", s.opts.Shards),
+		zap.Int64("epoch", epoch))
 	go func() {
 		t.err = s.lead(leading, t.Term)
 		s.ended <- t
@@ -89,13 +90,16 @@ func (s *session) confirm(ctx context.Context) error {
 	epochs := make(map[string]int64, len(names))
 	var name string
 	var epoch int64
-	if _, err := pgx.ForEachRow(rows, []any{&name, &epoch}, func() error { epochs[name] = epoch; return nil }); err != nil {
+	if _, err := pgx.ForEachRow(rows, []any{&name, &epoch}, func() error {
+		epochs[name] = epoch
+		return nil
+	}); err != nil {
 		return fmt.Errorf("the server does not confirm the leader's lock: %w", err)
 	}
 	for _, t := range slices.SortedFunc(maps.Values(s.terms), func(a, b *term) int { return a.Shard - b.Shard }) {
 		if now := epochs[t.Fence.Lock]; now != t.Fence.Epoch {
-			return fmt.Errorf("epoch %d has begun while epoch %d held the lock of %q: the schema was upgraded and asks for another election, "+
-				"or two lock ids are in use", now, t.Fence.Epoch, t.Fence.Lock)
+			return fmt.Errorf("epoch %d has begun while epoch %d held the lock of %q: the schema was upgraded and "+
+				"asks for another election, or two lock ids are in use", now, t.Fence.Epoch, t.Fence.Lock)
 		}
 	}
 	return nil
@@ -108,7 +112,8 @@ func (s *session) release(t *term) error {
 	ctx, cancel := context.WithDeadline(context.Background(), s.heard.deadline(s.opts.LeaseDuration))
 	defer cancel()
 	if s.opts.Shards > 1 {
-		s.log.Info("this process is no longer the leader of a shard", zap.Int("shard", t.Shard), zap.Error(context.Cause(t.ctx)))
+		s.log.Info("this process is no longer the leader of a shard", zap.Int("shard", t.Shard),
+			zap.Error(context.Cause(t.ctx)))
 		if err := s.unlock(ctx, t.Shard); err != nil {
 			return err
 		}

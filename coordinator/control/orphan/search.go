@@ -65,7 +65,8 @@ func (s *Search) Look(ctx context.Context) error {
 		s.log.Info("nothing on the container backend is left behind any more")
 		return nil
 	}
-	s.log.Warn(fmt.Sprintf("on the container backend something is left behind that belongs to no workspace: %s; nothing is removed before you say so: %s",
+	s.log.Warn(fmt.Sprintf("on the container backend something is left behind that belongs to no workspace: %s; "+
+		"nothing is removed before you say so: %s",
 		count(orphans), Command),
 		zap.Int("orphans", len(orphans)), zap.String("first", orphans[0].Name))
 	return nil

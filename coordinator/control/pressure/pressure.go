@@ -66,17 +66,22 @@ func DefaultSettings() Settings {
 // configuration.
 func (s Settings) Validate() error {
 	var errs []error
-	for name, at := range map[string]float64{"disk_pressure archive_at": s.ArchiveAt, "disk_pressure stop_at": s.StopAt} {
+	for name, at := range map[string]float64{
+		"disk_pressure archive_at": s.ArchiveAt, "disk_pressure stop_at": s.StopAt,
+	} {
 		if !(at >= 0 && at <= 1) {
-			errs = append(errs, fmt.Errorf("%s: must be from 1%% to 100%%, such as 85%%, or off, not %s", name, percent(at)))
+			errs = append(errs, fmt.Errorf("%s: must be from 1%% to 100%%, such as 85%%, or off, not %s",
+				name, percent(at)))
 		}
 	}
 	if s.ArchiveAt > 0 && s.StopAt > 0 && s.ArchiveAt >= s.StopAt {
-		errs = append(errs, fmt.Errorf("disk_pressure stop_at: must be more than archive_at (%s), or new workspaces would wait although nothing makes room, not %s",
+		errs = append(errs, fmt.Errorf("disk_pressure stop_at: must be more than archive_at (%s), or new workspaces "+
+			"would wait although nothing makes room, not %s",
 			percent(s.ArchiveAt), percent(s.StopAt)))
 	}
 	if s.Interval <= 0 {
-		errs = append(errs, fmt.Errorf("disk_pressure interval: must be a duration above zero, such as 30s, not %s", s.Interval))
+		errs = append(errs, fmt.Errorf("disk_pressure interval: must be a duration above zero, such as 30s, not %s",
+			s.Interval))
 	}
 	return errors.Join(errs...)
 }
@@ -159,11 +164,14 @@ func New(o Options, settings Settings) *Watch {
 	w := &Watch{Options: o, changed: make(chan struct{}, 1), moved: make(chan struct{}, 1), now: time.Now}
 	w.settings.Store(&settings)
 	w.asking = outage.New(o.Log, zapcore.WarnLevel,
-		"cannot ask how full the disk of the homes is; nothing is archived to make room, and nothing waits for it", "asking how full the disk of the homes is works again")
+		"cannot ask how full the disk of the homes is; nothing is archived to make room, and nothing waits for it",
+		"asking how full the disk of the homes is works again")
 	w.pressed = outage.New(o.Log, zapcore.WarnLevel,
-		"the disk of the homes fills up; the workspaces that have slept longest are archived to make room", "there is room on the disk of the homes again")
+		"the disk of the homes fills up; the workspaces that have slept longest are archived to make room",
+		"there is room on the disk of the homes again")
 	w.stopped = outage.New(o.Log, zapcore.ErrorLevel,
-		"the disk of the homes is full; new workspaces and restores wait for room", "new workspaces and restores go on: the disk of the homes has room for them")
+		"the disk of the homes is full; new workspaces and restores wait for room",
+		"new workspaces and restores go on: the disk of the homes has room for them")
 	return w
 }
 
@@ -259,8 +267,10 @@ func (w *Watch) conclude(seen State, s Settings) {
 	w.asked = w.now()
 	w.set(seen)
 	fields := []zap.Field{zap.String("used", whole(used)), zap.Int64("free_bytes", seen.Disk.Free)}
-	tell(w.pressed, seen.Pressed, fmt.Errorf("%s of the disk is in use, which is past disk_pressure archive_at %s", whole(used), percent(s.ArchiveAt)), fields)
-	tell(w.stopped, seen.Full, fmt.Errorf("%s of the disk is in use, which is past disk_pressure stop_at %s", whole(used), percent(s.StopAt)), fields)
+	tell(w.pressed, seen.Pressed, fmt.Errorf("%s of the disk is in use, which is past disk_pressure archive_at %s",
+		whole(used), percent(s.ArchiveAt)), fields)
+	tell(w.stopped, seen.Full, fmt.Errorf("%s of the disk is in use, which is past disk_pressure stop_at %s",
+		whole(used), percent(s.StopAt)), fields)
 	signal(w.moved)
 }
 
@@ -295,7 +305,8 @@ func past(used, mark, margin float64, was bool) bool {
 // that leads, once for all shards.
 func (w *Watch) Sweep(ctx context.Context) error {
 	signal(w.changed) // this process has only begun to lead
-	archiving := outage.New(w.Log, zapcore.ErrorLevel, "cannot have workspaces archived to make room", "having workspaces archived to make room works again")
+	archiving := outage.New(w.Log, zapcore.ErrorLevel, "cannot have workspaces archived to make room",
+		"having workspaces archived to make room works again")
 	for {
 		if w.State().Pressed {
 			archiving.Report(ctx, w.makeRoom(ctx))

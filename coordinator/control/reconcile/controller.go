@@ -46,7 +46,8 @@ type Store interface {
 	Workspaces(ctx context.Context, ids []workspace.ID) ([]workspace.Workspace, error)
 	// Save writes next if the row is still prev and the fence still holds, and archived of its
 	// archive.
-	Save(ctx context.Context, f postgres.Fence, prev, next workspace.Workspace, archived *workspace.ArchiveRecord) (bool, error)
+	Save(ctx context.Context, f postgres.Fence, prev, next workspace.Workspace,
+		archived *workspace.ArchiveRecord) (bool, error)
 }
 
 // Archives is the object store as the controller uses it. *archive.Store implements
@@ -135,7 +136,8 @@ func New(o Options) *Controller {
 		store: o.Store, backend: o.Backend, archives: o.Archives, identity: o.Identity, log: o.Log,
 		launch: o.Launch, quarantine: o.Quarantine, addresses: o.Addresses, images: o.Images, localHomes: o.LocalHomes,
 		newOpID: o.NewOpID, measuring: make(chan struct{}, 1),
-		clock: clock.NewDatabase(o.Store, o.Log), probes: make(chan struct{}, maxProbes), loops: make(map[*loop]struct{}),
+		clock: clock.NewDatabase(o.Store, o.Log), probes: make(chan struct{}, maxProbes),
+		loops: make(map[*loop]struct{}),
 	}
 	c.calls.Limit = func() int { return c.settings.Load().MaxConcurrent }
 	c.removals.Limit = func() int { return maxRemovals }
@@ -275,7 +277,8 @@ func (c *Controller) leave(l *loop) {
 func (c *Controller) subscribe(ctx context.Context) {
 	const pause = time.Second
 	events := outage.New(c.log, zap.WarnLevel,
-		"no events from the container backend; workspaces are observed at intervals only", "events from the container backend arrive again")
+		"no events from the container backend; workspaces are observed at intervals only",
+		"events from the container backend arrive again")
 	for ctx.Err() == nil {
 		changes, err := c.backend.Events(ctx)
 		events.Report(ctx, err)

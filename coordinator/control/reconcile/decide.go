@@ -57,7 +57,8 @@ func (c *candidate) reconcile() {
 // prepare makes the decision on one workspace, which is not final yet: there may be no place
 // for its storage job. It reports whether there is one: not while an actuator or a probe of it
 // runs, or before the object store was asked. Where a place is needed, that is asked for first.
-func (l *loop) prepare(ctx context.Context, w workspace.Workspace, snap snapshot, policy planner.Policy) (candidate, bool) {
+func (l *loop) prepare(ctx context.Context, w workspace.Workspace, snap snapshot, policy planner.Policy) (
+	candidate, bool) {
 	s := l.of(w.ID)
 	if s.busy {
 		return candidate{}, false // observed again when its actuator or probe has ended
@@ -80,7 +81,9 @@ func (l *loop) prepare(ctx context.Context, w workspace.Workspace, snap snapshot
 		s.answer = nil
 		addArchives(snap.began, w, answer, &o)
 	}
-	c := candidate{at: l.clock.Now(), row: w, observation: o, policy: policy, backingOff: s.backingOff(w), answer: answer}
+	c := candidate{
+		at: l.clock.Now(), row: w, observation: o, policy: policy, backingOff: s.backingOff(w), answer: answer,
+	}
 	c.reconcile()
 	if d := c.decision; !d.Ask.None() && d.Job == "" {
 		l.startProbe(ctx, w, d.Ask)
@@ -208,7 +211,8 @@ func (l *loop) follow(ctx context.Context, p plan) {
 		l.enqueue(ctx, d)
 	case d.Next.Phase == workspace.PhaseDeleted:
 		delete(l.states, d.Next.ID) // it is never observed again
-	case d.Changed && !d.OnlyProgress && !l.of(d.Next.ID).backingOff(d.Next) && (busy || string(d.Next.Phase) != string(d.Next.Wanted())):
+	case d.Changed && !d.OnlyProgress && !l.of(d.Next.ID).backingOff(d.Next) &&
+		(busy || string(d.Next.Phase) != string(d.Next.Wanted())):
 		l.queue.Add(p.row.ID) // the next step follows at once, not with the next tick
 	}
 }
@@ -305,7 +309,8 @@ func (l *loop) logDecision(prev, next workspace.Workspace) {
 		l.log.Warn("workspace operation failed", append(fields, zap.String("error_reason", string(next.ErrorReason)),
 			zap.String("error", next.ErrorMessage), zap.Int("error_count", next.ErrorCount))...)
 	case next.Waiting != nil && (prev.Waiting == nil || prev.Waiting.Reason != next.Waiting.Reason):
-		l.log.Info("workspace waits", append(fields, zap.String("reason", next.Waiting.Reason), zap.String("message", next.Waiting.Message))...)
+		l.log.Info("workspace waits", append(fields, zap.String("reason", next.Waiting.Reason),
+			zap.String("message", next.Waiting.Message))...)
 	case next.Operation != prev.Operation && next.Operation != workspace.OpNone:
 		l.log.Info("workspace operation started", fields...)
 	case next.Phase != prev.Phase || next.Operation != prev.Operation:

@@ -19,7 +19,9 @@ func (l *loop) queueJobs(ctx context.Context, ready []candidate) {
 		switch c := &ready[i]; {
 		case c.decision.Job != "":
 			if id := c.row.ID; !l.jobs.Holds(id) {
-				asking = append(asking, schedule.Claim{ID: id, Request: jobRequest(c), Again: func() { l.queue.Add(id) }})
+				asking = append(asking, schedule.Claim{
+					ID: id, Request: jobRequest(c), Again: func() { l.queue.Add(id) },
+				})
 			}
 		case schedule.Running(c.observation.Jobs) != nil:
 			l.jobs.Hold(c.row.ID, jobRequest(c))

@@ -87,12 +87,14 @@ func newLoop(c *Controller, term Term) *loop {
 	}
 	l.actuator = &actuator.Actuator{
 		Store: c.store, Backend: c.backend, Archives: c.archives, Identity: c.identity,
-		Launch: c.launch, Addresses: c.addresses, Images: c.images, Quarantine: c.quarantine, Policy: c.policy, Log: c.log,
+		Launch: c.launch, Addresses: c.addresses, Images: c.images, Quarantine: c.quarantine,
+		Policy: c.policy, Log: c.log,
 		Pull:  func(image string) { l.pulls.Join(image, func() {}) },
 		Fence: term.Fence, Label: fmt.Sprintf("%s:%d", term.Fence.Lock, term.Fence.Epoch), Lease: term.Lease,
 	}
 	l.sweeper = &sweep.Sweeper{
-		Store: c.store, Backend: c.backend, Archives: c.archives, Identity: c.identity, Clock: c.clock, Policy: c.policy,
+		Store: c.store, Backend: c.backend, Archives: c.archives, Identity: c.identity, Clock: c.clock,
+		Policy:   c.policy,
 		Settings: func() sweep.Settings { return c.settings.Load().sweep() },
 		Changed:  func(id workspace.ID) { c.Hint(id) }, Measuring: c.measuring, LocalHomes: c.localHomes, Log: c.log,
 		Fence: term.Fence, Shard: term.Shard, Shards: term.Shards,

@@ -39,7 +39,9 @@ func (l *loop) addPull(w workspace.Workspace, s *state, o *workspace.Observation
 	jobs, status := s.image.jobs, l.pulls.Status(s.image.pull)
 	switch {
 	case !status.Ended:
-		o.Pull = &workspace.Pull{Image: status.Image, Queued: status.Queued, Done: status.Done, Total: status.Total, Jobs: jobs}
+		o.Pull = &workspace.Pull{
+			Image: status.Image, Queued: status.Queued, Done: status.Done, Total: status.Total, Jobs: jobs,
+		}
 	case status.Err != nil:
 		o.Pull = &workspace.Pull{Image: status.Image, Failure: status.Err.Error(), Jobs: jobs}
 		if jobs {

@@ -83,7 +83,8 @@ func (s *Settings) pulls() pull.Limits {
 
 // sweep is the pace of the sweeps.
 func (s *Settings) sweep() sweep.Settings {
-	return sweep.Settings{Interval: s.SweepInterval, MeasureInterval: s.MeasureInterval, MeasureAge: s.MeasureAge, HomeWarn: s.HomeWarn}
+	return sweep.Settings{Interval: s.SweepInterval, MeasureInterval: s.MeasureInterval, MeasureAge: s.MeasureAge,
+		HomeWarn: s.HomeWarn}
 }
 
 // Validate reports everything that is wrong with the settings, under their names in
@@ -111,10 +112,12 @@ func (s Settings) Validate() error {
 	duration("measure_interval", s.MeasureInterval)
 	duration("measure_age", s.MeasureAge)
 	if s.HomeWarn < 0 {
-		errs = append(errs, fmt.Errorf("home_warn: must be a size such as 20GiB, or 0 for no warning, not %d", s.HomeWarn))
+		errs = append(errs, fmt.Errorf("home_warn: must be a size such as 20GiB, or 0 for no warning, not %d",
+			s.HomeWarn))
 	}
 	if !(s.MaxLossShare > 0 && s.MaxLossShare <= 1) {
-		errs = append(errs, fmt.Errorf("max_loss_share: must be above 0 and at most 1, such as 0.5, not %v", s.MaxLossShare))
+		errs = append(errs, fmt.Errorf("max_loss_share: must be above 0 and at most 1, such as 0.5, not %v",
+			s.MaxLossShare))
 	}
 	count("max_concurrent", s.MaxConcurrent)
 	count("max_jobs", s.MaxJobs)

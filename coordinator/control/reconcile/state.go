@@ -81,14 +81,16 @@ func (s *state) endOperation() { s.begun, s.progress, s.image = time.Time{}, nil
 
 // retryIn puts the next attempt off.
 func (s *state) retryIn(w workspace.Workspace, d time.Duration) {
-	s.retry = retry{at: time.Now().Add(d), desired: w.DesiredState, deleteNow: w.DeleteNow, recovery: recoveryID(w), revert: w.OpenRevert()}
+	s.retry = retry{at: time.Now().Add(d), desired: w.DesiredState, deleteNow: w.DeleteNow, recovery: recoveryID(w),
+		revert: w.OpenRevert()}
 }
 
 // backingOff reports whether the next attempt for w is not due yet.
 func (s *state) backingOff(w workspace.Workspace) bool {
 	r := s.retry
 	return time.Now().Before(r.at) &&
-		r.desired == w.DesiredState && r.deleteNow == w.DeleteNow && r.recovery == recoveryID(w) && r.revert == w.OpenRevert()
+		r.desired == w.DesiredState && r.deleteNow == w.DeleteNow && r.recovery == recoveryID(w) &&
+		r.revert == w.OpenRevert()
 }
 
 func recoveryID(w workspace.Workspace) string {

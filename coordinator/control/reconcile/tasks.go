@@ -93,7 +93,8 @@ func (l *loop) taskFailed(t task, err error) {
 	switch s := l.of(id); {
 	case errors.As(err, &missing) && s.image == nil:
 		s.image = &image{l.pulls.Join(missing.Image, func() { l.queue.Add(id) }), missing.Jobs}
-	case t.Row.Operation == workspace.OpNone || errors.Is(err, actuator.ErrHeldBack) || errors.Is(err, backend.ErrLeaseLapsed):
+	case t.Row.Operation == workspace.OpNone || errors.Is(err, actuator.ErrHeldBack) ||
+		errors.Is(err, backend.ErrLeaseLapsed):
 		l.log.Warn("workspace action failed; it is retried", zap.String("workspace", string(id)),
 			zap.String("action", string(t.Action)), zap.Error(err))
 		s.retryIn(t.Row, backoff(cleanupFailures))

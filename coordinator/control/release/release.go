@@ -46,7 +46,8 @@ func (r *Releaser) Run(ctx context.Context) error {
 		return nil
 	}
 	report := outage.New(r.log, zapcore.WarnLevel,
-		"containers that have ended cannot be released; what deleted them waits", "containers that have ended are released again")
+		"containers that have ended cannot be released; what deleted them waits",
+		"containers that have ended are released again")
 	for ctx.Err() == nil {
 		r.follow(ctx, report)
 		select {

@@ -41,7 +41,8 @@ func DefaultSettings() Settings { return Settings{BytesPerDay: DefaultBytesPerDa
 // Validate reports what is wrong with the settings, under the option's name.
 func (s Settings) Validate() error {
 	if s.BytesPerDay < 0 {
-		return fmt.Errorf("scrub: %d; give a number of bytes per day, such as 20GiB, or 0 to read nothing back", s.BytesPerDay)
+		return fmt.Errorf("scrub: %d; give a number of bytes per day, such as 20GiB, or 0 to read nothing back",
+			s.BytesPerDay)
 	}
 	return nil
 }
@@ -198,7 +199,9 @@ func (r *Runner) check(ctx context.Context, a store.Archive) (recorded bool, err
 	case err != nil && !missing && workspace.ReasonOf(err) == workspace.ReasonUnreachable:
 		return false, err // the store is away: it is asked again
 	}
-	found := store.Check{Size: content.Size, SHA256: content.SHA256, Took: time.Since(began), Unknown: err != nil && !missing}
+	found := store.Check{
+		Size: content.Size, SHA256: content.SHA256, Took: time.Since(began), Unknown: err != nil && !missing,
+	}
 	if !found.Unknown {
 		found.Damage, found.Missing = damage(a, content, missing), missing
 	}
@@ -252,7 +255,8 @@ func (r *Runner) log(a store.Archive, c store.Check) {
 	case c.Damage == "" && a.Damage != "":
 		r.opts.Log.Info("an archive that was damaged is whole again", fields...)
 	case c.Damage != "" && a.Damage == "" && !a.SuspectedAt.IsZero():
-		r.opts.Log.Error("an archive is damaged: restore it from a copy of the bucket, or take a copy of the workspace's files while its volume exists; "+
-			"\"caddy codehub workspace archives\" lists the others", append(fields, zap.String("damage", c.Damage))...)
+		r.opts.Log.Error("an archive is damaged: restore it from a copy of the bucket, or take a copy of the "+
+			"workspace's files while its volume exists; \"caddy codehub workspace archives\" lists the others",
+			append(fields, zap.String("damage", c.Damage))...)
 	}
 }

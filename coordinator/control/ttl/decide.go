@@ -49,7 +49,8 @@ func decide(j judged, s Settings) decision {
 			d.sleepAt = time.Time{}
 			return d
 		}
-		d.why = "it is still busy (" + reason + "), but has been unused for longer than work may keep it awake, " + s.Work.Cap.String()
+		d.why = "it is still busy (" + reason + "), but has been unused for longer than work may keep it awake, " +
+			s.Work.Cap.String()
 	}
 	due := j.UsedAt.Add(s.Standby)
 	soonest := later(due, j.now.Add(s.notice()))

@@ -76,7 +76,8 @@ func (r *Runner) sleep(ctx context.Context, fresh func() bool, upTo time.Time, s
 }
 
 // sleepPage does that for some workspaces. One that fails does not stop the others.
-func (r *Runner) sleepPage(ctx context.Context, fresh func() bool, page []store.Unused, now, upTo time.Time, s Settings) error {
+func (r *Runner) sleepPage(ctx context.Context, fresh func() bool, page []store.Unused, now, upTo time.Time,
+	s Settings) error {
 	asked := r.ask(ctx, page, now, s)
 	var announce []store.Unused
 	decisions := make([]decision, len(page))
@@ -104,7 +105,9 @@ func (r *Runner) sleepPage(ctx context.Context, fresh func() bool, page []store.
 		if !fresh() {
 			break
 		}
-		_, err := r.Expirer.Sleep(ctx, u.ID, service.Unused{TTL: s.Standby, Since: upTo.Add(-s.Standby), Why: decisions[i].why})
+		_, err := r.Expirer.Sleep(ctx, u.ID, service.Unused{
+			TTL: s.Standby, Since: upTo.Add(-s.Standby), Why: decisions[i].why,
+		})
 		if err != nil && len(errs) < maxErrors {
 			errs = append(errs, fmt.Errorf("changing the desired state of workspace %s to STANDBY: %w", u.ID, err))
 		}
@@ -176,7 +179,8 @@ func (r *Runner) judge(ctx context.Context, u store.Unused, l *look, s Settings)
 		return work.Verdict{} // it has just ended, which the controller finds out
 	}
 	if err != nil {
-		r.Log.Debug("a workspace could not be looked at and stays awake", zap.String("workspace", string(u.ID)), zap.Error(err))
+		r.Log.Debug("a workspace could not be looked at and stays awake", zap.String("workspace", string(u.ID)),
+			zap.Error(err))
 		return work.Verdict{Known: true, Reason: workspace.BusyNoAnswer}
 	}
 	if r.Notebooks != nil && u.Endpoint != "" {

@@ -46,7 +46,8 @@ type Store interface {
 	TouchLastAccess(ctx context.Context, ages map[workspace.ID]time.Duration) error
 	// Unused returns at most limit running workspaces that were not used within idle, the
 	// longest unused first, that follow after, and the database's time.
-	Unused(ctx context.Context, ttl, idle time.Duration, after store.Unused, limit int) ([]store.Unused, time.Time, error)
+	Unused(ctx context.Context, ttl, idle time.Duration, after store.Unused, limit int) ([]store.Unused,
+		time.Time, error)
 	// Announce writes Busy and SleepAt of workspaces that were not used since they were
 	// returned, while f is the newest epoch.
 	Announce(ctx context.Context, f postgres.Fence, ttl time.Duration, all []store.Unused) error
@@ -103,7 +104,8 @@ type Settings struct {
 
 // DefaultSettings are those of SPEC 5.
 func DefaultSettings() Settings {
-	return Settings{Interval: DefaultInterval, Standby: DefaultStandby, Archive: DefaultArchive, Notice: DefaultNotice, Work: work.DefaultSettings()}
+	return Settings{Interval: DefaultInterval, Standby: DefaultStandby, Archive: DefaultArchive, Notice: DefaultNotice,
+		Work: work.DefaultSettings()}
 }
 
 // Validate reports everything that is wrong with the settings, under their names in

@@ -28,7 +28,9 @@ type Progress struct {
 
 // start records where the wake-up begins.
 func (p *Progress) start(r *store.Route, now time.Time) {
-	*p = Progress{Began: now, From: r.Phase, During: r.Operation, StepBegan: now, phase: r.Phase, operation: r.Operation}
+	*p = Progress{
+		Began: now, From: r.Phase, During: r.Operation, StepBegan: now, phase: r.Phase, operation: r.Operation,
+	}
 }
 
 // Progress returns how the wake-up has gone so far.

@@ -190,7 +190,8 @@ func (a *Auth) Login(ctx context.Context, username, password string, from Client
 	}
 	if outdated(row.PasswordHash) {
 		if err := a.rehash(ctx, row, password); err != nil {
-			a.log.Warn("password hash not renewed; the next sign-in tries again", zap.String("user", row.ID), zap.Error(err))
+			a.log.Warn("password hash not renewed; the next sign-in tries again", zap.String("user", row.ID),
+				zap.Error(err))
 		}
 	}
 	return token, userOf(s), nil

@@ -15,9 +15,15 @@ func archiveState(now time.Time, w workspace.Workspace) []Statement {
 	out := []Statement{}
 	switch {
 	case w.Reverting():
-		out = append(out, Statement{Code: "Reverting", Since: w.Revert.At, Text: words.Of("explain.archive.reverting", words.Values{"At": clock(w.Revert.At)})})
+		out = append(out, Statement{
+			Code: "Reverting", Since: w.Revert.At, Text: words.Of("explain.archive.reverting", words.Values{
+				"At": clock(w.Revert.At),
+			}),
+		})
 	case w.HomeCtx.RevertProblem != "":
-		out = append(out, Statement{Code: "RevertFailed", Text: words.Of("explain.archive.revert_failed", nil), Detail: w.HomeCtx.RevertProblem})
+		out = append(out, Statement{
+			Code: "RevertFailed", Text: words.Of("explain.archive.revert_failed", nil), Detail: w.HomeCtx.RevertProblem,
+		})
 	}
 	if w.ArchiveKey == "" {
 		return out
@@ -25,15 +31,30 @@ func archiveState(now time.Time, w workspace.Workspace) []Statement {
 	days := int(now.Sub(w.ArchiveVerifiedAt) / (24 * time.Hour))
 	switch {
 	case w.ArchiveDamage != "" && w.Conditions.True(workspace.VolumeReady):
-		out = append(out, Statement{Code: "ArchiveDamaged", Text: words.Of("explain.archive.damaged_beside_volume", nil), Detail: w.ArchiveDamage})
+		out = append(out, Statement{
+			Code: "ArchiveDamaged", Text: words.Of("explain.archive.damaged_beside_volume", nil),
+			Detail: w.ArchiveDamage,
+		})
 	case w.ArchiveDamage != "":
-		out = append(out, Statement{Code: "ArchiveDamaged", Text: words.Of("explain.archive.damaged", nil), Detail: w.ArchiveDamage})
+		out = append(out, Statement{
+			Code: "ArchiveDamaged", Text: words.Of("explain.archive.damaged", nil), Detail: w.ArchiveDamage,
+		})
 	case w.ArchiveVerifiedAt.IsZero():
-		out = append(out, Statement{Code: "ArchiveNeverVerified", Text: words.Of("explain.archive.never_verified", nil)})
+		out = append(out, Statement{
+			Code: "ArchiveNeverVerified", Text: words.Of("explain.archive.never_verified", nil),
+		})
 	case now.Sub(w.ArchiveVerifiedAt) >= unverifiedFor:
-		out = append(out, Statement{Code: "ArchiveVerifiedLongAgo", Since: w.ArchiveVerifiedAt, Text: words.Of("explain.archive.verified_long_ago", words.Values{"At": clock(w.ArchiveVerifiedAt), "Count": days})})
+		out = append(out, Statement{
+			Code: "ArchiveVerifiedLongAgo", Since: w.ArchiveVerifiedAt,
+			Text: words.Of("explain.archive.verified_long_ago", words.Values{
+				"At": clock(w.ArchiveVerifiedAt), "Count": days,
+			}),
+		})
 	default:
-		out = append(out, Statement{Code: "ArchiveVerified", Since: w.ArchiveVerifiedAt, Text: words.Of("explain.archive.verified", words.Values{"At": clock(w.ArchiveVerifiedAt)})})
+		out = append(out, Statement{
+			Code: "ArchiveVerified", Since: w.ArchiveVerifiedAt,
+			Text: words.Of("explain.archive.verified", words.Values{"At": clock(w.ArchiveVerifiedAt)}),
+		})
 	}
 	return out
 }

@@ -108,9 +108,12 @@ func Explain(now time.Time, w workspace.Workspace, d Delays, history []store.Tra
 	if w.Waiting != nil {
 		advice := adviceOnWait(w.Waiting.Reason)
 		e.Waiting = &Wait{
-			Statement: Statement{Code: w.Waiting.Reason, Since: w.Waiting.Since, Text: since(advice.Meaning, w.Waiting.Since), Detail: w.Waiting.Message},
-			Remedy:    advice.Remedy,
-			of:        *w.Waiting,
+			Statement: Statement{
+				Code: w.Waiting.Reason, Since: w.Waiting.Since, Text: since(advice.Meaning, w.Waiting.Since),
+				Detail: w.Waiting.Message,
+			},
+			Remedy: advice.Remedy,
+			of:     *w.Waiting,
 		}
 	}
 	e.Home = home(w.Home, d.HomeWarn)
@@ -122,16 +125,27 @@ func Explain(now time.Time, w workspace.Workspace, d Delays, history []store.Tra
 func why(w workspace.Workspace) Statement {
 	switch {
 	case w.Operation != workspace.OpNone:
-		return Statement{Code: string(w.Operation), Since: w.OpStartedAt, Text: since(words.Of("explain.operation."+string(w.Operation), nil), w.OpStartedAt)}
+		return Statement{
+			Code: string(w.Operation), Since: w.OpStartedAt,
+			Text: since(words.Of("explain.operation."+string(w.Operation), nil), w.OpStartedAt),
+		}
 	case w.Phase == workspace.PhaseError && w.ErrorReason == "":
 		return Statement{Code: "Recovered", Since: w.PhaseChangedAt, Text: words.Of("explain.recovered", nil)}
 	case w.Phase == workspace.PhaseError:
 		advice := adviceOnError(w.ErrorReason)
-		return Statement{Code: string(w.ErrorReason), Since: w.PhaseChangedAt, Text: since(advice.Meaning, w.PhaseChangedAt), Detail: w.ErrorMessage}
+		return Statement{
+			Code: string(w.ErrorReason), Since: w.PhaseChangedAt, Text: since(advice.Meaning, w.PhaseChangedAt),
+			Detail: w.ErrorMessage,
+		}
 	case w.Phase == workspace.PhaseDeleting && w.AwaitsGC:
-		return Statement{Code: "AwaitsGC", Since: w.DeletedAt, Text: since(words.Of("explain.awaits_gc", nil), w.DeletedAt)}
+		return Statement{
+			Code: "AwaitsGC", Since: w.DeletedAt, Text: since(words.Of("explain.awaits_gc", nil), w.DeletedAt),
+		}
 	}
-	return Statement{Code: string(w.Phase), Since: w.PhaseChangedAt, Text: since(words.Of("explain.phase."+string(w.Phase), nil), w.PhaseChangedAt)}
+	return Statement{
+		Code: string(w.Phase), Since: w.PhaseChangedAt, Text: since(words.Of("explain.phase."+string(w.Phase), nil),
+			w.PhaseChangedAt),
+	}
 }
 
 // asked finds the newest transition that a person or a component asked for.
@@ -193,7 +207,10 @@ func failures(w workspace.Workspace, history []store.Transition) []Failure {
 	if len(out) == 0 || out[0].Code != string(w.ErrorReason) {
 		older := out
 		out = nil
-		add(Failure{Statement: Statement{Code: string(w.ErrorReason), Since: w.PhaseChangedAt, Detail: w.ErrorMessage}, Count: max(w.ErrorCount, 1)})
+		add(Failure{
+			Statement: Statement{Code: string(w.ErrorReason), Since: w.PhaseChangedAt, Detail: w.ErrorMessage},
+			Count:     max(w.ErrorCount, 1),
+		})
 		out = append(out, older[:min(len(older), maxFailures-1)]...)
 	}
 	out[0].Current = true

@@ -31,7 +31,8 @@ func next(now time.Time, w workspace.Workspace, d Delays, e Explanation) []State
 		say("Waits", "explain.next.waits")
 	case w.Waiting != nil:
 		say("TriedAgain", "explain.next.tried_again")
-		if limit := d.WaitLimit; w.Waiting.Reason == workspace.WaitStoreRefuses && limit > 0 && !w.Deleted() && !w.Conditions.True(workspace.VolumeReady) {
+		if limit := d.WaitLimit; w.Waiting.Reason == workspace.WaitStoreRefuses && limit > 0 && !w.Deleted() &&
+			!w.Conditions.True(workspace.VolumeReady) {
 			out = append(out, timed("WaitEnds", w.Waiting.Since.Add(limit), "explain.next.wait_ends"))
 		}
 	case w.Deleted():
@@ -55,7 +56,11 @@ func duringOperation(now time.Time, w workspace.Workspace, d Delays, e Explanati
 	var out []Statement
 	if p := w.Progress; p != nil {
 		if text := Progress(*p); !text.Empty() {
-			out = append(out, Statement{Code: "Progress", Since: p.At, Text: words.Of("explain.next.progress", words.Values{"Progress": text, "At": clock(p.At)})})
+			out = append(out, Statement{
+				Code: "Progress", Since: p.At, Text: words.Of("explain.next.progress", words.Values{
+					"Progress": text, "At": clock(p.At),
+				}),
+			})
 		}
 	}
 	if w.ErrorCount > 0 && len(e.Errors) > 0 {
@@ -94,7 +99,8 @@ func converged(now time.Time, w workspace.Workspace, d Delays) []Statement {
 	case w.Phase == workspace.PhaseRunning && d.Standby > 0:
 		return running(now, w, d)
 	case w.Phase == workspace.PhaseStandby && d.Archive > 0:
-		return []Statement{ends("Archived", now, w.PhaseChangedAt.Add(d.Archive), d, "explain.next.archived", "explain.next.archived_soon")}
+		return []Statement{ends("Archived", now, w.PhaseChangedAt.Add(d.Archive), d, "explain.next.archived",
+			"explain.next.archived_soon")}
 	}
 	return []Statement{{Code: "Stays", Text: words.Of("explain.next.stays", nil)}}
 }
@@ -137,7 +143,8 @@ func running(now time.Time, w workspace.Workspace, d Delays) []Statement {
 		if !w.SleepAt.IsZero() { // although it works
 			out = append(out, ends("Sleeps", now, w.SleepAt, d, "explain.next.capped", "explain.next.capped"))
 		} else if d.WorkCap > 0 {
-			out = append(out, ends("WorkCap", now, unused.Add(d.WorkCap), d, "explain.next.work_cap", "explain.next.work_cap"))
+			out = append(out, ends("WorkCap", now, unused.Add(d.WorkCap), d, "explain.next.work_cap",
+				"explain.next.work_cap"))
 		}
 	case !w.SleepAt.IsZero():
 		out = append(out, ends("Sleeps", now, w.SleepAt, d, "explain.next.sleeps", "explain.next.sleeps_soon"))
@@ -153,7 +160,11 @@ func running(now time.Time, w workspace.Workspace, d Delays) []Statement {
 // afterDeletion says until when a deletion can be undone, and when which files go.
 func afterDeletion(w workspace.Workspace, d Delays) []Statement {
 	if !w.CollectedAt.IsZero() {
-		return []Statement{{Code: "Collected", Since: w.CollectedAt, Text: words.Of("explain.next.collected", words.Values{"At": clock(w.CollectedAt)})}}
+		return []Statement{{
+			Code: "Collected", Since: w.CollectedAt, Text: words.Of("explain.next.collected", words.Values{
+				"At": clock(w.CollectedAt),
+			}),
+		}}
 	}
 	if w.DeleteNow {
 		return []Statement{{Code: "GivenUp", Text: words.Of("explain.next.given_up", nil)}}

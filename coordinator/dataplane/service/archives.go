@@ -68,7 +68,8 @@ func merge(w workspace.Workspace, versions []workspace.ArchiveVersion, rows []st
 		if damage != "" {
 			found.Damage = damage
 		}
-		found.Kept = !found.Current && w.HomeCtx.Replaced != "" && (key == w.HomeCtx.Replaced || key == w.HomeCtx.Newest)
+		found.Kept = !found.Current && w.HomeCtx.Replaced != "" &&
+			(key == w.HomeCtx.Replaced || key == w.HomeCtx.Newest)
 		out = append(out, found)
 	}
 	for _, v := range versions {
@@ -98,7 +99,8 @@ func (s *Service) Revert(ctx context.Context, a Actor, id workspace.ID, key stri
 		return workspace.Workspace{}, ErrDeleted
 	case w.Phase == workspace.PhaseError:
 		return workspace.Workspace{}, &RevertError{
-			"the workspace is in an error; an administrator must recover it first, and can choose the archive with that"}
+			"the workspace is in an error; an administrator must recover it first, and can choose the " +
+				"archive with that"}
 	case w.Operation != workspace.OpNone || w.Reverting():
 		return workspace.Workspace{}, ErrOperationInProgress
 	}
@@ -137,7 +139,8 @@ func (s *Service) revert(ctx context.Context, a Actor, w workspace.Workspace, ke
 	case outcome == store.Unchanged:
 		return workspace.Workspace{}, &RevertError{alreadyCurrent}
 	}
-	s.logChange("workspace goes back to an older archive", a, w.ID, reverting.DesiredState, zap.String("archive_key", key))
+	s.logChange("workspace goes back to an older archive", a, w.ID, reverting.DesiredState,
+		zap.String("archive_key", key))
 	return reverting, nil
 }
 

@@ -21,7 +21,8 @@ var (
 	ErrForbidden = errors.New("only administrators may do this")
 	// ErrCollected means that a deletion cannot be undone any more: nothing is left of
 	// the workspace, or its archives are being deleted.
-	ErrCollected = errors.New("the deletion can no longer be undone: the files of the workspace are being deleted or gone")
+	ErrCollected = errors.New("the deletion can no longer be undone: the files of the workspace are being " +
+		"deleted or gone")
 	// ErrDeleted means that the workspace is deleted, so there is no choice to make about
 	// its files.
 	ErrDeleted = errors.New("the workspace is deleted: undelete it first, and then recover it with a choice")

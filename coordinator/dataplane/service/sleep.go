@@ -32,7 +32,8 @@ func (s *Service) KeepAwake(
 	ctx context.Context, a Actor, id workspace.ID, d time.Duration,
 ) (workspace.Workspace, error) {
 	if limit := time.Duration(s.maxKeepAwake.Load()); d < 0 || d > limit {
-		return workspace.Workspace{}, &InvalidError{"hours", fmt.Sprintf("must be a number from 0 to %g", limit.Hours())}
+		return workspace.Workspace{}, &InvalidError{"hours",
+			fmt.Sprintf("must be a number from 0 to %g", limit.Hours())}
 	}
 	before, err := s.Get(ctx, a, id)
 	if err != nil {

@@ -108,7 +108,8 @@ func build(folder, root, commit string, program map[string][]byte) error {
 	if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(process, 0o700)); err != nil { // of a run that was ended
 		return err
 	}
-	unpack := exec.Command("sh", "-ec", `git -C "$0" archive -o "$2/source.tar" "$1"; tar -C "$2" -xf "$2/source.tar"`, root, commit, folder)
+	unpack := exec.Command("sh", "-ec", `git -C "$0" archive -o "$2/source.tar" "$1"; tar -C "$2" -xf "$2/source.tar"`,
+		root, commit, folder)
 	if out, err := unpack.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", unpack, err, out)
 	}

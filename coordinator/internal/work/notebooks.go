@@ -39,7 +39,8 @@ func NewNotebooks() *Notebooks {
 // token: then the workspace is judged without. It reports false if the server has accepted
 // the question and has not answered in time: it may be busy.
 func (c *Notebooks) Busy(ctx context.Context, endpoint, basePath string) (kernel string, known bool) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+endpoint+basePath+"/api/kernels?no_track_activity=1", nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+endpoint+basePath+
+		"/api/kernels?no_track_activity=1", nil)
 	if err != nil {
 		return "", true
 	}

@@ -18,7 +18,8 @@ func (s Sample) application() (main []Process) {
 	for range 4 { // of an engine's init, an image's init, and the application
 		i := -1
 		for n, p := range s.Processes {
-			if (parent < 0 && p.PID == s.Main || parent >= 0 && p.Parent == parent) && (i < 0 || p.PID < s.Processes[i].PID) {
+			if (parent < 0 && p.PID == s.Main || parent >= 0 && p.Parent == parent) &&
+				(i < 0 || p.PID < s.Processes[i].PID) {
 				i = n
 			}
 		}
@@ -87,7 +88,9 @@ func (j job) name() string {
 
 // waits reports whether there is nothing but a shell that waits for a command, or sleeps.
 func (j job) waits() bool {
-	return j.shell || !slices.ContainsFunc(j.members, func(p Process) bool { return p.Group == j.group && name(p.Args) != "sleep" })
+	return j.shell || !slices.ContainsFunc(j.members, func(p Process) bool {
+		return p.Group == j.group && name(p.Args) != "sleep"
+	})
 }
 
 // since returns what the members have used and written since the look before. A member
@@ -138,7 +141,8 @@ var viewers = []string{
 func viewer(name string) bool { return slices.Contains(viewers, name) }
 
 // interpreters run a script that people know by its own name.
-var interpreters = []string{"node", "nodejs", "bun", "deno", "npx", "python", "pypy", "ruby", "perl", "uv", "uvx", "env", "sh", "bash", "dash", "zsh"}
+var interpreters = []string{"node", "nodejs", "bun", "deno", "npx", "python", "pypy", "ruby", "perl", "uv", "uvx",
+	"env", "sh", "bash", "dash", "zsh"}
 
 func interpreter(name string) bool {
 	return slices.Contains(interpreters, strings.TrimRight(name, "0123456789."))

@@ -14,7 +14,8 @@ import (
 
 // debuggers are programs of which one runs only while a person debugs.
 var debuggers = []string{
-	"dlv", "gdb", "gdbserver", "lldb", "lldb-dap", "lldb-server", "lldb-vscode", "codelldb", "netcoredbg", "vsdbg", "rdbg",
+	"dlv", "gdb", "gdbserver", "lldb", "lldb-dap", "lldb-server", "lldb-vscode", "codelldb", "netcoredbg",
+	"vsdbg", "rdbg",
 }
 
 // debugs reports whether the program with that command line is a debugger, or is debugged by
@@ -64,7 +65,8 @@ func isOwn(file string) bool {
 		return false
 	}
 	for folder := range strings.SplitSeq(path.Dir(path.Clean(in)), "/") {
-		if strings.HasPrefix(folder, ".") && strings.Trim(folder, ".") != "" || folder == "node_modules" || folder == "site-packages" {
+		if strings.HasPrefix(folder, ".") && strings.Trim(folder, ".") != "" || folder == "node_modules" ||
+			folder == "site-packages" {
 			return false
 		}
 	}

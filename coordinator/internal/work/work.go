@@ -73,7 +73,8 @@ type Settings struct {
 // DefaultCommands returns the coding agents that people run in terminals, by the names of
 // their commands and packages.
 func DefaultCommands() []string {
-	return []string{"claude", "claude-code", "codex", "gemini", "gemini-cli", "aider", "opencode", "goose", "amp", "cursor-agent",
+	return []string{"claude", "claude-code", "codex", "gemini", "gemini-cli", "aider", "opencode", "goose", "amp",
+		"cursor-agent",
 		"copilot", "crush", "qwen", "qwen-code", "auggie", "cline", "droid", "openhands", "plandex"}
 }
 
@@ -97,7 +98,8 @@ func (s Settings) Validate() error {
 	}
 	for _, c := range s.Commands {
 		if !commandName.MatchString(c) {
-			errs = append(errs, fmt.Errorf("work keep_awake_commands: %q is not the name of a command; give names without folders and arguments, such as claude", c))
+			errs = append(errs, fmt.Errorf("work keep_awake_commands: %q is not the name of a command; give names "+
+				"without folders and arguments, such as claude", c))
 		}
 	}
 	return errors.Join(errs...)
@@ -226,7 +228,9 @@ var rules = []struct {
 		return l.File.Line, true
 	}},
 	{workspace.BusyImage, func(_ Settings, l look) (string, bool) { return "", l.Label == Busy }},
-	{workspace.BusyNoAnswer, func(_ Settings, l look) (string, bool) { return "", l.Label == NoAnswer || l.KernelsUnknown }},
+	{workspace.BusyNoAnswer, func(_ Settings, l look) (string, bool) {
+		return "", l.Label == NoAnswer || l.KernelsUnknown
+	}},
 	{workspace.BusyBackground, Settings.computesInBackground},
 	{workspace.BusyBackground, Settings.isDebugged},
 }

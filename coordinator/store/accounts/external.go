@@ -24,7 +24,8 @@ func (s *Store) AddIdentity(ctx context.Context, issuer, subject, username, role
 	var u User
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		// Two sign-ins of the same identity must not make two users.
-		_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1 || chr(10) || $2, 0))`, issuer, subject)
+		_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1 || chr(10) || $2, 0))`,
+			issuer, subject)
 		if err != nil {
 			return err
 		}
@@ -92,7 +93,8 @@ func (s *Store) AddExternalSession(ctx context.Context, userID, issuer, provider
 // password or when there is no such session.
 func (s *Store) SessionIssuer(ctx context.Context, token TokenHash) (string, error) {
 	var issuer string
-	err := s.pool.QueryRow(ctx, `SELECT COALESCE(issuer, '') FROM sessions WHERE token_hash = $1`, token[:]).Scan(&issuer)
+	err := s.pool.QueryRow(ctx, `SELECT COALESCE(issuer, '') FROM sessions WHERE token_hash = $1`,
+		token[:]).Scan(&issuer)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return "", fmt.Errorf("reading the provider of a session: %w", err)
 	}

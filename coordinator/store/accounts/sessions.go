@@ -109,7 +109,8 @@ func (s *Store) AddTicket(ctx context.Context, token TokenHash, id workspace.ID,
 // up as well, if id is another workspace, browser is the hash of another secret, or the
 // ticket has expired. The session ends with its parent session, at the latest when that
 // expires.
-func (s *Store) RedeemTicket(ctx context.Context, ticket, browser TokenHash, id workspace.ID, token TokenHash) (Session, error) {
+func (s *Store) RedeemTicket(ctx context.Context, ticket, browser TokenHash, id workspace.ID, token TokenHash) (
+	Session, error) {
 	return s.session(ctx, "redeeming a ticket", `
 		WITH used AS (
 			DELETE FROM tickets WHERE ticket_hash = $1 RETURNING session_id, workspace_id, expires_at, browser_hash

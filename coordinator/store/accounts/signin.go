@@ -86,7 +86,8 @@ var errBlocked = errors.New("blocked")
 
 // CountSignIn adds a failure to every counter and returns 0; or, when one of them blocks,
 // adds nothing and returns for how long. It also removes some old rows.
-func (s *Store) CountSignIn(ctx context.Context, counters []SignInCounter, b SignInBlocks) (wait time.Duration, err error) {
+func (s *Store) CountSignIn(ctx context.Context, counters []SignInCounter, b SignInBlocks) (
+	wait time.Duration, err error) {
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `
 			DELETE FROM sign_in_failures WHERE key IN (

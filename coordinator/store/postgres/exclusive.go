@@ -61,7 +61,8 @@ func (db *DB) TryExclusive(ctx context.Context, name, holder string) (*Exclusive
 // begin takes the lock, whose key is made from its name, and makes the epoch.
 func (x *Exclusive) begin(ctx context.Context, holder string) error {
 	name := x.fence.Lock
-	if _, err := x.conn.Exec(ctx, "SELECT set_config('idle_session_timeout', $1, false), set_config('application_name', $2, false)",
+	if _, err := x.conn.Exec(ctx, "SELECT set_config('idle_session_timeout', $1, false), "+
+		"set_config('application_name', $2, false)",
 		fmt.Sprint(exclusiveSilence.Milliseconds()), "codehub "+name+" "+holder); err != nil {
 		return fmt.Errorf("bounding the silence of the lock of %s: %w", name, err)
 	}

@@ -108,7 +108,8 @@ func compare(ctx context.Context, conn *pgx.Conn, own []checksum) error {
 	if !recorded {
 		return nil
 	}
-	rows, err := conn.Query(ctx, "SELECT version, name, sha256 FROM schema_migrations WHERE version <= $1 ORDER BY version", len(own))
+	rows, err := conn.Query(ctx, "SELECT version, name, sha256 FROM schema_migrations WHERE version <= $1 "+
+		"ORDER BY version", len(own))
 	if err != nil {
 		return fmt.Errorf("reading the checksums of the migrations: %w", err)
 	}
@@ -117,8 +118,9 @@ func compare(ctx context.Context, conn *pgx.Conn, own []checksum) error {
 	var ran checksum
 	if _, err := pgx.ForEachRow(rows, []any{&version, &ran.name, &ran.sum}, func() error {
 		if mine := own[version-1]; mine.sum != ran.sum {
-			errs = append(errs, fmt.Errorf("migration %s of this program is not the one that has run in this database, %s: "+
-				"SHA-256 %s here, %s there; start a release with that migration as it was", mine.name, ran.name, mine.sum, ran.sum))
+			errs = append(errs, fmt.Errorf("migration %s of this program is not the one that has run in this "+
+				"database, %s: SHA-256 %s here, %s there; start a release with that migration as it was", mine.name,
+				ran.name, mine.sum, ran.sum))
 		}
 		return nil
 	}); err != nil {
@@ -137,7 +139,8 @@ func record(all []*migrate.Migration, own []checksum) {
 		rows = append(rows, fmt.Sprintf("(%d, '%s', '%s')", m.Sequence, own[i].name, own[i].sum))
 		begun = begun || strings.HasSuffix(m.Name, recording)
 		if begun {
-			m.UpSQL += "\n;INSERT INTO schema_migrations (version, name, sha256) VALUES " + strings.Join(rows, ", ") + ";"
+			m.UpSQL += "\n;INSERT INTO schema_migrations (version, name, sha256) VALUES " +
+				strings.Join(rows, ", ") + ";"
 			rows = nil
 		}
 	}

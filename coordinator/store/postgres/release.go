@@ -39,11 +39,13 @@ type OlderError struct {
 // Error implements error.
 func (e *OlderError) Error() string {
 	if e.Serving {
-		return fmt.Sprintf("this release knows version %d of the database's schema, which is at version %d and serves releases "+
-			"from version %d on: start a newer release; to go back to this one, restore the backup from before the upgrade", e.Known, e.Schema, e.Serve)
+		return fmt.Sprintf("this release knows version %d of the database's schema, which is at version %d and "+
+			"serves releases from version %d on: start a newer release; to go back to this one, restore the backup "+
+			"from before the upgrade", e.Known, e.Schema, e.Serve)
 	}
-	return fmt.Sprintf("this release knows version %d of the database's schema, which is at version %d and is led by releases "+
-		"from version %d on: upgrade this process; until then it serves requests, and newer ones lead", e.Known, e.Schema, e.Lead)
+	return fmt.Sprintf("this release knows version %d of the database's schema, which is at version %d and is led by "+
+		"releases from version %d on: upgrade this process; until then it serves requests, and newer ones lead",
+		e.Known, e.Schema, e.Lead)
 }
 
 // MayLead returns an [*OlderError] if this program is too old to lead, or even to serve.

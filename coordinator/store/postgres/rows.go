@@ -8,7 +8,8 @@ import (
 )
 
 // Select runs a query and returns its rows, each read by scan. doing begins its errors.
-func Select[T any](ctx context.Context, db *DB, doing string, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
+func Select[T any](ctx context.Context, db *DB, doing string, scan pgx.RowToFunc[T], sql string, args ...any) (
+	[]T, error) {
 	rows, _ := db.pool.Query(ctx, sql, args...) // the rows have its error as well
 	out, err := pgx.CollectRows(rows, scan)
 	if err != nil {
@@ -18,7 +19,8 @@ func Select[T any](ctx context.Context, db *DB, doing string, scan pgx.RowToFunc
 }
 
 // SelectOne is [Select] for a query of one row. It returns [ErrNotFound] if there is none.
-func SelectOne[T any](ctx context.Context, db *DB, doing string, scan pgx.RowToFunc[T], sql string, args ...any) (T, error) {
+func SelectOne[T any](ctx context.Context, db *DB, doing string, scan pgx.RowToFunc[T], sql string, args ...any) (
+	T, error) {
 	found, err := Select(ctx, db, doing, scan, sql, args...)
 	if err == nil && len(found) == 0 {
 		err = ErrNotFound

@@ -28,8 +28,9 @@ type PoolerError struct {
 }
 
 // PoolerRemedy is what to do about a [PoolerError].
-const PoolerRemedy = "name PostgreSQL itself in database (DATABASE_URL), with its own port, and not the pooler; a pooler may stand between them only " +
-	"if every client has a server session of its own, with all settings that it asks for"
+const PoolerRemedy = "name PostgreSQL itself in database (DATABASE_URL), with its own port, and not the pooler; a " +
+	"pooler may stand between them only if every client has a server session of its own, with all settings " +
+	"that it asks for"
 
 // Problem says what is wrong, without the remedy.
 func (e *PoolerError) Problem() string {
@@ -37,9 +38,11 @@ func (e *PoolerError) Problem() string {
 	case e.Refused != nil:
 		return fmt.Sprintf("a connection pooler refuses a setting with which sessions begin (%s)", e.Refused.Message)
 	case e.Says == "":
-		return fmt.Sprintf("a connection pooler has dropped the setting %s, without which this process counts as one of an older release", schemaSetting)
+		return fmt.Sprintf("a connection pooler has dropped the setting %s, without which this process counts as one "+
+			"of an older release", schemaSetting)
 	}
-	return fmt.Sprintf("a connection pooler gives this process the session of another one, whose setting %s is %s instead of %d", schemaSetting, e.Says, knownSchema)
+	return fmt.Sprintf("a connection pooler gives this process the session of another one, whose setting %s is %s "+
+		"instead of %d", schemaSetting, e.Says, knownSchema)
 }
 
 // Error implements error.

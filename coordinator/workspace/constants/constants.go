@@ -40,7 +40,8 @@ func Read[T ~string](dir, typeName, prefix string) ([]T, error) {
 				if !ok || text.Kind != token.STRING {
 					continue
 				}
-				if kind != nil && kind.Name == typeName || prefix != "" && strings.HasPrefix(spec.Names[i].Name, prefix) {
+				if kind != nil && kind.Name == typeName || prefix != "" &&
+					strings.HasPrefix(spec.Names[i].Name, prefix) {
 					if value, err := strconv.Unquote(text.Value); err == nil { // the parser has read it
 						values = append(values, T(value))
 					}

@@ -30,7 +30,8 @@ func (p *planner) archive() Action {
 	switch {
 	case p.o.Volume == nil && p.o.Upload == workspace.Present:
 		return p.saveKey()
-	case p.o.Volume == nil && (p.o.Upload == workspace.Unknown || n.ArchiveKey != "" && !n.HomeCtx.Dirty && p.o.Archive == workspace.Unknown):
+	case p.o.Volume == nil && (p.o.Upload == workspace.Unknown || n.ArchiveKey != "" && !n.HomeCtx.Dirty &&
+		p.o.Archive == workspace.Unknown):
 		return ActNothing
 	case p.o.Volume == nil:
 		// The archive from before has the content, or the workspace is deleted; otherwise
@@ -48,7 +49,8 @@ func (p *planner) archive() Action {
 	case p.o.Upload == workspace.Unknown || p.backingOff:
 		return ActNothing
 	case p.o.Upload == workspace.Absent:
-		return p.fail(workspace.ReasonActionFailed, "the archive job reported success, but its archive is not in the object store")
+		return p.fail(workspace.ReasonActionFailed, "the archive job reported success, but its archive is not in the "+
+			"object store")
 	case job.Size != p.o.UploadSize:
 		return p.fail(workspace.ReasonArchiveCorrupted, p.sizeDiffers(job))
 	}
@@ -130,11 +132,13 @@ func (p *planner) dropArchived() Action {
 	case job.State != workspace.JobSucceeded:
 		return p.jobFailed(job)
 	case p.o.Archive == workspace.Absent:
-		return p.fail(workspace.ReasonActionFailed, "the archive disappeared from the object store before its volume was deleted")
+		return p.fail(workspace.ReasonActionFailed, "the archive disappeared from the object store before its "+
+			"volume was deleted")
 	case job.Size != p.o.UploadSize:
 		return p.fail(workspace.ReasonArchiveCorrupted, p.sizeDiffers(job))
 	case n.ArchiveDamage != "" || n.ArchiveSuspected:
-		return p.fail(workspace.ReasonActionFailed, "the archive was found damaged before its volume was deleted: "+cmp.Or(n.ArchiveDamage, "the scrub has seen it once, and has not looked again yet"))
+		return p.fail(workspace.ReasonActionFailed, "the archive was found damaged before its volume was deleted: "+
+			cmp.Or(n.ArchiveDamage, "the scrub has seen it once, and has not looked again yet"))
 	}
 	return p.act(ActDropArchivedVolume)
 }

@@ -31,21 +31,25 @@ func (p *planner) conflict() string {
 		since = " on " + v.CreatedAt.UTC().Format(time.RFC3339)
 	}
 	if v.OpID != w.HomeCtx.VolumeOpID {
-		return fmt.Sprintf("the home volume was made by operation %q%s, but the database knows operation %q: the volume may hold newer files than the database knows of",
+		return fmt.Sprintf("the home volume was made by operation %q%s, but the database knows operation %q: the "+
+			"volume may hold newer files than the database knows of",
 			v.OpID, since, w.HomeCtx.VolumeOpID)
 	}
 	if w.Operation != workspace.OpRestoring || !p.o.Knows(workspace.SensorContainers|workspace.SensorJobs) {
 		return ""
 	}
 	if k := p.o.Container; k != nil && (k.Running || v.OpID != "") {
-		return "a container uses the home volume that the archive is to be restored into: the volume may hold newer files than the archive"
+		return "a container uses the home volume that the archive is to be restored into: the volume may hold newer " +
+			"files than the archive"
 	}
 	asked := w.HomeCtx.RestoreVolumeAt
 	if asked.IsZero() {
 		asked = w.OpStartedAt // an earlier release has begun the restore
 	}
-	if !p.o.Witnessed && p.job(workspace.JobRestore, w.HomeCtx.RestoreOpID) == nil && v.OpID != "" && p.now.Sub(asked) > restoreGap {
-		return fmt.Sprintf("the home volume was asked for at %s, long before the restore into it could begin: it may hold newer files than the archive",
+	if !p.o.Witnessed && p.job(workspace.JobRestore, w.HomeCtx.RestoreOpID) == nil && v.OpID != "" &&
+		p.now.Sub(asked) > restoreGap {
+		return fmt.Sprintf("the home volume was asked for at %s, long before the restore into it could begin: it may "+
+			"hold newer files than the archive",
 			asked.UTC().Format(time.RFC3339))
 	}
 	return ""
@@ -80,7 +84,8 @@ func (p *planner) doubt() (Action, bool) {
 
 // overtaken ends in Conflict: there is a younger archive than the row knows.
 func (p *planner) overtaken() Action {
-	return p.fail(workspace.ReasonConflict, fmt.Sprintf("the object store holds archive %s, which is younger than the one that the database knows (%s): it may hold newer files",
+	return p.fail(workspace.ReasonConflict, fmt.Sprintf("the object store holds archive %s, which is younger than "+
+		"the one that the database knows (%s): it may hold newer files",
 		p.o.Younger, cmp.Or(p.next.ArchiveKey, "none")))
 }
 
@@ -138,7 +143,8 @@ func (p *planner) inUse() Action {
 	if *found != workspace.DesiredRunning {
 		until = "asked for another state than " + string(*found)
 	}
-	p.wait(workspace.WaitConflict, p.foreign+"; the workspace stays in use until an administrator recovers it and keeps the volume, or until it is "+until)
+	p.wait(workspace.WaitConflict, p.foreign+"; the workspace stays in use until an administrator recovers it and "+
+		"keeps the volume, or until it is "+until)
 	if a := p.orphanJobs(); a != ActNothing || ended || p.awaitsRecovery() || n.DesiredState == *found {
 		return a
 	}
@@ -173,7 +179,8 @@ func (p *planner) dataLost() string {
 // uploadPossible reports whether the archive operation in progress has uploaded
 // the whole content, or may have: the object store was not asked yet.
 func (p *planner) uploadPossible() bool {
-	return p.next.Operation == workspace.OpArchiving && p.next.ArchiveKey != p.expectedKey() && p.o.Upload != workspace.Absent
+	return p.next.Operation == workspace.OpArchiving && p.next.ArchiveKey != p.expectedKey() &&
+		p.o.Upload != workspace.Absent
 }
 
 // halfRestored reports whether an archived workspace that is to stay so has a volume

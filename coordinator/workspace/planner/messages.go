@@ -12,9 +12,11 @@ import (
 func fullDiskMessage(d workspace.FullDisk) string {
 	switch {
 	case d.Leaving == 1:
-		return fmt.Sprintf("the disk of the homes is %d%% full; 1 sleeping workspace is being archived to make room", d.Percent)
+		return fmt.Sprintf("the disk of the homes is %d%% full; 1 sleeping workspace is being archived to make room",
+			d.Percent)
 	case d.Leaving > 1:
-		return fmt.Sprintf("the disk of the homes is %d%% full; %d sleeping workspaces are being archived to make room", d.Percent, d.Leaving)
+		return fmt.Sprintf("the disk of the homes is %d%% full; %d sleeping workspaces are being archived to make room",
+			d.Percent, d.Leaving)
 	}
 	return fmt.Sprintf("the disk of the homes is %d%% full", d.Percent)
 }

@@ -103,7 +103,8 @@ func (p *planner) mayDeleteVolume() bool {
 		return true
 	}
 	return p.givenUp() && p.policy.KeepDeleted > 0 && p.now.Sub(n.DeletedAt) >= p.policy.KeepDeleted ||
-		!n.Conditions.True(workspace.VolumeReady) && !n.HomeCtx.Dirty && p.foreign == "" && !n.ErrorReason.DoubtsData() && p.o.Archive == workspace.Present
+		!n.Conditions.True(workspace.VolumeReady) && !n.HomeCtx.Dirty && p.foreign == "" &&
+			!n.ErrorReason.DoubtsData() && p.o.Archive == workspace.Present
 }
 
 // givenUp reports whether the volume was given up with the workspace: what was found or
@@ -147,7 +148,8 @@ func (p *planner) beginNext() Action {
 		return ActNothing
 	}
 	// Nothing is provisioned, restored or created next to an archive that may exist.
-	unknown := n.ArchiveKey != "" && !n.Deleted() && !n.Conditions.True(workspace.VolumeReady) && p.o.Archive == workspace.Unknown && op != workspace.OpStopping
+	unknown := n.ArchiveKey != "" && !n.Deleted() && !n.Conditions.True(workspace.VolumeReady) &&
+		p.o.Archive == workspace.Unknown && op != workspace.OpStopping
 	if traits.usesStore || unknown || op == workspace.OpProvisioning && !p.fresh() {
 		switch {
 		case p.storeDown():

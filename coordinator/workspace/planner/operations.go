@@ -139,7 +139,9 @@ func (p *planner) startsBesideJobs() bool {
 // runs, and no start waits for that. A job that has archived the volume goes before anything
 // writes there: see [planner.dropArchived].
 func (p *planner) restored() bool {
-	return !slices.ContainsFunc(p.o.Jobs, func(j workspace.Job) bool { return j.Kind != workspace.JobRestore || j.State != workspace.JobSucceeded })
+	return !slices.ContainsFunc(p.o.Jobs, func(j workspace.Job) bool {
+		return j.Kind != workspace.JobRestore || j.State != workspace.JobSucceeded
+	})
 }
 
 // remove deletes the container, and then the volume if it may go.

@@ -46,7 +46,8 @@ func (p *planner) outlasted() bool {
 // from changing.
 func (p *planner) startWaits(op workspace.Operation) bool {
 	k := p.o.Container
-	if op != workspace.OpStarting || k == nil || !k.Running || k.Pending == nil || k.Pending.Failure != "" || k.Pending.Outdated {
+	if op != workspace.OpStarting || k == nil || !k.Running || k.Pending == nil || k.Pending.Failure != "" ||
+		k.Pending.Outdated {
 		return false
 	}
 	p.wait(k.Pending.Reason, k.Pending.Message)
@@ -95,7 +96,8 @@ func (p *planner) keepPending() {
 
 // deleteContainer removes the container, and says why it does not go.
 func (p *planner) deleteContainer() Action {
-	if w := p.o.Container.Pending; w != nil && (w.Reason == workspace.WaitTerminating || w.Reason == workspace.WaitNodeLost) {
+	if w := p.o.Container.Pending; w != nil &&
+		(w.Reason == workspace.WaitTerminating || w.Reason == workspace.WaitNodeLost) {
 		p.pends(w)
 	}
 	return p.act(ActDeleteContainer)

@@ -35,7 +35,8 @@ type planner struct {
 
 // newPlanner returns a planner for one decision. An actuator's error is decided on by what the
 // row says, without the observation.
-func newPlanner(now time.Time, w workspace.Workspace, o workspace.Observation, backingOff bool, policy Policy) *planner {
+func newPlanner(now time.Time, w workspace.Workspace, o workspace.Observation, backingOff bool,
+	policy Policy) *planner {
 	if o.ActionError != nil {
 		o = workspace.Observation{Unseen: workspace.AllSensors, ActionError: o.ActionError}
 	}
@@ -87,7 +88,8 @@ func (p *planner) decision(a Action) Decision {
 // awaitsGC reports whether the workspace is deleted and nothing but its archive is left.
 func (p *planner) awaitsGC() bool {
 	n := &p.next
-	return n.Deleted() && n.Operation == workspace.OpNone && p.nothingLeft() && n.ArchiveKey != "" && n.Conditions.True(workspace.ArchiveReady)
+	return n.Deleted() && n.Operation == workspace.OpNone && p.nothingLeft() && n.ArchiveKey != "" &&
+		n.Conditions.True(workspace.ArchiveReady)
 }
 
 // nothingLeft reports whether the backend holds nothing of the workspace.
@@ -103,7 +105,8 @@ func (p *planner) updateArchive() {
 	case p.o.Archive == workspace.Present:
 		p.set(workspace.ArchiveReady, true, "ArchivePresent", "")
 	case p.o.Archive == workspace.Absent:
-		p.set(workspace.ArchiveReady, false, "ArchiveMissing", "the archive or its commit marker is not in the object store")
+		p.set(workspace.ArchiveReady, false, "ArchiveMissing", "the archive or its commit marker is not in the "+
+			"object store")
 	}
 }
 
@@ -111,7 +114,8 @@ func (p *planner) updateArchive() {
 // this program.
 func (p *planner) markDirty() {
 	k, n := p.o.Container, &p.next
-	if p.o.Knows(workspace.SensorContainers|workspace.SensorVolumes) && k != nil && k.Volume && p.foreign == "" && n.Conditions.True(workspace.VolumeReady) {
+	if p.o.Knows(workspace.SensorContainers|workspace.SensorVolumes) && k != nil && k.Volume && p.foreign == "" &&
+		n.Conditions.True(workspace.VolumeReady) {
 		n.HomeCtx.Dirty = true
 	}
 }
@@ -123,7 +127,8 @@ func (p *planner) updatePolicy() {
 		return
 	}
 	k, n := p.o.Container, &p.next
-	serves := k != nil && (k.Ready || k.Running && (k.Health == workspace.HealthUnhealthy || k.Health == workspace.HealthPaused))
+	serves := k != nil && (k.Ready || k.Running &&
+		(k.Health == workspace.HealthUnhealthy || k.Health == workspace.HealthPaused))
 	healthy := !serves || n.Conditions.True(workspace.VolumeReady) && k.Volume
 	reason := ""
 	if !healthy {
@@ -161,8 +166,10 @@ func (p *planner) updateContainer() {
 	}
 	n, k := &p.next, p.o.Container
 	n.Endpoint, n.BasePath = "", ""
-	if k != nil && k.Running && k.Health != workspace.HealthPaused && (k.Ready || p.was.Phase == workspace.PhaseRunning) {
-		n.Endpoint, n.BasePath = k.Endpoint, k.BasePath // without an address it cannot be reached, and its old one may be another's now
+	if k != nil && k.Running && k.Health != workspace.HealthPaused &&
+		(k.Ready || p.was.Phase == workspace.PhaseRunning) {
+		// without an address it cannot be reached, and its old one may be another's now
+		n.Endpoint, n.BasePath = k.Endpoint, k.BasePath
 	}
 	switch {
 	case k == nil:
@@ -170,11 +177,14 @@ func (p *planner) updateContainer() {
 	case k.Ready:
 		p.set(workspace.ContainerReady, true, "ContainerRunning", "")
 	case k.Running && k.Health == workspace.HealthUnhealthy:
-		p.set(workspace.ContainerReady, false, workspace.ContainerUnhealthy, whyNotReady(k, "the container's health check fails; it stays in use and may recover by itself"))
+		p.set(workspace.ContainerReady, false, workspace.ContainerUnhealthy,
+			whyNotReady(k, "the container's health check fails; it stays in use and may recover by itself"))
 	case k.Running && k.Health == workspace.HealthPaused:
-		p.set(workspace.ContainerReady, false, workspace.ContainerPaused, "the container is paused; it goes on when somebody unpauses it")
+		p.set(workspace.ContainerReady, false, workspace.ContainerPaused, "the container is paused; it goes on when "+
+			"somebody unpauses it")
 	case k.Running:
-		p.set(workspace.ContainerReady, false, workspace.ContainerNotReady, whyNotReady(k, "the container is running but not ready for traffic yet"))
+		p.set(workspace.ContainerReady, false, workspace.ContainerNotReady,
+			whyNotReady(k, "the container is running but not ready for traffic yet"))
 	default:
 		p.set(workspace.ContainerReady, false, "ContainerExited", "the container exited with "+howEnded(k))
 	}
@@ -211,7 +221,8 @@ func (p *planner) orderedPhase() workspace.Phase {
 // awaitsRecovery reports whether the workspace is in ERROR until an administrator
 // recovers it. One that was deleted in ERROR and undeleted is so again.
 func (p *planner) awaitsRecovery() bool {
-	return !p.was.Deleted() && !p.ended && (p.was.ErrorReason.Terminal() || p.was.Phase == workspace.PhaseError && p.was.ErrorReason != "")
+	return !p.was.Deleted() && !p.ended && (p.was.ErrorReason.Terminal() || p.was.Phase == workspace.PhaseError &&
+		p.was.ErrorReason != "")
 }
 
 // needed are the sensors that the next step depends on. A container whose volume may go with
@@ -226,7 +237,8 @@ func (p *planner) needed() workspace.Sensors {
 	if traits, ok := operations[n.Operation]; ok {
 		return traits.sensors
 	}
-	if n.Operation == workspace.OpNone && p.o.Knows(workspace.SensorContainers) && nextOperations[p.orderedPhase()][n.Wanted()] == workspace.OpStopping {
+	if n.Operation == workspace.OpNone && p.o.Knows(workspace.SensorContainers) &&
+		nextOperations[p.orderedPhase()][n.Wanted()] == workspace.OpStopping {
 		return workspace.SensorContainers
 	}
 	return workspace.AllSensors
@@ -245,7 +257,8 @@ func (p *planner) waitForSensors() (Action, bool) {
 func (p *planner) describeUnseen() {
 	n := &p.next
 	p.keepWaiting()
-	if p.o.UnseenReason != "" && (p.doubtful || n.Operation != workspace.OpNone || string(n.Phase) != string(n.Wanted())) {
+	if p.o.UnseenReason != "" && (p.doubtful || n.Operation != workspace.OpNone ||
+		string(n.Phase) != string(n.Wanted())) {
 		p.wait(p.o.UnseenReason, p.o.UnseenMessage)
 	}
 }
@@ -295,8 +308,10 @@ func (p *planner) clearMarker() {
 // ready now, on the workspace's own data.
 func (p *planner) endError() {
 	n := &p.next
-	ready := n.Conditions.True(workspace.ContainerReady) && n.Conditions.True(workspace.VolumeReady) && n.Conditions.True(workspace.PolicyHealthy)
-	if !p.awaitsRecovery() || !p.was.ErrorReason.EndsWhenReady() || n.Wanted() != workspace.DesiredRunning || p.foreign != "" ||
+	ready := n.Conditions.True(workspace.ContainerReady) && n.Conditions.True(workspace.VolumeReady) &&
+		n.Conditions.True(workspace.PolicyHealthy)
+	if !p.awaitsRecovery() || !p.was.ErrorReason.EndsWhenReady() || n.Wanted() != workspace.DesiredRunning ||
+		p.foreign != "" ||
 		!ready || !p.o.Knows(workspace.SensorContainers|workspace.SensorVolumes) {
 		return
 	}
@@ -309,7 +324,8 @@ func (p *planner) endError() {
 // series of them in ERROR (SPEC 12.5).
 func (p *planner) endCrashLoop() (Action, bool) {
 	n, k := &p.next, p.o.Container
-	if n.Deleted() || p.was.Phase != workspace.PhaseRunning || k == nil || k.Running || k.Disrupted || n.Wanted() != workspace.DesiredRunning {
+	if n.Deleted() || p.was.Phase != workspace.PhaseRunning || k == nil || k.Running || k.Disrupted ||
+		n.Wanted() != workspace.DesiredRunning {
 		return ActNothing, false
 	}
 	n.HomeCtx.Crashes++
@@ -321,7 +337,8 @@ func (p *planner) endCrashLoop() (Action, bool) {
 	}
 	n.ErrorCount = n.HomeCtx.Crashes - 1 // fail adds the last one
 	n.HomeCtx.Crashes = 0
-	p.fail(workspace.ReasonRetryExceeded, "the container keeps exiting soon after it starts, last with exit "+howEnded(k))
+	p.fail(workspace.ReasonRetryExceeded, "the container keeps exiting soon after it starts, last with exit "+
+		howEnded(k))
 	return ActNothing, true
 }
 

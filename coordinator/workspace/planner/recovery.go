@@ -41,7 +41,8 @@ func (p *planner) recover() (Action, bool) {
 	n.HomeCtx.Crashes, n.HomeCtx.Deferred, n.HomeCtx.Unread = 0, 0, 0
 	switch {
 	case refused:
-		return p.fail(workspace.ReasonConflict, "the recovery was to replace the data, but a volume exists that it was not chosen to give up"), true
+		return p.fail(workspace.ReasonConflict, "the recovery was to replace the data, but a volume exists that it "+
+			"was not chosen to give up"), true
 	case r.Choice == workspace.RecoverVolume && p.o.Volume == nil:
 		return p.fail(workspace.ReasonDataLost, "the recovery was to take the volume, but there is none"), true
 	case r.Choice == workspace.RecoverVolume && r.VolumeOpID != "" && r.VolumeOpID != p.o.Volume.OpID:
@@ -53,7 +54,9 @@ func (p *planner) recover() (Action, bool) {
 	case replaces:
 		n.ArchiveKey = r.Key // none for an empty home
 		n.ArchiveOpID = ""
-		n.HomeCtx = workspace.HomeContext{RecoveryID: r.ID, Newest: r.Newest, RevertID: n.HomeCtx.RevertID, RevertProblem: n.HomeCtx.RevertProblem}
+		n.HomeCtx = workspace.HomeContext{
+			RecoveryID: r.ID, Newest: r.Newest, RevertID: n.HomeCtx.RevertID, RevertProblem: n.HomeCtx.RevertProblem,
+		}
 		n.Home = workspace.HomeSize{}
 		if p.o.Volume != nil {
 			n.HomeCtx.VolumeOpID = p.o.Volume.OpID // the restore replaces it

@@ -89,10 +89,12 @@ func (p *planner) stayInError() (Action, bool) {
 // contract 6).
 func (p *planner) refuseContainer() (Action, bool) {
 	n := &p.next
-	if n.Deleted() || n.Conditions.True(workspace.PolicyHealthy) || !p.o.Knows(workspace.SensorContainers|workspace.SensorVolumes) {
+	if n.Deleted() || n.Conditions.True(workspace.PolicyHealthy) ||
+		!p.o.Knows(workspace.SensorContainers|workspace.SensorVolumes) {
 		return ActNothing, false
 	}
-	return p.fail(workspace.ReasonContainerWithoutVolume, "the container runs without the workspace's home volume"), true
+	return p.fail(workspace.ReasonContainerWithoutVolume, "the container runs without the workspace's home volume"),
+		true
 }
 
 // declareLoss ends in ERROR when data is missing (SPEC 12.2).

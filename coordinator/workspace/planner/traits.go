@@ -30,7 +30,9 @@ type traits struct {
 
 // operations has a row for each operation of SPEC 3.
 var operations = map[workspace.Operation]traits{
-	workspace.OpCreateEmptyArchive: {timeout: 5 * time.Minute, sensors: workspace.SensorVolumes, usesStore: true, makesHome: true},
+	workspace.OpCreateEmptyArchive: {
+		timeout: 5 * time.Minute, sensors: workspace.SensorVolumes, usesStore: true, makesHome: true,
+	},
 	workspace.OpProvisioning: {
 		timeout: 5 * time.Minute, sensors: workspace.SensorVolumes, makesHome: true, needsDisk: true, yields: true,
 	},
@@ -41,7 +43,8 @@ var operations = map[workspace.Operation]traits{
 	workspace.OpStarting: {timeout: 5 * time.Minute, sensors: workspace.AllSensors, yields: true},
 	workspace.OpStopping: {timeout: 5 * time.Minute, sensors: workspace.SensorContainers},
 	workspace.OpArchiving: {
-		timeout: 30 * time.Minute, sensors: workspace.AllSensors, usesStore: true, yields: true, job: workspace.JobArchive,
+		timeout: 30 * time.Minute, sensors: workspace.AllSensors, usesStore: true, yields: true,
+		job: workspace.JobArchive,
 	},
 	workspace.OpDeleting: {timeout: 10 * time.Minute, sensors: workspace.AllSensors},
 }

@@ -13,7 +13,8 @@ func (p *planner) remember(job *workspace.Job) {
 	n.HomeCtx.Fingerprint = workspace.Fingerprint{}
 	if job != nil && job.Fingerprint != "" && p.o.Volume != nil && p.o.Volume.OpID != "" {
 		n.HomeCtx.Fingerprint = workspace.Fingerprint{
-			Value: job.Fingerprint, VolumeOpID: p.o.Volume.OpID, ArchiveKey: n.ArchiveKey, Size: job.Size, SHA256: job.SHA256,
+			Value: job.Fingerprint, VolumeOpID: p.o.Volume.OpID, ArchiveKey: n.ArchiveKey, Size: job.Size,
+			SHA256: job.SHA256,
 		}
 	}
 }
@@ -26,7 +27,8 @@ func (p *planner) unchanged(job *workspace.Job) Action {
 	n, f := &p.next, p.next.HomeCtx.Fingerprint
 	switch {
 	case f == (workspace.Fingerprint{}):
-		return p.fail(workspace.ReasonActionFailed, "the archive job says that nothing has changed, but it was given nothing to compare with")
+		return p.fail(workspace.ReasonActionFailed, "the archive job says that nothing has changed, but it was given "+
+			"nothing to compare with")
 	case n.KnownState() == "", job.Fingerprint != f.Value, f.VolumeOpID != p.o.Volume.OpID:
 		return p.archiveAnew()
 	case p.o.Archive == workspace.Unknown || p.backingOff:

@@ -11,13 +11,15 @@ import (
 
 // waitForStore maps the states of the object store that must pass first.
 var waitForStore = map[workspace.StoreState]string{
-	workspace.StoreAway: workspace.WaitStoreAway, workspace.StoreRefuses: workspace.WaitStoreRefuses, workspace.StoreMismatch: workspace.WaitBucketMismatch,
+	workspace.StoreAway: workspace.WaitStoreAway, workspace.StoreRefuses: workspace.WaitStoreRefuses,
+	workspace.StoreMismatch: workspace.WaitBucketMismatch,
 }
 
 // resume lets the limits of the operation begin anew, if a wait that does not count against
 // them has ended: also for one that counts, such as for a cluster that does not answer.
 func (p *planner) resume() {
-	if p.was.Waiting.Unlimited() && !p.waiting.Unlimited() && p.next.Operation != workspace.OpNone && p.next.Operation == p.was.Operation {
+	if p.was.Waiting.Unlimited() && !p.waiting.Unlimited() && p.next.Operation != workspace.OpNone &&
+		p.next.Operation == p.was.Operation {
 		p.next.HomeCtx.ResumedAt = p.now
 	}
 }
@@ -54,8 +56,10 @@ func (p *planner) retryLater() {
 		case workspace.WaitStoreAway, workspace.WaitBackendAway, workspace.WaitDiskPressure:
 			limit = retryMaxAway
 		}
-		if pendingReasons[p.waiting.Reason] && (n.Operation != workspace.OpNone || n.Wanted() != workspace.DesiredArchived) {
-			limit = retryMaxAway // not for one that has given way and is only to be put away: an attempt begins an upload
+		if pendingReasons[p.waiting.Reason] &&
+			(n.Operation != workspace.OpNone || n.Wanted() != workspace.DesiredArchived) {
+			// Not for one that has given way and is only to be put away: an attempt begins an upload.
+			limit = retryMaxAway
 		}
 	}
 	p.retry = min(d, limit)
@@ -125,7 +129,8 @@ func (p *planner) waitStore() Action {
 		reason = workspace.ReasonDataLost // the volume is gone, and its archive may be incomplete
 	}
 	p.waiting = nil
-	return p.fail(reason, fmt.Sprintf("the object store has refused for %s: %s; check the settings of the object store, then recover the workspace",
+	return p.fail(reason, fmt.Sprintf("the object store has refused for %s: %s; check the settings of the object "+
+		"store, then recover the workspace",
 		waited.Round(time.Second), p.o.Store.Message))
 }
 
@@ -134,7 +139,8 @@ func (p *planner) waitStore() Action {
 func (p *planner) givesWay(reason workspace.ErrorReason) bool {
 	n := &p.next
 	return n.Deleted() ||
-		n.Operation == workspace.OpArchiving && n.Conditions.True(workspace.VolumeReady) && reason != workspace.ReasonConflict && reason != workspace.ReasonDataLost
+		n.Operation == workspace.OpArchiving && n.Conditions.True(workspace.VolumeReady) &&
+			reason != workspace.ReasonConflict && reason != workspace.ReasonDataLost
 }
 
 // failed decides after an actuator's error.
@@ -144,7 +150,8 @@ func (p *planner) failed(err error) Action {
 		return p.giveWay(waitForStore[store.State], store.Error())
 	}
 	var pending *workspace.PendingError
-	if errors.As(err, &pending) && (pending.Pending.Reason == workspace.WaitJobImage || pending.Pending.Reason == workspace.WaitEgressRules) {
+	if errors.As(err, &pending) && (pending.Pending.Reason == workspace.WaitJobImage ||
+		pending.Pending.Reason == workspace.WaitEgressRules) {
 		return p.waitFor(pending.Pending.Reason, pending.Pending.Message)
 	}
 	if errors.As(err, &pending) && pending.Pending.Failure == "" && p.next.Operation != workspace.OpNone {
@@ -155,7 +162,8 @@ func (p *planner) failed(err error) Action {
 	if errors.As(err, &pending) {
 		return p.fail(cmp.Or(pending.Pending.Failure, workspace.ReasonActionFailed), pending.Pending.Message)
 	}
-	if workspace.ReasonOf(err) == workspace.ReasonUnreachable && p.next.Operation != workspace.OpNone && !operations[p.next.Operation].usesStore {
+	if workspace.ReasonOf(err) == workspace.ReasonUnreachable && p.next.Operation != workspace.OpNone &&
+		!operations[p.next.Operation].usesStore {
 		// As when its sensors do not answer: that is no failure of the workspace's.
 		p.wait(workspace.WaitBackendAway, err.Error())
 		p.retryLater()

@@ -53,7 +53,9 @@ func main() {
 func job() {
 	if os.Getenv("TEST_PROGRESS") != "" {
 		out := json.NewEncoder(os.Stdout)
-		for p := (contract.Progress{Event: contract.EventProgress, Step: contract.StepArchive, BytesPerSecond: 10}); ; p.Bytes++ {
+		for p := (contract.Progress{
+			Event: contract.EventProgress, Step: contract.StepArchive, BytesPerSecond: 10,
+		}); ; p.Bytes++ {
 			p.Seconds = float64(p.Bytes) / 10
 			_ = out.Encode(p)
 			fmt.Fprintln(os.Stderr, "a warning")
@@ -78,7 +80,10 @@ func job() {
 	if os.Getenv("TEST_SILENT") == "" {
 		out := json.NewEncoder(os.Stdout)
 		_ = out.Encode(contract.Progress{Event: contract.EventProgress, Step: contract.StepArchive})
-		_ = out.Encode(contract.Result{Event: contract.EventResult, Contract: contract.Version, OK: code == contract.ExitOK, Size: size, Error: os.Getenv("TEST_ERROR")})
+		_ = out.Encode(contract.Result{
+			Event: contract.EventResult, Contract: contract.Version, OK: code == contract.ExitOK, Size: size,
+			Error: os.Getenv("TEST_ERROR"),
+		})
 	}
 	os.Exit(code)
 }

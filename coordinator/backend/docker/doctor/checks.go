@@ -44,7 +44,8 @@ func (d *Doctor) Checks(e Expected) []check.Row {
 		{Name: "images", Needs: "engine", Run: c.checkImages},
 		{Name: "network", Needs: "engine", Run: c.checkNetwork},
 		{Name: "egress", Needs: "engine", Run: c.checkEgress,
-			Remedy: "egress enforce open says that workspaces may reach everything; allow the engine's host to run a container with NET_ADMIN otherwise"},
+			Remedy: "egress enforce open says that workspaces may reach everything; allow the engine's host to run a " +
+				"container with NET_ADMIN otherwise"},
 		{Name: "isolation", Needs: "engine", Run: c.checkIsolation, Remedy: "see the line of egress"},
 		{Name: "disk", Needs: "engine", Run: c.checkDisk,
 			Remedy: "put the engine's data folder on xfs mounted with pquota, or set docker disk to 0"},
@@ -68,7 +69,9 @@ func (c checks) checkEngine(ctx context.Context) ([]check.Finding, error) {
 		found[0] = check.Clock(name, before, e.Now, time.Now())
 	}
 	if e.Rootless && c.opts.Publish != spec.PublishLoopback {
-		found = append(found, check.Problem("set docker publish loopback (CODEHUB_PUBLISH)", "the engine has a network of its own (rootless, or in a virtual machine), where containers cannot be reached at their addresses"))
+		found = append(found, check.Problem("set docker publish loopback (CODEHUB_PUBLISH)",
+			"the engine has a network of its own (rootless, or in a virtual machine), where containers cannot be "+
+				"reached at their addresses"))
 	}
 	return found, nil
 }
@@ -77,12 +80,14 @@ func (c checks) checkImages(ctx context.Context) ([]check.Finding, error) {
 	missing, err := c.MissingImages(ctx)
 	var found []check.Finding
 	for _, ref := range missing {
-		found = append(found, check.Warning("docker pull "+ref+", or make images", "image %s is not here; the first start waits for it to be pulled", ref))
+		found = append(found, check.Warning("docker pull "+ref+", or make images", "image %s is not here; the first "+
+			"start waits for it to be pulled", ref))
 	}
 	var unfit *workspace.PendingError
 	switch jobs := c.JobImage(ctx); {
 	case errors.As(jobs, &unfit):
-		found = append(found, check.Problem("it goes on by itself when the image is there", "nothing is archived or restored, and no firewall rules are made: %v", jobs))
+		found = append(found, check.Problem("it goes on by itself when the image is there",
+			"nothing is archived or restored, and no firewall rules are made: %v", jobs))
 	case err == nil:
 		err = jobs
 	}
@@ -105,7 +110,8 @@ func (c checks) checkNetwork(ctx context.Context) ([]check.Finding, error) {
 		line := fmt.Sprintf("network %s: %d of the %d addresses in %s are in use", n.Name, n.Used, size, n.Subnet)
 		switch {
 		case c.Running > size:
-			found = append(found, check.Problem("remove the network while no workspace runs, and let a larger one be made, or lower limits max_running_global",
+			found = append(found, check.Problem("remove the network while no workspace runs, and let a larger one be "+
+				"made, or lower limits max_running_global",
 				"%s, and %d workspaces may run (limits max_running_global)", line, c.Running))
 		case float64(n.Used) > fullShare*float64(size):
 			found = append(found, check.Warning("use a network with a larger subnet", "%s", line))
@@ -114,7 +120,8 @@ func (c checks) checkNetwork(ctx context.Context) ([]check.Finding, error) {
 		}
 	}
 	if !n.Isolated {
-		found = append(found, check.Warning("remove the network while no workspace runs: CodeHub makes one whose containers are isolated (enable_icc=false); or keep it, if the rules of egress stand",
+		found = append(found, check.Warning("remove the network while no workspace runs: CodeHub makes one whose "+
+			"containers are isolated (enable_icc=false); or keep it, if the rules of egress stand",
 			"network %s lets its containers reach one another", n.Name))
 	}
 	return found, nil
@@ -122,23 +129,31 @@ func (c checks) checkNetwork(ctx context.Context) ([]check.Finding, error) {
 
 func (c checks) checkEgress(ctx context.Context) ([]check.Finding, error) {
 	if e := c.opts.Egress.Enforce; e == "" || e == egress.EnforceOpen {
-		return []check.Finding{check.Warning("egress enforce auto or require closes it", "by the setting egress enforce, workspaces may reach private networks, this host and the metadata service")}, nil
+		return []check.Finding{check.Warning("egress enforce auto or require closes it",
+			"by the setting egress enforce, workspaces may reach private networks, this host and the "+
+				"metadata service")}, nil
 	}
 	e, err := c.Egress(ctx)
 	var missing *backend.MissingImageError
 	switch {
 	case errors.As(err, &missing):
-		return []check.Finding{check.Problem("docker pull "+missing.Image+", or make images", "the image that makes the firewall rules, %s, is not here", missing.Image)}, nil
+		return []check.Finding{check.Problem("docker pull "+missing.Image+", or make images",
+			"the image that makes the firewall rules, %s, is not here", missing.Image)}, nil
 	case err != nil:
 		return nil, err
 	case e.Unable != nil && !e.Decided && c.opts.Egress.Enforce == egress.EnforceAuto:
-		return []check.Finding{check.Problem("use an engine that lets a container administer its host's network; egress enforce require starts nothing without rules, and open says that this is as it should be",
-			"this engine cannot have firewall rules, so that workspaces run without and may reach private networks and this host: %v", e.Unable)}, nil
+		return []check.Finding{check.Problem("use an engine that lets a container administer its host's network; "+
+			"egress enforce require starts nothing without rules, and open says that this is as it should be",
+			"this engine cannot have firewall rules, so that workspaces run without and may reach private networks "+
+				"and this host: %v", e.Unable)}, nil
 	case e.Unable != nil:
-		return []check.Finding{check.Problem("let a container administer the network of the engine's host again; or have auto decide anew with caddy codehub egress remove, or write egress enforce open",
+		return []check.Finding{check.Problem("let a container administer the network of the engine's host again; or "+
+			"have auto decide anew with caddy codehub egress remove, or write egress enforce open",
 			"the firewall rules cannot be made, and nothing starts without them: %v", e.Unable)}, nil
 	case !e.Stand:
-		return []check.Finding{check.Problem("start Caddy: it makes them within a minute; its log says why if it cannot", "the firewall rules do not stand: workspaces that run may reach private networks and this host; none starts before they stand")}, nil
+		return []check.Finding{check.Problem("start Caddy: it makes them within a minute; its log says why "+
+			"if it cannot", "the firewall rules do not stand: workspaces that run may reach private networks and "+
+			"this host; none starts before they stand")}, nil
 	}
 	names := make([]string, len(e.Nameservers))
 	for i, a := range e.Nameservers {
@@ -165,10 +180,12 @@ func (c checks) checkIsolation(ctx context.Context) ([]check.Finding, error) {
 	}
 	var found []check.Finding
 	for _, address := range slices.Sorted(maps.Keys(open)) {
-		found = append(found, check.Problem("set egress enforce require, and see the line of egress", "a workspace can connect to %s: %s", address, open[address]))
+		found = append(found, check.Problem("set egress enforce require, and see the line of egress",
+			"a workspace can connect to %s: %s", address, open[address]))
 	}
 	if len(found) == 0 {
-		found = []check.Finding{check.OK("a workspace reaches neither the metadata service nor another container nor the usual ports of the engine's host")}
+		found = []check.Finding{check.OK("a workspace reaches neither the metadata service nor another container nor " +
+			"the usual ports of the engine's host")}
 	}
 	return found, nil
 }
@@ -194,7 +211,8 @@ func (c checks) checkHome(ctx context.Context) ([]check.Finding, error) {
 	}
 	found := []check.Finding{check.OK("the engine limits new homes")}
 	if before > 0 {
-		found = append(found, check.Warning("archive those workspaces: their homes are limited when they are restored", "%s made before without a limit", check.Count(before, "home")))
+		found = append(found, check.Warning("archive those workspaces: their homes are limited when they are restored",
+			"%s made before without a limit", check.Count(before, "home")))
 	}
 	return found, nil
 }
@@ -216,19 +234,23 @@ func (c checks) checkSpace(ctx context.Context) ([]check.Finding, error) {
 	var missing *backend.MissingImageError
 	switch {
 	case errors.As(err, &missing):
-		return []check.Finding{check.Warning("docker pull "+missing.Image+", or make images", "how full the disk of the homes is cannot be asked without image %s", missing.Image)}, nil
+		return []check.Finding{check.Warning("docker pull "+missing.Image+", or make images",
+			"how full the disk of the homes is cannot be asked without image %s", missing.Image)}, nil
 	case err != nil:
 		return nil, err
 	}
-	line := fmt.Sprintf("%.0f%% of the disk of the homes is in use, %s are free", d.Used()*100, units.BytesSize(float64(d.Free)))
+	line := fmt.Sprintf("%.0f%% of the disk of the homes is in use, %s are free", d.Used()*100,
+		units.BytesSize(float64(d.Free)))
 	const remedy = "free space there, or make the disk larger; the settings are those of disk_pressure"
 	switch {
 	case c.StopAt > 0 && d.Used() >= c.StopAt:
 		return []check.Finding{check.Problem(remedy, "%s: new workspaces and restores wait", line)}, nil
 	case c.ArchiveAt > 0 && d.Used() >= c.ArchiveAt:
-		return []check.Finding{check.Warning(remedy, "%s: the workspaces that sleep longest are archived before their time", line)}, nil
+		return []check.Finding{check.Warning(remedy, "%s: the workspaces that sleep longest are archived "+
+			"before their time", line)}, nil
 	case c.ArchiveAt == 0 && d.Used() >= c.NearlyFull:
-		return []check.Finding{check.Warning("set disk_pressure archive_at, or free space", "%s, and nothing makes room by itself", line)}, nil
+		return []check.Finding{check.Warning("set disk_pressure archive_at, or free space",
+			"%s, and nothing makes room by itself", line)}, nil
 	}
 	return []check.Finding{check.OK("%s", line)}, nil
 }
@@ -243,11 +265,14 @@ func (c checks) checkOwners(ctx context.Context) ([]check.Finding, error) {
 	}
 	var found []check.Finding
 	for _, s := range strangers {
-		found = append(found, check.Warning("give the workspace an image that runs as the home's owner, or change the owner of its files on the engine's host",
-			"the image of %s runs as %s, and its home belongs to %s: it cannot write there", s.Container, s.User, s.Owner))
+		found = append(found, check.Warning("give the workspace an image that runs as the home's owner, or change "+
+			"the owner of its files on the engine's host",
+			"the image of %s runs as %s, and its home belongs to %s: it cannot write there", s.Container,
+			s.User, s.Owner))
 	}
 	if len(found) == 0 {
-		found = []check.Finding{check.OK("every image can write to its home, in the %s that run", check.Count(looked, "workspace"))}
+		found = []check.Finding{check.OK("every image can write to its home, in the %s that run",
+			check.Count(looked, "workspace"))}
 	}
 	return found, nil
 }

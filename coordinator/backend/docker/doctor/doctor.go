@@ -183,7 +183,8 @@ func (d *Doctor) Reached(ctx context.Context) (open map[string]string, err error
 	targets := map[string]string{metadataAddress: "the metadata service of the cloud"}
 	for _, c := range n.Containers {
 		if p, err := netip.ParsePrefix(c.IPv4Address); err == nil {
-			targets[net.JoinHostPort(p.Addr().String(), fmt.Sprint(d.opts.Port))] = "another container of the network, " + c.Name
+			targets[net.JoinHostPort(p.Addr().String(), fmt.Sprint(d.opts.Port))] = "another container of " +
+				"the network, " + c.Name
 		}
 	}
 	for _, c := range n.IPAM.Config {
@@ -219,7 +220,9 @@ func (d *Doctor) DiskLimit(ctx context.Context) error {
 		return err
 	}
 	limit := spec.SizeOption(tried.DiskBytes)
-	c, err := d.api.ContainerCreate(ctx, &container.Config{Image: d.opts.JobImage, Labels: d.opts.HelperLabels(spec.KindEgress)},
+	c, err := d.api.ContainerCreate(ctx, &container.Config{
+		Image: d.opts.JobImage, Labels: d.opts.HelperLabels(spec.KindEgress),
+	},
 		&container.HostConfig{StorageOpt: limit}, nil, nil, "")
 	if errdefs.IsNotFound(err) && d.images.Missing(ctx, d.opts.JobImage) {
 		return &backend.MissingImageError{Image: d.opts.JobImage, Jobs: true}
@@ -267,7 +270,9 @@ type Stranger struct {
 
 // Strangers looks at the homes of at most so many workspaces that run.
 func (d *Doctor) Strangers(ctx context.Context, most int) (found []Stranger, looked int, err error) {
-	list, err := d.api.ContainerList(ctx, container.ListOptions{Limit: most, Filters: d.opts.Filter(spec.KindWorkspace, nil, nil)})
+	list, err := d.api.ContainerList(ctx, container.ListOptions{
+		Limit: most, Filters: d.opts.Filter(spec.KindWorkspace, nil, nil),
+	})
 	if err != nil {
 		return nil, 0, engine.Wrap("listing containers", err)
 	}

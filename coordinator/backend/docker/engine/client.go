@@ -50,7 +50,9 @@ func Connect(host string, around func(http.RoundTripper) http.RoundTripper) (*Cl
 	}
 	c := new(Client)
 	// The last option finds the transport that the others have set up.
-	api, err := client.NewClientWithOpts(append(use, func(api *client.Client) error { return c.attach(api, around) })...)
+	api, err := client.NewClientWithOpts(append(use, func(api *client.Client) error {
+		return c.attach(api, around)
+	})...)
 	if err != nil {
 		return nil, fmt.Errorf("reading the address of the Docker engine: %w", err)
 	}

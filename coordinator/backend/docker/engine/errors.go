@@ -31,12 +31,16 @@ func Wrap(doing string, err error) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, context.DeadlineExceeded):
-		return workspace.Fail(workspace.ReasonUnreachable, fmt.Errorf("the Docker engine did not answer in time: %w", err))
+		return workspace.Fail(workspace.ReasonUnreachable,
+			fmt.Errorf("the Docker engine did not answer in time: %w", err))
 	case strings.Contains(err.Error(), "no space left on device"):
-		return fmt.Errorf("the Docker engine's disk is full; free space there, for example with `docker image prune`: %w", err)
+		return fmt.Errorf("the Docker engine's disk is full; free space there, for example with `docker "+
+			"image prune`: %w", err)
 	case client.IsErrConnectionFailed(err), errdefs.IsUnavailable(err), errors.As(err, &failed),
-		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), strings.HasSuffix(err.Error(), ": database not open"),
-		errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "client version "+api.DefaultVersion+" is too new"):
+		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+		strings.HasSuffix(err.Error(), ": database not open"),
+		errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "client version "+api.DefaultVersion+
+			" is too new"):
 		return workspace.Fail(workspace.ReasonUnreachable, err)
 	}
 	return err
@@ -45,5 +49,6 @@ func Wrap(doing string, err error) error {
 // NotOurs is the error for an object of another owner with the name that is needed (SPEC
 // 12.8).
 func NotOurs(what, name string) error {
-	return fmt.Errorf("%s %s exists without this installation's labels and is left alone; its name is needed", what, name)
+	return fmt.Errorf("%s %s exists without this installation's labels and is left alone; its name is needed", what,
+		name)
 }

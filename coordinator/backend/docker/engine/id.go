@@ -62,7 +62,8 @@ func get(c net.Conn, path string, v any) (found bool, err error) {
 	}
 	switch {
 	case resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusNotFound:
-		return false, fmt.Errorf("GET %s: %s: %.200s; the engine, or a proxy before it, must allow this request", path, resp.Status, body)
+		return false, fmt.Errorf("GET %s: %s: %.200s; the engine, or a proxy before it, must allow this request", path,
+			resp.Status, body)
 	case resp.Close:
 		return false, fmt.Errorf("GET %s: the connection cannot be used for more than one request", path)
 	case resp.StatusCode == http.StatusNotFound:

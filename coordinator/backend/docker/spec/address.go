@@ -96,7 +96,8 @@ func (o Options) ports() (backend.Pool, error) {
 	first, err1 := strconv.ParseUint(from, 10, 16)
 	last, err2 := strconv.ParseUint(to, 10, 16)
 	if errors.Join(err1, err2) != nil || first < 1024 || last < first {
-		return backend.Pool{}, fmt.Errorf("%q must be a range of ports from 1024 on, such as %s", o.PublishPorts, DefaultPublishPorts)
+		return backend.Pool{}, fmt.Errorf("%q must be a range of ports from 1024 on, such as %s", o.PublishPorts,
+			DefaultPublishPorts)
 	}
 	return backend.Pool{Name: poolLoopback, First: int64(first), Size: int64(last - first + 1)}, nil
 }

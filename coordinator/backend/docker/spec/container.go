@@ -134,7 +134,9 @@ func Job(o Options, s backend.JobSpec, network string) Container {
 			LogConfig: logging(),
 			Mounts: []mount.Mount{
 				home,
-				{Type: mount.TypeVolume, Target: contract.ScratchPath, VolumeOptions: &mount.VolumeOptions{Labels: o.Labels(s.ID, KindScratch)}},
+				{Type: mount.TypeVolume, Target: contract.ScratchPath, VolumeOptions: &mount.VolumeOptions{
+					Labels: o.Labels(s.ID, KindScratch),
+				}},
 			},
 		},
 	}

@@ -23,7 +23,8 @@ var ErrCannotLimit = errors.New("the engine cannot")
 
 // What to do where there are no limits.
 const (
-	diskRemedy = "put the engine's data folder on xfs mounted with the option pquota and use the storage driver overlay2, or set it to 0 for no limit"
+	diskRemedy = "put the engine's data folder on xfs mounted with the option pquota and use the storage driver " +
+		"overlay2, or set it to 0 for no limit"
 	homeRemedy = "put the engine's data folder on xfs mounted with the option pquota, or set it to 0 for no limit"
 )
 
@@ -31,7 +32,8 @@ func (o Options) validateDisk() error {
 	var errs []error
 	for name, n := range map[string]int64{"disk": o.DiskBytes, "home": o.HomeBytes} {
 		if n != 0 && n < MinDisk {
-			errs = append(errs, fmt.Errorf("docker %s: %d bytes must be 0 for no limit, or at least %d", name, n, MinDisk))
+			errs = append(errs, fmt.Errorf("docker %s: %d bytes must be 0 for no limit, or at least %d",
+				name, n, MinDisk))
 		}
 	}
 	return errors.Join(errs...)
@@ -50,7 +52,8 @@ func (o Options) CheckDriver(driver string) error {
 	if o.DiskBytes == 0 || slices.Contains(limitingDrivers, driver) {
 		return nil
 	}
-	return fmt.Errorf("the setting \"docker disk\" limits the disk of workspaces, and %w with its storage driver %s: %s",
+	return fmt.Errorf("the setting \"docker disk\" limits the disk of workspaces, and %w with its storage "+
+		"driver %s: %s",
 		ErrCannotLimit, driver, diskRemedy)
 }
 
@@ -59,7 +62,8 @@ func DiskRefused(limit map[string]string, err error) error {
 	if len(limit) == 0 || !strings.Contains(err.Error(), "storage-opt") && !strings.Contains(err.Error(), "quota") {
 		return err
 	}
-	return fmt.Errorf("the setting \"docker disk\" limits the disk of workspaces, and %w: %s: %w", ErrCannotLimit, diskRemedy, err)
+	return fmt.Errorf("the setting \"docker disk\" limits the disk of workspaces, and %w: %s: %w", ErrCannotLimit,
+		diskRemedy, err)
 }
 
 // HomeRefused says what to do if the engine refuses a limited volume.
@@ -67,5 +71,6 @@ func HomeRefused(limit int64, err error) error {
 	if limit == 0 || !strings.Contains(err.Error(), "quota") && !strings.Contains(err.Error(), "invalid option") {
 		return err
 	}
-	return fmt.Errorf("the setting \"docker home\" limits the homes of workspaces, and %w: %s: %w", ErrCannotLimit, homeRemedy, err)
+	return fmt.Errorf("the setting \"docker home\" limits the homes of workspaces, and %w: %s: %w", ErrCannotLimit,
+		homeRemedy, err)
 }

@@ -132,11 +132,13 @@ func (o Options) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("docker "+format, args...)) }
 	if !installationForm.MatchString(o.Installation) {
-		bad("installation: %q must be 1 to 63 lower-case letters, digits, '.', '_' and '-', with a letter or digit at both ends", o.Installation)
+		bad("installation: %q must be 1 to 63 lower-case letters, digits, '.', '_' and '-', with a letter or digit "+
+			"at both ends", o.Installation)
 	}
 	if o.Host != "" {
 		if _, err := client.ParseHostURL(o.Host); err != nil {
-			bad("host: %q is not the address of a Docker engine: write unix:///run/docker.sock or tcp://host:2375", o.Host)
+			bad("host: %q is not the address of a Docker engine: write unix:///run/docker.sock or tcp://host:2375",
+				o.Host)
 		}
 	}
 	for name, ref := range map[string]string{"workspace image": o.Image, "job image": o.JobImage} {

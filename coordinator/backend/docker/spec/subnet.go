@@ -13,7 +13,8 @@ const minBits, maxBits = 8, 29
 func ParseSubnet(text string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(text)
 	if err != nil || !p.Addr().Is4() || p != p.Masked() || p.Bits() < minBits || p.Bits() > maxBits {
-		return netip.Prefix{}, fmt.Errorf("%q must be a subnet of IPv4 from /%d to /%d, such as 10.213.0.0/16", text, minBits, maxBits)
+		return netip.Prefix{}, fmt.Errorf("%q must be a subnet of IPv4 from /%d to /%d, such as 10.213.0.0/16", text,
+			minBits, maxBits)
 	}
 	return p, nil
 }

@@ -51,7 +51,8 @@ type waiter[T object] struct {
 	met  chan struct{} // closed when it is met
 }
 
-func newCache[T object, L runtime.Object](c *Client, r *Resource[T, L], what, selector string, strip func(T), changed func(workspace.ID)) *Cache[T] {
+func newCache[T object, L runtime.Object](c *Client, r *Resource[T, L], what, selector string, strip func(T),
+	changed func(workspace.ID)) *Cache[T] {
 	k := &Cache[T]{
 		client: c, what: what, changed: changed, now: time.Now, silence: quiet,
 		progress: make(chan struct{}), waiting: make(map[string][]*waiter[T]),
@@ -202,7 +203,8 @@ func (k *Cache[T]) fresh() error {
 		if cause == nil {
 			cause = errors.New("the cluster has ended it")
 		}
-		return k.unreachable(fmt.Errorf("there has been no watch since %s: %w", k.down.UTC().Format(time.RFC3339), cause))
+		return k.unreachable(fmt.Errorf("there has been no watch since %s: %w", k.down.UTC().Format(time.RFC3339),
+			cause))
 	}
 	return nil
 }
@@ -341,7 +343,8 @@ func (k *Cache[T]) Replace(list []any, _ string) error {
 		}
 		name := o.GetName()
 		delete(gone, name)
-		if was, known := k.objects[name]; !known || was.GetUID() != o.GetUID() || was.GetResourceVersion() != o.GetResourceVersion() {
+		if was, known := k.objects[name]; !known || was.GetUID() != o.GetUID() ||
+			was.GetResourceVersion() != o.GetResourceVersion() {
 			k.set(name, &o)
 		}
 	}

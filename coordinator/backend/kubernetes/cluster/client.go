@@ -97,7 +97,8 @@ func connect(s settings, around func(http.RoundTripper) http.RoundTripper) (*Cli
 // resources makes what the requests go through.
 func (c *Client) resources() error {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), batchv1.AddToScheme(scheme), networkingv1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), batchv1.AddToScheme(scheme),
+		networkingv1.AddToScheme(scheme)); err != nil {
 		return err
 	}
 	c.params = runtime.NewParameterCodec(scheme)
@@ -120,20 +121,27 @@ func (c *Client) resources() error {
 		return fmt.Errorf("reading the settings of the cluster: %w", err)
 	}
 	c.core = core
-	c.Pods = resource(c, core, "pods", func() *corev1.Pod { return new(corev1.Pod) }, func() *corev1.PodList { return new(corev1.PodList) })
-	c.Claims = resource(c, core, "persistentvolumeclaims", func() *corev1.PersistentVolumeClaim { return new(corev1.PersistentVolumeClaim) },
+	c.Pods = resource(c, core, "pods", func() *corev1.Pod { return new(corev1.Pod) },
+		func() *corev1.PodList { return new(corev1.PodList) })
+	c.Claims = resource(c, core, "persistentvolumeclaims",
+		func() *corev1.PersistentVolumeClaim { return new(corev1.PersistentVolumeClaim) },
 		func() *corev1.PersistentVolumeClaimList { return new(corev1.PersistentVolumeClaimList) })
-	c.Secrets = resource(c, core, "secrets", func() *corev1.Secret { return new(corev1.Secret) }, func() *corev1.SecretList { return new(corev1.SecretList) })
+	c.Secrets = resource(c, core, "secrets", func() *corev1.Secret { return new(corev1.Secret) },
+		func() *corev1.SecretList { return new(corev1.SecretList) })
 	c.Quotas = resource(c, core, "resourcequotas", func() *corev1.ResourceQuota { return new(corev1.ResourceQuota) },
 		func() *corev1.ResourceQuotaList { return new(corev1.ResourceQuotaList) })
-	c.Jobs = resource(c, batch, "jobs", func() *batchv1.Job { return new(batchv1.Job) }, func() *batchv1.JobList { return new(batchv1.JobList) })
-	c.NetworkPolicies = resource(c, networking, "networkpolicies", func() *networkingv1.NetworkPolicy { return new(networkingv1.NetworkPolicy) },
+	c.Jobs = resource(c, batch, "jobs", func() *batchv1.Job { return new(batchv1.Job) },
+		func() *batchv1.JobList { return new(batchv1.JobList) })
+	c.NetworkPolicies = resource(c, networking, "networkpolicies",
+		func() *networkingv1.NetworkPolicy { return new(networkingv1.NetworkPolicy) },
 		func() *networkingv1.NetworkPolicyList { return new(networkingv1.NetworkPolicyList) })
 	return nil
 }
 
-func resource[T object, L runtime.Object](c *Client, client rest.Interface, name string, one func() T, many func() L) *Resource[T, L] {
-	return &Resource[T, L]{client: client, params: c.params, namespace: c.settings.namespace, name: name, one: one, many: many, explain: c.explain}
+func resource[T object, L runtime.Object](c *Client, client rest.Interface, name string, one func() T,
+	many func() L) *Resource[T, L] {
+	return &Resource[T, L]{client: client, params: c.params, namespace: c.settings.namespace, name: name, one: one,
+		many: many, explain: c.explain}
 }
 
 // Namespace is where the client's requests go.
@@ -171,7 +179,8 @@ func (c *Client) Close() error {
 // Logs returns what the Pod has printed; with Follow in the options also what it prints
 // until it ends or ctx does. The caller closes it.
 func (c *Client) Logs(ctx context.Context, pod string, o *corev1.PodLogOptions) (io.ReadCloser, error) {
-	r, err := c.core.Get().Namespace(c.settings.namespace).Resource("pods").Name(pod).SubResource("log").VersionedParams(o, c.params).Stream(ctx)
+	r, err := c.core.Get().Namespace(c.settings.namespace).Resource("pods").Name(pod).SubResource(
+		"log").VersionedParams(o, c.params).Stream(ctx)
 	return r, c.explain(err)
 }
 

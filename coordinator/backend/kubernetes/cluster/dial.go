@@ -49,7 +49,9 @@ func through(dial peer.Dial, find func(*http.Request) (*url.URL, error), cluster
 	case "http":
 		return tunnel(dial, at, "80"), nil
 	case "https":
-		secured := peer.Secure(dial, func() (*tls.Config, error) { return &tls.Config{NextProtos: []string{"http/1.1"}}, nil })
+		secured := peer.Secure(dial, func() (*tls.Config, error) {
+			return &tls.Config{NextProtos: []string{"http/1.1"}}, nil
+		})
 		return tunnel(secured, at, "443"), nil
 	case "socks5", "socks5h":
 		d, err := proxy.FromURL(at, forward(dial))
@@ -77,7 +79,9 @@ func tunnel(dial peer.Dial, at *url.URL, port string) peer.Dial {
 		}()
 		stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 		defer stop()
-		q := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: addr}, Host: addr, Header: make(http.Header)}
+		q := &http.Request{
+			Method: http.MethodConnect, URL: &url.URL{Opaque: addr}, Host: addr, Header: make(http.Header),
+		}
 		if at.User != nil {
 			password, _ := at.User.Password()
 			q.SetBasicAuth(at.User.Username(), password)

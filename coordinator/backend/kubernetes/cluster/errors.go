@@ -45,8 +45,10 @@ func Wrap(doing string, err error) error {
 	case answersLater(err):
 		return unreachable("%s: the Kubernetes cluster cannot answer now: %w", doing, err)
 	case errors.As(err, &certificate):
-		return unreachable("%s: the certificate of what answers is not the cluster's; check the address and certificate-authority in the kubeconfig: %w", doing, err)
-	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
+		return unreachable("%s: the certificate of what answers is not the cluster's; check the address and "+
+			"certificate-authority in the kubeconfig: %w", doing, err)
+	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+		errors.Is(err, net.ErrClosed):
 		return unreachable("%s: the Kubernetes cluster does not answer: %w", doing, err)
 	}
 	return fmt.Errorf("%s: %w", doing, err)
@@ -75,7 +77,8 @@ func forbidden(doing string, err error) error {
 	if m[4] != "" {
 		resource += "." + m[4]
 	}
-	return fmt.Errorf("%s: the cluster's RBAC does not let %s %s %s; give it the rights that README lists for Kubernetes: %w", doing, m[1], m[2], resource, err)
+	return fmt.Errorf("%s: the cluster's RBAC does not let %s %s %s; give it the rights that README lists for "+
+		"Kubernetes: %w", doing, m[1], m[2], resource, err)
 }
 
 // explain adds to a refused credential which one it is, and how it is renewed.

@@ -29,7 +29,8 @@ const maxMessage = 1 << 20
 // says that it did not run, or not to its end. Exec uses the client's own connections,
 // unlike Kubernetes' package remotecommand, so that the command runs in a known cluster. When
 // ctx ends the command is let go, not killed.
-func (c *Client) Exec(ctx context.Context, pod, container string, command []string, stdout io.Writer) (exitCode int, err error) {
+func (c *Client) Exec(ctx context.Context, pod, container string, command []string, stdout io.Writer) (
+	exitCode int, err error) {
 	u := c.core.Get().Namespace(c.settings.namespace).Resource("pods").Name(pod).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{Container: container, Command: command, Stdout: true}, c.params).URL()
 	conn, resp, err := websocket.Dial(ctx, u.String(), &websocket.DialOptions{

@@ -36,7 +36,8 @@ var errMoved = errors.New("another cluster answers")
 
 // reflect keeps k as the cluster of that identity has it, until ctx ends or another cluster
 // answers.
-func reflect[T object, L runtime.Object](ctx context.Context, k *Cache[T], r *Resource[T, L], selector string, strip func(T), source string) {
+func reflect[T object, L runtime.Object](ctx context.Context, k *Cache[T], r *Resource[T, L], selector string,
+	strip func(T), source string) {
 	// The library's messages say what the cache's errors say.
 	ctx, stop := context.WithCancel(klog.NewContext(ctx, klog.Logger{}))
 	defer stop()

@@ -65,8 +65,10 @@ func (r *Resource[T, L]) Create(ctx context.Context, obj T, o metav1.CreateOptio
 }
 
 // Patch changes the object of that name, and returns it as it is stored.
-func (r *Resource[T, L]) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, o metav1.PatchOptions, subresources ...string) (T, error) {
-	return r.into(r.to(r.client.Patch(pt)).Name(name).SubResource(subresources...).VersionedParams(&o, r.params).Body(data).Do(ctx))
+func (r *Resource[T, L]) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, o metav1.PatchOptions,
+	subresources ...string) (T, error) {
+	return r.into(r.to(r.client.Patch(pt)).Name(name).SubResource(subresources...).VersionedParams(&o,
+		r.params).Body(data).Do(ctx))
 }
 
 // Delete asks for the removal of the object of that name. It may be there for some time

@@ -35,10 +35,13 @@ func (o Options) load() (settings, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig
 	rules.WarnIfAllMissing = false
-	config := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.Context})
+	config := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{
+		CurrentContext: o.Context,
+	})
 	c, err := config.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
-		return settings{}, fmt.Errorf("no Kubernetes cluster is set: this is no Pod of one, and %s does not exist or is empty; set kubeconfig, or KUBECONFIG in the environment",
+		return settings{}, fmt.Errorf("no Kubernetes cluster is set: this is no Pod of one, and %s does not exist or "+
+			"is empty; set kubeconfig, or KUBECONFIG in the environment",
 			strings.Join(rules.Precedence, ", "))
 	}
 	if err != nil {
@@ -63,7 +66,8 @@ func inCluster() (settings, error) {
 		if errors.Is(err, rest.ErrNotInCluster) {
 			return settings{}, err
 		}
-		return settings{}, fmt.Errorf("reading the token of the Pod's service account: %w; the Pod needs automountServiceAccountToken, or set kubeconfig", err)
+		return settings{}, fmt.Errorf("reading the token of the Pod's service account: %w; the Pod needs "+
+			"automountServiceAccountToken, or set kubeconfig", err)
 	}
 	namespace, err := os.ReadFile(ownNamespace)
 	if err != nil {
@@ -72,7 +76,8 @@ func inCluster() (settings, error) {
 	return settings{
 		Config: c, namespace: strings.TrimSpace(string(namespace)),
 		credential: "the token of the Pod's service account in " + c.BearerTokenFile +
-			", which the kubelet renews: check that the service account still exists, and restart the Pod if the file is old",
+			", which the kubelet renews: check that the service account still exists, and restart the Pod if " +
+			"the file is old",
 	}, nil
 }
 
@@ -86,11 +91,13 @@ func credential(all clientcmdapi.Config, context string) string {
 	where := fmt.Sprintf(" of the user %s in %s", at.AuthInfo, cmp.Or(user.LocationOfOrigin, "the kubeconfig"))
 	switch {
 	case user.Exec != nil:
-		return "what the command " + user.Exec.Command + " gives, the credential plugin" + where + ": run kubectl once with that file, and sign in again as it says"
+		return "what the command " + user.Exec.Command + " gives, the credential plugin" + where +
+			": run kubectl once with that file, and sign in again as it says"
 	case user.TokenFile != "":
 		return "the token in " + user.TokenFile + where + ": write a new one into that file; it is read every minute"
 	case user.Token != "":
-		return "the token" + where + ": make a new one, such as with kubectl create token, and write it into the file, or use tokenFile"
+		return "the token" + where + ": make a new one, such as with kubectl create token, and write it into the " +
+			"file, or use tokenFile"
 	case user.ClientCertificate != "" || len(user.ClientCertificateData) > 0:
 		return "the client certificate" + where + ": it may have run out; renew it there"
 	case user.Username != "":

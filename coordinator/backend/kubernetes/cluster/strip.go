@@ -73,7 +73,8 @@ func stripPod(p *corev1.Pod) {
 	s.Phase, s.QOSClass, s.Reason = corev1.PodPhase(same(string(s.Phase))), "", same(s.Reason)
 	for i := range s.Conditions {
 		c := &s.Conditions[i]
-		c.Type, c.Status, c.Reason = corev1.PodConditionType(same(string(c.Type))), corev1.ConditionStatus(same(string(c.Status))), same(c.Reason)
+		c.Type, c.Status, c.Reason = corev1.PodConditionType(same(string(c.Type))),
+			corev1.ConditionStatus(same(string(c.Status))), same(c.Reason)
 	}
 	s.InitContainerStatuses = stripStatuses(s.InitContainerStatuses)
 	s.ContainerStatuses = stripStatuses(s.ContainerStatuses)
@@ -83,9 +84,14 @@ func stripPod(p *corev1.Pod) {
 func stripContainers(all []corev1.Container) []corev1.Container {
 	var kept []corev1.Container
 	for _, c := range all {
-		one := corev1.Container{Name: same(c.Name), Image: same(c.Image), RestartPolicy: c.RestartPolicy, RestartPolicyRules: c.RestartPolicyRules}
+		one := corev1.Container{
+			Name: same(c.Name), Image: same(c.Image), RestartPolicy: c.RestartPolicy,
+			RestartPolicyRules: c.RestartPolicyRules,
+		}
 		for _, m := range c.VolumeMounts {
-			one.VolumeMounts = append(one.VolumeMounts, corev1.VolumeMount{Name: same(m.Name), MountPath: same(m.MountPath), SubPath: same(m.SubPath)})
+			one.VolumeMounts = append(one.VolumeMounts, corev1.VolumeMount{
+				Name: same(m.Name), MountPath: same(m.MountPath), SubPath: same(m.SubPath),
+			})
 		}
 		kept = append(kept, one)
 	}
@@ -121,7 +127,8 @@ func stripClaim(c *corev1.PersistentVolumeClaim) {
 	}
 	c.Spec = spec
 	c.Status = corev1.PersistentVolumeClaimStatus{
-		Phase: corev1.PersistentVolumeClaimPhase(same(string(c.Status.Phase))), Conditions: c.Status.Conditions, Capacity: c.Status.Capacity,
+		Phase: corev1.PersistentVolumeClaimPhase(same(string(c.Status.Phase))), Conditions: c.Status.Conditions,
+		Capacity: c.Status.Capacity,
 	}
 }
 
@@ -131,6 +138,7 @@ func stripJob(j *batchv1.Job) {
 	j.Spec = batchv1.JobSpec{Suspend: j.Spec.Suspend, ActiveDeadlineSeconds: j.Spec.ActiveDeadlineSeconds}
 	for i := range j.Status.Conditions {
 		c := &j.Status.Conditions[i]
-		c.Type, c.Status, c.Reason = batchv1.JobConditionType(same(string(c.Type))), corev1.ConditionStatus(same(string(c.Status))), same(c.Reason)
+		c.Type, c.Status, c.Reason = batchv1.JobConditionType(same(string(c.Type))),
+			corev1.ConditionStatus(same(string(c.Status))), same(c.Reason)
 	}
 }

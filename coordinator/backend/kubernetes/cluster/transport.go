@@ -108,7 +108,8 @@ func ask(ctx context.Context, asking http.RoundTripper, base *url.URL) (string, 
 		if json.Unmarshal(body, &status) == nil && status.Code == int32(resp.StatusCode) {
 			return "", &apierrors.StatusError{ErrStatus: status}
 		}
-		return "", apierrors.NewGenericServerResponse(resp.StatusCode, "get", schema.GroupResource{Resource: "namespaces"}, "kube-system", fmt.Sprintf("%.200s", body), 0, true)
+		return "", apierrors.NewGenericServerResponse(resp.StatusCode, "get",
+			schema.GroupResource{Resource: "namespaces"}, "kube-system", fmt.Sprintf("%.200s", body), 0, true)
 	}
 	var who struct{ Metadata struct{ UID string } }
 	if err := json.Unmarshal(body, &who); err != nil {
@@ -118,7 +119,8 @@ func ask(ctx context.Context, asking http.RoundTripper, base *url.URL) (string, 
 		return "", errors.New("it has none; is this the address of a Kubernetes cluster?")
 	}
 	if resp.Close {
-		return "", errors.New("the connection cannot be used for more than one request; a proxy before the cluster must keep connections")
+		return "", errors.New("the connection cannot be used for more than one request; a proxy before the cluster " +
+			"must keep connections")
 	}
 	return who.Metadata.UID, nil
 }
@@ -148,7 +150,8 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 		end()
 		return nil, slow(ctx, err)
 	}
-	if q := r.URL.Query(); q.Get("watch") != "" || q.Get("follow") != "" || resp.StatusCode == http.StatusSwitchingProtocols {
+	if q := r.URL.Query(); q.Get("watch") != "" || q.Get("follow") != "" ||
+		resp.StatusCode == http.StatusSwitchingProtocols {
 		if !timer.Stop() {
 			resp.Body.Close()
 			return nil, slow(ctx, errSlow)

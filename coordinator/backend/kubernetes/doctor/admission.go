@@ -38,7 +38,9 @@ func (d *Doctor) Admission(ctx context.Context) (a Admission, err error) {
 		return a, err
 	}
 	// A restore has more rights than an archive.
-	if a.Job, err = d.refused(ctx, podOf(spec.Job(d.spec, backend.JobSpec{ID: id, Kind: workspace.JobRestore, OpID: uuid.NewString()}))); err != nil {
+	if a.Job, err = d.refused(ctx, podOf(spec.Job(d.spec, backend.JobSpec{
+		ID: id, Kind: workspace.JobRestore, OpID: uuid.NewString(),
+	}))); err != nil {
 		return a, err
 	}
 	bad := ws.DeepCopy()
@@ -69,7 +71,8 @@ func (d *Doctor) refused(ctx context.Context, p *corev1.Pod) (why, err error) {
 // refusal tells a request that the cluster refuses from one that it does not answer.
 func refusal(doing string, try func() error) (why, err error) {
 	err = try()
-	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err) {
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) ||
+		apierrors.IsNotFound(err) {
 		return err, nil
 	}
 	return nil, cluster.Wrap(doing, err)

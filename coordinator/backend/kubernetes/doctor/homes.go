@@ -43,7 +43,9 @@ func (d *Doctor) Homes(ctx context.Context) (h Homes, err error) {
 		return h, nil
 	}
 	h.Refused, err = refusal("trying to make volume "+small.Name+" larger", func() error {
-		_, err := d.client.Claims.Patch(ctx, small.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: spec.Manager, DryRun: []string{metav1.DryRunAll}})
+		_, err := d.client.Claims.Patch(ctx, small.Name, types.MergePatchType, patch, metav1.PatchOptions{
+			FieldManager: spec.Manager, DryRun: []string{metav1.DryRunAll},
+		})
 		return err
 	})
 	return h, err

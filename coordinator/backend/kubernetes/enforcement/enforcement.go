@@ -73,11 +73,14 @@ func (d Probe) Enforced(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("describing a NetworkPolicy: %w", err)
 	}
-	if _, err := d.Client.NetworkPolicies.Patch(ctx, closed.Name, types.ApplyYAMLPatchType, policy, metav1.PatchOptions{FieldManager: spec.Manager}); err != nil {
+	if _, err := d.Client.NetworkPolicies.Patch(ctx, closed.Name, types.ApplyYAMLPatchType, policy, metav1.PatchOptions{
+		FieldManager: spec.Manager,
+	}); err != nil {
 		return false, cluster.Wrap("making a NetworkPolicy", err)
 	}
 	for _, j := range []*batchv1.Job{closed, open} {
-		if _, err := d.Client.Jobs.Patch(ctx, j.Name, types.MergePatchType, []byte(`{"spec":{"suspend":false}}`), metav1.PatchOptions{}); err != nil {
+		if _, err := d.Client.Jobs.Patch(ctx, j.Name, types.MergePatchType, []byte(`{"spec":{"suspend":false}}`),
+			metav1.PatchOptions{}); err != nil {
 			return false, cluster.Wrap("starting Job "+j.Name, err)
 		}
 	}
@@ -97,7 +100,8 @@ func (d Probe) Enforced(ctx context.Context) (bool, error) {
 func (d Probe) probe(name string) *batchv1.Job {
 	pod := spec.Job(d.Spec, backend.JobSpec{ID: workspace.ID(name), Kind: workspace.JobArchive}).Spec.Template.Spec
 	nobody := int64(65532)
-	pod.Volumes, pod.SecurityContext.RunAsUser, pod.SecurityContext.RunAsGroup, pod.SecurityContext.RunAsNonRoot = nil, &nobody, &nobody, new(true)
+	pod.Volumes, pod.SecurityContext.RunAsUser, pod.SecurityContext.RunAsGroup, pod.SecurityContext.RunAsNonRoot = nil,
+		&nobody, &nobody, new(true)
 	c := &pod.Containers[0]
 	c.VolumeMounts, c.Env, c.SecurityContext.Capabilities.Add = nil, nil, nil
 	c.Args = []string{contract.Egress, contract.EgressProbe, probeSettle.String(), apiServer}
@@ -155,12 +159,14 @@ func (d Probe) reached(ctx context.Context, j *batchv1.Job) (bool, error) {
 // may.
 func hopeless(p *corev1.Pod) string {
 	for _, s := range p.Status.ContainerStatuses {
-		if w := s.State.Waiting; w != nil && (strings.Contains(w.Reason, "Image") || strings.HasSuffix(w.Reason, "Error")) {
+		if w := s.State.Waiting; w != nil && (strings.Contains(w.Reason, "Image") ||
+			strings.HasSuffix(w.Reason, "Error")) {
 			return w.Reason + ": " + w.Message
 		}
 	}
 	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse &&
+			c.Reason == corev1.PodReasonUnschedulable {
 			return c.Message
 		}
 	}
@@ -194,5 +200,7 @@ func (d Probe) remove(ctx context.Context, j *batchv1.Job) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeLimit)
 	defer cancel()
 	background := metav1.DeletePropagationBackground
-	_ = d.Client.Jobs.Delete(ctx, j.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &j.UID}, PropagationPolicy: &background})
+	_ = d.Client.Jobs.Delete(ctx, j.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &j.UID}, PropagationPolicy: &background,
+	})
 }

@@ -13,11 +13,15 @@ import (
 func Claim(o Options, s backend.VolumeSpec) *corev1.PersistentVolumeClaim {
 	o = o.withDefaults()
 	c := &corev1.PersistentVolumeClaim{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
-		ObjectMeta: metav1.ObjectMeta{Name: s.ID.VolumeName(), Labels: owned(Labels(o.Installation, s.ID, KindHome), s.Owner)},
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: s.ID.VolumeName(), Labels: owned(Labels(o.Installation, s.ID, KindHome), s.Owner),
+		},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.PersistentVolumeAccessMode(o.AccessMode)},
-			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: inBytes(o.HomeBytes)}},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: inBytes(o.HomeBytes)},
+			},
 		},
 	}
 	if s.OpID != "" {
@@ -35,7 +39,8 @@ func Claim(o Options, s backend.VolumeSpec) *corev1.PersistentVolumeClaim {
 // whose volumes cannot grow refuses it.
 func Grow(o Options, c *corev1.PersistentVolumeClaim) []byte {
 	want := inBytes(o.withDefaults().HomeBytes)
-	if c.DeletionTimestamp != nil || c.Status.Phase != corev1.ClaimBound || want.Cmp(c.Spec.Resources.Requests[corev1.ResourceStorage]) <= 0 {
+	if c.DeletionTimestamp != nil || c.Status.Phase != corev1.ClaimBound ||
+		want.Cmp(c.Spec.Resources.Requests[corev1.ResourceStorage]) <= 0 {
 		return nil
 	}
 	patch, err := json.Marshal(map[string]any{

@@ -96,7 +96,9 @@ func jobPod(o Options, s backend.JobSpec) corev1.PodSpec {
 		}},
 		Volumes: []corev1.Volume{
 			homeVolume(s.ID.VolumeName()),
-			{Name: volumeScratch, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &scratch}}},
+			{Name: volumeScratch, VolumeSource: corev1.VolumeSource{
+				EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &scratch},
+			}},
 		},
 	}
 	common(o, &pod)
@@ -117,7 +119,9 @@ func addGrant(p *corev1.PodSpec, secret string) {
 }
 
 func jobLabels(o Options, s backend.JobSpec) map[string]string {
-	return With(owned(Labels(o.Installation, s.ID, KindJob), s.Owner), map[string]string{LabelOp: s.OpID, LabelJob: string(s.Kind)})
+	return With(owned(Labels(o.Installation, s.ID, KindJob), s.Owner), map[string]string{
+		LabelOp: s.OpID, LabelJob: string(s.Kind),
+	})
 }
 
 // Grant returns the Secret with the job's grant. It is the Job's, which must exist, and goes
@@ -129,7 +133,8 @@ func Grant(o Options, s backend.JobSpec, owner *batchv1.Job) *corev1.Secret {
 			Name: JobName(s), Labels: jobLabels(o, s),
 			// Without BlockOwnerDeletion, which takes another right.
 			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Name: owner.Name, UID: owner.UID, Controller: new(true),
+				APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Name: owner.Name, UID: owner.UID,
+				Controller: new(true),
 			}},
 		},
 		Type: corev1.SecretTypeOpaque,

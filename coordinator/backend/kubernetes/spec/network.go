@@ -59,10 +59,14 @@ func closed(o Options, kind, name string) *networkingv1.NetworkPolicy {
 	return &networkingv1.NetworkPolicy{
 		TypeMeta: metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name: "codehub-" + hex.EncodeToString(sum[:4]) + "-" + name, Labels: map[string]string{LabelInstallation: o.Installation},
+			Name: "codehub-" + hex.EncodeToString(sum[:4]) + "-" + name, Labels: map[string]string{
+				LabelInstallation: o.Installation,
+			},
 		},
 		Spec: networkingv1.NetworkPolicySpec{
-			PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{LabelInstallation: o.Installation, LabelKind: kind}},
+			PodSelector: metav1.LabelSelector{
+				MatchLabels: map[string]string{LabelInstallation: o.Installation, LabelKind: kind},
+			},
 			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
 		},
 	}
@@ -183,7 +187,8 @@ func internet(deny []netip.Prefix, ports ...networkingv1.NetworkPolicyPort) []ne
 		}
 		peer := block(all)
 		for _, p := range append(contract.Private(), deny...) {
-			if p.Addr().Is4() == all.Addr().Is4() && p != mapped4 { // that is no valid network here, and IPv4 has its own
+			// that is no valid network here, and IPv4 has its own
+			if p.Addr().Is4() == all.Addr().Is4() && p != mapped4 {
 				peer.IPBlock.Except = append(peer.IPBlock.Except, p.String())
 			}
 		}

@@ -61,7 +61,9 @@ func Pod(o Options, s backend.StartSpec) (*corev1.Pod, error) {
 	p.Name = s.ID.ContainerName()
 	p.Labels = With(p.Labels, owned(Labels(o.Installation, s.ID, KindWorkspace), s.Owner))
 	port := cmp.Or(s.Port, o.Port)
-	p.Annotations = With(p.Annotations, map[string]string{AnnotationPort: strconv.Itoa(port), AnnotationSettings: Settings(o)})
+	p.Annotations = With(p.Annotations, map[string]string{
+		AnnotationPort: strconv.Itoa(port), AnnotationSettings: Settings(o),
+	})
 	if s.BasePath != "" {
 		p.Annotations[AnnotationBasePath] = s.BasePath
 	}
@@ -107,10 +109,14 @@ func base(o Options) *corev1.Pod {
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
 			Containers: []corev1.Container{{
-				Name:            Container,
-				Resources:       corev1.ResourceRequirements{Limits: limits, Requests: requests},
-				SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
-				VolumeMounts:    []corev1.VolumeMount{{Name: volumeHome, MountPath: Home, SubPath: Folder}},
+				Name:      Container,
+				Resources: corev1.ResourceRequirements{Limits: limits, Requests: requests},
+				SecurityContext: &corev1.SecurityContext{
+					AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{
+						Drop: []corev1.Capability{"ALL"},
+					},
+				},
+				VolumeMounts: []corev1.VolumeMount{{Name: volumeHome, MountPath: Home, SubPath: Folder}},
 			}},
 			Volumes: []corev1.Volume{homeVolume("")},
 		},
@@ -148,7 +154,9 @@ func common(o Options, p *corev1.PodSpec) {
 func stay() []corev1.Toleration {
 	var all []corev1.Toleration
 	for _, taint := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
-		all = append(all, corev1.Toleration{Key: taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute})
+		all = append(all, corev1.Toleration{
+			Key: taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
+		})
 	}
 	return all
 }

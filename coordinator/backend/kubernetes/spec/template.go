@@ -83,10 +83,12 @@ func taken(ours, p *corev1.Pod) error {
 	keep("spec.hostname", ours.Spec.Hostname, p.Spec.Hostname)
 	keep("spec.setHostnameAsFQDN", ours.Spec.SetHostnameAsFQDN, p.Spec.SetHostnameAsFQDN)
 	keep("spec.nodeName", ours.Spec.NodeName, p.Spec.NodeName)
-	keep("spec.automountServiceAccountToken", ours.Spec.AutomountServiceAccountToken, p.Spec.AutomountServiceAccountToken)
+	keep("spec.automountServiceAccountToken", ours.Spec.AutomountServiceAccountToken,
+		p.Spec.AutomountServiceAccountToken)
 	keep("spec.schedulingGates["+Gate+"]", true, slices.Contains(p.Spec.SchedulingGates, ours.Spec.SchedulingGates[0]))
 	home := slices.IndexFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == volumeHome })
-	keep("spec.volumes["+volumeHome+"]", true, home >= 0 && reflect.DeepEqual(p.Spec.Volumes[home], ours.Spec.Volumes[0]))
+	keep("spec.volumes["+volumeHome+"]", true, home >= 0 &&
+		reflect.DeepEqual(p.Spec.Volumes[home], ours.Spec.Volumes[0]))
 	for _, v := range p.Spec.Volumes {
 		if c := v.PersistentVolumeClaim; c != nil && strings.HasPrefix(c.ClaimName, "ws-") {
 			keep("spec.volumes["+v.Name+"] to a home", nil, v.Name)
@@ -103,7 +105,9 @@ func taken(ours, p *corev1.Pod) error {
 	keep("spec.containers["+Container+"].restartPolicy", first.RestartPolicy, c.RestartPolicy)
 	keep("spec.containers["+Container+"].restartPolicyRules", first.RestartPolicyRules, c.RestartPolicyRules)
 	keep("spec.containers["+Container+"].volumeMounts["+volumeHome+"]", first.VolumeMounts, slices.DeleteFunc(
-		slices.Clone(c.VolumeMounts), func(m corev1.VolumeMount) bool { return m.Name != volumeHome && path.Clean(m.MountPath) != Home }))
+		slices.Clone(c.VolumeMounts), func(m corev1.VolumeMount) bool {
+			return m.Name != volumeHome && path.Clean(m.MountPath) != Home
+		}))
 	return errors.Join(errs...)
 }
 

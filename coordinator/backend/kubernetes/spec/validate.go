@@ -29,7 +29,8 @@ func (o Options) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("kubernetes "+format, args...)) }
 	if !installationForm.MatchString(o.Installation) {
-		bad("installation: %q must be 1 to 63 lower-case letters, digits, '.', '_' and '-', with a letter or digit at both ends", o.Installation)
+		bad("installation: %q must be 1 to 63 lower-case letters, digits, '.', '_' and '-', with a letter or digit "+
+			"at both ends", o.Installation)
 	}
 	for _, image := range []struct{ name, ref string }{{"workspace_image", o.Image}, {"job_image", o.JobImage}} {
 		if _, err := reference.ParseNormalizedNamed(image.ref); err != nil {
@@ -55,7 +56,8 @@ func (o Options) Validate() error {
 		n, least int64
 		zero     string
 	}{
-		{"memory", o.MemoryBytes, minMemory, "0 for no limit, or "}, {"memory_request", o.MemoryRequestBytes, minMemory, ""},
+		{"memory", o.MemoryBytes, minMemory, "0 for no limit, or "},
+		{"memory_request", o.MemoryRequestBytes, minMemory, ""},
 		{"disk", o.DiskBytes, minStorage, "0 for no limit, or "}, {"home", o.HomeBytes, minStorage, ""},
 		{"job_memory", o.JobMemoryBytes, minMemory, ""}, {"job_scratch", o.JobScratchBytes, minStorage, ""},
 	} {
@@ -90,7 +92,8 @@ func (o Options) Validate() error {
 			bad("image_pull_secrets: %q is not the name of a Secret", name)
 		}
 	}
-	for _, labels := range []struct{ setting, text string }{{"node_selector", o.NodeSelector}, {"gateway_pods", o.GatewayPods}} {
+	for _, labels := range []struct{ setting, text string }{{"node_selector", o.NodeSelector},
+		{"gateway_pods", o.GatewayPods}} {
 		if _, err := pairs(labels.text); err != nil {
 			bad("%s: %w", labels.setting, err)
 		}
@@ -137,7 +140,9 @@ func tolerations(text string) ([]corev1.Toleration, error) {
 	for _, taint := range fields(text) {
 		rest, effect, _ := strings.Cut(taint, ":")
 		key, value, equal := strings.Cut(rest, "=")
-		t := corev1.Toleration{Key: key, Value: value, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffect(effect)}
+		t := corev1.Toleration{
+			Key: key, Value: value, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffect(effect),
+		}
 		if equal {
 			t.Operator = corev1.TolerationOpEqual
 		}
@@ -147,7 +152,8 @@ func tolerations(text string) ([]corev1.Toleration, error) {
 			key = ""
 		}
 		if len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(value)) > 0 {
-			errs = append(errs, fmt.Errorf("%q is not a taint: write key=value:NoSchedule, key:NoExecute or key", taint))
+			errs = append(errs, fmt.Errorf("%q is not a taint: write key=value:NoSchedule, key:NoExecute or key",
+				taint))
 			continue
 		}
 		all = append(all, t)

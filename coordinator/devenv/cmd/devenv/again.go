@@ -111,7 +111,8 @@ func cleanDir(dir string) (*os.File, error) {
 	}
 	lock, err := server.TryLock(dir + ".lock")
 	if errors.Is(err, server.ErrLocked) {
-		return nil, errors.New("another `make test-again` runs here: end it first, or run in another copy of the repository")
+		return nil, errors.New("another `make test-again` runs here: end it first, or run in another copy of " +
+			"the repository")
 	}
 	if err != nil {
 		return nil, err

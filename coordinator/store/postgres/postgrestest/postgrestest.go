@@ -31,7 +31,8 @@ func Value[T any](t testing.TB, pool *pgxpool.Pool, sql string, args ...any) T {
 }
 
 // Listening starts to listen and returns the notifications, and the end.
-func Listening[N any](t testing.TB, listen func(ctx context.Context, connected func(), on func(N)) error) (<-chan N, <-chan error) {
+func Listening[N any](t testing.TB, listen func(ctx context.Context, connected func(), on func(N)) error) (
+	<-chan N, <-chan error) {
 	t.Helper()
 	received, ended, connected := make(chan N, 100), make(chan error, 1), make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -124,14 +124,17 @@ func (h *Volumes) Provision(ctx context.Context, s backend.VolumeSpec) error {
 	}
 	for range 2 {
 		// If the volume exists, the engine returns that one, with its own labels.
-		v, err := h.api.VolumeCreate(ctx, volume.CreateOptions{Name: name, Driver: "local", Labels: labels, DriverOpts: spec.SizeOption(h.opts.HomeBytes)})
+		v, err := h.api.VolumeCreate(ctx, volume.CreateOptions{
+			Name: name, Driver: "local", Labels: labels, DriverOpts: spec.SizeOption(h.opts.HomeBytes),
+		})
 		if err != nil {
 			return engine.Wrap("creating volume "+name, spec.HomeRefused(h.opts.HomeBytes, err))
 		}
 		if h.opts.Owns(v.Labels, id, spec.KindHome) {
 			if have := v.Labels[spec.LabelOp]; have != opID {
 				return workspace.Fail(workspace.ReasonConflict,
-					fmt.Errorf("creating volume %s: it exists and was made by operation %q, not %q; it is left alone", name, have, opID))
+					fmt.Errorf("creating volume %s: it exists and was made by operation %q, not %q; it is left alone",
+						name, have, opID))
 			}
 			return nil
 		}
@@ -209,14 +212,17 @@ func (h *Volumes) prune(ctx context.Context, id workspace.ID, kind string, more 
 
 // whyNotPruned is the error for a volume that is still there.
 func (h *Volumes) whyNotPruned(ctx context.Context, name string) error {
-	users, err := h.api.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("volume", name))})
+	users, err := h.api.ContainerList(ctx, container.ListOptions{
+		All: true, Filters: filters.NewArgs(filters.Arg("volume", name)),
+	})
 	if err != nil {
 		return engine.Wrap("listing the containers that use volume "+name, err)
 	}
 	for _, c := range users {
 		for _, m := range c.Mounts {
 			if m.Name == name && len(c.Names) > 0 {
-				return fmt.Errorf("deleting volume %s: container %s uses it: %w", name, strings.TrimPrefix(c.Names[0], "/"), backend.ErrVolumeInUse)
+				return fmt.Errorf("deleting volume %s: container %s uses it: %w", name,
+					strings.TrimPrefix(c.Names[0], "/"), backend.ErrVolumeInUse)
 			}
 		}
 	}

@@ -162,7 +162,9 @@ func (h *Volumes) setOwner(ctx context.Context, containerID string, who identity
 	defer cancel()
 	var folder bytes.Buffer
 	w := tar.NewWriter(&folder)
-	err := w.WriteHeader(&tar.Header{Name: path.Base(spec.HomePath) + "/", Typeflag: tar.TypeDir, Mode: mode, Uid: who.uid, Gid: who.gid})
+	err := w.WriteHeader(&tar.Header{
+		Name: path.Base(spec.HomePath) + "/", Typeflag: tar.TypeDir, Mode: mode, Uid: who.uid, Gid: who.gid,
+	})
 	if err := errors.Join(err, w.Close()); err != nil {
 		return fmt.Errorf("describing the home: %w", err)
 	}

@@ -33,7 +33,8 @@ const (
 // from starting, archiving or deleting a workspace, and it may look at one that runs. A
 // storage job would exclude the workspace's container, and the engine's own figures
 // (system/df) count every volume there is, however long that takes, without an end.
-func (h *Volumes) usageHelper(ctx context.Context, limit time.Duration, binds map[string]string, args ...string) (contract.UsageResult, error) {
+func (h *Volumes) usageHelper(ctx context.Context, limit time.Duration, binds map[string]string, args ...string) (
+	contract.UsageResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit+usageStart)
 	defer cancel()
 	info, err := h.api.Info(ctx)
@@ -72,7 +73,8 @@ func (h *Volumes) usageHelper(ctx context.Context, limit time.Duration, binds ma
 func volumesFolder(root string) string { return path.Join(root, "volumes") }
 
 // Usage measures the homes of these workspaces, for about so long.
-func (h *Volumes) Usage(ctx context.Context, limit time.Duration, ids ...workspace.ID) (map[workspace.ID]backend.Usage, error) {
+func (h *Volumes) Usage(ctx context.Context, limit time.Duration, ids ...workspace.ID) (
+	map[workspace.ID]backend.Usage, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}

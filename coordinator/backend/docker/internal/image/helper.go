@@ -41,7 +41,8 @@ type Helper struct {
 // Run completes the description of the container, runs it, removes it, and returns what it
 // has printed last. An image that is missing or not of this release is an error as of
 // [Store.CheckJobs]. doing says what for, in errors. When ctx ends the container is killed.
-func (h Helper) Run(ctx context.Context, doing string, config container.Config, host container.HostConfig) (output []byte, err error) {
+func (h Helper) Run(ctx context.Context, doing string, config container.Config, host container.HostConfig) (
+	output []byte, err error) {
 	if err := h.removeAbandoned(ctx); err != nil {
 		return nil, err
 	}
@@ -52,7 +53,9 @@ func (h Helper) Run(ctx context.Context, doing string, config container.Config, 
 	config.Image, config.User, config.Labels = h.Image, "0:0", h.Labels
 	host.CapDrop, host.SecurityOpt, host.ReadonlyRootfs = []string{"ALL"}, []string{"no-new-privileges"}, true
 	host.Resources.Memory, host.Resources.PidsLimit = maxMemory, &pids
-	host.LogConfig = container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "1"}}
+	host.LogConfig = container.LogConfig{
+		Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "1"},
+	}
 	made, err := h.API.ContainerCreate(ctx, &config, &host, nil, nil, "")
 	if err != nil {
 		return nil, engine.Wrap("creating a container for "+doing, err)
@@ -127,7 +130,8 @@ func (h Helper) removeAbandoned(ctx context.Context) error {
 		if now.Sub(time.Unix(c.Created, 0)) < abandoned || !maps.Equal(pick(c.Labels, h.Labels), h.Labels) {
 			continue
 		}
-		if err := h.API.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true}); err != nil && !errdefs.IsNotFound(err) {
+		if err := h.API.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true}); err != nil &&
+			!errdefs.IsNotFound(err) {
 			return engine.Wrap("removing a helper that was left behind", err)
 		}
 	}

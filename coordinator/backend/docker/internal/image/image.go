@@ -64,7 +64,9 @@ func (s *Store) CheckJobs(ctx context.Context, ref string) error {
 		labels = found.Config.Labels
 	}
 	if err := contract.CheckLabels(ref, labels); err != nil {
-		return &workspace.PendingError{Pending: workspace.Pending{Reason: workspace.WaitJobImage, Message: err.Error()}, Err: err}
+		return &workspace.PendingError{
+			Pending: workspace.Pending{Reason: workspace.WaitJobImage, Message: err.Error()}, Err: err,
+		}
 	}
 	return nil
 }
@@ -85,7 +87,8 @@ func (s *Store) Pull(ctx context.Context, ref string, progress func(done, total 
 	if err == nil {
 		return nil
 	}
-	if failed := engine.Wrap(doing, err); ctx.Err() != nil || workspace.ReasonOf(failed) == workspace.ReasonUnreachable {
+	if failed := engine.Wrap(doing, err); ctx.Err() != nil ||
+		workspace.ReasonOf(failed) == workspace.ReasonUnreachable {
 		return failed
 	}
 	return workspace.Fail(workspace.ReasonImagePullFailed, fmt.Errorf("%s: %w", doing, err))

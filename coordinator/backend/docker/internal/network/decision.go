@@ -69,7 +69,8 @@ func (d decision) forget(ctx context.Context) error {
 func explained(err error) bool {
 	var missing *backend.MissingImageError
 	var pending *workspace.PendingError
-	return errors.As(err, &missing) || errors.As(err, &pending) || workspace.ReasonOf(err) == workspace.ReasonUnreachable
+	return errors.As(err, &missing) || errors.As(err, &pending) ||
+		workspace.ReasonOf(err) == workspace.ReasonUnreachable
 }
 
 // follows is what follows from an error of making the rules. It is nil where workspaces start
@@ -95,6 +96,9 @@ func (g *Guard) follows(ctx context.Context, failure error) error {
 			why = "they have stood on this engine before"
 		}
 	}
-	err := fmt.Errorf("the firewall rules about what workspaces and storage jobs reach cannot be made, and nothing starts without them, because %s: %w", why, failure)
-	return &workspace.PendingError{Pending: workspace.Pending{Reason: workspace.WaitEgressRules, Message: err.Error()}, Err: err}
+	err := fmt.Errorf("the firewall rules about what workspaces and storage jobs reach cannot be made, and nothing "+
+		"starts without them, because %s: %w", why, failure)
+	return &workspace.PendingError{
+		Pending: workspace.Pending{Reason: workspace.WaitEgressRules, Message: err.Error()}, Err: err,
+	}
 }

@@ -50,7 +50,8 @@ type Guard struct {
 // network of their own. It performs no I/O.
 func New(api *engine.Client, o spec.Options) *Guard {
 	return &Guard{
-		Workspaces: workspaces(api, o), Jobs: jobs(api, o), opts: o.Egress, store: o.Store, now: time.Now, making: make(chan struct{}, 1), installation: o.Installation, decision: newDecision(api, o),
+		Workspaces: workspaces(api, o), Jobs: jobs(api, o), opts: o.Egress, store: o.Store, now: time.Now,
+		making: make(chan struct{}, 1), installation: o.Installation, decision: newDecision(api, o),
 		helper: runner{image.Helper{API: api, Image: o.JobImage, Labels: o.HelperLabels(spec.KindEgress)}},
 	}
 }

@@ -27,13 +27,17 @@ func (h runner) onHost(ctx context.Context, action string, rules contract.Egress
 	if err != nil {
 		return contract.EgressResult{}, fmt.Errorf("writing the egress rules: %w", err)
 	}
-	config := container.Config{Cmd: []string{contract.Egress, action}, Env: []string{contract.EnvEgressRules + "=" + string(text)}}
+	config := container.Config{
+		Cmd: []string{contract.Egress, action}, Env: []string{contract.EnvEgressRules + "=" + string(text)},
+	}
 	host := container.HostConfig{
 		NetworkMode: "host",
 		UsernsMode:  "host", // else an engine with user namespaces refuses its host's network
 		CapAdd:      []string{"NET_ADMIN"},
 		// Where the engine reads the name servers, if the host has systemd-resolved.
-		Mounts: []mount.Mount{{Type: mount.TypeBind, Source: contract.ResolvedPath, Target: contract.ResolvedPath, ReadOnly: true}},
+		Mounts: []mount.Mount{{
+			Type: mount.TypeBind, Source: contract.ResolvedPath, Target: contract.ResolvedPath, ReadOnly: true,
+		}},
 	}
 	// What the engine says of an image is no word about its host's network.
 	if err := h.Check(ctx); err != nil {
@@ -53,19 +57,23 @@ func (h runner) onHost(ctx context.Context, action string, rules contract.Egress
 // forbids reports whether the engine refuses a container in its host's network: as such, or
 // because its administrator has set it so.
 func forbids(err error) bool {
-	return errdefs.IsPermissionDenied(err) || errdefs.IsUnauthorized(err) || errdefs.IsInvalidArgument(err) || errdefs.IsNotImplemented(err)
+	return errdefs.IsPermissionDenied(err) || errdefs.IsUnauthorized(err) || errdefs.IsInvalidArgument(err) ||
+		errdefs.IsNotImplemented(err)
 }
 
 // probe returns those of the addresses, as host:port, to which a container on that network
 // can connect.
 func (h runner) probe(ctx context.Context, network string, addresses []string) ([]string, error) {
-	result, err := h.run(ctx, container.Config{Cmd: append([]string{contract.Egress, contract.EgressProbe}, addresses...)},
+	result, err := h.run(ctx, container.Config{
+		Cmd: append([]string{contract.Egress, contract.EgressProbe}, addresses...),
+	},
 		container.HostConfig{NetworkMode: container.NetworkMode(network)})
 	return result.Reached, err
 }
 
 // run runs the program once and reads its result.
-func (h runner) run(ctx context.Context, config container.Config, host container.HostConfig) (contract.EgressResult, error) {
+func (h runner) run(ctx context.Context, config container.Config, host container.HostConfig) (
+	contract.EgressResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, helperLimit)
 	defer cancel()
 	output, err := h.Run(ctx, "the egress rules", config, host)

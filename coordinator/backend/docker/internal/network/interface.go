@@ -41,7 +41,8 @@ func (n *Network) Interface(ctx context.Context) (id, name string, err error) {
 	case err != nil:
 		return "", "", engine.Wrap("inspecting network "+n.name, err)
 	case found.Driver != "bridge":
-		return "", "", fmt.Errorf("%w: network %s has the driver %s: only a network of the driver bridge has an interface that rules can be made for", contract.ErrUnable, n.name, found.Driver)
+		return "", "", fmt.Errorf("%w: network %s has the driver %s: only a network of the driver bridge has an "+
+			"interface that rules can be made for", contract.ErrUnable, n.name, found.Driver)
 	case found.Options[optionName] != "":
 		return id, found.Options[optionName], nil
 	}

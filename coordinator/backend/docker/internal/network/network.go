@@ -163,7 +163,8 @@ func (n *Network) find(ctx context.Context) (it found, taken []netip.Prefix, err
 		subnet := n.subnetOf(one)
 		switch {
 		case n.chosen && owner == "" && n.subnet.IsValid() && !subnet.IsValid():
-			return it, nil, fmt.Errorf("network %s has no subnet that contains %s: set docker subnet to a part of its own", n.name, n.subnet)
+			return it, nil, fmt.Errorf("network %s has no subnet that contains %s: set docker subnet to a "+
+				"part of its own", n.name, n.subnet)
 		case it.id == "" && (n.chosen || subnet.IsValid()):
 			it = found{one.ID, subnet}
 			continue
@@ -205,7 +206,8 @@ func (n *Network) create(ctx context.Context, taken []netip.Prefix) (found, erro
 	err := errors.New("every private subnet is in use")
 	for _, subnet := range subnets {
 		// Workspaces that run on a network of an earlier release keep it, and its name.
-		for _, name := range []string{n.name, n.name + "-" + strings.NewReplacer(".", "-", "/", "-").Replace(subnet.String())} {
+		for _, name := range []string{n.name, n.name + "-" +
+			strings.NewReplacer(".", "-", "/", "-").Replace(subnet.String())} {
 			if err = n.createOne(ctx, name, subnet); err == nil || !errdefs.IsConflict(err) {
 				break
 			}
@@ -219,7 +221,8 @@ func (n *Network) create(ctx context.Context, taken []netip.Prefix) (found, erro
 		}
 	}
 	if err != nil {
-		return found{}, engine.Wrap("creating network "+n.name+"; if no subnet is free, set docker subnet to one that nothing else uses", err)
+		return found{}, engine.Wrap("creating network "+n.name+"; if no subnet is free, set docker subnet to one "+
+			"that nothing else uses", err)
 	}
 	it, _, err := n.find(ctx)
 	if err == nil && it.id == "" {
@@ -235,9 +238,11 @@ func (n *Network) createOne(ctx context.Context, name string, subnet netip.Prefi
 	defer limit.Stop()
 	for {
 		_, err := n.api.NetworkCreate(ctx, name, network.CreateOptions{
-			Driver:  "bridge",
-			Labels:  map[string]string{spec.LabelInstallation: n.owner, LabelSubnet: subnet.String()},
-			Options: map[string]string{"com.docker.network.bridge.enable_icc": "false", optionName: interfaceName(name, n.owner)},
+			Driver: "bridge",
+			Labels: map[string]string{spec.LabelInstallation: n.owner, LabelSubnet: subnet.String()},
+			Options: map[string]string{
+				"com.docker.network.bridge.enable_icc": "false", optionName: interfaceName(name, n.owner),
+			},
 			IPAM: &network.IPAM{Config: []network.IPAMConfig{{
 				Subnet: subnet.String(), IPRange: spec.Dynamic(subnet).String(), Gateway: subnet.Addr().Next().String(),
 			}}},

@@ -23,7 +23,9 @@ const (
 func (s *Sampler) askImage(ctx context.Context, of workspace.ID, containerID, command string) (work.Answer, error) {
 	running, ok := s.asked.Get(of, containerID)
 	if !ok {
-		e, err := s.api.ContainerExecCreate(ctx, containerID, container.ExecOptions{Cmd: []string{"/bin/sh", "-c", command}})
+		e, err := s.api.ContainerExecCreate(ctx, containerID, container.ExecOptions{
+			Cmd: []string{"/bin/sh", "-c", command},
+		})
 		if err != nil {
 			return work.NoAnswer, err
 		}

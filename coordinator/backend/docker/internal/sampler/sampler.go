@@ -70,7 +70,8 @@ func (s *Sampler) Sample(ctx context.Context, c *container.InspectResponse) (wor
 		return found, engine.Wrap("looking for "+work.BusyFile+" in container "+name, err)
 	}
 	if command := c.Config.Labels[work.BusyLabel]; command != "" {
-		if found.Label, err = s.askImage(ctx, workspace.ID(c.Config.Labels[spec.LabelWorkspace]), c.ID, command); err != nil {
+		if found.Label, err = s.askImage(ctx, workspace.ID(c.Config.Labels[spec.LabelWorkspace]), c.ID,
+			command); err != nil {
 			return found, engine.Wrap("running the command of label "+work.BusyLabel+" in container "+name, err)
 		}
 	}

@@ -43,7 +43,8 @@ type Object interface {
 // Resource makes requests for one kind of object.
 type Resource[T Object] interface {
 	Get(ctx context.Context, name string, o metav1.GetOptions) (T, error)
-	Patch(ctx context.Context, name string, pt types.PatchType, data []byte, o metav1.PatchOptions, subresources ...string) (T, error)
+	Patch(ctx context.Context, name string, pt types.PatchType, data []byte, o metav1.PatchOptions,
+		subresources ...string) (T, error)
 	Delete(ctx context.Context, name string, o metav1.DeleteOptions) error
 }
 
@@ -78,7 +79,9 @@ func Patch[T Object](ctx context.Context, r Resource[T], doing string, obj T, ch
 	if err != nil {
 		return obj, fmt.Errorf("%s: %w", doing, err)
 	}
-	next, err := r.Patch(ctx, obj.GetName(), types.MergePatchType, data, metav1.PatchOptions{FieldManager: spec.Manager})
+	next, err := r.Patch(ctx, obj.GetName(), types.MergePatchType, data, metav1.PatchOptions{
+		FieldManager: spec.Manager,
+	})
 	if err != nil {
 		return obj, Changed(doing, err)
 	}
@@ -111,7 +114,8 @@ func Delete[T Object](ctx context.Context, r Resource[T], doing, name string, o 
 // Gone returns when that incarnation does not exist any more, and the cache shows it. It
 // returns earlier with the error of leave, if that is given, about a state of the object. The
 // error after GoneLimit wraps ErrStays.
-func Gone[T Object](ctx context.Context, r Resource[T], k Cache[T], what, name string, uid types.UID, leave func(T) error) error {
+func Gone[T Object](ctx context.Context, r Resource[T], k Cache[T], what, name string, uid types.UID,
+	leave func(T) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, GoneLimit, ErrStays)
 	defer cancel()
 	tick := time.NewTicker(goneEvery)
@@ -151,7 +155,8 @@ func Gone[T Object](ctx context.Context, r Resource[T], k Cache[T], what, name s
 
 // Shown returns when the cache shows that incarnation as done wants it, or another one: a
 // listing after an actuator knows what the actuator has done.
-func Shown[T Object](ctx context.Context, r Resource[T], k Cache[T], what, name string, uid types.UID, done func(T) bool) error {
+func Shown[T Object](ctx context.Context, r Resource[T], k Cache[T], what, name string, uid types.UID,
+	done func(T) bool) error {
 	limited, cancel := context.WithTimeout(ctx, shownLimit)
 	defer cancel()
 	other := false

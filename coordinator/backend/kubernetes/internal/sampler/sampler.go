@@ -65,7 +65,8 @@ func Sample(ctx context.Context, api *cluster.Client, p *corev1.Pod) (work.Sampl
 		return s, cluster.Wrap(doing, err)
 	}
 	if code != 0 {
-		return s, fmt.Errorf("%s: its shell ends with %d; a look needs sh, head, stat and date in the image", doing, code)
+		return s, fmt.Errorf("%s: its shell ends with %d; a look needs sh, head, stat and date in the image", doing,
+			code)
 	}
 	if s, err = parseLook(out, p.Spec.ShareProcessNamespace != nil && *p.Spec.ShareProcessNamespace); err != nil {
 		return s, fmt.Errorf("%s: %w", doing, err)
@@ -88,7 +89,8 @@ func running(p *corev1.Pod) *corev1.ContainerStatus {
 }
 
 // shell runs a command of the shell in the workspace's container, as its user.
-func shell(ctx context.Context, api *cluster.Client, p *corev1.Pod, limit time.Duration, script string) (out []byte, code int, err error) {
+func shell(ctx context.Context, api *cluster.Client, p *corev1.Pod, limit time.Duration, script string) (
+	out []byte, code int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var w limited

@@ -53,7 +53,8 @@ func Usage(ctx context.Context, api *cluster.Client, p *corev1.Pod, limit time.D
 func parseUsage(out []byte) (u backend.Usage, err error) {
 	var all int
 	if _, err := fmt.Sscanf(string(bytes.TrimSpace(out)), "%d %d %d", &u.Bytes, &u.Files, &all); err != nil {
-		return backend.Usage{}, errors.New("it does not print three numbers; a count needs sh, nice, timeout, find, stat and awk in the image")
+		return backend.Usage{}, errors.New("it does not print three numbers; a count needs sh, nice, timeout, find, " +
+			"stat and awk in the image")
 	}
 	if u.Bytes < 0 || u.Files < 0 {
 		return backend.Usage{}, errors.New("it prints negative numbers")

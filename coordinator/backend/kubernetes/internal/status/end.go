@@ -74,18 +74,22 @@ func putOut(p *corev1.Pod) string {
 	switch {
 	case p.Status.Reason == "Evicted":
 		return "its node evicted it: " + text(p.Status.Message) + advice(p.Status.Message)
-	case p.Status.Reason == "Preempting", target.Status == corev1.ConditionTrue && target.Reason == corev1.PodReasonPreemptionByScheduler:
-		return "it gave way to a Pod of higher priority; raise the priority class of workspaces in the settings, or add nodes"
+	case p.Status.Reason == "Preempting", target.Status == corev1.ConditionTrue &&
+		target.Reason == corev1.PodReasonPreemptionByScheduler:
+		return "it gave way to a Pod of higher priority; raise the priority class of workspaces in the settings, " +
+			"or add nodes"
 	case target.Status == corev1.ConditionTrue && target.Reason == "DeletionByPodGC":
 		return fmt.Sprintf("its node %s does not exist any more", p.Spec.NodeName)
 	case target.Status == corev1.ConditionTrue && target.Reason == "DeletionByTaintManager":
-		return fmt.Sprintf("its node %s was given a taint that workspaces do not tolerate, or did not report for too long", p.Spec.NodeName)
+		return fmt.Sprintf("its node %s was given a taint that workspaces do not tolerate, or did not report "+
+			"for too long", p.Spec.NodeName)
 	case target.Status == corev1.ConditionTrue && target.Reason == "EvictionByEvictionAPI":
 		return fmt.Sprintf("its node %s was drained", p.Spec.NodeName)
 	case p.Status.Reason == "Terminated", p.Status.Reason == "NodeShutdown":
 		return fmt.Sprintf("its node %s was shut down", p.Spec.NodeName)
 	case p.Status.Reason != "":
-		return strings.TrimSuffix(fmt.Sprintf("its node %s did not keep it: %s: %s", p.Spec.NodeName, p.Status.Reason, text(p.Status.Message)), ": ")
+		return strings.TrimSuffix(fmt.Sprintf("its node %s did not keep it: %s: %s", p.Spec.NodeName, p.Status.Reason,
+			text(p.Status.Message)), ": ")
 	}
 	return ""
 }

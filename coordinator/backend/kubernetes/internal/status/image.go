@@ -30,21 +30,26 @@ func image(p *corev1.Pod, container, reason, message string) *workspace.Pending 
 		w.Message = fmt.Sprintf("%q is not the name of an image: %s", ref, message)
 	case "ErrImageNeverPull":
 		w.Failure = workspace.ReasonImagePullFailed
-		w.Message = fmt.Sprintf("the node %s does not have the image %s, and the Pod template of the settings forbids fetching it", node, ref)
+		w.Message = fmt.Sprintf("the node %s does not have the image %s, and the Pod template of the settings "+
+			"forbids fetching it", node, ref)
 	case "ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError", "SignatureValidationFailed":
 		why := message
 		if _, after, found := strings.Cut(message, "ErrImagePull: "); found {
 			why = after
 		}
-		w.Message = fmt.Sprintf("the node %s cannot fetch the image %s and tries again; check that it reaches the registry: %s", node, ref, why)
+		w.Message = fmt.Sprintf("the node %s cannot fetch the image %s and tries again; check that it reaches the "+
+			"registry: %s", node, ref, why)
 		backedOff := reason == "ImagePullBackOff"
 		switch {
 		case absent.MatchString(why):
-			w.Message = fmt.Sprintf("the registry does not have the image %s, or not for this kind of node: %s", ref, why)
+			w.Message = fmt.Sprintf("the registry does not have the image %s, or not for this kind of node: %s", ref,
+				why)
 		case denied.MatchString(why):
-			w.Message = fmt.Sprintf("the registry refuses the image %s: it does not exist there, or the pull secrets of the settings do not open it: %s", ref, why)
+			w.Message = fmt.Sprintf("the registry refuses the image %s: it does not exist there, or the pull secrets "+
+				"of the settings do not open it: %s", ref, why)
 		case reason == "SignatureValidationFailed":
-			w.Message = fmt.Sprintf("the node %s refuses the image %s, because its signature does not hold: %s", node, ref, why)
+			w.Message = fmt.Sprintf("the node %s refuses the image %s, because its signature does not hold: %s",
+				node, ref, why)
 		default:
 			backedOff = false
 		}

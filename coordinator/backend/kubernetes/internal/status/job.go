@@ -30,7 +30,9 @@ func Job(j *batchv1.Job, pods []*corev1.Pod) (job workspace.Job, ended *corev1.P
 	}
 	switch {
 	case j.DeletionTimestamp != nil:
-		job.Pending = &workspace.Pending{Reason: workspace.WaitTerminating, Message: fmt.Sprintf("the storage job %s is being removed", j.Name)}
+		job.Pending = &workspace.Pending{
+			Reason: workspace.WaitTerminating, Message: fmt.Sprintf("the storage job %s is being removed", j.Name),
+		}
 		if p != nil && !over(p, spec.JobContainer) && p.DeletionTimestamp != nil {
 			job.Pending = terminating(p)
 		}
@@ -42,7 +44,8 @@ func Job(j *batchv1.Job, pods []*corev1.Pod) (job workspace.Job, ended *corev1.P
 		return lostBy(job, "its Pod is gone, and with it what it has reported; it is to be done again"), nil
 	case j.Status.Failed == 0 && j.Status.Active == 0:
 		job.Pending = &workspace.Pending{Reason: workspace.WaitContainer,
-			Message: fmt.Sprintf("the cluster has not made the Pod of the storage job %[1]s yet; if this lasts, the events of the Job say why (kubectl describe job %[1]s)", j.Name)}
+			Message: fmt.Sprintf("the cluster has not made the Pod of the storage job %[1]s yet; if this lasts, the "+
+				"events of the Job say why (kubectl describe job %[1]s)", j.Name)}
 	}
 	return job, nil
 }
@@ -99,7 +102,9 @@ func End(p *corev1.Pod) backend.JobEnd {
 	if c == nil || c.State.Terminated == nil {
 		return backend.JobEnd{ExitCode: unknownExit}
 	}
-	end := backend.JobEnd{ExitCode: int(c.State.Terminated.ExitCode), OutOfMemory: c.State.Terminated.Reason == reasonOOM}
+	end := backend.JobEnd{
+		ExitCode: int(c.State.Terminated.ExitCode), OutOfMemory: c.State.Terminated.Reason == reasonOOM,
+	}
 	for _, asked := range p.Spec.Containers {
 		if asked.Name == spec.JobContainer {
 			end.Image = asked.Image // the status may name it by its digest

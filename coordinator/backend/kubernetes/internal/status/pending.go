@@ -20,7 +20,8 @@ func pending(p *corev1.Pod) *workspace.Pending {
 		return terminating(p)
 	case NodeLost(p):
 		return &workspace.Pending{Reason: workspace.WaitNodeLost, Message: fmt.Sprintf(
-			"its node %s does not report any more; what runs there may go on, and it recovers by itself when the node reports again. Look at the node (kubectl describe node %s)",
+			"its node %s does not report any more; what runs there may go on, and it recovers by itself when the "+
+				"node reports again. Look at the node (kubectl describe node %s)",
 			p.Spec.NodeName, p.Spec.NodeName)}
 	case p.Spec.NodeName == "":
 		return unscheduled(p)
@@ -43,20 +44,27 @@ func terminating(p *corev1.Pod) *workspace.Pending {
 	foreign := slices.DeleteFunc(slices.Clone(p.Finalizers), func(f string) bool { return f == spec.Finalizer })
 	switch {
 	case !InUse(p) && len(foreign) > 0:
-		w.Message = fmt.Sprintf("the Pod %s was to be gone by %s and is kept by the finalizers %s: whoever has set them must remove them", p.Name, by, strings.Join(foreign, ", "))
+		w.Message = fmt.Sprintf("the Pod %s was to be gone by %s and is kept by the finalizers %s: whoever has set "+
+			"them must remove them", p.Name, by, strings.Join(foreign, ", "))
 	case !InUse(p):
-		w.Message = fmt.Sprintf("the Pod %s was to be gone by %s, and goes as soon as the cluster gets to it", p.Name, by)
+		w.Message = fmt.Sprintf("the Pod %s was to be gone by %s, and goes as soon as the cluster gets to it", p.Name,
+			by)
 	case removedNode(p):
 		w.Reason = workspace.WaitNodeLost
-		w.Message = fmt.Sprintf("its node %[1]s was removed from the cluster before it had confirmed that the Pod %[2]s has ended: what runs there may go on and write."+goesOn+
-			"If the machine is off for good, say so for each of its Pods: kubectl patch pod %[2]s -n %[3]s --type=merge -p '{\"metadata\":{\"finalizers\":null}}'", node, p.Name, p.Namespace)
+		w.Message = fmt.Sprintf("its node %[1]s was removed from the cluster before it had confirmed that the Pod "+
+			"%[2]s has ended: what runs there may go on and write."+goesOn+
+			"If the machine is off for good, say so for each of its Pods: kubectl patch pod %[2]s -n %[3]s "+
+			"--type=merge -p '{\"metadata\":{\"finalizers\":null}}'", node, p.Name, p.Namespace)
 	case lost(p):
 		w.Reason = workspace.WaitNodeLost
-		w.Message = fmt.Sprintf("its node %[1]s does not report any more, and has not confirmed that the Pod %[2]s has ended, which was to be gone by %[3]s."+goesOn+
-			"If the machine is off for good, tell the cluster so: kubectl taint nodes %[1]s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute", node, p.Name, by)
+		w.Message = fmt.Sprintf("its node %[1]s does not report any more, and has not confirmed that the Pod %[2]s "+
+			"has ended, which was to be gone by %[3]s."+goesOn+
+			"If the machine is off for good, tell the cluster so: kubectl taint nodes %[1]s "+
+			"node.kubernetes.io/out-of-service=nodeshutdown:NoExecute", node, p.Name, by)
 	default:
-		w.Message = fmt.Sprintf("the Pod %[1]s was to be gone by %[2]s, and its node %[3]s has not confirmed that it is. It goes on by itself when the node does. "+
-			"If this lasts, look at the node (kubectl describe node %[3]s)", p.Name, by, node)
+		w.Message = fmt.Sprintf("the Pod %[1]s was to be gone by %[2]s, and its node %[3]s has not confirmed that it "+
+			"is. It goes on by itself when the node does. If this lasts, look at the node (kubectl "+
+			"describe node %[3]s)", p.Name, by, node)
 	}
 	return w
 }
@@ -95,7 +103,8 @@ func starting(p *corev1.Pod, c *corev1.ContainerStatus) *workspace.Pending {
 		return w
 	}
 	w := &workspace.Pending{Reason: workspace.WaitContainer,
-		Message: fmt.Sprintf("the node %s cannot make the container yet and tries again: %s", p.Spec.NodeName, cmp.Or(message, reason))}
+		Message: fmt.Sprintf("the node %s cannot make the container yet and tries again: %s", p.Spec.NodeName,
+			cmp.Or(message, reason))}
 	if why := misconfigured(message); reason == "CreateContainerConfigError" && why != "" {
 		w.Failure, w.Message = workspace.ReasonActionFailed, why
 	}
@@ -106,10 +115,12 @@ func starting(p *corev1.Pod, c *corev1.ContainerStatus) *workspace.Pending {
 // what may pass, such as a Secret that the node has not read yet.
 func misconfigured(message string) string {
 	switch {
-	case strings.Contains(message, "runAsNonRoot and image will run as root"), strings.Contains(message, "breaks non-root policy"):
+	case strings.Contains(message, "runAsNonRoot and image will run as root"),
+		strings.Contains(message, "breaks non-root policy"):
 		return "the image runs as root, which workspaces must not: set another user in the settings or in the image"
 	case strings.Contains(message, "image has non-numeric user"):
-		return "the image names its user and does not number it, so that nobody knows whether it is root: set the user in the settings, or a number in the image"
+		return "the image names its user and does not number it, so that nobody knows whether it is root: set the " +
+			"user in the settings, or a number in the image"
 	case strings.Contains(message, "not found"), strings.Contains(message, "couldn't find key"):
 		return "the Pod template of the settings needs what the namespace does not have: " + message
 	}
@@ -123,12 +134,15 @@ func preparing(p *corev1.Pod) *workspace.Pending {
 	switch condition(p, corev1.PodReadyToStartContainers).Status {
 	case corev1.ConditionTrue:
 		return &workspace.Pending{Reason: workspace.WaitPullingImage,
-			Message: fmt.Sprintf("the node %s fetches the image %s, unless it has it, and makes the container", node, imageOf(p, ""))}
+			Message: fmt.Sprintf("the node %s fetches the image %s, unless it has it, and makes the container", node,
+				imageOf(p, ""))}
 	case corev1.ConditionFalse:
 		return &workspace.Pending{Reason: workspace.WaitVolume,
-			Message: fmt.Sprintf("the node %s attaches the home volume and makes the Pod's network. If that takes minutes, the volume may still be attached to another node, or the network of this one does not work: "+
-				"the events of the Pod say why (kubectl describe pod %s)", node, p.Name)}
+			Message: fmt.Sprintf("the node %s attaches the home volume and makes the Pod's network. If that takes "+
+				"minutes, the volume may still be attached to another node, or the network of this one does not "+
+				"work: the events of the Pod say why (kubectl describe pod %s)", node, p.Name)}
 	}
 	return &workspace.Pending{Reason: workspace.WaitContainer,
-		Message: fmt.Sprintf("the node %[1]s has not begun with it yet; if this lasts, look at the node (kubectl describe node %[1]s)", node)}
+		Message: fmt.Sprintf("the node %[1]s has not begun with it yet; if this lasts, look at the node (kubectl "+
+			"describe node %[1]s)", node)}
 }

@@ -19,9 +19,11 @@ func unscheduled(p *corev1.Pod) *workspace.Pending {
 	case len(p.Spec.SchedulingGates) > 0:
 		return &workspace.Pending{Reason: workspace.WaitUnschedulable,
 			Message: "the Pod waits behind a scheduling gate that something else in the cluster has set, and must open"}
-	case c.Status != corev1.ConditionFalse, c.Reason == corev1.PodReasonSchedulingGated: // what it said before our gate was opened
+	// what it said before our gate was opened
+	case c.Status != corev1.ConditionFalse, c.Reason == corev1.PodReasonSchedulingGated:
 		return &workspace.Pending{Reason: workspace.WaitUnschedulable,
-			Message: "the cluster has not looked for a node yet. After the API server was away its scheduler does so up to a minute late, by itself; if this lasts longer, look at the scheduler (kube-scheduler)"}
+			Message: "the cluster has not looked for a node yet. After the API server was away its scheduler does so " +
+				"up to a minute late, by itself; if this lasts longer, look at the scheduler (kube-scheduler)"}
 	}
 	w := noNode(text(c.Message))
 	return &w
@@ -60,12 +62,15 @@ var elsewhere = map[string]bool{
 
 // volumeProblems are what the scheduler says of a claim as a whole, and what to do.
 var volumeProblems = []struct{ says, plain string }{
-	{"bound to non-existent pv", "the PersistentVolume of its home is gone, and with it the files, unless an administrator brings it back"},
-	{"bound to non-existent persistentvolume", "the PersistentVolume of its home is gone, and with it the files, unless an administrator brings it back"},
+	{"bound to non-existent pv", "the PersistentVolume of its home is gone, and with it the files, unless an " +
+		"administrator brings it back"},
+	{"bound to non-existent persistentvolume", "the PersistentVolume of its home is gone, and with it the files, " +
+		"unless an administrator brings it back"},
 	{"is being deleted", "the claim of its home is being deleted; somebody has deleted it behind this system's back"},
 	{`" not found`, "the claim of its home does not exist"},
 	{"persistentvolumeclaim", "the claim of its home cannot be used"},
-	{"unbound immediate PersistentVolumeClaims", "its home has no volume yet: the storage class makes none. Check that the storage class of the settings exists and that its provisioner runs (kubectl describe pvc)"},
+	{"unbound immediate PersistentVolumeClaims", "its home has no volume yet: the storage class makes none. Check " +
+		"that the storage class of the settings exists and that its provisioner runs (kubectl describe pvc)"},
 	{"ReadWriteOncePod", "another Pod uses its home volume; it goes on when that one has ended"},
 }
 
@@ -80,7 +85,10 @@ func noNode(message string) workspace.Pending {
 	}
 	m := nodesMessage.FindStringSubmatch(message)
 	if m == nil {
-		return workspace.Pending{Reason: workspace.WaitUnschedulable, Message: "the cluster has no node for it; add a node, or free some" + said}
+		return workspace.Pending{
+			Reason: workspace.WaitUnschedulable, Message: "the cluster has no node for it; add a node, or free some" +
+				said,
+		}
 	}
 	total, _ := strconv.Atoi(m[1])
 	var reasons []string
@@ -116,15 +124,27 @@ func noNode(message string) workspace.Pending {
 	of := fmt.Sprintf(" (of %d nodes: %s)", total, strings.Join(reasons, "; "))
 	switch {
 	case far > 0 && far >= total:
-		return workspace.Pending{Reason: workspace.WaitVolume, Message: "no node of the cluster can reach its home volume" + of +
-			". The node or the zone that has it is not part of the cluster now: bring it back, or delete the claim of the home if it is gone for good, and recover the workspace from its archive" + said}
+		return workspace.Pending{Reason: workspace.WaitVolume, Message: "no node of the cluster can reach " +
+			"its home volume" + of +
+			". The node or the zone that has it is not part of the cluster now: bring it back, or delete the claim " +
+			"of the home if it is gone for good, and recover the workspace from its archive" + said}
 	case far > 0 && crowded == 0:
-		return workspace.Pending{Reason: workspace.WaitVolume, Message: "the node that has its home volume does not report" + of + ". Bring it back; no other node can reach the volume" + said}
+		return workspace.Pending{
+			Reason: workspace.WaitVolume, Message: "the node that has its home volume does not report" + of +
+				". Bring it back; no other node can reach the volume" + said,
+		}
 	case far > 0:
-		return workspace.Pending{Reason: workspace.WaitUnschedulable, Message: "the nodes that can reach its home volume have no room for it" + of + ". Free some there, or add a node in the same zone" + said}
+		return workspace.Pending{
+			Reason: workspace.WaitUnschedulable, Message: "the nodes that can reach its home volume have " +
+				"no room for it" + of + ". Free some there, or add a node in the same zone" + said,
+		}
 	case away >= total && total > 0:
-		return workspace.Pending{Reason: workspace.WaitUnschedulable, Message: "no node of the cluster reports" + of + ". Look at the nodes (kubectl get nodes)" + said}
+		return workspace.Pending{
+			Reason: workspace.WaitUnschedulable, Message: "no node of the cluster reports" + of +
+				". Look at the nodes (kubectl get nodes)" + said,
+		}
 	}
 	return workspace.Pending{Reason: workspace.WaitUnschedulable, Message: "the cluster has no node for it" + of +
-		". Add a node or free some, or change what workspaces need in the settings (resources, node selector, tolerations)" + said}
+		". Add a node or free some, or change what workspaces need in the settings (resources, node selector, " +
+		"tolerations)" + said}
 }

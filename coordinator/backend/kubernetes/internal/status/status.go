@@ -143,7 +143,8 @@ func times(p *corev1.Pod, name string) (started, finished time.Time) {
 	if c := main(p, name); c != nil && c.State.Terminated != nil {
 		started, finished = c.State.Terminated.StartedAt.Time, c.State.Terminated.FinishedAt.Time
 	}
-	for _, t := range []corev1.PodConditionType{corev1.DisruptionTarget, corev1.ContainersReady, corev1.PodReady, corev1.PodScheduled} {
+	for _, t := range []corev1.PodConditionType{corev1.DisruptionTarget, corev1.ContainersReady, corev1.PodReady,
+		corev1.PodScheduled} {
 		if finished.IsZero() {
 			finished = condition(p, t).LastTransitionTime.Time
 		}

@@ -101,7 +101,8 @@ func allEnded(p *corev1.Pod) bool {
 			if len(c.RestartPolicyRules) > 0 { // which may start each container again
 				return false
 			}
-			restarts := c.RestartPolicy != nil && *c.RestartPolicy != corev1.ContainerRestartPolicyNever // it may be between two runs
+			// it may be between two runs
+			restarts := c.RestartPolicy != nil && *c.RestartPolicy != corev1.ContainerRestartPolicyNever
 			if usesVolume(p, c.Name) && (restarts || state[c.Name].Terminated == nil) {
 				return false
 			}
@@ -113,7 +114,8 @@ func allEnded(p *corev1.Pod) bool {
 // states are the states of the Pod's containers of all kinds, by their names.
 func states(p *corev1.Pod) map[string]corev1.ContainerState {
 	all := make(map[string]corev1.ContainerState, len(p.Status.ContainerStatuses))
-	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses, p.Status.EphemeralContainerStatuses} {
+	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses,
+		p.Status.EphemeralContainerStatuses} {
 		for _, c := range list {
 			all[c.Name] = c.State
 		}
@@ -128,7 +130,9 @@ func usesVolume(p *corev1.Pod, name string) bool {
 	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for _, c := range list {
 			mounted := slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
-				return slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name && v.PersistentVolumeClaim != nil })
+				return slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
+					return v.Name == m.Name && v.PersistentVolumeClaim != nil
+				})
 			})
 			if c.Name == name {
 				known, mounts = true, mounted

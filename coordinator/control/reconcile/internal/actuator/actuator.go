@@ -37,7 +37,8 @@ type Store interface {
 	Holds(ctx context.Context, f postgres.Fence) (bool, error)
 	// TakeAddress gives the workspace an address; see [store.Store.TakeAddress].
 	// DropAddress takes one back that something else has.
-	TakeAddress(ctx context.Context, f postgres.Fence, id workspace.ID, p store.Pool, quarantine time.Duration) (slot int64, err error)
+	TakeAddress(ctx context.Context, f postgres.Fence, id workspace.ID, p store.Pool, quarantine time.Duration) (
+		slot int64, err error)
 	DropAddress(ctx context.Context, f postgres.Fence, id workspace.ID, pool string, slot int64) error
 }
 
@@ -203,7 +204,8 @@ func (a *Actuator) start(ctx context.Context, w workspace.Workspace) error {
 
 // startJob starts a storage job that is named after opID and moves the archive at key. What
 // it may do with the store ends when the operation must have ended.
-func (a *Actuator) startJob(ctx context.Context, w workspace.Workspace, kind workspace.JobKind, opID, key string) error {
+func (a *Actuator) startJob(ctx context.Context, w workspace.Workspace, kind workspace.JobKind, opID,
+	key string) error {
 	env := a.Archives.JobEnv(key)
 	if known := w.KnownState(); kind == workspace.JobArchive && known != "" {
 		env = append(env, contract.EnvFingerprint+"="+known)
@@ -228,7 +230,9 @@ func (a *Actuator) startJob(ctx context.Context, w workspace.Workspace, kind wor
 	if err := backend.CheckLease(ctx); err != nil {
 		return fmt.Errorf("%w: %w", ErrHeldBack, err)
 	}
-	return a.Backend.StartJob(ctx, backend.JobSpec{ID: w.ID, Kind: kind, OpID: opID, Owner: w.OwnerID, Term: a.Label, Env: env, Grant: text})
+	return a.Backend.StartJob(ctx, backend.JobSpec{
+		ID: w.ID, Kind: kind, OpID: opID, Owner: w.OwnerID, Term: a.Label, Env: env, Grant: text,
+	})
 }
 
 // prefetch pulls the image of a workspace, if it is missing, while its files are restored.

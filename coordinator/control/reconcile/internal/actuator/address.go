@@ -36,8 +36,9 @@ func (a *Actuator) withAddress(ctx context.Context, id workspace.ID, start func(
 		case errors.Is(err, store.ErrDeposed):
 			return fmt.Errorf("%w: %w", ErrHeldBack, err)
 		case errors.Is(err, store.ErrNoAddress):
-			return fmt.Errorf("none of the %d addresses for workspaces is free; those that were used lately rest for %s: "+
-				"put workspaces to sleep and wait, or set a larger docker subnet (docker publish_ports with publish loopback)",
+			return fmt.Errorf("none of the %d addresses for workspaces is free; those that were used lately rest for "+
+				"%s: put workspaces to sleep and wait, or set a larger docker subnet (docker publish_ports with "+
+				"publish loopback)",
 				pool.Size, a.Quarantine())
 		case err != nil:
 			return fmt.Errorf("%w: %w", ErrHeldBack, err)
@@ -45,12 +46,13 @@ func (a *Actuator) withAddress(ctx context.Context, id workspace.ID, start func(
 		if err = start(slot); !errors.Is(err, backend.ErrAddressInUse) {
 			return err
 		}
-		a.Log.Warn("something that is no workspace of this database has an address of the workspaces; it is left out for some time",
+		a.Log.Warn("something that is no workspace of this database has an address of the workspaces; it is left out "+
+			"for some time",
 			zap.String("workspace", string(id)), zap.Error(err))
 		if err := a.Store.DropAddress(ctx, a.Fence, id, pool.Name, slot); err != nil {
 			return fmt.Errorf("%w: %w", ErrHeldBack, err)
 		}
 	}
-	return fmt.Errorf("%d addresses for workspaces in a row are used by something else: set docker subnet (docker publish_ports "+
-		"with publish loopback) to a range that is for workspaces alone", addressTries)
+	return fmt.Errorf("%d addresses for workspaces in a row are used by something else: set docker subnet (docker "+
+		"publish_ports with publish loopback) to a range that is for workspaces alone", addressTries)
 }

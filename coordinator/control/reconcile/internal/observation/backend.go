@@ -46,19 +46,24 @@ type Outages struct {
 
 // NewOutages returns what logs them to log.
 func NewOutages(log *zap.Logger) Outages {
-	return Outages{containers: NewOutage(log, "containers"), volumes: NewOutage(log, "volumes"), jobs: NewOutage(log, "storage jobs")}
+	return Outages{
+		containers: NewOutage(log, "containers"), volumes: NewOutage(log, "volumes"),
+		jobs: NewOutage(log, "storage jobs"),
+	}
 }
 
 // NewOutage returns what logs that something cannot be observed, and that it can again.
 func NewOutage(log *zap.Logger, what string) *outage.Reporter {
 	return outage.New(log, zap.ErrorLevel,
-		"cannot observe "+what+"; what depends on them stays as it is until it works again", "observing "+what+" works again")
+		"cannot observe "+what+"; what depends on them stays as it is until it works again", "observing "+what+
+			" works again")
 }
 
 // Read reads containers, volumes and jobs at the same time, each in one call. What they
 // say is used only if the backend is the recorded one, also after the last answer. A
 // sensor that has not answered when the time of bounded is up does not answer.
-func Read(ctx, bounded context.Context, sensors backend.Sensors, guard Identity, log Outages, ids []workspace.ID) Snapshot {
+func Read(ctx, bounded context.Context, sensors backend.Sensors, guard Identity, log Outages,
+	ids []workspace.ID) Snapshot {
 	var snap Snapshot
 	var failed [3]error
 	var g errgroup.Group
@@ -72,7 +77,8 @@ func Read(ctx, bounded context.Context, sensors backend.Sensors, guard Identity,
 	for i, s := range []workspace.Sensors{workspace.SensorContainers, workspace.SensorVolumes, workspace.SensorJobs} {
 		if failed[i] != nil {
 			snap.Unseen |= s
-			snap.Reason, snap.Message = workspace.WaitBackendAway, "the container backend does not answer: "+failed[i].Error()
+			snap.Reason, snap.Message = workspace.WaitBackendAway, "the container backend does not answer: "+
+				failed[i].Error()
 		}
 	}
 	if snap.Unseen == workspace.AllSensors {

@@ -36,8 +36,9 @@ type Breaker struct {
 // NewBreaker returns a breaker that logs to log when it opens and when it closes.
 func NewBreaker(log *zap.Logger) *Breaker {
 	return &Breaker{suspects: make(map[workspace.ID]struct{}), doubted: outage.New(log, zap.ErrorLevel,
-		"too many workspaces would have lost their data at once; none of it is believed. Check the container backend's data folder and the bucket; "+
-			"if the data is really gone, raise max_loss_share for a while", "no implausible number of workspaces has lost its data any more")}
+		"too many workspaces would have lost their data at once; none of it is believed. Check the container "+
+			"backend's data folder and the bucket; if the data is really gone, raise max_loss_share for a while",
+		"no implausible number of workspaces has lost its data any more")}
 }
 
 // Loss is a decision that would declare data as lost.
@@ -52,7 +53,8 @@ type Loss struct {
 func (l *Loss) declares() bool {
 	reason := l.Decision.Next.ErrorReason
 	return reason != l.Row.ErrorReason && (reason == workspace.ReasonDataLost ||
-		reason == workspace.ReasonContainerWithoutVolume && l.Observation.Volume == nil && l.Observation.Unseen&workspace.SensorVolumes == 0)
+		reason == workspace.ReasonContainerWithoutVolume && l.Observation.Volume == nil &&
+			l.Observation.Unseen&workspace.SensorVolumes == 0)
 }
 
 // Look is one observation, as the breaker counts it.
@@ -158,7 +160,8 @@ func (b *Breaker) Confirm(k *Look, share float64) []Loss {
 	}
 	if len(k.seen) >= breakerFrom && float64(len(k.losses)) > share*float64(len(k.seen)) {
 		b.doubted.Failed(errTooManyLosses, zap.Int("lost", len(k.losses)), zap.Int("looked_at", len(k.seen)),
-			zap.String("first", string(k.losses[0].Row.ID)), zap.String("message", k.losses[0].Decision.Next.ErrorMessage))
+			zap.String("first", string(k.losses[0].Row.ID)),
+			zap.String("message", k.losses[0].Decision.Next.ErrorMessage))
 		b.confirmAt, b.open = time.Time{}, true
 		return nil
 	}

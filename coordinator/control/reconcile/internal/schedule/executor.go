@@ -50,7 +50,8 @@ func (e *Executor) Next() {
 	}
 	now := time.Now()
 	next, _ := Queue{
-		Limit: limit, Free: free, MaxWait: callMaxWait, Running: requests(e.running), Waiting: requests(e.waiting), Served: e.served,
+		Limit: limit, Free: free, MaxWait: callMaxWait, Running: requests(e.running), Waiting: requests(e.waiting),
+		Served: e.served,
 	}.Next(now)
 	for _, i := range next {
 		c := e.waiting[i]

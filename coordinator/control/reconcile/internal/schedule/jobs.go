@@ -57,7 +57,8 @@ func (s Share) of(free int) int {
 // before them. Who gets a place holds it until [Jobs.Release]. listed are all jobs of the
 // installation, as they were listed just now; nil if they could not be, and then no further
 // one gets a place.
-func (j *Jobs) Ask(now time.Time, share Share, listed map[workspace.ID][]workspace.Job, claims ...Claim) (queued map[workspace.ID]int) {
+func (j *Jobs) Ask(now time.Time, share Share, listed map[workspace.ID][]workspace.Job, claims ...Claim) (
+	queued map[workspace.ID]int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.asked = now

@@ -29,7 +29,8 @@ const (
 // the process at a time. It runs beside the loop and decides nothing.
 func (s *Sweeper) Measure(ctx context.Context) {
 	skipped := make(map[workspace.ID]struct{}) // what could not be counted, in this term
-	counting := outage.New(s.Log, zap.WarnLevel, "cannot measure homes; their sizes are out of date", "measuring homes works again")
+	counting := outage.New(s.Log, zap.WarnLevel, "cannot measure homes; their sizes are out of date",
+		"measuring homes works again")
 	for {
 		pause := s.Settings().MeasureInterval
 		select {
@@ -52,7 +53,8 @@ func (s *Sweeper) Measure(ctx context.Context) {
 func (s *Sweeper) measureSome(ctx context.Context, skipped map[workspace.ID]struct{}) error {
 	pace := s.Settings()
 	limit := measureBatch + len(skipped)
-	ids, err := s.Store.UnmeasuredHomes(ctx, s.Shard, s.Shards, pace.MeasureInterval, pace.MeasureAge, s.LocalHomes, limit)
+	ids, err := s.Store.UnmeasuredHomes(ctx, s.Shard, s.Shards, pace.MeasureInterval, pace.MeasureAge,
+		s.LocalHomes, limit)
 	if err == nil && len(ids) < limit { // those are all: what is not among them is gone, or was measured
 		maps.DeleteFunc(skipped, func(id workspace.ID, _ struct{}) bool { return !slices.Contains(ids, id) })
 	}

@@ -46,7 +46,8 @@ type Store interface {
 	Workspaces(ctx context.Context, ids []workspace.ID) ([]workspace.Workspace, error)
 	// UnmeasuredHomes returns workspaces of a shard whose homes are to be measured, and
 	// SaveHome writes what was found; see [store.Store.UnmeasuredHomes].
-	UnmeasuredHomes(ctx context.Context, shard, shards int, settled, age time.Duration, asleep bool, limit int) ([]workspace.ID, error)
+	UnmeasuredHomes(ctx context.Context, shard, shards int, settled, age time.Duration, asleep bool,
+		limit int) ([]workspace.ID, error)
 	SaveHome(ctx context.Context, f postgres.Fence, id workspace.ID, h workspace.HomeSize) (bool, error)
 }
 
@@ -97,7 +98,8 @@ type Sweeper struct {
 // Run looks at the workspaces that ticks leave out, one page after the other, spread
 // over the sweep interval. It runs beside the loop, so a slow sweep delays no workspace.
 func (s *Sweeper) Run(ctx context.Context) {
-	reading := outage.New(s.Log, zap.ErrorLevel, "cannot sweep workspaces in STANDBY; losses there are noticed late", "sweeping workspaces works again")
+	reading := outage.New(s.Log, zap.ErrorLevel, "cannot sweep workspaces in STANDBY; losses there are noticed late",
+		"sweeping workspaces works again")
 	var after workspace.ID
 	steps, before := 0, 0 // pages of this sweep, and of the one before
 	looked := false
@@ -181,14 +183,16 @@ func (s *Sweeper) inspectHomes(ctx context.Context, rows []workspace.Workspace) 
 	for i, w := range rows {
 		ids[i] = w.ID
 	}
-	snap := observation.Read(ctx, ctx, s.Backend, s.Identity, observation.NewOutages(zap.NewNop()), ids) // the loop logs outages
+	// the loop logs outages
+	snap := observation.Read(ctx, ctx, s.Backend, s.Identity, observation.NewOutages(zap.NewNop()), ids)
 	if snap.Unseen != 0 || s.Clock.Measure(ctx) != nil {
 		return
 	}
 	policy := s.Policy()
 	policy.NewOpID = func() string { return "" } // nothing is begun
 	for _, w := range rows {
-		if d := planner.Reconcile(s.Clock.Now(), w, snap.Of(w.ID), true, policy); d.Changed || len(snap.Jobs[w.ID]) > 0 {
+		if d := planner.Reconcile(s.Clock.Now(), w, snap.Of(w.ID), true, policy); d.Changed ||
+			len(snap.Jobs[w.ID]) > 0 {
 			s.Changed(w.ID)
 		}
 	}
