@@ -64,7 +64,7 @@ func TestDashboardOnAPhone(t *testing.T) {
 	b.click("delete", card+` [data-action=delete]`)
 	b.click("yes", `#confirm[open] #confirm-ok`)
 	b.do("the card goes", chromedp.WaitNotPresent(chromedp.CSS(card)))
-	b.says(`#deleted-list`, "Undo", "되돌리기")
+	b.says(`#deleted-list`, "Undo", "삭제 취소")
 	b.click("undo", `#deleted-list button:enabled`)
 	b.do("the card is back", chromedp.WaitVisible(chromedp.CSS(card)), chromedp.WaitNotVisible(chromedp.CSS(`#deleted`)))
 	if w := me.awaitPhase(t, mine, "ARCHIVED"); w.ArchiveKey == "" {

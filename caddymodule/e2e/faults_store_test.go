@@ -23,7 +23,7 @@ func TestObjectStoreFaults(t *testing.T) {
 		fault   faulty.Fault
 		waiting string // the sentence on the wake page
 	}{
-		{faulty.Fails, "오브젝트 스토리지를 기다리고 있습니다"},
+		{faulty.Fails, "오브젝트 스토리지가 응답하지 않아"},
 		{faulty.Silent, "which does not answer"},
 		{faulty.Refuses, "refuses the request"},
 	} {

@@ -144,7 +144,7 @@ func TestPagesWhilePostgreSQLIsAway(t *testing.T) {
 		t.Errorf("a known session: status %d: %s", a.StatusCode, a.Text)
 	}
 	for _, path := range []string{"/", "/login"} {
-		for lang, want := range map[string]string{"en": "tell an administrator", "ko": "관리자에게 알려 주세요"} {
+		for lang, want := range map[string]string{"en": "tell an administrator", "ko": "관리자에게 알리세요"} {
 			a := forgotten.Do("GET", path, nil, "Accept-Language: "+lang)
 			if a.StatusCode != 503 || a.Header.Get("Retry-After") == "" || !strings.Contains(string(a.Text), want) {
 				t.Errorf("%s in %s: status %d, %v: %s", path, lang, a.StatusCode, a.Header, a.Text)
