@@ -22,11 +22,11 @@ func init() {
 	caddy.RegisterModule(new(API))
 }
 
-// API serves everything of CodeHub that is not a workspace: the REST API and its
-// event stream below /api/v1, the pages / and /login with their assets, the
-// sign-in for workspaces on hosts of their own (/auth/ticket), /health, /health/ready
-// and /health/coordinator. Requests for workspaces and other paths go to the next handler;
-// when none of those behind answers, the answer for a path of the main site is 404.
+// API serves everything of CodeHub that is not a workspace. These are the REST API and its
+// event stream below /api/v1, and the pages / and /login with their assets. Beside them are
+// the sign-in for workspaces on hosts of their own (/auth/ticket), /health, /health/ready
+// and /health/coordinator. Requests for workspaces and other paths go to the next handler.
+// When none of those behind answers, the answer for a path of the main site is 404.
 type API struct {
 	// The addresses for this handler, where they differ from the app's. The gateway's
 	// handler must have the same.
@@ -55,7 +55,9 @@ func (a *API) Provision(ctx caddy.Context) error {
 	}
 	addresses := app.site.Override(a.site)
 	if addresses.WorkspaceURL == site.PathURL {
-		ctx.Logger().Warn("workspace_url is path: every workspace shares the dashboard's origin, so a page of a workspace can do there whatever its user can; write host where names below the domain lead here")
+		ctx.Logger().Warn("workspace_url is path: every workspace shares the dashboard's origin, " +
+			"so a page of a workspace can do there whatever its user can; " +
+			"write host where names below the domain lead here")
 	}
 	options := api.Options{
 		Site:          newSite(addresses),

@@ -1,6 +1,6 @@
-// Package codehub is the Caddy adapter: it gives Caddy's configuration, which package
-// settings turns into options, to the coordinator, the gateway and the API, and binds the
-// coordinator's lifetime to Caddy's. Its handlers are thin: what becomes of a request is
+// Package codehub is the Caddy adapter. Package settings turns Caddy's configuration into
+// options; the adapter gives them to the coordinator, the gateway and the API, and binds
+// the coordinator's lifetime to Caddy's. Its handlers are thin: what becomes of a request is
 // decided in packages gateway and api, everything else in the coordinator packages.
 package codehub
 
@@ -41,7 +41,7 @@ const startTimeout = 30 * time.Second
 // App is the `codehub` app: the settings of the installation, and the coordinator
 // that they belong to. Handlers fetch it once, when they are provisioned.
 //
-// The coordinator outlives the configuration: a reload that changes neither the
+// The coordinator outlives the configuration. A reload that changes neither the
 // servers nor the identity of the installation keeps it running, and only gives it
 // the settings that may change meanwhile.
 type App struct {
@@ -175,7 +175,8 @@ func (a *App) DeletionDelay() time.Duration { return a.gcDelay }
 func appOf(ctx caddy.Context) (*App, error) {
 	app, err := ctx.AppIfConfigured("codehub")
 	if errors.Is(err, caddy.ErrNotConfigured) {
-		return nil, errors.New("the codehub app is not configured: add a `codehub { … }` block to the global options, see Caddyfile.example")
+		return nil, errors.New("the codehub app is not configured: " +
+			"add a `codehub { … }` block to the global options, see Caddyfile.example")
 	}
 	if err != nil {
 		return nil, err

@@ -79,8 +79,14 @@ func (*Gateway) CaddyModule() caddy.ModuleInfo {
 // table lists the handler's settings.
 func (g *Gateway) table() []settings.Setting {
 	return append(g.Site.Table(&g.addresses),
-		settings.Setting{Name: "wake_timeout", Text: &g.WakeTimeout, Default: gateway.DefaultWakeTimeout.String(), Parse: parse.Duration(&g.wakeTimeout, 100*time.Millisecond)},
-		settings.Setting{Name: "page_wait", Text: &g.PageWait, Default: gateway.DefaultPageWait.String(), Parse: parse.Duration(&g.pageWait, 0)})
+		settings.Setting{
+			Name: "wake_timeout", Text: &g.WakeTimeout, Default: gateway.DefaultWakeTimeout.String(),
+			Parse: parse.Duration(&g.wakeTimeout, 100*time.Millisecond),
+		},
+		settings.Setting{
+			Name: "page_wait", Text: &g.PageWait, Default: gateway.DefaultPageWait.String(),
+			Parse: parse.Duration(&g.pageWait, 0),
+		})
 }
 
 // Provision finds the app, resolves the settings and loads the proxy.
@@ -143,7 +149,8 @@ func (g *Gateway) provision(ctx caddy.Context, addresses settings.Addresses, o g
 		o.Sessions = offeringSessions{o.Sessions}
 	}
 	o.Site, o.Proxy, o.Log = g.site, g.forward, ctx.Logger()
-	o.WakeTimeout, o.PageWait, o.StripAuthorization = g.wakeTimeout, g.pageWait, g.StripAuthorization || o.StripAuthorization
+	o.WakeTimeout, o.PageWait = g.wakeTimeout, g.pageWait
+	o.StripAuthorization = g.StripAuthorization || o.StripAuthorization
 	o.Exiting, o.NoIdleTimeout = caddy.Exiting, noIdleTimeout
 	g.gateway = gateway.New(o)
 	return nil
@@ -197,7 +204,8 @@ func proxyError(err error) error {
 		return fmt.Errorf("%w: %w", gateway.ErrUnconfirmed, err)
 	case errors.As(err, &dial):
 		return fmt.Errorf("%w: %w", gateway.ErrUnreachable, err)
-	case errors.As(err, &status) && (status.StatusCode == http.StatusBadGateway || status.StatusCode == http.StatusGatewayTimeout):
+	case errors.As(err, &status) &&
+		(status.StatusCode == http.StatusBadGateway || status.StatusCode == http.StatusGatewayTimeout):
 		return &gateway.NoAnswerError{Status: status.StatusCode, Err: err}
 	}
 	return err
@@ -205,7 +213,9 @@ func proxyError(err error) error {
 
 // placeholderIdentity returns who is signed in according to a placeholder, or to a
 // text with several. For those that have no session, vouched makes the grant.
-func placeholderIdentity(text string, vouched func(userID string) auth.Grant) func(*http.Request, *site.Address) (auth.Grant, error) {
+func placeholderIdentity(
+	text string, vouched func(userID string) auth.Grant,
+) func(*http.Request, *site.Address) (auth.Grant, error) {
 	key := ""
 	if len(text) > 2 && text[0] == '{' && strings.IndexByte(text, '}') == len(text)-1 {
 		key = text[1 : len(text)-1]

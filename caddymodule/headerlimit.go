@@ -5,8 +5,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// headerRoom is how large the headers of a request may be, in bytes, that browsers send with all
-// the cookies that a page can plant: about 180 for a domain, of 4 kB each. A server that refuses
+// headerRoom is how large, in bytes, the headers of a request may be that carries all the
+// cookies that a page can plant. These are about 180 for a domain, of 4 kB each. A server that refuses
 // them (431) never gets to delete them (site.Address.ClearPlanted). It is what Go's servers take
 // unless they are told otherwise.
 const headerRoom = 1 << 20
@@ -15,9 +15,11 @@ const headerRoom = 1 << 20
 func warnOfHeaderLimits(servers []*caddyhttp.Server, logger *zap.Logger) {
 	for _, server := range servers {
 		if server.MaxHeaderBytes < headerRoom {
-			logger.Warn("cookies that a page of a workspace sets for the whole domain can lock its user out, because this server refuses large headers (431); "+
+			logger.Warn("cookies that a page of a workspace sets for the whole domain can lock its user out, "+
+				"because this server refuses large headers (431); "+
 				"write `servers { max_header_size 1MiB }` into the global options",
-				zap.String("server", server.Name()), zap.Strings("listen", server.Listen), zap.Int("max_header_size", server.MaxHeaderBytes), zap.Int("needed", headerRoom))
+				zap.String("server", server.Name()), zap.Strings("listen", server.Listen),
+				zap.Int("max_header_size", server.MaxHeaderBytes), zap.Int("needed", headerRoom))
 		}
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/codehub/gateway/coordinator/dialer"
 )
 
-// leaseConnections makes the proxy's connections follow the routes' lease (SPEC 8), whatever
-// happens between the decision about a request and its connection: a pause of the process,
-// a wait in the proxy, a repetition by the transport.
+// leaseConnections makes the proxy's connections follow the routes' lease (SPEC 8). A lot
+// can happen between the decision about a request and its connection: a pause of the
+// process, a wait in the proxy, a repetition by the transport.
 //
 // Connections are kept by the key of the container that they were made to, and not by its
 // address alone. And whether that container has the address is asked after each
@@ -96,8 +96,8 @@ func leasedDial(dial dialFunc, routes *route.Table) dialFunc {
 
 // vanished are the limits of a connection to a container that has ended. A container that
 // ends closes its connections, unless its network goes before its processes, or its node
-// does: then nothing arrives any more, and a request waits for the operating system's limits,
-// minutes. One that runs all the same acknowledges, and keeps its connections.
+// does. Then nothing arrives any more, and a request waits for the operating system's limits,
+// which are minutes. One that runs all the same acknowledges, and keeps its connections.
 var vanished = dialer.Limits{Idle: time.Second, Interval: time.Second, Count: 3, Unacknowledged: 4 * time.Second}
 
 // doubtedConn is a connection to a container, which need not be there any more once its run

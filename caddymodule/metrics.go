@@ -20,7 +20,8 @@ var (
 	archivesUnverified = prometheus.NewDesc("codehub_archives_unverified",
 		"Workspaces whose current archive was never read back.", nil, nil)
 	archiveOldest = prometheus.NewDesc("codehub_archive_oldest_verification_seconds",
-		"Time since the oldest verification of a current archive, or since an archive was made that was never verified.", nil, nil)
+		"Time since the oldest verification of a current archive, "+
+			"or since an archive was made that was never verified.", nil, nil)
 )
 
 // Describe implements [prometheus.Collector].

@@ -86,7 +86,8 @@ func acquire(o coordinator.Options, live coordinator.Settings, log *zap.Logger) 
 // shardsError refuses a reload that changes the shards: two coordinators in one process
 // that divide the workspaces in different ways would wait for each other.
 func shardsError(running, wanted int) error {
-	return fmt.Errorf("setting \"coordinator shards\": a reload cannot change it from %d to %d: write %d, or restart this process, and the others of the installation with the same number",
+	return fmt.Errorf("setting \"coordinator shards\": a reload cannot change it from %d to %d: "+
+		"write %d, or restart this process, and the others of the installation with the same number",
 		running, wanted, running)
 }
 

@@ -39,7 +39,8 @@ func (a *App) checkPorts() error {
 	for _, o := range others {
 		found = append(found, o.String())
 	}
-	return fmt.Errorf("port %d is in use: by %s; end that process or choose another port (CODEHUB_HTTP_PORT), or write `share_ports true` while a process of the same installation takes over from another",
+	return fmt.Errorf("port %d is in use: by %s; end that process or choose another port (CODEHUB_HTTP_PORT), "+
+		"or write `share_ports true` while a process of the same installation takes over from another",
 		others[0].Address.Port(), strings.Join(found, ", and "))
 }
 

@@ -1,10 +1,10 @@
-// Package api serves everything of CodeHub that is not a workspace, as plain
-// net/http: the REST API and its event stream below /api/v1, the dashboard and the
-// sign-in page with their assets, the sign-in for workspaces on hosts of their own
-// (/auth/ticket), /health, /health/ready and /health/coordinator (SPEC 9).
+// Package api serves everything of CodeHub that is not a workspace, as plain net/http
+// (SPEC 9). These are the REST API and its event stream below /api/v1, and the dashboard and
+// the sign-in page with their assets. Beside them are the sign-in for workspaces on hosts of
+// their own (/auth/ticket), /health, /health/ready and /health/coordinator.
 //
 // It translates between HTTP and the packages service, auth and events, which
-// decide everything: no rule about workspaces or users belongs here, and it keeps
+// decide everything. No rule about workspaces or users belongs here, and it keeps
 // no state of its own. How its objects look is in package v1, and what people see in
 // package pages. It imports no Caddy; what a server supplies comes in as
 // [Options].
@@ -138,7 +138,8 @@ func New(o Options) (*Handler, error) {
 		return nil, err
 	}
 	h := &Handler{Options: o, pages: embedded, away: outage.New(o.Logger, zap.ErrorLevel,
-		"requests are answered with 503 because the database does not answer, or takes no changes; workspaces that run are served",
+		"requests are answered with 503 because the database does not answer, or takes no changes; "+
+			"workspaces that run are served",
 		"requests can be answered again")}
 	h.mux = h.routes()
 	return h, nil
@@ -149,7 +150,9 @@ func New(o Options) (*Handler, error) {
 // application/problem+json. When a page cannot be shown, Serve has sent nothing and
 // returns a [*problem.Problem], so that the server can show an error page of its own.
 // Errors of next are returned as they are.
-func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter, *http.Request) error) error {
+func (h *Handler) Serve(
+	w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter, *http.Request) error,
+) error {
 	if at := h.Site.Parse(r); at.OwnHost {
 		return next(w, r)
 	}

@@ -112,8 +112,9 @@ func (c *call) session() error {
 	return sendJSON(c.w, http.StatusOK, v1.UserOf(c.user))
 }
 
-// ticket is GET /auth/ticket?workspace&return: it signs a browser in to a workspace on a host of its own, which never gets
-// the session cookie: it redirects to that host with a ticket that works once. A user
+// ticket is GET /auth/ticket?workspace&return: it signs a browser in to a workspace on a host
+// of its own. It redirects to that host with a ticket that works once, because that host never
+// gets the session cookie. A user
 // who is not signed in signs in first and comes back.
 func (h *Handler) ticket(w http.ResponseWriter, r *http.Request, at *site.Address) error {
 	host, browser, ok := site.TicketRequest(r)
@@ -128,7 +129,8 @@ func (h *Handler) ticket(w http.ResponseWriter, r *http.Request, at *site.Addres
 	switch {
 	case errors.Is(err, auth.ErrBadTicket):
 		// The workspace's host did not send the browser here. There it begins.
-		site.Redirect(w, at.PortOrigin(host.ID, host.Port)+site.LocalPath(r.URL.Query().Get("return")), http.StatusSeeOther)
+		back := site.LocalPath(r.URL.Query().Get("return"))
+		site.Redirect(w, at.PortOrigin(host.ID, host.Port)+back, http.StatusSeeOther)
 		return nil
 	case errors.Is(err, auth.ErrNoSession):
 		site.Redirect(w, site.LoginPath(r), http.StatusSeeOther)

@@ -75,7 +75,8 @@ func bodyProblem(err error) error {
 		if wrongType.Field == "" {
 			return problem.BadRequest.With("The body must be a JSON object, not a %s.", wrongType.Value)
 		}
-		p := problem.Invalid.With("%s must be a %s, not a %s.", wrongType.Field, jsonName(wrongType.Type.Kind().String()), wrongType.Value)
+		p := problem.Invalid.With("%s must be a %s, not a %s.",
+			wrongType.Field, jsonName(wrongType.Type.Kind().String()), wrongType.Value)
 		p.Field = wrongType.Field
 		return p
 	case errors.Is(err, io.EOF):

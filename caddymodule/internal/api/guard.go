@@ -17,7 +17,8 @@ func guard(w http.ResponseWriter, r *http.Request, at *site.Address) error {
 	case !at.IsMain():
 		return problem.Misdirected.With("Use %s instead, or name this host in the setting public_url.", at.MainOrigin())
 	case at.CrossOrigin(r):
-		return problem.CrossSite.With("A page of another origin may open this address in a window, and must not use it otherwise.")
+		return problem.CrossSite.With("A page of another origin may open this address in a window, " +
+			"and must not use it otherwise.")
 	}
 	if _, err := at.Token(r.Header, site.SessionCookie); err != nil {
 		at.ExpireCopies(w, r, site.SessionCookie)

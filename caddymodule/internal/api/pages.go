@@ -47,7 +47,10 @@ func (h *Handler) loginPage(w http.ResponseWriter, r *http.Request, at *site.Add
 	case !errors.Is(err, auth.ErrNoSession):
 		return h.unavailable(w, r, err)
 	}
-	login := pages.Login{Return: to, Passwords: !h.NoPasswords, Provider: h.Provider != nil, Start: providerStart + "?return=" + url.QueryEscape(to)}
+	login := pages.Login{
+		Return: to, Passwords: !h.NoPasswords, Provider: h.Provider != nil,
+		Start: providerStart + "?return=" + url.QueryEscape(to),
+	}
 	if h.Identity != nil {
 		login.Refusal = err
 	}

@@ -21,7 +21,9 @@ type choiceBody struct {
 
 // choice returns the choice for the service, which checks it.
 func (b choiceBody) choice() (service.Choice, error) {
-	kinds := []workspace.RecoveryChoice{"", workspace.RecoverRetry, workspace.RecoverVolume, workspace.RecoverArchive, workspace.RecoverEmpty}
+	kinds := []workspace.RecoveryChoice{
+		"", workspace.RecoverRetry, workspace.RecoverVolume, workspace.RecoverArchive, workspace.RecoverEmpty,
+	}
 	kind := workspace.RecoveryChoice(b.Choice.text)
 	if !slices.Contains(kinds, kind) {
 		p := problem.Invalid.With("choice must be archive, empty, volume or retry.")

@@ -50,7 +50,8 @@ func (c *call) listWorkspaces() error {
 	if err != nil {
 		return err
 	}
-	if phase := c.r.URL.Query().Get("phase"); all != (phase != "") || (all && (deleted || phase != string(workspace.PhaseError))) {
+	phase := c.r.URL.Query().Get("phase")
+	if all != (phase != "") || (all && (deleted || phase != string(workspace.PhaseError))) {
 		p := problem.Invalid.With("The only list of all users' workspaces is all=true&phase=ERROR.")
 		p.Field = "phase"
 		return p
@@ -90,7 +91,8 @@ func (c *call) listFailed(limit int) error {
 // body returns w as the client of this call gets it.
 func (c *call) body(w workspace.Workspace) v1.Workspace {
 	return v1.WorkspaceOf(w, v1.View{
-		Admin: c.user.Admin(), URL: c.at.WorkspaceURL(w.ID), HomeWarn: c.Service.HomeWarn(), DeletionDelay: c.DeletionDelay,
+		Admin: c.user.Admin(), URL: c.at.WorkspaceURL(w.ID), HomeWarn: c.Service.HomeWarn(),
+		DeletionDelay: c.DeletionDelay,
 	})
 }
 
@@ -119,7 +121,10 @@ func (c *call) patchWorkspace() error {
 	if err := c.decode(&in); err != nil {
 		return err
 	}
-	patch := service.Patch{Name: in.Name.pointer(), Description: in.Description.pointer(), Memo: in.Memo.pointer(), ImageRef: in.ImageRef.pointer()}
+	patch := service.Patch{
+		Name: in.Name.pointer(), Description: in.Description.pointer(),
+		Memo: in.Memo.pointer(), ImageRef: in.ImageRef.pointer(),
+	}
 	if in.DesiredState.given {
 		desired := workspace.DesiredState(in.DesiredState.text)
 		patch.DesiredState = &desired

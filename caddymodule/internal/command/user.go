@@ -41,7 +41,9 @@ start too.`, auth.MinPassword),
 "id", "username", "role" (user or admin), "disabled" and "created_at".`,
 		Example: `  $ caddy codehub user list
   $ caddy codehub user list --json | jq -r '.[] | select(.disabled) | .username'`,
-		RunE: withDatabase(0, func(ctx context.Context, d database, _ string) error { return listUsers(ctx, d, asJSON) }),
+		RunE: withDatabase(0, func(ctx context.Context, d database, _ string) error {
+			return listUsers(ctx, d, asJSON)
+		}),
 	}
 	list.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	passwd := &cobra.Command{

@@ -23,8 +23,9 @@ var (
 	problemTooManyWakes = problem.New("too-many-wakes", "Woken too often", http.StatusTooManyRequests)
 	problemFailed       = problem.New("workspace-failed", "The workspace has failed", http.StatusBadGateway)
 	problemOverload     = problem.New("too-many-waiting", "Too many requests are waiting", http.StatusServiceUnavailable)
-	problemOtherHost    = problem.New("other-host", "Browsers find this workspace on a host of its own", http.StatusForbidden)
-	problemNoAnswer     = problem.New("no-answer", "The workspace gave no answer", http.StatusBadGateway)
+	problemOtherHost    = problem.New("other-host",
+		"Browsers find this workspace on a host of its own", http.StatusForbidden)
+	problemNoAnswer = problem.New("no-answer", "The workspace gave no answer", http.StatusBadGateway)
 )
 
 // The values of Retry-After, in seconds. Below a limit, a workspace must stop before
@@ -35,8 +36,8 @@ const (
 )
 
 // answer renders every decision except [decision.Proxy]. Its argument st is the state of the
-// workspace, nil when the workspace does not exist or is not the user's; refusal is
-// the limit that forbids waking it, nil when there is none.
+// workspace, nil when the workspace does not exist or is not the user's. Its argument refusal
+// is the limit that forbids waking it, nil when there is none.
 //
 // Answers to programs are problems (RFC 9457), answers to people are pages. Each
 // Retry-After is a whole number of seconds. An error means that nothing was sent.
@@ -90,13 +91,14 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 		problemAsleep.With("Open the workspace in a browser or start it to wake it.").Write(w)
 	case decision.ShowAsleep:
 		return pages.ShowAsleep(w, r, &pages.Asleep{
-			Name: st.Route.Name, Back: site.Here(r), Home: g.home(req), WakeURL: req.at.Prefix + site.OwnPath + wakePath,
-			Main: req.at.MainOrigin(),
+			Name: st.Route.Name, Back: site.Here(r), Home: g.home(req),
+			WakeURL: req.at.Prefix + site.OwnPath + wakePath, Main: req.at.MainOrigin(),
 		})
 	case decision.SendOverload:
 		problemOverload.With("Try again in a moment.").Write(w)
 	case decision.SendOverShare:
-		problemOverload.With("As many of your requests wait for workspaces as may wait of one user; try again when some of them have been answered.").Write(w)
+		problemOverload.With("As many of your requests wait for workspaces as may wait of one user; " +
+			"try again when some of them have been answered.").Write(w)
 	case decision.SendLimit:
 		w.Header().Set("Retry-After", limitRetryAfter)
 		var running []problem.RunningWorkspace

@@ -103,7 +103,8 @@ func (g *Gateway) failed(req *request, s *decision.State, st *route.State, err e
 		s.Progress = decision.Unreachable
 		return false, nil
 	case errors.As(err, &noAnswer):
-		g.Log.Warn("the workspace gave no answer; the client gets 502 or 504", zap.String("workspace", string(req.at.ID)), zap.Error(err))
+		g.Log.Warn("the workspace gave no answer; the client gets 502 or 504",
+			zap.String("workspace", string(req.at.ID)), zap.Error(err))
 		req.err, s.Progress = err, decision.NoAnswer
 		return false, nil
 	}

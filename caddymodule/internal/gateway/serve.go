@@ -32,8 +32,9 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, at site.Address)
 		Outdated:    g.Refused() != nil,
 		Misdirected: !t.OwnHost && !t.IsMain(),
 		CrossOrigin: t.CrossOrigin(r),
-		OtherHost:   !t.OwnHost && t.ID != "" && g.Site.PerHost() && (req.kind.IsPage() || site.IsBrowser(r)) && !req.isOfMainSite(),
-		Named:       t.Alias != "",
+		OtherHost: !t.OwnHost && t.ID != "" && g.Site.PerHost() &&
+			(req.kind.IsPage() || site.IsBrowser(r)) && !req.isOfMainSite(),
+		Named: t.Alias != "",
 	}
 	if s.Outdated || s.Misdirected || s.CrossOrigin || s.OtherHost || s.Named {
 		return g.run(req, s)
@@ -94,7 +95,8 @@ func (g *Gateway) run(req *request, s decision.State) error {
 			st = req.entry.State()
 			s.Observe(st)
 			s.Unconfirmed = !g.Routes.Fresh()
-			s.Waking = req.kind == decision.SelfNavigation && !s.Ready && g.Activator.InProgress(req.at.ID, g.WakeTimeout) != nil
+			s.Waking = req.kind == decision.SelfNavigation && !s.Ready &&
+				g.Activator.InProgress(req.at.ID, g.WakeTimeout) != nil
 		}
 		d := decision.Decide(s, req.kind)
 		switch {

@@ -76,7 +76,9 @@ func (g *Gateway) describe(req *request, st *route.State) (s progress.Status, en
 
 // awaitChange waits until the status may have changed. It reports false when the
 // request has waited long enough.
-func (g *Gateway) awaitChange(req *request, st *route.State, ended <-chan struct{}, timeout <-chan time.Time) (bool, error) {
+func (g *Gateway) awaitChange(
+	req *request, st *route.State, ended <-chan struct{}, timeout <-chan time.Time,
+) (bool, error) {
 	g.polls.Add(1)
 	defer g.polls.Add(-1)
 	select {

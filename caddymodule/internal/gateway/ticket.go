@@ -56,7 +56,8 @@ func (g *Gateway) redeem(req *request) error {
 		return g.showMessage(req, http.StatusForbidden, pages.ExpiredTicket(back))
 	case err != nil:
 		// Package auth logs the outage, once.
-		return g.answer(req, decision.Decide(decision.State{Identity: decision.Unverifiable}, decision.Navigation), nil, nil)
+		d := decision.Decide(decision.State{Identity: decision.Unverifiable}, decision.Navigation)
+		return g.answer(req, d, nil, nil)
 	}
 	req.at.SetSession(req.w, site.WorkspaceCookie, token, 0)
 	web.KeepLanguage(&req.at, req.w, query.Get("lang"))

@@ -36,5 +36,7 @@ func overlaps(a, b netip.AddrPort) bool {
 	}
 	x, y := a.Addr().Unmap(), b.Addr().Unmap()
 	all := func(ip netip.Addr) bool { return !ip.IsValid() || ip.IsUnspecified() }
-	return x == y || all(x) && (all(y) || x.Is6() || !x.IsValid() || y.Is4()) || all(y) && (y.Is6() || !y.IsValid() || x.Is4())
+	return x == y ||
+		all(x) && (all(y) || x.Is6() || !x.IsValid() || y.Is4()) ||
+		all(y) && (y.Is6() || !y.IsValid() || x.Is4())
 }

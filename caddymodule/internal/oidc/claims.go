@@ -79,7 +79,10 @@ func (h *Handler) external(c claims) (auth.External, error) {
 	inOne := func(of []string) bool {
 		return slices.ContainsFunc(groups, func(g string) bool { return slices.Contains(of, g) })
 	}
-	e := auth.External{Issuer: h.Issuer, Subject: c.text("sub"), Name: c.text(h.UsernameClaim), Session: c.text("sid"), Create: h.CreateUsers}
+	e := auth.External{
+		Issuer: h.Issuer, Subject: c.text("sub"), Name: c.text(h.UsernameClaim),
+		Session: c.text("sid"), Create: h.CreateUsers,
+	}
 	if iss := c.text("iss"); iss != "" {
 		e.Issuer = iss
 	}

@@ -83,7 +83,8 @@ func ShowFailure(w http.ResponseWriter, r *http.Request, err error) error {
 	say := func(key string) string { return words.Of(key, nil).In(lang) }
 	data := map[string]string{
 		"Lang": lang, "Text": say(f.key), "Title": say("sign_in.title"),
-		"Again": startPath + "?return=" + url.QueryEscape("/"), "AgainText": say("page.try_again"), "HomeText": say("sign_in.home"),
+		"Again":     startPath + "?return=" + url.QueryEscape("/"),
+		"AgainText": say("page.try_again"), "HomeText": say("sign_in.home"),
 	}
 	const policy = "default-src 'none'; base-uri 'none'; frame-ancestors 'none'"
 	return web.SendPage(w, r, f.status, policy, failurePage, data)

@@ -1,5 +1,5 @@
-// Package oidc signs users in through an OpenID Connect provider: authorization code with
-// PKCE, state and nonce, which a short-lived cookie binds to the browser (SPEC 8).
+// Package oidc signs users in through an OpenID Connect provider (SPEC 8). It uses the
+// authorization code with PKCE, state and nonce, which a short-lived cookie binds to the browser.
 //
 // It owns the exchange with the provider and the pages that say why it failed. Who the
 // user is here, and the session, belong to package auth. It is plain net/http and must not
@@ -169,7 +169,8 @@ func (h *Handler) start(w http.ResponseWriter, r *http.Request, at *site.Address
 	}
 	a := newAttempt(r.URL.Query().Get("return"))
 	h.remember(w, at, a)
-	site.Redirect(w, h.config(at, p).AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), http.StatusSeeOther)
+	address := h.config(at, p).AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier))
+	site.Redirect(w, address, http.StatusSeeOther)
 	return nil
 }
 
@@ -181,7 +182,8 @@ func (h *Handler) callback(w http.ResponseWriter, r *http.Request, at *site.Addr
 	case !ok || q.Get("state") == "" || q.Get("state") != a.State:
 		return errAttempt
 	case q.Get("error") != "":
-		return errors.Join(errDenied, fmt.Errorf("the provider says %q: %q", q.Get("error"), q.Get("error_description")))
+		return errors.Join(errDenied,
+			fmt.Errorf("the provider says %q: %q", q.Get("error"), q.Get("error_description")))
 	}
 	p, err := h.find(r.Context())
 	if err != nil {
@@ -199,7 +201,8 @@ func (h *Handler) callback(w http.ResponseWriter, r *http.Request, at *site.Addr
 	if err != nil {
 		return err
 	}
-	session, user, err := h.Auth.SignInExternal(r.Context(), e, auth.Client{Address: h.ClientAddress(r), Agent: r.UserAgent()})
+	session, user, err := h.Auth.SignInExternal(r.Context(), e,
+		auth.Client{Address: h.ClientAddress(r), Agent: r.UserAgent()})
 	if err != nil {
 		return err
 	}
@@ -226,7 +229,10 @@ func (h *Handler) LogoutURL(at *site.Address, issuer string) string {
 	if strings.Contains(p.endSession, "?") {
 		separator = "&"
 	}
-	return p.endSession + separator + url.Values{"client_id": {h.ClientID}, "post_logout_redirect_uri": {at.MainOrigin() + "/login"}}.Encode()
+	return p.endSession + separator + url.Values{
+		"client_id":                {h.ClientID},
+		"post_logout_redirect_uri": {at.MainOrigin() + "/login"},
+	}.Encode()
 }
 
 // backchannel ends sessions because the provider says so (OpenID Connect Back-Channel
@@ -248,7 +254,8 @@ func (h *Handler) endSessions(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
-	token, err := p.VerifierContext(r.Context(), &oidc.Config{ClientID: h.ClientID}).Verify(r.Context(), r.PostFormValue("logout_token"))
+	verifier := p.VerifierContext(r.Context(), &oidc.Config{ClientID: h.ClientID})
+	token, err := verifier.Verify(r.Context(), r.PostFormValue("logout_token"))
 	if err != nil {
 		return fmt.Errorf("verifying a logout token: %w", err)
 	}

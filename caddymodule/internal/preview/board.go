@@ -49,7 +49,8 @@ func id(n int) workspace.ID { return workspace.ID(fmt.Sprintf("00000000-0000-400
 func rowOf(named string, phase workspace.Phase, change ...func(*workspace.Workspace)) workspace.Workspace {
 	now := time.Now()
 	w := workspace.Workspace{
-		Name: named, Description: "What it is for", OwnerID: ownerID, InstanceBackend: "docker", StorageBackend: "docker",
+		Name: named, Description: "What it is for", OwnerID: ownerID,
+		InstanceBackend: "docker", StorageBackend: "docker",
 		Phase: phase, PhaseChangedAt: now.Add(-time.Hour), Operation: workspace.OpNone,
 		DesiredState: workspace.DesiredState(phase),
 		LastAccessAt: now.Add(-50 * time.Minute), UpdatedAt: now, Conditions: workspace.Conditions{},
@@ -94,7 +95,8 @@ func (p *Preview) dashboardPages(c states) (list []*entry) {
 	add("files", "Open the details of each.", &board{rows: fileRows()}, ours)
 	add("deleted", "", &board{deleted: deletedRows()}, ours)
 	add("administrator", "", &board{
-		admin: true, rows: numbered(slices.Concat(phaseRows(c), waiting, failed)...), deleted: deletedRows(), others: failed[:len(failed)-1],
+		admin: true, rows: numbered(slices.Concat(phaseRows(c), waiting, failed)...),
+		deleted: deletedRows(), others: failed[:len(failed)-1],
 		problems: []string{"The container engine is not the one that was recorded.", "The object store refuses the key."},
 	}, ours)
 	add("hundreds", "", &board{rows: manyRows(c)}, ours)
@@ -110,7 +112,8 @@ func (p *Preview) dashboardPages(c states) (list []*entry) {
 // covers are the constants that the rows show.
 func (b *board) covers() (all []string) {
 	for _, w := range b.rows {
-		all = append(all, "phase "+string(w.Phase), "operation "+string(w.Operation), "row error "+string(w.ErrorReason))
+		all = append(all, "phase "+string(w.Phase), "operation "+string(w.Operation),
+			"row error "+string(w.ErrorReason))
 		if w.Waiting != nil {
 			all = append(all, "row wait "+w.Waiting.Reason)
 		}

@@ -125,7 +125,9 @@ func (p *Preview) routes() {
 	p.mux.HandleFunc(root+"notice/{name}/"+noticeOwn+"{path}", p.notice)
 	// Where the pages lead to.
 	for from, to := range map[string]string{"/login": root + "sign-in/both", "/auth/oidc/": root + "provider/0"} {
-		p.mux.HandleFunc(from, func(w http.ResponseWriter, _ *http.Request) { site.Redirect(w, to, http.StatusSeeOther) })
+		p.mux.HandleFunc(from, func(w http.ResponseWriter, _ *http.Request) {
+			site.Redirect(w, to, http.StatusSeeOther)
+		})
 	}
 	p.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { answered(w, web.ShowNotFound(w, r)) })
 }

@@ -206,7 +206,8 @@ func Of(err error) *Problem {
 func OfLimit(limit *service.LimitError, running []RunningWorkspace) *Problem {
 	p := Limit.With("At most %d workspaces may run at a time; put one to sleep first.", limit.Limit)
 	if limit.Scope == "global" {
-		p = Limit.With("This server runs at most %d workspaces at a time, and that many are running; try again later.", limit.Limit)
+		p = Limit.With("This server runs at most %d workspaces at a time, "+
+			"and that many are running; try again later.", limit.Limit)
 	}
 	p.Scope, p.Limit, p.Running = limit.Scope, limit.Limit, running
 	return p

@@ -54,7 +54,9 @@ func RecoveryOf(e *service.ChoiceError) *Recovery {
 		}
 	}
 	for _, a := range e.Inventory.Archives {
-		r.Archives = append(r.Archives, RecoveryArchive{Key: a.Key, Size: a.Size, Modified: a.Modified.UTC(), Current: a.Current})
+		r.Archives = append(r.Archives, RecoveryArchive{
+			Key: a.Key, Size: a.Size, Modified: a.Modified.UTC(), Current: a.Current,
+		})
 	}
 	for _, c := range e.Choices {
 		r.Choices = append(r.Choices, RecoveryChoice{c.Kind, c.Key, c.ReplaceVolume})

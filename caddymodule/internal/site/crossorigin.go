@@ -62,14 +62,16 @@ func first(values []string) string {
 
 // isTopLevel reports whether a browser opens the address in a window of its own.
 func isTopLevel(r *http.Request) bool {
-	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+	return r.Method == http.MethodGet &&
+		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
-// IsBrowser reports whether r comes from a browser, or looks as if it did: browsers
+// IsBrowser reports whether r comes from a browser, or looks as if it did. Browsers
 // leave out Sec-Fetch-Mode where they do not trust the network, as on http.
 func IsBrowser(r *http.Request) bool {
 	h := r.Header
-	return h.Get("Sec-Fetch-Mode") != "" || h.Get("Sec-Fetch-Dest") != "" || h.Get("Origin") != "" || h.Get("Service-Worker") != "" ||
+	return h.Get("Sec-Fetch-Mode") != "" || h.Get("Sec-Fetch-Dest") != "" ||
+		h.Get("Origin") != "" || h.Get("Service-Worker") != "" ||
 		strings.HasPrefix(h.Get("User-Agent"), "Mozilla/")
 }
 

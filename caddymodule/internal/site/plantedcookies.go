@@ -83,7 +83,10 @@ func (a *Address) ClearPlanted(w http.ResponseWriter, r *http.Request, prefix st
 	if rounds > 0 && (room > 0 || rounds >= mostRounds) {
 		return false // it has asked again already, and there was room for all
 	}
-	http.SetCookie(w, &http.Cookie{Name: clearedCookie, Value: strconv.Itoa(max(rounds, 0) + 1), Path: "/", MaxAge: 10, HttpOnly: true, SameSite: http.SameSiteLaxMode})
+	http.SetCookie(w, &http.Cookie{
+		Name: clearedCookie, Value: strconv.Itoa(max(rounds, 0) + 1),
+		Path: "/", MaxAge: 10, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+	})
 	return true
 }
 

@@ -122,7 +122,8 @@ func (l *Layout) Show(w http.ResponseWriter, r *http.Request, status int, p Page
 		JS                       template.JS
 	}{
 		p, Language(r), LanguagePath, back, words.Languages(), chooseLanguage, string(titles),
-		template.HTML(content.String()), template.CSS(pageCSS), template.JS(l.js), //nolint:gosec // our own templates and files
+		template.HTML(content.String()), template.CSS(pageCSS), //nolint:gosec // our own templates and files
+		template.JS(l.js), //nolint:gosec // our own file
 	})
 }
 

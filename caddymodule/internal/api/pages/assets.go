@@ -32,7 +32,11 @@ const wordsName = "words.js"
 
 // assetNames are the assets. One that names another (as /assets/NAME)
 // comes after it, because its own hash depends on the other's.
-var assetNames = []string{"style.css", "icon.svg", wordsName, "text.js", "login.js", "confirm.js", "images.js", "edit.js", "limits.js", "recovery.js", "failed.js", "deleted.js", "sessions.js", "archives.js", "explanation.js", "problems.js", "awake.js", "dashboard.js"}
+var assetNames = []string{
+	"style.css", "icon.svg", wordsName, "text.js", "login.js", "confirm.js", "images.js", "edit.js",
+	"limits.js", "recovery.js", "failed.js", "deleted.js", "sessions.js", "archives.js",
+	"explanation.js", "problems.js", "awake.js", "dashboard.js",
+}
 
 // Pages are the embedded pages and assets, ready to be served.
 type Pages struct {
@@ -95,7 +99,8 @@ func content(name string) ([]byte, error) {
 		return static.ReadFile("static/" + name)
 	}
 	languages, err := json.Marshal(words.Languages())
-	return fmt.Appendf(nil, "export const languages = %s;\nexport const texts = %s;\n", languages, words.Section("dashboard")), err
+	return fmt.Appendf(nil, "export const languages = %s;\nexport const texts = %s;\n",
+		languages, words.Section("dashboard")), err
 }
 
 // ServeAsset serves an asset by its name with the hash.

@@ -29,7 +29,8 @@ func ArchivesOf(archives []service.Archive) []Archive {
 	out := make([]Archive, len(archives))
 	for i, a := range archives {
 		out[i] = Archive{
-			Key: a.Key, CreatedAt: timeOrNull(a.CreatedAt), Size: a.Size, ContentBytes: numberOrNull(a.Content), Files: numberOrNull(a.Files),
+			Key: a.Key, CreatedAt: timeOrNull(a.CreatedAt), Size: a.Size,
+			ContentBytes: numberOrNull(a.Content), Files: numberOrNull(a.Files),
 			Current: a.Current, Kept: a.Kept, VerifiedAt: timeOrNull(a.VerifiedAt), Damage: orNull(a.Damage),
 		}
 	}

@@ -118,7 +118,8 @@ type Progress struct {
 // progressOf returns p for an answer.
 func progressOf(p workspace.Progress) *Progress {
 	body := &Progress{
-		Step: p.Step, Bytes: p.Done, TotalBytes: numberOrNull(p.Total), BytesPerSecond: numberOrNull(p.Rate), Files: p.Files,
+		Step: p.Step, Bytes: p.Done, TotalBytes: numberOrNull(p.Total),
+		BytesPerSecond: numberOrNull(p.Rate), Files: p.Files,
 		UpdatedAt: timeOrNull(p.At), Text: explain.Progress(p),
 	}
 	if percent, known := p.Percent(); known {

@@ -103,7 +103,9 @@ func (in *Installation) Archive(id workspace.ID) string {
 	in.t.Helper()
 	key := id.ArchiveKey(uuid.NewString())
 	for _, object := range []string{"archives/" + key, "archives/" + key + ".meta"} {
-		_, err := in.objects.Client(in.t).PutObject(in.t.Context(), &s3.PutObjectInput{Bucket: &in.objects.Bucket, Key: &object, Body: strings.NewReader("1234")})
+		_, err := in.objects.Client(in.t).PutObject(in.t.Context(), &s3.PutObjectInput{
+			Bucket: &in.objects.Bucket, Key: &object, Body: strings.NewReader("1234"),
+		})
 		if err != nil {
 			in.t.Fatal(err)
 		}

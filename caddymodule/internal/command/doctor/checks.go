@@ -73,7 +73,9 @@ func schema(r postgres.Release) []check.Finding {
 	case r.MayLead() != nil:
 		return []check.Finding{check.Warning(remedy, "%s", r.MayLead())}
 	case r.Schema > r.Known:
-		return []check.Finding{check.Warning(remedy, "the schema of the database is at version %d, and this release knows version %d: it leads and serves as before", r.Schema, r.Known)}
+		return []check.Finding{check.Warning(remedy,
+			"the schema of the database is at version %d, and this release knows version %d: it leads and serves as before",
+			r.Schema, r.Known)}
 	}
 	return nil
 }
@@ -115,7 +117,8 @@ func (p patient) checkArchives(ctx context.Context) ([]check.Finding, error) {
 		found = append(found, level(f.Remedy, "%s", f.Text))
 	}
 	if len(found) == 0 {
-		found = []check.Finding{check.OK("the bucket can be listed, written, read and cleared, and the store keeps the conditions of writes")}
+		found = []check.Finding{check.OK("the bucket can be listed, written, read and cleared, " +
+			"and the store keeps the conditions of writes")}
 	}
 	return found, nil
 }
@@ -130,7 +133,8 @@ func (p patient) whoseBucket(ctx context.Context, s *archive.Store) ([]check.Fin
 	}
 	defer db.Close()
 	if _, err := db.Identities(ctx); err != nil {
-		return []check.Finding{check.Warning("fix database first", "not tried: only the database says whether the bucket is this installation's")}, nil
+		return []check.Finding{check.Warning("fix database first",
+			"not tried: only the database says whether the bucket is this installation's")}, nil
 	}
 	var other *identity.MismatchError
 	if errors.As(identity.New(db, nil, s, p.Options.Installation(), zap.NewNop()).LookAtBucket(ctx), &other) {
@@ -142,7 +146,9 @@ func (p patient) whoseBucket(ctx context.Context, s *archive.Store) ([]check.Fin
 func (p patient) checkHosts(ctx context.Context) ([]check.Finding, error) {
 	site := p.Options.Site
 	if !site.PerHost {
-		return []check.Finding{check.Warning("set workspace_url host, with a wildcard name", "workspaces are at paths of the main site and share its origin: what runs in one can act for its owner on the dashboard")}, nil
+		return []check.Finding{check.Warning("set workspace_url host, with a wildcard name",
+			"workspaces are at paths of the main site and share its origin: "+
+				"what runs in one can act for its owner on the dashboard")}, nil
 	}
 	name := "ws-00000000-0000-4000-8000-000000000000." + site.Domain
 	if site.Domain == "localhost" || strings.HasSuffix(site.Domain, ".localhost") {
@@ -152,7 +158,8 @@ func (p patient) checkHosts(ctx context.Context) ([]check.Finding, error) {
 	if err != nil {
 		// Only browsers use these names, and they may ask other name servers than this machine,
 		// which may be a Pod.
-		return []check.Finding{check.Warning("if browsers do not resolve them either, add a wildcard record of the domain to DNS, or set workspace_url path",
+		return []check.Finding{check.Warning(
+			"if browsers do not resolve them either, add a wildcard record of the domain to DNS, or set workspace_url path",
 			"names below %s do not resolve on this machine: %s", site.Domain, err)}, nil
 	}
 	return []check.Finding{check.OK("names below %s resolve to %s", site.Domain, strings.Join(addresses, ", "))}, nil

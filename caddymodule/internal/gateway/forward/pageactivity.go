@@ -33,7 +33,8 @@ func (f *Forwarder) RecordPageActivity(e *route.Entry, activity workspace.PageAc
 		ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
 		defer cancel()
 		if err := f.Service.SetPageActivity(ctx, r.ID, activity); err != nil {
-			f.Log.Warn("how people use the pages of a workspace is not recorded; until it is, all that its pages send counts as use",
+			f.Log.Warn("how people use the pages of a workspace is not recorded; "+
+				"until it is, all that its pages send counts as use",
 				zap.String("workspace", string(r.ID)), zap.Error(err))
 		}
 	}()

@@ -43,7 +43,8 @@ func cleanConnection(h http.Header) {
 			token = strings.TrimSpace(token)
 			switch {
 			case token == "":
-			case strings.EqualFold(token, "upgrade"), strings.EqualFold(token, "close"), strings.EqualFold(token, "keep-alive"), strings.EqualFold(token, "te"):
+			case strings.EqualFold(token, "upgrade"), strings.EqualFold(token, "close"),
+				strings.EqualFold(token, "keep-alive"), strings.EqualFold(token, "te"):
 				if kept != "" {
 					kept += ", "
 				}
@@ -122,13 +123,16 @@ func withoutOwnCookies(line string) string {
 var (
 	claims = []string{
 		"Forwarded", "Front-End-Https", "Proxy", "True-Client-Ip", "Cf-Connecting-Ip",
-		"X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "X-Original-Forwarded-For", "X-Original-Host", "X-Original-Url", "X-Rewrite-Url", "X-Host",
-		"X-User", "X-Username", "X-User-Id", "X-Email", "X-Groups", "X-Auth-User", "X-Auth-Username", "X-Auth-Email", "X-Auth-Name",
-		"X-Auth-Groups", "X-Auth-Roles", "X-Client-Cert", "X-Client-Verify", "X-Client-Dn", "X-Ssl-Cert",
+		"X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "X-Original-Forwarded-For",
+		"X-Original-Host", "X-Original-Url", "X-Rewrite-Url", "X-Host",
+		"X-User", "X-Username", "X-User-Id", "X-Email", "X-Groups",
+		"X-Auth-User", "X-Auth-Username", "X-Auth-Email", "X-Auth-Name", "X-Auth-Groups",
+		"X-Auth-Roles", "X-Client-Cert", "X-Client-Verify", "X-Client-Dn", "X-Ssl-Cert",
 		"Client-Cert", "Client-Cert-Chain", "X-Arr-Clientcert",
 	}
 	claimPrefixes = []string{
-		"X-Codehub-", "X-Ssl-Client-", "Ssl-Client-", "X-Client-Cert-", "X-Amzn-Mtls-Clientcert", "Remote-", "X-Remote-",
+		"X-Codehub-", "X-Ssl-Client-", "Ssl-Client-", "X-Client-Cert-", "X-Amzn-Mtls-Clientcert",
+		"Remote-", "X-Remote-",
 		"X-Auth-Request-", "X-Authenticated-", "X-Webauth-", "X-Authentik-", "X-Authelia-", "X-Vouch-", "X-Pomerium-",
 		"X-Goog-Authenticated-", "X-Goog-Iap-", "X-Ms-Client-Principal", "X-Amzn-Oidc-", "Cf-Access-", "Tailscale-",
 	}

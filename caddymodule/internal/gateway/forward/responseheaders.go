@@ -43,8 +43,9 @@ func (c *responseCleaner) refuses(name string) bool {
 	case "Clear-Site-Data", "Alt-Svc":
 		return true
 	case "Strict-Transport-Security", "Public-Key-Pins", "Public-Key-Pins-Report-Only", "Expect-Ct",
-		"Nel", "Report-To", "Reporting-Endpoints", "Accept-Ch", "Critical-Ch", "Accept-Ch-Lifetime", "Origin-Agent-Cluster", "Set-Login",
-		"Speculation-Rules", "Use-As-Dictionary", "Activate-Storage-Access", "Sec-Session-Registration", "Secure-Session-Registration":
+		"Nel", "Report-To", "Reporting-Endpoints", "Accept-Ch", "Critical-Ch", "Accept-Ch-Lifetime",
+		"Origin-Agent-Cluster", "Set-Login", "Speculation-Rules", "Use-As-Dictionary", "Activate-Storage-Access",
+		"Sec-Session-Registration", "Secure-Session-Registration":
 		return c.prefix != ""
 	}
 	return false
@@ -113,7 +114,8 @@ func (c *responseCleaner) confine(line string) string {
 		case i == 0:
 		case strings.EqualFold(name, "domain"):
 			continue
-		case c.prefix != "" && strings.EqualFold(name, "path") && strings.HasPrefix(value, "/") && value != c.prefix && !strings.HasPrefix(value, c.prefix+"/"):
+		case c.prefix != "" && strings.EqualFold(name, "path") && strings.HasPrefix(value, "/") &&
+			value != c.prefix && !strings.HasPrefix(value, c.prefix+"/"):
 			part = " Path=" + c.prefix + value
 		}
 		if i > 0 {

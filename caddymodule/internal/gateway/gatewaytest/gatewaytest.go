@@ -78,7 +78,8 @@ type Product struct {
 func New(t testing.TB) *Product {
 	t.Helper()
 	p := &Product{
-		t: t, rows: map[workspace.ID]store.Route{}, tokens: map[string]string{}, kept: map[workspace.ID]time.Duration{}, clock: time.Unix(1_000_000, 0),
+		t: t, rows: map[workspace.ID]store.Route{}, tokens: map[string]string{},
+		kept: map[workspace.ID]time.Duration{}, clock: time.Unix(1_000_000, 0),
 	}
 	p.Table = route.New(p, route.Options{}, zap.NewNop())
 	p.Wakes = activator.New(p.Table, p, nil, zap.NewNop())
@@ -149,7 +150,10 @@ func (p *Product) Change(id workspace.ID, f func(*store.Route)) {
 	p.mu.Lock()
 	row, ok := p.rows[id]
 	if !ok {
-		row = store.Route{ID: id, OwnerID: "alice", Name: "My <work>", Operation: workspace.OpNone, Desired: workspace.DesiredStandby, Phase: workspace.PhaseStandby}
+		row = store.Route{
+			ID: id, OwnerID: "alice", Name: "My <work>", Operation: workspace.OpNone,
+			Desired: workspace.DesiredStandby, Phase: workspace.PhaseStandby,
+		}
 	}
 	before := row
 	f(&row)
@@ -270,7 +274,9 @@ func (p *Product) KeptAwake(id workspace.ID) time.Duration {
 }
 
 // KeepAwake implements the method of the service layer.
-func (p *Product) KeepAwake(_ context.Context, _ service.Actor, id workspace.ID, d time.Duration) (workspace.Workspace, error) {
+func (p *Product) KeepAwake(
+	_ context.Context, _ service.Actor, id workspace.ID, d time.Duration,
+) (workspace.Workspace, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.kept[id] = d

@@ -24,5 +24,7 @@ func (p *Asleep) Title() words.Text {
 
 // ShowAsleep shows the page, with a button that wakes the workspace.
 func ShowAsleep(w http.ResponseWriter, r *http.Request, p *Asleep) error {
-	return layout.Show(w, r, http.StatusServiceUnavailable, web.Page{Title: p.Title(), Content: "asleep.html", Data: p, Leads: p.Main})
+	return layout.Show(w, r, http.StatusServiceUnavailable, web.Page{
+		Title: p.Title(), Content: "asleep.html", Data: p, Leads: p.Main,
+	})
 }

@@ -32,7 +32,9 @@ func (p *Limit) Title() words.Text {
 
 // ShowLimit shows the page, with a button for each running workspace that puts it to sleep.
 func ShowLimit(w http.ResponseWriter, r *http.Request, p *Limit) error {
-	return layout.Show(w, r, http.StatusBadGateway, web.Page{Title: p.Title(), Content: "limit.html", Data: p, Leads: p.Origin})
+	return layout.Show(w, r, http.StatusBadGateway, web.Page{
+		Title: p.Title(), Content: "limit.html", Data: p, Leads: p.Origin,
+	})
 }
 
 // idleText tells how long a workspace has been unused. Recorded activity lags by up to

@@ -164,7 +164,9 @@ func (t *Tabs) Reports(id workspace.ID, tab string, pages ...Address) {
 		if a == 0 {
 			continue
 		}
-		w.pages = slices.DeleteFunc(w.pages, func(p page) bool { return p.address == a && (p.tab == "" || p.tab == tab) })
+		w.pages = slices.DeleteFunc(w.pages, func(p page) bool {
+			return p.address == a && (p.tab == "" || p.tab == tab)
+		})
 		w.add(page{address: a, tab: tab, last: now})
 	}
 }

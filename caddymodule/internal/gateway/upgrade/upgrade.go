@@ -27,7 +27,9 @@ type Meter interface {
 // to proxy it with. The meter is told the messages of both directions. For extended CONNECT it
 // also calls noIdleTimeout, which suspends the server's limit on silence. The caller
 // MUST call done when the request is over.
-func Count(w http.ResponseWriter, r *http.Request, meter Meter, noIdleTimeout func(*http.Request) func()) (counting http.ResponseWriter, done func()) {
+func Count(
+	w http.ResponseWriter, r *http.Request, meter Meter, noIdleTimeout func(*http.Request) func(),
+) (counting http.ResponseWriter, done func()) {
 	counted := &upgradeWriter{ResponseWriter: w, meter: meter, webSocket: site.IsWebSocket(r)}
 	if !site.IsExtendedConnect(r) {
 		return counted, func() {}

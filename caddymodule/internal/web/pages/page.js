@@ -10,6 +10,7 @@
     root.lang = lang;
     document.title = titles[lang] + " · CodeHub";
     form.querySelectorAll("button").forEach(function (b) { b.setAttribute("aria-pressed", String(b.value === lang)); });
-    document.cookie = "codehub_lang=" + lang + ";path=/;max-age=31536000;samesite=lax" + (location.protocol === "https:" ? ";secure" : "");
+    var secure = location.protocol === "https:" ? ";secure" : "";
+    document.cookie = "codehub_lang=" + lang + ";path=/;max-age=31536000;samesite=lax" + secure;
   });
 })();

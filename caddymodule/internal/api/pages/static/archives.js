@@ -6,7 +6,9 @@ const shown = new WeakMap(); // details → what the list in it is about
 
 /** Fills the details of a workspace with its archives, when they may have changed. */
 export async function archives(w, details, again = false) {
-  const about = [w.archive_key, w.revert?.key, w.phase, w.operation, w.archive?.damage, document.documentElement.lang].join(" ");
+  const about = [
+    w.archive_key, w.revert?.key, w.phase, w.operation, w.archive?.damage, document.documentElement.lang,
+  ].join(" ");
   if (!again && shown.get(details) === about) return;
   shown.set(details, about);
   const section = details.querySelector(".archives");
@@ -41,7 +43,8 @@ function entry(w, a, details) {
   else if (a.verified_at) states.push(t("archive_verified", { Time: date(a.verified_at) }));
   words.textContent = states.join(" · ");
   li.append(words);
-  const possible = !a.damage && !(a.current && w.phase === "ARCHIVED") && ["ARCHIVED", "STANDBY", "RUNNING"].includes(w.phase);
+  const possible = !a.damage && !(a.current && w.phase === "ARCHIVED") &&
+    ["ARCHIVED", "STANDBY", "RUNNING"].includes(w.phase);
   if (!possible) return li;
   const button = Object.assign(document.createElement("button"), { type: "button", textContent: t("archive_restore") });
   button.setAttribute("aria-label", t("archive_restore_label", { Time: date(a.created_at), Name: w.name }));

@@ -5,7 +5,8 @@ import { api, date, has, locale, t } from "/assets/text.js";
 export function awakeText(w) {
   if (w.phase !== "RUNNING") return "";
   const lines = [];
-  if (w.keep_awake_until && Date.parse(w.keep_awake_until) > Date.now()) lines.push(t("kept_awake", { Time: date(w.keep_awake_until) }));
+  const kept = w.keep_awake_until && Date.parse(w.keep_awake_until) > Date.now();
+  if (kept) lines.push(t("kept_awake", { Time: date(w.keep_awake_until) }));
   if (w.busy) lines.push(busyText(w.busy));
   if (w.sleep_at) lines.push(t("sleeps_at", { Time: date(w.sleep_at) }));
   if (w.page_activity === "traffic") lines.push(t("traffic"));
@@ -26,7 +27,8 @@ export function showChoice(select, w, disabled) {
   if (select.dataset.key !== key) {
     select.dataset.key = key;
     const option = (value, text) => Object.assign(document.createElement("option"), { value, textContent: text });
-    select.replaceChildren(option("", t("keep_awake")), ...[1, 4, 8].map((n) => option(String(n), t("keep_awake_hours", { Count: n }))));
+    const hours = [1, 4, 8].map((n) => option(String(n), t("keep_awake_hours", { Count: n })));
+    select.replaceChildren(option("", t("keep_awake")), ...hours);
     if (kept) select.append(option("0", t("keep_awake_end")));
     select.value = "";
   }

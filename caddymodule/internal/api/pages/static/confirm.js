@@ -8,5 +8,7 @@ export function confirmed(title, words, yes) {
   document.getElementById("confirm-ok").textContent = yes;
   dialog.returnValue = "cancel";
   dialog.showModal();
-  return new Promise((resolve) => dialog.addEventListener("close", () => resolve(dialog.returnValue === "ok"), { once: true }));
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => resolve(dialog.returnValue === "ok"), { once: true });
+  });
 }

@@ -57,7 +57,8 @@ function show(w) {
   if (!li) {
     li = newCard(w.id);
     cards.set(w.id, li);
-    const older = [...workspaces.values()].filter((o) => o.created_at < w.created_at && cards.has(o.id) && o.id !== w.id)
+    const older = [...workspaces.values()]
+      .filter((o) => o.created_at < w.created_at && cards.has(o.id) && o.id !== w.id)
       .sort((a, b) => (a.created_at < b.created_at ? 1 : -1))[0];
     list.insertBefore(li, older ? cards.get(older.id) : null);
   }
@@ -138,7 +139,8 @@ function homeText(w) {
 }
 
 function failureText(w) {
-  const damaged = w.archive?.damage ? [w.conditions["storage.volume_ready"]?.status === "True" ? t("damaged_beside_volume") : t("damaged")] : [];
+  const hasVolume = () => w.conditions["storage.volume_ready"]?.status === "True";
+  const damaged = w.archive?.damage ? [hasVolume() ? t("damaged_beside_volume") : t("damaged")] : [];
   if (!w.error_reason && w.phase !== "ERROR") return damaged.join("\n");
   const lines = [t("failed", { Reason: w.error_reason ?? "ERROR" }), ...damaged];
   if (w.error_help) lines.push(w.error_help[locale()]);
@@ -178,7 +180,8 @@ function remove(id) {
 async function act(id, action) {
   const w = workspaces.get(id);
   if (!w) return;
-  if (action === "delete" && !(await confirmed(t("delete_title", { Name: w.name }), t("delete_text"), t("delete")))) return;
+  const question = [t("delete_title", { Name: w.name }), t("delete_text"), t("delete")];
+  if (action === "delete" && !(await confirmed(...question))) return;
   const article = cards.get(id)?.querySelector("article");
   if (!article) return;
   const notice = article.querySelector(".notice");
@@ -211,7 +214,10 @@ async function act(id, action) {
 }
 
 function runningNames() {
-  return [...workspaces.values()].filter((w) => w.desired_state === "RUNNING" || w.phase === "RUNNING").map((w) => w.name).join(", ");
+  return [...workspaces.values()]
+    .filter((w) => w.desired_state === "RUNNING" || w.phase === "RUNNING")
+    .map((w) => w.name)
+    .join(", ");
 }
 
 const createForm = document.getElementById("create-form");

@@ -51,7 +51,8 @@ function show() {
 function entry(w) {
   const li = document.getElementById("deleted-item").content.firstElementChild.cloneNode(true);
   li.querySelector("strong").textContent = w.name;
-  const until = Date.parse(w.undelete_until) > Date.now() ? t("until", { Time: date(w.undelete_until) }) : t("until_soon");
+  const possible = Date.parse(w.undelete_until) > Date.now();
+  const until = possible ? t("until", { Time: date(w.undelete_until) }) : t("until_soon");
   li.querySelector(".until").textContent = undoing.has(w.id) ? t("undelete_waits") : until;
   const button = li.querySelector("button");
   button.dataset.id = w.id;

@@ -59,7 +59,8 @@ export function edit(w) {
 }
 
 // The errors after which another image, or the same one fixed, is tried at once.
-const imageMayHelp = () => open.phase === "ERROR" && ["ImagePullFailed", "RetryExceeded", "Timeout"].includes(open.error_reason);
+const imageMayHelp = () =>
+  open.phase === "ERROR" && ["ImagePullFailed", "RetryExceeded", "Timeout"].includes(open.error_reason);
 
 function changes() {
   const change = {};

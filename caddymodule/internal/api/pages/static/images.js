@@ -36,7 +36,8 @@ export function imageField(id) {
   }
 
   function show() {
-    const label = (image) => (image.default && image.name !== "default" ? t("image_default", { Name: image.name }) : image.name);
+    const label = (image) =>
+      image.default && image.name !== "default" ? t("image_default", { Name: image.name }) : image.name;
     const options = images.map((image) => [image.default ? "" : image.name, label(image)]);
     if (present && !images.some((image) => image.name === present)) options.push([present, present]);
     if (anyReference) options.push([other, t("image_other")]);

@@ -7,7 +7,8 @@ let running = 0;
 
 /** Shows the number; those in ERROR hold no place. */
 export function countRunning(workspaces) {
-  running = workspaces.filter((w) => w.phase !== "ERROR" && (w.phase === "RUNNING" || w.desired_state === "RUNNING")).length;
+  const runs = (w) => w.phase === "RUNNING" || w.desired_state === "RUNNING";
+  running = workspaces.filter((w) => w.phase !== "ERROR" && runs(w)).length;
   show();
 }
 

@@ -19,7 +19,9 @@ export async function recover(w) {
     } catch (error) {
       if (!error.problem?.type?.endsWith(":choice-needed")) throw error;
       choice = await choose(w.name, error.problem);
-      if (!choice || (choice.replace_volume && !(await confirmed(t("replace_title"), t("replace_text", { Name: w.name }), t("replace"))))) return undefined;
+      if (!choice) return undefined;
+      const question = [t("replace_title"), t("replace_text", { Name: w.name }), t("replace")];
+      if (choice.replace_volume && !(await confirmed(...question))) return undefined;
     }
   }
 }
@@ -36,13 +38,16 @@ function choose(name, problem) {
   dialog.showModal();
   field.querySelector("input")?.focus();
   return new Promise((resolve) => {
-    dialog.addEventListener("close", () => resolve(dialog.returnValue === "ok" ? chosen(problem) : null), { once: true });
+    const close = () => resolve(dialog.returnValue === "ok" ? chosen(problem) : null);
+    dialog.addEventListener("close", close, { once: true });
   });
 }
 
 function option(problem, choice, i) {
   const label = document.createElement("label");
-  const input = Object.assign(document.createElement("input"), { type: "radio", name: "choice", value: String(i), required: true });
+  const input = Object.assign(document.createElement("input"), {
+    type: "radio", name: "choice", value: String(i), required: true,
+  });
   label.append(input, ` ${words(problem, choice)}`);
   return label;
 }
@@ -54,7 +59,9 @@ function words(problem, choice) {
   }
   if (choice.choice === "empty") return t("choice_empty");
   const archive = problem.archives.find((a) => a.key === choice.key);
-  return t(archive.current ? "choice_archive_current" : "choice_archive", { Time: date(archive.modified), Size: size(archive.size_bytes) });
+  return t(archive.current ? "choice_archive_current" : "choice_archive", {
+    Time: date(archive.modified), Size: size(archive.size_bytes),
+  });
 }
 
 function chosen(problem) {

@@ -10,10 +10,14 @@ let failure = null;
 
 // What people call the program, from what it calls itself.
 function device(agent) {
-  const browser = [["Edg/", "Edge"], ["OPR/", "Opera"], ["Firefox/", "Firefox"], ["Chrome/", "Chrome"], ["Safari/", "Safari"]]
-    .find(([mark]) => agent.includes(mark))?.[1];
-  const system = [["Android", "Android"], ["iPhone", "iPhone"], ["iPad", "iPad"], ["Windows", "Windows"], ["Mac OS", "macOS"], ["Linux", "Linux"]]
-    .find(([mark]) => agent.includes(mark))?.[1];
+  const find = (names) => names.find(([mark]) => agent.includes(mark))?.[1];
+  const browser = find([
+    ["Edg/", "Edge"], ["OPR/", "Opera"], ["Firefox/", "Firefox"], ["Chrome/", "Chrome"], ["Safari/", "Safari"],
+  ]);
+  const system = find([
+    ["Android", "Android"], ["iPhone", "iPhone"], ["iPad", "iPad"],
+    ["Windows", "Windows"], ["Mac OS", "macOS"], ["Linux", "Linux"],
+  ]);
   return browser ? [browser, system].filter(Boolean).join(" · ") : agent.split(/[ /]/)[0] || t("session_unknown");
 }
 
@@ -29,7 +33,9 @@ function entry(s) {
   const name = device(s.client);
   li.querySelector("strong").textContent = name;
   li.querySelector(".current").textContent = s.current ? `(${t("session_current")})` : "";
-  li.querySelector(".used").textContent = t(s.address ? "session_used_from" : "session_used", { Time: date(s.last_used_at), Address: s.address });
+  li.querySelector(".used").textContent = t(s.address ? "session_used_from" : "session_used", {
+    Time: date(s.last_used_at), Address: s.address,
+  });
   li.querySelector(".since").textContent = t("session_since", { Time: date(s.created_at) });
   const button = li.querySelector("button");
   button.textContent = t("sign_out");

@@ -31,7 +31,8 @@ export function date(time) {
 export function size(bytes) {
   const units = ["byte", "kilobyte", "megabyte", "gigabyte", "terabyte"];
   const i = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, bytes)) / 3)));
-  return new Intl.NumberFormat(language, { style: "unit", unit: units[i], maximumFractionDigits: 1 }).format(bytes / 1000 ** i);
+  const format = new Intl.NumberFormat(language, { style: "unit", unit: units[i], maximumFractionDigits: 1 });
+  return format.format(bytes / 1000 ** i);
 }
 
 /** Calls f now and whenever the language changes. */
@@ -41,13 +42,16 @@ export function onLanguage(f) {
 }
 
 /** A time that something takes, in seconds. */
-export const duration = (n) => (n < 60 ? t("seconds", { Seconds: n }) : t("minutes", { Minutes: Math.floor(n / 60), Seconds: n % 60 }));
+export const duration = (n) =>
+  n < 60 ? t("seconds", { Seconds: n }) : t("minutes", { Minutes: Math.floor(n / 60), Seconds: n % 60 });
 
 /** What a failed request means, in the user's language. */
 export function explain(failure, runningNames = "") {
   const problem = failure.problem ?? {};
   if (problem.scope === "global") return t("limit_global", { Count: problem.limit });
-  if (problem.scope === "user") return t(runningNames ? "limit_user_names" : "limit_user", { Limit: problem.limit, Names: runningNames });
+  if (problem.scope === "user") {
+    return t(runningNames ? "limit_user_names" : "limit_user", { Limit: problem.limit, Names: runningNames });
+  }
   if (problem.retry_after) return t("throttled", { Wait: duration(problem.retry_after) });
   const kind = problem.type?.split(":").pop();
   if (kind === "too-many-workspaces") return t("limit_workspaces", { Count: problem.limit });
@@ -113,7 +117,8 @@ function apply() {
 button.addEventListener("click", () => {
   language = following().code;
   // The pages of the gateway read and write the same cookie.
-  document.cookie = `codehub_lang=${language};path=/;max-age=31536000;samesite=lax${location.protocol === "https:" ? ";secure" : ""}`;
+  const secure = location.protocol === "https:" ? ";secure" : "";
+  document.cookie = `codehub_lang=${language};path=/;max-age=31536000;samesite=lax${secure}`;
   apply();
 });
 apply();

@@ -6,7 +6,8 @@ document.querySelectorAll("form.leads-back").forEach(function (form) {
   });
 });
 addEventListener("pageshow", function (event) { // back from the next page
-  if (event.persisted) document.querySelectorAll("form.leads-back button").forEach(function (b) { b.disabled = false; });
+  if (!event.persisted) return;
+  document.querySelectorAll("form.leads-back button").forEach(function (b) { b.disabled = false; });
 });
 
 // The wake page.
@@ -119,7 +120,8 @@ addEventListener("pageshow", function (event) { // back from the next page
   }
   // One request at a time; the server answers when the status changes.
   function poll(pause) {
-    fetch(wake.dataset.status + "?wait=25&seen=" + encodeURIComponent(tag), { cache: "no-store", credentials: "same-origin" })
+    var status = wake.dataset.status + "?wait=25&seen=" + encodeURIComponent(tag);
+    fetch(status, { cache: "no-store", credentials: "same-origin" })
       .then(function (answer) {
         if (answer.status === 401 || answer.status === 404) { location.reload(); return; }
         return answer.json().then(function (s) {
