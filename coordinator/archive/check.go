@@ -40,10 +40,10 @@ type Finding struct {
 	Err error
 }
 
-// Check does once with an object of its own what is done with archives: it lists, writes,
-// reads, writes on conditions, uploads in parts, lets a signed address be read and deletes.
-// It returns what does not work, and nothing for a store that is as it should be. What ends
-// every request alike (no connection, no bucket, a wrong key) is found once.
+// Check does once, with an object of its own, what is done with archives. It lists, writes,
+// reads, writes on conditions, uploads in parts, reads by a signed address, and deletes. It
+// returns what does not work, and nothing for a store that is as it should be. What ends every
+// request alike (no connection, no bucket, a wrong key) is found once.
 //
 // It must not be called for another installation's bucket. Several may run at once.
 func (s *Store) Check(ctx context.Context) []Finding {
@@ -125,8 +125,8 @@ func (c *checking) weak(remedy, text string) {
 	c.found = append(c.found, Finding{Text: text, Remedy: remedy, Weak: true})
 }
 
-// readMarker is the first request. Without an answer nothing is written: it may be anybody's
-// bucket.
+// readMarker is the first request. Without an answer nothing is written: the bucket may be
+// another system's.
 func (c *checking) readMarker(ctx context.Context) error {
 	out, err := c.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &c.opts.Bucket, Key: c.object(MarkerKey)})
 	if err == nil {

@@ -68,8 +68,8 @@ func (s *Store) put(ctx context.Context, key string, content []byte, metadata ma
 }
 
 // putEncrypted writes an encrypted empty archive, unless there is one, and returns what is
-// there. Each encryption has other bytes: if two processes wrote theirs and then their
-// markers, the archive of one could end up with the marker of the other.
+// there. Each encryption has other bytes. If two processes wrote theirs and then their markers,
+// the archive of one could end up with the marker of the other.
 func (s *Store) putEncrypted(ctx context.Context, key string, packed []byte, keys Keys) ([]byte, error) {
 	_, err := s.client.PutObject(ctx, &s3.PutObjectInput{
 		Bucket: &s.opts.Bucket, Key: s.object(key), IfNoneMatch: aws.String("*"),

@@ -32,15 +32,16 @@ const (
 	unsigned = "UNSIGNED-PAYLOAD"
 )
 
-// Grant makes what a storage job of that kind may do with the archive under key, for as
-// long as the job may run (0: for as long as a signature can be valid, seven days): requests for the archive and its commit marker, each signed for
-// its method and address, and nothing else. It is a secret. The store's own credentials are
-// not in it, and it lists nothing, deletes no archive and reaches no other key.
+// Grant makes what a storage job of that kind may do with the archive under key, for as long as
+// the job may run. 0 is as long as a signature can be valid, seven days. It holds requests for
+// the archive and its commit marker, each signed for its method and address, and nothing else.
+// It is a secret. The store's own credentials are not in it, and it lists nothing, deletes no
+// archive and reaches no other key.
 //
-// It may be called for a job that runs already, by this process or by another one that leads
-// or believes so: it removes nothing, so it disturbs no job. That is why the job removes an
-// outdated commit marker by itself, while it holds the volume: the late request of a former
-// leader could remove the marker of an archive whose volume is gone.
+// It may be called for a job that runs already, by this process or by a former leader. It
+// removes nothing, so it disturbs no job. That is why the job removes an outdated commit marker
+// by itself, while it holds the volume. The late request of a former leader could remove the
+// marker of an archive whose volume is gone.
 func (s *Store) Grant(ctx context.Context, kind workspace.JobKind, key string, lifetime time.Duration) (
 	contract.Grant, error) {
 	sign, err := s.newSigner(ctx, lifetime)
@@ -104,10 +105,10 @@ func (s *Store) newObject(contentType string) http.Header {
 	return h
 }
 
-// upload returns the id of a multipart upload for the archive under key. Jobs of one key are
-// one job, however often it is started: a second grant is for the upload of the first, so
-// neither disturbs the other, and what an upload holds that no job completes is never a part
-// of an archive. The garbage collection aborts those that are left.
+// upload returns the id of a multipart upload for the archive under key. Jobs of one key are one
+// job, however often it is started. A second grant is for the upload of the first, so neither
+// disturbs the other. What an upload holds that no job completes is never a part of an archive.
+// The garbage collection aborts those that are left.
 func (s *Store) upload(ctx context.Context, key string) (string, error) {
 	var newest Upload
 	err := s.listUploads(ctx, key, func(uploads []Upload) error {

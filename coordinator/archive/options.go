@@ -6,10 +6,10 @@
 // without it the archive does not exist. Keys in this package's methods are without
 // the prefix.
 //
-// It owns the coordinator's requests to the store, their retries, and what their errors
-// mean: the store is away, something does not exist, or the store refuses. It must not
-// transfer a home's content (storage jobs do that), decide which archives are needed or
-// whose bucket it is, or touch an object outside the prefix.
+// It owns the coordinator's requests to the store, their retries, and what their errors mean:
+// the store is away, something does not exist, or the store refuses. It must not transfer a
+// home's content, which storage jobs do, nor touch an object outside the prefix. It does not
+// decide which archives are needed or whose bucket it is.
 package archive
 
 import (

@@ -228,8 +228,8 @@ func testStartAgainstJob(t *testing.T, f Fixture) {
 	}
 }
 
-// testGrant: the job finds its grant before it does anything, and nobody else does: it is in
-// nothing that the engine tells, and not where the next job looks.
+// testGrant: the job finds its grant before it does anything, and nothing else finds it. The
+// grant is in nothing that the engine tells, and not where the next job looks.
 func testGrant(t *testing.T, f Fixture) {
 	installation, id, ctx := Installation(), newID(), Context(t)
 	b := f.New(t, installation)

@@ -57,10 +57,10 @@ type Fixture interface {
 	// that workspace, and nothing else, until repair is called. ends is false where listings
 	// tell how a container ended, so that only the jobs are affected.
 	Break(t *testing.T, id workspace.ID) (ends bool, repair func())
-	// Hold returns a backend whose requests to remove a volume are held back on their way
-	// to the engine: held receives when one is, and release lets all of them go.
+	// Hold returns a backend whose requests to remove a volume are held back on their way to the
+	// engine. held receives when one is, and release sends all of them on.
 	Hold(t *testing.T, installation string) (b backend.Backend, held <-chan struct{}, release func())
-	// JobReport is all that the engine tells whoever asks about the workspace's jobs: their
+	// JobReport is all that the engine's API tells about the workspace's jobs: their
 	// description, environment, labels and output.
 	JobReport(t *testing.T, id workspace.ID) string
 	// Terms returns the terms with which the workspace's container and jobs are labelled.

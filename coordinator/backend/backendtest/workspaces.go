@@ -345,8 +345,8 @@ func testVolumeInUse(t *testing.T, f Fixture) {
 	must(t, b.DeleteVolume(ctx, id, "op"))
 }
 
-// testUnlabeledObjects: an object without labels has the name of the workspace's own.
-// It may be anyone's, so it is neither used nor removed.
+// testUnlabeledObjects: an object without labels has the name of the workspace's own. Its owner
+// is unknown, so it is neither used nor removed.
 func testUnlabeledObjects(t *testing.T, f Fixture) {
 	b, ctx := f.New(t, Installation()), Context(t)
 	wantNamed := func(what, name string, err error) {

@@ -29,9 +29,9 @@ func (b *Backend) StartJob(ctx context.Context, s backend.JobSpec) error {
 	return retryChanged(ctx, "starting storage job "+spec.JobName(s), func() error { return b.startJob(ctx, s) })
 }
 
-// startJob is one attempt of StartJob. The Job is created suspended: it has no Pod, and is
-// seen by whoever starts a Pod or another job. Then it makes the claim of the volume its
-// own, checks for the others, gets its grant, and only then is resumed: see start.
+// startJob is one attempt of StartJob. The Job is created suspended: it has no Pod, and each
+// start of a Pod or of another job sees it. Then it makes the claim of the volume its own,
+// checks for the others, gets its grant, and only then is resumed: see start.
 func (b *Backend) startJob(ctx context.Context, s backend.JobSpec) error {
 	name := spec.JobName(s)
 	var job *batchv1.Job
@@ -200,7 +200,7 @@ func (b *Backend) DeleteJobs(ctx context.Context, id workspace.ID) error {
 }
 
 // removeJob removes a Job and everything of it, and returns when it is gone. Its Secret goes
-// first: a Pod that the cluster makes of the Job at this moment, and that nobody sees yet,
+// first. A Pod that the cluster makes of the Job at this moment, and that no listing shows yet,
 // does not start without it.
 func (b *Backend) removeJob(ctx context.Context, j *batchv1.Job) error {
 	doing := "deleting storage job " + j.Name

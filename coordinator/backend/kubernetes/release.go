@@ -15,10 +15,10 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Release lets the Pods of those workspaces go, or all without ids, of which nothing runs any
-// more: whoever has deleted one, such as the drain of a node, waits until then. Before it changes
-// anything it asks may. It costs a request for each such Pod and otherwise none. Any number of
-// processes may call it.
+// Release removes this backend's finalizer from the Pods of those workspaces of which nothing
+// runs any more; without ids, of all. Until then a deletion, such as by the drain of a node,
+// does not end. Before it changes anything it asks may. It costs a request for each such Pod and
+// otherwise none. Any number of processes may call it.
 func (b *Backend) Release(ctx context.Context, may func(context.Context) error, ids ...workspace.ID) error {
 	pods, err := list(ctx, b.caches.Pods, "listing pods", ids)
 	if err != nil {
@@ -62,7 +62,7 @@ func (b *Backend) release(ctx context.Context, p *corev1.Pod) error {
 // awaitGone returns when that Pod, which was told to end, is gone, and lets it go when nothing of
 // it runs any more. It does not wait for a node that does not report.
 func (b *Backend) awaitGone(ctx context.Context, p *corev1.Pod) error {
-	var ended *corev1.Pod // as it was when it was let go
+	var ended *corev1.Pod // as it was when it was released
 	for {
 		err := object.Gone(ctx, b.api.Pods, b.caches.Pods, "pod", p.Name, p.UID, func(now *corev1.Pod) error {
 			switch {

@@ -102,8 +102,9 @@ func (b *Backend) deleteVolume(ctx context.Context, id workspace.ID,
 			return nil
 		}
 		if c.DeletionTimestamp == nil {
-			// Whoever begins to use the volume makes his object first, and changes the claim
-			// then: see use. So either he is found here, or this version is not the newest any more.
+			// Each user of the volume makes its object first, and changes the claim then: see
+			// use. So either the object is found here, or this version is not the newest any
+			// more.
 			if err := b.checkUnused(ctx, id); err != nil {
 				return fmt.Errorf("%s: %w", doing, err)
 			}

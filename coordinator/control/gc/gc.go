@@ -164,7 +164,7 @@ type Options struct {
 	Identity Identity
 	// Orphans remembers since when archives are orphans. Only a dry run can do without.
 	Orphans *OrphanTracker
-	// Holder names this process to those who want to collect at the same time.
+	// Holder names this process to others that want to collect at the same time.
 	Holder string
 	// Settings hold until [Runner.Set] changes them; zero fields take the defaults.
 	Settings Settings

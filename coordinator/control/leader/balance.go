@@ -65,10 +65,9 @@ type decision struct {
 	yield int
 }
 
-// decide is what the process me does, of those with that number of shards. It is the
-// same function in every process, and the targets that it computes from one view add
-// up, so no two processes want the same, and a view in which everybody has its target
-// changes nothing.
+// decide is what the process me does, of those with that number of shards. It is the same
+// function in every process. The targets that it computes from one view add up, so no two
+// processes want the same. A view in which every process has its target changes nothing.
 func (v view) decide(me uint32, shards int) decision {
 	var mine, others []int
 	for k := range v.holders {

@@ -92,7 +92,7 @@ func (s *session) mayLead(ctx context.Context) error {
 	return err
 }
 
-// enter waits for the lock of the only shard and begins its term, or joins those who
+// enter waits for the lock of the only shard and begins its term, or joins the processes that
 // share several.
 func (s *session) enter(ctx context.Context) error {
 	if s.opts.Shards > 1 {

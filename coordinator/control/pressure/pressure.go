@@ -1,6 +1,6 @@
-// Package pressure watches how full the disk of the homes is (SPEC 7). Past one mark the
-// leader has the workspaces archived that have slept longest; past a higher one nothing is
-// brought to the disk until there is room, and those who wait are told why.
+// Package pressure watches how full the disk of the homes is (SPEC 7). Past one mark the leader
+// has the workspaces archived that have slept longest; past a higher one nothing is brought to
+// the disk until there is room. A workspace that waits shows why.
 //
 // It owns the two marks and what follows from them. It must not write desired states itself
 // or act on workspaces: it calls the service layer, tells the controller, and that does the rest.

@@ -40,7 +40,7 @@ func (l *loop) startProbe(ctx context.Context, w workspace.Workspace, ask planne
 	})
 }
 
-// probeDone takes an answer. When the store has come back, those who wait for it need
+// probeDone takes an answer. When the store has come back, the workspaces that wait for it need
 // not wait for their next attempt.
 func (l *loop) probeDone(p *observation.Answer, err error) {
 	l.of(p.Question.Row.ID).answer = p

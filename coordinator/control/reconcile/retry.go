@@ -19,7 +19,7 @@ func backoff(failures int) time.Duration {
 	return jitter(d)
 }
 
-// jitter spreads a pause, so that those who wait for the same thing do not ask at once.
+// jitter spreads a pause, so that workspaces that wait for the same thing do not ask at once.
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 
 // pulls are the operations that may wait for an image: the workspace's, or the jobs'.

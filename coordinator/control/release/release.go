@@ -1,8 +1,7 @@
-// Package release lets go of containers that have ended: a backend may keep them in its
-// listings until their end has been seen, and what deleted them, such as the drain of a node,
-// waits for that.
+// Package release releases containers that have ended. A backend may keep them in its listings
+// until their end has been seen. Their deletion, such as by the drain of a node, waits for that.
 //
-// It owns when this is done. What may be let go is for the backend to decide.
+// It owns when this is done. The backend decides what may be released.
 package release
 
 import (
@@ -24,7 +23,7 @@ const (
 	retry = time.Second
 )
 
-// Releaser lets go of ended containers. It is safe for concurrent use.
+// Releaser releases ended containers. It is safe for concurrent use.
 type Releaser struct {
 	backend backend.Backend
 	// identity returns nil while the backend is the recorded one (SPEC 2).
@@ -38,15 +37,15 @@ func New(b backend.Backend, identity func(ctx context.Context) error, log *zap.L
 	return &Releaser{backend: b, identity: identity, log: log}
 }
 
-// Run lets go of containers that have ended, until ctx ends, and returns nil. The leader runs
-// it, also for containers that belong to no workspace: for them the controller does nothing.
+// Run releases containers that have ended, until ctx ends, and returns nil. The leader runs it,
+// also for containers that belong to no workspace: for them the controller does nothing.
 func (r *Releaser) Run(ctx context.Context) error {
 	if r.backend.Release == nil {
 		<-ctx.Done()
 		return nil
 	}
 	report := outage.New(r.log, zapcore.WarnLevel,
-		"containers that have ended cannot be released; what deleted them waits",
+		"containers that have ended cannot be released; their deletion waits",
 		"containers that have ended are released again")
 	for ctx.Err() == nil {
 		r.follow(ctx, report)
@@ -58,8 +57,8 @@ func (r *Releaser) Run(ctx context.Context) error {
 	return nil
 }
 
-// follow lets go of everything at once and at every interval, and of single containers with
-// their events, until the events end.
+// follow releases all ended containers at once and at every interval, and single ones with their
+// events, until the events end.
 func (r *Releaser) follow(ctx context.Context, report *outage.Reporter) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -1,11 +1,11 @@
-// Package scrub reads archives back, slowly and one after the other, so that a damaged or
-// missing one is known before anyone needs it (SPEC 7).
+// Package scrub reads archives back, slowly and one after the other. So a damaged or missing one
+// is known before it is needed (SPEC 7).
 //
-// It owns which archive is read when, how much is read in a day, and what counts as damage:
-// only what two looks some minutes apart show, at the recorded bucket. It must write nothing
+// It owns which archive is read when, how much is read in a day, and what counts as damage. That
+// is only what two looks some minutes apart show, at the recorded bucket. It must write nothing
 // but what it has found, to the table of archives and to the workspace whose data the archive
-// is; what follows from that is the business of others. Progress and suspicions are in the
-// database, so that another leader goes on where this one has stopped.
+// is. What follows from that is for other packages. Progress and suspicions are in the database,
+// so that another leader goes on where this one has stopped.
 package scrub
 
 import (
@@ -50,8 +50,8 @@ func (s Settings) Validate() error {
 const (
 	// interval is the time between two looks at what is to be done.
 	interval = time.Minute
-	// confirmAfter is the time after which what looks damaged is read again: damage that is
-	// only on the way, or a store that is being repaired, looks the same for a moment.
+	// confirmAfter is the time after which what looks damaged is read again. Damage in transit,
+	// or a store that is being repaired, looks the same for a moment.
 	confirmAfter = 5 * time.Minute
 	// minAge is the time for which an archive that was read is not read again.
 	minAge = 7 * 24 * time.Hour

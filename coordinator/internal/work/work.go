@@ -267,8 +267,8 @@ func (s Settings) jobInForeground(l look) (string, bool) {
 	return "", false
 }
 
-// computesInBackground: a session that is not the application's uses CPU. Somebody has
-// started it from a terminal, as a kernel or as a daemon.
+// computesInBackground: a session that is not the application's uses CPU. It was started from a
+// terminal, as a kernel or as a daemon.
 func (s Settings) computesInBackground(l look) (string, bool) {
 	if !comparable(l.before, l.Sample) {
 		return "", false

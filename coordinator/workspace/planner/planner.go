@@ -181,7 +181,7 @@ func (p *planner) updateContainer() {
 			whyNotReady(k, "the container's health check fails; it stays in use and may recover by itself"))
 	case k.Running && k.Health == workspace.HealthPaused:
 		p.set(workspace.ContainerReady, false, workspace.ContainerPaused, "the container is paused; it goes on when "+
-			"somebody unpauses it")
+			"it is unpaused")
 	case k.Running:
 		p.set(workspace.ContainerReady, false, workspace.ContainerNotReady,
 			whyNotReady(k, "the container is running but not ready for traffic yet"))

@@ -1,20 +1,19 @@
-// Package peer knows which engine or cluster is at the other end of a client's
-// connections (SPEC 2): every connection asks it before anything else passes through, so
-// that no request ever goes to one that is not known.
+// Package peer knows which engine or cluster is at the other end of a client's connections (SPEC
+// 2). Every connection asks it before anything else passes through, so that no request ever goes
+// to an unknown one.
 //
-// It owns the connections and the id. It must not know what the requests are, how the
-// question is asked, nor which id is the right one: that is decided where it is recorded
-// one.
+// It owns the connections and the id. It must not know what the requests are or how the question
+// is asked. Which id is the right one is decided where it is recorded.
 //
-// Why an id that [Watcher.ID] returns is that of whatever answered the calls before it: a
-// connection leads to one engine for as long as it lives, and all connections that carry
-// requests lead to the same engine. When a new connection finds another engine, it is
-// refused, and those to the former engine are closed. Only [Settle] later is the other
-// engine accepted, and meanwhile ID fails. So between the last answer of the former engine
-// and the first id of the other one there is more time than any look takes: nobody can
-// judge the former engine's answer by the other's id. Counting dials and asking again over
-// the transport would not do: the question might go out on another connection than the
-// answers came in on, and reach another engine.
+// Why an id that [Watcher.ID] returns is that of the engine that answered the calls before it: a
+// connection leads to one engine for as long as it lives. All connections that carry requests
+// lead to the same engine. When a new connection finds another engine, it is refused, and those
+// to the former engine are closed. Only [Settle] later is the other engine accepted, and
+// meanwhile ID fails. Between the last answer of the former engine and the first id of the other
+// one there is more time than any observation takes. So the former engine's answer cannot be
+// judged by the other's id. Counting dials and asking again over the transport would not do. The
+// question might go out on another connection than the answers came in on, and reach another
+// engine.
 //
 // A proxy that sends each request of one connection to an engine of its choice defeats
 // this. One that forwards connections, such as ssh or socat, does not.
@@ -29,9 +28,9 @@ import (
 )
 
 const (
-	// Settle is how long another engine has to answer at the address before it is
-	// accepted. It must be longer than anybody holds what an engine has answered before
-	// asking for its id; an observation takes 20 s at most.
+	// Settle is how long another engine has to answer at the address before it is accepted. It
+	// must be longer than the time between an engine's answer and the question for its id, in
+	// any caller; an observation takes 20 s at most.
 	Settle = 30 * time.Second
 	// askLimit bounds the question on a new connection. An engine takes about 4 ms.
 	askLimit = 10 * time.Second
@@ -109,8 +108,8 @@ func (w *Watcher) admit(raw net.Conn, id string) (*conn, error) {
 	case w.id == "" || w.id == id:
 		w.other = ""
 	case w.other != id:
-		// The engine has changed. What is under way fails, and nobody gets an answer of
-		// the former engine from now on.
+		// The engine has changed. What is under way fails, and no call gets an answer of the
+		// former engine from now on.
 		w.other, w.since = id, w.now()
 		for c := range w.conns {
 			c.Conn.Close()

@@ -15,8 +15,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// downLimit is how long a cache is trusted after its watch has ended: longer than the
-// cluster takes to begin another one, which it makes everybody do every few minutes.
+// downLimit is how long a cache is trusted after its watch has ended. It is longer than it takes
+// to begin another one: a cluster ends each watch every few minutes.
 const downLimit = 5 * time.Second
 
 // Cache holds the objects of one kind that a label selector names. It is safe for

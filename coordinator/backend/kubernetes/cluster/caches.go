@@ -74,7 +74,7 @@ func (s *Caches) Changes(ctx context.Context) <-chan workspace.ID {
 	return out
 }
 
-// changed tells everybody who wants to know. It does not wait.
+// changed tells all channels of Changes. It does not wait.
 func (s *Caches) changed(id workspace.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

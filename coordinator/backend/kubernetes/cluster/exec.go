@@ -26,9 +26,9 @@ const (
 const maxMessage = 1 << 20
 
 // Exec runs a command in a container of a Pod, and writes what it prints to stdout. The error
-// says that it did not run, or not to its end. Exec uses the client's own connections,
-// unlike Kubernetes' package remotecommand, so that the command runs in a known cluster. When
-// ctx ends the command is let go, not killed.
+// says that it did not run, or not to its end. Exec uses the client's own connections, unlike
+// Kubernetes' package remotecommand, so that the command runs in a known cluster. When ctx ends,
+// the connection is closed and the command is not killed.
 func (c *Client) Exec(ctx context.Context, pod, container string, command []string, stdout io.Writer) (
 	exitCode int, err error) {
 	u := c.core.Get().Namespace(c.settings.namespace).Resource("pods").Name(pod).SubResource("exec").

@@ -95,13 +95,13 @@ func (d Probe) Enforced(ctx context.Context) (bool, error) {
 	return !reached, err
 }
 
-// probe is a suspended Job that tries to reach the cluster's API. It runs where storage jobs
-// do, and as nobody.
+// probe is a suspended Job that tries to reach the cluster's API. It runs where storage jobs do,
+// as a user without rights.
 func (d Probe) probe(name string) *batchv1.Job {
 	pod := spec.Job(d.Spec, backend.JobSpec{ID: workspace.ID(name), Kind: workspace.JobArchive}).Spec.Template.Spec
-	nobody := int64(65532)
+	unprivileged := int64(65532)
 	pod.Volumes, pod.SecurityContext.RunAsUser, pod.SecurityContext.RunAsGroup, pod.SecurityContext.RunAsNonRoot = nil,
-		&nobody, &nobody, new(true)
+		&unprivileged, &unprivileged, new(true)
 	c := &pod.Containers[0]
 	c.VolumeMounts, c.Env, c.SecurityContext.Capabilities.Add = nil, nil, nil
 	c.Args = []string{contract.Egress, contract.EgressProbe, probeSettle.String(), apiServer}

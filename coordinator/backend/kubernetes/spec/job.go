@@ -77,8 +77,8 @@ func jobPod(o Options, s backend.JobSpec) corev1.PodSpec {
 	pod := corev1.PodSpec{
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsUser: new(root), RunAsGroup: new(root),
-			// As the workspace's Pod, so that whoever is the first on a volume gives it to the
-			// group while it is empty, and nobody does so again.
+			// As the workspace's Pod: the first of the two on a volume gives it to the group
+			// while it is empty, and that is not done again.
 			FSGroup: &o.Group, FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch),
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},

@@ -179,12 +179,12 @@ const (
 	pruneEvery = 25 * time.Millisecond
 )
 
-// prune removes the workspace's volume of that kind if it has the labels and no
-// container uses it. Removing by name would not do: the request may arrive late, when
-// another volume has taken the name (SPEC 12.11). The engine compares the labels and
-// removes in one operation of which only one runs at a time; a volume can be replaced in
-// between only by someone who removes it by name, which this package never does. It
-// answers alike whether it has removed something or not, so that callers look again.
+// prune removes the workspace's volume of that kind if it has the labels and no container uses
+// it. Removing by name would not do: the request may arrive late, when another volume has taken
+// the name (SPEC 12.11). The engine compares the labels and removes in one operation, of which
+// only one runs at a time. In between, a volume can be replaced only by a removal by name, which
+// this package never does. It answers alike whether it has removed something or not, so that
+// callers look again.
 func (h *Volumes) prune(ctx context.Context, id workspace.ID, kind string, more ...filters.KeyValuePair) error {
 	doing := "deleting volume " + id.VolumeName()
 	args := filters.NewArgs(more...)

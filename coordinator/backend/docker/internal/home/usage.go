@@ -28,11 +28,11 @@ const (
 	usageWeight = 10
 )
 
-// usageHelper runs the program that counts. It sees the folders of the homes, not their
-// volumes: for the engine, no container uses a volume because of it. So it keeps nobody
-// from starting, archiving or deleting a workspace, and it may look at one that runs. A
-// storage job would exclude the workspace's container, and the engine's own figures
-// (system/df) count every volume there is, however long that takes, without an end.
+// usageHelper runs the program that counts. It sees the folders of the homes, not their volumes:
+// for the engine, no container uses a volume because of it. So a workspace can be started,
+// archived or deleted meanwhile, and the helper may look at one that runs. A storage job would
+// exclude the workspace's container. The engine's own figures (system/df) count every volume
+// there is, without a time limit.
 func (h *Volumes) usageHelper(ctx context.Context, limit time.Duration, binds map[string]string, args ...string) (
 	contract.UsageResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit+usageStart)

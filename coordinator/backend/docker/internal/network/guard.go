@@ -17,7 +17,7 @@ const (
 	// unableFor is how long workspaces start without another attempt, on an engine that cannot
 	// have the rules.
 	unableFor = time.Minute
-	// failedFor is how long a failure stands for those who come after it: many may wait.
+	// failedFor is how long a failure is the answer to later calls too: many may wait.
 	failedFor = 5 * time.Second
 )
 

@@ -52,8 +52,8 @@ func end(p *corev1.Pod, name string) (code int, cause string) {
 	return int(state.ExitCode), cause
 }
 
-// ended is the end that decides about the Pod: that of the container of that name, or else
-// that of the one that failed, such as one that a template adds before it.
+// ended is the end that decides about the Pod: that of the container of that name. Where that
+// has none, it is that of the one that failed, such as one that a template adds before it.
 func ended(p *corev1.Pod, name string) *corev1.ContainerStateTerminated {
 	if c := main(p, name); c != nil && c.State.Terminated != nil {
 		return c.State.Terminated
@@ -95,8 +95,8 @@ func putOut(p *corev1.Pod) string {
 }
 
 // disrupted reports whether others have ended the Pod's container of that name: the cluster, its
-// node, or somebody who has deleted the Pod while it ran. What goes beyond its own limits has
-// ended by itself.
+// node, or a deletion of the Pod while it ran. What goes beyond its own limits has ended by
+// itself.
 func disrupted(p *corev1.Pod, name string) bool {
 	state := ended(p, name)
 	switch {
@@ -116,9 +116,9 @@ func disrupted(p *corev1.Pod, name string) bool {
 	return !state.FinishedAt.Time.Before(asked.Add(-deletionSlack))
 }
 
-// deletionSlack is how much later than it was asked for a Pod's deletion may seem: times are in
-// whole seconds, and at its end the grace period that it was told to end with (one second
-// for ours) is replaced by 0.
+// deletionSlack is how much later than it was asked for a Pod's deletion may seem. Times are in
+// whole seconds. At its end the grace period that it was told to end with (one second for ours)
+// is replaced by 0.
 const deletionSlack = 2 * time.Second
 
 // advice is what to do about the message of an eviction.

@@ -13,7 +13,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// pending is why a Pod that has not ended does not get on; nil when nothing keeps it.
+// pending is why a Pod that has not ended is without progress; nil when nothing keeps it.
 func pending(p *corev1.Pod) *workspace.Pending {
 	switch {
 	case p.DeletionTimestamp != nil:
@@ -35,8 +35,8 @@ func pending(p *corev1.Pod) *workspace.Pending {
 	return nil
 }
 
-// terminating is for a Pod that was told to end. Its node confirms that nothing of it runs;
-// nobody else knows that, so its volume is not free before.
+// terminating is for a Pod that was told to end. Only its node can confirm that nothing of it
+// runs, so its volume is not free before.
 func terminating(p *corev1.Pod) *workspace.Pending {
 	w := &workspace.Pending{Reason: workspace.WaitTerminating}
 	by, node := p.DeletionTimestamp.UTC().Format(time.RFC3339), p.Spec.NodeName
@@ -44,8 +44,8 @@ func terminating(p *corev1.Pod) *workspace.Pending {
 	foreign := slices.DeleteFunc(slices.Clone(p.Finalizers), func(f string) bool { return f == spec.Finalizer })
 	switch {
 	case !InUse(p) && len(foreign) > 0:
-		w.Message = fmt.Sprintf("the Pod %s was to be gone by %s and is kept by the finalizers %s: whoever has set "+
-			"them must remove them", p.Name, by, strings.Join(foreign, ", "))
+		w.Message = fmt.Sprintf("the Pod %s was to be gone by %s and is kept by the finalizers %s: the "+
+			"controllers that have set them must remove them", p.Name, by, strings.Join(foreign, ", "))
 	case !InUse(p):
 		w.Message = fmt.Sprintf("the Pod %s was to be gone by %s, and goes as soon as the cluster gets to it", p.Name,
 			by)
@@ -119,7 +119,7 @@ func misconfigured(message string) string {
 		strings.Contains(message, "breaks non-root policy"):
 		return "the image runs as root, which workspaces must not: set another user in the settings or in the image"
 	case strings.Contains(message, "image has non-numeric user"):
-		return "the image names its user and does not number it, so that nobody knows whether it is root: set the " +
+		return "the image names its user and does not number it, so that it is not known whether it is root: set the " +
 			"user in the settings, or a number in the image"
 	case strings.Contains(message, "not found"), strings.Contains(message, "couldn't find key"):
 		return "the Pod template of the settings needs what the namespace does not have: " + message
@@ -127,8 +127,8 @@ func misconfigured(message string) string {
 	return ""
 }
 
-// preparing is for a Pod on a node before its first container is made: first the node
-// attaches its volumes and makes its network, then it fetches the images.
+// preparing is for a Pod on a node before its first container is made. First the node attaches
+// its volumes and makes its network, then it fetches the images.
 func preparing(p *corev1.Pod) *workspace.Pending {
 	node := p.Spec.NodeName
 	switch condition(p, corev1.PodReadyToStartContainers).Status {

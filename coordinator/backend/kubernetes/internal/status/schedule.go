@@ -66,7 +66,7 @@ var volumeProblems = []struct{ says, plain string }{
 		"administrator brings it back"},
 	{"bound to non-existent persistentvolume", "the PersistentVolume of its home is gone, and with it the files, " +
 		"unless an administrator brings it back"},
-	{"is being deleted", "the claim of its home is being deleted; somebody has deleted it behind this system's back"},
+	{"is being deleted", "the claim of its home is being deleted, and not by this system"},
 	{`" not found`, "the claim of its home does not exist"},
 	{"persistentvolumeclaim", "the claim of its home cannot be used"},
 	{"unbound immediate PersistentVolumeClaims", "its home has no volume yet: the storage class makes none. Check " +

@@ -1,5 +1,5 @@
-// Package status says what the state of Kubernetes' objects means for a workspace: whether
-// its container runs, is ready or waits, and for what; and the progress of a storage job.
+// Package status says what the state of Kubernetes' objects means for a workspace: whether its
+// container runs, is ready or waits, and for what. It also reads the progress of a storage job.
 //
 // It is pure: it takes objects and returns values. It concludes only from what an object
 // says for certain; what may pass is waited for.

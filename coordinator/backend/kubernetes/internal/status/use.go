@@ -8,9 +8,9 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 )
 
-// InUse reports whether something of the Pod runs, or may come to run, as far as anybody has
-// confirmed: until it is false, nothing else may use the Pod's volume, and the Pod keeps its
-// [spec.Finalizer]. Once false it stays false.
+// InUse reports whether something of the Pod may run, now or later: it is true until the
+// opposite is confirmed. While it is true, nothing else may use the Pod's volume, and the Pod
+// keeps its [spec.Finalizer]. Once false it stays false.
 //
 //	node  phase     its containers     besides                        in use
 //	none  Pending   none               -                              yes: it may get a node
@@ -23,9 +23,9 @@ import (
 //	some  any       have all ended     -                              no: its node says so, and none is started again
 //	some  terminal  wait               -                              no: its node has evicted it before they ran
 //	some  terminal  none said          -                              no: its node has not taken it
-//	some  terminal  run                nobody told it to end          yes: that was not its node's word
+//	some  terminal  run                not told to end                yes: that was not its node's word
 //	some  Failed    run, wait, none    DisruptionTarget               yes: its Node object was removed (PodGC), and
-//	                said               DeletionByPodGC                nobody has asked the machine
+//	                said               DeletionByPodGC                the machine was not asked
 //	some  Failed    wait, have ended   the same, and PodFailed        no: the machine was back, and its node says so
 //	some  Failed    run                told to end with grace 0       no: an administrator has said that the machine
 //	                                                                  is off (PodGC, node.kubernetes.io/out-of-service)
@@ -55,8 +55,8 @@ func Releasable(p *corev1.Pod) bool {
 	return slices.Contains(p.Finalizers, spec.Finalizer) && !InUse(p)
 }
 
-// NodeLost reports whether nobody speaks for the Pod's node at the moment: it does not report,
-// or was removed from the cluster while the Pod was in use.
+// NodeLost reports whether the Pod's node is lost at the moment: it does not report, or was
+// removed from the cluster while the Pod was in use.
 func NodeLost(p *corev1.Pod) bool { return InUse(p) && (lost(p) || removedNode(p)) }
 
 // terminal reports whether the Pod's phase is one that it never leaves.
@@ -89,8 +89,8 @@ func anyRuns(p *corev1.Pod) bool {
 }
 
 // allEnded reports whether each container that uses a volume was seen to have ended for good.
-// The phase says so a moment later; or never, where somebody else has put a container into the
-// Pod that goes on, such as the proxy of a service mesh.
+// The phase says so a moment later. It never does where the cluster has added a container that
+// goes on, such as the proxy of a service mesh.
 func allEnded(p *corev1.Pod) bool {
 	if p.Spec.RestartPolicy != corev1.RestartPolicyNever || anyRuns(p) {
 		return false

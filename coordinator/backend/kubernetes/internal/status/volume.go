@@ -23,7 +23,7 @@ func Volume(c *corev1.PersistentVolumeClaim) workspace.Volume {
 			"(persistentVolumeReclaimPolicy Retain)",
 			c.Name, c.DeletionTimestamp.UTC().Format(time.RFC3339), c.Name, c.Spec.VolumeName)
 	case c.Status.Phase == corev1.ClaimLost:
-		v.Unknown = fmt.Sprintf("its claim %[1]s has lost its PersistentVolume %[2]s: somebody has removed it, and "+
+		v.Unknown = fmt.Sprintf("its claim %[1]s has lost its PersistentVolume %[2]s: it was removed, and "+
 			"its files may be gone. It goes on by itself when the PersistentVolume is back. If it is gone for good, "+
 			"delete the claim (kubectl delete pvc %[1]s) and recover the workspace from its archive", c.Name,
 			c.Spec.VolumeName)

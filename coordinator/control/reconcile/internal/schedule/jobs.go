@@ -21,7 +21,7 @@ type Jobs struct {
 
 	mu      sync.Mutex               // guards what follows
 	held    map[workspace.ID]Request // whose jobs run, or will, as the loops have seen
-	waiting map[workspace.ID]Claim   // who has asked, and not asked for something else since
+	waiting map[workspace.ID]Claim   // that have asked for a place, and not for something else since
 	served  Served
 	asked   time.Time // when a place was asked for last, by the clock of the requests
 }
@@ -94,7 +94,7 @@ func (j *Jobs) Ask(now time.Time, share Share, listed map[workspace.ID][]workspa
 	return queued
 }
 
-// queue returns who runs and who waits; ids are the workspaces of those who wait.
+// queue returns what runs and what waits; ids are the workspaces of what waits.
 func (j *Jobs) queue(listed map[workspace.ID][]workspace.Job) (q Queue, ids []workspace.ID) {
 	q = Queue{Limit: j.limit(), MaxWait: jobMaxWait, Served: j.served}
 	for _, r := range j.held {

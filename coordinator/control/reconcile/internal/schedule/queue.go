@@ -129,7 +129,7 @@ func (q Queue) longest(queue []int) time.Time {
 	return first
 }
 
-// queues returns those who wait, by class, in the order of their owners' shares.
+// queues returns the requests that wait, by class, in the order of their owners' shares.
 func (q Queue) queues() (queues [classes][]int) {
 	order := make([]int, len(q.Waiting))
 	for i := range order {
