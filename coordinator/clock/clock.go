@@ -1,13 +1,13 @@
 // Package clock tells the time that decides, and how long ago something was.
 //
-// A time that is written, or compared with one that was written, is the database's
-// (SPEC 12.13): from now() in the statement itself, or from a [Database]. How long ago
-// something was in this process is a [Moment], which counts the time in which the process
-// could not run, or the difference of two readings of its monotonic clock; neither means
-// anything in another process. Whether two times of an engine are the same, and what lies
-// between them, is asked of these two alone. After a fail-over the new server's clock
-// counts, from the next measurement on: the servers of one database are to have the same
-// time, because now() in its statements follows the new one at once.
+// A time that is written, or compared with one that was written, is the database's (SPEC 12.13):
+// from now() in the statement itself, or from a [Database]. How long ago something was in this
+// process is a [Moment], which counts the time in which the process could not run, or the
+// difference of two readings of its monotonic clock. Neither means anything in another process.
+// Whether two times of an engine are the same, and what lies between them, is asked of these two
+// alone. After a fail-over the new server's clock counts, from the next measurement on. The
+// servers of one database are to have the same time, because now() in its statements follows the
+// new one at once.
 package clock
 
 import (
@@ -32,9 +32,9 @@ func (m Moment) IsZero() bool { return m.at.IsZero() }
 // Before reports whether m is before other.
 func (m Moment) Before(other Moment) bool { return m.at.Before(other.at) }
 
-// Elapsed returns how long ago m was, by the clock that says the longest: the monotonic
-// clock stands still while the machine is suspended, the wall clock may be set back, and
-// a paused virtual machine learns of its pause from the wall clock alone.
+// Elapsed returns how long ago m was, by the clock that says the longest. The monotonic clock
+// stands still while the machine is suspended, and the wall clock may be set back. A paused
+// virtual machine learns of its pause from the wall clock alone.
 func (m Moment) Elapsed() time.Duration {
 	now := Now()
 	return max(now.at.Sub(m.at), now.at.Round(0).Sub(m.at.Round(0)), now.boot-m.boot)

@@ -83,9 +83,9 @@ type Position struct {
 	// Timeline changes when another server takes over or a backup is restored. What was
 	// read before may then never have happened, under the same revisions.
 	Timeline string
-	// Oldest and Next are ids of transactions, which they get when they first write: all
-	// before Oldest have ended, and all that get one after this position was read get Next
-	// or a later one. An update takes its revision when its transaction has an id.
+	// Oldest and Next are ids of transactions, which they get when they first write. All before
+	// Oldest have ended, and all that get one after this position was read get Next or a later
+	// one. An update takes its revision when its transaction has an id.
 	Oldest, Next uint64
 }
 

@@ -29,11 +29,11 @@ WITH fence AS (
 )
 SELECT id FROM due`
 
-// MarkCollected sets collected_at of those of the workspaces that are deleted and of
-// which nothing but archives is left, and returns them and those that were marked
-// before: their archives may be deleted, because from now on the deletion cannot be
-// undone. Of the others none may, whatever the caller has read of them earlier. If the
-// epoch is not f's any more, no workspace is returned.
+// MarkCollected sets collected_at of those of the workspaces that are deleted and of which
+// nothing but archives is left. It returns them and those that were marked before. Their
+// archives may be deleted, because from now on the deletion cannot be undone. Of the others none
+// may, whatever the caller has read of them earlier. If the epoch is not f's any more, no
+// workspace is returned.
 func (s *Store) MarkCollected(ctx context.Context, f postgres.Fence, ids []workspace.ID) (
 	marked []workspace.ID, err error) {
 	return s.ids(ctx, "marking workspaces as collected", markCollectedSQL, f.Lock, f.Epoch, texts(ids))

@@ -10,9 +10,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// inShard selects the rows of @shard of @shards. The query planner takes a bare remainder
-// for one row in 200, whatever the number of shards, and would then sort the whole
-// table for a page of the sweep; a CASE it takes for one in two.
+// inShard selects the rows of @shard of @shards. The query planner takes a bare remainder for
+// one row in 200, whatever the number of shards, and would then sort the whole table for a page
+// of the sweep. A CASE it takes for one in two.
 const inShard = `CASE slot % @shards WHEN @shard THEN true END`
 
 // endsWhenReady selects the rows in an error that ends by itself, see
@@ -125,14 +125,14 @@ WITH fence AS (
 )
 SELECT FROM saved`
 
-// Save replaces the controller's columns (SPEC 4) of prev with those of next, and
-// records the transitions among them, in one statement. It does so only if the row's
-// operation, op_started_at, desired_state, deleted_at, phase, error_reason and
-// error_count are still those of prev, and the epoch is still f's. Otherwise the row
-// has changed or another process leads: saved is false, nothing was written, and the
-// caller decides again on a new observation. phase_changed_at is written only when the
-// phase changes, and the size of the home only where next has another one than prev: what
-// [Store.SaveHome] has written meanwhile stays. Save writes even if next equals prev.
+// Save replaces the controller's columns (SPEC 4) of prev with those of next, and records the
+// transitions among them, in one statement. It does so only if the row's operation,
+// op_started_at, desired_state, deleted_at, phase, error_reason and error_count are still those
+// of prev, and the epoch is still f's. Otherwise the row has changed or another process leads:
+// saved is false, nothing was written, and the caller decides again on a new observation. The
+// column phase_changed_at is written only when the phase changes. The size of the home is
+// written only where next has another one than prev: what [Store.SaveHome] has written meanwhile
+// stays. Save writes even if next equals prev.
 //
 // Of the columns that are JSON it writes what next has otherwise than prev, and nothing else:
 // what a newer release has written there besides stays (SPEC 12.14).

@@ -11,9 +11,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// deleteSQL also takes a workspace that is deleted already, but only for a viewer who
-// sees those, and only to give up what the deletion keeps (@now): that is no change of
-// the desired state, so an operation in progress does not matter.
+// deleteSQL also takes a workspace that is deleted already, but only for a viewer who sees
+// those, and only to give up what the deletion keeps (@now). That is no change of the desired
+// state, so an operation in progress does not matter.
 const deleteSQL = `
 WITH w AS (
 	SELECT id, operation, phase, desired_state, deleted_at, delete_now FROM workspaces

@@ -239,8 +239,8 @@ WITH written AS (
 SELECT FROM written`
 
 // Sleep sets the desired state STANDBY if the workspace still runs, was not used after
-// unusedSince, and has been announced to sleep by now; it reports whether it did. why goes
-// to the history if it is not empty.
+// unusedSince, and has been announced to sleep by now. It reports whether it did. The text why
+// goes to the history if it is not empty.
 func (s *Store) Sleep(ctx context.Context, id workspace.ID, ttl time.Duration, unusedSince time.Time, why string) (
 	bool, error) {
 	tag, err := s.pool.Exec(ctx, sleepSQL, postgres.Args{

@@ -24,10 +24,10 @@ UNION ALL
 	ORDER BY home_measured_at NULLS FIRST LIMIT @limit)
 LIMIT @limit`
 
-// UnmeasuredHomes returns at most limit workspaces of a shard whose homes are to be
-// measured: if asleep, those that have been asleep for at least settled and were not measured
-// since they fell asleep, and those that have been running for at least settled and were not
-// measured for longer than age.
+// UnmeasuredHomes returns at most limit workspaces of a shard whose homes are to be measured.
+// These are those that have been running for at least settled and were not measured for longer
+// than age. With asleep, they are also those that have been asleep for at least settled and were
+// not measured since they fell asleep.
 func (s *Store) UnmeasuredHomes(ctx context.Context, shard, shards int, settled, age time.Duration, asleep bool,
 	limit int,
 ) ([]workspace.ID, error) {

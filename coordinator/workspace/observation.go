@@ -18,8 +18,8 @@ type Container struct {
 	// Cause is why a container has ended, where its exit code does not say: it ran out of
 	// memory, or its node evicted it. Empty otherwise.
 	Cause string
-	// Disrupted says that others have ended it, such as the drain of its node, an eviction or
-	// a deletion by force: its end says nothing about what runs in it (SPEC 3).
+	// Disrupted says that others have ended it, such as the drain of its node, an eviction or a
+	// deletion by force. Its end says nothing about what runs in it (SPEC 3).
 	Disrupted bool
 	// StartedAt and FinishedAt are the backend's own times; zero when unknown.
 	StartedAt, FinishedAt time.Time

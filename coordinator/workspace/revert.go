@@ -3,7 +3,7 @@ package workspace
 import "time"
 
 // Revert is a request to go back to an older archive. The present state is archived first, so
-// that it is not lost; then the older archive becomes the current one, and the desired state,
+// that it is not lost. Then the older archive becomes the current one, and the desired state,
 // which stays what it was, brings the workspace up from it.
 //
 // What keeps the present state from being archived ends it: no person waits for a store

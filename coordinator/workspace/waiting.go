@@ -48,7 +48,7 @@ const (
 	// files and stays for the delay.
 	WaitKeptUntilDeleted = "KeptUntilDeleted"
 	// WaitKeptUntilGivenUp: that volume stays without a limit, because its files were not given
-	// up: no delay is configured, or it is in doubt whose they are.
+	// up. Either no delay is configured, or it is in doubt whose they are.
 	WaitKeptUntilGivenUp = "KeptUntilGivenUp"
 	WaitPullingImage     = "PullingImage"
 	WaitUnhealthy        = "Unhealthy"

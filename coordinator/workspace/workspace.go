@@ -210,8 +210,8 @@ type HomeContext struct {
 	// ResumedAt is when an operation last ended a wait that does not count against its limits:
 	// they begin anew there.
 	ResumedAt time.Time `json:"resumed_at,omitzero"`
-	// Exited is when, by the engine's clock, the container had exited that was there before
-	// the present start began: one that has exited at another time is of this start.
+	// Exited is when, by the engine's clock, the container had exited that was there before the
+	// present start began. One that has exited at another time is of this start.
 	Exited time.Time `json:"exited,omitzero"`
 	// Fingerprint is a state of the volume that is known to be in an archive.
 	Fingerprint Fingerprint `json:"fingerprint,omitzero"`

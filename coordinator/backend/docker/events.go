@@ -90,8 +90,8 @@ func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
 const settleLimit = 5 * time.Second
 
 // settle returns when listings show that a container has ended. The engine sends the event
-// first, unmounts and disconnects the container then, which takes up to a second on a busy
-// host, and sends no other event; until it is done it does not answer about the container.
+// first. It unmounts and disconnects the container then, which takes up to a second on a busy
+// host, and sends no other event. Until it is done it does not answer about the container.
 func (d *Docker) settle(ctx context.Context, containerID string) {
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()

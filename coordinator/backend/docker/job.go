@@ -26,11 +26,11 @@ func (d *Docker) StartJob(ctx context.Context, s backend.JobSpec) error {
 	return retryChanged(ctx, "starting storage job "+s.Name(), func() error { return d.startJob(ctx, s) })
 }
 
-// startJob is one attempt of StartJob. A workspace's container and a job that start at
-// the same time exclude each other without a lock (SPEC 12.4): each creates its own
-// container first and checks for the other one afterwards, so at least one of the two
-// sees both and gives way. start does the same from the other side, and so do two jobs: a
-// former leader's, which the next leader does not know of, may start late.
+// startJob is one attempt of StartJob. A workspace's container and a job that start at the same
+// time exclude each other without a lock (SPEC 12.4). Each creates its own container first and
+// checks for the other one afterwards. So at least one of the two sees both and gives way. The
+// method start does the same from the other side, and so do two jobs. A former leader's, which
+// the next leader does not know of, may start late.
 func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 	name := s.Name()
 	var present *container.InspectResponse

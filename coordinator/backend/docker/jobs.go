@@ -15,10 +15,10 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// jobLines is how many lines at the end of a job's output are read: its last line is
-// the result, the others explain a failure. reportLines is how many are read while it
-// runs: a few of the job's own messages may stand after the newest report. maxMessage bounds
-// the message about output that cannot be read, in bytes.
+// jobLines is how many lines at the end of a job's output are read. Its last line is the result,
+// the others explain a failure. While it runs, reportLines are read: a few of the job's own
+// messages may stand after the newest report. maxMessage bounds the message about output that
+// cannot be read, in bytes.
 const (
 	jobLines    = "50"
 	reportLines = "20"

@@ -20,9 +20,8 @@ import (
 )
 
 const (
-	// While another process creates or removes the same container, a start is retried
-	// at this interval and for this long: the engine reserves a name before it can be
-	// inspected.
+	// While another process creates or removes the same container, a start is retried at this
+	// interval and for this long. The engine reserves a name before it can be inspected.
 	retryFor   = 15 * time.Second
 	retryEvery = 25 * time.Millisecond
 )

@@ -68,9 +68,9 @@ type Finding struct {
 // Orphans may be nil when Redis does not answer: then it is unknown since when archives
 // are orphans, and none is due.
 //
-// Where a real cycle would be stopped by the circuit breaker, the report and the
-// findings are complete and the error is a [*CircuitBreakerError]; with [Request].Force
-// neither is stopped. After any other error they are not.
+// Where a real cycle would be stopped by the circuit breaker, the report and the findings are
+// complete and the error is a [*CircuitBreakerError]. With [Request].Force neither is stopped.
+// After any other error they are not.
 func DryRun(ctx context.Context, opts Options, req Request, each func(Finding) error) (Report, error) {
 	c := &cycle{opts: opts, settings: opts.Settings.orDefault(), request: req, dry: true, each: each}
 	if err := c.inspect(ctx); err != nil {

@@ -1,14 +1,14 @@
 // Package gc deletes archives that no workspace needs any more (SPEC 7). Nothing
 // else deletes archives.
 //
-// In doubt it keeps an archive: it leaves objects that it does not recognise, reports
-// what the database does not know or what is newer than the database, a query that fails
-// ends the cycle, and an archive that it deletes has been an orphan for hours, in every
-// cycle of that time. Only a person's command deletes what is reported.
+// In doubt it keeps an archive. It leaves objects that it does not recognise, and reports what
+// the database does not know or what is newer than the database. A query that fails ends the
+// cycle. An archive that it deletes has been an orphan for hours, in every cycle of that time.
+// Only a person's command deletes what is reported.
 //
-// It owns the decision to delete an archive and the times since when archives are
-// orphans. It must write nothing to the database but that a deleted workspace is
-// collected, and which archives there are, and must not delete anything but archives, their commit markers and the
+// It owns the decision to delete an archive and the times since when archives are orphans. It
+// must write nothing to the database but that a deleted workspace is collected, and which
+// archives there are. It must not delete anything but archives, their commit markers and the
 // parts of unfinished uploads.
 package gc
 

@@ -102,9 +102,9 @@ func compare(archives []listed, p store.Protection) comparison {
 	return c
 }
 
-// retain marks the last archives of a workspace, of which so many are kept: complete ones by
-// their dates, those left out of which the row knows nothing. In a part of the archives of a
-// workspace it marks more than are kept, and none too few.
+// retain marks the last archives of a workspace, of which so many are kept. These are complete
+// ones by their dates, those left out of which the row knows nothing. In a part of the archives
+// of a workspace it marks more than are kept, and none too few.
 func retain(archives []listed, p store.Protection, c comparison, keep int) {
 	if keep <= 1 {
 		return // what is the newest then, the current one or the way back from it, has a rule of its own
@@ -186,8 +186,9 @@ func judge(a listed, p store.Protection, known bool, c comparison) Reason {
 	return OrphanSuperseded
 }
 
-// needsMark reports whether the workspace must be marked as collected before an archive
-// that is deleted for this reason: its deletion could still be undone, and would need it.
+// needsMark reports whether the workspace must be marked as collected before an archive that is
+// deleted for this reason. The deletion of the workspace could still be undone, and would need
+// the archive.
 func needsMark(r Reason, p store.Protection) bool {
 	return p.Deleted && p.CollectedAt.IsZero() && r != OrphanSuperseded
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// sweep deletes what is due, in batches. Before each of them this process must still be
-// the only one that collects, the bucket the right one, and each archive an orphan: the
-// workspace may have changed since the listing.
+// sweep deletes what is due, in batches. Before each of them this process must still be the only
+// one that collects, the bucket the right one, and each archive an orphan. The workspace may
+// have changed since the listing.
 func (c *cycle) sweep(ctx context.Context) error {
 	var errs []error
 	for batch := range slices.Chunk(c.due, deleteBatch) {

@@ -1,5 +1,5 @@
-// Package isolation keeps the rules in place that keep workspaces from what is private
-// (SPEC 8): the leader makes them at its start and again every minute.
+// Package isolation keeps the rules in place that keep workspaces from what is private (SPEC 8).
+// The leader makes them at its start and again every minute.
 //
 // It owns when they are made, and what the log and administrators are told about them. The
 // rules themselves, and how they are made, belong to the backend.

@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// The advisory locks of an installation are pairs of 32-bit numbers: the first, which
-// is derived from [Options.LockID], tells the installation from everything else that
-// locks in this database; the second is a [key]. One-shard processes use LockID itself,
-// which is one 64-bit number: PostgreSQL keeps the two kinds apart.
+// The advisory locks of an installation are pairs of 32-bit numbers. The first is derived from
+// [Options.LockID] and tells the installation from everything else that locks in this database.
+// The second is a [key]. One-shard processes use LockID itself, which is one 64-bit number:
+// PostgreSQL keeps the two kinds apart.
 //
 //	member(n)       held, shared, by the session of every process that has n shards:
 //	                who holds it is there, and disappears with its session

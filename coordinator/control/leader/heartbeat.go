@@ -21,8 +21,8 @@ func (h *heartbeat) beat(t clock.Moment) {
 	h.last = t
 }
 
-// within reports whether the last beat is at most d ago, by the clock of this process that
-// says the longest: a suspended machine has led for longer than it knows.
+// within reports whether the last beat is at most d ago, by the clock of this process that says
+// the longest. A suspended machine has led for longer than it knows.
 func (h *heartbeat) within(d time.Duration) bool {
 	h.mu.Lock()
 	last := h.last

@@ -42,9 +42,9 @@ const (
 	DefaultLockID        = 12345
 	DefaultShards        = 1
 	DefaultRetryInterval = 5 * time.Second
-	// DefaultLeaseDuration is long enough for five renewals, so that a busy server does
-	// not end a term, and short enough that a leader that is stopped is replaced within
-	// five seconds (see [Options.silence]).
+	// DefaultLeaseDuration is long enough for five renewals, so that a busy server does not end
+	// a term. It is short enough that a leader that is stopped is replaced within five seconds
+	// (see [Options.silence]).
 	DefaultLeaseDuration = 3 * time.Second
 )
 
@@ -148,10 +148,9 @@ func CheckShards(n int) error {
 	return nil
 }
 
-// silence is after which time without a question the server ends the session. The
-// server counts from its last answer and the lease from the question before it, so half
-// a lease remains for the last request that was sent under the lease, and for clocks
-// that run at different speeds.
+// silence is after which time without a question the server ends the session. The server counts
+// from its last answer and the lease from the question before it. So half a lease remains for
+// the last request that was sent under the lease, and for clocks of different speeds.
 func (o Options) silence() time.Duration { return o.LeaseDuration * 3 / 2 }
 
 // lockName is the name of a shard's row in system_locks.

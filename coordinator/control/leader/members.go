@@ -11,8 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/clock"
 )
 
-// channel carries a hint that shards have become free or that a process has come: the
-// others look at once instead of at the next poll.
+// channel carries a hint that shards have become free or that a process has come. The others
+// look at once instead of at the next poll.
 const channel = "codehub_leader"
 
 // viewSQL reads the locks of an installation: its pairs, and who leads or waits to lead

@@ -1,9 +1,9 @@
-// Package reconcile is the workspace controller: it observes workspaces, decides
-// with the pure rules of package planner, saves the decision, and only then calls
-// the actuators. It owns the pace of observations and retries, how many actuators run
-// at once, and what is believed of an observation: nothing of a server that is not the
-// recorded one, and no loss that is seen once only or everywhere at the same time. It
-// must not decide anything else itself, and must not change desired states.
+// Package reconcile is the workspace controller: it observes workspaces, decides with the pure
+// rules of package planner, saves the decision, and only then calls the actuators. It owns the
+// pace of observations and retries, how many actuators run at once, and what is believed of an
+// observation. It believes nothing of a server that is not the recorded one, and no loss that is
+// seen once only or everywhere at the same time. It must not decide anything else itself, and
+// must not change desired states.
 //
 // It is level-triggered: wake-ups and events make an observation come sooner, and
 // losing every one of them costs time, never correctness (SPEC 1, contract 2). Each

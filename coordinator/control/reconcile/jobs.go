@@ -11,7 +11,7 @@ import (
 
 // queueJobs asks for places for the storage jobs that the decisions begin, and decides again
 // where there is none. How many jobs run is asked of the backend each time, for all shards and
-// processes: what is not remembered is right also under the next leader.
+// processes. What is not remembered is right also under the next leader.
 func (l *loop) queueJobs(ctx context.Context, ready []candidate) {
 	var asking []schedule.Claim
 	at := l.clock.Now()
@@ -48,8 +48,8 @@ func (l *loop) queueJobs(ctx context.Context, ready []candidate) {
 	}
 }
 
-// keepsPlace reports whether the workspace keeps the place that it may have been given: on
-// the way to its job, but not after the end of that, nor while it waits for something else.
+// keepsPlace reports whether the workspace keeps the place that it may have been given. It does
+// on the way to its job, but not after the end of that, nor while it waits for something else.
 func keepsPlace(c *candidate) bool {
 	next := c.decision.Next
 	underway := next.Operation == workspace.OpArchiving || next.Operation == workspace.OpRestoring
@@ -73,9 +73,9 @@ func (c *Controller) share() schedule.Share {
 	return s
 }
 
-// jobClasses is the priority of the storage jobs of an operation that is in progress, for
-// people who wait for it, and of one that is to begin: a workspace whose operation has begun
-// cannot be opened.
+// jobClasses is the priority of the storage jobs of an operation that is in progress, for people
+// who wait for it, and of one that is to begin. A workspace whose operation has begun cannot be
+// opened.
 var jobClasses = map[workspace.Operation]schedule.Class{
 	workspace.OpRestoring: schedule.Interactive,
 	workspace.OpArchiving: schedule.Normal,
@@ -117,9 +117,9 @@ var actionClasses = map[planner.Action]schedule.Class{
 	planner.ActDeleteVolume:       schedule.Cleanup,
 }
 
-// maxRemovals is how many volumes are removed at once, beside the other calls: the engine of
-// Docker removes one at a time however many are asked for, and that takes as long as there are
-// files. A cluster removes several at once.
+// maxRemovals is how many volumes are removed at once, beside the other calls. The engine of
+// Docker removes one at a time, however many are asked for, and takes longer the more files
+// there are. A cluster removes several at once.
 const maxRemovals = 4
 
 // executor returns what runs a call for the workspace, and as what it waits there.

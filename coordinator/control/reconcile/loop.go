@@ -152,7 +152,7 @@ func (l *loop) run(ctx context.Context) error {
 	}
 }
 
-// lookAgain has those observed once more that were asked for while a probe of them ran: its
+// lookAgain has those observed once more that were asked for while a probe of them ran. Its
 // answer may be older than what there was to see.
 func (l *loop) lookAgain(ids []workspace.ID) {
 	for _, id := range ids {

@@ -14,8 +14,8 @@ import (
 const maxProbes = 16
 
 // addArchives adds the answer p of the object store to o, if it is about w as it is now. It must
-// have been fresh when the observation began: a backend that takes longer to list than an answer
-// may be used would otherwise make every answer too old, and nothing would ever be decided.
+// have been fresh when the observation began. A backend may take longer to list than an answer
+// may be used. Every answer would then be too old, and nothing would ever be decided.
 func addArchives(began time.Time, w workspace.Workspace, p *observation.Answer, o *workspace.Observation) {
 	if p == nil || !p.About(began, w) {
 		return

@@ -39,7 +39,7 @@ type Settings struct {
 	// KeepDeleted is how long the only copy of a deleted workspace's files is kept: the
 	// delay of the garbage collection.
 	KeepDeleted time.Duration
-	// MaxLossShare is the circuit breaker for DataLost: when one look shows more than this share
+	// MaxLossShare is the circuit breaker for DataLost. When one look shows more than this share
 	// of at least four workspaces as lost, the look is not believed.
 	MaxLossShare float64
 	// MeasureInterval is the time between two looks for homes to measure, and MeasureAge the

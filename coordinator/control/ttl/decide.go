@@ -57,7 +57,7 @@ func decide(j judged, s Settings) decision {
 	switch {
 	case d.busy == nil && j.worked():
 		// The TTL counts from the end of the work (SPEC 6), which the cap bounds as it does the
-		// work: what works now and then would stay awake for ever.
+		// work. Otherwise what works now and then would stay awake for ever.
 		d.sleepAt = later(soonest, earlier(j.now.Add(s.Standby), j.UsedAt.Add(s.Work.Cap)))
 	case d.sleepAt.Before(due): // also when nothing is announced yet
 		d.sleepAt = soonest
@@ -84,8 +84,8 @@ func (s Settings) gap() time.Duration { return min(longestGap, s.Standby/4) }
 // longestGap is long enough for the CPU time of processes, which ps tells in seconds.
 const longestGap = 15 * time.Second
 
-// ahead is how long before the TTL has passed a workspace is looked at for the first time:
-// two looks fit in before its sleep is announced.
+// ahead is how long before the TTL has passed a workspace is looked at for the first time. Two
+// looks fit in before its sleep is announced.
 func (s Settings) ahead() time.Duration { return s.notice() + 2*s.gap() + s.Interval }
 
 func later(a, b time.Time) time.Time {

@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// questions is how many workspaces are looked at at the same time, asking how long all
-	// of them may take in one tick: what is known of use must still be fresh then. The
-	// others are looked at by the next tick, and stay until then.
+	// questions is how many workspaces are looked at at the same time, asking how long all of
+	// them may take in one tick. What is known of use must still be fresh then. The others are
+	// looked at by the next tick, and stay until then.
 	questions = 4
 	asking    = 15 * time.Second
 )
@@ -35,10 +35,10 @@ type look struct {
 	swept   bool      // found unused in this round
 }
 
-// sleep puts the running workspaces to sleep that are unused and in which nothing goes on,
-// while what is known is fresh, and announces that before. upTo is the time until which all
-// use is known. A round over all of them may take several ticks: where the time of one is over,
-// the next one goes on. Otherwise many busy ones would keep the rest from being looked at.
+// sleep puts the running workspaces to sleep that are unused and in which nothing goes on, while
+// what is known is fresh. It announces that before. upTo is the time until which all use is
+// known. A round over all of them may take several ticks: where the time of one is over, the
+// next one goes on. Otherwise many busy ones would keep the rest from being looked at.
 func (r *Runner) sleep(ctx context.Context, fresh func() bool, upTo time.Time, s Settings) error {
 	if r.looks == nil {
 		r.looks = make(map[workspace.ID]*look)

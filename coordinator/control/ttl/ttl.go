@@ -1,9 +1,9 @@
-// Package ttl moves unused workspaces to STANDBY, and archives workspaces that have
-// been in STANDBY for long (SPEC 5). It owns the two TTLs, the path of recorded activity
-// from Redis to PostgreSQL, and the columns busy and sleep_at: before a workspace is put to
-// sleep, it asks whether something works there, and announces the time (SPEC 6). It must
-// not decide what work is (package work), write desired states itself or act on workspaces:
-// it calls the service layer, and the controller does the rest.
+// Package ttl moves unused workspaces to STANDBY, and archives workspaces that have been in
+// STANDBY for long (SPEC 5). It owns the two TTLs, the path of recorded activity from Redis to
+// PostgreSQL, and the columns busy and sleep_at. Before a workspace is put to sleep, it asks
+// whether something works there, and announces the time (SPEC 6). It must not decide what work
+// is (package work), write desired states itself or act on workspaces. It calls the service
+// layer, and the controller does the rest.
 package ttl
 
 import (
@@ -95,8 +95,8 @@ type Settings struct {
 	// (TTL_STANDBY_SECONDS). Archive is how long a workspace may be in STANDBY before
 	// it is archived (TTL_ARCHIVE_SECONDS).
 	Standby, Archive time.Duration
-	// Notice is how long before a workspace is put to sleep that is announced; with a TTL
-	// that is less than twice as long, half the TTL.
+	// Notice is how long before a workspace is put to sleep that is announced. With a TTL that
+	// is less than twice as long, it is half the TTL.
 	Notice time.Duration
 	// Work is what keeps an unused workspace awake.
 	Work work.Settings

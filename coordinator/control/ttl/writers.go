@@ -8,14 +8,14 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// presumedDead is how long a process may be silent before it is not waited for any more.
-// It is the time after which a gateway that has not reached PostgreSQL holds its requests
-// (SPEC 8): whatever such a process still knows, no request passes through it.
+// presumedDead is how long a process may be silent before it is not waited for any more. It is
+// the time after which a gateway that has not reached PostgreSQL holds its requests (SPEC 8).
+// Whatever such a process still knows, no request passes through it.
 const presumedDead = 10 * time.Minute
 
-// goneFor is how long a process without a session must have been without one. PostgreSQL
-// ends the session of a killed process at once, and of all processes when it restarts
-// itself; one that lives has a new session within seconds.
+// goneFor is how long a process without a session must have been without one. PostgreSQL ends
+// the session of a killed process at once, and of all processes when it restarts itself. One
+// that lives has a new session within seconds.
 const goneFor = 30 * time.Second
 
 // flushBarrier knows which processes have written their activity since the last outage (SPEC
@@ -30,8 +30,8 @@ type flushBarrier struct {
 // there was no leader. No workspace is judged until every process has written once more.
 func (r *flushBarrier) reset() { *r = flushBarrier{} }
 
-// check returns the processes whose activity may be missing, and the time up to which all
-// the others have written theirs: a use after that may still be in the memory of one.
+// check returns the processes whose activity may be missing, and the time up to which all the
+// others have written theirs. A use after that may still be in the memory of one.
 func (r *flushBarrier) check(w postgres.Writers) (upTo time.Time, missing []postgres.Writer) {
 	upTo = w.Now
 	if r.since.IsZero() {

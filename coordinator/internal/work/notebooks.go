@@ -34,10 +34,10 @@ func NewNotebooks() *Notebooks {
 	}}
 }
 
-// Busy returns the name of a kernel that computes at the server at endpoint, below
-// basePath; empty if none does, and for everything that is no Jupyter server or wants a
-// token: then the workspace is judged without. It reports false if the server has accepted
-// the question and has not answered in time: it may be busy.
+// Busy returns the name of a kernel that computes at the server at endpoint, below basePath. It
+// is empty if none does, and for everything that is no Jupyter server or wants a token. Then the
+// workspace is judged without it. It reports false if the server has accepted the question and
+// has not answered in time: it may be busy.
 func (c *Notebooks) Busy(ctx context.Context, endpoint, basePath string) (kernel string, known bool) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+endpoint+basePath+
 		"/api/kernels?no_track_activity=1", nil)

@@ -56,8 +56,8 @@ func isMain(application []Process, name string) bool {
 	return slices.ContainsFunc(application, func(a Process) bool { return file(a.Args) == name })
 }
 
-// isOwn reports whether a file is one that people write, from its path in a command line: one
-// in the home folder or relative to a folder, and in no folder that is hidden or filled by a
+// isOwn reports whether a file is one that people write, from its path in a command line. It is
+// one in the home folder or relative to a folder, and in no folder that is hidden or filled by a
 // package manager.
 func isOwn(file string) bool {
 	in, isBelow := strings.CutPrefix(file, workspace.Home+"/")

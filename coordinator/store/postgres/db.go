@@ -1,7 +1,7 @@
-// Package postgres is the database that the processes share: it owns its connections and
-// their limits, the schema and its migrations, the notifications about changes, and what
-// processes agree on with their sessions: locks, fences, and who is there. It must not read
-// or write a workspace or a user: packages store and accounts do.
+// Package postgres is the database that the processes share. It owns its connections and their
+// limits, the schema and its migrations, and the notifications about changes. It also owns what
+// processes agree on with their sessions: locks, fences, and which processes there are. It must
+// not read or write a workspace or a user: packages store and accounts do.
 package postgres
 
 import (

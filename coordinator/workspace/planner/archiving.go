@@ -57,8 +57,8 @@ func (p *planner) archive() Action {
 	return p.saveKey()
 }
 
-// startArchive starts the job. Where one may have been started before, it gets a new
-// id: under the old one there may be a complete upload that is older than the volume.
+// startArchive starts the job. Where one may have been started before, it gets a new id. Under
+// the old one there may be a complete upload that is older than the volume.
 func (p *planner) startArchive() Action {
 	if len(p.o.Jobs) > 0 {
 		return p.act(ActDeleteJobs) // of other operations; they would use the volume, too

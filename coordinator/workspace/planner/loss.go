@@ -62,9 +62,9 @@ func (p *planner) fresh() bool {
 	return w.ArchiveKey == "" && w.ArchiveOpID == "" && w.Recovery == nil && p.now.Sub(w.CreatedAt) < freshFor
 }
 
-// doubt looks for archives that the row does not know, before an operation goes on that
-// makes the data and that this leader did not begin: the row may be older than reality.
-// It reports whether the operation must not go on now.
+// doubt looks for archives that the row does not know, before an operation goes on that makes
+// the data and that this leader did not begin. The row may be older than reality. It reports
+// whether the operation must not go on now.
 func (p *planner) doubt() (Action, bool) {
 	n := &p.next
 	if !operations[n.Operation].makesHome || p.o.Witnessed || p.backingOff || p.fresh() ||
@@ -123,10 +123,10 @@ func (p *planner) conflicting() (Action, bool) {
 	return p.fail(workspace.ReasonConflict, p.foreign), true
 }
 
-// inUse is what follows from a conflict while the container runs on the volume. People may
-// be working there: it stays in use until a choice is made, or until it is asked for less
-// since then; the desired state of a row that is older than reality is no such request. Then only
-// the container goes, and what is left is in ERROR until the choice is made.
+// inUse is what follows from a conflict while the container runs on the volume. People may be
+// working there. It stays in use until a choice is made, or until it is asked for less since
+// then. The desired state of a row that is older than reality is no such request. Then only the
+// container goes, and what is left is in ERROR until the choice is made.
 func (p *planner) inUse() Action {
 	n := &p.next
 	p.endRevert(p.foreign)
@@ -165,7 +165,7 @@ func (p *planner) dataLost() string {
 	if p.o.Volume != nil {
 		return ""
 	}
-	// What a container may have written to is gone also when its end was not seen: after a
+	// What a container may have written to is gone also when its end was not seen. After a
 	// deletion that gave the volume up and was undone, the older archive is not the data.
 	had := p.was.Conditions.True(workspace.VolumeReady) || n.HomeCtx.Dirty
 	archived := n.ArchiveKey != "" && n.Conditions.True(workspace.ArchiveReady)

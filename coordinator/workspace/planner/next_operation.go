@@ -50,9 +50,9 @@ func (p *planner) nextOperation() workspace.Operation {
 	return nextOperations[at][wanted]
 }
 
-// nextDeletion is the next step of a deletion. A workspace in STANDBY or RUNNING steps
-// down first, so that an archive exists from which the deletion can be undone; a volume
-// that cannot be archived stays for the delay (SPEC 3).
+// nextDeletion is the next step of a deletion. A workspace in STANDBY or RUNNING steps down
+// first, so that an archive exists from which the deletion can be undone. A volume that cannot
+// be archived stays for the delay (SPEC 3).
 func (p *planner) nextDeletion() workspace.Operation {
 	switch {
 	case !p.o.Knows(workspace.SensorVolumes) && p.o.Container != nil:

@@ -7,8 +7,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// pendingAfter is how old an operation is before it says what the backend waits for: what
-// passes sooner is how every start goes, and would cost a save.
+// pendingAfter is how old an operation is before it says what the backend waits for. What passes
+// sooner is part of every start, and would cost a save.
 const pendingAfter = 5 * time.Second
 
 // pendingReasons are the waits that only a backend knows of, beside the pulls of images that go on.

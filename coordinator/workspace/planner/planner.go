@@ -350,10 +350,10 @@ func (p *planner) act(a Action) Action {
 	return a
 }
 
-// fail counts a failure. A terminal one, and the last of MaxRetry, moves the
-// workspace to ERROR and ends the operation in the same save; others leave the
-// operation in place for a retry. The jobs are removed in either case: a failed
-// job would block the next attempt. What is no error of the workspace gives way.
+// fail counts a failure. A terminal one, and the last of MaxRetry, moves the workspace to ERROR
+// and ends the operation in the same save. Others leave the operation in place for a retry. The
+// jobs are removed in either case: a failed job would block the next attempt. What is no error
+// of the workspace gives way.
 func (p *planner) fail(reason workspace.ErrorReason, message string) Action {
 	n := &p.next
 	if p.givesWay(reason) {

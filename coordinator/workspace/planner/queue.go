@@ -23,7 +23,7 @@ func (p *planner) queued(kind workspace.JobKind) bool {
 	return true
 }
 
-// told rounds down how many are before a job, to 10, 20, 50, 100 and so on: each change is a
+// told rounds down how many are before a job, to 10, 20, 50, 100 and so on. Each change is a
 // write, and of hundreds that wait nearly all would change with every job that ends.
 func told(before int) int {
 	if before <= workspace.ExactlyBefore {

@@ -9,8 +9,8 @@ type step struct {
 	do   func(*planner) (Action, bool)
 }
 
-// steps are the order in which a decision is made: everything that changes the next row does
-// so in one of them, and each sees what those before it have changed. The first that ends the
+// steps are the order in which a decision is made. Everything that changes the next row does so
+// in one of them, and each sees what those before it have changed. The first that ends the
 // decision is the last.
 var steps = []step{
 	// What is decided on the row alone. The conditions stay, so a loss that shows for the

@@ -172,9 +172,9 @@ func (d *Doctor) Egress(ctx context.Context) (Egress, error) {
 	return e, err
 }
 
-// Reached tries from a container on the workspaces' network what must be closed, and
-// returns what was not: the metadata service, other workspaces, and ports of the engine's
-// host, of which it knows those that containers publish. The network must exist.
+// Reached tries from a container on the workspaces' network what must be closed, and returns
+// what was not. It tries the metadata service, other workspaces, and ports of the engine's host,
+// of which it knows those that containers publish. The network must exist.
 func (d *Doctor) Reached(ctx context.Context) (open map[string]string, err error) {
 	n, err := d.api.NetworkInspect(ctx, d.name, dockernetwork.InspectOptions{})
 	if err != nil {

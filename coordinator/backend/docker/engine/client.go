@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// idleConns is how many connections wait for the next call, about as many as run at
-	// once; the client's default is 2. idleFor is longer than the time between two
+	// idleConns is how many connections wait for the next call, about as many as run at once.
+	// The client's default is 2. The limit idleFor is longer than the time between two
 	// observations: a new connection costs a question of its own.
 	idleConns = 8
 	idleFor   = 5 * time.Minute

@@ -17,11 +17,10 @@ const dataIDLength = 12
 
 // ask asks for the engine's id on a new connection.
 //
-// The id has two parts. What the engine calls its id names the machine rather than the
-// data: before version 23, and on a machine that was updated since, it comes from
-// /etc/docker/key.json, and stays the same when the data folder is not mounted. The
-// network "none" is in the data folder, gets its id when that is made, and cannot be
-// removed.
+// The id has two parts. What the engine calls its id names the machine rather than the data.
+// Before version 23, and on a machine that was updated since, it comes from
+// /etc/docker/key.json. It stays the same when the data folder is not mounted. The network
+// "none" is in the data folder, gets its id when that is made, and cannot be removed.
 func ask(_ context.Context, c net.Conn) (id string, err error) {
 	defer func() {
 		if err != nil {

@@ -69,8 +69,8 @@ func Workspace(o Options, s backend.StartSpec, netID string, at Address) Contain
 const maxHostname = 64
 
 // hostname returns the host name of a workspace, in a domain of its own. The engine's name
-// server answers each container on the network for the host names of all: without the
-// domain, a workspace that is named git is found in place of a server of that name.
+// server answers each container on the network for the host names of all. Without the domain, a
+// workspace that is named git is found in place of a server of that name.
 func hostname(s backend.StartSpec) string {
 	if s.Hostname == "" {
 		return s.ID.ContainerName()
@@ -105,10 +105,10 @@ var jobPriority = map[workspace.JobKind]struct {
 	workspace.JobRestore: {1024, 500},
 }
 
-// Job describes the container of a storage job. It has no more rights than a job
-// needs: a read-only root file system, a few capabilities, bounded memory and threads,
-// nothing writable but a scratch volume and, for a restore, the home, and no secret: its grant
-// comes later, as a file in the scratch volume.
+// Job describes the container of a storage job. It has no more rights than a job needs: a
+// read-only root file system, a few capabilities, bounded memory and threads. Nothing is
+// writable but a scratch volume and, for a restore, the home. It has no secret: its grant comes
+// later, as a file in the scratch volume.
 func Job(o Options, s backend.JobSpec, network string) Container {
 	labels := Owned(o.Labels(s.ID, KindJob), s.Owner)
 	labels[LabelOp], labels[LabelJob], labels[LabelTerm] = s.OpID, string(s.Kind), s.Term

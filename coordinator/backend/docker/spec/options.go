@@ -65,11 +65,11 @@ type Options struct {
 	// PublishPorts are the ports of 127.0.0.1 for [PublishLoopback], from-to. Default
 	// [DefaultPublishPorts].
 	PublishPorts string
-	// JobNetwork is the network on which storage jobs reach the object store; "host" if
-	// the store listens on the loopback interface. It is used as it is. Default: where there are
+	// JobNetwork is the network on which storage jobs reach the object store; "host" if the
+	// store listens on the loopback interface. It is used as it is. Default: where there are
 	// rules about what workspaces reach, a network of the jobs' own, on which they reach Store
-	// alone; otherwise, and with [PublishLoopback], [DefaultJobNetwork]: an engine in a virtual
-	// machine may know the store by other addresses than this process.
+	// alone. Otherwise, and with [PublishLoopback], it is [DefaultJobNetwork]: an engine in a
+	// virtual machine may know the store by other addresses than this process.
 	JobNetwork string
 	// Store is the URL of the object store as jobs reach it; empty for Amazon's.
 	Store string

@@ -41,10 +41,10 @@ var runners = map[string]runner{commandTest: once, commandAgain: again}
 // test runs the tests in the way of a command, with everything that they need, and fails when
 // they leave something behind.
 //
-// The tests, their servers and their Docker engine run in one network namespace, made for
-// them: they meet no other engine of this machine, and reach their containers as on any
-// machine with an engine. There is no way out of the namespace, so that everything that
-// has to be downloaded is downloaded first.
+// The tests, their servers and their Docker engine run in one network namespace, made for them.
+// They meet no other engine of this machine, and reach their containers as on any machine with
+// an engine. There is no way out of the namespace, so that everything that has to be downloaded
+// is downloaded first.
 func test(ctx context.Context, root, name string, args []string) error {
 	if os.Getenv(server.RunEnv) != "" {
 		return testHere(ctx, root, name, args)

@@ -3,7 +3,7 @@
 //
 // It owns the volumes of the kind [spec.KindHome], and the short-lived containers that measure
 // them. It must not delete one without the operation that has made it, nor touch a workspace's
-// container but for its home; what may use a volume at which time is its caller's to know.
+// container but for its home. What may use a volume at which time is its caller's to know.
 package home
 
 import (

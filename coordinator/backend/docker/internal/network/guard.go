@@ -56,9 +56,10 @@ func New(api *engine.Client, o spec.Options) *Guard {
 	}
 }
 
-// BeforeStart returns nil when a workspace or a storage job may start on the network with that id: the rules
-// stand as far as this process knows, or need not, by the settings or because the engine cannot have them. It
-// performs no I/O unless nothing is known yet, or the engine may have restarted since.
+// BeforeStart returns nil when a workspace or a storage job may start on the network with that
+// id. Then the rules stand as far as this process knows, or need not stand, by the settings or
+// because the engine cannot have them. It performs no I/O unless nothing is known yet, or the
+// engine may have restarted since.
 //
 // While they do not stand and must, the error is a [workspace.PendingError], a [backend.MissingImageError],
 // or Unreachable.

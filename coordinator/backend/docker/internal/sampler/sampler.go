@@ -32,9 +32,9 @@ const (
 	busyLineLimit = 1 << 10
 )
 
-// psArguments are what the engine's host is asked for, the most telling first: an older ps
-// does not know what a process has written, and that of BusyBox knows neither that nor
-// terminals. S adds what ended children have used to their parents.
+// psArguments are what the engine's host is asked for, the most telling first. An older ps does
+// not know what a process has written, and that of BusyBox knows neither that nor terminals. S
+// adds what ended children have used to their parents.
 var psArguments = [][]string{
 	{"S", "-eo", "pid,ppid,pgid,sid,tpgid,cputimes,wchars,args"},
 	{"S", "-eo", "pid,ppid,pgid,sid,tpgid,cputimes,args"},

@@ -1,5 +1,5 @@
 // Package actuator carries out the actions of the planner, for one term as the leader. It owns
-// what is checked right before each: that this process still leads, that the servers are the
+// the checks right before each. They are that this process still leads, that the servers are the
 // recorded ones, and that an archive exists before its volume is deleted (SPEC 12.3, 12.11). It
 // must not read rows, save anything of a workspace but its address, or decide what follows.
 package actuator

@@ -48,7 +48,7 @@ type Loss struct {
 	Observation workspace.Observation
 }
 
-// declares reports whether the decision is about data that would be gone: also when a
+// declares reports whether the decision is about data that would be gone. It does also when a
 // container still runs on it, because a listing of volumes can be as wrong then.
 func (l *Loss) declares() bool {
 	reason := l.Decision.Next.ErrorReason

@@ -121,9 +121,9 @@ func (m *meter) progress() *workspace.Progress {
 	return &p
 }
 
-// amount returns how much of the work of a step is behind, and how much it is in all: what
-// the job says, or when it packs, the size of the home as it was last measured. That may
-// be too small by now: then it is unknown.
+// amount returns how much of the work of a step is behind, and how much it is in all. That is
+// what the job says, or, when it packs, the size of the home as it was last measured. The size
+// may be too small by now: then it is unknown.
 func amount(line contract.Progress, home int64) (done, total int64) {
 	switch line.Step {
 	case contract.StepCommit, contract.StepSwap: // they count nothing

@@ -150,7 +150,7 @@ func (p *Pool) run(pull *Pull, stall time.Duration) {
 	p.next()
 }
 
-// report changes the pull and calls what waits for it.
+// report changes the pull and calls the changed of each Join.
 func (p *Pool) report(pull *Pull, change func()) {
 	p.mu.Lock()
 	change()

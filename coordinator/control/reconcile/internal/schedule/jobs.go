@@ -12,10 +12,10 @@ import (
 // restore takes seconds to minutes.
 const jobMaxWait = 10 * time.Minute
 
-// Jobs gives storage jobs their places (SPEC 7): it knows who holds one and who waits for
-// one, in all loops of the process. That a job runs it does not remember but is told by each
-// listing, so that a new leader goes on with what it finds, and jobs of other processes
-// count. It is safe for concurrent use.
+// Jobs gives storage jobs their places (SPEC 7): it knows who holds one and who waits for one,
+// in all loops of the process. It does not remember which jobs run: each listing tells it. So a
+// new leader goes on with what it finds, and jobs of other processes count. It is safe for
+// concurrent use.
 type Jobs struct {
 	limit func() int
 
@@ -43,9 +43,9 @@ type Claim struct {
 type Share struct{ Own, All int }
 
 // of returns how many of the free places the process may take, so that processes that look at
-// the same moment do not all take the same. They can still exceed the limit for as long as jobs
-// take that one has begun and no listing shows yet, and by one each of the last free place:
-// only a lock around each start would rule that out, and the limit is for comfort.
+// the same moment do not all take the same. They can still exceed the limit while no listing
+// shows the jobs that another one has begun, and by one each of the last free place. Only a lock
+// around each start would rule that out, and the limit is for comfort.
 func (s Share) of(free int) int {
 	if free <= 0 || s.Own >= s.All {
 		return free

@@ -16,7 +16,7 @@ import (
 )
 
 // The size of a home is known after it was archived or restored: the job tells. Others are
-// counted in between, by the backend and not by a job: a job would exclude the workspace's
+// counted in between, by the backend and not by a job. A job would exclude the workspace's
 // container, and a person would wait for it.
 const (
 	// measureBatch is how many homes are counted in one go, and measureLimit for how long.
