@@ -25,8 +25,8 @@ func init() {
 	caddy.RegisterModule(new(Gateway))
 }
 
-// Gateway is the handler that lets the owner of a workspace through to it, wakes it
-// when it sleeps, and shows what is going on meanwhile (SPEC 8).
+// Gateway is the handler that lets the owner of a workspace through to it (SPEC 8). It wakes
+// the workspace when it sleeps, and shows the progress meanwhile.
 //
 // A workspace is reached at the path /w/{id}/ of any host, or at the host
 // ws-{id}.<domain>. Other requests go to the next handler untouched.

@@ -11,8 +11,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// firstRequestWait is how long a server that a reload replaces waits for the first request
-// of connections that it has accepted already: a few round trips.
+// firstRequestWait is how long a server that a reload replaces waits for the first request of a
+// connection that it has accepted: a few round trips.
 const firstRequestWait = 500 * time.Millisecond
 
 // quiesce keeps a reload from breaking connections, and so a stop beside a process that

@@ -16,10 +16,10 @@ import (
 // same ones fails again.
 var errUsage = errors.New("usage")
 
-// exitCode returns the exit code for an error; package contract explains each. The
-// order matters where an error has several causes: a job that was interrupted reports
-// no other cause, and errors of the store come before those of the content, because a
-// broken connection also breaks the archive that is read from it.
+// exitCode returns the exit code for an error; package contract explains each. The order
+// matters where an error has several causes. A job that was interrupted reports no other cause.
+// Errors of the store come before those of the content, because a broken connection also breaks
+// the archive that is read from it.
 func exitCode(err error) int {
 	var refused *tree.RefusedError
 	switch {

@@ -1,7 +1,6 @@
-// Command storagejob moves a workspace's home between its volume and an archive
-// in an S3 store, in a container of its own: "storagejob archive" makes the
-// archive, "storagejob restore" makes the volume equal to it (SPEC 7). It can be
-// killed at any instruction and run again.
+// Command storagejob moves a workspace's home between its volume and an archive in an S3 store,
+// in a container of its own (SPEC 7). "storagejob archive" makes the archive, "storagejob
+// restore" makes the volume equal to it. It can be killed at any instruction and run again.
 //
 // "storagejob egress" makes the rules about what workspaces reach: see package egress.
 // "storagejob usage" counts what homes hold: see package usage.

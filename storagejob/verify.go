@@ -25,8 +25,8 @@ var errUnproven = errors.New("the object store does not have what was uploaded, 
 // crc64NVME is the checksum that S3 stores compute for whole objects.
 var crc64NVME = crc64.MakeTable(0x9a6c9329ac4bc9b5)
 
-// readBack proves an upload by reading it: its bytes are those that were sent, what they
-// decompress to is what was compressed, and that is, entry by entry, what was packed.
+// readBack proves an upload by reading it. Its bytes are those that were sent, and they
+// decompress to what was compressed. That is, entry by entry, what was packed.
 func (p packed) readBack(ctx context.Context, from *object.Archive, rep *reporter) error {
 	up, err := download(ctx, from, contract.StepVerify, rep)
 	if err != nil {
@@ -102,10 +102,10 @@ func unproven(err error) error {
 	return err
 }
 
-// earlier compares the upload of an earlier run that was killed before its commit with
-// what the volume holds, byte by byte and up to the first difference. Different, with
-// [proof.ErrDiffers], is also what is not there, and what is encrypted or is to be: the
-// key of that file was the earlier run's.
+// earlier compares the upload of an earlier run, which was killed before its commit, with what
+// the volume holds. It does so byte by byte, up to the first difference. It returns
+// [proof.ErrDiffers] also for what is not there, and for what is encrypted or is to be: the key
+// of that file was the earlier run's.
 func earlier(ctx context.Context, s settings, from *object.Archive, rep *reporter) (object.Info, error) {
 	if len(s.keys.recipients) > 0 {
 		return object.Info{}, proof.ErrDiffers

@@ -1,10 +1,10 @@
-// Package contract holds what the storage job and the coordinator must agree on:
-// how a job is called, what it prints, how it exits, and the form of the commit
-// marker that both of them write and read (SPEC 7).
+// Package contract holds what the storage job and the coordinator must agree on (SPEC 7): how a
+// job is called, what it prints, and how it exits. The form of the commit marker, which both of
+// them write and read, is here too.
 //
-// It owns formats and names, each with the only function that reads it. It must
-// import nothing but the standard library, do no I/O but the line of [End], and decide
-// nothing: what an exit code means for a workspace is the coordinator's to say.
+// It owns formats and names, each with the only function that reads it. It must import nothing
+// but the standard library, do no I/O but the line of [End], and decide nothing. The
+// coordinator says what an exit code means for a workspace.
 package contract
 
 import (
@@ -40,8 +40,8 @@ const (
 	EnvAccessKey    = "AWS_ACCESS_KEY_ID"
 	EnvSecretKey    = "AWS_SECRET_ACCESS_KEY"
 	EnvSessionToken = "AWS_SESSION_TOKEN"
-	// EnvNewVolume is true for a restore into a volume that was made for it: files that
-	// are there all the same may be newer than the archive (SPEC 12.9).
+	// EnvNewVolume is true for a restore into a volume that was made for it. Files that are
+	// there all the same may be newer than the archive (SPEC 12.9).
 	EnvNewVolume = "CODEHUB_NEW_VOLUME"
 	// EnvOperation is the operation of a restore, or for an archive the one that made the
 	// volume. A restore leaves its mark, by which a second run knows that its work is done
@@ -85,9 +85,9 @@ const (
 	// The volume's file system refuses what the archive holds, or to be written at all.
 	// The archive is intact as far as it was read; another volume takes it.
 	ExitRefused = 14
-	// The volume holds something else than a home as the job expects it, and was not touched:
-	// files although [EnvNewVolume] says that there are none, or, for an archive, what a
-	// restore that was interrupted has left of two homes.
+	// The volume holds something else than a home as the job expects it, and was not touched.
+	// For a restore these are files although [EnvNewVolume] says that there are none. For an
+	// archive it is what an interrupted restore has left of two homes.
 	ExitOccupied = 15
 	// The archive is encrypted, and none of the job's keys opens it. Nothing was changed.
 	ExitLocked = 16
@@ -100,8 +100,8 @@ const (
 // the jobs.
 var ErrUsage = errors.New("wrong usage")
 
-// End ends one of the tasks besides the jobs: it prints the task's result, in which err is
-// told already, as the last line, and returns the exit code.
+// End ends one of the tasks besides the jobs. It prints the task's result, in which err is told
+// already, as the last line, and returns the exit code.
 func End(stdout io.Writer, result any, err error) int {
 	line, _ := json.Marshal(result) // cannot fail: it is plain data
 	fmt.Fprintf(stdout, "%s\n", line)

@@ -48,8 +48,8 @@ type EgressRules struct {
 type JobRules struct {
 	Bridge string        `json:"bridge"`
 	Store  []Destination `json:"store,omitempty"`
-	// PublicPort, unless 0, opens a port of TCP everywhere on the internet, for a store with a
-	// name whose addresses change from one minute to the next.
+	// PublicPort, unless 0, opens a port of TCP everywhere on the internet. It is for a store
+	// whose addresses change from one minute to the next.
 	PublicPort uint16 `json:"public_port,omitempty"`
 }
 

@@ -34,9 +34,9 @@ type Progress struct {
 	Seconds float64 `json:"seconds"`
 	// BytesPerSecond is the mean since the start.
 	BytesPerSecond int64 `json:"bytes_per_second"`
-	// Transferred of Total is how many bytes of the archive have passed in this step. Total
-	// and ETA, in seconds until the end of the step, are absent while they are unknown: an
-	// archive has no size before it is finished.
+	// Transferred of Total is how many bytes of the archive have passed in this step. Total and
+	// ETA, in seconds until the end of the step, are absent while they are unknown. An archive
+	// has no size before it is finished.
 	Transferred int64    `json:"transferred"`
 	Total       int64    `json:"total,omitempty"`
 	ETA         *float64 `json:"eta,omitempty"`

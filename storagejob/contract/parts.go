@@ -1,8 +1,8 @@
 package contract
 
-// An archive is sent in parts that grow: small ones at first, so that a small home takes
-// little memory and is under way soon, and large ones in the end, so that few parts hold a
-// large home and a [Grant], which has a signature for each, stays small.
+// An archive is sent in parts that grow. The first ones are small, so that a small home takes
+// little memory and is under way soon. The last ones are large, so that few parts hold a large
+// home: a [Grant] has a signature for each part, and stays small.
 const (
 	// FirstPart is the size of the first parts in bytes, and LargestPart that of the last ones.
 	// Stores take from 5 MiB to 5 GiB.

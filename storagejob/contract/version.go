@@ -5,9 +5,10 @@ import (
 	"strconv"
 )
 
-// Version is the version of what this package says. It grows with every change that lets a program
-// of the one version misunderstand one of the other: another argument, another name in the
-// environment that must be obeyed, another form of an archive. A field that may be ignored is none.
+// Version is the version of what this package says. It grows with every change that lets a
+// program of the one version misunderstand one of the other. Such are another argument, another
+// name in the environment that must be obeyed, and another form of an archive. A field that may
+// be ignored is none.
 const Version = 1
 
 // LabelVersion is the label of the storage job's image that holds its [Version]. Images of

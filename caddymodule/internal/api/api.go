@@ -145,11 +145,10 @@ func New(o Options) (*Handler, error) {
 	return h, nil
 }
 
-// Serve answers r, or hands it to next: paths that are not part of the API, and every
-// request to a workspace's own host. Errors of the API are sent as
-// application/problem+json. When a page cannot be shown, Serve has sent nothing and
-// returns a [*problem.Problem], so that the server can show an error page of its own.
-// Errors of next are returned as they are.
+// Serve answers r, or hands it to next: paths that are not part of the API, and every request
+// to a workspace's own host. Errors of the API are sent as application/problem+json. When a
+// page cannot be shown, Serve has sent nothing and returns a [*problem.Problem]. So the server
+// can show an error page of its own. Errors of next are returned as they are.
 func (h *Handler) Serve(
 	w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter, *http.Request) error,
 ) error {

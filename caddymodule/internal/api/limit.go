@@ -9,14 +9,15 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// problem translates an error. With a limit come the user's own workspaces that count
-// against it, so that one of them can be put to sleep; when they cannot be read, the limit
-// is the answer all the same.
+// problem translates an error. With a limit come the user's own workspaces that count against
+// it, so that one of them can be put to sleep. When they cannot be read, the limit is the
+// answer all the same.
 func (c *call) problem(ctx context.Context, err error) *problem.Problem {
 	var limit *service.LimitError
 	if !errors.As(err, &limit) {
 		return problem.Of(err)
 	}
 	running, _ := c.Service.Running(ctx, c.user.ID)
-	return problem.OfLimit(limit, problem.RunningList(running, func(id workspace.ID) string { return c.at.WorkspaceURL(id) }))
+	address := func(id workspace.ID) string { return c.at.WorkspaceURL(id) }
+	return problem.OfLimit(limit, problem.RunningList(running, address))
 }

@@ -174,7 +174,7 @@ func (h *Handler) endpoint(handle func(*call) error) endpoint {
 }
 
 // admit refuses every request in a process that must not serve, and those of other origins and
-// at other hosts, and waits for a coordinator that is starting.
+// at other hosts. It waits for a coordinator that is starting.
 func admit(handle func(*call) error) func(*call) error {
 	return func(c *call) error {
 		if older := c.Refused(); older != nil {

@@ -21,7 +21,7 @@ func (c *call) listSessions() error {
 	return sendJSON(c.w, http.StatusOK, v1.ListOf(v1.SessionsOf(open)))
 }
 
-// endSessions is DELETE /sessions/{id}, which ends one of the user's own sign-ins, and
+// endSessions is DELETE /sessions/{id}, which ends one of the user's own sign-ins. It is also
 // DELETE /sessions, which ends all but the one that the request comes with.
 func (c *call) endSessions() error {
 	err := c.Auth.EndSession(c.r.Context(), c.grant, c.r.PathValue("id"))

@@ -21,9 +21,9 @@ import (
 // that does not read for that long is dropped.
 const streamWriteTimeout = 30 * time.Second
 
-// maxStreams is how many event streams a session may have open: one for each tab with the
-// dashboard, and some that are lost and not missed yet. Each takes memory here, and the
-// database is asked for each.
+// maxStreams is how many event streams a session may have open: one per tab with the dashboard,
+// and some whose loss is not noticed yet. Each takes memory here, and the database is asked for
+// each.
 const maxStreams = 64
 
 // refusedStream is after how many seconds a client asks again for a stream that was refused.
@@ -80,8 +80,8 @@ func (c *call) events() error {
 	session := c.grant.Session()
 	if !c.streams.take(session) {
 		c.fromMemory = true
-		p := problem.Streams.With("This session has %d event streams open; close one, such as a tab with the dashboard.",
-			maxStreams)
+		p := problem.Streams.With("This session has %d event streams open; "+
+			"close one, such as a tab with the dashboard.", maxStreams)
 		p.Limit, p.RetryAfter = maxStreams, refusedStream
 		return p
 	}

@@ -34,8 +34,8 @@ func (c *call) createWorkspace() error {
 
 // listWorkspaces is GET /workspaces?limit&cursor&deleted&all&phase: one page of the user's
 // workspaces, newest first, and the cursor of the next page, null on the last one. With
-// deleted=true it lists those that are deleted and can still be undeleted; with all=true
-// and phase=ERROR, for administrators, those of all users that are in ERROR. The package
+// deleted=true it lists those that are deleted and can still be undeleted. With all=true and
+// phase=ERROR, for administrators, it lists those of all users that are in ERROR. The package
 // service owns the sizes of pages.
 func (c *call) listWorkspaces() error {
 	limit, err := c.number("limit", service.MaxPage)
@@ -136,10 +136,10 @@ func (c *call) patchWorkspace() error {
 	return sendJSON(c.w, http.StatusOK, c.body(w))
 }
 
-// deleteWorkspace is DELETE /workspaces/{id}?now. It answers 202, because container and
-// volume are removed in the background; the workspace is not found from now on, but can
-// be undeleted for a while. With now=true, for administrators, files that are nowhere else
-// are not kept for that time.
+// deleteWorkspace is DELETE /workspaces/{id}?now. It answers 202, because container and volume
+// are removed in the background. The workspace is not found from now on, but can be undeleted
+// for a while. With now=true, for administrators, files that are nowhere else are not kept for
+// that time.
 func (c *call) deleteWorkspace() error {
 	now, err := c.flag("now")
 	if err != nil {

@@ -72,7 +72,8 @@ func accept(ctx context.Context, s Servers, r store.Resource, yes bool) error {
 	if expected == "" {
 		expected = "nothing yet"
 	}
-	s.Say("The %s\n  expected: %s\n  found:    %s (%s ago)", accepted[r], expected, i.Found, i.FoundAgo.Round(time.Second))
+	s.Say("The %s\n  expected: %s\n  found:    %s (%s ago)",
+		accepted[r], expected, i.Found, i.FoundAgo.Round(time.Second))
 	if i.Accepted == i.Found {
 		s.Say("It is accepted already; the process that leads adopts it when it next looks.")
 		return nil

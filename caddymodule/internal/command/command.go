@@ -46,7 +46,8 @@ func complete(cmd *cobra.Command, resolve Resolver, more []func(Resolver) *cobra
 	cmd.Example = `  $ export DATABASE_URL=postgres://codehub:secret@localhost:5432/codehub
   $ caddy codehub user add ann
   $ caddy codehub user list`
-	cmd.PersistentFlags().String("database", "", "address of PostgreSQL (default: the environment variable DATABASE_URL)")
+	cmd.PersistentFlags().String("database", "",
+		"address of PostgreSQL (default: the environment variable DATABASE_URL)")
 	cmd.SetFlagErrorFunc(usageError)
 	for _, command := range more {
 		cmd.AddCommand(command(resolve))

@@ -79,7 +79,8 @@ func (resolve Resolver) readSettings(file, adapter string) (Settings, error) {
 	if adapter != "" {
 		a := caddyconfig.GetAdapter(adapter)
 		if a == nil {
-			return Settings{}, fmt.Errorf("there is no config adapter %q: leave --adapter out for a Caddyfile or JSON", adapter)
+			return Settings{}, fmt.Errorf("there is no config adapter %q: "+
+				"leave --adapter out for a Caddyfile or JSON", adapter)
 		}
 		if text, _, err = a.Adapt(text, map[string]any{"filename": file}); err != nil {
 			return Settings{}, fmt.Errorf("adapting %s: %w", file, err)

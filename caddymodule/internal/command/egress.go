@@ -28,7 +28,8 @@ that egress enforce auto decides anew. On Kubernetes there are NetworkPolicies i
 	}, func(ctx context.Context, cmd *cobra.Command, s Settings) error {
 		if s.Options.Kubernetes != nil {
 			return errors.New("on Kubernetes the rules are NetworkPolicies of this installation, and no firewall: " +
-				"remove them with kubectl delete networkpolicy -l " + spec.LabelInstallation + "=" + s.Options.Installation())
+				"remove them with kubectl delete networkpolicy -l " +
+				spec.LabelInstallation + "=" + s.Options.Installation())
 		}
 		err := docker.RemoveEgressRules(ctx, s.Options.Docker)
 		var missing *backend.MissingImageError

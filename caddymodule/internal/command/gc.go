@@ -82,11 +82,11 @@ func (c *collection) run(ctx context.Context, s Servers, _ []string) error {
 		away := answers(ctx, func(ctx context.Context) error { return client.Ping(ctx).Err() })
 		switch {
 		case away != nil && !c.dryRun:
-			return fmt.Errorf("the Redis server cannot be reached, so it is not known since when archives are orphans; "+
-				"check the setting redis: %w", away)
+			return fmt.Errorf("the Redis server cannot be reached, so it is not known since when "+
+				"archives are orphans; check the setting redis: %w", away)
 		case away != nil:
-			fmt.Fprintf(s.Cmd.ErrOrStderr(), "Warning: Redis cannot be reached, so it is not known since when archives "+
-				"are orphans, and none is shown as due; check the setting redis. (%v)\n", away)
+			fmt.Fprintf(s.Cmd.ErrOrStderr(), "Warning: Redis cannot be reached, so it is not known since when "+
+				"archives are orphans, and none is shown as due; check the setting redis. (%v)\n", away)
 			o.Orphans = nil
 		}
 		if c.dryRun {
@@ -156,7 +156,8 @@ func (c *collection) collect(ctx context.Context, s Servers, o gc.Options) error
 	var busy *postgres.BusyError
 	switch {
 	case errors.As(err, &busy):
-		return fmt.Errorf("archives are being collected already, by %s; run this again when it has finished", busy.Holder)
+		return fmt.Errorf("archives are being collected already, by %s; run this again when it has finished",
+			busy.Holder)
 	case errors.Is(err, gc.ErrNotConfirmed):
 		return errors.New("more archives are due by now than were shown, so nothing was deleted: run this again")
 	}

@@ -61,9 +61,11 @@ func findingTable(w io.Writer, delay time.Duration, request gc.Request, only ...
 			note := ""
 			switch {
 			case counts[gc.Reported] > 0 && request.Unknown:
-				note = fmt.Sprintf("What is reported is younger than gc_delay (%s), and kept until then.\n", writtenDuration(delay))
+				note = fmt.Sprintf("What is reported is younger than gc_delay (%s), and kept until then.\n",
+					writtenDuration(delay))
 			case counts[gc.Reported] > 0:
-				note = "What is reported does not fit the database, and is kept; see --unknown in caddy codehub gc --help.\n"
+				note = "What is reported does not fit the database, and is kept; " +
+					"see --unknown in caddy codehub gc --help.\n"
 			}
 			_, err := fmt.Fprintf(w, "%s: %d protected, %d candidates, %d due (%s), %d reported (%s). "+
 				"Other objects, which are left alone: %d.\n%s",

@@ -46,7 +46,9 @@ something could not be removed.`, writtenDuration(orphan.MinAge)),
 		}
 		return Arguments(cmd, 0)(args)
 	}, func(ctx context.Context, s Servers, _ []string) error {
-		return s.WithClients(func(w Clients) error { return o.run(ctx, cmd, orphan.New(w.Backend, s.Store, w.Identity)) })
+		return s.WithClients(func(w Clients) error {
+			return o.run(ctx, cmd, orphan.New(w.Backend, s.Store, w.Identity))
+		})
 	})
 }
 

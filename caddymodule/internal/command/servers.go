@@ -27,8 +27,8 @@ func (s Servers) Say(format string, args ...any) {
 	fmt.Fprintf(s.Cmd.OutOrStdout(), format+"\n", args...)
 }
 
-// WithServers completes cmd to a command that reads the configuration: flags, arguments,
-// the connection to the database. usage refuses arguments before anything is read; action
+// WithServers completes cmd to a command that reads the configuration: flags, arguments, the
+// connection to the database. Before anything is read, usage refuses wrong arguments; action
 // does the work.
 func (resolve Resolver) WithServers(cmd *cobra.Command, usage func(args []string) error,
 	action func(ctx context.Context, s Servers, args []string) error) *cobra.Command {
@@ -77,5 +77,6 @@ func (s Servers) WithClients(do func(Clients) error) error {
 	if err != nil {
 		return fmt.Errorf("the settings of s3: %w", err)
 	}
-	return do(Clients{engine, archives, identity.New(s.Store, engine, archives, s.Options.Installation(), zap.NewNop())})
+	known := identity.New(s.Store, engine, archives, s.Options.Installation(), zap.NewNop())
+	return do(Clients{engine, archives, known})
 }

@@ -20,7 +20,8 @@ func inWords(err error, args []string) error {
 	var pg *pgconn.PgError
 	switch {
 	case errors.Is(err, auth.ErrUserExists):
-		return fmt.Errorf("there is a user %q already; to change the password: caddy codehub user passwd %[1]s", args[0])
+		return fmt.Errorf("there is a user %q already; to change the password: caddy codehub user passwd %[1]s",
+			args[0])
 	case errors.Is(err, auth.ErrNoUser):
 		return fmt.Errorf("there is no user %q; to see who there is: caddy codehub user list", args[0])
 	case errors.Is(err, service.ErrNotFound):

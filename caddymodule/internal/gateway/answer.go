@@ -51,7 +51,8 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 	case decision.SendCrossOrigin:
 		problem.CrossSite.With("A page of another origin must not use this workspace.").Write(w)
 	case decision.SendMisdirected:
-		problem.Misdirected.With("Use %s instead, or name this host in the setting public_url.", req.at.MainOrigin()).Write(w)
+		problem.Misdirected.With("Use %s instead, or name this host in the setting public_url.",
+			req.at.MainOrigin()).Write(w)
 	case decision.ShowMisdirected:
 		return g.showMessage(req, http.StatusMisdirectedRequest, pages.Misdirected(req.at.MainOrigin()))
 	case decision.SendOtherHost:
@@ -64,7 +65,8 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 		return g.showMessage(req, http.StatusNotFound, pages.Unpublished())
 	case decision.SendNoListener:
 		w.Header().Set("Retry-After", portRefresh)
-		problemNoListener.With("Start a server in the workspace that listens on port %d, on all interfaces.", req.at.Port).Write(w)
+		problemNoListener.With("Start a server in the workspace that listens on port %d, on all interfaces.",
+			req.at.Port).Write(w)
 	case decision.ShowNoListener:
 		w.Header().Set("Refresh", portRefresh)
 		return g.showMessage(req, http.StatusBadGateway, pages.NoListener(site.Here(r), req.at.Port))
@@ -148,9 +150,9 @@ func noAnswerStatus(err error) int {
 	return http.StatusBadGateway
 }
 
-// showLogin redirects a browser to the login page, which leads back to the requested
-// address. From a workspace's own host it redirects to the main site first: only the
-// main site has the session, and it issues a ticket for the workspace's host.
+// showLogin redirects a browser to the login page, which leads back to the requested address.
+// From a workspace's own host it redirects to the main site first. Only the main site has the
+// session, and it issues a ticket for the workspace's host.
 func (g *Gateway) showLogin(req *request) error {
 	if g.IdentityOnly {
 		return g.showMessage(req, http.StatusForbidden, pages.NoUser())

@@ -12,7 +12,7 @@ import (
 const maxForm = 64 << 10
 
 // readForm reads a form that one of the gateway's own pages has sent from the workspace's
-// origin, and returns the address in its field "return", to which the answer leads back.
+// origin. It returns the address in the form's field "return", to which the answer leads back.
 // Otherwise it answers, and reports false.
 func (g *Gateway) readForm(req *request) (back string, ok bool, err error) {
 	r := req.r

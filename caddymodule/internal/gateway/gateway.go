@@ -1,15 +1,15 @@
 // Package gateway proxies requests to workspaces. It admits only the owner, wakes a
 // workspace that sleeps, and shows the progress until it is ready (SPEC 8).
 //
-// A request takes these steps: its address has been parsed ([site.Site.Parse]); [decision.Decide] looks up the
-// decision for its client kind and the workspace's state; the hold keeps the request
-// until the state changes; the proxy answers, or the one method that renders every
-// other answer.
+// The address of a request has been parsed already ([site.Site.Parse]). Then [decision.Decide]
+// looks up the decision for its client kind and the workspace's state. The hold keeps the
+// request until the state changes. In the end the proxy answers, or the one method that renders
+// every other answer.
 //
 // It owns the way of a request through these steps, and what it serves on the origin of a
-// workspace's pages. It is plain net/http and must not import Caddy: what a server supplies
-// (identity, trusted proxies, the proxy itself, whether the process is ending) comes in
-// as functions. It must not touch PostgreSQL or Redis for a workspace that is ready.
+// workspace's pages. It is plain net/http and must not import Caddy. What a server supplies
+// comes in as functions: identity, trusted proxies, the proxy itself, and whether the process
+// is ending. It must not touch PostgreSQL or Redis for a workspace that is ready.
 package gateway
 
 import (
@@ -58,8 +58,8 @@ type Options struct {
 	Service  Service
 	// Proxy passes requests on to applications.
 	Proxy ProxyFunc
-	// Identity returns who is signed in, the zero Grant for a request without a valid
-	// session, and an error when the session cannot be checked at the moment.
+	// Identity returns who is signed in, and the zero Grant for a request without a valid
+	// session. It returns an error when the session cannot be checked at the moment.
 	Identity func(*http.Request, *site.Address) (auth.Grant, error)
 	// IdentityOnly says that Identity knows who is signed in on workspaces' own hosts, too.
 	// Then there are no sessions and tickets for those, and no page to sign in.
@@ -81,9 +81,9 @@ type Options struct {
 	// and how long a wake-up lasts after the last request. Default:
 	// [DefaultWakeTimeout].
 	WakeTimeout time.Duration
-	// PageWait is how long a navigation waits before it gets the wake page: for the
-	// desired state to be granted, and for the first answer of a running container.
-	// Zero means no wait. See [DefaultPageWait].
+	// PageWait is how long a navigation waits before it gets the wake page. It waits for the
+	// desired state to be granted, and for the first answer of a running container. Zero means
+	// no wait. See [DefaultPageWait].
 	PageWait time.Duration
 	// Ports says which ports of workspaces have hosts. Default: [PortsOff].
 	Ports PortAccess
@@ -118,10 +118,10 @@ type Service interface {
 	WorkCap() time.Duration
 }
 
-// ProxyFunc passes a request on to the application of a workspace that is ready in the
-// state st, at st.Route.Endpoint ("host:port"). It returns [ErrUnreachable] when
-// nothing accepts connections there, [*NoAnswerError] when the application broke off
-// or took too long, and any other error as [Gateway.Serve] is to return it.
+// ProxyFunc passes a request on to the application of a workspace that is ready in the state
+// st, at st.Route.Endpoint ("host:port"). It returns [ErrUnreachable] when nothing accepts
+// connections there, and [*NoAnswerError] when the application broke off or took too long.
+// [Gateway.Serve] returns any other error as it is.
 type ProxyFunc func(w http.ResponseWriter, r *http.Request, st *route.State) error
 
 // Gateway serves requests for workspaces. It is safe for concurrent use.

@@ -65,8 +65,9 @@ func (g *Gateway) showLimit(req *request, st *route.State, refusal *service.Limi
 	return pages.ShowLimit(req.w, req.r, page)
 }
 
-// wanted returns the address in s, to which a page leads back: one of the workspace, on any of
-// its hosts if the request came to the main site. Any other is replaced by the workspace's first.
+// wanted returns the address in s, to which a page leads back. It is one of the workspace, on
+// any of its hosts if the request came to the main site. Any other is replaced by the
+// workspace's first.
 func (g *Gateway) wanted(req *request, s string) string {
 	t := &req.at
 	if to, err := url.Parse(s); err == nil && to.Host != "" && !t.OwnHost {

@@ -112,7 +112,8 @@ func (g *Gateway) presence(req *request) error {
 	}
 	if told.Wake && !st.Ready() {
 		if g.Activator.InProgress(req.at.ID, g.WakeTimeout) == nil && !g.tabs.Wakes(req.at.ID) {
-			problemTooManyWakes.With("Pages of the workspace have woken it too often. Open its address to wake it.").Write(req.w)
+			problemTooManyWakes.With("Pages of the workspace have woken it too often. " +
+				"Open its address to wake it.").Write(req.w)
 			return nil
 		}
 		return g.wakeFromPage(req, st)

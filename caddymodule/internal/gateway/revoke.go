@@ -15,9 +15,9 @@ import (
 )
 
 // A request ends with the session that let it in (SPEC 8). While it is held, it sees
-// [auth.Grant.Ended] and is decided again, as one without a session. Once it is being
-// proxied, its connection is made unusable from outside: deadlines in the past end reads
-// and writes on the client's side, and with them the proxy's.
+// [auth.Grant.Ended] and is decided again, as one without a session. Once it is being proxied,
+// its connection is made unusable from outside. Deadlines in the past end reads and writes on
+// the client's side, and with them the proxy's.
 //
 // This costs a request two short critical sections and no allocation. HTTP/3 alone needs
 // a context: a deadline there does not end a proxy that waits for a silent application.

@@ -14,10 +14,10 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 )
 
-// Serve answers a request for the workspace that its address names. It holds the request while the workspace
-// wakes. It returns nil when the request was answered; [ErrClientGone] when the client
-// disconnected first; and otherwise an error of the proxy, which the server must
-// handle.
+// Serve answers a request for the workspace that its address names. It holds the request while
+// the workspace wakes. It returns nil when the request was answered, and [ErrClientGone] when
+// the client disconnected first. Otherwise it returns an error of the proxy, which the server
+// must handle.
 //
 // Cross-origin requests are refused before anything else is looked up, and a workspace
 // of another user is answered like a missing one.

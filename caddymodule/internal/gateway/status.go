@@ -16,10 +16,10 @@ import (
 // maxPoll is the longest that a status request waits for a change.
 const maxPoll = 60 * time.Second
 
-// status answers GET /.codehub/status with the progress of the workspace. With
-// ?wait=<seconds> it answers as soon as the progress differs from ?seen=<tag>, or from
-// what it was at the beginning, and at the latest after that time. Polling is not activity
-// and never wakes; it only extends a wake-up in progress, because the wake page polls.
+// status answers GET /.codehub/status with the progress of the workspace. With ?wait=<seconds>
+// it answers as soon as the progress differs from ?seen=<tag>, or from that at the beginning.
+// After that time it answers anyhow. Polling is not activity and never wakes; it only extends a
+// wake-up in progress, because the wake page polls.
 func (g *Gateway) status(req *request) error {
 	r := req.r
 	if r.Method != http.MethodGet {
@@ -54,9 +54,9 @@ func (g *Gateway) status(req *request) error {
 	}
 }
 
-// describe returns the progress of the workspace in the state st, and a channel that
-// is closed when its wake-up ends; the channel is nil when no wake-up is in progress.
-// It extends a wake-up in progress and never starts one that sets the desired state.
+// describe returns the progress of the workspace in the state st, and a channel that is closed
+// when its wake-up ends. The channel is nil when no wake-up is in progress. It extends a
+// wake-up in progress and never starts one that sets the desired state.
 func (g *Gateway) describe(req *request, st *route.State) (s progress.Status, ended <-chan struct{}) {
 	wakeUp := g.Activator.InProgress(req.at.ID, g.WakeTimeout)
 	if wakeUp == nil && st.Route.Desired == workspace.DesiredRunning && !st.Ready() && !st.Failed() {

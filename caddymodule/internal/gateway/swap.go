@@ -12,10 +12,10 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// swap answers the form of the limit page: it asks for the desired state STANDBY of the
-// running workspace in the field "sleep", and leads back to the address in "return", which
-// wakes the target of the request. The wake-up waits until the other one has really
-// stopped: until then the limit counts it.
+// swap answers the form of the limit page. It asks for the desired state STANDBY of the running
+// workspace in the field "sleep". It leads back to the address in "return", which wakes the
+// target of the request. The wake-up waits until the other one has really stopped: until then
+// the limit counts it.
 //
 // Requests of other origins do not get here. The answers are pages: a person has pressed a
 // button.
@@ -57,5 +57,6 @@ func (g *Gateway) sleep(req *request, id workspace.ID) error {
 	if id == req.at.ID || !slices.ContainsFunc(running, func(w workspace.Workspace) bool { return w.ID == id }) {
 		return service.ErrNotFound
 	}
-	return g.Service.SetDesired(req.r.Context(), service.Actor{UserID: req.user, Kind: "gateway"}, id, workspace.DesiredStandby)
+	actor := service.Actor{UserID: req.user, Kind: "gateway"}
+	return g.Service.SetDesired(req.r.Context(), actor, id, workspace.DesiredStandby)
 }

@@ -15,8 +15,8 @@ import (
 // session, so that all tabs which a browser opens again at its start ask with the same.
 const browserAge = 90 * 24 * 3600
 
-// askForTicket sends a browser to the main site for a ticket that works in this
-// browser only: it gets a secret here, and the main site the secret's hash.
+// askForTicket sends a browser to the main site for a ticket that works in this browser only.
+// The browser gets a secret here, and the main site gets the secret's hash.
 func (g *Gateway) askForTicket(req *request) {
 	secret, err := req.at.Token(req.r.Header, site.BrowserCookie)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 )
 
-// A person wakes the workspace from a page that did not wake it by being loaded: with the
-// script in one of its pages, or with the button of the page that says that it sleeps.
+// A person wakes the workspace from a page that did not wake it by being loaded. That is the
+// script in one of its pages, or the button of the page that says that it sleeps.
 
 // wakePath is where the page that says so sends its form, below [site.OwnPath].
 const wakePath = "wake"

@@ -84,7 +84,7 @@ func readTable(file string, addresses []netip.AddrPort, found map[string]Listene
 	return lines.Err()
 }
 
-// parseAddress reads an address such as 0100007F:1F90: words in the byte order of the
+// parseAddress reads an address such as 0100007F:1F90. It has words in the byte order of the
 // machine, little endian on all that this product runs on, and the port.
 func parseAddress(s string) (netip.AddrPort, error) {
 	host, port, _ := strings.Cut(s, ":")

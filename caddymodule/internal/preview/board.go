@@ -97,7 +97,9 @@ func (p *Preview) dashboardPages(c states) (list []*entry) {
 	add("administrator", "", &board{
 		admin: true, rows: numbered(slices.Concat(phaseRows(c), waiting, failed)...),
 		deleted: deletedRows(), others: failed[:len(failed)-1],
-		problems: []string{"The container engine is not the one that was recorded.", "The object store refuses the key."},
+		problems: []string{
+			"The container engine is not the one that was recorded.", "The object store refuses the key.",
+		},
 	}, ours)
 	add("hundreds", "", &board{rows: manyRows(c)}, ours)
 	add("connection-lost", "", &board{lost: true}, ours)

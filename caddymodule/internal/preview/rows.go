@@ -65,7 +65,9 @@ func awakeRows(c states) (rows []workspace.Workspace) {
 	return numbered(append(rows,
 		rowOf("kept", workspace.PhaseRunning, func(w *workspace.Workspace) { w.KeepAwakeUntil = soon }),
 		rowOf("sleeps-soon", workspace.PhaseRunning, func(w *workspace.Workspace) { w.SleepAt = soon }),
-		rowOf("traffic", workspace.PhaseRunning, func(w *workspace.Workspace) { w.PageActivity = workspace.PageTraffic }),
+		rowOf("traffic", workspace.PhaseRunning, func(w *workspace.Workspace) {
+			w.PageActivity = workspace.PageTraffic
+		}),
 		rowOf("never-used", workspace.PhaseRunning, func(w *workspace.Workspace) { w.LastAccessAt = time.Time{} }))...)
 }
 

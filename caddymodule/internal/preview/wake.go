@@ -107,7 +107,8 @@ func wakePages(c states) (list []*entry) {
 	add(wake{phase: workspace.PhaseStandby, op: workspace.OpNone, room: "notes"})
 	for _, s := range jobSteps(c) {
 		for i, p := range progresses(s.step) {
-			list = append(list, wakePage(fmt.Sprintf("job-%s-%d", s.step, i), wake{phase: s.from, op: s.op, progress: p}))
+			list = append(list, wakePage(fmt.Sprintf("job-%s-%d", s.step, i),
+				wake{phase: s.from, op: s.op, progress: p}))
 		}
 	}
 	starting := wake{phase: workspace.PhaseStandby, op: workspace.OpStarting}

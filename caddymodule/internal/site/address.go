@@ -9,8 +9,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Address is what the address of one request says: which workspace it names and how, and the
-// scheme, the host and the port that the browser uses. [Site.Parse] makes it once, when the
+// Address is what the address of one request says. It names the workspace and how it was named,
+// and the scheme, host and port that the browser uses. [Site.Parse] makes it once, when the
 // request arrives, and it travels with the request as a value.
 type Address struct {
 	// WorkspaceHost is the workspace, and which of its hosts. The ID is empty when the
@@ -95,9 +95,9 @@ func (a *Address) scheme() string {
 	return "http"
 }
 
-// IsMain reports whether the request came to a host where people may sign in: that of the main
-// site, or this machine by its own name. A page whose host name an attacker has pointed
-// at this server (DNS rebinding) must not be able to use it.
+// IsMain reports whether the request came to a host where people may sign in. That is the main
+// site's, or this machine by its own name. A page whose host name an attacker has pointed at
+// this server (DNS rebinding) must not be able to use it.
 func (a *Address) IsMain() bool {
 	main := a.site.suffix[1:]
 	if a.site.mainHost != "" {

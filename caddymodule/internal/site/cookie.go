@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// The product's own cookies, by their plain names. They are never sent on to a
-// workspace or set by one. Under TLS all but the language have the prefix __Host-:
-// browsers take such a cookie from the host itself only, never from a sibling or a
-// parent.
+// The product's own cookies, by their plain names. They are never sent on to a workspace or set
+// by one. Under TLS all but the language have the prefix __Host-. Browsers take such a cookie
+// from the host itself only, never from a sibling or a parent.
 const (
 	// SessionCookie carries the session on the main site.
 	SessionCookie = "session"
@@ -28,8 +27,8 @@ const (
 // ownPrefix begins the names of all cookies of the product but the session's.
 const ownPrefix = "codehub_"
 
-// ErrTwoCookies says that a request carries one of the product's cookies twice: a page
-// of a sibling host has planted one of them, and it is unknown which.
+// ErrTwoCookies says that a request carries one of the product's cookies twice. A page of a
+// sibling host has planted one of them, and it is unknown which.
 var ErrTwoCookies = errors.New("two cookies have the name of the session's")
 
 // hostOnly is the prefix with which browsers bind a cookie to its host.
@@ -50,8 +49,8 @@ func hostOnlyName(name string) string {
 	return name
 }
 
-// IsOwnCookie reports whether a name is that of one of the product's cookies, with
-// which prefix ever: a browser keeps them apart by case, other programs may not.
+// IsOwnCookie reports whether a name is that of one of the product's cookies, with any prefix.
+// A browser keeps names apart by case, other programs may not.
 func IsOwnCookie(name string) bool {
 	for _, prefix := range [...]string{hostOnly, "__Secure-"} {
 		if len(name) > len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) {
@@ -107,9 +106,9 @@ func cookie(h http.Header, name string) (first string, n int) {
 	return first, n
 }
 
-// SetSession gives the browser one of the product's cookies, bound to the host of the
-// request, so that other hosts never get it. maxAge is in seconds; with 0 the cookie
-// ends with the browser. An empty token deletes it.
+// SetSession gives the browser one of the product's cookies, bound to the host of the request,
+// so that other hosts never get it. The age maxAge is in seconds; with 0 the cookie ends with
+// the browser. An empty token deletes it.
 func (a *Address) SetSession(w http.ResponseWriter, name, token string, maxAge int) {
 	if token == "" {
 		maxAge = -1

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// A page of a workspace can plant cookies: for the host that it is served from, and with
-// the attribute Domain for its siblings and parents. They can carry the name of the
-// session's cookie, and they can be so large that servers refuse every request with
-// them (431). Here they are deleted. A browser deletes a cookie only when it is told its
-// exact domain and path, and tells neither, so all that may be are named.
+// A page of a workspace can plant cookies for the host that it is served from, and with the
+// attribute Domain for its siblings and parents. They can carry the name of the session's
+// cookie, and they can be so large that servers refuse every request with them (431). Here they
+// are deleted. A browser deletes a cookie only when it is told its exact domain and path, and
+// tells neither, so all that may be are named.
 
 const (
 	// cookieRoom is how many bytes of cookies a request may carry that are not ours.
@@ -20,8 +20,8 @@ const (
 	// mostExpired bounds how many names one answer deletes, and deepestPath how many
 	// levels of the path are tried.
 	mostExpired, deepestPath = 50, 6
-	// expiryRoom bounds the bytes with which one answer deletes: a page chooses long names,
-	// too, and browsers refuse an answer whose headers are larger than 256 KiB.
+	// expiryRoom bounds the bytes with which one answer deletes. A page can choose long names,
+	// and browsers refuse an answer whose headers are larger than 256 KiB.
 	expiryRoom = 96 << 10
 	// clearedCookie counts how often the browser was asked to delete cookies a moment ago.
 	clearedCookie = "codehub_cleared"
@@ -29,8 +29,8 @@ const (
 	mostRounds = 9
 )
 
-// ExpireCopies deletes the cookies of a name that the request carries besides the one
-// that the product has set: those for a domain, and those for a part of the paths.
+// ExpireCopies deletes the cookies of a name that the request carries besides the one that the
+// product has set. These are for a domain, or for a part of the paths.
 func (a *Address) ExpireCopies(w http.ResponseWriter, r *http.Request, name string) {
 	name = a.CookieName(name)
 	for _, path := range pathsOf(r) {
@@ -43,12 +43,11 @@ func (a *Address) ExpireCopies(w http.ResponseWriter, r *http.Request, name stri
 	}
 }
 
-// ClearPlanted deletes cookies that are not ours when there are so many that requests
-// may be refused for them, and reports whether it did and the browser should ask again.
-// It leaves those alone that the application at prefix, the path of a workspace or "",
-// may have set for itself: they have no domain, and on the main site a path below the
-// prefix. On the pages of the main site, where no application is (prefix "/"), none are
-// left alone.
+// ClearPlanted deletes cookies that are not ours when there are so many that requests may be
+// refused for them. It reports whether it did and the browser should ask again. It leaves those
+// alone that the application at prefix, the path of a workspace or "", may have set for itself.
+// They have no domain, and on the main site a path below the prefix. On the pages of the main
+// site, where no application is (prefix "/"), none are left alone.
 func (a *Address) ClearPlanted(w http.ResponseWriter, r *http.Request, prefix string) (again bool) {
 	if size(r.Header) <= cookieRoom {
 		return false

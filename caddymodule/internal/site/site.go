@@ -1,5 +1,5 @@
 // Package site knows the addresses of an installation, and what follows from the address of a
-// request: the names of the product's cookies, the cross-origin rule, redirects.
+// request. These are the names of the product's cookies, the cross-origin rule, and redirects.
 //
 // It knows neither Caddy nor what a request is for, and keeps no state.
 package site
@@ -64,8 +64,8 @@ func New(o Options) *Site {
 	}
 }
 
-// IsLocal reports whether a host, with or without a port, is this machine's loopback
-// interface by its name: localhost and what is below it, and loopback addresses.
+// IsLocal reports whether a host, with or without a port, is this machine's loopback interface
+// by its name. That is localhost and what is below it, and loopback addresses.
 func IsLocal(host string) bool {
 	name, _ := splitHost(host)
 	host = strings.ToLower(name)

@@ -6,7 +6,7 @@ import "strings"
 // host name may have.
 const longestSlug = 30
 
-// Slug returns the form of a name in the host {name}--{user}: letters and digits of
+// Slug returns the form of a name in the host {name}--{user}. It has letters and digits of
 // ASCII in lower case, with one hyphen for everything between them. It is empty for names
 // without any, which have no such host.
 func Slug(name string) string {

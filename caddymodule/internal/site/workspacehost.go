@@ -109,9 +109,9 @@ func (a *Address) PortOrigin(id workspace.ID, port int) string {
 	return a.scheme() + "://" + a.withPort(label+a.site.suffix)
 }
 
-// Paths of the sign-in on a workspace's own host: the main site gives out a ticket
-// at TicketPath and sends the browser to RedeemPath of the workspace's host. A host that
-// stands for a name asks the main site, at NamePath, which workspace that is.
+// Paths of the sign-in on a workspace's own host. The main site gives out a ticket at
+// TicketPath and sends the browser to RedeemPath of the workspace's host. A host that stands
+// for a name asks the main site, at NamePath, which workspace that is.
 const (
 	TicketPath = "/auth/ticket"
 	NamePath   = "/auth/name"
@@ -121,8 +121,8 @@ const (
 // OwnPath starts the paths of a workspace that the gateway keeps for itself.
 const OwnPath = "/.codehub/"
 
-// TicketURL returns the address at which a browser on this workspace's own host gets a
-// ticket that is good in the browser with this secret's hash. After the ticket is redeemed, the
+// TicketURL returns the address at which a browser on this workspace's own host gets a ticket.
+// The ticket is good in the browser with this secret's hash. After the ticket is redeemed, the
 // browser is back at the local address back.
 func (a *Address) TicketURL(browser, back string) string {
 	q := url.Values{"workspace": {string(a.ID)}, "browser": {browser}, "return": {back}}
@@ -132,8 +132,8 @@ func (a *Address) TicketURL(browser, back string) string {
 	return a.MainOrigin() + TicketPath + "?" + q.Encode()
 }
 
-// NameURL returns the address of the main site that leads from this host of a name to
-// that of its workspace, and there to the local address back.
+// NameURL returns the address of the main site that leads from this host of a name to that of
+// its workspace. There it leads to the local address back.
 func (a *Address) NameURL(back string) string {
 	return a.MainOrigin() + NamePath + "?" + url.Values{"host": {a.Alias}, "return": {back}}.Encode()
 }

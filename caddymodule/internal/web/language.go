@@ -45,9 +45,9 @@ func KeepLanguage(at *site.Address, w http.ResponseWriter, lang string) {
 	}
 }
 
-// SwitchLanguage answers the form of the language switch, which browsers without scripts
-// send: it keeps the field lang and leads back to the local path in the field return. It
-// tells nothing about the host or its user, so it needs no session.
+// SwitchLanguage answers the form of the language switch, which browsers without scripts send.
+// It keeps the field lang and leads back to the local path in the field return. It tells
+// nothing about the host or its user, so it needs no session.
 func SwitchLanguage(at *site.Address, w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method != http.MethodPost:

@@ -56,9 +56,9 @@ type Page struct {
 	Leads string
 }
 
-// NewLayout returns the layout with further templates, the *.html below files, and a
-// script that every page runs after the layout's own; both may be nil and empty. It
-// panics when they are wrong: they are embedded in the program.
+// NewLayout returns the layout with further templates, the *.html below files, and a script
+// that every page runs after the layout's own. Both may be nil and empty. It panics when they
+// are wrong: they are embedded in the program.
 func NewLayout(files fs.FS, script string, funcs template.FuncMap) *Layout {
 	t := template.New("").Funcs(templateFuncs).Funcs(funcs)
 	template.Must(t.ParseFS(pageFiles, "pages/*.html"))

@@ -9,9 +9,9 @@ import (
 	"github.com/codehub/gateway/coordinator/words"
 )
 
-// ShowOutdated answers a request to a process that is too old for its database: a person gets a
-// page that tries again by itself, since another process may answer then, a program a problem.
-// home is the list of all workspaces. An error means that nothing was sent.
+// ShowOutdated answers a request to a process that is too old for its database. A program gets
+// a problem. A person gets a page that tries again by itself, since another process may answer
+// then; home is the list of all workspaces. An error means that nothing was sent.
 func ShowOutdated(w http.ResponseWriter, r *http.Request, older *postgres.OlderError, home string) error {
 	if !site.IsNavigation(r) {
 		problem.Of(older).Write(w)

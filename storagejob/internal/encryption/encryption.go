@@ -22,7 +22,8 @@ const header = "age-encryption.org/v1"
 var ErrLocked = errors.New("the archive is encrypted to keys that this server does not have")
 
 // remedy is what to do about [ErrLocked].
-const remedy = "add the secret key of one of its recipients to the file that the setting encryption identities names; " +
+const remedy = "add the secret key of one of its recipients to the file that the setting " +
+	"encryption identities names; " +
 	"if that key is lost, the archive cannot be opened"
 
 // Recipients reads public keys, each as a line of a file would have it.

@@ -128,7 +128,8 @@ func (r Reply) Object(t testing.TB) map[string]any {
 func (r Reply) Problem(t testing.TB, status int, kind string) map[string]any {
 	t.Helper()
 	if r.StatusCode != status || r.Header.Get("Content-Type") != "application/problem+json" {
-		t.Fatalf("got status %d, %s: %s; want %d, a problem", r.StatusCode, r.Header.Get("Content-Type"), r.Text, status)
+		t.Fatalf("got status %d, %s: %s; want %d, a problem",
+			r.StatusCode, r.Header.Get("Content-Type"), r.Text, status)
 	}
 	p := r.Object(t)
 	if p["type"] != "urn:codehub:problem:"+kind || p["status"] != float64(status) || p["title"] == "" {

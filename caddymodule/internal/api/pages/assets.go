@@ -54,9 +54,8 @@ type asset struct {
 // Load returns the pages. They are read once per process.
 func Load() (*Pages, error) { return load() }
 
-// load reads the embedded files. It puts the hashed names where
-// a file names another asset, so a change of one changes the names of all that use it,
-// and browsers never mix versions.
+// load reads the embedded files. It puts the hashed names where a file names another asset. So
+// a change of one changes the names of all that use it, and browsers never mix versions.
 var load = sync.OnceValues(func() (*Pages, error) {
 	p := &Pages{byPath: make(map[string]asset)}
 	hashed := make(map[string]string)

@@ -1,10 +1,10 @@
-// Package pages shows the pages of the main site that are not a workspace's: the dashboard, the
-// sign-in, and what is shown in their place while the user cannot be found out, or at a
-// host at which people do not sign in.
+// Package pages shows the pages of the main site that are not a workspace's: the dashboard and
+// the sign-in. It also shows what takes their place while the user is unknown, or at a host
+// where people do not sign in.
 //
 // It owns these pages, their scripts, styles and pictures, and the policy under which browsers
-// run them. It must not know when a page is shown, nor look at a session: what a page says
-// comes in, and the rest its script asks the REST API.
+// run them. It must not know when a page is shown, nor look at a session. What a page says
+// comes in, and its script asks the REST API for the rest.
 package pages
 
 import (

@@ -1,5 +1,6 @@
-// Package v1 is how things look in the REST API below /api/v1, and in what `caddy codehub` prints
-// for programs: the JSON objects, and how they follow from what the coordinator knows.
+// Package v1 is how things look in the REST API below /api/v1, and in what `caddy codehub`
+// prints for programs. It has the JSON objects, and how they follow from what the coordinator
+// knows.
 //
 // It owns names, units and what is null. It must not ask a service or read a request, and must
 // show no more than the view says. What is here can only grow: programs rely on it.
@@ -174,8 +175,8 @@ func WorkspaceOf(w workspace.Workspace, v View) Workspace {
 		body.Progress = progressOf(*w.Progress)
 	}
 	if w.Waiting != nil {
-		body.Waiting = &Waiting{Reason: w.Waiting.Reason, Message: w.Waiting.Message, Since: timeOrNull(w.Waiting.Since),
-			Done: w.Waiting.Done, Total: w.Waiting.Total, Help: explain.Waits(*w.Waiting, v.Admin)}
+		body.Waiting = &Waiting{Reason: w.Waiting.Reason, Message: w.Waiting.Message,
+			Since: timeOrNull(w.Waiting.Since), Done: w.Waiting.Done, Total: w.Waiting.Total, Help: explain.Waits(*w.Waiting, v.Admin)}
 		if w.Waiting.Reason == workspace.WaitJobQueue {
 			body.Waiting.Before = &w.Waiting.Before
 		}

@@ -1,6 +1,6 @@
 // Package commandtest runs `caddy codehub` as Caddy has it registered, for the tests of its
-// commands: on a command line, and on the servers of an installation without a leader. It
-// must not be imported by anything but tests, and must not contain rules of the commands.
+// commands. It runs on a command line, and on the servers of an installation without a leader.
+// It must not be imported by anything but tests, and must not contain rules of the commands.
 package commandtest
 
 import (

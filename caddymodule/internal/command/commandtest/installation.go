@@ -93,8 +93,10 @@ func (in *Installation) Workspace(name string, reason workspace.ErrorReason) wor
 		phase = "ERROR"
 	}
 	return workspace.ID(in.Value(`INSERT INTO workspaces
-		(id, owner_user_id, name, instance_backend, storage_backend, home_store_key, phase, desired_state, error_reason, error_message)
-		SELECT gen_random_uuid(), id, $1, 'docker', 'docker', 'k', $2, 'ARCHIVED', NULLIF($3, ''), NULLIF($3, '') FROM users RETURNING id::text`,
+		(id, owner_user_id, name, instance_backend, storage_backend, home_store_key,
+			phase, desired_state, error_reason, error_message)
+		SELECT gen_random_uuid(), id, $1, 'docker', 'docker', 'k',
+			$2, 'ARCHIVED', NULLIF($3, ''), NULLIF($3, '') FROM users RETURNING id::text`,
 		name, phase, string(reason)))
 }
 

@@ -74,7 +74,8 @@ func schema(r postgres.Release) []check.Finding {
 		return []check.Finding{check.Warning(remedy, "%s", r.MayLead())}
 	case r.Schema > r.Known:
 		return []check.Finding{check.Warning(remedy,
-			"the schema of the database is at version %d, and this release knows version %d: it leads and serves as before",
+			"the schema of the database is at version %d, and this release knows version %d: "+
+				"it leads and serves as before",
 			r.Schema, r.Known)}
 	}
 	return nil
@@ -159,7 +160,8 @@ func (p patient) checkHosts(ctx context.Context) ([]check.Finding, error) {
 		// Only browsers use these names, and they may ask other name servers than this machine,
 		// which may be a Pod.
 		return []check.Finding{check.Warning(
-			"if browsers do not resolve them either, add a wildcard record of the domain to DNS, or set workspace_url path",
+			"if browsers do not resolve them either, add a wildcard record of the domain to DNS, "+
+				"or set workspace_url path",
 			"names below %s do not resolve on this machine: %s", site.Domain, err)}, nil
 	}
 	return []check.Finding{check.OK("names below %s resolve to %s", site.Domain, strings.Join(addresses, ", "))}, nil

@@ -1,5 +1,5 @@
-// Package doctor is `caddy codehub doctor`: it checks everything that an installation depends on,
-// and prints what each finding means and what to do about it.
+// Package doctor is `caddy codehub doctor`. It checks everything that an installation depends
+// on, and prints what each finding means and what to do about it.
 //
 // It owns the checks that concern no backend. Those of an engine or a cluster stand beside it. It
 // changes nothing but what a check must make for a moment, and takes that away again.

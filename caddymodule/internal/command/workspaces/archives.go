@@ -85,7 +85,8 @@ be archived, everything stays as it is; caddy codehub workspace explain says why
 			return err
 		}
 		key := further[0]
-		question := fmt.Sprintf("This stops the workspace %q (%s), archives its files, and goes back to the archive %s.",
+		question := fmt.Sprintf("This stops the workspace %q (%s), archives its files, "+
+			"and goes back to the archive %s.",
 			w.Name, id, key)
 		if err := command.Confirm(cmd, yes, question); err != nil {
 			return err

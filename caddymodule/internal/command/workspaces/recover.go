@@ -48,7 +48,8 @@ func recoverCommand(resolve command.Resolver) *cobra.Command {
   $ caddy codehub workspace recover --reason DataLost --all`,
 	}
 	var r recovery
-	cmd.Flags().StringVar(&r.reason, "reason", "", "recover the workspaces that are in ERROR for this reason (with --all)")
+	cmd.Flags().StringVar(&r.reason, "reason", "",
+		"recover the workspaces that are in ERROR for this reason (with --all)")
 	cmd.Flags().BoolVar(&r.all, "all", false, "recover all of them (with --reason)")
 	cmd.Flags().StringVar(&r.archive, "from-archive", "", "go on with the files of the archive with this key")
 	cmd.Flags().BoolVar(&r.empty, "empty", false, "go on with an empty home")
@@ -81,7 +82,8 @@ type recovery struct {
 func (r *recovery) read(args []string) (err error) {
 	switch {
 	case r.all != (r.reason != ""):
-		return errors.New("--reason and --all belong together: write --reason DataLost --all, or the ID of one workspace")
+		return errors.New("--reason and --all belong together: " +
+			"write --reason DataLost --all, or the ID of one workspace")
 	case r.all && len(args) > 0:
 		return errors.New("--all recovers many workspaces: leave the ID out")
 	case !r.all && len(args) != 1:
@@ -101,7 +103,11 @@ func (r *recovery) read(args []string) (err error) {
 	for _, c := range []struct {
 		made bool
 		kind workspace.RecoveryChoice
-	}{{r.archive != "", workspace.RecoverArchive}, {r.empty, workspace.RecoverEmpty}, {r.keep, workspace.RecoverVolume}} {
+	}{
+		{r.archive != "", workspace.RecoverArchive},
+		{r.empty, workspace.RecoverEmpty},
+		{r.keep, workspace.RecoverVolume},
+	} {
 		if c.made {
 			choices++
 			r.choice.Kind = c.kind
@@ -124,7 +130,8 @@ func (r *recovery) confirm(cmd *cobra.Command) error {
 		warnings = append(warnings, fmt.Sprintf("This recovers every workspace that is in ERROR for %s.", r.reason))
 	}
 	if r.empty {
-		warnings = append(warnings, "Homes become empty; archives that exist are no longer used, and are collected later.")
+		warnings = append(warnings,
+			"Homes become empty; archives that exist are no longer used, and are collected later.")
 	}
 	if r.replace {
 		warnings = append(warnings, "Volumes that exist are deleted with the files on them. That cannot be undone.")

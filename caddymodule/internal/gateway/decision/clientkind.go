@@ -31,7 +31,7 @@ const (
 // IsPage reports whether a person sees the answer as a page.
 func (k ClientKind) IsPage() bool { return k == Navigation || k == SelfNavigation }
 
-// Classify returns the kind of client that sends r for a workspace whose pages stand below
+// Classify returns the kind of client that sends r. The pages of the workspace stand below
 // prefix, which is empty on a host of its own. It does not allocate.
 //
 // Browsers describe their requests with Sec-Fetch-Mode. Older ones do not, and
@@ -71,8 +71,8 @@ func Classify(r *http.Request, prefix string) ClientKind {
 // typed and tabs that are restored have no origin. Safari never sends Sec-Fetch-User: there a
 // click within a workspace that sleeps takes one more, on the page that says so.
 //
-// Below the main site's paths, the dashboard and the pages of the workspace have one origin:
-// there the Referer tells them apart, and a page that hides it counts as the workspace's own.
+// Below the main site's paths, the dashboard and the pages of the workspace have one origin.
+// There the Referer tells them apart, and a page that hides it counts as the workspace's own.
 func isByItself(r *http.Request, prefix string) bool {
 	if r.Header.Get("Sec-Fetch-Site") != "same-origin" || r.Header.Get("Sec-Fetch-User") == "?1" {
 		return false

@@ -88,8 +88,8 @@ type Wait uint8
 const (
 	// NoWait answers at once.
 	NoWait Wait = iota
-	// PageWait is the gateway's option of that name: long enough to avoid a page that
-	// disappears at once, short enough that a person does not wait for one.
+	// PageWait is the gateway's option of that name. It is long enough to avoid a page that
+	// disappears at once, and so short that a person does not notice it.
 	PageWait
 	// WakeTimeout is the option of that name, the longest that a program waits.
 	WakeTimeout
@@ -288,9 +288,9 @@ var decisions = [...]struct{ navigation, selfNavigation, program, subresource De
 		program:        Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout},
 		subresource:    Decision{Answer: SendAsleep},
 	},
-	// The desired state is not RUNNING, even if the container has not stopped yet. A page
-	// waits a moment for the desired state to be granted: if a limit forbids it, the
-	// person sees the limit at once instead of the wake page.
+	// The desired state is not RUNNING, even if the container has not stopped yet. A page waits
+	// a moment for the desired state to be granted. If a limit forbids it, the person sees the
+	// limit at once instead of the wake page.
 	rowAsleep: {
 		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp, Wait: PageWait},
 		selfNavigation: Decision{Answer: ShowAsleep},

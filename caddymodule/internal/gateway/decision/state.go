@@ -138,9 +138,9 @@ const (
 	rowAsleep
 )
 
-// row returns the row that applies to a state. The order of the cases is their
-// priority: first a process that must not serve, then the rules that keep unauthorized
-// requests out, then the results of earlier attempts, then the state of the workspace.
+// row returns the row that applies to a state. The order of the cases is their priority. A
+// process that must not serve comes first, then the rules that keep unauthorized requests out.
+// Then come the results of earlier attempts, and last the state of the workspace.
 func (s State) row() row {
 	switch {
 	case s.Outdated:

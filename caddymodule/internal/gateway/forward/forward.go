@@ -1,7 +1,7 @@
 // Package forward passes requests on to the applications of workspaces, and their answers back.
 //
-// It owns what crosses between browser and workspace: the headers that may, in both
-// directions; what of the bytes counts as use (SPEC 6); and which documents get the script of
+// It owns what crosses between browser and workspace, in both directions: which headers may,
+// and what of the bytes counts as use (SPEC 6). It also owns which documents get the script of
 // package presence. It must not know who may pass, where an application is, nor what becomes of
 // a request that it does not answer.
 package forward
@@ -72,8 +72,8 @@ type Request struct {
 	// Stripped is what the caller has taken away from the path, which the application learns
 	// from X-Forwarded-Prefix; empty for nothing.
 	Stripped string
-	// Sandbox makes documents powerless: the answer is for a program, on the origin of the
-	// dashboard, and a browser must not be able to use it.
+	// Sandbox makes documents powerless: the answer is for a program, on the dashboard's
+	// origin, and no browser must be able to use it.
 	Sandbox bool
 }
 

@@ -12,9 +12,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// What tells a transfer from the talk of an idle page. Messages of an editor that is
-// not used have at most about 1 kB; those of an upload or download 64 kB and more before
-// they are compressed.
+// What tells a transfer from the talk of an idle page. Messages of an editor that is not used
+// have at most about 1 kB. Those of an upload or download have 64 kB and more before they are
+// compressed.
 const (
 	// transferMessage is from which size on a WebSocket message is part of a transfer.
 	transferMessage = 16 << 10

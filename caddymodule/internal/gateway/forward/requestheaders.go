@@ -14,10 +14,10 @@ func isOwnCookie(part string) bool {
 	return site.IsOwnCookie(strings.TrimSpace(name))
 }
 
-// cleanRequestHeaders removes what a workspace must not see or must not believe: the
-// gateway's cookies, headers in which proxies state who the user is, and, if
-// authorization is set, the Authorization header. Other cookies stay byte for byte the
-// same. It does not allocate when there is nothing to remove.
+// cleanRequestHeaders removes what a workspace must not see or must not believe. These are the
+// gateway's cookies, headers in which proxies state who the user is, and, if authorization is
+// set, the Authorization header. Other cookies stay byte for byte the same. It does not
+// allocate when there is nothing to remove.
 func cleanRequestHeaders(h http.Header, authorization bool) {
 	if lines, ok := h["Cookie"]; ok {
 		cleanCookies(h, lines)
@@ -33,9 +33,9 @@ func cleanRequestHeaders(h http.Header, authorization bool) {
 	}
 }
 
-// cleanConnection removes the headers that Connection names, which concern this hop only,
-// and names them no longer: the proxy would remove what the gateway adds under one of
-// their names.
+// cleanConnection removes the headers that Connection names, which concern this hop only, and
+// takes their names out of it. Otherwise the proxy would remove what the gateway adds under one
+// of them.
 func cleanConnection(h http.Header) {
 	for i, line := range h["Connection"] {
 		kept, cleaned := "", false
@@ -116,8 +116,8 @@ func withoutOwnCookies(line string) string {
 	return strings.TrimLeft(line, " \t")
 }
 
-// Headers that applications trust because normally only a proxy sets them, about who
-// the user is, where the request comes from, and which address it was for: complete
+// Headers that applications trust because normally only a proxy sets them. They say who the
+// user is, where the request comes from, and which address it was for. Below are complete
 // names, and prefixes of names. Proxy is HTTP_PROXY to a CGI program, which would send its own
 // requests there.
 var (

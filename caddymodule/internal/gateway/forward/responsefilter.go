@@ -7,9 +7,9 @@ import (
 	"net/http"
 )
 
-// responseFilter removes from a workspace's responses what only the gateway may send
-// to a browser, and records whether the final response has begun: from then on no
-// other answer can be sent. It counts the bytes that pass as activity.
+// responseFilter removes from a workspace's responses what only the gateway may send to a
+// browser. It records whether the final response has begun: from then on no other answer can be
+// sent. It counts the bytes that pass as activity.
 type responseFilter struct {
 	http.ResponseWriter
 	cleaner responseCleaner

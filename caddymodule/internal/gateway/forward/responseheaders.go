@@ -9,8 +9,8 @@ import (
 // the workspace itself.
 type responseCleaner struct {
 	prefix string // of the workspace's paths; empty on its own host
-	// sandbox makes documents powerless: the answer is for a program, on the origin of the
-	// dashboard, and a browser must not be able to use it.
+	// sandbox makes documents powerless: the answer is for a program, on the dashboard's
+	// origin, and no browser must be able to use it.
 	sandbox bool
 	// before are the server's own headers of a name that workspaces may not use.
 	before [2]struct {
@@ -51,9 +51,9 @@ func (c *responseCleaner) refuses(name string) bool {
 	return false
 }
 
-// clean removes what would sign the user out, or in as another user, or would apply to
-// the pages of the dashboard or of other workspaces. Service workers of a workspace are
-// limited to its own paths.
+// clean removes what would sign the user out, or in as another user. It also removes what would
+// apply to the pages of the dashboard or of other workspaces. Service workers of a workspace
+// are limited to its own paths.
 func (c *responseCleaner) clean(h http.Header) {
 	if cookies := h["Set-Cookie"]; len(cookies) > 0 {
 		c.cleanCookies(h, cookies)

@@ -1,5 +1,5 @@
-// Package gatewaytest provides everything behind a gateway for tests: workspaces in any
-// state, a service layer that grants or refuses, sessions, activity in a real Redis, and
+// Package gatewaytest provides everything behind a gateway for tests. These are workspaces in
+// any state, a service layer that grants or refuses, sessions, activity in a real Redis, and
 // applications to proxy to.
 //
 // It owns the behaviour of these stand-ins. It must not be imported by anything but

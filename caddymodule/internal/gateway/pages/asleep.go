@@ -7,8 +7,8 @@ import (
 	"github.com/codehub/gateway/coordinator/words"
 )
 
-// Asleep is the page for a workspace that sleeps and whose own page was loaded again by itself, so that
-// no person has asked for it.
+// Asleep is the page for a workspace that sleeps and whose own page was loaded again by itself.
+// No person has asked for it.
 type Asleep struct {
 	// Name is the workspace's, Back the address that was loaded, and Home the list of all
 	// workspaces. WakeURL takes the form that wakes the workspace and leads back.

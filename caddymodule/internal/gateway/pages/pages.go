@@ -1,5 +1,5 @@
-// Package pages shows what a person gets who cannot be given the workspace itself: the wake
-// page, the limit page, the one for a workspace that has failed, and messages.
+// Package pages shows a person what comes in the place of the workspace itself: the wake page,
+// the limit page, the page of a failed workspace, and messages.
 //
 // It owns their templates, and which text of package words they show. It must not know when a
 // page is shown, nor look at a workspace, a session or a setting: what a page says comes in.

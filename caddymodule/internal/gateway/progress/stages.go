@@ -30,8 +30,8 @@ const (
 	StageFailed    Stage = "failed"
 )
 
-// stageInfo is what the wake page says about a stage beside its name: how long it usually takes at most, and
-// the key of what to do when it takes longer.
+// stageInfo is what the wake page says about a stage beside its name. It says how long the
+// stage usually takes at most, and names the key of what to do when it takes longer.
 type stageInfo struct {
 	usual time.Duration
 	late  string

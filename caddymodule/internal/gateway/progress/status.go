@@ -1,6 +1,6 @@
-// Package progress says how a workspace comes up, to the person who waits for it: which stages
-// the way has and how far it is, what it waits for, when that takes longer than usual, and what
-// to do when it has failed.
+// Package progress tells the person who waits for a workspace how it comes up. It says which
+// stages there are, how far the workspace is, and what it waits for. It also says when a stage
+// takes longer than usual, and what to do after a failure.
 //
 // It owns the stages, which text of package words says what of them, and the JSON that the wake page
 // polls. It sends nothing and wakes nothing, and must not say what only administrators may know.

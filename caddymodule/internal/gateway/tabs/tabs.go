@@ -57,7 +57,7 @@ func AddressOf(host, path string) Address {
 }
 
 // Sender returns the address of the page that has sent r. It is not known of WebSockets, where
-// the page hides it, and of what style sheets, modules and workers ask for: their own addresses
+// the page hides it, and of what style sheets, modules and workers ask for. Their own addresses
 // have the extension of a file. It does not allocate.
 func Sender(r *http.Request) Address {
 	_, rest, _ := strings.Cut(r.Header.Get("Referer"), "://")
@@ -131,9 +131,9 @@ func (t *Tabs) Silent(id workspace.ID, a Address) bool {
 	return p.tab == "" && now.Sub(p.since) >= settleTime
 }
 
-// Opener returns the page to which a WebSocket belongs that is opened now, as far as that can be
-// told, because no WebSocket says it: the one without reports that has sent a request last; 0
-// for none.
+// Opener returns the page to which a WebSocket belongs that is opened now, and 0 for none. No
+// WebSocket says it, so it is taken to be the page without reports that has sent a request
+// last.
 func (t *Tabs) Opener(id workspace.ID) Address {
 	now := t.now()
 	t.mu.RLock()

@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// frames follows one direction of a WebSocket (RFC 6455, section 5.2) without
-// buffering it, and tells messages from control frames: control frames only keep a
-// connection open, and are not activity (SPEC 6).
+// frames follows one direction of a WebSocket (RFC 6455, section 5.2) without buffering it. It
+// tells messages from control frames, which only keep a connection open and are not activity
+// (SPEC 6).
 //
 // Bytes that are not a WebSocket stream end the parsing: from then on nothing counts
 // as activity. The bytes themselves are never changed. The zero value is ready for the
@@ -21,8 +21,8 @@ type frames struct {
 	garbage bool
 }
 
-// scan parses the next bytes of the stream, and reports whether some of them belong
-// to a data frame, and how large the payload of the largest such frame is.
+// scan parses the next bytes of the stream. It reports whether some of them belong to a data
+// frame, and how large the payload of the largest such frame is.
 func (f *frames) scan(p []byte) (data bool, largest uint64) {
 	for len(p) > 0 && !f.garbage {
 		if f.left > 0 {

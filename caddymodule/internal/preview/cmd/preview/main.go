@@ -18,7 +18,8 @@ import (
 
 func main() {
 	listen := flag.String("listen", "127.0.0.1:8090", "the loopback address to listen on")
-	socket := flag.String("pages", "", "serve the pages on this socket until standard input ends; for the program itself")
+	socket := flag.String("pages", "",
+		"serve the pages on this socket until standard input ends; for the program itself")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
