@@ -17,16 +17,16 @@ const (
 	// cookieRoom is how many bytes of cookies a request may carry that are not ours.
 	// Applications, such as those on Node.js, refuse headers of 16 KiB.
 	cookieRoom = 8 << 10
-	// mostExpired bounds how many names one answer deletes, and deepestPath how many
+	// maxExpired bounds how many names one answer deletes, and deepestPath how many
 	// levels of the path are tried.
-	mostExpired, deepestPath = 50, 6
+	maxExpired, deepestPath = 50, 6
 	// expiryRoom bounds the bytes with which one answer deletes. A page can choose long names,
 	// and browsers refuse an answer whose headers are larger than 256 KiB.
 	expiryRoom = 96 << 10
 	// clearedCookie counts how often the browser was asked to delete cookies a moment ago.
 	clearedCookie = "codehub_cleared"
-	// mostRounds bounds that: browsers follow 20 redirects.
-	mostRounds = 9
+	// maxRounds bounds that: browsers follow 20 redirects.
+	maxRounds = 9
 )
 
 // ExpireCopies deletes the cookies of a name that the request carries besides the one that the
@@ -56,7 +56,7 @@ func (a *Address) ClearPlanted(w http.ResponseWriter, r *http.Request, prefix st
 	for _, line := range r.Header["Cookie"] {
 		for part := range strings.SplitSeq(line, ";") {
 			name, _, _ := strings.Cut(part, "=")
-			if name = strings.TrimSpace(name); !isKept(name) && len(names) < mostExpired {
+			if name = strings.TrimSpace(name); !isKept(name) && len(names) < maxExpired {
 				names[name] = true
 			}
 		}
@@ -79,7 +79,7 @@ func (a *Address) ClearPlanted(w http.ResponseWriter, r *http.Request, prefix st
 		}
 	}
 	rounds, _ := strconv.Atoi(Cookie(r.Header, clearedCookie))
-	if rounds > 0 && (room > 0 || rounds >= mostRounds) {
+	if rounds > 0 && (room > 0 || rounds >= maxRounds) {
 		return false // it has asked again already, and there was room for all
 	}
 	http.SetCookie(w, &http.Cookie{
