@@ -90,7 +90,7 @@ func sources(t *testing.T) map[string]string {
 }
 
 // scripts have their keys without the name of the section.
-var scripts = map[string]string{"api/pages/static": "dashboard.", "gateway/presence/script.js": "presence."}
+var scripts = map[string]string{"api/pages/static": "dashboard.", "gateway/pagescript/script.js": "presence."}
 
 // A key that no file names is a text that no reader sees, and a named one without a text would be shown as it is.
 // What a file names is the whole key, or the beginning of one up to a dot: tests of the packages that complete it

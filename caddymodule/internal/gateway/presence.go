@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway/decision"
-	"github.com/codehub/gateway/caddymodule/internal/gateway/presence"
+	"github.com/codehub/gateway/caddymodule/internal/gateway/pagescript"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/tabs"
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
@@ -21,13 +21,13 @@ import (
 // ownPaths are what the gateway serves to the owner of a workspace below [site.OwnPath], on
 // the origin of its pages. None of it is use of the workspace but what reports it.
 var ownPaths = map[string]func(*Gateway, *request) error{
-	"status":            (*Gateway).status,
-	limitPath:           (*Gateway).limit,
-	swapPath:            (*Gateway).swap,
-	wakePath:            (*Gateway).wake,
-	"presence":          (*Gateway).presence,
-	"keep-awake":        (*Gateway).keepAwake,
-	presence.ScriptName: (*Gateway).script,
+	"status":              (*Gateway).status,
+	limitPath:             (*Gateway).limit,
+	swapPath:              (*Gateway).swap,
+	wakePath:              (*Gateway).wake,
+	"presence":            (*Gateway).presence,
+	"keep-awake":          (*Gateway).keepAwake,
+	pagescript.ScriptName: (*Gateway).script,
 }
 
 // maxReport bounds the body of a report, in bytes.
@@ -74,7 +74,7 @@ func (g *Gateway) script(req *request) error {
 		problem.Method.With("Use GET.").Write(req.w)
 		return nil
 	}
-	presence.ServeScript(req.w, req.r)
+	pagescript.ServeScript(req.w, req.r)
 	return nil
 }
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/codehub/gateway/caddymodule/internal/gateway/presence"
+	"github.com/codehub/gateway/caddymodule/internal/gateway/pagescript"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/progress"
 	"github.com/codehub/gateway/caddymodule/internal/web"
 )
@@ -42,7 +42,7 @@ func noticePages() (list []*entry) {
 		e.show = func(w http.ResponseWriter, r *http.Request) error {
 			w.Header().Set("Content-Type", "text/html; charset=utf-8")
 			lang := web.Language(r)
-			_, err := fmt.Fprintf(w, workspacePage, lang, presence.Tag(e.Path()+"/"+noticeOwn, lang, "", 24*time.Hour))
+			_, err := fmt.Fprintf(w, workspacePage, lang, pagescript.Tag(e.Path()+"/"+noticeOwn, lang, "", 24*time.Hour))
 			return err
 		}
 		list = append(list, e)
@@ -53,8 +53,8 @@ func noticePages() (list []*entry) {
 // notice answers the script.
 func (p *Preview) notice(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case r.PathValue("path") == presence.ScriptName:
-		presence.ServeScript(w, r)
+	case r.PathValue("path") == pagescript.ScriptName:
+		pagescript.ServeScript(w, r)
 		return
 	case r.Method != http.MethodGet:
 		w.WriteHeader(http.StatusNoContent)

@@ -3,7 +3,7 @@ package forward
 import (
 	"net/http"
 
-	"github.com/codehub/gateway/caddymodule/internal/gateway/presence"
+	"github.com/codehub/gateway/caddymodule/internal/gateway/pagescript"
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/caddymodule/internal/web"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
@@ -18,32 +18,32 @@ type document struct {
 	lang      string
 	secure    bool
 	carries   bool
-	injector  presence.Injector
+	injector  pagescript.Injector
 }
 
 // newDocument prepares the request r for a page with the script. It returns nil, and changes
 // nothing, for all that loads no page into a tab, and when the script has no use.
 func (f *Forwarder) newDocument(r *http.Request, about Request) *document {
-	if !about.Kind.IsPage() || !f.Activity.Presence() || !presence.Wanted(r) {
+	if !about.Kind.IsPage() || !f.Activity.Presence() || !pagescript.Wanted(r) {
 		return nil
 	}
 	d := &document{
 		forwarder: f, entry: about.Entry, own: about.Address.Prefix + site.OwnPath,
 		lang: web.Language(r), secure: about.Address.IsHTTPS(),
 	}
-	presence.Ask(r.Header)
+	pagescript.Ask(r.Header)
 	return d
 }
 
 // begin decides what becomes of the answer, and changes the headers of a page that carries
 // the script. Of one that cannot, the workspace's row tells the others.
 func (d *document) begin(status int, h http.Header) {
-	verdict, nonce := presence.Judge(status, h, d.secure)
+	verdict, nonce := pagescript.Judge(status, h, d.secure)
 	switch verdict {
-	case presence.Carries:
-		presence.Begin(h)
-		d.carries, d.injector.Tag = true, presence.Tag(d.own, d.lang, nonce, d.forwarder.Service.MaxKeepAwake())
-	case presence.Forbidden:
+	case pagescript.Carries:
+		pagescript.Begin(h)
+		d.carries, d.injector.Tag = true, pagescript.Tag(d.own, d.lang, nonce, d.forwarder.Service.MaxKeepAwake())
+	case pagescript.Forbidden:
 		d.forwarder.RecordPageActivity(d.entry, workspace.PageTraffic)
 	}
 }

@@ -2,7 +2,7 @@
 //
 // It owns what crosses between browser and workspace, in both directions: which headers may,
 // and what of the bytes counts as use (SPEC 6). It also owns which documents get the script of
-// package presence. It must not know who may pass, where an application is, nor what becomes of
+// package pagescript. It must not know who may pass, where an application is, nor what becomes of
 // a request that it does not answer.
 package forward
 

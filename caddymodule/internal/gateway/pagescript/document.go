@@ -1,11 +1,11 @@
-// Package presence puts a small script into the pages of workspaces. The script reports
+// Package pagescript puts a small script into the pages of workspaces. The script reports
 // what a person does there, so that an open tab is told from a person (SPEC 6), and says in
 // the page when the workspace goes to sleep.
 //
 // The package owns the script and how a document gets it: which documents, whether their
 // policy lets the script run, and where in the document it stands. It changes nothing else
 // of an answer, buffers no document, and must not decide what counts as use.
-package presence
+package pagescript
 
 import (
 	"net/http"
