@@ -78,7 +78,7 @@ func TestExampleIsFormatted(t *testing.T) {
 	}
 }
 
-// Whoever reads a page, an explanation and the README must not take one thing for two.
+// Pages, explanations and the README use one word for one thing.
 func TestKoreanHasOneWordForArchives(t *testing.T) {
 	said := 0
 	err := filepath.WalkDir("..", func(path string, d os.DirEntry, err error) error {
@@ -87,7 +87,7 @@ func TestKoreanHasOneWordForArchives(t *testing.T) {
 			return err
 		case d.IsDir() && strings.HasPrefix(d.Name(), ".") && d.Name() != "..":
 			return filepath.SkipDir
-		case d.IsDir() || strings.HasSuffix(path, "_test.go") || !slices.Contains([]string{".go", ".js", ".html", ".md"}, filepath.Ext(path)):
+		case d.IsDir() || strings.HasSuffix(path, "_test.go") || !slices.Contains([]string{".go", ".js", ".json", ".html", ".md"}, filepath.Ext(path)):
 			return nil
 		}
 		text, err := os.ReadFile(path)
