@@ -45,8 +45,8 @@ function said(statement) {
 // Lines that say the same as before stay, so that screen readers read changes only.
 function show(dl, lines) {
   const text = JSON.stringify(lines);
-  if (dl.dataset.text === text) return;
-  dl.dataset.text = text;
+  if (dl.dataset.lines === text) return;
+  dl.dataset.lines = text;
   let before = "";
   dl.replaceChildren(...lines.flatMap(([term, sentence, detail]) => {
     const nodes = [];
