@@ -478,7 +478,7 @@ func (s suite) signed() {
 	}
 	other = *get
 	other.Method = http.MethodPut
-	if code, text := send(&other, nil, "by somebody"); code != http.StatusForbidden {
+	if code, text := send(&other, nil, "by another request"); code != http.StatusForbidden {
 		s.Errorf("another method: %d %s", code, text)
 	}
 }

@@ -35,9 +35,10 @@ type refusedError struct{ message string }
 // Error implements error.
 func (e *refusedError) Error() string { return e.message }
 
-// read reads the stream that the engine sends while it pulls an image to its end and calls progress whenever the sums over all layers
-// have changed. done never shrinks, although a layer may begin again. The error is a
-// refusedError, or that of the stream, which ends with io.ErrUnexpectedEOF when it is cut.
+// read reads to its end the stream that the engine sends while it pulls an image. It calls
+// progress whenever the sums over all layers have changed. The sum done never shrinks, although
+// a layer may begin again. The error is a refusedError, or that of the stream, which ends with
+// io.ErrUnexpectedEOF when it is cut.
 func read(stream io.Reader, progress func(done, total int64)) error {
 	type layer struct{ done, total int64 }
 	layers := make(map[string]layer)

@@ -101,8 +101,8 @@ func Incarnation(uid types.UID, version string, grace *int64, how metav1.Deletio
 	return o
 }
 
-// Delete asks for the deletion of an incarnation, by the options of [Incarnation]. If it is gone, or another one has its
-// name, there is nothing to do.
+// Delete asks for the deletion of an incarnation, by the options of [Incarnation]. If it is
+// gone, or another one has its name, there is nothing to do.
 func Delete[T Object](ctx context.Context, r Resource[T], doing, name string, o metav1.DeleteOptions) error {
 	err := r.Delete(ctx, name, o)
 	if Missing(err) || apierrors.IsConflict(err) && o.Preconditions.ResourceVersion == nil {
