@@ -1,7 +1,7 @@
-// Package codehub is the Caddy adapter. Package settings turns Caddy's configuration into
-// options; the adapter gives them to the coordinator, the gateway and the API, and binds
-// the coordinator's lifetime to Caddy's. Its handlers are thin: what becomes of a request is
-// decided in packages gateway and api, everything else in the coordinator packages.
+// Package codehub is the Caddy adapter. Package settings turns Caddy's configuration into options.
+// The adapter gives them to the coordinator, the gateway and the API, and binds the coordinator's
+// lifetime to Caddy's. Its handlers are thin: what becomes of a request is decided in packages
+// gateway and api, everything else in the coordinator packages.
 package codehub
 
 import (
@@ -41,9 +41,9 @@ const startTimeout = 30 * time.Second
 // App is the `codehub` app: the settings of the installation, and the coordinator
 // that they belong to. Handlers fetch it once, when they are provisioned.
 //
-// The coordinator outlives the configuration. A reload that changes neither the
-// servers nor the identity of the installation keeps it running, and only gives it
-// the settings that may change meanwhile.
+// The coordinator outlives the configuration. A reload that changes neither the servers nor the
+// identity of the installation keeps it running. It only gives it the settings that may change
+// meanwhile.
 type App struct {
 	settings.App
 

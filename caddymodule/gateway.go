@@ -46,9 +46,9 @@ type Gateway struct {
 	// WakeTimeout is how long a program's request is held while its workspace wakes,
 	// and how long a wake-up lasts after the last request. Default: `5m`.
 	WakeTimeout settings.Value `json:"wake_timeout,omitempty"`
-	// PageWait is how long a page waits while it is undecided what to show: for the
-	// limits to allow the wake-up, and for the first answer of a container that runs.
-	// Then the wake page is shown. Default: `1500ms`.
+	// PageWait is how long a page waits while it is undecided what to show. It waits for the limits
+	// to allow the wake-up, and for a running container's first answer. Then the wake page is
+	// shown. Default: `1500ms`.
 	PageWait settings.Value `json:"page_wait,omitempty"`
 	// StripAuthorization keeps the Authorization header from workspaces. Set it when
 	// people sign in with that header, as with basic_auth: otherwise the workspace

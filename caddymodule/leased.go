@@ -14,9 +14,9 @@ import (
 	"github.com/codehub/gateway/coordinator/dialer"
 )
 
-// leaseConnections makes the proxy's connections follow the routes' lease (SPEC 8). A lot
-// can happen between the decision about a request and its connection: a pause of the
-// process, a wait in the proxy, a repetition by the transport.
+// leaseConnections makes the proxy's connections follow the routes' lease (SPEC 8). A lot can
+// happen between the decision about a request and its connection. The process may pause, the proxy
+// may wait, or the transport may repeat the request.
 //
 // Connections are kept by the key of the container that they were made to, and not by its
 // address alone. And whether that container has the address is asked after each

@@ -11,8 +11,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// firstRequestWait is how long a server that a reload replaces waits for the first request of a
-// connection that it has accepted: a few round trips.
+// firstRequestWait is how long a server that a reload replaces waits for the first request of an
+// accepted connection: a few round trips.
 const firstRequestWait = 500 * time.Millisecond
 
 // quiesce keeps a reload from breaking connections, and so a stop beside a process that
@@ -23,8 +23,8 @@ const firstRequestWait = 500 * time.Millisecond
 // Its grace period is for a process that ends: at the end of it, a server closes WebSockets
 // over HTTP/3. After a reload they live on, like the others, for streamCloseDelay.
 //
-// What the kernel has not handed over to the old server by then, it moves to the new one's
-// socket if net.ipv4.tcp_migrate_req is on, and resets otherwise.
+// What the kernel has not handed over to the old server by then, it moves to the new one's socket
+// if net.ipv4.tcp_migrate_req is on. Otherwise it resets it.
 type quiesce struct{ ctx caddy.Context }
 
 // quiesceFirst arranges that for the configuration of ctx.

@@ -1,11 +1,10 @@
 // Package e2e tests the whole product: the caddy program that `make build` makes, with
 // Caddyfile.example, real PostgreSQL, Redis, S3 and Docker, and Chromium.
 //
-// It contains only tests. They drive the program from outside, as users do, and must
-// not import its packages: what they check are the promises of the specification, not
-// the code that keeps them.
+// It contains only tests. They drive the program from outside, as users do, and must not import its
+// packages. They check the promises of the specification, not the code that keeps them.
 //
-// The harness is in four files: harness_test.go starts the program, signs in and
-// waits; client_test.go is a signed-in user; inspect_test.go looks into Docker and S3;
-// chromium_test.go is a browser tab.
+// The harness is in four files. harness_test.go starts the program, signs in and waits;
+// client_test.go is a signed-in user. inspect_test.go looks into Docker and S3; chromium_test.go is
+// a browser tab.
 package e2e

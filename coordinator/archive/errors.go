@@ -37,10 +37,10 @@ var throttled = map[string]bool{
 	"OperationAborted": true,
 }
 
-// explain sorts what a request ended with into the three kinds that callers tell apart:
-// the store is away ([workspace.ReasonUnreachable]: ask again later), the store says
-// that something does not exist ([fs.ErrNotExist], [ErrNoBucket]), or the store refuses,
-// in which case the error says what to check. doing is what failed, a gerund.
+// explain sorts what a request ended with into the three kinds that callers tell apart. The store
+// is away ([workspace.ReasonUnreachable]: ask again later). Or the store says that something does
+// not exist ([fs.ErrNotExist], [ErrNoBucket]). Or the store refuses, and then the error says what
+// to check. doing is what failed, a gerund.
 //
 // The end of the caller's context is none of them.
 func explain(doing string, err error) error {
@@ -61,11 +61,11 @@ const (
 	refusal               // it will say the same again until an operator changes something
 )
 
-// classify returns the kind of an error, and the error with what to check. The rules are
-// in this order, because stores and what stands before them do not agree on the rest: the
-// codes that only a store writes, then the status that a proxy can answer with, too. A
-// status of 404 without a store's code says nothing about the object: it may be a page of
-// something else at the endpoint.
+// classify returns the kind of an error, and the error with what to check. The rules are in this
+// order, because stores and what stands before them do not agree on the rest. First come the codes
+// that only a store writes, then the status that a proxy can answer with, too. A status of 404
+// without a store's code says nothing about the object: it may be a page of something else at the
+// endpoint.
 func classify(err error) (kind, error) {
 	if errors.Is(err, context.Canceled) {
 		return cancelled, err

@@ -91,9 +91,8 @@ func (s *Store) Grant(ctx context.Context, kind workspace.JobKind, key string, l
 	return g, nil
 }
 
-// newObject are the headers with which an archive or its commit marker is written: those
-// that a job must send as they are, because they are signed. Of a commit marker the job
-// chooses the content type.
+// newObject are the headers with which an archive or its commit marker is written. A job must send
+// them as they are, because they are signed. Of a commit marker the job chooses the content type.
 func (s *Store) newObject(contentType string) http.Header {
 	h := s.opts.ServerSideEncryption().Clone()
 	if h == nil {

@@ -6,10 +6,10 @@
 // without it the archive does not exist. Keys in this package's methods are without
 // the prefix.
 //
-// It owns the coordinator's requests to the store, their retries, and what their errors mean:
-// the store is away, something does not exist, or the store refuses. It must not transfer a
-// home's content, which storage jobs do, nor touch an object outside the prefix. It does not
-// decide which archives are needed or whose bucket it is.
+// It owns the coordinator's requests to the store, their retries, and what their errors mean.
+// Either the store is away, something does not exist, or the store refuses. It must not transfer a
+// home's content, which storage jobs do, nor touch an object outside the prefix. It does not decide
+// which archives are needed or whose bucket it is.
 package archive
 
 import (
@@ -51,9 +51,9 @@ type Options struct {
 	// CA are certificates in PEM that the store's may be signed with, besides those that
 	// the system trusts. Storage jobs need them, too.
 	CA string
-	// SSE is what the store is asked to encrypt what it is given with: s3 for the store's
-	// own keys, kms for the default key of its key service, or kms and the id of a key
-	// there, separated by a space. Empty leaves it to the bucket.
+	// SSE is the encryption that the store is asked for. It is s3 for the store's own keys, or kms
+	// for the default key of its key service. For another key there it is kms and the key's id,
+	// separated by a space. Empty leaves it to the bucket.
 	SSE string
 	// Transport, when set, returns what sends the requests in place of the given one.
 	// Tests make a store fail with it.

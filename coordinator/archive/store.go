@@ -145,8 +145,8 @@ func (s *Store) EnsureBucket(ctx context.Context) error {
 // says nothing about the archive: with [workspace.ReasonUnreachable] the store is away,
 // and without it refuses, and says what to check.
 func (s *Store) Stat(ctx context.Context, key string) (Info, error) {
-	// The marker first, and with GET: only that answer distinguishes a missing object
-	// from a missing bucket, and a wrong bucket must not look like lost data.
+	// The marker comes first, and with GET. Only that answer distinguishes a missing object from a
+	// missing bucket, and a wrong bucket must not look like lost data.
 	sum, malformed := s.readMarker(ctx, key)
 	if malformed != nil && !errors.Is(malformed, contract.ErrMalformedMeta) {
 		return Info{}, malformed

@@ -2,8 +2,8 @@
 // Docker or Kubernetes. Package backendtest is the conformance suite that every
 // implementation passes.
 //
-// It owns the contract of a backend, and what all implementations share: the form of a storage
-// job's name and environment, what its end means, and that nothing is changed after the
+// It owns the contract of a backend, and what all implementations share. That is the form of a
+// storage job's name and environment, what its end means, and that nothing is changed after the
 // leader's lease. It must not import an implementation, nor decide what should run.
 package backend
 
@@ -17,8 +17,8 @@ import (
 )
 
 // Backend is one installation on a container engine or cluster: what every backend does, and
-// the parts that only some have. It is the one place that says what a backend can do: New of
-// each implementation fills it, and consumers and the conformance suite read it.
+// the parts that only some have. It is the one place that says what a backend can do. New of each
+// implementation fills it, and consumers and the conformance suite read it.
 type Backend struct {
 	Core
 
@@ -50,10 +50,10 @@ type Backend struct {
 
 // Core is what every backend does.
 //
-// Implementations MUST label everything they make with the installation's id and
-// the workspace's id, and MUST neither list nor touch what carries another
-// installation's label or none (SPEC 12.8). If such an object has the name that is
-// needed, the error MUST name it; it is never a reason to delete the object.
+// Implementations MUST label everything they make with the installation's id and the workspace's
+// id. They MUST neither list nor touch what carries another installation's label or none (SPEC
+// 12.8). If such an object has the name that is needed, the error MUST name it; it is never a
+// reason to delete the object.
 //
 // Every method MUST be safe for concurrent use and MUST honour its context.
 // Every actuator MUST be idempotent: called again after a crash at any of its
@@ -72,11 +72,11 @@ type Core interface {
 	// the source fails or hangs; the caller then subscribes again.
 	Events(ctx context.Context) (<-chan workspace.ID, error)
 
-	// Identity returns the identity of the engine or cluster that answers now: it stays
-	// the same over restarts, and differs between any two of them (SPEC 2). It is cheap
-	// enough to be called after every listing, and MUST be that of whatever answers the
-	// calls made before it. When another one has taken the former one's place it MAY fail,
-	// with Unreachable, for as long as it takes to be sure of that.
+	// Identity returns the identity of the engine or cluster that answers now. It stays the same
+	// over restarts, and differs between any two of them (SPEC 2). It is cheap enough to be called
+	// after every listing, and MUST be that of whatever answers the calls made before it. When
+	// another one has taken the former one's place it MAY fail, with Unreachable, for as long as it
+	// takes to be sure of that.
 	Identity(ctx context.Context) (string, error)
 
 	// Close releases connections. It changes no container, volume or job.
@@ -104,15 +104,14 @@ type Actuators interface {
 	Start(ctx context.Context, spec StartSpec) error
 	// Delete kills and removes the container, if there is one, and keeps the volume.
 	Delete(ctx context.Context, id workspace.ID) error
-	// Provision creates an empty home volume that carries the operation that makes it. If
-	// one exists with the same operation it does nothing; if one exists with another,
-	// the error carries ReasonConflict and the volume MUST NOT be touched (SPEC 12.9).
+	// Provision creates an empty home volume that carries the operation that makes it. If one
+	// exists with the same operation it does nothing. If one exists with another, the error carries
+	// ReasonConflict and the volume MUST NOT be touched (SPEC 12.9).
 	Provision(ctx context.Context, spec VolumeSpec) error
-	// DeleteVolume removes the home volume that the operation opID made, if it exists. A
-	// volume of another operation MUST stay, also one that takes its place while the
-	// request is under way (SPEC 12.11); then nothing is an error. An empty opID means a
-	// volume without such a label. While a container uses it, the error is
-	// [ErrVolumeInUse].
+	// DeleteVolume removes the home volume that the operation opID made, if it exists. A volume of
+	// another operation MUST stay, also one that takes its place while the request is under way
+	// (SPEC 12.11). Then nothing is an error. An empty opID means a volume without such a label.
+	// While a container uses it, the error is [ErrVolumeInUse].
 	DeleteVolume(ctx context.Context, id workspace.ID, opID string) error
 	// StartJob starts the storage job called [JobSpec.Name] and returns without
 	// waiting for its end. If a job of that name exists, running or not, it does
@@ -130,15 +129,15 @@ type Inspector interface {
 	// there is no container, the error is [ErrNotFound].
 	Logs(ctx context.Context, id workspace.ID, lines int) (string, error)
 	// Look looks at what goes on in the workspace's running container, for [work.Settings]
-	// to judge. It MUST NOT count as use or change anything in the container; only the
-	// command of [work.BusyLabel] runs there, as the container's user and for a bounded
-	// time. It leaves out what [work.Sample] says of kernels. If no container runs, the error is
-	// [ErrNotFound]; any other error says that nothing is known.
+	// to judge. It MUST NOT count as use or change anything in the container. Only the command of
+	// [work.BusyLabel] runs there, as the container's user and for a bounded time. It leaves out
+	// what [work.Sample] says of kernels. If no container runs, the error is [ErrNotFound]; any
+	// other error says that nothing is known.
 	Look(ctx context.Context, id workspace.ID) (work.Sample, error)
 	// Usage counts for at most about so long what those homes hold. One that does not exist,
-	// or cannot be counted, is not in the map. It MUST NOT hold up a container or a job that
-	// starts on a home meanwhile, nor the removal of the home, and MUST NOT change anything in
-	// it, nor count as use.
+	// or cannot be counted, is not in the map. It MUST NOT hold up a container or a job that starts
+	// on a home meanwhile, nor the removal of the home. It MUST NOT change anything in it, nor
+	// count as use.
 	Usage(ctx context.Context, limit time.Duration, ids ...workspace.ID) (map[workspace.ID]Usage, error)
 	// Disk asks how full the disk of the home volumes is. It may be called every half
 	// minute; what it returns may be that old. If there is no such disk, the error is
@@ -164,11 +163,10 @@ type Images interface {
 	// if the image is there.
 	Check(ctx context.Context, image string) error
 
-	// Pull pulls an image that Start or StartJob has reported missing, and reports its
-	// progress in bytes: done never shrinks, and total grows while the size is being found
-	// out. A concurrent Pull of the same image MAY share the work. It calls progress from
-	// one goroutine at a time. A registry that refuses or does not have the image is
-	// ImagePullFailed.
+	// Pull pulls an image that Start or StartJob has reported missing, and reports its progress in
+	// bytes. The number done never shrinks, and total grows while the size is being found out. A
+	// concurrent Pull of the same image MAY share the work. It calls progress from one goroutine at
+	// a time. A registry that refuses or does not have the image is ImagePullFailed.
 	Pull(ctx context.Context, image string, progress func(done, total int64)) error
 }
 

@@ -57,8 +57,8 @@ func (s JobSpec) Validate() error {
 	return nil
 }
 
-// Name is the name of the job's container: the same for the same operation, so that
-// a job is started once, however often StartJob is called.
+// Name is the name of the job's container. It is the same for the same operation, so that a job is
+// started once, however often StartJob is called.
 func (s JobSpec) Name() string {
 	return fmt.Sprintf("%s-%s-%s", s.ID.ContainerName(), s.Kind, s.OpID)
 }
@@ -98,12 +98,12 @@ type JobEnd struct {
 	Stdout, Stderr []byte
 }
 
-// Signalled reports whether the exit code is that of a program that was told to end, or killed:
-// by a person, by the stop of its engine, or because its host had no memory left (SPEC 3).
+// Signalled reports whether the exit code is that of a program that was told to end, or killed. The
+// cause is a person, the stop of its engine, or a host without memory (SPEC 3).
 func Signalled(code int) bool { return code == killed || code == terminated }
 
-// The exit codes of SIGKILL and SIGTERM, and the one that an engine gives a container whose end
-// it has not seen: its host lost power, or the engine was killed with what ran. No storage job
+// These are the exit codes of SIGKILL and SIGTERM, and the one for a container whose end the engine
+// has not seen. Then its host lost power, or the engine was killed with what ran. No storage job
 // ends with that by itself; a workspace's program may.
 const (
 	killed     = 128 + 9

@@ -13,9 +13,9 @@ var ErrLeaseLapsed = errors.New("the leader's lease may have run out")
 type leaseKey struct{}
 
 // WithLease returns a context in which an implementation sends no request that changes something
-// once held returns false. An actuator is several requests, and a process that is stopped
-// between two of them may go on after another one has taken over and a user has worked. The
-// second half of a restore must not come then (SPEC 12.11).
+// once held returns false. An actuator is several requests, and a process may be stopped between
+// two of them. It may go on after another one has taken over and a user has worked. The second half
+// of a restore must not come then (SPEC 12.11).
 func WithLease(ctx context.Context, held func() bool) context.Context {
 	return context.WithValue(ctx, leaseKey{}, held)
 }

@@ -16,8 +16,8 @@ const (
 	ObjectContainer ObjectKind = "container" // a workspace's container
 	ObjectVolume    ObjectKind = "volume"    // a home volume
 	ObjectJob       ObjectKind = "job"       // the container of a storage job
-	// ObjectScratch is a volume that holds nothing of a user's: that of a job which is
-	// gone, or an empty one that the engine made where a home was missing.
+	// ObjectScratch is a volume that holds nothing of a user's. It is that of a job which is gone,
+	// or an empty one that the engine made where a home was missing.
 	ObjectScratch ObjectKind = "scratch"
 	// ObjectNetwork is a network that this installation made and does not use any more.
 	// It belongs to no workspace.
@@ -40,8 +40,8 @@ type Object struct {
 	UID string
 }
 
-// ByOwnClock moves the times of objects, which are the backend's, to those of this process's
-// clock: by as much as the time that now returns differs from it.
+// ByOwnClock moves the times of objects, which are the backend's, to those of this process's clock.
+// They move by as much as the time that now returns differs from it.
 func ByOwnClock(ctx context.Context, objects []Object, now func(context.Context) (time.Time, error)) ([]Object, error) {
 	before := time.Now()
 	theirs, err := now(ctx)

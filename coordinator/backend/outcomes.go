@@ -11,11 +11,11 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// unreadLimit is how long the output of a job that has ended may be unreadable: longer than an
-// engine, a node or an API server takes to restart. After unreadGap without any attempt, as in
-// an outage of everything, the time counts anew. readLimit is how long one attempt may take,
-// and readPause the time until the next one after an attempt that took so long: a log that
-// hangs keeps no other waiting.
+// unreadLimit is how long the output of a job that has ended may be unreadable. It is longer than
+// an engine, a node or an API server takes to restart. After unreadGap without any attempt, as in
+// an outage of everything, the time counts anew. readLimit is how long one attempt may take, and
+// readPause the pause after an attempt that took so long. So a log that hangs keeps no other
+// waiting.
 const (
 	unreadLimit = time.Minute
 	unreadGap   = 2 * unreadLimit
@@ -49,10 +49,10 @@ func (e *AwayError) Error() string { return e.Err.Error() }
 func (e *AwayError) Unwrap() error { return e.Err }
 
 // Read returns how a job has ended, without its kind and operation. What is not known yet, read
-// reads; it returns nil if the container was removed meanwhile, which gone says. While read
-// fails, the job is one that cannot be inspected, and then one whose result is lost: another may
-// be readable, so this is no error of the listing. It is not cached: the next attempt may
-// succeed. err is only that of ctx, or an [AwayError], which says nothing about this output.
+// reads; it returns nil if the container was removed meanwhile, which gone says. While read fails,
+// the job is one that cannot be inspected, and then one whose result is lost. Another may be
+// readable, so this is no error of the listing. It is not cached: the next attempt may succeed. err
+// is only that of ctx, or an [AwayError], which says nothing about this output.
 func (o *Outcomes) Read(ctx context.Context, of workspace.ID, id string, read func(context.Context) (*JobEnd, error)) (
 	job workspace.Job, gone bool, err error) {
 	if job, ok := o.Get(of, id); ok {

@@ -8,10 +8,10 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// reportEvery is the least time between two readings of one job's output: less than a
-// second, so that who looks every second gets a new line. reportShare is the least time for
-// each job that there is, so that many jobs do not keep the engine or cluster busy with
-// reading. reportLimit is how long one reading may take.
+// reportEvery is the least time between two readings of one job's output. It is less than a second,
+// so that a caller that looks every second gets a new line. reportShare is the least time for each
+// job that there is, so that many jobs do not keep the engine or cluster busy with reading.
+// reportLimit is how long one reading may take.
 const (
 	reportEvery = 800 * time.Millisecond
 	reportShare = 10 * time.Millisecond
@@ -33,9 +33,9 @@ func ReportInterval(jobs int) time.Duration {
 	return max(reportEvery, time.Duration(jobs)*reportShare)
 }
 
-// Progress returns the newest progress of a running job of a workspace, from the end of its output. It is a
-// hint for people and timeouts: when the output cannot be read, the last one that was read
-// stays, and one that was read less than every ago is as good.
+// Progress returns the newest progress of a running job of a workspace, from the end of its output.
+// It is a hint for people and timeouts. When the output cannot be read, the last one that was read
+// stays. One that was read less than every ago is as good.
 func (r *Reports) Progress(ctx context.Context, of workspace.ID, id string, every time.Duration,
 	output func(context.Context) ([]byte, error)) string {
 	last, ok := r.Get(of, id)

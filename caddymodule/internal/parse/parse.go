@@ -1,6 +1,6 @@
-// Package parse reads the text of settings: each parser stores the meaning where the
-// setting's owner wants it, and says what to write instead when there is none. It must not
-// know which settings there are.
+// Package parse reads the text of settings. Each parser stores the meaning where the setting's
+// owner wants it, and says what to write instead when there is none. It must not know which
+// settings there are.
 package parse
 
 import (
@@ -141,8 +141,8 @@ func parseDuration(s string) (time.Duration, error) {
 	return 0, fmt.Errorf("%q is not a duration: write for example 15s, 10m, 2h, 1d or a number of seconds", s)
 }
 
-// parseSize reads a number of bytes with an optional unit, as Docker does: K, M, G
-// and T count in powers of 1024, with or without "B" or "iB" behind them.
+// parseSize reads a number of bytes with an optional unit, as Docker does. K, M, G and T count in
+// powers of 1024, with or without "B" or "iB" behind them.
 func parseSize(s string) (int64, error) {
 	n, err := units.RAMInBytes(s)
 	// Docker's parser does not notice an overflow, which gives one of these numbers.

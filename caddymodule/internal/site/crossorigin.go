@@ -17,9 +17,9 @@ var crossOrigin http.CrossOriginProtection
 // what they send is never cross origin.
 //
 // The origin must be that of the host that the request names; one of http is another than
-// that of https. An origin of https may reach this server by http, through a proxy. Behind a proxy that
-// rewrites Host it may also be that of X-Forwarded-Host, if the proxy is trusted,
-// or, except on a workspace's own host, that of the setting main_host.
+// that of https. An origin of https may reach this server by http, through a proxy. Behind a proxy
+// that rewrites Host it may also be that of X-Forwarded-Host, if the proxy is trusted. Except on a
+// workspace's own host it may then also be that of the setting main_host.
 func (a *Address) CrossOrigin(r *http.Request) bool {
 	origin := first(r.Header["Origin"])
 	switch site := first(r.Header["Sec-Fetch-Site"]); {

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// A page of a workspace can plant cookies for the host that it is served from, and with the
-// attribute Domain for its siblings and parents. They can carry the name of the session's
-// cookie, and they can be so large that servers refuse every request with them (431). Here they
-// are deleted. A browser deletes a cookie only when it is told its exact domain and path, and
-// tells neither, so all that may be are named.
+// A page of a workspace can plant cookies for the host that it is served from. With the attribute
+// Domain it can plant them for its siblings and parents, too. They can carry the name of the
+// session's cookie, and they can be so large that servers refuse every request with them (431).
+// Here they are deleted. A browser deletes a cookie only when it is told its exact domain and path,
+// and tells neither, so all that may be are named.
 
 const (
 	// cookieRoom is how many bytes of cookies a request may carry that are not ours.

@@ -2,7 +2,7 @@
 // implementation must do, tested against a real engine or cluster.
 //
 // It owns the tests and the program in testworkspace that they run in containers.
-// It must not know which implementation it tests: what a backend can do is read from
+// It must not know which implementation it tests. What a backend can do is read from
 // [backend.Backend], and how its engine is prepared is in [Fixture].
 package backendtest
 
@@ -26,9 +26,9 @@ import (
 // Fixture is an engine or cluster with an implementation to test. What its methods
 // create is removed at the end of t.
 type Fixture interface {
-	// New returns a backend of that installation, whose addresses can be chosen, if there is
-	// a choice, and whose default image and job image run the program in testworkspace. Two
-	// of one installation are like two processes.
+	// New returns a backend of that installation, whose addresses can be chosen, if there is a
+	// choice. Its default image and job image run the program in testworkspace. Two of one
+	// installation are like two processes.
 	New(t *testing.T, installation string) backend.Backend
 	// UnlabeledContainer and UnlabeledVolume create an object with the name of the
 	// workspace's own, and without labels. The container mounts no volume.

@@ -15,9 +15,9 @@
 // (SPEC 12.8).
 //
 // Docker creates an empty volume when a container is created whose volume does not
-// exist. Containers are therefore created with a label for such a volume, and are
-// started only after their volume was inspected and did not have that label. So a
-// workspace never runs on an empty home in place of a lost one (SPEC 12.2).
+// exist. Containers are therefore created with a label for such a volume. They are started only
+// after their volume was inspected and did not have that label. So a workspace never runs on an
+// empty home in place of a lost one (SPEC 12.2).
 package docker
 
 import (

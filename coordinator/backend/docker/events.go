@@ -15,9 +15,9 @@ import (
 )
 
 // Events implements [backend.Core]. It reports containers and jobs that start, end,
-// are paused, are removed, or change their health. The stream ends when the engine stops
-// or hangs, which a stream without events would not show: after a quiet time the engine
-// is asked for an answer. The caller then observes everything and subscribes again.
+// are paused, are removed, or change their health. The stream ends when the engine stops or hangs.
+// A stream without events would not show that, so after a quiet time the engine is asked for an
+// answer. The caller then observes everything and subscribes again.
 func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
 	// The client reports a failed subscription only as the end of the stream. Ping
 	// first, so that the caller gets an error.

@@ -45,10 +45,10 @@ func (d *Docker) listJobs(ctx context.Context, ids ...workspace.ID) ([]container
 	return own, nil
 }
 
-// Jobs implements [backend.Core]. It is one call to the engine, and two more for
-// each job that has ended since the last call, and at most one a second for each job
-// that runs: see [backend.ReportInterval]. It leaves out a job whose container was
-// created and not started: for the caller it does not exist yet, and StartJob starts it.
+// Jobs implements [backend.Core]. It is one call to the engine, and two more for each job that has
+// ended since the last call. For each running job it is at most one a second: see
+// [backend.ReportInterval]. It leaves out a job whose container was created and not started: for
+// the caller it does not exist yet, and StartJob starts it.
 func (d *Docker) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.ID][]workspace.Job, error) {
 	list, err := d.listJobs(ctx, ids...)
 	if err != nil {

@@ -152,9 +152,9 @@ func (d *Docker) exitOf(ctx context.Context, id workspace.ID, containerID string
 	return e, false, nil
 }
 
-// disrupted reports whether something else has ended the container: an administrator who killed or stopped it,
-// an engine that was stopped, or a host that ran out of memory. One that runs into its own
-// limit of memory has ended by itself.
+// disrupted reports whether something else has ended the container. That is an administrator who
+// killed or stopped it, an engine that was stopped, or a host that ran out of memory. One that runs
+// into its own limit of memory has ended by itself.
 func disrupted(c *container.InspectResponse) bool {
 	if !backend.Signalled(c.State.ExitCode) {
 		return false

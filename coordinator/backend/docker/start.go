@@ -107,8 +107,8 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 			return err
 		}
 	}
-	// From here on the container uses its volume, and a job that starts sees it: what
-	// these checks find stays true until the container is removed.
+	// From here on the container uses its volume, and a job that starts sees it. So what these
+	// checks find stays true until the container is removed.
 	g, gctx = errgroup.WithContext(ctx)
 	g.Go(func() error { return d.homes.Check(gctx, id) })
 	g.Go(func() error { return d.checkNoJob(gctx, id, "") })

@@ -38,12 +38,12 @@ func (e *UnableError) Unwrap() error { return e.Err }
 type Options struct {
 	// Enforce is one of the Enforce constants. Default: [EnforceOpen].
 	Enforce string
-	// Allow, Deny and Gateways are lists that are separated by spaces or commas: what is
-	// open although it is private, as 10.0.0.5, 10.0.0.0/8, 10.0.0.5:443 or [fd00::5]:443;
-	// what is closed although it is public, as an address or a network; and the addresses
-	// of gateways: on Docker those in the workspaces' network that the rules do not concern,
-	// because they are not workspaces, on Kubernetes those outside the cluster from which
-	// workspaces may be reached.
+	// Allow, Deny and Gateways are lists that are separated by spaces or commas. Allow is what is
+	// open although it is private, as 10.0.0.5, 10.0.0.0/8, 10.0.0.5:443 or [fd00::5]:443. Deny is
+	// what is closed although it is public, as an address or a network. Gateways are the addresses
+	// of gateways. On Docker they are those in the workspaces' network that the rules do not
+	// concern, because they are not workspaces. On Kubernetes they are those outside the cluster
+	// from which workspaces may be reached.
 	Allow, Deny, Gateways string
 }
 

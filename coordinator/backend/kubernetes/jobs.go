@@ -37,9 +37,9 @@ const (
 	readings = 8
 )
 
-// Jobs implements [backend.Core]. It costs no request but one for the output of each job
-// that has ended since the last call, again while that cannot be read, and at most one a second
-// for that of each job that runs: see [backend.ReportInterval]. It leaves out a Job that was
+// Jobs implements [backend.Core]. It costs no request but those for the output of jobs. That is one
+// for each job that has ended since the last call, again while it cannot be read. For each running
+// job it is at most one a second: see [backend.ReportInterval]. It leaves out a Job that was
 // created and not started: for the caller it does not exist yet, and StartJob starts it.
 func (b *Backend) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.ID][]workspace.Job, error) {
 	jobs, err := list(ctx, b.caches.Jobs, "listing storage jobs", ids)

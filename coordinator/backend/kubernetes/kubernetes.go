@@ -29,8 +29,8 @@ type Backend struct {
 	// outcomes are how jobs ended, by the uids of their Pods or, for those that have none,
 	// of the Jobs. That never changes.
 	outcomes backend.Outcomes
-	// reports is what running jobs have printed, by the uids of their Pods; refusals is why
-	// the Pods of jobs are refused, by the uids of the Jobs.
+	// reports is what running jobs have printed, by the uids of their Pods. refusals is why the
+	// Pods of jobs are refused, by the uids of the Jobs.
 	reports  backend.Reports
 	refusals backend.Memo[refusal]
 	noQuota  atomic.Pointer[time.Time] // until then no quota of storage is looked for

@@ -47,7 +47,7 @@ func (b *Backend) Containers(ctx context.Context, ids ...workspace.ID) (map[work
 }
 
 // outdated reports whether the Pod waits for a node and was made from other settings than the
-// present ones: they may be what keeps it, and corrected ones do not reach it.
+// present ones. They may be what keeps it, and corrected ones do not reach it.
 func (b *Backend) outdated(p *corev1.Pod) bool {
 	return status.Unplaced(p) && p.Annotations[spec.AnnotationSettings] != b.settings
 }

@@ -25,9 +25,9 @@ import (
 // What matters is that it changes the version of the claim: see use.
 const annotationUser = "codehub.dev/used-by"
 
-// Start implements [backend.Core]. It replaces a Pod that has ended, or waits for a node with
-// other settings than the present ones, and releases one that a dead process created from the
-// same spec and never released.
+// Start implements [backend.Core]. It replaces a Pod that has ended, or waits for a node with other
+// settings than the present ones. It releases one that a dead process created from the same spec
+// and never released.
 func (b *Backend) Start(ctx context.Context, s backend.StartSpec) error {
 	if err := s.Validate(); err != nil {
 		return err
@@ -35,10 +35,10 @@ func (b *Backend) Start(ctx context.Context, s backend.StartSpec) error {
 	return retryChanged(ctx, "starting pod "+s.ID.ContainerName(), func() error { return b.start(ctx, s) })
 }
 
-// start is one attempt of Start. It creates the Pod with a scheduling gate, then makes the
-// claim of the volume its own, checks that no job uses the volume, and only then removes the
-// gate. A job does the same from the other side, so that at least one of the two sees both
-// and gives way (SPEC 12.4). A Pod that fails a check is removed without having run.
+// start is one attempt of Start. It creates the Pod with a scheduling gate, and then makes the
+// claim of the volume its own. It checks that no job uses the volume, and only then removes the
+// gate. A job does the same from the other side, so that at least one of the two sees both and
+// gives way (SPEC 12.4). A Pod that fails a check is removed without having run.
 func (b *Backend) start(ctx context.Context, s backend.StartSpec) error {
 	id, name := s.ID, s.ID.ContainerName()
 	var pod *corev1.Pod
@@ -139,9 +139,9 @@ func noHome(id workspace.ID) error {
 		fmt.Errorf("volume %s does not exist, and no container may run without it", id.VolumeName()))
 }
 
-// use makes the claim known as one that the Pod or Job with this uid begins to use. From
-// then on the request of a process that looked before, and saw no user, does not remove the
-// volume any more: it names the version of the claim that it has seen. A claim that an earlier
+// use makes the claim known as one that the Pod or Job with this uid begins to use. From then on
+// the request of a process that looked before, and saw no user, does not remove the volume any
+// more. That request names the version of the claim that it has seen. A claim that an earlier
 // release has made gets the label with its owner.
 func (b *Backend) use(ctx context.Context, home *corev1.PersistentVolumeClaim, owner string, user types.UID) error {
 	meta := map[string]any{"annotations": map[string]any{annotationUser: user}}

@@ -24,8 +24,8 @@ const (
 	noQuotaFor = 10 * time.Minute
 )
 
-// Usage implements [backend.Core]. A home is counted in its workspace's Pod, while that
-// runs: only there is it known to an installation that may see nothing but its namespace.
+// Usage implements [backend.Core]. A home is counted in its workspace's Pod, while that runs. Only
+// there is it known to an installation that may see nothing but its namespace.
 func (b *Backend) Usage(ctx context.Context, limit time.Duration, ids ...workspace.ID) (
 	map[workspace.ID]backend.Usage, error) {
 	for _, id := range ids {
@@ -56,9 +56,8 @@ func (b *Backend) Usage(ctx context.Context, limit time.Duration, ids ...workspa
 	return found, ctx.Err()
 }
 
-// Disk implements [backend.Core]. Each home is a volume of its own; what they have in common
-// is the storage that the namespace may claim, where a ResourceQuota bounds it. The fullest
-// quota counts.
+// Disk implements [backend.Core]. Each home is a volume of its own. What they have in common is the
+// storage that the namespace may claim, where a ResourceQuota bounds it. The fullest quota counts.
 func (b *Backend) Disk(ctx context.Context) (backend.Disk, error) {
 	if until := b.noQuota.Load(); until != nil && time.Now().Before(*until) {
 		return backend.Disk{}, backend.ErrUnknownDisk
@@ -78,8 +77,8 @@ func (b *Backend) Disk(ctx context.Context) (backend.Disk, error) {
 	return disk, nil
 }
 
-// fullest returns the quota of storage that has the largest share in use, of all claims or of
-// those of the class, which is empty for the cluster's default one.
+// fullest returns the quota of storage that has the largest share in use, of all claims or of those
+// of the class. An empty class is the cluster's default one.
 func fullest(quotas []corev1.ResourceQuota, class string) (disk backend.Disk, known bool) {
 	names := []corev1.ResourceName{corev1.ResourceRequestsStorage}
 	if class != "" {

@@ -121,9 +121,9 @@ func (b *Backend) deleteVolume(ctx context.Context, id workspace.ID,
 	})
 }
 
-// checkUnused fails with [backend.ErrVolumeInUse] while a Pod mounts the volume, be it one
-// that has ended, or a Job that has not ended is going to. It looks for Pods of any owner
-// with the workspace's label. It removes a Job that was not started: started later, it would
+// checkUnused fails with [backend.ErrVolumeInUse] while a Pod mounts the volume, even one that has
+// ended. It does so, too, while a Job that has not ended is going to. It looks for Pods of any
+// owner with the workspace's label. It removes a Job that was not started: started later, it would
 // use the volume that takes this one's place.
 func (b *Backend) checkUnused(ctx context.Context, id workspace.ID) error {
 	pods, err := b.livePods(ctx, map[string]string{spec.LabelWorkspace: string(id)})

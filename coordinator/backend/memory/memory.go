@@ -1,7 +1,6 @@
-// Package memory is a container backend that exists only in this process. It passes
-// the conformance suite of package backendtest, so that tests of the controller can
-// use it for what a real engine does not do on demand: fail, hang, or lose an object
-// at one exact step.
+// Package memory is a container backend that exists only in this process. It passes the conformance
+// suite of package backendtest. So tests of the controller can use it for what a real engine does
+// not do on demand. It can fail, hang, or lose an object at one exact step.
 //
 // It owns nothing outside its own memory. Only tests may import it, and a behaviour
 // that the suite does not demand must not be relied on.
@@ -63,8 +62,9 @@ func newContents(identity string) contents {
 	}
 }
 
-// origin is what every object has: the installation that owns it, the user whose workspace it
-// is for, the leader's term that made it, an id that no other object ever has, and when it was made.
+// origin is what every object has: its installation, the user whose workspace it is for, and the
+// leader's term that made it. It also has an id that no other object ever has, and the time when it
+// was made.
 type origin struct {
 	owner, user, term, uid string
 	created                time.Time

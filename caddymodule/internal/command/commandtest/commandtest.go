@@ -53,8 +53,8 @@ func Run(t *testing.T, stdin io.Reader, args ...string) Outcome {
 	return Outcome{code, stdout.String(), stderr.String()}
 }
 
-// Want checks the exit code, and that what was printed, on standard error when the
-// command fails, has these parts and tells of a failure once.
+// Want checks the exit code and the output, which is on standard error when the command fails. The
+// output must have these parts and tell of a failure once.
 func (o Outcome) Want(t *testing.T, code int, parts ...string) {
 	t.Helper()
 	text, other := o.Stdout, o.Stderr

@@ -1,6 +1,5 @@
-// Command testworkspace is the program that the conformance suite runs in
-// containers: a workspace that is controlled over HTTP, and a storage job that is
-// controlled by its environment.
+// Command testworkspace is the program that the conformance suite runs in containers. It is a
+// workspace that is controlled over HTTP, and a storage job that is controlled by its environment.
 //
 // Called with "archive" or "restore" it is a job: it prints TEST_ERROR or TEST_SIZE
 // as its result and exits with TEST_EXIT. With TEST_WAIT it runs until it is killed, and
@@ -88,9 +87,9 @@ func job() {
 	os.Exit(code)
 }
 
-// tryGrant checks what the job's grant is, and that only root may read it, or at most the
-// job's own group: a cluster gives what it mounts to that. It does not remove it, as a real job
-// does, so that it can be looked for as long as the job runs.
+// tryGrant checks what the job's grant is, and that only root may read it, or at most the job's own
+// group. A cluster gives what it mounts to that group. It does not remove it, as a real job does,
+// so that it can be looked for as long as the job runs.
 func tryGrant() error {
 	content, err := os.ReadFile(contract.GrantPath)
 	if os.Getenv("TEST_NO_GRANT") != "" {
@@ -119,9 +118,9 @@ func tryGrant() error {
 	return nil
 }
 
-// tryVolumes checks what storage jobs need: to write to the scratch folder, and for a
-// restore to change a file's owner and still read it without read permission. The root file
-// system must be read-only.
+// tryVolumes checks what storage jobs need. They must write to the scratch folder, and a restore
+// must change a file's owner and still read it without read permission. The root file system must
+// be read-only.
 func tryVolumes(kind string) error {
 	if err := os.WriteFile(contract.ScratchPath+"/scratch", []byte("scratch"), 0o600); err != nil {
 		return err

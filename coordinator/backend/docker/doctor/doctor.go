@@ -1,5 +1,5 @@
-// Package doctor checks a Docker engine for `caddy codehub doctor`: whether it answers, what
-// workspaces reach there, and whether it keeps to the limits that are set.
+// Package doctor checks a Docker engine for `caddy codehub doctor`. It checks whether the engine
+// answers, what workspaces reach there, and whether it keeps to the limits that are set.
 //
 // It owns the table of these checks ([Doctor.Checks]), what a finding means and what to do about
 // it. It must not change anything but short-lived containers and volumes of its own.
@@ -206,9 +206,9 @@ func (d *Doctor) Reached(ctx context.Context) (open map[string]string, err error
 	return open, err
 }
 
-// DiskLimit tries whether the engine can limit the disk of a workspace as it is set, or at
-// all where that is not set; an error says why not. It is [spec.ErrCannotLimit] for an engine
-// that has no limits.
+// DiskLimit tries whether the engine can limit the disk of a workspace as it is set, or at all
+// where that is not set. An error says why not. It is [spec.ErrCannotLimit] for an engine that has
+// no limits.
 func (d *Doctor) DiskLimit(ctx context.Context) error {
 	tried := d.opts
 	tried.DiskBytes = cmp.Or(tried.DiskBytes, spec.MinDisk)

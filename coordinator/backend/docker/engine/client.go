@@ -39,10 +39,10 @@ type Client struct {
 	watch *peer.Watcher
 }
 
-// Connect returns a client of the engine at host, or, if host is empty, at the address in
-// DOCKER_HOST and the other variables of Docker's own tools. around, if it is not nil,
-// wraps the transport. Connect performs no I/O: the first call connects and negotiates the
-// version of the API.
+// Connect returns a client of the engine at host. If host is empty, it is the address in
+// DOCKER_HOST and the other variables of Docker's own tools. around, if it is not nil, wraps the
+// transport. Connect performs no I/O: the first call connects and negotiates the version of the
+// API.
 func Connect(host string, around func(http.RoundTripper) http.RoundTripper) (*Client, error) {
 	use := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
 	if host != "" {

@@ -15,8 +15,8 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 )
 
-// The names of the pools. The schema's trigger tells them by the form of an endpoint: an
-// address of IPv4 has its number as a slot, a port of 127.0.0.1 its own.
+// The names of the pools. The schema's trigger tells them by the form of an endpoint. An address of
+// IPv4 has its number as a slot, a port of 127.0.0.1 its own.
 const (
 	poolIPv4     = "ipv4"
 	poolLoopback = "loopback"

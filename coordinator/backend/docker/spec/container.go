@@ -83,20 +83,20 @@ func hostname(s backend.StartSpec) string {
 const jobPids = 256
 
 // jobCapabilities are all that a job keeps of root's capabilities. An archive reads files
-// and folders without read permission, and changes nothing. A restore also sets owners
-// (CHOWN), writes in folders of any owner (DAC_OVERRIDE), sets modes, times and attributes of
-// what it has given away (FOWNER), keeps the setgid bit of a group that is not its own
-// (FSETID), and sets the capabilities of programs (SETFCAP).
+// and folders without read permission, and changes nothing. A restore also sets owners (CHOWN) and
+// writes in folders of any owner (DAC_OVERRIDE). It sets modes, times and attributes of what it has
+// given away (FOWNER). It keeps the setgid bit of a group that is not its own (FSETID), and sets
+// the capabilities of programs (SETFCAP).
 var jobCapabilities = map[workspace.JobKind][]string{
 	workspace.JobArchive: {"DAC_READ_SEARCH"},
 	workspace.JobRestore: {"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETFCAP"},
 }
 
-// jobPriority is a job's share of the processors and of the disk, of which a workspace has 1024
-// and 500, while others want them, too; what is idle it may have. An archive has time and
-// gives way. A restore is what a person waits for: it has the same share as a workspace. An
-// engine that cannot weigh the disk (no cgroup controller for it, or no I/O scheduler that
-// has weights) says so in its warnings, and goes without.
+// jobPriority is a job's share of the processors and of the disk while others want them, too. A
+// workspace has 1024 and 500. What is idle a job may have. An archive has time and gives way. A
+// restore is what a person waits for: it has the same share as a workspace. Some engines cannot
+// weigh the disk: no cgroup controller for it, or no I/O scheduler that has weights. Such an engine
+// says so in its warnings, and goes without.
 var jobPriority = map[workspace.JobKind]struct {
 	cpuShares int64
 	ioWeight  uint16

@@ -89,9 +89,9 @@ func (o Options) HelperLabels(kind string) map[string]string {
 	return map[string]string{LabelInstallation: o.Installation, LabelKind: kind}
 }
 
-// Filter selects objects of this installation by kind and, for a few ids, by workspace
-// or name; for many ids, one listing of the whole kind is cheaper. A filter may select
-// too much, so callers check the labels of each result.
+// Filter selects objects of this installation by kind and, for a few ids, by workspace or name. For
+// many ids, one listing of the whole kind is cheaper. A filter may select too much, so callers
+// check the labels of each result.
 func (o Options) Filter(kind string, ids []workspace.ID, name func(workspace.ID) string) filters.Args {
 	const few = 16
 	args := filters.NewArgs(

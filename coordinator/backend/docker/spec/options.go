@@ -57,10 +57,10 @@ type Options struct {
 	// network is used unchanged. Default: codehub-{Installation}.
 	Network string
 	// Subnet is the part of IPv4 from which workspaces get their addresses, such as
-	// 10.213.0.0/16. A new network gets it as its own; in an existing one that Network
-	// names, it must be a part of its subnet that nothing else uses. Default: a private /16
-	// that overlaps with no other network. In an existing one that Network names: none, and
-	// then the engine chooses the addresses.
+	// 10.213.0.0/16. A new network gets it as its own. In an existing one that Network names, it
+	// must be a part of its subnet that nothing else uses. Default: a private /16 that overlaps
+	// with no other network. In an existing one that Network names: none, and then the engine
+	// chooses the addresses.
 	Subnet string
 	// PublishPorts are the ports of 127.0.0.1 for [PublishLoopback], from-to. Default
 	// [DefaultPublishPorts].

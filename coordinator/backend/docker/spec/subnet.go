@@ -19,7 +19,7 @@ func ParseSubnet(text string) (netip.Prefix, error) {
 	return p, nil
 }
 
-// Range returns the addresses of a subnet that are given to workspaces: all but its own
+// Range returns the addresses of a subnet that are given to workspaces. These are all but its own
 // address, the gateway, and what the engine may give to others.
 func Range(subnet netip.Prefix) (first netip.Addr, size int64) {
 	base := Number(subnet.Addr())

@@ -13,8 +13,8 @@ import (
 // maxAnswer bounds an answer, in bytes.
 const maxAnswer = 4 << 20
 
-// Attach makes t dial through w. It must be called before t is used, and t must not go
-// through an HTTP proxy, which would answer the question itself: Attach turns proxies off.
+// Attach makes t dial through w. It must be called before t is used. t must not go through an HTTP
+// proxy, which would answer the question itself: Attach turns proxies off.
 func (w *Watcher) Attach(t *http.Transport) {
 	dial := t.DialContext
 	if dial == nil {

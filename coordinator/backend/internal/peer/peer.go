@@ -5,15 +5,14 @@
 // It owns the connections and the id. It must not know what the requests are or how the question
 // is asked. Which id is the right one is decided where it is recorded.
 //
-// Why an id that [Watcher.ID] returns is that of the engine that answered the calls before it: a
-// connection leads to one engine for as long as it lives. All connections that carry requests
-// lead to the same engine. When a new connection finds another engine, it is refused, and those
-// to the former engine are closed. Only [Settle] later is the other engine accepted, and
-// meanwhile ID fails. Between the last answer of the former engine and the first id of the other
-// one there is more time than any observation takes. So the former engine's answer cannot be
-// judged by the other's id. Counting dials and asking again over the transport would not do. The
-// question might go out on another connection than the answers came in on, and reach another
-// engine.
+// The id that [Watcher.ID] returns is that of the engine that answered the calls before it. A
+// connection leads to one engine as long as it lives. All connections that carry requests lead to
+// the same engine. When a new connection finds another engine, it is refused, and those to the
+// former engine are closed. Only [Settle] later is the other engine accepted, and meanwhile ID
+// fails. Between the last answer of the former engine and the first id of the other one there is
+// more time than any observation takes. So the former engine's answer cannot be judged by the
+// other's id. Counting dials and asking again over the transport would not do. The question might
+// go out on another connection than the answers came in on, and reach another engine.
 //
 // A proxy that sends each request of one connection to an engine of its choice defeats
 // this. One that forwards connections, such as ssh or socat, does not.
@@ -28,9 +27,9 @@ import (
 )
 
 const (
-	// Settle is how long another engine has to answer at the address before it is accepted. It
-	// must be longer than the time between an engine's answer and the question for its id, in
-	// any caller; an observation takes 20 s at most.
+	// Settle is how long another engine has to answer at the address before it is accepted. It must
+	// be longer than the time between an engine's answer and the question for its id, in any
+	// caller. An observation takes 20 s at most.
 	Settle = 30 * time.Second
 	// askLimit bounds the question on a new connection. An engine takes about 4 ms.
 	askLimit = 10 * time.Second
@@ -140,9 +139,9 @@ func (w *Watcher) ID() (string, error) {
 	return w.id, nil
 }
 
-// Epoch is a number that grows whenever a connection is made while there is no other one:
-// after a start of the engine or of its host, among other causes. What such a start may have
-// undone must be looked at again when the number has changed. It performs no I/O.
+// Epoch is a number that grows whenever a connection is made while there is no other one. That
+// happens after a start of the engine or of its host, among other causes. What such a start may
+// have undone must be looked at again when the number has changed. It performs no I/O.
 func (w *Watcher) Epoch() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()

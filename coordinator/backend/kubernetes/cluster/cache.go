@@ -87,9 +87,9 @@ func (k *Cache[T]) run(ctx context.Context) {
 }
 
 // List returns the objects of those workspaces, or all of them without ids. Before the first
-// answer of the cluster it waits for that. The error is Unreachable if the cluster has
-// never answered, or if there has been no watch for longer than a few seconds, or if another
-// cluster answers.
+// answer of the cluster it waits for that. The error is Unreachable if the cluster has never
+// answered, or if another cluster answers. It is so, too, if there has been no watch for longer
+// than a few seconds.
 func (k *Cache[T]) List(ctx context.Context, ids ...workspace.ID) ([]T, error) {
 	k.start()
 	if err := k.fill(ctx); err != nil {
@@ -114,10 +114,10 @@ func (k *Cache[T]) List(ctx context.Context, ids ...workspace.ID) ([]T, error) {
 	return some, nil
 }
 
-// Await returns once done reports true for the object of that name, at once if it does so
-// now; obj is the zero value if it does not exist. done is asked about every state of the object
-// from now on, also one that does not last; it must not use the cache. The error is Unreachable as
-// for List, and when ctx ends before.
+// Await returns once done reports true for the object of that name, at once if it does so now. obj
+// is the zero value if it does not exist. done is asked about every state of the object from now
+// on, also one that does not last; it must not use the cache. The error is Unreachable as for List,
+// and when ctx ends before.
 func (k *Cache[T]) Await(ctx context.Context, name string, done func(obj T, exists bool) bool) error {
 	k.start()
 	w := &waiter[T]{done: done, met: make(chan struct{})}
@@ -210,7 +210,7 @@ func (k *Cache[T]) fresh() error {
 }
 
 // unreachable is the error while the cluster says nothing about the objects, also where its own
-// error is another: nothing is known of them (SPEC 2).
+// error is another. Nothing is known of them then (SPEC 2).
 func (k *Cache[T]) unreachable(err error) error {
 	err = Wrap("following the "+k.what, err)
 	if workspace.ReasonOf(err) == workspace.ReasonUnreachable {
@@ -276,17 +276,17 @@ func (k *Cache[T]) closed(f *feed[T]) {
 	}
 }
 
-// missed reports whether a watch must not go on where the last one ended: there has been none
-// for so long that it would take unknown time until the cache has caught up, or it was silent.
+// missed reports whether a watch must not go on where the last one ended. Either it was silent, or
+// there was none for so long that it is unknown when the cache catches up.
 func (k *Cache[T]) missed() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.silent || k.watches == 0 && k.now().Sub(k.down) > downLimit
 }
 
-// fellSilent notes that a watch did not even send bookmarks. That is how a cluster behaves that
-// was restored from a backup: it tells of nothing before its versions are those again where the watch
-// has begun.
+// fellSilent notes that a watch did not even send bookmarks. A cluster that was restored from a
+// backup behaves so. It tells of nothing before its versions are those again where the watch has
+// begun.
 func (k *Cache[T]) fellSilent() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -33,9 +33,9 @@ func (c *Client) Follow(selector string) *Caches {
 	return s
 }
 
-// Changes sends the workspace of each object that changes from now on, once for changes that
-// come quicker than they are read; a listing made after that shows them. The channel is
-// closed when ctx ends or the client is closed.
+// Changes sends the workspace of each object that changes from now on. Changes that come quicker
+// than they are read are sent once. A listing made after that shows them. The channel is closed
+// when ctx ends or the client is closed.
 func (s *Caches) Changes(ctx context.Context) <-chan workspace.ID {
 	h := &hints{ids: make(map[workspace.ID]struct{}), wake: make(chan struct{}, 1)}
 	s.mu.Lock()

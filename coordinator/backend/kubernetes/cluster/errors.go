@@ -16,10 +16,10 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Wrap adds what was being done, and the reason Unreachable if the cluster did not answer,
-// also when the caller's time for it was over, or does not know who asks. A context that was
-// cancelled says nothing about the cluster and gets no reason. The functions of package
-// apierrors still know the error. Wrap returns nil for a nil error.
+// Wrap adds what was being done. It adds the reason Unreachable if the cluster did not answer, also
+// when the caller's time was over, or does not know who asks. A context that was cancelled says
+// nothing about the cluster and gets no reason. The functions of package apierrors still know the
+// error. Wrap returns nil for a nil error.
 func Wrap(doing string, err error) error {
 	if err == nil {
 		return nil

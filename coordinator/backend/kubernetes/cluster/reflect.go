@@ -24,10 +24,10 @@ const (
 	// page is how many objects a list is asked for at once, where the cluster does not
 	// stream them.
 	page = 500
-	// quiet is how long a watch may be silent. The cluster sends a bookmark every minute, give
-	// or take two seconds; one that does not has stopped working behind an open connection,
-	// which nothing below tells: a server that hangs still acknowledges. One that was merely late
-	// costs a list.
+	// quiet is how long a watch may be silent. The cluster sends a bookmark every minute, give or
+	// take two seconds. One that does not has stopped working behind an open connection. Nothing
+	// below tells that: a server that hangs still acknowledges. One that was merely late costs a
+	// list.
 	quiet = 90 * time.Second
 )
 

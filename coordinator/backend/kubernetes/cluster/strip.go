@@ -11,9 +11,9 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 )
 
-// Caches hold ten thousands of objects: what is not read there is dropped when it arrives,
-// and strings that are the same in all of them are kept once. An object in a cache is
-// therefore incomplete; what is to be changed must be asked for.
+// Caches hold tens of thousands of objects. What is not read there is dropped when it arrives, and
+// strings that are the same in all of them are kept once. An object in a cache is therefore
+// incomplete; what is to be changed must be asked for.
 
 // ownPrefix is how the names of this program's annotations begin.
 const ownPrefix = "codehub.dev/"

@@ -27,8 +27,8 @@ const (
 	// a question of its own.
 	idleConns = 16
 	idleFor   = 5 * time.Minute
-	// AnswerLimit bounds a request, and for a watch the time until it begins, so that a
-	// cluster that hangs counts as one that does not answer.
+	// AnswerLimit bounds a request, and for a watch the time until it begins. So a cluster that
+	// hangs counts as one that does not answer.
 	AnswerLimit = 30 * time.Second
 	// whoPath is the object whose uid is the cluster's identity. It is there as long as the
 	// cluster is.
@@ -164,8 +164,8 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// begins is the context's key of an [atomic.Bool] that tells whether a watch has begun:
-// Kubernetes' client returns one that ends at once where the connection has failed.
+// begins is the context's key of an [atomic.Bool] that tells whether a watch has begun. Kubernetes'
+// client returns one that ends at once where the connection has failed.
 type begins struct{}
 
 // slow returns errSlow if that is why ctx has ended.

@@ -1,9 +1,9 @@
-// Package doctor checks a cluster for `caddy codehub doctor`: whether it answers, what this
-// account may do there, and whether the cluster does what workspaces rely on.
+// Package doctor checks a cluster for `caddy codehub doctor`. It checks whether the cluster
+// answers, what this account may do there, and whether it does what workspaces rely on.
 //
-// It owns the table of these checks ([Doctor.Checks]), what a finding means and what to do about
-// it, and the list of rights that the backend needs ([Rules]). It must not change anything but
-// short-lived objects of its own.
+// It owns the table of these checks ([Doctor.Checks]), and what a finding means and what to do
+// about it. It owns the list of rights that the backend needs ([Rules]). It must not change
+// anything but short-lived objects of its own.
 package doctor
 
 import (

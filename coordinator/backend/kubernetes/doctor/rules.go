@@ -38,8 +38,8 @@ var rules = []struct{ group, resources, verbs string }{
 	{"", "resourcequotas", "list"},
 }
 
-// Rules are the rights that the backend needs, and uses: all in the namespace of the
-// workspaces, and to read one other, whose uid tells the cluster from any other one.
+// Rules are the rights that the backend needs, and uses. All are in the namespace of the
+// workspaces, but for reading one other, whose uid tells the cluster from any other one.
 func Rules() []Right {
 	var all []Right
 	for _, r := range rules {

@@ -34,7 +34,7 @@ const (
 	// probeKept is how long, in seconds, a Job of a look stays that is not removed, because
 	// this process was killed. Its Pod and its NetworkPolicy go with it.
 	probeKept = 120
-	// probeSettle is for how long a Pod tries: a cluster's network learns of a Pod, and of the
+	// probeSettle is for how long a Pod tries. A cluster's network learns of a Pod, and of the
 	// rules for it, while the Pod runs already.
 	probeSettle = 10 * time.Second
 	// probePause is how long to wait before looking at a Job again.

@@ -16,10 +16,10 @@ import (
 
 // jobCapabilities are all that a job keeps of root's capabilities. An archive reads files
 // and folders without read permission, and its home is mounted read-only. A restore also sets
-// owners (CHOWN), sets modes, times and attributes of what it has given away (FOWNER), keeps
-// the setgid bit of a group that is not its own (FSETID), and sets the capabilities of
-// programs (SETFCAP). DAC_READ_SEARCH would do for an archive, but Pod Security's baseline
-// does not allow it.
+// owners (CHOWN), and sets modes, times and attributes of what it has given away (FOWNER). It keeps
+// the setgid bit of a group that is not its own (FSETID), and sets the capabilities of programs
+// (SETFCAP). DAC_READ_SEARCH would do for an archive, but Pod Security's baseline does not allow
+// it.
 var jobCapabilities = map[workspace.JobKind][]corev1.Capability{
 	workspace.JobArchive: {"DAC_OVERRIDE"},
 	workspace.JobRestore: {"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETFCAP"},
@@ -28,7 +28,7 @@ var jobCapabilities = map[workspace.JobKind][]corev1.Capability{
 // root is the user of a job, because a home's files may have any owner.
 const root int64 = 0
 
-// JobName is the name of a storage job's Job and Secret: [backend.JobSpec.Name] if that is a
+// JobName is the name of a storage job's Job and Secret. It is [backend.JobSpec.Name] if that is a
 // name in Kubernetes, and otherwise a shorter one that is as stable.
 func JobName(s backend.JobSpec) string {
 	name := s.Name()
@@ -77,8 +77,8 @@ func jobPod(o Options, s backend.JobSpec) corev1.PodSpec {
 	pod := corev1.PodSpec{
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsUser: new(root), RunAsGroup: new(root),
-			// As the workspace's Pod: the first of the two on a volume gives it to the group
-			// while it is empty, and that is not done again.
+			// This is as in the workspace's Pod. The first of the two on a volume gives it to the
+			// group while it is empty, and that is not done again.
 			FSGroup: &o.Group, FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch),
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
@@ -106,8 +106,8 @@ func jobPod(o Options, s backend.JobSpec) corev1.PodSpec {
 	return pod
 }
 
-// addGrant mounts the grant where the job looks for it. Only root can read it, and the Pod's
-// group, to which the kubelet gives it: nothing but the job, which is root, is in the Pod.
+// addGrant mounts the grant where the job looks for it. Only root can read it, and the Pod's group,
+// to which the kubelet gives it. Nothing but the job, which is root, is in the Pod.
 func addGrant(p *corev1.PodSpec, secret string) {
 	p.Volumes = append(p.Volumes, corev1.Volume{Name: volumeGrant, VolumeSource: corev1.VolumeSource{
 		Secret: &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: new(int32(0o400))},

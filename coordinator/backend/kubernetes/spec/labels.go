@@ -1,4 +1,4 @@
-// Package spec describes the Kubernetes objects of an installation: the Pods and
+// Package spec describes the Kubernetes objects of an installation. These are the Pods and
 // PersistentVolumeClaims of workspaces, the Jobs and Secrets of storage jobs, and the
 // NetworkPolicies around them.
 //
@@ -63,10 +63,10 @@ const Manager = "codehub"
 // nothing else can use the volume any more; until then the Pod does not run.
 const Gate = "codehub.dev/volume"
 
-// Finalizer is on every Pod that may use a home, from its creation on: without it, a Pod that
-// is deleted by force, or because its Node object was removed, would be gone from the cluster
-// while its containers may still run. Only this program removes it, when the Pod's status says
-// that they do not; and an administrator who knows that the machine is off.
+// Finalizer is on every Pod that may use a home, from its creation on. A Pod may be deleted by
+// force, or because its Node object was removed. Without the finalizer it would be gone from the
+// cluster while its containers may still run. Only this program removes it, when the Pod's status
+// says that they do not; and an administrator who knows that the machine is off.
 const Finalizer = "codehub.dev/in-use"
 
 // Home is where a workspace finds its home, and Data where a storage job finds it.
@@ -75,9 +75,9 @@ const (
 	Data = "/data"
 )
 
-// Folder is the folder of a volume that is the home. Its parent stays the cluster's: the
-// kubelet gives a volume to the Pod's group when its root folder has lost the group's rights,
-// and would then change the modes of all files. The home's own folder may have any.
+// Folder is the folder of a volume that is the home. Its parent stays the cluster's. The kubelet
+// gives a volume to the Pod's group when its root folder has lost the group's rights. It would then
+// change the modes of all files. The home's own folder may have any.
 const Folder = "home"
 
 // Labels returns the labels of the workspace's object of that kind.

@@ -31,12 +31,11 @@ var (
 // nodeCache is where a cache of the cluster's name servers listens on each node.
 var nodeCache = netip.MustParsePrefix("169.254.20.10/32")
 
-// NetworkPolicies returns the rules about what reaches workspaces and storage jobs, and what
-// they reach, to be applied by [Manager]: only the gateway reaches a workspace, and nothing a
-// storage job. A workspace reaches name servers, the internet, and what [Options.Egress]
-// opens; a storage job name servers and the object store. Without active rules about that
-// they reach everything, but workspaces still not one another. A cluster whose network
-// enforces no such rules ignores them.
+// NetworkPolicies returns the rules about what reaches workspaces and storage jobs, and what they
+// reach, to be applied by [Manager]. Only the gateway reaches a workspace, and nothing a storage
+// job. A workspace reaches name servers, the internet, and what [Options.Egress] opens; a storage
+// job name servers and the object store. Without active rules about that they reach everything, but
+// workspaces still not one another. A cluster whose network enforces no such rules ignores them.
 func NetworkPolicies(o Options) []*networkingv1.NetworkPolicy {
 	o = o.withDefaults()
 	workspaces, jobs := closed(o, KindWorkspace, "workspaces"), closed(o, KindJob, "jobs")
@@ -87,8 +86,8 @@ func gateways(o Options) []networkingv1.NetworkPolicyPeer {
 	return peers
 }
 
-// nameservers opens the cluster's name servers: at the usual port, at the one that those of
-// OpenShift have behind their service, and in a cache on the node.
+// nameservers opens the cluster's name servers. It opens the usual port, the one that those of
+// OpenShift have behind their service, and a cache on the node.
 func nameservers(o Options) networkingv1.NetworkPolicyEgressRule {
 	return networkingv1.NetworkPolicyEgressRule{
 		To:    []networkingv1.NetworkPolicyPeer{{NamespaceSelector: namespace(o.DNSNamespace)}, block(nodeCache)},
@@ -96,8 +95,8 @@ func nameservers(o Options) networkingv1.NetworkPolicyEgressRule {
 	}
 }
 
-// opened is what workspaces reach besides name servers: what the settings open, and the
-// internet, which is everything that is neither private nor closed by the settings.
+// opened is what workspaces reach besides name servers. That is what the settings open, and the
+// internet: everything that is neither private nor closed by the settings.
 func opened(o Options) []networkingv1.NetworkPolicyEgressRule {
 	lists, _ := o.Egress.Lists()
 	var rules []networkingv1.NetworkPolicyEgressRule
@@ -161,8 +160,8 @@ func (o Options) storeAt() (host string, port uint16) {
 }
 
 // storeService returns the Pods behind the object store if its name is that of a service of the
-// cluster: name.namespace.svc, with or without the cluster's domain, or a name without a dot,
-// in the namespace of the jobs.
+// cluster. That is name.namespace.svc, with or without the cluster's domain, or a name without a
+// dot, in the namespace of the jobs.
 func (o Options) storeService() (networkingv1.NetworkPolicyPeer, bool) {
 	host, _ := o.storeAt()
 	parts := strings.Split(strings.TrimSuffix(host, "."), ".")

@@ -11,8 +11,8 @@ import (
 // Defaults of [Options].
 const (
 	DefaultPort = 8080
-	// DefaultJobImage has the tag of this release: nodes keep what they have fetched under a
-	// name, so that one that floats would be another image on each.
+	// DefaultJobImage has the tag of this release. Nodes keep what they have fetched under a name,
+	// so one that floats would be another image on each.
 	DefaultJobImage = contract.DefaultImage
 	// DefaultMemoryRequest, DefaultHome, DefaultJobMemory and DefaultJobScratch are in bytes,
 	// DefaultCPURequest is in billionths of a processor. A job takes at most 128 MiB itself;

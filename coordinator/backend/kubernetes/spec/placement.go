@@ -34,7 +34,7 @@ func hash(text []byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// placed lets a job's Pod go only where the workspace's can: the first Pod that uses a new claim
+// placed lets a job's Pod go only where the workspace's can. The first Pod that uses a new claim
 // chooses the zone of its volume, and that is a restore. It asks for at least what the workspace
 // asks for, so that there is room for that one too.
 func placed(o Options, p *corev1.PodSpec) {

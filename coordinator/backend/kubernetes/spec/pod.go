@@ -148,9 +148,9 @@ func common(o Options, p *corev1.PodSpec) {
 	}
 }
 
-// stay keeps a Pod on a node that has not reported for long: people may still be working
-// there, and only a container that has ended is replaced (SPEC 3). By default the cluster
-// would end it after five minutes.
+// stay keeps a Pod on a node that has not reported for long. People may still be working there, and
+// only a container that has ended is replaced (SPEC 3). By default the cluster would end it after
+// five minutes.
 func stay() []corev1.Toleration {
 	var all []corev1.Toleration
 	for _, taint := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {

@@ -52,9 +52,8 @@ func templated(o Options) (*corev1.Pod, error) {
 	return p, nil
 }
 
-// taken returns an error for each field of the template that is not the operator's to set:
-// who a Pod belongs to, what runs in it, and everything that keeps two users of one volume
-// from each other.
+// taken returns an error for each field of the template that is not the operator's to set. These
+// say who a Pod belongs to, what runs in it, and all that keeps two users of one volume apart.
 func taken(ours, p *corev1.Pod) error {
 	var errs []error
 	keep := func(field string, ours, its any) {

@@ -22,8 +22,8 @@ const (
 )
 
 // diskProbe knows how full the disk of the volumes is. A short-lived container sees it
-// for certain. If this process sees the same file system at the same place, because the
-// engine runs on its machine, it asks the kernel itself until that is checked again.
+// for certain. If the engine runs on this machine, this process may see the same file system at the
+// same place. Then it asks the kernel itself until that is checked again.
 type diskProbe struct {
 	asking chan struct{} // held while a container runs
 

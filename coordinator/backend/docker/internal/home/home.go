@@ -1,5 +1,5 @@
-// Package home keeps the home volumes of workspaces on a Docker engine: that there is one, whose
-// it is, how much it holds, and how full the disk of all of them is.
+// Package home keeps the home volumes of workspaces on a Docker engine. It knows whether there is
+// one, whose it is, how much it holds, and how full the disk of all of them is.
 //
 // It owns the volumes of the kind [spec.KindHome], and the short-lived containers that measure
 // them. It must not delete one without the operation that has made it, nor touch a workspace's
@@ -68,9 +68,9 @@ func (h *Volumes) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspa
 	return found, nil
 }
 
-// Find returns the home volume, or nil if there is none. A volume that the engine
-// created in its place does not count and is removed: no container ran on it, so it
-// holds nothing of the user's. A volume of another owner is an error.
+// Find returns the home volume, or nil if there is none. A volume that the engine created in its
+// place does not count and is removed. No container ran on it, so it holds nothing of the user's. A
+// volume of another owner is an error.
 func (h *Volumes) Find(ctx context.Context, id workspace.ID) (*volume.Volume, error) {
 	name := id.VolumeName()
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)

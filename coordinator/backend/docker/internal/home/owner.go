@@ -20,10 +20,10 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// The home of a container belongs to the user that its image runs as. The engine sees to
-// that only where the image has a folder at spec.HomePath: with such a folder a container's
-// creation fills an empty volume with what is there, owner included. Elsewhere the home
-// would be root's, and after a change of the image that of the former image's user.
+// The home of a container belongs to the user that its image runs as. The engine sees to that only
+// where the image has a folder at spec.HomePath. Then a container's creation fills an empty volume
+// with what is there, owner included. Elsewhere the home would be root's, and after a change of the
+// image that of the former image's user.
 //
 // What a container that does not run yet has at a path, and what it gets there, goes through
 // the engine's archive of its files. So this needs neither a container of its own nor a right
@@ -47,9 +47,9 @@ type folder struct {
 type identity struct{ uid, gid int }
 
 // Own gives an empty home to the user of the container, which was created and does not
-// run. A home with files in it is never changed: their owner is not known. The engine
-// makes the same of an empty home with every container from the same image, so what needed
-// no change is not looked at again by this process.
+// run. A home with files in it is never changed: their owner is not known. The engine makes the
+// same of an empty home with every container from the same image. So this process does not look
+// again at what needed no change.
 //
 // It is a help: if it fails, the container starts on the home as it is, and doctor tells
 // which homes cannot be written to.
@@ -172,8 +172,8 @@ func (h *Volumes) setOwner(ctx context.Context, containerID string, who identity
 	return engine.Wrap(fmt.Sprintf("giving the home to user %d", who.uid), err)
 }
 
-// identityOf resolves the user of an image as the engine does: a number or a name, with or
-// without a group; names by the image's own lists, which accounts returns.
+// identityOf resolves the user of an image as the engine does: a number or a name, with or without
+// a group. Names are resolved by the image's own lists, which accounts returns.
 func identityOf(user string, accounts func(file string) ([][]string, error)) (identity, error) {
 	var who identity
 	name, group, _ := strings.Cut(user, ":")

@@ -1,9 +1,9 @@
 // Package image finds and pulls the images of a Docker engine, and runs the program of the storage
 // job's image in short-lived helper containers.
 //
-// It owns what the engine says of an image, the form of the stream that it sends while it pulls
-// one, and the helpers from their creation to their removal. It must not know which images are
-// used, whether a missing one is pulled, nor what helpers are for.
+// It owns what the engine says of an image, and the form of the stream that it sends while it pulls
+// one. It also owns the helpers from their creation to their removal. It must not know which images
+// are used, whether a missing one is pulled, nor what helpers are for.
 package image
 
 import (

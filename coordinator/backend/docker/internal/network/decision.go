@@ -17,10 +17,10 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// decision remembers that an engine can have the rules: they have stood there once. It is a
-// volume without content, so it is where the engine keeps its data and goes with that: another
-// engine, or one with another data folder, is decided about anew. Where it is lost, the next time
-// that the rules stand makes it again.
+// decision remembers that an engine can have the rules: they have stood there once. It is a volume
+// without content, so it is where the engine keeps its data and goes with that. For another engine,
+// or one with another data folder, it is decided anew. Where it is lost, the next time that the
+// rules stand makes it again.
 type decision struct {
 	api    *engine.Client
 	name   string
@@ -74,8 +74,8 @@ func explained(err error) bool {
 }
 
 // follows is what follows from an error of making the rules. It is nil where workspaces start
-// without them: the engine itself has said that it cannot have them, the setting leaves it to us,
-// and they have never stood there. Everything else keeps a workspace from starting, until it
+// without them. Then the engine itself has said that it cannot have them, the setting leaves it to
+// us, and they have never stood there. Everything else keeps a workspace from starting, until it
 // passes (SPEC 3). What the caller knows better what to do about stays as it is: a missing image,
 // an engine that does not answer.
 func (g *Guard) follows(ctx context.Context, failure error) error {

@@ -16,9 +16,8 @@ import (
 // optionName is the option of a network that names its interface on the engine's host.
 const optionName = "com.docker.network.bridge.name"
 
-// interfaceName is the name of the interface of a network that is created: the same
-// whenever the network is made again, so that firewall rules outlive it, and at most 15
-// characters long.
+// interfaceName is the name of the interface of a network that is created, at most 15 characters
+// long. It is the same whenever the network is made again, so that firewall rules outlive it.
 func interfaceName(network, owner string) string {
 	sum := sha256.Sum256([]byte(owner + "/" + network))
 	return "ch-" + hex.EncodeToString(sum[:6])

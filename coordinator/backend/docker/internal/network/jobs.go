@@ -33,8 +33,8 @@ func (g *Guard) jobRules(ctx context.Context) (id string, rules *contract.JobRul
 var carrierGrade = netip.MustParsePrefix("100.64.0.0/10")
 
 // storeRules open the store. An address is opened as it is, and so is what a name means now
-// that is private. Public addresses behind a name change while jobs run, as those of Amazon's
-// store do every few seconds: then it is the port that is opened, on the internet alone.
+// that is private. Public addresses behind a name change while jobs run, as those of Amazon's store
+// do every few seconds. Then the port is opened, on the internet alone.
 func storeRules(ctx context.Context, store string,
 	lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)) (r contract.JobRules, err error) {
 	at, err := url.Parse(cmp.Or(store, "https://s3.amazonaws.com"))

@@ -263,8 +263,8 @@ func (n *Network) createOne(ctx context.Context, name string, subnet netip.Prefi
 	}
 }
 
-// interfaceTaken reports whether the engine has refused a network because another one has
-// its interface: one of the same name and owner, which it may not list yet, while another
+// interfaceTaken reports whether the engine has refused a network because another one has its
+// interface. That one has the same name and owner. The engine may not list it yet, while another
 // process creates it.
 func interfaceTaken(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "same bridge name")

@@ -2,10 +2,10 @@
 // which workspaces reach the internet and nothing of ours (SPEC 8). A short-lived container makes
 // the rules in the network of the engine's host, with the program of the storage job's image.
 //
-// It owns networks with its installation's label, the nftables table of its installation, the
-// containers that make it, and the volume that remembers that the engine can have it. It decides
-// whether something may start without the rules, by [egress.Options.Enforce]. It must not touch any
-// other network or rule, nor a workspace's container.
+// It owns networks with its installation's label, and the nftables table of its installation. It
+// also owns the containers that make it, and the volume that remembers that the engine can have it.
+// It decides whether something may start without the rules, by [egress.Options.Enforce]. It must
+// not touch any other network or rule, nor a workspace's container.
 package network
 
 import (

@@ -14,9 +14,9 @@ import (
 // room for addresses that rest: a Linux bridge holds 1,023 containers at once.
 const defaultBits = 16
 
-// candidates returns the private subnets that overlap with nothing in use, beginning at
-// one that depends on the owner: installations that know nothing of each other rarely
-// choose the same. Those that the engine itself gives to networks come last.
+// candidates returns the private subnets that overlap with nothing in use. They begin at one that
+// depends on the owner, so that installations that do not know of each other rarely choose the
+// same. Those that the engine itself gives to networks come last.
 func candidates(owner string, used []netip.Prefix) []netip.Prefix {
 	var all []netip.Prefix
 	add := func(text string) {

@@ -30,8 +30,8 @@ func Missing(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// otherUID reports whether a patch was refused because the object has another uid than the
-// patch: the cluster takes it for the attempt to change it.
+// otherUID reports whether a patch was refused because the object has another uid than the patch.
+// The cluster takes it for the attempt to change it.
 func otherUID(err error) bool {
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {

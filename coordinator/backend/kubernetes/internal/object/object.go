@@ -25,8 +25,8 @@ const (
 	// ReadLimit bounds a request that reads, so that a cluster that hangs counts as one that
 	// does not answer.
 	ReadLimit = 15 * time.Second
-	// GoneLimit is how long an object may take to go after it was deleted; a node that is
-	// there needs about two seconds for a Pod.
+	// GoneLimit is how long an object may take to go after it was deleted. A node that is there
+	// needs about two seconds for a Pod.
 	GoneLimit = 20 * time.Second
 	// shownLimit is how long the watch may take to tell of a change of this process's own.
 	shownLimit = 10 * time.Second
@@ -153,7 +153,7 @@ func Gone[T Object](ctx context.Context, r Resource[T], k Cache[T], what, name s
 	}
 }
 
-// Shown returns when the cache shows that incarnation as done wants it, or another one: a
+// Shown returns when the cache shows that incarnation as done wants it, or another one. So a
 // listing after an actuator knows what the actuator has done.
 func Shown[T Object](ctx context.Context, r Resource[T], k Cache[T], what, name string, uid types.UID,
 	done func(T) bool) error {

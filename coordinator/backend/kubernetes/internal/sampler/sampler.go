@@ -40,10 +40,9 @@ const (
 )
 
 // lookScript prints what the kernel tells of all processes, and the file by which a program
-// says that it works. It needs sh, head, stat and date, which any image with a shell has, and
-// starts few processes: head prints the name of each file before its content. The first line
-// is the script's own process. A link is no busy file: it would show the first line of
-// another one.
+// says that it works. It needs sh, head, stat and date, which any image with a shell has. It starts
+// few processes: head prints the name of each file before its content. The first line is the
+// script's own process. A link is no busy file: it would show the first line of another one.
 const lookScript = `echo $$
 head -c 4096 /proc/[0-9]*/stat /proc/[0-9]*/io /proc/[0-9]*/cmdline 2>/dev/null
 f=` + spec.Home + "/" + work.BusyFile + `
@@ -123,9 +122,9 @@ func (l *limited) Write(p []byte) (int, error) {
 // lookHeader stands before each file that the script prints.
 var lookHeader = regexp.MustCompile(`(?m)^==> (?:/proc/(\d+)/(stat|io|cmdline)|busy) <==\n`)
 
-// parseLook reads what lookScript has printed. In a namespace that is shared by the Pod,
-// process 1 is the Pod's own and reaps orphans; the application is the first process that the
-// node has started besides. What cannot be read has ended, or is not this user's.
+// parseLook reads what lookScript has printed. In a namespace that is shared by the Pod, process 1
+// is the Pod's own and reaps orphans. The application is the first process that the node has
+// started besides. What cannot be read has ended, or is not this user's.
 func parseLook(out []byte, shared bool) (work.Sample, error) {
 	s := work.Sample{Terminals: true}
 	line, _, _ := bytes.Cut(out, []byte("\n"))

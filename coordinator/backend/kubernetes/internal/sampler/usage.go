@@ -17,10 +17,10 @@ import (
 // usageMark is in the command line of a count, so that a look does not take it for work.
 const usageMark = "codehub-usage"
 
-// usageScript prints how many bytes the regular files of the home hold, how many files and
-// folders there are, and whether that is all: it stops after so many seconds, and at what the
-// workspace's user may not read. It needs sh, nice, timeout, find, stat and awk. A file with
-// several names counts once. [fmt.Sprintf] puts in the folder and the seconds.
+// usageScript prints how many bytes the regular files of the home hold, and how many files and
+// folders there are. It also prints whether that is all. It stops after so many seconds, and at
+// what the workspace's user may not read. It needs sh, nice, timeout, find, stat and awk. A file
+// with several names counts once. [fmt.Sprintf] puts in the folder and the seconds.
 const usageScript = `: ` + usageMark + `
 cd %s || exit 1
 { nice -n 19 timeout %d find . -xdev ! -path . -exec stat -c '%%f %%s %%h %%i' {} + 2>/dev/null; echo "end $?"; } |

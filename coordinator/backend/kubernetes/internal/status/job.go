@@ -13,9 +13,9 @@ import (
 
 // Job returns what the Job and its Pods are for the workspace, without what the job has
 // printed. The state is empty for a Job that was never begun: it is not to be reported, and
-// to be started again. The result of a job that has ended is in the log of the Pod ended;
-// until the caller has read it (see [End]), the state is Running. ended is nil while the job
-// runs, and when it has failed and will never have a result.
+// to be started again. The result of a job that has ended is in the log of the Pod ended. Until the
+// caller has read it (see [End]), the state is Running. ended is nil while the job runs, and when
+// it has failed and will never have a result.
 func Job(j *batchv1.Job, pods []*corev1.Pod) (job workspace.Job, ended *corev1.Pod) {
 	job = workspace.Job{Kind: workspace.JobKind(j.Labels[spec.LabelJob]), OpID: j.Labels[spec.LabelOp]}
 	p := newest(pods)

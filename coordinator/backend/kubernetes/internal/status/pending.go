@@ -111,7 +111,7 @@ func starting(p *corev1.Pod, c *corev1.ContainerStatus) *workspace.Pending {
 	return w
 }
 
-// misconfigured says what is wrong in the settings or the image, if that is certain; "" for
+// misconfigured says what is wrong in the settings or the image, if that is certain. It is "" for
 // what may pass, such as a Secret that the node has not read yet.
 func misconfigured(message string) string {
 	switch {

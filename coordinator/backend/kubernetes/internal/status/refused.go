@@ -23,10 +23,9 @@ var refusals = []struct{ says, plain string }{
 	{"is being terminated", "the namespace is being deleted"},
 }
 
-// Refused returns why the cluster does not make an object, from the error of the request
-// that was to make it: nil if it is for no reason that is known here. A Job whose Pods are
-// refused has no trace of that but events: the same Pod, made with dryRun=All, is refused
-// for the same reason.
+// Refused returns why the cluster does not make an object, from the error of the request that was
+// to make it. It is nil for a reason that is not known here. A Job whose Pods are refused has no
+// trace of that but events: the same Pod, made with dryRun=All, is refused for the same reason.
 func Refused(err error) *workspace.Pending {
 	if !apierrors.IsForbidden(err) {
 		return nil

@@ -31,9 +31,9 @@ import (
 //	                                                                  is off (PodGC, node.kubernetes.io/out-of-service)
 //
 // Its containers are those that mount a claim: no other one can write to a home. Terminal is
-// Succeeded or Failed. A kubelet never reports that before all containers have
-// ended, also for a Pod that was deleted by force and has a finalizer (Kubernetes 1.27 and
-// newer); PodGC does. Only these two set a phase.
+// Succeeded or Failed. A kubelet never reports that before all containers have ended (Kubernetes
+// 1.27 and newer). That holds for a Pod that was deleted by force and has a finalizer, too; PodGC
+// does report it. Only these two set a phase.
 func InUse(p *corev1.Pod) bool {
 	switch {
 	case p.Spec.NodeName == "":
@@ -55,7 +55,7 @@ func Releasable(p *corev1.Pod) bool {
 	return slices.Contains(p.Finalizers, spec.Finalizer) && !InUse(p)
 }
 
-// NodeLost reports whether the Pod's node is lost at the moment: it does not report, or was
+// NodeLost reports whether the Pod's node is lost at the moment. The node does not report, or was
 // removed from the cluster while the Pod was in use.
 func NodeLost(p *corev1.Pod) bool { return InUse(p) && (lost(p) || removedNode(p)) }
 
