@@ -35,7 +35,7 @@ var failures = []failure{
 	{errDenied, http.StatusForbidden, "sign_in.denied"},
 	{errGroup, http.StatusForbidden, "sign_in.group"},
 	{auth.ErrUnknownUser, http.StatusForbidden, "sign_in.unknown_user"},
-	{auth.ErrNobody, http.StatusBadGateway, "sign_in.no_name"},
+	{auth.ErrNoSubject, http.StatusBadGateway, "sign_in.no_name"},
 	{auth.ErrDisabled, http.StatusForbidden, "sign_in.disabled"},
 	{errProvider, http.StatusBadGateway, "sign_in.provider"},
 	{nil, http.StatusServiceUnavailable, "sign_in.failed"},

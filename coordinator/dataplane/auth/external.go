@@ -19,9 +19,9 @@ var (
 	ErrDisabled = errors.New("the user is disabled")
 	// ErrRefusedName: the user is unknown, and no user is added under such a name.
 	ErrRefusedName = errors.New("no user is added under this name")
-	// ErrNobody: the provider has not said who it is, so that different people would become one
+	// ErrNoSubject: the provider has not said who it is, so that different people would become one
 	// user.
-	ErrNobody = errors.New("the identity has no issuer, or its subject is missing, blank or longer than 255 characters")
+	ErrNoSubject = errors.New("the identity has no issuer, or its subject is missing, blank or longer than 255 characters")
 )
 
 // maxSubject is the longest subject in bytes (OpenID Connect Core, section 2: ASCII).
@@ -47,10 +47,10 @@ type External struct {
 
 // SignInExternal starts a session of the user who belongs to the identity, and creates the
 // user on first sight where that is allowed. It returns the session's token,
-// [ErrNobody], [ErrUnknownUser] or [ErrDisabled].
+// [ErrNoSubject], [ErrUnknownUser] or [ErrDisabled].
 func (a *Auth) SignInExternal(ctx context.Context, e External, from Client) (token string, u User, err error) {
 	if strings.TrimSpace(e.Issuer) == "" || strings.TrimSpace(e.Subject) == "" || len(e.Subject) > maxSubject {
-		return "", User{}, ErrNobody
+		return "", User{}, ErrNoSubject
 	}
 	row, err := a.externalUser(ctx, e)
 	if err != nil {

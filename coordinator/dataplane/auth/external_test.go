@@ -18,7 +18,7 @@ func TestNobodyIsNoIdentity(t *testing.T) {
 		"no issuer":        {Subject: "ann"},
 	} {
 		e.Name, e.Create = "ann", true
-		if token, _, err := a.SignInExternal(t.Context(), e, Client{}); !errors.Is(err, ErrNobody) || token != "" {
+		if token, _, err := a.SignInExternal(t.Context(), e, Client{}); !errors.Is(err, ErrNoSubject) || token != "" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

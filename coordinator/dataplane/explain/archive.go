@@ -32,12 +32,12 @@ func archiveState(now time.Time, w workspace.Workspace) []Statement {
 	switch {
 	case w.ArchiveDamage != "" && w.Conditions.True(workspace.VolumeReady):
 		out = append(out, Statement{
-			Code: "ArchiveDamaged", Text: words.Of("explain.archive.damaged_beside_volume", nil),
+			Code: "ArchiveDamaged", Text: words.Of("dashboard.damaged_beside_volume", nil),
 			Detail: w.ArchiveDamage,
 		})
 	case w.ArchiveDamage != "":
 		out = append(out, Statement{
-			Code: "ArchiveDamaged", Text: words.Of("explain.archive.damaged", nil), Detail: w.ArchiveDamage,
+			Code: "ArchiveDamaged", Text: words.Of("dashboard.damaged", nil), Detail: w.ArchiveDamage,
 		})
 	case w.ArchiveVerifiedAt.IsZero():
 		out = append(out, Statement{

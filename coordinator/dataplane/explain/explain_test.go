@@ -96,7 +96,7 @@ func TestWhyAndWhatComesNext(t *testing.T) {
 		{"its pages cannot report people", row("RUNNING", "RUNNING", used(3*time.Minute), func(w *workspace.Workspace) { w.PageActivity = workspace.PageTraffic }), nil, "RUNNING", []string{"Sleeps 14:07:00", "TrafficCounts"}, "all traffic of theirs counts"},
 		{"asleep", row("STANDBY", "STANDBY", func(w *workspace.Workspace) { w.PhaseChangedAt = ago(10 * time.Minute) }), nil, "STANDBY", []string{"Archived 14:20:00"}, "is archived at 2026-05-06 14:20:00 UTC"},
 		{"asleep for long", row("STANDBY", "STANDBY"), nil, "STANDBY", []string{"Archived 14:01:00"}, "at the next check"},
-		{"archived", row("ARCHIVED", "ARCHIVED"), nil, "ARCHIVED", []string{"Stays"}, "until somebody opens it"},
+		{"archived", row("ARCHIVED", "ARCHIVED"), nil, "ARCHIVED", []string{"Stays"}, "until it is opened"},
 		{"woken", row("ARCHIVED", "RUNNING"), nil, "ARCHIVED", []string{"Step"}, "towards RUNNING"},
 		{"starting", row("STANDBY", "RUNNING", operation("STARTING", time.Minute)), nil, "STARTING", []string{"Timeout 14:04:00"}, "being started (since 2026-05-06 13:59:00 UTC)"},
 		{"a long archive", row("STANDBY", "ARCHIVED", operation("ARCHIVING", time.Hour)), nil, "ARCHIVING", []string{"Timeout 13:30:00"}, "takes longer than usual"},
@@ -108,7 +108,7 @@ func TestWhyAndWhatComesNext(t *testing.T) {
 		}), nil, "RESTORING", []string{"Timeout 14:29:00"}, ""},
 		{"retrying", row("STANDBY", "RUNNING", operation("STARTING", time.Minute), failed("ActionFailed", 1)), attempt, "STARTING", []string{"Retry 14:00:00", "Timeout 14:04:00"}, "Attempt 1 of 3 has failed"},
 		{"on a lost node", row("STANDBY", "RUNNING", operation("STARTING", time.Hour), waiting(workspace.WaitNodeLost)), nil, "STARTING", []string{"Waits"}, "for as long as it takes"},
-		{"back on its node", row("STANDBY", "RUNNING", operation("STARTING", time.Hour), func(w *workspace.Workspace) { w.HomeCtx.ResumedAt = ago(time.Minute) }), nil, "STARTING", []string{"Timeout 14:04:00"}, "if nothing gets on until"},
+		{"back on its node", row("STANDBY", "RUNNING", operation("STARTING", time.Hour), func(w *workspace.Workspace) { w.HomeCtx.ResumedAt = ago(time.Minute) }), nil, "STARTING", []string{"Timeout 14:04:00"}, "if there is no progress until"},
 		{"in the queue of storage jobs", row("STANDBY", "ARCHIVED", waiting(workspace.WaitJobQueue)), nil, "STANDBY", []string{"Waits"}, "for as long as it takes"},
 		{"the store is away", row("STANDBY", "ARCHIVED", waiting(workspace.WaitStoreAway)), nil, "STANDBY", []string{"TriedAgain"}, "tried again by itself"},
 		{"the store refuses", row("ARCHIVED", "RUNNING", waiting(workspace.WaitStoreRefuses)), nil, "ARCHIVED", []string{"TriedAgain", "WaitEnds 14:06:00"}, "ends in an error"},
@@ -225,7 +225,7 @@ func TestWhoAskedIsTheNewestRequestOfTheHistory(t *testing.T) {
 		says string
 	}{
 		{store.Transition{Kind: store.KindDesiredState, New: "RUNNING", Cause: "gateway", UserID: "u1", Username: "ann"}, "RUNNING was asked for by ann by opening it at 2026-05-06 13:55:00 UTC."},
-		{store.Transition{Kind: store.KindDesiredState, New: "STANDBY", Cause: "ttl"}, "STANDBY was asked for by the system because nobody had used it for a while"},
+		{store.Transition{Kind: store.KindDesiredState, New: "STANDBY", Cause: "ttl"}, "STANDBY was asked for by the system because it had not been used for a while"},
 		{store.Transition{Kind: store.KindCreated, New: "RUNNING", Cause: "api", UserID: "u1", Username: "ann"}, "created by ann in the dashboard"},
 		{store.Transition{Kind: store.KindDeleted, Cause: "cli"}, "deleted by an administrator on the command line"},
 		{store.Transition{Kind: store.KindUndeleted, New: "ARCHIVED", Cause: "api", Username: "ann"}, "deletion was undone by ann"},

@@ -70,8 +70,8 @@ func Busy(back string) *web.Message {
 // people in: it has let the request pass.
 func NoUser() *web.Message {
 	return &web.Message{
-		Heading: words.Of("page.nobody.heading", nil),
-		Text:    words.Of("page.nobody.text", nil),
+		Heading: words.Of("page.no_user.heading", nil),
+		Text:    words.Of("page.no_user.text", nil),
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 )
 
-// Whoever is signed in elsewhere, but not here, reads why.
-func TestThePageForNobodySaysWhy(t *testing.T) {
+// A person whom another sign-in has let pass, and who may not use CodeHub, reads why.
+func TestTheSignInPageSaysWhyItRefuses(t *testing.T) {
 	t.Parallel()
 	p, err := Load()
 	if err != nil {
