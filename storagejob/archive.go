@@ -75,8 +75,8 @@ func archive(ctx context.Context, s settings, to *object.Archive, rep *reporter)
 	return res, nil
 }
 
-// uploaded returns a proven upload of what the volume holds: that of an earlier run
-// which was killed before its commit, or a new one; verified says that all of it was read.
+// uploaded returns a proven upload of what the volume holds. It is that of an earlier run which was
+// killed before its commit, or a new one. verified says that all of it was read.
 func uploaded(ctx context.Context, s settings, to *object.Archive,
 	rep *reporter) (info object.Info, verified bool, err error) {
 	if info, err := earlier(ctx, s, to, rep); err == nil || !errors.Is(err, proof.ErrDiffers) {

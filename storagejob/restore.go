@@ -17,10 +17,9 @@ import (
 
 // Limits for archives that this job did not make, or that were damaged.
 const (
-	// An archive whose .meta does not record the size of its content was not made by
-	// this job, or its metadata was lost in a copy. It may unpack to freeExpansion bytes
-	// plus maxExpansion times its size. Text compresses by a factor of 3 to 100, a bomb
-	// by thousands.
+	// The .meta of an archive may not record the size of its content. Then this job has not made
+	// the archive, or its metadata was lost in a copy. It may unpack to freeExpansion bytes plus
+	// maxExpansion times its size. Text compresses by a factor of 3 to 100, a bomb by thousands.
 	freeExpansion = 64 << 20
 	maxExpansion  = 1000
 	// maxLockedRead is the size, in bytes, up to which an archive that no key opens is
@@ -83,9 +82,9 @@ func restore(ctx context.Context, s settings, from *object.Archive, rep *reporte
 }
 
 // unpack reads the archive into the volume's staging folder and verifies its size and
-// checksum. It returns the archive's size in bytes. If several things are wrong, it
-// reports the cause rather than the consequence: first an error of the store, then a
-// wrong checksum, then wrong content.
+// checksum. It returns the archive's size in bytes. If several things are wrong, it reports the
+// cause rather than the consequence. First comes an error of the store, then a wrong checksum, then
+// wrong content.
 func unpack(ctx context.Context, s settings, from *object.Archive, info object.Info, volume *tree.Volume,
 	rep *reporter) (int64, error) {
 	raw, err := download(ctx, from, contract.StepUnpack, rep)

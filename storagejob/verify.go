@@ -104,8 +104,8 @@ func unproven(err error) error {
 
 // earlier compares the upload of an earlier run, which was killed before its commit, with what
 // the volume holds. It does so byte by byte, up to the first difference. It returns
-// [proof.ErrDiffers] also for what is not there, and for what is encrypted or is to be: the key
-// of that file was the earlier run's.
+// [proof.ErrDiffers] also for what is not there, and for what is encrypted or is to be. The key of
+// that file was the earlier run's.
 func earlier(ctx context.Context, s settings, from *object.Archive, rep *reporter) (object.Info, error) {
 	if len(s.keys.recipients) > 0 {
 		return object.Info{}, proof.ErrDiffers

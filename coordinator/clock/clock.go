@@ -1,13 +1,13 @@
 // Package clock tells the time that decides, and how long ago something was.
 //
-// A time that is written, or compared with one that was written, is the database's (SPEC 12.13):
-// from now() in the statement itself, or from a [Database]. How long ago something was in this
-// process is a [Moment], which counts the time in which the process could not run, or the
-// difference of two readings of its monotonic clock. Neither means anything in another process.
+// A time that is written, or compared with one that was written, is the database's (SPEC 12.13). It
+// comes from now() in the statement itself, or from a [Database]. How long ago something was in
+// this process is a [Moment], which counts the time in which the process could not run. Or it is
+// the difference of two readings of its monotonic clock. Neither means anything in another process.
 // Whether two times of an engine are the same, and what lies between them, is asked of these two
-// alone. After a fail-over the new server's clock counts, from the next measurement on. The
-// servers of one database are to have the same time, because now() in its statements follows the
-// new one at once.
+// alone. After a fail-over the new server's clock counts, from the next measurement on. The servers
+// of one database are to have the same time, because now() in its statements follows the new one at
+// once.
 package clock
 
 import (
@@ -67,6 +67,6 @@ func Steady() func() time.Time {
 	}
 }
 
-// steadyStep is how long the monotonic clock may go on from one reading of both clocks: reading
-// the one that goes on while the machine is suspended is a system call.
+// steadyStep is how long the monotonic clock may go on from one reading of both clocks. Reading the
+// one that goes on while the machine is suspended is a system call.
 const steadyStep = 10 * time.Millisecond

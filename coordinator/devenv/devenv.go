@@ -51,8 +51,8 @@ func PostgreSQL(t testing.TB) string {
 	return pg.DSN(name)
 }
 
-// NewPostgreSQL starts a server that is the test's own, so that the test may stop
-// it, and returns it with the URL of an empty database.
+// NewPostgreSQL starts a server that is the test's own, so that the test may stop it. It returns it
+// with the URL of an empty database.
 func NewPostgreSQL(t testing.TB) (*server.PostgreSQL, string) {
 	t.Helper()
 	pg, err := startPostgreSQL()
@@ -66,8 +66,8 @@ func NewPostgreSQL(t testing.TB) (*server.PostgreSQL, string) {
 	return pg, pg.DSN("test")
 }
 
-// Redis returns the URL of an empty Redis server that is the test's own: channels
-// are shared by all databases of a server, so a database each would not do.
+// Redis returns the URL of an empty Redis server that is the test's own. All databases of a server
+// share its channels, so a database each would not do.
 func Redis(t testing.TB) string {
 	t.Helper()
 	return NewRedis(t).URL()

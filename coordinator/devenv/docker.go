@@ -42,8 +42,8 @@ func StorageJobImage(t testing.TB) string {
 	return builtImage(t, image.StorageJob)
 }
 
-// What makes the program of [StorageJobTestImage] run as the storage job, and kill itself before
-// the step of that number, from 1 on: names of environment variables.
+// These make the program of [StorageJobTestImage] run as the storage job, and kill itself before
+// the step of that number, from 1 on. They are names of environment variables.
 const (
 	StorageJobTestEnv   = "STORAGEJOB_TEST_AS_JOB"
 	StorageJobKillAtEnv = "STORAGEJOB_TEST_KILL_AT"
@@ -97,8 +97,8 @@ func builtImage(t testing.TB, i image.Image) string {
 	return built.refs[i.Name]
 }
 
-// RemoveInstallation removes the containers, volumes and networks that carry the label of
-// an installation, and its firewall rules, at the end of a test that may have failed.
+// RemoveInstallation removes the containers, volumes and networks that carry the label of an
+// installation, and its firewall rules. It runs at the end of a test that may have failed.
 func RemoveInstallation(t testing.TB, engine *client.Client, installation string) {
 	t.Helper()
 	wait.For(t, "everything is removed", func() error {

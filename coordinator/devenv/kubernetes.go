@@ -24,10 +24,10 @@ const (
 	// on Docker.
 	kubeconfigEnv = "CODEHUB_TEST_KUBECONFIG"
 	// loadEnv is a command that brings an image of the Docker engine at DOCKER_HOST to the
-	// cluster's nodes; the image's name follows as its last argument.
+	// cluster's nodes. The image's name follows as its last argument.
 	loadEnv = "CODEHUB_TEST_K8S_LOAD"
-	// svcEnv and nodeEnv are commands for tests of faults: "stop kubelet" and the like
-	// follows the first, a command that is run on the node the second.
+	// svcEnv and nodeEnv are commands for tests of faults. "stop kubelet" and the like follows the
+	// first, and a command that is run on the node the second.
 	svcEnv  = "CODEHUB_TEST_K8S_SVC"
 	nodeEnv = "CODEHUB_TEST_K8S_IN"
 )

@@ -1,6 +1,6 @@
-// Package dialer makes network dialers whose connections fail soon after the peer has
-// disappeared without closing them, instead of after the operating system's own
-// limits: two hours for an idle connection, a quarter of an hour for written data.
+// Package dialer makes network dialers whose connections fail soon after the peer has disappeared
+// without closing them. The operating system's own limits are two hours for an idle connection, and
+// a quarter of an hour for written data.
 //
 // It owns the socket options. It must not know the protocol of a connection: the caller
 // chooses the limits.
@@ -17,9 +17,8 @@ import (
 type Limits struct {
 	// Connect bounds the establishment of a connection.
 	Connect time.Duration
-	// Idle is how long a connection may be silent before it is probed; Interval is
-	// the time between two probes; after Count unanswered ones it is closed. Zero
-	// means Go's default: 15 s, 15 s, 9.
+	// Idle is how long a connection may be silent before it is probed. Interval is the time between
+	// two probes. After Count unanswered ones it is closed. Zero means Go's default: 15 s, 15 s, 9.
 	Idle, Interval time.Duration
 	Count          int
 	// Unacknowledged bounds how long written data may wait for an acknowledgement

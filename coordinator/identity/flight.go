@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// flight shares calls. Unlike golang.org/x/sync/singleflight it never gives a caller the
-// result of a call that began before the caller came: what it asks about may have changed
-// since. Those who come during a call share the next one.
+// flight shares calls. Unlike golang.org/x/sync/singleflight it never gives a caller the result of
+// a call that began before the caller came. What it asks about may have changed since. Those who
+// come during a call share the next one.
 type flight struct {
 	mu      sync.Mutex
 	running bool

@@ -1,8 +1,8 @@
-// Package identity says whether what answers is what this installation recorded (SPEC 2):
-// the engine that runs its workspaces, and the bucket that holds their archives. One that
-// answers "there is nothing" may be the wrong one: another host's engine, a data folder
-// that is not mounted, another installation's bucket. So nothing is concluded from an
-// absence, and nothing is written or deleted, before this package has been asked.
+// Package identity says whether what answers is what this installation recorded (SPEC 2). That is
+// the engine that runs its workspaces, and the bucket that holds their archives. One that answers
+// "there is nothing" may be the wrong one: another host's engine, a data folder that is not
+// mounted, another installation's bucket. So nothing is concluded from an absence, and nothing is
+// written or deleted, before this package has been asked.
 //
 // The backend has an identity of its own. A bucket has none, so a marker object lies below
 // its prefix.

@@ -1,6 +1,5 @@
-// Package launch says how a workspace's container is started: which image, port and
-// command the configured images give it, and what its environment and host name tell it
-// about itself (SPEC 7, 8).
+// Package launch says how a workspace's container is started (SPEC 7, 8). It says which image, port
+// and command the configured images give it. Its environment and host name tell it about itself.
 //
 // It owns the list of images, the rule which text is the name of one and which a
 // reference, and the variables CODEHUB_WORKSPACE_…. It is pure: it must not start

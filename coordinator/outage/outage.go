@@ -28,9 +28,9 @@ type Reporter struct {
 	since   time.Time // of the first failure, while ongoing
 }
 
-// New returns a reporter that logs to log: the message failed at the given level
-// when an outage begins, and recovered at info level when it ends. With an empty
-// recovered message, the end is not logged.
+// New returns a reporter that logs to log. It logs the message failed at the given level when an
+// outage begins, and recovered at info level when it ends. With an empty recovered message, the end
+// is not logged.
 func New(log *zap.Logger, level zapcore.Level, failed, recovered string) *Reporter {
 	return &Reporter{log: log, level: level, failed: failed, recovered: recovered}
 }

@@ -1,10 +1,10 @@
-// Package seed gives tests what they choose at random, so that it can be chosen again: each
-// prints its seed when it fails, and takes one back from the environment.
+// Package seed gives tests what they choose at random, so that it can be chosen again. Each prints
+// its seed when it fails, and takes one back from the environment.
 //
 // Tests that are quick run with some fixed seeds and a new one ([Each], [Rapid], [Numbers]).
-// Those that take tens of seconds, as they kill and stop real processes, run with a new one
-// alone ([New]): what happens in them depends on time even more than on the seed, so that a
-// fixed one would repeat little. Content of which only the size matters needs no seed.
+// Those that take tens of seconds, as they kill and stop real processes, run with a new one alone
+// ([New]). What happens in them depends on time even more than on the seed. So a fixed one would
+// repeat little. Content of which only the size matters needs no seed.
 package seed
 
 import (

@@ -31,9 +31,9 @@ var (
 const free = `a.used_at < clock_timestamp() - @quarantine::interval AND NOT EXISTS (
 	SELECT FROM workspaces w WHERE w.id = a.workspace_id AND (w.endpoint IS NOT NULL OR w.operation <> 'NONE'))`
 
-// takeAddressSQL prefers the workspace's own address, then one that was never used, at
-// random: a database that was restored does not know what was given out since, and so
-// rarely gives it out again. Then comes what was not used for the longest time.
+// takeAddressSQL prefers the workspace's own address, then one that was never used, at random. A
+// database that was restored does not know what was given out since. So it rarely gives that out
+// again. Then comes what was not used for the longest time.
 const takeAddressSQL = `
 WITH fence AS (
 	SELECT FROM system_locks WHERE lock_name = @lock AND epoch = @epoch FOR SHARE
@@ -60,10 +60,10 @@ WITH fence AS (
 )
 SELECT EXISTS (SELECT FROM fence), (SELECT slot FROM chosen), (SELECT slot FROM taken)`
 
-// TakeAddress gives the workspace an address of the pool: the one that it had last, or
-// else one that was never used, or was not for longer than the quarantine. No other workspace
-// gets it until that has passed again, or while this one has an endpoint or an operation.
-// Leaders of several shards may call it at once. It returns [ErrNoAddress] or [ErrDeposed], SPEC 8.
+// TakeAddress gives the workspace an address of the pool. It is the one that it had last, or one
+// that was never used, or was not for longer than the quarantine. No other workspace gets it until
+// that has passed again, or while this one has an endpoint or an operation. Leaders of several
+// shards may call it at once. It returns [ErrNoAddress] or [ErrDeposed], SPEC 8.
 func (s *Store) TakeAddress(ctx context.Context, f postgres.Fence, id workspace.ID, p Pool, quarantine time.Duration) (
 	slot int64, err error,
 ) {

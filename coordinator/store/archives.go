@@ -17,8 +17,8 @@ import (
 type Archive struct {
 	WorkspaceID workspace.ID
 	Key         string
-	// Size is in bytes. Content and Files are the bytes of the regular files in it and the
-	// number of its entries, SHA256 its checksum; 0 and empty when unknown.
+	// Size is in bytes. Content and Files are the bytes of the regular files in it and the number
+	// of its entries. SHA256 is its checksum. They are 0 and empty when unknown.
 	Size      int64
 	Content   int64 `db:"content_bytes"`
 	Files     int64
@@ -90,9 +90,9 @@ const nextArchiveSQL = `SELECT ` + archiveColumns + ` FROM archives a
 		AND EXISTS (SELECT FROM workspaces w WHERE w.id = a.workspace_id AND w.deleted_at IS NULL)
 	ORDER BY GREATEST(a.verified_at, a.checked_at) NULLS FIRST LIMIT 1`
 
-// NextArchive returns the archive to read next: one that was suspected so long ago; or the one
-// that was not read for the longest time, and at least for age. One that never was comes
-// first. Of deleted workspaces only suspected ones are read. ok is false when there is none.
+// NextArchive returns the archive to read next. It is one that was suspected so long ago, or the
+// one that was unread for the longest time, and at least for age. One that never was comes first.
+// Of deleted workspaces only suspected ones are read. ok is false when there is none.
 func (s *Store) NextArchive(ctx context.Context, suspected, age time.Duration) (a Archive, ok bool, err error) {
 	const doing = "looking for an archive to verify"
 	found, err := s.archives(ctx, doing, suspectSQL, suspected)
@@ -154,9 +154,9 @@ SELECT FROM row`
 
 // Check is what reading an archive back has shown.
 type Check struct {
-	// Damage is what is wrong with it; empty when nothing is. Missing says that it is not
-	// there, and Unknown that it could not be read, for another reason: only that it was tried
-	// is recorded then.
+	// Damage is what is wrong with it; empty when nothing is. Missing says that it is not there,
+	// and Unknown that it could not be read, for another reason. Then only that it was tried is
+	// recorded.
 	Damage           string
 	Missing, Unknown bool
 	// Size and SHA256 are those of the object; 0 and empty when they were not found.
@@ -168,9 +168,9 @@ type Check struct {
 
 // Checked records what reading an archive back has shown, in its row and, if it is the
 // current one, in the workspace's. Damage counts from the second time on that it is found: the
-// first one makes the archive suspected. Nothing is written, and recorded is false, if the epoch
-// is not f's any more, the archive was deleted, or a restore or a job has read it as a whole in
-// the meantime.
+// first one makes the archive suspected. Nothing is written, and recorded is false, if the epoch is
+// not f's any more or the archive was deleted. The same holds if a restore or a job has read it as
+// a whole in the meantime.
 func (s *Store) Checked(ctx context.Context, f postgres.Fence, a Archive, c Check) (recorded bool, err error) {
 	tag, err := s.pool.Exec(ctx, checkedSQL, postgres.Args{
 		"lock": f.Lock, "epoch": f.Epoch, "id": string(a.WorkspaceID), "key": a.Key, "took": c.Took,
@@ -185,11 +185,11 @@ func (s *Store) Checked(ctx context.Context, f postgres.Fence, a Archive, c Chec
 
 // ArchiveHealth is how well the current archives of all workspaces are, deleted ones left out.
 type ArchiveHealth struct {
-	// Current is how many have an archive, Damaged how many of those archives are known to be
+	// Current is how many have an archive. Damaged is how many of those archives are known to be
 	// damaged or missing, and Unverified how many were never read back.
 	Current, Damaged, Unverified int64
-	// Oldest is the time since the verification of the one that was not verified for the
-	// longest time, or since the making of one that never was; 0 without archives.
+	// Oldest is the time since the verification of the one that was unverified for the longest
+	// time. For one that never was verified it counts from its making. It is 0 without archives.
 	Oldest time.Duration
 }
 
@@ -229,10 +229,9 @@ WITH w AS (
 SELECT outcome FROM decision`
 
 // Revert writes the request to go back to an older archive, which the controller carries out,
-// and returns the workspace afterwards. The outcome is [Busy] while an operation or another
-// such request is in progress, and outside the order of the phases; [Unchanged] when it is the
-// current archive and there is no volume besides. It returns [ErrNotFound] like
-// [Store.Update].
+// and returns the workspace afterwards. The outcome is [Busy] while an operation or another such
+// request is in progress, and outside the order of the phases. It is [Unchanged] when it is the
+// current archive and there is no volume besides. It returns [ErrNotFound] like [Store.Update].
 func (s *Store) Revert(ctx context.Context, v Viewer, id workspace.ID, r workspace.Revert) (
 	workspace.Workspace, Outcome, error) {
 	w, outcome, err := s.change(ctx, false, id, revertSQL, postgres.Args{

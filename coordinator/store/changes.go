@@ -33,8 +33,8 @@ type Route struct {
 	Waiting        *workspace.Waiting
 	Deleted        bool // by its owner; the row remains
 	PhaseChangedAt time.Time
-	// InTransition says that the controller has something to do: an operation is in
-	// progress, or the phase is not the desired one and nothing has to be waited for.
+	// InTransition says that the controller has something to do. An operation is in progress, or
+	// the phase is not the desired one and nothing has to be waited for.
 	InTransition bool
 	// Revision orders the answers about one workspace: the higher one is the newer.
 	Revision int64
@@ -56,9 +56,9 @@ const awakeRoutesSQL = `SELECT ` + routeColumns + ` FROM workspaces
 	WHERE watched AND deleted_at IS NULL AND id > $1::uuid ORDER BY id LIMIT $2`
 
 // AwakeRoutes returns at most limit routes that follow the given id, in the order of
-// the ids; an empty id starts at the beginning. It reads those that a tick observes and
-// that are not deleted: all that run, should run or have an operation in progress, and
-// few others. It reads no row of a workspace that sleeps.
+// the ids; an empty id starts at the beginning. It reads those that a tick observes and that are
+// not deleted. These are all that run, should run or have an operation in progress, and few others.
+// It reads no row of a workspace that sleeps.
 func (s *Store) AwakeRoutes(ctx context.Context, after workspace.ID, limit int) ([]Route, error) {
 	return s.routes(ctx, "reading the workspaces that are awake", awakeRoutesSQL, string(cmp.Or(after, noID)), limit)
 }

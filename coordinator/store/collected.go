@@ -7,9 +7,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// markCollectedSQL locks the rows before it decides, in the order of their ids. A
-// deletion that is undone at the same time either comes first, and then the row is
-// not deleted any more when this statement gets it, or finds collected_at.
+// markCollectedSQL locks the rows before it decides, in the order of their ids. A deletion may be
+// undone at the same time. Either that comes first, and the row is not deleted any more when this
+// statement gets it, or it finds collected_at.
 const markCollectedSQL = `
 WITH fence AS (
 	SELECT FROM system_locks WHERE lock_name = $1 AND epoch = $2 FOR SHARE

@@ -10,9 +10,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// inShard selects the rows of @shard of @shards. The query planner takes a bare remainder for
-// one row in 200, whatever the number of shards, and would then sort the whole table for a page
-// of the sweep. A CASE it takes for one in two.
+// inShard selects the rows of @shard of @shards. The query planner takes a bare remainder for one
+// row in 200, whatever the number of shards. It would then sort the whole table for a page of the
+// sweep. A CASE it takes for one in two.
 const inShard = `CASE slot % @shards WHEN @shard THEN true END`
 
 // endsWhenReady selects the rows in an error that ends by itself, see
@@ -45,10 +45,10 @@ func (s *Store) Candidates(ctx context.Context, shard, shards int, transitionOnl
 	return s.workspaces(ctx, "reading candidates", sql, postgres.Args{"shard": shard, "shards": shards})
 }
 
-// SweepPage returns the workspaces of a shard that ticks leave out although they
-// may change from outside: those in STANDBY, whose volume can disappear, and deleted
-// ones of which an archive is left. They come in the order of their ids, at most limit
-// that follow after; an empty after begins.
+// SweepPage returns the workspaces of a shard that ticks leave out although they may change from
+// outside. These are those in STANDBY, whose volume can disappear, and deleted ones of which an
+// archive is left. They come in the order of their ids, at most limit that follow after; an empty
+// after begins.
 func (s *Store) SweepPage(ctx context.Context, shard, shards int, after workspace.ID, limit int) (
 	[]workspace.Workspace, error,
 ) {
@@ -67,8 +67,8 @@ func (s *Store) Workspaces(ctx context.Context, ids []workspace.ID) ([]workspace
 		`SELECT `+workspaceColumns+` FROM workspaces WHERE id = ANY($1::uuid[])`, texts(ids))
 }
 
-// saveSQL reads the fence FOR SHARE: a new leader's epoch waits for writes in
-// progress, and a write that waited for a new leader's epoch affects no row.
+// saveSQL reads the fence FOR SHARE. So a new leader's epoch waits for writes in progress, and a
+// write that waited for a new leader's epoch affects no row.
 const saveSQL = `
 WITH fence AS (
 	SELECT FROM system_locks WHERE lock_name = @lock AND epoch = @epoch FOR SHARE
@@ -126,16 +126,16 @@ WITH fence AS (
 SELECT FROM saved`
 
 // Save replaces the controller's columns (SPEC 4) of prev with those of next, and records the
-// transitions among them, in one statement. It does so only if the row's operation,
-// op_started_at, desired_state, deleted_at, phase, error_reason and error_count are still those
-// of prev, and the epoch is still f's. Otherwise the row has changed or another process leads:
-// saved is false, nothing was written, and the caller decides again on a new observation. The
-// column phase_changed_at is written only when the phase changes. The size of the home is
-// written only where next has another one than prev: what [Store.SaveHome] has written meanwhile
-// stays. Save writes even if next equals prev.
+// transitions among them, in one statement. It does so only if the row's operation, op_started_at,
+// desired_state, deleted_at, phase, error_reason and error_count are still those of prev. The epoch
+// must still be f's, too. Otherwise the row has changed or another process leads: saved is false,
+// nothing was written, and the caller decides again on a new observation. The column
+// phase_changed_at is written only when the phase changes. The size of the home is written only
+// where next has another one than prev: what [Store.SaveHome] has written meanwhile stays. Save
+// writes even if next equals prev.
 //
-// Of the columns that are JSON it writes what next has otherwise than prev, and nothing else:
-// what a newer release has written there besides stays (SPEC 12.14).
+// Of the columns that are JSON it writes what next has otherwise than prev, and nothing else. What
+// a newer release has written there besides stays (SPEC 12.14).
 //
 // archived, if not nil, is recorded of the archive at next's archive_key in the same
 // statement. What is known to be wrong with that archive, and when it was verified, follows

@@ -11,9 +11,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// deleteSQL also takes a workspace that is deleted already, but only for a viewer who sees
-// those, and only to give up what the deletion keeps (@now). That is no change of the desired
-// state, so an operation in progress does not matter.
+// deleteSQL also takes a workspace that is deleted already, but only for a viewer who sees those.
+// Then it only gives up what the deletion keeps (@now). That is no change of the desired state, so
+// an operation in progress does not matter.
 const deleteSQL = `
 WITH w AS (
 	SELECT id, operation, phase, desired_state, deleted_at, delete_now FROM workspaces
@@ -34,10 +34,10 @@ WITH w AS (
 )
 SELECT outcome FROM decision`
 
-// Delete marks the workspace deleted and sets the desired state DELETED. With now it
-// also gives up what the deletion would keep for a time, even of a workspace that was
-// deleted before if v sees all. It returns [ErrNotFound] like [Store.Update]; the
-// outcome is [Changed], [Busy] or, with now, [Unchanged].
+// Delete marks the workspace deleted and sets the desired state DELETED. With now it also gives up
+// what the deletion would keep for a time. If v sees all, that holds even for a workspace that was
+// deleted before. It returns [ErrNotFound] like [Store.Update]; the outcome is [Changed], [Busy]
+// or, with now, [Unchanged].
 func (s *Store) Delete(ctx context.Context, v Viewer, id workspace.ID, now bool) (Outcome, error) {
 	_, outcome, err := s.change(ctx, false, id, deleteSQL, postgres.Args{
 		"id": string(id), "all": v.All, "user": postgres.NullText(v.UserID), "now": now, "cause": v.Through,
@@ -48,8 +48,8 @@ func (s *Store) Delete(ctx context.Context, v Viewer, id workspace.ID, now bool)
 	return outcome, nil
 }
 
-// undeleteSQL checks the limits of running workspaces only for one that was deleted and
-// still runs: the deletion has given up its place, and the undeletion takes it again.
+// undeleteSQL checks the limits of running workspaces only for one that was deleted and still runs.
+// The deletion has given up its place, and the undeletion takes it again.
 const undeleteSQL = `
 WITH w AS (
 	SELECT id, owner_user_id, operation, phase, deleted_at, collected_at FROM workspaces
@@ -73,9 +73,9 @@ WITH w AS (
 SELECT outcome FROM decision`
 
 // Undelete undoes the deletion of a workspace and sets the desired state ARCHIVED, and
-// returns the workspace afterwards. The outcome is [Collected] when it is too late,
-// [Busy], a limit for one that still runs, or [Unchanged] for a workspace that is not
-// deleted. It returns [ErrNotFound] if v may not see the workspace.
+// returns the workspace afterwards. The outcome is [Collected] when it is too late, [Busy], or a
+// limit for one that still runs. It is [Unchanged] for a workspace that is not deleted. It returns
+// [ErrNotFound] if v may not see the workspace.
 func (s *Store) Undelete(ctx context.Context, v Viewer, id workspace.ID, l Limits) (
 	workspace.Workspace, Outcome, error) {
 	w, outcome, err := s.change(ctx, true, id, undeleteSQL, postgres.Args{
@@ -99,9 +99,9 @@ const (
 		ORDER BY deleted_at DESC, id DESC LIMIT $3`
 )
 
-// ListDeleted returns at most limit workspaces whose deletion can be undone, the last
-// deleted one first, that follow the given one in that order: those of v, or all if v
-// sees all. A zero time starts at the beginning.
+// ListDeleted returns at most limit workspaces whose deletion can be undone, the last deleted one
+// first, that follow the given one in that order. They are those of v, or all if v sees all. A zero
+// time starts at the beginning.
 func (s *Store) ListDeleted(ctx context.Context, v Viewer, limit int, deletedAt time.Time, id workspace.ID) (
 	[]workspace.Workspace, error,
 ) {

@@ -37,9 +37,9 @@ const (
 	WorkspaceLimit Outcome = "workspace_limit"
 )
 
-// Limits bound the workspaces that are running or have that desired state (SPEC 5), of one
-// user and in all, and the Workspaces of one user in any state but deleted. Zero and
-// negative values mean no limit.
+// Limits bound the workspaces that are running or have that desired state (SPEC 5), of one user and
+// in all. Workspaces bounds those of one user in any state but deleted. Zero and negative values
+// mean no limit.
 type Limits struct{ PerUser, Global, Workspaces int }
 
 // Viewer is the user on whose behalf a row is read or changed: its owner, or an
@@ -169,10 +169,9 @@ func (s *Store) Create(ctx context.Context, w workspace.Workspace, through strin
 	return w, outcome, nil
 }
 
-// change sends the lock (if counts: the change may count against the limits), the
-// statement, and a query of the row as one implicit transaction in one round trip.
-// Each statement has its own snapshot, so the limits are counted after every
-// earlier holder of the lock has committed.
+// change sends the lock (if counts: the change may count against the limits), the statement, and a
+// query of the row. They are one implicit transaction in one round trip. Each statement has its own
+// snapshot, so the limits are counted after every earlier holder of the lock has committed.
 func (s *Store) change(ctx context.Context, counts bool, id workspace.ID, sql string, args postgres.Args) (
 	w workspace.Workspace, outcome Outcome, err error,
 ) {

@@ -46,9 +46,9 @@ FROM fence
 WHERE w.id = @id AND w.phase IN ('STANDBY', 'RUNNING') AND w.deleted_at IS NULL
 	AND (w.home_measured_at IS NULL OR w.home_measured_at < @measured_at)`
 
-// SaveHome writes the size of the home of a workspace that has one, unless a newer one is
-// known or the epoch is not f's any more, and reports whether it did. It is a part of what
-// the controller writes (SPEC 4).
+// SaveHome writes the size of the home of a workspace that has one, and reports whether it did. It
+// does not if a newer one is known or the epoch is not f's any more. It is a part of what the
+// controller writes (SPEC 4).
 func (s *Store) SaveHome(ctx context.Context, f postgres.Fence, id workspace.ID, h workspace.HomeSize) (bool, error) {
 	tag, err := s.pool.Exec(ctx, saveHomeSQL, postgres.Args{
 		"lock": f.Lock, "epoch": f.Epoch, "id": string(id),
@@ -60,9 +60,9 @@ func (s *Store) SaveHome(ctx context.Context, f postgres.Fence, id workspace.ID,
 	return tag.RowsAffected() == 1, nil
 }
 
-// LongestAsleep returns at most limit workspaces that have been in STANDBY for longer than
-// asleep, are meant to be and wait for nothing, the longest first: those that give their
-// disk up first.
+// LongestAsleep returns at most limit workspaces that have been in STANDBY for longer than asleep,
+// are meant to be and wait for nothing. The longest asleep come first: they give their disk up
+// first.
 func (s *Store) LongestAsleep(ctx context.Context, asleep time.Duration, limit int) ([]workspace.ID, error) {
 	return s.ids(ctx, "reading the workspaces that sleep longest",
 		`SELECT id FROM workspaces WHERE `+expiredStandby+` AND waiting IS NULL ORDER BY phase_changed_at LIMIT @limit`,

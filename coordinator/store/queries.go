@@ -39,10 +39,10 @@ func (s *Store) Running(ctx context.Context, ownerID string) ([]workspace.Worksp
 
 // Protection is what the garbage collector must know of a workspace (SPEC 7).
 type Protection struct {
-	// Deleted means that nothing is protected. It takes precedence over Unhealthy,
-	// which protects everything: policy.healthy is False, the phase is ERROR, or a
-	// recovery or a revert was not carried out yet, whichever archive that may be about, or
-	// the current archive is damaged or may be: an older one may be the best that there is.
+	// Deleted means that nothing is protected. It takes precedence over Unhealthy, which protects
+	// everything: policy.healthy is False, or the phase is ERROR. So it is, too, while a recovery
+	// or a revert was not carried out yet, whichever archive that may be about. The last case is
+	// that the current archive is damaged or may be: an older one may be the best that there is.
 	Deleted, Unhealthy bool
 	// ArchiveKey is the current archive; ArchiveOpID is the operation that is making
 	// one.

@@ -65,8 +65,8 @@ func (s *Store) Recover(ctx context.Context, v Viewer, id workspace.ID, from wor
 const failedSQL = `SELECT id FROM workspaces
 	WHERE phase = 'ERROR' AND error_reason = $1 AND deleted_at IS NULL AND id > $2 ORDER BY id LIMIT $3`
 
-// Failed returns at most limit workspaces, deleted ones left out, whose phase is ERROR
-// for that reason, in the order of their ids, that follow after; an empty after begins.
+// Failed returns at most limit workspaces, deleted ones left out, whose phase is ERROR for that
+// reason. They are in the order of their ids and follow after; an empty after begins.
 func (s *Store) Failed(ctx context.Context, reason workspace.ErrorReason, after workspace.ID, limit int) (
 	[]workspace.ID, error) {
 	return s.ids(ctx, "reading workspaces in ERROR", failedSQL, string(reason), string(cmp.Or(after, noID)), limit)

@@ -1,9 +1,9 @@
-// Package store is the coordinator's access to the workspaces in PostgreSQL: it owns the
-// queries of their rows, of their history and of what is recorded beside them. It must not
-// decide which desired states are allowed (package service) or what to do next
-// (packages reconcile and planner). The rules that must hold under concurrency,
-// compare-and-swap, fencing and limits, hold inside its statements. The connections and the
-// schema are those of package postgres, users and sessions those of package accounts.
+// Package store is the coordinator's access to the workspaces in PostgreSQL. It owns the queries of
+// their rows, of their history and of what is recorded beside them. It must not decide which
+// desired states are allowed (package service) or what to do next (packages reconcile and planner).
+// The rules that must hold under concurrency, compare-and-swap, fencing and limits, hold inside its
+// statements. The connections and the schema are those of package postgres, users and sessions
+// those of package accounts.
 package store
 
 import (

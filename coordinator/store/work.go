@@ -66,9 +66,9 @@ const (
 		RETURNING ` + workspaceColumns
 )
 
-// Unused returns the running workspaces that were neither used nor started within idle and
-// are meant to run, the longest unused first, and the database's time. It returns at most
-// limit that follow after; the zero value begins. ttl is that of [Unused.UsedAt].
+// Unused returns the running workspaces that were neither used nor started within idle and are
+// meant to run. The longest unused come first. It also returns the database's time. It returns at
+// most limit that follow after; the zero value begins. ttl is that of [Unused.UsedAt].
 func (s *Store) Unused(ctx context.Context, ttl, idle time.Duration, after Unused, limit int) (
 	all []Unused, now time.Time, err error) {
 	from := after.QuietSince
@@ -87,8 +87,8 @@ func (s *Store) Unused(ctx context.Context, ttl, idle time.Duration, after Unuse
 	return all, now, err
 }
 
-// Announce writes Busy and SleepAt of the workspaces, unless one was used or changed since
-// [Store.Unused] has returned it, or the epoch is not f's any more.
+// Announce writes Busy and SleepAt of the workspaces. It leaves out one that was used or changed
+// since [Store.Unused] returned it, and all if the epoch is not f's any more.
 func (s *Store) Announce(ctx context.Context, f postgres.Fence, ttl time.Duration, all []Unused) error {
 	if len(all) == 0 {
 		return nil

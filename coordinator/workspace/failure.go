@@ -18,9 +18,9 @@ func (f *Failure) Error() string { return f.Err.Error() }
 // Unwrap returns the wrapped error.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// PendingError is why an actuator could not do its work yet: the backend waits for
-// something, such as a quota that is used up or a node that does not answer. It does not
-// count as a failure of the operation, which waits and tries again.
+// PendingError is why an actuator could not do its work yet. The backend waits for something, such
+// as a quota that is used up or a node that does not answer. It does not count as a failure of the
+// operation, which waits and tries again.
 type PendingError struct {
 	Pending Pending
 	Err     error

@@ -14,10 +14,10 @@ type Fingerprint struct {
 	SHA256     string `json:"sha256,omitempty"`
 }
 
-// KnownState is the fingerprint with which an archive job may compare the home, so that it needs
-// no new archive if nothing has changed; empty when a new one is needed. It holds for the
-// incarnation and the archive that the row knows now, and never for one that is damaged or may
-// be. The volume may be all that is left of it.
+// KnownState is the fingerprint with which an archive job may compare the home, so that it needs no
+// new archive if nothing has changed. It is empty when a new one is needed. It holds for the
+// incarnation and the archive that the row knows now, and never for one that is damaged or may be.
+// The volume may be all that is left of it.
 func (w Workspace) KnownState() string {
 	f := w.HomeCtx.Fingerprint
 	if f.VolumeOpID == "" || f.VolumeOpID != w.HomeCtx.VolumeOpID || f.ArchiveKey == "" ||

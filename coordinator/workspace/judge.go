@@ -2,8 +2,8 @@ package workspace
 
 import "time"
 
-// The reasons of ContainerReady for which a container that was ready is still alive:
-// people may be working in it, and it may recover by itself.
+// These are the reasons of ContainerReady for which a container that was ready is still alive.
+// People may be working in it, and it may recover by itself.
 const (
 	ContainerNotReady  = "ContainerNotReady"
 	ContainerUnhealthy = "ContainerUnhealthy"

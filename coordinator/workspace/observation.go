@@ -27,10 +27,9 @@ type Container struct {
 	Volume bool
 	// Health is why a running container is not Ready; empty when it is.
 	Health Health
-	// Pending is why the container is without progress, in the backend's words: it was started
-	// and does not run yet, its node is lost, or it does not end. Nil when the backend says
-	// nothing of the kind. A container that was started and does not run yet counts as
-	// Running.
+	// Pending is why the container is without progress, in the backend's words. It was started and
+	// does not run yet, its node is lost, or it does not end. Nil when the backend says nothing of
+	// the kind. A container that was started and does not run yet counts as Running.
 	Pending *Pending
 	// Unknown says why this container could not be inspected. The other fields then
 	// say nothing, and the workspace keeps what it knows (SPEC 2).
@@ -45,8 +44,8 @@ type Pending struct {
 	// Failure is set when it does not pass by itself, such as an image that does not exist:
 	// the operation fails with it.
 	Failure ErrorReason
-	// Outdated says that it has not begun to run and was made from other settings than the
-	// present ones, which may be what it waits for: it is to be started again.
+	// Outdated says that it has not begun to run and was made from other settings than the present
+	// ones. Those may be what it waits for, so it is to be started again.
 	Outdated bool
 }
 
@@ -108,8 +107,8 @@ type Job struct {
 	Changed string
 	// Disrupted is as in [Container], for a failed job.
 	Disrupted bool
-	// ResultLost says that a failed job has ended and that its result cannot be known any more:
-	// its output cannot be read, or does not hold one. Its work may be done.
+	// ResultLost says that a failed job has ended and that its result cannot be known any more. Its
+	// output cannot be read, or does not hold one. Its work may be done.
 	ResultLost bool
 	// Locked says that the archive is encrypted and that the job had no key that opens it.
 	Locked bool
@@ -118,13 +117,13 @@ type Job struct {
 	Unfit bool
 	// Size is the size of the archive in bytes, as a succeeded job reported it.
 	Size int64
-	// Content and Files are the bytes of the home's regular files and the number of its
-	// entries, and SHA256 the archive's checksum, as a succeeded job reported them. Content and
-	// Files are 0 if an earlier run had done the work.
+	// Content and Files are the bytes of the home's regular files and the number of its entries.
+	// SHA256 is the archive's checksum. A succeeded job has reported them. Content and Files are 0
+	// if an earlier run had done the work.
 	Content, Files int64
 	SHA256         string
-	// Unchanged says that an archive job has found the home as it was when Fingerprint was
-	// taken, and has made no archive: the current one holds it.
+	// Unchanged says that an archive job has found the home as it was when Fingerprint was taken.
+	// It has made no archive: the current one holds it.
 	Unchanged bool
 	// Verified says that a succeeded archive job has read back the archive that it has made.
 	Verified bool
@@ -224,10 +223,9 @@ type Observation struct {
 	UploadSHA256 string
 	// Chosen is whether the archive of an open [Revert] and its commit marker exist.
 	Chosen Presence
-	// Younger is the newest complete archive of the workspace, if it is younger than the
-	// one at archive_key and the newest one that a recovery has seen, and not of the
-	// operation archive_op_id. It is looked for when Store is asked, unless the volume is
-	// ready.
+	// Younger is the newest complete archive of the workspace. It is younger than the one at
+	// archive_key and the newest one that a recovery has seen, and not of the operation
+	// archive_op_id. It is looked for when Store is asked, unless the volume is ready.
 	Younger string
 	// Witnessed says that this leader has begun the operation in progress, so that the row
 	// is not from before it. Otherwise the database may be older than reality.

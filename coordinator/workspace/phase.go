@@ -85,9 +85,9 @@ func (r ErrorReason) Terminal() bool {
 	return true
 }
 
-// EndsWhenReady reports whether the reason says only that the container did not come up in
-// time, so that one that is ready on the workspace's data ends the error (SPEC 3). What speaks
-// of the data stays until a person has decided. The query of the store's candidates repeats this rule.
+// EndsWhenReady reports whether the reason says only that the container did not come up in time.
+// Then one that is ready on the workspace's data ends the error (SPEC 3). What speaks of the data
+// stays until a person has decided. The query of the store's candidates repeats this rule.
 func (r ErrorReason) EndsWhenReady() bool {
 	return r == ReasonTimeout || r == ReasonRetryExceeded || r == ReasonImagePullFailed
 }

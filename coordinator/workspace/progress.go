@@ -48,8 +48,8 @@ const maxLeft = 7 * 24 * time.Hour
 // one percent. Every save is a write, a notification and a read in each process.
 const progressSlowly = 15 * time.Second
 
-// Due reports whether p is to take the place of the progress that was saved, which is nil
-// for none: at once when it is about another step, after every when it differs by a percent,
+// Due reports whether p is to take the place of the progress that was saved, which is nil for none.
+// It does at once when it is about another step. It does after every when it differs by a percent,
 // and after progressSlowly when it differs at all.
 func (p Progress) Due(saved *Progress, every time.Duration) bool {
 	if saved == nil || p.Step != saved.Step {

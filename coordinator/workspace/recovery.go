@@ -31,16 +31,16 @@ type Recovery struct {
 	ReplaceVolume bool   `json:"replace_volume,omitempty"`
 }
 
-// InUseInConflict reports whether people may be working in the workspace on a volume that
-// its row does not know, so that only a choice or its sleep leads out (SPEC 12.9).
+// InUseInConflict reports whether people may be working in the workspace on a volume that its row
+// does not know. Then only a choice or its sleep leads out (SPEC 12.9).
 func (w Workspace) InUseInConflict() bool {
 	return w.Phase == PhaseRunning && w.Operation == OpNone && w.ErrorReason == "" && !w.Deleted() &&
 		w.Waiting != nil && w.Waiting.Reason == WaitConflict
 }
 
-// NeedsRecovery returns the reason for which the workspace needs a recovery: that of its
-// phase ERROR, or [ReasonConflict] while it is in use in a conflict. It is empty for a
-// workspace that needs none.
+// NeedsRecovery returns the reason for which the workspace needs a recovery. It is that of its
+// phase ERROR, or [ReasonConflict] while it is in use in a conflict. It is empty for a workspace
+// that needs none.
 func (w Workspace) NeedsRecovery() ErrorReason {
 	switch {
 	case w.InUseInConflict():

@@ -6,8 +6,8 @@ import "time"
 // that it is not lost. Then the older archive becomes the current one, and the desired state,
 // which stays what it was, brings the workspace up from it.
 //
-// What keeps the present state from being archived ends it: no person waits for a store
-// that is away in order to go on with the files as they are.
+// What keeps the present state from being archived ends it. No person waits for a store that is
+// away in order to go on with the files as they are.
 type Revert struct {
 	ID string `json:"id"`
 	// Key is the archive to go back to.
@@ -30,8 +30,8 @@ func (w Workspace) OpenRevert() string {
 	return w.Revert.ID
 }
 
-// Wanted is the state that the controller brings the workspace to now: ARCHIVED while it
-// goes back to an older archive, and else the desired one.
+// Wanted is the state that the controller brings the workspace to now. It is ARCHIVED while it goes
+// back to an older archive, and else the desired one.
 func (w Workspace) Wanted() DesiredState {
 	if w.Reverting() {
 		return DesiredArchived

@@ -80,9 +80,9 @@ const (
 	WaitConflict = "Conflict"
 )
 
-// timeless are the waits for what others must give, and whether their time counts against the
-// limits of the operation: that of none does (SPEC 3). Where a reason is missing, the
-// operation itself is without progress.
+// timeless are the waits for what others must give. The time of those that are true never counts
+// against the limits of the operation (SPEC 3). Where a reason is missing, the operation itself is
+// without progress.
 var timeless = map[string]bool{
 	WaitNodeLost:      true, // until the machine is back, or an administrator says that it is off
 	WaitTerminating:   true,
@@ -102,7 +102,7 @@ var timeless = map[string]bool{
 // as a failure meanwhile.
 func (w *Waiting) Unlimited() bool { return w != nil && timeless[w.Reason] }
 
-// LimitsBegin is when the limits of the operation in progress began to count: with the
+// LimitsBegin is when the limits of the operation in progress began to count. That was with the
 // operation, or with the end of the last wait that has none. It is zero without an operation.
 func (w *Workspace) LimitsBegin() time.Time {
 	if w.OpStartedAt.IsZero() || w.HomeCtx.ResumedAt.Before(w.OpStartedAt) {

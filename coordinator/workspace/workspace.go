@@ -1,7 +1,7 @@
-// Package workspace owns what a workspace is, what can be observed of it, and how its
-// phase follows from that (SPEC 2): the values that everything else speaks of. Which
-// operation comes next is the business of package planner. It must not perform I/O, read
-// the clock or import anything but the standard library.
+// Package workspace owns what a workspace is, what can be observed of it, and how its phase follows
+// from that (SPEC 2). These are the values that everything else speaks of. Which operation comes
+// next is the business of package planner. It must not perform I/O, read the clock or import
+// anything but the standard library.
 package workspace
 
 import (
@@ -179,15 +179,15 @@ type HomeContext struct {
 	// RestoreVolumeAt is when the volume of the restore in progress was asked for last, by the
 	// database's clock.
 	RestoreVolumeAt time.Time `json:"restore_volume_at,omitzero"`
-	// ForeignVolumeOpID is the volume that was there, last before the deletion, although
-	// this row does not know it: who deletes the workspace gives it up, too.
+	// ForeignVolumeOpID is the volume that was there, last before the deletion, although this row
+	// does not know it. The user who deletes the workspace gives it up, too.
 	ForeignVolumeOpID string `json:"foreign_volume_op_id,omitempty"`
 	// StaleVolumeOpID is the incarnation that the volume of the restore in progress
 	// replaces: what an earlier restore of this row has left.
 	StaleVolumeOpID string `json:"stale_volume_op_id,omitempty"`
-	// ConflictDesired is the desired state with which the container was found in use on a
-	// volume that the row does not know, or RUNNING when that was asked for since. Another one
-	// was asked for by a person who has seen the workspace (SPEC 12.9).
+	// ConflictDesired is the desired state with which the container was found in use on a volume
+	// that the row does not know. It is RUNNING when that was asked for since. Another one was
+	// asked for by a person who has seen the workspace (SPEC 12.9).
 	ConflictDesired DesiredState `json:"conflict_desired,omitempty"`
 	// Deferred counts, in a row, the operations that gave way without an error. The
 	// pause before the next attempt grows with it.
@@ -195,8 +195,7 @@ type HomeContext struct {
 	// Unread counts, in a row, the storage jobs whose results were lost.
 	Unread int `json:"unread,omitempty"`
 	// Newest is the newest archive that the person has seen who chose another one, or an empty
-	// home: it is no surprise that it is younger. It ends with the next archive that is
-	// made.
+	// home. It is no surprise that it is younger. It ends with the next archive that is made.
 	Newest string `json:"newest,omitempty"`
 	// Replaced is the archive whose place the current one has taken by a [Revert]: the way
 	// back. It ends with the next archive that is made, too.

@@ -1,6 +1,6 @@
-// Package contract holds what the storage job and the coordinator must agree on (SPEC 7): how a
-// job is called, what it prints, and how it exits. The form of the commit marker, which both of
-// them write and read, is here too.
+// Package contract holds what the storage job and the coordinator must agree on (SPEC 7). That is
+// how a job is called, what it prints, and how it exits. The form of the commit marker, which both
+// of them write and read, is here too.
 //
 // It owns formats and names, each with the only function that reads it. It must import nothing
 // but the standard library, do no I/O but the line of [End], and decide nothing. The

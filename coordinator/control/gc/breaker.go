@@ -36,9 +36,8 @@ func (e *CircuitBreakerError) Error() string {
 		e.Unknown, e.Archives, e.Workspaces, e.MaxShare)
 }
 
-// checkShare returns a [CircuitBreakerError] when an implausible share of all archives
-// has no row, or when there are archives and no rows at all, unless the request says to
-// go on.
+// checkShare returns a [CircuitBreakerError] when an implausible share of all archives has no row,
+// or when there are archives and no rows at all. It does not if the request says to go on.
 func (c *cycle) checkShare(ctx context.Context) error {
 	unknown, all := c.report.Unknown, c.report.Archives
 	implausible := unknown > breakerFloor && float64(unknown) > c.settings.MaxShare*float64(all)

@@ -45,8 +45,8 @@ type cycle struct {
 
 	generation *generation
 	report     Report
-	// pending are archives of the listing that are not judged yet: those of one
-	// workspace wait for each other, and an archive for its commit marker.
+	// pending are archives of the listing that are not judged yet. Those of one workspace wait for
+	// each other, and an archive for its commit marker.
 	pending []listed
 	// partial is the workspace of which a part was judged already.
 	partial workspace.ID

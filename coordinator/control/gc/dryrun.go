@@ -60,10 +60,10 @@ type Finding struct {
 	Age       time.Duration
 }
 
-// DryRun does one cycle without its effects: it deletes nothing, records no orphan and no
-// identity, logs nothing, and needs neither the leadership nor a [Runner]. It uses
-// Archives, Store, Orphans and Settings of opts, and calls each with every archive and
-// foreign object, those of one workspace together. An error of each ends it.
+// DryRun does one cycle without its effects. It deletes nothing, records no orphan and no identity,
+// logs nothing, and needs neither the leadership nor a [Runner]. It uses Archives, Store, Orphans
+// and Settings of opts, and calls each with every archive and foreign object, those of one
+// workspace together. An error of each ends it.
 //
 // Orphans may be nil when Redis does not answer: then it is unknown since when archives
 // are orphans, and none is due.

@@ -86,9 +86,9 @@ type Settings struct {
 	// undone. Default [DefaultDelay].
 	Delay time.Duration
 	// MaxShare is the largest share of all archives that may belong to no workspace of the
-	// database, where that is more than 20 archives, above 0 and at most 1
-	// (COORDINATOR_GC_MAX_SHARE). A larger share looks like a wrong or restored database,
-	// and ends the cycle with a [CircuitBreakerError]. Default [DefaultMaxShare].
+	// database, above 0 and at most 1 (COORDINATOR_GC_MAX_SHARE). It counts where that is more than
+	// 20 archives. A larger share looks like a wrong or restored database, and ends the cycle with
+	// a [CircuitBreakerError]. Default [DefaultMaxShare].
 	MaxShare float64
 	// UploadExpiry is how old an unfinished upload of an archive must be to be aborted
 	// (COORDINATOR_GC_UPLOAD_EXPIRY). It must be longer than archiving ever takes.

@@ -9,9 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// DefaultKey is the sorted set that times orphans: member archive key, score the
-// Unix milliseconds at which it was first seen as an orphan, by the clock of the
-// Redis server.
+// DefaultKey is the sorted set that times orphans. The member is the archive key. The score is the
+// Unix milliseconds at which it was first seen as an orphan, by the clock of the Redis server.
 const DefaultKey = "codehub:gc:orphans"
 
 // generationLife is how long the set of an interrupted cycle stays in Redis.

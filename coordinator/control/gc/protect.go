@@ -20,7 +20,7 @@ const (
 	KeptOperation Reason = "archive of the last operation"
 	// KeptCurrent: the archive is the workspace's data.
 	KeptCurrent Reason = "current archive"
-	// KeptReplaced: a user has gone back to an older archive, and this is the way back: what
+	// KeptReplaced: a user has gone back to an older archive, and this is the way back. It is what
 	// was the current one, or the newest one, before.
 	KeptReplaced Reason = "replaced by an older archive"
 	// KeptRetained: the archive is one of the last ones, of which so many are kept.
@@ -74,10 +74,10 @@ type comparison struct {
 	key string
 	// current is when the complete archive under key was written, zero if there is none.
 	current time.Time
-	// until is when the youngest archive was written that the row knows of: current, or that
-	// of the one that is the way back from it.
+	// until is when the youngest archive was written that the row knows of. That is current, or the
+	// time of the one that is the way back from it.
 	until time.Time
-	// newer says that there is a younger one that the row does not know, or that this is
+	// newer says that there is a younger one that the row does not know. It also says so if this is
 	// not known because there are too many archives to hold.
 	newer bool
 }

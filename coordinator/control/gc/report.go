@@ -7,9 +7,9 @@ type Report struct {
 	// Objects were listed; Foreign of them do not have the name of an archive or a
 	// commit marker and were left alone.
 	Objects, Foreign int
-	// Archives is how many archives the other objects belong to. No workspace needs
-	// Orphans of them, and Due archives would be deleted by this cycle: orphans whose
-	// delay has passed, and on command those that are reported.
+	// Archives is how many archives the other objects belong to. No workspace needs Orphans of
+	// them, and this cycle would delete Due archives. These are orphans whose delay has passed, and
+	// on command those that are reported.
 	Archives, Orphans, Due int
 	// Unknown archives belong to no workspace of the database, Newer ones do not fit the
 	// workspace's row. Both are kept.

@@ -9,9 +9,8 @@
 // Three things keep a former leader from acting. The context of its work ends as
 // soon as the connection breaks. It also ends when the server has not answered for
 // [Options.LeaseDuration], which is sooner than the server gives the lock to
-// another process. And every term has an epoch, larger than the one before, on
-// which each write to the database is conditional: a process that slept through
-// both changes nothing.
+// another process. And every term has an epoch, larger than the one before, on which each write to
+// the database is conditional. So a process that slept through both changes nothing.
 //
 // It owns the locks, their connection and the epochs. It must not know what a leader
 // does: that is the function given to [Elector.Run].
@@ -93,9 +92,8 @@ type Options struct {
 	// Node names this process in system_locks. Default: the host name.
 	Node string
 	// LeaseDuration is how long the leader may act without an answer from the server.
-	// The server ends a silent session after one and a half times that, so a leader that
-	// is stopped or cut off is replaced within that time. At least 100 ms. Default
-	// [DefaultLeaseDuration].
+	// The server ends a silent session after one and a half times that. So a leader that is stopped
+	// or cut off is replaced within that time. At least 100 ms. Default [DefaultLeaseDuration].
 	LeaseDuration time.Duration
 	// Settings hold until [Elector.Set] changes them; zero fields take the defaults.
 	Settings Settings
@@ -264,9 +262,8 @@ const longTerm = time.Minute
 // Run takes part in the election until ctx ends, and calls lead for each term. With
 // several shards, several terms may go on at the same time. The context of lead ends
 // with the term; lead MUST return soon after, because the elector does not give the lock
-// away before that. When lead returns earlier, with or without an error, the elector
-// resigns from all shards and, after a pause that grows with repeated failures, takes
-// part again.
+// away before that. When lead returns earlier, with or without an error, the elector resigns from
+// all shards. After a pause that grows with repeated failures, it takes part again.
 //
 // Run returns nil after ctx has ended, every lead has returned and the locks are
 // released.

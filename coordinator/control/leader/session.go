@@ -148,8 +148,8 @@ func (e *Elector) connect(ctx context.Context) (*pgx.Conn, error) {
 // setting is a parameter of a PostgreSQL session.
 type setting struct{ name, value string }
 
-// serverSettings make the server end this session when its client is gone, has
-// been cut off, or is stopped, and only after the client's own lease has ended.
+// serverSettings make the server end this session when its client is gone, has been cut off, or is
+// stopped. It ends only after the client's own lease has ended.
 func (e *Elector) serverSettings() []setting {
 	silence := strconv.FormatInt(e.opts.silence().Milliseconds(), 10)
 	seconds := strconv.Itoa(max(int(e.opts.silence()/time.Second), 2))

@@ -105,8 +105,8 @@ func (s *session) confirm(ctx context.Context) error {
 	return nil
 }
 
-// release gives back the lock of a term whose work has ended, so that the next leader
-// need not wait for the server to see the connection close.
+// release gives back the lock of a term whose work has ended. So the next leader need not wait for
+// the server to see the connection close.
 func (s *session) release(t *term) error {
 	delete(s.terms, t.Shard)
 	ctx, cancel := context.WithDeadline(context.Background(), s.heard.deadline(s.opts.LeaseDuration))

@@ -1,6 +1,5 @@
-// Package orphan finds the containers, volumes and jobs that carry this installation's
-// labels and belong to no workspace any more: what a crash, a restored database or a hand
-// has left behind.
+// Package orphan finds the containers, volumes and jobs that carry this installation's labels and
+// belong to no workspace any more. A crash, a restored database or a person has left them behind.
 //
 // It owns the rules that tell an orphan. It reports, and removes nothing by itself: only
 // [Finder.Remove] does, for a person's command. A volume may hold the only copy of
@@ -20,8 +19,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// MinAge is how old an object must be to be an orphan: what is being made belongs to a row
-// that may not be readable yet. Ages are by one clock ([backend.ByOwnClock]).
+// MinAge is how old an object must be to be an orphan. What is being made belongs to a row that may
+// not be readable yet. Ages are by one clock ([backend.ByOwnClock]).
 const MinAge = 15 * time.Minute
 
 // Backend is the container backend as the finder uses it. backend.Backend implements it.
@@ -124,8 +123,8 @@ func (f *Finder) judge(ctx context.Context, objects []backend.Object) ([]Orphan,
 	return orphans, nil
 }
 
-// judge says whether an object is an orphan, and why. In doubt it is none: when its age
-// is not known or after that time, and while an operation of a workspace may be about it.
+// judge says whether an object is an orphan, and why. In doubt it is none. That is when its age is
+// not known or after that time, and while an operation of a workspace may be about it.
 func judge(o backend.Object, w workspace.Workspace, known bool, until time.Time) (Reason, bool) {
 	switch {
 	case o.Created.IsZero() || o.Created.After(until):

@@ -1,6 +1,6 @@
-// Package pressure watches how full the disk of the homes is (SPEC 7). Past one mark the leader
-// has the workspaces archived that have slept longest; past a higher one nothing is brought to
-// the disk until there is room. A workspace that waits shows why.
+// Package pressure watches how full the disk of the homes is (SPEC 7). Past one mark the leader has
+// the workspaces archived that have slept longest. Past a higher one nothing is brought to the disk
+// until there is room. A workspace that waits shows why.
 //
 // It owns the two marks and what follows from them. It must not write desired states itself
 // or act on workspaces: it calls the service layer, tells the controller, and that does the rest.
@@ -32,8 +32,8 @@ const (
 )
 
 const (
-	// archiveMargin and stopMargin are how far below its mark the disk must come until a
-	// mark counts as not passed any more, so that it is not passed again at once.
+	// archiveMargin and stopMargin are how far below its mark the disk must come until a mark
+	// counts as not passed any more. So it is not passed again at once.
 	archiveMargin = 0.05
 	stopMargin    = 0.02
 	// atOnce is how many workspaces are on their way to archives at the same time because
@@ -49,9 +49,8 @@ const (
 
 // Settings can change at run time.
 type Settings struct {
-	// ArchiveAt is the share of the disk in use from which sleeping workspaces are archived
-	// before their time, StopAt the share from which nothing is brought to the disk; 0 is
-	// never.
+	// ArchiveAt is the share of the disk in use from which sleeping workspaces are archived before
+	// their time. StopAt is the share from which nothing is brought to the disk. 0 is never.
 	ArchiveAt, StopAt float64
 	// Interval is the time between two looks at the disk.
 	Interval time.Duration

@@ -1,15 +1,15 @@
-// Package reconcile is the workspace controller: it observes workspaces, decides with the pure
-// rules of package planner, saves the decision, and only then calls the actuators. It owns the
-// pace of observations and retries, how many actuators run at once, and what is believed of an
-// observation. It believes nothing of a server that is not the recorded one, and no loss that is
-// seen once only or everywhere at the same time. It must not decide anything else itself, and
+// Package reconcile is the workspace controller. It observes workspaces, decides with the pure
+// rules of package planner, saves the decision, and only then calls the actuators. It owns the pace
+// of observations and retries, how many actuators run at once, and what is believed of an
+// observation. It does not believe a server that is not the recorded one. It believes no loss that
+// is seen once only or everywhere at the same time. It must not decide anything else itself, and
 // must not change desired states.
 //
 // It is level-triggered: wake-ups and events make an observation come sooner, and
 // losing every one of them costs time, never correctness (SPEC 1, contract 2). Each
 // shard that the process leads has a loop: one goroutine that owns all its state.
-// Whatever can take long, actuators, pulls, sweeps and probes of the object store, runs
-// beside it, at most one at a time per workspace, so the loop never waits for it.
+// Whatever can take long runs beside it, at most one at a time per workspace, so the loop never
+// waits for it. These are actuators, pulls, sweeps and probes of the object store.
 package reconcile
 
 import (
@@ -39,7 +39,7 @@ type Store interface {
 	sweep.Store
 	// Now returns the time of the database's clock, which all decisions go by.
 	Now(ctx context.Context) (time.Time, error)
-	// Candidates returns the rows of a shard that a tick must observe: those that are
+	// Candidates returns the rows of a shard that a tick must observe. These are those that are
 	// about to change, and without transitionOnly also those that may differ from what exists.
 	Candidates(ctx context.Context, shard, shards int, transitionOnly bool) ([]workspace.Workspace, error)
 	// Workspaces returns the rows with these ids, deleted ones included.

@@ -217,8 +217,8 @@ func (l *loop) follow(ctx context.Context, p plan) {
 	}
 }
 
-// storable returns the row of a plan in a form that the database takes, with the output
-// of the container in its error: the container may be removed next.
+// storable returns the row of a plan in a form that the database takes. Its error has the output of
+// the container, because the container may be removed next.
 func (l *loop) storable(ctx context.Context, p plan) workspace.Workspace {
 	next := p.decision.Next
 	if p.logs && next.Phase == workspace.PhaseError && p.row.Phase != workspace.PhaseError {

@@ -73,9 +73,9 @@ func (c *Controller) share() schedule.Share {
 	return s
 }
 
-// jobClasses is the priority of the storage jobs of an operation that is in progress, for people
-// who wait for it, and of one that is to begin. A workspace whose operation has begun cannot be
-// opened.
+// jobClasses is the priority of the storage jobs of an operation that is in progress, first where
+// people wait for it. That of OpNone is for an operation that is to begin. A workspace whose
+// operation has begun cannot be opened.
 var jobClasses = map[workspace.Operation]schedule.Class{
 	workspace.OpRestoring: schedule.Interactive,
 	workspace.OpArchiving: schedule.Normal,
@@ -96,8 +96,8 @@ func jobRequest(c *candidate) schedule.Request {
 	return schedule.Request{Owner: w.OwnerID, Class: class, Since: since}
 }
 
-// isAwaited reports whether a person waits for what is done to the workspace now: it is to run,
-// or to go back to an older archive.
+// isAwaited reports whether a person waits for what is done to the workspace now. It is to run, or
+// to go back to an older archive.
 func isAwaited(w workspace.Workspace) bool {
 	return !w.Deleted() && w.DesiredState == workspace.DesiredRunning || w.Reverting()
 }

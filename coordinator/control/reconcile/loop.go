@@ -102,9 +102,8 @@ func newLoop(c *Controller, term Term) *loop {
 	return l
 }
 
-// run waits for a tick, a wake-up, a retry that is due, or the result of a task or
-// probe, and then observes what is affected. Nothing in it blocks except bounded
-// queries.
+// run waits for a tick, a wake-up, a retry that is due, or the result of a task or probe. Then it
+// observes what is affected. Nothing in it blocks except bounded queries.
 func (l *loop) run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -17,8 +17,8 @@ type Settings struct {
 	// candidates. ActiveInterval applies while an operation is in progress and for
 	// ActiveFor after a wake-up (SPEC 5).
 	IdleInterval, ActiveInterval, ActiveFor time.Duration
-	// SweepInterval is the time in which all workspaces that ticks leave out are
-	// observed once: those in STANDBY, and deleted ones of which an archive is left.
+	// SweepInterval is the time in which all workspaces that ticks leave out are observed once.
+	// These are those in STANDBY, and deleted ones of which an archive is left.
 	SweepInterval time.Duration
 	// MaxConcurrent bounds the actuators that run at the same time, in all shards of the
 	// process. Storage jobs run in the backend and do not count.
@@ -42,8 +42,8 @@ type Settings struct {
 	// MaxLossShare is the circuit breaker for DataLost. When one look shows more than this share
 	// of at least four workspaces as lost, the look is not believed.
 	MaxLossShare float64
-	// MeasureInterval is the time between two looks for homes to measure, and MeasureAge the
-	// age from which the size of a home that is in use is out of date.
+	// MeasureInterval is the time between two looks for homes to measure. MeasureAge is the age
+	// from which the size of a home that is in use is out of date.
 	MeasureInterval, MeasureAge time.Duration
 	// HomeWarn is the size of a home, in bytes, from which on the log says so; 0 is never.
 	HomeWarn int64

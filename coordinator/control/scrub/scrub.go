@@ -64,8 +64,8 @@ const (
 
 // Store is the database as the scrub uses it. *store.Store implements it.
 type Store interface {
-	// NextArchive returns the archive to read next: one that was suspected so long ago, or
-	// else the one that was not read for the longest time, and at least for age.
+	// NextArchive returns the archive to read next. It is one that was suspected so long ago, or
+	// else the one that was unread for the longest time, and at least for age.
 	NextArchive(ctx context.Context, suspected, age time.Duration) (a store.Archive, ok bool, err error)
 	// LastCheck returns how long ago the last one was read, and its size.
 	LastCheck(ctx context.Context) (ago time.Duration, size int64, err error)

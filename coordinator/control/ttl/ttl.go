@@ -183,9 +183,9 @@ func (r *Runner) Run(ctx context.Context, f postgres.Fence) error {
 }
 
 // Tick writes the activity to PostgreSQL, then expires running workspaces, then
-// those in STANDBY. An error in one part does not stop the others, except that no
-// running workspace expires unless the activity of every process is in PostgreSQL
-// (SPEC 5). Run calls it; it must not be called at the same time as another Tick.
+// those in STANDBY. An error in one part does not stop the others. But no running workspace expires
+// unless the activity of every process is in PostgreSQL (SPEC 5). Run calls it; it must not be
+// called at the same time as another Tick.
 func (r *Runner) Tick(ctx context.Context) error {
 	settings := *r.settings.Load()
 	var errs []error
@@ -214,10 +214,10 @@ const shortestPause = 100 * time.Millisecond
 // was stopped in between has missed what people have done since.
 const knownFor = 30 * time.Second
 
-// know reports up to which time, of the database, last_access_at holds all the use there
-// has been, and whether any workspace may be judged by that. An error is an outage, after
-// which every process must write once more. It asks who has written before it reads Redis:
-// what a process wrote before that, the reading contains.
+// know reports up to which time, of the database, last_access_at holds all the use there has been.
+// It also reports whether any workspace may be judged by that. An error is an outage, after which
+// every process must write once more. It asks who has written before it reads Redis: what a process
+// wrote before that, the reading contains.
 func (r *Runner) know(ctx context.Context) (upTo time.Time, known bool, err error) {
 	writers, err := r.Store.Writers(ctx)
 	if err != nil {

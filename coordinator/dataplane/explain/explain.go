@@ -1,8 +1,8 @@
-// Package explain says in words why a workspace is as it is: why it has its phase, what it waits
-// for, and who asked for it. It also says what comes next and when, what went wrong, and how to
-// help. It owns which text of package words says that, and nothing else: it is a pure function
-// of a row, its history, the delays of the other components, and the time. It must not perform
-// I/O, read the clock or decide anything.
+// Package explain says in words why a workspace is as it is. It says why it has its phase, what it
+// waits for, and who asked for it. It also says what comes next and when, what went wrong, and how
+// to help. It owns which text of package words says that, and nothing else. It is a pure function
+// of a row, its history, the delays of the other components, and the time. It must not perform I/O,
+// read the clock or decide anything.
 package explain
 
 import (

@@ -83,8 +83,8 @@ func duringOperation(now time.Time, w workspace.Workspace, d Delays, e Explanati
 	return out
 }
 
-// longestPause is the longest time between a failure and the next attempt: 1 s, 2 s,
-// 4 s … 30 s, and half as much more (SPEC 1, contract 10).
+// longestPause is the longest time between a failure and the next attempt. Pauses are 1 s, 2 s, 4 s
+// … 30 s, and half as much more (SPEC 1, contract 10).
 func longestPause(failures int) time.Duration {
 	pause := 30 * time.Second
 	if failures <= 5 {

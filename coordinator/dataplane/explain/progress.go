@@ -8,8 +8,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Progress says how far a storage job is, without a full stop: its step, how much of that is
-// done and how long the rest takes, as far as it is known.
+// Progress says how far a storage job is, without a full stop. It names its step, how much of that
+// is done and how long the rest takes, as far as known.
 func Progress(p workspace.Progress) words.Text {
 	key, much := "job."+p.Step, amount(p)
 	switch {
@@ -21,8 +21,8 @@ func Progress(p workspace.Progress) words.Text {
 	return words.Of("amount.of_step", words.Values{"Step": words.Of(key, nil), "Amount": much})
 }
 
-// amount says how much of a step is done and how long the rest takes, such as "63 % · 40 s
-// left"; empty if nothing is known.
+// amount says how much of a step is done and how long the rest takes, such as "63 % · 40 s left".
+// It is empty if nothing is known.
 func amount(p workspace.Progress) words.Text {
 	var out words.Text
 	if percent, known := p.Percent(); known {

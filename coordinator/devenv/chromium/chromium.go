@@ -1,9 +1,9 @@
 // Package chromium has the settings with which tests start Debian's Chromium.
 //
-// A browser that learns of each address that comes or goes on its machine fails what it is
-// loading (net::ERR_NETWORK_CHANGED), and beside other tests that start containers one comes or
-// goes all the time. So this one may not ask the kernel about addresses. The package owns how:
-// a program that imports it becomes the browser when it is started with the mark.
+// A browser that learns of each address that comes or goes on its machine fails what it is loading
+// (net::ERR_NETWORK_CHANGED). Beside other tests that start containers one comes or goes all the
+// time. So this one may not ask the kernel about addresses. The package owns how: a program that
+// imports it becomes the browser when it is started with the mark.
 package chromium
 
 import "github.com/chromedp/chromedp"

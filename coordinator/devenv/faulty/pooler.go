@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// The faults of a connection pooler, both of PgBouncer: what it does to settings of the startup
-// message that it does not know, and to those of ignore_startup_parameters.
+// These are the faults of a connection pooler, both of PgBouncer. One is what it does to unknown
+// settings of the startup message, the other what it does to those of ignore_startup_parameters.
 const (
 	RefusesSetting Fault = "refuses a setting"
 	DropsSetting   Fault = "drops a setting"

@@ -1,9 +1,9 @@
 // Package ide makes the images of real development environments, code-server and Jupyter
 // Notebook, for the tests with real browsers (make test-ide).
 //
-// A root file system is made without a container engine and kept in the user's cache; a
-// test loads it into the engine that it uses. Making one takes minutes and the network,
-// once per version of the script.
+// A root file system is made without a container engine and kept in the user's cache. A test loads
+// it into the engine that it uses. Making one takes minutes and the network, once per version of
+// the script.
 package ide
 
 import (

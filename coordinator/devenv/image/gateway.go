@@ -31,8 +31,8 @@ func gatewayFiles(ctx context.Context, root, arch string) (map[string][]byte, er
 	return map[string][]byte{"caddy": caddy, "Caddyfile": caddyfile, "rootfs.tar": rootfs}, err
 }
 
-// gatewayRoot returns the root file system around the program, as a tar archive: a build
-// from scratch has no shell to make folders and give them away.
+// gatewayRoot returns the root file system around the program, as a tar archive. A build from
+// scratch has no shell to make folders and give them away.
 func gatewayRoot(authorities []byte) ([]byte, error) {
 	return pack([]entry{
 		{"tmp/", 0o1777, 0, nil},

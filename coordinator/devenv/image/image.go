@@ -1,5 +1,5 @@
-// Package image builds the container images of this repository through the Docker API,
-// without Docker's command line: the gateway, the storage job and a terminal workspace.
+// Package image builds the container images of this repository through the Docker API, without
+// Docker's command line. These are the gateway, the storage job and a terminal workspace.
 //
 // It adds no cache of its own: the go command and the engine know what has not changed.
 package image
@@ -51,8 +51,8 @@ var (
 		program("coordinator/backend/backendtest/testworkspace", compile, "busybox", busybox)}
 )
 
-// program returns the files of an image: a program that the compiler makes from a folder of the
-// repository for an engine of that architecture, and a file of this machine that find finds.
+// program returns the files of an image. One is a program that the compiler makes from a folder of
+// the repository for that architecture. The other is a file of this machine that find finds.
 func program(
 	folder string, compiler func(ctx context.Context, root, folder, arch string) ([]byte, error), file string,
 	find func() ([]byte, error),
@@ -67,8 +67,8 @@ func program(
 	}
 }
 
-// Build makes the image on the engine at host, from the repository in root, and returns
-// a reference that means exactly this image until it is removed.
+// Build makes the image on the engine at host, from the repository in root. It returns a reference
+// that means exactly this image until it is removed.
 func (i Image) Build(ctx context.Context, host, root string) (ref string, err error) {
 	api, err := server.EngineClient(host)
 	if err != nil {
@@ -209,8 +209,8 @@ func pack(entries []entry) ([]byte, error) {
 	return buf.Bytes(), w.Close()
 }
 
-// readBuild reads the engine's account of a build, which is how its end is awaited, and
-// returns the image's id or the error that is in it.
+// readBuild reads the engine's account of a build, whose end is the build's. It returns the image's
+// id or the error that is in it.
 func readBuild(r io.Reader) (string, error) {
 	var result struct{ ID string }
 	err := jsonmessage.DisplayJSONMessagesStream(r, io.Discard, 0, false, func(m jsonmessage.JSONMessage) {

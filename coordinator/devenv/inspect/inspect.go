@@ -1,5 +1,5 @@
-// Package inspect looks at what an installation has on its container backend, and
-// disturbs it, past the product: for tests, which are the same on Docker and on Kubernetes.
+// Package inspect looks at what an installation has on its container backend, and disturbs it, past
+// the product. It is for tests, which are the same on Docker and on Kubernetes.
 //
 // It owns what a test needs to know of either, and nothing of how the product sees them. It
 // must not be imported by anything but tests.

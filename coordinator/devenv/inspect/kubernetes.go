@@ -58,8 +58,8 @@ const (
 // ErrNotFound says that there is no such object.
 var ErrNotFound = errors.New("not found")
 
-// Do sends a request for the object at path, in which %s is the namespace, with a JSON
-// body unless in is nil, and decodes the answer into out unless that is nil.
+// Do sends a request for the object at path, in which %s is the namespace. The body is JSON unless
+// in is nil. The answer is decoded into out unless that is nil.
 func (k *Kubernetes) Do(ctx context.Context, method, path string, query url.Values, in, out any) error {
 	res, err := k.open(ctx, method, path, query, in)
 	if err != nil {

@@ -1,5 +1,6 @@
 // Package release builds coordinator processes and storage jobs of older releases, for tests of
-// upgrades: from the history of this repository, once for all tests and runs on this machine.
+// upgrades. It builds from the history of this repository, once for all tests and runs on this
+// machine.
 //
 // It owns which releases there are, and their programs in testdata. It must not be imported by
 // anything but tests.
@@ -35,7 +36,7 @@ type Config struct {
 	Archive               archive.Options
 	Docker                docker.Options
 	// GCDelay is how long it keeps archives that no workspace needs, and how old an unfinished
-	// upload may get; GCInterval is the time between its collections.
+	// upload may get. GCInterval is the time between its collections.
 	GCDelay, GCInterval time.Duration
 }
 

@@ -29,11 +29,11 @@ type Engine struct {
 
 // StartEngine starts a Docker engine. It needs root, or sudo without a question.
 //
-// Its processes and mounts end with it, however it ends. It has a bridge of its own: two engines
-// on one bridge would give the same addresses to their containers, and Docker's default bridge
-// stays behind when the engine ends. Two engines in one network namespace also share firewall
-// chains, and disturb each other while one of them starts. With isolated set, the engine has a
-// namespace of its own, in which nothing of this machine reaches its containers.
+// Its processes and mounts end with it, however it ends. It has a bridge of its own. Two engines on
+// one bridge would give the same addresses to their containers, and Docker's default bridge stays
+// behind when the engine ends. Two engines in one network namespace also share firewall chains, and
+// disturb each other while one of them starts. With isolated set, the engine has a namespace of its
+// own, in which nothing of this machine reaches its containers.
 func StartEngine(s Storage, isolated bool) (*Engine, error) {
 	bin, err := find("dockerd")
 	if err != nil {

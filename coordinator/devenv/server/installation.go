@@ -36,8 +36,8 @@ func ofInstallation(id string) filters.Args {
 }
 
 // RemoveInstallation removes the containers and networks of an installation, and with all set
-// its volumes. It tries everything, and may have to be repeated: the engine refuses to remove
-// what it is removing already, and a container in removal holds its volume.
+// its volumes. It tries everything, and may have to be repeated. The engine refuses to remove what
+// it is removing already, and a container in removal holds its volume.
 func RemoveInstallation(ctx context.Context, api *client.Client, id string, all bool) error {
 	containers, volumes, err := FindInstallation(ctx, api, id)
 	if err != nil {
@@ -79,9 +79,9 @@ func removeNetworks(ctx context.Context, api client.NetworkAPIClient, selected f
 	return errors.Join(errs...)
 }
 
-// disconnectGone removes from a network what is left there of containers that do not exist
-// any more: of one that was killed while it was being started, an engine may keep the
-// endpoint. It has such a name instead of the container's id.
+// disconnectGone removes from a network what is left there of containers that do not exist any
+// more. An engine may keep the endpoint of one that was killed while it was started. It has such a
+// name instead of the container's id.
 func disconnectGone(ctx context.Context, api client.NetworkAPIClient, id string) error {
 	n, err := api.NetworkInspect(ctx, id, network.InspectOptions{})
 	if err != nil {

@@ -6,9 +6,9 @@ import (
 )
 
 // The ports from which [FreePort] chooses. The kernel gives none of them to a listener or a
-// connection that asks for any port (net.ipv4.ip_local_port_range begins above them), and a
-// cluster to none of its services, so that none is taken by chance before the server
-// listens, or while it is restarted.
+// connection that asks for any port (net.ipv4.ip_local_port_range begins above them). A cluster
+// gives none to its services. So none is taken by chance before the server listens, or while it is
+// restarted.
 const (
 	firstPort  = 20_000
 	lastPort   = 29_999

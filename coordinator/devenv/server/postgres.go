@@ -212,8 +212,9 @@ func replace(dir string, fill func(half string) error) error {
 // capDACReadSearch is CAP_DAC_READ_SEARCH: reading and entering all folders.
 const capDACReadSearch = 2
 
-// dropPrivileges returns who PostgreSQL runs as, which refuses to be root: then the user
-// that Debian's package makes for its own clusters, who may also enter root's folders.
+// dropPrivileges returns the user that PostgreSQL runs as if this process is root, because
+// PostgreSQL refuses to be. It is the user of Debian's package for its own clusters, who may also
+// enter root's folders.
 func dropPrivileges() (*syscall.Credential, []uintptr, error) {
 	if os.Getuid() != 0 {
 		return nil, nil, nil

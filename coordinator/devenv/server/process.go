@@ -53,9 +53,9 @@ type Program struct {
 	Caps       []uintptr
 	// Root runs the supervisor as root, with sudo if need be.
 	Root bool
-	// Contain ends every process that the program has started together with it, and
-	// undoes its mounts: it runs in a process and mount namespace of its own. Network
-	// adds a network namespace. Both need Root, and Linux.
+	// Contain ends every process that the program has started together with it, and undoes its
+	// mounts. It runs in a process and mount namespace of its own. Network adds a network
+	// namespace. Both need Root, and Linux.
 	Contain, Network bool
 	// Before and After are shell commands that the supervisor runs around the program.
 	Before, After string

@@ -20,9 +20,9 @@ type S3 struct {
 }
 
 // StartS3 starts a server, versitygw, and builds it first if it is not in the cache. It keeps
-// what it knows of an object in extended attributes, which the file system must have. The keys
-// are the root credentials, random if empty; host is an address of this machine, [Loopback] unless
-// others must reach the server; port 0 is a free one.
+// what it knows of an object in extended attributes, which the file system must have. The keys are
+// the root credentials, random if empty. host is an address of this machine, [Loopback] unless
+// others must reach the server. Port 0 is a free one.
 func StartS3(ctx context.Context, storage Storage, accessKey, secretKey, host string, port int) (*S3, error) {
 	bin, err := buildS3(ctx)
 	if err != nil {

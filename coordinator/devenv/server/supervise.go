@@ -119,8 +119,8 @@ func launch(p Program, orphaned <-chan struct{}) (*exec.Cmd, error) {
 	if err := shell(p.Before); err != nil {
 		return nil, err
 	}
-	// init runs on the main goroutine, which is locked to the main thread, which lives as
-	// long as the process: Pdeathsig fires when the forking *thread* ends.
+	// init runs on the main goroutine. That is locked to the main thread, which lives as long as
+	// the process: Pdeathsig fires when the forking *thread* ends.
 	cmd.SysProcAttr = attributes(p)
 	return cmd, cmd.Start()
 }

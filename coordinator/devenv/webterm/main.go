@@ -44,8 +44,8 @@ func main() {
 	base := flag.String("base-path", "/", "path below which everything is served")
 	flag.Parse()
 
-	// Process 1 of a container has no default signal actions: without a handler, SIGTERM
-	// would be ignored, and the engine would wait for all of its grace period.
+	// Process 1 of a container has no default signal actions. Without a handler, SIGTERM would be
+	// ignored, and the engine would wait for all of its grace period.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	if err := run(ctx, *bind, *base); err != nil {
@@ -126,8 +126,8 @@ func echo(w http.ResponseWriter, r *http.Request) {
 }
 
 // accept turns a request into a WebSocket, or answers it with the reason why not.
-// A browser's request must come from a page of the same host: the cookies that
-// lead here would let any page type into the terminal otherwise.
+// A browser's request must come from a page of the same host. The cookies that lead here would let
+// any page type into the terminal otherwise.
 func accept(w http.ResponseWriter, r *http.Request) (*websocket.Conn, error) {
 	conn, err := websocket.Accept(w, r, nil)
 	if err != nil {

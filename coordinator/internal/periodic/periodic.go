@@ -1,8 +1,7 @@
 // Package periodic calls a function at an interval. The TTL runner, the garbage
-// collector and the activity buffer use it. It owns the timing and the log lines: an
-// error skips one call and nothing else, and a fault that lasts is logged once
-// (SPEC 5). It must not retry sooner than at the next interval, or bound a call in
-// time.
+// collector and the activity buffer use it. It owns the timing and the log lines. An error skips
+// one call and nothing else, and a fault that lasts is logged once (SPEC 5). It must not retry
+// sooner than at the next interval, or bound a call in time.
 package periodic
 
 import (

@@ -109,8 +109,8 @@ func (j job) since(before *Sample) (cpu time.Duration, written int64) {
 	return cpu, written
 }
 
-// find returns the process as it was, or a zero one if it is a new one, or another one
-// with the same id: figures only grow.
+// find returns the process as it was. It returns a zero one if the process is new, or is another
+// one with the same id: figures only grow.
 func (s Sample) find(p Process) Process {
 	i := slices.IndexFunc(s.Processes, func(was Process) bool { return was.PID == p.PID && was.Session == p.Session })
 	if i < 0 || s.Processes[i].CPU > p.CPU || s.Processes[i].Written > p.Written {

@@ -74,7 +74,7 @@ func isOwn(file string) bool {
 }
 
 // file is the path of the program with that command line, or of the script where an interpreter
-// runs one; empty for a program that is found by its name.
+// runs one. It is empty for a program that is found by its name.
 func file(args string) string {
 	fields := strings.Fields(args)
 	if len(fields) == 0 {

@@ -3,8 +3,8 @@
 // it performs no I/O and does not read the clock. Package backend looks, package ttl asks. Only
 // [Notebooks] asks over the network. Nothing believes more of what a workspace says than SPEC 6.
 //
-// What separates work from waiting was measured on a Docker engine 20.10 with procps 4.0.2,
-// in looks 20 s apart, each command typed into a shell on a terminal of its own:
+// What separates work from waiting was measured on a Docker engine 20.10 with procps 4.0.2. The
+// looks were 20 s apart, each command typed into a shell on its own terminal:
 //
 //	foreground job                     bytes written   CPU (ms/s)
 //	while :; do date; sleep 1; done    29 /s           2, in children that have ended
@@ -16,17 +16,17 @@
 //	sleep 600, less, vim, idle node    0               0
 //	while :; do sleep 1; done          0               1
 //
-// So the bytes that a job has written (/proc/PID/io: terminal, files and sockets, with
-// those of its ended children) tell what prints, downloads or builds, CPU tells what
-// computes, and both are zero for what waits. Only viewers, which draw the same screen
-// again and again, must be known by name. The application itself is never judged: an open
-// code-server tab without input costs it 26 ms/s and many bytes. It has a session of
-// its own (setsid), which terminals, kernels and daemons leave.
+// So two figures tell work. The bytes that a job has written (/proc/PID/io: terminal, files and
+// sockets, with those of its ended children) tell what prints, downloads or builds. CPU tells what
+// computes. Both are zero for what waits. Only viewers, which draw the same screen again and again,
+// must be known by name. The application itself is never judged: an open code-server tab without
+// input costs it 26 ms/s and many bytes. It has a session of its own (setsid), which terminals,
+// kernels and daemons leave.
 //
 // What people debug stays in that session, as a child of the application's, and so do language
-// servers and other helpers. It is told from them by its file (program.go): Run and Debug of
-// code-server 4.139 runs "node ./app.js", all helpers have files of the editor or its extensions.
-// At a breakpoint it writes and computes nothing, and is no work.
+// servers and other helpers. It is told from them by its file (program.go). Run and Debug of
+// code-server 4.139 runs "node ./app.js", and all helpers have files of the editor or its
+// extensions. At a breakpoint it writes and computes nothing, and is no work.
 package work
 
 import (
@@ -47,11 +47,11 @@ const (
 	DefaultCap = 12 * time.Hour
 )
 
-// BusyFile is the file, below the home folder, by which a program in the workspace says
-// that it works: while it was modified less than the TTL ago. Its first line is the reason.
+// BusyFile is the file, below the home folder, by which a program in the workspace says that it
+// works. It does while it was modified less than the TTL ago. Its first line is the reason.
 const BusyFile = ".codehub/busy"
 
-// BusyLabel is the label of an image that names a command, in the form of a shell, which
+// BusyLabel is the label of an image that names a command, in the form of a shell. The command
 // exits with 0 in the workspace while the workspace is busy.
 const BusyLabel = "codehub.busy"
 
@@ -64,9 +64,9 @@ type Settings struct {
 	// Cap is how long after its last use a workspace may stay awake because of work.
 	// Default: [DefaultCap].
 	Cap time.Duration
-	// Commands are the names of programs that count while they are in the foreground of a
-	// terminal, whatever they do: coding agents, which wait for an answer for hours.
-	// Default: [DefaultCommands].
+	// Commands are the names of programs that count while they are in the foreground of a terminal,
+	// whatever they do. They are coding agents, which wait for an answer for hours. Default:
+	// [DefaultCommands].
 	Commands []string
 }
 
@@ -251,8 +251,8 @@ func (s Settings) commandInForeground(l look) (string, bool) {
 }
 
 // jobInForeground: what is in the foreground of a terminal has written something since the
-// look before, or computes. The shell is counted with its job, because its figures include
-// those of the children that have ended: of a loop, that is all of them.
+// look before, or computes. The shell is counted with its job, because its figures include those of
+// the children that have ended. Of a loop, that is all of them.
 func (s Settings) jobInForeground(l look) (string, bool) {
 	if !comparable(l.before, l.Sample) {
 		return "", false
@@ -290,7 +290,7 @@ func (s Settings) computesInBackground(l look) (string, bool) {
 }
 
 // isDebugged: a program of a person's own, which the application has started without a terminal,
-// has written something since the look before, or computes, or what it has started does.
+// works. It has written something since the look before, or computes, or what it has started does.
 func (s Settings) isDebugged(l look) (string, bool) {
 	if !comparable(l.before, l.Sample) {
 		return "", false

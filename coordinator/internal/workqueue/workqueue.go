@@ -1,6 +1,6 @@
-// Package workqueue collects keys that need work until a consumer takes them. A
-// key that is added twice before that is taken once, and "everything" is a key of
-// its own kind, for when it is unknown which keys have changed.
+// Package workqueue collects keys that need work until a consumer takes them. A key that is added
+// twice before that is taken once. "Everything" is a key of its own kind, for when it is unknown
+// which keys have changed.
 //
 // It owns what is pending and the signal that something is. It must not run the
 // work, bound it in time or pace retries: the consumer's loop does.

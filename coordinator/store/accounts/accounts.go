@@ -1,6 +1,6 @@
-// Package accounts is who may use the system, in PostgreSQL: it owns the queries of users,
-// their identities at other providers, their sessions and tickets, and failed sign-ins. It
-// must not decide who may sign in, nor see a token or a password (package auth).
+// Package accounts is who may use the system, in PostgreSQL. It owns the queries of users, their
+// identities at other providers, their sessions and tickets, and failed sign-ins. It must not
+// decide who may sign in, nor see a token or a password (package auth).
 package accounts
 
 import (

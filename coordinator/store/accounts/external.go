@@ -101,8 +101,8 @@ func (s *Store) SessionIssuer(ctx context.Context, token TokenHash) (string, err
 	return issuer, nil
 }
 
-// EndExternalSessions ends the sessions that were started with one sign-in at a provider,
-// or without its id with any sign-in of the identity, and returns their ids.
+// EndExternalSessions ends the sessions that were started with one sign-in at a provider. Without
+// its id it ends those of any sign-in of the identity. It returns their ids.
 func (s *Store) EndExternalSessions(ctx context.Context, issuer, subject, providerSession string) ([]string, error) {
 	return postgres.Select(ctx, s.DB, "ending a provider's sessions", pgx.RowTo[string], `
 		DELETE FROM sessions WHERE issuer = $1 AND CASE WHEN $3 <> '' THEN provider_session = $3

@@ -76,10 +76,9 @@ func (s *Store) EndSession(ctx context.Context, token TokenHash) error {
 	return nil
 }
 
-// AddTicket adds a ticket with which the owner of the main session token can start a
-// session on the workspace's own host, once, within ttl and in the browser with that
-// secret. It returns [ErrNotFound]
-// if the session has ended, or if the workspace is deleted or not the user's own. It
+// AddTicket adds a ticket with which the owner of the main session token can start a session on the
+// workspace's own host. It is good once, within ttl and in the browser with that secret. It returns
+// [ErrNotFound] if the session has ended, or if the workspace is deleted or not the user's own. It
 // also removes some expired tickets.
 func (s *Store) AddTicket(ctx context.Context, token TokenHash, id workspace.ID,
 	ticket, browser TokenHash, ttl time.Duration,
@@ -105,10 +104,9 @@ func (s *Store) AddTicket(ctx context.Context, token TokenHash, id workspace.ID,
 }
 
 // RedeemTicket uses the ticket up and starts a session, with the given token, for
-// the workspace that the ticket names. It returns [ErrNotFound], and uses the ticket
-// up as well, if id is another workspace, browser is the hash of another secret, or the
-// ticket has expired. The session ends with its parent session, at the latest when that
-// expires.
+// the workspace that the ticket names. It returns [ErrNotFound] if id is another workspace, browser
+// is the hash of another secret, or the ticket has expired. It uses the ticket up as well then. The
+// session ends with its parent session, at the latest when that expires.
 func (s *Store) RedeemTicket(ctx context.Context, ticket, browser TokenHash, id workspace.ID, token TokenHash) (
 	Session, error) {
 	return s.session(ctx, "redeeming a ticket", `

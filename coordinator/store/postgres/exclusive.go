@@ -14,9 +14,9 @@ import (
 // object store takes with its retries.
 const exclusiveSilence = 5 * time.Minute
 
-// Exclusive is work that one process of the installation does at a time, whichever it is:
-// an advisory lock on a connection of its own, with an epoch of its own in system_locks.
-// Unlike the leadership it is not waited for. Its methods are for one goroutine.
+// Exclusive is work that one process of the installation does at a time, whichever it is. It is an
+// advisory lock on a connection of its own, with an epoch of its own in system_locks. Unlike the
+// leadership it is not waited for. Its methods are for one goroutine.
 type Exclusive struct {
 	conn  *pgx.Conn
 	fence Fence

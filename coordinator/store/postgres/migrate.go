@@ -23,13 +23,13 @@ const recording = "_releases.sql"
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrate applies the migrations that are missing. Any number of processes may call it at the
-// same time: the migrations run one after another under an advisory lock, each in one
-// transaction with its version number and checksum. A schema that is newer than this program is
-// not touched, so that an old process can keep running next to a new one during an upgrade. If
-// that schema does not serve this program any more, the error is an [*OlderError]. It is an
-// error, too, if a migration that has run has another text here, and a [*PoolerError] if the
-// session does not say what this program knows; then nothing is changed.
+// Migrate applies the migrations that are missing. Any number of processes may call it at the same
+// time. The migrations run one after another under an advisory lock, each in one transaction with
+// its version number and checksum. A schema that is newer than this program is not touched. So an
+// old process can keep running next to a new one during an upgrade. If that schema does not serve
+// this program any more, the error is an [*OlderError]. It is an error, too, if a migration that
+// has run has another text here. It is a [*PoolerError] if the session does not say what this
+// program knows. Then nothing is changed.
 func (db *DB) Migrate(ctx context.Context) error {
 	dir, err := fs.Sub(migrations, "migrations")
 	if err != nil {
@@ -130,7 +130,7 @@ func compare(ctx context.Context, conn *pgx.Conn, own []checksum) error {
 }
 
 // record lets every migration from that of the table on write the checksums up to its own, in
-// its own transaction. What has run before there was the table is recorded as it is here: that
+// its own transaction. What has run before there was the table is recorded as it is here. That
 // migration makes the same schema of every text that there was.
 func record(all []*migrate.Migration, own []checksum) {
 	var rows []string

@@ -11,8 +11,8 @@ import (
 )
 
 // schemaSetting is the session setting in which a process says which version of the schema it
-// knows. A trigger of system_locks compares it (SPEC 12.14): so a release that says nothing,
-// from before there was such a setting, makes no epoch any more.
+// knows. A trigger of system_locks compares it (SPEC 12.14). So a release that says nothing, from
+// before there was such a setting, makes no epoch any more.
 const schemaSetting = "codehub.schema"
 
 // declare makes every session of a client say which version of the schema it knows.

@@ -1,6 +1,6 @@
-// Package storetest is the PostgreSQL harness of the tests: a migrated database of
-// the test's own, and what tests read and write in it around the store. It must not
-// be imported by anything but tests.
+// Package storetest is the PostgreSQL harness of the tests. It has a migrated database of the
+// test's own, and what tests read and write in it around the store. It must not be imported by
+// anything but tests.
 package storetest
 
 import (

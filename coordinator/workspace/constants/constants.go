@@ -1,5 +1,5 @@
-// Package constants reads the constants of a package from its source, so that a table of them can be
-// complete: for tests and for the preview of the pages. The product must not import it.
+// Package constants reads the constants of a package from its source, so that a table of them can
+// be complete. It is for tests and for the preview of the pages. The product must not import it.
 package constants
 
 import (
@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// Read returns the sorted values of the text constants of the package in dir: those of a type,
-// and those whose name begins with a prefix, if that is not empty.
+// Read returns the sorted values of the text constants of the package in dir. They are those of a
+// type, and those whose name begins with a prefix, if that is not empty.
 func Read[T ~string](dir, typeName, prefix string) ([]T, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {

@@ -7,8 +7,8 @@ type Ask struct {
 	// Archive asks for the archive at archive_key, Upload for the one that the archive
 	// operation in progress uploads.
 	Archive, Upload bool
-	// Bucket asks whether the bucket can be used and is the recorded one, for archives that
-	// are younger than the row knows, and for that of an open revert.
+	// Bucket asks whether the bucket can be used and is the recorded one. It also asks for archives
+	// that are younger than the row knows, and for that of an open revert.
 	Bucket bool
 }
 

@@ -68,9 +68,9 @@ type Policy struct {
 }
 
 // Decision is the result of reconciling one workspace. The caller saves Next
-// first, and carries out Action only if that succeeded. So an operation is always
-// claimed before its actuator runs, and an archive's key is always saved before
-// its volume is deleted (SPEC 1, contracts 4 and 8).
+// first, and carries out Action only if that succeeded. So an operation is always claimed before
+// its actuator runs. An archive's key is always saved before its volume is deleted (SPEC 1,
+// contracts 4 and 8).
 type Decision struct {
 	// Next is the row after the decision. Changed says that it differs from the row
 	// before, so that it must be saved.
@@ -98,8 +98,8 @@ type Decision struct {
 // Reconcile decides the next step for one workspace. It is pure: the same values
 // give the same decision, except for the ids of new operations.
 //
-// backingOff means that an earlier attempt failed and its retry is not due yet:
-// conditions are still updated and timeouts still apply, but nothing is started.
+// backingOff means that an earlier attempt failed and its retry is not due yet. Conditions are
+// still updated and timeouts still apply, but nothing is started.
 func Reconcile(now time.Time, w workspace.Workspace, o workspace.Observation, backingOff bool, policy Policy) Decision {
 	p := newPlanner(now, w, o, backingOff, policy)
 	for _, s := range steps {

@@ -62,9 +62,9 @@ func (p *planner) fresh() bool {
 	return w.ArchiveKey == "" && w.ArchiveOpID == "" && w.Recovery == nil && p.now.Sub(w.CreatedAt) < freshFor
 }
 
-// doubt looks for archives that the row does not know, before an operation goes on that makes
-// the data and that this leader did not begin. The row may be older than reality. It reports
-// whether the operation must not go on now.
+// doubt looks for archives that the row does not know, before an operation that makes the data goes
+// on. It does so only if this leader did not begin the operation. The row may be older than
+// reality. It reports whether the operation must not go on now.
 func (p *planner) doubt() (Action, bool) {
 	n := &p.next
 	if !operations[n.Operation].makesHome || p.o.Witnessed || p.backingOff || p.fresh() ||

@@ -70,8 +70,8 @@ func (p *planner) nextDeletion() workspace.Operation {
 	return workspace.OpNone
 }
 
-// kept is for how long the volume of a deleted workspace stays that is in no archive, by the rule
-// of [planner.mayDeleteVolume], as the reason of a wait.
+// kept is for how long the volume of a deleted workspace stays that is in no archive, as the reason
+// of a wait. The rule is that of [planner.mayDeleteVolume].
 func (p *planner) kept() string {
 	if p.policy.KeepDeleted <= 0 || p.o.Volume != nil && !p.givenUp() {
 		return workspace.WaitKeptUntilGivenUp
@@ -86,17 +86,17 @@ func (p *planner) intact() bool {
 }
 
 // stepsDown reports whether an intact volume is archived even though the delay has
-// passed. It may have passed without a leader, or the row is from before the deletion was
-// undone: only what has been tried and failed is given up by time.
+// passed. It may have passed without a leader, or the row is from before the deletion was undone.
+// Only what has been tried and failed is given up by time.
 func (p *planner) stepsDown() bool {
 	w := p.was.Waiting
 	failed := w != nil && (w.Reason == workspace.WaitArchiveFailed || w.Reason == workspace.WaitDeletionFailed)
 	return p.intact() && !p.next.DeleteNow && !p.storeDown() && !failed
 }
 
-// mayDeleteVolume reports whether the volume of a deleted workspace may go: there is
-// none, the delay has passed, an administrator has given it up, or it is only what an
-// interrupted restore has left of an archive that exists.
+// mayDeleteVolume reports whether the volume of a deleted workspace may go. It may if there is
+// none, the delay has passed, or an administrator has given it up. It may, too, if it is only what
+// an interrupted restore has left of an archive that exists.
 func (p *planner) mayDeleteVolume() bool {
 	n := &p.next
 	if p.o.Volume == nil || n.DeleteNow {
@@ -170,8 +170,8 @@ func (p *planner) beginNext() Action {
 			n.ArchiveOpID = p.policy.NewOpID()
 		}
 	case workspace.OpArchiving:
-		// Always a new id. Under an older id there may be a complete upload that is
-		// older than the volume, and it would be taken for the result of this operation.
+		// Always a new id. Under an older id there may be a complete upload that is older than the
+		// volume. It would be taken for the result of this operation.
 		n.ArchiveOpID = p.policy.NewOpID()
 	case workspace.OpProvisioning:
 		// An id is of one volume only, so that no other one is taken for it.
@@ -192,9 +192,9 @@ func (p *planner) beginNext() Action {
 	return p.advance()
 }
 
-// beginRestore names the restore and the volume that it makes. Each restore makes a
-// volume of its own: what an earlier one has left is removed and never written over, so
-// a row from before that restore does not know the volume and leaves it alone.
+// beginRestore names the restore and the volume that it makes. Each restore makes a volume of its
+// own. What an earlier one has left is removed and never written over. So a row from before that
+// restore does not know the volume and leaves it alone.
 func (p *planner) beginRestore() {
 	h := &p.next.HomeCtx
 	h.RestoreMarker = "" // until it completes, the volume is not the workspace's data (SPEC 12.1)

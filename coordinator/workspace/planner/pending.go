@@ -41,9 +41,8 @@ func (p *planner) outlasted() bool {
 	return limit > 0 && p.now.Sub(since) > limit
 }
 
-// startWaits reports whether the container was started already and waits for what others must
-// give: there is nothing to do but to wait, and no operation that would keep the desired state
-// from changing.
+// startWaits reports whether the container was started already and waits for what others must give.
+// Then there is nothing to do but to wait. No operation keeps the desired state from changing.
 func (p *planner) startWaits(op workspace.Operation) bool {
 	k := p.o.Container
 	if op != workspace.OpStarting || k == nil || !k.Running || k.Pending == nil || k.Pending.Failure != "" ||

@@ -1,7 +1,7 @@
 // Package planner owns which operation and action come next for a workspace (SPEC 3),
-// given its row and an observation. It must not perform I/O, read the clock or import
-// anything but the standard library and package workspace, so that every rule that protects
-// a user's files can be tested as a table of values.
+// given its row and an observation. It must not perform I/O, read the clock or import anything but
+// the standard library and package workspace. So every rule that protects a user's files can be
+// tested as a table of values.
 package planner
 
 import (

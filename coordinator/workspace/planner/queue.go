@@ -10,7 +10,7 @@ func (p *planner) startJob(kind workspace.JobKind, a Action) Action {
 	return a
 }
 
-// queued reports whether a job must wait for a place, and lets the workspace wait for it: that
+// queued reports whether a job must wait for a place, and lets the workspace wait for it. That
 // counts neither as time of the operation nor as failure (SPEC 3).
 func (p *planner) queued(kind workspace.JobKind) bool {
 	if p.o.Queued == nil {

@@ -72,9 +72,9 @@ func (p *planner) endRevertOfDeleted() {
 	}
 }
 
-// stayInError keeps a workspace in ERROR until its recovery. A loss is recorded all the same:
-// later observations no longer show that something was there, and after a recovery an empty
-// volume would be provisioned.
+// stayInError keeps a workspace in ERROR until its recovery. A loss is recorded all the same. Later
+// observations no longer show that something was there, and after a recovery an empty volume would
+// be provisioned.
 func (p *planner) stayInError() (Action, bool) {
 	if !p.awaitsRecovery() {
 		return ActNothing, false

@@ -15,8 +15,8 @@ var waitForStore = map[workspace.StoreState]string{
 	workspace.StoreMismatch: workspace.WaitBucketMismatch,
 }
 
-// resume lets the limits of the operation begin anew, if a wait that does not count against
-// them has ended: also for one that counts, such as for a cluster that does not answer.
+// resume lets the limits of the operation begin anew, if a wait that does not count against them
+// has ended. It also does for one that counts, such as for a cluster that does not answer.
 func (p *planner) resume() {
 	if p.was.Waiting.Unlimited() && !p.waiting.Unlimited() && p.next.Operation != workspace.OpNone &&
 		p.next.Operation == p.was.Operation {

@@ -7,8 +7,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/constants"
 )
 
-// Constants returns the sorted values of the text constants of the package in dir, read from
-// its source so that none can be left out: those of a type, and those whose name begins with a
+// Constants returns the sorted values of the text constants of the package in dir, read from its
+// source so that none can be left out. They are those of a type, and those whose name begins with a
 // prefix, if that is not empty. dir is relative to the package that is tested.
 func Constants[T ~string](t testing.TB, dir, typeName, prefix string) []T {
 	t.Helper()

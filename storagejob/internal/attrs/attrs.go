@@ -143,10 +143,9 @@ func Of(fd int) (Attributes, error) {
 }
 
 // Apply gives an open file or folder exactly these attributes, and removes extended
-// attributes that are not among them. The order matters: a change of owner clears
-// setuid and file capabilities, an ACL changes the group bits of the mode, and all of
-// them may change the time. It returns how many attributes were skipped because the
-// file system does not support them.
+// attributes that are not among them. The order matters. A change of owner clears setuid and file
+// capabilities, and an ACL changes the group bits of the mode. All of them may change the time. It
+// returns how many attributes were skipped because the file system does not support them.
 func (a Attributes) Apply(fd int) (skipped int, err error) {
 	if err := unix.Fchown(fd, a.uid, a.gid); err != nil {
 		return 0, fmt.Errorf("setting the owner: %w", err)

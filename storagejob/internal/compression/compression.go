@@ -1,8 +1,8 @@
 // Package compression compresses the stream in an archive and decompresses it.
 //
-// It owns the form: zstd frames one after the other, each of a section of the stream and with
-// a checksum of it, as pzstd writes them. Any zstd program reads them as one stream. Its
-// memory and its number of goroutines depend neither on the stream nor on the machine.
+// It owns the form: zstd frames one after the other. Each is of a section of the stream and with a
+// checksum of it, as pzstd writes them. Any zstd program reads them as one stream. Its memory and
+// its number of goroutines depend neither on the stream nor on the machine.
 package compression
 
 import (
@@ -20,8 +20,8 @@ const (
 	// of small files and of sources 0.6 and 2 % larger.
 	sectionSize = 4 << 20
 	// threads is how many sections are compressed at the same time. A single stream, in which
-	// finding matches and coding them overlap, was measured on two processors: its archives
-	// were 0.6 and 0.9 % smaller, and it took half as long again.
+	// finding matches and coding them overlap, was measured on two processors. Its archives were
+	// 0.6 and 0.9 % smaller, and it took half as long again.
 	threads = 2
 	// sections are in memory, with what they are compressed to: those that are compressed, and
 	// the one that is being filled. One more was measured: it took 8 MiB and saved no time.

@@ -2,9 +2,9 @@
 // the network namespace that it runs in: the engine host's. It needs CAP_NET_ADMIN and
 // nothing else.
 //
-// It owns one table of nftables, whose name it is given, and must not touch any other: a
-// packet that this table lets through is judged by Docker's own rules and the host's as
-// before, and one that it refuses is refused. It must not know what a workspace is.
+// It owns one table of nftables, whose name it is given, and must not touch any other. Docker's own
+// rules and the host's judge a packet that this table lets through as before. One that this table
+// refuses is refused. It must not know what a workspace is.
 package egress
 
 import (

@@ -63,9 +63,8 @@ type plain struct{ io.Writer }
 // Close implements [io.Closer].
 func (plain) Close() error { return nil }
 
-// fileKey is a recipient that remembers the key of the one file that is encrypted to it,
-// so that the process that has made an archive can prove that it opens. It adds nothing to
-// the file.
+// fileKey is a recipient that remembers the key of the one file that is encrypted to it. So the
+// process that has made an archive can prove that it opens. It adds nothing to the file.
 type fileKey struct {
 	age.Recipient
 	key []byte

@@ -1,9 +1,9 @@
 // Package fingerprint tells whether anything in a folder has changed, without reading the
 // content of a file.
 //
-// It relies on the change time (ctime), which the kernel sets at every change of a file's
-// content, attributes, names and links, and which no program can set. It owns the decision
-// where that can be relied on. Where it cannot, there is no fingerprint.
+// It relies on the change time (ctime). The kernel sets it at every change of a file's content,
+// attributes, names and links, and no program can set it. It owns the decision where that can be
+// relied on. Where it cannot, there is no fingerprint.
 package fingerprint
 
 import (
@@ -40,24 +40,24 @@ const (
 	readBatch = 1024
 )
 
-// trusted are the file systems, by the magic number that statfs reports, that have stable
-// inode numbers and set change times in nanoseconds by the clock of this machine. A file
-// server (NFS, SMB, FUSE) has a clock of its own and answers from a cache.
+// trusted are file systems, by the magic number that statfs reports. They have stable inode numbers
+// and set change times in nanoseconds by the clock of this machine. A file server (NFS, SMB, FUSE)
+// has a clock of its own and answers from a cache.
 var trusted = []uint32{
 	unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC,
 	unix.TMPFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC, 0x2fc12fc1, // ZFS
 }
 
-// Of returns a text that identifies the present state of a folder and everything below it,
-// except the entry skip at its top: names, types, sizes, modes, owners, modification and
-// change times, inode numbers, devices, numbers of links, and link targets. A change of
-// content or of an extended attribute shows in the change time: reading the attributes
-// would take as long as all the rest. It is "" where a later change might not show: see package comment; on a file
-// system with coarse times; when a change is less than a tick ago or in the future; and
-// when the folder holds another file system.
+// Of returns a text that identifies the present state of a folder and everything below it, except
+// the entry skip at its top. It covers names, types, sizes, modes, owners, modification and change
+// times. It also covers inode numbers, devices, numbers of links, and link targets. A change of
+// content or of an extended attribute shows in the change time: reading the attributes would take
+// as long as all the rest. It is "" where a later change might not show: see package comment. It is
+// so on a file system with coarse times, and when a change is less than a tick ago or in the
+// future. It is "" as well when the folder holds another file system.
 //
-// If the folder itself was changed just now, as at the end of a restore, Of waits until a
-// tick has passed, at most 100 ms. Memory does not grow with the folder.
+// If the folder itself was changed just now, as at the end of a restore, Of waits until a tick has
+// passed. That is at most 100 ms. Memory does not grow with the folder.
 func Of(ctx context.Context, dir, skip string) (string, error) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -89,8 +89,8 @@ func Of(ctx context.Context, dir, skip string) (string, error) {
 	return version + hex.EncodeToString(sum[:]), nil
 }
 
-// settled waits until the change time of a folder is a tick ago, but not for longer than
-// maxWait, and returns the time by the clock from which change times are taken.
+// settled waits until the change time of a folder is a tick ago, but not for longer than maxWait.
+// It returns the time by the clock from which change times are taken.
 func settled(ctx context.Context, st *unix.Stat_t) (now int64, err error) {
 	for deadline := time.Now().Add(maxWait); ; {
 		var ts unix.Timespec
@@ -257,8 +257,8 @@ func appendText[T string | []byte](r []byte, s T) []byte {
 	return append(binary.LittleEndian.AppendUint64(r, uint64(len(s))), s...)
 }
 
-// total is a sum of checksums modulo 2^256: the same in whatever order they are added, so
-// that neither the order of a folder's listing matters, nor is one sorted in memory.
+// total is a sum of checksums modulo 2^256, which is the same in whatever order they are added. So
+// the order of a folder's listing does not matter, and none is sorted in memory.
 type total [4]uint64
 
 // checksum is one as a number.

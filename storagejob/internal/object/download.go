@@ -15,9 +15,9 @@ import (
 // is silent for too long, it opens another one at the same byte of the same object. An
 // error other than io.EOF is final. It is not safe for concurrent use.
 //
-// The SDK's transfer manager does less at a higher cost: it fetches a section into
-// memory, delivers it, and only then fetches the next one (6 times slower on one
-// machine, with twice the memory), and does not notice a silent connection.
+// The SDK's transfer manager does less at a higher cost. It fetches a section into memory, delivers
+// it, and only then fetches the next one (6 times slower on one machine, with twice the memory). It
+// does not notice a silent connection.
 type Download struct {
 	a      *Archive
 	ctx    context.Context

@@ -15,8 +15,8 @@ import (
 // different releases.
 var errNotGranted = errors.New("the job's grant does not allow this")
 
-// granted sends each request in the form that the grant has for it: with that address and
-// those headers, and without any other header that the store would want signed.
+// granted sends each request in the form that the grant has for it. It has that address and those
+// headers, and no other header that the store would want signed.
 type granted struct {
 	next     http.RoundTripper
 	requests map[string]contract.GrantedRequest

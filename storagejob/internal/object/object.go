@@ -153,9 +153,9 @@ type Info struct {
 	SHA256 string
 }
 
-// Stat checks that the archive is committed: the archive and its .meta exist and,
-// as far as can be told without reading the archive, belong together. Otherwise
-// the error is ErrMissing or [contract.ErrMalformedMeta].
+// Stat checks that the archive is committed. The archive and its .meta exist and, as far as can be
+// told without reading the archive, belong together. Otherwise the error is ErrMissing or
+// [contract.ErrMalformedMeta].
 func (a *Archive) Stat(ctx context.Context) (Info, error) {
 	head, err := a.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &a.bucket, Key: &a.key})
 	if err != nil {

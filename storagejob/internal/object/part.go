@@ -11,8 +11,8 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// part is a piece of the archive that is kept until the store has it, so that it can be
-// sent again: in memory, or if it is larger than what memory is for, in a file.
+// part is a piece of the archive that is kept until the store has it, so that it can be sent again.
+// It is in memory, or if it is larger than what memory is for, in a file.
 type part struct {
 	number int
 	limit  int64 // in bytes
@@ -21,8 +21,8 @@ type part struct {
 	file   *os.File // nil for a part in memory
 }
 
-// newPart returns an empty part for so many bytes. It takes the buffer, which may be nil, or makes a file in
-// the scratch folder that has no name: however the job ends, its room is free again.
+// newPart returns an empty part for so many bytes. It takes the buffer, which may be nil, or makes
+// a file in the scratch folder that has no name. However the job ends, its room is free again.
 func newPart(number int, limit int64, buffer []byte, scratch string) (*part, error) {
 	p := &part{number: number, limit: limit}
 	if p.limit <= contract.FirstPart {
@@ -84,8 +84,8 @@ func (p *part) release() []byte {
 	return p.buffer
 }
 
-// md5 is the checksum with which the store notices what was damaged on its way, where the
-// client sends none of its own: it would be a header that is not signed.
+// md5 is the checksum with which the store notices what was damaged on its way. The client sends
+// none of its own there, because that would be a header that is not signed.
 func (a *Archive) md5(p *part) (*string, error) {
 	if a.grant == nil {
 		return nil, nil

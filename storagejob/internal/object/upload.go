@@ -23,8 +23,8 @@ const (
 	senders = 2
 	// cleanup bounds the abort of an upload that failed or was cancelled.
 	cleanup = 5 * time.Second
-	// answerLimit is how long the store may take, after the upload has failed or was cancelled,
-	// to answer about a part that was sent in full.
+	// answerLimit is how long the store may take to answer about a part that was sent in full. It
+	// counts after the upload has failed or was cancelled.
 	answerLimit = 3 * time.Second
 )
 
@@ -75,10 +75,10 @@ func (a *Archive) abort(ctx context.Context, id string) error {
 	return a.explain("removing an unfinished upload", err)
 }
 
-// Close gives up the upload that was granted, if it was not used: a small archive needs
-// none; and once more those of killed runs: a part that the store was still taking in when
-// Prepare removed its upload may have stayed. It must be called when the job is done with the
-// archive, and reports nothing: what it cannot remove, the coordinator's garbage collection does.
+// Close gives up the upload that was granted, if it was not used: a small archive needs none. It
+// gives up once more those of killed runs. A part that the store was still taking in when Prepare
+// removed its upload may have stayed. It must be called when the job is done with the archive, and
+// reports nothing: what it cannot remove, the coordinator's garbage collection does.
 func (a *Archive) Close() {
 	unused := a.killed
 	if a.grant != nil && a.grant.Upload != nil && !a.ended {
@@ -231,8 +231,8 @@ func (u *Upload) begin() error {
 // sendPart sends a part. The client tries again where that may help, with growing pauses.
 //
 // When the upload ends, what is still to be sent of the part is not, so that the store
-// refuses it. If the store has it in full, its answer is waited for: a part that a store
-// takes in just after the upload was aborted may stay for ever.
+// refuses it. If the store has it in full, its answer is waited for. A part that a store takes in
+// just after the upload was aborted may stay for ever.
 func (u *Upload) sendPart(p *part) (types.CompletedPart, error) {
 	number := int32(p.number)
 	in := &s3.UploadPartInput{

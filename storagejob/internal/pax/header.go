@@ -1,9 +1,9 @@
 // Package pax writes and reads the headers of a tar stream in the PAX format.
 //
-// It owns the bytes between the contents of files: what Go's tar writer would write, and what
-// Go's tar reader would read, at a fraction of the time for the headers that almost all files
-// have, and with the holes of sparse files, which Go's tar package delivers as zeros and
-// cannot write at all. It knows nothing of files and folders.
+// It owns the bytes between the contents of files: what Go's tar writer would write, and what Go's
+// tar reader would read. It takes a fraction of the time for the headers that almost all files
+// have. It knows the holes of sparse files, which Go's tar package delivers as zeros and cannot
+// write at all. It knows nothing of files and folders.
 package pax
 
 import (
@@ -120,8 +120,8 @@ func appendBlock(to []byte, kind byte, name string, h *tar.Header, size int64) [
 	return to
 }
 
-// sumOf adds up the bytes of a block: every second one of a word at once, in lanes of 16 bits
-// that 128 of them do not fill.
+// sumOf adds up the bytes of a block. It adds every second one of a word at once, in lanes of 16
+// bits that 128 of them do not fill.
 func sumOf(block []byte) int64 {
 	const lanes = 0x00ff00ff00ff00ff
 	var sums uint64

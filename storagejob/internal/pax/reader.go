@@ -17,8 +17,8 @@ type Reader struct {
 	err error // that ended the stream
 	// tr reads the content of an entry whose header it has read and that is not sparse.
 	tr *tar.Reader
-	// left is how much of what is stored as the content of any other entry has not been read,
-	// and pad what fills up its last block.
+	// left is how much of what is stored as the content of any other entry has not been read. pad
+	// is what fills up its last block.
 	left, pad int64
 	// data is the map of a sparse file, of whose end size is the offset; otherwise nil. at is
 	// the offset in the file up to which Read has come, and rest what of data is behind it.

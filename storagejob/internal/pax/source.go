@@ -13,8 +13,8 @@ const (
 	discardBuffer = 32 << 10
 )
 
-// source reads a stream, and keeps what it reads of it while keeping is set, so that it can be
-// looked at or read a second time.
+// source reads a stream, and keeps what it reads of it while keeping is set. So it can be looked at
+// or read a second time.
 type source struct {
 	r       io.Reader
 	err     error // that r has returned; it is not asked again

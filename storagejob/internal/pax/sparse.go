@@ -10,10 +10,10 @@ import (
 	"strconv"
 )
 
-// A sparse file is written in the form "PAX sparse 1.0" of GNU tar, which bsdtar, Python
-// and Go's reader know as well: an extended header with the records below, a header, and
-// as the file's content the map of its data, filled up to a block, and then the data.
-// Go's writer cannot write it, so it is put together here.
+// A sparse file is written in the form "PAX sparse 1.0" of GNU tar, which bsdtar, Python and Go's
+// reader know as well. First come an extended header with the records below, and a header. The
+// file's content is the map of its data, filled up to a block, and then the data. Go's writer
+// cannot write it, so it is put together here.
 const (
 	majorKey    = "GNU.sparse.major"
 	minorKey    = "GNU.sparse.minor"
@@ -72,10 +72,9 @@ func AppendSparseHeader(to []byte, h *tar.Header, data []Extent, number int) ([]
 	return append(appendBlock(to, tar.TypeReg, "./"+stub, h, stored), text...), nil
 }
 
-// mapOf returns the map of a sparse file, from what Go's reader has read until it
-// returned the header h, and the size of the data that follows. That reader has checked
-// that the map is sorted and within the file. Where anything is not as AppendSparseHeader
-// writes it, ok is false.
+// mapOf returns the map of a sparse file, and the size of the data that follows. It uses what Go's
+// reader has read until it returned the header h. That reader has checked that the map is sorted
+// and within the file. Where anything is not as AppendSparseHeader writes it, ok is false.
 func mapOf(raw []byte, h *tar.Header) (data []Extent, sum int64, ok bool) {
 	if h.PAXRecords[majorKey] != "1" || h.PAXRecords[minorKey] != "0" {
 		return nil, 0, false

@@ -1,5 +1,5 @@
-// Package proof describes what an archive holds, once while it is packed and once while
-// it is read back, so that the two can be compared.
+// Package proof describes what an archive holds, once while it is packed and once while it is read
+// back. So the two can be compared.
 //
 // It owns the description. It trusts neither the program that packs nor the store: what is
 // read back is read entry by entry, as a restore does.
@@ -25,8 +25,8 @@ type Content struct {
 	// Listing is the checksum of all headers: names, attributes, sizes, and where files have holes.
 	Listing [sha256.Size]byte
 	// CRC32C is the checksum of the whole stream. It takes a fraction of the time, and is beside
-	// those of the archive and of each compressed section: together they leave no mistake of
-	// the packing or of the store unseen.
+	// those of the archive and of each compressed section. Together they leave no mistake of the
+	// packing or of the store unseen.
 	CRC32C uint32
 	// Size is the length of the stream in bytes.
 	Size int64

@@ -14,14 +14,13 @@ import (
 )
 
 // folders is the chain of open folders from the top of the staging tree to the folder
-// of the last entry. Every folder is opened through the descriptor of its parent and
-// never through a symlink, so no name in an archive can lead out of the tree. Paths may
-// therefore be longer than the kernel accepts in one call.
+// of the last entry. Every folder is opened through the descriptor of its parent and never through
+// a symlink. So no name in an archive can lead out of the tree. Paths may therefore be longer than
+// the kernel accepts in one call.
 //
-// A folder's attributes are set when the chain has left it and its last file was written,
-// because creating an entry changes the time of its folder, and because its mode may forbid
-// creating entries. A chain has as many open files as folders, so the depth of a tree is
-// bounded by the limit of open files.
+// A folder's attributes are set when the chain has left it and its last file was written. Creating
+// an entry changes the time of its folder, and its mode may forbid creating entries. A chain has as
+// many open files as folders, so the depth of a tree is bounded by the limit of open files.
 //
 // Only the goroutine that reads the stream uses a chain; the writers use its folders.
 type folders struct {

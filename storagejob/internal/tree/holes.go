@@ -25,7 +25,7 @@ const (
 // extent is the part of a file from one offset to another.
 func extent(from, to int64) pax.Extent { return pax.Extent{Offset: from, Length: to - from} }
 
-// dataOf returns what of an open file of this size is not a hole: sorted, apart, each two
+// dataOf returns what of an open file of this size is not a hole. It is sorted and apart, each two
 // with a hole of at least minHole between them. A file without such holes is one extent.
 func dataOf(ctx context.Context, fd int, size int64) ([]pax.Extent, error) {
 	list := []pax.Extent{}

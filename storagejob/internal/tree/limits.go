@@ -10,13 +10,13 @@ import (
 // Limits bound what [Volume.Unpack] writes, whatever the stream claims. An archive may
 // be damaged or made to fill the disk.
 type Limits struct {
-	// Bytes is the most that the stream may hold, and the most that all files may
-	// hold together, holes included: the stream that Pack wrote and its Counter.Holes.
-	// More is ErrCorrupt.
+	// Bytes is the most that the stream may hold, and the most that all files may hold together,
+	// holes included. These are the stream that Pack wrote and its Counter.Holes. More is
+	// ErrCorrupt.
 	Bytes int64
-	// KeepFree is the share of the volume's file system, of its bytes (but at most
-	// 1 GiB) and of its inodes, that stays free: other volumes may share it. Where
-	// it would not, Unpack fails with ENOSPC. 0 fills the file system.
+	// KeepFree is the share of the volume's file system, of its bytes (but at most 1 GiB) and of
+	// its inodes, that stays free. Other volumes may share it. Where it would not, Unpack fails
+	// with ENOSPC. 0 fills the file system.
 	KeepFree float64
 }
 

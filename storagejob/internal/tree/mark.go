@@ -18,9 +18,9 @@ import (
 const markName = "user.codehub.restored"
 
 // mark says that a restore has put all files of an archive in place. It outlives the job, whose
-// result may be lost, so that the next run of the same operation knows that its work is done
-// (SPEC 12.12). Another operation does not know it: each has a volume of its own, and must
-// not replace what users have written since.
+// result may be lost. So the next run of the same operation knows that its work is done (SPEC
+// 12.12). Another operation does not know it: each has a volume of its own, and must not replace
+// what users have written since.
 //
 // A file system without extended attributes keeps the staging folder in its place.
 type mark struct {

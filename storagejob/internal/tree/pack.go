@@ -22,17 +22,15 @@ const readBatch = 1024
 // zeros is what a hole contains when it is read, and what fills up blocks.
 var zeros [holeSize]byte
 
-// Pack writes the folder dir as a tar stream to w, and what of it is not the content of a
-// file also to headers, and adds to count. A folder comes
-// before its content. The staging folder and the mark of the restore of that operation are
-// left out. It never follows a symlink.
-// Memory is bounded, except for one map entry per file with hard links of which some
-// have not been packed yet.
+// Pack writes the folder dir as a tar stream to w. It writes what of it is not the content of a
+// file also to headers, and adds to count. A folder comes before its content. The staging folder
+// and the mark of the restore of that operation are left out. It never follows a symlink. Memory is
+// bounded, except for one map entry per file with hard links of which some have not been packed
+// yet.
 //
-// A file that changes or disappears during the packing is ErrChanged: only the job may
-// write to the volume, and the archive would hold a state that never existed. After an
-// error the stream is incomplete, so that no reader takes it for an archive. When ctx
-// ends, the error is its cause.
+// A file that changes or disappears during the packing is ErrChanged. Only the job may write to the
+// volume, and the archive would hold a state that never existed. After an error the stream is
+// incomplete, so that no reader takes it for an archive. When ctx ends, the error is its cause.
 func Pack(ctx context.Context, dir, operation string, w, headers io.Writer, count *Counter) error {
 	root, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -78,9 +78,9 @@ func refused(err error) error {
 	return err
 }
 
-// damage marks errors of the kernel as [ErrCorrupt] if only the archive can cause them,
-// whatever the file system: a name that is there already, byte for byte, or a file that is
-// used as a folder. The entry name was to be made in the open folder parent.
+// damage marks errors of the kernel as [ErrCorrupt] if only the archive can cause them, whatever
+// the file system. Such is a name that is there already, byte for byte, or a file that is used as a
+// folder. The entry name was to be made in the open folder parent.
 func damage(err error, parent int, name string) error {
 	isDamage := errors.Is(err, unix.EISDIR) || errors.Is(err, unix.ENOTDIR)
 	if errors.Is(err, unix.EEXIST) {

@@ -1,10 +1,10 @@
 // Package tree turns a folder into a tar stream and back, byte for byte.
 //
-// What survives the round trip (SPEC 7): file content, names in any bytes, folders of any
-// depth (empty ones too), symlinks whatever they point at, hard links of files and of
-// symlinks, modes with setuid, setgid and sticky, numeric owners, modification times in
-// nanoseconds, extended attributes of the user, POSIX ACLs and file capabilities, holes of
-// sparse files.
+// What survives the round trip (SPEC 7): file content, names in any bytes, and folders of any depth
+// (empty ones too). So do symlinks whatever they point at, and hard links of files and of symlinks.
+// Modes survive with setuid, setgid and sticky, and so do numeric owners, and modification times in
+// nanoseconds. So do extended attributes of the user, POSIX ACLs and file capabilities, and holes
+// of sparse files.
 //
 // What does not, and why:
 //
@@ -23,9 +23,9 @@
 //     the kernel moves to the nearest one;
 //   - names that a file has outside the folder: they are not the home's.
 //
-// A home is not archived at all, and the error says why, if a file has more than 1 MiB of
-// name and attributes, which no reader would accept, or if folders are nested deeper than
-// the process may open files.
+// In two cases a home is not archived at all, and the error says why. A file has more than 1 MiB of
+// name and attributes, which no reader would accept. Or folders are nested deeper than the process
+// may open files.
 //
 // The stream is PAX tar, which any tar program reads; sparse files are in the form that
 // GNU tar and bsdtar write. The package owns the way from a folder to the stream and back,
@@ -56,8 +56,8 @@ var (
 	// ErrChanged says that the tree changed while it was packed. What was written so
 	// far is incomplete. Another attempt may succeed.
 	ErrChanged = errors.New("changed while it was read")
-	// ErrCorrupt says that a stream is not an archive, or one that must not be
-	// unpacked: it leads out of the volume or is too large.
+	// ErrCorrupt says that a stream is not an archive, or one that must not be unpacked. Such a one
+	// leads out of the volume or is too large.
 	ErrCorrupt = errors.New("corrupted archive")
 	// ErrBusy says that another process has locked the volume.
 	ErrBusy = errors.New("another storage job works on the volume")

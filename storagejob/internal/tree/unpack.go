@@ -22,8 +22,8 @@ const holeSize = 4 << 10
 // copyBuffer is how much of a large file is read and written at once, in bytes.
 const copyBuffer = 256 << 10
 
-// writeAhead is how much of a large file is written before the kernel is asked to bring it
-// to the disk: it works while the rest is read, instead of at the end.
+// writeAhead is how much of a large file is written before the kernel is asked to bring it to the
+// disk. The kernel works while the rest is read, instead of at the end.
 const writeAhead = 8 << 20
 
 // unpacker creates the entries of a tar stream below an open, empty folder. It trusts
@@ -41,10 +41,9 @@ type unpacker struct {
 	room     room
 }
 
-// unpack reads r to its end. Errors that come from the stream's content are
-// ErrCorrupt; errors that r itself returned are in the chain too, so that the
-// caller can tell a broken archive from a broken connection. When it returns, nothing is
-// written any more.
+// unpack reads r to its end. Errors that come from the stream's content are ErrCorrupt. Errors that
+// r itself returned are in the chain too, so that the caller can tell a broken archive from a
+// broken connection. When it returns, nothing is written any more.
 func (u *unpacker) unpack(r io.Reader) error {
 	defer u.folders.abandon()
 	stream := pax.NewReader(&boundedReader{r: r, limit: u.limit, left: u.limit})

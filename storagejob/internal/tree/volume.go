@@ -27,16 +27,16 @@ import (
 //	cleared-<sum>    the same, and the volume is empty otherwise
 //	restored-<sum>   all files are in place, where the volume cannot keep the mark
 //
-// It is not in the scratch folder, because that is another file system and may be
-// small, while the volume must hold the whole home anyway. Within the volume, moving
-// is a rename, whatever the size. The archive is read once and hashed while it is
-// unpacked, and the user's files stay unchanged until the hash is known.
+// It is not in the scratch folder, because that is another file system and may be small. The volume
+// must hold the whole home anyway. Within the volume, moving is a rename, whatever the size. The
+// archive is read once and hashed while it is unpacked, and the user's files stay unchanged until
+// the hash is known.
 //
-// Each step ends with one rename, so a kill at any instruction leaves one of these
-// states, and a restore can start again from each of them: before verified, it
-// discards everything and the volume is unchanged; from verified on, it finishes the
-// swap without reading the archive again. So a second run never needs room for a
-// third copy. From the moment at which all files are in place, the mark says so: see mark.go.
+// Each step ends with one rename. So a kill at any instruction leaves one of these states, and a
+// restore can start again from each of them. Before verified, it discards everything and the volume
+// is unchanged. From verified on, it finishes the swap without reading the archive again. So a
+// second run never needs room for a third copy. From the moment at which all files are in place,
+// the mark says so: see mark.go.
 const (
 	stageTree     = "tree"
 	stageRoot     = "root"
@@ -228,11 +228,11 @@ func (v *Volume) CheckEmpty() error {
 }
 
 // Unpack reads a tar stream into the staging folder, up to the stream's end, and
-// discards what an earlier run left there. It does not change the user's files. It
-// opens folders one by one and never through a symlink, and refuses with ErrCorrupt:
-// absolute names, "..", duplicate names, hard links to anything but an earlier file
-// of the same archive, devices, fifos, sockets, and more than the limits allow. What the
-// volume's file system refuses is a [RefusedError], also in the methods that follow.
+// discards what an earlier run left there. It does not change the user's files. It opens folders
+// one by one and never through a symlink. It refuses with ErrCorrupt absolute names, "..",
+// duplicate names, and hard links to anything but an earlier file of the same archive. The same
+// holds for devices, fifos, sockets, and more than the limits allow. What the volume's file system
+// refuses is a [RefusedError], also in the methods that follow.
 func (v *Volume) Unpack(ctx context.Context, r io.Reader, limits Limits, count *Counter) (err error) {
 	defer func() { err = refused(err) }()
 	if err := v.Discard(); err != nil {

@@ -15,10 +15,10 @@ const (
 	// writerCount is how many goroutines make small files. Most of it is work of the
 	// kernel, which makes files of different folders side by side.
 	writerCount = 3
-	// batchBytes is how much content goes to a writer at once, and the size of the largest
-	// file that does; batchFiles is how many files do at most. They go together because
-	// handing one over costs about as much as making it. From batchBytes of extended headers
-	// on, no further file joins them.
+	// batchBytes is how much content goes to a writer at once, and the size of the largest file
+	// that does. batchFiles is how many files do at most. They go together because handing one over
+	// costs about as much as making it. From batchBytes of extended headers on, no further file
+	// joins them.
 	batchBytes = copyBuffer
 	batchFiles = 32
 	// batchCount bounds the memory of what waits for a writer, and the number of folders
@@ -30,8 +30,8 @@ const (
 // one that may call their methods. Files are made in any order: whatever depends on an
 // earlier one has to wait for drain.
 //
-// After an error, nothing is made that comes later in the stream; what comes earlier is, and
-// its error counts instead, if it fails as well: as if there were one writer.
+// After an error, nothing is made that comes later in the stream. What comes earlier is made, and
+// its error counts instead, if it fails as well. It is as if there were one writer.
 type writers struct {
 	count   *Counter
 	current *batch // being filled; nil if none is

@@ -113,8 +113,8 @@ func test(ctx context.Context, root, name string, args []string) error {
 // asked matches the variables that the example's Caddyfile asks for.
 var asked = regexp.MustCompile(`\{(?:env\.|\$)(\w+)`)
 
-// environment is that of this program without what settings, the client of PostgreSQL and that
-// of S3 take from it: what is set for `make run`, say, is not for the tests. The engine and the
+// environment is that of this program without what settings, the client of PostgreSQL and that of
+// S3 take from it. What is set for `make run`, say, is not for the tests. The engine and the
 // cluster are this program's own settings.
 func environment(root string) ([]string, error) {
 	example, err := os.ReadFile(filepath.Join(root, "Caddyfile.example"))
@@ -164,8 +164,8 @@ func testHere(ctx context.Context, root, name string, args []string) error {
 	return errors.Join(testOn(ctx, root, engine.Host, "", name, args), engine.Stop())
 }
 
-// testOn runs the tests and looks for what they have left: on an engine that others use as
-// well, what belongs to this run; on an engine of the tests' own everything.
+// testOn runs the tests and looks for what they have left. On an engine that others use as well,
+// that is what belongs to this run. On the tests' own engine it is everything.
 func testOn(ctx context.Context, root, host, run, name string, args []string) error {
 	before, err := things(ctx, host, run)
 	if err != nil {
@@ -220,8 +220,8 @@ func leftovers(ctx context.Context, host, run string, before []string) ([]string
 	}
 }
 
-// things lists what tests could leave behind: containers and volumes whose label has the
-// run in it, and the folders of private servers, which last as long as their processes do.
+// things lists what tests could leave behind. These are containers and volumes whose label has the
+// run in it, and the folders of private servers. Those last as long as their processes do.
 func things(ctx context.Context, host, run string) ([]string, error) {
 	found, err := server.ScratchFolders(os.Getenv(server.RunEnv))
 	if err != nil {

@@ -74,9 +74,9 @@ func BuildFor(ctx context.Context, root, system, arch, out string) error {
 	return nil
 }
 
-// buildEnv is the environment of the go command. It would ask the network about this
-// very module, although it is replaced by the working copy; "off" after the first proxy
-// makes a refusal there final instead of asking the module's origin.
+// buildEnv is the environment of the go command. It would ask the network about this very module,
+// although it is replaced by the working copy. With "off" after the first proxy a refusal there is
+// final, and the module's origin is not asked.
 func buildEnv(ctx context.Context) ([]string, error) {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOPROXY").Output()
 	if err != nil {

@@ -126,8 +126,8 @@ func (r *runner) findEngine(ctx context.Context) (err error) {
 	})
 }
 
-// buildImages builds the storage job's image and decides what workspaces run: the image
-// of the settings, an editor, or, where there is no registry, a terminal.
+// buildImages builds the storage job's image and decides what workspaces run. That is the image of
+// the settings, an editor, or, where there is no registry, a terminal.
 func (r *runner) buildImages(ctx context.Context) (err error) {
 	if r.jobImage, err = image.StorageJob.Build(ctx, r.dockerHost, r.root); err != nil {
 		return err

@@ -59,8 +59,8 @@ func end() []byte {
 	return slices.Concat(Block(tar.TypeReg, "next", 4), filled("next"), make([]byte, 2*pax.BlockSize))
 }
 
-// Sparse is a stream of one sparse file "a" of this size, with this map, as which that much
-// is stored, and a file behind it.
+// Sparse is a stream of one sparse file "a" of this size, with this map and this stored content,
+// and a file behind it.
 func Sparse(size, text, stored string) []byte { return sparse("a", size, text, stored) }
 
 func sparse(name, size, text, stored string) []byte {
@@ -71,7 +71,7 @@ func sparse(name, size, text, stored string) []byte {
 		Block(tar.TypeReg, "y", int64(len(content))), filled(content), end())
 }
 
-// Oddities are streams that no writer writes, in which every reader must find the same: mostly
+// Oddities are streams that no writer writes, in which every reader must find the same. Most are
 // headers of which the next entry's bytes could be taken for a part.
 func Oddities() map[string][]byte {
 	entries := slices.Concat(Block(tar.TypeDir, "d/", 0), Block(tar.TypeReg, "empty", 0), Block(tar.TypeReg, "f", 4),

@@ -31,8 +31,8 @@ import (
 //	                                                                  is off (PodGC, node.kubernetes.io/out-of-service)
 //
 // Its containers are those that mount a claim: no other one can write to a home. Terminal is
-// Succeeded or Failed. A kubelet never reports that before all containers have ended (Kubernetes
-// 1.27 and newer). That holds for a Pod that was deleted by force and has a finalizer, too; PodGC
+// Succeeded or Failed. A kubelet never reports that before all containers have ended. That holds
+// for a Pod that was deleted by force and has a finalizer, too (Kubernetes 1.27 and newer). PodGC
 // does report it. Only these two set a phase.
 func InUse(p *corev1.Pod) bool {
 	switch {

@@ -1,7 +1,7 @@
 // Package actuator carries out the actions of the planner, for one term as the leader. It owns
-// the checks right before each. They are that this process still leads, that the servers are the
-// recorded ones, and that an archive exists before its volume is deleted (SPEC 12.3, 12.11). It
-// must not read rows, save anything of a workspace but its address, or decide what follows.
+// the checks right before each. This process must still lead, and the servers must be the recorded
+// ones. An archive must exist before its volume is deleted (SPEC 12.3, 12.11). It must not read
+// rows, save anything of a workspace but its address, or decide what follows.
 package actuator
 
 import (
@@ -27,8 +27,8 @@ import (
 // cleanupTimeout bounds an action that belongs to no operation.
 const cleanupTimeout = time.Minute
 
-// ErrHeldBack is why an action was not carried out although it is its turn: this process may
-// not lead any more, or the server is another one. It is no failure of the operation.
+// ErrHeldBack is why an action was not carried out although it is its turn. This process may not
+// lead any more, or the server is another one. It is no failure of the operation.
 var ErrHeldBack = errors.New("held back")
 
 // Store is the database as actuators use it.
@@ -50,9 +50,9 @@ type Archives interface {
 	// CreateEmpty stores an archive without files. It does nothing if the archive
 	// exists.
 	CreateEmpty(ctx context.Context, key string) error
-	// JobEnv returns the environment with which a storage job finds the archive, and Grant
-	// what it may do there for that long, which is a secret. Grant may be called for a job
-	// that runs already.
+	// JobEnv returns the environment with which a storage job finds the archive. Grant returns what
+	// the job may do there for that long, which is a secret. Grant may be called for a job that
+	// runs already.
 	JobEnv(key string) []string
 	Grant(ctx context.Context, kind workspace.JobKind, key string, lifetime time.Duration) (contract.Grant, error)
 }
@@ -76,8 +76,8 @@ type Actuator struct {
 	Policy func() planner.Policy
 	Log    *zap.Logger
 
-	// Fence is the condition of every write of the term, Label names the term in what is
-	// started, and Lease reports whether the leadership is certain without asking the database.
+	// Fence is the condition of every write of the term, and Label names the term in what is
+	// started. Lease reports whether the leadership is certain without asking the database.
 	Fence postgres.Fence
 	Label string
 	Lease func() bool

@@ -64,9 +64,9 @@ func newestLine(w workspace.Workspace, jobs []workspace.Job) (line contract.Prog
 	return line, false
 }
 
-// meter turns the lines of a job into its progress. The rate is that of the present step,
-// the last seconds of it more than those before: a step that slows down must not promise
-// what it was.
+// meter turns the lines of a job into its progress. The rate is that of the present step. The last
+// seconds of it count more than those before, because a step that slows down must not promise what
+// it was.
 type meter struct {
 	newest workspace.Progress
 	rate   float64   // in bytes per second; 0 while it is unknown

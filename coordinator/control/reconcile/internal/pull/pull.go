@@ -1,9 +1,9 @@
 // Package pull fetches images beside the controller, so that a large one delays
 // no workspace that does not need it.
 //
-// It owns how many pulls run at the same time, that each image is pulled once however
-// many workspaces wait for it, the progress, and the end of a pull
-// without progress. It must not know workspaces, nor decide what follows from a failure.
+// It owns how many pulls run at the same time, and that each image is pulled once however many
+// workspaces wait for it. It owns their progress, and the end of a pull without progress. It must
+// not know workspaces, nor decide what follows from a failure.
 package pull
 
 import (

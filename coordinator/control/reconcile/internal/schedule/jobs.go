@@ -42,9 +42,9 @@ type Claim struct {
 // Share is the part of the workspaces that a process has: so many of all shards.
 type Share struct{ Own, All int }
 
-// of returns how many of the free places the process may take, so that processes that look at
-// the same moment do not all take the same. They can still exceed the limit while no listing
-// shows the jobs that another one has begun, and by one each of the last free place. Only a lock
+// of returns how many of the free places the process may take. So processes that look at the same
+// moment do not all take the same. They can still exceed the limit while no listing shows the jobs
+// that another one has begun. For the last free place, each can exceed it by one. Only a lock
 // around each start would rule that out, and the limit is for comfort.
 func (s Share) of(free int) int {
 	if free <= 0 || s.Own >= s.All {
@@ -55,8 +55,8 @@ func (s Share) of(free int) int {
 
 // Ask gives places to those whose jobs may begin now, and returns for the others how many are
 // before them. Who gets a place holds it until [Jobs.Release]. listed are all jobs of the
-// installation, as they were listed just now; nil if they could not be, and then no further
-// one gets a place.
+// installation, as they were listed just now. It is nil if they could not be listed, and then no
+// further one gets a place.
 func (j *Jobs) Ask(now time.Time, share Share, listed map[workspace.ID][]workspace.Job, claims ...Claim) (
 	queued map[workspace.ID]int) {
 	j.mu.Lock()

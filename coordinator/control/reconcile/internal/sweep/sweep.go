@@ -1,6 +1,6 @@
-// Package sweep looks at what the controller's ticks leave out: homes that are asleep, archives
-// that are left of deleted workspaces, and the sizes of homes. It owns the pace of these looks.
-// It decides nothing: what looks changed is observed again by the controller. The size of a
+// Package sweep looks at what the controller's ticks leave out. That is homes that are asleep,
+// archives that are left of deleted workspaces, and the sizes of homes. It owns the pace of these
+// looks. It decides nothing: what looks changed is observed again by the controller. The size of a
 // home is all that it writes.
 package sweep
 
@@ -66,8 +66,8 @@ type Archives interface {
 type Settings struct {
 	// Interval is the time in which all workspaces that ticks leave out are looked at once.
 	Interval time.Duration
-	// MeasureInterval is the time between two looks for homes to measure, and MeasureAge the
-	// age from which the size of a home that is in use is out of date.
+	// MeasureInterval is the time between two looks for homes to measure. MeasureAge is the age
+	// from which the size of a home that is in use is out of date.
 	MeasureInterval, MeasureAge time.Duration
 	// HomeWarn is the size of a home, in bytes, from which on the log says so; 0 is never.
 	HomeWarn int64
@@ -130,9 +130,9 @@ func (s *Sweeper) Run(ctx context.Context) {
 }
 
 // inspectLeftovers hints the archived workspaces that have a volume, and reports whether
-// it could look. The leader before may have ended between the save that has made one ARCHIVED,
-// after which no tick and no page has it, and the removal of what a restore has left. Within a
-// term what follows a save is carried out: once in a term is enough.
+// it could look. After the save that has made a workspace ARCHIVED, no tick and no page has it. The
+// leader before may have ended then, before it removed what a restore has left. Within a term what
+// follows a save is carried out: once in a term is enough.
 func (s *Sweeper) inspectLeftovers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
