@@ -235,7 +235,6 @@ func (c *Coordinator) apply(s Settings) {
 	c.ttl.Set(s.TTL)
 	c.gc.Set(s.GC)
 	c.scrub.Set(s.Scrub)
-	c.history.Set(s.HistoryRetention)
 	c.service.SetDelays(s.Delays())
 }
 

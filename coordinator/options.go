@@ -13,7 +13,6 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes"
 	"github.com/codehub/gateway/coordinator/control/gc"
-	"github.com/codehub/gateway/coordinator/control/history"
 	"github.com/codehub/gateway/coordinator/control/leader"
 	"github.com/codehub/gateway/coordinator/control/pressure"
 	"github.com/codehub/gateway/coordinator/control/reconcile"
@@ -120,9 +119,6 @@ type Settings struct {
 	// RouteLease is how long this process routes to addresses that PostgreSQL has not
 	// confirmed. All processes should have the same. Default: [route.DefaultLease].
 	RouteLease time.Duration
-	// HistoryRetention is how long transitions stay in the history of a workspace.
-	// Default: [history.DefaultRetention].
-	HistoryRetention time.Duration
 	// AdminPassword is the password of the user [AdminUser], who is created if missing.
 	// Empty leaves that user unchanged. It MUST NOT be logged.
 	AdminPassword string
@@ -142,9 +138,8 @@ func DefaultSettings() Settings {
 		Limits:    service.DefaultLimits(),
 		MaxHeld:   activator.DefaultMaxHeld,
 
-		MaxKeepAwake:     service.DefaultMaxKeepAwake,
-		RouteLease:       route.DefaultLease,
-		HistoryRetention: history.DefaultRetention,
+		MaxKeepAwake: service.DefaultMaxKeepAwake,
+		RouteLease:   route.DefaultLease,
 	}
 }
 
@@ -199,7 +194,7 @@ func (o Options) Validate() error {
 
 // Validate reports everything that is wrong with the settings at once.
 func (s Settings) Validate() error {
-	return errors.Join(history.CheckRetention(s.HistoryRetention), s.Leader.Validate(), s.Reconcile.Validate(),
+	return errors.Join(s.Leader.Validate(), s.Reconcile.Validate(),
 		s.TTL.Validate(), s.GC.Validate(), s.Scrub.Validate(), s.Activity.Validate(), s.Archive.Validate(),
 		s.Limits.Validate(), s.Pressure.Validate(), service.CheckMaxKeepAwake(s.MaxKeepAwake), s.Images.Validate(),
 		activator.CheckMaxHeld(s.MaxHeld),

@@ -30,8 +30,8 @@ reported and kept: its workspace is unknown, or it is newer than the workspace's
 one, so the database may be another or an older one than the bucket's. With --unknown
 those are deleted too, if they were written the delay ago.
 
-If more archives than the share of the setting gc_max_share belong to no workspace at
-all, that looks like a wrong database, and nothing is deleted; --force does one
+If more than half of all archives, and more than 20, belong to no workspace at all,
+that looks like a wrong database, and nothing is deleted; --force does one
 collection in spite of it.
 
 With --json the result is an array of objects with "archive", "workspace_id",
@@ -39,7 +39,7 @@ With --json the result is an array of objects with "archive", "workspace_id",
 without --dry-run deleted, spared or failed), "reason", and for a candidate "first_seen"
 and "deleted_in_seconds"; what is not known is null.
 
-The exit code is 1 also when gc_max_share stops the collection.`
+The exit code is 1 also when that stops the collection.`
 
 // gcCommand is `caddy codehub gc`.
 func gcCommand(resolve Resolver) *cobra.Command {
@@ -53,7 +53,7 @@ func gcCommand(resolve Resolver) *cobra.Command {
 	var c collection
 	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "show what would happen, and change nothing")
 	cmd.Flags().BoolVar(&c.request.Unknown, "unknown", false, "delete the archives, too, that do not fit the database")
-	cmd.Flags().BoolVar(&c.request.Force, "force", false, "collect in spite of gc_max_share")
+	cmd.Flags().BoolVar(&c.request.Force, "force", false, "collect although many archives belong to no workspace")
 	cmd.Flags().BoolVarP(&c.yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&c.json, "json", false, "print JSON")
 	return resolve.WithServers(cmd, Arguments(cmd, 0), c.run)

@@ -75,7 +75,6 @@ func newGCInstallation(t *testing.T) *gcInstallation {
 	t.Setenv("GC_TEST_DATABASE", dsn)
 	t.Setenv("GC_TEST_REDIS", address)
 	t.Setenv("GC_TEST_BUCKET", objects.Bucket)
-	t.Setenv("GC_TEST_SHARE", "")
 	in.caddyfile = filepath.Join(t.TempDir(), "Caddyfile")
 	in.text = fmt.Sprintf(`{
 	codehub {
@@ -89,7 +88,6 @@ func newGCInstallation(t *testing.T) *gcInstallation {
 		}
 		coordinator {
 			gc_delay 3h
-			gc_max_share {env.GC_TEST_SHARE}
 		}
 	}
 }

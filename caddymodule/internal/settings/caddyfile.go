@@ -144,18 +144,12 @@ import (
 //			ttl_interval      <duration>
 //			gc_interval       <duration>
 //			gc_delay          <duration>
-//			gc_max_share      <fraction>
-//			gc_upload_expiry  <duration>
 //			keep_archives     <number>
 //			scrub             <size per day>
 //			max_concurrent    <number>
 //			max_jobs          <number>
 //			max_retry         <number>
-//			stable_after      <duration>
-//			operation_limit   <duration>
-//			wait_limit        <duration>
 //			max_loss_share    <fraction>
-//			history_retention <duration>
 //		}
 //		ttl {
 //			standby <duration>
@@ -163,7 +157,6 @@ import (
 //			keep_awake_max <duration>
 //		}
 //		work {
-//			cpu                 <CPU time per second>
 //			cap                 <duration>
 //			keep_awake_commands <name>,<name>…|none
 //		}

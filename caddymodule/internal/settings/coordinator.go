@@ -35,13 +35,6 @@ type Coordinator struct {
 	// GCDelay is how long an archive that no workspace needs is kept after it was first
 	// seen. A deleted workspace can be restored for that long. Default: 2h.
 	GCDelay Value `json:"gc_delay,omitempty"`
-	// GCMaxShare is the largest share of all archives that one garbage collection may
-	// delete, above 0 and at most 1. A larger share looks like a wrong or restored
-	// database: nothing is deleted then. Default: 0.5.
-	GCMaxShare Value `json:"gc_max_share,omitempty"`
-	// GCUploadExpiry is the age from which the parts of an unfinished upload are removed.
-	// It must be longer than any upload takes. Default: 24h.
-	GCUploadExpiry Value `json:"gc_upload_expiry,omitempty"`
 	// KeepArchives is how many archives of each workspace are kept, the current one among
 	// them: the last ones by their dates, 1 to 1000. With fewer than before, the rest is
 	// removed after gc_delay. Default: 1.
@@ -60,22 +53,11 @@ type Coordinator struct {
 	// MaxRetry is how many times in a row an operation may fail before the workspace is
 	// in ERROR. Default: 3.
 	MaxRetry Value `json:"max_retry,omitempty"`
-	// StableAfter is how long a container must have run for its end not to count as a
-	// crash. Default: 1m.
-	StableAfter Value `json:"stable_after,omitempty"`
-	// OperationLimit is the longest that an operation may take in all, even with
-	// progress; its limit counts from the last progress. Default: 24h.
-	OperationLimit Value `json:"operation_limit,omitempty"`
-	// WaitLimit is how long a workspace whose files are only in the object store waits
-	// while the store refuses to hand them out, before it is in ERROR. Default: 10m.
-	WaitLimit Value `json:"wait_limit,omitempty"`
 	// MaxLossShare is the largest share of at least 4 workspaces that may be found to have
 	// lost their files at once, above 0 and at most 1. A larger share looks like a
 	// container engine or an object store that is not the right one: none of them changes
 	// its state then. Default: 0.5.
 	MaxLossShare Value `json:"max_loss_share,omitempty"`
-	// HistoryRetention is how long the history of workspaces is kept. Default: 720h.
-	HistoryRetention Value `json:"history_retention,omitempty"`
 }
 
 // coordinatorTable lists the settings of the background work; see [App.Table]. Those that can
@@ -106,17 +88,11 @@ func (a *App) coordinatorTable(r *Resolved, option, change func(string) parse.Ch
 		interval("ttl_interval", &c.TTLInterval, &live.TTL.Interval),
 		interval("gc_interval", &c.GCInterval, &gc.Interval),
 		interval("gc_delay", &c.GCDelay, &gc.Delay),
-		share("gc_max_share", &c.GCMaxShare, &gc.MaxShare),
-		duration("gc_upload_expiry", &c.GCUploadExpiry, &gc.UploadExpiry, shortestTTL),
 		number("keep_archives", &c.KeepArchives, &gc.Keep),
 		{"coordinator scrub", &c.Scrub, "20GiB", "", parse.Size(&live.Scrub.BytesPerDay, change("scrub"))},
 		number("max_concurrent", &c.MaxConcurrent, &work.MaxConcurrent),
 		number("max_jobs", &c.MaxJobs, &work.MaxJobs),
 		number("max_retry", &c.MaxRetry, &work.MaxRetry),
-		interval("stable_after", &c.StableAfter, &work.StableAfter),
-		duration("operation_limit", &c.OperationLimit, &work.OperationLimit, shortestTTL),
-		interval("wait_limit", &c.WaitLimit, &work.WaitLimit),
 		share("max_loss_share", &c.MaxLossShare, &work.MaxLossShare),
-		duration("history_retention", &c.HistoryRetention, &live.HistoryRetention, shortestTTL),
 	}
 }

@@ -12,9 +12,16 @@ import (
 // removed are settings and blocks of earlier releases, and what holds in their place. A
 // configuration that still has one is read, with a warning.
 var removed = map[string]string{
-	"coordinator max_pulls":      "it is fixed at 2 now",
-	"coordinator sweep_interval": "it is fixed at 5m now",
-	"limits max_held_per_user":   "one user's requests take at most a tenth of max_held now",
+	"coordinator gc_max_share":      "it is fixed at 0.5 now",
+	"coordinator gc_upload_expiry":  "it is fixed at 24h now",
+	"coordinator history_retention": "it is fixed at 720h now",
+	"coordinator max_pulls":         "it is fixed at 2 now",
+	"coordinator operation_limit":   "it is fixed at 24h now",
+	"coordinator stable_after":      "it is fixed at 1m now",
+	"coordinator sweep_interval":    "it is fixed at 5m now",
+	"coordinator wait_limit":        "it is fixed at 10m now",
+	"limits max_held_per_user":      "one user's requests take at most a tenth of max_held now",
+	"work cpu":                      "it is fixed at 50ms now",
 }
 
 // Removed returns the names of the settings and blocks that were removed, each with the

@@ -6,11 +6,15 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/codehub/gateway/coordinator/control/reconcile"
+	"github.com/codehub/gateway/coordinator"
+	"github.com/codehub/gateway/coordinator/control/gc"
+	"github.com/codehub/gateway/coordinator/control/history"
 	"github.com/codehub/gateway/coordinator/dataplane/activator"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
 // What an earlier release took is read, and one warning for each says what to do. Settings that
@@ -62,13 +66,24 @@ func TestRemovedSettings(t *testing.T) {
 
 // What the warnings say holds in place of a setting is what holds.
 func TestRemovedSettingsAreFixed(t *testing.T) {
-	s := reconcile.DefaultSettings()
-	for name, want := range map[string]string{
-		"coordinator max_pulls":      fmt.Sprintf("it is fixed at %d now", s.MaxPulls),
-		"coordinator sweep_interval": fmt.Sprintf("it is fixed at %.0fm now", s.SweepInterval.Minutes()),
+	s := coordinator.DefaultSettings()
+	for name, value := range map[string]any{
+		"coordinator gc_max_share":      gc.MaxShare,
+		"coordinator gc_upload_expiry":  s.GC.UploadExpiry,
+		"coordinator history_retention": history.Retention,
+		"coordinator max_pulls":         s.Reconcile.MaxPulls,
+		"coordinator operation_limit":   planner.OperationLimit,
+		"coordinator stable_after":      planner.StableAfter,
+		"coordinator sweep_interval":    s.Reconcile.SweepInterval,
+		"coordinator wait_limit":        s.Reconcile.WaitLimit,
+		"work cpu":                      s.TTL.Work.CPU,
 	} {
-		if removed[name] != want {
-			t.Errorf("%s: %s, want %s", name, removed[name], want)
+		stated := strings.TrimSuffix(strings.TrimPrefix(removed[name], "it is fixed at "), " now")
+		if d, err := time.ParseDuration(stated); err == nil {
+			stated = d.String()
+		}
+		if stated != fmt.Sprint(value) {
+			t.Errorf("%s: %s, want %v", name, removed[name], value)
 		}
 	}
 	if activator.DefaultShare != 10 {

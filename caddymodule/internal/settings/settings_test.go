@@ -52,7 +52,6 @@ func TestDefaultsAreThoseOfTheSpecification(t *testing.T) {
 		"sse":          {o.SSEPrefix, "codehub:sse"},
 		"wake":         {o.WakePrefix, "codehub:wake"},
 		"session":      {o.SessionTTL, 336 * time.Hour},
-		"gc share":     {live.GC.MaxShare, 0.5},
 		"held":         {live.MaxHeld, int64(1000)},
 		"workspaces":   {live.Limits.Workspaces, 100},
 		"heartbeat":    {r.Heartbeat, 30 * time.Second},
@@ -68,12 +67,7 @@ func TestDefaultsAreThoseOfTheSpecification(t *testing.T) {
 		"cpus":         {o.Docker.NanoCPUs, int64(2e9)},
 		"shards":       {o.Shards, 1},
 		"retries":      {live.Reconcile.MaxRetry, 3},
-		"stable":       {live.Reconcile.StableAfter, time.Minute},
-		"operation":    {live.Reconcile.OperationLimit, 24 * time.Hour},
-		"wait":         {live.Reconcile.WaitLimit, 10 * time.Minute},
 		"loss share":   {live.Reconcile.MaxLossShare, 0.5},
-		"history":      {live.HistoryRetention, 720 * time.Hour},
-		"uploads":      {live.GC.UploadExpiry, 24 * time.Hour},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: got %v, want %v", name, c.got, c.want)
@@ -203,9 +197,9 @@ func TestOwnersRulesAreReportedAsTheSettings(t *testing.T) {
 		`setting "egress gateway": "x" is neither`:                        func(a *App) { a.Egress.Gateway = "x" },
 		`setting "docker cpus": must be 0`:                                func(a *App) { a.Docker.CPUs = "-1" },
 		`setting "coordinator lock_id": 0 is out of range`:                func(a *App) { a.Coordinator.LockID = "0" },
-		`setting "coordinator gc_max_share": 1.5; give a fraction`:        func(a *App) { a.Coordinator.GCMaxShare = "1.5" },
-		`setting "coordinator gc_max_share": NaN; give a fraction`:        func(a *App) { a.Coordinator.GCMaxShare = "NaN" },
-		`setting "coordinator gc_max_share": "half" is not a fraction`:    func(a *App) { a.Coordinator.GCMaxShare = "half" },
+		`above 0 and at most 1, such as 0.5, not 1.5`:                     func(a *App) { a.Coordinator.MaxLossShare = "1.5" },
+		`above 0 and at most 1, such as 0.5, not NaN`:                     func(a *App) { a.Coordinator.MaxLossShare = "NaN" },
+		`setting "coordinator max_loss_share": "half" is not a fraction`:  func(a *App) { a.Coordinator.MaxLossShare = "half" },
 		`setting "coordinator max_concurrent": must be at least 1, not 0`: func(a *App) { a.Coordinator.MaxConcurrent = "0" },
 		`setting "coordinator max_concurrent": 5000000000 is out of`:      func(a *App) { a.Coordinator.MaxConcurrent = "5000000000" },
 		`setting "coordinator shards": -1; give a number from 1 to 64`:    func(a *App) { a.Coordinator.Shards = "-1" },

@@ -9,10 +9,6 @@ import (
 
 // Work says what counts as work in an unused workspace, and keeps it awake.
 type Work struct {
-	// CPU is the CPU time per second from which on a program is at work that prints and
-	// writes nothing, or runs in the background. What the application itself uses never
-	// counts. Default: 50ms.
-	CPU Value `json:"cpu,omitempty"`
 	// Cap is how long after its last use a workspace may stay awake because of work.
 	// Default: 12h.
 	Cap Value `json:"cap,omitempty"`
@@ -33,7 +29,6 @@ func (a *App) workTable(r *Resolved, change func(name string) parse.Check) []Set
 	return []Setting{
 		{"ttl keep_awake_max", &a.TTL.KeepAwakeMax, text(live.MaxKeepAwake), "",
 			parse.Duration(&live.MaxKeepAwake, 0, change("ttl keep_awake_max"))},
-		{"work cpu", &a.Work.CPU, text(work.CPU), "", parse.Duration(&work.CPU, 0, change("work cpu"))},
 		{"work cap", &a.Work.Cap, text(work.Cap), "", parse.Duration(&work.Cap, 0, change("work cap"))},
 		{"work keep_awake_commands", &a.Work.KeepAwakeCommands, strings.Join(work.Commands, ","), "",
 			func(text string) error {

@@ -9,6 +9,11 @@ import (
 // share. In a small installation, a few leftovers are most of the archives.
 const breakerFloor = 20
 
+// MaxShare is the largest share of all archives that may belong to no workspace of the database.
+// It counts where that is more than breakerFloor. A larger share looks like a wrong or restored
+// database, and ends the cycle with a [CircuitBreakerError].
+const MaxShare = 0.5
+
 // CircuitBreakerError says that a cycle was stopped because an implausible share of
 // all archives belongs to no workspace. Nothing was deleted.
 //
@@ -21,26 +26,24 @@ type CircuitBreakerError struct {
 	Unknown, Archives int
 	// Workspaces is how many rows the database has.
 	Workspaces int64
-	// MaxShare is the share that was exceeded.
-	MaxShare float64
 }
 
 // Error says what is implausible, and what an operator can do about it.
 func (e *CircuitBreakerError) Error() string {
 	return fmt.Sprintf("no archive is deleted: %d of %d archives belong to no workspace of this database, which has "+
-		"%d; that is a larger share than gc_max_share (%g) and looks like another or an older database than the "+
+		"%d; that is a larger share than %g and looks like another or an older database than the "+
 		"bucket's, so the other archives are not judged by it either. Check that the settings database and s3 "+
 		"(endpoint, bucket, prefix) belong together. \"caddy codehub gc --dry-run\" lists the archives; if all is "+
 		"right, \"caddy codehub gc --force\" runs one cycle all the same, and with --unknown it deletes these "+
 		"archives too",
-		e.Unknown, e.Archives, e.Workspaces, e.MaxShare)
+		e.Unknown, e.Archives, e.Workspaces, MaxShare)
 }
 
 // checkShare returns a [CircuitBreakerError] when an implausible share of all archives has no row,
 // or when there are archives and no rows at all. It does not if the request says to go on.
 func (c *cycle) checkShare(ctx context.Context) error {
 	unknown, all := c.report.Unknown, c.report.Archives
-	implausible := unknown > breakerFloor && float64(unknown) > c.settings.MaxShare*float64(all)
+	implausible := unknown > breakerFloor && float64(unknown) > MaxShare*float64(all)
 	if all == 0 || !implausible && unknown < all {
 		return nil
 	}
@@ -49,7 +52,7 @@ func (c *cycle) checkShare(ctx context.Context) error {
 		return err
 	}
 	if !c.request.Force && (implausible || rows == 0) {
-		return &CircuitBreakerError{Unknown: unknown, Archives: all, Workspaces: rows, MaxShare: c.settings.MaxShare}
+		return &CircuitBreakerError{Unknown: unknown, Archives: all, Workspaces: rows}
 	}
 	return nil
 }

@@ -28,7 +28,6 @@ import (
 const (
 	DefaultInterval     = 4 * time.Hour
 	DefaultDelay        = 2 * time.Hour
-	DefaultMaxShare     = 0.5
 	DefaultUploadExpiry = 24 * time.Hour
 	DefaultKeep         = 1
 )
@@ -85,14 +84,8 @@ type Settings struct {
 	// (COORDINATOR_GC_DELAY). It is also how long the deletion of a workspace can be
 	// undone. Default [DefaultDelay].
 	Delay time.Duration
-	// MaxShare is the largest share of all archives that may belong to no workspace of the
-	// database, above 0 and at most 1 (COORDINATOR_GC_MAX_SHARE). It counts where that is more than
-	// 20 archives. A larger share looks like a wrong or restored database, and ends the cycle with
-	// a [CircuitBreakerError]. Default [DefaultMaxShare].
-	MaxShare float64
-	// UploadExpiry is how old an unfinished upload of an archive must be to be aborted
-	// (COORDINATOR_GC_UPLOAD_EXPIRY). It must be longer than archiving ever takes.
-	// Default [DefaultUploadExpiry].
+	// UploadExpiry is how old an unfinished upload of an archive must be to be aborted. It
+	// must be longer than archiving ever takes. Default [DefaultUploadExpiry].
 	UploadExpiry time.Duration
 	// Keep is how many archives of each workspace are kept, the current one among them: the
 	// last ones by their dates, 1 to [MaxKeep] (keep_archives). With fewer than before, the
@@ -103,8 +96,7 @@ type Settings struct {
 // DefaultSettings are those of SPEC 5 and 7.
 func DefaultSettings() Settings {
 	return Settings{
-		Interval: DefaultInterval, Delay: DefaultDelay, MaxShare: DefaultMaxShare, UploadExpiry: DefaultUploadExpiry,
-		Keep: DefaultKeep,
+		Interval: DefaultInterval, Delay: DefaultDelay, UploadExpiry: DefaultUploadExpiry, Keep: DefaultKeep,
 	}
 }
 
@@ -118,12 +110,8 @@ func (s Settings) Validate() error {
 	if s.Delay <= 0 {
 		errs = append(errs, fmt.Errorf("gc_delay: %s; give a duration above zero, such as 2h", s.Delay))
 	}
-	if !validShare(s.MaxShare) {
-		errs = append(errs, fmt.Errorf("gc_max_share: %g; give a fraction above 0 and at most 1, such as 0.5",
-			s.MaxShare))
-	}
 	if s.UploadExpiry <= 0 {
-		errs = append(errs, fmt.Errorf("gc_upload_expiry: %s; give a duration above zero, such as 24h", s.UploadExpiry))
+		errs = append(errs, fmt.Errorf("upload expiry: %s; give a duration above zero, such as 24h", s.UploadExpiry))
 	}
 	if s.Keep < 1 || s.Keep > MaxKeep {
 		errs = append(errs, fmt.Errorf("keep_archives: %d; give a number from 1 to %d: that many archives of each "+
@@ -132,9 +120,6 @@ func (s Settings) Validate() error {
 	return errors.Join(errs...)
 }
 
-// validShare is also false for NaN.
-func validShare(share float64) bool { return share > 0 && share <= 1 }
-
 // orDefault replaces each value that Validate refuses.
 func (s Settings) orDefault() Settings {
 	if s.Interval <= 0 {
@@ -142,9 +127,6 @@ func (s Settings) orDefault() Settings {
 	}
 	if s.Delay <= 0 {
 		s.Delay = DefaultDelay
-	}
-	if !validShare(s.MaxShare) {
-		s.MaxShare = DefaultMaxShare
 	}
 	if s.UploadExpiry <= 0 {
 		s.UploadExpiry = DefaultUploadExpiry

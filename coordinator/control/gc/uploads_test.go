@@ -61,7 +61,7 @@ func TestUnfinishedUploadsAreAbortedAfterADay(t *testing.T) {
 		t.Fatalf("%+v, %q", r, h.uploads())
 	}
 
-	// The expiry is a setting.
+	// The expiry is an option.
 	h.objectStore.BeginUpload(t, "archives/"+key)
 	h.opts.Archives = aged{whole, time.Hour}
 	h.opts.Settings.UploadExpiry = time.Minute

@@ -3,8 +3,6 @@ package history
 
 import (
 	"context"
-	"fmt"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -12,8 +10,8 @@ import (
 	"github.com/codehub/gateway/coordinator/internal/periodic"
 )
 
-// DefaultRetention is for how long transitions are kept unless a setting says otherwise.
-const DefaultRetention = 30 * 24 * time.Hour
+// Retention is for how long transitions are kept.
+const Retention = 30 * 24 * time.Hour
 
 const (
 	// interval is the time between two rounds.
@@ -21,14 +19,6 @@ const (
 	// batch is how many rows one statement deletes.
 	batch = 1000
 )
-
-// CheckRetention reports what is wrong with a retention, under its name in the configuration.
-func CheckRetention(d time.Duration) error {
-	if d <= 0 {
-		return fmt.Errorf("history_retention: must be a duration above zero, such as 720h, not %s", d)
-	}
-	return nil
-}
 
 // Store is the database as the trimmer uses it. *store.Store implements it.
 type Store interface {
@@ -38,21 +28,16 @@ type Store interface {
 
 // Trimmer deletes what is too old. It is safe for concurrent use.
 type Trimmer struct {
-	store     Store
-	retention atomic.Int64
-	loop      *periodic.Loop
+	store Store
+	loop  *periodic.Loop
 }
 
-// New returns a trimmer with the default retention. It performs no I/O.
+// New returns a trimmer. It performs no I/O.
 func New(s Store, log *zap.Logger) *Trimmer {
 	t := &Trimmer{store: s}
-	t.Set(DefaultRetention)
 	t.loop = periodic.New("trimming the history", interval, t.trim, log)
 	return t
 }
-
-// Set changes for how long transitions are kept, from the next round on.
-func (t *Trimmer) Set(retention time.Duration) { t.retention.Store(int64(retention)) }
 
 // Run trims at once and then every interval, until ctx ends, and returns nil. The leader runs it.
 func (t *Trimmer) Run(ctx context.Context) error {
@@ -64,7 +49,7 @@ func (t *Trimmer) Run(ctx context.Context) error {
 // trim deletes what is too old, in batches, so that no statement is long.
 func (t *Trimmer) trim(ctx context.Context) error {
 	for ctx.Err() == nil {
-		deleted, err := t.store.TrimHistory(ctx, time.Duration(t.retention.Load()), batch)
+		deleted, err := t.store.TrimHistory(ctx, Retention, batch)
 		if err != nil || deleted < batch {
 			return err
 		}

@@ -17,10 +17,9 @@ func TestOldHistoryIsTrimmedAtTheStart(t *testing.T) {
 	db := storetest.Open(t)
 	id := uuid.NewString()
 	storetest.Exec(t, db, `INSERT INTO workspace_history (workspace_id, at, kind, cause)
-		SELECT $1, now() - make_interval(days => CASE WHEN i <= 2500 THEN 8 ELSE 6 END), 'phase', 'controller'
+		SELECT $1, now() - make_interval(days => CASE WHEN i <= 2500 THEN 31 ELSE 29 END), 'phase', 'controller'
 		FROM generate_series(1, 2510) AS i`, id)
 	trim := New(db, zaptest.NewLogger(t))
-	trim.Set(7 * 24 * time.Hour)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- trim.Run(ctx) }()

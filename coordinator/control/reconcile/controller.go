@@ -209,14 +209,12 @@ func (c *Controller) dispatch(ids []workspace.ID, wake bool) {
 func (c *Controller) policy() planner.Policy {
 	s := c.settings.Load()
 	return planner.Policy{
-		Timeouts:       s.Timeouts,
-		OperationLimit: s.OperationLimit,
-		WaitLimit:      s.WaitLimit,
-		KeepDeleted:    s.KeepDeleted,
-		MaxRetry:       s.MaxRetry,
-		StableAfter:    s.StableAfter,
-		FullDisk:       c.fullDisk.Load(),
-		NewOpID:        c.newOpID,
+		Timeouts:    s.Timeouts,
+		WaitLimit:   s.WaitLimit,
+		KeepDeleted: s.KeepDeleted,
+		MaxRetry:    s.MaxRetry,
+		FullDisk:    c.fullDisk.Load(),
+		NewOpID:     c.newOpID,
 	}
 }
 

@@ -28,11 +28,10 @@ type Settings struct {
 	MaxJobs int
 	// MaxPulls bounds the images that are pulled at the same time.
 	MaxPulls int
-	// Timeouts limit how long each operation may go without progress, OperationLimit
-	// how long any may take in all; MaxRetry limits an operation's failures (SPEC 3).
-	Timeouts       map[workspace.Operation]time.Duration
-	OperationLimit time.Duration
-	MaxRetry       int
+	// Timeouts limit how long each operation may go without progress; MaxRetry limits an
+	// operation's failures (SPEC 3).
+	Timeouts map[workspace.Operation]time.Duration
+	MaxRetry int
 	// WaitLimit is how long a workspace without an intact volume waits for an object
 	// store that refuses, before it ends in ERROR.
 	WaitLimit time.Duration
@@ -47,9 +46,6 @@ type Settings struct {
 	MeasureInterval, MeasureAge time.Duration
 	// HomeWarn is the size of a home, in bytes, from which on the log says so; 0 is never.
 	HomeWarn int64
-	// StableAfter is how long a container must have run for its exit not to count as a
-	// crash.
-	StableAfter time.Duration
 }
 
 // DefaultSettings are those of SPEC 3 and 5.
@@ -63,12 +59,10 @@ func DefaultSettings() Settings {
 		MaxJobs:        4, // each takes up to 512 MiB, and the disk is one
 		MaxPulls:       2,
 		Timeouts:       planner.DefaultTimeouts(),
-		OperationLimit: 24 * time.Hour,
 		MaxRetry:       3,
 		WaitLimit:      10 * time.Minute,
 		KeepDeleted:    2 * time.Hour,
 		MaxLossShare:   0.5,
-		StableAfter:    time.Minute,
 
 		MeasureInterval: time.Minute,
 		MeasureAge:      6 * time.Hour,
@@ -105,8 +99,6 @@ func (s Settings) Validate() error {
 	duration("active_interval", s.ActiveInterval)
 	duration("active_for", s.ActiveFor)
 	duration("sweep_interval", s.SweepInterval)
-	duration("stable_after", s.StableAfter)
-	duration("operation_limit", s.OperationLimit)
 	duration("wait_limit", s.WaitLimit)
 	duration("keep_deleted", s.KeepDeleted)
 	duration("measure_interval", s.MeasureInterval)

@@ -24,8 +24,8 @@ func TestSettingsAreValidatedTogether(t *testing.T) {
 		}
 	}
 	err = reconcile.Settings{}.Validate()
-	for _, want := range []string{"idle_interval", "active_interval", "active_for", "sweep_interval", "stable_after", "max_concurrent", "max_retry",
-		"max_jobs", "max_pulls", "operation_limit", "wait_limit", "keep_deleted", "max_loss_share"} {
+	for _, want := range []string{"idle_interval", "active_interval", "active_for", "sweep_interval", "max_concurrent", "max_retry",
+		"max_jobs", "max_pulls", "wait_limit", "keep_deleted", "max_loss_share"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not mentioned in: %v", want, err)
 		}

@@ -44,10 +44,8 @@ func (a Action) Destructive() bool {
 
 // Policy holds the limits that decisions depend on.
 type Policy struct {
-	// Timeouts is how long each operation may take without progress, OperationLimit
-	// how long any may take in all.
-	Timeouts       map[workspace.Operation]time.Duration
-	OperationLimit time.Duration
+	// Timeouts is how long each operation may take without progress.
+	Timeouts map[workspace.Operation]time.Duration
 	// WaitLimit is how long a workspace without an intact volume waits for an object
 	// store that refuses.
 	WaitLimit time.Duration
@@ -56,9 +54,6 @@ type Policy struct {
 	KeepDeleted time.Duration
 	// MaxRetry is the number of failures after which an operation ends in ERROR.
 	MaxRetry int
-	// StableAfter is how long a container must have run for its exit not to count
-	// as a crash.
-	StableAfter time.Duration
 	// ProgressEvery is how often the progress of one operation may be saved.
 	ProgressEvery time.Duration
 	// FullDisk is set while the disk of the homes has no room for another one.

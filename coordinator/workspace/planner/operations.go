@@ -81,8 +81,7 @@ func (p *planner) late() (time.Duration, bool) {
 	if limit > 0 && p.now.Sub(since) > limit {
 		return limit, true
 	}
-	limit = p.policy.OperationLimit
-	return limit, limit > 0 && p.now.Sub(began) > limit
+	return OperationLimit, p.now.Sub(began) > OperationLimit
 }
 
 // advance returns the next action of the operation in progress, or completes it.

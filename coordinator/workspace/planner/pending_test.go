@@ -143,7 +143,6 @@ func TestWhatHasNotBegunIsMadeAnewFromOtherSettings(t *testing.T) {
 func resumes(t *testing.T, name string, w workspace.Workspace, o workspace.Observation, again planner.Action) {
 	t.Helper()
 	p, later := policy(), now.Add(100*time.Hour)
-	p.OperationLimit = 24 * time.Hour
 	d := planner.Reconcile(later, w, o, false, p)
 	if n := d.Next; n.Operation != w.Operation || n.ErrorCount != 0 || n.ErrorReason != "" || waits(n) != waits(w) || d.Action != again {
 		t.Errorf("%s, much later: %s %s %q, waits for %+v", name, n.Operation, n.ErrorReason, d.Action, n.Waiting)

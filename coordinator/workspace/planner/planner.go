@@ -329,7 +329,7 @@ func (p *planner) endCrashLoop() (Action, bool) {
 		return ActNothing, false
 	}
 	n.HomeCtx.Crashes++
-	if k.FinishedAt.Sub(k.StartedAt) >= p.policy.StableAfter {
+	if k.FinishedAt.Sub(k.StartedAt) >= StableAfter {
 		n.HomeCtx.Crashes = 1
 	}
 	if n.HomeCtx.Crashes < p.policy.MaxRetry {

@@ -16,7 +16,7 @@ const id workspace.ID = "5f0c1a52-0000-4000-8000-0000000000aa"
 
 func policy() planner.Policy {
 	return planner.Policy{
-		Timeouts: planner.DefaultTimeouts(), OperationLimit: 24 * time.Hour, MaxRetry: 3, StableAfter: time.Minute,
+		Timeouts: planner.DefaultTimeouts(), MaxRetry: 3,
 		WaitLimit: 10 * time.Minute, KeepDeleted: 2 * time.Hour,
 		NewOpID: func() string { return "new-op" },
 	}

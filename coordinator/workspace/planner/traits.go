@@ -49,6 +49,14 @@ var operations = map[workspace.Operation]traits{
 	workspace.OpDeleting: {timeout: 10 * time.Minute, sensors: workspace.AllSensors},
 }
 
+const (
+	// OperationLimit is the longest that an operation may take in all, even with progress (SPEC 3).
+	OperationLimit = 24 * time.Hour
+	// StableAfter is how long a container must have run for its exit not to count as a crash
+	// (SPEC 12.5).
+	StableAfter = time.Minute
+)
+
 // DefaultTimeouts are the operations' limits of SPEC 3.
 func DefaultTimeouts() map[workspace.Operation]time.Duration {
 	limits := make(map[workspace.Operation]time.Duration, len(operations))

@@ -218,7 +218,7 @@ func (a *Actuator) startJob(ctx context.Context, w workspace.Workspace, kind wor
 		env = append(env, contract.EnvNewVolume+"=true")
 	}
 	env = append(env, contract.EnvOperation+"="+operation)
-	granted, err := a.Archives.Grant(ctx, kind, key, a.Policy().OperationLimit)
+	granted, err := a.Archives.Grant(ctx, kind, key, planner.OperationLimit)
 	if err != nil {
 		return &workspace.StoreError{State: observation.StateOf(err), Err: err}
 	}
