@@ -108,8 +108,8 @@ func TestEveryKeyIsUsedAndEveryUsedKeyExists(t *testing.T) {
 		for _, m := range literal.FindAllStringSubmatch(text, -1) {
 			named[m[1]], named[section+m[1]] = true, true
 		}
-		for _, m := range regexp.MustCompile(`words\.Of\("([^"]*[^."])"|say "([^"]*)"|\.Say "([^"]*)"|[^.\w]t\("([a-z_]+)"|data-text="([a-z_]+)"`).FindAllStringSubmatch(text, -1) {
-			key := m[1] + m[2] + m[3]
+		for _, m := range regexp.MustCompile(`words\.Of\("([^"]*[^."])"|say "([^"]*)"|\.Say "([^"]*)"|[^.\w]t\("([a-z_]+)"|data-text="([a-z_]+)"|"(problem\.[a-z0-9_.-]*[a-z0-9_-])"`).FindAllStringSubmatch(text, -1) {
+			key := m[1] + m[2] + m[3] + m[6]
 			if own := m[4] + m[5]; own != "" {
 				key = section + own
 			}

@@ -179,7 +179,7 @@ func (h *Handler) ForWorkspace(r *http.Request) bool {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	err := h.Serve(w, r, web.ShowNotFound)
 	if err != nil {
-		problem.Of(err).Write(w)
+		problem.Of(err).Write(w, r)
 	}
 }
 
@@ -188,7 +188,7 @@ func (h *Handler) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	if err := h.WaitReady(ctx); err != nil {
-		p := problem.Unavailable.With("The server is starting; try again in a moment.")
+		p := problem.Unavailable.With("problem.starting", nil)
 		p.Cause = errors.Join(errors.New("waiting for the coordinator"), err)
 		return p
 	}

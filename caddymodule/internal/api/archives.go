@@ -27,9 +27,7 @@ func (c *call) restoreArchive() error {
 		return err
 	}
 	if in.Archive.text == "" {
-		p := problem.Invalid.With("archive must be the key of one of the workspace's archives.")
-		p.Field = "archive"
-		return p
+		return problem.InvalidField("archive", "problem.archive", nil)
 	}
 	w, err := c.Service.Revert(c.r.Context(), c.actor(), c.id, in.Archive.text)
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/caddymodule/internal/site"
-	"github.com/codehub/gateway/caddymodule/internal/web"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 )
 
@@ -26,7 +25,7 @@ func (c *call) login() error {
 		return err
 	}
 	if c.NoPasswords {
-		return problem.NoPasswords.With("Sign in through the identity provider.")
+		return problem.NoPasswords.With("problem.sign_in_provider", nil)
 	}
 	token, user, err := c.Auth.Login(c.r.Context(), in.Username, in.Password, c.client(c.r))
 	if err != nil {
@@ -140,6 +139,6 @@ func (h *Handler) ticket(w http.ResponseWriter, r *http.Request, at *site.Addres
 	case err != nil:
 		return h.unavailable(w, r, err)
 	}
-	site.Redirect(w, at.RedeemURL(r, host, ticket, web.ChosenLanguage(r)), http.StatusSeeOther)
+	site.Redirect(w, at.RedeemURL(r, host, ticket, site.ChosenLanguage(r)), http.StatusSeeOther)
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/codehub/gateway/caddymodule/internal/problem"
+	"github.com/codehub/gateway/coordinator/words"
 )
 
 // maxBody bounds the body of a request, in bytes. The largest thing in one is a memo.
@@ -44,7 +45,7 @@ func (f textField) pointer() *string {
 func (c *call) decode(v any) error {
 	media, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
 	if err != nil || media != "application/json" {
-		return problem.MediaType.With("Send Content-Type: application/json.")
+		return problem.MediaType.With("problem.content_type", nil)
 	}
 	dec := json.NewDecoder(http.MaxBytesReader(c.w, c.r.Body, maxBody))
 	dec.DisallowUnknownFields()
@@ -70,25 +71,23 @@ func bodyProblem(err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &tooLarge):
-		return problem.TooLarge.With("The body may have at most %d bytes.", tooLarge.Limit)
+		return problem.TooLarge.With("problem.body_too_large", words.Values{"Max": tooLarge.Limit})
 	case errors.As(err, &wrongType):
 		if wrongType.Field == "" {
-			return problem.BadRequest.With("The body must be a JSON object, not a %s.", wrongType.Value)
+			return problem.BadRequest.With("problem.body_not_object", words.Values{"Given": wrongType.Value})
 		}
-		p := problem.Invalid.With("%s must be a %s, not a %s.",
-			wrongType.Field, jsonName(wrongType.Type.Kind().String()), wrongType.Value)
-		p.Field = wrongType.Field
-		return p
+		return problem.InvalidField(wrongType.Field, "problem.wrong_type", words.Values{
+			"Wanted": jsonName(wrongType.Type.Kind().String()), "Given": wrongType.Value,
+		})
 	case errors.Is(err, io.EOF):
-		return problem.BadRequest.With("The body is empty; send a JSON object.")
+		return problem.BadRequest.With("problem.body_empty", nil)
 	}
 	if quoted, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		field := strings.Trim(quoted, `"`)
-		p := problem.Invalid.With("%s is not a field of this request.", field)
-		p.Field = field
-		return p
+		return problem.InvalidField(strings.Trim(quoted, `"`), "problem.unknown_field", nil)
 	}
-	return problem.BadRequest.With("The body is not valid JSON: %s.", strings.TrimPrefix(err.Error(), "json: "))
+	return problem.BadRequest.With("problem.body_not_json", words.Values{
+		"Error": strings.TrimPrefix(err.Error(), "json: "),
+	})
 }
 
 // jsonName returns what JSON calls a kind of Go value.
@@ -106,7 +105,7 @@ func jsonName(kind string) string {
 func sendJSON(w http.ResponseWriter, status int, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {
-		p := problem.Internal.With("The answer cannot be written.")
+		p := problem.Internal.With("problem.answer_not_written", nil)
 		p.Cause = fmt.Errorf("encoding the answer: %w", err)
 		return p
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/words"
 )
 
 // guard refuses requests that a page of another origin makes, and those at a host where
@@ -15,10 +16,9 @@ import (
 func guard(w http.ResponseWriter, r *http.Request, at *site.Address) error {
 	switch {
 	case !at.IsMain():
-		return problem.Misdirected.With("Use %s instead, or name this host in the setting public_url.", at.MainOrigin())
+		return problem.Misdirected.With("problem.use_main", words.Values{"Main": at.MainOrigin()})
 	case at.CrossOrigin(r):
-		return problem.CrossSite.With("A page of another origin may open this address in a window, " +
-			"and must not use it otherwise.")
+		return problem.CrossSite.With("problem.cross_site", nil)
 	}
 	if _, err := at.Token(r.Header, site.SessionCookie); err != nil {
 		at.ExpireCopies(w, r, site.SessionCookie)

@@ -20,9 +20,7 @@ func (c *call) keepAwake() error {
 	}
 	const maxHours = 365 * 24 // bounds what becomes a time.Duration
 	if in.Hours == nil || *in.Hours < 0 || *in.Hours > maxHours {
-		p := problem.Invalid.With("hours must be a number from 0 on, such as 4.")
-		p.Field = "hours"
-		return p
+		return problem.InvalidField("hours", "problem.hours", nil)
 	}
 	w, err := c.Service.KeepAwake(c.r.Context(), c.actor(), c.id, time.Duration(*in.Hours*float64(time.Hour)))
 	if err != nil {

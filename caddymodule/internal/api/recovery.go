@@ -8,6 +8,7 @@ import (
 
 	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
 	"github.com/codehub/gateway/caddymodule/internal/problem"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -26,14 +27,10 @@ func (b choiceBody) choice() (service.Choice, error) {
 	}
 	kind := workspace.RecoveryChoice(b.Choice.text)
 	if !slices.Contains(kinds, kind) {
-		p := problem.Invalid.With("choice must be archive, empty, volume or retry.")
-		p.Field = "choice"
-		return service.Choice{}, p
+		return service.Choice{}, problem.InvalidField("choice", "problem.choice_kind", nil)
 	}
 	if (kind == workspace.RecoverArchive) != (b.Key.text != "") {
-		p := problem.Invalid.With("key must name the archive when the choice is archive, and be missing otherwise.")
-		p.Field = "key"
-		return service.Choice{}, p
+		return service.Choice{}, problem.InvalidField("key", "problem.choice_key", nil)
 	}
 	return service.Choice{Kind: kind, Key: b.Key.text, ReplaceVolume: b.ReplaceVolume}, nil
 }
@@ -72,9 +69,7 @@ func (c *call) recoverWorkspaces() error {
 		return err
 	}
 	if in.Reason == "" {
-		p := problem.Invalid.With("reason must name the error_reason of the workspaces to recover.")
-		p.Field = "reason"
-		return p
+		return problem.InvalidField("reason", "problem.error_reason", nil)
 	}
 	choice, err := in.choice()
 	if err != nil {
@@ -89,5 +84,5 @@ func (c *call) recoverWorkspaces() error {
 			c.Logger.Error("a workspace could not be recovered", zap.String("workspace", string(id)), zap.Error(err))
 		}
 	}
-	return sendJSON(c.w, http.StatusOK, v1.RecoveriesOf(recovered, failed))
+	return sendJSON(c.w, http.StatusOK, v1.RecoveriesOf(recovered, failed, site.Language(c.r)))
 }

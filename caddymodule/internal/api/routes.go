@@ -13,6 +13,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/web"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -32,7 +33,7 @@ type endpoint func(w http.ResponseWriter, r *http.Request)
 // ServeHTTP implements [http.Handler]; [Handler.Serve] calls pages itself.
 func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := p(w, r); err != nil {
-		problem.Of(err).Write(w)
+		problem.Of(err).Write(w, r)
 	}
 }
 
@@ -119,7 +120,7 @@ func (h *Handler) routes() *http.ServeMux {
 		}
 	}
 	mux.Handle(apiPath, h.endpoint(func(c *call) error {
-		return problem.NotFound.With("The API has no path %s.", c.r.URL.Path)
+		return problem.NotFound.With("problem.no_path", words.Values{"Path": c.r.URL.Path})
 	}))
 	return mux
 }
@@ -129,7 +130,7 @@ func notAllowed(methods []string) page {
 	allow := strings.Join(methods, ", ")
 	return func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Allow", allow)
-		return problem.Method.With("%s is not offered here; use one of %s.", r.Method, allow)
+		return problem.Method.With("problem.use_methods", words.Values{"Method": r.Method, "Methods": allow})
 	}
 }
 
@@ -169,7 +170,7 @@ func (h *Handler) endpoint(handle func(*call) error) endpoint {
 		case p.Status >= http.StatusInternalServerError:
 			h.Logger.Error("API request failed", append(fields, zap.Int("status", p.Status), zap.Error(err))...)
 		}
-		p.Write(w)
+		p.Write(w, r)
 	}
 }
 

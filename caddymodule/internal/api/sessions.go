@@ -26,7 +26,7 @@ func (c *call) listSessions() error {
 func (c *call) endSessions() error {
 	err := c.Auth.EndSession(c.r.Context(), c.grant, c.r.PathValue("id"))
 	if errors.Is(err, auth.ErrNoSession) {
-		return problem.NotFound.With("You have no session with this id.")
+		return problem.NotFound.With("problem.no_session", nil)
 	}
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/events"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -80,8 +81,7 @@ func (c *call) events() error {
 	session := c.grant.Session()
 	if !c.streams.take(session) {
 		c.fromMemory = true
-		p := problem.Streams.With("This session has %d event streams open; "+
-			"close one, such as a tab with the dashboard.", maxStreams)
+		p := problem.Streams.With("problem.limit_streams", words.Values{"Limit": maxStreams})
 		p.Limit, p.RetryAfter = maxStreams, refusedStream
 		return p
 	}

@@ -7,6 +7,7 @@ import (
 	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -52,9 +53,7 @@ func (c *call) listWorkspaces() error {
 	}
 	phase := c.r.URL.Query().Get("phase")
 	if all != (phase != "") || (all && (deleted || phase != string(workspace.PhaseError))) {
-		p := problem.Invalid.With("The only list of all users' workspaces is all=true&phase=ERROR.")
-		p.Field = "phase"
-		return p
+		return problem.InvalidField("phase", "problem.list_of_all", nil)
 	}
 	if all {
 		return c.listFailed(int(limit))
@@ -174,9 +173,7 @@ func (c *call) flag(name string) (bool, error) {
 	case "true":
 		return true, nil
 	}
-	p := problem.Invalid.With("%s must be true or false.", name)
-	p.Field = name
-	return false, p
+	return false, problem.InvalidField(name, "problem.boolean", nil)
 }
 
 // number reads a parameter of the query that is a number from 1 to limit, and 0 when it is
@@ -188,9 +185,7 @@ func (c *call) number(name string, limit int64) (int64, error) {
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < 1 || n > limit {
-		p := problem.Invalid.With("%s must be a number from 1 to %d.", name, limit)
-		p.Field = name
-		return 0, p
+		return 0, problem.InvalidField(name, "problem.number", words.Values{"Max": limit})
 	}
 	return n, nil
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/pages"
@@ -14,18 +13,18 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/web"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/words"
 )
 
 // Problems of workspaces that cannot serve a request. The first argument is the last
 // part of the problem's type, which programs compare; it must not change.
 var (
-	problemAsleep       = problem.New("asleep", "The workspace sleeps", http.StatusServiceUnavailable)
-	problemTooManyWakes = problem.New("too-many-wakes", "Woken too often", http.StatusTooManyRequests)
-	problemFailed       = problem.New("workspace-failed", "The workspace has failed", http.StatusBadGateway)
-	problemOverload     = problem.New("too-many-waiting", "Too many requests are waiting", http.StatusServiceUnavailable)
-	problemOtherHost    = problem.New("other-host",
-		"Browsers find this workspace on a host of its own", http.StatusForbidden)
-	problemNoAnswer = problem.New("no-answer", "The workspace gave no answer", http.StatusBadGateway)
+	problemAsleep       = problem.New("asleep", http.StatusServiceUnavailable)
+	problemTooManyWakes = problem.New("too-many-wakes", http.StatusTooManyRequests)
+	problemFailed       = problem.New("workspace-failed", http.StatusBadGateway)
+	problemOverload     = problem.New("too-many-waiting", http.StatusServiceUnavailable)
+	problemOtherHost    = problem.New("other-host", http.StatusForbidden)
+	problemNoAnswer     = problem.New("no-answer", http.StatusBadGateway)
 )
 
 // The values of Retry-After, in seconds. Below a limit, a workspace must stop before
@@ -45,77 +44,75 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 	w, r := req.w, req.r
 	switch d.Answer {
 	case decision.SendOutdated:
-		problem.Of(g.Refused()).Write(w)
+		problem.Of(g.Refused()).Write(w, r)
 	case decision.ShowOutdated:
 		return web.ShowOutdated(w, r, g.Refused(), g.home(req))
 	case decision.SendCrossOrigin:
-		problem.CrossSite.With("A page of another origin must not use this workspace.").Write(w)
+		problem.CrossSite.With("problem.cross_site_workspace", nil).Write(w, r)
 	case decision.SendMisdirected:
-		problem.Misdirected.With("Use %s instead, or name this host in the setting public_url.",
-			req.at.MainOrigin()).Write(w)
+		problem.Misdirected.With("problem.use_main", words.Values{"Main": req.at.MainOrigin()}).Write(w, r)
 	case decision.ShowMisdirected:
 		return g.showMessage(req, http.StatusMisdirectedRequest, pages.Misdirected(req.at.MainOrigin()))
 	case decision.SendOtherHost:
-		problemOtherHost.With("Use %s instead.", req.at.WorkspaceOrigin(req.at.ID)).Write(w)
+		problemOtherHost.With("problem.use_host", words.Values{"Host": req.at.WorkspaceOrigin(req.at.ID)}).Write(w, r)
 	case decision.RedirectToHost:
 		site.Redirect(w, req.at.WorkspaceOrigin(req.at.ID)+ownPath(&req.at, r), http.StatusTemporaryRedirect)
 	case decision.SendUnpublished:
-		problem.NotFound.With("This installation reaches only the port of the workspace's application.").Write(w)
+		problem.NotFound.With("problem.workspace.unpublished", nil).Write(w, r)
 	case decision.ShowUnpublished:
 		return g.showMessage(req, http.StatusNotFound, pages.Unpublished())
 	case decision.SendNoListener:
 		w.Header().Set("Retry-After", portRefresh)
-		problemNoListener.With("Start a server in the workspace that listens on port %d, on all interfaces.",
-			req.at.Port).Write(w)
+		problemNoListener.With("problem.workspace.no_listener", words.Values{"Port": req.at.Port}).Write(w, r)
 	case decision.ShowNoListener:
 		w.Header().Set("Refresh", portRefresh)
 		return g.showMessage(req, http.StatusBadGateway, pages.NoListener(site.Here(r), req.at.Port))
 	case decision.RedirectByName:
 		site.Redirect(w, req.at.NameURL(r.URL.RequestURI()), http.StatusTemporaryRedirect)
 	case decision.SendUnavailable:
-		problem.Unavailable.With("%s", unavailableDetail(d, st)).Write(w)
+		problem.Unavailable.Because(unavailableDetail(d, st)).Write(w, r)
 	case decision.ShowUnavailable:
 		w.Header().Set("Retry-After", problem.RetryUnavailable)
 		return g.showMessage(req, http.StatusServiceUnavailable, pages.Unavailable(site.Here(r)))
 	case decision.SendUnauthorized:
-		problem.NoSession.With("Sign in first.").Write(w)
+		problem.NoSession.With("problem.sign_in_first", nil).Write(w, r)
 	case decision.ShowLogin:
 		return g.showLogin(req)
 	case decision.SendNotFound:
-		problem.NotFound.With("No workspace of yours has this address.").Write(w)
+		problem.NotFound.With("problem.no_workspace_here", nil).Write(w, r)
 	case decision.ShowNotFound:
 		return g.showMessage(req, http.StatusNotFound, pages.NotFound())
 	case decision.SendFailed:
-		problemFailed.With("%s", progress.FailureOf(st).Detail).Write(w)
+		problemFailed.Because(progress.FailureOf(st).Why).Write(w, r)
 	case decision.ShowFailed:
 		return pages.ShowFailed(req.w, req.r, progress.FailureOf(st), g.home(req))
 	case decision.SendAsleep:
-		problemAsleep.With("Open the workspace in a browser or start it to wake it.").Write(w)
+		problemAsleep.With("problem.workspace.asleep", nil).Write(w, r)
 	case decision.ShowAsleep:
 		return pages.ShowAsleep(w, r, &pages.Asleep{
 			Name: st.Route.Name, Back: site.Here(r), Home: g.home(req),
 			WakeURL: req.at.Prefix + site.OwnPath + wakePath, Main: req.at.MainOrigin(),
 		})
 	case decision.SendOverload:
-		problemOverload.With("Try again in a moment.").Write(w)
+		problemOverload.With("problem.try_again", nil).Write(w, r)
 	case decision.SendOverShare:
-		problemOverload.With("As many of your requests wait for workspaces as may wait of one user; " +
-			"try again when some of them have been answered.").Write(w)
+		problemOverload.With("problem.workspace.over_share", nil).Write(w, r)
 	case decision.SendLimit:
 		w.Header().Set("Retry-After", limitRetryAfter)
 		var running []problem.RunningWorkspace
 		if !req.at.OwnHost || !site.IsBrowser(r) { // a page of the workspace could read the answer to a form
 			running = g.running(req)
 		}
-		problem.OfLimit(refusal, running).Write(w)
+		problem.OfLimit(refusal, running).Write(w, r)
 	case decision.ShowLimit:
 		return g.showLimit(req, st, refusal, g.wanted(req, site.Here(r)))
 	case decision.SendBadGateway:
-		p := problemNoAnswer.With("Its application closed the connection before it answered.")
-		if p.Status = noAnswerStatus(req.err); p.Status == http.StatusGatewayTimeout {
-			p.Detail = "Its application took too long."
+		p := problemNoAnswer.With("problem.workspace.closed", nil)
+		if noAnswerStatus(req.err) == http.StatusGatewayTimeout {
+			p = problemNoAnswer.With("problem.workspace.too_slow", nil)
 		}
-		p.Write(w)
+		p.Status = noAnswerStatus(req.err)
+		p.Write(w, r)
 	case decision.ShowBadGateway:
 		return g.showMessage(req, noAnswerStatus(req.err), pages.NoAnswer(site.Here(r)))
 	case decision.ShowWake:
@@ -129,15 +126,15 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 
 // unavailableDetail is the decision's detail, and what keeps the workspace from getting on
 // if that is known.
-func unavailableDetail(d decision.Decision, st *route.State) string {
+func unavailableDetail(d decision.Decision, st *route.State) words.Text {
+	detail := words.Of(d.Detail, nil)
 	if st == nil {
-		return d.Detail
+		return detail
 	}
-	w := progress.WaitingFor(st)
-	if w == nil {
-		return d.Detail
+	if w := progress.WaitingFor(st); w != nil {
+		return words.Join(detail, " ", w.Text)
 	}
-	return d.Detail + " " + strings.TrimSuffix(w.Text.String(), ".") + "."
+	return detail
 }
 
 // noAnswerStatus returns the status for an application that gave no answer: 504 if it

@@ -18,7 +18,7 @@ func (g *Gateway) readForm(req *request) (back string, ok bool, err error) {
 	r := req.r
 	if r.Method != http.MethodPost {
 		req.w.Header().Set("Allow", http.MethodPost)
-		problem.Method.With("Use POST.").Write(req.w)
+		problem.Method.With("problem.use_post", nil).Write(req.w, req.r)
 		return "", false, nil
 	}
 	if !sentByPage(r) {

@@ -33,7 +33,7 @@ func (req *request) isOfMainSite() bool {
 // workspace, and shows the limit that forbids it.
 func (g *Gateway) limit(req *request) error {
 	if req.r.Method != http.MethodGet && req.r.Method != http.MethodHead {
-		problem.Method.With("Use GET.").Write(req.w)
+		problem.Method.With("problem.use_get", nil).Write(req.w, req.r)
 		return nil
 	}
 	back := g.wanted(req, req.r.URL.Query().Get("return"))

@@ -23,8 +23,7 @@ const (
 )
 
 // problemNoListener is for a port on which nothing listens.
-var problemNoListener = problem.New("nothing-listens",
-	"Nothing listens on this port of the workspace", http.StatusBadGateway)
+var problemNoListener = problem.New("nothing-listens", http.StatusBadGateway)
 
 // portRefresh is how often, in seconds, the page of a port without a listener tries again.
 const portRefresh = "2"

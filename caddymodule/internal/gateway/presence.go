@@ -15,6 +15,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -71,7 +72,7 @@ type pageState struct {
 // script sends the script.
 func (g *Gateway) script(req *request) error {
 	if req.r.Method != http.MethodGet && req.r.Method != http.MethodHead {
-		problem.Method.With("Use GET.").Write(req.w)
+		problem.Method.With("problem.use_get", nil).Write(req.w, req.r)
 		return nil
 	}
 	pagescript.ServeScript(req.w, req.r)
@@ -90,7 +91,7 @@ func (g *Gateway) presence(req *request) error {
 		return g.awaitPageState(req)
 	case http.MethodPost:
 	default:
-		problem.Method.With("Use GET or POST.").Write(req.w)
+		problem.Method.With("problem.use_get_or_post", nil).Write(req.w, req.r)
 		return nil
 	}
 	var told report
@@ -112,8 +113,7 @@ func (g *Gateway) presence(req *request) error {
 	}
 	if told.Wake && !st.Ready() {
 		if g.Activator.InProgress(req.at.ID, g.WakeTimeout) == nil && !g.tabs.Wakes(req.at.ID) {
-			problemTooManyWakes.With("Pages of the workspace have woken it too often. " +
-				"Open its address to wake it.").Write(req.w)
+			problemTooManyWakes.With("problem.workspace.woken_too_often", nil).Write(req.w, req.r)
 			return nil
 		}
 		return g.wakeFromPage(req, st)
@@ -142,7 +142,7 @@ func readReport(req *request, into any) bool {
 		err = json.Unmarshal(body, into)
 	}
 	if err != nil {
-		problem.BadRequest.With("The body must be a small JSON object.").Write(req.w)
+		problem.BadRequest.With("problem.body_not_small", nil).Write(req.w, req.r)
 		return false
 	}
 	return true
@@ -213,7 +213,7 @@ func (g *Gateway) pageState(req *request, st *route.State) pageState {
 // keepAwake answers POST .codehub/keep-awake, whose body names the hours, 0 for none.
 func (g *Gateway) keepAwake(req *request) error {
 	if req.r.Method != http.MethodPost {
-		problem.Method.With("Use POST.").Write(req.w)
+		problem.Method.With("problem.use_post", nil).Write(req.w, req.r)
 		return nil
 	}
 	var in struct {
@@ -223,7 +223,7 @@ func (g *Gateway) keepAwake(req *request) error {
 		return nil
 	}
 	if in.Hours == nil || *in.Hours < 0 || *in.Hours > 24*365 {
-		problem.Invalid.With("hours must be a whole number, such as 4, or 0 to end it").Write(req.w)
+		problem.Invalid.With("problem.whole_hours", words.Values{"Field": "hours"}).Write(req.w, req.r)
 		return nil
 	}
 	d := time.Duration(*in.Hours) * time.Hour
@@ -232,7 +232,7 @@ func (g *Gateway) keepAwake(req *request) error {
 		if req.r.Context().Err() != nil {
 			return ErrClientGone
 		}
-		problem.Of(err).Write(req.w)
+		problem.Of(err).Write(req.w, req.r)
 		return nil
 	}
 	req.w.WriteHeader(http.StatusNoContent)

@@ -23,7 +23,7 @@ const maxPoll = 60 * time.Second
 func (g *Gateway) status(req *request) error {
 	r := req.r
 	if r.Method != http.MethodGet {
-		problem.Method.With("Use GET.").Write(req.w)
+		problem.Method.With("problem.use_get", nil).Write(req.w, req.r)
 		return nil
 	}
 	query := r.URL.Query()

@@ -52,7 +52,7 @@ func (g *Gateway) wakeAndLead(req *request, back string) error {
 // state.
 func (g *Gateway) wakeFromPage(req *request, st *route.State) error {
 	if st.Failed() {
-		problemFailed.With("%s", progress.FailureOf(st).Detail).Write(req.w)
+		problemFailed.Because(progress.FailureOf(st).Why).Write(req.w, req.r)
 		return nil
 	}
 	refusal, err := g.wakeForPerson(req, st)
@@ -60,7 +60,7 @@ func (g *Gateway) wakeFromPage(req *request, st *route.State) error {
 		return err
 	}
 	if refusal != nil {
-		problem.Of(refusal).Write(req.w)
+		problem.Of(refusal).Write(req.w, req.r)
 		return nil
 	}
 	return sendJSON(req.w, g.pageState(req, req.entry.State()))

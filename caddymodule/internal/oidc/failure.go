@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/caddymodule/internal/web"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/words"
@@ -79,7 +80,7 @@ func failureOf(err error) failure {
 
 // ShowFailure shows why a sign-in failed. An error means that nothing was sent.
 func ShowFailure(w http.ResponseWriter, r *http.Request, err error) error {
-	f, lang := failureOf(err), web.Language(r)
+	f, lang := failureOf(err), site.Language(r)
 	say := func(key string) string { return words.Of(key, nil).In(lang) }
 	data := map[string]string{
 		"Lang": lang, "Text": say(f.key), "Title": say("sign_in.title"),

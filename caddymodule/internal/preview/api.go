@@ -44,11 +44,11 @@ func (p *Preview) apiRoutes() {
 		b := p.boardOf(r)
 		switch {
 		case b.refuse != nil:
-			b.refuse.Write(w)
+			b.refuse.Write(w, r)
 		case r.URL.Path == base+"auth/logout" || r.URL.Path == base+"auth/login":
 			sendJSON(w, http.StatusOK, map[string]string{"redirect": "/"})
 		default:
-			problem.Busy.With("%s", "This is a preview: nothing changes here.").Write(w)
+			problem.Of(service.ErrOperationInProgress).Write(w, r)
 		}
 	})
 }
@@ -69,7 +69,7 @@ func (p *Preview) boardOf(r *http.Request) *board {
 func (p *Preview) events(w http.ResponseWriter, r *http.Request) {
 	b := p.boardOf(r)
 	if b.lost {
-		problem.Unavailable.With("%s", "Try again in a moment.").Write(w)
+		problem.Unavailable.With("problem.try_again", nil).Write(w, r)
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")

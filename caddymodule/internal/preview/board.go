@@ -11,6 +11,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -137,10 +138,10 @@ var refusals = []struct {
 	{"limit-of-the-user", problem.OfLimit(&service.LimitError{Scope: "user", Limit: 2}, nil)},
 	{"limit-of-the-installation", problem.OfLimit(&service.LimitError{Scope: "global", Limit: 100}, nil)},
 	{"too-many", problem.Of(&service.TooManyError{Limit: 100})},
-	{"name", problem.Of(&service.InvalidError{Field: "name", Problem: "must not be empty"})},
+	{"name", problem.Of(&service.InvalidError{Field: "name", Problem: words.Of("problem.rule.visible", nil)})},
 	{"image", problem.Of(&service.ImageError{Names: []string{"default", "python"}})},
 	{"busy", problem.Of(service.ErrOperationInProgress)},
-	{"unavailable", problem.Unavailable.With("%s", "Try again in a moment.")},
+	{"unavailable", problem.Unavailable.With("problem.try_again", nil)},
 	{"choice", problem.Of(choiceNeeded())},
 }
 
@@ -148,7 +149,7 @@ var refusals = []struct {
 func choiceNeeded() *service.ChoiceError {
 	now := time.Now()
 	return &service.ChoiceError{
-		Reason: workspace.ReasonConflict, Problem: "It is not known which files are the newest.",
+		Reason: workspace.ReasonConflict, Problem: words.Of("problem.recovery.in_doubt", nil),
 		Choices: []service.Choice{
 			{Kind: workspace.RecoverVolume}, {Kind: workspace.RecoverArchive, Key: "new", ReplaceVolume: true},
 			{Kind: workspace.RecoverArchive, Key: "old", ReplaceVolume: true},

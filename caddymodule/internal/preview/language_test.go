@@ -4,107 +4,33 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
+	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"unicode"
 
 	"golang.org/x/net/html"
 
-	"github.com/codehub/gateway/coordinator/words"
+	"github.com/codehub/gateway/caddymodule/internal/preview/previewtest"
 )
-
-// The made-up language: English, each text between marks. Its tag is that of artificial languages.
-const (
-	madeUp   = "art"
-	language = "coordinator/words/languages/"
-)
-
-// wrap puts every text below v between marks.
-func wrap(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		for key := range v {
-			v[key] = wrap(v[key])
-		}
-		return v
-	default:
-		return "⟦" + v.(string) + "⟧"
-	}
-}
 
 // A language is one more file: with it, and no other change, every page, answer and script speaks it.
-// The file is added as the compiler sees the source, so that it is embedded like the others.
-func TestALanguageIsOneFile(t *testing.T) {
-	if words.Known(madeUp) {
-		t.Skip("this is the run with the language")
-	}
-	english, err := os.ReadFile(filepath.Join(source, language, "en.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var texts map[string]any
-	if err := json.Unmarshal(english, &texts); err != nil {
-		t.Fatal(err)
-	}
-	root, err := filepath.Abs(source)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, overlay := filepath.Join(t.TempDir(), "art.json"), filepath.Join(t.TempDir(), "overlay.json")
-	write := func(path string, v any) {
-		b, err := json.Marshal(v)
-		if err == nil {
-			err = os.WriteFile(path, b, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(file, wrap(texts))
-	write(overlay, map[string]any{"Replace": map[string]string{filepath.Join(root, language, madeUp+".json"): file}})
-	out, err := exec.CommandContext(t.Context(), "go", "test", "-overlay", overlay, "-run", "TestEverythingSpeaksTheLanguage|TestEveryPageIsShown", "-v", ".").CombinedOutput()
-	if err != nil || !bytes.Contains(out, []byte("--- PASS: TestEverythingSpeaksTheLanguage")) {
-		t.Errorf("with one more language: %v\n%s", err, out)
-	}
-}
-
-// marked is what the made-up language says, and neutral what is the same in every language: names.
-var (
-	marked  = regexp.MustCompile(`⟦[^⟦⟧]*⟧`)
-	neutral = regexp.MustCompile(`CodeHub|English|한국어|` + ownerName)
-)
-
-// spoken returns the words of a text that the made-up language has not said.
-func spoken(text string) string {
-	for marked.MatchString(text) {
-		text = marked.ReplaceAllString(text, "")
-	}
-	if text = neutral.ReplaceAllString(text, ""); strings.ContainsFunc(text, unicode.IsLetter) {
-		return strings.TrimSpace(text)
-	}
-	return ""
-}
-
 func TestEverythingSpeaksTheLanguage(t *testing.T) {
-	if !words.Known(madeUp) {
-		t.Skip("TestALanguageIsOneFile runs this with the language")
+	if !previewtest.RunWith(t, source, "TestEverythingSpeaksTheLanguage|TestEveryPageIsShown") {
+		return
 	}
 	p := preview(t)
 	assets := map[string]bool{}
 	for _, e := range p.entries {
-		body := get(t, p, e.Path(), madeUp, "").Body.Bytes()
+		body := get(t, p, e.Path(), previewtest.MadeUp, "").Body.Bytes()
 		doc, err := html.ParseWithOptions(bytes.NewReader(body), html.ParseOptionEnableScripting(false))
 		if err != nil {
 			t.Fatal(err)
 		}
 		var text strings.Builder
 		shownTo(&text, doc)
-		if other := spoken(text.String()); e.Group != "notice" && other != "" || text.Len() == 0 { // that is a workspace's own page
+		if other := previewtest.Unspoken(text.String()); e.Group != "notice" && other != "" || text.Len() == 0 { // that is a workspace's own page
 			t.Errorf("%s says %q", e.Path(), other)
 		}
 		for _, m := range regexp.MustCompile(`"(/assets/[^"]+\.js)"`).FindAllSubmatch(body, -1) {
@@ -114,6 +40,9 @@ func TestEverythingSpeaksTheLanguage(t *testing.T) {
 		if e.status != nil {
 			asked = append(asked, e.Path()+"/status")
 		}
+		if e.board != nil && e.board.refuse != nil {
+			refusesInTheLanguage(t, p, e)
+		}
 		if e.board != nil {
 			asked = append(asked, "/api/v1/workspaces", "/api/v1/workspaces?deleted=true")
 			for _, row := range e.board.rows {
@@ -122,7 +51,7 @@ func TestEverythingSpeaksTheLanguage(t *testing.T) {
 		}
 		for _, path := range asked {
 			var answer any
-			if err := json.Unmarshal(get(t, p, path, madeUp, e.Path()).Body.Bytes(), &answer); err != nil {
+			if err := json.Unmarshal(get(t, p, path, previewtest.MadeUp, e.Path()).Body.Bytes(), &answer); err != nil {
 				t.Fatalf("%s: %v", path, err)
 			}
 			hear(t, e.Path()+" "+path, answer)
@@ -135,7 +64,7 @@ func TestEverythingSpeaksTheLanguage(t *testing.T) {
 	for len(assets) > 0 {
 		for path := range assets {
 			delete(assets, path)
-			w := get(t, p, path, madeUp, "")
+			w := get(t, p, path, previewtest.MadeUp, "")
 			body := w.Body.Bytes()
 			if w.Code != http.StatusOK {
 				t.Fatalf("%s: %d", path, w.Code)
@@ -148,7 +77,7 @@ func TestEverythingSpeaksTheLanguage(t *testing.T) {
 				if err := json.Unmarshal(m[1], &texts); err != nil {
 					t.Fatal(err)
 				}
-				for key, text := range texts[madeUp] {
+				for key, text := range texts[previewtest.MadeUp] {
 					plain, err := json.Marshal(text)
 					if said++; err != nil || !strings.Contains(string(plain), "⟦") {
 						t.Errorf("%s says %s as %v", path, key, text)
@@ -166,22 +95,42 @@ func TestEverythingSpeaksTheLanguage(t *testing.T) {
 	}
 }
 
-// shownTo writes what a page shows to a reader of the language. Names stand in <bdi>, and what only programs and
-// administrators read is marked as English.
+// refusesInTheLanguage checks what the answer to a change says, to programs and to the page's script.
+func refusesInTheLanguage(t *testing.T, p *Preview, e *entry) {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/v1/workspaces", nil)
+	r.Header.Set("Accept-Language", previewtest.MadeUp)
+	r.Header.Set("Referer", "http://"+r.Host+e.Path())
+	w := httptest.NewRecorder()
+	p.ServeHTTP(w, r)
+	var answer map[string]any
+	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || answer["help"] == nil {
+		t.Fatalf("%s: %s, %v", e.Path(), w.Body, err)
+	}
+	for _, field := range []string{"title", "detail"} {
+		if said, _ := answer[field].(string); !strings.Contains(said, "⟦") || previewtest.Unspoken(said) != "" {
+			t.Errorf("%s refuses with the %s %q", e.Path(), field, said)
+		}
+	}
+	hear(t, e.Path(), answer)
+}
+
+// shownTo writes what a page shows to a reader of the language. Names stand in <bdi>, the
+// words of the API in <code>, and what only administrators read is marked as English.
 func shownTo(out *strings.Builder, n *html.Node) {
 	if n.Type == html.TextNode {
 		out.WriteString(n.Data)
 	}
 	if n.Type == html.ElementNode {
 		for _, a := range n.Attr {
-			if a.Key == "lang" && a.Val != madeUp {
+			if a.Key == "lang" && a.Val != previewtest.MadeUp {
 				return
 			}
 			if a.Key == "title" || a.Key == "alt" {
 				out.WriteString(a.Val)
 			}
 		}
-		if slices.Contains([]string{"script", "style", "bdi"}, n.Data) {
+		if slices.Contains([]string{"script", "style", "bdi", "code"}, n.Data) {
 			return
 		}
 	}
@@ -196,8 +145,8 @@ func hear(t *testing.T, about string, v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		if english, ok := v["en"].(string); ok {
-			if own, ok := v[madeUp].(string); !ok || spoken(own) != "" {
-				t.Errorf("%s says %q as %q", about, english, v[madeUp])
+			if own, ok := v[previewtest.MadeUp].(string); !ok || previewtest.Unspoken(own) != "" {
+				t.Errorf("%s says %q as %q", about, english, v[previewtest.MadeUp])
 			}
 		}
 		for _, field := range v {

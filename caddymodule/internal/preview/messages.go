@@ -57,11 +57,11 @@ func (p *Preview) signInPages() (list []*entry) {
 	}
 	both := api.Login{Passwords: true, Provider: true}
 	for _, known := range []*problem.Problem{
-		problem.Credentials.With("%s", "Check the user name and the password."),
+		problem.Of(auth.ErrBadCredentials),
 		problem.Of(&auth.ThrottledError{RetryAfter: throttled}),
-		problem.NoPasswords.With("%s", "Use the provider."),
-		problem.Unavailable.With("%s", "Try again in a moment."),
-		problem.Internal.With("%s", "See the log of the server."),
+		problem.NoPasswords.With("problem.sign_in_provider", nil),
+		problem.Unavailable.With("problem.try_again", nil),
+		problem.Internal.With("problem.see_log", nil),
 	} {
 		add("refused-"+lastPart(known.Type), "Sign in as any user.", known, both)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway/pagescript"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/progress"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/caddymodule/internal/web"
 )
 
@@ -41,7 +42,7 @@ func noticePages() (list []*entry) {
 		e.Covers = []string{"stage " + string(progress.StageReady)}
 		e.show = func(w http.ResponseWriter, r *http.Request) error {
 			w.Header().Set("Content-Type", "text/html; charset=utf-8")
-			lang := web.Language(r)
+			lang := site.Language(r)
 			_, err := fmt.Fprintf(w, workspacePage, lang, pagescript.Tag(e.Path()+"/"+noticeOwn, lang, "", 24*time.Hour))
 			return err
 		}

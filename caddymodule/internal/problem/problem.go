@@ -7,27 +7,32 @@ package problem
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"strconv"
 	"strings"
 
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/words"
 )
 
 // Problem is an error as programs see it: application/problem+json (RFC 9457). Its
 // type is stable and is what programs should compare.
 type Problem struct {
-	// Type is a URN; Title explains it in a few words and never varies.
+	// Type is a URN; Title explains it in a few words and is the same for all of a type.
 	Type  string `json:"type"`
 	Title string `json:"title"`
 	// Status is the HTTP status.
 	Status int `json:"status"`
 	// Detail explains this occurrence to a person.
 	Detail string `json:"detail,omitempty"`
+	// Help is the title and the detail in every language. Only clients that ask for a language get it: a page
+	// can switch its language later.
+	Help words.Text `json:"help,omitempty"`
 	// Field names what is wrong in the request.
 	Field string `json:"field,omitempty"`
 	// Recovery is what can be chosen, for [Choice].
@@ -45,47 +50,82 @@ type Problem struct {
 
 	// Cause is logged and never sent.
 	Cause error `json:"-"`
+
+	title, detail words.Text
 }
 
 // The kinds of problem, by the last part of their type.
 var (
-	BadRequest  = New("bad-request", "The request cannot be understood", 400)
-	Invalid     = New("invalid-field", "A value is not acceptable", 400)
-	Credentials = New("bad-credentials", "Wrong user name or password", 401)
-	NoSession   = New("not-signed-in", "Not signed in", 401)
-	NoPasswords = New("passwords-off", "Signing in with a password is switched off", 403)
-	Forbidden   = New("forbidden", "Administrators only", 403)
-	CrossSite   = New("cross-site", "The request comes from another site", 403)
-	NotFound    = New("not-found", "Not found", 404)
-	Method      = New("method-not-allowed", "This method is not offered here", 405)
-	Busy        = New("operation-in-progress", "An operation is in progress", 409)
-	Choice      = New("choice-needed", "Recovering needs a choice", 409)
-	NotAwake    = New("not-awake", "The workspace is not awake", 409)
-	Archive     = New("archive-not-restorable", "This archive cannot be restored", 409)
-	Deleted     = New("deleted", "The workspace is deleted", 409)
-	Collected   = New("collected", "The archives are being deleted", 410)
-	TooLarge    = New("too-large", "The request is too large", 413)
-	MediaType   = New("unsupported-media-type", "The body must be JSON", 415)
-	Limit       = New("limit-reached", "The limit of running workspaces is reached", 429)
-	Throttled   = New("too-many-attempts", "Too many attempts to sign in", 429)
-	TooMany     = New("too-many-workspaces", "The limit of workspaces is reached", 429)
-	Streams     = New("too-many-streams", "Too many event streams are open", 429)
-	Internal    = New("internal", "Something went wrong on the server", 500)
-	Unknown     = New("files-unknown", "It is not known which files exist", 503)
-	Misdirected = New("misdirected", "People do not sign in at this host", 421)
-	Unavailable = New("unavailable", "The service is not available at the moment", 503)
-	Outdated    = New("outdated", "This server is too old for its database", 503)
+	BadRequest  = New("bad-request", 400)
+	Invalid     = New("invalid-field", 400)
+	Credentials = New("bad-credentials", 401)
+	NoSession   = New("not-signed-in", 401)
+	NoPasswords = New("passwords-off", 403)
+	Forbidden   = New("forbidden", 403)
+	CrossSite   = New("cross-site", 403)
+	NotFound    = New("not-found", 404)
+	Method      = New("method-not-allowed", 405)
+	Busy        = New("operation-in-progress", 409)
+	Choice      = New("choice-needed", 409)
+	NotAwake    = New("not-awake", 409)
+	Archive     = New("archive-not-restorable", 409)
+	Deleted     = New("deleted", 409)
+	Collected   = New("collected", 410)
+	TooLarge    = New("too-large", 413)
+	MediaType   = New("unsupported-media-type", 415)
+	Limit       = New("limit-reached", 429)
+	Throttled   = New("too-many-attempts", 429)
+	TooMany     = New("too-many-workspaces", 429)
+	Streams     = New("too-many-streams", 429)
+	Internal    = New("internal", 500)
+	Unknown     = New("files-unknown", 503)
+	Misdirected = New("misdirected", 421)
+	Unavailable = New("unavailable", 503)
+	Outdated    = New("outdated", 503)
 )
 
-// New returns a problem type: its stable name, its title for people and its
-// status.
-func New(slug, title string, status int) Problem {
-	return Problem{Type: "urn:codehub:problem:" + slug, Title: title, Status: status}
+// New returns a problem type: its stable name, which is also the key of its title below problem.title in
+// package words, and its status.
+func New(slug string, status int) Problem {
+	title := words.Of("problem.title."+slug, nil)
+	return Problem{Type: "urn:codehub:problem:" + slug, Title: title.String(), Status: status, title: title}
 }
 
-// With returns a copy with a detail for people, formatted as by [fmt.Sprintf].
-func (p Problem) With(format string, args ...any) *Problem {
-	p.Detail = fmt.Sprintf(format, args...)
+// With returns a copy with a detail: the text of package words with that key.
+func (p Problem) With(key string, values words.Values) *Problem {
+	return p.Because(words.Of(key, values))
+}
+
+// Because is [Problem.With] for a text that is there already.
+func (p Problem) Because(detail words.Text) *Problem {
+	p.Detail, p.detail = detail.String(), detail
+	return &p
+}
+
+// InvalidField is [Invalid] for one field of the request, which the text names as {{.Field}}.
+func InvalidField(field, key string, values words.Values) *Problem {
+	said := words.Values{"Field": field}
+	maps.Copy(said, values)
+	p := Invalid.With(key, said)
+	p.Field = field
+	return p
+}
+
+// invalid is [InvalidField] for a value that breaks a rule of the coordinator. What people know by another
+// name than programs has it in their language.
+func invalid(field string, rule words.Text) *Problem {
+	name := words.Same(field)
+	if key := "problem.field." + field + "_label"; words.Has(key) {
+		name = words.Of(key, nil)
+	}
+	p := Invalid.With("problem.invalid", words.Values{"Field": name, "Problem": rule})
+	p.Field = field
+	return p
+}
+
+// In returns the problem in a language.
+func (p Problem) In(language string) *Problem {
+	p.Title, p.Detail = p.title.In(language), p.detail.In(language)
 	return &p
 }
 
@@ -103,8 +143,9 @@ func (p *Problem) Unwrap() error { return p.Cause }
 // RetryUnavailable is the Retry-After of what is not available at the moment, in seconds.
 const RetryUnavailable = "5"
 
-// Write sends the problem as the response. Status 503 gets [RetryUnavailable].
-func (p *Problem) Write(w http.ResponseWriter) {
+// Write sends the problem as the response, in the language for which the request asks. Status 503 gets
+// [RetryUnavailable].
+func (p *Problem) Write(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Cache-Control", "no-store")
@@ -116,8 +157,12 @@ func (p *Problem) Write(w http.ResponseWriter) {
 	if p.RetryAfter != 0 {
 		h.Set("Retry-After", strconv.Itoa(p.RetryAfter))
 	}
+	said := p.In(site.Language(r))
+	if site.ChosenLanguage(r) != "" || r.Header.Get("Accept-Language") != "" {
+		said.Help = words.Join(p.title, ". ", p.detail)
+	}
 	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) // the client has gone
+	_ = json.NewEncoder(w).Encode(said) // the client has gone
 }
 
 // Of translates errors of packages service and auth, and that of a process that is too
@@ -126,7 +171,7 @@ func (p *Problem) Write(w http.ResponseWriter) {
 func Of(err error) *Problem {
 	var p *Problem
 	var limit *service.LimitError
-	var invalid *service.InvalidError
+	var wrong *service.InvalidError
 	var badUser *auth.InvalidError
 	var choice *service.ChoiceError
 	var revert *service.RevertError
@@ -140,62 +185,60 @@ func Of(err error) *Problem {
 	case errors.As(err, &limit):
 		return OfLimit(limit, nil)
 	case errors.As(err, &older):
-		return Outdated.With("%s.", older)
+		return Outdated.Because(words.Join(older.Text(), ".", nil))
 	case errors.As(err, &tooMany):
-		p := TooMany.With("You may have at most %d workspaces; delete one first.", tooMany.Limit)
+		p := TooMany.With("problem.limit_workspaces", words.Values{"Limit": tooMany.Limit})
 		p.Limit = tooMany.Limit
 		return p
 	case errors.As(err, &image):
-		p := Invalid.With("%s.", image)
+		p := Invalid.Because(image.Text())
 		p.Field, p.Names = "image_ref", image.Names
 		return p
-	case errors.As(err, &invalid):
-		p := Invalid.With("%s %s", invalid.Field, invalid.Problem)
-		p.Field = invalid.Field
-		return p
+	case errors.As(err, &wrong):
+		return invalid(wrong.Field, wrong.Problem)
 	case errors.As(err, &badUser):
-		p := Invalid.With("%s %s", badUser.Field, badUser.Problem)
-		p.Field = badUser.Field
-		return p
+		return invalid(badUser.Field, badUser.Problem)
 	case errors.Is(err, service.ErrNotFound), errors.Is(err, auth.ErrNoWorkspace):
-		return NotFound.With("No workspace of yours has this id.")
+		return NotFound.With("problem.no_workspace", nil)
 	case errors.Is(err, service.ErrOperationInProgress):
-		return Busy.With("Wait until the running operation has ended, then ask again.")
+		return Busy.With("problem.busy", nil)
 	case errors.Is(err, service.ErrNotAwake):
-		return NotAwake.With("Open the workspace first, and then keep it awake.")
+		return NotAwake.With("problem.not_awake", nil)
 	case errors.Is(err, service.ErrDeleted):
-		return Deleted.With("Undelete the workspace first, and then recover it with a choice.")
+		return Deleted.With("problem.deleted", nil)
 	case errors.As(err, &revert):
-		return Archive.With("%s%s.", strings.ToUpper(revert.Problem[:1]), revert.Problem[1:])
+		return Archive.Because(revert.Problem)
 	case errors.Is(err, service.ErrArchivesUnknown):
-		p := Unknown.With("The archives cannot be looked at now; nothing was changed. Try again in a few minutes.")
+		p := Unknown.With("problem.archives_unknown", nil)
 		p.Cause = err
 		return p
 	case errors.As(err, &choice):
-		p := Choice.With("%s", choice.Problem)
+		p := Choice.Because(choice.Problem)
 		p.Recovery = RecoveryOf(choice)
 		return p
 	case errors.Is(err, service.ErrInventoryUnknown):
 		// Only administrators get this far, and the error says what does not answer.
-		p := Unknown.With("%s", err)
+		p := Unknown.With("problem.files_unknown", words.Values{
+			"Cause": strings.TrimPrefix(err.Error(), service.ErrInventoryUnknown.Error()+": ")})
 		p.Cause = err
 		return p
 	case errors.Is(err, service.ErrCollected):
-		return Collected.With("The deletion can no longer be undone.")
+		return Collected.With("problem.collected", nil)
 	case errors.Is(err, service.ErrForbidden):
-		return Forbidden.With("Ask an administrator to do this.")
+		return Forbidden.With("problem.ask_administrator", nil)
 	case errors.Is(err, auth.ErrBadCredentials):
-		return Credentials.With("Check the user name and the password.")
+		return Credentials.With("problem.credentials", nil)
 	case errors.As(err, &throttled):
-		p := Throttled.With("Try again in %d seconds.", int(math.Ceil(throttled.RetryAfter.Seconds())))
-		p.RetryAfter = int(math.Ceil(throttled.RetryAfter.Seconds()))
+		seconds := int(math.Ceil(throttled.RetryAfter.Seconds()))
+		p := Throttled.With("problem.throttled", words.Values{"Seconds": seconds})
+		p.RetryAfter = seconds
 		return p
 	case errors.Is(err, auth.ErrNoSession):
-		return NoSession.With("Sign in at /login or with POST /api/v1/auth/login.")
+		return NoSession.With("problem.sign_in", nil)
 	}
-	p = Unavailable.With("Try again in a moment.")
+	p = Unavailable.With("problem.try_again", nil)
 	if postgres.IsWrongStatement(err) {
-		p = Internal.With("See the log of the server.")
+		p = Internal.With("problem.see_log", nil)
 	}
 	p.Cause = err
 	return p
@@ -204,11 +247,11 @@ func Of(err error) *Problem {
 // OfLimit is the problem of a limit that is reached; running are the user's own
 // workspaces that count against it.
 func OfLimit(limit *service.LimitError, running []RunningWorkspace) *Problem {
-	p := Limit.With("At most %d workspaces may run at a time; put one to sleep first.", limit.Limit)
+	key := "problem.limit_user"
 	if limit.Scope == "global" {
-		p = Limit.With("This server runs at most %d workspaces at a time, "+
-			"and that many are running; try again later.", limit.Limit)
+		key = "problem.limit_global"
 	}
+	p := Limit.With(key, words.Values{"Limit": limit.Limit})
 	p.Scope, p.Limit, p.Running = limit.Scope, limit.Limit, running
 	return p
 }

@@ -1,13 +1,21 @@
 package problem_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"io/fs"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/words"
 )
 
 // TestDatabaseErrors: an error that may be temporary is 503, a statement that is wrong
@@ -37,5 +45,67 @@ func TestAChoiceForADeletedWorkspaceOffersNone(t *testing.T) {
 	p := problem.Of(fmt.Errorf("recovering: %w", service.ErrDeleted))
 	if p.Status != 409 || p.Type != problem.Deleted.Type || p.Recovery != nil {
 		t.Errorf("%+v", p)
+	}
+}
+
+// Every type has a title, and every title a type. The types are read from the source.
+func TestEveryTypeHasATitle(t *testing.T) {
+	types := map[string]bool{}
+	err := filepath.WalkDir("../..", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		for _, found := range regexp.MustCompile(`= (?:problem\.)?New\("([a-z-]+)", `).FindAllSubmatch(source, -1) {
+			types[string(found[1])] = true
+		}
+		return err
+	})
+	if err != nil || len(types) < 30 {
+		t.Fatalf("%d types, %v", len(types), err)
+	}
+	for slug := range types {
+		if !words.Has("problem.title." + slug) {
+			t.Errorf("the type %s has no title", slug)
+		}
+	}
+	var titles map[string]map[string]string
+	if err := json.Unmarshal(words.Section("problem.title"), &titles); err != nil {
+		t.Fatal(err)
+	}
+	for slug := range titles[words.Default] {
+		if !types[slug] {
+			t.Errorf("there is no type %s", slug)
+		}
+	}
+}
+
+// A problem is in the language for which the request asks. Clients that ask for none get English alone.
+func TestAProblemSpeaksTheLanguageOfTheRequest(t *testing.T) {
+	tooLong := problem.Of(&service.InvalidError{Field: "name", Problem: words.Of("problem.rule.length", words.Values{"Max": 255, "Given": 300})})
+	const (
+		english = "name must have 1 to 255 characters, not 300"
+		korean  = "이름: 1~255자로 입력하세요(현재 300자)"
+		help    = `"help":{"en":"A value is not acceptable. ` + english + `","ko":"입력한 값을 사용할 수 없습니다. ` + korean + `"},`
+	)
+	body := func(title, detail, help string) string {
+		return `{"type":"urn:codehub:problem:invalid-field","title":"` + title + `","status":400,"detail":"` + detail + `",` + help + `"field":"name"}`
+	}
+	for header, want := range map[string]string{
+		"":                                      body("A value is not acceptable", english, ""),
+		"Accept-Language: en":                   body("A value is not acceptable", english, help),
+		"Accept-Language: ko-KR,ko;q=0.9":       body("입력한 값을 사용할 수 없습니다", korean, help),
+		"Cookie: codehub_lang=ko":               body("입력한 값을 사용할 수 없습니다", korean, help),
+		"Cookie: codehub_lang=of-no-file; a=b":  body("A value is not acceptable", english, ""),
+		"Accept-Language: of, no;q=0.9, file=1": body("A value is not acceptable", english, help),
+	} {
+		w, r := httptest.NewRecorder(), httptest.NewRequest("POST", "/", nil)
+		if name, value, ok := strings.Cut(header, ": "); ok {
+			r.Header.Set(name, value)
+		}
+		tooLong.Write(w, r)
+		if got := strings.TrimSpace(w.Body.String()); got != want {
+			t.Errorf("%q: %s\nwant %s", header, got, want)
+		}
 	}
 }

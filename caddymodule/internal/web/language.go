@@ -15,24 +15,6 @@ const LanguagePath = site.OwnPath + "language"
 // languageAge is how long a chosen language lasts, in seconds.
 const languageAge = 365 * 24 * 60 * 60
 
-// Language returns the code of the language that the user has chosen, else of the one that the
-// browser prefers.
-func Language(r *http.Request) string {
-	if chosen := ChosenLanguage(r); chosen != "" {
-		return chosen
-	}
-	return words.Match(r.Header.Get("Accept-Language"))
-}
-
-// ChosenLanguage returns the language that the user has chosen with the switch, "" when
-// none was.
-func ChosenLanguage(r *http.Request) string {
-	if chosen := site.Cookie(r.Header, site.LanguageCookie); words.Known(chosen) {
-		return chosen
-	}
-	return ""
-}
-
 // KeepLanguage makes the browser keep a language for the host of the request. Anything
 // but a language of the pages is ignored. Scripts may read the cookie and change it: the
 // switch works without a request.
@@ -52,9 +34,9 @@ func SwitchLanguage(at *site.Address, w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
-		problem.Method.With("Use POST.").Write(w)
+		problem.Method.With("problem.use_post", nil).Write(w, r)
 	case at.CrossOrigin(r):
-		problem.CrossSite.With("A page of another origin must not choose the language.").Write(w)
+		problem.CrossSite.With("problem.cross_site_language", nil).Write(w, r)
 	default:
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		KeepLanguage(at, w, r.PostFormValue("lang"))

@@ -121,18 +121,17 @@ func (l *Layout) Show(w http.ResponseWriter, r *http.Request, status int, p Page
 		CSS                      template.CSS
 		JS                       template.JS
 	}{
-		p, Language(r), LanguagePath, back, words.Languages(), chooseLanguage, string(titles),
+		p, site.Language(r), LanguagePath, back, words.Languages(), chooseLanguage, string(titles),
 		template.HTML(content.String()), template.CSS(pageCSS), //nolint:gosec // our own templates and files
 		template.JS(l.js), //nolint:gosec // our own file
 	})
 }
 
 // Message is the data of the page "message.html": a heading, a few sentences and links,
-// the first of which is the main one. Detail is a technical text that is not translated.
+// the first of which is the main one. Detail is what an administrator needs; it may be empty.
 type Message struct {
-	Heading, Text, Remedy words.Text
-	Detail                string
-	Links                 []Link
+	Heading, Text, Detail, Remedy words.Text
+	Links                         []Link
 }
 
 // Link is a link below a message.
@@ -159,7 +158,7 @@ func (l *Layout) ShowMessage(w http.ResponseWriter, r *http.Request, status int,
 // person gets a page, a program a problem. An error means that nothing was sent.
 func ShowNotFound(w http.ResponseWriter, r *http.Request) error {
 	if !site.IsNavigation(r) {
-		problem.NotFound.With("There is nothing at %s.", r.URL.Path).Write(w)
+		problem.NotFound.With("problem.nothing_here", words.Values{"Path": r.URL.Path}).Write(w, r)
 		return nil
 	}
 	return Messages.ShowMessage(w, r, http.StatusNotFound, &Message{

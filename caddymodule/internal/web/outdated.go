@@ -14,7 +14,7 @@ import (
 // then; home is the list of all workspaces. An error means that nothing was sent.
 func ShowOutdated(w http.ResponseWriter, r *http.Request, older *postgres.OlderError, home string) error {
 	if !site.IsNavigation(r) {
-		problem.Of(older).Write(w)
+		problem.Of(older).Write(w, r)
 		return nil
 	}
 	w.Header().Set("Retry-After", problem.RetryUnavailable)
@@ -22,7 +22,7 @@ func ShowOutdated(w http.ResponseWriter, r *http.Request, older *postgres.OlderE
 	return Messages.ShowMessage(w, r, http.StatusServiceUnavailable, &Message{
 		Heading: words.Of("page.outdated.heading", nil),
 		Text:    words.Of("page.outdated.text", nil),
-		Detail:  older.Error(),
+		Detail:  older.Text(),
 		Remedy:  words.Of("page.outdated.remedy", nil),
 	}, home)
 }

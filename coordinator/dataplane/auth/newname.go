@@ -3,6 +3,8 @@ package auth
 import (
 	"strings"
 	"unicode"
+
+	"github.com/codehub/gateway/coordinator/words"
 )
 
 // mixes are the scripts that people write together. The name of a new user has letters of one of
@@ -29,7 +31,7 @@ func checkNewName(username string) error {
 		return err
 	}
 	if strings.ContainsFunc(username, func(r rune) bool { return unicode.In(r, unseen...) || r == '\u2800' }) {
-		return &InvalidError{"username", "must not contain characters that cannot be seen"}
+		return &InvalidError{"username", words.Of("problem.rule.unseen", nil)}
 	}
 	for _, scripts := range mixes {
 		if written(username, scripts...) {
@@ -41,7 +43,7 @@ func checkNewName(username string) error {
 			return nil
 		}
 	}
-	return &InvalidError{"username", "must not mix scripts, such as Latin and Cyrillic letters: some look the same"}
+	return &InvalidError{"username", words.Of("problem.rule.scripts", nil)}
 }
 
 // written reports whether all letters of a name are of these scripts. Digits, punctuation

@@ -3,7 +3,6 @@ package auth
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 	"unicode"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/store/accounts"
 	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/words"
 )
 
 // The roles.
@@ -26,13 +26,14 @@ const MinPassword = 8
 
 // InvalidError says what is wrong with a user's name, password or role.
 type InvalidError struct {
-	// Field is "username", "password" or "role"; Problem is a phrase that continues
-	// after it: "must be …".
-	Field, Problem string
+	// Field is "username", "password" or "role".
+	Field string
+	// Problem is a phrase for people about it; in English it continues after the name: "must be …".
+	Problem words.Text
 }
 
 // Error implements error.
-func (e *InvalidError) Error() string { return e.Field + " " + e.Problem }
+func (e *InvalidError) Error() string { return e.Field + " " + e.Problem.String() }
 
 // Account is a user as the command line lists it.
 type Account struct {
@@ -169,13 +170,14 @@ func validUser(username, password, role string, minPassword int) error {
 		return err
 	}
 	if n := utf8.RuneCountInString(password); n < minPassword {
-		return &InvalidError{"password", fmt.Sprintf("must have at least %d characters, not %d", minPassword, n)}
+		return &InvalidError{"password",
+			words.Of("problem.rule.at_least", words.Values{"Min": minPassword, "Given": n})}
 	}
 	if len(password) > maxPassword {
-		return &InvalidError{"password", fmt.Sprintf("must have at most %d bytes", maxPassword)}
+		return &InvalidError{"password", words.Of("problem.rule.at_most_bytes", words.Values{"Max": maxPassword})}
 	}
 	if role != RoleUser && role != RoleAdmin {
-		return &InvalidError{"role", "must be " + RoleUser + " or " + RoleAdmin}
+		return &InvalidError{"role", words.Of("problem.rule.role", nil)}
 	}
 	return nil
 }
@@ -184,15 +186,15 @@ func validUser(username, password, role string, minPassword int) error {
 // address.
 func checkUsername(username string) error {
 	if !utf8.ValidString(username) {
-		return &InvalidError{"username", "must be UTF-8 text"}
+		return &InvalidError{"username", words.Of("problem.rule.utf8", nil)}
 	}
 	name := strings.TrimSpace(username)
 	if n := utf8.RuneCountInString(name); n < 1 || n > 255 {
-		return &InvalidError{"username", fmt.Sprintf("must have 1 to 255 characters, not %d", n)}
+		return &InvalidError{"username", words.Of("problem.rule.length", words.Values{"Max": 255, "Given": n})}
 	}
 	for _, r := range name {
 		if unicode.IsSpace(r) || !unicode.IsPrint(r) {
-			return &InvalidError{"username", "must not contain spaces or control characters"}
+			return &InvalidError{"username", words.Of("problem.rule.spaces", nil)}
 		}
 	}
 	return nil

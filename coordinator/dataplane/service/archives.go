@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -99,8 +100,7 @@ func (s *Service) Revert(ctx context.Context, a Actor, id workspace.ID, key stri
 		return workspace.Workspace{}, ErrDeleted
 	case w.Phase == workspace.PhaseError:
 		return workspace.Workspace{}, &RevertError{
-			"the workspace is in an error; an administrator must recover it first, and can choose the " +
-				"archive with that"}
+			words.Of("problem.revert.in_error", nil)}
 	case w.Operation != workspace.OpNone || w.Reverting():
 		return workspace.Workspace{}, ErrOperationInProgress
 	}
@@ -121,7 +121,7 @@ func (s *Service) revert(ctx context.Context, a Actor, w workspace.Workspace, ke
 	if err != nil {
 		return workspace.Workspace{}, err
 	}
-	if problem := unfit(w, archives, key); problem != "" {
+	if problem := unfit(w, archives, key); problem != nil {
 		return workspace.Workspace{}, &RevertError{problem}
 	}
 	now, err := s.store.Now(ctx)
@@ -137,25 +137,23 @@ func (s *Service) revert(ctx context.Context, a Actor, w workspace.Workspace, ke
 	case err != nil:
 		return workspace.Workspace{}, translate(err)
 	case outcome == store.Unchanged:
-		return workspace.Workspace{}, &RevertError{alreadyCurrent}
+		return workspace.Workspace{}, &RevertError{words.Of("problem.revert.current", nil)}
 	}
 	s.logChange("workspace goes back to an older archive", a, w.ID, reverting.DesiredState,
 		zap.String("archive_key", key))
 	return reverting, nil
 }
 
-const alreadyCurrent = "it is the workspace's present data already"
-
-// unfit says why w cannot go back to the archive, or returns "".
-func unfit(w workspace.Workspace, archives []Archive, key string) string {
+// unfit says why w cannot go back to the archive, or returns nil.
+func unfit(w workspace.Workspace, archives []Archive, key string) words.Text {
 	i := slices.IndexFunc(archives, func(a Archive) bool { return a.Key == key })
 	switch {
 	case i < 0:
-		return "the workspace has no complete archive of this key"
+		return words.Of("problem.revert.missing", nil)
 	case archives[i].Damage != "":
-		return "this archive is damaged: " + archives[i].Damage
+		return words.Of("problem.revert.damaged", words.Values{"Damage": archives[i].Damage})
 	case w.Phase == workspace.PhaseArchived && archives[i].Current:
-		return alreadyCurrent
+		return words.Of("problem.revert.current", nil)
 	}
-	return ""
+	return nil
 }

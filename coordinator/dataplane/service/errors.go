@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/words"
 )
 
 var (
@@ -70,32 +71,40 @@ type ImageError struct {
 
 // Error implements error.
 func (e *ImageError) Error() string {
-	text := "image_ref must be one of " + strings.Join(e.Names, ", ")
+	return strings.TrimSuffix(e.Text().String(), ".")
+}
+
+// Text says it to a person.
+func (e *ImageError) Text() words.Text {
+	key := "problem.image"
 	if e.Free {
-		text += ", or an image's reference with its tag, such as registry.example/team/image:1.0"
+		key = "problem.image_or_reference"
 	}
-	return text
+	return words.Of(key, words.Values{"Names": strings.Join(e.Names, ", ")})
 }
 
 // RevertError means that a workspace cannot go back to an archive. Nothing was changed.
 type RevertError struct {
-	// Problem is why, a sentence for people without its full stop.
-	Problem string
+	// Problem is why, a sentence for people.
+	Problem words.Text
 }
 
 // Error implements error.
-func (e *RevertError) Error() string { return e.Problem }
+func (e *RevertError) Error() string {
+	sentence := e.Problem.String()
+	return strings.ToLower(sentence[:1]) + strings.TrimSuffix(sentence[1:], ".")
+}
 
 // InvalidError is an invalid value of one field of a request.
 type InvalidError struct {
 	// Field is the field's name in the API.
 	Field string
-	// Problem is a phrase for people that continues after the name: "must be …".
-	Problem string
+	// Problem is a phrase for people about the value; in English it continues after the name: "must be …".
+	Problem words.Text
 }
 
 // Error implements error.
-func (e *InvalidError) Error() string { return e.Field + " " + e.Problem }
+func (e *InvalidError) Error() string { return e.Field + " " + e.Problem.String() }
 
 // outcomeError is the error for an outcome with which nothing was written.
 func outcomeError(o store.Outcome, l store.Limits) error {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/dataplane/explain"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -35,7 +36,7 @@ func (s *Service) History(
 		return nil, err
 	}
 	if before < 0 {
-		return nil, &InvalidError{"before", "must be the id of a transition"}
+		return nil, &InvalidError{"before", words.Of("problem.rule.before", nil)}
 	}
 	if _, err := s.visible(ctx, a, id); err != nil {
 		return nil, err

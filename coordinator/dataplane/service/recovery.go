@@ -14,6 +14,7 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/explain"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -41,15 +42,15 @@ func (c Choice) validate() error {
 	switch c.Kind {
 	case "", workspace.RecoverRetry, workspace.RecoverVolume, workspace.RecoverArchive, workspace.RecoverEmpty:
 	default:
-		return &InvalidError{"choice", "must be retry, volume, archive or empty"}
+		return &InvalidError{"choice", words.Of("problem.rule.choice", nil)}
 	}
 	switch {
 	case c.Kind == workspace.RecoverArchive && c.Key == "":
-		return &InvalidError{"archive_key", "must name the archive to recover from"}
+		return &InvalidError{"archive_key", words.Of("problem.rule.archive_key", nil)}
 	case c.Kind != workspace.RecoverArchive && c.Key != "":
-		return &InvalidError{"archive_key", "must be empty unless an archive is chosen"}
+		return &InvalidError{"archive_key", words.Of("problem.rule.no_archive_key", nil)}
 	case c.ReplaceVolume && c.Kind != workspace.RecoverArchive && c.Kind != workspace.RecoverEmpty:
-		return &InvalidError{"replace_volume", "must be chosen together with an archive or an empty home"}
+		return &InvalidError{"replace_volume", words.Of("problem.rule.replace_volume", nil)}
 	}
 	return nil
 }
@@ -71,33 +72,33 @@ func needsInventory(w workspace.Workspace, c Choice) bool {
 // of which inv exists, or the problem that forbids it. It never starts with an empty home or an
 // older archive unless that was chosen. It never replaces a volume unless that was chosen as
 // well.
-func decide(w workspace.Workspace, c Choice, inv workspace.Inventory) (r workspace.Recovery, problem string) {
+func decide(w workspace.Workspace, c Choice, inv workspace.Inventory) (r workspace.Recovery, problem words.Text) {
 	volume := inv.Volume != nil
 	switch {
 	case w.Deleted() || !c.made() && !inDoubt[w.NeedsRecovery()]:
-		return workspace.Recovery{Choice: workspace.RecoverRetry}, ""
+		return workspace.Recovery{Choice: workspace.RecoverRetry}, nil
 
 	case !c.made() && w.ErrorReason == workspace.ReasonDataLost && volume:
-		return workspace.Recovery{Choice: workspace.RecoverVolume}, "" // it is back
+		return workspace.Recovery{Choice: workspace.RecoverVolume}, nil // it is back
 	case !c.made() && w.ErrorReason == workspace.ReasonDataLost && currentIsBack(w, inv):
-		return workspace.Recovery{Choice: workspace.RecoverArchive, Key: w.ArchiveKey}, ""
+		return workspace.Recovery{Choice: workspace.RecoverArchive, Key: w.ArchiveKey}, nil
 	case !c.made():
-		return r, "only you can tell which data is right; nothing was changed"
+		return r, words.Of("problem.recovery.in_doubt", nil)
 	case w.InUseInConflict() && c.Kind != workspace.RecoverVolume:
-		return r, "people may be working on the volume; keep it, or put the workspace to sleep before you choose"
+		return r, words.Of("problem.recovery.in_use", nil)
 
 	case c.Kind == workspace.RecoverVolume && !volume:
-		return r, "there is no volume to keep"
+		return r, words.Of("problem.recovery.no_volume", nil)
 	case c.Kind == workspace.RecoverVolume:
-		return workspace.Recovery{Choice: workspace.RecoverVolume}, ""
+		return workspace.Recovery{Choice: workspace.RecoverVolume}, nil
 
 	case c.Kind == workspace.RecoverArchive && !has(w, inv, c.Key):
-		return r, "the workspace has no complete archive " + c.Key
+		return r, words.Of("problem.recovery.no_archive", words.Values{"Key": c.Key})
 	case volume && !c.ReplaceVolume:
-		return r, "a volume exists, and its files would be lost"
+		return r, words.Of("problem.recovery.volume_lost", nil)
 	}
 	// A volume that did not exist when the choice was made was not given up.
-	return workspace.Recovery{Choice: c.Kind, Key: c.Key, ReplaceVolume: c.ReplaceVolume && volume}, ""
+	return workspace.Recovery{Choice: c.Kind, Key: c.Key, ReplaceVolume: c.ReplaceVolume && volume}, nil
 }
 
 // choices are those that [decide] takes for the workspace now, each with all that it must say.
@@ -110,7 +111,7 @@ func choices(w workspace.Workspace, inv workspace.Inventory) []Choice {
 	all = append(all, Choice{Kind: workspace.RecoverEmpty, ReplaceVolume: replace})
 	return slices.DeleteFunc(all, func(c Choice) bool {
 		_, problem := decide(w, c, inv)
-		return problem != ""
+		return problem != nil
 	})
 }
 
@@ -177,7 +178,7 @@ func (s *Service) Recover(ctx context.Context, a Actor, id workspace.ID, c Choic
 		}
 		if w.NeedsRecovery() == "" {
 			if c.made() {
-				return workspace.Workspace{}, &ChoiceError{Problem: "the workspace is in no error; nothing was changed"}
+				return workspace.Workspace{}, &ChoiceError{Problem: words.Of("problem.recovery.no_error", nil)}
 			}
 			return w, nil
 		}
@@ -231,7 +232,7 @@ func (s *Service) recoverNow(
 		}
 	}
 	r, problem := decide(w, c, inv)
-	if problem != "" {
+	if problem != nil {
 		return workspace.Workspace{}, false, &ChoiceError{
 			Reason: w.NeedsRecovery(), Choices: choices(w, inv), Inventory: inv, Problem: problem,
 		}
@@ -284,10 +285,10 @@ func (s *Service) RecoverAll(
 		return nil, nil, ErrForbidden
 	}
 	if !explain.KnownError(reason) {
-		return nil, nil, &InvalidError{"reason", "must be a reason for ERROR, such as DataLost"}
+		return nil, nil, &InvalidError{"reason", words.Of("problem.rule.reason", nil)}
 	}
 	if c.Kind == workspace.RecoverArchive {
-		return nil, nil, &InvalidError{"choice", "must not be an archive: each workspace has its own"}
+		return nil, nil, &InvalidError{"choice", words.Of("problem.rule.each_its_archive", nil)}
 	}
 	if err := c.validate(); err != nil {
 		return nil, nil, err
@@ -326,13 +327,13 @@ type ChoiceError struct {
 	// Inventory is what exists.
 	Inventory workspace.Inventory
 	// Problem is why nothing was done, a sentence for people.
-	Problem string
+	Problem words.Text
 }
 
 // Error implements error. It says what exists and which choices there are.
 func (e *ChoiceError) Error() string {
 	if e.Reason == "" {
-		return e.Problem
+		return e.Problem.String()
 	}
 	var exists, flags []string
 	if v := e.Inventory.Volume; v != nil {

@@ -142,7 +142,7 @@ func TestTheRecoveryTable(t *testing.T) {
 				after := storetest.Row(t, st, w.ID)
 				if c.problem != "" {
 					var needed *service.ChoiceError
-					if !errors.As(err, &needed) || needed.Reason != reason || !strings.Contains(needed.Problem, c.problem) || !strings.Contains(err.Error(), c.problem) {
+					if !errors.As(err, &needed) || needed.Reason != reason || !strings.Contains(needed.Problem.String(), c.problem) || !strings.Contains(err.Error(), c.problem) {
 						t.Errorf("%s: %v, want a problem: %s", reason, err, c.problem)
 					} else if !before.Deleted() && ((needed.Inventory.Volume != nil) != c.volume || len(needed.Inventory.Archives) != len(c.archives)) {
 						t.Errorf("%s: shown %+v", reason, needed.Inventory)

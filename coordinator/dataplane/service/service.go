@@ -12,7 +12,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -23,6 +22,7 @@ import (
 	"github.com/codehub/gateway/coordinator/launch"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -192,7 +192,7 @@ func byCreation(w workspace.Workspace) (time.Time, workspace.ID) { return w.Crea
 // pageSize checks the size of a page. Zero means [DefaultPage].
 func pageSize(limit int) (int, error) {
 	if limit < 0 || limit > MaxPage {
-		return 0, &InvalidError{"limit", fmt.Sprintf("must be a number from 1 to %d", MaxPage)}
+		return 0, &InvalidError{"limit", words.Of("problem.rule.from_1", words.Values{"Max": MaxPage})}
 	}
 	return cmp.Or(limit, DefaultPage), nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -33,7 +34,7 @@ func (s *Service) KeepAwake(
 ) (workspace.Workspace, error) {
 	if limit := time.Duration(s.maxKeepAwake.Load()); d < 0 || d > limit {
 		return workspace.Workspace{}, &InvalidError{"hours",
-			fmt.Sprintf("must be a number from 0 to %g", limit.Hours())}
+			words.Of("problem.rule.from_0", words.Values{"Max": limit.Hours()})}
 	}
 	before, err := s.Get(ctx, a, id)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/codehub/gateway/coordinator/launch"
+	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -63,7 +64,7 @@ func (p Patch) clean(images launch.Catalog, a Actor) (Patch, error) {
 		switch *p.DesiredState {
 		case workspace.DesiredArchived, workspace.DesiredStandby, workspace.DesiredRunning:
 		default:
-			return p, &InvalidError{"desired_state", "must be ARCHIVED, STANDBY or RUNNING"}
+			return p, &InvalidError{"desired_state", words.Of("problem.rule.desired_state", nil)}
 		}
 	}
 	return p, nil
@@ -72,23 +73,28 @@ func (p Patch) clean(images launch.Catalog, a Actor) (Patch, error) {
 // cleanName trims and checks a name: one line that is shown in lists and logs.
 func cleanName(v string) (string, error) {
 	if !utf8.ValidString(v) {
-		return v, &InvalidError{"name", "must be UTF-8 text"}
+		return v, &InvalidError{"name", words.Of("problem.rule.utf8", nil)}
 	}
 	v = strings.TrimSpace(v)
 	if n := utf8.RuneCountInString(v); n < 1 || n > MaxName {
-		return v, &InvalidError{"name", fmt.Sprintf("must have 1 to %d characters, not %d", MaxName, n)}
+		return v, &InvalidError{"name", words.Of("problem.rule.length", words.Values{"Max": MaxName, "Given": n})}
 	}
 	visible := false
 	for _, r := range v {
 		if deceptive(r) || invisible(r) && !joins(r) && !blank(r) || r == '\u2028' || r == '\u2029' {
-			return v, &InvalidError{"name", fmt.Sprintf("must not contain control characters (%U)", r)}
+			return v, &InvalidError{"name", controlCharacter(r)}
 		}
 		visible = visible || unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S) && !blank(r)
 	}
 	if !visible {
-		return v, &InvalidError{"name", "must have a character that can be seen"}
+		return v, &InvalidError{"name", words.Of("problem.rule.visible", nil)}
 	}
 	return v, nil
+}
+
+// controlCharacter says that a text must not contain r.
+func controlCharacter(r rune) words.Text {
+	return words.Of("problem.rule.control", words.Values{"Character": fmt.Sprintf("%U", r)})
 }
 
 // invisible reports whether r only formats the characters around it.
@@ -115,14 +121,14 @@ func deceptive(r rune) bool {
 // cleanProse checks text that may have several lines.
 func cleanProse(field, v string, limit int) (string, error) {
 	if !utf8.ValidString(v) {
-		return v, &InvalidError{field, "must be UTF-8 text"}
+		return v, &InvalidError{field, words.Of("problem.rule.utf8", nil)}
 	}
 	if n := utf8.RuneCountInString(v); n > limit {
-		return v, &InvalidError{field, fmt.Sprintf("must have at most %d characters, not %d", limit, n)}
+		return v, &InvalidError{field, words.Of("problem.rule.at_most", words.Values{"Max": limit, "Given": n})}
 	}
 	for _, r := range v {
 		if deceptive(r) && r != '\n' && r != '\r' && r != '\t' {
-			return v, &InvalidError{field, fmt.Sprintf("must not contain control characters (%U)", r)}
+			return v, &InvalidError{field, controlCharacter(r)}
 		}
 	}
 	return v, nil
@@ -134,7 +140,7 @@ func cleanProse(field, v string, limit int) (string, error) {
 func cleanImageRef(v string, images launch.Catalog, a Actor) (string, error) {
 	v = strings.TrimSpace(v)
 	if len(v) > MaxImageRef {
-		return v, &InvalidError{"image_ref", fmt.Sprintf("must have at most %d characters", MaxImageRef)}
+		return v, &InvalidError{"image_ref", words.Of("problem.rule.at_most_characters", words.Values{"Max": MaxImageRef})}
 	}
 	if _, ok := images.Find(v); ok || v == "" {
 		return v, nil
@@ -157,7 +163,7 @@ func parseCursor(cursor string) (time.Time, workspace.ID, error) {
 	if cursor == "" {
 		return time.Time{}, "", nil
 	}
-	invalid := &InvalidError{"cursor", "must be the next_cursor of an earlier answer"}
+	invalid := &InvalidError{"cursor", words.Of("problem.rule.cursor", nil)}
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {
 		return time.Time{}, "", invalid

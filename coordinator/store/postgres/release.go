@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/codehub/gateway/coordinator/words"
 )
 
 // knownSchema is the version of the schema that this program knows: the number of its newest
@@ -37,15 +39,15 @@ type OlderError struct {
 }
 
 // Error implements error.
-func (e *OlderError) Error() string {
+func (e *OlderError) Error() string { return e.Text().String() }
+
+// Text says it to a person, without a full stop.
+func (e *OlderError) Text() words.Text {
+	key, oldest := "problem.outdated_leading", e.Lead
 	if e.Serving {
-		return fmt.Sprintf("this release knows version %d of the database's schema, which is at version %d and "+
-			"serves releases from version %d on: start a newer release; to go back to this one, restore the backup "+
-			"from before the upgrade", e.Known, e.Schema, e.Serve)
+		key, oldest = "problem.outdated_serving", e.Serve
 	}
-	return fmt.Sprintf("this release knows version %d of the database's schema, which is at version %d and is led by "+
-		"releases from version %d on: upgrade this process; until then it serves requests, and newer ones lead",
-		e.Known, e.Schema, e.Lead)
+	return words.Of(key, words.Values{"Known": e.Known, "Schema": e.Schema, "Oldest": oldest})
 }
 
 // MayLead returns an [*OlderError] if this program is too old to lead, or even to serve.

@@ -106,7 +106,7 @@ func content(name string) ([]byte, error) {
 func (p *Pages) ServeAsset(w http.ResponseWriter, r *http.Request) error {
 	found, ok := p.byPath[r.URL.Path]
 	if !ok {
-		return problem.NotFound.With("There is no asset at %s.", r.URL.Path)
+		return problem.NotFound.With("problem.no_asset", words.Values{"Path": r.URL.Path})
 	}
 	h := w.Header()
 	h.Set("Content-Type", found.contentType)

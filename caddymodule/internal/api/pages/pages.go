@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/codehub/gateway/caddymodule/internal/problem"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/caddymodule/internal/web"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/words"
@@ -28,7 +29,7 @@ const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; 
 // speaker is what the templates get to say something in the language of the request.
 type speaker struct{ Lang string }
 
-func speakerOf(r *http.Request) speaker { return speaker{web.Language(r)} }
+func speakerOf(r *http.Request) speaker { return speaker{site.Language(r)} }
 
 // Say returns the text with that key.
 func (s speaker) Say(key string) (string, error) {
@@ -118,7 +119,7 @@ func send(w http.ResponseWriter, r *http.Request, status int, t *template.Templa
 	w.Header().Set("X-Frame-Options", "DENY")
 	w.Header().Set("Cross-Origin-Opener-Policy", "same-origin")
 	if err := web.SendPage(w, r, status, contentPolicy, t, data); err != nil {
-		p := problem.Internal.With("The page cannot be shown.")
+		p := problem.Internal.With("problem.page_not_shown", nil)
 		p.Cause = err
 		return p
 	}

@@ -20,11 +20,12 @@ type FailedRecovery struct {
 	Problem *problem.Problem `json:"problem"`
 }
 
-// RecoveriesOf returns the result of [service.Service.RecoverAll] as programs see it.
-func RecoveriesOf(recovered []workspace.ID, failed map[workspace.ID]error) Recoveries {
+// RecoveriesOf returns the result of [service.Service.RecoverAll] as programs see it, with the problems in a
+// language.
+func RecoveriesOf(recovered []workspace.ID, failed map[workspace.ID]error, language string) Recoveries {
 	r := Recoveries{append([]workspace.ID{}, recovered...), make([]FailedRecovery, 0, len(failed))}
 	for id, err := range failed {
-		r.Failed = append(r.Failed, FailedRecovery{id, problem.Of(err)})
+		r.Failed = append(r.Failed, FailedRecovery{id, problem.Of(err).In(language)})
 	}
 	slices.SortFunc(r.Failed, func(a, b FailedRecovery) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	return r

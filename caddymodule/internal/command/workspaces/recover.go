@@ -16,6 +16,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/dataplane/explain"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -208,7 +209,7 @@ func (r *recovery) recoverAll(ctx context.Context, s command.Servers, workspaces
 	if err != nil {
 		return err
 	}
-	answer := v1.RecoveriesOf(recovered, failed)
+	answer := v1.RecoveriesOf(recovered, failed, words.Default)
 	if r.json {
 		err = command.PrintJSON(s.Cmd.OutOrStdout(), answer)
 	} else {

@@ -104,7 +104,7 @@ type Decision struct {
 	Wake Wake
 	// Wait is how long the request is held first.
 	Wait Wait
-	// Detail explains SendUnavailable.
+	// Detail is the key of the text in package words that explains SendUnavailable.
 	Detail string
 }
 
@@ -113,10 +113,10 @@ func unavailable(detail string) Decision { return Decision{Answer: SendUnavailab
 
 // Details that several cells of the table share.
 const (
-	timedOut = "The workspace has not become ready in time."
-	atLimit  = "The limit of running workspaces is reached."
+	timedOut = "problem.workspace.timed_out"
+	atLimit  = "problem.workspace.at_limit"
 
-	unconfirmed = "The address of the workspace cannot be confirmed, because the database does not answer."
+	unconfirmed = "problem.workspace.unconfirmed"
 )
 
 // decisions is the decision table (SPEC 8): one row per state, one column per client
@@ -159,14 +159,14 @@ var decisions = [...]struct{ navigation, selfNavigation, program, subresource De
 	rowLoading: {
 		navigation:     Decision{Answer: ShowUnavailable},
 		selfNavigation: Decision{Answer: ShowUnavailable},
-		program:        unavailable("The server has just started, or its database does not answer."),
-		subresource:    unavailable("The server has just started, or its database does not answer."),
+		program:        unavailable("problem.workspace.just_started"),
+		subresource:    unavailable("problem.workspace.just_started"),
 	},
 	rowUnverifiable: {
 		navigation:     Decision{Answer: ShowUnavailable},
 		selfNavigation: Decision{Answer: ShowUnavailable},
-		program:        unavailable("The session cannot be checked at the moment."),
-		subresource:    unavailable("The session cannot be checked at the moment."),
+		program:        unavailable("problem.workspace.session_unchecked"),
+		subresource:    unavailable("problem.workspace.session_unchecked"),
 	},
 	rowAnonymous: {
 		navigation:     Decision{Answer: ShowLogin},
@@ -203,8 +203,8 @@ var decisions = [...]struct{ navigation, selfNavigation, program, subresource De
 	rowUnreachable: {
 		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp},
 		selfNavigation: Decision{Answer: ShowWake, Wake: JoinWakeUp},
-		program:        unavailable("The workspace does not answer."),
-		subresource:    unavailable("The workspace does not answer."),
+		program:        unavailable("problem.workspace.no_answer"),
+		subresource:    unavailable("problem.workspace.no_answer"),
 	},
 	// It is unknown whether the workspace is still where it was. Nothing is woken: it runs.
 	rowUnconfirmed: {
@@ -237,8 +237,8 @@ var decisions = [...]struct{ navigation, selfNavigation, program, subresource De
 	rowStopping: {
 		navigation:     Decision{Answer: ShowWake},
 		selfNavigation: Decision{Answer: ShowWake},
-		program:        unavailable("The server is stopping."),
-		subresource:    unavailable("The server is stopping."),
+		program:        unavailable("problem.workspace.stopping"),
+		subresource:    unavailable("problem.workspace.stopping"),
 	},
 	rowLimitReached: {
 		navigation:     Decision{Answer: ShowLimit},
@@ -251,8 +251,8 @@ var decisions = [...]struct{ navigation, selfNavigation, program, subresource De
 	rowWakeUpEnded: {
 		navigation:     Decision{Answer: ShowWake},
 		selfNavigation: Decision{Answer: ShowWake},
-		program:        unavailable("The workspace is no longer being woken."),
-		subresource:    unavailable("The workspace is no longer being woken."),
+		program:        unavailable("problem.workspace.not_woken"),
+		subresource:    unavailable("problem.workspace.not_woken"),
 	},
 	rowHoldFull: {
 		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp},

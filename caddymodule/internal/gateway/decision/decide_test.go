@@ -116,22 +116,22 @@ func TestDecide(t *testing.T) {
 		{"a port of a workspace whose application has not answered", portState(running), pass},
 		{"a port of a workspace that sleeps", portState(down(workspace.PhaseStandby, workspace.DesiredStandby)), wakeUp},
 		{"the table is not filled yet", State{Loading: true, Identity: SignedIn}, cells{
-			Decision{Answer: ShowUnavailable}, Decision{Answer: ShowUnavailable}, unavailable("The server has just started, or its database does not answer."), unavailable("The server has just started, or its database does not answer.")}},
+			Decision{Answer: ShowUnavailable}, Decision{Answer: ShowUnavailable}, unavailable("problem.workspace.just_started"), unavailable("problem.workspace.just_started")}},
 		{"the session cannot be checked", State{Identity: Unverifiable, Visible: true, Ready: true}, cells{
-			Decision{Answer: ShowUnavailable}, Decision{Answer: ShowUnavailable}, unavailable("The session cannot be checked at the moment."), unavailable("The session cannot be checked at the moment.")}},
+			Decision{Answer: ShowUnavailable}, Decision{Answer: ShowUnavailable}, unavailable("problem.workspace.session_unchecked"), unavailable("problem.workspace.session_unchecked")}},
 		{"a host without a valid workspace id", State{NoSuchHost: true}, notFound},
 		{"the limit of held requests is reached", with(asleep, HoldFull), cells{
 			Decision{Answer: ShowWake, Wake: StartWakeUp}, Decision{Answer: ShowWake, Wake: JoinWakeUp}, Decision{Answer: SendOverload}, Decision{Answer: SendOverload}}},
 		{"the share of the user in the held requests is reached", with(asleep, ShareFull), cells{
 			Decision{Answer: ShowWake, Wake: StartWakeUp}, Decision{Answer: ShowWake, Wake: JoinWakeUp}, Decision{Answer: SendOverShare}, Decision{Answer: SendOverShare}}},
 		{"the wake-up has ended", with(asleep, WakeUpEnded), cells{
-			Decision{Answer: ShowWake}, Decision{Answer: ShowWake}, unavailable("The workspace is no longer being woken."), unavailable("The workspace is no longer being woken.")}},
+			Decision{Answer: ShowWake}, Decision{Answer: ShowWake}, unavailable("problem.workspace.not_woken"), unavailable("problem.workspace.not_woken")}},
 		{"nothing accepts connections", with(stateOf(running, false), Unreachable), cells{
-			Decision{Answer: ShowWake, Wake: StartWakeUp}, Decision{Answer: ShowWake, Wake: JoinWakeUp}, unavailable("The workspace does not answer."), unavailable("The workspace does not answer.")}},
+			Decision{Answer: ShowWake, Wake: StartWakeUp}, Decision{Answer: ShowWake, Wake: JoinWakeUp}, unavailable("problem.workspace.no_answer"), unavailable("problem.workspace.no_answer")}},
 		{"the application closed the connection", with(stateOf(running, true), NoAnswer), cells{
 			Decision{Answer: ShowBadGateway}, Decision{Answer: ShowBadGateway}, Decision{Answer: SendBadGateway}, Decision{Answer: SendBadGateway}}},
 		{"the process is ending", with(asleep, Stopping), cells{
-			Decision{Answer: ShowWake}, Decision{Answer: ShowWake}, unavailable("The server is stopping."), unavailable("The server is stopping.")}},
+			Decision{Answer: ShowWake}, Decision{Answer: ShowWake}, unavailable("problem.workspace.stopping"), unavailable("problem.workspace.stopping")}},
 		{"the address is not confirmed", doubtful(stateOf(running, true)), cells{
 			Decision{Answer: ShowUnavailable, Wait: PageWait}, Decision{Answer: ShowUnavailable, Wait: PageWait},
 			Decision{Answer: SendUnavailable, Detail: unconfirmed, Wait: WakeTimeout},

@@ -5,7 +5,6 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway/pagescript"
 	"github.com/codehub/gateway/caddymodule/internal/site"
-	"github.com/codehub/gateway/caddymodule/internal/web"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -29,7 +28,7 @@ func (f *Forwarder) newDocument(r *http.Request, about Request) *document {
 	}
 	d := &document{
 		forwarder: f, entry: about.Entry, own: about.Address.Prefix + site.OwnPath,
-		lang: web.Language(r), secure: about.Address.IsHTTPS(),
+		lang: site.Language(r), secure: about.Address.IsHTTPS(),
 	}
 	pagescript.Ask(r.Header)
 	return d

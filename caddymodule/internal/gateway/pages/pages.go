@@ -14,6 +14,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/caddymodule/internal/web"
 	"github.com/codehub/gateway/coordinator/words"
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 //go:embed templates/*.html templates/wake.js
@@ -40,15 +41,15 @@ func ShowMessage(w http.ResponseWriter, r *http.Request, status int, m *web.Mess
 // reason tells.
 type failed struct {
 	*web.Message
-	Step *progress.Step
+	Step   *progress.Step
+	Reason workspace.ErrorReason
 }
 
 // ShowFailed shows why a workspace cannot be opened, and what to do.
 func ShowFailed(w http.ResponseWriter, r *http.Request, f *progress.Failure, home string) error {
-	page := &failed{Step: f.Step, Message: &web.Message{
+	page := &failed{Step: f.Step, Reason: f.Reason, Message: &web.Message{
 		Heading: f.Heading,
 		Text:    words.Of("wake.failed.text", nil),
-		Detail:  f.Detail,
 		Remedy:  f.Remedy,
 		Links:   []web.Link{web.HomeLink(home)},
 	}}

@@ -7,11 +7,15 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Failure is why a workspace cannot be opened, for its owner. Detail is a technical text.
+// Failure is why a workspace cannot be opened, for its owner.
 type Failure struct {
-	Heading words.Text `json:"heading"`
-	Remedy  words.Text `json:"remedy"`
-	Detail  string     `json:"detail,omitempty"`
+	Heading words.Text            `json:"heading"`
+	Remedy  words.Text            `json:"remedy"`
+	Reason  workspace.ErrorReason `json:"reason"`
+	// Detail is Why for programs.
+	Detail string `json:"detail,omitempty"`
+	// Why is the reason and what it means.
+	Why words.Text `json:"-"`
 	// Step is the one that failed, nil if the reason does not tell. Only a page shows it.
 	Step *Step `json:"-"`
 }
@@ -19,11 +23,16 @@ type Failure struct {
 // FailureOf returns what happened to a workspace in ERROR, and what to do.
 func FailureOf(st *route.State) *Failure {
 	reason, name := st.Route.ErrorReason, st.Route.Name
+	// What servers said is for administrators.
+	why := words.Of("problem.workspace.failed", words.Values{
+		"Reason": string(reason), "Meaning": explain.ForOwner(reason).Meaning,
+	})
 	f := &Failure{
 		Heading: words.Of("wake.failed.heading", words.Values{"Name": name}),
 		Remedy:  explain.Failed(reason),
-		// What servers said is for administrators.
-		Detail: string(reason) + ": " + explain.ForOwner(reason).Meaning.String(),
+		Reason:  reason,
+		Detail:  why.String(),
+		Why:     why,
 	}
 	if s, ok := failedSteps[reason]; ok {
 		f.Step = &Step{Stage: s, State: stepFailed, Text: s.text()}

@@ -128,8 +128,7 @@ function showProgress(li, w) {
 
 function waitingText(w) {
   if (!w.waiting) return "";
-  const help = w.waiting.help?.[locale()]; // a server of an earlier release sends none
-  return (admin || !help ? [help, w.waiting.message] : [help]).filter(Boolean).join("\n");
+  return [w.waiting.help?.[locale()], admin && w.waiting.message].filter(Boolean).join("\n"); // what the server said
 }
 
 function homeText(w) {
@@ -205,19 +204,12 @@ async function act(id, action) {
   } catch (error) {
     if (signedOut(error)) return;
     failures.set(notice, error);
-    notice.textContent = explain(error, runningNames());
+    notice.textContent = explain(error);
     notice.hidden = false;
   } finally {
     delete article.dataset.pending;
     if (workspaces.has(id)) show(workspaces.get(id));
   }
-}
-
-function runningNames() {
-  return [...workspaces.values()]
-    .filter((w) => w.desired_state === "RUNNING" || w.phase === "RUNNING")
-    .map((w) => w.name)
-    .join(", ");
 }
 
 const createForm = document.getElementById("create-form");
@@ -250,7 +242,7 @@ createForm.addEventListener("submit", async (event) => {
   } catch (error) {
     if (signedOut(error)) return;
     failures.set(createMessage, error);
-    showMessage(explain(error, runningNames()));
+    showMessage(explain(error));
   } finally {
     button.disabled = false;
   }
@@ -344,7 +336,7 @@ onLanguage(() => {
   setState(state);
   for (const w of workspaces.values()) show(w);
   for (const notice of document.querySelectorAll(".notice")) {
-    if (failures.has(notice)) notice.textContent = explain(failures.get(notice), runningNames());
+    if (failures.has(notice)) notice.textContent = explain(failures.get(notice));
   }
 });
 // The times of operations and of the last use change without any event.

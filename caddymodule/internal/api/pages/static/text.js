@@ -45,19 +45,11 @@ export function onLanguage(f) {
 export const duration = (n) =>
   n < 60 ? t("seconds", { Seconds: n }) : t("minutes", { Minutes: Math.floor(n / 60), Seconds: n % 60 });
 
-/** What a failed request means, in the user's language. */
-export function explain(failure, runningNames = "") {
-  const problem = failure.problem ?? {};
-  if (problem.scope === "global") return t("limit_global", { Count: problem.limit });
-  if (problem.scope === "user") {
-    return t(runningNames ? "limit_user_names" : "limit_user", { Limit: problem.limit, Names: runningNames });
-  }
-  if (problem.retry_after) return t("throttled", { Wait: duration(problem.retry_after) });
-  const kind = problem.type?.split(":").pop();
-  if (kind === "too-many-workspaces") return t("limit_workspaces", { Count: problem.limit });
-  if (problem.names) return t("image_unknown", { Names: problem.names.join(", ") });
-  if (has(`problem.${kind}`)) return t(`problem.${kind}`);
-  return problem.detail ?? (failure.status ? t("unexpected", { Status: failure.status }) : t("unreachable"));
+/** What a failed request means, as the server says it: a problem has its words in every language. */
+export function explain({ problem, status }) {
+  const help = problem?.help?.[language] ?? (status ? t("unexpected", { Status: status }) : t("unreachable"));
+  const running = (problem?.running ?? []).map((w) => w.name).join(", ");
+  return running ? `${help} ${t("running_names", { Names: running })}` : help;
 }
 
 /** A failed request: status is 0 when the server did not answer. */

@@ -113,8 +113,8 @@ addEventListener("pageshow", function (event) { // back from the next page
     say(document.getElementById("title"), f.heading);
     var box = document.getElementById("failure");
     var pre = box.querySelector("pre");
-    pre.textContent = f.detail || "";
-    pre.hidden = !f.detail;
+    pre.firstChild.textContent = f.reason;
+    pre.hidden = !f.reason;
     say(box.querySelector("p"), f.remedy);
     box.hidden = false;
   }
