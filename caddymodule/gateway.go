@@ -14,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway"
+	"github.com/codehub/gateway/caddymodule/internal/gateway/forward"
 	"github.com/codehub/gateway/caddymodule/internal/parse"
 	"github.com/codehub/gateway/caddymodule/internal/settings"
 	"github.com/codehub/gateway/caddymodule/internal/site"
@@ -201,12 +202,12 @@ func proxyError(err error) error {
 	var status caddyhttp.HandlerError
 	switch {
 	case errors.Is(err, route.ErrUnconfirmed), errors.Is(err, route.ErrEnded):
-		return fmt.Errorf("%w: %w", gateway.ErrUnconfirmed, err)
+		return fmt.Errorf("%w: %w", forward.ErrUnconfirmed, err)
 	case errors.As(err, &dial):
-		return fmt.Errorf("%w: %w", gateway.ErrUnreachable, err)
+		return fmt.Errorf("%w: %w", forward.ErrUnreachable, err)
 	case errors.As(err, &status) &&
 		(status.StatusCode == http.StatusBadGateway || status.StatusCode == http.StatusGatewayTimeout):
-		return &gateway.NoAnswerError{Status: status.StatusCode, Err: err}
+		return &forward.NoAnswerError{Status: status.StatusCode, Err: err}
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway/decision"
+	"github.com/codehub/gateway/caddymodule/internal/gateway/forward"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/pages"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/progress"
 	"github.com/codehub/gateway/caddymodule/internal/problem"
@@ -140,7 +141,7 @@ func unavailableDetail(d decision.Decision, st *route.State) words.Text {
 // noAnswerStatus returns the status for an application that gave no answer: 504 if it
 // took too long, else 502.
 func noAnswerStatus(err error) int {
-	var noAnswer *NoAnswerError
+	var noAnswer *forward.NoAnswerError
 	if errors.As(err, &noAnswer) {
 		return noAnswer.Status
 	}

@@ -57,7 +57,7 @@ type Options struct {
 	Sessions Sessions
 	Service  Service
 	// Proxy passes requests on to applications.
-	Proxy ProxyFunc
+	Proxy forward.ProxyFunc
 	// Identity returns who is signed in, and the zero Grant for a request without a valid
 	// session. It returns an error when the session cannot be checked at the moment.
 	Identity func(*http.Request, *site.Address) (auth.Grant, error)
@@ -118,12 +118,6 @@ type Service interface {
 	WorkCap() time.Duration
 }
 
-// ProxyFunc passes a request on to the application of a workspace that is ready in the state
-// st, at st.Route.Endpoint ("host:port"). It returns [ErrUnreachable] when nothing accepts
-// connections there, and [*NoAnswerError] when the application broke off or took too long.
-// [Gateway.Serve] returns any other error as it is.
-type ProxyFunc func(w http.ResponseWriter, r *http.Request, st *route.State) error
-
 // Gateway serves requests for workspaces. It is safe for concurrent use.
 type Gateway struct {
 	Options
@@ -160,14 +154,13 @@ func New(o Options) *Gateway {
 // request is one gateway request, from its arrival to its answer. One goroutine uses
 // it.
 type request struct {
-	w       http.ResponseWriter
-	r       *http.Request
-	at      site.Address
-	kind    decision.ClientKind
-	user    string
-	grant   auth.Grant
-	binding binding      // to the session
-	entry   *route.Entry // nil when the workspace does not exist or is not the user's
+	w     http.ResponseWriter
+	r     *http.Request
+	at    site.Address
+	kind  decision.ClientKind
+	user  string
+	grant auth.Grant
+	entry *route.Entry // nil when the workspace does not exist or is not the user's
 	// retried says that the request was proxied again after a failed dial. It happens
 	// once at most.
 	retried bool

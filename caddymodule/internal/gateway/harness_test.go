@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/caddymodule/internal/gateway/forward"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/gatewaytest"
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
@@ -98,8 +99,8 @@ func proxyTo(w http.ResponseWriter, r *http.Request, st *route.State) (err error
 			var op *net.OpError
 			if r.Context().Err() != nil { // a page was left before its requests were answered
 				err = ErrClientGone
-			} else if err = (&NoAnswerError{Status: http.StatusBadGateway, Err: failure}); errors.As(failure, &op) && op.Op == "dial" {
-				err = ErrUnreachable
+			} else if err = (&forward.NoAnswerError{Status: http.StatusBadGateway, Err: failure}); errors.As(failure, &op) && op.Op == "dial" {
+				err = forward.ErrUnreachable
 			}
 		},
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway/decision"
+	"github.com/codehub/gateway/caddymodule/internal/gateway/forward"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/gatewaytest"
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
@@ -48,7 +49,7 @@ func TestWorkspaceThatClosesTheConnection(t *testing.T) {
 // not affect the decision after it.
 func TestRepeatedRequestIsDecidedAfresh(t *testing.T) {
 	h := newHarness(t, func(o *Options) {
-		o.Proxy = func(http.ResponseWriter, *http.Request, *route.State) error { return ErrUnreachable }
+		o.Proxy = func(http.ResponseWriter, *http.Request, *route.State) error { return forward.ErrUnreachable }
 	})
 	h.Change(one, func(*store.Route) {})
 	e, _ := h.Table.Find(t.Context(), one)

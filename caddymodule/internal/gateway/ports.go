@@ -28,18 +28,6 @@ var problemNoListener = problem.New("nothing-listens", http.StatusBadGateway)
 // portRefresh is how often, in seconds, the page of a port without a listener tries again.
 const portRefresh = "2"
 
-// atPort returns the state with the address of a port of the container instead of the
-// application's.
-func atPort(st *route.State, port int) *route.State {
-	host, _, err := net.SplitHostPort(st.Route.Endpoint)
-	if err != nil {
-		return st // the controller writes host:port
-	}
-	at := *st
-	at.Route.Endpoint = net.JoinHostPort(host, strconv.Itoa(port))
-	return &at
-}
-
 // isApplications reports whether a port of the container is the one of its application,
 // which has the host ws-{id} already.
 func (g *Gateway) isApplications(st *route.State, port int) bool {

@@ -53,7 +53,7 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, at site.Address)
 		s.NoSuchHost = t.OwnHost && t.ID == "" || t.Port != 0 && g.Ports == PortsOff
 		s.Port, s.Unpublished = t.Port != 0, t.Port != 0 && g.Ports == PortsUnpublished
 		g.identify(req, &s)
-		defer req.detach()
+		defer req.exchange.Detach()
 		if s.Visible {
 			s.Observe(req.entry.State())
 		}
@@ -145,7 +145,7 @@ func (g *Gateway) identify(req *request, s *decision.State) {
 	case user == "":
 		return
 	}
-	if req.grant = grant; !req.attach() {
+	if req.grant = grant; !req.exchange.Attach(grant) {
 		return // the session has ended at this moment
 	}
 	s.Identity, req.user = decision.SignedIn, user

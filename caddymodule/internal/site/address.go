@@ -27,7 +27,6 @@ type Address struct {
 	site         *Site
 	forWorkspace bool
 	https        bool
-	asked        string // the host to which the request came, with its port
 	host         string // the host that the browser uses, with its port
 	name, port   string // the parts of host
 }
@@ -35,14 +34,14 @@ type Address struct {
 // Parse returns the address of r. It does not check whether the workspace exists, and does not
 // allocate unless the host is in capitals.
 func (s *Site) Parse(r *http.Request) Address {
-	a := Address{site: s, https: r.TLS != nil, asked: r.Host, host: r.Host}
+	a := Address{site: s, https: r.TLS != nil, host: r.Host}
 	a.name, a.port = splitHost(r.Host)
 	if a.WorkspaceHost, a.OwnHost = s.workspaceHost(a.name); a.OwnHost {
 		a.forWorkspace = true
 	} else {
 		a.parsePath(r)
 	}
-	proto, host := first(r.Header["X-Forwarded-Proto"]), first(r.Header["X-Forwarded-Host"])
+	proto, host := HeaderValue(r.Header, "X-Forwarded-Proto"), HeaderValue(r.Header, "X-Forwarded-Host")
 	if (proto == "https" || host != "") && s.trusted(r) {
 		a.https = a.https || proto == "https"
 		if host != "" {

@@ -21,8 +21,8 @@ var crossOrigin http.CrossOriginProtection
 // that rewrites Host it may also be that of X-Forwarded-Host, if the proxy is trusted. Except on a
 // workspace's own host it may then also be that of the setting main_host.
 func (a *Address) CrossOrigin(r *http.Request) bool {
-	origin := first(r.Header["Origin"])
-	switch site := first(r.Header["Sec-Fetch-Site"]); {
+	origin := HeaderValue(r.Header, "Origin")
+	switch site := HeaderValue(r.Header, "Sec-Fetch-Site"); {
 	case site == "" && origin == "", // a program, or a browser that does not tell
 		site == "same-origin", site == "none":
 		return false
@@ -35,7 +35,7 @@ func (a *Address) CrossOrigin(r *http.Request) bool {
 	}
 	// The standard library lets all safe methods pass.
 	judged := http.Request{Method: http.MethodPost, Header: r.Header}
-	hosts := [...]string{a.asked, a.host, a.site.mainHost}
+	hosts := [...]string{r.Host, a.host, a.site.mainHost}
 	if _, own := a.site.workspaceHost(a.name); own || a.OwnHost {
 		hosts[2] = ""
 	}
@@ -51,19 +51,19 @@ func (a *Address) CrossOrigin(r *http.Request) bool {
 	return true
 }
 
-// first returns the first value of a header, "" without one. The header is looked up under its
-// canonical name as it is, which costs less than [http.Header.Get].
-func first(values []string) string {
-	if len(values) == 0 {
-		return ""
+// HeaderValue returns the first value of a header, "" without one. The name must be canonical: it
+// is looked up as it is, which costs less than [http.Header.Get].
+func HeaderValue(h http.Header, name string) string {
+	if values := h[name]; len(values) > 0 {
+		return values[0]
 	}
-	return values[0]
+	return ""
 }
 
 // isTopLevel reports whether a browser opens the address in a window of its own.
 func isTopLevel(r *http.Request) bool {
 	return r.Method == http.MethodGet &&
-		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+		HeaderValue(r.Header, "Sec-Fetch-Mode") == "navigate" && HeaderValue(r.Header, "Sec-Fetch-Dest") == "document"
 }
 
 // IsBrowser reports whether r comes from a browser, or looks as if it did. Browsers
@@ -94,7 +94,7 @@ func withoutDefaultPort(host, origin string) string {
 
 // IsWebSocket reports whether r opens a WebSocket, over any version of HTTP.
 func IsWebSocket(r *http.Request) bool {
-	return IsExtendedConnect(r) || strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
+	return IsExtendedConnect(r) || strings.EqualFold(HeaderValue(r.Header, "Upgrade"), "websocket")
 }
 
 // IsExtendedConnect reports whether r opens a WebSocket over HTTP/2 (RFC 8441) or

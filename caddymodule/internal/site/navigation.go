@@ -8,7 +8,7 @@ import (
 // IsNavigation reports whether a person opens a page with r or sends a form, so that the
 // answer is seen by a person. Browsers say so; for older ones the Accept header decides.
 func IsNavigation(r *http.Request) bool {
-	if mode := r.Header.Get("Sec-Fetch-Mode"); mode != "" {
+	if mode := HeaderValue(r.Header, "Sec-Fetch-Mode"); mode != "" {
 		return mode == "navigate"
 	}
 	return AcceptsHTML(r.Header)

@@ -37,7 +37,7 @@ func (k ClientKind) IsPage() bool { return k == Navigation || k == SelfNavigatio
 // Browsers describe their requests with Sec-Fetch-Mode. Older ones do not, and
 // programs never do; for those the Origin of a WebSocket and the Accept header decide.
 func Classify(r *http.Request, prefix string) ClientKind {
-	if mode := r.Header.Get("Sec-Fetch-Mode"); mode != "" {
+	if mode := site.HeaderValue(r.Header, "Sec-Fetch-Mode"); mode != "" {
 		switch isGet := r.Method == http.MethodGet; {
 		case mode != "navigate" || isPrefetch(r):
 			return Subresource
@@ -52,7 +52,7 @@ func Classify(r *http.Request, prefix string) ClientKind {
 		return Program
 	}
 	if site.IsWebSocket(r) {
-		if r.Header.Get("Origin") != "" {
+		if site.HeaderValue(r.Header, "Origin") != "" {
 			return Subresource
 		}
 		return Program
@@ -74,10 +74,10 @@ func Classify(r *http.Request, prefix string) ClientKind {
 // Below the main site's paths, the dashboard and the pages of the workspace have one origin.
 // There the Referer tells them apart, and a page that hides it counts as the workspace's own.
 func isByItself(r *http.Request, prefix string) bool {
-	if r.Header.Get("Sec-Fetch-Site") != "same-origin" || r.Header.Get("Sec-Fetch-User") == "?1" {
+	if site.HeaderValue(r.Header, "Sec-Fetch-Site") != "same-origin" || site.HeaderValue(r.Header, "Sec-Fetch-User") == "?1" {
 		return false
 	}
-	referer := r.Header.Get("Referer")
+	referer := site.HeaderValue(r.Header, "Referer")
 	if prefix == "" || referer == "" {
 		return true
 	}
@@ -90,5 +90,5 @@ func isByItself(r *http.Request, prefix string) bool {
 // isPrefetch reports whether a browser fetches a page ahead of time, before a person
 // has opened it.
 func isPrefetch(r *http.Request) bool {
-	return strings.HasPrefix(r.Header.Get("Sec-Purpose"), "prefetch") || r.Header.Get("Purpose") == "prefetch"
+	return strings.HasPrefix(site.HeaderValue(r.Header, "Sec-Purpose"), "prefetch") || site.HeaderValue(r.Header, "Purpose") == "prefetch"
 }

@@ -22,7 +22,7 @@ type document struct {
 
 // newDocument prepares the request r for a page with the script. It returns nil, and changes
 // nothing, for all that loads no page into a tab, and when the script has no use.
-func (f *Forwarder) newDocument(r *http.Request, about Request) *document {
+func (f *Forwarder) newDocument(r *http.Request, about *Request) *document {
 	if !about.Kind.IsPage() || !f.Activity.Presence() || !pagescript.Wanted(r) {
 		return nil
 	}

@@ -32,8 +32,8 @@ type Options struct {
 	Service Service
 	// StripAuthorization removes the Authorization header from requests.
 	StripAuthorization bool
-	// Proxy sends a request to the workspace in a state, and its answer to the client.
-	Proxy func(http.ResponseWriter, *http.Request, *route.State) error
+	// Proxy sends requests to applications, and their answers to the clients.
+	Proxy ProxyFunc
 	// NoIdleTimeout suspends the server's limit on silence for the request until the
 	// returned function is called.
 	NoIdleTimeout func(*http.Request) (restore func())
@@ -60,18 +60,13 @@ func New(o Options) *Forwarder { return &Forwarder{Options: o} }
 
 // Request is what the caller knows about a request besides what stands in it.
 type Request struct {
-	// ID is the workspace, Entry its entry in the route table, and State the one in which it is
-	// reached.
-	ID    workspace.ID
+	// Entry is the workspace's in the route table, and State the one in which it is reached.
 	Entry *route.Entry
 	State *route.State
 	// Kind is the kind of client that sends the request.
 	Kind decision.ClientKind
 	// Address is the address of the request.
 	Address *site.Address
-	// Stripped is what the caller has taken away from the path, which the application learns
-	// from X-Forwarded-Prefix; empty for nothing.
-	Stripped string
 	// Sandbox makes documents powerless: the answer is for a program, on the dashboard's
 	// origin, and no browser must be able to use it.
 	Sandbox bool
@@ -81,27 +76,51 @@ type Request struct {
 // the caller keeps for the request, because one large allocation costs less than three. The
 // zero value is ready; one goroutine uses it, for one attempt after the other.
 type Exchange struct {
-	filter responseFilter
-	prefix [1]string // the value of X-Forwarded-Prefix
+	binding binding
+	filter  responseFilter
+	prefix  [1]string // the value of X-Forwarded-Prefix
 }
 
-// Begun reports whether the final response of the last attempt has begun: from then on no
-// other answer can be sent.
-func (x *Exchange) Begun() bool { return x.filter.begun }
+// Forward passes r on to the workspace for as long as the request's session lives, and its answer
+// to w. The error is that of the proxy, or of the connection to the client.
+func (f *Forwarder) Forward(x *Exchange, w http.ResponseWriter, r *http.Request, about Request) (Outcome, error) {
+	if !x.binding.bind(w, r) {
+		return SessionEnded, nil
+	}
+	w, r = x.binding.w, x.binding.r
+	if redirectBelow(w, r, &about) {
+		return Answered, nil
+	}
+	path, rawPath := r.URL.Path, r.URL.RawPath
+	stripped := toApplication(r, about.Address.Prefix, about.State.Route.BasePath)
+	if r.URL.Path != path {
+		defer func() { r.URL.Path, r.URL.RawPath = path, rawPath }() // access logs show the original path
+	}
+	err := f.proxy(x, w, r, &about, stripped)
+	begun := x.filter.begun
+	if err == nil && !begun && r.Context().Err() == nil {
+		// A status that does not exist, or a change of protocols that the client did not ask for.
+		clear(w.Header())
+		err = &NoAnswerError{Status: http.StatusBadGateway, Err: errNoAnswer}
+	}
+	if err == nil || begun || r.Context().Err() != nil {
+		return Answered, err
+	}
+	return outcomeOf(err), err
+}
 
-// Forward passes r on, without what the workspace must not see: the gateway's cookies and
-// claims about the user. The answer reaches w without what a workspace must not set. A meter
-// counts both, and a document gets the script. The error is that of the proxy, or of the
-// connection to the client.
-func (f *Forwarder) Forward(x *Exchange, w http.ResponseWriter, r *http.Request, about Request) error {
+// proxy passes r on, without what the workspace must not see: the gateway's cookies and claims
+// about the user. stripped is what the application does not see of the path. The answer reaches w
+// without what a workspace must not set. A meter counts both, and a document gets the script.
+func (f *Forwarder) proxy(x *Exchange, w http.ResponseWriter, r *http.Request, about *Request, stripped string) error {
 	filter := &x.filter
 	filter.reset(w, about.Address.Prefix, about.Sandbox)
 	filter.meter = f.newMeter(r, about)
 	filter.meter.begin()
 	filter.document = f.newDocument(r, about) // before the cookies are removed
 	cleanRequestHeaders(r.Header, f.StripAuthorization)
-	if about.Stripped != "" {
-		x.prefix[0] = about.Stripped
+	if stripped != "" {
+		x.prefix[0] = stripped
 		r.Header["X-Forwarded-Prefix"] = x.prefix[:]
 	}
 	body := r.Body
@@ -115,12 +134,12 @@ func (f *Forwarder) Forward(x *Exchange, w http.ResponseWriter, r *http.Request,
 		}
 	}
 	var answer http.ResponseWriter = filter
-	if isExtended || r.Header.Get("Upgrade") != "" {
+	if isExtended || site.HeaderValue(r.Header, "Upgrade") != "" {
 		counted, done := upgrade.Count(filter, r, &filter.meter, f.NoIdleTimeout)
 		defer done()
 		answer = counted
 	}
-	err := f.Proxy(answer, r, about.State)
+	err := f.Proxy(answer, r, atPort(about.State, about.Address.Port))
 	if err == nil && filter.begun && filter.document != nil {
 		err = filter.document.end(w)
 	}

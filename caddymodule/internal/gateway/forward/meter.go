@@ -115,29 +115,29 @@ func isByPage(r *http.Request, kind decision.ClientKind) bool {
 	if kind != decision.Navigation {
 		return kind != decision.Program
 	}
-	switch r.Header.Get("Sec-Fetch-Dest") {
+	switch site.HeaderValue(r.Header, "Sec-Fetch-Dest") {
 	case "iframe", "frame", "embed", "object":
-		return r.Header.Get("Sec-Fetch-Site") == "same-origin"
+		return site.HeaderValue(r.Header, "Sec-Fetch-Site") == "same-origin"
 	}
 	return false
 }
 
 // isEndless reports whether the header announces a stream without an end.
 func isEndless(h http.Header) bool {
-	kind := h.Get("Content-Type")
+	kind := site.HeaderValue(h, "Content-Type")
 	return strings.HasPrefix(kind, "text/event-stream") || strings.HasPrefix(kind, "multipart/x-mixed-replace")
 }
 
 // newMeter returns the meter of the request r.
-func (f *Forwarder) newMeter(r *http.Request, about Request) meter {
+func (f *Forwarder) newMeter(r *http.Request, about *Request) meter {
 	m := meter{
-		slot: f.Activity.Slot(about.ID), buffer: f.Activity, entry: about.Entry, tabs: f.Tabs,
+		slot: f.Activity.Slot(about.Address.ID), buffer: f.Activity, entry: about.Entry, tabs: f.Tabs,
 		byPage: isByPage(r, about.Kind),
 	}
 	switch {
 	case !m.byPage || about.Kind == decision.SelfNavigation:
 	case site.IsWebSocket(r):
-		m.page = f.Tabs.Opener(about.ID)
+		m.page = f.Tabs.Opener(about.Address.ID)
 	default:
 		m.page = tabs.Sender(r)
 	}

@@ -140,14 +140,17 @@ var (
 	forwarded = []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"}
 )
 
+// letters is how many first letters of names are told apart, without regard to case.
+const letters = 1 << 5
+
 // claimsFrom are the claims by their first letter: a header of a browser is compared with few.
-var claimsFrom = func() (by [1 << 8]struct{ names, prefixes []string }) {
+var claimsFrom = func() (by [letters]struct{ names, prefixes []string }) {
 	for _, name := range claims {
-		of := &by[name[0]|0x20]
+		of := &by[name[0]%letters]
 		of.names = append(of.names, name)
 	}
 	for _, prefix := range claimPrefixes {
-		of := &by[prefix[0]|0x20]
+		of := &by[prefix[0]%letters]
 		of.prefixes = append(of.prefixes, prefix)
 	}
 	return by
@@ -163,7 +166,7 @@ func isClaim(name string) bool {
 	if len(name) >= len(all) && sameHeader(name[:len(all)], all) {
 		return !slices.Contains(forwarded, name)
 	}
-	of := &claimsFrom[name[0]|0x20]
+	of := &claimsFrom[name[0]%letters]
 	for _, claim := range of.names {
 		if sameHeader(name, claim) {
 			return true

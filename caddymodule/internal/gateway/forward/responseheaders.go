@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 )
@@ -19,9 +20,18 @@ type responseCleaner struct {
 	}
 }
 
+// ofAllHosts are the headers that no workspace may send.
+var ofAllHosts = [...]string{"Clear-Site-Data", "Alt-Svc"}
+
 // note remembers the headers that the server has set itself, such as Alt-Svc for HTTP/3,
 // and Strict-Transport-Security.
 func (c *responseCleaner) note(h http.Header) {
+	if c.prefix == "" {
+		for i, name := range ofAllHosts {
+			c.before[i].name, c.before[i].values = name, h[name]
+		}
+		return
+	}
 	n := 0
 	for name, values := range h {
 		if c.refuses(name) && n < len(c.before) {
@@ -40,7 +50,7 @@ func (c *responseCleaner) note(h http.Header) {
 //	everything else                                      yes     yes
 func (c *responseCleaner) refuses(name string) bool {
 	switch name {
-	case "Clear-Site-Data", "Alt-Svc":
+	case ofAllHosts[0], ofAllHosts[1]:
 		return true
 	case "Strict-Transport-Security", "Public-Key-Pins", "Public-Key-Pins-Report-Only", "Expect-Ct",
 		"Nel", "Report-To", "Reporting-Endpoints", "Accept-Ch", "Critical-Ch", "Accept-Ch-Lifetime",
@@ -58,13 +68,15 @@ func (c *responseCleaner) clean(h http.Header) {
 	if cookies := h["Set-Cookie"]; len(cookies) > 0 {
 		c.cleanCookies(h, cookies)
 	}
-	for name := range h {
-		if c.refuses(name) {
+	if c.prefix == "" { // two lookups cost less than a look at every header
+		for _, name := range ofAllHosts {
 			delete(h, name)
 		}
+	} else {
+		maps.DeleteFunc(h, func(name string, _ []string) bool { return c.refuses(name) })
 	}
 	for _, b := range c.before {
-		if b.name != "" {
+		if b.values != nil {
 			h[b.name] = b.values
 		}
 	}

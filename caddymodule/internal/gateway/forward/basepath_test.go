@@ -1,9 +1,11 @@
-package gateway
+package forward
 
 import (
 	"net/http"
 	"net/url"
 	"testing"
+
+	"github.com/codehub/gateway/caddymodule/internal/gateway/gatewaytest"
 )
 
 func TestThePrefixIsStrippedWithItsEscapes(t *testing.T) {
@@ -14,12 +16,12 @@ func TestThePrefixIsStrippedWithItsEscapes(t *testing.T) {
 		"//x":              "//x",
 		"/%2e%2e/a":        "/%2e%2e/a",
 	} {
-		u, err := url.Parse(onePath + in)
+		u, err := url.Parse(gatewaytest.OnePath + in)
 		if err != nil {
 			t.Fatal(err)
 		}
 		r := &http.Request{Host: "x", URL: u}
-		toApplication(r, onePath, "")
+		toApplication(r, gatewaytest.OnePath, "")
 		if got := r.URL.EscapedPath(); got != want {
 			t.Errorf("%s became %s", in, got)
 		}

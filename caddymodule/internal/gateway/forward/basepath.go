@@ -1,11 +1,10 @@
-package gateway
+package forward
 
 import (
 	"net/http"
 	"strings"
 
 	"github.com/codehub/gateway/caddymodule/internal/site"
-	"github.com/codehub/gateway/coordinator/dataplane/route"
 )
 
 // The application of an image with keep_prefix that was started for the path mode serves
@@ -36,18 +35,17 @@ func below(path, basePath string) bool {
 	return ok && (rest == "" || rest[0] == '/')
 }
 
-// leadBelow redirects a navigation on the workspace's own host to where its application
-// serves, because the links of its pages lead there. It reports false for every other
-// request.
-func (req *request) leadBelow(st *route.State) bool {
-	base := st.Route.BasePath
-	if base == "" || !req.kind.IsPage() || !req.at.OwnHost || below(req.r.URL.Path, base) {
+// redirectBelow redirects a navigation on the workspace's own host to where its application
+// serves, because the links of its pages lead there. It reports false for every other request.
+func redirectBelow(w http.ResponseWriter, r *http.Request, about *Request) bool {
+	base := about.State.Route.BasePath
+	if base == "" || !about.Kind.IsPage() || !about.Address.OwnHost || below(r.URL.Path, base) {
 		return false
 	}
-	to := base + req.r.URL.EscapedPath()
-	if req.r.URL.RawQuery != "" {
-		to += "?" + req.r.URL.RawQuery
+	to := base + r.URL.EscapedPath()
+	if r.URL.RawQuery != "" {
+		to += "?" + r.URL.RawQuery
 	}
-	site.Redirect(req.w, to, http.StatusTemporaryRedirect)
+	site.Redirect(w, to, http.StatusTemporaryRedirect)
 	return true
 }

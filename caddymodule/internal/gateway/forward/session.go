@@ -1,4 +1,4 @@
-package gateway
+package forward
 
 import (
 	"bufio"
@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/codehub/gateway/caddymodule/internal/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 )
@@ -22,44 +21,53 @@ import (
 // This costs a request two short critical sections and no allocation. HTTP/3 alone needs
 // a context: a deadline there does not end a proxy that waits for a silent application.
 
-// binding says how far a request has got, and how to end it from outside.
+// binding binds a request to its session. It says how far the request has got, and how to end it
+// from outside.
 type binding struct {
-	stream auth.Stream
+	stream  auth.Stream
+	ended   <-chan struct{} // closed when the session has ended
+	proxied atomic.Bool     // w, r and cancel are set
 	// cut is set when the session has ended while the request was being proxied: its
 	// connection cannot be used any more.
-	cut     atomic.Bool
-	proxied atomic.Bool
-	cancel  context.CancelFunc // of an HTTP/3 request
+	cut    atomic.Bool
+	w      http.ResponseWriter
+	r      *http.Request
+	cancel context.CancelFunc // of an HTTP/3 request
 }
 
-// attach binds the request to the session that it came with, and reports false when that
-// has ended.
-func (req *request) attach() bool { return req.grant.Attach(&req.binding.stream, req) }
+// Attach binds the request to the session that lets it in, and reports false when that has
+// ended. Without it the request has no session. The caller MUST call [Exchange.Detach] before
+// the request is over.
+func (x *Exchange) Attach(grant auth.Grant) bool {
+	x.binding.ended = grant.Ended()
+	return grant.Attach(&x.binding.stream, &x.binding)
+}
 
-// detach ends that. It aborts a request whose connection was made unusable, so that no
+// Detach ends that. It aborts a request whose connection was made unusable, so that no
 // other request gets it.
-func (req *request) detach() {
-	req.binding.stream.Detach()
-	if req.binding.cancel != nil {
-		req.binding.cancel()
+func (x *Exchange) Detach() {
+	b := &x.binding
+	b.stream.Detach()
+	if b.cancel != nil {
+		b.cancel()
 	}
-	if req.binding.cut.Load() {
+	if b.cut.Load() {
 		panic(http.ErrAbortHandler)
 	}
 }
 
 // End implements [auth.Ender].
-func (req *request) End() {
-	if !req.binding.proxied.Load() {
-		return // it looks at Ended before it is proxied
+func (b *binding) End() {
+	if !b.proxied.Load() {
+		return // the request looks at ended before it is proxied
 	}
-	req.binding.cut.Store(true)
-	expire(http.NewResponseController(req.w))
-	if h, ok := req.w.(*hijackable); ok {
+	b.cut.Store(true)
+	expire(http.NewResponseController(b.w))
+	if h, ok := b.w.(*hijackable); ok {
 		h.expire()
 	}
-	if req.binding.cancel != nil {
-		req.binding.cancel()
+	if b.cancel != nil {
+		b.cancel()
 	}
 }
 
@@ -75,25 +83,26 @@ func expire(c interface {
 	_ = c.SetWriteDeadline(past)
 }
 
-// bind lets the end of the session end the request from now on, while it is being proxied.
-func (req *request) bind() {
-	if req.binding.proxied.Load() {
-		return
+// bind lets the end of the session end the request from now on, while it is being proxied. It
+// reports false when the session has ended already.
+func (b *binding) bind(w http.ResponseWriter, r *http.Request) bool {
+	if !b.proxied.Load() {
+		b.w, b.r = w, r
+		switch {
+		case r.ProtoMajor == 3:
+			ctx, cancel := context.WithCancel(r.Context())
+			b.r, b.cancel = r.WithContext(ctx), cancel
+		case site.HeaderValue(r.Header, "Upgrade") != "" && !site.IsExtendedConnect(r):
+			b.w = &hijackable{ResponseWriter: w}
+		}
+		b.proxied.Store(true)
 	}
-	switch {
-	case req.r.ProtoMajor == 3:
-		ctx, cancel := context.WithCancel(req.r.Context())
-		req.r, req.binding.cancel = req.r.WithContext(ctx), cancel
-	case req.r.Header.Get("Upgrade") != "" && !site.IsExtendedConnect(req.r):
-		req.w = &hijackable{ResponseWriter: req.w}
+	select {
+	case <-b.ended:
+		return false
+	default:
+		return true
 	}
-	req.binding.proxied.Store(true)
-}
-
-// signOut makes the request one without a session.
-func (req *request) signOut(s *decision.State) {
-	s.Identity, s.Visible = decision.Anonymous, false
-	req.user, req.entry = "", nil
 }
 
 // hijackable remembers the connection that is taken over for another protocol: its

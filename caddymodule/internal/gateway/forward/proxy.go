@@ -1,0 +1,91 @@
+package forward
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+
+	"github.com/codehub/gateway/coordinator/dataplane/route"
+)
+
+// ProxyFunc passes a request on to the application of a workspace that is ready in the state
+// st, at st.Route.Endpoint ("host:port"). It returns [ErrUnreachable] when nothing accepts
+// connections there, and [*NoAnswerError] when the application broke off or took too long.
+// [Forwarder.Forward] returns any other error as it is.
+type ProxyFunc func(w http.ResponseWriter, r *http.Request, st *route.State) error
+
+// ErrUnreachable says that nothing accepts connections at the workspace's address.
+// The request was not sent.
+var ErrUnreachable = errors.New("the workspace is unreachable")
+
+// ErrUnconfirmed says that it is not certain any more that the workspace has the address.
+// The request was not sent.
+var ErrUnconfirmed = errors.New("the address of the workspace is not certain")
+
+// errNoAnswer says that an application answered with something that is no answer.
+var errNoAnswer = errors.New("its answer is not HTTP, or switches protocols unasked")
+
+// NoAnswerError says that an application closed the connection, or took too long,
+// before it answered. The request may have had an effect and must not be repeated.
+type NoAnswerError struct {
+	// Status is the status for the client: 502, or 504 after a timeout.
+	Status int
+	// Err is the proxy's error.
+	Err error
+}
+
+// Error implements error.
+func (e *NoAnswerError) Error() string {
+	return fmt.Sprintf("the workspace gave no answer (status %d): %v", e.Status, e.Err)
+}
+
+// Unwrap returns the proxy's error.
+func (e *NoAnswerError) Unwrap() error { return e.Err }
+
+// Outcome is what has become of a request that was to be passed on.
+type Outcome uint8
+
+const (
+	// Answered: the answer has begun, the client has gone, or the error cannot be turned into an
+	// answer. With every other outcome nothing was sent to the client.
+	Answered Outcome = iota
+	// SessionEnded: the session that let the request in has ended. Nothing was sent.
+	SessionEnded
+	// Unconfirmed: see [ErrUnconfirmed].
+	Unconfirmed
+	// Unreachable: see [ErrUnreachable].
+	Unreachable
+	// NoAnswer: see [NoAnswerError].
+	NoAnswer
+)
+
+// outcomeOf returns what an error of the proxy means for a request whose answer has not begun.
+func outcomeOf(err error) Outcome {
+	var noAnswer *NoAnswerError
+	switch {
+	case errors.Is(err, ErrUnconfirmed):
+		return Unconfirmed
+	case errors.Is(err, ErrUnreachable):
+		return Unreachable
+	case errors.As(err, &noAnswer):
+		return NoAnswer
+	}
+	return Answered
+}
+
+// atPort returns the state with the address of a port of the container instead of the
+// application's; 0 is the application's.
+func atPort(st *route.State, port int) *route.State {
+	if port == 0 {
+		return st
+	}
+	host, _, err := net.SplitHostPort(st.Route.Endpoint)
+	if err != nil {
+		return st // the controller writes host:port
+	}
+	at := *st
+	at.Route.Endpoint = net.JoinHostPort(host, strconv.Itoa(port))
+	return &at
+}
