@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Where nothing answers behind the API, a person gets a page and a program a problem; what
-// a handler behind answers is left alone, and so are error pages of the configuration.
+// Where nothing answers behind the API, a person gets a page and a program a problem. What a
+// handler behind answers is left alone, and so are error pages of the configuration.
 func TestPathsThatNothingServesAreNotFound(t *testing.T) {
 	in := install(t)
 	c := in.anyone()

@@ -19,8 +19,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// wiki is an application whose documents have strong ETags: it serves them as HTML, JSON or
-// text, in parts too, and saves only what was not changed meanwhile.
+// wiki is an application whose documents have strong ETags. It serves them as HTML, JSON or text,
+// in parts too, and saves only what was not changed meanwhile.
 func wiki(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodPut {
 		if r.Header.Get("If-Match") != `"abc"` {

@@ -251,9 +251,8 @@ func allSettings() map[string]settings.Setting {
 	return all
 }
 
-// exampleOption is an option of the example: its text, the variable that it reads, if
-// it reads one, else the literal value or the default of the placeholder, and the
-// comment above it.
+// exampleOption is an option of the example. It has its text, the comment above it, and the
+// variable that it reads, if any. Otherwise it has the literal value or the placeholder's default.
 type exampleOption struct{ text, variable, value, comment string }
 
 var placeholder = regexp.MustCompile(`\{(?:env\.|\$)([A-Z0-9_]+)(?::([^}]*))?\}`)

@@ -41,9 +41,9 @@ func (d *discard) Header() http.Header         { return d.header }
 func (d *discard) WriteHeader(int)             {}
 func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
 
-// BenchmarkProxied shows what the gateway adds to a request of a page, without a network and
-// with a session in memory, as against the plain reverse_proxy. `make bench-gateway` says
-// what that is of a whole request.
+// BenchmarkProxied shows what the gateway adds to a request of a page, as against the plain
+// reverse_proxy. There is no network, and the session is in memory. `make bench-gateway` says what
+// that is of a whole request.
 func BenchmarkProxied(b *testing.B) {
 	st := storetest.Open(b)
 	a := auth.New(accounts.New(st.DB), auth.Options{})

@@ -73,9 +73,9 @@ func install(t *testing.T) *installation {
 	return in
 }
 
-// load makes Caddy run the current settings. Every configuration has a socket of its
-// own: Caddy closes the one of the former configuration some time after a reload, and
-// until then a shared one would give it some of the requests.
+// load makes Caddy run the current settings. Every configuration has a socket of its own. Caddy
+// closes the one of the former configuration some time after a reload. Until then a shared one
+// would give it some of the requests.
 func (in *installation) load() error {
 	in.loads++
 	socket := filepath.Join(in.dir, strconv.Itoa(in.loads))

@@ -18,8 +18,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// A process that runs while the schema begins to ask for newer ones answers everything of CodeHub
-// with 503 and the reason, within ten seconds; what is held gets that answer, and what is open
+// A process runs while the schema begins to ask for newer ones. Within ten seconds it answers
+// everything of CodeHub with 503 and the reason. What is held gets that answer, and what is open
 // ends. Caddy's other sites go on, and so do reloads.
 func TestAProcessThatBecomesTooOldServesNothing(t *testing.T) {
 	in := install(t)

@@ -94,9 +94,9 @@ func echo(socket io.ReadWriter, message string) (string, error) {
 }
 
 // TestReloadBreaksNoConnection opens a new connection for each request while the
-// configuration is reloaded again and again. Both configurations share the listening socket,
-// as with systemd's socket activation: the kernel resets what is still in the queue of a
-// socket of which each configuration opens its own (see README.md).
+// configuration is reloaded again and again. Both configurations share the listening socket, as
+// with systemd's socket activation. The kernel resets what is still in the queue of a socket of
+// which each configuration opens its own (see README.md).
 func TestReloadBreaksNoConnection(t *testing.T) {
 	s := startGateway(t, nil)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -170,8 +170,8 @@ func (s *gatewayServer) request() error {
 	return err
 }
 
-// serveTLS makes a certificate for localhost, and returns it in a pool, and the settings
-// of a server that uses it over HTTP/1.1, 2 and 3.
+// serveTLS makes a certificate for localhost, and returns it in a pool. It also returns the
+// settings of a server that uses it over HTTP/1.1, 2 and 3.
 func (s *gatewayServer) serveTLS(t *testing.T) (*x509.CertPool, map[string]any) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

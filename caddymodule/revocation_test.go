@@ -189,8 +189,8 @@ func (s *revocable) serving(id string) bool {
 	return s.begun[id]
 }
 
-// open opens one stream of every kind, and returns channels that are closed when it has
-// ended on the client's side, and on that of the application.
+// open opens one stream of every kind. It returns channels that are closed when it has ended on the
+// client's side, and on that of the application.
 func (s *revocable) open(t *testing.T, protocol, token string) map[string]<-chan struct{} {
 	t.Helper()
 	transport := s.transport(t, protocol)

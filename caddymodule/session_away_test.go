@@ -8,10 +8,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// While PostgreSQL is away, sessions in memory stay valid, and a request with any
-// other session is not taken for signed out: that would lead to a sign-in page that
-// cannot work either. It makes no difference whether the gateway looks the session up
-// itself or an authentication handler does.
+// While PostgreSQL is away, sessions in memory stay valid, and a request with any other session is
+// not taken for signed out. That would lead to a sign-in page that cannot work either. It makes no
+// difference whether the gateway looks the session up itself or an authentication handler does.
 func TestSessionsWhilePostgreSQLIsAway(t *testing.T) {
 	in := install(t)
 	in.routes = append([]map[string]any{

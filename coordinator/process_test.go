@@ -21,9 +21,9 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// The test binary is also the process that the benchmarks kill and stop: with one of
-// these variables it is a coordinator with those options, or holds a bare lock in that
-// database, until its standard input ends.
+// The test binary is also the process that the benchmarks kill and stop. With one of these
+// variables it is a coordinator with those options, or holds a bare lock in that database. It ends
+// with its standard input.
 const (
 	coordinatorEnv = "CODEHUB_TEST_COORDINATOR"
 	bareEnv        = "CODEHUB_TEST_BARE"

@@ -17,9 +17,9 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestServersThatComeLater: an outage at the start is logged once per server, the bucket
-// is marked when its store answers, and the Redis client logs at debug level only. It is
-// not parallel: go-redis has one logger for the whole process.
+// TestServersThatComeLater: an outage at the start is logged once per server. The bucket is marked
+// when its store answers, and the Redis client logs at debug level only. It is not parallel:
+// go-redis has one logger for the whole process.
 func TestServersThatComeLater(t *testing.T) {
 	var asked atomic.Int32
 	var marker atomic.Pointer[[]byte]

@@ -22,8 +22,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// newer builds the program of these tests, which is also a coordinator, as it will be after one
-// more migration, beside which today's release must not serve.
+// newer builds the program of these tests as it will be after one more migration. It is also a
+// coordinator, beside which today's release must not serve.
 func newer(t *testing.T) (program string) {
 	t.Helper()
 	root, err := image.Root()
@@ -52,7 +52,7 @@ func newer(t *testing.T) (program string) {
 	return program
 }
 
-// A process that runs while a newer one makes the schema ask for newer processes ends its work
+// A process runs while a newer one makes the schema ask for newer processes. It ends its work
 // within ten seconds, and the newer one leads. It says so once, and does not go on by itself.
 func TestAProcessThatBecomesTooOldEndsItsWork(t *testing.T) {
 	t.Parallel()

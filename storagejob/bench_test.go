@@ -22,20 +22,20 @@ import (
 const (
 	// maxRSS is what the job may take whatever the size of the home (SPEC 7).
 	maxRSS = 128 << 20
-	// archiveRounds is how often everything is measured; the environment variable
-	// BENCH_ARCHIVE_ROUNDS asks for another number, and BENCH_ARCHIVE_TREES for some of the
-	// trees, with commas between them.
+	// archiveRounds is how often everything is measured. The environment variable
+	// BENCH_ARCHIVE_ROUNDS asks for another number, and BENCH_ARCHIVE_TREES for some of the trees,
+	// with commas between them.
 	archiveRounds = 5
 )
 
 // BenchmarkArchive compares the job, as a process of its own, with what a shell does with
 // the same folder, disk and object store. `make bench-archive` runs it.
 //
-// Everything alternates in one run and ends when the data is on disk: each measured time
-// includes writing out the file system of the volume, or of the store. No runner
-// writes out what another has left: the file systems are the benchmark's own. Every restore has
-// a new one, because ext4 makes files slowly for minutes after many were deleted. It fails when the
-// job takes more memory than it may.
+// Everything alternates in one run and ends when the data is on disk. Each measured time includes
+// writing out the file system of the volume, or of the store. No runner writes out what another has
+// left: the file systems are the benchmark's own. Every restore has a new one, because ext4 makes
+// files slowly for minutes after many were deleted. It fails when the job takes more memory than it
+// may.
 func BenchmarkArchive(b *testing.B) {
 	rounds := archiveRounds
 	if text := os.Getenv("BENCH_ARCHIVE_ROUNDS"); text != "" {
@@ -220,8 +220,8 @@ var peers = map[string]string{
 		rsync -a --delete staging/ "$VOLUME/"`,
 }
 
-// report prints the figures of a tree: how many times as long as the job the peers took,
-// how many times as much processor time, and the time of each step; and how many times as
+// report prints the figures of a tree. It says how many times as long as the job the peers took,
+// and how many times as much processor time. It gives the time of each step, and how many times as
 // long an archive takes as finding that nothing has changed.
 func (r *race) report(tree string) {
 	for _, direction := range []string{"archive", "restore"} {

@@ -59,8 +59,8 @@ func TestEncryption(t *testing.T) {
 	}
 }
 
-// A new recipient is added, workspaces are archived again, and the old one is taken out:
-// each archive opens with the keys of its time, and the newest with the new key alone.
+// A new recipient is added, workspaces are archived again, and the old one is taken out. Each
+// archive opens with the keys of its time, and the newest with the new key alone.
 func TestRotation(t *testing.T) {
 	retired, current := identity(t), identity(t)
 	b, volume := newBench(t), home(t, 100_000)

@@ -132,9 +132,9 @@ func TestWorksWithTheCoordinator(t *testing.T) {
 	}
 }
 
-// TestEncryptedByTheCoordinator: the keys that the coordinator has been given reach the job in
-// its grants, public ones to archive and secret ones to restore, and open its own empty
-// archives, too.
+// TestEncryptedByTheCoordinator: the keys that the coordinator has been given reach the job in its
+// grants. They are public to archive and secret to restore, and they open its own empty archives,
+// too.
 func TestEncryptedByTheCoordinator(t *testing.T) {
 	b, to, id := newBench(t), home(t, 3000), identity(t)
 	store, err := archives.New(archives.Options{
@@ -508,8 +508,8 @@ func TestWhatTheVolumeRefusesIsNoDamage(t *testing.T) {
 	}
 }
 
-// TestNewVolumeMustBeEmpty: a restore into a volume that was made for it touches nothing
-// when there are files, and goes on with what a killed run has left.
+// TestNewVolumeMustBeEmpty: a restore into a volume that was made for it touches nothing when there
+// are files. It goes on with what a killed run has left.
 func TestNewVolumeMustBeEmpty(t *testing.T) {
 	b := newBench(t)
 	from, to := t.TempDir(), t.TempDir()

@@ -56,9 +56,8 @@ func (b *bench) counts() (env string, sent, read *int) {
 	}), sent, read
 }
 
-// uncommitted returns the setting for a proxy that holds back what makes an archive count,
-// until the test ends: the job cannot be done before it is killed, however late the signal
-// comes.
+// uncommitted returns the setting for a proxy that holds back what makes an archive count, until
+// the test ends. The job cannot be done before it is killed, however late the signal comes.
 func (b *bench) uncommitted() (env string) {
 	b.t.Helper()
 	held := make(chan struct{})

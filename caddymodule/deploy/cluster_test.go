@@ -238,9 +238,8 @@ func (r *release) call(t *testing.T, method, path string, in, out any) {
 	}
 }
 
-// TestChart: the chart brings up an installation with two gateways that share the work; a
-// workspace lives, also while the gateways are replaced; and without the chart it is still
-// there.
+// TestChart: the chart brings up an installation with two gateways that share the work. A workspace
+// lives, also while the gateways are replaced. Without the chart it is still there.
 func TestChart(t *testing.T) {
 	r := install(t)
 	var ws struct{ ID, Phase, Operation string }

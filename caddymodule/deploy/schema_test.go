@@ -26,8 +26,8 @@ const schemaFile = "chart/values.schema.json"
 // placeholder is what stands in a setting for what must not be in a ConfigMap.
 const placeholder = `\{(env|file)\.[^{}]+\}`
 
-// kinds are the kinds of values in the syntax of the Caddyfile, with one that is right and
-// one that is wrong: the setting's own parser must be of the same opinion.
+// kinds are the kinds of values in the syntax of the Caddyfile, with one that is right and one that
+// is wrong. The setting's own parser must be of the same opinion.
 var kinds = map[string]struct {
 	schema       schema
 	right, wrong string

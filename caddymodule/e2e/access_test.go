@@ -138,8 +138,8 @@ func parse(t *testing.T, rawURL string) *url.URL {
 	return u
 }
 
-// TestLimits: a user's third running workspace is refused, by the API with 429 and by
-// the gateway with a page that lists the running ones (SPEC 5, 8).
+// TestLimits: a user's third running workspace is refused. The API does so with 429, and the
+// gateway with a page that lists the running ones (SPEC 5, 8).
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	in := install(t, "LIMITS_MAX_RUNNING_PER_USER=2")

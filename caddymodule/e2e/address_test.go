@@ -26,10 +26,10 @@ import (
 // its lease is: other processes may still have the default one.
 const firstQuarantine = route.DefaultLease + time.Minute
 
-// TestNoOtherWorkspaceGetsARequest: a process that is cut off from PostgreSQL goes on
-// routing to workspaces that another process has put to sleep, while their addresses go
-// to other users' workspaces as soon as that is allowed. None of those ever gets a
-// request, with its header and cookie, that was meant for the former one (SPEC 8).
+// TestNoOtherWorkspaceGetsARequest: a process that is cut off from PostgreSQL goes on routing to
+// workspaces that another process has put to sleep. Meanwhile their addresses go to other users'
+// workspaces as soon as that is allowed. None of those ever gets a request, with its header and
+// cookie, that was meant for the former one (SPEC 8).
 func TestNoOtherWorkspaceGetsARequest(t *testing.T) {
 	t.Parallel()
 	const lease = 20 * time.Second
@@ -235,8 +235,8 @@ func (s *takeover) ask(ctx context.Context, id string) (status int, body string,
 	return res.StatusCode, string(text), err
 }
 
-// run cuts the process off, and lets the addresses of the victims go to the thieves,
-// while the owner's requests go on through the process that is cut off.
+// run cuts the process off, and lets the addresses of the victims go to the thieves. Meanwhile the
+// owner's requests go on through the process that is cut off.
 func (s *takeover) run(t *testing.T) {
 	t.Helper()
 	for _, id := range append([]string{s.stays}, s.victims...) {
@@ -282,8 +282,8 @@ func (s *takeover) run(t *testing.T) {
 	stop()
 }
 
-// hammer sends the owner's requests to the victims, several at a time, until the returned
-// function is called, which waits for at least some more of each.
+// hammer sends the owner's requests to the victims, several at a time, until the returned function
+// is called. That waits for at least some more of each.
 func (s *takeover) hammer(t *testing.T) (stop func()) {
 	t.Helper()
 	const each = 3

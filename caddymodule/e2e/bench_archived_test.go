@@ -29,8 +29,8 @@ var archivedStages = []struct{ name, until string }{
 	{"answer", "the request's answer"}, // the address is saved, the application probed
 }
 
-// BenchmarkWakeArchived compares a request that wakes an archived workspace with a small
-// home, 40 MB in 2,000 files, with what Docker needs by itself to create and start the
+// BenchmarkWakeArchived measures a request that wakes an archived workspace with a small home, 40
+// MB in 2,000 files. It compares that with what Docker needs by itself to create and start the
 // container, and says where the time goes. `make bench-wake` runs it.
 func BenchmarkWakeArchived(b *testing.B) {
 	in := install(b)
@@ -48,7 +48,7 @@ func BenchmarkWakeArchived(b *testing.B) {
 		me.setDesiredState(b, id, "ARCHIVED")
 		me.awaitPhase(b, id, "ARCHIVED")
 		// The store is on the same disk, and a restore would wait for the archive that was just
-		// made: a workspace that has slept for hours does not.
+		// made. A workspace that has slept for hours does not.
 		syscall.Sync()
 		took, remove := raw.once(b)
 		remove()

@@ -22,8 +22,8 @@ import (
 const (
 	// clusterRuns is how often a workspace is woken on a cluster, alternating with a raw Pod.
 	clusterRuns = 15
-	// kubeletPeriod is how often a kubelet looks at its containers: what happens right after a
-	// look is seen a period later, so both begin at random moments in it.
+	// kubeletPeriod is how often a kubelet looks at its containers. What happens right after a look
+	// is seen a period later, so both begin at random moments in it.
 	kubeletPeriod = time.Second
 	// settlesFor is how long a process on a cluster is left alone before it is idle, and
 	// idlesFor how long it is watched.
@@ -31,9 +31,9 @@ const (
 	idlesFor   = time.Minute
 )
 
-// BenchmarkClusterWake compares a request that wakes its workspace with what the cluster
-// needs by itself: a Pod like the workspace's, from its creation to its first answer. Both
-// alternate in one run. `make bench-k8s` runs it.
+// BenchmarkClusterWake compares a request that wakes its workspace with what the cluster needs by
+// itself. That is a Pod like the workspace's, from its creation to its first answer. Both alternate
+// in one run. `make bench-k8s` runs it.
 func BenchmarkClusterWake(b *testing.B) {
 	in := install(b)
 	me := in.admin(b)

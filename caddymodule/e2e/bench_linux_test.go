@@ -17,10 +17,10 @@ import (
 
 const (
 	// benchPairs is how often the two sites take turns, and benchPhase about how long
-	// one turn lasts. Many short turns meet the same neighbors on a busy machine: on one
-	// with a load of 17, 220 turns of 80 ms gave half the error of 60 turns of 300 ms. The
-	// price is that a garbage collection may fall into the other site's turn, which hides
-	// about half of what our allocations cost the collector (about 0.5 %).
+	// one turn lasts. Many short turns meet the same neighbors on a busy machine. On one with a
+	// load of 17, 220 turns of 80 ms gave half the error of 60 turns of 300 ms. The price is that a
+	// garbage collection may fall into the other site's turn. That hides about half of what our
+	// allocations cost the collector (about 0.5 %).
 	benchPairs = 200
 	benchPhase = 100 * time.Millisecond
 	// benchBudget ends a comparison early on a machine that is too busy for all pairs.
@@ -208,8 +208,8 @@ func figure(name string, value float64, unit string) {
 	fmt.Printf("figure %s %.3f %s\n", name, value, unit)
 }
 
-// medianError estimates the standard error of the median of sorted values from their
-// quartiles: how far the result would move if the benchmark ran again just now.
+// medianError estimates the standard error of the median of sorted values from their quartiles. It
+// is how far the result would move if the benchmark ran again just now.
 func medianError(sorted []float64) float64 {
 	n := len(sorted)
 	// Of a normal distribution, the quartiles are 1.35 standard deviations apart, and the

@@ -14,8 +14,8 @@ import (
 // serverRequests is during how many requests the queries are counted.
 const serverRequests = 100_000
 
-// countQueries counts what requests to a running workspace ask of PostgreSQL and Redis,
-// by the servers' own statistics, less what the program asks in as much time by itself.
+// countQueries counts what requests to a running workspace ask of PostgreSQL and Redis, by the
+// servers' own statistics. It subtracts what the program asks in as much time by itself.
 func (in *installation) countQueries(b *testing.B, s *site) {
 	b.Helper()
 	database, err := pgx.Connect(b.Context(), in.setting("DATABASE_URL"))

@@ -26,9 +26,9 @@ const (
 	wakeManyRuns = 3
 )
 
-// BenchmarkWake compares a request that wakes its workspace with what Docker needs by
-// itself: create and start of the same container on the same network, until its first
-// answer. Both alternate in one run. `make bench-wake` runs it.
+// BenchmarkWake compares a request that wakes its workspace with what Docker needs by itself. That
+// is create and start of the same container on the same network, until its first answer. Both
+// alternate in one run. `make bench-wake` runs it.
 func BenchmarkWake(b *testing.B) {
 	in := install(b, "LIMITS_MAX_RUNNING_PER_USER=100", "COORDINATOR_MAX_CONCURRENT=20")
 	me := in.admin(b)

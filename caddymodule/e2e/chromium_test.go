@@ -96,9 +96,9 @@ func (b *tab) do(what string, actions ...chromedp.Action[chromedp.Void]) {
 }
 
 // onceShown runs a statement of JavaScript with the element e that a selector finds, as soon
-// as that is shown and enabled. A script does it rather than a mouse and a keyboard: what is
-// loaded meanwhile moves elements away from a mouse, and in a page that has just taken
-// another one's place the browser does not find them.
+// as that is shown and enabled. A script does it rather than a mouse and a keyboard. What is loaded
+// meanwhile moves elements away from a mouse. In a page that has just taken another one's place the
+// browser does not find them.
 func (b *tab) onceShown(what, selector, statement string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, wait.Timeout)

@@ -159,8 +159,8 @@ var (
 	addresses = []address{byPath, byHost}
 )
 
-// The headers of the three kinds of clients (SPEC 8): a browser that opens a page, a
-// page that loads something by itself, and a program.
+// The headers of the three kinds of clients (SPEC 8). They are a browser that opens a page, a page
+// that loads something by itself, and a program.
 var (
 	navigation  = http.Header{"Sec-Fetch-Mode": {"navigate"}, "Sec-Fetch-Dest": {"document"}, "Accept": {"text/html"}}
 	subresource = http.Header{"Sec-Fetch-Mode": {"cors"}, "Sec-Fetch-Dest": {"empty"}}
@@ -182,8 +182,8 @@ func (u *user) get(t testing.TB, url string, h http.Header) (*http.Response, str
 	return res, text(t, res)
 }
 
-// navigate opens a URL as a browser does: it follows redirects, which on a workspace's
-// own host are what signs the user in, and returns the last answer.
+// navigate opens a URL as a browser does, and returns the last answer. It follows redirects, which
+// on a workspace's own host are what signs the user in.
 func (u *user) navigate(t testing.TB, url string) (*http.Response, string) {
 	t.Helper()
 	start := url

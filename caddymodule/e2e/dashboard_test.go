@@ -12,10 +12,10 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestDashboardOnAPhone is what users and administrators do when something went wrong, on
-// a narrow screen and in both languages: recover files that were lost, their own and
-// somebody else's; understand why; undo a deletion; see what a workspace waits for and
-// what the installation needs.
+// TestDashboardOnAPhone is what users and administrators do when something went wrong, on a narrow
+// screen and in both languages. They recover files that were lost, their own and another user's,
+// understand why, and undo a deletion. They see what a workspace waits for and what the
+// installation needs.
 func TestDashboardOnAPhone(t *testing.T) {
 	t.Parallel()
 	in := install(t)

@@ -54,8 +54,8 @@ func (s *scene) awaitAPI(t *testing.T) {
 	})
 }
 
-// single checks that nothing is doubled: no workspace has two containers that have not ended,
-// and those that have, such as that of the job which has restored it, go.
+// single checks that nothing is doubled. No workspace has two containers that have not ended, and
+// those that have, such as that of the job which has restored it, go.
 func (s *scene) single(t *testing.T, when string) {
 	t.Helper()
 	for id := range s.sums {
@@ -92,9 +92,9 @@ func TestClusterAPIServerKilled(t *testing.T) {
 	s.judges(t, "after the API server was killed")
 }
 
-// TestClusterNodeNotReady: the kubelet is stopped. Containers run on, and are served, also
-// when the cluster calls the node not ready; a workspace that is to sleep keeps its
-// home, and one that is to wake waits, until the kubelet is back.
+// TestClusterNodeNotReady: the kubelet is stopped. Containers run on, and are served, also when the
+// cluster calls the node not ready. Until the kubelet is back, a workspace that is to sleep keeps
+// its home, and one that is to wake waits.
 func TestClusterNodeNotReady(t *testing.T) {
 	onCluster(t)
 	s := play(t, "TTL_STANDBY_SECONDS=3600") // nobody is put to sleep but by this test

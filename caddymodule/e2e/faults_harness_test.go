@@ -222,8 +222,8 @@ func (s *scene) intact(t *testing.T, when string) {
 	}
 }
 
-// judges waits until an unused workspace is put to sleep: by then the one in which
-// somebody works has been judged as well, and must still run.
+// judges waits until an unused workspace is put to sleep. By then the one in which a person works
+// has been judged as well, and must still run.
 func (s *scene) judges(t *testing.T, when string) {
 	t.Helper()
 	wait.For(t, when+" the unused workspace is put to sleep", func() error {

@@ -216,8 +216,8 @@ func TestPostgreSQLReadOnly(t *testing.T) {
 	s.logged(t, mark, "takes no changes", "requests can be answered again")
 }
 
-// tellsStrangers checks that somebody whose session is not in memory gets a page that says
-// what is wrong and what to do, at the dashboard and at a workspace.
+// tellsStrangers makes requests whose session is not in memory, at the dashboard and at a
+// workspace. Each gets a page that says what is wrong and what to do.
 func (s *scene) tellsStrangers(t *testing.T) {
 	t.Helper()
 	for lang, want := range map[string]string{"en": "Your files are safe", "ko": "파일은 안전합니다"} {

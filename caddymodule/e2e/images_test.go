@@ -14,9 +14,9 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestImages is what users and administrators do with images: the administrator configures
-// some while the program runs; a user chooses one in the dashboard and works in it, and
-// gives another one to a workspace that cannot start.
+// TestImages is what users and administrators do with images. The administrator configures some
+// while the program runs. A user chooses one in the dashboard and works in it, and gives another
+// one to a workspace that cannot start.
 func TestImages(t *testing.T) {
 	t.Parallel()
 	in := install(t, "CODEHUB_WORKSPACE_URL=path", "CODEHUB_PUBLIC_URL=http://code.example.com")

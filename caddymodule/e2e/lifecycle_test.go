@@ -10,8 +10,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestLifecycle is the life of a workspace over HTTP: it runs, goes to standby, wakes
-// up, is archived, restored and deleted; once reached by path and once by host.
+// TestLifecycle is the life of a workspace over HTTP. It runs, goes to standby, wakes up, is
+// archived, restored and deleted, once reached by path and once by host.
 func TestLifecycle(t *testing.T) {
 	t.Parallel()
 	in := install(t, "CODEHUB_WORKSPACE_URL=path") // where both addresses serve browsers

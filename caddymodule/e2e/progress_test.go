@@ -12,8 +12,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestRestoreShowsHowFarItIs: while an archive comes slowly, the wake page and the API say
-// how much of it is there; in the end the workspace is, and nothing of it is left.
+// TestRestoreShowsHowFarItIs: while an archive comes slowly, the wake page and the API say how much
+// of it is there. In the end the workspace is, and nothing of it is left.
 func TestRestoreShowsHowFarItIs(t *testing.T) {
 	t.Parallel()
 	store := devenv.S3(t)

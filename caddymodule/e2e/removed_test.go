@@ -22,8 +22,8 @@ import (
 )
 
 // TestPodsRemoved: somebody else deletes a Pod, such as the drain of a node. It goes by itself as
-// soon as nothing of it runs any more, and not before: what it writes until then is in the
-// home, and in its next archive.
+// soon as nothing of it runs any more, and not before. What it writes until then is in the home,
+// and in its next archive.
 func TestPodsRemoved(t *testing.T) {
 	if !devenv.OnKubernetes() {
 		t.Skip("what Docker deletes is gone at once; run `make test-k8s`")
@@ -84,9 +84,9 @@ func TestPodsRemoved(t *testing.T) {
 	})
 }
 
-// startCounting starts a process in the workspace that adds one number after the other to a file
-// in its home, and says each one after that, until it is ended. The returned function waits for
-// its end and returns the last number that it has said.
+// startCounting starts a process in the workspace that adds one number after the other to a file in
+// its home. It says each one after that, until it is ended. The returned function waits for its end
+// and returns the last number that it has said.
 func (in *installation) startCounting(t *testing.T, id string) (written func() int) {
 	t.Helper()
 	const loop = "n=0; while true; do n=$((n+1)); echo $n >>/home/coder/counter && echo $n; done"

@@ -20,7 +20,7 @@ import (
 // stopGrace is the grace_period of Caddyfile.example.
 const stopGrace = 10 * time.Second
 
-// TestStop: a process that is told to stop answers the requests that it holds, ends open
+// TestStop: a process that is told to stop answers the requests that it holds. It ends open
 // WebSockets, event streams and downloads, and has exited soon after the grace period.
 func TestStop(t *testing.T) {
 	t.Parallel()

@@ -131,8 +131,8 @@ func TestAnArchiveIsThereOnlyWithItsCommitMarker(t *testing.T) {
 	missing("with the marker only")
 }
 
-// A restore refuses such an archive: it must neither pass for a good one, whose
-// volume may be deleted, nor for one that does not exist.
+// A restore refuses such an archive. It must neither pass for a good one, whose volume may be
+// deleted, nor for one that does not exist.
 func TestAMalformedMarkerIsAnErrorOfItsOwn(t *testing.T) {
 	b := fresh(t)
 	b.put("archives/"+key, "12345")

@@ -85,12 +85,12 @@ func status(t *testing.T, method, at string, header map[string]string, body stri
 	return answer.StatusCode, string(text)
 }
 
-// opens reports whether an answer shows that the store took the signature: it did what it was
-// asked for, or would have if the thing had existed.
+// opens reports whether an answer shows that the store took the signature. It did what it was asked
+// for, or would have if the thing had existed.
 func opens(code int) bool { return code < 400 || code == http.StatusNotFound }
 
-// TestAGrantOpensOneArchive: with every signed request of both kinds of grants, and every
-// method, another key, the bucket, another upload and the removal of an archive stay closed.
+// TestAGrantOpensOneArchive tries every signed request of both kinds of grants, and every method.
+// Another key, the bucket, another upload and the removal of an archive stay closed.
 func TestAGrantOpensOneArchive(t *testing.T) {
 	s, at := granted(t)
 	for _, kind := range []workspace.JobKind{workspace.JobArchive, workspace.JobRestore} {

@@ -107,8 +107,8 @@ func TestSettingsValidate(t *testing.T) {
 	}
 }
 
-// What a job is told and granted follows the settings when it starts: public keys for an
-// archive, secret ones for a restore, and no key in the environment.
+// What a job is told and granted follows the settings when it starts. An archive gets public keys,
+// a restore secret ones, and no key is in the environment.
 func TestJobsFollowTheSettings(t *testing.T) {
 	s := open(t, options(devenv.S3(t)))
 	if env := s.JobEnv("k"); !slices.Contains(env, contract.EnvVerify+"=full") {

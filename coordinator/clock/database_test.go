@@ -22,8 +22,8 @@ func (s *server) Now(context.Context) (time.Time, error) {
 	return s.now, s.err
 }
 
-// TestDatabase: the time is the server's, whatever the clock of this machine says and
-// however it is set; a difference is logged once, and so is its end.
+// TestDatabase: the time is the server's, whatever the clock of this machine says and however it is
+// set. A difference is logged once, and so is its end.
 func TestDatabase(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	s := &server{now: time.Now().Add(-5 * time.Hour)}

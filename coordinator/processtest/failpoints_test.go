@@ -18,8 +18,8 @@ import (
 var update = flag.Bool("update", false, "write the recorded points to the list of points")
 
 // listedWith names the scenario that always reaches a point which an earlier one reaches only
-// sometimes: on Kubernetes a process may begin a restore before its watch tells it of a volume that
-// a test has made, and finds it then; and archives are collected a minute after a term has begun.
+// sometimes. On Kubernetes a process may begin a restore before its watch tells it of a volume that
+// a test has made, and finds it then. Archives are collected a minute after a term has begun.
 var listedWith = map[string]string{
 	"database store Save RESTORING - ARCHIVED ERROR NONE": "damaged",
 	"database store AddArchives":                          "end",
@@ -133,9 +133,9 @@ func TestKilledAtEveryPoint(t *testing.T) {
 	})
 }
 
-// TestStoppedAtEveryPoint: the leader is stopped right before each side effect. Another
-// process takes over and completes this step and the next one; then the first process is
-// continued, and its side effect happens after all: it must change nothing.
+// TestStoppedAtEveryPoint: the leader is stopped right before each side effect. Another process
+// takes over and completes this step and the next one. Then the first process is continued, and its
+// side effect happens after all: it must change nothing.
 func TestStoppedAtEveryPoint(t *testing.T) {
 	eachPoint(t, func(t *testing.T, sc scenario, point string) {
 		h, other, victim := sc.until(t, point, trapStop)
@@ -153,8 +153,8 @@ func TestStoppedAtEveryPoint(t *testing.T) {
 	})
 }
 
-// checkAll fails the test unless one leader wrote after the other, and the workspace, if
-// it can still be opened, has what its user has written.
+// checkAll fails the test unless one leader wrote after the other. The workspace, if it can still
+// be opened, must have what its user has written.
 func (sc scenario) checkAll(t testing.TB, h *home) {
 	t.Helper()
 	h.epochsGrow(t)
@@ -170,9 +170,9 @@ func (sc scenario) checkAll(t testing.TB, h *home) {
 	h.check(t)
 }
 
-// until runs two processes of which the first one that reaches the point is trapped, and
-// the steps to one after that: it shows what was left behind. It returns the workspace,
-// the process that goes on and the trapped one.
+// until runs two processes of which the first one that reaches the point is trapped, and the steps
+// to one after that. It shows what was left behind. It returns the workspace, the process that goes
+// on and the trapped one.
 func (sc scenario) until(t *testing.T, point string, tr trap) (h *home, other, victim *process) {
 	t.Helper()
 	in := install(t)

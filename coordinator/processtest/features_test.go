@@ -86,7 +86,7 @@ func newKeys() archive.Keys {
 }
 
 // readBack waits until the scrub has read the archive, which it does a minute after a term has
-// begun: a second minute, if another process goes on.
+// begun. It takes a second minute, if another process goes on.
 var readBack = []step{
 	{"archived at once", func(t testing.TB, h *home) { h.await(t, workspace.PhaseArchived) }},
 	{"read back", func(t testing.TB, h *home) {

@@ -312,10 +312,10 @@ func (h *home) objects(t testing.TB) []string {
 	return names
 }
 
-// sameState fails the test if f changes anything of the workspace: its row but for what
-// follows from the time of observations, its containers, its volumes, its objects. What f
-// makes anew may exist for a moment if it is never started: no server refuses a creation
-// that comes late. Either who made it removes it, or the present leader does.
+// sameState fails the test if f changes anything of the workspace. That is its row but for what
+// follows from the time of observations, its containers, its volumes, its objects. What f makes
+// anew may exist for a moment if it is never started: no server refuses a creation that comes late.
+// Either who made it removes it, or the present leader does.
 func (h *home) sameState(t testing.TB, what string, f func()) {
 	t.Helper()
 	wait.Until(t, "the jobs are removed", func() bool { return !strings.Contains(h.state(t), "container job") })
@@ -371,9 +371,9 @@ func (h *home) state(t testing.TB) string {
 	return row + "\n" + strings.Join(things, "\n")
 }
 
-// endExclusives ends the sessions in which a stopped process does work that only one
-// process may do, such as the garbage collection, as the server does after five minutes.
-// The leader's own session is left to the server: it ends within seconds.
+// endExclusives ends the sessions in which a stopped process does work that only one process may
+// do, such as the garbage collection. The server does so after five minutes. The leader's own
+// session is left to the server: it ends within seconds.
 func (in *installation) endExclusives(ctx context.Context, p *process) error {
 	conn, err := pgx.ConnectConfig(ctx, in.store.ConnConfig())
 	if err != nil {

@@ -18,9 +18,8 @@ import (
 )
 
 // TestAJobsLogCannotBeRead: storage jobs have done their work, and the cluster does not give their
-// logs, neither that of a node that is away nor one that was removed. Each is waited for, with
-// the reason, and then run again, alone and without a failure. What other workspaces
-// do goes on meanwhile.
+// logs. One is of a node that is away, and one was removed. Each is waited for, with the reason,
+// and then run again, alone and without a failure. What other workspaces do goes on meanwhile.
 func TestAJobsLogCannotBeRead(t *testing.T) {
 	if !devenv.OnKubernetes() {
 		t.Skip("Docker's engine reads the logs itself")

@@ -121,8 +121,8 @@ func (j *storageJobs) remove(t *testing.T, s backend.JobSpec) {
 	})
 }
 
-// despiteKills has a job killed before its n-th step, or lets it end if it has so many no more,
-// and the next one of its operation on the way there. It removes both with what is known of
+// despiteKills has a job killed before its n-th step, or lets it end if it has fewer steps. It also
+// has the next job of its operation killed on the way there. It removes both with what is known of
 // their end, and wants the third to succeed.
 func (j *storageJobs) despiteKills(t *testing.T, n int, s backend.JobSpec, key, volumeOp string) {
 	t.Helper()
@@ -161,7 +161,7 @@ func (j *storageJobs) note(kind workspace.JobKind, n int, step string) {
 	j.steps[kind] = append(j.steps[kind], step)
 }
 
-// over reports whether a job of that kind is known to have fewer steps than n, and one that was
+// over reports whether a job of that kind is known to have fewer steps than n. Then one that was
 // not killed has lost its result.
 func (j *storageJobs) over(kind workspace.JobKind, n int) bool {
 	j.mu.Lock()
@@ -195,7 +195,7 @@ func TestAJobIsKilledAnywhere(t *testing.T) {
 }
 
 // goThrough restores the archive under key into a new home and archives that, despite kills up to
-// the n-th step of both, and compares the new archive with what the home is to hold.
+// the n-th step of both. It compares the new archive with what the home is to hold.
 func (j *storageJobs) goThrough(t *testing.T, n int, key string, want map[string]string) {
 	t.Helper()
 	id, op := workspace.ID(uuid.NewString()), uuid.NewString()

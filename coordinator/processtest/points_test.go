@@ -21,10 +21,10 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// A point is a place in the program right before or right after one side effect: a
-// statement that writes, or a request that changes something on the engine or in the
-// object store. Its name is the side effect's, so that no point can be forgotten: a
-// side effect that is added to the program is found by the test that records them.
+// A point is a place in the program right before or right after one side effect. That is a
+// statement that writes, or a request that changes something on the engine or in the object store.
+// Its name is the side effect's, so that no point can be forgotten. A side effect that is added to
+// the program is found by the test that records them.
 
 // trap is what happens to the process at a point.
 type trap string
@@ -155,17 +155,17 @@ func (t transport) CloseIdleConnections() {
 
 const product = "github.com/codehub/gateway/coordinator/"
 
-// clientPackages are those of the product that are a server's client, what carries its
-// requests, and what makes one for whoever names the object: they cause no side effects of their own.
+// clientPackages are those of the product that are a server's client, carry its requests, or make
+// one for the caller that names the object. They cause no side effects of their own.
 var clientPackages = []string{"backend/kubernetes/cluster", "backend/kubernetes/internal/object", "backend/peer"}
 
 // around are functions that stand around those that cause a side effect.
 var around = []string{"archive.New", "backend.RetryChanged", "store/postgres.Select", "store/postgres.SelectOne"}
 
-// caller names the product's code that causes a side effect, by the innermost function
-// of the product and, in the same package, the outermost one: what is done, and for what.
-// It also returns all functions of the product on the stack, each with the method of the
-// server's client that it calls, or "SQL".
+// caller names the product's code that causes a side effect. It gives the innermost function of the
+// product and, in the same package, the outermost one: what is done, and for what. It also returns
+// all functions of the product on the stack, each with the method of the server's client that it
+// calls, or "SQL".
 func caller() (name string, reached []string) {
 	var functions []string
 	method := "SQL"
@@ -316,9 +316,9 @@ func transition(args postgres.Args) string {
 	return "refresh"
 }
 
-// decided says what a save that changes neither phase nor operation decides about the home: that
-// it has its archive, that an older archive is the current one now, or that the archive from
-// before has what the volume has, so that the volume may go.
+// decided says what a save that changes neither phase nor operation decides about the home. It has
+// its archive, or an older archive is the current one now. Or the archive from before has what the
+// volume has, so that the volume may go.
 func decided(args postgres.Args) string {
 	op, key := args["archive_op_id"].(*string), args["archive_key"].(*string)
 	_, goesBack := args["home_ctx"].(map[string]json.RawMessage)["revert_id"]

@@ -75,8 +75,8 @@ func TestMain(m *testing.M) {
 }
 
 // runProcess runs one coordinator until SIGTERM or the end of its input, which is the
-// end of the harness. It reports on standard output: a line per side effect and per action
-// that is carried out, "hit" and "released" for the armed point, "leads" and "follows".
+// end of the harness. It reports on standard output: a line per side effect and per action that is
+// carried out. "hit" and "released" are for the armed point, and there are "leads" and "follows".
 func runProcess(text string) int {
 	var c processConfig
 	if err := json.Unmarshal([]byte(text), &c); err != nil {

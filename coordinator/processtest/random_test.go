@@ -37,10 +37,10 @@ func randomWorkspaces() int {
 }
 
 // TestNoWorkspaceIsDrivenByTwo: three processes share the workspaces, while they are
-// killed, restarted, stopped and continued at random and people change what they want. The
-// rows' history and the engine's own log show that no leader acted after a later one of
-// the same shard, and that a volume never had two users; and in the end everything is as
-// people want it, with their files.
+// killed, restarted, stopped and continued at random and people change what they want. The rows'
+// history and the engine's own log show that no leader acted after a later one of the same shard.
+// They show that a volume never had two users. In the end everything is as people want it, with
+// their files.
 func TestNoWorkspaceIsDrivenByTwo(t *testing.T) {
 	r := seed.Source(seed.New(t))
 	in := install(t)
@@ -183,8 +183,8 @@ func (in *installation) watch(t testing.TB) *eventLog {
 	return l
 }
 
-// checkEvents fails the test if a container was started in the name of a term after one
-// of a later term was, for the same workspace, or while another container used its volume.
+// checkEvents fails the test if a container was started in the name of a term after one of a later
+// term, for the same workspace. It also does if another container used its volume.
 func checkEvents(t testing.TB, all []inspect.Event) {
 	t.Helper()
 	type state struct {

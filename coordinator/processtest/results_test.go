@@ -13,7 +13,7 @@ import (
 
 // TestAJobsResultIsLost: a storage job has done its work, and before anybody has read its
 // result it is removed. The next leader's job finds the work done by what it has left, in the
-// volume or in the store, and nobody is asked (SPEC 12.12).
+// volume or in the store. No person is asked (SPEC 12.12).
 func TestAJobsResultIsLost(t *testing.T) {
 	in := install(t)
 	proxy := faulty.NewStore(t, in.bucket.Endpoint)

@@ -31,9 +31,9 @@ type scenario struct {
 	// prepare makes the workspace, before the processes start.
 	prepare func(t testing.TB, in *installation) *home
 	config  processConfig // of which the delays, the marks and the keys are taken
-	// waitsForAll says that the steps do not end while a process is stopped: nobody is put
-	// to sleep before every process has written its activity (SPEC 12.10). So a stopped
-	// process is continued as soon as another one has taken over.
+	// waitsForAll says that the steps do not end while a process is stopped. No workspace is put to
+	// sleep before every process has written its activity (SPEC 12.10). So a stopped process is
+	// continued as soon as another one has taken over.
 	waitsForAll bool
 	// needsDisk says that the backend must know how full the disk of the homes is, which a
 	// cluster without a quota does not.

@@ -91,8 +91,8 @@ func TestExceptions(t *testing.T) {
 	}
 }
 
-// checkSources parses the product and fails the test for every function that changes
-// something, and how, if that is neither among the reached ones nor an exception.
+// checkSources parses the product and fails the test for every function that changes something, and
+// how. Only those that are reached or are an exception are left out.
 func checkSources(t *testing.T, reached []string) {
 	for _, f := range slices.Sorted(maps.Keys(changesOf(t, otherBackend()))) { // a run on the other one looks at that
 		_, excepted := exceptions[f]
@@ -136,9 +136,9 @@ func changesOf(t *testing.T, without string) map[string]bool {
 	return found
 }
 
-// changingFunctions returns the functions of a package, as the runtime names them, that
-// call a changing method of a client, each with the method, or contain or name a statement
-// that writes, each with "SQL".
+// changingFunctions returns the functions of a package, as the runtime names them, that call a
+// changing method of a client, each with the method. It also returns those that contain or name a
+// statement that writes, each with "SQL".
 func changingFunctions(t *testing.T, dir, name string) map[string]bool {
 	t.Helper()
 	parsed, fields := sourcesOf(t, dir), clientsOf(t, name)

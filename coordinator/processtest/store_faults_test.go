@@ -29,8 +29,8 @@ func (h *home) awaitWaiting(t testing.TB, reasons ...string) {
 	})
 }
 
-// behindProxy returns a running workspace with a file, and the proxy through which its
-// process, or its jobs, reach the object store; use says by the proxy's URL which.
+// behindProxy returns a running workspace with a file, and the proxy through which its process, or
+// its jobs, reach the object store. use says which, by the proxy's URL.
 func behindProxy(t testing.TB, use func(c *processConfig, url string)) (*home, *faulty.Store) {
 	t.Helper()
 	in := install(t)
@@ -42,9 +42,9 @@ func behindProxy(t testing.TB, use func(c *processConfig, url string)) (*home, *
 	return h, proxy
 }
 
-// TestStoreFails: while the object store fails in any way, a workspace that is to be
-// archived stays openable, and one that is archived waits; both say why, nothing ends in
-// ERROR, and everything goes on by itself when the store is back.
+// TestStoreFails: while the object store fails in any way, a workspace that is to be archived stays
+// openable, and one that is archived waits. Both say why, and nothing ends in ERROR. Everything
+// goes on by itself when the store is back.
 func TestStoreFails(t *testing.T) {
 	for _, f := range []faulty.Fault{faulty.Fails, faulty.Silent, faulty.Gone} {
 		t.Run(string(f), func(t *testing.T) {
@@ -110,9 +110,9 @@ func TestStoreAwayDuringDeletion(t *testing.T) {
 	h.check(t)
 }
 
-// TestStoreAnswersWithWrongBytes: an archive that arrives damaged is never restored. Where
-// the answer's own checksum shows it, the workspace waits for a better answer, and goes on
-// by itself; otherwise it ends in ERROR, and a recovery tries again. Both say what is wrong.
+// TestStoreAnswersWithWrongBytes: an archive that arrives damaged is never restored. Where the
+// answer's own checksum shows it, the workspace waits for a better answer, and goes on by itself.
+// Otherwise it ends in ERROR, and a recovery tries again. Both say what is wrong.
 func TestStoreAnswersWithWrongBytes(t *testing.T) {
 	h, proxy := behindProxy(t, func(c *processConfig, url string) { c.Archive.JobEndpoint = url })
 	h.want(t, workspace.DesiredArchived)

@@ -22,9 +22,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// An installation of an older release is upgraded while it runs: a process of this release starts
-// beside the old one, which goes on to serve requests. No file is lost, no workspace ends in ERROR,
-// nothing that this release has written or keeps is taken away by the old process (SPEC 12.14).
+// An installation of an older release is upgraded while it runs. A process of this release starts
+// beside the old one, which goes on to serve requests. No file is lost, and no workspace ends in
+// ERROR. The old process takes away nothing that this release has written or keeps (SPEC 12.14).
 func TestUpgradeWithFiles(t *testing.T) {
 	if devenv.OnKubernetes() {
 		t.Skip("an older release of this test runs on Docker")
@@ -253,9 +253,9 @@ func (u *upgrade) touch(t testing.TB, old *process, h *upgradedHome) {
 }
 
 // onlyOld leaves the installation to old processes, one of which has begun since. They do what
-// requests ask for, and nothing else: they do not lead, change no other column, and take nothing
-// away from what a newer release has written into one that they know, nor from the archives that
-// it keeps.
+// requests ask for, and nothing else. They do not lead and change no other column. They take
+// nothing away from what a newer release has written into one that they know, nor from the archives
+// that it keeps.
 func (u *upgrade) onlyOld(t testing.TB, old *process, homes []*upgradedHome) {
 	t.Helper()
 	u.exec(t, `UPDATE workspaces SET home_ctx = home_ctx || $1, conditions = conditions || $1,
@@ -330,7 +330,7 @@ func (u *upgrade) unharmed(t testing.TB, homes []*upgradedHome) {
 	}
 }
 
-// wouldCollect shows that nothing but the schema holds the old release back: without what it asks
+// wouldCollect shows that nothing but the schema holds the old release back. Without what it asks
 // for, the old process leads and deletes archives that this release keeps.
 func (u *upgrade) wouldCollect(t testing.TB, h *upgradedHome) {
 	t.Helper()

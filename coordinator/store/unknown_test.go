@@ -16,7 +16,7 @@ import (
 )
 
 // A newer release has members that this one does not know, in every column that is JSON and in
-// every object in it. Whatever this one saves, they stay: all of them beside what it knows, and
+// every object in it. Whatever this one saves, they stay. All of them beside what it knows do, and
 // those in an object for as long as that object stays as it was.
 func TestWhatANewerReleaseHasWrittenStays(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())

@@ -12,9 +12,8 @@ import (
 
 var sum = strings.Repeat("0f", 32)
 
-// TestParseMeta also records what each side accepted before both used this parser:
-// the job, which decides whether a restore may begin, and the coordinator, which
-// took any object of that name for a commit marker.
+// TestParseMeta also records what each side accepted before both used this parser. The job decides
+// whether a restore may begin. The coordinator took any object of that name for a commit marker.
 func TestParseMeta(t *testing.T) {
 	for name, c := range map[string]struct {
 		text                string

@@ -17,8 +17,8 @@ func TestPartsHoldALargeHome(t *testing.T) {
 		if n > 1 && size < PartSize(n-1) {
 			t.Errorf("part %d is smaller than the one before", n)
 		}
-		// What is sent again when a part fails, and what three of them take of the scratch
-		// folder, stays a small share of a large archive.
+		// A part is sent again when it fails, and three of them take room in the scratch folder.
+		// Both stay a small share of a large archive.
 		if size > FirstPart && size*40 > sum {
 			t.Errorf("part %d has %d bytes after %d", n, size, sum)
 		}

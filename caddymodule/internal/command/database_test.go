@@ -12,8 +12,8 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/faulty"
 )
 
-// Commands of a release that must not serve change nothing, and neither do those whose sessions
-// a pooler makes look like ones of an older release.
+// Commands of a release that must not serve change nothing. Neither do those whose sessions a
+// pooler makes look like ones of an older release.
 func TestCommandsAreRefusedWhereTheirReleaseMustNotServe(t *testing.T) {
 	emptyDatabase(t)
 	commandtest.Run(t, nil, "migrate").Want(t, 0)

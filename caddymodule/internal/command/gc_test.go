@@ -23,9 +23,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// gcInstallation is a database, a Redis and a bucket with a Caddyfile that names them,
-// and one workspace: its current archive, one that was replaced, and an object with a
-// name of another user's.
+// gcInstallation is a database, a Redis and a bucket with a Caddyfile that names them, and one
+// workspace. It has its current archive, one that was replaced, and an object with another user's
+// name.
 type gcInstallation struct {
 	t                   *testing.T
 	caddyfile, text     string // the file and what it holds

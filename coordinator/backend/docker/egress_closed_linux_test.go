@@ -19,7 +19,7 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// waitsFor is what an actuator waits for: the reason of a wait, "image" for one that must be
+// waitsFor is what an actuator waits for. It is the reason of a wait, "image" for one that must be
 // pulled, "" if it has succeeded, and otherwise the error.
 func waitsFor(err error) string {
 	var missing *backend.MissingImageError

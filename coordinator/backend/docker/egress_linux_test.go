@@ -35,22 +35,22 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Where things are in the world of TestEgress. The host's own address there is a public one.
+// Where things are in the network of TestEgress. The host's own address there is a public one.
 const (
-	worldHost    = "203.0.113.1"
-	worldPublic  = "203.0.113.10"
-	worldPrivate = "10.99.0.10"
-	worldData    = "169.254.169.254" // the metadata service of clouds
+	outsideHost    = "203.0.113.1"
+	outsidePublic  = "203.0.113.10"
+	outsidePrivate = "10.99.0.10"
+	outsideData    = "169.254.169.254" // the metadata service of clouds
 )
 
-// world is what lies beyond the engine's host: another network namespace, joined to this
+// outside is what lies beyond the engine's host. It is another network namespace, joined to this
 // one, with a web server at every address and a name server.
-func world(t *testing.T) {
+func outside(t *testing.T) {
 	t.Helper()
 	needRoot(t)
 	nameserver := hostNameserver(t)
-	ip(t, "link", "add", "chworld0", "type", "veth", "peer", "name", "chworld1")
-	t.Cleanup(func() { _ = exec.Command("ip", "link", "delete", "chworld0").Run() })
+	ip(t, "link", "add", "choutside0", "type", "veth", "peer", "name", "choutside1")
+	t.Cleanup(func() { _ = exec.Command("ip", "link", "delete", "choutside0").Run() })
 	type result struct {
 		web  []net.Listener
 		name net.PacketConn
@@ -70,18 +70,18 @@ func world(t *testing.T) {
 		made <- r
 		<-end // the veth arrives
 		for _, c := range [][]string{
-			{"link", "set", "chworld1", "up"},
-			{"addr", "add", worldPublic + "/24", "dev", "chworld1"},
-			{"addr", "add", worldPrivate + "/32", "dev", "chworld1"},
-			{"addr", "add", worldData + "/32", "dev", "chworld1"},
-			{"addr", "add", nameserver + "/32", "dev", "chworld1"},
-			{"route", "add", "default", "via", worldHost},
+			{"link", "set", "choutside1", "up"},
+			{"addr", "add", outsidePublic + "/24", "dev", "choutside1"},
+			{"addr", "add", outsidePrivate + "/32", "dev", "choutside1"},
+			{"addr", "add", outsideData + "/32", "dev", "choutside1"},
+			{"addr", "add", nameserver + "/32", "dev", "choutside1"},
+			{"route", "add", "default", "via", outsideHost},
 		} {
 			if out, err := exec.Command("ip", c...).CombinedOutput(); err != nil {
 				r.err = errors.Join(r.err, fmt.Errorf("ip %v: %s", c, out))
 			}
 		}
-		for _, a := range []string{worldPublic, worldPrivate, worldData} {
+		for _, a := range []string{outsidePublic, outsidePrivate, outsideData} {
 			l, err := net.Listen("tcp", net.JoinHostPort(a, "80"))
 			r.err = errors.Join(r.err, err)
 			r.web = append(r.web, l)
@@ -99,11 +99,11 @@ func world(t *testing.T) {
 	if r := <-made; r.err != nil {
 		t.Fatal(r.err)
 	}
-	ip(t, "link", "set", "chworld1", "netns", strconv.Itoa(<-thread))
-	ip(t, "addr", "add", worldHost+"/24", "dev", "chworld0")
-	ip(t, "link", "set", "chworld0", "up")
-	for _, a := range []string{worldPrivate, worldData, nameserver} {
-		ip(t, "route", "replace", a+"/32", "via", worldPublic, "dev", "chworld0", "onlink")
+	ip(t, "link", "set", "choutside1", "netns", strconv.Itoa(<-thread))
+	ip(t, "addr", "add", outsideHost+"/24", "dev", "choutside0")
+	ip(t, "link", "set", "choutside0", "up")
+	for _, a := range []string{outsidePrivate, outsideData, nameserver} {
+		ip(t, "route", "replace", a+"/32", "via", outsidePublic, "dev", "choutside0", "onlink")
 	}
 	end <- struct{}{}
 	r := <-made
@@ -169,7 +169,7 @@ func answerNames(c net.PacketConn) {
 		if q := m.Questions[0]; q.Type == dnsmessage.TypeA {
 			m.Answers = []dnsmessage.Resource{{
 				Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 1},
-				Body:   &dnsmessage.AResource{A: netip.MustParseAddr(worldPublic).As4()},
+				Body:   &dnsmessage.AResource{A: netip.MustParseAddr(outsidePublic).As4()},
 			}}
 		}
 		if b, err := m.Pack(); err == nil {
@@ -273,7 +273,7 @@ func healthy(address string) error {
 // TestEgress: what a workspace reaches, tried from inside it, and that the gateway reaches
 // the workspace. Without rules everything is open but other workspaces.
 func TestEgress(t *testing.T) {
-	world(t)
+	outside(t)
 	e := egressEngine(t, egress.Options{Enforce: egress.EnforceOpen})
 	installation := backendtest.Installation()
 	open := e.New(t, installation)
@@ -307,13 +307,13 @@ func TestEgress(t *testing.T) {
 	must(t, err)
 	targets := map[string]string{
 		"bridge of the host":         "http://" + net.JoinHostPort(gateway, port),
-		"public address of the host": "http://" + net.JoinHostPort(worldHost, port),
-		"private network":            "http://" + worldPrivate,
-		"metadata":                   "http://" + worldData,
+		"public address of the host": "http://" + net.JoinHostPort(outsideHost, port),
+		"private network":            "http://" + outsidePrivate,
+		"metadata":                   "http://" + outsideData,
 		"web where DNS is":           "http://" + hostNameserver(t),
 		"another workspace":          "http://" + endpoint(t, open, two) + "/healthz",
 		"another network":            "http://" + net.JoinHostPort(elsewhere.NetworkSettings.Networks["elsewhere-"+installation].IPAddress, "8080") + "/healthz",
-		"internet":                   "http://" + worldPublic,
+		"internet":                   "http://" + outsidePublic,
 		"internet by name":           "http://somewhere.example",
 	}
 	internet := []string{"internet", "internet by name"}
@@ -342,7 +342,7 @@ func TestEgress(t *testing.T) {
 	}
 
 	allow := egress.Options{
-		Enforce: egress.EnforceRequire, Allow: "10.99.0.0/16 " + net.JoinHostPort(worldHost, port), Deny: worldPublic,
+		Enforce: egress.EnforceRequire, Allow: "10.99.0.0/16 " + net.JoinHostPort(outsideHost, port), Deny: outsidePublic,
 	}
 	allowed := egressEngine(t, allow).New(t, installation)
 	if stood, err := allowed.KeepIsolated(t.Context()); err != nil || stood {
@@ -379,7 +379,7 @@ func TestEgress(t *testing.T) {
 // TestAWorkspaceTakesNoNameOfAServer: the engine's name server answers each workspace for the
 // host names of all. One that is called like a server must not be found in its place.
 func TestAWorkspaceTakesNoNameOfAServer(t *testing.T) {
-	world(t)
+	outside(t)
 	e := egressEngine(t, egress.Options{Enforce: egress.EnforceRequire})
 	installation := backendtest.Installation()
 	b := e.New(t, installation)
@@ -391,8 +391,8 @@ func TestAWorkspaceTakesNoNameOfAServer(t *testing.T) {
 	address, _, err := net.SplitHostPort(endpoint(t, b, two))
 	must(t, err)
 	found, out := e.inside(t, one.ContainerName(), "nslookup", "git")
-	if !found || !strings.Contains(out, worldPublic) || strings.Contains(out, address) {
-		t.Errorf("git is %s, want %s alone", out, worldPublic)
+	if !found || !strings.Contains(out, outsidePublic) || strings.Contains(out, address) {
+		t.Errorf("git is %s, want %s alone", out, outsidePublic)
 	}
 	if _, out := e.inside(t, two.ContainerName(), "hostname"); !strings.HasPrefix(out, "git.ws-") {
 		t.Errorf("it calls itself %s", out)

@@ -279,7 +279,7 @@ func TestJobContainer(t *testing.T) {
 	if !slices.Equal(c.HostConfig.CapAdd, []string{"CAP_DAC_READ_SEARCH"}) && !slices.Equal(c.HostConfig.CapAdd, []string{"DAC_READ_SEARCH"}) {
 		t.Errorf("an archive job has the capabilities %v", c.HostConfig.CapAdd)
 	}
-	// It gives way to workspaces: the engine has taken its shares of the processors and of the
+	// It gives way to workspaces. The engine has taken its shares of the processors and of the
 	// disk, or said that it knows no such thing.
 	info, err := e.api.Info(t.Context())
 	must(t, err)

@@ -86,13 +86,13 @@ func (e *engine) inHome(t *testing.T, id workspace.ID, script string) string {
 	return string(text)
 }
 
-// TestJobsReachTheStoreAlone: with the product's own job, a home of odd files moves through a
-// store at a public address of the engine's host, with a grant and no credentials; and what else is there
-// stays closed to whoever is in the place of the job.
+// TestJobsReachTheStoreAlone runs the product's own job, with a grant and no credentials. A home of
+// odd files moves through a store at a public address of the engine's host. What else is there
+// stays closed to any program in the place of the job.
 func TestJobsReachTheStoreAlone(t *testing.T) {
-	world(t)
+	outside(t)
 	at := devenv.S3(t)
-	store := forwardTo(t, worldHost, at.Endpoint)
+	store := forwardTo(t, outsideHost, at.Endpoint)
 	e := egressEngine(t, egress.Options{Enforce: egress.EnforceRequire})
 	images := e.change
 	e.change = func(o *docker.Options) { images(o); o.Store = store }
@@ -168,8 +168,8 @@ func TestJobsReachTheStoreAlone(t *testing.T) {
 	})
 	must(t, e.api.ContainerStart(t.Context(), foreign.ID, container.StartOptions{}))
 	reached := e.reaches(t, foreign.ID, map[string]string{
-		"host": "http://" + net.JoinHostPort(worldHost, port), "private network": "http://" + worldPrivate, "metadata": "http://" + worldData,
-		"internet": "http://" + worldPublic, "internet by name": "http://somewhere.example", "web where DNS is": "http://" + hostNameserver(t),
+		"host": "http://" + net.JoinHostPort(outsideHost, port), "private network": "http://" + outsidePrivate, "metadata": "http://" + outsideData,
+		"internet": "http://" + outsidePublic, "internet by name": "http://somewhere.example", "web where DNS is": "http://" + hostNameserver(t),
 	})
 	if len(reached) != 0 {
 		t.Errorf("from the jobs' network %q is reached", reached)

@@ -36,8 +36,9 @@ func (e *engine) owner(t *testing.T, id workspace.ID) [2]int {
 	return [2]int{h.Uid, h.Gid}
 }
 
-// TestHomeOwner: whoever an image runs as can use a new home, the home of an empty archive,
-// and an empty one that another image's user has had. A home with files stays whose it is.
+// TestHomeOwner: every user that an image runs as can use a new home. So it can the home of an
+// empty archive, and an empty one that another image's user has had. A home with files stays whose
+// it is.
 func TestHomeOwner(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)

@@ -47,7 +47,7 @@ func TestRemovedMeanwhile(t *testing.T) {
 }
 
 // TestWhatOthersHaveEnded: a program that ends with a code or runs into its own limit of memory has
-// ended by itself; one that was killed, stopped, or chosen by a host without memory has not.
+// ended by itself. One that was killed, stopped, or chosen by a host without memory has not.
 func TestWhatOthersHaveEnded(t *testing.T) {
 	for name, c := range map[string]struct {
 		code  int

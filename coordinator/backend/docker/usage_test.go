@@ -66,7 +66,7 @@ func TestUsageHindersNobody(t *testing.T) {
 }
 
 // TestAbandonedHelper: a helper that a process has left behind is removed when it is so old that
-// its process has died, and no other container is.
+// its process has died. No other container is removed.
 func TestAbandonedHelper(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)

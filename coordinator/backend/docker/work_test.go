@@ -65,8 +65,8 @@ func (r *real) start(image string) workspace.ID {
 	return id
 }
 
-// typed types lines, if any, into a shell on a terminal of its own, once its prompt has
-// arrived: a shell that has yet to write it is not idle.
+// typed types lines, if any, into a shell on a terminal of its own, once its prompt has arrived. A
+// shell that has yet to write it is not idle.
 func (r *real) typed(id workspace.ID, lines string) {
 	r.Helper()
 	e, err := r.api.ContainerExecCreate(r.Context(), id.ContainerName(), container.ExecOptions{
@@ -145,8 +145,8 @@ func TestRealPrograms(t *testing.T) {
 		}
 	}
 	settings := work.DefaultSettings()
-	// On a machine with much else to do, five programs that compute get a fiftieth of a core
-	// each, and less than the default asks for. What is no work stays far below this, too.
+	// On a machine with much else to do, five programs that compute get a fiftieth of a core each.
+	// That is less than the default asks for. What is no work stays far below this, too.
 	starved := settings
 	starved.CPU /= 10
 	for name, c := range cases {

@@ -39,9 +39,9 @@ const (
 // settle is for how long a Pod looks around: rules for it take effect a little after it has begun.
 const settle = "5s"
 
-// TestIsolation: what Pods in the place of a workspace, of a storage job, of the gateway and of
-// somebody else reach, on a cluster that enforces NetworkPolicies. What not even a Pod without
-// rules reaches is not there, and is not judged.
+// TestIsolation shows what Pods reach on a cluster that enforces NetworkPolicies. They are in the
+// place of a workspace, of a storage job, of the gateway and of a stranger. What not even a Pod
+// without rules reaches is not there, and is not judged.
 func TestIsolation(t *testing.T) {
 	w := newWorld(t)
 	all, workspaces := w.names(), []string{"a workspace", "a storage job"}

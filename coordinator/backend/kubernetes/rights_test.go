@@ -225,8 +225,8 @@ func TestRights(t *testing.T) {
 	})
 }
 
-// TestTheTokenChanges: a token in a file, as a Pod's service account has it, is read anew: what the
-// cluster refuses is Unreachable, and passes when somebody has written another one.
+// TestTheTokenChanges: a token in a file, as a Pod's service account has it, is read anew. What the
+// cluster refuses is Unreachable, and passes when another one was written.
 func TestTheTokenChanges(t *testing.T) {
 	e := newEngine(t)
 	token := func(account string) (config *clientcmdapi.Config, user *clientcmdapi.AuthInfo) {
@@ -261,8 +261,8 @@ func TestTheTokenChanges(t *testing.T) {
 	})
 }
 
-// TestASecondGrantReplacesTheFirst: a job that was made and not started is started with the
-// grant of the call that starts it, because the first one may have run out.
+// TestASecondGrantReplacesTheFirst: a job that was made and not started is started with the grant
+// of the call that starts it. The first one may have run out.
 func TestASecondGrantReplacesTheFirst(t *testing.T) {
 	e := newEngine(t)
 	b, ctx, id := e.New(t, "grants"), t.Context(), workspace.ID(uuid.NewString())

@@ -133,9 +133,9 @@ func (e *engine) suspendedJob(t *testing.T, installation string, s backend.JobSp
 	must(t, err)
 }
 
-// TestLateDeleteOfUsedVolume: a deposed leader has seen that nobody uses the volume, and its
-// request to remove it arrives when its successor has started the workspace: SPEC 12.11. The
-// cluster would accept it, and remove the volume together with the container.
+// TestLateDeleteOfUsedVolume: a deposed leader has seen that the volume is not in use. Its request
+// to remove it arrives when its successor has started the workspace: SPEC 12.11. The cluster would
+// accept it, and remove the volume together with the container.
 func TestLateDeleteOfUsedVolume(t *testing.T) {
 	e := newEngine(t)
 	installation, id, ctx := backendtest.Installation(), newID(), backendtest.Context(t)

@@ -118,7 +118,7 @@ func (e *engine) Owners(t *testing.T, id workspace.ID) map[string]string {
 }
 
 // TestAnOlderHomeGetsItsOwner: one that an earlier release has made has no such label until its
-// workspace or a storage job uses it again; it keeps everything else.
+// workspace or a storage job uses it again. It keeps everything else.
 func TestAnOlderHomeGetsItsOwner(t *testing.T) {
 	e := newEngine(t)
 	installation, ctx, owner := backendtest.Installation(), backendtest.Context(t), uuid.NewString()
@@ -146,7 +146,7 @@ func TestAnOlderHomeGetsItsOwner(t *testing.T) {
 }
 
 // TestOnePodPerVolume: with ReadWriteOncePod the cluster itself lets no second Pod use a home,
-// whoever makes it; a workspace starts and is archived as with any other mode.
+// whatever makes it. A workspace starts and is archived as with any other mode.
 func TestOnePodPerVolume(t *testing.T) {
 	e := newEngine(t)
 	o := e.options(backendtest.Installation())
@@ -185,8 +185,8 @@ func TestOnePodPerVolume(t *testing.T) {
 	backendtest.Ready(t, b, id)
 }
 
-// TestRemoveACopy: a volume with the labels of a home and another name, such as a backup
-// brings back, is not removed, and the caller is told so.
+// TestRemoveACopy: a volume with the labels of a home and another name, such as a backup brings
+// back, is not removed. The caller is told so.
 func TestRemoveACopy(t *testing.T) {
 	e := newEngine(t)
 	installation, id, ctx := backendtest.Installation(), newID(), backendtest.Context(t)

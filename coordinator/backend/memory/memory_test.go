@@ -28,9 +28,9 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// fixture is the [backendtest.Fixture] of one engine. There are no images here: the
-// fixture itself does what the suite's image does, as a workspace and as a storage
-// job, and its own error takes the place of a failed pull.
+// fixture is the [backendtest.Fixture] of one engine. There are no images here. The fixture itself
+// does what the suite's image does, as a workspace and as a storage job. Its own error takes the
+// place of a failed pull.
 type fixture struct {
 	engine *Engine
 

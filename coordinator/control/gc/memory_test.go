@@ -13,8 +13,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// generated is a bucket with a listing that exists nowhere at once: each workspace has so
-// many archives, of which the last one is the newest, and it deletes nothing.
+// generated is a bucket with a listing that exists nowhere at once. Each workspace has so many
+// archives, of which the last one is the newest. It deletes nothing.
 type generated struct {
 	workspaces, each int
 	base             uint64 // the heap before
@@ -132,8 +132,8 @@ func TestMoreArchivesOfOneWorkspaceThanCanBeCompared(t *testing.T) {
 		newer   int
 	}{
 		{deleted: false, orphans: 3*gc.MaxHeld - 1},
-		// Of a deleted one, the current archive is kept until fewer are left: the
-		// workspace's row must not be marked before all of them were seen together.
+		// Of a deleted one, the current archive is kept until fewer are left. The workspace's row
+		// must not be marked before all of them were seen together.
 		{deleted: true, orphans: 3*gc.MaxHeld - 1, newer: 1},
 	} {
 		t.Run(fmt.Sprintf("deleted: %v", c.deleted), func(t *testing.T) {

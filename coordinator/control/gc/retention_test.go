@@ -91,8 +91,8 @@ func TestARevertLeavesTheWayBack(t *testing.T) {
 	h.hasRows(1, next)
 }
 
-// What is retained is as much a part of a deleted workspace as its current archive: it
-// waits for the mark, after which nothing brings the workspace back.
+// What is retained is as much a part of a deleted workspace as its current archive. It waits for
+// the mark, after which nothing brings the workspace back.
 func TestTheLastArchivesOfADeletedWorkspaceGoTogether(t *testing.T) {
 	h := newHarness(t)
 	h.opts.Settings = gc.DefaultSettings()

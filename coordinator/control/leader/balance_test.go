@@ -74,9 +74,8 @@ func TestTheSmallestNumberOfShardsLeads(t *testing.T) {
 	}
 }
 
-// Processes come and die in any order, and look in any order. When that ends, everybody
-// has its share after a few looks and nothing moves any more, and only as many shards
-// have moved as had to.
+// Processes come and die in any order, and look in any order. When that ends, every process has its
+// share after a few looks and nothing moves any more. Only as many shards have moved as had to.
 func TestSharesSettle(t *testing.T) {
 	for _, number := range seed.Numbers(t, 500) {
 		r := rand.New(rand.NewPCG(number, 6))

@@ -15,8 +15,8 @@ import (
 	"github.com/codehub/gateway/coordinator/control/leader"
 )
 
-// cable is a connection to the server that can be cut without either end noticing:
-// as in a partitioned network, nothing arrives any more and nothing is closed.
+// cable is a connection to the server that can be cut without either end noticing. As in a
+// partitioned network, nothing arrives any more and nothing is closed.
 type cable struct {
 	gate sync.RWMutex // held for writing while cut
 	cfg  *pgx.ConnConfig

@@ -58,8 +58,8 @@ type process struct {
 
 func start(t *testing.T, cfg *pgx.ConnConfig, node string, change func(*leader.Options)) process {
 	t.Helper()
-	// The retry interval and the lease are longer than any test waits: nothing that a test
-	// sees happens because of a retry, or because a busy machine renews too late.
+	// The retry interval and the lease are longer than any test waits. Nothing that a test sees
+	// happens because of a retry, or because a busy machine renews too late.
 	opts := leader.Options{Conn: cfg, Node: node, Settings: leader.Settings{RetryInterval: time.Hour}, LeaseDuration: time.Hour}
 	if change != nil {
 		change(&opts)

@@ -27,8 +27,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// The test binary is also the process that these tests kill and stop: with this variable
-// it takes part in the election on that database until its standard input ends.
+// The test binary is also the process that these tests kill and stop. With this variable it takes
+// part in the election on that database until its standard input ends.
 const processEnv = "CODEHUB_TEST_LEADER"
 
 func TestMain(m *testing.M) {
@@ -83,8 +83,8 @@ func participate(dsn string) error {
 }
 
 // work is a leader's work: rows written under the fence, and a note of when the lease
-// was valid. It goes on until a write was refused, or a moment after the term has ended:
-// so it also writes what a leader that was deposed writes.
+// was valid. It goes on until a write was refused, or a moment after the term has ended. So it also
+// writes what a leader that was deposed writes.
 func work(ctx context.Context, db *pgxpool.Pool, node string, t leader.Term) error {
 	after := context.WithoutCancel(ctx)
 	tick := time.NewTicker(10 * time.Millisecond)

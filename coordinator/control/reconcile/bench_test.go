@@ -96,8 +96,8 @@ func cycle(b *testing.B) (plan, total time.Duration) {
 // expiring is how many homes expire at once, after a weekend.
 const expiring = 200
 
-// BenchmarkExpiry measures how many storage jobs run at most then, and how much longer it takes
-// to open a workspace beside them than alone: one whose home is there, and an archived one.
+// BenchmarkExpiry measures how many storage jobs run at most then, and how much longer it takes to
+// open a workspace beside them than alone. One has its home there, and one is archived.
 func BenchmarkExpiry(b *testing.B) {
 	h := newHarness(b)
 	h.use(h.archives, zap.NewNop(), func(s *reconcile.Settings) { *s = reconcile.DefaultSettings() })

@@ -9,8 +9,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// TestClasses is the table of who goes first: what somebody waits for, then what ends a
-// container, then archives; and volumes are removed beside the others.
+// TestClasses is the table of the order. First comes what a person waits for, then what ends a
+// container, then archives. Volumes are removed beside the others.
 func TestClasses(t *testing.T) {
 	asleep := workspace.Workspace{DesiredState: workspace.DesiredArchived}
 	awake := workspace.Workspace{DesiredState: workspace.DesiredRunning}

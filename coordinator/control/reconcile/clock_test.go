@@ -44,8 +44,8 @@ func TestALeaderThatIsBehind(t *testing.T) {
 	}
 }
 
-// TestALeaderThatIsAhead: while the store is away, it must not take the only copy of a
-// deleted workspace before the delay has passed by the database's clock.
+// TestALeaderThatIsAhead: while the store is away, it must not take the only copy of a deleted
+// workspace early. The delay must have passed by the database's clock.
 func TestALeaderThatIsAhead(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

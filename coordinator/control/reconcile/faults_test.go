@@ -171,8 +171,8 @@ func TestArchiveGoneWithoutAWakeUp(t *testing.T) {
 	h.settles(id, workspace.PhaseDeleted)
 }
 
-// TestStoreOutage: operations that need the object store wait for it, no condition
-// changes, the outage is logged once, and all go on when it is over.
+// TestStoreOutage: operations that need the object store wait for it, and no condition changes. The
+// outage is logged once, and all go on when it is over.
 func TestStoreOutage(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

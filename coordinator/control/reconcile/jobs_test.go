@@ -82,9 +82,9 @@ func (h *harness) letGo(jobs *held, ids []workspace.ID) {
 	}
 }
 
-// TestStorageJobsAreBounded: of many homes that expire at once few are archived at a time, the
-// others say how many are before them, and one place is free for a person. Who does not run
-// yet can be opened at once, and one owner's many do not go before another's.
+// TestStorageJobsAreBounded: of many homes that expire at once few are archived at a time. The
+// others say how many are before them, and one place is free for a person. Who does not run yet can
+// be opened at once, and one owner's many do not go before another's.
 func TestStorageJobsAreBounded(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -136,8 +136,8 @@ func (h *harness) look() {
 	}
 }
 
-// TestDamageIsFoundAndShown: whatever happens to an archive in the bucket is told after the
-// second look at it, and that it is whole again after the first.
+// TestDamageIsFoundAndShown: whatever happens to an archive in the bucket is told after the second
+// look at it. That it is whole again is told after the first.
 func TestDamageIsFoundAndShown(t *testing.T) {
 	content := bytes.Repeat([]byte("0123456789abcdef"), 300_000) // more than one part
 	for name, c := range map[string]struct {

@@ -213,8 +213,8 @@ func TestAWorkspaceThatIsKeptAwakeIsNotAskedAndDoesNotSleep(t *testing.T) {
 	}
 }
 
-// A process writes every 30 seconds: a use of the last half minute of the TTL is in no
-// database yet when the TTL has passed.
+// A process writes every 30 seconds. So a use of the last half minute of the TTL is in no database
+// yet when the TTL has passed.
 func TestAUseThatIsStillInAProcessCounts(t *testing.T) {
 	h := newHarness(t)
 	s := atOnce()

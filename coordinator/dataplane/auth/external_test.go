@@ -31,8 +31,8 @@ func TestNobodyIsNoIdentity(t *testing.T) {
 	}
 }
 
-// TestAProviderEndsItsSessions: one sign-in at a provider, or all of an identity, and no
-// others; also where the session is known and nothing reads the database for it.
+// TestAProviderEndsItsSessions: one sign-in at a provider, or all of an identity, and no others. It
+// holds also where the session is known and nothing reads the database for it.
 func TestAProviderEndsItsSessions(t *testing.T) {
 	a := open(t, Options{CacheTTL: time.Hour})
 	sign := func(issuer, subject, session string) string {

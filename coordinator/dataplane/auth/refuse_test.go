@@ -8,8 +8,8 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 )
 
-// Whatever is open in this process ends, and nothing is let in any more: with a session in memory,
-// with one that is being read at that moment, and without one.
+// Whatever is open in this process ends, and nothing is let in any more. That holds with a session
+// in memory, with one that is being read at that moment, and without one.
 func TestRefuseEndsWhatIsOpenAndLetsNothingIn(t *testing.T) {
 	const sessions = 8 // twice as many as are read at the same time
 	cause := errors.New("too old")

@@ -108,9 +108,8 @@ func TestALongTransactionIsNotMissed(t *testing.T) {
 	wait.Until(t, "it is settled", func() bool { settled, _ := h.state(); return settled >= revision })
 }
 
-// TestConfirmed: what was committed before a confirmed moment was passed on, and nothing is
-// confirmed while a transaction is open that may have changed something before the first
-// reading.
+// TestConfirmed: what was committed before a confirmed moment was passed on. Nothing is confirmed
+// while a transaction is open that may have changed something before the first reading.
 func TestConfirmed(t *testing.T) {
 	s := storetest.Open(t)
 	owner := storetest.AddUser(t, s)

@@ -110,9 +110,8 @@ func TestCutConnectionsLoseNoNews(t *testing.T) {
 	})
 }
 
-// Archived workspaces that do not change are not read, however many there are and however
-// often the feed looks: its queries return nothing, and package store shows that they
-// read nothing else.
+// Archived workspaces that do not change are not read, however many there are and however often the
+// feed looks. Its queries return nothing, and package store shows that they read nothing else.
 func TestAHundredThousandArchivedWorkspacesAreNotRead(t *testing.T) {
 	s := storetest.Open(t)
 	storetest.Exec(t, s, `INSERT INTO workspaces (owner_user_id, name, instance_backend, storage_backend, home_store_key, phase, desired_state)

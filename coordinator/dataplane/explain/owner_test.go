@@ -80,8 +80,8 @@ func TestOwnersAreToldSomethingAboutEveryReason(t *testing.T) {
 	}
 }
 
-// The name of a file that changes while it is archived is the owner's to know; what else
-// the job or a server has said is not.
+// The name of a file that changes while it is archived is the owner's to know. What else the job or
+// a server has said is not.
 func TestOwnersSeeWhichFileChanges(t *testing.T) {
 	for subject, want := range map[string]string{`./app/db.sqlite`: `"./app/db.sqlite" has changed while it was read.`, "": ""} {
 		w := workspace.Workspace{Phase: workspace.PhaseStandby, DesiredState: workspace.DesiredArchived,

@@ -149,8 +149,8 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// Data of a durable server is there after an orderly end and after a kill, also if
-// the number in its pid file means another process by then.
+// Data of a durable server is there after an orderly end and after a kill. That holds also if the
+// number in its pid file means another process by then.
 func TestPostgreSQLRecovers(t *testing.T) {
 	dir := t.TempDir()
 	start := func() (*server.PostgreSQL, *pgx.Conn) {

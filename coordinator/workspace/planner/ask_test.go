@@ -52,7 +52,7 @@ func TestWhatADecisionAsks(t *testing.T) {
 	}
 }
 
-// TestAnErrorIsCountedByWhatTheRowSays: nothing is concluded from the observation beside it, so a
+// TestAnErrorIsCountedByWhatTheRowSays: nothing is concluded from the observation beside it. So a
 // loss that it shows is found by the next one, and what the call may have started stays.
 func TestAnErrorIsCountedByWhatTheRowSays(t *testing.T) {
 	w, o := during(workspace.OpStarting, workspace.DesiredRunning)

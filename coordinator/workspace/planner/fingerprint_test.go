@@ -83,8 +83,8 @@ func TestUnchanged(t *testing.T) {
 	}
 }
 
-// When the volume is gone, the archive from before is looked up once more, and the
-// workspace is archived; it is lost when that is gone, too.
+// When the volume is gone, the archive from before is looked up once more, and the workspace is
+// archived. It is lost when that is gone, too.
 func TestUnchangedEndsWithTheArchiveFromBefore(t *testing.T) {
 	w, o := unchangedAt()
 	w.HomeCtx.Dirty = false

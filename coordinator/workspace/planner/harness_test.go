@@ -41,9 +41,9 @@ type engine struct {
 	jobs      []workspace.Job
 }
 
-// harness is a model of everything outside the controller, for one workspace. Its
-// actuators do what their contracts promise and no more, and it remembers what the
-// owner wrote last, so that a test can check whether that still exists.
+// harness is a model of everything outside the controller, for one workspace. Its actuators do what
+// their contracts promise and no more. It remembers what the owner wrote last, so that a test can
+// check whether that still exists.
 type harness struct {
 	now      time.Time
 	row      workspace.Workspace

@@ -9,8 +9,8 @@ import (
 )
 
 // TestAStartDoesNotWaitForTheRemovalOfItsJob: after a restore the container starts at once.
-// The job that has succeeded is removed when the container runs; every other one before, also
-// one that has archived the volume: it proves that nothing has used the volume since.
+// The job that has succeeded is removed when the container runs. Every other one is removed before,
+// also one that has archived the volume: it proves that nothing has used the volume since.
 func TestAStartDoesNotWaitForTheRemovalOfItsJob(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	restored := workspace.Job{Kind: workspace.JobRestore, OpID: "r", State: workspace.JobSucceeded}

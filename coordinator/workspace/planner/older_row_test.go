@@ -9,9 +9,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// TestARowFromBeforeItsArchives: before anything makes the data of a workspace that is
-// not fresh, the object store is asked for archives that the row does not know, also when
-// another leader has begun the operation (SPEC 12.9).
+// TestARowFromBeforeItsArchives: something is about to make the data of a workspace that is not
+// fresh. Before, the object store is asked for archives that the row does not know. That holds also
+// when another leader has begun the operation (SPEC 12.9).
 func TestARowFromBeforeItsArchives(t *testing.T) {
 	const old = 11 * time.Minute
 	making := func(op workspace.Operation) func(w *workspace.Workspace, o *workspace.Observation) {

@@ -138,8 +138,8 @@ func TestWhatHasNotBegunIsMadeAnewFromOtherSettings(t *testing.T) {
 	}
 }
 
-// resumes checks that the operation of w waits for a machine as long as it takes, and that this
-// does not count when it goes on.
+// resumes checks that the operation of w waits for a machine as long as it takes. This must not
+// count when it goes on.
 func resumes(t *testing.T, name string, w workspace.Workspace, o workspace.Observation, again planner.Action) {
 	t.Helper()
 	p, later := policy(), now.Add(100*time.Hour)

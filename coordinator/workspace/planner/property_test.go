@@ -15,15 +15,14 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// TestNothingIsLost drives one workspace through random changes of the desired state,
-// crashes of the controller between any save and its action, failing actuators, jobs
-// and sensors, an object store that is away or refuses, deletions that are undone,
-// databases that are restored to an older state, wrong engines, recoveries, and a backend
-// that waits: for a node, an image, a quota, a node that does not report, or that has a
-// volume of which nobody knows whether it stays. It
-// checks the contracts of SPEC 1 and 12 after every step: the newest content that the
-// owner wrote is never lost, unless it was deleted for good or given up by a choice. At
-// the end, without further faults, the workspace must reach the desired state.
+// TestNothingIsLost drives one workspace through random changes of the desired state, and crashes
+// of the controller between any save and its action. Actuators, jobs and sensors fail, and an
+// object store is away or refuses. Deletions are undone, databases are restored to an older state,
+// and there are wrong engines and recoveries. A backend waits for a node, an image or a quota, or a
+// node does not report. Such a node may have a volume of which it is not known whether it stays. It
+// checks the contracts of SPEC 1 and 12 after every step. The newest content that the owner wrote
+// is never lost, unless it was deleted for good or given up by a choice. At the end, without
+// further faults, the workspace must reach the desired state.
 func TestNothingIsLost(t *testing.T) {
 	seed.Rapid(t, func(t *rapid.T) {
 		h := newHarness()
@@ -150,8 +149,8 @@ func disturbReality(t *rapid.T, h *harness) {
 	}
 }
 
-// recover does what an administrator does about an error: a plain retry where the data
-// is not in doubt, otherwise a choice, at times one that gives the volume up.
+// recover does what an administrator does about an error. That is a plain retry where the data is
+// not in doubt, otherwise a choice, at times one that gives the volume up.
 func (h *harness) recover(t *rapid.T) {
 	r := &h.row
 	reason, inUse := r.NeedsRecovery(), r.InUseInConflict()
@@ -274,9 +273,9 @@ func checkStep(t *rapid.T, h *harness, was workspace.Workspace, d planner.Decisi
 	}
 }
 
-// checkRevert checks the step in which an older archive has become the current one: the
-// state that it has replaced is in an archive that is the way back. From then on the older
-// state is what the owner wants.
+// checkRevert checks the step in which an older archive has become the current one. The state that
+// it has replaced is in an archive that is the way back. From then on the older state is what the
+// owner wants.
 func checkRevert(t *rapid.T, h *harness, was workspace.Workspace, older bool) {
 	t.Helper()
 	r := h.row
@@ -297,9 +296,9 @@ func checkRevert(t *rapid.T, h *harness, was workspace.Workspace, older bool) {
 	h.written = h.archives[r.ArchiveKey].version
 }
 
-// checkRoute checks the route after a decision that has seen the containers: it leads to a
-// container that runs, to every one that is ready, and to none that may be about to end.
-// Between decisions, a container that could not be deleted is ready and has no route.
+// checkRoute checks the route after a decision that has seen the containers. It leads to a
+// container that runs, to every one that is ready, and to none that may be about to end. Between
+// decisions, a container that could not be deleted is ready and has no route.
 func checkRoute(t *rapid.T, h *harness, was workspace.Workspace) {
 	t.Helper()
 	r := h.row
@@ -344,8 +343,8 @@ func checkInvariants(t *rapid.T, h *harness, older bool) {
 	if !older && !h.deleted && !h.dropped && r.ErrorReason == workspace.ReasonDataLost && !strings.Contains(r.ErrorMessage, "has refused") {
 		t.Fatalf("DataLost is reported although nothing is lost: %s", r.ErrorMessage)
 	}
-	// A restore that was held up right after its volume was made, until another leader came
-	// much later, cannot be told from one that took place long ago.
+	// A restore may be held up right after its volume was made, until another leader came much
+	// later. It cannot be told from one that took place long ago.
 	if !older && r.ErrorReason == workspace.ReasonConflict && !strings.Contains(r.ErrorMessage, "long before the restore") {
 		t.Fatalf("Conflict is reported although the database is right: %s", r.ErrorMessage)
 	}

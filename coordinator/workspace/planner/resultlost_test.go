@@ -10,8 +10,8 @@ import (
 )
 
 // TestLostResultsHaveAnEnd: a storage job whose result was lost is run again without counting as a
-// failure. One that loses its result each time ends in an error that says why; a volume that
-// is only to be put away loses nothing by waiting.
+// failure. One that loses its result each time ends in an error that says why. A volume that is
+// only to be put away loses nothing by waiting.
 func TestLostResultsHaveAnEnd(t *testing.T) {
 	const cause = "its result could not be read: the log is damaged"
 	for kind, op := range map[workspace.JobKind]workspace.Operation{workspace.JobRestore: workspace.OpRestoring, workspace.JobArchive: workspace.OpArchiving} {

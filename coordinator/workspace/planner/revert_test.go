@@ -38,8 +38,8 @@ func TestRevertingStepsDownFirst(t *testing.T) {
 	}
 }
 
-// TestTheRevertItself: when the present state is in an archive alone, the older one takes
-// its place, or the request ends with what is in its way.
+// TestTheRevertItself: when the present state is in an archive alone, the older one takes its
+// place. Or the request ends with what is in its way.
 func TestTheRevertItself(t *testing.T) {
 	const (
 		done  = "done"

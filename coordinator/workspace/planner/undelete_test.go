@@ -44,9 +44,9 @@ func TestUndeleteAfterTheVolumeWasGivenUp(t *testing.T) {
 	}
 }
 
-// TestADeletionStepsDownFirst: also when its delay has passed. Only what was tried and
-// failed is given up by time: the delay may have passed while nobody led, or the row is
-// from before the deletion was undone.
+// TestADeletionStepsDownFirst: also when its delay has passed. Only what was tried and failed is
+// given up by time. The delay may have passed without a leader, or the row is from before the
+// deletion was undone.
 func TestADeletionStepsDownFirst(t *testing.T) {
 	type step struct {
 		op     workspace.Operation
@@ -107,8 +107,8 @@ func TestADeletionStepsDownFirst(t *testing.T) {
 	}
 }
 
-// TestAnIDIsOfOneVolume: what a workspace is provisioned with again has an id of its own,
-// so that a row from before does not take it for a volume that it has given up.
+// TestAnIDIsOfOneVolume: what a workspace is provisioned with again has an id of its own. So a row
+// from before does not take it for a volume that it has given up.
 func TestAnIDIsOfOneVolume(t *testing.T) {
 	for name, c := range map[string]struct {
 		volume *workspace.Volume

@@ -14,9 +14,9 @@ func (h *harness) settled() bool {
 	return r.Operation == workspace.OpNone && (r.Phase == workspace.Phase(r.DesiredState) && r.ErrorReason == "" || r.NeedsRecovery() != "")
 }
 
-// retry tries what a recovery without a choice does, now that nothing is broken any more: a
-// workspace with its own volume comes to its desired state with its files, and one of which it
-// is not known where they are waits for a choice.
+// retry tries what a recovery without a choice does, now that nothing is broken any more. A
+// workspace with its own volume comes to its desired state with its files. One of which it is not
+// known where they are waits for a choice.
 func retry(t *testing.T, s stuck) {
 	h := s.harness()
 	h.live(t, 2)
@@ -40,8 +40,8 @@ func retry(t *testing.T, s stuck) {
 	}
 }
 
-// undelete deletes the workspace and undoes that before its time: the files are where they
-// were, and it comes to rest like one that was never deleted.
+// undelete deletes the workspace and undoes that before its time. The files are where they were,
+// and it comes to rest like one that was never deleted.
 func undelete(t *testing.T, s stuck) {
 	h := s.harness()
 	h.live(t, 2)

@@ -28,8 +28,8 @@ func (s stuck) String() string {
 	return fmt.Sprintf("%s, volume %q, archived %v, container %q, desired %s", s.reason, s.volume, s.archived, s.container, s.desired)
 }
 
-// possible reports whether the situation can be: a container in use makes no sense without
-// its volume, and RUNNING in a conflict is that on a volume that is not the row's.
+// possible reports whether the situation can be. A container in use makes no sense without its
+// volume, and RUNNING in a conflict is that on a volume that is not the row's.
 func (s stuck) possible() bool {
 	switch {
 	case s.reason == "":
@@ -98,8 +98,8 @@ func (h *harness) choose(r workspace.Recovery) {
 	h.row.ErrorReason, h.row.ErrorMessage, h.row.ErrorCount = "", "", 0
 }
 
-// exits are the ways out: the choices of a recovery, each with the version of the files that
-// it keeps, or -1 where it cannot be chosen.
+// exits are the ways out, the choices of a recovery. Each has the version of the files that it
+// keeps, or -1 where it cannot be chosen.
 var exits = map[string]struct {
 	choice workspace.Recovery
 	keeps  func(s stuck) int
@@ -147,11 +147,11 @@ func situations(t *testing.T) (all []stuck) {
 	return all
 }
 
-// TestEveryStateHasAWayOut: whatever keeps a workspace from its desired state, each choice
-// that an administrator can make brings it there with the files that were chosen, and
-// a deletion that gives the files up removes it. A workspace that is RUNNING in a conflict can
-// keep its volume at once, and make every choice after it was put to sleep. See [retry] and
-// [undelete] for what needs no choice.
+// TestEveryStateHasAWayOut: whatever keeps a workspace from its desired state, each choice that an
+// administrator can make brings it there. It has the files that were chosen, and a deletion that
+// gives the files up removes it. A workspace that is RUNNING in a conflict can keep its volume at
+// once, and make every choice after it was put to sleep. See [retry] and [undelete] for what needs
+// no choice.
 func TestEveryStateHasAWayOut(t *testing.T) {
 	all := situations(t)
 	if len(all) < 300 {

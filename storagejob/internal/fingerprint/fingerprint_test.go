@@ -39,7 +39,7 @@ func of(t *testing.T, dir string) (sum string) {
 }
 
 // grow makes a tree of files, folders and links in dir, of each at least as many as there are
-// changes to it, and returns their paths by kind.
+// changes to it. It returns their paths by kind.
 func grow(t *testing.T, dir string, random *rand.Rand) (files, folders, links []string) {
 	t.Helper()
 	folders = []string{dir}

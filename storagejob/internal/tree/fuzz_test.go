@@ -9,8 +9,8 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/pax/paxtest"
 )
 
-// inMemory returns a folder in memory where the machine has one: a restore ends with
-// writing its whole file system to disk, which is thousands of times slower.
+// inMemory returns a folder in memory where the machine has one. A restore ends with writing its
+// whole file system to disk, which is thousands of times slower.
 func inMemory(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "codehub-test-")
@@ -39,9 +39,8 @@ func newGuarded(t testing.TB, base string) guarded {
 // fuzzLimit is the most that a fuzzed archive may unpack to, in bytes.
 const fuzzLimit = 1 << 18
 
-// FuzzUnpack asserts that no stream changes anything outside the staging folder or
-// causes a panic, that what unpacks can also be restored, and that we read what Go's
-// reader reads.
+// FuzzUnpack asserts that no stream changes anything outside the staging folder or causes a panic.
+// What unpacks can also be restored, and we read what Go's reader reads.
 func FuzzUnpack(f *testing.F) {
 	for name, archive := range hostile(f) {
 		if len(archive) < 1<<16 {

@@ -88,7 +88,7 @@ func (s *snapshots) entry(parent int, child, name string) {
 	s.lines[name] = fmt.Sprintf("%s links %d", line, st.Nlink)
 }
 
-// contentOf is a checksum of an open file: of every block that is not all zeros, and where
+// contentOf is a checksum of an open file. It covers every block that is not all zeros, and where
 // it is, so that a terabyte of hole is quick.
 func contentOf(t testing.TB, fd int, size int64) []byte {
 	t.Helper()

@@ -93,8 +93,8 @@ func populate(t testing.TB, dir string) {
 // capability is cap_net_raw=ep as the kernel stores it.
 var capability = []byte{1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
-// acl is a POSIX ACL in the kernel's form: owner and mask may do owner, group and
-// others may do rest, and so may the user with this number.
+// acl is a POSIX ACL in the kernel's form. owner and mask may do owner, group and others may do
+// rest, and so may the user with this number.
 func acl(owner, rest byte, uid uint16) []byte {
 	entry := func(tag, perm byte, id uint32) []byte {
 		return []byte{tag, 0, perm, 0, byte(id), byte(id >> 8), byte(id >> 16), byte(id >> 24)}

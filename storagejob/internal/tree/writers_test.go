@@ -17,7 +17,7 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/pax"
 )
 
-// A folder gets its time and mode after its last file, also when the stream leaves it,
+// A folder gets its time and mode after its last file. It does also when the stream leaves it,
 // comes back, and makes folders and links in between.
 func TestAttributesOfFoldersComeAfterTheirFiles(t *testing.T) {
 	var out bytes.Buffer
@@ -113,8 +113,8 @@ func TestNothingIsWrittenAfterAnError(t *testing.T) {
 	}
 }
 
-// Files with attributes of almost a megabyte each, as XFS and btrfs hold them, do not add up
-// in memory while they wait for a writer.
+// Files with attributes of almost a megabyte each, as XFS and btrfs hold them, wait for a writer.
+// They do not add up in memory meanwhile.
 func TestLargeAttributesGoToAWriterAtOnce(t *testing.T) {
 	headers := []tar.Header{file("a"), file("b"), file("c")}
 	for i := range headers {

@@ -124,8 +124,8 @@ func TestAWatchThatEnds(t *testing.T) {
 	}
 }
 
-// TestAnOutage: after some seconds without a watch nothing is known, and the first listing
-// after it shows what is there then, not what was there before.
+// TestAnOutage: after some seconds without a watch nothing is known. The first listing after it
+// shows what is there then, not what was there before.
 func TestAnOutage(t *testing.T) {
 	f := newFake(t, "A")
 	f.put("one", "w1")

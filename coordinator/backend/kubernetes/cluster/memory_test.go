@@ -90,7 +90,7 @@ func resident(t testing.TB) int {
 	return kib >> 10
 }
 
-// stream answers watches with all objects, as a real cluster sends them: Protocol Buffers,
+// stream answers watches with all objects, as a real cluster sends them. They are Protocol Buffers,
 // with all that the API server, the scheduler and the kubelet add.
 func stream(t testing.TB) func(w http.ResponseWriter, r *http.Request) bool {
 	scheme := k8sruntime.NewScheme()

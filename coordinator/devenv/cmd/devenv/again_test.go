@@ -35,8 +35,8 @@ func module(t *testing.T, tests map[string]string) (root string) {
 	return root
 }
 
-// A package whose second round fails, one that leaves something behind in its process, one that
-// cannot be built, one without tests, and one that is always good.
+// There are five packages. The second round of one fails, one leaves something behind in its
+// process, and one cannot be built. One is without tests, and one is always good.
 func TestAgain(t *testing.T) {
 	const record = `
 import ("fmt"; "os"; "runtime"; "testing")

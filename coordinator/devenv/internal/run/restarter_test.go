@@ -82,8 +82,8 @@ func TestServerThatCannotBeStartedAgain(t *testing.T) {
 	r.stop()
 }
 
-// While a server is being started again, the run goes on: it does not wait, does not
-// start it twice, and ends only after the start.
+// While a server is being started again, the run goes on. It does not wait, does not start it
+// twice, and ends only after the start.
 func TestRestartBlocksNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &restarter{dir: "/data", printf: func(string, ...any) {}}

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// behind is a cache that shows these uids of a Pod, one after the other, and a cluster that has
-// the Pod of the uid stored.
+// behind is a cache that shows these uids of a Pod, one after the other. Its cluster has the Pod of
+// the uid stored.
 type behind struct {
 	shows  []types.UID
 	stored types.UID

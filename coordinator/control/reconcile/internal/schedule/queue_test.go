@@ -9,8 +9,8 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// parse reads requests such as "ann.i" or "bob.b/90": the owner, the first letter of the class,
-// and for how many seconds it has waited; without that, less than the one before it.
+// parse reads requests such as "ann.i" or "bob.b/90". These are the owner, the first letter of the
+// class, and for how many seconds it has waited. Without that, it is less than the one before it.
 func parse(t *testing.T, text string) (out []Request) {
 	t.Helper()
 	for i, word := range strings.Fields(text) {
@@ -102,8 +102,8 @@ func TestFewerMayBeFree(t *testing.T) {
 	}
 }
 
-// TestNobodyStarves: as long as people come and never stop, each class still gets on, and each
-// owner; and most of what runs is what people wait for.
+// TestNoStarvation: as long as people come and never stop, each class and each owner still get
+// places. Most of what runs is what people wait for.
 func TestNobodyStarves(t *testing.T) {
 	for _, limit := range []int{1, 2, 4} {
 		l := Queue{Limit: limit, MaxWait: time.Minute}
