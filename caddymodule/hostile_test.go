@@ -135,7 +135,7 @@ func heap() uint64 {
 }
 
 // TestSlowClientsHarmOnlyThemselves: clients that send their headers byte by byte, or do
-// not read, keep nobody else waiting.
+// not read, keep no other client waiting.
 func TestSlowClientsHarmOnlyThemselves(t *testing.T) {
 	s := startGateway(t, nil)
 	s.Run(gatewaytest.One, gatewaytest.Echo(t))

@@ -75,7 +75,7 @@ func (in *installation) use(caddyfile string) {
 	}
 }
 
-// at is somebody at one of the hosts.
+// at is a client at one of the hosts.
 func (in *installation) at(host string) *apitest.Client {
 	c := in.anyone()
 	c.Host = host

@@ -107,7 +107,7 @@ func TestARepeatedRequestDoesNotReachTheNextTenant(t *testing.T) {
 			_, _ = io.WriteString(w, "one")
 			return
 		}
-		// The container ends while it has a request, and somebody else moves in.
+		// The container ends while it has a request, and another server takes its address.
 		address := first.Listener.Addr().String()
 		first.Listener.Close()
 		s.Change(gatewaytest.One, func(r *store.Route) {
@@ -132,7 +132,7 @@ func TestARepeatedRequestDoesNotReachTheNextTenant(t *testing.T) {
 	leaving.Store(true)
 	status, got := s.send("GET", gatewaytest.OnePath+"/", "", "X-Secret", "1", "Sec-Fetch-Mode", "navigate")
 	if second == nil {
-		t.Fatal("nobody moved in: nothing was tested")
+		t.Fatal("no other server took the address: nothing was tested")
 	}
 	if n := second.secrets.Load(); n != 0 || status == 200 {
 		t.Errorf("the other workspace has seen %d requests; the answer is %d %s", n, status, got)

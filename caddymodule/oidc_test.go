@@ -111,7 +111,7 @@ func TestSignInThroughAProvider(t *testing.T) {
 	if user["username"] != "ann" || user["role"] != "admin" {
 		t.Errorf("an administrator of the provider is %v", user)
 	}
-	// A name that somebody has here is somebody else's.
+	// A name that a user has here is that user's.
 	_, bob := in.throughProvider("bob")
 	if got := bob.Do("GET", "/api/v1/auth/session", nil).Object(t); got["username"] != "bob-2" || got["role"] != "user" {
 		t.Errorf("bob of the provider is %v", got)

@@ -54,7 +54,7 @@ func TestAProcessThatBecomesTooOldServesNothing(t *testing.T) {
 	})
 
 	ended := map[string]<-chan struct{}{
-		"a WebSocket": in.openWebSocket(ann, base+"websocket"), "a WebSocket of somebody without a session": in.openWebSocket(vouched, base+"websocket", somebody),
+		"a WebSocket": in.openWebSocket(ann, base+"websocket"), "a WebSocket of a person without a session": in.openWebSocket(vouched, base+"websocket", somebody),
 		"a stream of the application":                   follow(t, ann.Open(t.Context(), "GET", base+"stream", nil, program)),
 		"a stream of the application without a session": follow(t, vouched.Open(t.Context(), "GET", base+"stream", nil, program, somebody)),
 		"the event stream":                              follow(t, ann.Open(t.Context(), "GET", "/api/v1/events", nil)),

@@ -137,7 +137,7 @@ func TestReloadBreaksNoConnection(t *testing.T) {
 		for before := requests.Load(); requests.Load() < before+25; {
 			select {
 			case <-t.Context().Done():
-				t.Fatal("the requests do not get on")
+				t.Fatal("the requests make no progress")
 			case <-time.After(time.Millisecond):
 			}
 		}

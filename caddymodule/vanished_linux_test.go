@@ -57,7 +57,7 @@ func dropped(t *testing.T, conn net.Conn) uint32 {
 }
 
 // TestARequestDoesNotWaitForAVanishedContainer: a container disappears without closing its
-// connections. Whoever waits for its answer learns that soon after the route has ended, and
+// connections. A client that waits for its answer learns that soon after the route has ended, and
 // not when the operating system gives up, after minutes. Who talks to a container that is
 // still there goes on.
 func TestARequestDoesNotWaitForAVanishedContainer(t *testing.T) {

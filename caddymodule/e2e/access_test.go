@@ -14,7 +14,7 @@ import (
 // unknown is the id of no workspace.
 const unknown = "00000000-0000-4000-8000-000000000000"
 
-// TestIsolation: only its owner reaches a workspace, nobody else learns whether it
+// TestIsolation: only its owner reaches a workspace, no other user learns whether it
 // exists, and no session cookie reaches a container (SPEC 8).
 func TestIsolation(t *testing.T) {
 	t.Parallel()

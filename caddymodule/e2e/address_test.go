@@ -109,7 +109,7 @@ func newTakeover(t *testing.T, lease time.Duration) *takeover {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.db.Close(context.Background()) }) // the server is about to end
-	s.admin(t)                                                 // whoever can sign in has all tables
+	s.admin(t)                                                 // every user that can sign in has all tables
 	s.reserve(t, subnet)
 
 	// The second process reaches PostgreSQL through a proxy, which has the socket's name.
@@ -157,7 +157,7 @@ func (in *installation) env1(name string) string {
 // freeSubnet returns a small subnet that no other test has: the process's number is its own.
 func freeSubnet(t *testing.T) string {
 	t.Helper()
-	port := freePort(t) // of 16 bits, and nobody else's at the moment
+	port := freePort(t) // of 16 bits, and free otherwise
 	return fmt.Sprintf("10.%d.%d.%d/28", 64+port>>12, port>>4&255, port&15<<4)
 }
 
@@ -288,7 +288,7 @@ func (s *takeover) hammer(t *testing.T) (stop func()) {
 	t.Helper()
 	const each = 3
 	// A request that is held ends, and makes room for one that might not be.
-	const patience = 2 * time.Second
+	const timeout = 2 * time.Second
 	var mu sync.Mutex
 	sent, answers := make(map[string]int), make(map[string]int)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -297,7 +297,7 @@ func (s *takeover) hammer(t *testing.T) (stop func()) {
 		for range each {
 			all.Go(func() {
 				for ctx.Err() == nil {
-					ctx, cancel := context.WithTimeout(ctx, patience)
+					ctx, cancel := context.WithTimeout(ctx, timeout)
 					status, body, err := s.ask(ctx, id)
 					cancel()
 					mu.Lock()

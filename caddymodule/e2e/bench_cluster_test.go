@@ -56,7 +56,7 @@ func BenchmarkClusterWake(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// rawPod is a Pod like that of a running workspace, on a home of its own, as somebody
+// rawPod is a Pod like that of a running workspace, on a home of its own, as a user
 // writes it who has no product.
 func (in *installation) rawPod(t testing.TB, id string) *corev1.Pod {
 	t.Helper()

@@ -49,7 +49,7 @@ func TestDashboardOnAPhone(t *testing.T) {
 	b.recover(card+` [data-action=recover]`, "Take the archive of ", "보관본 사용")
 	b.do("seeing it run", chromedp.WaitVisible(chromedp.CSS(card+`[data-phase=RUNNING]`)))
 	b.recover(`#failed-list button`, "Start with an empty home", "빈 홈으로 시작")
-	b.do("nobody else has an error", chromedp.WaitNotVisible(chromedp.CSS(`#failed`)))
+	b.do("no other user has an error", chromedp.WaitNotVisible(chromedp.CSS(`#failed`)))
 	wait.Until(t, "theirs runs", func() bool { return ann.workspace(t, theirs).Phase == "RUNNING" })
 
 	if err := in.docker.ContainerPause(t.Context(), "ws-"+mine); err != nil {
@@ -73,7 +73,7 @@ func TestDashboardOnAPhone(t *testing.T) {
 
 	in.putObject(t, "archives/codehub.json", []byte(`{"installation": "another", "database": "another"}`))
 	ann.setDesiredState(t, theirs, "ARCHIVED")
-	wait.For(t, "the bucket of somebody else is noticed", func() error {
+	wait.For(t, "the bucket of another installation is noticed", func() error {
 		if _, text := me.request(t, http.MethodGet, "/health/coordinator", nil); !strings.Contains(text, "accept bucket") {
 			return errors.New(text)
 		}

@@ -97,7 +97,7 @@ func TestClusterAPIServerKilled(t *testing.T) {
 // its home, and one that is to wake waits.
 func TestClusterNodeNotReady(t *testing.T) {
 	onCluster(t)
-	s := play(t, "TTL_STANDBY_SECONDS=3600") // nobody is put to sleep but by this test
+	s := play(t, "TTL_STANDBY_SECONDS=3600") // only this test puts workspaces to sleep
 	third := s.me.create(t, "third").ID
 	heal := s.breaks(t, "stop", "kubelet")
 	began := time.Now()
@@ -124,7 +124,7 @@ func TestClusterNodeNotReady(t *testing.T) {
 		t.Errorf("on a node that is not ready the open workspace is %s", w.Phase)
 	}
 	if w := s.me.workspace(t, third); w.Phase == "STANDBY" || !s.hasVolume(t, third) {
-		t.Errorf("without a kubelet a workspace went to sleep, which nobody can know: %+v", w)
+		t.Errorf("without a kubelet a workspace went to sleep, which cannot be known: %+v", w)
 	}
 	for name, id := range map[string]string{"open": s.open, "asleep": s.asleep, "to sleep": third} {
 		_, answer := s.me.request(t, http.MethodGet, "/api/v1/workspaces/"+id, nil)
@@ -183,7 +183,7 @@ func behindProxy(t *testing.T, settings ...string) (*scene, *faulty.Cluster) {
 	return play(t, append(settings, "KUBECONFIG="+proxy.Kubeconfig)...), proxy
 }
 
-// TestClusterWatchDropped: all connections to the API server end, and nobody knows what
+// TestClusterWatchDropped: all connections to the API server end, and it is not known what
 // happened meanwhile.
 func TestClusterWatchDropped(t *testing.T) {
 	onCluster(t)

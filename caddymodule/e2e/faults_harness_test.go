@@ -19,7 +19,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// scene is an installation with somebody who works in one workspace from the beginning
+// scene is an installation with a person who works in one workspace from the beginning
 // to the end, and with another workspace that sleeps. A test lets a server fail under it.
 type scene struct {
 	*installation
@@ -142,7 +142,7 @@ func (s *scene) putToSleep(t *testing.T, state string) {
 	s.me.awaitPhase(t, s.asleep, state)
 }
 
-// answer is what somebody gets, and what its text must contain.
+// answer is what a request gets, and what its text must contain.
 type answer struct {
 	status int
 	text   string
@@ -234,7 +234,7 @@ func (s *scene) judges(t *testing.T, when string) {
 	})
 	s.worksOn(t)
 	if w := s.me.workspace(t, s.open); w.Phase != "RUNNING" || w.DesiredState != "RUNNING" {
-		t.Errorf("%s the workspace in which somebody works is %s and to be %s", when, w.Phase, w.DesiredState)
+		t.Errorf("%s the workspace in which a person works is %s and to be %s", when, w.Phase, w.DesiredState)
 	}
 }
 

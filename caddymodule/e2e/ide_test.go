@@ -171,7 +171,7 @@ func pause(t *testing.T, d time.Duration) {
 	}
 }
 
-// forgottenTab: a tab that nobody touches does not keep its workspace awake, and does not
+// forgottenTab: a tab that no person touches does not keep its workspace awake, and does not
 // wake it.
 func (e *environments) forgottenTab(t *testing.T, image, path, shown string) {
 	id := e.open(t, image)
@@ -179,7 +179,7 @@ func (e *environments) forgottenTab(t *testing.T, image, path, shown string) {
 	e.isForgotten(t, id)
 }
 
-// isForgotten watches a workspace whose tab nobody touches.
+// isForgotten watches a workspace whose tab no person touches.
 func (e *environments) isForgotten(t *testing.T, id string) {
 	t.Helper()
 	slept := e.asleepAfter(t, id, time.Now())
@@ -204,7 +204,7 @@ func (e *environments) forgottenPort(t *testing.T) {
 	e.isForgotten(t, id)
 }
 
-// typing: somebody who types a character every 30 s keeps the workspace awake, and it
+// typing: a person who types a character every 30 s keeps the workspace awake, and it
 // sleeps when that ends.
 func (e *environments) typing(t *testing.T) {
 	id := e.open(t, e.codeServer)
@@ -296,8 +296,8 @@ func (e *environments) debugging(t *testing.T) {
 	e.stays(t, id, "RUNNING", ideBusy)
 }
 
-// wokenElsewhere: a tab whose workspace sleeps shows the workspace again when somebody
-// else wakes it.
+// wokenElsewhere: a tab whose workspace sleeps shows the workspace again when a person
+// wakes it elsewhere.
 func (e *environments) wokenElsewhere(t *testing.T) {
 	id := e.open(t, e.codeServer)
 	b := e.tab(t, id, "/", `.monaco-workbench .part.editor`)

@@ -63,7 +63,7 @@ func TestImages(t *testing.T) {
 		t.Errorf("it is told %q, want %q", told, want)
 	}
 
-	// An image that cannot be had, on an address that answers nothing.
+	// An image that cannot be pulled, from an address that answers nothing.
 	ann.setDesiredState(t, before, "STANDBY")
 	ann.awaitPhase(t, before, "STANDBY")
 	admin.call(t, "PATCH", "/api/v1/workspaces/"+before, map[string]string{"image_ref": "127.0.0.1:9/nothing:1"}, http.StatusOK, nil)

@@ -13,7 +13,7 @@ import (
 
 // TestPresence: what an open tab sends by itself does not keep its workspace awake, and what
 // a person does in it does. The tab tells when the workspace sleeps, wakes it at a key, and
-// comes back by itself whoever wakes it (SPEC 6, 8).
+// comes back by itself whatever wakes it (SPEC 6, 8).
 func TestPresence(t *testing.T) {
 	t.Parallel()
 	in := install(t, "TTL_STANDBY_SECONDS=12")
@@ -48,7 +48,7 @@ func TestPresence(t *testing.T) {
 	for start := time.Now(); time.Since(start) < 20*time.Second; {
 		b.do("typing", chromedp.KeyEvent(" "), chromedp.Sleep(time.Second))
 		if got := me.workspace(t, w.ID); got.DesiredState != "RUNNING" {
-			t.Fatalf("it is put to sleep while somebody types: %+v", got)
+			t.Fatalf("it is put to sleep while a person types: %+v", got)
 		}
 	}
 

@@ -21,7 +21,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestPodsRemoved: somebody else deletes a Pod, such as the drain of a node. It goes by itself as
+// TestPodsRemoved: something else deletes a Pod, such as the drain of a node. It goes by itself as
 // soon as nothing of it runs any more, and not before. What it writes until then is in the home,
 // and in its next archive.
 func TestPodsRemoved(t *testing.T) {
@@ -69,7 +69,7 @@ func TestPodsRemoved(t *testing.T) {
 		in.awaitGone(t, in.removePod(t, in.orphan(t, like), ""))
 		in.awaitGone(t, in.removePod(t, in.orphan(t, like), "0"))
 	})
-	t.Run("while nobody leads", func(t *testing.T) {
+	t.Run("without a leader", func(t *testing.T) {
 		name := in.orphan(t, like)
 		in.kill()
 		removed := in.removePod(t, name, "")

@@ -21,7 +21,7 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// granted is a store and its options, with an archive and another one of somebody else.
+// granted is a store and its options, with an archive and one of another user.
 func granted(t *testing.T) (*archive.Store, devenv.ObjectStore) {
 	t.Helper()
 	at := devenv.S3(t)
@@ -63,7 +63,7 @@ func find(t *testing.T, g contract.Grant, method, path string) contract.GrantedR
 	return contract.GrantedRequest{}
 }
 
-// status sends a request as anybody could who has the grant.
+// status sends a request as any program with the grant could.
 func status(t *testing.T, method, at string, header map[string]string, body string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, at, strings.NewReader(body))

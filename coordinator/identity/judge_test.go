@@ -49,7 +49,7 @@ func TestWhichBucketIsBelieved(t *testing.T) {
 		{name: "another installation's bucket is the first one", seen: with("two", "D2", 1), want: refuse},
 		{name: "an empty database beside a full bucket", seen: with("one", "D0", 3), want: refuse},
 		{name: "the same, accepted", accepted: text(with("one", "D0", 3)), seen: with("one", "D0", 3), want: write, generation: 1},
-		{name: "somebody's file is the first one", seen: unreadable, want: refuse},
+		{name: "another program's file is the first one", seen: unreadable, want: refuse},
 
 		{name: "the recorded one", recorded: ours(2), seen: with("one", "D1", 2), want: trust},
 		{name: "emptied", recorded: ours(2), seen: empty, want: refuse},

@@ -56,7 +56,7 @@ const (
 	byProbe     = "tries whether a cluster enforces policies, with objects of its own that it or the cluster removes"
 	byPages     = "a page says how it is used, in one statement that only concerns counting; the next page says it again"
 	byCheck     = "tries at the start what the store can do, with an object of its own that this check or the next one removes"
-	byNeighbour = "needs a container of somebody else at an address of the workspaces"
+	byNeighbour = "needs a container of another installation at an address of the workspaces"
 	byDryRun    = "asks with dryRun, which changes nothing"
 	byGrowth    = "asks for a larger home after a change of that setting, in one request that is made again until it is"
 	bySettings  = "removes a Pod that waits for a node after a change of the settings, at this version only; the next look does it again"

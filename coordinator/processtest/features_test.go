@@ -99,13 +99,13 @@ var readBack = []step{
 	}},
 }
 
-// term is the number of the term of whoever leads.
+// term is the number of the leader's term.
 func (in *installation) term(t testing.TB) int64 {
 	t.Helper()
 	return storetest.Value[int64](t, in.store, `SELECT epoch FROM system_locks WHERE lock_name = 'coordinator'`)
 }
 
-// pressed has the disk fill up, which every disk is by the scenario's mark: whoever has slept for
+// pressed has the disk fill up, which every disk is by the scenario's mark: what has slept for
 // a while is archived.
 var pressed = []step{
 	createdStep,

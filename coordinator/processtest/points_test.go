@@ -205,7 +205,7 @@ func caller() (name string, reached []string) {
 		}
 		outer = f
 		if strings.HasSuffix(f, ".(*Backend).release") {
-			break // whoever is the first to see that a Pod has ended, which differs from run to run
+			break // the first process to see that a Pod has ended differs from run to run
 		}
 	}
 	name = path.Base(packageOf(inner)) + " " + functionOf(outer)

@@ -41,8 +41,8 @@ type processConfig struct {
 	Shards       int
 	GCDelay      time.Duration
 	GCInterval   time.Duration
-	Standby      time.Duration // 0: nobody is put to sleep
-	ArchiveAfter time.Duration // 0: nobody is archived
+	Standby      time.Duration // 0: nothing is put to sleep
+	ArchiveAfter time.Duration // 0: nothing is archived
 	Pressure     float64       // the share of the disk from which sleeping workspaces make room; 0: never
 	Scrub        bool          // archives are read back
 	Keys         archive.Keys  // none: archives are not encrypted

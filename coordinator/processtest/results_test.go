@@ -11,7 +11,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestAJobsResultIsLost: a storage job has done its work, and before anybody has read its
+// TestAJobsResultIsLost: a storage job has done its work, and before the leader has read its
 // result it is removed. The next leader's job finds the work done by what it has left, in the
 // volume or in the store. No person is asked (SPEC 12.12).
 func TestAJobsResultIsLost(t *testing.T) {

@@ -208,7 +208,7 @@ var conflict = []step{
 }
 
 // damaged spoils the archive, so that its restore fails, and puts it right again. What
-// the restore has left is removed when nobody wants the workspace any more.
+// the restore has left is removed when the workspace is not wanted any more.
 var damaged = []step{
 	createdStep,
 	archivedStep,

@@ -292,8 +292,8 @@ func (u *upgrade) onlyOld(t testing.TB, old *process, homes []*upgradedHome) {
 // newer is what a newer release has written, as a member of a JSON column.
 const newer = `{"newer": {"status": "True"}}`
 
-// rows describes all workspaces, but for what requests change. What somebody is busy with ends by a
-// trigger when another state is desired.
+// rows describes all workspaces, but for what requests change. A trigger ends the note of a
+// workspace's work when another state is desired.
 func (u *upgrade) rows(t testing.TB) string {
 	t.Helper()
 	return postgrestest.Value[string](t, u.pool, `SELECT string_agg((to_jsonb(w) - ARRAY['memo', 'desired_state', 'busy', 'last_access_at',

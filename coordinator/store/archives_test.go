@@ -236,6 +236,6 @@ func TestRevertIsWrittenWhereItCanBeCarriedOut(t *testing.T) {
 		}
 	}
 	if n := value[int](t, s, `SELECT count(*) FROM workspace_history WHERE kind = 'reverting' AND new_value = 'old'`); n != 4 {
-		t.Errorf("%d wishes are in the history, want 4", n)
+		t.Errorf("%d requests are in the history, want 4", n)
 	}
 }

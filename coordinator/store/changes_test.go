@@ -86,7 +86,7 @@ func TestChangesSinceFollowsTheRevisions(t *testing.T) {
 	}
 	exec(t, s, `UPDATE workspaces SET waiting = '{"reason": "StoreAway"}' WHERE id = $1`, string(three.ID))
 	exec(t, s, `UPDATE workspaces SET phase = 'STANDBY' WHERE id = $1`, string(one.ID))
-	exec(t, s, `UPDATE workspaces SET last_access_at = now(), observed_at = now() WHERE id = $1`, string(two.ID)) // nobody needs to know
+	exec(t, s, `UPDATE workspaces SET last_access_at = now(), observed_at = now() WHERE id = $1`, string(two.ID)) // no reader needs to know
 	first, err := s.ChangesSince(t.Context(), before.Revision, 1)
 	if err != nil || len(first) != 1 || first[0].ID != three.ID || first[0].Waiting.Reason != "StoreAway" {
 		t.Fatalf("the first page is %+v, %v", first, err)

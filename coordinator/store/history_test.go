@@ -74,7 +74,7 @@ func TestSaveRecordsTransitionsWithTheTermThatMadeThem(t *testing.T) {
 		{"it waits", func(n *workspace.Workspace) {
 			n.Waiting = &workspace.Waiting{Reason: "PullingImage", Message: "pulling 1 of 5 MB"}
 		}, []string{"waiting >PullingImage (pulling 1 of 5 MB)" + by}},
-		{"it gets on", func(n *workspace.Workspace) {
+		{"progress", func(n *workspace.Workspace) {
 			n.Waiting = &workspace.Waiting{Reason: "PullingImage", Message: "pulling 2 of 5 MB"}
 		}, nil},
 		{"it waits for something else", func(n *workspace.Workspace) {

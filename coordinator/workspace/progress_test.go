@@ -21,7 +21,7 @@ func TestPercentAndTimeLeft(t *testing.T) {
 		{workspace.Progress{Done: 200, Total: 200, Rate: 10}, 100, 0},
 		{workspace.Progress{Done: 300, Total: 200, Rate: 10}, 100, 0},
 		{workspace.Progress{Done: 1 << 40, Total: 1 << 41, Rate: 1 << 30}, 50, 1024 * time.Second},
-		{workspace.Progress{Done: 1, Total: 1 << 60, Rate: 1}, 0, -1}, // it hardly gets on
+		{workspace.Progress{Done: 1, Total: 1 << 60, Rate: 1}, 0, -1}, // it makes hardly any progress
 	} {
 		percent, known := c.p.Percent()
 		if !known {

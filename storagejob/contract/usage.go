@@ -45,7 +45,7 @@ type DiskUsage struct {
 	// Total and Free are in bytes. What only root may use counts as neither.
 	Total int64 `json:"total"`
 	Free  int64 `json:"free"`
-	// ID is that of the mounted file system, as statfs reports it: the same for everybody
+	// ID is that of the mounted file system, as statfs reports it: the same for all processes
 	// on one machine.
 	ID string `json:"id"`
 }

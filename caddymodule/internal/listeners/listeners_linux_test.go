@@ -54,14 +54,14 @@ func TestOthers(t *testing.T) {
 		wanted netip.AddrPort
 		found  int
 	}{
-		"the same":               {at, 1},
-		"all interfaces":         {netip.AddrPortFrom(netip.Addr{}, at.Port()), 1},
-		"all of IPv4":            {netip.AddrPortFrom(netip.IPv4Unspecified(), at.Port()), 1},
-		"another address":        {netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), at.Port()), 0},
-		"the loopback of IPv6":   {netip.AddrPortFrom(netip.IPv6Loopback(), at.Port()), 0},
-		"one that all includes":  {netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), everywhere.Port()), 1},
-		"and of IPv6":            {netip.AddrPortFrom(netip.IPv6Loopback(), everywhere.Port()), 1},
-		"a port that nobody has": {netip.AddrPortFrom(netip.IPv4Unspecified(), 1), 0},
+		"the same":              {at, 1},
+		"all interfaces":        {netip.AddrPortFrom(netip.Addr{}, at.Port()), 1},
+		"all of IPv4":           {netip.AddrPortFrom(netip.IPv4Unspecified(), at.Port()), 1},
+		"another address":       {netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), at.Port()), 0},
+		"the loopback of IPv6":  {netip.AddrPortFrom(netip.IPv6Loopback(), at.Port()), 0},
+		"one that all includes": {netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), everywhere.Port()), 1},
+		"and of IPv6":           {netip.AddrPortFrom(netip.IPv6Loopback(), everywhere.Port()), 1},
+		"a port without socket": {netip.AddrPortFrom(netip.IPv4Unspecified(), 1), 0},
 	} {
 		got, err := Others([]netip.AddrPort{c.wanted})
 		if err != nil || len(got) != c.found {

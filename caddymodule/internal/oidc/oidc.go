@@ -47,7 +47,7 @@ type Settings struct {
 	// UsernameClaim names a new user, GroupsClaim holds the groups.
 	UsernameClaim, GroupsClaim string
 	// AdminGroups make administrators; without any, roles are given here. AllowedGroups
-	// may sign in; without any, everybody may.
+	// may sign in; without any, all users may.
 	AdminGroups, AllowedGroups []string
 	// CreateUsers creates users on first sight.
 	CreateUsers bool

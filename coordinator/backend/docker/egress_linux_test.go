@@ -362,7 +362,7 @@ func TestEgress(t *testing.T) {
 	}
 	look("with rules", 0)
 
-	// Somebody removes them.
+	// An administrator removes them.
 	must(t, docker.RemoveEgressRules(t.Context(), e.options(installation)))
 	must(t, docker.RemoveEgressRules(t.Context(), e.options(installation)))
 	expect("with rules removed", without)

@@ -154,7 +154,7 @@ func TestJobsReachTheStoreAlone(t *testing.T) {
 		t.Errorf("archived %s, and restored %s", want, got)
 	}
 
-	// Somebody else in the jobs' network, with all that the image of a workspace can.
+	// Another container in the jobs' network, with all that the image of a workspace can.
 	l, err := net.Listen("tcp", "0.0.0.0:0")
 	must(t, err)
 	serve(t, l)
@@ -174,8 +174,8 @@ func TestJobsReachTheStoreAlone(t *testing.T) {
 	if len(reached) != 0 {
 		t.Errorf("from the jobs' network %q is reached", reached)
 	}
-	// The store answers there, and knows nobody.
-	wait.For(t, "the store refuses whoever has no grant", func() error {
+	// The store answers there, and knows no credentials.
+	wait.For(t, "the store refuses a request without a grant", func() error {
 		if _, out := e.inside(t, foreign.ID, "timeout", "5", "wget", "-O", "-", store+"/"+at.Bucket); !strings.Contains(out, "403") {
 			return errors.New(out)
 		}

@@ -33,7 +33,7 @@ func ofKind(t *testing.T, b backend.Backend, kind backend.ObjectKind) (found []b
 	return found
 }
 
-// TestScratchWithoutItsJob: somebody has removed a job's container and not its scratch
+// TestScratchWithoutItsJob: an administrator has removed a job's container and not its scratch
 // volume.
 func TestScratchWithoutItsJob(t *testing.T) {
 	t.Parallel()
@@ -160,7 +160,7 @@ func TestRemoveReadsLabelsItself(t *testing.T) {
 		{Kind: backend.ObjectNetwork, Name: "x", UID: n.ID},
 	} {
 		if err := b.Remove(ctx, o); err == nil {
-			t.Errorf("%s of nobody's was removed", o.Kind)
+			t.Errorf("%s of no installation was removed", o.Kind)
 		}
 	}
 	// A name in place of an id means whatever has that name now.

@@ -29,7 +29,7 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// Public addresses for examples, which nobody has. This machine takes them for the test, if
+// Public addresses for examples, which no machine has. This machine takes them for the test, if
 // it may: where Pods' packets for the internet pass through it, they stand for the internet.
 const (
 	public       = "198.51.100.10"
@@ -77,12 +77,12 @@ func TestIsolation(t *testing.T) {
 	}
 	for _, n := range all {
 		if !slices.Contains(there, n) && !slices.Contains(workspaces, n) {
-			t.Logf("not judged, because nobody reaches it here: %s (%s)", n, w.targets[n])
+			t.Logf("not judged, because nothing reaches it here: %s (%s)", n, w.targets[n])
 		}
 	}
 	for _, n := range []string{"name servers", "the object store", "the cluster's API", "what egress allow opens"} {
 		if !slices.Contains(there, n) {
-			t.Errorf("nobody reaches %s, at %s", n, w.targets[n])
+			t.Errorf("nothing reaches %s, at %s", n, w.targets[n])
 		}
 	}
 	for _, p := range places {

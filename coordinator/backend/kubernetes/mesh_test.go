@@ -14,7 +14,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestServiceMesh: a proxy that somebody puts into the Pod of a storage job does not end with
+// TestServiceMesh: a proxy that a mesh adds to the Pod of a storage job does not end with
 // the job. The job's result is read all the same, and the proxy goes with the job.
 func TestServiceMesh(t *testing.T) {
 	e := newEngine(t)

@@ -139,7 +139,7 @@ func rightsFor(r *http.Request) []doctor.Right {
 	case len(parts) > 3 && parts[0] == "apis":
 		right.Group, parts = parts[1], parts[3:]
 	default:
-		return nil // what everybody may ask, such as /version
+		return nil // what all accounts may ask, such as /version
 	}
 	if parts[0] == "namespaces" && len(parts) > 2 {
 		parts = parts[2:]

@@ -198,7 +198,7 @@ func TestIdleCostsNothing(t *testing.T) {
 	}
 }
 
-// TestKeepIsolated: the rules are made, made again when somebody has changed or removed them,
+// TestKeepIsolated: the rules are made, made again when they were changed or removed,
 // and those of earlier settings go. Another owner's rule of the same name stays.
 func TestKeepIsolated(t *testing.T) {
 	e := newEngine(t)
@@ -225,7 +225,7 @@ func TestKeepIsolated(t *testing.T) {
 	now, err := e.api.NetworkPolicies.Get(ctx, all.Items[0].Name, metav1.GetOptions{})
 	must(t, err)
 	if len(now.Spec.Ingress) != len(all.Items[0].Spec.Ingress) {
-		t.Errorf("the rule stays as somebody has changed it: %+v", now.Spec.Ingress)
+		t.Errorf("the changed rule stays: %+v", now.Spec.Ingress)
 	}
 	must(t, e.api.NetworkPolicies.Delete(ctx, all.Items[1].Name, metav1.DeleteOptions{}))
 	keep(false)
@@ -246,7 +246,7 @@ func TestKeepIsolated(t *testing.T) {
 }
 
 // TestQuota: a quota that is used up is waited for, and is no failure. The cluster accepts a
-// Job and tells nobody why it makes no Pod of it.
+// Job and does not tell why it makes no Pod of it.
 func TestQuota(t *testing.T) {
 	e := newEngine(t)
 	b, id, ctx := e.New(t, backendtest.Installation()), newID(), backendtest.Context(t)

@@ -25,8 +25,8 @@ func always(context.Context) error { return nil }
 // now deletes without asking the node.
 func now() metav1.DeleteOptions { return metav1.DeleteOptions{GracePeriodSeconds: new(int64)} }
 
-// TestRemovedBehindOurBack: a Pod that somebody removes by force stays until its node says that
-// nothing of it runs. Before, no job uses the volume; after, nobody waits.
+// TestRemovedBehindOurBack: a Pod that is removed by force stays until its node says that
+// nothing of it runs. Before, no job uses the volume; after, nothing waits.
 func TestRemovedBehindOurBack(t *testing.T) {
 	e := newEngine(t)
 	for name, remove := range map[string]func(t *testing.T, pod string){
@@ -81,7 +81,7 @@ func TestRemovedBehindOurBack(t *testing.T) {
 				break
 			}
 			if !gone {
-				t.Error("the watch has ended before the Pod was gone: nobody knows in which order things happened")
+				t.Error("the watch has ended before the Pod was gone: the order is not known")
 			}
 			t.Logf("a job used the volume %d ms after the Pod was removed", free.Milliseconds())
 		})

@@ -72,7 +72,7 @@ func TestARevertLeavesTheWayBack(t *testing.T) {
 	h := newHarness(t)
 	old, between, replaced := h.archive(1, 1), h.archive(1, 2), h.archive(1, 3)
 	h.insert(1, current(replaced)+`, revert = '{"id": "r", "key": "`+old+`"}'`)
-	// As long as the wish is open, everything is kept.
+	// As long as the request is open, everything is kept.
 	if r := h.collectLate(); r.Orphans != 0 {
 		t.Fatalf("%+v", r)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// asked is a store that says when somebody wants to collect.
+// asked is a store that says when a collection is requested.
 type asked struct {
 	Store
 	times chan struct{}

@@ -14,7 +14,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/egress"
 )
 
-// TestIsolationIsTold: each state once in the log, and for as long as it lasts to whoever asks
+// TestIsolationIsTold: each state once in the log, and for as long as it lasts to each request
 // for the health.
 func TestIsolationIsTold(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)

@@ -152,7 +152,7 @@ func (s *session) take(ctx context.Context, shard int) (bool, error) {
 	if !held {
 		return false, nil
 	}
-	// Everybody takes the lock first and looks then, so of two processes with different
+	// Each process takes the lock first and looks then, so of two processes with different
 	// numbers of shards at least one sees the other.
 	v, err := s.look(ctx)
 	if err != nil {

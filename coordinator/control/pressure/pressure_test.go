@@ -152,7 +152,7 @@ func TestTheLongestAsleepMakeRoom(t *testing.T) {
 	}
 	fresh, failed, running := h.asleep(0, 1), h.asleep(1000, 1), h.asleep(1000, 1)
 	storetest.Exec(t, h.store, `UPDATE workspaces SET desired_state = 'RUNNING', phase = 'RUNNING' WHERE id = $1`, string(running))
-	// One whose archiving fails is tried again anyhow, and takes nobody's place.
+	// One whose archiving fails is tried again anyhow, and takes no other workspace's place.
 	storetest.Exec(t, h.store, `UPDATE workspaces SET waiting = '{"reason":"ArchiveFailed","message":"","since":"2026-05-06T14:00:00Z"}' WHERE id = $1`, string(failed))
 	h.disk.set(84, nil)
 	h.run()
@@ -229,7 +229,7 @@ func TestFull(t *testing.T) {
 	h.disk.set(99, nil)
 	wait.Until(t, "the disk to be full", func() bool { return h.full.Load() != nil })
 	h.watch.Set(pressure.Settings{Interval: time.Millisecond})
-	wait.Until(t, "nobody to wait with it off", func() bool { return h.full.Load() == nil && !h.watch.State().Known })
+	wait.Until(t, "no workspace waits with it off", func() bool { return h.full.Load() == nil && !h.watch.State().Known })
 }
 
 // TestOnlyTheLeaderLooks: what a process has seen when it led is old when it leads again.

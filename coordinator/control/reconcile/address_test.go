@@ -13,7 +13,7 @@ import (
 )
 
 // TestTheRouteEndsBeforeTheContainer: when a container is deleted, its row names no address
-// any more, and nobody else gets that address.
+// any more, and no other workspace gets that address.
 func TestTheRouteEndsBeforeTheContainer(t *testing.T) {
 	h := newHarness(t)
 	h.backend.Pool = backend.Pool{Name: "loopback", First: 42000, Size: 1}

@@ -168,7 +168,7 @@ func (h *harness) create() workspace.ID {
 	return w.ID
 }
 
-// asleep makes a workspace in STANDBY, with a home, that is to go on to a state. Nobody has
+// asleep makes a workspace in STANDBY, with a home, that is to go on to a state. No event has
 // told the controller yet.
 func (h *harness) asleep(d workspace.DesiredState) workspace.ID {
 	h.t.Helper()

@@ -65,7 +65,7 @@ func TestTheImageOfJobsIsPulled(t *testing.T) {
 		arrive <- nil
 		h.settles(id, c.phase)
 	}
-	// An image that cannot be had leaves the intact volume in STANDBY.
+	// An image that cannot be pulled leaves the intact volume in STANDBY.
 	h.backend.Forget(memory.JobImage)
 	h.setDesired(id, workspace.DesiredArchived)
 	arrive <- workspace.Fail(workspace.ReasonImagePullFailed, errors.New("manifest unknown"))
@@ -104,7 +104,7 @@ func TestAJobImageThatCannotBePulledIsWaitedFor(t *testing.T) {
 	h.settles(id, workspace.PhaseRunning)
 }
 
-// TestTheImageIsPulledDuringTheRestore, if it is missing, so that nobody waits for one after
+// TestTheImageIsPulledDuringTheRestore, if it is missing, so that no user waits for one after
 // the other.
 func TestTheImageIsPulledDuringTheRestore(t *testing.T) {
 	t.Parallel()

@@ -231,8 +231,8 @@ func TestAnImageIsPulledOnceForAll(t *testing.T) {
 	}
 }
 
-// TestProgressPutsTheTimeoutOff: an operation that gets on is not late.
-func TestProgressPutsTheTimeoutOff(t *testing.T) {
+// TestProgressExtendsTheTimeout: an operation with progress is not late.
+func TestProgressExtendsTheTimeout(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	b := &working{Backend: h.backend}

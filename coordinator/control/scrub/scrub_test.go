@@ -200,7 +200,7 @@ func TestDamageIsFoundAndShown(t *testing.T) {
 			if n := h.logs.FilterLevelExact(zapcore.ErrorLevel).Len(); n != 1 {
 				t.Errorf("%d lines in the log", n)
 			}
-			// Somebody has repaired it.
+			// An administrator has repaired it.
 			sum := sha256.Sum256(content)
 			h.put(key, content)
 			h.put(key+contract.MetaSuffix, []byte(contract.FormatMeta(hex.EncodeToString(sum[:]))))

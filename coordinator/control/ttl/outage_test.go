@@ -76,7 +76,7 @@ func (h *harness) config(name, value string) {
 	}
 }
 
-// settle ticks twice with a flush in between: whoever ticks first waits for one more
+// settle ticks twice with a flush in between: the first tick waits for one more
 // flush of each process.
 func (h *harness) settle(gateways ...*gateway) {
 	h.t.Helper()
@@ -278,8 +278,8 @@ func (h *harness) restartable() (stop, start func()) {
 }
 
 // Redis was away for longer than the TTL, and so was PostgreSQL for one process. Both are
-// back, and the TTL runner ticks before anybody has flushed.
-func TestAfterAnOutageNobodyIsJudgedBeforeEveryProcessHasFlushed(t *testing.T) {
+// back, and the TTL runner ticks before any process has flushed.
+func TestAfterAnOutageNothingIsJudgedBeforeEveryProcessHasFlushed(t *testing.T) {
 	h := newHarness(t)
 	stop, start := h.restartable()
 	database := &cutOff{}
@@ -334,7 +334,7 @@ func TestARedisThatWasEmptiedGetsEverythingAgainBeforeAnybodyIsJudged(t *testing
 			h.wants(id, workspace.DesiredRunning)
 			h.tick()
 			h.wants(id, workspace.DesiredRunning)
-			g.flush() // nobody has used it since
+			g.flush() // it was not used since
 			h.tick()
 			h.wants(id, workspace.DesiredRunning)
 			h.wants(unused, workspace.DesiredStandby)

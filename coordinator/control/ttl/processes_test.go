@@ -49,8 +49,8 @@ func (s *stopped) Unused(ctx context.Context, d, idle time.Duration, after store
 	return all, now, err
 }
 
-// What people did in another gateway in the meantime is in Redis, where nobody has taken
-// it from.
+// What people did in another gateway in the meantime is in Redis, from where no process has taken
+// it.
 func TestAProcessThatWasStoppedDuringATickJudgesNobodyByWhatItKnewBefore(t *testing.T) {
 	h := newHarness(t)
 	used := h.insert(row{phase: workspace.PhaseRunning, accessed: time.Hour, changed: time.Hour})
@@ -88,7 +88,7 @@ func TestADatabaseThatRestartsDuringATickIsAnOutage(t *testing.T) {
 	g := h.gateway("one", h.redis)
 	tick := func() error { return r.Tick(t.Context()) }
 	g.flush()
-	if err := tick(); err != nil { // the first one waits for everybody
+	if err := tick(); err != nil { // the first one waits for all processes
 		t.Fatal(err)
 	}
 	g.flush()

@@ -239,7 +239,7 @@ func TestAUseThatIsStillInAProcessCounts(t *testing.T) {
 	}
 }
 
-// known is a store that has been read long ago for the first time, so that nobody is
+// known is a store that has been read long ago for the first time, so that no process is
 // waited for.
 type known struct {
 	ttl.Store

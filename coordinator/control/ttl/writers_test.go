@@ -24,7 +24,7 @@ func TestRoll(t *testing.T) {
 	late := func(w postgres.Writer) postgres.Writer { w.Late = true; return w }
 	gone := func(w postgres.Writer) postgres.Writer { w.Gone = true; return w }
 	for name, readings := range map[string][]reading{
-		"nobody records activity": {{now: 0}},
+		"no process records activity": {{now: 0}},
 		"the first reading waits for one more flush of each": {
 			{0, []postgres.Writer{wrote("a", -1), wrote("b", -2)}, "a b"},
 			{60, []postgres.Writer{wrote("a", 59), wrote("b", -2)}, "b"},

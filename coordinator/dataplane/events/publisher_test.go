@@ -74,7 +74,7 @@ func TestTheNextLeaderContinuesFromTheCursor(t *testing.T) {
 	})
 	resign()
 	first.stop()
-	// Nobody leads. Many change.
+	// There is no leader. Many change.
 	var meanwhile []workspace.ID
 	for range 600 {
 		meanwhile = append(meanwhile, in.create())

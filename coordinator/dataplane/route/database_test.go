@@ -93,7 +93,7 @@ func TestAHundredThousandArchivedWorkspacesCostNothing(t *testing.T) {
 	}
 }
 
-// Whoever asks for workspaces at random occupies one connection of the pool.
+// A client that asks for workspaces at random occupies one connection of the pool.
 func TestAFloodOfUnknownIDsLeavesThePoolToOthers(t *testing.T) {
 	s := storetest.Open(t)
 	table := start(t, s, Options{})

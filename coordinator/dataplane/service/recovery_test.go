@@ -428,7 +428,7 @@ func TestARecoveryDecidesAboutTheErrorThatItClears(t *testing.T) {
 	if _, err := s.Recover(t.Context(), admin, w.ID, none); !errors.As(err, &needed) || needed.Reason != workspace.ReasonConflict {
 		t.Errorf("the reason changed meanwhile: %v", err)
 	}
-	// Somebody else recovers it meanwhile.
+	// Another administrator recovers it meanwhile.
 	inv.look = func() { storetest.Set(t, st, w.ID, `error_reason = NULL, error_count = 0`) }
 	if got, err := s.Recover(t.Context(), admin, w.ID, none); !errors.As(err, &needed) && (err != nil || got.Recovery != nil) {
 		t.Errorf("recovered meanwhile: %+v, %v", got, err)

@@ -47,7 +47,7 @@ func TestBusyKernels(t *testing.T) {
 		})
 	}
 	if got, known := work.NewNotebooks().Busy(t.Context(), "127.0.0.1:1", ""); got != "" || !known {
-		t.Errorf("nobody listens, and %q is busy, known %t", got, known)
+		t.Errorf("no server listens, and %q is busy, known %t", got, known)
 	}
 }
 

@@ -98,7 +98,7 @@ func TestJudge(t *testing.T) {
 				{PID: 12, Parent: 10, Session: 10, Foreground: -1, CPU: 50 * s, Written: 9000, Args: "node /home/coder/server.js"}}},
 		}, "", ""},
 		{"a kernel", two(nil, nil), workspace.BusyKernel, "python3"},
-		{"a kernel that nobody knows", two(nil, nil), workspace.BusyNoAnswer, ""},
+		{"a kernel that is not known", two(nil, nil), workspace.BusyNoAnswer, ""},
 		{"a young busy file", two(nil, nil), workspace.BusyFile, "nightly build"},
 		{"an old busy file", two(nil, nil), "", ""},
 		{"the image says so", two(nil, nil), workspace.BusyImage, ""},
@@ -108,7 +108,7 @@ func TestJudge(t *testing.T) {
 		switch now := &c.looks[1]; c.name {
 		case "a kernel":
 			now.Kernel = "python3"
-		case "a kernel that nobody knows":
+		case "a kernel that is not known":
 			now.KernelsUnknown = true
 		case "a young busy file":
 			now.File = &File{Age: 9 * time.Minute, Line: "nightly\x1b[2J build\n"}

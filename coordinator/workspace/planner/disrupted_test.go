@@ -87,7 +87,7 @@ func TestWhatBecameReadyEndsTheError(t *testing.T) {
 				k := *running
 				k.Volume, o.Container = false, &k
 			},
-			"on nobody's volume":     func(w *workspace.Workspace, _ *workspace.Observation) { w.HomeCtx.VolumeOpID = "another" },
+			"on an unknown volume":   func(w *workspace.Workspace, _ *workspace.Observation) { w.HomeCtx.VolumeOpID = "another" },
 			"the volume is not seen": func(_ *workspace.Workspace, o *workspace.Observation) { o.Unseen = workspace.SensorVolumes },
 			"nothing is seen":        func(_ *workspace.Workspace, o *workspace.Observation) { o.Unseen = workspace.AllSensors },
 		} {

@@ -125,7 +125,7 @@ func TestDeletedInErrorKeepsItsVolumeForTheDelay(t *testing.T) {
 }
 
 // TestNoTimeIsPromisedForAVolumeInDoubt: deleted while people worked on a volume that the database
-// does not know, nobody has given its files up. It stays for good, and that is what is said.
+// does not know. Its files were not given up. It stays for good, and that is what is said.
 func TestNoTimeIsPromisedForAVolumeInDoubt(t *testing.T) {
 	w, o := at(workspace.PhaseRunning)
 	w.HomeCtx.VolumeOpID, o.Volume = "mine", &workspace.Volume{OpID: "other"}
@@ -196,8 +196,8 @@ func TestDeletedOnlyWhenNothingIsLeft(t *testing.T) {
 		"a volume that was not restored": {Volume: homeVolume, Archive: workspace.Absent},
 		"a container that has exited":    {Container: &workspace.Container{ExitCode: 1}, Archive: workspace.Absent},
 		"a job":                          {Jobs: []workspace.Job{{Kind: workspace.JobArchive}}, Archive: workspace.Absent},
-		"an archive, nobody knows":       {Archive: workspace.Unknown},
-		"containers, nobody knows":       {Unseen: workspace.SensorContainers, Archive: workspace.Absent},
+		"an archive, unknown":            {Archive: workspace.Unknown},
+		"containers, unknown":            {Unseen: workspace.SensorContainers, Archive: workspace.Absent},
 	} {
 		w, _ := at(workspace.PhaseArchived)
 		w.HomeCtx.RestoreMarker, w.Conditions = "", conditions(false, false, false)

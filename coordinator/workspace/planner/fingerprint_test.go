@@ -124,7 +124,7 @@ func TestWhatIsRecordedOfAnArchive(t *testing.T) {
 	if d := planner.Reconcile(now, w, o, false, policy()); !d.Archived.Verified {
 		t.Error("a job that has read its archive back counts as no verification")
 	}
-	o.Jobs = nil // the volume is gone, and nobody knows what the job did
+	o.Jobs = nil // the volume is gone, and what the job did is not known
 	o.Volume = nil
 	if d := planner.Reconcile(now, w, o, false, policy()); d.Archived == nil || d.Archived.Verified {
 		t.Errorf("without its job the archive is recorded as %+v", d.Archived)
@@ -138,7 +138,7 @@ func TestWhatIsRecordedOfAnArchive(t *testing.T) {
 	if d.Archived == nil || !d.Archived.Verified || d.Next.KnownState() != "F" {
 		t.Errorf("restored: %+v, %+v", d.Archived, d.Next.HomeCtx)
 	}
-	o.Jobs[0].Files = 0 // an earlier run has read the archive, nobody knows when
+	o.Jobs[0].Files = 0 // an earlier run has read the archive, at an unknown time
 	if d := planner.Reconcile(now, w, o, false, policy()); d.Archived == nil || d.Archived.Verified {
 		t.Errorf("restored by an earlier run: %+v", d.Archived)
 	}

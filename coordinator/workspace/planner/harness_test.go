@@ -55,7 +55,7 @@ type harness struct {
 	unseen   workspace.Sensors
 	keeps    keeps
 	volumeID string // what the decision says about the volume to delete
-	written  int    // the owner's newest version that nobody gave up
+	written  int    // the owner's newest version that was not given up
 	serial   int
 	made     int
 	retryAt  time.Time
@@ -410,7 +410,7 @@ func (h *harness) revert(key string) {
 func (h *harness) spoil(remove bool) {
 	a, there := h.archives[h.row.ArchiveKey]
 	if !there || h.row.Reverting() && h.row.Revert.Key == h.row.ArchiveKey {
-		return // whoever has chosen it has seen that it is whole
+		return // the person who has chosen it has seen that it is whole
 	}
 	sound := a
 	a.damaged = true

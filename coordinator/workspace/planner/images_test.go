@@ -19,7 +19,7 @@ func TestWaitingForAnImage(t *testing.T) {
 		change  func(*workspace.Workspace, *workspace.Observation)
 		then    planner.Action // when the image is here
 		reason  workspace.ErrorReason
-		waits   string // when it cannot be had
+		waits   string // when it could not be pulled
 	}{
 		"starting": {workspace.OpStarting, workspace.DesiredRunning, nil,
 			planner.ActStart, workspace.ReasonImagePullFailed, ""},
@@ -49,7 +49,7 @@ func TestWaitingForAnImage(t *testing.T) {
 		n := planner.Reconcile(now, d.Next, o, false, policy()).Next
 		if n.Operation != workspace.OpNone || n.ErrorReason != c.reason || c.waits != waits(n) ||
 			!strings.Contains(n.ErrorMessage+messageOf(n), "manifest unknown") {
-			t.Errorf("%s, it cannot be had: %s %s, waits for %q", name, n.Operation, n.ErrorReason, waits(n))
+			t.Errorf("%s, it could not be pulled: %s %s, waits for %q", name, n.Operation, n.ErrorReason, waits(n))
 		}
 		o.Pull, o.ProgressAt = nil, now
 		if d := planner.Reconcile(now, d.Next, o, false, policy()); d.Action != c.then || d.Next.Waiting != nil {
@@ -66,7 +66,7 @@ func messageOf(w workspace.Workspace) string {
 	return w.Waiting.Message
 }
 
-// TestAProgressLimitsNothingForEver: what gets on is not late, until the overall limit.
+// TestAProgressLimitsNothingForEver: what makes progress is not late, until the overall limit.
 func TestAProgressLimitsNothingForEver(t *testing.T) {
 	for _, c := range []struct {
 		began, progress time.Duration // ago
@@ -85,7 +85,7 @@ func TestAProgressLimitsNothingForEver(t *testing.T) {
 		w.OpStartedAt, o.ProgressAt = now.Add(-c.began), now.Add(-c.progress)
 		n := planner.Reconcile(now, w, o, false, policy()).Next
 		if late := n.ErrorReason == workspace.ReasonTimeout; late != c.late || late != (n.Operation == workspace.OpNone) {
-			t.Errorf("begun %s ago, got on %s ago: %s %s, want late %v", c.began, c.progress, n.Operation, n.ErrorReason, c.late)
+			t.Errorf("begun %s ago, progress %s ago: %s %s, want late %v", c.began, c.progress, n.Operation, n.ErrorReason, c.late)
 		}
 	}
 }

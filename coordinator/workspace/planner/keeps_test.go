@@ -14,7 +14,7 @@ type keeps struct {
 	start *workspace.Pending // of what is started now; see [harness.comesUp]
 	quota bool               // nothing can be started
 	lost  bool               // the node does not report
-	doubt string             // nobody knows whether the volume stays
+	doubt string             // it is not known whether the volume stays
 }
 
 // disturb changes one of them.

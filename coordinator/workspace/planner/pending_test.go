@@ -166,7 +166,7 @@ func resumes(t *testing.T, name string, w workspace.Workspace, o workspace.Obser
 	}
 	n.Waiting = nil
 	if n = planner.Reconcile(later.Add(time.Hour), n, o, false, p).Next; n.Operation != workspace.OpNone {
-		t.Errorf("%s, when it does not get on after that: %s, waits for %+v", name, n.Operation, n.Waiting)
+		t.Errorf("%s, without progress after that: %s, waits for %+v", name, n.Operation, n.Waiting)
 	}
 }
 
@@ -332,7 +332,7 @@ func TestARunningWorkspaceWhoseNodeIsLost(t *testing.T) {
 	if n = planner.Reconcile(now, n, o, false, policy()).Next; n.Phase != workspace.PhaseRunning || n.Waiting != nil || !n.Conditions.True(workspace.ContainerReady) {
 		t.Errorf("back: %s, waits for %+v", n.Phase, n.Waiting)
 	}
-	// Told to end by somebody else: its address may be another's at any time.
+	// Told to end from outside: its address may be another's at any time.
 	lost.Endpoint, lost.Pending = "", terminating
 	o.Container = &lost
 	if n = planner.Reconcile(now, w, o, false, policy()).Next; n.Phase != workspace.PhaseRunning || n.Endpoint != "" || waits(n) != workspace.WaitTerminating {

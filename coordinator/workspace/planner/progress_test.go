@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// TestWhenProgressIsSaved: rarely, and only what somebody would notice.
+// TestWhenProgressIsSaved: rarely, and only what a person would notice.
 func TestWhenProgressIsSaved(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(seconds int, p workspace.Progress) *workspace.Progress {

@@ -136,7 +136,7 @@ func disturbReality(t *rapid.T, h *harness) {
 		if h.archives[row.ArchiveKey].damaged {
 			h.row.ArchiveDamage = "damaged"
 		}
-		h.now = h.now.Add(2 * time.Hour) // nobody notices and restores it sooner
+		h.now = h.now.Add(2 * time.Hour) // it is noticed and restored late
 	case 1:
 		if h.row.Operation != workspace.OpNone {
 			return // an operation that goes on elsewhere makes the same volume twice
@@ -172,7 +172,7 @@ func (h *harness) recover(t *rapid.T) {
 		switch {
 		case h.volume != nil && !h.volume.torn && !replace:
 			choice.Choice = workspace.RecoverVolume
-			// Whoever takes what the row holds for the rest of a restore makes it newer
+			// A choice of what the row holds for the rest of a restore makes it newer
 			// than an older row can know.
 			h.noBackup = h.noBackup || h.volume.opID == r.HomeCtx.VolumeOpID
 			h.written = h.volume.version

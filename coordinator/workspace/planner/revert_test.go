@@ -104,7 +104,7 @@ func TestTheRevertItself(t *testing.T) {
 	}
 }
 
-// TestARevertEndsWhenThePresentStateCannotBeArchived: whoever has an intact volume can
+// TestARevertEndsWhenThePresentStateCannotBeArchived: a user with an intact volume can
 // open it.
 func TestARevertEndsWhenThePresentStateCannotBeArchived(t *testing.T) {
 	w, o := reverting(workspace.PhaseStandby)

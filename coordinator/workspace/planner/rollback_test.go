@@ -170,7 +170,7 @@ func TestAChosenArchiveMayBeOlder(t *testing.T) {
 	if n := planner.Reconcile(now, w, o, false, policy()).Next; n.Operation != workspace.OpRestoring {
 		t.Fatalf("%s %s, want RESTORING", n.Operation, n.ErrorReason)
 	}
-	o.Younger = "K3" // than K2: nobody has seen it
+	o.Younger = "K3" // than K2: no person has seen it
 	if n := planner.Reconcile(now, w, o, false, policy()).Next; n.ErrorReason != workspace.ReasonConflict {
 		t.Fatalf("%s %s, want Conflict", n.Operation, n.ErrorReason)
 	}
@@ -246,7 +246,7 @@ func TestEachRestoreMakesItsOwnVolume(t *testing.T) {
 }
 
 // TestAVolumeIsKeptWithoutItsJobs: the row is from before a restore whose job still runs.
-// Whoever keeps the volume does not get what the job makes of it afterwards.
+// A user who keeps the volume does not get what the job makes of it afterwards.
 func TestAVolumeIsKeptWithoutItsJobs(t *testing.T) {
 	w, o := archived(workspace.DesiredRunning)
 	w.Phase, w.Recovery = workspace.PhaseError, &workspace.Recovery{ID: "1", Choice: workspace.RecoverVolume, VolumeOpID: "R"}

@@ -147,8 +147,8 @@ func TestTimeoutsCountFromProgress(t *testing.T) {
 	}{
 		"just begun":               {time.Second, time.Second, false},
 		"no progress":              {31 * time.Minute, 31 * time.Minute, true},
-		"slow, but it gets on":     {5 * time.Hour, time.Minute, false},
-		"it got on, then no more":  {5 * time.Hour, 31 * time.Minute, true},
+		"slow, but with progress":  {5 * time.Hour, time.Minute, false},
+		"progress, then no more":   {5 * time.Hour, 31 * time.Minute, true},
 		"longer than any may take": {25 * time.Hour, time.Second, true},
 	} {
 		w, o := during(workspace.OpRestoring, workspace.DesiredRunning)

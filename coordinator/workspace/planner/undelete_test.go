@@ -9,7 +9,7 @@ import (
 )
 
 // TestUndeleteAfterTheVolumeWasGivenUp: a deletion has dropped the volume without an
-// archive of it. The archive from before is not the workspace's data: nobody restores it
+// archive of it. The archive from before is not the workspace's data: it is not restored
 // without a choice (SPEC 12.2).
 func TestUndeleteAfterTheVolumeWasGivenUp(t *testing.T) {
 	for name, c := range map[string]struct {

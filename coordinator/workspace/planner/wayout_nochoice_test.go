@@ -8,7 +8,7 @@ import (
 )
 
 // settled reports whether the workspace has come to rest: as desired, or in a state in which
-// somebody has to choose.
+// a person has to choose.
 func (h *harness) settled() bool {
 	r := h.row
 	return r.Operation == workspace.OpNone && (r.Phase == workspace.Phase(r.DesiredState) && r.ErrorReason == "" || r.NeedsRecovery() != "")

@@ -196,7 +196,7 @@ func leave(t *testing.T, s stuck) {
 			}
 		}
 		if s.reason.EndsWhenReady() && s.container == "on" && s.volume == "A" && s.desired == workspace.DesiredRunning {
-			// What became ready has ended the error: nobody has to choose.
+			// What became ready has ended the error: no choice is needed.
 			if r := h.row; r.Phase != workspace.PhaseRunning || r.ErrorReason != "" || r.NeedsRecovery() != "" || h.version() != 2 {
 				t.Errorf("%s: %s %s, with version %d of the files", name, r.Phase, r.ErrorReason, h.version())
 			}

@@ -206,7 +206,7 @@ func TestTheSameEngineRestarted(t *testing.T) {
 	}
 }
 
-// TestAnotherEngineIsHeldOff: nothing is asked of another engine while somebody may
+// TestAnotherEngineIsHeldOff: nothing is asked of another engine while a caller may
 // still hold an answer of the former one.
 func TestAnotherEngineIsHeldOff(t *testing.T) {
 	a, b := started(newFake(t, "A", nil)), started(newFake(t, "B", nil))

@@ -61,7 +61,7 @@ func TestList(t *testing.T) {
 	wantPods(t, k, "[three]", "w3")
 }
 
-// TestStrip: what nobody reads is not kept.
+// TestStrip: what is not read is not kept.
 func TestStrip(t *testing.T) {
 	f := newFake(t, "A")
 	f.put("one", "w1")

@@ -159,7 +159,7 @@ func TestStore(t *testing.T) {
 	o := plain()
 	o.Store, o.Egress.Enforce = "http://store.example.com", egress.EnforceOpen
 	if o.StoreName() != "" {
-		t.Error("a name is looked up for rules that nobody wants")
+		t.Error("a name is looked up for rules that are not wanted")
 	}
 }
 

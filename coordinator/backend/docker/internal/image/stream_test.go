@@ -28,7 +28,7 @@ func TestRead(t *testing.T) {
 		"unpacking is no loading": {fs + loading("a", 10, 10) + `{"status":"Extracting","progressDetail":{"current":2,"total":10},"id":"a"}`, "10/10"},
 		"a layer begins again":    {fs + loading("a", 8, 10) + status("a", "Retrying in 5 seconds") + loading("a", 1, 10) + loading("a", 9, 10), "8/10 9/10"},
 		"there already":           {status("a", "Already exists") + complete, ""},
-		"a size nobody tells":     {loading("a", 4, 0) + loading("a", 9, -1) + status("a", "Download complete"), "4/4 9/9"},
+		"a size that is not told": {loading("a", 4, 0) + loading("a", 9, -1) + status("a", "Download complete"), "4/4 9/9"},
 		"too small for progress":  {fs + status("a", "Download complete") + complete, ""},
 		"nothing":                 {"", ""},
 	} {

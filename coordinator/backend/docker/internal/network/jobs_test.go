@@ -22,7 +22,7 @@ func TestStoreRules(t *testing.T) {
 		return found, err
 	}
 	for store, want := range map[string]string{
-		"":                            "[] 443", // nobody is asked
+		"":                            "[] 443", // no name server is asked
 		"http://store:9000":           "[{10.0.0.5/32 9000} {10.0.0.7/32 9000}] 0",
 		"http://vpn":                  "[{100.64.0.9/32 80}] 0",
 		"https://s3.example.com":      "[] 443",

@@ -135,7 +135,7 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// A claim is there, or nobody knows: it is never taken for gone while it exists.
+// A claim is there, or it is not known: it is never taken for gone while it exists.
 func TestVolume(t *testing.T) {
 	for name, want := range map[string]string{
 		"exit-0": "", "gated": "", // bound, and waiting for its first Pod

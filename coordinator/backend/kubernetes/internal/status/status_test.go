@@ -16,7 +16,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// objects are as a cluster of version 1.34 wrote them, with what nobody reads left out.
+// objects are as a cluster of version 1.34 wrote them, with what is not read left out.
 type objects struct {
 	Pods   map[string]*corev1.Pod
 	Claims map[string]*corev1.PersistentVolumeClaim

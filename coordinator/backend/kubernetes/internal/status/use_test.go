@@ -10,7 +10,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 )
 
-// TestInUse: the table of InUse. A volume is free only when somebody who knows has said so.
+// TestInUse: the table of InUse. A volume is free only when a component that knows has said so.
 func TestInUse(t *testing.T) {
 	told := func(grace int64) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
@@ -78,16 +78,16 @@ func TestInUse(t *testing.T) {
 		"running on a lost node":              {"running", changes{lose, told(0)}, true},
 		"running, in the old words for lost":  {"running", changes{phase(corev1.PodUnknown), told(0)}, true},
 
-		"ended, and the phase is late":    {"exit-3", changes{phase(corev1.PodRunning)}, false},
-		"ended, to be started again":      {"exit-3", changes{phase(corev1.PodRunning), func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyAlways }}, true},
-		"ended":                           {"exit-3", nil, false},
-		"succeeded":                       {"exit-0", nil, false},
-		"evicted":                         {"evicted", nil, false},
-		"out of memory":                   {"oom", nil, false},
-		"refused by its node":             {"rejected", nil, false},
-		"ended before its container ran":  {"mount-fails", changes{told(1), phase(corev1.PodFailed), confirmed}, false},
-		"kept by somebody's finalizer":    {"finalized", nil, false},
-		"failed by somebody, and running": {"running", changes{phase(corev1.PodFailed)}, true},
+		"ended, and the phase is late":   {"exit-3", changes{phase(corev1.PodRunning)}, false},
+		"ended, to be started again":     {"exit-3", changes{phase(corev1.PodRunning), func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyAlways }}, true},
+		"ended":                          {"exit-3", nil, false},
+		"succeeded":                      {"exit-0", nil, false},
+		"evicted":                        {"evicted", nil, false},
+		"out of memory":                  {"oom", nil, false},
+		"refused by its node":            {"rejected", nil, false},
+		"ended before its container ran": {"mount-fails", changes{told(1), phase(corev1.PodFailed), confirmed}, false},
+		"kept by a foreign finalizer":    {"finalized", nil, false},
+		"failed by force, and running":   {"running", changes{phase(corev1.PodFailed)}, true},
 
 		"its Node object removed":                      {"running", changes{removed}, true},
 		"the same, while it was made":                  {"mount-fails", changes{removed}, true},
@@ -113,8 +113,8 @@ func TestInUse(t *testing.T) {
 		}}, true},
 		"another one is never started again": {"exit-3", changes{phase(corev1.PodRunning), beside(false, true, corev1.ContainerRestartPolicyNever, over)}, false},
 		"the same, when all is over":         {"exit-3", changes{beside(true, true, corev1.ContainerRestartPolicyAlways, over)}, false},
-		"somebody looks into it":             {"exit-3", changes{phase(corev1.PodRunning), debug(running)}, true},
-		"somebody has looked into it":        {"exit-3", changes{phase(corev1.PodRunning), debug(over)}, false},
+		"a person looks into it":             {"exit-3", changes{phase(corev1.PodRunning), debug(running)}, true},
+		"a person has looked into it":        {"exit-3", changes{phase(corev1.PodRunning), debug(over)}, false},
 	} {
 		p := real(t).Pods[c.from]
 		for _, change := range c.changes {
@@ -131,7 +131,7 @@ func TestInUse(t *testing.T) {
 			t.Errorf("%s: in use %t, and to be let go as well", name, c.want)
 		}
 		if !c.want && status.NodeLost(p) {
-			t.Errorf("%s: nobody needs its node", name)
+			t.Errorf("%s: its node is not needed", name)
 		}
 	}
 }

@@ -140,7 +140,7 @@ func TestAContainerWithoutVolumeIsHeldBackToo(t *testing.T) {
 	}{
 		"no volume":      {workspace.Observation{Container: &workspace.Container{}}, true},
 		"another volume": {workspace.Observation{Container: &workspace.Container{}, Volume: &workspace.Volume{}}, false},
-		"nobody knows":   {workspace.Observation{Container: &workspace.Container{}, Unseen: workspace.SensorVolumes}, false},
+		"nothing known":  {workspace.Observation{Container: &workspace.Container{}, Unseen: workspace.SensorVolumes}, false},
 	} {
 		b := newBench()
 		loss := Loss{Row: workspace.Workspace{ID: idOf(1)}, Observation: c.seen,

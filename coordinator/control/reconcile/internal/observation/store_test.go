@@ -24,7 +24,7 @@ func (s silence) Stat(context.Context, string) (archive.Info, error) {
 }
 
 // TestThatAStoreIsSilentIsKnownAfterTheProbe: the answer of a probe that has waited for
-// all of its time is used. Otherwise the store is asked again for ever, and whoever waits
+// all of its time is used. Otherwise the store is asked again for ever, and a user who waits
 // for the workspace never learns why.
 func TestThatAStoreIsSilentIsKnownAfterTheProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

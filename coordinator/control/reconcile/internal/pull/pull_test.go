@@ -49,7 +49,7 @@ func TestEachImageOnceAndSoManyAtATime(t *testing.T) {
 			}
 		}
 		if running["c"] != 1 || changes.Load() != 6 {
-			t.Errorf("running %v, %d changes; want c once, and everybody told", running, changes.Load())
+			t.Errorf("running %v, %d changes; want c once, and all that wait told", running, changes.Load())
 		}
 		if again := p.Join("a", func() {}); again == pulls["a"] {
 			t.Error("a pull that has ended is joined")
@@ -95,8 +95,8 @@ func TestProgress(t *testing.T) {
 	})
 }
 
-// TestAPullThatGetsNoFurtherEnds, and one that gets on does not.
-func TestAPullThatGetsNoFurtherEnds(t *testing.T) {
+// TestAPullWithoutProgressEnds, and one with progress does not.
+func TestAPullWithoutProgressEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := pull.New(func(ctx context.Context, image string, progress func(done, total int64)) error {
 			for i := range int64(10) {
@@ -115,7 +115,7 @@ func TestAPullThatGetsNoFurtherEnds(t *testing.T) {
 		good, stuck := p.Join("good", func() {}), p.Join("stuck", func() {})
 		time.Sleep(2 * time.Hour)
 		if s := p.Status(good); !s.Ended || s.Err != nil {
-			t.Errorf("one that gets on: %+v", s)
+			t.Errorf("one with progress: %+v", s)
 		}
 		if s := p.Status(stuck); !s.Ended || s.Err == nil || !strings.Contains(s.Err.Error(), "it got no further for 5m0s") {
 			t.Errorf("one that is stuck: %+v", s)
@@ -154,7 +154,7 @@ func TestLimitsChangeWhilePullsRun(t *testing.T) {
 	})
 }
 
-// TestAFailureNamesTheImage, tells everybody who waits, and the next one tries again.
+// TestAFailureNamesTheImage, tells all that wait, and the next one tries again.
 func TestAFailureNamesTheImage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refused := errors.New("manifest unknown")

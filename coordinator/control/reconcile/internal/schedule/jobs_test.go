@@ -64,7 +64,7 @@ func TestWhatRunsCounts(t *testing.T) {
 }
 
 // TestWhoeverIsNextAsksAgain, when a place becomes free or the next one wants it no more, and
-// nobody takes the place meanwhile.
+// no other takes the place meanwhile.
 func TestWhoeverIsNextAsksAgain(t *testing.T) {
 	id := ids(4)
 	d := newDesk(1)
@@ -94,7 +94,7 @@ func TestWhoeverIsNextAsksAgain(t *testing.T) {
 	}
 }
 
-// TestShares: processes that look at the same moment share what is free, and get on with less
+// TestShares: processes that look at the same moment share what is free, and manage with less
 // than one place each.
 func TestShares(t *testing.T) {
 	for _, c := range []struct{ own, all, free, want int }{

@@ -29,13 +29,13 @@ func parse(t *testing.T, text string) (out []Request) {
 	return out
 }
 
-// TestNext is the table of the rules; the present is noon and a second, patience a minute.
+// TestNext is the table of the rules; the present is noon and a second, the longest wait a minute.
 func TestNext(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit                          int
 		running, waiting, begins, rest string
 	}{
-		"nobody waits":                              {4, "ann.b", "", "", ""},
+		"nothing waits":                             {4, "ann.b", "", "", ""},
 		"there is room":                             {4, "", "ann.b ann.i", "1 0", ""},
 		"no place is free":                          {2, "ann.i ann.i", "ann.i ann.b", "", "0 1"},
 		"more run than may":                         {2, "ann.i ann.i ann.i", "ann.i", "", "0"},
@@ -69,7 +69,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestOwnersTakeTurns although their requests run one after the other, so that nobody has one
+// TestOwnersTakeTurns although their requests run one after the other, so that no owner has one
 // running when the next one begins.
 func TestOwnersTakeTurns(t *testing.T) {
 	l := Queue{Limit: 1, Free: 1, Waiting: parse(t, "ann.b ann.b ann.b ann.b bob.b bob.b cid.b")}
@@ -104,7 +104,7 @@ func TestFewerMayBeFree(t *testing.T) {
 
 // TestNoStarvation: as long as people come and never stop, each class and each owner still get
 // places. Most of what runs is what people wait for.
-func TestNobodyStarves(t *testing.T) {
+func TestNoStarvation(t *testing.T) {
 	for _, limit := range []int{1, 2, 4} {
 		l := Queue{Limit: limit, MaxWait: time.Minute}
 		now, done := noon, make(map[Class]map[string]int)
