@@ -122,7 +122,8 @@ func (e JobEnd) Outcome() workspace.Job {
 	if e.ExitCode == contract.ExitOK && found && result.OK {
 		return workspace.Job{
 			State: workspace.JobSucceeded, Size: result.Size, Content: result.Bytes, Files: result.Files,
-			SHA256: result.SHA256, Unchanged: result.Unchanged, Fingerprint: result.Fingerprint, Verified: result.Verified,
+			SHA256: result.SHA256, Unchanged: result.Unchanged, Fingerprint: result.Fingerprint,
+			Verified: result.Verified,
 		}
 	}
 	disrupted := (Signalled(e.ExitCode) || e.ExitCode == unseen) && !e.OutOfMemory

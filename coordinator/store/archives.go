@@ -86,7 +86,8 @@ const suspectSQL = `SELECT ` + archiveColumns + ` FROM archives a WHERE a.suspec
 
 const nextArchiveSQL = `SELECT ` + archiveColumns + ` FROM archives a
 	WHERE a.suspected_at IS NULL
-		AND (GREATEST(a.verified_at, a.checked_at) IS NULL OR GREATEST(a.verified_at, a.checked_at) < now() - $1::interval)
+		AND (GREATEST(a.verified_at, a.checked_at) IS NULL
+			OR GREATEST(a.verified_at, a.checked_at) < now() - $1::interval)
 		AND EXISTS (SELECT FROM workspaces w WHERE w.id = a.workspace_id AND w.deleted_at IS NULL)
 	ORDER BY GREATEST(a.verified_at, a.checked_at) NULLS FIRST LIMIT 1`
 
@@ -137,7 +138,8 @@ WITH fence AS (
 	WHERE a.workspace_id = row.workspace_id AND a.key = row.key AND row.confirmed AND row.gone
 ), checked AS (
 	UPDATE archives a SET checked_at = now(),
-		verified_at = CASE WHEN @damage::text IS NULL AND NOT @unknown THEN now() - @took::interval ELSE a.verified_at END,
+		verified_at = CASE WHEN @damage::text IS NULL AND NOT @unknown THEN now() - @took::interval
+			ELSE a.verified_at END,
 		damage = CASE WHEN @damage IS NULL AND NOT @unknown THEN NULL WHEN row.confirmed THEN @damage ELSE a.damage END,
 		suspected_at = CASE WHEN @unknown THEN CASE WHEN a.suspected_at IS NOT NULL THEN now() END
 			WHEN @damage IS NULL OR row.confirmed THEN NULL ELSE now() END,
@@ -146,9 +148,11 @@ WITH fence AS (
 	FROM row WHERE a.workspace_id = row.workspace_id AND a.key = row.key AND NOT (row.confirmed AND row.gone)
 	RETURNING a.workspace_id, a.key, a.verified_at, a.damage, a.suspected_at IS NOT NULL AS suspected
 ), shown AS (
-	UPDATE workspaces w SET archive_damage = c.damage, archive_verified_at = c.verified_at, archive_suspected = c.suspected
+	UPDATE workspaces w SET archive_damage = c.damage, archive_verified_at = c.verified_at,
+		archive_suspected = c.suspected
 	FROM checked c WHERE w.id = c.workspace_id AND w.archive_key = c.key
-		AND (w.archive_damage, w.archive_verified_at, w.archive_suspected) IS DISTINCT FROM (c.damage, c.verified_at, c.suspected)
+		AND (w.archive_damage, w.archive_verified_at, w.archive_suspected)
+			IS DISTINCT FROM (c.damage, c.verified_at, c.suspected)
 )
 SELECT FROM row`
 
@@ -198,9 +202,11 @@ func (s *Store) ArchiveHealth(ctx context.Context) (h ArchiveHealth, err error) 
 	err = s.pool.QueryRow(ctx, `
 		SELECT count(*), count(*) FILTER (WHERE w.archive_damage IS NOT NULL),
 			count(*) FILTER (WHERE w.archive_verified_at IS NULL),
-			COALESCE(GREATEST(now() - min(COALESCE(w.archive_verified_at, a.created_at, w.created_at)), interval '0'), interval '0')
+			COALESCE(GREATEST(now() - min(COALESCE(w.archive_verified_at, a.created_at, w.created_at)), interval '0'),
+				interval '0')
 		FROM workspaces w LEFT JOIN archives a ON a.workspace_id = w.id AND a.key = w.archive_key
-		WHERE w.archive_key IS NOT NULL AND w.deleted_at IS NULL`).Scan(&h.Current, &h.Damaged, &h.Unverified, &h.Oldest)
+		WHERE w.archive_key IS NOT NULL AND w.deleted_at IS NULL`,
+	).Scan(&h.Current, &h.Damaged, &h.Unverified, &h.Oldest)
 	if err != nil {
 		return ArchiveHealth{}, fmt.Errorf("reading the state of the archives: %w", err)
 	}

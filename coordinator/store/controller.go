@@ -74,8 +74,9 @@ WITH fence AS (
 	SELECT FROM system_locks WHERE lock_name = @lock AND epoch = @epoch FOR SHARE
 ), saved AS (
 	UPDATE workspaces w SET
-		conditions = (w.conditions - @conditions_gone::text[]) || @conditions, observed_at = @observed_at, phase = @phase,
-		phase_changed_at = CASE WHEN w.phase <> @phase THEN COALESCE(@phase_changed_at, now()) ELSE w.phase_changed_at END,
+		conditions = (w.conditions - @conditions_gone::text[]) || @conditions, observed_at = @observed_at,
+		phase = @phase, phase_changed_at = CASE WHEN w.phase <> @phase THEN COALESCE(@phase_changed_at, now())
+			ELSE w.phase_changed_at END,
 		operation = @operation, op_started_at = @op_started_at,
 		archive_op_id = @archive_op_id, archive_key = @archive_key,
 		home_ctx = (w.home_ctx - @home_ctx_gone::text[]) || @home_ctx,

@@ -104,7 +104,8 @@ WITH w AS (
 		desired_state = CASE outcome WHEN 'changed' THEN @desired ELSE desired_state END
 	FROM decision
 	WHERE workspaces.id = decision.id
-		AND (outcome = 'changed' OR (outcome = 'unchanged' AND COALESCE(@name, @description, @memo, @image_ref) IS NOT NULL))
+		AND (outcome = 'changed'
+			OR (outcome = 'unchanged' AND COALESCE(@name, @description, @memo, @image_ref) IS NOT NULL))
 ), history AS (
 	INSERT INTO workspace_history (workspace_id, kind, old_value, new_value, cause, user_id)
 	SELECT id, 'desired_state', was, @desired, @cause, @user FROM decision WHERE outcome = 'changed'

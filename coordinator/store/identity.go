@@ -79,7 +79,8 @@ func (s *Store) RecordIdentity(ctx context.Context, r Resource, from, identity s
 // acceptance that nothing came of is forgotten, too.
 func (s *Store) FoundIdentity(ctx context.Context, r Resource, found string) error {
 	sql, args := `INSERT INTO system_identity AS i (resource, identity, found, found_at) VALUES ($1, '', $2, now())
-		ON CONFLICT (resource) DO UPDATE SET found = excluded.found, found_at = excluded.found_at`, []any{string(r), found}
+		ON CONFLICT (resource) DO UPDATE SET found = excluded.found, found_at = excluded.found_at`,
+		[]any{string(r), found}
 	if found == "" {
 		sql, args = `UPDATE system_identity SET found = NULL, found_at = NULL, accepted = NULL WHERE resource = $1`,
 			args[:1]

@@ -19,8 +19,8 @@ const recoverSQL = `
 WITH w AS (
 	SELECT id, owner_user_id, desired_state, phase, @reason::text AS error_reason FROM workspaces
 	WHERE id = @id AND (phase = 'ERROR' AND error_reason = @reason
-		OR @reason = 'Conflict' AND phase = 'RUNNING' AND operation = 'NONE' AND error_reason IS NULL AND deleted_at IS NULL
-			AND waiting ->> 'reason' = 'Conflict')
+		OR @reason = 'Conflict' AND phase = 'RUNNING' AND operation = 'NONE' AND error_reason IS NULL
+			AND deleted_at IS NULL AND waiting ->> 'reason' = 'Conflict')
 	FOR UPDATE
 ), checked AS (
 	SELECT id, desired_state AS was, error_reason, CASE

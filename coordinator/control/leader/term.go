@@ -63,7 +63,8 @@ func (s *session) begin(ctx context.Context, shard int) error {
 func (s *session) nextEpoch(ctx context.Context, shard int) (epoch int64, err error) {
 	batch := &pgx.Batch{}
 	batch.Queue(`UPDATE system_locks SET epoch = epoch + 1, shards = $2 WHERE shards <> $2 AND (lock_name = $1
-		OR starts_with(lock_name, $1 || '/') AND substr(lock_name, length($1) + 2) ~ '^[0-9]+$')`, s.opts.Lock, s.opts.Shards)
+		OR starts_with(lock_name, $1 || '/') AND substr(lock_name, length($1) + 2) ~ '^[0-9]+$')`,
+		s.opts.Lock, s.opts.Shards)
 	batch.Queue(`
 		INSERT INTO system_locks AS l (lock_name, holder_id, epoch, shards, acquired_at)
 		VALUES ($1, $2, 1, $3, now())

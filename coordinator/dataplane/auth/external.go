@@ -21,7 +21,8 @@ var (
 	ErrRefusedName = errors.New("no user is added under this name")
 	// ErrNoSubject: the provider has not said who it is, so that different people would become one
 	// user.
-	ErrNoSubject = errors.New("the identity has no issuer, or its subject is missing, blank or longer than 255 characters")
+	ErrNoSubject = errors.New(
+		"the identity has no issuer, or its subject is missing, blank or longer than 255 characters")
 )
 
 // maxSubject is the longest subject in bytes (OpenID Connect Core, section 2: ASCII).

@@ -42,11 +42,15 @@ const home = `ENV HOME=/home/coder USER=coder SHELL=/bin/bash LANG=C.UTF-8`
 var (
 	CodeServer = Environment{"code-server", []string{"debootstrap", "npm", "g++", "make", "python3"}, []string{
 		home, `USER 1000:1000`, `WORKDIR /home/coder`, `EXPOSE 8080`, `ENTRYPOINT ["/usr/bin/code-server"]`,
-		`CMD ["--auth","none","--bind-addr","0.0.0.0:8080","--disable-telemetry","--disable-update-check","--disable-workspace-trust","/home/coder"]`,
+		`CMD ["--auth","none","--bind-addr","0.0.0.0:8080","--disable-telemetry","--disable-update-check",` +
+			`"--disable-workspace-trust","/home/coder"]`,
 	}}
 	Jupyter = Environment{"jupyter", []string{"debootstrap"}, []string{
 		home, `USER 1000:1000`, `WORKDIR /home/coder`, `EXPOSE 8080`,
-		`ENTRYPOINT ["/bin/sh","-c","exec jupyter-notebook --no-browser --ip=0.0.0.0 --port=8080 --port-retries=0 --NotebookApp.token= --NotebookApp.password= --NotebookApp.allow_remote_access=True --NotebookApp.base_url=${CODEHUB_WORKSPACE_BASE_PATH:-/}"]`,
+		`ENTRYPOINT ["/bin/sh","-c","exec jupyter-notebook --no-browser --ip=0.0.0.0 --port=8080 ` +
+			`--port-retries=0 --NotebookApp.token= --NotebookApp.password= ` +
+			`--NotebookApp.allow_remote_access=True ` +
+			`--NotebookApp.base_url=${CODEHUB_WORKSPACE_BASE_PATH:-/}"]`,
 	}}
 )
 

@@ -62,7 +62,8 @@ func (s *Store) AddSession(ctx context.Context, userID, passwordHash string,
 // workspace's own host or not.
 func (s *Store) Session(ctx context.Context, token TokenHash) (Session, error) {
 	return s.session(ctx, "reading a session", `
-		SELECT s.id, s.parent_id, s.workspace_id, u.id AS user_id, u.username, u.role, s.expires_at - now() AS expires_in
+		SELECT s.id, s.parent_id, s.workspace_id, u.id AS user_id, u.username, u.role,
+			s.expires_at - now() AS expires_in
 		FROM sessions s JOIN users u ON u.id = s.user_id
 		WHERE s.token_hash = $1 AND s.expires_at > now() AND u.disabled_at IS NULL`, token[:])
 }
@@ -122,7 +123,8 @@ func (s *Store) RedeemTicket(ctx context.Context, ticket, browser TokenHash, id 
 			SELECT $3, user_id, id, workspace_id, expires_at FROM p
 			RETURNING id
 		)
-		SELECT c.id, p.id AS parent_id, p.workspace_id, p.user_id, p.username, p.role, p.expires_at - now() AS expires_in
+		SELECT c.id, p.id AS parent_id, p.workspace_id, p.user_id, p.username, p.role,
+			p.expires_at - now() AS expires_in
 		FROM c, p`,
 		ticket[:], string(id), token[:], browser[:])
 }

@@ -134,7 +134,8 @@ func judgeAdmission(namespace string, a Admission) []check.Finding {
 	if a.Privileged {
 		found = append(found, check.Warning("kubectl label namespace "+namespace+
 			" pod-security.kubernetes.io/enforce=baseline",
-			"namespace %s enforces no Pod Security standard: each account that may make Pods there may take over a node",
+			"namespace %s enforces no Pod Security standard: "+
+				"each account that may make Pods there may take over a node",
 			namespace))
 	}
 	if len(found) == 0 {

@@ -167,9 +167,10 @@ func (o Options) storeService() (networkingv1.NetworkPolicyPeer, bool) {
 	parts := strings.Split(strings.TrimSuffix(host, "."), ".")
 	switch {
 	case len(parts) == 1 && host != "" && !strings.Contains(host, ":"):
-		return networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-			{Key: LabelKind, Operator: metav1.LabelSelectorOpDoesNotExist},
-		}}}, true
+		foreign := metav1.LabelSelectorRequirement{Key: LabelKind, Operator: metav1.LabelSelectorOpDoesNotExist}
+		return networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{
+			MatchExpressions: []metav1.LabelSelectorRequirement{foreign},
+		}}, true
 	case len(parts) >= 3 && parts[2] == "svc":
 		return networkingv1.NetworkPolicyPeer{NamespaceSelector: namespace(parts[1])}, true
 	}

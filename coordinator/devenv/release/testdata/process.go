@@ -1,6 +1,6 @@
 // Command process is a coordinator process of an older release, as the tests of upgrades start it.
 // It says when it leads and when it does not, and does what requests do. A line that it reads is a
-// number, an owner, a command and what that is about; the answer is the number, the error and what
+// number, an owner, a command and what that is about. The answer is the number, the error and what
 // was made:
 //
 //	1 OWNER create NAME      2 OWNER desire WORKSPACE STATE
@@ -41,7 +41,8 @@ func run() error {
 	if err := json.Unmarshal([]byte(os.Getenv("CODEHUB_TEST_RELEASE")), &c); err != nil {
 		return err
 	}
-	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.Lock(os.Stderr), zap.InfoLevel))
+	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
+	log := zap.New(zapcore.NewCore(encoder, zapcore.Lock(os.Stderr), zap.InfoLevel))
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	core, err := prepare(ctx, c, log)
@@ -78,7 +79,8 @@ func run() error {
 }
 
 // request does what a request to the API or to a workspace does.
-func request(ctx context.Context, core *coordinator.Coordinator, a service.Actor, command string, words []string) (made workspace.ID, err error) {
+func request(ctx context.Context, core *coordinator.Coordinator, a service.Actor, command string, words []string) (
+	made workspace.ID, err error) {
 	switch id := workspace.ID(words[0]); command {
 	case "create":
 		w, err := core.Service().Create(ctx, a, service.CreateInput{Name: words[0]})

@@ -46,7 +46,8 @@ const (
 const lookScript = `echo $$
 head -c 4096 /proc/[0-9]*/stat /proc/[0-9]*/io /proc/[0-9]*/cmdline 2>/dev/null
 f=` + spec.Home + "/" + work.BusyFile + `
-[ -f "$f" ] && [ ! -L "$f" ] && echo && echo "==> busy <==" && stat -c %Y "$f" && date +%s && head -c 1024 "$f" 2>/dev/null
+[ -f "$f" ] && [ ! -L "$f" ] && echo && echo "==> busy <==" && stat -c %Y "$f" && date +%s &&
+	head -c 1024 "$f" 2>/dev/null
 exit 0`
 
 // Sample looks into a workspace's Pod by one small command in its container. A Pod whose container

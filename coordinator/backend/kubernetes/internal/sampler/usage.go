@@ -24,7 +24,8 @@ const usageMark = "codehub-usage"
 const usageScript = `: ` + usageMark + `
 cd %s || exit 1
 { nice -n 19 timeout %d find . -xdev ! -path . -exec stat -c '%%f %%s %%h %%i' {} + 2>/dev/null; echo "end $?"; } |
-awk '$1 == "end" { all = $2 == 0; next } $3 > 1 && substr($1, 1, 1) == "8" && length($1) == 4 && seen[$4]++ { n++; next }
+awk '$1 == "end" { all = $2 == 0; next }
+	$3 > 1 && substr($1, 1, 1) == "8" && length($1) == 4 && seen[$4]++ { n++; next }
 	{ n++ } substr($1, 1, 1) == "8" && length($1) == 4 { s += $2 } END { printf "%%.0f %%.0f %%d\n", s, n, all }'`
 
 // Usage counts for at most so long what the home of a workspace holds, by a command in its

@@ -14,8 +14,11 @@ import (
 // is not for us. Everything else may be the network. None of these can be a part of the
 // image's own name, which the message repeats.
 var (
-	absent = regexp.MustCompile(`(?i): not found\b|manifest unknown|repository name not known|no match for platform|code = NotFound`)
-	denied = regexp.MustCompile(`(?i)\b401 unauthorized|\b403 forbidden|status: 40[13]\b|code = (Unauthenticated|PermissionDenied)|: (unauthorized|denied):|pull access denied|insufficient_scope|authorization failed|authentication required|no basic auth credentials`)
+	absent = regexp.MustCompile(`(?i): not found\b|manifest unknown|repository name not known|` +
+		`no match for platform|code = NotFound`)
+	denied = regexp.MustCompile(`(?i)\b401 unauthorized|\b403 forbidden|status: 40[13]\b|` +
+		`code = (Unauthenticated|PermissionDenied)|: (unauthorized|denied):|pull access denied|` +
+		`insufficient_scope|authorization failed|authentication required|no basic auth credentials`)
 )
 
 // image is why the image of the container cannot be pulled; nil if that is not what its state is
