@@ -16,9 +16,9 @@ import (
 // [checkTransitions].
 var exceptionalTransitions = map[string]exception{}
 
-// checkTransitions parses the planner. It fails the test for each that no scenario carries out and
-// that is no exception: action, operation, entry of the tables of the next operation, kind of job.
-// points are those that were recorded, each after its scenario's name.
+// checkTransitions parses the planner. It fails the test for every action, operation, kind of job
+// and entry of the tables of the next operation that is left out. No scenario carries that out, and
+// it is no exception. points are those that were recorded, each after its scenario's name.
 func checkTransitions(t *testing.T, points, actions []string) {
 	planner, rows := sourcesOf(t, "../workspace/planner"), sourcesOf(t, "../workspace")
 	phases, desired := constants(rows, "Phase"), constants(rows, "DesiredState")

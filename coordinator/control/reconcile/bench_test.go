@@ -156,7 +156,7 @@ func BenchmarkExpiry(b *testing.B) {
 			h.settles(id, workspace.PhaseArchived)
 		}
 		took := time.Since(start)
-		fmt.Printf("figure expiry_jobs_at_once %d jobs\n", jobs.most.Load())
+		fmt.Printf("figure expiry_jobs_at_once %d jobs\n", jobs.peak.Load())
 		fmt.Printf("figure expiry_seconds %.1f s\n", took.Seconds())
 		fmt.Printf("figure expiry_wake_alone_s %.3f s\n", awake.Seconds())
 		fmt.Printf("figure expiry_wake_ratio %.2f ratio\n", awakeBeside.Seconds()/awake.Seconds())

@@ -297,7 +297,7 @@ func TestActuatorsAreBounded(t *testing.T) {
 	s := reconcile.DefaultSettings()
 	s.MaxConcurrent = 3
 	h.controller.Apply(s)
-	var now, most atomic.Int32
+	var now, peak atomic.Int32
 	full := make(chan struct{}, 100)
 	release := make(chan struct{})
 	h.backend.Before = func(ctx context.Context, method string, _ workspace.ID) error {
@@ -306,7 +306,7 @@ func TestActuatorsAreBounded(t *testing.T) {
 		}
 		n := now.Add(1)
 		defer now.Add(-1)
-		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		for m := peak.Load(); n > m && !peak.CompareAndSwap(m, n); m = peak.Load() {
 		}
 		full <- struct{}{}
 		select {
@@ -327,8 +327,8 @@ func TestActuatorsAreBounded(t *testing.T) {
 	for _, id := range ids {
 		h.settles(id, workspace.PhaseRunning)
 	}
-	if most.Load() != 3 {
-		t.Errorf("%d actuators at once, want 3", most.Load())
+	if peak.Load() != 3 {
+		t.Errorf("%d actuators at once, want 3", peak.Load())
 	}
 }
 

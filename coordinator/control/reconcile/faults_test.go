@@ -177,7 +177,7 @@ func TestStoreOutage(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	var outage atomic.Bool
-	var probes, most, inFlight atomic.Int32
+	var probes, peak, inFlight atomic.Int32
 	away := func() error {
 		if outage.Load() {
 			return workspace.Fail(workspace.ReasonUnreachable, errors.New("no answer"))
@@ -186,7 +186,7 @@ func TestStoreOutage(t *testing.T) {
 	}
 	logs := h.useBucket(&bucket{
 		stat: func(string) error {
-			for n, m := inFlight.Add(1), most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+			for n, m := inFlight.Add(1), peak.Load(); n > m && !peak.CompareAndSwap(m, n); m = peak.Load() {
 			}
 			defer inFlight.Add(-1)
 			probes.Add(1)
@@ -218,8 +218,8 @@ func TestStoreOutage(t *testing.T) {
 			t.Errorf("archived, and waits for %s", w.Waiting.Reason)
 		}
 	}
-	if most.Load() > 16 {
-		t.Errorf("%d probes at once", most.Load())
+	if peak.Load() > 16 {
+		t.Errorf("%d probes at once", peak.Load())
 	}
 }
 

@@ -17,12 +17,12 @@ import (
 )
 
 // meter counts how many are inside at once.
-type meter struct{ now, most atomic.Int32 }
+type meter struct{ now, peak atomic.Int32 }
 
 // enter returns what is called at the end.
 func (m *meter) enter() (leave func()) {
 	n := m.now.Add(1)
-	for most := m.most.Load(); n > most && !m.most.CompareAndSwap(most, n); most = m.most.Load() {
+	for peak := m.peak.Load(); n > peak && !m.peak.CompareAndSwap(peak, n); peak = m.peak.Load() {
 	}
 	return func() { m.now.Add(-1) }
 }
@@ -77,7 +77,7 @@ func (h *harness) letGo(jobs *held, ids []workspace.ID) {
 			h.t.Errorf("archived after %d failures, waits for %+v", w.ErrorCount, w.Waiting)
 		}
 	}
-	if n := jobs.archives.most.Load(); n != 2 {
+	if n := jobs.archives.peak.Load(); n != 2 {
 		h.t.Errorf("%d archives at once, want 2", n)
 	}
 }

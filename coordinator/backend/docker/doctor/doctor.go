@@ -269,9 +269,9 @@ type Stranger struct {
 }
 
 // Strangers looks at the homes of at most so many workspaces that run.
-func (d *Doctor) Strangers(ctx context.Context, most int) (found []Stranger, looked int, err error) {
+func (d *Doctor) Strangers(ctx context.Context, limit int) (found []Stranger, looked int, err error) {
 	list, err := d.api.ContainerList(ctx, container.ListOptions{
-		Limit: most, Filters: d.opts.Filter(spec.KindWorkspace, nil, nil),
+		Limit: limit, Filters: d.opts.Filter(spec.KindWorkspace, nil, nil),
 	})
 	if err != nil {
 		return nil, 0, engine.Wrap("listing containers", err)
