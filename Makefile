@@ -6,8 +6,9 @@
 export CGO_ENABLED ?= 0
 export GOFLAGS := $(GOFLAGS) -trimpath
 
-# A program, not `go run`, whose exit code after Ctrl-C is always 1.
-devenv = mkdir -p .codehub/bin && go build -o .codehub/bin/devenv ./coordinator/devenv/cmd/devenv && exec .codehub/bin/devenv
+# A program, not `go run`, whose exit code after Ctrl-C is always 1, and which hides from its program that make was killed.
+program = mkdir -p .codehub/bin && go build -o .codehub/bin/$(notdir $(1)) $(1) && exec .codehub/bin/$(notdir $(1))
+devenv = $(call program,./coordinator/devenv/cmd/devenv)
 
 .DEFAULT_GOAL := help
 .PHONY: help build run preview images image test check test-again fuzz test-ide test-k8s test-k8s-faults bench-k8s bench-gateway bench-wake bench-failover bench-reconcile bench-archive lint deadcode fmt clean
@@ -25,7 +26,7 @@ run: ## run CodeHub on this machine with private servers, until Ctrl-C
 LISTEN ?= 127.0.0.1:8090
 
 preview: ## show every page that people see in every state, from fixtures; a change shows when a page is loaded again
-	@go run ./caddymodule/internal/preview/cmd/preview -listen $(LISTEN)
+	@$(call program,./caddymodule/internal/preview/cmd/preview) -listen $(LISTEN)
 
 images: ## build the container images and print their references
 	@$(devenv) images

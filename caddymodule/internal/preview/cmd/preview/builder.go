@@ -127,6 +127,12 @@ func (b *builder) build(of time.Time) (failed string) {
 	b.stop()
 	b.stop = func() {}
 	b.socket = filepath.Join(b.dir, fmt.Sprint(of.UnixNano()))
+	return b.start(program)
+}
+
+// start starts the program with the pages. The pages end with this process, however it ends:
+// the pipe that is their input closes.
+func (b *builder) start(program string) (failed string) {
 	cmd := exec.Command(program, "-pages", b.socket)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()

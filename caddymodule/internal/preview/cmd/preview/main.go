@@ -12,21 +12,39 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"syscall"
+	"time"
 
 	"github.com/codehub/gateway/caddymodule/internal/preview"
 )
+
+// parentInterval is how often the preview asks whether its parent still runs.
+const parentInterval = time.Second
 
 func main() {
 	listen := flag.String("listen", "127.0.0.1:8090", "the loopback address to listen on")
 	socket := flag.String("pages", "",
 		"serve the pages on this socket until standard input ends; for the program itself")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	// SIGHUP: the terminal was closed.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	go stopWithoutParent(os.Getppid(), stop)
 	err := run(ctx, *listen, *socket)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "preview:", err)
 		os.Exit(1)
+	}
+}
+
+// stopWithoutParent calls stop when the parent has ended. A make that is killed cannot tell its
+// children.
+func stopWithoutParent(parent int, stop func()) {
+	for range time.Tick(parentInterval) {
+		if os.Getppid() != parent {
+			stop()
+			return
+		}
 	}
 }
 
