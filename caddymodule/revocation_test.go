@@ -24,10 +24,10 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/gateway/gatewaytest"
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
-	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/accounts"
 	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
@@ -90,16 +90,13 @@ type revocable struct {
 }
 
 func startRevocable(t *testing.T) *revocable {
-	dsn := devenv.PostgreSQL(t)
+	dsn := storetest.Migrated(t)
 	connect := func() (*store.Store, *auth.Auth) {
 		st, err := store.Open(dsn, postgres.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(st.Close)
-		if err := st.Migrate(t.Context()); err != nil {
-			t.Fatal(err)
-		}
 		a := auth.New(accounts.New(st.DB), auth.Options{})
 		t.Cleanup(a.Close)
 		return st, a

@@ -32,12 +32,45 @@ func startPostgreSQL() (*server.PostgreSQL, error) {
 // PostgreSQL returns the URL of an empty database of the test's own.
 func PostgreSQL(t testing.TB) string {
 	t.Helper()
+	return database(t, (*server.PostgreSQL).CreateDatabase)
+}
+
+// CopiedPostgreSQL returns a function that returns the URL of a database of the test's own: a copy
+// of one that fill has filled, once in this test binary, and closed. A copy takes a tenth of the
+// time that migrations take.
+func CopiedPostgreSQL(fill func(ctx context.Context, dsn string) error) func(t testing.TB) string {
+	original := sync.OnceValues(func() (name string, err error) {
+		pg, err := postgres()
+		if err != nil {
+			return "", err
+		}
+		name = "original_" + uniqueName()
+		if err := pg.CreateDatabase(context.Background(), name); err != nil {
+			return "", err
+		}
+		return name, fill(context.Background(), pg.DSN(name))
+	})
+	return func(t testing.TB) string {
+		t.Helper()
+		of, err := original()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return database(t, func(pg *server.PostgreSQL, ctx context.Context, name string) error {
+			return pg.CopyDatabase(ctx, name, of)
+		})
+	}
+}
+
+// database returns the URL of a database of the test's own, which create creates.
+func database(t testing.TB, create func(pg *server.PostgreSQL, ctx context.Context, name string) error) string {
+	t.Helper()
 	pg, err := postgres()
 	if err != nil {
 		t.Fatal(err)
 	}
 	name := "test_" + uniqueName()
-	if err := pg.CreateDatabase(t.Context(), name); err != nil {
+	if err := create(pg, t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -85,17 +85,17 @@ func installBackend(t testing.TB) *installation {
 // install prepares an installation without processes.
 func install(t testing.TB) *installation {
 	t.Helper()
-	in := installServers(t)
+	in := installServers(t, storetest.Migrated(t))
 	in.open(t)
 	in.owner = service.Actor{UserID: storetest.AddUser(t, in.store), Kind: "test"}
 	return in
 }
 
-// installServers prepares what processes need. The database has no schema yet.
-func installServers(t testing.TB) *installation {
+// installServers prepares what processes need beside a database.
+func installServers(t testing.TB, database string) *installation {
 	t.Helper()
 	in := installBackend(t)
-	in.config.Database, in.config.Redis = devenv.PostgreSQL(t), devenv.Redis(t)
+	in.config.Database, in.config.Redis = database, devenv.Redis(t)
 	return in
 }
 

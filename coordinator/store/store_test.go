@@ -23,7 +23,12 @@ func TestMain(m *testing.M) { wait.Main(m) }
 // empty returns a store on a database without a schema.
 func empty(t testing.TB) *Store {
 	t.Helper()
-	s, err := Open(devenv.PostgreSQL(t), postgres.Options{})
+	return openAt(t, devenv.PostgreSQL(t))
+}
+
+func openAt(t testing.TB, dsn string) *Store {
+	t.Helper()
+	s, err := Open(dsn, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,14 +36,13 @@ func empty(t testing.TB) *Store {
 	return s
 }
 
+// migrated returns the URL of a migrated database of the test's own.
+var migrated = postgrestest.Migrated(func(dsn string) (*Store, error) { return Open(dsn, postgres.Options{}) })
+
 // open returns a store on a fresh, migrated database.
 func open(t testing.TB) *Store {
 	t.Helper()
-	s := empty(t)
-	if err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return openAt(t, migrated(t))
 }
 
 func exec(t testing.TB, s *Store, sql string, args ...any) {

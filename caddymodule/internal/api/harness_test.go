@@ -21,10 +21,10 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/changes"
 	"github.com/codehub/gateway/coordinator/dataplane/events"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
-	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/accounts"
 	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
@@ -52,15 +52,12 @@ type harness struct {
 func newHarness(t *testing.T, change ...func(*api.Options)) *harness {
 	t.Helper()
 	t.Parallel()
-	dsn := devenv.PostgreSQL(t)
+	dsn := storetest.Migrated(t)
 	st, err := store.Open(dsn, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(st.Close)
-	if err := st.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	db, err := pgx.Connect(t.Context(), dsn)
 	if err != nil {
 		t.Fatal(err)

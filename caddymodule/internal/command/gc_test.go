@@ -19,6 +19,7 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -36,15 +37,12 @@ type gcInstallation struct {
 
 func newGCInstallation(t *testing.T) *gcInstallation {
 	t.Helper()
-	dsn := devenv.PostgreSQL(t)
+	dsn := storetest.Migrated(t)
 	st, err := store.Open(dsn, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer st.Close()
-	if err := st.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	address := devenv.Redis(t)
 	options, err := redis.ParseURL(address)
 	if err != nil {

@@ -76,13 +76,10 @@ func newHarness(t *testing.T) *harness {
 	t.Helper()
 	h := &harness{t: t, now: time.Now().Add(-1000 * time.Hour), written: make(map[string]time.Time)}
 	var err error
-	if h.store, err = store.Open(devenv.PostgreSQL(t), postgres.Options{}); err != nil {
+	if h.store, err = store.Open(storetest.Migrated(t), postgres.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(h.store.Close)
-	if err := h.store.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	h.pool = storetest.Pool(t, h.store)
 	h.server = devenv.NewRedis(t)
 	opts, err := redis.ParseURL(h.server.URL())

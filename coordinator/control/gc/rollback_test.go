@@ -9,10 +9,10 @@ import (
 
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/control/gc"
-	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/store/storetest"
 )
 
 // The database is restored from a dump that is older than the bucket (SPEC 12.9).
@@ -75,14 +75,11 @@ func TestNothingThatIsNewerThanTheDatabaseGoes(t *testing.T) {
 // a database of its own.
 func (h *harness) second(installation string) gc.Options {
 	h.t.Helper()
-	db, err := store.Open(devenv.PostgreSQL(h.t), postgres.Options{})
+	db, err := store.Open(storetest.Migrated(h.t), postgres.Options{})
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	h.t.Cleanup(db.Close)
-	if err := db.Migrate(h.t.Context()); err != nil {
-		h.t.Fatal(err)
-	}
 	opts := h.opts
 	opts.Store, opts.Identity = db, identity.New(db, nil, h.archives, installation, zap.NewNop())
 	return opts

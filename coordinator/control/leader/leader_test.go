@@ -17,21 +17,19 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
 // database returns the settings of a migrated database, and a connection to inspect it.
 func database(t *testing.T) (*pgx.ConnConfig, *pgx.Conn) {
 	t.Helper()
-	dsn := devenv.PostgreSQL(t)
+	dsn := storetest.Migrated(t)
 	s, err := store.Open(dsn, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	conn, err := pgx.Connect(t.Context(), dsn)
 	if err != nil {
 		t.Fatal(err)

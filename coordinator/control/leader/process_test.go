@@ -20,10 +20,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/control/leader"
-	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/seed"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
@@ -142,15 +142,12 @@ type proc struct {
 }
 
 func newCluster(t *testing.T, shards int, lease time.Duration) *cluster {
-	dsn := devenv.PostgreSQL(t)
+	dsn := storetest.Migrated(t)
 	db, err := store.Open(dsn, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if err := db.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	conn, err := pgx.Connect(t.Context(), dsn)
 	if err != nil {
 		t.Fatal(err)

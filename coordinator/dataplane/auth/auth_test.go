@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/accounts"
 	"github.com/codehub/gateway/coordinator/store/postgres"
@@ -44,7 +43,7 @@ func openAt(t testing.TB, dsn string, o Options) *Auth {
 
 func open(t testing.TB, o Options) *Auth {
 	t.Helper()
-	return openAt(t, devenv.PostgreSQL(t), o)
+	return openAt(t, storetest.Migrated(t), o)
 }
 
 func addUser(t testing.TB, a *Auth, name string) User {

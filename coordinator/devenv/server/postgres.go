@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -25,6 +26,7 @@ const postgresUserName = "codehub"
 type PostgreSQL struct {
 	*Process
 	sockets string
+	major   int // the server's version
 }
 
 // DSN returns the connection URL of a database of the server.
@@ -47,6 +49,11 @@ func StartPostgreSQL(s Storage) (*PostgreSQL, error) {
 	if err != nil {
 		return nil, err
 	}
+	version, err := os.ReadFile(filepath.Join(data, "PG_VERSION"))
+	if err != nil {
+		return nil, fmt.Errorf("reading the version of the PostgreSQL data: %w", err)
+	}
+	major, _ := strconv.Atoi(strings.TrimSpace(string(version))) // 0 before version 10
 	// The credential may differ from the last run's.
 	if err := giveTo(p.Credential, s.Dir); err != nil {
 		return nil, err
@@ -71,7 +78,7 @@ func StartPostgreSQL(s Storage) (*PostgreSQL, error) {
 	}
 	socket := filepath.Join(s.Sockets, ".s.PGSQL.5432")
 	p.Stale = []string{filepath.Join(data, "postmaster.pid"), socket, socket + ".lock"}
-	pg := &PostgreSQL{sockets: s.Sockets}
+	pg := &PostgreSQL{sockets: s.Sockets, major: major}
 	p.Ready = func() error { return pg.exec(context.Background(), "SELECT 1") }
 	if pg.Process, err = Start(p); err != nil {
 		return nil, err
@@ -81,7 +88,17 @@ func StartPostgreSQL(s Storage) (*PostgreSQL, error) {
 
 // CreateDatabase makes an empty database unless one of that name exists.
 func (p *PostgreSQL) CreateDatabase(ctx context.Context, name string) error {
-	err := p.exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize())
+	return p.CopyDatabase(ctx, name, "template1")
+}
+
+// CopyDatabase makes a copy of a database, to which no session is connected, unless one of that
+// name exists.
+func (p *PostgreSQL) CopyDatabase(ctx context.Context, name, original string) error {
+	sql := "CREATE DATABASE " + pgx.Identifier{name}.Sanitize() + " TEMPLATE " + pgx.Identifier{original}.Sanitize()
+	if p.major >= 15 {
+		sql += " STRATEGY file_copy" // as older servers do; through the log it takes five times as long
+	}
+	err := p.exec(ctx, sql)
 	var pgErr *pgconn.PgError
 	if errors.As(err, &pgErr) && pgErr.Code == "42P04" {
 		return nil

@@ -21,7 +21,12 @@ func TestMain(m *testing.M) { wait.Main(m) }
 // empty returns a database without a schema.
 func empty(t testing.TB) *DB {
 	t.Helper()
-	s, err := Open(devenv.PostgreSQL(t), Options{})
+	return openAt(t, devenv.PostgreSQL(t))
+}
+
+func openAt(t testing.TB, dsn string) *DB {
+	t.Helper()
+	s, err := Open(dsn, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,14 +34,13 @@ func empty(t testing.TB) *DB {
 	return s
 }
 
+// migrated returns the URL of a migrated database of the test's own.
+var migrated = postgrestest.Migrated(func(dsn string) (*DB, error) { return Open(dsn, Options{}) })
+
 // open returns a fresh, migrated database.
 func open(t testing.TB) *DB {
 	t.Helper()
-	s := empty(t)
-	if err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return openAt(t, migrated(t))
 }
 
 func exec(t testing.TB, s *DB, sql string, args ...any) {

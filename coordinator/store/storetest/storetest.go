@@ -11,23 +11,29 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/accounts"
 	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/store/postgres/postgrestest"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Open returns a store on a migrated database that no other test uses. It is closed
-// at the end of the test.
+// migrated returns the URL of a database for [Migrated].
+var migrated = postgrestest.Migrated(func(dsn string) (*store.Store, error) {
+	return store.Open(dsn, postgres.Options{})
+})
+
+// Migrated returns the URL of a migrated database that no other test uses.
+func Migrated(t testing.TB) string {
+	t.Helper()
+	return migrated(t)
+}
+
+// Open returns a store on such a database. It is closed at the end of the test.
 func Open(t testing.TB) *store.Store {
 	t.Helper()
-	s := open(t, devenv.PostgreSQL(t))
-	if err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return open(t, Migrated(t))
 }
 
 // Reopen returns another store on the database of s, as a second process has it.

@@ -9,8 +9,42 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/codehub/gateway/coordinator/devenv"
 )
+
+// Migrated returns a function that returns the URL of a migrated database of the test's own, with
+// an identity of its own. The migrations run once in a test binary. open opens a database with the
+// package under test.
+func Migrated[D interface {
+	Migrate(ctx context.Context) error
+	Close()
+}](open func(dsn string) (D, error)) func(t testing.TB) string {
+	database := devenv.CopiedPostgreSQL(func(ctx context.Context, dsn string) error {
+		db, err := open(dsn)
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		return db.Migrate(ctx)
+	})
+	return func(t testing.TB) string {
+		t.Helper()
+		dsn := database(t)
+		conn, err := pgx.Connect(t.Context(), dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(t.Context())
+		if _, err := conn.Exec(t.Context(),
+			"UPDATE system_identity SET identity = gen_random_uuid()::text WHERE resource = 'database'"); err != nil {
+			t.Fatal(err)
+		}
+		return dsn
+	}
+}
 
 // Exec executes a statement.
 func Exec(t testing.TB, pool *pgxpool.Pool, sql string, args ...any) {
