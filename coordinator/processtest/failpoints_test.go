@@ -40,6 +40,7 @@ func pointsFile() string {
 // compares the functions that were reached with those in whose source something is
 // changed (see sources_test.go).
 func TestPointsAreComplete(t *testing.T) {
+	t.Parallel()
 	scenarios := possible()
 	names, reached, carriedOut := make([][]string, len(scenarios)), make([][]string, len(scenarios)), make([][]string, len(scenarios))
 	t.Run("scenarios", func(t *testing.T) {
@@ -126,6 +127,7 @@ func pointsOf(t testing.TB, name string) []string {
 // TestKilledAtEveryPoint: the leader is killed right after each side effect. Another
 // process takes over, every step comes to its end, and the home is what its user wrote.
 func TestKilledAtEveryPoint(t *testing.T) {
+	t.Parallel()
 	eachPoint(t, func(t *testing.T, sc scenario, point string) {
 		h, _, victim := sc.until(t, point, trapKill)
 		wait.Until(t, "the process is dead", victim.dead)
@@ -137,6 +139,7 @@ func TestKilledAtEveryPoint(t *testing.T) {
 // takes over and completes this step and the next one. Then the first process is continued, and its
 // side effect happens after all: it must change nothing.
 func TestStoppedAtEveryPoint(t *testing.T) {
+	t.Parallel()
 	eachPoint(t, func(t *testing.T, sc scenario, point string) {
 		h, other, victim := sc.until(t, point, trapStop)
 		other.await(t, "leads")

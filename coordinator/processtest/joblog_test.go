@@ -21,6 +21,7 @@ import (
 // logs. One is of a node that is away, and one was removed. Each is waited for, with the reason,
 // and then run again, alone and without a failure. What other workspaces do goes on meanwhile.
 func TestAJobsLogCannotBeRead(t *testing.T) {
+	t.Parallel()
 	if !devenv.OnKubernetes() {
 		t.Skip("Docker's engine reads the logs itself")
 	}

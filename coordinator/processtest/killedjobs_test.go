@@ -173,6 +173,7 @@ func (j *storageJobs) over(kind workspace.JobKind, n int) bool {
 // the last one. All that is known of a job's end is lost with its container. The next job of the
 // same operation ends the work, and the home and its archive are what they were (SPEC 12.12).
 func TestAJobIsKilledAnywhere(t *testing.T) {
+	t.Parallel()
 	j, first := newStorageJobs(t), workspace.ID(uuid.NewString()).ArchiveKey("first")
 	want := j.putHome(t, first)
 	const lanes = 3

@@ -15,6 +15,7 @@ import (
 // result it is removed. The next leader's job finds the work done by what it has left, in the
 // volume or in the store. No person is asked (SPEC 12.12).
 func TestAJobsResultIsLost(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	proxy := faulty.NewStore(t, in.bucket.Endpoint)
 	behind := func(c *processConfig) { c.Archive.JobEndpoint = proxy.URL() }

@@ -46,6 +46,7 @@ func behindProxy(t testing.TB, use func(c *processConfig, url string)) (*home, *
 // openable, and one that is archived waits. Both say why, and nothing ends in ERROR. Everything
 // goes on by itself when the store is back.
 func TestStoreFails(t *testing.T) {
+	t.Parallel()
 	for _, f := range []faulty.Fault{faulty.Fails, faulty.Silent, faulty.Gone} {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
@@ -78,6 +79,7 @@ func TestStoreFails(t *testing.T) {
 // TestStoreFailsDuringTheJob: the store goes away while a job uploads. The operation gives
 // way; nothing is lost, and the archive is made when the store is back.
 func TestStoreFailsDuringTheJob(t *testing.T) {
+	t.Parallel()
 	h, proxy := behindProxy(t, func(c *processConfig, url string) { c.Archive.Endpoint = url })
 	h.exec(t, nil, "dd if=/dev/urandom of=/home/coder/big bs=1M count=64 2>/dev/null")
 	proxy.Hold(1 << 20) // the job reads what it has sent: it cannot be done before the store fails
@@ -98,6 +100,7 @@ func TestStoreFailsDuringTheJob(t *testing.T) {
 // TestStoreAwayDuringDeletion: the volume of a deleted workspace stays until its files
 // are archived, and the deletion can be undone meanwhile.
 func TestStoreAwayDuringDeletion(t *testing.T) {
+	t.Parallel()
 	h, proxy := behindProxy(t, func(c *processConfig, url string) {
 		c.Archive.Endpoint = url
 		c.GCDelay, c.GCInterval = time.Hour, time.Hour
@@ -114,6 +117,7 @@ func TestStoreAwayDuringDeletion(t *testing.T) {
 // answer's own checksum shows it, the workspace waits for a better answer, and goes on by itself.
 // Otherwise it ends in ERROR, and a recovery tries again. Both say what is wrong.
 func TestStoreAnswersWithWrongBytes(t *testing.T) {
+	t.Parallel()
 	h, proxy := behindProxy(t, func(c *processConfig, url string) { c.Archive.JobEndpoint = url })
 	h.want(t, workspace.DesiredArchived)
 	h.await(t, workspace.PhaseArchived)

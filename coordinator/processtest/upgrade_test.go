@@ -26,6 +26,7 @@ import (
 // beside the old one, which goes on to serve requests. No file is lost, and no workspace ends in
 // ERROR. The old process takes away nothing that this release has written or keeps (SPEC 12.14).
 func TestUpgradeWithFiles(t *testing.T) {
+	t.Parallel()
 	if devenv.OnKubernetes() {
 		t.Skip("an older release of this test runs on Docker")
 	}
@@ -83,7 +84,7 @@ type upgradedHome struct {
 // newUpgrade prepares an installation on which the release has not run yet.
 func newUpgrade(t testing.TB, commit string) *upgrade {
 	t.Helper()
-	u := &upgrade{release: release.Build(t, commit), installation: installServers(t)}
+	u := &upgrade{release: release.Build(t, commit), installation: installServers(t, devenv.PostgreSQL(t))}
 	u.config.GCDelay, u.config.GCInterval = time.Second, time.Second
 	var err error
 	if u.pool, err = pgxpool.New(t.Context(), u.config.Database); err != nil {
