@@ -11,7 +11,7 @@ program = mkdir -p .codehub/bin && go build -o .codehub/bin/$(notdir $(1)) $(1) 
 devenv = $(call program,./coordinator/devenv/cmd/devenv)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run preview images image test check test-again fuzz test-ide test-k8s test-k8s-faults bench-k8s bench-gateway bench-wake bench-failover bench-reconcile bench-archive lint deadcode fmt clean
+.PHONY: help build run preview images image test check test-again fuzz test-ide test-k8s test-k8s-faults bench-k8s bench-gateway bench-wake bench-failover bench-reconcile bench-archive lint lint-beside test-built check-pure format vet staticcheck deadcode fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,14 +36,35 @@ image: ## build the images that a cluster needs: the gateway and the storage job
 
 # Arguments for go test, such as: make test ARGS='-run TestGC ./coordinator/control/gc'
 # SEED=123, as a failed test has printed it, chooses again what that one chose at random.
-ARGS ?= -timeout 25m ./...
+# The tests wait for servers more than they compute, so that two processors have work for four
+# packages. Those that take longest begin first, for the others run beside them.
+ARGS ?= -timeout 25m -p 4 $(longest) ./...
+longest := ./coordinator/processtest ./caddymodule/e2e ./coordinator/backend/docker ./storagejob
 
-test: lint build ## lint, build, and run all tests against real servers
-	@$(devenv) test $(ARGS)
+# Lint runs beside the tests, on what they leave of the processors. It has its output to itself, and
+# fails the tests that pass.
+test: ## lint, build, and run all tests against real servers
+	@rm -f $(lint_failed)
+	@$(MAKE) --no-print-directory -k -j 2 lint-beside test-built || { [ ! -f $(lint_failed) ] || cat $(lint_failed); exit 1; }
 
-# What needs no server: all packages whose tests do not import coordinator/devenv.
-check: lint ## check in a minute what needs no server: format, vet, staticcheck, dead code, and the tests of pure code
-	@go test $$(go list -test -f '{{.ImportPath}} {{join .Deps " "}}' ./... | \
+lint_failed := .codehub/lint/failed
+
+lint-beside:
+	@mkdir -p .codehub/lint
+	@nice $(MAKE) --no-print-directory lint >.codehub/lint/log 2>&1 || \
+		{ { cat .codehub/lint/log; echo "lint failed"; } | tee $(lint_failed); exit 1; }
+
+# Lint vets the tests.
+test-built: build
+	@$(devenv) test -vet=off $(ARGS)
+
+# What needs no server: all packages whose tests do not import coordinator/devenv. What takes longest
+# begins first.
+check: ## check in a minute what needs no server: format, vet, staticcheck, dead code, and the tests of pure code
+	@$(MAKE) --no-print-directory -O -j 2 deadcode check-pure format vet staticcheck
+
+check-pure:
+	@go test -vet=off $$(go list -test -f '{{.ImportPath}} {{join .Deps " "}}' ./... | \
 		awk '$$1 ~ /\.test$$/ && !index($$0 " ", "/coordinator/devenv ") { sub(/\.test$$/, "", $$1); print $$1 }')
 
 # How long, and which packages, such as: make test-again AGAIN=10m PACKAGES='./coordinator/control/ttl ./storagejob/...'
@@ -111,15 +132,20 @@ bench-reconcile: build ## measure what an idle process costs, and how soon a des
 bench-archive: ## compare archive and restore with tar, zstd and rclone, and with a shell job
 	@$(devenv) bench-archive -timeout 60m -run '^$$' -bench '^BenchmarkArchive$$' -benchtime 1x ./storagejob
 
-lint: ## check format, code and layout
+lint: format vet staticcheck deadcode ## check format, code and layout
+
+format:
 	@unformatted=$$(gofmt -l caddymodule coordinator storagejob); \
 	if [ -n "$$unformatted" ]; then echo "gofmt these files (make fmt):" $$unformatted; exit 1; fi
 	@strange=$$(ls | grep -vxE '$(subst $(space),|,$(top_level))'); \
 	if [ -n "$$strange" ]; then echo "the top level may not hold" $$strange: move it into a folder that is there, or delete it; exit 1; fi
+
+vet:
 	go vet ./...
 	go vet -tags ide ./caddymodule/e2e
+
+staticcheck:
 	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
-	@$(MAKE) --no-print-directory deadcode
 
 # What the top level may hold besides dot-files.
 empty :=
