@@ -6,6 +6,7 @@ import (
 	"filippo.io/age"
 
 	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/store/postgres/postgrestest"
 	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -92,7 +93,7 @@ var readBack = []step{
 	{"read back", func(t testing.TB, h *home) {
 		began := h.term(t)
 		read := func() bool {
-			return storetest.Value[bool](t, h.store, `SELECT archive_verified_at IS NOT NULL FROM workspaces WHERE id = $1`, string(h.id))
+			return postgrestest.Value[bool](t, h.own, `SELECT archive_verified_at IS NOT NULL FROM workspaces WHERE id = $1`, string(h.id))
 		}
 		wait.Until(t, "the archive was read back, or another process leads", func() bool { return read() || h.term(t) != began })
 		wait.Until(t, "the archive was read back", read)
@@ -102,7 +103,7 @@ var readBack = []step{
 // term is the number of the leader's term.
 func (in *installation) term(t testing.TB) int64 {
 	t.Helper()
-	return storetest.Value[int64](t, in.store, `SELECT epoch FROM system_locks WHERE lock_name = 'coordinator'`)
+	return postgrestest.Value[int64](t, in.own, `SELECT epoch FROM system_locks WHERE lock_name = 'coordinator'`)
 }
 
 // pressed has the disk fill up, which every disk is by the scenario's mark: what has slept for

@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator"
@@ -31,6 +32,7 @@ import (
 	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/store/postgres/postgrestest"
 	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -59,6 +61,7 @@ func (b *logBuffer) String() string {
 type installation struct {
 	config  processConfig
 	store   *store.Store
+	own     *pgxpool.Pool // the test's own, for what it asks again and again
 	service *service.Service
 	owner   service.Actor
 	engine  inspect.Engine
@@ -110,7 +113,7 @@ func (in *installation) open(t testing.TB) {
 	if err := st.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	in.store = st
+	in.store, in.own = st, storetest.Pool(t, st)
 	in.service = service.New(st, service.Options{Inventory: in.inventory(t)})
 }
 
@@ -364,7 +367,7 @@ func (h *home) state(t testing.TB) string {
 		things = append(things, "object "+o)
 	}
 	slices.Sort(things)
-	row := storetest.Value[string](t, h.store, `
+	row := postgrestest.Value[string](t, h.own, `
 		SELECT ((to_jsonb(w) - ARRAY['observed_at', 'updated_at', 'last_access_at', 'revision'])
 			|| jsonb_build_object('conditions', (SELECT jsonb_object_agg(key, value - ARRAY['reason', 'message']) FROM jsonb_each(conditions))))::text
 		FROM workspaces w WHERE id = $1`, string(h.id))
@@ -389,14 +392,14 @@ func (in *installation) endExclusives(ctx context.Context, p *process) error {
 func (in *installation) awaitTakeOver(t testing.TB, node string) {
 	t.Helper()
 	wait.Until(t, "another process leads", func() bool {
-		return storetest.Value[bool](t, in.store, `SELECT EXISTS (SELECT FROM system_locks WHERE lock_name = 'coordinator' AND holder_id <> $1)`, node)
+		return postgrestest.Value[bool](t, in.own, `SELECT EXISTS (SELECT FROM system_locks WHERE lock_name = 'coordinator' AND holder_id <> $1)`, node)
 	})
 }
 
 // epochsGrow fails the test if a leader has written after a later one of the same shard.
 func (in *installation) epochsGrow(t testing.TB) {
 	t.Helper()
-	late := storetest.Value[string](t, in.store, `
+	late := postgrestest.Value[string](t, in.own, `
 		SELECT COALESCE(string_agg(format('%s wrote %s of epoch %s after epoch %s', lock_name, id, epoch, before), '; '), '')
 		FROM (SELECT id, lock_name, epoch, max(epoch) OVER (PARTITION BY lock_name ORDER BY id) AS before
 			FROM workspace_history WHERE epoch IS NOT NULL) h

@@ -14,7 +14,7 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/devenv/inspect"
 	"github.com/codehub/gateway/coordinator/seed"
-	"github.com/codehub/gateway/coordinator/store/storetest"
+	"github.com/codehub/gateway/coordinator/store/postgres/postgrestest"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -57,7 +57,7 @@ func TestNoWorkspaceIsDrivenByTwo(t *testing.T) {
 	together(homes, func(h *home) { h.await(t, workspace.PhaseRunning); h.write(t, "one") })
 
 	terms := func() int {
-		return storetest.Value[int](t, in.store, `SELECT sum(epoch)::int FROM system_locks WHERE lock_name LIKE 'coordinator/%'`)
+		return postgrestest.Value[int](t, in.own, `SELECT sum(epoch)::int FROM system_locks WHERE lock_name LIKE 'coordinator/%'`)
 	}
 	const enough = 2 * randomShards // a slow machine, or luck, may need longer for them
 	rounds := 0
@@ -94,7 +94,7 @@ func together(homes []*home, do func(*home)) {
 // transitions returns how many transitions leaders have recorded.
 func (in *installation) transitions(t testing.TB) int {
 	t.Helper()
-	return storetest.Value[int](t, in.store, `SELECT count(*)::int FROM workspace_history WHERE epoch IS NOT NULL`)
+	return postgrestest.Value[int](t, in.own, `SELECT count(*)::int FROM workspace_history WHERE epoch IS NOT NULL`)
 }
 
 // crowd is the processes of an installation, some of them dead or stopped.
