@@ -10,7 +10,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/store/accounts"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/store/postgres/postgrestest"
@@ -20,29 +19,18 @@ import (
 
 func TestMain(m *testing.M) { wait.Main(m) }
 
-// empty returns a store on a database without a schema.
-func empty(t testing.TB) *Store {
-	t.Helper()
-	return openAt(t, devenv.PostgreSQL(t))
-}
-
-func openAt(t testing.TB, dsn string) *Store {
-	t.Helper()
-	s, err := Open(dsn, postgres.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	return s
-}
-
 // migrated returns the URL of a migrated database of the test's own.
 var migrated = postgrestest.Migrated(func(dsn string) (*Store, error) { return Open(dsn, postgres.Options{}) })
 
 // open returns a store on a fresh, migrated database.
 func open(t testing.TB) *Store {
 	t.Helper()
-	return openAt(t, migrated(t))
+	s, err := Open(migrated(t), postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
 }
 
 func exec(t testing.TB, s *Store, sql string, args ...any) {
