@@ -36,10 +36,9 @@ image: ## build the images that a cluster needs: the gateway and the storage job
 
 # Arguments for go test, such as: make test ARGS='-run TestGC ./coordinator/control/gc'
 # SEED=123, as a failed test has printed it, chooses again what that one chose at random.
-# The tests wait for servers more than they compute, so that two processors have work for four
-# packages. Those that take longest begin first, for the others run beside them.
-ARGS ?= -timeout 25m -p 4 $(longest) ./...
-longest := ./coordinator/processtest ./caddymodule/e2e ./coordinator/backend/docker ./storagejob
+# The two packages that take longest mostly wait for servers. They begin first, and the others run
+# beside them one after the other.
+ARGS ?= -timeout 25m -p 3 ./coordinator/processtest ./caddymodule/e2e ./...
 
 # Lint runs beside the tests, on what they leave of the processors. It has its output to itself, and
 # fails the tests that pass.
