@@ -1,0 +1,258 @@
+package browser
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/codehub/gateway/caddymodule/internal/preview"
+	"github.com/codehub/gateway/caddymodule/internal/preview/previewtest"
+	"github.com/codehub/gateway/coordinator/devenv/chromium"
+	"github.com/codehub/gateway/coordinator/wait"
+)
+
+// source is the top of the repository.
+const source = "../../../.."
+
+// shown returns what a page shows: its title, and each text, label and hint that is visible, one a line. It
+// leaves out what is the same in every language: the words of the API, and what people and servers have named.
+const shown = `(() => {
+	const names = "script, style, bdi, code, .brand, h1:has(> img), #user, #language, article h2, article .description," +
+		".image select, .image .hint, #running-list strong, #failed-list strong, #deleted-list strong, #sessions-list strong";
+	const lines = [document.title];
+	const read = (root) => {
+		const walker = document.createTreeWalker(root, NodeFilter.SHOW_ELEMENT | NodeFilter.SHOW_TEXT);
+		for (let node = walker.currentNode; node; node = walker.nextNode()) {
+			const element = node.nodeType === Node.TEXT_NODE ? node.parentElement : node;
+			if (!element?.checkVisibility?.() || element.closest(names) || element.closest("[lang]")?.lang === "en") continue;
+			if (node.nodeType === Node.TEXT_NODE) lines.push(node.data);
+			else for (const name of ["aria-label", "title", "alt"]) lines.push(node.getAttribute(name) ?? "");
+			if (node.shadowRoot) read(node.shadowRoot);
+		}
+	};
+	read(document.documentElement);
+	return lines.map((line) => line.trim().replaceAll("\n", " ")).filter(Boolean).join("\n");
+})()`
+
+// loaded is whether a page and its scripts have begun to be what they are.
+const loaded = `document.readyState === "complete" && (document.querySelector("[aria-busy=true], #create[disabled]") === null ||
+	document.querySelector("#connection[data-state=lost]") !== null)`
+
+// said is what fixtures say in place of servers and programs.
+var said = regexp.MustCompile(`what the server said, for administrators|exit status 1|npm install|A page of a workspace`)
+
+// site is the preview, and what browsers ask of it.
+type site struct {
+	http.Handler
+	mu         sync.Mutex
+	open, held int  // requests that are answered now, and those that wait for a change
+	polls      bool // the page has asked for changes
+	last       time.Time
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	waits := r.URL.Query().Has("seen") || strings.HasSuffix(r.URL.Path, "/events")
+	count := func(n int) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.last = time.Now()
+		if waits {
+			s.held, s.polls = s.held+n, true
+		} else {
+			s.open += n
+		}
+	}
+	count(1)
+	defer count(-1)
+	s.Handler.ServeHTTP(w, r)
+}
+
+// atRest reports whether the page has asked for all that it wants: nothing is answered, and for a while nothing
+// was asked. A page that polls asks again within a second and a half, unless its poll is held.
+func (s *site) atRest() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	quiet := 200 * time.Millisecond
+	if s.polls && s.held == 0 {
+		quiet = 1500 * time.Millisecond
+	}
+	return s.open == 0 && time.Since(s.last) > quiet
+}
+
+// tab is a tab of a real browser.
+type tab struct {
+	t    *testing.T
+	ctx  context.Context
+	site *site
+	url  string
+}
+
+func open(t *testing.T) *tab {
+	t.Helper()
+	p, err := preview.New(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &tab{t: t, site: &site{Handler: p}}
+	server := httptest.NewServer(b.site)
+	t.Cleanup(server.Close)
+	b.url = server.URL
+	options := append(slices.Concat(chromedp.DefaultExecAllocatorOptions[:], chromium.Options()),
+		chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(wait.Timeout),
+		chromedp.Env("TMPDIR="+t.TempDir()), chromedp.WindowSize(1200, 800), chromedp.Flag("lang", "en-US"))
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(cancel)
+	b.ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	if err := chromedp.Do(b.ctx); err != nil {
+		t.Fatalf("starting the browser: %v", err)
+	}
+	return b
+}
+
+// js returns the value of an expression in the page.
+func js[T any](b *tab, expression string) T {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, wait.Timeout)
+	defer cancel()
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		b.t.Fatalf("%s: %v", expression, err)
+	}
+	return v
+}
+
+// load loads a page of the preview in a language.
+func (b *tab) load(path, language string) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, wait.Timeout)
+	defer cancel()
+	b.site.mu.Lock()
+	b.site.polls = false
+	b.site.mu.Unlock()
+	if err := chromedp.Do(ctx, chromedp.Navigate(b.url+path+"?lang="+language)); err != nil {
+		b.t.Fatalf("%s: %v", path, err)
+	}
+}
+
+// rest returns what the page shows once it is at rest.
+func (b *tab) rest(about string) string {
+	b.t.Helper()
+	before := ""
+	wait.For(b.t, about+" comes to rest", func() error {
+		if !b.site.atRest() {
+			return errors.New("it asks for more")
+		}
+		if !js[bool](b, loaded) {
+			return errors.New("it is not loaded")
+		}
+		if now := js[string](b, shown); now != before {
+			before = now
+			return errors.New("it changes")
+		}
+		return nil
+	})
+	return before
+}
+
+// check reports what the page shows in another language than the made-up one.
+func (b *tab) check(about string) {
+	b.t.Helper()
+	text := b.rest(about)
+	if other := previewtest.Unspoken(said.ReplaceAllString(text, "")); other != "" {
+		b.t.Errorf("%s says %q", about, strings.Join(strings.Fields(other), " "))
+	}
+	if !strings.Contains(text, "⟦") && !strings.HasSuffix(about, "/notice/running") {
+		b.t.Errorf("%s says nothing", about)
+	}
+}
+
+// deeds are what a person does in a page, one after the other, and how each is left.
+var deeds = []struct{ name, on, does, leave string }{
+	{"creating one", "#create", `(document.getElementById("create-name").value = "x", e.click())`, ""},
+	{"creating one without a name", "#create", `(document.getElementById("create-name").value = "", e.click())`, ""},
+	{"starting one", "article [data-action=start]", `e.click()`, ""},
+	{"putting one to sleep", "article [data-action=sleep]", `e.click()`, ""},
+	{"archiving one", "article [data-action=archive]", `e.click()`, ""},
+	{"keeping one awake", "article select.keep-awake", `(e.selectedIndex = e.options.length - 1, e.dispatchEvent(new Event("change")))`, ""},
+	{"editing one", "article [data-action=edit]", `e.click()`, "#edit [value=cancel]"},
+	{"deleting one", "article [data-action=delete]", `e.click()`, "#confirm [value=cancel]"},
+	{"recovering one", "article [data-action=recover]", `e.click()`, "#recovery[open] [value=cancel]"},
+	{"restoring an archive", ".archives button", `e.click()`, "#confirm [value=cancel]"},
+	{"undoing a deletion", "#deleted-list button", `e.click()`, ""},
+	{"recovering another's", "#failed-list button", `e.click()`, "#recovery[open] [value=cancel]"},
+	{"ending a session", "#sessions-list button", `e.click()`, ""},
+	{"signing in", "#login button[type=submit]", `(e.form.username.value = e.form.password.value = "x", e.click())`, ""},
+}
+
+// TestScriptsSpeakTheLanguage: with one more language, nothing that a page shows in a browser is in another, when
+// it is loaded, when something is done in it, and when it was loaded in English and its language switched.
+func TestScriptsSpeakTheLanguage(t *testing.T) {
+	if !previewtest.RunWith(t, source, "TestScriptsSpeakTheLanguage") {
+		return
+	}
+	b := open(t)
+	links := func() []string {
+		b.load("/", "en")
+		return strings.Fields(js[string](b, `[...document.querySelectorAll("a[href*='lang=`+previewtest.MadeUp+`']")].map((a) => a.pathname).join(" ")`))
+	}()
+	if len(links) < 100 {
+		t.Fatalf("the index has only %d pages", len(links))
+	}
+	group := ""
+	for _, path := range links {
+		b.load(path, previewtest.MadeUp)
+		js[bool](b, `document.querySelectorAll("details").forEach((d) => { d.open = true; }) ?? true`)
+		b.check(path)
+		if strings.Contains(path, "/dashboard/") || strings.Contains(path, "/sign-in/refused") {
+			b.doEverything(path)
+		}
+		if begins, _, _ := strings.Cut(strings.TrimPrefix(path, "/preview/"), "/"); begins != group && begins != "notice" || strings.Contains(path, "/refused-") {
+			group = begins
+			b.load(path, "en")
+			b.do(deeds[0].on, deeds[0].does)
+			b.do(deeds[len(deeds)-1].on, deeds[len(deeds)-1].does)
+			b.rest(path)
+			if b.do("#language [value="+previewtest.MadeUp+"], button#language", `e.click()`) {
+				b.check(path + ", switched")
+			}
+		}
+	}
+}
+
+// do does something to the first element of a selector that can be pressed, and reports whether there is one.
+func (b *tab) do(on, does string) bool {
+	b.t.Helper()
+	return js[bool](b, fmt.Sprintf(`((e) => { if (e) %s; return Boolean(e); })([...document.querySelectorAll(%q)]
+		.find((e) => !e.disabled && e.checkVisibility()))`, does, on))
+}
+
+// doEverything does what a person can do in the page, and checks what that shows.
+func (b *tab) doEverything(path string) {
+	b.t.Helper()
+	done := 0
+	for _, d := range deeds {
+		if !b.do(d.on, d.does) {
+			continue
+		}
+		done++
+		b.check(path + ", " + d.name)
+		if d.leave != "" {
+			b.do(d.leave, `e.click()`)
+		}
+	}
+	if done == 0 {
+		b.t.Errorf("nothing can be done in %s", path)
+	}
+}
