@@ -130,7 +130,7 @@ func install(t *testing.T) *release {
 		"secretKeys": map[string]any{"REDIS_URL": "redis", "CODEHUB_ADMIN_PASSWORD": map[string]any{"name": "first-user", "key": "password"}},
 		"metrics":    map[string]any{"enabled": true},
 		"image":      map[string]any{"repository": repository, "tag": tag},
-		"kubernetes": map[string]any{"workspace_image": devenv.TerminalImage(t), "job_image": devenv.StorageJobImage(t), "home": "64MiB", "cpus_request": "0.01", "memory_request": "16MiB", "job_scratch": "64MiB"},
+		"kubernetes": map[string]any{"workspace_image": devenv.TerminalImage(t), "job_image": devenv.StorageJobImage(t), "home": "64MiB", "cpus_request": "0.01", "memory_request": "16MiB"},
 		"codehub": map[string]any{"s3": map[string]any{"endpoint": store.Endpoint, "bucket": store.Bucket, "region": store.Region},
 			"egress": map[string]any{"allow": []string{}}},
 		"drainSeconds": 5, "graceSeconds": 5,

@@ -56,7 +56,7 @@ func whole(pattern string) string { return "^(" + placeholder + "|" + pattern + 
 
 // notInValues are settings that the chart makes itself, from values of other names.
 var notInValues = []string{"database", "redis", "admin_password", "installation", "public_url", "domain", "images", "docker", "backend",
-	"coordinator node_id", "coordinator shards", "kubernetes namespace", "kubernetes gateway_namespace"}
+	"coordinator node_id", "coordinator shards", "kubernetes namespace"}
 
 // proxyOptions are the options of reverse_proxy that a directive `codehub` may have.
 var proxyOptions = []string{"lb_retries", "lb_try_duration", "lb_try_interval", "flush_interval", "request_buffers", "response_buffers",

@@ -107,7 +107,6 @@ const onKubernetes = `
 			memory_request 16MiB
 			cpus_request 0.001
 			home 1GiB
-			job_scratch 1GiB
 		}
 `
 

@@ -69,8 +69,7 @@ import (
 //			network         <name>
 //			subnet          <prefix>
 //			job_network     <name>
-//			publish         none|loopback
-//			publish_ports   <from>-<to>
+//			publish         none|loopback|<from>-<to>
 //			workspace_image <reference>
 //			workspace_port  <port>
 //			job_image       <reference>
@@ -85,7 +84,6 @@ import (
 //		}
 //		backend kubernetes {
 //			kubeconfig         <file>
-//			context            <name>
 //			namespace          <name>
 //			workspace_image    <reference>
 //			workspace_port     <port>
@@ -107,11 +105,8 @@ import (
 //			runtime_class      <name>
 //			pod_template       <file>
 //			busy_command       <command>
-//			job_memory         <size>
 //			job_cpus           <number>
-//			job_scratch        <size>
 //			gateway_pods       <name=value...>
-//			gateway_namespace  <name>
 //			dns_namespace      <name>
 //		}
 //		disk_pressure {

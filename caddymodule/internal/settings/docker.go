@@ -28,10 +28,9 @@ type Docker struct {
 	JobNetwork Value `json:"job_network,omitempty"`
 	// Publish is `none` when this process reaches containers by their own addresses,
 	// or `loopback` to publish each workspace's port on 127.0.0.1 of the engine's
-	// host, as Docker Desktop needs. Default: `none`.
+	// host, as Docker Desktop needs. A range such as `20000-29999` does that with other ports
+	// than 42000-44999. Default: `none`.
 	Publish Value `json:"publish,omitempty"`
-	// PublishPorts are the ports that `publish loopback` uses. Default: `42000-44999`.
-	PublishPorts Value `json:"publish_ports,omitempty"`
 	Workload
 	// Pids is the most processes and threads a workspace may have; 0 is unlimited.
 	// Default: 2048.
@@ -96,9 +95,13 @@ func (a *App) dockerTable(r *Resolved, option func(string) parse.Check) []Settin
 		{"docker network", &e.Network, "", "", parse.Text(&o.Network, check("network"))},
 		{"docker subnet", &e.Subnet, "", "", parse.Text(&o.Subnet, check("subnet"))},
 		{"docker job_network", &e.JobNetwork, "", "", parse.Text(&o.JobNetwork, check("job network"))},
-		{"docker publish", &e.Publish, spec.PublishNone, "", parse.Text(&o.Publish, check("publish"))},
-		{"docker publish_ports", &e.PublishPorts, spec.DefaultPublishPorts, "",
-			parse.Text(&o.PublishPorts, option("docker publish_ports"))},
+		{"docker publish", &e.Publish, spec.PublishNone, "", func(text string) error {
+			o.Publish = text
+			if strings.Contains(text, "-") {
+				o.Publish, o.PublishPorts = spec.PublishLoopback, text
+			}
+			return check("publish")(text)
+		}},
 		{"docker pids", &e.Pids, defaultWorkspacePids, "", parse.Integer(&o.PidsLimit, check("pids"))},
 		{"docker disk", &e.Disk, "0", "", parse.Size(&o.DiskBytes, check("disk"))},
 		{"docker home", &e.Home, "0", "", parse.Size(&o.HomeBytes, check("home"))},

@@ -18,8 +18,6 @@ type Kubernetes struct {
 	// Kubeconfig is a file that says how to reach the cluster. Default: the service account
 	// of the Pod that this process runs in, else KUBECONFIG and ~/.kube/config.
 	Kubeconfig Value `json:"kubeconfig,omitempty"`
-	// Context is one of its contexts. Default: the current one.
-	Context Value `json:"context,omitempty"`
 	// Namespace is where workspaces and storage jobs are. Changing it later orphans what
 	// exists. Default: that of the service account or of the context.
 	Namespace Value `json:"namespace,omitempty"`
@@ -66,20 +64,12 @@ type Kubernetes struct {
 	// BusyCommand is a command in the form of a shell that exits with 0 in a workspace while
 	// it is busy. On Docker an image says it with the label `codehub.busy`.
 	BusyCommand Value `json:"busy_command,omitempty"`
-	// JobMemory is the most memory a storage job may use. Default: 512MiB.
-	JobMemory Value `json:"job_memory,omitempty"`
 	// JobCPUs is the most processors a storage job may use; 0 is unlimited. Default: 0.
 	JobCPUs Value `json:"job_cpus,omitempty"`
-	// JobScratch is the most a storage job may keep on its node's disk: the parts of an
-	// archive that are under way, small ones at first, up to 4GiB each for archives of
-	// hundreds of GiB. Default: 20GiB.
-	JobScratch Value `json:"job_scratch,omitempty"`
 	// GatewayPods are the labels of this process's Pods, as `name=value`, separated by
 	// spaces: only they reach workspaces. One outside the cluster is in `egress gateway`.
 	// Default: `app.kubernetes.io/name=codehub`.
 	GatewayPods Value `json:"gateway_pods,omitempty"`
-	// GatewayNamespace is their namespace. Default: namespace.
-	GatewayNamespace Value `json:"gateway_namespace,omitempty"`
 	// DNSNamespace is where the cluster's name servers are, which workspaces reach.
 	// Default: `kube-system`.
 	DNSNamespace Value `json:"dns_namespace,omitempty"`
@@ -108,7 +98,6 @@ func (a *App) kubernetesTable(r *Resolved) []Setting {
 	of := workloadOptions{&s.Image, &s.JobImage, &s.Port, &s.MemoryBytes, &s.NanoCPUs}
 	return append(k.Workload.table("kubernetes", of, check), []Setting{
 		text("kubeconfig", &k.Kubeconfig, &o.Kubeconfig, ""),
-		text("context", &k.Context, &o.Context, ""),
 		text("namespace", &k.Namespace, &o.Namespace, ""),
 		text("image_pull_secrets", &k.ImagePullSecrets, &s.ImagePullSecrets, ""),
 		size("disk", &k.Disk, &s.DiskBytes, defaultWorkspaceDisk),
@@ -125,11 +114,8 @@ func (a *App) kubernetesTable(r *Resolved) []Setting {
 		text("runtime_class", &k.RuntimeClass, &s.RuntimeClass, ""),
 		{"kubernetes pod_template", &k.PodTemplate, "", "", parse.Text(&r.podTemplate)},
 		text("busy_command", &k.BusyCommand, &s.BusyCommand, ""),
-		size("job_memory", &k.JobMemory, &s.JobMemoryBytes, bytes(spec.DefaultJobMemory), notZero(&s.JobMemoryBytes)),
 		cpus("job_cpus", &k.JobCPUs, &s.JobNanoCPUs, "0"),
-		size("job_scratch", &k.JobScratch, &s.JobScratchBytes, bytes(spec.DefaultJobScratch), notZero(&s.JobScratchBytes)),
 		text("gateway_pods", &k.GatewayPods, &s.GatewayPods, spec.DefaultGatewayPods),
-		text("gateway_namespace", &k.GatewayNamespace, &s.GatewayNamespace, ""),
 		text("dns_namespace", &k.DNSNamespace, &s.DNSNamespace, spec.DefaultDNSNamespace),
 	}...)
 }

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/docker/go-units"
 
 	"github.com/codehub/gateway/coordinator"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 	"github.com/codehub/gateway/coordinator/control/gc"
 	"github.com/codehub/gateway/coordinator/control/history"
 	"github.com/codehub/gateway/coordinator/dataplane/activator"
@@ -76,6 +78,8 @@ func TestRemovedSettingsAreFixed(t *testing.T) {
 		"coordinator stable_after":      planner.StableAfter,
 		"coordinator sweep_interval":    s.Reconcile.SweepInterval,
 		"coordinator wait_limit":        s.Reconcile.WaitLimit,
+		"kubernetes job_memory":         units.BytesSize(spec.DefaultJobMemory),
+		"kubernetes job_scratch":        units.BytesSize(spec.DefaultJobScratch),
 		"work cpu":                      s.TTL.Work.CPU,
 	} {
 		stated := strings.TrimSuffix(strings.TrimPrefix(removed[name], "it is fixed at "), " now")

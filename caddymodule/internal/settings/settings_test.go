@@ -188,6 +188,8 @@ func TestOwnersRulesAreReportedAsTheSettings(t *testing.T) {
 		`setting "docker workspace_port": 70000 must be from`:             func(a *App) { a.Docker.WorkspacePort = "70000" },
 		`setting "docker job_network": "none" must be`:                    func(a *App) { a.Docker.JobNetwork = "none" },
 		`setting "docker memory": 5 bytes must be`:                        func(a *App) { a.Docker.Memory = "5" },
+		`setting "docker publish": "80-90" must be a range of ports from`: func(a *App) { a.Docker.Publish = "80-90" },
+		`setting "docker publish": "all" must be none, loopback or a`:     func(a *App) { a.Docker.Publish = "all" },
 		`setting "docker pids": must be 0`:                                func(a *App) { a.Docker.Pids = "-1" },
 		`setting "docker disk": 5 bytes must be`:                          func(a *App) { a.Docker.Disk = "5" },
 		`setting "docker home": 5 bytes must be`:                          func(a *App) { a.Docker.Home = "5" },
@@ -247,8 +249,10 @@ func TestOwnersRulesAreReportedAsTheSettings(t *testing.T) {
 		}
 	}
 	a := required()
-	a.S3.AccessKey, a.S3.SecretKey, a.Limits.MaxHeld, a.Docker.Memory = "id", "secret", "0", "0"
-	resolveOrFail(t, a)
+	a.S3.AccessKey, a.S3.SecretKey, a.Limits.MaxHeld, a.Docker.Memory, a.Docker.Publish = "id", "secret", "0", "0", "20000-29999"
+	if d := resolveOrFail(t, a).Options.Docker; d.Publish != "loopback" || d.PublishPorts != "20000-29999" {
+		t.Errorf("published %s at %s", d.Publish, d.PublishPorts)
+	}
 }
 
 // An installation has the options of one backend, with those settings that all have.

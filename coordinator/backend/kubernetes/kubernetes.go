@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -47,6 +48,7 @@ func New(o Options) (backend.Backend, error) {
 	if err != nil {
 		return backend.Backend{}, err
 	}
+	o.Spec.GatewayNamespace = cmp.Or(o.Spec.GatewayNamespace, cluster.PodNamespace())
 	selector := selectorOf(map[string]string{spec.LabelInstallation: o.Spec.Installation})
 	b := &Backend{api: api, opts: o.Spec, caches: api.Follow(selector), settings: spec.Settings(o.Spec)}
 	return backend.Backend{Core: b, KeepIsolated: b.KeepIsolated, Release: b.Release}, nil

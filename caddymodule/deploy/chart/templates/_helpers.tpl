@@ -127,7 +127,7 @@ CHART
 {{- $_ := set $more "oidc" (merge (dict) . (dict "client_secret" "{env.OIDC_CLIENT_SECRET}")) }}
 {{- end }}
 {{ include "codehub.options" (merge $more $codehub) | trim | indent 4 }}
-{{- $kubernetes := dict "job_image" (include "codehub.jobImage" .) "namespace" (include "codehub.workspaceNamespace" .) "gateway_namespace" .Release.Namespace
+{{- $kubernetes := dict "job_image" (include "codehub.jobImage" .) "namespace" (include "codehub.workspaceNamespace" .)
       "gateway_pods" (list "app.kubernetes.io/name=codehub" (printf "app.kubernetes.io/instance=%s" .Release.Name)) }}
 {{- if .Values.podTemplate }}
 {{- $_ := set $kubernetes "pod_template" "/etc/caddy/pod-template.yaml" }}

@@ -156,7 +156,7 @@ func (o Options) Validate() error {
 		bad("job network: %q must be the name of a network, or host", o.JobNetwork)
 	}
 	if o.Publish != PublishNone && o.Publish != PublishLoopback {
-		bad("publish: %q must be %s or %s", o.Publish, PublishNone, PublishLoopback)
+		bad("publish: %q must be %s, %s or a range of ports", o.Publish, PublishNone, PublishLoopback)
 	}
 	if o.Subnet != "" {
 		if _, err := ParseSubnet(o.Subnet); err != nil {
@@ -164,7 +164,7 @@ func (o Options) Validate() error {
 		}
 	}
 	if _, err := o.ports(); err != nil {
-		bad("publish_ports: %w", err)
+		bad("publish: %w", err)
 	}
 	for name, n := range map[string]int64{"memory": o.MemoryBytes, "job memory": o.JobMemoryBytes} {
 		if n != 0 && n < minMemory {

@@ -1,11 +1,13 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -172,7 +174,13 @@ func TestNoCluster(t *testing.T) {
 	}
 	f := newFake(t, "A")
 	o := f.options()
-	o.Context = "another"
+	text, err := os.ReadFile(o.Kubeconfig)
+	if err == nil {
+		err = os.WriteFile(o.Kubeconfig, bytes.Replace(text, []byte(`"current-context":"test"`), []byte(`"current-context":"another"`), 1), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := Connect(o); err == nil || !strings.Contains(err.Error(), "another") {
 		t.Errorf("%v", err)
 	}

@@ -15,6 +15,12 @@ import (
 // ownNamespace is the file that tells a Pod its namespace.
 const ownNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
+// PodNamespace returns the namespace of the Pod that this process runs in, and "" outside of Pods.
+func PodNamespace() string {
+	text, _ := os.ReadFile(ownNamespace)
+	return strings.TrimSpace(string(text))
+}
+
 // settings say where the cluster is, as whom it is asked, and what about.
 type settings struct {
 	*rest.Config
@@ -25,7 +31,7 @@ type settings struct {
 
 // load finds the settings, as Kubernetes' own tools do.
 func (o Options) load() (settings, error) {
-	if o.Kubeconfig == "" && o.Context == "" {
+	if o.Kubeconfig == "" {
 		s, err := inCluster()
 		if !errors.Is(err, rest.ErrNotInCluster) {
 			s.namespace = cmp.Or(o.Namespace, s.namespace)
@@ -35,9 +41,7 @@ func (o Options) load() (settings, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig
 	rules.WarnIfAllMissing = false
-	config := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{
-		CurrentContext: o.Context,
-	})
+	config := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{})
 	c, err := config.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
 		return settings{}, fmt.Errorf("no Kubernetes cluster is set: this is no Pod of one, and %s does not exist or "+
@@ -55,7 +59,7 @@ func (o Options) load() (settings, error) {
 	if err != nil {
 		return settings{}, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
-	return settings{Config: c, namespace: cmp.Or(o.Namespace, namespace), credential: credential(all, o.Context)}, nil
+	return settings{Config: c, namespace: cmp.Or(o.Namespace, namespace), credential: credential(all)}, nil
 }
 
 // inCluster returns the settings of a Pod's service account. Its token changes: the kubelet
@@ -81,9 +85,9 @@ func inCluster() (settings, error) {
 	}, nil
 }
 
-// credential describes how the context's user is known to the cluster.
-func credential(all clientcmdapi.Config, context string) string {
-	at := all.Contexts[cmp.Or(context, all.CurrentContext)]
+// credential describes how the current context's user is known to the cluster.
+func credential(all clientcmdapi.Config) string {
+	at := all.Contexts[all.CurrentContext]
 	if at == nil || all.AuthInfos[at.AuthInfo] == nil {
 		return "the kubeconfig's context names no user"
 	}

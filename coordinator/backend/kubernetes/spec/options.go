@@ -85,7 +85,8 @@ type Options struct {
 	JobMemoryBytes, JobNanoCPUs, JobScratchBytes int64
 
 	// GatewayPods are the labels, as name=value, of the gateway's Pods, and GatewayNamespace
-	// is their namespace; empty means that of the workspaces. Default [DefaultGatewayPods].
+	// is their namespace; empty means that of the workspaces. Default [DefaultGatewayPods], and
+	// for a backend the namespace of the Pod that it runs in.
 	GatewayPods, GatewayNamespace string
 	// DNSNamespace is where the cluster's name servers are. Default [DefaultDNSNamespace].
 	DNSNamespace string

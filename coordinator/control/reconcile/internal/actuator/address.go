@@ -37,8 +37,8 @@ func (a *Actuator) withAddress(ctx context.Context, id workspace.ID, start func(
 			return fmt.Errorf("%w: %w", ErrHeldBack, err)
 		case errors.Is(err, store.ErrNoAddress):
 			return fmt.Errorf("none of the %d addresses for workspaces is free; those that were used lately rest for "+
-				"%s: put workspaces to sleep and wait, or set a larger docker subnet (docker publish_ports with "+
-				"publish loopback)",
+				"%s: put workspaces to sleep and wait, or set a larger docker subnet (with published ports, a larger "+
+				"range as docker publish)",
 				pool.Size, a.Quarantine())
 		case err != nil:
 			return fmt.Errorf("%w: %w", ErrHeldBack, err)
@@ -53,6 +53,6 @@ func (a *Actuator) withAddress(ctx context.Context, id workspace.ID, start func(
 			return fmt.Errorf("%w: %w", ErrHeldBack, err)
 		}
 	}
-	return fmt.Errorf("%d addresses for workspaces in a row are used by something else: set docker subnet (docker "+
-		"publish_ports with publish loopback) to a range that is for workspaces alone", addressTries)
+	return fmt.Errorf("%d addresses for workspaces in a row are used by something else: set docker subnet (with "+
+		"published ports, docker publish) to a range that is for workspaces alone", addressTries)
 }
