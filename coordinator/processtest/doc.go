@@ -13,6 +13,6 @@
 //	make test-k8s K8S='-run TestPointsAreComplete ./coordinator/processtest -args -update'
 //
 // Nothing can be forgotten. All that changes something in the source, and every action, operation
-// and kind of job of the planner, is reached by a scenario or an exception. An exception names the
-// test that proves it in place of a scenario (see exceptions_test.go and transitions_test.go).
+// and kind of job of the planner, is in a scenario or an exception. An exception names the test
+// that proves it in place of a scenario (see exceptions_test.go and transitions_test.go).
 package processtest
