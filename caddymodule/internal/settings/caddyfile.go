@@ -84,6 +84,7 @@ import (
 //		}
 //		backend kubernetes {
 //			kubeconfig         <file>
+//			context            <name>
 //			namespace          <name>
 //			workspace_image    <reference>
 //			workspace_port     <port>

@@ -18,6 +18,8 @@ type Kubernetes struct {
 	// Kubeconfig is a file that says how to reach the cluster. Default: the service account
 	// of the Pod that this process runs in, else KUBECONFIG and ~/.kube/config.
 	Kubeconfig Value `json:"kubeconfig,omitempty"`
+	// Context is one of its contexts. Default: the current one.
+	Context Value `json:"context,omitempty"`
 	// Namespace is where workspaces and storage jobs are. Changing it later orphans what
 	// exists. Default: that of the service account or of the context.
 	Namespace Value `json:"namespace,omitempty"`
@@ -98,6 +100,7 @@ func (a *App) kubernetesTable(r *Resolved) []Setting {
 	of := workloadOptions{&s.Image, &s.JobImage, &s.Port, &s.MemoryBytes, &s.NanoCPUs}
 	return append(k.Workload.table("kubernetes", of, check), []Setting{
 		text("kubeconfig", &k.Kubeconfig, &o.Kubeconfig, ""),
+		text("context", &k.Context, &o.Context, ""),
 		text("namespace", &k.Namespace, &o.Namespace, ""),
 		text("image_pull_secrets", &k.ImagePullSecrets, &s.ImagePullSecrets, ""),
 		size("disk", &k.Disk, &s.DiskBytes, defaultWorkspaceDisk),

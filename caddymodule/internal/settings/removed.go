@@ -21,7 +21,6 @@ var removed = map[string]string{
 	"coordinator sweep_interval":    "it is fixed at 5m now",
 	"coordinator wait_limit":        "it is fixed at 10m now",
 	"docker publish_ports":          "write the ports as docker publish now, such as publish 20000-29999",
-	"kubernetes context":            "the kubeconfig's current context holds now",
 	"kubernetes gateway_namespace":  "the namespace of the Pod that Caddy runs in holds now, else namespace",
 	"kubernetes job_memory":         "it is fixed at 512MiB now",
 	"kubernetes job_scratch":        "it is fixed at 20GiB now",

@@ -12,9 +12,9 @@ import (
 // Options say where the cluster is.
 type Options struct {
 	// Kubeconfig is a file. Empty means the service account of the Pod that this process runs in,
-	// or else KUBECONFIG and ~/.kube/config, as Kubernetes' own tools do. Its current context
-	// holds.
-	Kubeconfig string
+	// or else KUBECONFIG and ~/.kube/config, as Kubernetes' own tools do. Context is one of its
+	// contexts; empty means the current one.
+	Kubeconfig, Context string
 	// Namespace is where everything is; empty means the namespace of the context or of the
 	// service account.
 	Namespace string

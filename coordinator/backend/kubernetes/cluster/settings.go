@@ -31,7 +31,7 @@ type settings struct {
 
 // load finds the settings, as Kubernetes' own tools do.
 func (o Options) load() (settings, error) {
-	if o.Kubeconfig == "" {
+	if o.Kubeconfig == "" && o.Context == "" {
 		s, err := inCluster()
 		if !errors.Is(err, rest.ErrNotInCluster) {
 			s.namespace = cmp.Or(o.Namespace, s.namespace)
@@ -41,7 +41,9 @@ func (o Options) load() (settings, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig
 	rules.WarnIfAllMissing = false
-	config := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{})
+	config := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{
+		CurrentContext: o.Context,
+	})
 	c, err := config.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
 		return settings{}, fmt.Errorf("no Kubernetes cluster is set: this is no Pod of one, and %s does not exist or "+
@@ -59,7 +61,7 @@ func (o Options) load() (settings, error) {
 	if err != nil {
 		return settings{}, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
-	return settings{Config: c, namespace: cmp.Or(o.Namespace, namespace), credential: credential(all)}, nil
+	return settings{Config: c, namespace: cmp.Or(o.Namespace, namespace), credential: credential(all, o.Context)}, nil
 }
 
 // inCluster returns the settings of a Pod's service account. Its token changes: the kubelet
@@ -85,9 +87,9 @@ func inCluster() (settings, error) {
 	}, nil
 }
 
-// credential describes how the current context's user is known to the cluster.
-func credential(all clientcmdapi.Config) string {
-	at := all.Contexts[all.CurrentContext]
+// credential describes how the context's user is known to the cluster.
+func credential(all clientcmdapi.Config, context string) string {
+	at := all.Contexts[cmp.Or(context, all.CurrentContext)]
 	if at == nil || all.AuthInfos[at.AuthInfo] == nil {
 		return "the kubeconfig's context names no user"
 	}
