@@ -104,8 +104,21 @@ func TestAProblemSpeaksTheLanguageOfTheRequest(t *testing.T) {
 			r.Header.Set(name, value)
 		}
 		tooLong.Write(w, r)
-		if got := strings.TrimSpace(w.Body.String()); got != want {
+		if got := strings.TrimSpace(w.Body.String()); inEnglishAndKorean(t, got) != want {
 			t.Errorf("%q: %s\nwant %s", header, got, want)
 		}
 	}
+}
+
+// inEnglishAndKorean removes from the help of a problem the languages that other files add.
+func inEnglishAndKorean(t *testing.T, body string) string {
+	t.Helper()
+	for _, l := range words.Languages() {
+		if l.Code == "en" || l.Code == "ko" {
+			continue
+		}
+		text := regexp.MustCompile(`,?"` + l.Code + `":"[^"]+"`)
+		body = strings.Replace(text.ReplaceAllString(body, ""), "{,", "{", 1)
+	}
+	return body
 }

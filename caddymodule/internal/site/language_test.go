@@ -13,7 +13,7 @@ func TestLanguage(t *testing.T) {
 		"Accept-Language: ko-KR,ko;q=0.9":                "ko",
 		"Accept-Language: en;q=0.5, ko":                  "ko",
 		"Accept-Language: ko;q=0.2, en-GB;q=0.3":         "en",
-		"Accept-Language: fr, de":                        "en",
+		"Accept-Language: la, eo":                        "en",
 		"Accept-Language: \x00;;q=x":                     "en",
 		"Accept-Language: ko|Cookie: codehub_lang=en":    "en",
 		"Accept-Language: en|Cookie: codehub_lang=ko":    "ko",
