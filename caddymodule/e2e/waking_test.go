@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/codehub/gateway/coordinator/wait"
+	"github.com/codehub/gateway/coordinator/words"
 )
 
 // withoutScripts switches the tab's scripts off or on.
@@ -109,7 +110,8 @@ func TestWakePage(t *testing.T) {
 	inKorean := navigation.Clone()
 	inKorean.Set("Cookie", "codehub_lang=ko")
 	_, page := me.get(t, address, inKorean)
-	for _, want := range []string{`<html lang="ko"`, `<bdi>cs-path</bdi> 깨우는 중`, `data-stage="restoring"`} {
+	title := words.Of("wake.title", words.Values{"Name": "<bdi>cs-path</bdi>"}).In("ko")
+	for _, want := range []string{`<html lang="ko"`, title, `data-stage="restoring"`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %s:\n%s", want, page)
 		}
