@@ -28,6 +28,8 @@ const (
 	Unchanged Outcome = "unchanged"
 	// Busy: an operation is in progress.
 	Busy Outcome = "busy"
+	// Stale: the workspace has changed since the caller has read it.
+	Stale Outcome = "stale"
 	// Collected: nothing is left of the workspace, or the garbage collector deletes it.
 	Collected Outcome = "collected"
 	// UserLimit and GlobalLimit: one more workspace would exceed the limit.
@@ -60,6 +62,8 @@ type Viewer struct {
 type Edit struct {
 	Name, Description, Memo, ImageRef *string
 	Desired                           *workspace.DesiredState
+	// IfRevision are the revisions of which the workspace must have one; nil allows any.
+	IfRevision []int64
 }
 
 // runningLockSQL takes the lock under which workspaces are counted against the
@@ -85,11 +89,12 @@ const tooMany = `
 // so the outcome is about the row that it writes.
 const updateSQL = `
 WITH w AS (
-	SELECT id, owner_user_id, operation, desired_state, counted FROM workspaces
+	SELECT id, owner_user_id, operation, desired_state, counted, revision FROM workspaces
 	WHERE id = @id AND deleted_at IS NULL AND (@all OR owner_user_id = @user)
 	FOR UPDATE
 ), decision AS (
 	SELECT id, desired_state AS was, CASE
+		WHEN revision <> ALL(@if_revision::bigint[]) THEN 'stale'
 		WHEN @desired::text IS NULL OR @desired = desired_state THEN 'unchanged'
 		WHEN operation <> 'NONE' THEN 'busy'
 		WHEN @desired <> 'RUNNING' OR counted THEN 'changed'` + overLimit + `
@@ -126,6 +131,7 @@ func (s *Store) Update(ctx context.Context, v Viewer, id workspace.ID, e Edit, l
 		"per_user": l.PerUser, "global": l.Global, "id": string(id), "all": v.All, "user": postgres.NullText(v.UserID),
 		"cause": v.Through, "desired": desired,
 		"name": e.Name, "description": e.Description, "memo": e.Memo, "image_ref": e.ImageRef,
+		"if_revision": e.IfRevision,
 	})
 	if err != nil {
 		return w, outcome, fmt.Errorf("changing workspace %s: %w", id, err)
@@ -137,13 +143,16 @@ const createSQL = `
 WITH w AS (
 	SELECT @owner::uuid AS owner_user_id
 ), decision AS (
-	SELECT owner_user_id, CASE` + tooMany + overLimit + `
+	SELECT owner_user_id, CASE
+		WHEN EXISTS (SELECT FROM workspaces WHERE id = @id) THEN 'unchanged'` + tooMany + `
+		WHEN @desired <> 'RUNNING' THEN 'changed'` + overLimit + `
 		ELSE 'changed' END AS outcome
 	FROM w
 ), written AS (
-	INSERT INTO workspaces (id, owner_user_id, name, description, image_ref,
+	INSERT INTO workspaces (id, owner_user_id, name, description, memo, image_ref, desired_state,
 		instance_backend, storage_backend, home_store_key)
-	SELECT @id, owner_user_id, @name, @description, @image_ref, @instance_backend, @storage_backend, @home_store_key
+	SELECT @id, owner_user_id, @name, @description, @memo, @image_ref, @desired,
+		@instance_backend, @storage_backend, @home_store_key
 	FROM decision WHERE outcome = 'changed'
 	RETURNING id, owner_user_id, desired_state
 ), history AS (
@@ -152,15 +161,16 @@ WITH w AS (
 )
 SELECT outcome FROM decision`
 
-// Create adds a workspace with the desired state RUNNING. It uses only the fields
-// of w that identify and describe it. With any outcome but [Changed], nothing was
-// written.
+// Create adds a workspace. It uses only the fields of w that identify and describe it, and its
+// desired state. With [Unchanged] there was a workspace of that id, which it returns, perhaps a
+// deleted one. With any outcome but [Changed], nothing was written.
 func (s *Store) Create(ctx context.Context, w workspace.Workspace, through string, l Limits) (
 	workspace.Workspace, Outcome, error) {
 	w, outcome, err := s.change(ctx, true, w.ID, createSQL, postgres.Args{
 		"per_user": l.PerUser, "global": l.Global, "workspaces": l.Workspaces, "cause": through,
-		"id": string(w.ID), "owner": w.OwnerID, "name": w.Name,
-		"description": postgres.NullText(w.Description), "image_ref": postgres.NullText(w.ImageRef),
+		"id": string(w.ID), "owner": w.OwnerID, "name": w.Name, "desired": string(w.DesiredState),
+		"description": postgres.NullText(w.Description), "memo": postgres.NullText(w.Memo),
+		"image_ref":        postgres.NullText(w.ImageRef),
 		"instance_backend": w.InstanceBackend, "storage_backend": w.StorageBackend,
 		"home_store_key": w.ID.VolumeName(),
 	})

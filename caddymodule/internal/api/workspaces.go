@@ -11,26 +11,40 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// createWorkspace is POST /workspaces: it creates a workspace of the user's that is to
-// run, and answers 201 with it. It refuses with 400 for a bad field and 429 when as
-// many workspaces exist or run as the limits allow.
+// createWorkspace is POST /workspaces: it creates a workspace of the user's, which is to run
+// unless desired_state says otherwise, and answers 201 with it. It refuses with 400 for a bad
+// field and 429 when as many workspaces exist or run as the limits allow. A repetition with the
+// same Idempotency-Key answers with the workspace that the first one has created.
 func (c *call) createWorkspace() error {
 	var in struct {
-		Name        textField `json:"name"`
-		Description textField `json:"description"`
-		ImageRef    textField `json:"image_ref"`
+		Name         textField `json:"name"`
+		Description  textField `json:"description"`
+		Memo         textField `json:"memo"`
+		ImageRef     textField `json:"image_ref"`
+		DesiredState textField `json:"desired_state"`
 	}
 	if err := c.decode(&in); err != nil {
 		return err
 	}
+	key, err := c.idempotencyKey()
+	if err != nil {
+		return err
+	}
 	w, err := c.Service.Create(c.r.Context(), c.actor(), service.CreateInput{
-		Name: in.Name.text, Description: in.Description.text, ImageRef: in.ImageRef.text,
+		Name: in.Name.text, Description: in.Description.text, Memo: in.Memo.text, ImageRef: in.ImageRef.text,
+		DesiredState: workspace.DesiredState(in.DesiredState.text), Key: key,
 	})
 	if err != nil {
 		return err
 	}
 	c.w.Header().Set("Location", "/api/v1/workspaces/"+string(w.ID))
-	return sendJSON(c.w, http.StatusCreated, c.body(w))
+	return c.sendWorkspace(http.StatusCreated, w)
+}
+
+// sendWorkspace answers with a workspace and its revision as the entity tag.
+func (c *call) sendWorkspace(status int, w workspace.Workspace) error {
+	c.w.Header().Set("ETag", entityTag(w.Revision))
+	return sendJSON(c.w, status, c.body(w))
 }
 
 // listWorkspaces is GET /workspaces?limit&cursor&deleted&all&phase: one page of the user's
@@ -102,13 +116,14 @@ func (c *call) getWorkspace() error {
 	if err != nil {
 		return err
 	}
-	return sendJSON(c.w, http.StatusOK, c.body(w))
+	return c.sendWorkspace(http.StatusOK, w)
 }
 
 // patchWorkspace is PATCH /workspaces/{id}: it changes the given fields, all or none,
 // and answers with the workspace. Another image applies from the next start on, and one
-// that the error of the workspace may come from is tried again. Changing the desired state is refused with 409 while
-// an operation is in progress (SPEC 1, contract 4), and with 429 like creating.
+// that the error of the workspace may come from is tried again. Changing the desired state is
+// refused with 409 while an operation is in progress (SPEC 1, contract 4), and with 429 like
+// creating. With If-Match it is refused with 412 when the workspace has changed since.
 func (c *call) patchWorkspace() error {
 	var in struct {
 		Name         textField `json:"name"`
@@ -122,7 +137,7 @@ func (c *call) patchWorkspace() error {
 	}
 	patch := service.Patch{
 		Name: in.Name.pointer(), Description: in.Description.pointer(),
-		Memo: in.Memo.pointer(), ImageRef: in.ImageRef.pointer(),
+		Memo: in.Memo.pointer(), ImageRef: in.ImageRef.pointer(), IfRevision: c.ifMatch(),
 	}
 	if in.DesiredState.given {
 		desired := workspace.DesiredState(in.DesiredState.text)
@@ -132,7 +147,21 @@ func (c *call) patchWorkspace() error {
 	if err != nil {
 		return err
 	}
-	return sendJSON(c.w, http.StatusOK, c.body(w))
+	return c.sendWorkspace(http.StatusOK, w)
+}
+
+// setDesired is POST /workspaces/{id}/start, …/sleep or …/archive: PATCH with that desired state
+// and nothing else. It takes no body.
+func setDesired(desired workspace.DesiredState) func(*call) error {
+	return func(c *call) error {
+		w, err := c.Service.Update(c.r.Context(), c.actor(), c.id, service.Patch{
+			DesiredState: &desired, IfRevision: c.ifMatch(),
+		})
+		if err != nil {
+			return err
+		}
+		return c.sendWorkspace(http.StatusOK, w)
+	}
 }
 
 // deleteWorkspace is DELETE /workspaces/{id}?now. It answers 202, because container and volume

@@ -71,6 +71,7 @@ var (
 	Archive     = New("archive-not-restorable", 409)
 	Deleted     = New("deleted", 409)
 	Collected   = New("collected", 410)
+	Stale       = New("changed-meanwhile", 412)
 	TooLarge    = New("too-large", 413)
 	MediaType   = New("unsupported-media-type", 415)
 	Limit       = New("limit-reached", 429)
@@ -202,6 +203,8 @@ func Of(err error) *Problem {
 		return NotFound.With("problem.no_workspace", nil)
 	case errors.Is(err, service.ErrOperationInProgress):
 		return Busy.With("problem.busy", nil)
+	case errors.Is(err, service.ErrStale):
+		return Stale.With("problem.changed_meanwhile", nil)
 	case errors.Is(err, service.ErrNotAwake):
 		return NotAwake.With("problem.not_awake", nil)
 	case errors.Is(err, service.ErrDeleted):

@@ -399,3 +399,30 @@ func TestCorruptArchiveIsTerminal(t *testing.T) {
 		t.Errorf("%s after %d restores, key %q", w.ErrorReason, restores.Load(), w.ArchiveKey)
 	}
 }
+
+// A workspace that is created to sleep never starts, and starts when it is opened.
+func TestCreatedAsleep(t *testing.T) {
+	t.Parallel()
+	for desired, phase := range map[workspace.DesiredState]workspace.Phase{
+		workspace.DesiredStandby: workspace.PhaseStandby, workspace.DesiredArchived: workspace.PhaseArchived,
+	} {
+		h := newHarness(t)
+		h.lead()
+		w, err := h.service.Create(t.Context(), h.owner, service.CreateInput{Name: "w", DesiredState: desired})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.controller.Wake(w.ID)
+		h.settles(w.ID, phase)
+		n := storetest.Value[int](t, h.store, `SELECT count(*) FROM workspace_history WHERE workspace_id = $1 AND new_value = 'STARTING'`, string(w.ID))
+		if n != 0 {
+			t.Errorf("%s: started %d times on its way to sleep", desired, n)
+		}
+		h.setDesired(w.ID, workspace.DesiredRunning)
+		h.settles(w.ID, workspace.PhaseRunning)
+		n = storetest.Value[int](t, h.store, `SELECT count(*) FROM workspace_history WHERE workspace_id = $1 AND new_value = 'STARTING'`, string(w.ID))
+		if n != 1 {
+			t.Errorf("%s: started %d times when it was opened", desired, n)
+		}
+	}
+}

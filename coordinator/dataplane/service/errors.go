@@ -16,6 +16,8 @@ var (
 	// ErrOperationInProgress means that the desired state cannot change before the
 	// operation in progress has ended (SPEC 1, contract 4).
 	ErrOperationInProgress = errors.New("an operation is in progress")
+	// ErrStale means that the workspace has changed since the caller has read it. Nothing was changed.
+	ErrStale = errors.New("the workspace has changed meanwhile")
 	// ErrNotAwake means that a workspace cannot be kept awake that is not meant to run.
 	ErrNotAwake = errors.New("the workspace is not awake: open it first")
 	// ErrForbidden means that only administrators may do this.
@@ -113,6 +115,8 @@ func outcomeError(o store.Outcome, l store.Limits) error {
 		return nil
 	case store.Busy:
 		return ErrOperationInProgress
+	case store.Stale:
+		return ErrStale
 	case store.Collected:
 		return ErrCollected
 	case store.WorkspaceLimit:

@@ -104,12 +104,34 @@ func valid(a Actor, id workspace.ID) bool {
 	return a.Admin && a.UserID == "" || uuid.Validate(a.UserID) == nil
 }
 
-// CreateInput describes a new workspace. ImageRef is the name of a configured image, empty
-// for the default one, or from an administrator any image's reference.
-type CreateInput struct{ Name, Description, ImageRef string }
+// CreateInput describes a new workspace.
+type CreateInput struct {
+	Name, Description, Memo string
+	// ImageRef is the name of a configured image, empty for the default one, or from an
+	// administrator any image's reference.
+	ImageRef string
+	// DesiredState is as in [Patch]; empty means RUNNING.
+	DesiredState workspace.DesiredState
+	// Key makes the same input of the same user create one workspace, however often it is sent;
+	// empty for a new workspace each time.
+	Key string
+}
 
-// Create adds a workspace of the actor with the desired state RUNNING. It returns
-// [*InvalidError], [*ImageError], [*TooManyError] and [*LimitError].
+// keys is the name space of the ids that keys of users stand for.
+var keys = uuid.MustParse("7d0bb4a2-54b5-4a5c-9e8b-3f1f6fbb1a54")
+
+// id returns the id of the workspace that a user creates. A key always stands for the same one:
+// the id itself remembers what was created with the key, for as long as the row is there.
+func (in CreateInput) id(userID string) workspace.ID {
+	if in.Key == "" {
+		return workspace.ID(uuid.NewString())
+	}
+	return workspace.ID(uuid.NewSHA1(keys, []byte(userID+" "+in.Key)).String())
+}
+
+// Create adds a workspace of the actor, or returns the one that the actor has created with the
+// same key. It returns [*InvalidError], [*ImageError], [*TooManyError], [*LimitError], and
+// [ErrDeleted] for one that was deleted since.
 func (s *Service) Create(ctx context.Context, a Actor, in CreateInput) (workspace.Workspace, error) {
 	in, err := in.clean(s.Images(), a)
 	if err != nil {
@@ -118,11 +140,11 @@ func (s *Service) Create(ctx context.Context, a Actor, in CreateInput) (workspac
 	if uuid.Validate(a.UserID) != nil {
 		return workspace.Workspace{}, ErrForbidden
 	}
-	id := workspace.ID(uuid.NewString())
+	id := in.id(a.UserID)
 	limits := s.storeLimits()
 	w, outcome, err := s.store.Create(ctx, workspace.Workspace{
-		ID: id, OwnerID: a.UserID, Name: in.Name, Description: in.Description, ImageRef: in.ImageRef,
-		InstanceBackend: s.instanceBackend, StorageBackend: s.storageBackend,
+		ID: id, OwnerID: a.UserID, Name: in.Name, Description: in.Description, Memo: in.Memo, ImageRef: in.ImageRef,
+		DesiredState: in.DesiredState, InstanceBackend: s.instanceBackend, StorageBackend: s.storageBackend,
 	}, a.through(), limits)
 	if err == nil {
 		err = outcomeError(outcome, limits)
@@ -130,7 +152,12 @@ func (s *Service) Create(ctx context.Context, a Actor, in CreateInput) (workspac
 	if err != nil {
 		return workspace.Workspace{}, err
 	}
-	s.logChange("workspace created", a, id, workspace.DesiredRunning)
+	switch {
+	case outcome == store.Changed:
+		s.logChange("workspace created", a, id, in.DesiredState)
+	case !w.DeletedAt.IsZero():
+		return workspace.Workspace{}, ErrDeleted
+	}
 	return w, nil
 }
 
@@ -205,11 +232,14 @@ type Patch struct {
 	ImageRef *string
 	// DesiredState may be ARCHIVED, STANDBY or RUNNING.
 	DesiredState *workspace.DesiredState
+	// IfRevision are the revisions of which the workspace must have one; nil allows any.
+	IfRevision []int64
 }
 
 // Update makes the whole change or none of it, and returns the workspace afterwards. With an
 // image, also the one that it had, it tries again to start a workspace whose error another image
-// can fix. It returns [*InvalidError], [*ImageError] and the errors of [Service.SetDesired].
+// can fix. It returns [*InvalidError], [*ImageError], [ErrStale] and the errors of
+// [Service.SetDesired].
 func (s *Service) Update(ctx context.Context, a Actor, id workspace.ID, p Patch) (workspace.Workspace, error) {
 	p, err := p.clean(s.Images(), a)
 	if err != nil {
@@ -221,6 +251,7 @@ func (s *Service) Update(ctx context.Context, a Actor, id workspace.ID, p Patch)
 	limits := s.storeLimits()
 	edit := store.Edit{
 		Name: p.Name, Description: p.Description, Memo: p.Memo, ImageRef: p.ImageRef, Desired: p.DesiredState,
+		IfRevision: p.IfRevision,
 	}
 	w, outcome, err := s.store.Update(ctx, a.viewer(), id, edit, limits)
 	if err == nil {

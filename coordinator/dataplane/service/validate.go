@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"strconv"
@@ -32,8 +33,24 @@ func (in CreateInput) clean(images launch.Catalog, a Actor) (CreateInput, error)
 	if in.Description, err = cleanProse("description", in.Description, MaxDescription); err != nil {
 		return in, err
 	}
+	if in.Memo, err = cleanProse("memo", in.Memo, MaxMemo); err != nil {
+		return in, err
+	}
+	in.DesiredState = cmp.Or(in.DesiredState, workspace.DesiredRunning)
+	if err := checkDesired(in.DesiredState); err != nil {
+		return in, err
+	}
 	in.ImageRef, err = cleanImageRef(in.ImageRef, images, a)
 	return in, err
+}
+
+// checkDesired checks a desired state that a user asks for.
+func checkDesired(d workspace.DesiredState) error {
+	switch d {
+	case workspace.DesiredArchived, workspace.DesiredStandby, workspace.DesiredRunning:
+		return nil
+	}
+	return &InvalidError{"desired_state", words.Of("problem.rule.desired_state", nil)}
 }
 
 // clean does the same for the fields that the patch changes.
@@ -61,11 +78,7 @@ func (p Patch) clean(images launch.Catalog, a Actor) (Patch, error) {
 		return p, err
 	}
 	if p.DesiredState != nil {
-		switch *p.DesiredState {
-		case workspace.DesiredArchived, workspace.DesiredStandby, workspace.DesiredRunning:
-		default:
-			return p, &InvalidError{"desired_state", words.Of("problem.rule.desired_state", nil)}
-		}
+		return p, checkDesired(*p.DesiredState)
 	}
 	return p, nil
 }
