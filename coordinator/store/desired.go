@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -162,13 +163,13 @@ WITH w AS (
 SELECT outcome FROM decision`
 
 // Create adds a workspace. It uses only the fields of w that identify and describe it, and its
-// desired state. With [Unchanged] there was a workspace of that id, which it returns, perhaps a
+// desired state, RUNNING if it has none. With [Unchanged] there was a workspace of that id, which it returns, perhaps a
 // deleted one. With any outcome but [Changed], nothing was written.
 func (s *Store) Create(ctx context.Context, w workspace.Workspace, through string, l Limits) (
 	workspace.Workspace, Outcome, error) {
 	w, outcome, err := s.change(ctx, true, w.ID, createSQL, postgres.Args{
 		"per_user": l.PerUser, "global": l.Global, "workspaces": l.Workspaces, "cause": through,
-		"id": string(w.ID), "owner": w.OwnerID, "name": w.Name, "desired": string(w.DesiredState),
+		"id": string(w.ID), "owner": w.OwnerID, "name": w.Name, "desired": string(cmp.Or(w.DesiredState, workspace.DesiredRunning)),
 		"description": postgres.NullText(w.Description), "memo": postgres.NullText(w.Memo),
 		"image_ref":        postgres.NullText(w.ImageRef),
 		"instance_backend": w.InstanceBackend, "storage_backend": w.StorageBackend,

@@ -39,6 +39,39 @@ func (c *call) login() error {
 	return sendJSON(c.w, http.StatusOK, v1.UserOf(user))
 }
 
+// changePassword is POST /me/password {"present": …, "password": …}: it changes the user's
+// password. All sessions end, and the browser gets a new one. It refuses with 400 a wrong present
+// password and one that is too short, and with 403 a user who signs in elsewhere.
+func (c *call) changePassword() error {
+	var in struct {
+		Present  string `json:"present"`
+		Password string `json:"password"`
+	}
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	elsewhere := c.NoPasswords || c.Identity != nil
+	if !elsewhere && c.Provider != nil {
+		issuer, err := c.Auth.IssuerOf(c.r.Context(), c.token)
+		if err != nil {
+			return err
+		}
+		elsewhere = issuer != ""
+	}
+	if elsewhere {
+		return problem.NoPasswords.With("problem.password_elsewhere", nil)
+	}
+	token, err := c.Auth.ChangePassword(c.r.Context(), c.user.Username, in.Present, in.Password, c.client(c.r))
+	if errors.Is(err, auth.ErrBadCredentials) {
+		return problem.InvalidField("present", "problem.wrong_password", nil)
+	}
+	if err != nil {
+		return err
+	}
+	c.at.SetSession(c.w, site.SessionCookie, token, int(c.Auth.SessionTTL()/time.Second))
+	return c.signedOut("")
+}
+
 // client is from where the request comes.
 func (h *Handler) client(r *http.Request) auth.Client {
 	return auth.Client{Address: h.ClientAddress(r), Agent: r.UserAgent()}
@@ -105,7 +138,7 @@ func (c *call) endSession() error {
 	return nil
 }
 
-// session is GET /auth/session: the signed-in user.
+// session is GET /auth/session, and GET /me: the signed-in user.
 func (c *call) session() error {
 	c.fromMemory = true // as a rule
 	return sendJSON(c.w, http.StatusOK, v1.UserOf(c.user))

@@ -60,6 +60,8 @@ func (h *Handler) routes() *http.ServeMux {
 		{"POST /api/v1/auth/login", patient((*call).login)},
 		{"POST /api/v1/auth/logout", patient((*call).logout)},
 		{"GET /api/v1/auth/session", patient(signedIn((*call).session))},
+		{"GET /api/v1/me", patient(signedIn((*call).session))},
+		{"POST /api/v1/me/password", patient(signedIn((*call).changePassword))},
 		{"GET /api/v1/sessions", patient(signedIn((*call).listSessions))},
 		{"DELETE /api/v1/sessions", patient(signedIn((*call).endSessions))},
 		{"DELETE /api/v1/sessions/{id}", patient(signedIn((*call).endSessions))},

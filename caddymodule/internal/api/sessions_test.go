@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/codehub/gateway/caddymodule/internal/api"
+	"github.com/codehub/gateway/caddymodule/internal/api/apitest"
+	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
@@ -85,4 +88,50 @@ func TestThrottledSignInsSayWhenToComeBack(t *testing.T) {
 	if n, err := strconv.Atoi(got.Header.Get("Retry-After")); err != nil || n < 20 || n > 30 || p["retry_after"] != float64(n) || !strings.Contains(p["detail"].(string), "seconds") {
 		t.Errorf("Retry-After %q, %v", got.Header.Get("Retry-After"), p)
 	}
+}
+
+func TestChangingThePassword(t *testing.T) {
+	in := newHarness(t)
+	ann, other := in.signedIn("ann"), in.anyone()
+	other.SignIn("ann", testPassword)
+	const next = "another horse battery"
+	change := func(present, password string) apitest.Reply {
+		return ann.Do("POST", "/api/v1/me/password", map[string]any{"present": present, "password": password})
+	}
+	for _, c := range []struct{ present, password, field string }{
+		{"wrong", next, "present"}, {"", next, "present"}, {testPassword, "short", "password"}, {testPassword, "", "password"},
+	} {
+		if p := change(c.present, c.password).Problem(t, 400, "invalid-field"); p["field"] != c.field {
+			t.Errorf("%q to %q: %v", c.present, c.password, p)
+		}
+	}
+	if r := other.Do("GET", "/api/v1/me", nil); r.StatusCode != 200 || r.Object(t)["username"] != "ann" {
+		t.Fatalf("a refused change ended a session: %d %s", r.StatusCode, r.Text)
+	}
+	before := ann.Cookie
+	r := change(testPassword, next)
+	if r.StatusCode != 204 || len(r.Cookies()) != 1 {
+		t.Fatalf("got status %d, cookies %v: %s", r.StatusCode, r.Cookies(), r.Text)
+	}
+	other.Do("GET", "/api/v1/me", nil).Problem(t, 401, "not-signed-in")
+	ann.Do("GET", "/api/v1/me", nil).Problem(t, 401, "not-signed-in")
+	if ann.Cookie = r.Cookies()[0].Value; ann.Cookie == before {
+		t.Error("the session is the same")
+	}
+	if r := ann.Do("GET", "/api/v1/me", nil); r.StatusCode != 200 {
+		t.Errorf("the new session: %d %s", r.StatusCode, r.Text)
+	}
+	in.anyone().Do("POST", "/api/v1/auth/login", map[string]any{"username": "ann", "password": testPassword}).Problem(t, 401, "bad-credentials")
+	in.anyone().SignIn("ann", next)
+	in.anyone().Do("POST", "/api/v1/me/password", map[string]any{"present": next, "password": testPassword}).Problem(t, 401, "not-signed-in")
+}
+
+func TestThePasswordOfAnotherSignIn(t *testing.T) {
+	in := newHarness(t, func(o *api.Options) { o.NoPasswords = true })
+	ann := in.anyone()
+	var err error
+	if ann.Cookie, _, err = in.auth.Login(t.Context(), "admin", testPassword, auth.Client{}); err != nil {
+		t.Fatal(err)
+	}
+	ann.Do("POST", "/api/v1/me/password", map[string]any{"present": testPassword, "password": "another horse battery"}).Problem(t, 403, "passwords-off")
 }

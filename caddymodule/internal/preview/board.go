@@ -85,7 +85,7 @@ func (p *Preview) dashboardPages(c states) (list []*entry) {
 		list = append(list, &entry{Group: "dashboard", Name: named, Hint: hint, board: b, Covers: b.covers(),
 			show: func(w http.ResponseWriter, r *http.Request) error { return p.pages.ShowDashboard(w, r, d) }})
 	}
-	ours := pages.Dashboard{Sessions: true, SignOut: true}
+	ours := pages.Dashboard{Sessions: true, Passwords: true, SignOut: true}
 	waiting, failed := waitingRows(c), failedRows(c)
 	add("empty", "", &board{}, ours)
 	add("phases", "", &board{rows: phaseRows(c)}, ours)

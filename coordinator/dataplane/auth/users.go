@@ -141,6 +141,20 @@ func (a *Auth) SetPassword(ctx context.Context, username, password string) error
 	return a.store.ChangeUser(ctx, row.ID, hash, row.Role)
 }
 
+// ChangePassword is [Auth.SetPassword] by the user, who knows the present password. All sessions
+// end; it returns the token of a new one. It also returns the errors of [Auth.Login].
+func (a *Auth) ChangePassword(ctx context.Context, username, present, password string, from Client) (
+	token string, err error) {
+	if _, _, err := a.Login(ctx, username, present, from); err != nil {
+		return "", err
+	}
+	if err := a.SetPassword(ctx, username, password); err != nil {
+		return "", err
+	}
+	token, _, err = a.Login(ctx, username, password, from)
+	return token, err
+}
+
 // SetDisabled forbids a user to sign in and ends the user's sessions, or allows it
 // again. Workspaces stay. It returns [ErrNoUser].
 func (a *Auth) SetDisabled(ctx context.Context, username string, disabled bool) error {

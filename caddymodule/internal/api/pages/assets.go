@@ -34,7 +34,7 @@ const wordsName = "words.js"
 // comes after it, because its own hash depends on the other's.
 var assetNames = []string{
 	"style.css", "icon.svg", wordsName, "text.js", "login.js", "confirm.js", "images.js", "edit.js",
-	"limits.js", "recovery.js", "failed.js", "deleted.js", "sessions.js", "archives.js",
+	"limits.js", "recovery.js", "failed.js", "deleted.js", "sessions.js", "password.js", "archives.js",
 	"explanation.js", "problems.js", "awake.js", "dashboard.js",
 }
 

@@ -49,8 +49,9 @@ func (s speaker) SayMain(key string) []string {
 type Dashboard struct {
 	// ID, Username and Role are those of the user.
 	ID, Username, Role string
-	// Sessions and SignOut say whether the user's sessions, and signing out, are offered.
-	Sessions, SignOut bool
+	// Sessions, Passwords and SignOut say whether the user's sessions, changing the password, and
+	// signing out are offered.
+	Sessions, Passwords, SignOut bool
 }
 
 // ShowDashboard shows the list of workspaces.

@@ -193,6 +193,7 @@ var deeds = []struct{ name, on, does, leave string }{
 	{"undoing a deletion", "#deleted-list button", `e.click()`, ""},
 	{"recovering another's", "#failed-list button", `e.click()`, "#recovery[open] [value=cancel]"},
 	{"ending a session", "#sessions-list button", `e.click()`, ""},
+	{"changing the password", "#password-form button", `e.click()`, ""},
 	{"signing in", "#login button[type=submit]", `(e.form.username.value = e.form.password.value = "x", e.click())`, ""},
 }
 

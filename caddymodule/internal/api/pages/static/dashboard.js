@@ -5,6 +5,7 @@ import { countRunning } from "/assets/limits.js";
 import { imageField, loadImages } from "/assets/images.js";
 import { recover } from "/assets/recovery.js";
 import { loadDeleted } from "/assets/deleted.js";
+import { watchPassword } from "/assets/password.js";
 import { watchSessions } from "/assets/sessions.js";
 import { explanation } from "/assets/explanation.js";
 import { archives } from "/assets/archives.js";
@@ -349,3 +350,4 @@ if (admin) {
 }
 connect();
 watchSessions();
+watchPassword();
