@@ -1,8 +1,10 @@
 package command_test
 
 import (
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/codehub/gateway/caddymodule/internal/command/commandtest"
 )
@@ -13,16 +15,21 @@ func TestCommandAcceptsWhatWasFound(t *testing.T) {
 	in.Exec("INSERT INTO system_identity (resource, identity) VALUES ('backend', 'engine-1'), ('bucket', 'marker-1')")
 	in.Run("", "accept", "backend").Want(t, 1, "there is nothing to accept: the container engine or cluster is the expected one, engine-1")
 
+	begun := time.Now()
 	in.Exec("UPDATE system_identity SET found = 'engine-2', found_at = now() - interval '90 s' WHERE resource = 'backend'")
+	found := regexp.MustCompile(`found:    engine-2 \((\w+) ago\)`)
 	for _, answer := range []string{"", "no\n"} {
 		o := in.Run(answer, "accept", "backend")
 		if o.Code != 1 || !strings.Contains(o.Stderr, "nothing was changed") {
 			t.Errorf("the answer %q: got %+v", answer, o)
 		}
-		for _, part := range []string{"expected: engine-1", "found:    engine-2 (1m30s ago)"} {
-			if !strings.Contains(o.Stdout, part) {
-				t.Errorf("it does not say %q: %s", part, o.Stdout)
-			}
+		said := found.FindStringSubmatch(o.Stdout)
+		if said == nil || !strings.Contains(o.Stdout, "expected: engine-1") {
+			t.Fatalf("it does not say what was found and expected: %s", o.Stdout)
+		}
+		const rounded = time.Second
+		if age, err := time.ParseDuration(said[1]); err != nil || age < 90*time.Second || age > 90*time.Second+time.Since(begun)+rounded {
+			t.Errorf("it was found %s ago, after 90 s and %v: %v", said[1], time.Since(begun), err)
 		}
 	}
 	if got := in.Value("SELECT COALESCE(accepted, '') FROM system_identity WHERE resource = 'backend'"); got != "" {
