@@ -35,8 +35,13 @@ func (c *call) login() error {
 	if err := c.endSession(); err != nil {
 		c.Logger.Warn("ending the session before a new sign-in", zap.Error(err))
 	}
-	c.at.SetSession(c.w, site.SessionCookie, token, int(c.Auth.SessionTTL()/time.Second))
+	c.setSession(token)
 	return sendJSON(c.w, http.StatusOK, v1.UserOf(user))
+}
+
+// setSession gives the browser a session's cookie, which lasts as long as the session.
+func (c *call) setSession(token string) {
+	c.at.SetSession(c.w, site.SessionCookie, token, int(c.Auth.SessionTTL()/time.Second))
 }
 
 // changePassword is POST /me/password {"present": …, "password": …}: it changes the user's
@@ -50,7 +55,7 @@ func (c *call) changePassword() error {
 	if err := c.decode(&in); err != nil {
 		return err
 	}
-	elsewhere := c.NoPasswords || c.Identity != nil
+	elsewhere := !c.passwords()
 	if !elsewhere && c.Provider != nil {
 		issuer, err := c.Auth.IssuerOf(c.r.Context(), c.token)
 		if err != nil {
@@ -68,9 +73,12 @@ func (c *call) changePassword() error {
 	if err != nil {
 		return err
 	}
-	c.at.SetSession(c.w, site.SessionCookie, token, int(c.Auth.SessionTTL()/time.Second))
+	c.setSession(token)
 	return c.signedOut("")
 }
+
+// passwords reports whether people sign in here with passwords.
+func (h *Handler) passwords() bool { return h.Identity == nil && !h.NoPasswords }
 
 // client is from where the request comes.
 func (h *Handler) client(r *http.Request) auth.Client {

@@ -28,7 +28,7 @@ func (h *Handler) dashboardPage(w http.ResponseWriter, r *http.Request, at *site
 	}
 	return h.pages.ShowDashboard(w, r, pages.Dashboard{
 		ID: grant.ID, Username: grant.Username, Role: grant.Role,
-		Sessions: h.Identity == nil, Passwords: h.Identity == nil && !h.NoPasswords, SignOut: h.Identity == nil || h.SignOut != "",
+		Sessions: h.Identity == nil, Passwords: h.passwords(), SignOut: h.Identity == nil || h.SignOut != "",
 	})
 }
 

@@ -108,6 +108,9 @@ func TestChangingThePassword(t *testing.T) {
 	if r := other.Do("GET", "/api/v1/me", nil); r.StatusCode != 200 || r.Object(t)["username"] != "ann" {
 		t.Fatalf("a refused change ended a session: %d %s", r.StatusCode, r.Text)
 	}
+	if items := ann.Do("GET", "/api/v1/sessions", nil).Object(t)["items"].([]any); len(items) != 2 {
+		t.Errorf("refused changes left %d sessions, want 2", len(items))
+	}
 	before := ann.Cookie
 	r := change(testPassword, next)
 	if r.StatusCode != 204 || len(r.Cookies()) != 1 {

@@ -137,12 +137,18 @@ func (c *call) patchWorkspace() error {
 	}
 	patch := service.Patch{
 		Name: in.Name.pointer(), Description: in.Description.pointer(),
-		Memo: in.Memo.pointer(), ImageRef: in.ImageRef.pointer(), IfRevision: c.ifMatch(),
+		Memo: in.Memo.pointer(), ImageRef: in.ImageRef.pointer(),
 	}
 	if in.DesiredState.given {
 		desired := workspace.DesiredState(in.DesiredState.text)
 		patch.DesiredState = &desired
 	}
+	return c.update(patch)
+}
+
+// update changes the workspace, if it has a revision that If-Match allows, and answers with it.
+func (c *call) update(patch service.Patch) error {
+	patch.IfRevision = c.ifMatch()
 	w, err := c.Service.Update(c.r.Context(), c.actor(), c.id, patch)
 	if err != nil {
 		return err
@@ -153,15 +159,7 @@ func (c *call) patchWorkspace() error {
 // setDesired is POST /workspaces/{id}/start, …/sleep or …/archive: PATCH with that desired state
 // and nothing else. It takes no body.
 func setDesired(desired workspace.DesiredState) func(*call) error {
-	return func(c *call) error {
-		w, err := c.Service.Update(c.r.Context(), c.actor(), c.id, service.Patch{
-			DesiredState: &desired, IfRevision: c.ifMatch(),
-		})
-		if err != nil {
-			return err
-		}
-		return c.sendWorkspace(http.StatusOK, w)
-	}
+	return func(c *call) error { return c.update(service.Patch{DesiredState: &desired}) }
 }
 
 // deleteWorkspace is DELETE /workspaces/{id}?now. It answers 202, because container and volume

@@ -156,27 +156,44 @@ func (a *Auth) SessionTTL() time.Duration { return a.opts.SessionTTL }
 // that failed. A hash with outdated costs is replaced; if that fails, the login succeeds
 // all the same.
 func (a *Auth) Login(ctx context.Context, username, password string, from Client) (token string, u User, err error) {
-	leave, err := a.pending.enter(from.Address)
+	row, err := a.authenticate(ctx, username, password, from)
 	if err != nil {
 		return "", User{}, err
 	}
-	defer leave()
-	counted := counters(username, from)
-	if err := a.countAttempt(ctx, counted); err != nil {
-		return "", User{}, err
+	token, u, err = a.startSession(ctx, row, from)
+	if err == nil && outdated(row.PasswordHash) {
+		if err := a.rehash(ctx, row, password); err != nil {
+			a.log.Warn("password hash not renewed; the next sign-in tries again", zap.String("user", row.ID),
+				zap.Error(err))
+		}
 	}
-	row, err := a.userByName(ctx, username)
-	if err != nil && !errors.Is(err, ErrNoUser) {
-		return "", User{}, err
+	return token, u, err
+}
+
+// authenticate returns the user who has that password. The attempt counts as failed until
+// [Auth.startSession]. It returns the errors of [Auth.Login].
+func (a *Auth) authenticate(ctx context.Context, username, password string, from Client) (row accounts.User, err error) {
+	leave, err := a.pending.enter(from.Address)
+	if err != nil {
+		return row, err
+	}
+	defer leave()
+	if err := a.countAttempt(ctx, counters(username, from)); err != nil {
+		return row, err
+	}
+	if row, err = a.userByName(ctx, username); err != nil && !errors.Is(err, ErrNoUser) {
+		return row, err
 	}
 	// An unknown name takes as long as a known one.
 	ok, err := a.hasher.verify(ctx, row.PasswordHash, password)
-	if err != nil {
-		return "", User{}, err
+	if err == nil && (!ok || row.Disabled()) {
+		err = ErrBadCredentials
 	}
-	if !ok || row.Disabled() {
-		return "", User{}, ErrBadCredentials
-	}
+	return row, err
+}
+
+// startSession starts a session of a user who has been authenticated with the row's password.
+func (a *Auth) startSession(ctx context.Context, row accounts.User, from Client) (token string, u User, err error) {
 	token, hash := newToken()
 	s, err := a.store.AddSession(ctx, row.ID, row.PasswordHash, hash, a.opts.SessionTTL, from.origin())
 	if errors.Is(err, postgres.ErrNotFound) {
@@ -185,14 +202,8 @@ func (a *Auth) Login(ctx context.Context, username, password string, from Client
 	if err != nil {
 		return "", User{}, err
 	}
-	if err := a.store.ClearSignIn(ctx, counted); err != nil {
+	if err := a.store.ClearSignIn(ctx, counters(row.Username, from)); err != nil {
 		a.log.Warn("a sign-in that succeeded stays counted as a failed one", zap.String("user", row.ID), zap.Error(err))
-	}
-	if outdated(row.PasswordHash) {
-		if err := a.rehash(ctx, row, password); err != nil {
-			a.log.Warn("password hash not renewed; the next sign-in tries again", zap.String("user", row.ID),
-				zap.Error(err))
-		}
 	}
 	return token, userOf(s), nil
 }

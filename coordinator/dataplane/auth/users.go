@@ -131,27 +131,40 @@ func (a *Auth) SetPassword(ctx context.Context, username, password string) error
 	if err != nil {
 		return err
 	}
-	if err := validUser(username, password, row.Role, MinPassword); err != nil {
+	if err := checkPassword(password, MinPassword); err != nil {
 		return err
 	}
+	_, err = a.setPassword(ctx, row, password)
+	return err
+}
+
+// setPassword is [Auth.SetPassword] for a row and a password that was checked. It returns the row
+// with the new hash.
+func (a *Auth) setPassword(ctx context.Context, row accounts.User, password string) (accounts.User, error) {
 	hash, err := a.hasher.hash(ctx, password)
 	if err != nil {
-		return err
+		return row, err
 	}
-	return a.store.ChangeUser(ctx, row.ID, hash, row.Role)
+	row.PasswordHash = hash
+	return row, a.store.ChangeUser(ctx, row.ID, hash, row.Role)
 }
 
 // ChangePassword is [Auth.SetPassword] by the user, who knows the present password. All sessions
 // end; it returns the token of a new one. It also returns the errors of [Auth.Login].
 func (a *Auth) ChangePassword(ctx context.Context, username, present, password string, from Client) (
 	token string, err error) {
-	if _, _, err := a.Login(ctx, username, present, from); err != nil {
+	// Before the attempt counts: a new password that is too short is no failed sign-in.
+	if err := checkPassword(password, MinPassword); err != nil {
 		return "", err
 	}
-	if err := a.SetPassword(ctx, username, password); err != nil {
+	row, err := a.authenticate(ctx, username, present, from)
+	if err != nil {
 		return "", err
 	}
-	token, _, err = a.Login(ctx, username, password, from)
+	if row, err = a.setPassword(ctx, row, password); err != nil {
+		return "", err
+	}
+	token, _, err = a.startSession(ctx, row, from)
 	return token, err
 }
 
@@ -178,17 +191,25 @@ func (a *Auth) userByName(ctx context.Context, username string) (accounts.User, 
 	return row, err
 }
 
-// validUser returns an [*InvalidError] for the first rule that is broken.
-func validUser(username, password, role string, minPassword int) error {
-	if err := checkUsername(username); err != nil {
-		return err
-	}
+// checkPassword checks the length of a password: at least minPassword characters.
+func checkPassword(password string, minPassword int) error {
 	if n := utf8.RuneCountInString(password); n < minPassword {
 		return &InvalidError{"password",
 			words.Of("problem.rule.at_least", words.Values{"Min": minPassword, "Given": n})}
 	}
 	if len(password) > maxPassword {
 		return &InvalidError{"password", words.Of("problem.rule.at_most_bytes", words.Values{"Max": maxPassword})}
+	}
+	return nil
+}
+
+// validUser returns an [*InvalidError] for the first rule that is broken.
+func validUser(username, password, role string, minPassword int) error {
+	if err := checkUsername(username); err != nil {
+		return err
+	}
+	if err := checkPassword(password, minPassword); err != nil {
+		return err
 	}
 	if role != RoleUser && role != RoleAdmin {
 		return &InvalidError{"role", words.Of("problem.rule.role", nil)}
