@@ -2,8 +2,8 @@ package processtest
 
 import (
 	"flag"
+	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -128,11 +128,7 @@ func pointsOf(t testing.TB, name string) []string {
 // process takes over, every step comes to its end, and the home is what its user wrote.
 func TestKilledAtEveryPoint(t *testing.T) {
 	t.Parallel()
-	eachPoint(t, func(t *testing.T, sc scenario, point string) {
-		h, _, victim := sc.until(t, point, trapKill)
-		wait.Until(t, "the process is dead", victim.dead)
-		sc.checkAll(t, h)
-	})
+	eachPoint(t, trapKill)
 }
 
 // TestStoppedAtEveryPoint: the leader is stopped right before each side effect. Another process
@@ -140,20 +136,7 @@ func TestKilledAtEveryPoint(t *testing.T) {
 // side effect happens after all: it must change nothing.
 func TestStoppedAtEveryPoint(t *testing.T) {
 	t.Parallel()
-	eachPoint(t, func(t *testing.T, sc scenario, point string) {
-		h, other, victim := sc.until(t, point, trapStop)
-		other.await(t, "leads")
-		if !sc.waitsForAll {
-			h.sameState(t, "the stopped process continues at "+point, func() {
-				victim.signal(t, syscall.SIGCONT)
-				victim.await(t, "released "+point)
-				if victim.said("leads") {
-					victim.await(t, "follows")
-				}
-			})
-		}
-		sc.checkAll(t, h)
-	})
+	eachPoint(t, trapStop)
 }
 
 // checkAll fails the test unless one leader wrote after the other. The workspace, if it can still
@@ -173,53 +156,6 @@ func (sc scenario) checkAll(t testing.TB, h *home) {
 	h.check(t)
 }
 
-// until runs two processes of which the first one that reaches the point is trapped, and the steps
-// to one after that. It shows what was left behind. It returns the workspace, the process that goes
-// on and the trapped one.
-func (sc scenario) until(t *testing.T, point string, tr trap) (h *home, other, victim *process) {
-	t.Helper()
-	in := install(t)
-	h = sc.prepare(t, in)
-	once := filepath.Join(t.TempDir(), "trapped")
-	var both []*process
-	for _, node := range []string{"first", "second"} {
-		p := in.process(t, node, func(c *processConfig) { sc.configure(c); c.Armed, c.Trap, c.Once = point, tr, once })
-		both = append(both, p)
-		go func() {
-			if tr != trapStop || !p.when(t.Context(), "hit "+point) {
-				return
-			}
-			if err := in.endExclusives(t.Context(), p); err != nil && t.Context().Err() == nil {
-				t.Error(err)
-			}
-			if sc.waitsForAll {
-				in.awaitTakeOver(t, node)
-				p.signal(t, syscall.SIGCONT)
-			}
-		}()
-	}
-	look := func() bool {
-		for i, p := range both {
-			if victim == nil && p.said("hit "+point) {
-				victim, other = p, both[1-i]
-			}
-		}
-		return victim != nil
-	}
-	rest := 1
-	for _, s := range sc.steps {
-		if look() {
-			if rest--; rest < 0 {
-				break
-			}
-		}
-		s.do(t, h)
-	}
-	// What the last step waits for can be seen before the process reports its point.
-	wait.Until(t, "the point is reached", look)
-	return h, other, victim
-}
-
 // allPointsEnv set, every point is tried in a run on Kubernetes, which takes hours on a small
 // machine; otherwise as many as a sample has.
 const (
@@ -227,24 +163,29 @@ const (
 	sampleOfPoints = 8
 )
 
-// eachPoint runs a test for every listed point, several at a time: they mostly wait.
-func eachPoint(t *testing.T, test func(t *testing.T, sc scenario, point string)) {
-	var run []func()
+// eachPoint traps a process at every listed point. A scenario has a few lanes, which run at the same
+// time: they mostly wait.
+func eachPoint(t *testing.T, tr trap) {
+	listed := pointsOf(t, "")
+	if devenv.OnKubernetes() && os.Getenv(allPointsEnv) == "" {
+		listed = sample(t, listed, sampleOfPoints)
+	}
 	for _, sc := range possible() {
-		for _, point := range pointsOf(t, sc.name) {
-			run = append(run, func() {
-				t.Run(sc.name+"/"+point, func(t *testing.T) {
-					t.Parallel()
-					test(t, sc, point)
-				})
+		var points []string
+		for _, line := range listed {
+			if point, ok := strings.CutPrefix(line, sc.name+": "); ok {
+				points = append(points, point)
+			}
+		}
+		claimed := t.TempDir()
+		for lane := range (len(points) + pointsPerLane - 1) / pointsPerLane {
+			t.Run(fmt.Sprintf("%s/%d", sc.name, lane+1), func(t *testing.T) {
+				t.Parallel()
+				for n := 1; len(unclaimed(claimed, points)) > 0 && !t.Failed(); n++ {
+					t.Run(fmt.Sprint(n), func(t *testing.T) { sc.course(t, points, tr, claimed) })
+				}
 			})
 		}
-	}
-	if devenv.OnKubernetes() && os.Getenv(allPointsEnv) == "" {
-		run = sample(t, run, sampleOfPoints)
-	}
-	for _, one := range run {
-		one()
 	}
 }
 

@@ -41,12 +41,11 @@ const (
 // points intercepts the side effects of this process.
 type points struct {
 	report func(format string, args ...any) // to the harness
-	armed  string                           // the point at which the trap acts
+	armed  []string                         // the points at which the trap acts
 	trap   trap
-	once   string // a file that the first process at the point creates: the trap acts once for all processes
+	claims claims
 
 	mu      sync.Mutex
-	done    bool
 	reached map[string]bool // the functions that were reported
 }
 
@@ -62,12 +61,8 @@ func (p *points) before(name string, reached []string) (after func(), stopped bo
 			p.report("reached %s", f)
 		}
 	}
-	if name == p.armed && !p.done {
-		p.done = true
-		f, err := os.OpenFile(p.once, os.O_CREATE|os.O_EXCL, 0o600)
-		if hit = err == nil; hit {
-			f.Close()
-		}
+	if slices.Contains(p.armed, name) {
+		hit = p.claims.take(name)
 	}
 	p.mu.Unlock()
 	if hit && p.trap == trapStop {

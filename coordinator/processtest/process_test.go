@@ -50,9 +50,9 @@ type processConfig struct {
 	Limit        time.Duration // of every operation and wait that has one; 0: the product's
 	// Relaxed keeps the product's default intervals.
 	Relaxed bool
-	Armed   string
+	Armed   []string
 	Trap    trap
-	Once    string
+	Claims  claims
 }
 
 const processEnv = "CODEHUB_PROCESSTEST_PROCESS"
@@ -76,7 +76,7 @@ func TestMain(m *testing.M) {
 
 // runProcess runs one coordinator until SIGTERM or the end of its input, which is the
 // end of the harness. It reports on standard output: a line per side effect and per action that is
-// carried out. "hit" and "released" are for the armed point, and there are "leads" and "follows".
+// carried out. "hit" and "released" are for an armed point, and there are "leads" and "follows".
 func runProcess(text string) int {
 	var c processConfig
 	if err := json.Unmarshal([]byte(text), &c); err != nil {
@@ -89,7 +89,7 @@ func runProcess(text string) int {
 		defer out.Unlock()
 		fmt.Printf(format+"\n", args...)
 	}
-	p := &points{report: report, armed: c.Armed, trap: c.Trap, once: c.Once, reached: make(map[string]bool)}
+	p := &points{report: report, armed: c.Armed, trap: c.Trap, claims: c.Claims, reached: make(map[string]bool)}
 	log := zap.New(zapcore.NewTee(actionCore{report},
 		zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.Lock(os.Stderr), zap.InfoLevel)))
 	core, err := coordinator.New(coordinator.Options{
@@ -291,22 +291,32 @@ func (p *process) awaitAny(t testing.TB, what string, condition func() bool) {
 	}
 }
 
-// when waits until the process has printed the line. It reports false when ctx has ended
-// before, or the process.
-func (p *process) when(ctx context.Context, line string) bool {
+// nextHit waits until the process has reached more than n points, and returns the one after those.
+// It returns "" when ctx has ended before, or the process.
+func (p *process) nextHit(ctx context.Context, n int) (point string) {
 	for {
 		p.mu.Lock()
-		found, exited, changed := p.count(line) > 0, p.exited, p.changed
+		exited, changed := p.exited, p.changed
 		p.mu.Unlock()
-		if found || exited {
-			return found
+		if hits := p.reports("hit "); len(hits) > n {
+			return hits[n]
+		}
+		if exited {
+			return ""
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return false
+			return ""
 		}
 	}
+}
+
+// leads reports whether the process has said that it leads, and not yet that it follows again.
+func (p *process) leads() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.count("leads") > p.count("follows")
 }
 
 // count returns how often the process has printed the line; p.mu is held.
