@@ -38,8 +38,8 @@ func init() {
 type Gateway struct {
 	// Identity is a placeholder that holds the id of the signed-in user, empty without
 	// one. Whatever sets it decides who gets in: `{http.auth.user.id}` is set by
-	// every authentication handler of Caddy. Default: the app's identity, else the user of
-	// CodeHub's own session.
+	// every authentication handler of Caddy. Beside it, a personal access token lets in the
+	// user who has made it. Default: the app's identity, else the user of CodeHub's own session.
 	Identity string `json:"identity,omitempty"`
 	// The addresses for this handler, where they differ from the app's. The handler of
 	// the API must have the same.
@@ -106,6 +106,9 @@ func (g *Gateway) Provision(ctx caddy.Context) error {
 		Service:   app.Service(),
 		Identity: func(r *http.Request, at *site.Address) (auth.Grant, error) {
 			return sessionIdentity(app.Auth(), r, at)
+		},
+		Token: func(r *http.Request, secret string) (auth.Grant, error) {
+			return tokenGrant(app.Auth(), r, secret)
 		},
 		WaitReady: app.WaitReady,
 		Stopping:  app.Stopping(),

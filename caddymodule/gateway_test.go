@@ -47,6 +47,8 @@ var underTest struct {
 	product *gatewaytest.Product
 	// identity replaces that of the product, unless it is nil.
 	identity func(*http.Request, *site.Address) (auth.Grant, error)
+	// token does the same.
+	token func(*http.Request, string) (auth.Grant, error)
 }
 
 func (*testGateway) CaddyModule() caddy.ModuleInfo {
@@ -64,9 +66,13 @@ func (g *testGateway) Provision(ctx caddy.Context) error {
 	if underTest.identity != nil {
 		identity = underTest.identity
 	}
+	token := p.Token
+	if underTest.token != nil {
+		token = underTest.token
+	}
 	g.vouched = func(userID string) auth.Grant { return auth.Grant{User: auth.User{ID: userID}} }
 	return g.provision(ctx, settings.Addresses{}, gateway.Options{
-		Routes: p.Table, Activator: p.Wakes, Activity: p.Activity, Sessions: p, Service: p, Identity: identity,
+		Routes: p.Table, Activator: p.Wakes, Activity: p.Activity, Sessions: p, Service: p, Identity: identity, Token: token,
 	})
 }
 

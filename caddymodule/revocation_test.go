@@ -53,6 +53,7 @@ func TestRevocationClosesStreams(t *testing.T) {
 		"changed password": func(t *testing.T, elsewhere *auth.Auth, _ string) error {
 			return elsewhere.SetPassword(t.Context(), "ann", testPassword)
 		},
+		"revoked access token": nil,
 	} {
 		for _, protocol := range []string{"h1", "h2", "h3"} {
 			t.Run(name+" "+protocol, func(t *testing.T) {
@@ -64,7 +65,11 @@ func TestRevocationClosesStreams(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					streams := s.open(t, protocol, token)
+					credentials, end := http.Header{"Cookie": {"__Host-session=" + token}}, end
+					if end == nil {
+						credentials, end = s.accessToken(t, token)
+					}
+					streams := s.open(t, protocol, credentials)
 					if err := end(t, s.elsewhere, token); err != nil {
 						t.Fatal(err)
 					}
@@ -74,6 +79,28 @@ func TestRevocationClosesStreams(t *testing.T) {
 				})
 			})
 		}
+	}
+	if s.mu.Lock(); s.leaked {
+		t.Error("the application got a cookie or an Authorization header")
+	}
+	s.mu.Unlock()
+}
+
+// accessToken makes an access token of the user who is signed in, and returns its header and what revokes it.
+func (s *revocable) accessToken(t *testing.T, session string) (
+	http.Header, func(*testing.T, *auth.Auth, string) error,
+) {
+	t.Helper()
+	g, err := s.elsewhere.Grant(t.Context(), session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, secret, err := s.elsewhere.CreateToken(t.Context(), g, "x", []auth.Scope{auth.ScopeWorkspace}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return http.Header{"Authorization": {"Bearer " + secret}}, func(t *testing.T, elsewhere *auth.Auth, _ string) error {
+		return elsewhere.RevokeToken(t.Context(), g.ID, made.ID)
 	}
 }
 
@@ -87,6 +114,8 @@ type revocable struct {
 	mu    sync.Mutex
 	ended map[string]chan struct{} // by the id of a request
 	begun map[string]bool
+	// leaked says that a request has reached the application with what let it in.
+	leaked bool
 }
 
 func startRevocable(t *testing.T) *revocable {
@@ -118,8 +147,9 @@ func startRevocable(t *testing.T) *revocable {
 	underTest.identity = func(r *http.Request, at *site.Address) (auth.Grant, error) {
 		return sessionIdentity(here, r, at)
 	}
+	underTest.token = func(r *http.Request, secret string) (auth.Grant, error) { return tokenGrant(here, r, secret) }
 	underTest.Unlock()
-	t.Cleanup(func() { underTest.Lock(); underTest.identity = nil; underTest.Unlock() })
+	t.Cleanup(func() { underTest.Lock(); underTest.identity, underTest.token = nil, nil; underTest.Unlock() })
 	s := &revocable{gatewayServer: startGateway(t, nil), elsewhere: elsewhere, ended: make(map[string]chan struct{}), begun: make(map[string]bool)}
 	s.url = strings.Replace(s.url, "http:", "https:", 1)
 	var settings map[string]any
@@ -134,6 +164,7 @@ func startRevocable(t *testing.T) *revocable {
 func (s *revocable) serve(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	id := r.URL.Query().Get("id")
+	s.leaked = s.leaked || r.Header["Authorization"] != nil || r.Header["Cookie"] != nil
 	ended := s.ended[id]
 	s.begun[id] = true
 	s.mu.Unlock()
@@ -188,7 +219,7 @@ func (s *revocable) serving(id string) bool {
 
 // open opens one stream of every kind. It returns channels that are closed when it has ended on the
 // client's side, and on that of the application.
-func (s *revocable) open(t *testing.T, protocol, token string) map[string]<-chan struct{} {
+func (s *revocable) open(t *testing.T, protocol string, credentials http.Header) map[string]<-chan struct{} {
 	t.Helper()
 	transport := s.transport(t, protocol)
 	streams := make(map[string]<-chan struct{})
@@ -199,7 +230,7 @@ func (s *revocable) open(t *testing.T, protocol, token string) map[string]<-chan
 		s.ended[id] = application
 		s.mu.Unlock()
 		streams[kind+" of the application"] = application
-		method, header, body := "GET", http.Header{"Cookie": {"__Host-session=" + token}}, io.ReadCloser(nil)
+		method, header, body := "GET", credentials.Clone(), io.ReadCloser(nil)
 		if kind == "websocket" {
 			header.Set("Sec-WebSocket-Version", "13")
 			header.Set("Origin", s.url)

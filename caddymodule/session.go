@@ -53,7 +53,7 @@ func (s *SessionAuth) Provision(ctx caddy.Context) (err error) {
 	return err
 }
 
-// Authenticate looks the session up.
+// Authenticate looks the session up. A personal access token counts for requests to workspaces only.
 func (s *SessionAuth) Authenticate(_ http.ResponseWriter, r *http.Request) (caddyauth.User, bool, error) {
 	at := s.app.mainSite.Parse(r)
 	grant, err := sessionGrant(s.app.Auth(), r, &at)
@@ -77,8 +77,14 @@ func caddyUser(u auth.User) caddyauth.User {
 	return caddyauth.User{ID: u.ID, Metadata: map[string]string{"username": u.Username, "role": u.Role}}
 }
 
-// sessionGrant returns what the session that the request carries lets in.
+// sessionGrant returns what the session that the request carries lets in, or its access token.
 func sessionGrant(a *auth.Auth, r *http.Request, at *site.Address) (auth.Grant, error) {
+	if secret, ok := site.Bearer(r.Header, auth.TokenPrefix); ok {
+		if !at.ForWorkspace() {
+			return auth.Grant{}, auth.ErrBadToken // the API checks it itself
+		}
+		return a.Token(r.Context(), secret, auth.ScopeWorkspace, clientAddress(r))
+	}
 	token, err := at.Token(r.Header, site.SessionCookie)
 	if err != nil || token == "" {
 		return auth.Grant{}, auth.ErrNoSession // the handlers delete the cookies of those who have two
@@ -97,6 +103,15 @@ func sessionIdentity(a *auth.Auth, r *http.Request, at *site.Address) (auth.Gran
 	}
 	offerUser(r.Context(), grant.User)
 	return grant, nil
+}
+
+// tokenGrant is [auth.Auth.Token] for the gateway.
+func tokenGrant(a *auth.Auth, r *http.Request, secret string) (auth.Grant, error) {
+	grant, err := a.Token(r.Context(), secret, auth.ScopeWorkspace, clientAddress(r))
+	if err == nil {
+		offerUser(r.Context(), grant.User)
+	}
+	return grant, err
 }
 
 // offerUser offers the same placeholders as [SessionAuth]. They are built only if

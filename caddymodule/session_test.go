@@ -1,9 +1,14 @@
 package codehub
 
 import (
+	"fmt"
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/codehub/gateway/caddymodule/internal/api/apitest"
 )
@@ -36,6 +41,35 @@ func TestSessionProvider(t *testing.T) {
 				t.Errorf("optional %t: not signed in: status %d: %s", optional, a.StatusCode, a.Text)
 			}
 		}
+	}
+}
+
+// An access token opens workspaces, and nothing else that an operator protects with the provider. No log shows it.
+func TestSessionProviderWithAnAccessToken(t *testing.T) {
+	in := install(t)
+	ann, anyone := in.signedIn("ann"), in.anyone()
+	token := ann.Do("POST", "/api/v1/tokens", map[string]any{"name": "x", "scopes": []string{"workspace"}}).Object(t)["token"].(string)
+	in.routes = behind(false)
+	if err := in.load(); err != nil {
+		t.Fatal(err)
+	}
+	const path = "/w/0123abcd-0000-4000-8000-00000000000a/"
+	if a := anyone.Do("GET", path, nil, "Authorization: Bearer "+token); !strings.Contains(string(a.Text), "|ann|user]") {
+		t.Errorf("status %d: %s", a.StatusCode, a.Text)
+	}
+	for _, c := range []*apitest.Client{anyone, ann} {
+		if a := c.Do("GET", "/", nil, "Authorization: Bearer "+token); a.StatusCode != 401 {
+			t.Errorf("for something else: status %d: %s", a.StatusCode, a.Text)
+		}
+		if a := c.Do("GET", path, nil, "Authorization: Bearer chg_x"); a.StatusCode != 401 {
+			t.Errorf("not valid: status %d: %s", a.StatusCode, a.Text)
+		}
+	}
+	r, _ := http.NewRequest("GET", path, nil)
+	r.Header.Set("Authorization", "Bearer "+token)
+	log := zapcore.NewMapObjectEncoder()
+	if err := (caddyhttp.LoggableHTTPRequest{Request: r}).MarshalLogObject(log); err != nil || strings.Contains(fmt.Sprint(log.Fields), token) {
+		t.Errorf("the access log has %v, %v", log.Fields, err)
 	}
 }
 

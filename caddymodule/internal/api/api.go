@@ -195,9 +195,24 @@ func (h *Handler) ready(ctx context.Context) error {
 	return nil
 }
 
-// sessionGrant returns what the session that the request carries, or the authentication
-// before us, lets in.
+// byToken reports whether the request comes with a personal access token. Then nothing else that it
+// carries lets it in, and the same-origin rule does not apply: no browser adds one by itself.
+func byToken(r *http.Request) bool {
+	_, ok := site.Bearer(r.Header, auth.TokenPrefix)
+	return ok
+}
+
+// sessionGrant is grantFor for what only reads.
 func (h *Handler) sessionGrant(r *http.Request, at *site.Address) (auth.Grant, error) {
+	return h.grantFor(r, at, auth.ScopeRead)
+}
+
+// grantFor returns what the personal access token of the request, its session, or the authentication
+// before us lets in. A token needs the scope.
+func (h *Handler) grantFor(r *http.Request, at *site.Address, scope auth.Scope) (auth.Grant, error) {
+	if secret, ok := site.Bearer(r.Header, auth.TokenPrefix); ok {
+		return h.Auth.Token(r.Context(), secret, scope, h.ClientAddress(r))
+	}
 	if h.Identity != nil {
 		return h.Identity(r)
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/words"
 )
 
@@ -17,7 +18,7 @@ func guard(w http.ResponseWriter, r *http.Request, at *site.Address) error {
 	switch {
 	case !at.IsMain():
 		return problem.Misdirected.With("problem.use_main", words.Values{"Main": at.MainOrigin()})
-	case at.CrossOrigin(r):
+	case !byToken(r) && at.CrossOrigin(r):
 		return problem.CrossSite.With("problem.cross_site", nil)
 	}
 	if _, err := at.Token(r.Header, site.SessionCookie); err != nil {
@@ -33,6 +34,12 @@ func (h *Handler) guarded(show func(http.ResponseWriter, *http.Request, *site.Ad
 			return web.ShowOutdated(w, r, older, "/")
 		}
 		at := h.Site.Parse(r)
+		if byToken(r) { // pages are for people
+			if _, err := h.grantFor(r, &at, auth.NoScope); err != nil {
+				problem.Of(err).Write(w, r)
+			}
+			return nil
+		}
 		if err := guard(w, r, &at); err != nil {
 			if p := problem.Of(err); p.Status == http.StatusMisdirectedRequest {
 				return h.pages.ShowMisdirected(w, r, at.MainOrigin())

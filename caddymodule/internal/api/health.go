@@ -2,10 +2,12 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
 	"github.com/codehub/gateway/caddymodule/internal/problem"
+	"github.com/codehub/gateway/coordinator/dataplane/auth"
 )
 
 // readyWait is how long the answer about readiness waits for it: a probe asks again.
@@ -51,7 +53,12 @@ func (h *Handler) coordinatorHealth(w http.ResponseWriter, r *http.Request) erro
 	now, at := h.Health(), h.Site.Parse(r)
 	ctx, cancel := context.WithTimeout(r.Context(), h.DatabaseTimeout)
 	defer cancel()
-	if grant, err := h.sessionGrant(r.WithContext(ctx), &at); err != nil || !grant.Admin() {
+	grant, err := h.sessionGrant(r.WithContext(ctx), &at)
+	if errors.Is(err, auth.ErrBadToken) {
+		problem.Of(err).Write(w, r)
+		return nil
+	}
+	if err != nil || !grant.Admin() {
 		status := "ok"
 		if len(now.Problems) > 0 {
 			status = "problems"

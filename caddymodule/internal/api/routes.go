@@ -53,39 +53,8 @@ func (h *Handler) routes() *http.ServeMux {
 			offered[path] = append(offered[path], http.MethodHead)
 		}
 	}
-	for _, r := range []struct {
-		pattern string
-		handle  func(*call) error
-	}{
-		{"POST /api/v1/auth/login", patient((*call).login)},
-		{"POST /api/v1/auth/logout", patient((*call).logout)},
-		{"GET /api/v1/auth/session", patient(signedIn((*call).session))},
-		{"GET /api/v1/me", patient(signedIn((*call).session))},
-		{"POST /api/v1/me/password", patient(signedIn((*call).changePassword))},
-		{"GET /api/v1/sessions", patient(signedIn((*call).listSessions))},
-		{"DELETE /api/v1/sessions", patient(signedIn((*call).endSessions))},
-		{"DELETE /api/v1/sessions/{id}", patient(signedIn((*call).endSessions))},
-		{"GET /api/v1/events", signedIn((*call).events)},
-		{"GET /api/v1/limits", patient(signedIn((*call).getLimits))},
-		{"GET /api/v1/images", patient(signedIn((*call).listImages))},
-		{"GET /api/v1/workspaces", patient(signedIn((*call).listWorkspaces))},
-		{"POST /api/v1/workspaces", patient(signedIn((*call).createWorkspace))},
-		{"GET /api/v1/workspaces/{id}", patient(signedIn(withID((*call).getWorkspace)))},
-		{"PATCH /api/v1/workspaces/{id}", patient(signedIn(withID((*call).patchWorkspace)))},
-		{"DELETE /api/v1/workspaces/{id}", patient(signedIn(withID((*call).deleteWorkspace)))},
-		{"GET /api/v1/workspaces/{id}/archives", patient(signedIn(withID((*call).listArchives)))},
-		{"POST /api/v1/workspaces/{id}/archives/restore", patient(signedIn(withID((*call).restoreArchive)))},
-		{"GET /api/v1/workspaces/{id}/explain", patient(signedIn(withID((*call).explainWorkspace)))},
-		{"GET /api/v1/workspaces/{id}/history", patient(signedIn(withID((*call).workspaceHistory)))},
-		{"POST /api/v1/workspaces/{id}/start", patient(signedIn(withID(setDesired(workspace.DesiredRunning))))},
-		{"POST /api/v1/workspaces/{id}/sleep", patient(signedIn(withID(setDesired(workspace.DesiredStandby))))},
-		{"POST /api/v1/workspaces/{id}/archive", patient(signedIn(withID(setDesired(workspace.DesiredArchived))))},
-		{"POST /api/v1/workspaces/{id}/keep-awake", patient(signedIn(withID((*call).keepAwake)))},
-		{"POST /api/v1/workspaces/{id}/recover", signedIn(withID((*call).recoverWorkspace))},
-		{"POST /api/v1/workspaces/{id}/undelete", patient(signedIn(withID((*call).undeleteWorkspace)))},
-		{recoverAll, signedIn((*call).recoverWorkspaces)},
-	} {
-		add(r.pattern, h.endpoint(admit(r.handle)))
+	for _, r := range apiRoutes() {
+		add(r.pattern, h.endpoint(admit(r.scope, r.handle)))
 	}
 	// Pages check the session themselves: without one they redirect.
 	for pattern, p := range map[string]page{
@@ -130,6 +99,50 @@ func (h *Handler) routes() *http.ServeMux {
 	return mux
 }
 
+// route is a path and method of the REST API.
+type route struct {
+	pattern string
+	scope   auth.Scope // which a personal access token needs; a sign-in has all
+	handle  func(*call) error
+}
+
+// apiRoutes lists the REST API.
+func apiRoutes() []route {
+	const read, write, admin, people = auth.ScopeRead, auth.ScopeWrite, auth.ScopeAdmin, auth.NoScope
+	return []route{
+		{"POST /api/v1/auth/login", people, patient((*call).login)},
+		{"POST /api/v1/auth/logout", people, patient((*call).logout)},
+		{"GET /api/v1/auth/session", read, patient(signedIn((*call).session))},
+		{"GET /api/v1/me", read, patient(signedIn((*call).session))},
+		{"POST /api/v1/me/password", people, patient(signedIn((*call).changePassword))},
+		{"GET /api/v1/sessions", read, patient(signedIn((*call).listSessions))},
+		{"DELETE /api/v1/sessions", people, patient(signedIn((*call).endSessions))},
+		{"DELETE /api/v1/sessions/{id}", people, patient(signedIn((*call).endSessions))},
+		{"GET /api/v1/tokens", read, patient(signedIn((*call).listTokens))},
+		{"POST /api/v1/tokens", people, patient(signedIn((*call).createToken))},
+		{"DELETE /api/v1/tokens/{id}", write, patient(signedIn((*call).revokeToken))},
+		{"GET /api/v1/events", read, signedIn((*call).events)},
+		{"GET /api/v1/limits", read, patient(signedIn((*call).getLimits))},
+		{"GET /api/v1/images", read, patient(signedIn((*call).listImages))},
+		{"GET /api/v1/workspaces", read, patient(signedIn((*call).listWorkspaces))},
+		{"POST /api/v1/workspaces", write, patient(signedIn((*call).createWorkspace))},
+		{"GET /api/v1/workspaces/{id}", read, patient(signedIn(withID((*call).getWorkspace)))},
+		{"PATCH /api/v1/workspaces/{id}", write, patient(signedIn(withID((*call).patchWorkspace)))},
+		{"DELETE /api/v1/workspaces/{id}", write, patient(signedIn(withID((*call).deleteWorkspace)))},
+		{"GET /api/v1/workspaces/{id}/archives", read, patient(signedIn(withID((*call).listArchives)))},
+		{"POST /api/v1/workspaces/{id}/archives/restore", write, patient(signedIn(withID((*call).restoreArchive)))},
+		{"GET /api/v1/workspaces/{id}/explain", read, patient(signedIn(withID((*call).explainWorkspace)))},
+		{"GET /api/v1/workspaces/{id}/history", read, patient(signedIn(withID((*call).workspaceHistory)))},
+		{"POST /api/v1/workspaces/{id}/start", write, patient(signedIn(withID(setDesired(workspace.DesiredRunning))))},
+		{"POST /api/v1/workspaces/{id}/sleep", write, patient(signedIn(withID(setDesired(workspace.DesiredStandby))))},
+		{"POST /api/v1/workspaces/{id}/archive", write, patient(signedIn(withID(setDesired(workspace.DesiredArchived))))},
+		{"POST /api/v1/workspaces/{id}/keep-awake", write, patient(signedIn(withID((*call).keepAwake)))},
+		{"POST /api/v1/workspaces/{id}/recover", admin, signedIn(withID((*call).recoverWorkspace))},
+		{"POST /api/v1/workspaces/{id}/undelete", write, patient(signedIn(withID((*call).undeleteWorkspace)))},
+		{recoverAll, admin, signedIn((*call).recoverWorkspaces)},
+	}
+}
+
 // notAllowed refuses other methods than those of a path.
 func notAllowed(methods []string) page {
 	allow := strings.Join(methods, ", ")
@@ -146,6 +159,7 @@ type call struct {
 	r     *http.Request
 	at    site.Address
 	token string       // of the session; empty without one
+	scope auth.Scope   // which a personal access token needs
 	user  auth.User    // behind signedIn
 	grant auth.Grant   // behind signedIn
 	id    workspace.ID // behind withID
@@ -180,8 +194,9 @@ func (h *Handler) endpoint(handle func(*call) error) endpoint {
 }
 
 // admit refuses every request in a process that must not serve, and those of other origins and
-// at other hosts. It waits for a coordinator that is starting.
-func admit(handle func(*call) error) func(*call) error {
+// at other hosts. It waits for a coordinator that is starting. A personal access token needs the scope, also
+// where signedIn does not ask who sends the request.
+func admit(scope auth.Scope, handle func(*call) error) func(*call) error {
 	return func(c *call) error {
 		if older := c.Refused(); older != nil {
 			return older
@@ -191,6 +206,10 @@ func admit(handle func(*call) error) func(*call) error {
 		}
 		if err := c.ready(c.r.Context()); err != nil {
 			return err
+		}
+		if c.scope = scope; scope == auth.NoScope && byToken(c.r) {
+			_, err := c.grantFor(c.r, &c.at, scope)
+			return err // always: no token has that scope
 		}
 		return handle(c)
 	}
@@ -207,10 +226,10 @@ func patient(handle func(*call) error) func(*call) error {
 	}
 }
 
-// signedIn requires a session.
+// signedIn requires a session, or a personal access token with the scope of the route.
 func signedIn(handle func(*call) error) func(*call) error {
 	return func(c *call) (err error) {
-		if c.grant, err = c.sessionGrant(c.r, &c.at); err != nil {
+		if c.grant, err = c.grantFor(c.r, &c.at, c.scope); err != nil {
 			return err
 		}
 		c.user = c.grant.User

@@ -12,6 +12,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/words"
@@ -77,6 +78,10 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 		return g.showMessage(req, http.StatusServiceUnavailable, pages.Unavailable(site.Here(r)))
 	case decision.SendUnauthorized:
 		problem.NoSession.With("problem.sign_in_first", nil).Write(w, r)
+	case decision.SendBadToken:
+		problem.Of(auth.ErrBadToken).Write(w, r)
+	case decision.SendScopeMissing:
+		problem.Of(&auth.ScopeError{Needs: auth.ScopeWorkspace}).Write(w, r)
 	case decision.ShowLogin:
 		return g.showLogin(req)
 	case decision.SendNotFound:

@@ -61,6 +61,9 @@ type Options struct {
 	// Identity returns who is signed in, and the zero Grant for a request without a valid
 	// session. It returns an error when the session cannot be checked at the moment.
 	Identity func(*http.Request, *site.Address) (auth.Grant, error)
+	// Token returns what lets in a request with this secret of a personal access token, which
+	// needs [auth.ScopeWorkspace]. Its errors are those of [auth.Auth.Token].
+	Token func(r *http.Request, secret string) (auth.Grant, error)
 	// IdentityOnly says that Identity knows who is signed in on workspaces' own hosts, too.
 	// Then there are no sessions and tickets for those, and no page to sign in.
 	IdentityOnly bool
@@ -154,13 +157,17 @@ func New(o Options) *Gateway {
 // request is one gateway request, from its arrival to its answer. One goroutine uses
 // it.
 type request struct {
-	w     http.ResponseWriter
-	r     *http.Request
-	at    site.Address
-	kind  decision.ClientKind
-	user  string
-	grant auth.Grant
-	entry *route.Entry // nil when the workspace does not exist or is not the user's
+	w    http.ResponseWriter
+	r    *http.Request
+	at   site.Address
+	kind decision.ClientKind
+	// token is the secret of the personal access token with which it comes, if byToken is set. Nothing
+	// else, such as a cookie, lets it in then.
+	token   string
+	byToken bool
+	user    string
+	grant   auth.Grant
+	entry   *route.Entry // nil when the workspace does not exist or is not the user's
 	// retried says that the request was proxied again after a failed dial. It happens
 	// once at most.
 	retried bool

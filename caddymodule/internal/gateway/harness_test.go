@@ -54,7 +54,7 @@ func newHarness(t *testing.T, change ...func(*Options)) *harness {
 	h := &harness{Product: gatewaytest.New(t), t: t}
 	o := Options{
 		Site: site.New(site.Options{}), Routes: h.Table, Activator: h.Wakes, Activity: h.Activity,
-		Sessions: h.Product, Service: h.Product, Identity: h.Identity, Proxy: proxyTo,
+		Sessions: h.Product, Service: h.Product, Identity: h.Identity, Token: h.Token, Proxy: proxyTo,
 		Exiting: h.exiting.Load, Refused: h.refused.Load, PageWait: DefaultPageWait, Log: zap.NewNop(),
 	}
 	for _, f := range change {

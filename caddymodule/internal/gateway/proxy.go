@@ -17,7 +17,7 @@ import (
 // s says what happened, and the gateway decides again.
 func (g *Gateway) forward(req *request, s *decision.State, st *route.State) (done bool, err error) {
 	outcome, err := g.forwarder.Forward(&req.exchange, req.w, req.r, forward.Request{
-		Entry: req.entry, State: st, Kind: req.kind, Address: &req.at,
+		Entry: req.entry, State: st, Kind: req.kind, Address: &req.at, ByToken: req.byToken,
 		Sandbox: req.at.Prefix != "" && g.Site.PerHost(),
 	})
 	switch outcome {
@@ -68,5 +68,8 @@ func repeatable(r *http.Request) bool {
 // signOut makes the request one without a session.
 func (req *request) signOut(s *decision.State) {
 	s.Identity, s.Visible = decision.Anonymous, false
+	if req.byToken {
+		s.Identity = decision.BadToken
+	}
 	req.user, req.entry = "", nil
 }

@@ -22,7 +22,10 @@ import (
 // Cross-origin requests are refused before anything else is looked up, and a workspace
 // of another user is answered like a missing one.
 func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, at site.Address) error {
-	req := &request{w: w, r: r, at: at, kind: decision.Classify(r, at.Prefix)}
+	req := &request{w: w, r: r, at: at}
+	if req.token, req.byToken = site.Bearer(r.Header, auth.TokenPrefix); !req.byToken {
+		req.kind = decision.Classify(r, at.Prefix)
+	} // else a program: no browser adds a token by itself
 	t := &req.at
 	if t.OwnHost && r.URL.Path == web.LanguagePath { // on the main site it is the API's
 		web.SwitchLanguage(t, w, r)
@@ -31,8 +34,8 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, at site.Address)
 	s := decision.State{
 		Outdated:    g.Refused() != nil,
 		Misdirected: !t.OwnHost && !t.IsMain(),
-		CrossOrigin: t.CrossOrigin(r),
-		OtherHost: !t.OwnHost && t.ID != "" && g.Site.PerHost() &&
+		CrossOrigin: !req.byToken && t.CrossOrigin(r),
+		OtherHost: !t.OwnHost && t.ID != "" && g.Site.PerHost() && !req.byToken &&
 			(req.kind.IsPage() || site.IsBrowser(r)) && !req.isOfMainSite(),
 		Named: t.Alias != "",
 	}
@@ -47,7 +50,7 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, at site.Address)
 		s.Loading = g.awaitRoutes(r.Context()) != nil
 	}
 	if !s.Loading {
-		if t.OwnHost && !g.IdentityOnly && r.URL.Path == site.RedeemPath && (t.Port == 0 || g.Ports != PortsOff) {
+		if t.OwnHost && !g.IdentityOnly && !req.byToken && r.URL.Path == site.RedeemPath && (t.Port == 0 || g.Ports != PortsOff) {
 			return g.redeem(req)
 		}
 		s.NoSuchHost = t.OwnHost && t.ID == "" || t.Port != 0 && g.Ports == PortsOff
@@ -70,10 +73,10 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, at site.Address)
 			return redirectBare(w, r)
 		}
 		if own, ok := strings.CutPrefix(r.URL.Path[len(t.Prefix):], site.OwnPath); ok {
-			if serve, ok := ownPaths[own]; ok && !(t.OwnHost && req.isOfMainSite()) {
+			if serve, ok := ownPaths[own]; ok && !req.byToken && !(t.OwnHost && req.isOfMainSite()) {
 				return serve(g, req)
 			}
-			// The other paths below .codehub/ are reserved and do not exist.
+			// The other paths below .codehub/ are reserved and do not exist. Programs have the API.
 			s.Visible = false
 		}
 	} else if s.NeedsSignIn() && isForm(r.URL.Path[len(t.Prefix):]) && sentByPage(r) {
@@ -138,7 +141,14 @@ func (g *Gateway) awaitRoutes(ctx context.Context) error {
 func (g *Gateway) identify(req *request, s *decision.State) {
 	grant, err := g.user(req)
 	user := grant.ID
+	var scope *auth.ScopeError
 	switch {
+	case errors.Is(err, auth.ErrBadToken):
+		s.Identity = decision.BadToken
+		return
+	case errors.As(err, &scope):
+		s.Identity = decision.ScopeMissing
+		return
 	case err != nil:
 		s.Identity = decision.Unverifiable // package auth logs the outage, once
 		return
@@ -146,7 +156,8 @@ func (g *Gateway) identify(req *request, s *decision.State) {
 		return
 	}
 	if req.grant = grant; !req.exchange.Attach(grant) {
-		return // the session has ended at this moment
+		req.signOut(s) // the session has ended at this moment
+		return
 	}
 	s.Identity, req.user = decision.SignedIn, user
 	if req.at.ID == "" {
@@ -174,9 +185,12 @@ func (g *Gateway) find(req *request) (*route.Entry, error) {
 	return e, err
 }
 
-// user returns who sends the request, the zero Grant without a valid session. On a workspace's
-// own host, the session of that host counts first.
+// user returns who sends the request, the zero Grant without a valid session. A personal access token
+// counts alone. On a workspace's own host, the session of that host counts first.
 func (g *Gateway) user(req *request) (auth.Grant, error) {
+	if req.byToken {
+		return g.Token(req.r, req.token)
+	}
 	if req.at.OwnHost && req.at.ID != "" && !g.IdentityOnly {
 		token, err := req.at.Token(req.r.Header, site.WorkspaceCookie)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
@@ -28,6 +29,7 @@ func (p *Preview) apiRoutes() {
 	for pattern, answer := range map[string]func(*board, *http.Request) any{
 		"GET " + base + "auth/session":             (*board).session,
 		"GET " + base + "sessions":                 (*board).sessions,
+		"GET " + base + "tokens":                   (*board).tokens,
 		"GET " + base + "limits":                   (*board).limits,
 		"GET " + base + "images":                   (*board).images,
 		"GET " + base + "workspaces":               (*board).list,
@@ -45,6 +47,12 @@ func (p *Preview) apiRoutes() {
 		switch {
 		case b.refuse != nil:
 			b.refuse.Write(w, r)
+		case r.Method == http.MethodPost && r.URL.Path == base+"tokens":
+			sendJSON(w, http.StatusCreated, v1.NewToken{
+				Token: v1.TokenOf(accessTokens()[0]), Secret: auth.TokenPrefix + "of-the-preview-it-opens-nothing-anywhere-00",
+			})
+		case r.Method == http.MethodDelete && strings.HasPrefix(r.URL.Path, base+"tokens/"):
+			w.WriteHeader(http.StatusNoContent)
 		case r.URL.Path == base+"auth/logout" || r.URL.Path == base+"auth/login":
 			sendJSON(w, http.StatusOK, map[string]string{"redirect": "/"})
 		default:
@@ -209,4 +217,25 @@ func (b *board) sessions(*http.Request) any {
 		signIn("1", "Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0", "192.0.2.1"),
 		signIn("2", "curl/8.5.0", "192.0.2.2"), signIn("3", "", "2001:db8::1"),
 	}))
+}
+
+// tokens answers the user's access tokens: none for a user without a workspace.
+func (b *board) tokens(*http.Request) any {
+	if len(b.rows) == 0 {
+		return v1.ListOf([]v1.Token{})
+	}
+	return v1.ListOf(v1.TokensOf(accessTokens()))
+}
+
+// accessTokens are one that was not used yet, one that is used, and one that ends soon.
+func accessTokens() []auth.Token {
+	now := time.Now()
+	made := func(id, name string, left time.Duration, of ...auth.Scope) auth.Token {
+		return auth.Token{ID: id, Name: name, Scopes: of, CreatedAt: now.Add(left - 30*24*time.Hour), ExpiresAt: now.Add(left)}
+	}
+	used := made("2", "nightly build", 12*24*time.Hour, auth.ScopeWrite, auth.ScopeWorkspace)
+	used.LastUsedAt, used.LastUsedAddress = now.Add(-7*time.Minute), "192.0.2.17"
+	ends := made("3", "laptop", 20*time.Hour, auth.Scopes()...)
+	ends.LastUsedAt, ends.LastUsedAddress = now.Add(-9*24*time.Hour), "2001:db8::17"
+	return []auth.Token{made("1", "backup", 30*24*time.Hour, auth.ScopeRead), used, ends}
 }

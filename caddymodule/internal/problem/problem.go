@@ -52,6 +52,7 @@ type Problem struct {
 	Cause error `json:"-"`
 
 	title, detail words.Text
+	challenge     string // the header WWW-Authenticate
 }
 
 // The kinds of problem, by the last part of their type.
@@ -60,8 +61,10 @@ var (
 	Invalid     = New("invalid-field", 400)
 	Credentials = New("bad-credentials", 401)
 	NoSession   = New("not-signed-in", 401)
+	BadToken    = New("invalid-token", 401)
 	NoPasswords = New("passwords-off", 403)
 	Forbidden   = New("forbidden", 403)
+	TokenScope  = New("token-scope", 403)
 	CrossSite   = New("cross-site", 403)
 	NotFound    = New("not-found", 404)
 	Method      = New("method-not-allowed", 405)
@@ -77,6 +80,7 @@ var (
 	Limit       = New("limit-reached", 429)
 	Throttled   = New("too-many-attempts", 429)
 	TooMany     = New("too-many-workspaces", 429)
+	Tokens      = New("too-many-tokens", 429)
 	Streams     = New("too-many-streams", 429)
 	Internal    = New("internal", 500)
 	Unknown     = New("files-unknown", 503)
@@ -158,6 +162,9 @@ func (p *Problem) Write(w http.ResponseWriter, r *http.Request) {
 	if p.RetryAfter != 0 {
 		h.Set("Retry-After", strconv.Itoa(p.RetryAfter))
 	}
+	if p.challenge != "" {
+		h.Set("WWW-Authenticate", p.challenge)
+	}
 	said := p.In(site.Language(r))
 	if site.ChosenLanguage(r) != "" || r.Header.Get("Accept-Language") != "" {
 		said.Help = words.Join(p.title, ". ", p.detail)
@@ -180,6 +187,7 @@ func Of(err error) *Problem {
 	var image *service.ImageError
 	var tooMany *service.TooManyError
 	var older *postgres.OlderError
+	var scope *auth.ScopeError
 	switch {
 	case errors.As(err, &p):
 		return p
@@ -236,6 +244,18 @@ func Of(err error) *Problem {
 		p := Throttled.With("problem.throttled", words.Values{"Seconds": seconds})
 		p.RetryAfter = seconds
 		return p
+	case errors.Is(err, auth.ErrBadToken):
+		p := BadToken.With("problem.token", nil)
+		p.challenge = `Bearer error="invalid_token"`
+		return p
+	case errors.As(err, &scope):
+		return ofScope(scope.Needs)
+	case errors.Is(err, auth.ErrTooManyTokens):
+		p := Tokens.With("problem.limit_tokens", words.Values{"Limit": auth.MaxTokens})
+		p.Limit = auth.MaxTokens
+		return p
+	case errors.Is(err, auth.ErrNoToken):
+		return NotFound.With("problem.no_token", nil)
 	case errors.Is(err, auth.ErrNoSession):
 		return NoSession.With("problem.sign_in", nil)
 	}
@@ -244,6 +264,16 @@ func Of(err error) *Problem {
 		p = Internal.With("problem.see_log", nil)
 	}
 	p.Cause = err
+	return p
+}
+
+// ofScope is the problem of an access token without the scope that a request needs.
+func ofScope(needs auth.Scope) *Problem {
+	if needs == auth.NoScope {
+		return TokenScope.With("problem.no_token_may", nil)
+	}
+	p := TokenScope.With("problem.token_scope", words.Values{"Scope": needs})
+	p.challenge = `Bearer error="insufficient_scope", scope="` + string(needs) + `"`
 	return p
 }
 

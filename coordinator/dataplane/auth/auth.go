@@ -29,6 +29,11 @@ var (
 	ErrBadCredentials = errors.New("wrong user name or password")
 	// ErrNoSession: no session has this token, or it has ended.
 	ErrNoSession = errors.New("not signed in")
+	// ErrBadToken: no personal access token has this secret, or it has ended. It is
+	// [ErrNoSession], too.
+	ErrBadToken = fmt.Errorf("%w: the access token is not valid", ErrNoSession)
+	// ErrNoToken: the user has no access token with this id.
+	ErrNoToken = errors.New("access token not found")
 	// ErrBadTicket: unknown, used, too old, or for another workspace.
 	ErrBadTicket = errors.New("the ticket is not valid")
 	// ErrNoWorkspace: unknown, deleted, or another user's.
@@ -129,7 +134,7 @@ func New(st *accounts.Store, o Options) *Auth {
 	return &Auth{
 		store: st, opts: o, log: o.Logger,
 		hasher:   newHasher(o.MaxHashing),
-		sessions: newSessions(st, o), vouched: newLife(""),
+		sessions: newSessions(st, o), vouched: newLife("", 0),
 		pending: pending{byAddress: make(map[string]int)},
 	}
 }

@@ -126,7 +126,7 @@ func (c *cache) put(h *accounts.TokenHash, v accounts.Session, generation uint64
 		s.makeRoom(now)
 	}
 	if e.life == nil {
-		e.life = newLife(cmp.Or(v.ParentID, v.ID))
+		e.life = newLife(cmp.Or(v.ParentID, v.ID), scopesOf(v.Scopes))
 		hash := *h
 		e.life.expireAfter(v.ExpiresIn, func() { c.drop(&hash, e) })
 	}

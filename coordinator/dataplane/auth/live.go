@@ -14,8 +14,8 @@ type Grant struct {
 	life *life
 }
 
-// Session is the id of the main session, empty for a grant without one. A user whom another
-// authentication names has one for all devices.
+// Session is the id of the main session or access token, empty for a grant without one. A user
+// whom another authentication names has one for all devices.
 func (g Grant) Session() string {
 	if g.life == nil {
 		return ""
@@ -24,7 +24,7 @@ func (g Grant) Session() string {
 }
 
 // Ended is closed when the session ends: by a sign-out, a changed password, a disabled
-// user, its age, or [Auth.Refuse]. It is nil for the zero Grant.
+// user, a revoked token, its age, or [Auth.Refuse]. It is nil for the zero Grant.
 func (g Grant) Ended() <-chan struct{} {
 	if g.life == nil {
 		return nil
@@ -82,6 +82,8 @@ func (s *Stream) unlink() {
 type life struct {
 	ended chan struct{}
 	main  string // the id of the main session
+	// scopes are those of an access token, none of a sign-in.
+	scopes scopes
 	// touched is when the session's use was last written, in Unix nanoseconds.
 	touched atomic.Int64
 
@@ -91,8 +93,8 @@ type life struct {
 	expiry *time.Timer // nil when the session has ended or was evicted
 }
 
-func newLife(main string) *life {
-	l := &life{ended: make(chan struct{}), main: main}
+func newLife(main string, of scopes) *life {
+	l := &life{ended: make(chan struct{}), main: main, scopes: of}
 	l.ring.prev, l.ring.next = &l.ring, &l.ring
 	return l
 }

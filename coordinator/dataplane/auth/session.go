@@ -94,23 +94,31 @@ func (s *sessions) grant(ctx context.Context, token string, id workspace.ID) (Gr
 
 // grantOf is grant for the hash of a token.
 func (s *sessions) grantOf(ctx context.Context, h accounts.TokenHash, id workspace.ID) (Grant, error) {
+	e, err := s.find(ctx, h, "")
+	if err != nil {
+		return Grant{}, err
+	}
+	if e.workspace != id || e.life.scopes != 0 {
+		return Grant{}, ErrNoSession
+	}
+	return e.grant(), nil
+}
+
+// find returns the session with this hash, usually from memory. An address that is not empty is
+// recorded as the one of its last use.
+func (s *sessions) find(ctx context.Context, h accounts.TokenHash, address string) (*entry, error) {
 	if cause := s.refused.Load(); cause != nil {
-		return Grant{}, *cause
+		return nil, *cause
 	}
 	now := s.now().UnixNano()
 	e := s.cache.get(&h, now)
 	if e == nil {
-		var err error
-		if e, err = s.load(ctx, h); err != nil {
-			return Grant{}, err
-		}
-	} else if now-e.checked.Load() > int64(s.cacheTTL) {
-		s.check(h, e, now)
+		return s.load(ctx, h)
 	}
-	if e.workspace != id {
-		return Grant{}, ErrNoSession
+	if now-e.checked.Load() > int64(s.cacheTTL) {
+		s.check(h, e, now, address)
 	}
-	return e.grant(), nil
+	return e, nil
 }
 
 // load reads a session that is not in memory. Concurrent requests with the same
@@ -162,7 +170,7 @@ func (s *sessions) load(ctx context.Context, h accounts.TokenHash) (*entry, erro
 // check checks a cached session in the background. There is at most one query per session and
 // maxLookups in all, and none for a pause after one that failed. The session stays valid until
 // PostgreSQL says otherwise.
-func (s *sessions) check(h accounts.TokenHash, e *entry, now int64) {
+func (s *sessions) check(h accounts.TokenHash, e *entry, now int64, address string) {
 	if now < s.retryAt.Load() || !e.checking.CompareAndSwap(false, true) {
 		return
 	}
@@ -185,7 +193,7 @@ func (s *sessions) check(h accounts.TokenHash, e *entry, now int64) {
 			e.checked.Store(now)
 			if now-e.life.touched.Load() > int64(touchEvery) {
 				e.life.touched.Store(now)
-				err = s.store.TouchSession(ctx, v)
+				err = s.store.TouchSession(ctx, v, address)
 			}
 		}
 		s.outage.Report(s.ctx, err)
@@ -256,5 +264,12 @@ func (s *sessions) compare() error {
 	return err
 }
 
-// userOf returns the user of a row.
-func userOf(v accounts.Session) User { return User{ID: v.UserID, Username: v.Username, Role: v.Role} }
+// userOf returns the user of a row. In a request with an access token, an administrator is one only
+// if the token has that scope.
+func userOf(v accounts.Session) User {
+	u := User{ID: v.UserID, Username: v.Username, Role: v.Role}
+	if v.Scopes != nil && !scopesOf(v.Scopes).has(ScopeAdmin) {
+		u.Role = RoleUser
+	}
+	return u
+}

@@ -24,9 +24,9 @@ const (
 // setting of the operator.
 const MinPassword = 8
 
-// InvalidError says what is wrong with a user's name, password or role.
+// InvalidError says what is wrong with a user's name, password or role, or with an access token.
 type InvalidError struct {
-	// Field is "username", "password" or "role".
+	// Field is "username", "password" or "role", and of a token "name", "scopes" or "expires_in_days".
 	Field string
 	// Problem is a phrase for people about it; in English it continues after the name: "must be …".
 	Problem words.Text
@@ -124,7 +124,7 @@ func (a *Auth) Users(ctx context.Context) ([]Account, error) {
 	return out, nil
 }
 
-// SetPassword changes a password and ends the user's sessions. It returns
+// SetPassword changes a password and ends the user's sessions and access tokens. It returns
 // [*InvalidError] and [ErrNoUser].
 func (a *Auth) SetPassword(ctx context.Context, username, password string) error {
 	row, err := a.userByName(ctx, username)
@@ -150,7 +150,8 @@ func (a *Auth) setPassword(ctx context.Context, row accounts.User, password stri
 }
 
 // ChangePassword is [Auth.SetPassword] by the user, who knows the present password. All sessions
-// end; it returns the token of a new one. It also returns the errors of [Auth.Login].
+// and access tokens end: others who knew the old password may have made some. It returns the token
+// of a new session. It also returns the errors of [Auth.Login].
 func (a *Auth) ChangePassword(ctx context.Context, username, present, password string, from Client) (
 	token string, err error) {
 	// Before the attempt counts: a new password that is too short is no failed sign-in.
@@ -168,8 +169,8 @@ func (a *Auth) ChangePassword(ctx context.Context, username, present, password s
 	return token, err
 }
 
-// SetDisabled forbids a user to sign in and ends the user's sessions, or allows it
-// again. Workspaces stay. It returns [ErrNoUser].
+// SetDisabled forbids a user to sign in and ends the user's sessions and access tokens, or
+// allows it again. Workspaces stay. It returns [ErrNoUser].
 func (a *Auth) SetDisabled(ctx context.Context, username string, disabled bool) error {
 	row, err := a.userByName(ctx, username)
 	if err != nil {

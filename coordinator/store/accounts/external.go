@@ -79,7 +79,7 @@ func (s *Store) AddExternalSession(ctx context.Context, userID, issuer, provider
 			SELECT @token, u.id, now() + @ttl::interval, @address, @client, @issuer, @provider_session FROM u
 			RETURNING id, expires_at
 		)
-		SELECT s.id, NULL AS parent_id, NULL AS workspace_id, u.id AS user_id, u.username, u.role,
+		SELECT s.id, NULL AS parent_id, NULL AS workspace_id, NULL AS scopes, u.id AS user_id, u.username, u.role,
 			s.expires_at - now() AS expires_in
 		FROM s, u`,
 		postgres.Args{

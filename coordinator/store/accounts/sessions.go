@@ -21,6 +21,8 @@ type Session struct {
 	// ParentID and WorkspaceID are set on the session of one workspace's own host.
 	ParentID    string
 	WorkspaceID workspace.ID
+	// Scopes are those of a personal access token, and nil for a sign-in.
+	Scopes []string
 
 	// UserID, Username and Role are the user's at the time of the query.
 	UserID, Username, Role string
@@ -49,7 +51,7 @@ func (s *Store) AddSession(ctx context.Context, userID, passwordHash string,
 			SELECT @token, u.id, now() + @ttl::interval, @address, @client FROM u
 			RETURNING id, expires_at
 		)
-		SELECT s.id, NULL AS parent_id, NULL AS workspace_id, u.id AS user_id, u.username, u.role,
+		SELECT s.id, NULL AS parent_id, NULL AS workspace_id, NULL AS scopes, u.id AS user_id, u.username, u.role,
 			s.expires_at - now() AS expires_in
 		FROM s, u`,
 		postgres.Args{
@@ -58,11 +60,11 @@ func (s *Store) AddSession(ctx context.Context, userID, passwordHash string,
 		})
 }
 
-// Session returns the live session with this token, whether it belongs to a
-// workspace's own host or not.
+// Session returns the live session with this token: a sign-in, a session of a workspace's own
+// host, or a personal access token.
 func (s *Store) Session(ctx context.Context, token TokenHash) (Session, error) {
 	return s.session(ctx, "reading a session", `
-		SELECT s.id, s.parent_id, s.workspace_id, u.id AS user_id, u.username, u.role,
+		SELECT s.id, s.parent_id, s.workspace_id, s.scopes, u.id AS user_id, u.username, u.role,
 			s.expires_at - now() AS expires_in
 		FROM sessions s JOIN users u ON u.id = s.user_id
 		WHERE s.token_hash = $1 AND s.expires_at > now() AND u.disabled_at IS NULL`, token[:])
@@ -123,7 +125,7 @@ func (s *Store) RedeemTicket(ctx context.Context, ticket, browser TokenHash, id 
 			SELECT $3, user_id, id, workspace_id, expires_at FROM p
 			RETURNING id
 		)
-		SELECT c.id, p.id AS parent_id, p.workspace_id, p.user_id, p.username, p.role,
+		SELECT c.id, p.id AS parent_id, p.workspace_id, NULL AS scopes, p.user_id, p.username, p.role,
 			p.expires_at - now() AS expires_in
 		FROM c, p`,
 		ticket[:], string(id), token[:], browser[:])

@@ -36,31 +36,33 @@ type OpenSession struct {
 	CreatedAt, LastUsedAt, ExpiresAt time.Time
 }
 
-// SessionsOf returns a user's main sessions, the latest used first.
+// SessionsOf returns a user's main sessions without the access tokens, the latest used first.
 func (s *Store) SessionsOf(ctx context.Context, userID string) ([]OpenSession, error) {
 	return postgres.Select(ctx, s.DB, "listing sessions", postgres.RowToStruct[OpenSession], `
 		SELECT id, address, client, created_at, last_used_at, expires_at FROM sessions
-		WHERE user_id = $1 AND parent_id IS NULL AND expires_at > now()
+		WHERE user_id = $1 AND parent_id IS NULL AND name IS NULL AND expires_at > now()
 		ORDER BY last_used_at DESC, id`, userID)
 }
 
 // EndSessionsOf ends the user's main session id, or with an empty id all but keep, and
-// returns the ids of those that it ended.
+// returns the ids of those that it ended. Access tokens stay.
 func (s *Store) EndSessionsOf(ctx context.Context, userID, id, keep string) ([]string, error) {
 	return postgres.Select(ctx, s.DB, "ending sessions", pgx.RowTo[string], `
-		DELETE FROM sessions WHERE user_id = $1 AND parent_id IS NULL
+		DELETE FROM sessions WHERE user_id = $1 AND parent_id IS NULL AND name IS NULL
 			AND CASE WHEN $2 = '' THEN id::text <> $3 ELSE id::text = $2 END
 		RETURNING id`, userID, id, keep)
 }
 
 // TouchSession records that a session is being used; that of a workspace's own host
-// counts for its main session.
-func (s *Store) TouchSession(ctx context.Context, v Session) error {
+// counts for its main session. An address that is not empty is from where.
+func (s *Store) TouchSession(ctx context.Context, v Session, address string) error {
 	id := v.ID
 	if v.ParentID != "" {
 		id = v.ParentID
 	}
-	if _, err := s.pool.Exec(ctx, `UPDATE sessions SET last_used_at = now() WHERE id = $1`, id); err != nil {
+	_, err := s.pool.Exec(ctx, `UPDATE sessions SET last_used_at = now(), address = COALESCE($2, address)
+		WHERE id = $1`, id, postgres.NullText(address))
+	if err != nil {
 		return fmt.Errorf("recording the use of a session: %w", err)
 	}
 	return nil

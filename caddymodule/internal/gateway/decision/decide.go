@@ -42,6 +42,10 @@ const (
 	// SendUnauthorized is problem 401; ShowLogin leads to the login page and back.
 	SendUnauthorized
 	ShowLogin
+	// SendBadToken is problem 401, SendScopeMissing 403. A request with an access token is a
+	// program's, whatever else it says: it never gets a page.
+	SendBadToken
+	SendScopeMissing
 	// SendNotFound is problem 404, ShowNotFound a page.
 	SendNotFound
 	ShowNotFound
@@ -173,6 +177,18 @@ var decisions = [...]struct{ navigation, selfNavigation, program, subresource De
 		selfNavigation: Decision{Answer: ShowLogin},
 		program:        Decision{Answer: SendUnauthorized},
 		subresource:    Decision{Answer: SendUnauthorized},
+	},
+	rowBadToken: {
+		navigation:     Decision{Answer: SendBadToken},
+		selfNavigation: Decision{Answer: SendBadToken},
+		program:        Decision{Answer: SendBadToken},
+		subresource:    Decision{Answer: SendBadToken},
+	},
+	rowScopeMissing: {
+		navigation:     Decision{Answer: SendScopeMissing},
+		selfNavigation: Decision{Answer: SendScopeMissing},
+		program:        Decision{Answer: SendScopeMissing},
+		subresource:    Decision{Answer: SendScopeMissing},
 	},
 	rowNotFound: {
 		navigation:     Decision{Answer: ShowNotFound},

@@ -119,6 +119,8 @@ func TestDecide(t *testing.T) {
 			Decision{Answer: ShowUnavailable}, Decision{Answer: ShowUnavailable}, unavailable("problem.workspace.just_started"), unavailable("problem.workspace.just_started")}},
 		{"the session cannot be checked", State{Identity: Unverifiable, Visible: true, Ready: true}, cells{
 			Decision{Answer: ShowUnavailable}, Decision{Answer: ShowUnavailable}, unavailable("problem.workspace.session_unchecked"), unavailable("problem.workspace.session_unchecked")}},
+		{"an access token that is not valid", State{Identity: BadToken, Visible: true, Ready: true}, all(Decision{Answer: SendBadToken})},
+		{"an access token without the scope", State{Identity: ScopeMissing, Visible: true, Ready: true}, all(Decision{Answer: SendScopeMissing})},
 		{"a host without a valid workspace id", State{NoSuchHost: true}, notFound},
 		{"the limit of held requests is reached", with(asleep, HoldFull), cells{
 			Decision{Answer: ShowWake, Wake: StartWakeUp}, Decision{Answer: ShowWake, Wake: JoinWakeUp}, Decision{Answer: SendOverload}, Decision{Answer: SendOverload}}},
@@ -159,7 +161,7 @@ func TestEveryStateIsDecided(t *testing.T) {
 	for _, refused := range []State{{}, {Outdated: true}, {Misdirected: true}, {CrossOrigin: true}, {OtherHost: true}, {Named: true}, {Unpublished: true}} {
 		for _, loading := range bools {
 			for _, noHost := range bools {
-				for identity := Anonymous; identity <= Unverifiable; identity++ {
+				for identity := Anonymous; identity <= ScopeMissing; identity++ {
 					for _, visible := range bools {
 						for _, desired := range []workspace.DesiredState{workspace.DesiredArchived, workspace.DesiredStandby, workspace.DesiredRunning} {
 							for _, failed := range bools {

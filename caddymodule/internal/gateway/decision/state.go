@@ -16,6 +16,10 @@ const (
 	// Unverifiable: the session cannot be checked at the moment, for example because
 	// PostgreSQL does not answer.
 	Unverifiable
+	// BadToken: the request carries a personal access token that is not valid.
+	BadToken
+	// ScopeMissing: its personal access token may not reach workspaces.
+	ScopeMissing
 )
 
 // Progress is how far the gateway got with the request, or what stopped it.
@@ -118,6 +122,8 @@ const (
 	rowLoading
 	rowUnverifiable
 	rowAnonymous
+	rowBadToken
+	rowScopeMissing
 	rowNotFound
 	rowUnpublished
 	rowNoAnswer
@@ -161,6 +167,10 @@ func (s State) row() row {
 		return rowUnverifiable
 	case s.Identity == Anonymous:
 		return rowAnonymous
+	case s.Identity == BadToken:
+		return rowBadToken
+	case s.Identity == ScopeMissing:
+		return rowScopeMissing
 	case !s.Visible:
 		return rowNotFound
 	case s.Unpublished:

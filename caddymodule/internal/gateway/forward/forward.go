@@ -67,6 +67,8 @@ type Request struct {
 	Kind decision.ClientKind
 	// Address is the address of the request.
 	Address *site.Address
+	// ByToken says that the Authorization header let the request in: it is not the application's.
+	ByToken bool
 	// Sandbox makes documents powerless: the answer is for a program, on the dashboard's
 	// origin, and no browser must be able to use it.
 	Sandbox bool
@@ -118,7 +120,7 @@ func (f *Forwarder) proxy(x *Exchange, w http.ResponseWriter, r *http.Request, a
 	filter.meter = f.newMeter(r, about)
 	filter.meter.begin()
 	filter.document = f.newDocument(r, about) // before the cookies are removed
-	cleanRequestHeaders(r.Header, f.StripAuthorization)
+	cleanRequestHeaders(r.Header, f.StripAuthorization || about.ByToken)
 	if stripped != "" {
 		x.prefix[0] = stripped
 		r.Header["X-Forwarded-Prefix"] = x.prefix[:]

@@ -1,0 +1,29 @@
+package site
+
+import (
+	"net/http"
+	"strings"
+)
+
+// Bearer reports whether the request carries Bearer credentials that begin with prefix, and returns them. They are
+// "" beside other credentials, because it is unknown which of them count. Without the header it is one look-up.
+func Bearer(h http.Header, prefix string) (credentials string, ok bool) {
+	lines := h["Authorization"]
+	if len(lines) == 0 {
+		return "", false
+	}
+	parts := 0
+	for _, line := range lines {
+		for part := range strings.SplitSeq(line, ",") { // a proxy may have joined two headers
+			parts++
+			scheme, rest, _ := strings.Cut(strings.TrimSpace(part), " ")
+			if rest = strings.TrimSpace(rest); strings.EqualFold(scheme, "Bearer") && strings.HasPrefix(rest, prefix) {
+				credentials, ok = rest, true
+			}
+		}
+	}
+	if parts > 1 {
+		credentials = ""
+	}
+	return credentials, ok
+}

@@ -1,0 +1,60 @@
+package accounts
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/codehub/gateway/coordinator/store/postgres"
+)
+
+// Token is a personal access token: a session that its user has named. Its secret is not stored.
+type Token struct {
+	ID, Name             string
+	Scopes               []string
+	CreatedAt, ExpiresAt time.Time
+	// LastUsedAt and Address, from where that was, are zero before the first use.
+	LastUsedAt time.Time
+	Address    string
+}
+
+// tokenColumns are the columns of a [Token].
+const tokenColumns = `id, name, scopes, created_at, expires_at,
+	NULLIF(last_used_at, created_at) AS last_used_at, address`
+
+// AddToken adds a token of the user who has the main session sessionID, which must be no token itself.
+// It returns [ErrNotFound] if that has ended.
+func (s *Store) AddToken(ctx context.Context, userID, sessionID string, secret TokenHash,
+	name string, scopes []string, ttl time.Duration,
+) (Token, error) {
+	// The user's row is locked first, as by changeUser, whose next statement then finds the token.
+	return postgres.SelectOne(ctx, s.DB, "adding an access token", postgres.RowToStruct[Token], `
+		WITH u AS (
+			SELECT id FROM users WHERE id = @user AND disabled_at IS NULL FOR SHARE
+		), s AS (
+			SELECT s.user_id FROM u JOIN sessions s ON s.user_id = u.id
+			WHERE s.id = @session AND s.parent_id IS NULL AND s.name IS NULL AND s.expires_at > now()
+			FOR SHARE OF s
+		)
+		INSERT INTO sessions (token_hash, user_id, expires_at, name, scopes)
+		SELECT @secret, user_id, now() + @ttl::interval, @name, @scopes FROM s
+		RETURNING `+tokenColumns,
+		postgres.Args{
+			"user": userID, "session": sessionID, "secret": secret[:], "ttl": ttl, "name": name, "scopes": scopes,
+		})
+}
+
+// TokensOf returns a user's tokens, the newest first.
+func (s *Store) TokensOf(ctx context.Context, userID string) ([]Token, error) {
+	return postgres.Select(ctx, s.DB, "listing access tokens", postgres.RowToStruct[Token], `
+		SELECT `+tokenColumns+` FROM sessions
+		WHERE user_id = $1 AND name IS NOT NULL AND expires_at > now()
+		ORDER BY created_at DESC, id`, userID)
+}
+
+// EndToken ends one of the user's tokens. It returns the ids of those that it ended: one, or none.
+func (s *Store) EndToken(ctx context.Context, userID, id string) ([]string, error) {
+	return postgres.Select(ctx, s.DB, "ending an access token", pgx.RowTo[string], `
+		DELETE FROM sessions WHERE user_id = $1 AND id::text = $2 AND name IS NOT NULL RETURNING id`, userID, id)
+}
