@@ -9,13 +9,15 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/command"
 	"github.com/codehub/gateway/caddymodule/internal/command/doctor"
+	"github.com/codehub/gateway/caddymodule/internal/command/remote"
 	"github.com/codehub/gateway/caddymodule/internal/command/workspaces"
 	"github.com/codehub/gateway/caddymodule/internal/settings"
 	"github.com/codehub/gateway/coordinator"
 )
 
 func init() {
-	caddycmd.RegisterCommand(command.New(commandSettings, workspaces.Command, doctor.Command))
+	caddycmd.RegisterCommand(command.New(commandSettings,
+		remote.Login, remote.Logout, remote.Token, workspaces.Command, doctor.Command))
 }
 
 // commandSettings resolves the configuration of the app for a command, as when Caddy starts.

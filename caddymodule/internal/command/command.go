@@ -1,7 +1,7 @@
-// Package command is `caddy codehub`: the command line of an administrator. It reads the
-// settings, opens the servers that they name, and talks to the person at the terminal. It has
-// the commands about users, about what is left over and about what the installation depends on.
-// The work is done by the coordinator's packages, by the same rules as in a process that serves.
+// Package command is `caddy codehub`: the command line of an administrator, and of a person with an
+// access token at a running server (package remote). It reads the settings, opens the servers that they
+// name, and talks to the person at the terminal. It has the commands about users, about what is left over
+// and about what the installation depends on. The work is done by the coordinator's packages, by the same rules as in a process that serves.
 // It must not know Caddy's modules: the adapter passes in how its settings are read, and the
 // commands of the packages below.
 package command
@@ -19,26 +19,35 @@ func New(resolve Resolver, more ...func(Resolver) *cobra.Command) caddycmd.Comma
 	return caddycmd.Command{
 		Name:      "codehub",
 		Usage:     "<command>",
-		Short:     "Manages the users, the workspaces and the archives of CodeHub Gateway",
+		Short:     "Manages the workspaces, the users and the archives of CodeHub Gateway",
 		CobraFunc: func(cmd *cobra.Command) { complete(cmd, resolve, more) },
 	}
 }
 
-const commandLong = `Manages the users, the workspaces and the archives of a CodeHub installation. Caddy
-need not run; if it does, it notices changes itself.
+const commandLong = `Manages workspaces, in two ways.
 
-The commands user and migrate need the database that the installation uses: --database,
-or the environment variable DATABASE_URL, as postgres://user:password@host:5432/name.
-Prefer the variable: every user of this machine can read the arguments of a program. The
-other commands read the configuration of Caddy instead: --config.
+Anybody who may sign in works with their own workspaces through a running server: caddy codehub
+login stores its address and a personal access token; CODEHUB_URL and CODEHUB_TOKEN win over that.
+The commands workspace and token use it. Where you are logged in nowhere, or give --config,
+workspace works on the installation's own servers instead.
+
+Administrators work on the installation's own servers. Caddy need not run; if it does, it
+notices changes itself. The commands user and migrate need the database that the installation
+uses: --database, or the environment variable DATABASE_URL, as
+postgres://user:password@host:5432/name. Prefer the variable: every user of this machine can
+read the arguments of a program. The other commands read the configuration of Caddy: --config.
 
 What cannot be undone is asked for; --yes answers that.
 
-Passwords are read from standard input, never from arguments. At a terminal they
-are asked for twice and not shown; otherwise the first line is the password.
+Passwords and tokens are read from standard input, never from arguments. At a terminal they
+are asked for and not shown, a new password twice; otherwise the first line counts.
+
+A shell completes commands, and the names of workspaces: see caddy completion --help.
 
 Exit codes: 0 done, 1 failed, 2 the command line, the configuration or the database's
-address cannot be understood.`
+address cannot be understood. Through a server also: 3 not signed in, or not allowed;
+4 not found, or a name of several; 5 refused for now, such as an operation in progress
+or a limit.`
 
 // complete completes `caddy codehub` with its flags and sub-commands.
 func complete(cmd *cobra.Command, resolve Resolver, more []func(Resolver) *cobra.Command) {

@@ -16,28 +16,40 @@ import (
 // than any password may be, so that a longer one is refused and never cut off.
 const maxPasswordLine = 64 << 10
 
-// readPassword reads a password from the command's input: its first line, or, from
+// readPassword reads a new password from the command's input: its first line, or, from
 // a terminal, what is typed twice and not shown.
 func readPassword(cmd *cobra.Command) (string, error) {
+	return ReadSecret(cmd, "password", "Password: ", "Once more: ")
+}
+
+// IsTerminal reports whether a person can be asked.
+func IsTerminal(cmd *cobra.Command) bool {
+	f, ok := cmd.InOrStdin().(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// ReadSecret reads a secret, which is called what, from the command's input: its first line, or, from
+// a terminal, what is typed after each of the prompts and not shown.
+func ReadSecret(cmd *cobra.Command, what string, prompts ...string) (string, error) {
 	in := cmd.InOrStdin()
-	if f, ok := in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		return askPassword(f, cmd.ErrOrStderr())
+	if IsTerminal(cmd) {
+		return askSecret(in.(*os.File), cmd.ErrOrStderr(), what, prompts)
 	}
 	line, err := bufio.NewReader(io.LimitReader(in, maxPasswordLine)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
-		return "", fmt.Errorf("reading the password from standard input: %w", err)
+		return "", fmt.Errorf("reading the %s from standard input: %w", what, err)
 	}
-	password := strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
-	if password == "" {
-		return "", errors.New("standard input has no password: write it as the first line, " +
-			"or run this at a terminal to be asked")
+	secret := strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
+	if secret == "" {
+		return "", fmt.Errorf("standard input has no %s: write it as the first line, "+
+			"or run this at a terminal to be asked", what)
 	}
-	return password, nil
+	return secret, nil
 }
 
-// askPassword asks at the terminal tty. In raw mode Ctrl-C arrives as a letter, so
+// askSecret asks at the terminal tty. In raw mode Ctrl-C arrives as a letter, so
 // the terminal is restored also when the user gives up.
-func askPassword(tty *os.File, prompts io.Writer) (string, error) {
+func askSecret(tty *os.File, out io.Writer, what string, prompts []string) (string, error) {
 	before, err := term.MakeRaw(int(tty.Fd()))
 	if err != nil {
 		return "", fmt.Errorf("preparing the terminal: %w", err)
@@ -46,15 +58,18 @@ func askPassword(tty *os.File, prompts io.Writer) (string, error) {
 	t := term.NewTerminal(struct {
 		io.Reader
 		io.Writer
-	}{tty, prompts}, "")
-	var typed [2]string
-	for i, prompt := range []string{"Password: ", "Once more: "} {
-		if typed[i], err = t.ReadPassword(prompt); err != nil {
-			return "", fmt.Errorf("no password was typed: %w", err)
+	}{tty, out}, "")
+	first := ""
+	for i, prompt := range prompts {
+		typed, err := t.ReadPassword(prompt)
+		switch {
+		case err != nil:
+			return "", fmt.Errorf("no %s was typed: %w", what, err)
+		case i == 0:
+			first = typed
+		case typed != first:
+			return "", fmt.Errorf("the two %ss differ: try again", what)
 		}
 	}
-	if typed[0] != typed[1] {
-		return "", errors.New("the two passwords differ: try again")
-	}
-	return typed[0], nil
+	return first, nil
 }

@@ -20,20 +20,35 @@ const exitUsage = 2
 // Group makes sub the commands of parent, which does nothing itself.
 func Group(parent *cobra.Command, sub ...*cobra.Command) {
 	parent.AddCommand(sub...)
+	parent.SuggestionsMinimumDistance = 2
 	parent.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return usageError(cmd, errors.New("a command is missing"))
 		}
-		return usageError(cmd, fmt.Errorf("there is no command %q", args[0]))
+		err := fmt.Errorf("there is no command %q", args[0])
+		if nearest := cmd.SuggestionsFor(args[0]); len(nearest) > 0 {
+			err = fmt.Errorf("%w; did you mean %s?", err, strings.Join(nearest, " or "))
+		}
+		return usageError(cmd, err)
 	}
 }
 
-// usageError reports what is wrong with the command line, and makes Caddy end with exit
-// code 2. Only Caddy's own wrapper can set a code.
+// usageError reports what is wrong with the command line, and makes Caddy end with exit code 2.
 func usageError(cmd *cobra.Command, err error) error {
-	cmd.PrintErrf("Error: %v\nSee: %s --help\n", err, cmd.CommandPath())
+	return Fail(cmd, exitUsage, fmt.Errorf("%w\nSee: %s --help", err, cmd.CommandPath()))
+}
+
+// Usage is [Fail] for a command line that cannot be understood.
+func Usage(cmd *cobra.Command, err error) error { return usageError(cmd, err) }
+
+// Fail reports an error, and makes Caddy end with the exit code. Only Caddy's own wrapper can set one.
+func Fail(cmd *cobra.Command, code int, err error) error {
+	if code <= 1 {
+		return err // which the root reports
+	}
+	cmd.PrintErrf("Error: %v\n", err)
 	cmd.SilenceErrors = true
-	return caddycmd.WrapCommandFuncForCobra(func(caddycmd.Flags) (int, error) { return exitUsage, nil })(cmd, nil)
+	return caddycmd.WrapCommandFuncForCobra(func(caddycmd.Flags) (int, error) { return code, nil })(cmd, nil)
 }
 
 // Arguments refuses any other number of arguments.

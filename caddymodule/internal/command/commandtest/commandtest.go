@@ -5,7 +5,10 @@ package commandtest
 
 import (
 	"bytes"
+	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,6 +17,14 @@ import (
 
 	_ "github.com/codehub/gateway/caddymodule" // registers the command
 )
+
+// Whoever runs the tests may be logged in somewhere.
+func init() {
+	for _, name := range []string{"CODEHUB_URL", "CODEHUB_TOKEN"} {
+		_ = os.Unsetenv(name)
+	}
+	_ = os.Setenv("XDG_CONFIG_HOME", filepath.Join(os.TempDir(), "codehub-logged-in-nowhere"))
+}
 
 // CommandLine returns `caddy codehub` as Caddy has it registered, below a root of its
 // own.
@@ -46,11 +57,23 @@ func Run(t *testing.T, stdin io.Reader, args ...string) Outcome {
 		code = 1
 		// How Caddy carries another code to its exit, which only a process shows:
 		// see TestCommandExitCodes.
-		if err.Error() == "exiting with status 2" {
-			code = 2
-		}
+		_, _ = fmt.Sscanf(err.Error(), "exiting with status %d", &code)
 	}
 	return Outcome{code, stdout.String(), stderr.String()}
+}
+
+// Complete returns what a shell is offered for the last of the arguments.
+func Complete(t *testing.T, args ...string) string {
+	t.Helper()
+	var stdout bytes.Buffer
+	root := CommandLine()
+	root.SetOut(&stdout)
+	root.SetErr(io.Discard)
+	root.SetArgs(append([]string{cobra.ShellCompRequestCmd, "codehub"}, args...))
+	if err := root.ExecuteContext(t.Context()); err != nil {
+		t.Error(err)
+	}
+	return stdout.String()
 }
 
 // Want checks the exit code and the output, which is on standard error when the command fails. The

@@ -4,19 +4,16 @@ import (
 	"context"
 	"fmt"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/codehub/gateway/caddymodule/internal/api/v1"
 	"github.com/codehub/gateway/caddymodule/internal/command"
-	"github.com/codehub/gateway/coordinator/dataplane/service"
-	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 func archivesCommand(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "archives ID", Short: "Lists the archives of a workspace",
+		Use: "archives WORKSPACE", Short: "Lists the archives of a workspace",
 		Long: `Lists the complete archives of a workspace in the object store, newest first: their dates and
 sizes, when each was last read back, and what is wrong with it. How many are kept is the
 setting keep_archives. With --json the result is an array of the objects of the API's
@@ -25,31 +22,29 @@ GET /workspaces/{id}/archives.`,
 	}
 	var asJSON bool
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, s command.Servers,
-		workspaces *service.Service, id workspace.ID, _ []string) error {
-		found, err := workspaces.Archives(ctx, actor, id)
+	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, p place, w v1.Workspace, _ []string) error {
+		found, err := p.archives(ctx, w.ID)
 		if err != nil {
 			return err
 		}
 		if asJSON {
-			return command.PrintJSON(cmd.OutOrStdout(), v1.ArchivesOf(found))
+			return command.PrintJSON(cmd.OutOrStdout(), found)
 		}
-		w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "KEY\tMADE\tBYTES\tVERIFIED\tSTATE")
+		t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+		fmt.Fprintln(t, "KEY\tMADE\tBYTES\tVERIFIED\tSTATE")
 		for _, a := range found {
 			verified := "never"
-			if !a.VerifiedAt.IsZero() {
-				verified = a.VerifiedAt.Local().Format(time.DateTime)
+			if a.VerifiedAt != nil {
+				verified = localTime(a.VerifiedAt)
 			}
-			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n",
-				a.Key, a.CreatedAt.Local().Format(time.DateTime), a.Size, verified, stateOf(a))
+			fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\n", a.Key, localTime(a.CreatedAt), a.Size, verified, stateOf(a))
 		}
-		return w.Flush()
+		return t.Flush()
 	})
 }
 
 // stateOf says what an archive is to its workspace.
-func stateOf(a service.Archive) string {
+func stateOf(a v1.Archive) string {
 	state := ""
 	switch {
 	case a.Current:
@@ -57,44 +52,40 @@ func stateOf(a service.Archive) string {
 	case a.Kept:
 		state = "kept until the next archive is made"
 	}
-	if a.Damage == "" {
+	if a.Damage == nil {
 		return state
 	}
 	if state != "" {
 		state += "; "
 	}
-	return state + "DAMAGED: " + a.Damage
+	return state + "DAMAGED: " + *a.Damage
 }
 
-func restoreArchiveCommand(resolve command.Resolver) *cobra.Command {
+func restoreCommand(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "restore-archive ID KEY", Short: "Goes back to an older archive of a workspace",
+		Use: "restore WORKSPACE KEY", Aliases: []string{"restore-archive"},
+		Short: "Goes back to an older archive of a workspace",
 		Long: `Makes an older archive the data of a workspace. Its present files are archived first, unless
 nothing has changed, and that archive is kept at least until the next one is made. Then the
 workspace comes up from the older archive, if it is meant to run. If the present files cannot
 be archived, everything stays as it is; caddy codehub workspace explain says why.`,
 		Example: `  $ caddy codehub workspace archives ` + exampleID + `
-  $ caddy codehub workspace restore-archive ` + exampleID + ` ` + exampleID + `/0b8e…/home.tar.zst`,
+  $ caddy codehub workspace restore ` + exampleID + ` ` + exampleID + `/0b8e…/home.tar.zst`,
 	}
 	var yes bool
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	return onWorkspace(resolve, cmd, 1, func(ctx context.Context, s command.Servers,
-		workspaces *service.Service, id workspace.ID, further []string) error {
-		w, err := workspaces.Get(ctx, actor, id)
-		if err != nil {
-			return err
-		}
+	return onWorkspace(resolve, cmd, 1, func(ctx context.Context, p place, w v1.Workspace, further []string) error {
 		key := further[0]
 		question := fmt.Sprintf("This stops the workspace %q (%s), archives its files, "+
 			"and goes back to the archive %s.",
-			w.Name, id, key)
+			w.Name, w.ID, key)
 		if err := command.Confirm(cmd, yes, question); err != nil {
 			return err
 		}
-		if _, err := workspaces.Revert(ctx, actor, id, key); err != nil {
+		if err := p.restore(ctx, w.ID, key); err != nil {
 			return err
 		}
-		s.Say("%s goes back to the archive as soon as its present files are archived.", w.Name)
+		say(cmd, "%s goes back to the archive as soon as its present files are archived.", w.Name)
 		return nil
 	})
 }

@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
+	"slices"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
 	"github.com/codehub/gateway/caddymodule/internal/command"
+	"github.com/codehub/gateway/caddymodule/internal/command/remote"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -18,13 +22,17 @@ import (
 
 func listCommand(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "list (--failed | --deleted)", Short: "Lists the workspaces that an administrator may have to care for",
-		Long: `Lists workspaces of all users: with --failed those that are in ERROR, the newest workspace
-first; with --deleted those whose deletion can still be undone, the last deleted one first.
+		Use: "list", Short: "Lists workspaces",
+		Long: `Lists your workspaces at the server, the newest first: with --failed only those that are in ERROR, with
+--deleted in their place those whose deletion can still be undone. With --json the result is an array
+of the objects of the API's GET /workspaces.
 
-With --json the result is an array of objects with "id", "name", "owner_user_id", "phase",
-"error_reason", "error_message" and "deleted_at"; what does not apply is null.`,
-		Example: `  $ caddy codehub workspace list --failed
+At the installation's own servers it lists workspaces of all users that an administrator may have to
+care for, and needs --failed or --deleted. With --json the result is then an array of objects with
+"id", "name", "owner_user_id", "phase", "error_reason", "error_message" and "deleted_at"; what does
+not apply is null.`,
+		Example: `  $ caddy codehub workspace list
+  $ caddy codehub workspace list --failed --config Caddyfile
   $ caddy codehub workspace list --failed --json | jq -r '.[] | select(.error_reason == "DataLost") | .id'
   $ caddy codehub workspace list --deleted`,
 	}
@@ -32,14 +40,15 @@ With --json the result is an array of objects with "id", "name", "owner_user_id"
 	cmd.Flags().BoolVar(&failed, "failed", false, "list the workspaces that are in ERROR")
 	cmd.Flags().BoolVar(&deleted, "deleted", false, "list the deleted workspaces that can be undeleted")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return resolve.WithServers(cmd, func(args []string) error {
+	resolve.WithServers(cmd, func(args []string) error {
 		if failed == deleted {
-			return errors.New("write --failed or --deleted")
+			return errors.New("write --failed or --deleted; to list your own workspaces at a running server, " +
+				"log in there first: caddy codehub login")
 		}
 		return command.Arguments(cmd, 0)(args)
 	}, func(ctx context.Context, s command.Servers, _ []string) error {
-		return withService(s, func(workspaces *service.Service) error {
-			out := cmd.OutOrStdout()
+		return withService(s, func(p installation) error {
+			workspaces, out := p.Service, cmd.OutOrStdout()
 			if asJSON {
 				out = io.Discard
 			}
@@ -55,6 +64,28 @@ With --json the result is an array of objects with "id", "name", "owner_user_id"
 			}
 			return err
 		})
+	})
+	return remote.Or(cmd, func(args []string) error {
+		if failed && deleted {
+			return errors.New("write only one of --failed and --deleted")
+		}
+		return command.Arguments(cmd, 0)(args)
+	}, func(ctx context.Context, c *remote.Client, _ []string) error {
+		query := url.Values{}
+		if deleted {
+			query.Set("deleted", "true")
+		}
+		found, err := server{c}.list(ctx, query)
+		if err != nil {
+			return err
+		}
+		if failed {
+			found = slices.DeleteFunc(found, func(w v1.Workspace) bool { return w.Phase != workspace.PhaseError })
+		}
+		if asJSON {
+			return command.PrintJSON(cmd.OutOrStdout(), found)
+		}
+		return printOwn(cmd, found)
 	})
 }
 

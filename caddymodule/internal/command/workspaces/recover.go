@@ -62,7 +62,8 @@ func recoverCommand(resolve command.Resolver) *cobra.Command {
 		if err := r.confirm(cmd); err != nil {
 			return err
 		}
-		return withService(s, func(workspaces *service.Service) error {
+		return withService(s, func(p installation) error {
+			workspaces := p.Service
 			if r.all {
 				return r.recoverAll(ctx, s, workspaces)
 			}

@@ -1,82 +1,58 @@
-// Package workspaces is `caddy codehub workspace`: what an administrator may see and do of
-// one workspace, or of all that are in ERROR. It owns the arguments, the questions and the
-// tables; what may be done is the service layer's to say. It must not touch the engine, the
-// object store or the database past that.
+// Package workspaces is `caddy codehub workspace`: what a person may see and do of workspaces at a
+// running server, and an administrator at the installation's own servers. It owns the arguments, the
+// questions and the tables; what may be done is the service layer's to say. It must not touch the engine,
+// the object store or the database past that.
 package workspaces
 
 import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/codehub/gateway/caddymodule/internal/api/v1"
 	"github.com/codehub/gateway/caddymodule/internal/command"
-	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/dataplane/explain"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// actor is an administrator at the command line.
-var actor = service.Actor{Admin: true, Kind: "cli"}
-
 // Command is `caddy codehub workspace`.
 func Command(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "workspace <command>", Short: "Lists, explains, recovers, deletes and undeletes workspaces",
-		Long: `Explains workspaces, and does what only an administrator may do with them. A workspace is
-named by its id, which is part of its address, and which list shows. The commands write to the database
-what is wanted; the process that leads does it.`,
-		Example: `  $ caddy codehub workspace list --failed
-  $ caddy codehub workspace explain 6f1c0d3e-4a2b-4c8d-9e0f-1a2b3c4d5e6f
+		Use: "workspace <command>", Short: "Lists, opens, changes, explains, recovers and deletes workspaces",
+		Long: `Shows and changes workspaces, in the words of the API.
+
+Where you are logged in (caddy codehub login), the commands work through that server, on your own
+workspaces: each is named by its name or its id. With --config, and where you are logged in nowhere,
+list, explain, history, archives, restore, delete and undelete work on the servers that the
+configuration names, as an administrator: on workspaces of all users, named by id. recover
+always does.
+
+At the installation's own servers the commands write to the database what is wanted; the process
+that leads does it.`,
+		Example: `  $ caddy codehub workspace list
+  $ caddy codehub workspace open thesis
+  $ caddy codehub workspace list --failed --config Caddyfile
   $ caddy codehub workspace recover --reason DataLost --all`,
 	}
 	command.HideDatabase(cmd.PersistentFlags())
-	command.Group(cmd, listCommand(resolve), explainCommand(resolve), historyCommand(resolve),
-		archivesCommand(resolve), restoreArchiveCommand(resolve), recoverCommand(resolve), deleteCommand(resolve),
+	command.Group(cmd, listCommand(resolve), showCommand(), createCommand(), openCommand(), updateCommand(),
+		stateCommand("start", "RUNNING"), stateCommand("sleep", "STANDBY"), stateCommand("archive", "ARCHIVED"),
+		keepAwakeCommand(), logsCommand(), explainCommand(resolve), historyCommand(resolve),
+		archivesCommand(resolve), restoreCommand(resolve), recoverCommand(resolve), deleteCommand(resolve),
 		undeleteCommand(resolve))
 	return cmd
-}
-
-// onWorkspace completes a command whose first argument is a workspace's id, before so many
-// further ones.
-func onWorkspace(resolve command.Resolver, cmd *cobra.Command, further int,
-	action func(context.Context, command.Servers, *service.Service, workspace.ID, []string) error) *cobra.Command {
-	return resolve.WithServers(cmd, func(args []string) error {
-		if err := command.Arguments(cmd, 1+further)(args); err != nil {
-			return err
-		}
-		if _, err := workspace.ParseID(args[0]); err != nil {
-			return fmt.Errorf("%q is %w", args[0], err)
-		}
-		return nil
-	}, func(ctx context.Context, s command.Servers, args []string) error {
-		return withService(s, func(workspaces *service.Service) error {
-			return action(ctx, s, workspaces, workspace.ID(args[0]), args[1:])
-		})
-	})
-}
-
-// withService calls do with the rules about workspaces, which look for what exists of one
-// that is recovered.
-func withService(s command.Servers, do func(*service.Service) error) error {
-	return s.WithClients(func(w command.Clients) error {
-		return do(service.New(s.Store, service.Options{
-			Limits: s.Live.Limits, Delays: s.Live.Delays(),
-			Inventory: coordinator.Inventory{Backend: w.Backend, Archives: w.Archives, Identity: w.Identity},
-		}))
-	})
 }
 
 const exampleID = "6f1c0d3e-4a2b-4c8d-9e0f-1a2b3c4d5e6f"
 
 func explainCommand(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "explain ID", Short: "Says why a workspace is as it is, and what comes next",
+		Use: "explain WORKSPACE", Short: "Says why a workspace is as it is, and what comes next",
 		Long: `Says why a workspace has its phase, what it waits for and since when, what comes next and
 when, who or what asked for it, and its last errors with what to do about them. With
 --json the result is the object of the API's GET /workspaces/{id}/explain.`,
@@ -85,9 +61,8 @@ when, who or what asked for it, and its last errors with what to do about them. 
 	}
 	var asJSON bool
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, s command.Servers,
-		workspaces *service.Service, id workspace.ID, _ []string) error {
-		e, err := workspaces.Explain(ctx, actor, id)
+	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, p place, w v1.Workspace, _ []string) error {
+		e, err := p.explain(ctx, w.ID)
 		if err != nil {
 			return err
 		}
@@ -150,7 +125,7 @@ func printExplanation(w io.Writer, e explain.Explanation) error {
 
 func historyCommand(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "history ID", Short: "Shows what happened to a workspace, and who asked for it",
+		Use: "history WORKSPACE", Short: "Shows what happened to a workspace, and who asked for it",
 		Long: `Shows the transitions of a workspace, newest first: its phases and operations, errors,
 waits, requests, and who or what asked. They are kept for 30 days. With --json the result
 is an array of objects with "id", "at",
@@ -162,30 +137,22 @@ is an array of objects with "id", "at",
 	var limit int
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().IntVar(&limit, "limit", service.DefaultPage, "the most transitions to show")
-	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, s command.Servers,
-		workspaces *service.Service, id workspace.ID, _ []string) error {
-		found, err := workspaces.History(ctx, actor, id, limit, 0)
+	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, p place, w v1.Workspace, _ []string) error {
+		found, err := p.history(ctx, w.ID, limit)
 		if err != nil {
 			return err
 		}
 		if asJSON {
-			items := make([]v1.Transition, len(found))
-			for i, t := range found {
-				items[i] = v1.TransitionOf(t)
-			}
-			return command.PrintJSON(cmd.OutOrStdout(), items)
+			return command.PrintJSON(cmd.OutOrStdout(), found)
 		}
-		w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "AT\tWHAT\tCHANGE\tBY\tMESSAGE")
-		for _, t := range found {
-			by := t.Cause
-			if t.Username != "" {
-				by += " " + t.Username
-			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", t.At.Local().Format(time.DateTime), t.Kind, change(t.Old, t.New), by,
-				command.OneLine(t.Message))
+		t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+		fmt.Fprintln(t, "AT\tWHAT\tCHANGE\tBY\tMESSAGE")
+		for _, f := range found {
+			by := strings.TrimSpace(f.Cause + " " + text(f.Username))
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", localTime(&f.At), f.Kind, change(text(f.Old), text(f.New)), by,
+				command.OneLine(text(f.Message)))
 		}
-		return w.Flush()
+		return t.Flush()
 	})
 }
 
@@ -202,7 +169,7 @@ func change(from, to string) string {
 
 func deleteCommand(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "delete ID", Short: "Deletes a workspace",
+		Use: "delete WORKSPACE", Short: "Deletes a workspace",
 		Long: `Deletes a workspace. Its files are kept for the time of the setting gc_delay, and until
 they are removed the deletion can be undone: caddy codehub workspace undelete.
 
@@ -215,46 +182,52 @@ before, and asks first.`,
 	var now, yes bool
 	cmd.Flags().BoolVar(&now, "now", false, "do not keep a volume that could not be archived")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, s command.Servers,
-		workspaces *service.Service, id workspace.ID, _ []string) error {
-		w, err := workspaces.Get(ctx, actor, id)
-		if err != nil {
-			return err
-		}
-		question := fmt.Sprintf("This deletes the workspace %q (%s).", w.Name, id)
+	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, p place, w v1.Workspace, _ []string) error {
+		question := fmt.Sprintf("This deletes the workspace %q (%s).", w.Name, w.ID)
 		if now {
 			question += " Files that exist only on its volume are lost at once and for good."
 		}
 		if err := command.Confirm(cmd, yes, question); err != nil {
 			return err
 		}
-		if err := workspaces.Delete(ctx, actor, id, now); err != nil {
+		if err := p.remove(ctx, w.ID, now); err != nil {
 			return err
 		}
-		undo := fmt.Sprintf(" To undo it while its files exist: caddy codehub workspace undelete %s", id)
+		undo := fmt.Sprintf(" To undo it while its files exist: caddy codehub workspace undelete %s", w.ID)
 		if now {
 			undo = ""
 		}
-		s.Say("%s is deleted; container and volume go as soon as they may.%s", w.Name, undo)
+		say(cmd, "%s is deleted; container and volume go as soon as they may.%s", w.Name, undo)
 		return nil
 	})
 }
 
 func undeleteCommand(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "undelete ID", Short: "Undoes the deletion of a workspace",
+		Use: "undelete WORKSPACE", Short: "Undoes the deletion of a workspace",
 		Long: `Undoes the deletion of a workspace, as long as its files exist: for the time of the
 setting gc_delay, and then until a collection removes them. The workspace comes back
 archived.`,
 		Example: `  $ caddy codehub workspace undelete ` + exampleID,
 	}
-	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, s command.Servers,
-		workspaces *service.Service, id workspace.ID, _ []string) error {
-		w, err := workspaces.Undelete(ctx, actor, id)
-		if err != nil {
+	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, p place, w v1.Workspace, _ []string) error {
+		if err := p.undelete(ctx, w.ID); err != nil {
 			return err
 		}
-		s.Say("%s is back.", w.Name)
+		say(cmd, "%s is back.", w.Name)
 		return nil
 	})
+}
+
+// say tells the person what was done.
+func say(cmd *cobra.Command, format string, args ...any) {
+	fmt.Fprintf(cmd.OutOrStdout(), format+"\n", args...)
+}
+
+// text is a text that may be null.
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
 }

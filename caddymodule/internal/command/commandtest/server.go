@@ -1,0 +1,144 @@
+package commandtest
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/caddymodule/internal/api"
+	"github.com/codehub/gateway/caddymodule/internal/site"
+	"github.com/codehub/gateway/coordinator"
+	"github.com/codehub/gateway/coordinator/dataplane/auth"
+	"github.com/codehub/gateway/coordinator/dataplane/events"
+	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/accounts"
+	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/store/storetest"
+)
+
+// Password is that of every user of a [Server].
+const Password = "correct horse battery"
+
+// Server is the API of a running server, over a database. No process leads: workspaces stay as the test
+// makes them.
+type Server struct {
+	URL string
+
+	t    *testing.T
+	auth *auth.Auth
+	db   *pgx.Conn
+}
+
+// NewServer starts one that ends with the test, and gives the commands a configuration of their own.
+func NewServer(t *testing.T) *Server {
+	t.Helper()
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	dsn := storetest.Migrated(t)
+	st, err := store.Open(dsn, postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(st.Close)
+	s := &Server{t: t, auth: auth.New(accounts.New(st.DB), auth.Options{})}
+	t.Cleanup(s.auth.Close)
+	if s.db, err = pgx.Connect(t.Context(), dsn); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.db.Close(context.Background()) })
+	handler, err := api.New(api.Options{
+		Site: site.New(site.Options{}), Auth: s.auth, Hub: events.NewHub(),
+		Service:   service.New(st, service.Options{InstanceBackend: "docker", StorageBackend: "docker", Logger: zap.NewNop()}),
+		Health:    func() coordinator.Health { return coordinator.Health{} },
+		WaitReady: func(context.Context) error { return nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	s.URL = server.URL
+	return s
+}
+
+// AddUser adds a user.
+func (s *Server) AddUser(name, role string) {
+	s.t.Helper()
+	if _, err := s.auth.AddUser(s.t.Context(), name, Password, role); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Token makes an access token of a user.
+func (s *Server) Token(user, name string, scopes ...auth.Scope) string {
+	s.t.Helper()
+	session, _, err := s.auth.Login(s.t.Context(), user, Password, auth.Client{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	grant, err := s.auth.Grant(s.t.Context(), session)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	_, secret, err := s.auth.CreateToken(s.t.Context(), grant, name, scopes, 1)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return secret
+}
+
+// SignedIn adds a user, and logs the commands in with a token of the user's.
+func (s *Server) SignedIn(user string) {
+	s.t.Helper()
+	s.AddUser(user, auth.RoleUser)
+	secret := s.Token(user, "cli", auth.ScopeWrite)
+	Run(s.t, strings.NewReader(secret+"\n"), "login", s.URL).Want(s.t, 0, "Signed in at "+s.URL+" as "+user)
+}
+
+// Exec changes the database.
+func (s *Server) Exec(sql string, args ...any) {
+	s.t.Helper()
+	if _, err := s.db.Exec(s.t.Context(), sql, args...); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// SignIns is how many sign-ins there are.
+func (s *Server) SignIns() (n int) {
+	s.t.Helper()
+	if err := s.db.QueryRow(s.t.Context(), "SELECT count(*) FROM sessions WHERE name IS NULL").Scan(&n); err != nil {
+		s.t.Fatal(err)
+	}
+	return n
+}
+
+// Stub is a server that answers paths with fixed texts.
+type Stub struct {
+	URL string
+
+	last atomic.Pointer[string]
+}
+
+// NewStub starts one that ends with the test.
+func NewStub(t *testing.T, answers map[string]string) *Stub {
+	t.Helper()
+	s := new(Stub)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		said := r.Method + " " + r.URL.RequestURI() + " " + r.Header.Get("Authorization")
+		s.last.Store(&said)
+		_, _ = io.WriteString(w, answers[r.URL.Path])
+	}))
+	t.Cleanup(server.Close)
+	s.URL = server.URL
+	return s
+}
+
+// Last is the last request: its method, its address and its Authorization.
+func (s *Stub) Last() string { return *s.last.Load() }

@@ -1,0 +1,158 @@
+// Package remote is the side of `caddy codehub` that works through a running server. It owns where the
+// person is signed in (login, logout, token), the requests to that server's API, and which of a command's
+// two ways is taken. It must not touch the servers of an installation, nor know what a request is for.
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/codehub/gateway/caddymodule/internal/problem"
+)
+
+// apiPath is where the API is on every server.
+const apiPath = "/api/v1/"
+
+// answerTimeout bounds a request whose answer has an end, and maxAnswer its size in bytes.
+const (
+	answerTimeout = time.Minute
+	maxAnswer     = 64 << 20
+)
+
+// Client is a person's access to the API of one server. It is safe for concurrent use.
+type Client struct {
+	server *url.URL // without a path
+	token  string   // empty before the person is signed in
+	http   *http.Client
+}
+
+// newClient returns the access to a server. The token goes to that server only.
+func newClient(server *url.URL, token string) *Client {
+	return &Client{server, token, &http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// Server is the address of the server.
+func (c *Client) Server() string { return c.server.String() }
+
+// Address returns an address that the server has named: it may be a path of its own.
+func (c *Client) Address(of string) string {
+	at, err := c.server.Parse(of)
+	if err != nil {
+		return of
+	}
+	return at.String()
+}
+
+// Do makes a request to a path below the API. Its body is in as JSON, none for nil; the answer's is put
+// into out, unless that is nil. What the server refuses is a [*problem.Problem].
+func (c *Client) Do(ctx context.Context, method, path string, in, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	resp, err := c.send(ctx, method, path, in)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if out == nil {
+		return nil
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err == nil {
+		err = json.Unmarshal(body, out)
+	}
+	if err != nil {
+		return fmt.Errorf("reading the answer of %s: %w", c.server, err)
+	}
+	return nil
+}
+
+// Copy makes a GET whose answer may have no end, and writes it to w as it arrives.
+func (c *Client) Copy(ctx context.Context, path string, w io.Writer) error {
+	resp, err := c.send(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(w, resp.Body); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("reading the answer of %s: %w", c.server, err)
+	}
+	return nil
+}
+
+// send makes a request, and returns its answer if that is a success.
+func (c *Client) send(ctx context.Context, method, path string, in any) (*http.Response, error) {
+	var body io.Reader
+	if in != nil {
+		text, err := json.Marshal(in)
+		if err != nil {
+			return nil, fmt.Errorf("writing the request: %w", err)
+		}
+		body = bytes.NewReader(text)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, c.server.String()+apiPath+path, body)
+	if err != nil {
+		return nil, fmt.Errorf("writing the request: %w", err)
+	}
+	if in != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	r.Header.Set("User-Agent", "caddy codehub")
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	resp, err := c.http.Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("the server cannot be reached: %w", err)
+	}
+	if err := c.refusal(resp); err != nil {
+		resp.Body.Close()
+		return nil, err
+	}
+	return resp, nil
+}
+
+// refusal returns why an answer is none, or nil.
+func (c *Client) refusal(resp *http.Response) error {
+	kind, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	switch {
+	case kind == "application/problem+json":
+		p := new(problem.Problem)
+		if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(p); err != nil {
+			return fmt.Errorf("%s answers %s and an error that cannot be read: %w", c.server, resp.Status, err)
+		}
+		return p
+	case resp.StatusCode >= 300 && resp.StatusCode < 400:
+		return fmt.Errorf("%s leads to %s: log in there, if it is the same server",
+			c.server, resp.Header.Get("Location"))
+	case resp.StatusCode >= 400 || kind == "text/html":
+		return fmt.Errorf("%s answers %s and not as CodeHub does: is it the address of its dashboard?",
+			c.server, resp.Status)
+	}
+	return nil
+}
+
+// parseServer reads the address of a server as a person writes it: https unless it says otherwise.
+func parseServer(s string) (*url.URL, error) {
+	if s == "" {
+		return nil, errors.New("the address of the server is missing: write for example https://codehub.example.com")
+	}
+	if !strings.Contains(s, "://") {
+		s = "https://" + s
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil ||
+		strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("%q is not the address of a server: write for example https://codehub.example.com", s)
+	}
+	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
+}

@@ -1,0 +1,109 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/spf13/cobra"
+
+	"github.com/codehub/gateway/caddymodule/internal/command"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
+)
+
+// The exit codes of what a server refuses; see the help of `caddy codehub`.
+const (
+	exitFailed     = 1
+	exitNotAllowed = 3
+	exitNotFound   = 4
+	exitNotNow     = 5
+)
+
+// UnknownError says that a name means nothing of the person's, or several things.
+type UnknownError struct{ Text string }
+
+// Error implements error.
+func (e *UnknownError) Error() string { return e.Text }
+
+// exitCode is the code for an error of a command that works through a server.
+func exitCode(err error) int {
+	var p *problem.Problem
+	var unknown *UnknownError
+	switch {
+	case errors.Is(err, errNoLogin):
+		return exitNotAllowed
+	case errors.As(err, &unknown):
+		return exitNotFound
+	case !errors.As(err, &p):
+		return exitFailed
+	}
+	switch p.Status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return exitNotAllowed
+	case http.StatusNotFound, http.StatusGone:
+		return exitNotFound
+	case http.StatusConflict, http.StatusPreconditionFailed, http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return exitNotNow
+	}
+	return exitFailed
+}
+
+// Action is what a command does through a server.
+type Action func(ctx context.Context, c *Client, args []string) error
+
+// run checks the arguments and calls the action.
+func run(cmd *cobra.Command, usage func([]string) error, action Action, c *Client, args []string) error {
+	if err := usage(args); err != nil {
+		return command.Usage(cmd, err)
+	}
+	if err := action(cmd.Context(), c, args); err != nil {
+		return command.Fail(cmd, exitCode(err), err)
+	}
+	return nil
+}
+
+// Only completes cmd to a command that works through the server where the person is signed in.
+func Only(cmd *cobra.Command, usage func(args []string) error, action Action) *cobra.Command {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := usage(args); err != nil {
+			return command.Usage(cmd, err)
+		}
+		c, err := current()
+		if err != nil {
+			return command.Fail(cmd, exitCode(err), err)
+		}
+		return run(cmd, usage, action, c, args)
+	}
+	return cmd
+}
+
+// Or gives a command on the installation's own servers its other way: through the server where the
+// person is signed in. It is taken unless the person is signed in nowhere, or names a configuration.
+func Or(cmd *cobra.Command, usage func(args []string) error, action Action) *cobra.Command {
+	installation := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		for _, flag := range []string{"config", "adapter", "database"} {
+			if cmd.Flags().Changed(flag) {
+				return installation(cmd, args)
+			}
+		}
+		c, err := current()
+		switch {
+		case errors.Is(err, errNoLogin):
+			return installation(cmd, args)
+		case err != nil:
+			return command.Fail(cmd, exitFailed, err)
+		}
+		return run(cmd, usage, action, c, args)
+	}
+	return cmd
+}
+
+// Current is the access to the server where the person is signed in, nil if that is nowhere.
+func Current() *Client {
+	c, err := current()
+	if err != nil {
+		return nil
+	}
+	return c
+}

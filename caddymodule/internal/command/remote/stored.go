@@ -1,0 +1,111 @@
+package remote
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// The environment variables that win over the stored login.
+const (
+	serverVariable = "CODEHUB_URL"
+	tokenVariable  = "CODEHUB_TOKEN"
+)
+
+// login is where a person is signed in, as it is stored.
+type login struct {
+	URL   string `json:"url"`
+	Token string `json:"token"`
+}
+
+// loginFile is the file of the stored login, in the user's own configuration.
+func loginFile() (string, error) {
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return "", fmt.Errorf("looking for your configuration: %w", err)
+	}
+	return filepath.Join(dir, "codehub", "login.json"), nil
+}
+
+// readLogin returns the stored login, empty without one.
+func readLogin() (l login, err error) {
+	file, err := loginFile()
+	if err != nil {
+		return l, nil // no home: only the environment says where
+	}
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return l, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &l)
+	}
+	if err != nil {
+		return l, fmt.Errorf("reading your login from %s: %w", file, err)
+	}
+	return l, nil
+}
+
+// writeLogin stores a login, which only this user of the machine can read.
+func writeLogin(l login) (file string, err error) {
+	if file, err = loginFile(); err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(l)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return "", fmt.Errorf("storing your login: %w", err)
+	}
+	// Another file, because one that exists keeps its mode.
+	next, err := os.CreateTemp(filepath.Dir(file), "login") // mode 0600
+	if err != nil {
+		return "", fmt.Errorf("storing your login: %w", err)
+	}
+	defer os.Remove(next.Name())
+	_, err = next.Write(text)
+	if err = errors.Join(err, next.Close()); err == nil {
+		err = os.Rename(next.Name(), file)
+	}
+	if err != nil {
+		return "", fmt.Errorf("storing your login: %w", err)
+	}
+	return file, nil
+}
+
+// errNoLogin says that the person is signed in nowhere.
+var errNoLogin = errors.New("you are not logged in at a server: run caddy codehub login, " +
+	"or set " + serverVariable + " and " + tokenVariable)
+
+// current returns the access to the server where the person is signed in, or [errNoLogin]. A stored token
+// goes to its own server only.
+func current() (*Client, error) {
+	at, token := os.Getenv(serverVariable), os.Getenv(tokenVariable)
+	if at == "" || token == "" {
+		stored, err := readLogin()
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case stored == login{} && at == "" && token == "":
+			return nil, errNoLogin
+		case at == "":
+			at = stored.URL
+		}
+		if u, err := parseServer(at); token == "" && err == nil && u.String() == stored.URL {
+			token = stored.Token
+		}
+	}
+	if at == "" || token == "" {
+		return nil, errNoLogin
+	}
+	server, err := parseServer(at)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", serverVariable, err)
+	}
+	return newClient(server, token), nil
+}

@@ -1,0 +1,148 @@
+package workspaces
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
+	"github.com/codehub/gateway/caddymodule/internal/command/remote"
+	"github.com/codehub/gateway/coordinator/dataplane/explain"
+	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// server is the place of a person who is signed in at a running server.
+type server struct{ *remote.Client }
+
+// pathOf is a path of the API below a workspace.
+func pathOf(id workspace.ID, below string) string { return "workspaces/" + string(id) + below }
+
+// find takes an id, or the name of one of the person's own workspaces.
+func (p server) find(ctx context.Context, named string, deleted bool) (v1.Workspace, error) {
+	if id, err := workspace.ParseID(named); err == nil {
+		var w v1.Workspace
+		if err := p.Do(ctx, "GET", pathOf(id, ""), nil, &w); err == nil || !deleted {
+			return w, err
+		}
+	}
+	all, err := p.list(ctx, url.Values{})
+	if err == nil && deleted {
+		var gone []v1.Workspace
+		gone, err = p.list(ctx, url.Values{"deleted": {"true"}})
+		all = append(all, gone...)
+	}
+	if err != nil {
+		return v1.Workspace{}, err
+	}
+	var found []v1.Workspace
+	for _, w := range all {
+		if w.Name == named || string(w.ID) == strings.ToLower(named) {
+			found = append(found, w)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return v1.Workspace{}, &remote.UnknownError{Text: fmt.Sprintf(
+			"you have no workspace %q; to see them: caddy codehub workspace list", named)}
+	case 1:
+		return found[0], nil
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "several workspaces are called %q; write the id of one:\n", named)
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	for _, f := range found {
+		fmt.Fprintf(w, "  %s\t%s\tmade %s\n", f.ID, f.Phase, localTime(f.CreatedAt))
+	}
+	_ = w.Flush()
+	return v1.Workspace{}, &remote.UnknownError{Text: strings.TrimRight(text.String(), "\n")}
+}
+
+// list returns all pages of the person's workspaces.
+func (p server) list(ctx context.Context, query url.Values) ([]v1.Workspace, error) {
+	all := []v1.Workspace{}
+	query.Set("limit", strconv.Itoa(service.MaxPage))
+	for {
+		var page v1.Page[v1.Workspace]
+		if err := p.Do(ctx, "GET", "workspaces?"+query.Encode(), nil, &page); err != nil {
+			return nil, err
+		}
+		if all = append(all, page.Items...); page.Next == nil {
+			return all, nil
+		}
+		query.Set("cursor", *page.Next)
+	}
+}
+
+func (p server) explain(ctx context.Context, id workspace.ID) (e explain.Explanation, err error) {
+	return e, p.Do(ctx, "GET", pathOf(id, "/explain"), nil, &e)
+}
+
+func (p server) history(ctx context.Context, id workspace.ID, limit int) ([]v1.Transition, error) {
+	var page v1.Page[v1.Transition]
+	err := p.Do(ctx, "GET", pathOf(id, "/history?limit="+strconv.Itoa(limit)), nil, &page)
+	return page.Items, err
+}
+
+func (p server) archives(ctx context.Context, id workspace.ID) ([]v1.Archive, error) {
+	var list v1.List[v1.Archive]
+	err := p.Do(ctx, "GET", pathOf(id, "/archives"), nil, &list)
+	return list.Items, err
+}
+
+func (p server) restore(ctx context.Context, id workspace.ID, archive string) error {
+	return p.Do(ctx, "POST", pathOf(id, "/archives/restore"), map[string]any{"archive": archive}, nil)
+}
+
+func (p server) remove(ctx context.Context, id workspace.ID, now bool) error {
+	return p.Do(ctx, "DELETE", pathOf(id, "?now="+strconv.FormatBool(now)), nil, nil)
+}
+
+func (p server) undelete(ctx context.Context, id workspace.ID) error {
+	return p.Do(ctx, "POST", pathOf(id, "/undelete"), nil, nil)
+}
+
+// completionTimeout bounds how long a shell waits for names.
+const completionTimeout = 2 * time.Second
+
+// completeNames offers a shell the names of the person's workspaces, or with deleted of all that a deletion can be
+// about.
+func completeNames(deleted bool) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		c := remote.Current()
+		if c == nil || len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+		defer cancel()
+		query := url.Values{}
+		if deleted && cmd.Name() == "undelete" {
+			query.Set("deleted", "true")
+		}
+		all, err := server{c}.list(ctx, query)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		var names []string
+		for _, w := range all {
+			if strings.HasPrefix(w.Name, begun) {
+				names = append(names, w.Name)
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// localTime is a time as people read it, "-" for none.
+func localTime(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return t.Local().Format(time.DateTime)
+}

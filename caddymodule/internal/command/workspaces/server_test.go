@@ -1,0 +1,156 @@
+package workspaces_test
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/codehub/gateway/caddymodule/internal/command/commandtest"
+	"github.com/codehub/gateway/coordinator/dataplane/auth"
+)
+
+// run runs a command about workspaces.
+func run(t *testing.T, args ...string) commandtest.Outcome {
+	t.Helper()
+	return commandtest.Run(t, nil, append([]string{"workspace"}, args...)...)
+}
+
+// object reads the JSON that a command has printed.
+func object(t *testing.T, o commandtest.Outcome) (w struct {
+	ID, Name, Phase, URL string
+	Memo                 *string
+	Desired              string  `json:"desired_state"`
+	Image                *string `json:"image_ref"`
+}) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(o.Stdout), &w); err != nil || o.Code != 0 {
+		t.Fatalf("%v: %+v", err, o)
+	}
+	return w
+}
+
+func TestWorkspacesThroughAServer(t *testing.T) {
+	s := commandtest.NewServer(t)
+	s.SignedIn("ann")
+	run(t, "list").Want(t, 0, "There is no such workspace of yours.")
+	run(t, "list", "--json").Want(t, 0, "[]")
+	thesis := object(t, run(t, "create", "thesis", "--memo", "by hand", "--desired-state", "ARCHIVED", "--json"))
+	if thesis.Name != "thesis" || thesis.Desired != "ARCHIVED" || thesis.Memo == nil || *thesis.Memo != "by hand" {
+		t.Errorf("created %+v", thesis)
+	}
+	run(t, "create", "other", "--desired-state", "ARCHIVED").Want(t, 0, "other is created: ")
+	run(t, "list").Want(t, 0, "STATE", thesis.ID+"  thesis\n", "  other\n")
+	run(t, "list", "--failed").Want(t, 0, "There is no such workspace of yours.")
+	for _, named := range []string{"thesis", thesis.ID, strings.ToUpper(thesis.ID)} {
+		if got := object(t, run(t, "show", named, "--json")); got.ID != thesis.ID {
+			t.Errorf("%s is %+v", named, got)
+		}
+	}
+	run(t, "show", "thesis").Want(t, 0, "phase    PENDING, wanted: ARCHIVED", "memo     by hand", "address  "+s.URL+"/w/"+thesis.ID+"/")
+	if got := object(t, run(t, "update", "thesis", "--memo", "", "--name", "my thesis", "--json")); got.Name != "my thesis" || got.Memo != nil {
+		t.Errorf("changed to %+v", got)
+	}
+	run(t, "update", "my thesis").Want(t, 1, "nothing to change")
+	for _, c := range [][2]string{{"start", "RUNNING"}, {"sleep", "STANDBY"}, {"archive", "ARCHIVED"}} {
+		if got := object(t, run(t, c[0], "my thesis", "--json")); got.Desired != c[1] {
+			t.Errorf("%s: %+v", c[0], got)
+		}
+	}
+	run(t, "explain", "my thesis").Want(t, 0, "phase", "PENDING")
+	run(t, "explain", "my thesis", "--json").Want(t, 0, `"workspace_id": "`+thesis.ID+`"`)
+	run(t, "history", "my thesis").Want(t, 0, "AT ", "desired_state", "api ann")
+	run(t, "keep-awake", "my thesis", "4").Want(t, 5, "The workspace is not awake")
+	run(t, "keep-awake", "my thesis", "long").Want(t, 1, `"long" is not a number of hours`)
+	if o := commandtest.Run(t, strings.NewReader("no\n"), "workspace", "delete", "my thesis"); o.Code != 1 || !strings.Contains(o.Stderr, `This deletes the workspace "my thesis"`) {
+		t.Errorf("got %+v", o)
+	}
+	run(t, "delete", "my thesis", "--yes").Want(t, 0, "my thesis is deleted")
+	run(t, "show", "my thesis").Want(t, 4, `you have no workspace "my thesis"`)
+	run(t, "list", "--deleted").Want(t, 0, thesis.ID)
+	run(t, "undelete", "my thesis").Want(t, 0, "my thesis is back.")
+}
+
+func TestAwaitingAState(t *testing.T) {
+	s := commandtest.NewServer(t)
+	s.SignedIn("ann")
+	run(t, "create", "one", "--desired-state", "ARCHIVED").Want(t, 0)
+	s.Exec(`UPDATE workspaces SET phase = 'RUNNING'`)
+	o := run(t, "open", "one")
+	o.Want(t, 0)
+	if !regexp.MustCompile(`^http://[\d.:]+/w/[0-9a-f-]+/\n$`).MatchString(o.Stdout) {
+		t.Errorf("the address is %q", o.Stdout)
+	}
+	s.Exec(`UPDATE workspaces SET phase = 'ERROR', error_reason = 'ImagePullFailed', error_message = 'x'`)
+	run(t, "start", "one", "--wait").Want(t, 1, "one is in ERROR: ImagePullFailed: ")
+}
+
+func TestNamesThatMeanSeveral(t *testing.T) {
+	s := commandtest.NewServer(t)
+	s.SignedIn("ann")
+	first := object(t, run(t, "create", "twin", "--desired-state", "ARCHIVED", "--json"))
+	second := object(t, run(t, "create", "twin", "--desired-state", "ARCHIVED", "--json"))
+	o := run(t, "delete", "twin", "--yes")
+	o.Want(t, 4, `several workspaces are called "twin"; write the id of one:`, first.ID, second.ID)
+	run(t, "delete", first.ID, "--yes").Want(t, 0)
+	run(t, "show", "twin").Want(t, 0, second.ID)
+	run(t, "undelete", "twin").Want(t, 4, first.ID, second.ID)
+	run(t, "undelete", first.ID).Want(t, 0, "twin is back.")
+	// Another user's is nobody's.
+	s.AddUser("bob", auth.RoleUser)
+	t.Setenv("CODEHUB_URL", s.URL)
+	t.Setenv("CODEHUB_TOKEN", s.Token("bob", "x", auth.ScopeWrite))
+	run(t, "show", "twin").Want(t, 4, `you have no workspace "twin"`)
+	run(t, "delete", second.ID, "--yes").Want(t, 4)
+	t.Setenv("CODEHUB_TOKEN", s.Token("bob", "y", auth.ScopeRead))
+	run(t, "create", "mine").Want(t, 3, "It needs the scope write.")
+}
+
+// A command works where the person is logged in, unless a configuration is named.
+func TestWhichOfTheTwoWaysIsTaken(t *testing.T) {
+	run(t, "open", "one").Want(t, 3, "you are not logged in at a server")
+	run(t, "list").Want(t, 2, "write --failed or --deleted", "log in there first: caddy codehub login")
+	s := commandtest.NewServer(t)
+	s.SignedIn("ann")
+	run(t, "list").Want(t, 0)
+	run(t, "list", "--failed", "--config", "/nowhere/Caddyfile").Want(t, 2, "name it with --config")
+	run(t, "explain", "one", "--config", "/nowhere/Caddyfile").Want(t, 2, `"one" is not a workspace id`)
+	run(t, "open", "one", "--config", "x").Want(t, 2, "unknown flag: --config")
+	run(t, "explain").Want(t, 2, "0 arguments instead of 1")
+}
+
+func TestAShellCompletesNames(t *testing.T) {
+	s := commandtest.NewServer(t)
+	complete := func(args ...string) string {
+		return commandtest.Complete(t, append([]string{"workspace"}, args...)...)
+	}
+	if got := complete("open", ""); strings.Contains(got, "thesis") {
+		t.Errorf("logged in nowhere: %q", got)
+	}
+	s.SignedIn("ann")
+	run(t, "create", "thesis", "--desired-state", "ARCHIVED").Want(t, 0)
+	run(t, "create", "other", "--desired-state", "ARCHIVED").Want(t, 0)
+	run(t, "delete", "other", "--yes").Want(t, 0)
+	for args, want := range map[string]string{"open th": "thesis", "open x": "", "undelete ": "other", "op": "open", "explain th": "thesis"} {
+		got := complete(strings.Split(args, " ")...)
+		if first, _, _ := strings.Cut(got, "\n"); want != "" && !strings.HasPrefix(first, want) || want == "" && !strings.HasPrefix(got, ":") {
+			t.Errorf("%q is completed to %q", args, got)
+		}
+	}
+}
+
+// What a container prints arrives as it comes.
+func TestLogsAreFollowed(t *testing.T) {
+	s := commandtest.NewStub(t, map[string]string{
+		"/api/v1/workspaces":                        `{"items": [{"id": "` + exampleID + `", "name": "one"}], "next_cursor": null}`,
+		"/api/v1/workspaces/" + exampleID + "/logs": "first\nsecond\n",
+	})
+	t.Setenv("CODEHUB_URL", s.URL)
+	t.Setenv("CODEHUB_TOKEN", "chg_x")
+	if o := run(t, "logs", "one", "--lines", "2", "--follow"); o.Stdout != "first\nsecond\n" || o.Code != 0 {
+		t.Errorf("got %+v", o)
+	}
+	if got := s.Last(); got != "GET /api/v1/workspaces/"+exampleID+"/logs?follow=true&lines=2 Bearer chg_x" {
+		t.Errorf("asked %q", got)
+	}
+}
