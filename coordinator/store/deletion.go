@@ -3,9 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"time"
-
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -90,34 +87,3 @@ func (s *Store) Undelete(ctx context.Context, v Viewer, id workspace.ID, l Limit
 
 // undeletable is the condition of the index workspaces_undeletable.
 const undeletable = `deleted_at IS NOT NULL AND collected_at IS NULL AND phase <> 'DELETED'`
-
-const (
-	listDeletedSQL = `SELECT ` + workspaceColumns + ` FROM workspaces
-		WHERE ` + undeletable + ` AND (deleted_at, id) < ($1, $2::uuid) ORDER BY deleted_at DESC, id DESC LIMIT $3`
-	listOwnDeletedSQL = `SELECT ` + workspaceColumns + ` FROM workspaces
-		WHERE ` + undeletable + ` AND (deleted_at, id) < ($1, $2::uuid) AND owner_user_id = $4
-		ORDER BY deleted_at DESC, id DESC LIMIT $3`
-)
-
-// ListDeleted returns at most limit workspaces whose deletion can be undone, the last deleted one
-// first, that follow the given one in that order. They are those of v, or all if v sees all. A zero
-// time starts at the beginning.
-func (s *Store) ListDeleted(ctx context.Context, v Viewer, limit int, deletedAt time.Time, id workspace.ID) (
-	[]workspace.Workspace, error,
-) {
-	at, id := position(deletedAt, id)
-	if v.All {
-		return s.workspaces(ctx, "listing deleted workspaces", listDeletedSQL, at, string(id), limit)
-	}
-	return s.workspaces(ctx, "listing deleted workspaces", listOwnDeletedSQL, at, string(id), limit, v.UserID)
-}
-
-// position is where a list in descending order continues: after the given item, or at
-// the beginning for a zero time.
-func position(at time.Time, id workspace.ID) (pgtype.Timestamptz, workspace.ID) {
-	if at.IsZero() {
-		return pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true},
-			"ffffffff-ffff-ffff-ffff-ffffffffffff"
-	}
-	return pgtype.Timestamptz{Time: at, Valid: true}, id
-}

@@ -120,25 +120,12 @@ func TestListDeletedHasWhatCanBeUndone(t *testing.T) {
 	slices.Reverse(want)
 	slices.Reverse(all)
 	for _, c := range []struct {
-		name string
-		v    Viewer
-		want []workspace.ID
-	}{{"the owner's", Viewer{UserID: owner}, want}, {"all", Viewer{UserID: owner, All: true}, all}} {
-		var got []workspace.ID
-		var last workspace.Workspace
-		for {
-			page, err := s.ListDeleted(t.Context(), c.v, 2, last.DeletedAt, last.ID)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, w := range page {
-				got, last = append(got, w.ID), w
-			}
-			if len(page) < 2 {
-				break
-			}
-		}
-		if !slices.Equal(got, c.want) {
+		name  string
+		owner string
+		want  []workspace.ID
+	}{{"the owner's", owner, want}, {"all", "", all}} {
+		f := Filter{Owner: c.owner, Deleted: true, Order: ByDeletion, Descending: true}
+		if got := listedIDs(pages(t, s, f, 2)); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}

@@ -18,18 +18,6 @@ func (s *Store) Get(ctx context.Context, v Viewer, id workspace.ID) (workspace.W
 		string(id), v.All, postgres.NullText(v.UserID), v.Deleted)
 }
 
-// List returns at most limit workspaces of ownerID, newest first and without
-// deleted ones, that follow the given one in that order. A zero time starts at the
-// beginning.
-func (s *Store) List(ctx context.Context, ownerID string, limit int, createdAt time.Time, id workspace.ID) (
-	[]workspace.Workspace, error,
-) {
-	after, id := position(createdAt, id)
-	return s.workspaces(ctx, "listing workspaces", `SELECT `+workspaceColumns+` FROM workspaces
-		WHERE owner_user_id = $1 AND deleted_at IS NULL AND (created_at, id) < ($2, $3::uuid)
-		ORDER BY created_at DESC, id DESC LIMIT $4`, ownerID, after, string(id), limit)
-}
-
 // Running returns the workspaces of ownerID that count against the limits, the
 // longest unused first.
 func (s *Store) Running(ctx context.Context, ownerID string) ([]workspace.Workspace, error) {

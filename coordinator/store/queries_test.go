@@ -224,7 +224,7 @@ func TestErrorsSayWhatWasBeingDone(t *testing.T) {
 		"Create":          func() error { _, _, err := s.Create(ctx, workspace.Workspace{ID: id}, "api", Limits{}); return err },
 		"Delete":          func() error { _, err := s.Delete(ctx, Viewer{All: true}, id, false); return err },
 		"Undelete":        func() error { _, _, err := s.Undelete(ctx, Viewer{All: true}, id, Limits{}); return err },
-		"ListDeleted":     func() error { _, err := s.ListDeleted(ctx, Viewer{All: true}, 1, time.Time{}, ""); return err },
+		"List":            func() error { _, err := s.List(ctx, Filter{Order: ByCreation}, 1, nil); return err },
 		"Recover": func() error {
 			_, _, err := s.Recover(ctx, Viewer{}, id, "", workspace.Recovery{}, Limits{})
 			return err

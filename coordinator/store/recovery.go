@@ -4,9 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -70,30 +67,4 @@ const failedSQL = `SELECT id FROM workspaces
 func (s *Store) Failed(ctx context.Context, reason workspace.ErrorReason, after workspace.ID, limit int) (
 	[]workspace.ID, error) {
 	return s.ids(ctx, "reading workspaces in ERROR", failedSQL, string(reason), string(cmp.Or(after, noID)), limit)
-}
-
-// Failure is a workspace in ERROR with the name of its owner.
-type Failure struct {
-	workspace.Workspace
-	Owner string
-}
-
-// Failures returns at most limit workspaces of all users whose phase is ERROR, newest
-// first, that follow the given one in that order. A zero time starts at the beginning.
-// Deleted ones are left out, and those whose error was cleared.
-func (s *Store) Failures(ctx context.Context, limit int, createdAt time.Time, id workspace.ID) ([]Failure, error) {
-	after, id := position(createdAt, id)
-	return postgres.Select(ctx, s.DB, "listing workspaces in ERROR", scanFailure, `
-		SELECT `+workspaceColumns+`, (SELECT username FROM users u WHERE u.id = owner_user_id) AS owner FROM workspaces
-		WHERE phase = 'ERROR' AND error_reason IS NOT NULL AND deleted_at IS NULL AND (created_at, id) < ($1, $2::uuid)
-		ORDER BY created_at DESC, id DESC LIMIT $3`, after, string(id), limit)
-}
-
-func scanFailure(from pgx.CollectableRow) (Failure, error) {
-	r, err := postgres.RowToStruct[struct {
-		row
-		Owner string
-	}](from)
-	r.Home = r.HomeSize
-	return Failure{r.Workspace, r.Owner}, err
 }

@@ -126,26 +126,14 @@ func TestFailuresAreThoseOfAllUsersTheNewestFirst(t *testing.T) {
 		add(t, s, owner, `phase = 'ERROR'`, `error_reason = 'DataLost'`, deletedNow)
 	}
 	slices.Reverse(want)
-	var got []workspace.ID
-	var last Failure
-	for {
-		page, err := s.Failures(t.Context(), 2, last.CreatedAt, last.ID)
-		if err != nil || len(page) > 2 {
-			t.Fatalf("a page of %d, %v", len(page), err)
+	found := pages(t, s, Filter{Phases: []workspace.Phase{workspace.PhaseError}, Order: ByCreation, Descending: true}, 2)
+	for _, f := range found {
+		var name string
+		if err := s.pool.QueryRow(t.Context(), `SELECT username FROM users WHERE id = $1`, f.OwnerID).Scan(&name); err != nil || f.Owner != name {
+			t.Errorf("the owner is %q, want %q (%v)", f.Owner, name, err)
 		}
-		for _, f := range page {
-			got = append(got, f.ID)
-			var name string
-			if err := s.pool.QueryRow(t.Context(), `SELECT username FROM users WHERE id = $1`, f.OwnerID).Scan(&name); err != nil || f.Owner != name {
-				t.Errorf("the owner is %q, want %q (%v)", f.Owner, name, err)
-			}
-		}
-		if len(page) < 2 {
-			break
-		}
-		last = page[1]
 	}
-	if !slices.Equal(got, want) {
+	if got := listedIDs(found); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -48,8 +49,9 @@ func (h *Handler) named(ctx context.Context, user auth.User, alias string) (id w
 		return "", nil
 	}
 	for cursor := ""; ; {
-		var items []workspace.Workspace
-		items, cursor, err = h.Service.List(ctx, service.Actor{UserID: user.ID, Kind: "api"}, service.MaxPage, cursor)
+		var items []store.Listed
+		items, cursor, err = h.Service.List(ctx, service.Actor{UserID: user.ID, Kind: "api"}, service.ListOptions{},
+			service.MaxPage, cursor)
 		for _, w := range items { // newest first
 			if site.Alias(w.Name, user.Username) == alias {
 				id = w.ID

@@ -337,9 +337,32 @@ func TestTheListOfAllThatFailedIsForAdministrators(t *testing.T) {
 	if items := admin.Do("GET", path, nil).Object(t)["items"].([]any); len(items) != 1 || items[0].(map[string]any)["error_reason"] != "DataLost" {
 		t.Errorf("one is recovered, and there are %v", items)
 	}
-	for _, query := range []string{"all=true", "phase=ERROR", "all=true&phase=RUNNING", "all=true&phase=ERROR&deleted=true", "all=1&phase=ERROR"} {
-		if p := admin.Do("GET", "/api/v1/workspaces?"+query, nil).Problem(t, 400, "invalid-field"); p["field"] != "phase" && p["field"] != "all" {
+	for query, want := range map[string]string{
+		"all=true": "[second first fine]", "phase=ERROR": "[]", "all=true&phase=ERROR": "[first]", "all=true&owner=ANN": "[fine first]",
+		"all=true&phase=PENDING,ERROR&sort=name": "[fine first]", "q=SEC": "[second]", "all=true&q=i&sort=-name": "[first fine]",
+	} {
+		var names []string
+		for _, item := range admin.Do("GET", "/api/v1/workspaces?"+query, nil).Object(t)["items"].([]any) {
+			names = append(names, item.(map[string]any)["name"].(string))
+		}
+		if query != "all=true" && fmt.Sprint(names) != want {
+			t.Errorf("%s lists %v, want %s", query, names, want)
+		}
+		if query == "all=true" && len(names) != 3 {
+			t.Errorf("%s lists %v", query, names)
+		}
+	}
+	cursor := admin.Do("GET", "/api/v1/workspaces?all=true&limit=1", nil).Object(t)["next_cursor"].(string)
+	for query, field := range map[string]string{
+		"all=1": "all", "owner=ann": "owner", "phase=ASLEEP": "phase", "phase=RUNNING,deleted": "phase", "sort=size": "sort",
+		"sort=--name": "sort", "sort=deleted_at": "sort", "q=" + strings.Repeat("x", 201): "q", "q=%00": "q", "q=%ff": "q",
+		"all=true&sort=name&limit=1&cursor=" + cursor: "cursor", "limit=1&cursor=" + cursor: "cursor",
+	} {
+		if p := admin.Do("GET", "/api/v1/workspaces?"+query, nil).Problem(t, 400, "invalid-field"); p["field"] != field {
 			t.Errorf("%s: the field is %v", query, p["field"])
 		}
+	}
+	for _, query := range []string{"all=true", "all=true&owner=ann", "all=true&deleted=true"} {
+		ann.Do("GET", "/api/v1/workspaces?"+query, nil).Problem(t, 403, "forbidden")
 	}
 }

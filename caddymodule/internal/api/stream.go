@@ -203,12 +203,12 @@ func (s *stream) list() error {
 	defer cancel()
 	cursor := ""
 	for {
-		items, next, err := s.Service.List(ctx, s.self(), service.MaxPage, cursor)
+		items, next, err := s.Service.List(ctx, s.self(), service.ListOptions{}, service.MaxPage, cursor)
 		if err != nil {
 			return err
 		}
 		for _, w := range items {
-			if err := s.updated(w); err != nil {
+			if err := s.updated(w.Workspace); err != nil {
 				return err
 			}
 		}

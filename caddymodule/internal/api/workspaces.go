@@ -3,10 +3,12 @@ package api
 import (
 	"net/http"
 	"strconv"
+	"strings"
 
 	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -47,56 +49,46 @@ func (c *call) sendWorkspace(status int, w workspace.Workspace) error {
 	return sendJSON(c.w, status, c.body(w))
 }
 
-// listWorkspaces is GET /workspaces?limit&cursor&deleted&all&phase: one page of the user's
-// workspaces, newest first, and the cursor of the next page, null on the last one. With
-// deleted=true it lists those that are deleted and can still be undeleted. With all=true and
-// phase=ERROR, for administrators, it lists those of all users that are in ERROR. The package
-// service owns the sizes of pages.
+// listWorkspaces is GET /workspaces?limit&cursor&sort&phase&q&deleted&all&owner: one page of the
+// user's workspaces, newest first unless sort says otherwise, and the cursor of the next page, null on
+// the last one. With deleted=true it lists those that are deleted and can still be undeleted. With
+// all=true, for administrators, it lists those of all users or of one owner, with the owners' names.
+// The package service owns the sizes of pages, the orders and the filters.
 func (c *call) listWorkspaces() error {
 	limit, err := c.number("limit", service.MaxPage)
 	if err != nil {
 		return err
 	}
-	deleted, err := c.flag("deleted")
+	q := c.r.URL.Query()
+	o := service.ListOptions{Owner: q.Get("owner"), Text: q.Get("q"), Sort: q.Get("sort")}
+	if o.Deleted, err = c.flag("deleted"); err != nil {
+		return err
+	}
+	if o.All, err = c.flag("all"); err != nil {
+		return err
+	}
+	for _, p := range strings.Split(q.Get("phase"), ",") {
+		if p != "" {
+			o.Phases = append(o.Phases, workspace.Phase(p))
+		}
+	}
+	items, next, err := c.Service.List(c.r.Context(), c.actor(), o, int(limit), q.Get("cursor"))
 	if err != nil {
 		return err
 	}
-	all, err := c.flag("all")
-	if err != nil {
-		return err
+	if o.All {
+		return sendPage(c, items, next, func(w store.Listed) v1.OwnedWorkspace {
+			return v1.OwnedWorkspace{Workspace: c.body(w.Workspace), Owner: w.Owner}
+		})
 	}
-	phase := c.r.URL.Query().Get("phase")
-	if all != (phase != "") || (all && (deleted || phase != string(workspace.PhaseError))) {
-		return problem.InvalidField("phase", "problem.list_of_all", nil)
-	}
-	if all {
-		return c.listFailed(int(limit))
-	}
-	list := c.Service.List
-	if deleted {
-		list = c.Service.ListDeleted
-	}
-	items, next, err := list(c.r.Context(), c.self(), int(limit), c.r.URL.Query().Get("cursor"))
-	if err != nil {
-		return err
-	}
-	bodies := make([]v1.Workspace, len(items))
-	for i, w := range items {
-		bodies[i] = c.body(w)
-	}
-	return sendJSON(c.w, http.StatusOK, v1.PageOf(bodies, next))
+	return sendPage(c, items, next, func(w store.Listed) v1.Workspace { return c.body(w.Workspace) })
 }
 
-// listFailed lists the workspaces of all users that are in ERROR, with the names of
-// their owners.
-func (c *call) listFailed(limit int) error {
-	items, next, err := c.Service.ListFailed(c.r.Context(), c.actor(), limit, c.r.URL.Query().Get("cursor"))
-	if err != nil {
-		return err
-	}
-	bodies := make([]v1.OwnedWorkspace, len(items))
-	for i, f := range items {
-		bodies[i] = v1.OwnedWorkspace{Workspace: c.body(f.Workspace), Owner: f.Owner}
+// sendPage answers with a page of a list.
+func sendPage[T, B any](c *call, items []T, next string, body func(T) B) error {
+	bodies := make([]B, len(items))
+	for i, item := range items {
+		bodies[i] = body(item)
 	}
 	return sendJSON(c.w, http.StatusOK, v1.PageOf(bodies, next))
 }

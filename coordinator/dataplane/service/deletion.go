@@ -2,9 +2,7 @@ package service
 
 import (
 	"context"
-	"time"
 
-	"github.com/google/uuid"
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/store"
@@ -57,18 +55,4 @@ func (s *Service) Undelete(ctx context.Context, a Actor, id workspace.ID) (works
 		s.logChange("workspace undeleted", a, id, w.DesiredState)
 	}
 	return w, nil
-}
-
-// ListDeleted returns at most limit deleted workspaces whose deletion can be undone, the last
-// deleted one first. They are the actor's own, or all users' for an administrator. It pages like
-// [Service.List].
-func (s *Service) ListDeleted(
-	ctx context.Context, a Actor, limit int, cursor string,
-) (items []workspace.Workspace, next string, err error) {
-	return page(limit, cursor, func(limit int, at time.Time, id workspace.ID) ([]workspace.Workspace, error) {
-		if !a.Admin && uuid.Validate(a.UserID) != nil {
-			return nil, nil
-		}
-		return s.store.ListDeleted(ctx, a.viewer(), limit, at, id)
-	}, func(w workspace.Workspace) (time.Time, workspace.ID) { return w.DeletedAt, w.ID })
 }

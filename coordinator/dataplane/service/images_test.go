@@ -133,7 +133,7 @@ func TestWorkspacesOfAUserAreLimited(t *testing.T) {
 	s := services[0]
 	create(t, s, other)
 	// A deleted one makes room, and comes back only if there is still room.
-	items, _, err := s.List(t.Context(), a, 1, "")
+	items, _, err := s.List(t.Context(), a, service.ListOptions{}, 1, "")
 	if err != nil {
 		t.Fatal(err)
 	}

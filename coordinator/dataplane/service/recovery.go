@@ -257,20 +257,6 @@ func (s *Service) recoverNow(
 	return recovered, true, nil
 }
 
-// ListFailed returns at most limit workspaces of all users that are in ERROR, newest
-// first and without deleted ones. It pages like [Service.List]. Only administrators may
-// call it ([ErrForbidden]).
-func (s *Service) ListFailed(
-	ctx context.Context, a Actor, limit int, cursor string,
-) (items []store.Failure, next string, err error) {
-	if !a.Admin {
-		return nil, "", ErrForbidden
-	}
-	return page(limit, cursor, func(limit int, at time.Time, id workspace.ID) ([]store.Failure, error) {
-		return s.store.Failures(ctx, limit, at, id)
-	}, func(f store.Failure) (time.Time, workspace.ID) { return byCreation(f.Workspace) })
-}
-
 // recoverPage is how many workspaces one query of RecoverAll returns.
 const recoverPage = 500
 

@@ -13,7 +13,6 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
-	"time"
 
 	"github.com/google/uuid"
 	"go.uber.org/zap"
@@ -22,7 +21,6 @@ import (
 	"github.com/codehub/gateway/coordinator/launch"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
-	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -168,60 +166,6 @@ func (s *Service) Get(ctx context.Context, a Actor, id workspace.ID) (workspace.
 	}
 	w, err := s.store.Get(ctx, a.viewer(), id)
 	return w, translate(err)
-}
-
-// Page sizes of [Service.List].
-const (
-	DefaultPage = 100
-	MaxPage     = 500
-)
-
-// List returns at most limit of the actor's own workspaces, newest first, without
-// deleted ones. A limit of 0 means [DefaultPage]. next is the cursor of the following
-// page, or empty at the end. List returns [*InvalidError] for a limit outside 0 to
-// [MaxPage] and for a cursor that it has not returned itself.
-func (s *Service) List(
-	ctx context.Context, a Actor, limit int, cursor string,
-) (items []workspace.Workspace, next string, err error) {
-	return page(limit, cursor, func(limit int, at time.Time, id workspace.ID) ([]workspace.Workspace, error) {
-		if uuid.Validate(a.UserID) != nil {
-			return nil, nil
-		}
-		return s.store.List(ctx, a.UserID, limit, at, id)
-	}, byCreation)
-}
-
-// page reads one page of a list that is ordered by a time, descending, and by id.
-func page[T any](limit int, cursor string, read func(limit int, at time.Time, id workspace.ID) ([]T, error),
-	key func(T) (time.Time, workspace.ID)) (items []T, next string, err error) {
-	if limit, err = pageSize(limit); err != nil {
-		return nil, "", err
-	}
-	at, id, err := parseCursor(cursor)
-	if err != nil {
-		return nil, "", err
-	}
-	// One more than asked for tells whether another page follows.
-	items, err = read(limit+1, at, id)
-	if err != nil {
-		return nil, "", err
-	}
-	if len(items) > limit {
-		items = items[:limit]
-		next = formatCursor(key(items[limit-1]))
-	}
-	return items, next, nil
-}
-
-// byCreation is the place of a workspace in a list of the newest first.
-func byCreation(w workspace.Workspace) (time.Time, workspace.ID) { return w.CreatedAt, w.ID }
-
-// pageSize checks the size of a page. Zero means [DefaultPage].
-func pageSize(limit int) (int, error) {
-	if limit < 0 || limit > MaxPage {
-		return 0, &InvalidError{"limit", words.Of("problem.rule.from_1", words.Values{"Max": MaxPage})}
-	}
-	return cmp.Or(limit, DefaultPage), nil
 }
 
 // Patch is a change of a workspace; nil fields keep their values.

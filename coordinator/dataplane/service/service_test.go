@@ -147,10 +147,10 @@ func TestOthersUnknownAndDeletedWorkspacesAreNotFound(t *testing.T) {
 			t.Errorf("%+v was changed", got)
 		}
 	}
-	if items, _, err := s.List(t.Context(), other, 0, ""); len(items) != 0 || err != nil {
+	if items, _, err := s.List(t.Context(), other, service.ListOptions{}, 0, ""); len(items) != 0 || err != nil {
 		t.Errorf("another's list = %v, %v", items, err)
 	}
-	if items, _, err := s.List(t.Context(), admin, 0, ""); len(items) != 0 || err != nil {
+	if items, _, err := s.List(t.Context(), admin, service.ListOptions{}, 0, ""); len(items) != 0 || err != nil {
 		t.Errorf("an administrator's own list = %v, %v", items, err)
 	}
 	if got, err := s.Get(t.Context(), admin, deleted.ID); err != nil || !got.Deleted() {
@@ -235,7 +235,7 @@ func TestListPagesNewestFirst(t *testing.T) {
 		var got []workspace.ID
 		cursor, pages := "", 0
 		for {
-			items, next, err := s.List(t.Context(), a, limit, cursor)
+			items, next, err := s.List(t.Context(), a, service.ListOptions{}, limit, cursor)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -259,17 +259,17 @@ func TestListPagesNewestFirst(t *testing.T) {
 	}
 	for _, cursor := range []string{"x", "eA", "MSx4", "!", "OTk5OTk5OTk5OTk5OTk5OTk5OSxh", "LTEsMDAwMDAwMDAtMDAwMC0wMDAwLTAwMDAtMDAwMDAwMDAwMDAw"} {
 		var invalid *service.InvalidError
-		if _, _, err := s.List(t.Context(), a, 1, cursor); !errors.As(err, &invalid) || invalid.Field != "cursor" {
+		if _, _, err := s.List(t.Context(), a, service.ListOptions{}, 1, cursor); !errors.As(err, &invalid) || invalid.Field != "cursor" {
 			t.Errorf("cursor %q: %v", cursor, err)
 		}
 	}
 	for _, limit := range []int{-1, service.MaxPage + 1} {
 		var invalid *service.InvalidError
-		if _, _, err := s.List(t.Context(), a, limit, ""); !errors.As(err, &invalid) || invalid.Field != "limit" {
+		if _, _, err := s.List(t.Context(), a, service.ListOptions{}, limit, ""); !errors.As(err, &invalid) || invalid.Field != "limit" {
 			t.Errorf("limit %d: %v", limit, err)
 		}
 	}
-	if items, _, err := s.List(t.Context(), service.Actor{}, 1, ""); len(items) != 0 || err != nil {
+	if items, _, err := s.List(t.Context(), service.Actor{}, service.ListOptions{}, 1, ""); len(items) != 0 || err != nil {
 		t.Errorf("the list without a user = %v, %v", items, err)
 	}
 }

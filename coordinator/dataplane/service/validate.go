@@ -2,11 +2,8 @@ package service
 
 import (
 	"cmp"
-	"encoding/base64"
 	"fmt"
-	"strconv"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -163,35 +160,3 @@ func cleanImageRef(v string, images launch.Catalog, a Actor) (string, error) {
 	}
 	return v, &ImageError{Names: images.Names(), Free: a.Admin}
 }
-
-// A cursor is the position of a page's last item. It has its creation time in microseconds, which
-// is PostgreSQL's precision, and its id, which orders equal times.
-func formatCursor(at time.Time, id workspace.ID) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(at.UnixMicro(), 10) + "," + string(id)))
-}
-
-// parseCursor returns zero values for the empty cursor, which is the first page. A cursor comes
-// from outside: what this function accepts is safe in a query.
-func parseCursor(cursor string) (time.Time, workspace.ID, error) {
-	if cursor == "" {
-		return time.Time{}, "", nil
-	}
-	invalid := &InvalidError{"cursor", words.Of("problem.rule.cursor", nil)}
-	raw, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err != nil {
-		return time.Time{}, "", invalid
-	}
-	micros, rest, ok := strings.Cut(string(raw), ",")
-	n, err := strconv.ParseInt(micros, 10, 64)
-	if !ok || err != nil || n < 0 || n > maxCursorMicros {
-		return time.Time{}, "", invalid
-	}
-	id, err := workspace.ParseID(rest)
-	if err != nil {
-		return time.Time{}, "", invalid
-	}
-	return time.UnixMicro(n), id, nil
-}
-
-// maxCursorMicros is the end of the year 9999: pgx cannot encode much later times.
-const maxCursorMicros = 253_402_300_799_000_000

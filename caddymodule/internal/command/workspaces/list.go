@@ -113,11 +113,12 @@ func listedOf(w workspace.Workspace) listed {
 
 // listFailed prints the workspaces that are in ERROR.
 func listFailed(ctx context.Context, workspaces *service.Service, w io.Writer) ([]listed, error) {
-	page := func(cursor string) ([]store.Failure, string, error) {
-		return workspaces.ListFailed(ctx, actor, service.MaxPage, cursor)
+	failed := service.ListOptions{All: true, Phases: []workspace.Phase{workspace.PhaseError}}
+	page := func(cursor string) ([]store.Listed, string, error) {
+		return workspaces.List(ctx, actor, failed, service.MaxPage, cursor)
 	}
 	header := "REASON\tSINCE\tID\tOWNER\tNAME"
-	return list(w, header, "No workspace is in ERROR.", page, func(f store.Failure) (listed, string) {
+	return list(w, header, "No workspace is in ERROR.", page, func(f store.Listed) (listed, string) {
 		since := f.PhaseChangedAt.Local().Format(time.DateTime)
 		return listedOf(f.Workspace), fmt.Sprintf("%s\t%s\t%s\t%s\t%s",
 			f.ErrorReason, since, f.ID, f.Owner, command.OneLine(f.Name))
@@ -126,13 +127,13 @@ func listFailed(ctx context.Context, workspaces *service.Service, w io.Writer) (
 
 // listDeleted prints the workspaces whose deletion can be undone, for delay at least.
 func listDeleted(ctx context.Context, workspaces *service.Service, delay time.Duration, w io.Writer) ([]listed, error) {
-	page := func(cursor string) ([]workspace.Workspace, string, error) {
-		return workspaces.ListDeleted(ctx, actor, service.MaxPage, cursor)
+	page := func(cursor string) ([]store.Listed, string, error) {
+		return workspaces.List(ctx, actor, service.ListOptions{All: true, Deleted: true}, service.MaxPage, cursor)
 	}
 	header := "DELETED\tKEPT UNTIL\tID\tNAME"
-	return list(w, header, "No deletion can be undone.", page, func(d workspace.Workspace) (listed, string) {
+	return list(w, header, "No deletion can be undone.", page, func(d store.Listed) (listed, string) {
 		deleted, until := d.DeletedAt.Local(), d.DeletedAt.Add(delay).Local()
-		return listedOf(d), fmt.Sprintf("%s\t%s\t%s\t%s",
+		return listedOf(d.Workspace), fmt.Sprintf("%s\t%s\t%s\t%s",
 			deleted.Format(time.DateTime), until.Format(time.DateTime), d.ID, command.OneLine(d.Name))
 	})
 }

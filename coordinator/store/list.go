@@ -1,0 +1,179 @@
+package store
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Order is what a list is sorted by.
+type Order string
+
+// The orders. Workspaces with equal values are in the order of their ids. A workspace that was never
+// used comes before all others, as does one whose home was not measured.
+const (
+	ByCreation Order = "created_at"
+	ByDeletion Order = "deleted_at"
+	ByUse      Order = "last_access_at"
+	ByName     Order = "name"
+	ByPhase    Order = "phase"
+	BySize     Order = "home_bytes"
+)
+
+// kind is a type of values that lists are sorted by.
+type kind struct {
+	// key returns the text of the value of an expression, and value is the value of the text @key.
+	key   func(expression string) string
+	value string
+	// takes reports whether a text that may come from outside is the text of a value.
+	takes func(key string) bool
+}
+
+var (
+	aTime = kind{
+		func(e string) string { return `(extract(epoch FROM ` + e + `) * 1000000)::bigint::text` },
+		`'epoch'::timestamptz + @key::text::bigint * interval '1 microsecond'`,
+		func(key string) bool {
+			n, err := strconv.ParseInt(key, 10, 64)
+			return err == nil && n >= 0 && n < maxMicroseconds
+		},
+	}
+	aNumber = kind{
+		func(e string) string { return e + `::text` }, `@key::text::bigint`,
+		func(key string) bool { _, err := strconv.ParseInt(key, 10, 64); return err == nil },
+	}
+	aText = kind{
+		func(e string) string { return e }, `@key::text`,
+		func(key string) bool { return utf8.ValidString(key) && !strings.ContainsRune(key, 0) },
+	}
+)
+
+// maxMicroseconds is the end of the year 9999, which no time of ours comes near.
+const maxMicroseconds = 253_402_300_799_000_000
+
+// orders has the expression that each order compares, which is never NULL.
+var orders = map[Order]struct {
+	expression string
+	kind       kind
+}{
+	ByCreation: {`created_at`, aTime},
+	ByDeletion: {`deleted_at`, aTime},
+	ByUse:      {`COALESCE(last_access_at, 'epoch')`, aTime},
+	ByName:     {`lower(name)`, aText},
+	ByPhase:    {`phase`, aText},
+	BySize:     {`COALESCE(home_bytes, -1)`, aNumber},
+}
+
+// Takes reports whether the key of a cursor, which may come from outside, is a value of the order.
+func (o Order) Takes(key string) bool { return orders[o].kind.takes(key) }
+
+// Known reports whether there is such an order.
+func (o Order) Known() bool { _, ok := orders[o]; return ok }
+
+// Filter says which workspaces a list has, and in what order.
+type Filter struct {
+	// Owner is the id of the user whose workspaces they are; empty means all users.
+	Owner string
+	// OwnerName is the name or the id of the user; empty means all.
+	OwnerName string
+	// Deleted lists those whose deletion can be undone, in place of those that are not deleted.
+	Deleted bool
+	// Phases are those of which they have one; none means any. A workspace in ERROR whose error
+	// was cleared, which is being recovered, does not have the phase ERROR here.
+	Phases []workspace.Phase
+	// Text is in the name, the description, the memo or the image, in upper or lower case, or
+	// begins the id; empty means any.
+	Text       string
+	Order      Order
+	Descending bool
+}
+
+// Cursor is a place in a list: after the workspace with that id, whose value of the order Key is.
+type Cursor struct {
+	Key string
+	ID  workspace.ID
+}
+
+// Listed is a workspace in a list, with its value of the order. Owner is the name of its owner, in
+// lists of several owners.
+type Listed struct {
+	workspace.Workspace
+	Owner string
+	Key   string
+}
+
+// Cursor returns where the list goes on after l.
+func (l Listed) Cursor() Cursor { return Cursor{l.Key, l.ID} }
+
+// List returns at most limit workspaces of a list that follow a cursor; nil is the beginning.
+// Changes between two pages neither repeat nor leave out a workspace whose value of the order they
+// do not change.
+func (s *Store) List(ctx context.Context, f Filter, limit int, after *Cursor) ([]Listed, error) {
+	sql, args := f.statement(limit, after)
+	return postgres.Select(ctx, s.DB, "listing workspaces", scanListed, sql, args)
+}
+
+// ownersName is the column with the name of the owner, which only lists of several owners have.
+const ownersName = `(SELECT username FROM users u WHERE u.id = owner_user_id)`
+
+// statement is that of [Store.List]. There are few: one for each order and set of conditions.
+func (f Filter) statement(limit int, after *Cursor) (sql string, args postgres.Args) {
+	order := orders[f.Order]
+	direction, follows := ` ASC`, ` > `
+	if f.Descending {
+		direction, follows = ` DESC`, ` < `
+	}
+	var where []string
+	args = postgres.Args{"limit": limit}
+	owner := ownersName
+	add := func(condition, name string, value any) {
+		where = append(where, condition)
+		args[name] = value
+	}
+	if f.Deleted {
+		where = append(where, undeletable)
+	} else {
+		where = append(where, `deleted_at IS NULL`)
+	}
+	if f.Owner != "" {
+		add(`owner_user_id = @owner`, "owner", f.Owner)
+		owner = `NULL`
+	}
+	if f.OwnerName != "" {
+		add(`owner_user_id IN (SELECT id FROM users WHERE lower(username) = lower(@owner_name) OR id::text = lower(@owner_name))`,
+			"owner_name", f.OwnerName)
+	}
+	if len(f.Phases) > 0 {
+		add(`phase = ANY(@phases) AND (phase <> 'ERROR' OR error_reason IS NOT NULL)`, "phases", f.Phases)
+	}
+	if f.Text != "" {
+		add(`(name ILIKE @text OR description ILIKE @text OR memo ILIKE @text OR image_ref ILIKE @text OR id::text LIKE @prefix)`,
+			"text", "%"+like.Replace(f.Text)+"%")
+		args["prefix"] = like.Replace(strings.ToLower(f.Text)) + "%"
+	}
+	if after != nil {
+		add(`(`+order.expression+`, id)`+follows+`(`+order.kind.value+`, @id::uuid)`, "key", after.Key)
+		args["id"] = string(after.ID)
+	}
+	return `SELECT ` + workspaceColumns + `, ` + order.kind.key(order.expression) + ` AS key, ` + owner + ` AS owner
+		FROM workspaces WHERE ` + strings.Join(where, ` AND `) + `
+		ORDER BY ` + order.expression + direction + `, id` + direction + ` LIMIT @limit`, args
+}
+
+// like makes a text one that LIKE takes literally.
+var like = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
+
+func scanListed(from pgx.CollectableRow) (Listed, error) {
+	r, err := postgres.RowToStruct[struct {
+		row
+		Key, Owner string
+	}](from)
+	r.Home = r.HomeSize
+	return Listed{r.Workspace, r.Owner, r.Key}, err
+}
