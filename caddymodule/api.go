@@ -65,6 +65,7 @@ func (a *API) Provision(ctx caddy.Context) error {
 		Auth:          app.Auth(),
 		Hub:           app.Hub(),
 		ClientAddress: clientAddress,
+		Exec:          app.Exec,
 		Health:        app.Health,
 		WaitReady:     app.WaitReady,
 		Stopping:      app.Stopping(),

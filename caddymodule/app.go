@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -28,6 +29,7 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 func init() {
@@ -156,6 +158,11 @@ func (a *App) WaitReady(ctx context.Context) error { return a.reference.coordina
 
 // Refused returns why this process must not serve requests any more, or nil.
 func (a *App) Refused() *postgres.OlderError { return a.reference.coordinator().Refused() }
+
+// Exec runs a command in the container of a workspace.
+func (a *App) Exec(ctx context.Context, id workspace.ID, command []string, stdout, stderr io.Writer) (int, error) {
+	return a.reference.coordinator().Exec(ctx, id, command, stdout, stderr)
+}
 
 // Health reports the state of this process's coordinator.
 func (a *App) Health() coordinator.Health { return a.reference.coordinator().Health() }

@@ -323,7 +323,7 @@ func (r *release) examine(t *testing.T) {
 	t.Helper()
 	var out bytes.Buffer
 	_, err := r.api.Exec(t.Context(), r.gateways(t)[0].Name, "gateway",
-		[]string{"/usr/bin/caddy", "codehub", "doctor", "--json", "--config", "/etc/caddy/Caddyfile"}, &out)
+		[]string{"/usr/bin/caddy", "codehub", "doctor", "--json", "--config", "/etc/caddy/Caddyfile"}, &out, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

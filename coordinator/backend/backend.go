@@ -65,6 +65,7 @@ type Core interface {
 	Actuators
 	Inspector
 	Objects
+	Executor
 
 	// Events sends the id of a workspace when its container or a job of it changed. It
 	// is a hint: events may be lost or repeated. When it tells of an end, listings that are

@@ -47,6 +47,7 @@ const (
 	byRace      = "needs two processes in the same call at the same time"
 	byHand      = "needs something that is left behind, made or changed past this system"
 	byRegistry  = "needs a registry, and a pull that is repeated is harmless"
+	byCommand   = "runs a person's command in the person's own container, and changes nothing of this system"
 	byImage     = "runs a command of the image's that changes nothing of this system"
 	byRules     = "needs firewall rules, which the engine of the scenarios does not make; they are made all at once, and again when in doubt"
 	byHelper    = "removes what a helper of a process that has died has left for some minutes"
@@ -115,6 +116,8 @@ var exceptions = map[string]exception{
 	"backend/docker/doctor.(*Doctor).DiskLimit ContainerCreate":               {byDoctor, "backend/docker TestDiskLimitsRefused"},
 	"backend/docker/doctor.(*Doctor).DiskLimit ContainerRemove":               {byDoctor, "backend/docker TestDiskLimitsRefused"},
 	"backend/docker/doctor.(*Doctor).HomeLimit VolumeCreate":                  {byDoctor, "backend/docker TestDiskLimitsRefused"},
+	"backend/docker.(*Docker).Exec ContainerExecAttach":                       {byCommand, "backend/backendtest testExec"},
+	"backend/docker.(*Docker).Exec ContainerExecCreate":                       {byCommand, "backend/backendtest testExec"},
 	"backend/docker/doctor.(*Doctor).HomeLimit VolumeRemove":                  {byDoctor, "backend/docker TestDiskLimitsRefused"},
 	"backend/docker/internal/network.decision.forget VolumeRemove":            {byPeople, "backend/docker TestEgress"},
 	"backend/docker/internal/network.decision.make VolumeCreate":              {byRules, "backend/docker TestAutoDecidesOnce"},

@@ -57,7 +57,7 @@ func isResource(e ast.Expr) bool {
 // a new one is not known yet.
 var (
 	changing = set("ContainerCreate", "ContainerStart", "ContainerRemove", "ContainerUnpause", "VolumeCreate", "VolumeRemove",
-		"VolumesPrune", "NetworkCreate", "NetworkRemove", "ImagePull", "ContainerExecCreate", "ContainerExecStart",
+		"VolumesPrune", "NetworkCreate", "NetworkRemove", "ImagePull", "ContainerExecCreate", "ContainerExecStart", "ContainerExecAttach",
 		"PutObject", "DeleteObjects", "CreateBucket", "AbortMultipartUpload", "CreateMultipartUpload", "UploadPart",
 		"CopyToContainer", "Create", "Patch", "Delete")
 	reading = set("Now", "ContainerInspect", "ContainerList", "ContainerLogs", "ContainerWait", "VolumeInspect", "VolumeList", "NetworkInspect",

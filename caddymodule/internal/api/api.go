@@ -13,6 +13,7 @@ package api
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -24,11 +25,13 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/caddymodule/internal/web"
 	"github.com/codehub/gateway/coordinator"
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/events"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // DefaultDatabaseTimeout is the usual [Options.DatabaseTimeout].
@@ -62,6 +65,10 @@ type Options struct {
 	Provider Provider
 	// Hub tells event streams about changes.
 	Hub *events.Hub
+
+	// Exec runs a command in the container of a workspace, as [coordinator.Coordinator.Exec] does.
+	// Default: no container runs.
+	Exec func(ctx context.Context, id workspace.ID, command []string, stdout, stderr io.Writer) (int, error)
 
 	// Health describes the coordinator of this process.
 	Health func() coordinator.Health
@@ -104,8 +111,9 @@ type Handler struct {
 	Options
 	pages *pages.Pages
 	mux   *http.ServeMux
-	// streams counts the open event streams of each session.
-	streams streams
+	// streams counts the open event streams of each session, commands the running commands of each user.
+	streams  streams
+	commands streams
 	// away logs an outage of what requests need, which is the database, once.
 	away *outage.Reporter
 }
@@ -123,6 +131,11 @@ func New(o Options) (*Handler, error) {
 	}
 	if o.Refused == nil {
 		o.Refused = func() *postgres.OlderError { return nil }
+	}
+	if o.Exec == nil {
+		o.Exec = func(context.Context, workspace.ID, []string, io.Writer, io.Writer) (int, error) {
+			return 0, backend.ErrNotFound
+		}
 	}
 	if o.ClientAddress == nil {
 		o.ClientAddress = remoteAddress

@@ -129,6 +129,7 @@ func apiRoutes() []route {
 		{"GET /api/v1/workspaces/{id}", read, patient(signedIn(withID((*call).getWorkspace)))},
 		{"PATCH /api/v1/workspaces/{id}", write, patient(signedIn(withID((*call).patchWorkspace)))},
 		{"DELETE /api/v1/workspaces/{id}", write, patient(signedIn(withID((*call).deleteWorkspace)))},
+		{"POST /api/v1/workspaces/{id}/exec", write, signedIn(withID((*call).execWorkspace))},
 		{"GET /api/v1/workspaces/{id}/archives", read, patient(signedIn(withID((*call).listArchives)))},
 		{"POST /api/v1/workspaces/{id}/archives/restore", write, patient(signedIn(withID((*call).restoreArchive)))},
 		{"GET /api/v1/workspaces/{id}/explain", read, patient(signedIn(withID((*call).explainWorkspace)))},

@@ -30,20 +30,20 @@ const maxStreams = 64
 // refusedStream is after how many seconds a client asks again for a stream that was refused.
 const refusedStream = 15
 
-// streams counts open event streams by session.
+// streams counts what is open, such as event streams by session.
 type streams struct {
 	mu   sync.Mutex
 	open map[string]int
 }
 
-// take counts a stream, or reports false if there are [maxStreams] of the session.
-func (s *streams) take(session string) bool {
+// take counts one more of the session or user, or reports false if there are so many.
+func (s *streams) take(session string, most int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open == nil {
 		s.open = make(map[string]int)
 	}
-	if s.open[session] >= maxStreams {
+	if s.open[session] >= most {
 		return false
 	}
 	s.open[session]++
@@ -79,7 +79,7 @@ type stream struct {
 // configuration; clients connect again. A session that has [maxStreams] gets no other.
 func (c *call) events() error {
 	session := c.grant.Session()
-	if !c.streams.take(session) {
+	if !c.streams.take(session, maxStreams) {
 		c.fromMemory = true
 		p := problem.Streams.With("problem.limit_streams", words.Values{"Limit": maxStreams})
 		p.Limit, p.RetryAfter = maxStreams, refusedStream

@@ -94,6 +94,7 @@ func TestEveryRouteNeedsItsScope(t *testing.T) {
 		"POST /api/v1/workspaces/{id}/archives/restore": write, "POST /api/v1/workspaces/{id}/start": write,
 		"POST /api/v1/workspaces/{id}/sleep": write, "POST /api/v1/workspaces/{id}/archive": write,
 		"POST /api/v1/workspaces/{id}/keep-awake": write, "POST /api/v1/workspaces/{id}/undelete": write,
+		"POST /api/v1/workspaces/{id}/exec":    write,
 		"POST /api/v1/workspaces/{id}/recover": adminOnly, "POST /api/v1/workspaces/recover": adminOnly,
 	}
 	tokens := map[string]map[string]any{}

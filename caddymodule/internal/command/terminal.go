@@ -47,7 +47,15 @@ func Fail(cmd *cobra.Command, code int, err error) error {
 		return err // which the root reports
 	}
 	cmd.PrintErrf("Error: %v\n", err)
+	return Exit(cmd, code)
+}
+
+// Exit makes Caddy end with the exit code, and says nothing.
+func Exit(cmd *cobra.Command, code int) error {
 	cmd.SilenceErrors = true
+	if code == 1 { // the wrapper takes it for no failure
+		return errors.New("exit code 1")
+	}
 	return caddycmd.WrapCommandFuncForCobra(func(caddycmd.Flags) (int, error) { return code, nil })(cmd, nil)
 }
 

@@ -107,6 +107,7 @@ func Run(t *testing.T, f Fixture) {
 		"Disk":                   testDisk,
 		"Logs":                   testLogs,
 		"Look":                   testLook,
+		"Exec":                   testExec,
 		"Events":                 testEvents,
 		"CancelledContext":       testCancelledContext,
 		"JobOutcomes":            testJobOutcomes,

@@ -67,6 +67,7 @@ func (f *fixture) New(t *testing.T, installation string) backend.Backend {
 func (f *fixture) backend(t *testing.T, installation string) *Backend {
 	b := f.engine.Backend(installation)
 	b.Work = func(ctx context.Context, spec backend.JobSpec) (int64, error) { return suiteWork(ctx, b, spec) }
+	b.Run = suiteCommand
 	b.Pool = backend.Pool{Name: "loopback", First: firstSlot + f.pools.Add(poolSize), Size: poolSize}
 	b.Container = func(spec backend.StartSpec) (workspace.Container, error) {
 		if strings.Contains(spec.Image, " ") {
@@ -313,3 +314,22 @@ func (f *fixture) JobCount(_ *testing.T, id workspace.ID) int {
 }
 
 func (f *fixture) MissingImage() string { return missingImage }
+
+// suiteCommand is what the suite's program does as a command.
+func suiteCommand(ctx context.Context, command []string, stdout, stderr io.Writer) int {
+	switch {
+	case command[0] != backendtest.ExecProgram:
+		fmt.Fprintln(stderr, command[0]+": not found")
+		return backend.NotStarted
+	case command[1] == backendtest.ExecFlood:
+		for ctx.Err() == nil {
+			fmt.Fprintln(stdout, "x")
+		}
+		return 0
+	}
+	for i, text := range command[3:] {
+		fmt.Fprintln([]io.Writer{stdout, stderr}[i%2], text)
+	}
+	code, _ := strconv.Atoi(command[2])
+	return code
+}

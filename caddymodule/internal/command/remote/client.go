@@ -89,6 +89,28 @@ func (c *Client) Copy(ctx context.Context, path string, w io.Writer) error {
 	return nil
 }
 
+// Lines makes a POST whose answer is JSON, a value a line, and may have no end. It gives each line to take.
+func (c *Client) Lines(ctx context.Context, path string, in any, take func(line json.RawMessage) error) error {
+	resp, err := c.send(ctx, http.MethodPost, path, in)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	for lines := json.NewDecoder(resp.Body); ; {
+		var line json.RawMessage
+		err := lines.Decode(&line)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading the answer of %s: %w", c.server, err)
+		}
+		if err := take(line); err != nil {
+			return err
+		}
+	}
+}
+
 // send makes a request, and returns its answer if that is a success.
 func (c *Client) send(ctx context.Context, method, path string, in any) (*http.Response, error) {
 	var body io.Reader

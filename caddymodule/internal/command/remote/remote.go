@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 
 	"github.com/spf13/cobra"
@@ -24,6 +25,15 @@ type UnknownError struct{ Text string }
 
 // Error implements error.
 func (e *UnknownError) Error() string { return e.Text }
+
+// ExitError ends the command with a code of its own. Without Err nothing is said.
+type ExitError struct {
+	Code int
+	Err  error
+}
+
+// Error implements error.
+func (e *ExitError) Error() string { return fmt.Sprintf("exit code %d: %v", e.Code, e.Err) }
 
 // exitCode is the code for an error of a command that works through a server.
 func exitCode(err error) int {
@@ -56,10 +66,17 @@ func run(cmd *cobra.Command, usage func([]string) error, action Action, c *Clien
 	if err := usage(args); err != nil {
 		return command.Usage(cmd, err)
 	}
-	if err := action(cmd.Context(), c, args); err != nil {
+	err := action(cmd.Context(), c, args)
+	var exit *ExitError
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &exit):
 		return command.Fail(cmd, exitCode(err), err)
+	case exit.Err != nil:
+		return command.Fail(cmd, exit.Code, exit.Err)
 	}
-	return nil
+	return command.Exit(cmd, exit.Code)
 }
 
 // Only completes cmd to a command that works through the server where the person is signed in.

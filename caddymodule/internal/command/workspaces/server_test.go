@@ -154,3 +154,32 @@ func TestLogsAreFollowed(t *testing.T) {
 		t.Errorf("asked %q", got)
 	}
 }
+
+// The exit code is the command's, and what it prints goes where it has printed it.
+func TestExec(t *testing.T) {
+	for answer, want := range map[string]commandtest.Outcome{
+		`{"stdout":"a\n"}{"stderr":"b\n"}{"stdout":"c"}{"exit_code":0}`: {Code: 0, Stdout: "a\nc", Stderr: "b\n"},
+		`{"exit_code":1}`: {Code: 1},
+		`{"exit_code":7}`: {Code: 7},
+		`{"stdout":"a"}{"problem":{"type":"urn:codehub:problem:command-lost","title":"Lost","detail":"Why.","status":503}}`: {Code: 255, Stdout: "a", Stderr: "Error: Lost: Why.\n"},
+		`{"stdout":"a"}`: {Code: 255, Stdout: "a", Stderr: "Error: the answer has ended before the command\n"},
+	} {
+		s := commandtest.NewStub(t, map[string]string{
+			"/api/v1/workspaces":                        `{"items": [{"id": "` + exampleID + `", "name": "one"}], "next_cursor": null}`,
+			"/api/v1/workspaces/" + exampleID + "/exec": answer,
+		})
+		t.Setenv("CODEHUB_URL", s.URL)
+		t.Setenv("CODEHUB_TOKEN", "chg_x")
+		if got := run(t, "exec", "one", "ls", "-l", "--json"); got != want {
+			t.Errorf("%s: got %+v", answer, got)
+		}
+	}
+	run(t, "exec", "one").Want(t, 2, "a command to run there")
+	run(t, "exec", "two", "ls").Want(t, 255, `you have no workspace "two"`)
+	s := commandtest.NewServer(t)
+	t.Setenv("CODEHUB_URL", "")
+	t.Setenv("CODEHUB_TOKEN", "")
+	s.SignedIn("ann")
+	run(t, "create", "one", "--desired-state", "ARCHIVED").Want(t, 0)
+	run(t, "exec", "one", "ls").Want(t, 255, "The workspace does not run")
+}

@@ -42,7 +42,7 @@ that leads does it.`,
 	command.HideDatabase(cmd.PersistentFlags())
 	command.Group(cmd, listCommand(resolve), showCommand(), createCommand(), openCommand(), updateCommand(),
 		stateCommand("start", "RUNNING"), stateCommand("sleep", "STANDBY"), stateCommand("archive", "ARCHIVED"),
-		keepAwakeCommand(), logsCommand(), explainCommand(resolve), historyCommand(resolve),
+		keepAwakeCommand(), logsCommand(), execCommand(), explainCommand(resolve), historyCommand(resolve),
 		archivesCommand(resolve), restoreCommand(resolve), recoverCommand(resolve), deleteCommand(resolve),
 		undeleteCommand(resolve))
 	return cmd

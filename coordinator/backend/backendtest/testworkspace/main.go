@@ -5,7 +5,8 @@
 // as its result and exits with TEST_EXIT. With TEST_WAIT it runs until it is killed, and
 // with TEST_PROGRESS it also prints progress; with TEST_SILENT it prints no result. With
 // TEST_GRANT it fails unless its grant has that checksum, and with TEST_NO_GRANT if there
-// is one. "usage" counts homes as the storage job's program does. "sick" is a health check that always fails.
+// is one. As a command in a container, "exec" prints its arguments and exits with the first, and "flood" prints
+// without an end. "usage" counts homes as the storage job's program does. "sick" is a health check that always fails.
 // "serve" with a port is a workspace at another port than 8080.
 package main
 
@@ -40,6 +41,12 @@ func main() {
 			os.Exit(usage.Run(context.Background(), os.Args[2:], os.Getenv, os.Stdout))
 		case "sick":
 			os.Exit(1)
+		case "exec":
+			command(os.Args[2:])
+		case "flood":
+			for {
+				fmt.Println(strings.Repeat("x", 1<<12))
+			}
 		}
 		if len(os.Args) < 3 || os.Args[1] != "serve" {
 			return
@@ -47,6 +54,19 @@ func main() {
 		port = os.Args[2]
 	}
 	serve(port)
+}
+
+// command prints its arguments after the first, in turn on both streams, and exits with that.
+func command(args []string) {
+	for i, text := range args[1:] {
+		out := os.Stdout
+		if i%2 == 1 {
+			out = os.Stderr
+		}
+		fmt.Fprintln(out, text)
+	}
+	code, _ := strconv.Atoi(args[0])
+	os.Exit(code)
 }
 
 func job() {

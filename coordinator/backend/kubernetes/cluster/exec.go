@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -19,20 +18,29 @@ import (
 // The channels of a command, the first byte of each message.
 const (
 	channelStdout = 1
+	channelStderr = 2
 	channelError  = 3
 )
 
 // maxMessage bounds a message of a command, in bytes. The cluster sends pieces of 32 KiB.
 const maxMessage = 1 << 20
 
-// Exec runs a command in a container of a Pod, and writes what it prints to stdout. The error
-// says that it did not run, or not to its end. Exec uses the client's own connections, unlike
+// NotStartedError is what the cluster says about a command that has no exit code.
+type NotStartedError struct{ Message string }
+
+// Error implements error.
+func (e *NotStartedError) Error() string { return e.Message }
+
+// Exec runs a command in a container of a Pod, and writes what it prints to stdout and stderr; that
+// may be nil. The error says that it did not run ([*NotStartedError]), or not to its end. Exec uses the client's own connections, unlike
 // Kubernetes' package remotecommand, so that the command runs in a known cluster. When ctx ends,
 // the connection is closed and the command is not killed.
-func (c *Client) Exec(ctx context.Context, pod, container string, command []string, stdout io.Writer) (
+func (c *Client) Exec(ctx context.Context, pod, container string, command []string, stdout, stderr io.Writer) (
 	exitCode int, err error) {
 	u := c.core.Get().Namespace(c.settings.namespace).Resource("pods").Name(pod).SubResource("exec").
-		VersionedParams(&corev1.PodExecOptions{Container: container, Command: command, Stdout: true}, c.params).URL()
+		VersionedParams(&corev1.PodExecOptions{
+			Container: container, Command: command, Stdout: true, Stderr: stderr != nil,
+		}, c.params).URL()
 	conn, resp, err := websocket.Dial(ctx, u.String(), &websocket.DialOptions{
 		HTTPClient:   c.http,
 		Subprotocols: []string{remotecommand.StreamProtocolV5Name, remotecommand.StreamProtocolV4Name},
@@ -53,6 +61,13 @@ func (c *Client) Exec(ctx context.Context, pod, container string, command []stri
 		switch message[0] {
 		case channelStdout:
 			if _, err := stdout.Write(message[1:]); err != nil {
+				return 0, err
+			}
+		case channelStderr:
+			if stderr == nil {
+				continue
+			}
+			if _, err := stderr.Write(message[1:]); err != nil {
 				return 0, err
 			}
 		case channelError:
@@ -94,5 +109,5 @@ func ended(message []byte) (exitCode int, err error) {
 			}
 		}
 	}
-	return 0, errors.New(status.Message)
+	return 0, &NotStartedError{status.Message}
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -29,7 +30,7 @@ func TestExec(t *testing.T) {
 				if r.URL.Path != "/api/v1/namespaces/here/pods/x/exec" {
 					return false
 				}
-				if q := r.URL.Query(); q.Get("container") != "c" || strings.Join(q["command"], " ") != "sh -c a b" || q.Get("stdout") != "true" {
+				if q := r.URL.Query(); q.Get("container") != "c" || strings.Join(q["command"], " ") != "sh -c a b" || q.Get("stdout") != "true" || q.Get("stderr") != "true" {
 					t.Errorf("asked was %v", q)
 				}
 				conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{"v4.channel.k8s.io"}})
@@ -41,19 +42,24 @@ func TestExec(t *testing.T) {
 				send := func(message string) { _ = conn.Write(r.Context(), websocket.MessageBinary, []byte(message)) }
 				send("\x01")
 				send("\x01hello ")
+				send("\x02a warning")
 				send("\x01world")
 				if tt.end != "" {
 					send("\x03" + tt.end)
 				}
 				return true
 			})
-			var out bytes.Buffer
-			code, err := f.connect().Exec(t.Context(), "x", "c", []string{"sh", "-c", "a b"}, &out)
+			var out, errs bytes.Buffer
+			code, err := f.connect().Exec(t.Context(), "x", "c", []string{"sh", "-c", "a b"}, &out, &errs)
 			if code != tt.code || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Errorf("%d, %v", code, err)
 			}
-			if out.String() != "hello world" {
-				t.Errorf("it printed %q", out.String())
+			if out.String() != "hello world" || errs.String() != "a warning" {
+				t.Errorf("it printed %q and %q", out.String(), errs.String())
+			}
+			var failed *NotStartedError
+			if errors.As(err, &failed) != (name == "no shell") {
+				t.Errorf("that it was not started: %v", err)
 			}
 		})
 	}
@@ -63,19 +69,19 @@ func TestExec(t *testing.T) {
 func TestExecRefused(t *testing.T) {
 	f := newFake(t, "A")
 	c := f.connect()
-	if _, err := c.Exec(t.Context(), "x", "c", []string{"sh"}, new(bytes.Buffer)); err == nil || !strings.Contains(Wrap("looking", err).Error(), "not found") {
+	if _, err := c.Exec(t.Context(), "x", "c", []string{"sh"}, new(bytes.Buffer), nil); err == nil || !strings.Contains(Wrap("looking", err).Error(), "not found") {
 		t.Errorf("%v", err)
 	}
 	f.answers(func(w http.ResponseWriter, r *http.Request) bool {
 		refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, `pods "x" is forbidden: User "u" cannot create resource "pods/exec" in API group "" in the namespace "here"`)
 		return true
 	})
-	_, err := c.Exec(t.Context(), "x", "c", []string{"sh"}, new(bytes.Buffer))
+	_, err := c.Exec(t.Context(), "x", "c", []string{"sh"}, new(bytes.Buffer), nil)
 	if err = Wrap("looking", err); err == nil || !strings.Contains(err.Error(), "RBAC does not let u create pods/exec") {
 		t.Errorf("%v", err)
 	}
 	f.answers(away)
-	_, err = c.Exec(t.Context(), "x", "c", []string{"sh"}, new(bytes.Buffer))
+	_, err = c.Exec(t.Context(), "x", "c", []string{"sh"}, new(bytes.Buffer), nil)
 	if err = Wrap("looking", err); workspace.ReasonOf(err) != workspace.ReasonUnreachable {
 		t.Errorf("%v", err)
 	}

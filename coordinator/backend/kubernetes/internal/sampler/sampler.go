@@ -78,6 +78,9 @@ func Sample(ctx context.Context, api *cluster.Client, p *corev1.Pod) (work.Sampl
 	return s, nil
 }
 
+// Running reports whether the workspace's container runs.
+func Running(p *corev1.Pod) bool { return running(p) != nil }
+
 // running returns the status of the workspace's container, or nil if it does not run.
 func running(p *corev1.Pod) *corev1.ContainerStatus {
 	for i := range p.Status.ContainerStatuses {
@@ -94,7 +97,7 @@ func shell(ctx context.Context, api *cluster.Client, p *corev1.Pod, limit time.D
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var w limited
-	code, err = api.Exec(ctx, p.Name, spec.Container, []string{"sh", "-c", script}, &w)
+	code, err = api.Exec(ctx, p.Name, spec.Container, []string{"sh", "-c", script}, &w, nil)
 	return w.Bytes(), code, err
 }
 

@@ -1,0 +1,78 @@
+package e2e
+
+import (
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestWhatTheDocumentOfTheAPIShows runs the program and the commands of docs/api.md, word for word.
+func TestWhatTheDocumentOfTheAPIShows(t *testing.T) {
+	t.Parallel()
+	in := install(t)
+	ann := in.addUser(t, "ann")
+	var made struct{ Token string }
+	ann.call(t, http.MethodPost, "/api/v1/tokens", map[string]any{"name": "x", "scopes": []string{"write", "workspace"}}, http.StatusCreated, &made)
+	text, err := os.ReadFile("../docs/api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := func(language string) (all []string) {
+		for _, found := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+			all = append(all, found[1])
+		}
+		return all
+	}
+	home := t.TempDir()
+	run := func(program, text string, more ...string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), program, "-")
+		cmd.Stdin, cmd.Dir = strings.NewReader(text), home
+		cmd.Env = append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+home, "CODEHUB_TOKEN="+made.Token, "CODEHUB_URL="+in.url(""),
+			"PATH="+filepath.Dir(caddyProgram(t))+":"+os.Getenv("PATH"))
+		cmd.Env = append(cmd.Env, more...)
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%v\n%s\n%s\n%s", err, text, out, stderr.String())
+		}
+		return string(out)
+	}
+
+	programs := blocks("python")
+	if len(programs) != 1 || strings.Count(programs[0], "\n") > 40 {
+		t.Fatalf("the document has %d programs", len(programs))
+	}
+	if out := run("python3", programs[0]); out != "42\n" {
+		t.Errorf("the program printed %q", out)
+	}
+	var list struct{ Items []workspace }
+	ann.call(t, http.MethodGet, "/api/v1/workspaces", nil, http.StatusOK, &list)
+	if len(list.Items) != 1 || list.Items[0].Phase != "ARCHIVED" {
+		t.Fatalf("the program left %+v", list.Items)
+	}
+
+	commands := blocks("sh")
+	if len(commands) != 3 {
+		t.Fatalf("the document has %d blocks of commands", len(commands))
+	}
+	id := "WORKSPACE=" + list.Items[0].ID
+	if out := run("sh", commands[0], id); !strings.Contains(out, list.Items[0].ID) {
+		t.Errorf("the list is %s", out)
+	}
+	if out := run("sh", commands[1], id); out != "ok\n" { // which wakes it
+		t.Errorf("its application answers %q", out)
+	}
+	ann.setDesiredState(t, list.Items[0].ID, "STANDBY")
+	ann.awaitPhase(t, list.Items[0].ID, "STANDBY")
+	for line := range strings.Lines(commands[2]) {
+		if out := run("sh", line); strings.Contains(line, " exec ") && out != "greeting\n" || strings.Contains(line, " open ") && !strings.HasPrefix(out, "http://ws-") {
+			t.Errorf("%s: %q", line, out)
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/internal/sampler"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Exec implements [backend.Core].
+func (b *Backend) Exec(ctx context.Context, id workspace.ID, command []string, stdout, stderr io.Writer) (int, error) {
+	if err := backend.CheckID(id); err != nil {
+		return 0, err
+	}
+	p, err := b.workspacePod(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	if !sampler.Running(p) {
+		return 0, fmt.Errorf("pod %s: %w", p.Name, backend.ErrNotFound)
+	}
+	code, err := b.api.Exec(ctx, p.Name, spec.Container, command, stdout, stderr)
+	var failed *cluster.NotStartedError
+	if errors.As(err, &failed) {
+		_, err := fmt.Fprintln(stderr, failed.Message)
+		return backend.NotStarted, err
+	}
+	if err != nil {
+		return 0, cluster.Wrap("running a command in pod "+p.Name, err)
+	}
+	return code, nil
+}

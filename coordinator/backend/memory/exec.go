@@ -1,0 +1,29 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Exec implements [backend.Backend]: it runs [Backend.Run].
+func (b *Backend) Exec(ctx context.Context, id workspace.ID, command []string, stdout, stderr io.Writer) (int, error) {
+	if err := b.begin(ctx, "Exec", id); err != nil {
+		return 0, err
+	}
+	b.mu.Lock()
+	k, err := b.container(id)
+	runs := err == nil && k != nil && k.state.Running
+	b.mu.Unlock()
+	if !runs {
+		return 0, fmt.Errorf("container %s: %w", id.ContainerName(), backend.ErrNotFound)
+	}
+	if b.Run == nil {
+		return 0, nil
+	}
+	code := b.Run(ctx, command, stdout, stderr)
+	return code, ctx.Err()
+}
