@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -106,6 +107,9 @@ func Or(cmd *cobra.Command, usage func(args []string) error, action Action) *cob
 		}
 		c, err := current()
 		switch {
+		case errors.Is(err, errNoLogin) && usage(args) == nil && !hasConfiguration(cmd):
+			return command.Fail(cmd, exitCode(err), fmt.Errorf(
+				"%w; for an installation's own servers, name its configuration with --config", err))
 		case errors.Is(err, errNoLogin):
 			return installation(cmd, args)
 		case err != nil:
@@ -114,6 +118,16 @@ func Or(cmd *cobra.Command, usage func(args []string) error, action Action) *cob
 		return run(cmd, usage, action, c, args)
 	}
 	return cmd
+}
+
+// hasConfiguration reports whether there is a configuration that no flag needs to name.
+func hasConfiguration(cmd *cobra.Command) bool {
+	flag := cmd.Flags().Lookup("config")
+	if flag == nil {
+		return false
+	}
+	_, err := os.Stat(flag.DefValue)
+	return err == nil
 }
 
 // Current is the access to the server where the person is signed in, nil if that is nowhere.

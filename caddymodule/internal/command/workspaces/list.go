@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"slices"
+	"strconv"
+	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,152 +20,188 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
+// listing is the command line of `workspace list`.
+type listing struct {
+	service.ListOptions
+	phases       []string
+	failed, json bool
+}
+
 func listCommand(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "Lists workspaces",
-		Long: `Lists your workspaces at the server, the newest first: with --failed only those that are in ERROR, with
---deleted in their place those whose deletion can still be undone. With --json the result is an array
-of the objects of the API's GET /workspaces.
+		Long: `Lists your workspaces at the server, the newest first; with --all, for administrators, those of all users.
+At the installation's own servers it always lists those of all users.
 
-At the installation's own servers it lists workspaces of all users that an administrator may have to
-care for, and needs --failed or --deleted. With --json the result is then an array of objects with
-"id", "name", "owner_user_id", "phase", "error_reason", "error_message" and "deleted_at"; what does
-not apply is null.`,
+With --json the result is an array of the objects of the API's GET /workspaces. They have "owner_username"
+where the list is one of all users.`,
 		Example: `  $ caddy codehub workspace list
-  $ caddy codehub workspace list --failed --config Caddyfile
+  $ caddy codehub workspace list --phase RUNNING,ERROR --sort -last_access_at
   $ caddy codehub workspace list --failed --json | jq -r '.[] | select(.error_reason == "DataLost") | .id'
-  $ caddy codehub workspace list --deleted`,
+  $ caddy codehub workspace list --deleted --config Caddyfile`,
 	}
-	var failed, deleted, asJSON bool
-	cmd.Flags().BoolVar(&failed, "failed", false, "list the workspaces that are in ERROR")
-	cmd.Flags().BoolVar(&deleted, "deleted", false, "list the deleted workspaces that can be undeleted")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	resolve.WithServers(cmd, func(args []string) error {
-		if failed == deleted {
-			return errors.New("write --failed or --deleted; to list your own workspaces at a running server, " +
-				"log in there first: caddy codehub login")
-		}
-		return command.Arguments(cmd, 0)(args)
-	}, func(ctx context.Context, s command.Servers, _ []string) error {
-		return withService(s, func(p installation) error {
-			workspaces, out := p.Service, cmd.OutOrStdout()
-			if asJSON {
-				out = io.Discard
-			}
-			var found []listed
-			var err error
-			if deleted {
-				found, err = listDeleted(ctx, workspaces, s.Live.GC.Delay, out)
-			} else {
-				found, err = listFailed(ctx, workspaces, out)
-			}
-			if err == nil && asJSON {
-				err = command.PrintJSON(cmd.OutOrStdout(), found)
-			}
-			return err
-		})
-	})
-	return remote.Or(cmd, func(args []string) error {
-		if failed && deleted {
-			return errors.New("write only one of --failed and --deleted")
-		}
-		return command.Arguments(cmd, 0)(args)
-	}, func(ctx context.Context, c *remote.Client, _ []string) error {
-		query := url.Values{}
-		if deleted {
-			query.Set("deleted", "true")
-		}
-		found, err := server{c}.list(ctx, query)
-		if err != nil {
+	var l listing
+	cmd.Flags().BoolVar(&l.failed, "failed", false, "list those that are in ERROR, with the reasons")
+	cmd.Flags().BoolVar(&l.Deleted, "deleted", false, "list those that are deleted and can be undeleted")
+	cmd.Flags().StringSliceVar(&l.phases, "phase", nil, "list those in these phases, such as RUNNING,STANDBY")
+	cmd.Flags().StringVarP(&l.Text, "query", "q", "", "list those with this text in name, description, memo or image")
+	cmd.Flags().StringVar(&l.Sort, "sort", "",
+		"created_at, name, last_access_at, phase or home_bytes, with - before it for the greatest first")
+	cmd.Flags().BoolVar(&l.All, "all", false, "list those of all users, as an administrator")
+	cmd.Flags().StringVar(&l.Owner, "owner", "", "list those of this user, as an administrator")
+	cmd.Flags().BoolVar(&l.json, "json", false, "print JSON")
+	usage := func(args []string) error {
+		if err := command.Arguments(cmd, 0)(args); err != nil {
 			return err
 		}
-		if failed {
-			found = slices.DeleteFunc(found, func(w v1.Workspace) bool { return w.Phase != workspace.PhaseError })
+		return l.read()
+	}
+	resolve.WithServers(cmd, usage, func(ctx context.Context, s command.Servers, _ []string) error {
+		l.All = true
+		return withService(s, func(p installation) error { return l.print(ctx, cmd.OutOrStdout(), p) })
+	})
+	return remote.Or(cmd, usage, func(ctx context.Context, c *remote.Client, _ []string) error {
+		return l.print(ctx, cmd.OutOrStdout(), server{c})
+	})
+}
+
+// read checks the command line.
+func (l *listing) read() error {
+	if l.failed && (l.Deleted || len(l.phases) > 0) || l.Deleted && len(l.phases) > 0 {
+		return errors.New("write only one of --failed, --deleted and --phase")
+	}
+	l.Phases = nil
+	if l.failed {
+		l.Phases = []workspace.Phase{workspace.PhaseError}
+	}
+	for _, p := range l.phases {
+		l.Phases = append(l.Phases, workspace.Phase(strings.ToUpper(p)))
+	}
+	l.All = l.All || l.Owner != ""
+	return nil
+}
+
+// print prints the list.
+func (l *listing) print(ctx context.Context, out io.Writer, p place) error {
+	found, err := p.list(ctx, l.ListOptions)
+	if err != nil {
+		return err
+	}
+	switch {
+	case !l.json:
+	case l.All:
+		return command.PrintJSON(out, found)
+	default:
+		own := make([]v1.Workspace, len(found))
+		for i, w := range found {
+			own[i] = w.Workspace
 		}
-		if asJSON {
-			return command.PrintJSON(cmd.OutOrStdout(), found)
+		return command.PrintJSON(out, own)
+	}
+	header, none, row := "STATE\tLAST USED\tHOME\tID\t", "There is no such workspace.", stateRow
+	switch {
+	case l.failed:
+		header, none, row = "REASON\tSINCE\tID\t", "No workspace is in ERROR.", errorRow
+	case l.Deleted:
+		header, none, row = "DELETED\tKEPT UNTIL\tID\t", "No deletion can be undone.", deletionRow
+	}
+	if len(found) == 0 {
+		fmt.Fprintln(out, none)
+		return nil
+	}
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if l.All {
+		header += "OWNER\t"
+	}
+	// The name comes last: it has any length, and some letters are two columns wide.
+	fmt.Fprintln(t, header+"NAME")
+	for _, w := range found {
+		line := row(w.Workspace) + string(w.ID) + "\t"
+		if l.All {
+			line += w.Owner + "\t"
 		}
-		return printOwn(cmd, found)
+		fmt.Fprintln(t, line+command.OneLine(w.Name))
+	}
+	if err := t.Flush(); err != nil {
+		return fmt.Errorf("printing the workspaces: %w", err)
+	}
+	return nil
+}
+
+func stateRow(w v1.Workspace) string {
+	return fmt.Sprintf("%s\t%s\t%s\t", strings.ReplaceAll(stateOfWorkspace(w), ", ", ","),
+		localTime(w.LastAccessAt), sizeOf(w))
+}
+
+func errorRow(w v1.Workspace) string {
+	reason := ""
+	if w.ErrorReason != nil {
+		reason = string(*w.ErrorReason)
+	}
+	return fmt.Sprintf("%s\t%s\t", reason, localTime(w.PhaseChangedAt))
+}
+
+func deletionRow(w v1.Workspace) string {
+	return fmt.Sprintf("%s\t%s\t", localTime(w.DeletedAt), localTime(w.UndeleteUntil))
+}
+
+// list returns all pages.
+func (p installation) list(ctx context.Context, o service.ListOptions) ([]v1.OwnedWorkspace, error) {
+	return pages(func(cursor string) ([]v1.OwnedWorkspace, string, error) {
+		items, next, err := p.List(ctx, actor, o, service.MaxPage, cursor)
+		owned := make([]v1.OwnedWorkspace, len(items))
+		for i, item := range items {
+			owned[i] = p.owned(item)
+		}
+		return owned, next, err
 	})
 }
 
-// listed is a workspace of a list as programs see it.
-type listed struct {
-	ID      workspace.ID           `json:"id"`
-	Name    string                 `json:"name"`
-	Owner   string                 `json:"owner_user_id"`
-	Phase   workspace.Phase        `json:"phase"`
-	Reason  *workspace.ErrorReason `json:"error_reason"`
-	Message *string                `json:"error_message"`
-	Deleted *time.Time             `json:"deleted_at"`
+func (p installation) owned(l store.Listed) v1.OwnedWorkspace {
+	return v1.OwnedWorkspace{Workspace: p.shown(l.Workspace), Owner: l.Owner}
 }
 
-func listedOf(w workspace.Workspace) listed {
-	l := listed{ID: w.ID, Name: w.Name, Owner: w.OwnerID, Phase: w.Phase}
-	if w.ErrorReason != "" {
-		l.Reason, l.Message = &w.ErrorReason, &w.ErrorMessage
+// list returns all pages.
+func (p server) list(ctx context.Context, o service.ListOptions) ([]v1.OwnedWorkspace, error) {
+	query := url.Values{"limit": {strconv.Itoa(service.MaxPage)}}
+	for name, value := range map[string]string{"owner": o.Owner, "q": o.Text, "sort": o.Sort} {
+		if value != "" {
+			query.Set(name, value)
+		}
 	}
-	if w.Deleted() {
-		l.Deleted = &w.DeletedAt
+	for name, flag := range map[string]bool{"all": o.All, "deleted": o.Deleted} {
+		if flag {
+			query.Set(name, "true")
+		}
 	}
-	return l
-}
-
-// listFailed prints the workspaces that are in ERROR.
-func listFailed(ctx context.Context, workspaces *service.Service, w io.Writer) ([]listed, error) {
-	failed := service.ListOptions{All: true, Phases: []workspace.Phase{workspace.PhaseError}}
-	page := func(cursor string) ([]store.Listed, string, error) {
-		return workspaces.List(ctx, actor, failed, service.MaxPage, cursor)
+	phases := make([]string, len(o.Phases))
+	for i, phase := range o.Phases {
+		phases[i] = string(phase)
 	}
-	header := "REASON\tSINCE\tID\tOWNER\tNAME"
-	return list(w, header, "No workspace is in ERROR.", page, func(f store.Listed) (listed, string) {
-		since := f.PhaseChangedAt.Local().Format(time.DateTime)
-		return listedOf(f.Workspace), fmt.Sprintf("%s\t%s\t%s\t%s\t%s",
-			f.ErrorReason, since, f.ID, f.Owner, command.OneLine(f.Name))
+	if len(phases) > 0 {
+		query.Set("phase", strings.Join(phases, ","))
+	}
+	return pages(func(cursor string) ([]v1.OwnedWorkspace, string, error) {
+		if cursor != "" {
+			query.Set("cursor", cursor)
+		}
+		var page v1.Page[v1.OwnedWorkspace]
+		err := p.Do(ctx, "GET", "workspaces?"+query.Encode(), nil, &page)
+		return page.Items, text(page.Next), err
 	})
 }
 
-// listDeleted prints the workspaces whose deletion can be undone, for delay at least.
-func listDeleted(ctx context.Context, workspaces *service.Service, delay time.Duration, w io.Writer) ([]listed, error) {
-	page := func(cursor string) ([]store.Listed, string, error) {
-		return workspaces.List(ctx, actor, service.ListOptions{All: true, Deleted: true}, service.MaxPage, cursor)
-	}
-	header := "DELETED\tKEPT UNTIL\tID\tNAME"
-	return list(w, header, "No deletion can be undone.", page, func(d store.Listed) (listed, string) {
-		deleted, until := d.DeletedAt.Local(), d.DeletedAt.Add(delay).Local()
-		return listedOf(d.Workspace), fmt.Sprintf("%s\t%s\t%s\t%s",
-			deleted.Format(time.DateTime), until.Format(time.DateTime), d.ID, command.OneLine(d.Name))
-	})
-}
-
-// list prints a table of all pages, or a sentence when there is nothing, and returns what
-// programs see of it.
-func list[T any](w io.Writer, header, none string, page func(cursor string) ([]T, string, error),
-	row func(T) (listed, string)) ([]listed, error) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	all := []listed{}
+// pages returns the items of all pages.
+func pages[T any](page func(cursor string) ([]T, string, error)) ([]T, error) {
+	all := []T{}
 	for cursor := ""; ; {
 		items, next, err := page(cursor)
 		if err != nil {
 			return nil, err
 		}
-		for _, item := range items {
-			if len(all) == 0 {
-				fmt.Fprintln(t, header)
-			}
-			l, line := row(item)
-			all = append(all, l)
-			fmt.Fprintln(t, line)
+		if all = append(all, items...); next == "" {
+			return all, nil
 		}
-		if cursor = next; next == "" {
-			break
-		}
+		cursor = next
 	}
-	if len(all) == 0 {
-		fmt.Fprintln(t, none)
-	}
-	if err := t.Flush(); err != nil {
-		return nil, fmt.Errorf("printing the workspaces: %w", err)
-	}
-	return all, nil
 }

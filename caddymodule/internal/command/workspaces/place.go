@@ -21,6 +21,7 @@ import (
 type place interface {
 	// find returns the workspace that a person names. With deleted it may be one that can be undeleted.
 	find(ctx context.Context, named string, deleted bool) (v1.Workspace, error)
+	list(ctx context.Context, o service.ListOptions) ([]v1.OwnedWorkspace, error)
 	explain(ctx context.Context, id workspace.ID) (explain.Explanation, error)
 	history(ctx context.Context, id workspace.ID, limit int) ([]v1.Transition, error)
 	archives(ctx context.Context, id workspace.ID) ([]v1.Archive, error)
@@ -43,7 +44,12 @@ func (p installation) find(ctx context.Context, named string, _ bool) (v1.Worksp
 	if err != nil {
 		return v1.Workspace{}, err
 	}
-	return v1.WorkspaceOf(w, v1.View{Admin: true, HomeWarn: p.HomeWarn(), DeletionDelay: p.delay}), nil
+	return p.shown(w), nil
+}
+
+// shown is a workspace as an administrator sees it.
+func (p installation) shown(w workspace.Workspace) v1.Workspace {
+	return v1.WorkspaceOf(w, v1.View{Admin: true, HomeWarn: p.HomeWarn(), DeletionDelay: p.delay})
 }
 
 func (p installation) explain(ctx context.Context, id workspace.ID) (explain.Explanation, error) {

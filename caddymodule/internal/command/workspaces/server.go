@@ -3,7 +3,6 @@ package workspaces
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -32,10 +31,10 @@ func (p server) find(ctx context.Context, named string, deleted bool) (v1.Worksp
 			return w, err
 		}
 	}
-	all, err := p.list(ctx, url.Values{})
+	all, err := p.list(ctx, service.ListOptions{})
 	if err == nil && deleted {
-		var gone []v1.Workspace
-		gone, err = p.list(ctx, url.Values{"deleted": {"true"}})
+		var gone []v1.OwnedWorkspace
+		gone, err = p.list(ctx, service.ListOptions{Deleted: true})
 		all = append(all, gone...)
 	}
 	if err != nil {
@@ -44,7 +43,7 @@ func (p server) find(ctx context.Context, named string, deleted bool) (v1.Worksp
 	var found []v1.Workspace
 	for _, w := range all {
 		if w.Name == named || string(w.ID) == strings.ToLower(named) {
-			found = append(found, w)
+			found = append(found, w.Workspace)
 		}
 	}
 	switch len(found) {
@@ -62,22 +61,6 @@ func (p server) find(ctx context.Context, named string, deleted bool) (v1.Worksp
 	}
 	_ = w.Flush()
 	return v1.Workspace{}, &remote.UnknownError{Text: strings.TrimRight(text.String(), "\n")}
-}
-
-// list returns all pages of the person's workspaces.
-func (p server) list(ctx context.Context, query url.Values) ([]v1.Workspace, error) {
-	all := []v1.Workspace{}
-	query.Set("limit", strconv.Itoa(service.MaxPage))
-	for {
-		var page v1.Page[v1.Workspace]
-		if err := p.Do(ctx, "GET", "workspaces?"+query.Encode(), nil, &page); err != nil {
-			return nil, err
-		}
-		if all = append(all, page.Items...); page.Next == nil {
-			return all, nil
-		}
-		query.Set("cursor", *page.Next)
-	}
 }
 
 func (p server) explain(ctx context.Context, id workspace.ID) (e explain.Explanation, err error) {
@@ -121,11 +104,7 @@ func completeNames(deleted bool) cobra.CompletionFunc {
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 		defer cancel()
-		query := url.Values{}
-		if deleted && cmd.Name() == "undelete" {
-			query.Set("deleted", "true")
-		}
-		all, err := server{c}.list(ctx, query)
+		all, err := server{c}.list(ctx, service.ListOptions{Deleted: deleted && cmd.Name() == "undelete"})
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}

@@ -33,7 +33,7 @@ func object(t *testing.T, o commandtest.Outcome) (w struct {
 func TestWorkspacesThroughAServer(t *testing.T) {
 	s := commandtest.NewServer(t)
 	s.SignedIn("ann")
-	run(t, "list").Want(t, 0, "There is no such workspace of yours.")
+	run(t, "list").Want(t, 0, "There is no such workspace.")
 	run(t, "list", "--json").Want(t, 0, "[]")
 	thesis := object(t, run(t, "create", "thesis", "--memo", "by hand", "--desired-state", "ARCHIVED", "--json"))
 	if thesis.Name != "thesis" || thesis.Desired != "ARCHIVED" || thesis.Memo == nil || *thesis.Memo != "by hand" {
@@ -41,7 +41,14 @@ func TestWorkspacesThroughAServer(t *testing.T) {
 	}
 	run(t, "create", "other", "--desired-state", "ARCHIVED").Want(t, 0, "other is created: ")
 	run(t, "list").Want(t, 0, "STATE", thesis.ID+"  thesis\n", "  other\n")
-	run(t, "list", "--failed").Want(t, 0, "There is no such workspace of yours.")
+	run(t, "list", "--failed").Want(t, 0, "No workspace is in ERROR.")
+	run(t, "list", "--phase", "pending", "-q", "THES", "--sort", "name").Want(t, 0, thesis.ID+"  thesis\n")
+	if o := run(t, "list", "-q", "nothing", "--json"); strings.TrimSpace(o.Stdout) != "[]" {
+		t.Errorf("got %+v", o)
+	}
+	run(t, "list", "--all").Want(t, 3, "Administrators only")
+	run(t, "list", "--owner", "bob").Want(t, 3, "Administrators only")
+	run(t, "list", "--sort", "size").Want(t, 1, "sort must be")
 	for _, named := range []string{"thesis", thesis.ID, strings.ToUpper(thesis.ID)} {
 		if got := object(t, run(t, "show", named, "--json")); got.ID != thesis.ID {
 			t.Errorf("%s is %+v", named, got)
@@ -109,7 +116,9 @@ func TestNamesThatMeanSeveral(t *testing.T) {
 // A command works where the person is logged in, unless a configuration is named.
 func TestWhichOfTheTwoWaysIsTaken(t *testing.T) {
 	run(t, "open", "one").Want(t, 3, "you are not logged in at a server")
-	run(t, "list").Want(t, 2, "write --failed or --deleted", "log in there first: caddy codehub login")
+	for _, command := range [][]string{{"list"}, {"explain", "one"}} {
+		run(t, command...).Want(t, 3, "you are not logged in at a server: run caddy codehub login", "name its configuration with --config")
+	}
 	s := commandtest.NewServer(t)
 	s.SignedIn("ann")
 	run(t, "list").Want(t, 0)

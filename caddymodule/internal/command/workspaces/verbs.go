@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -310,20 +309,4 @@ prints from then on.`,
 		}
 		return p.Copy(ctx, pathOf(w.ID, "/logs?"+query.Encode()), cmd.OutOrStdout())
 	})
-}
-
-// printOwn prints a person's workspaces.
-func printOwn(cmd *cobra.Command, all []v1.Workspace) error {
-	if len(all) == 0 {
-		say(cmd, "There is no such workspace of yours.")
-		return nil
-	}
-	t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	// The name comes last: it has any length, and some letters are two columns wide.
-	fmt.Fprintln(t, "STATE\tLAST USED\tHOME\tID\tNAME")
-	for _, w := range all {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", strings.ReplaceAll(stateOfWorkspace(w), ", ", ","),
-			localTime(w.LastAccessAt), sizeOf(w), w.ID, command.OneLine(w.Name))
-	}
-	return t.Flush()
 }

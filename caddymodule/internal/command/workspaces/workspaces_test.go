@@ -112,7 +112,11 @@ func TestCommandListsWhatAnAdministratorMayCareFor(t *testing.T) {
 	lost, deleted := string(in.Workspace("lost", workspace.ReasonDataLost)), string(in.Workspace("old", ""))
 	in.Run("", "workspace", "delete", deleted, "--yes").Want(t, 0)
 	in.Run("", "workspace", "list", "--failed").Want(t, 0, "REASON ", "DataLost ", lost+"  ann    lost\n")
-	in.Run("", "workspace", "list", "--deleted").Want(t, 0, "KEPT UNTIL", deleted+"  old\n")
+	in.Run("", "workspace", "list", "--deleted").Want(t, 0, "KEPT UNTIL", deleted+"  ann    old\n")
+	in.Run("", "workspace", "list").Want(t, 0, "STATE", lost+"  ann    lost\n")
+	in.Run("", "workspace", "list", "--owner", "ann", "--phase", "error", "-q", "LO").Want(t, 0, lost)
+	in.Run("", "workspace", "list", "--phase", "RUNNING").Want(t, 0, "There is no such workspace.")
+	in.Run("", "workspace", "list", "--sort", "size").Want(t, 1, "sort must be")
 	for flag, id := range map[string]string{"--failed": lost, "--deleted": deleted} {
 		o := in.Run("", "workspace", "list", flag, "--json")
 		var found []struct {
@@ -192,10 +196,12 @@ func TestCommandWorkspaceRefusesWhatItDoesNotUnderstand(t *testing.T) {
 	for _, c := range []struct{ args, problem string }{
 		{"", "a command is missing"},
 		{"explain", "0 arguments instead of 1"},
-		{"history mine", `"mine" is not a workspace id`},
+		{"history mine --config Caddyfile", `"mine" is not a workspace id`},
 		{"delete " + exampleID + " --database postgres://x", "leave --database out"},
 		{"recover", "0 arguments instead of 1: write the ID of a workspace, or --reason REASON --all"},
-		{"list", "write --failed or --deleted"},
+		{"list --failed --deleted", "write only one of"},
+		{"list --failed --phase RUNNING", "write only one of"},
+		{"list all", "1 argument instead of 0"},
 		{"recover --reason Lost --all", `no workspace is in ERROR for "Lost": write a reason such as DataLost`},
 		{"recover mine", `"mine" is not a workspace id`},
 		{"recover --all", "--reason and --all belong together"},
