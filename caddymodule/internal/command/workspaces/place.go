@@ -28,6 +28,8 @@ type place interface {
 	restore(ctx context.Context, id workspace.ID, archive string) error
 	remove(ctx context.Context, id workspace.ID, now bool) error
 	undelete(ctx context.Context, id workspace.ID) error
+	recover(ctx context.Context, id workspace.ID, choice service.Choice) error
+	recoverAll(ctx context.Context, reason workspace.ErrorReason, choice service.Choice) (v1.Recoveries, error)
 }
 
 // installation is the place of an administrator, who may see and do everything.
@@ -95,6 +97,14 @@ func withService(s command.Servers, do func(installation) error) error {
 	})
 }
 
+// checkID checks how a workspace is named at an installation's own servers.
+func checkID(named string) error {
+	if _, err := workspace.ParseID(named); err != nil {
+		return fmt.Errorf("%q is %w; to name a workspace of yours, log in first: caddy codehub login", named, err)
+	}
+	return nil
+}
+
 // onWorkspace completes a command whose first argument names a workspace, before so many further ones, and
 // which works at either place.
 func onWorkspace(resolve command.Resolver, cmd *cobra.Command, further int,
@@ -105,10 +115,7 @@ func onWorkspace(resolve command.Resolver, cmd *cobra.Command, further int,
 		if err := count(args); err != nil {
 			return err
 		}
-		if _, err := workspace.ParseID(args[0]); err != nil {
-			return fmt.Errorf("%q is %w; to name a workspace of yours, log in first: caddy codehub login", args[0], err)
-		}
-		return nil
+		return checkID(args[0])
 	}, func(ctx context.Context, s command.Servers, args []string) error {
 		return withService(s, func(p installation) error {
 			w, err := p.find(ctx, args[0], deleted)

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/docker/go-units"
 	"github.com/spf13/cobra"
 
 	"github.com/codehub/gateway/caddymodule/internal/api/v1"
 	"github.com/codehub/gateway/caddymodule/internal/command"
+	"github.com/codehub/gateway/caddymodule/internal/command/remote"
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/dataplane/explain"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
@@ -42,7 +42,7 @@ recovered, each by the same rules. With --json the result is an object: of one w
 
 func recoverCommand(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "recover (ID | --reason REASON --all)", Short: "Recovers workspaces that are in ERROR",
+		Use: "recover (WORKSPACE | --reason REASON --all)", Short: "Recovers workspaces that are in ERROR",
 		Long: recoverLong,
 		Example: `  $ caddy codehub workspace recover ` + exampleID + `
   $ caddy codehub workspace recover ` + exampleID + ` --from-archive ` + exampleID + `/0b9d5e2a-7c1f-4e3d-8a6b-5c4d3e2f1a0b/home.tar.zst
@@ -58,30 +58,43 @@ func recoverCommand(resolve command.Resolver) *cobra.Command {
 	cmd.Flags().BoolVar(&r.replace, "replace-volume", false, "delete a volume that exists")
 	cmd.Flags().BoolVarP(&r.yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&r.json, "json", false, "print JSON")
-	return resolve.WithServers(cmd, r.read, func(ctx context.Context, s command.Servers, args []string) error {
-		if err := r.confirm(cmd); err != nil {
-			return err
-		}
-		return withService(s, func(p installation) error {
-			workspaces := p.Service
-			if r.all {
-				return r.recoverAll(ctx, s, workspaces)
-			}
-			return r.recoverOne(ctx, s, workspaces)
-		})
+	resolve.WithServers(cmd, r.readID, func(ctx context.Context, s command.Servers, args []string) error {
+		return withService(s, func(p installation) error { return r.run(ctx, cmd, p, args) })
 	})
+	cmd.ValidArgsFunction = completeNames(false)
+	return remote.Or(cmd, r.read, func(ctx context.Context, c *remote.Client, args []string) error {
+		return r.run(ctx, cmd, server{c}, args)
+	})
+}
+
+// run does what the command line says.
+func (r *recovery) run(ctx context.Context, cmd *cobra.Command, p place, args []string) error {
+	if err := r.confirm(cmd); err != nil {
+		return err
+	}
+	if r.all {
+		return r.recoverAll(ctx, cmd, p)
+	}
+	return r.recoverOne(ctx, cmd, p, args[0])
 }
 
 // recovery is the command line of `workspace recover`.
 type recovery struct {
-	id                                   workspace.ID
 	reason, archive                      string
 	all, empty, keep, replace, yes, json bool
 	choice                               service.Choice
 }
 
+// readID is read for an installation's own servers, where a workspace is named by its id.
+func (r *recovery) readID(args []string) error {
+	if err := r.read(args); err != nil || r.all {
+		return err
+	}
+	return checkID(args[0])
+}
+
 // read checks the command line, and makes its choice.
-func (r *recovery) read(args []string) (err error) {
+func (r *recovery) read(args []string) error {
 	switch {
 	case r.all != (r.reason != ""):
 		return errors.New("--reason and --all belong together: " +
@@ -96,10 +109,6 @@ func (r *recovery) read(args []string) (err error) {
 			"as caddy codehub workspace list --failed shows it", r.reason)
 	case r.all && r.archive != "":
 		return errors.New("--from-archive is about one workspace: give its ID instead of --all")
-	case !r.all:
-		if r.id, err = workspace.ParseID(args[0]); err != nil {
-			return fmt.Errorf("%q is %w", args[0], err)
-		}
 	}
 	choices := 0
 	for _, c := range []struct {
@@ -144,60 +153,58 @@ func (r *recovery) confirm(cmd *cobra.Command) error {
 	return command.Confirm(cmd, r.yes, strings.Join(warnings, "\n"))
 }
 
-func (r *recovery) recoverOne(ctx context.Context, s command.Servers, workspaces *service.Service) error {
-	before, err := workspaces.Get(ctx, actor, r.id)
+func (r *recovery) recoverOne(ctx context.Context, cmd *cobra.Command, p place, named string) error {
+	before, err := p.find(ctx, named, false)
 	if err != nil {
 		return err
 	}
-	w, err := workspaces.Recover(ctx, actor, r.id, r.choice)
-	if err != nil {
-		return r.refused(s, err)
+	if err := p.recover(ctx, before.ID, r.choice); err != nil {
+		return r.refused(cmd, err)
 	}
-	if !r.json && (before.Phase != workspace.PhaseError || before.ErrorReason == "") {
-		s.Say("%s is in no error; nothing was changed.", w.Name)
-		return nil
+	switch {
+	case r.json:
+		return command.PrintJSON(cmd.OutOrStdout(), map[string]workspace.ID{"recovered": before.ID})
+	case before.Phase != workspace.PhaseError || before.ErrorReason == nil:
+		say(cmd, "%s is in no error; nothing was changed.", before.Name)
+	default:
+		say(cmd, "%s is recovered; what becomes of it: caddy codehub workspace explain %s", before.Name, before.ID)
 	}
-	if r.json {
-		return command.PrintJSON(s.Cmd.OutOrStdout(), map[string]workspace.ID{"recovered": w.ID})
-	}
-	s.Say("%s is recovered; what becomes of it: caddy codehub workspace explain %s", w.Name, w.ID)
 	return nil
 }
 
 // refused lists what can be chosen, where a choice is needed.
-func (r *recovery) refused(s command.Servers, err error) error {
-	var choice *service.ChoiceError
-	if !errors.As(err, &choice) || choice.Reason == "" {
+func (r *recovery) refused(cmd *cobra.Command, err error) error {
+	p := problem.Of(err)
+	if p.Recovery == nil || p.Reason == "" {
 		return err // there is nothing to choose
 	}
-	short := fmt.Errorf("%s: %s", choice.Reason, choice.Problem)
+	short := fmt.Errorf("%s: %s", p.Reason, p.Detail)
 	if r.json {
-		return errors.Join(command.PrintJSON(s.Cmd.OutOrStdout(), problem.Of(err)), short)
+		return errors.Join(command.PrintJSON(cmd.OutOrStdout(), p), short)
 	}
-	w := tabwriter.NewWriter(s.Cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "WHAT EXISTS\tDATE\tSIZE\tTO GO ON WITH IT")
-	options := problem.RecoveryOf(choice)
 	flags := func(kind workspace.RecoveryChoice, key string) string {
-		for _, c := range choice.Choices {
-			if c.Kind == kind && c.Key == key {
-				return c.Flags()
+		for _, c := range p.Choices {
+			if c.Choice == kind && c.Key == key {
+				return service.Choice{Kind: kind, Key: key, ReplaceVolume: c.ReplaceVolume}.Flags()
 			}
 		}
 		return "(not now)"
 	}
-	if v := options.Volume; v != nil {
+	if v := p.Volume; v != nil {
 		created := "unknown"
 		if v.CreatedAt != nil {
-			created = v.CreatedAt.Local().Format(time.DateTime)
+			created = localTime(v.CreatedAt)
 		}
 		fmt.Fprintf(w, "volume\t%s\t\t%s\n", created, flags(workspace.RecoverVolume, ""))
 	}
-	for _, a := range options.Archives {
+	for _, a := range p.Archives {
 		what := "archive"
 		if a.Current {
 			what = "archive on record"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", what, a.Modified.Local().Format(time.DateTime),
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", what, localTime(&a.Modified),
 			units.BytesSize(float64(a.Size)), flags(workspace.RecoverArchive, a.Key))
 	}
 	fmt.Fprintf(w, "nothing\t\t\t%s\n", flags(workspace.RecoverEmpty, ""))
@@ -205,23 +212,59 @@ func (r *recovery) refused(s command.Servers, err error) error {
 	return errors.Join(w.Flush(), err)
 }
 
-func (r *recovery) recoverAll(ctx context.Context, s command.Servers, workspaces *service.Service) error {
-	recovered, failed, err := workspaces.RecoverAll(ctx, actor, workspace.ErrorReason(r.reason), r.choice)
+func (r *recovery) recoverAll(ctx context.Context, cmd *cobra.Command, p place) error {
+	answer, err := p.recoverAll(ctx, workspace.ErrorReason(r.reason), r.choice)
 	if err != nil {
 		return err
 	}
-	answer := v1.RecoveriesOf(recovered, failed, words.Default)
 	if r.json {
-		err = command.PrintJSON(s.Cmd.OutOrStdout(), answer)
+		err = command.PrintJSON(cmd.OutOrStdout(), answer)
 	} else {
-		s.Say("%d recovered, %d not.", len(recovered), len(failed))
+		say(cmd, "%d recovered, %d not.", len(answer.Recovered), len(answer.Failed))
 		for _, f := range answer.Failed {
-			s.Say("%s: %s", f.ID, command.OneLine(failed[f.ID].Error()))
+			say(cmd, "%s: %s", f.ID, command.OneLine(f.Problem.Detail))
 		}
 	}
-	if len(failed) > 0 {
+	if len(answer.Failed) > 0 {
 		err = errors.Join(err, fmt.Errorf("%s not recovered; look at each: caddy codehub workspace recover ID",
-			command.Count(len(failed), "workspace")))
+			command.Count(len(answer.Failed), "workspace")))
 	}
 	return err
+}
+
+func (p installation) recover(ctx context.Context, id workspace.ID, choice service.Choice) error {
+	_, err := p.Recover(ctx, actor, id, choice)
+	return err
+}
+
+func (p installation) recoverAll(ctx context.Context, reason workspace.ErrorReason, choice service.Choice) (
+	v1.Recoveries, error) {
+	recovered, failed, err := p.RecoverAll(ctx, actor, reason, choice)
+	if err != nil {
+		return v1.Recoveries{}, err
+	}
+	return v1.RecoveriesOf(recovered, failed, words.Default), nil
+}
+
+// choiceOf is a choice in the body of a request, empty for none.
+func choiceOf(c service.Choice) map[string]any {
+	body := map[string]any{}
+	if c.Kind != "" {
+		body["choice"], body["replace_volume"] = c.Kind, c.ReplaceVolume
+	}
+	if c.Key != "" {
+		body["key"] = c.Key
+	}
+	return body
+}
+
+func (p server) recover(ctx context.Context, id workspace.ID, choice service.Choice) error {
+	return p.Do(ctx, "POST", pathOf(id, "/recover"), choiceOf(choice), nil)
+}
+
+func (p server) recoverAll(ctx context.Context, reason workspace.ErrorReason, choice service.Choice) (
+	answer v1.Recoveries, err error) {
+	body := choiceOf(choice)
+	body["reason"] = reason
+	return answer, p.Do(ctx, "POST", "workspaces/recover", body, &answer)
 }

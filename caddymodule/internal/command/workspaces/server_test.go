@@ -192,3 +192,22 @@ func TestExec(t *testing.T) {
 	run(t, "create", "one", "--desired-state", "ARCHIVED").Want(t, 0)
 	run(t, "exec", "one", "ls").Want(t, 255, "The workspace does not run")
 }
+
+func TestRecoveringThroughAServer(t *testing.T) {
+	s := commandtest.NewServer(t)
+	s.SignedIn("ann")
+	run(t, "create", "one", "--desired-state", "ARCHIVED").Want(t, 0)
+	s.Exec(`UPDATE workspaces SET phase = 'ERROR', error_reason = 'Timeout', error_message = 'x'`)
+	run(t, "list", "--failed").Want(t, 0, "Timeout  ", "  one\n")
+	run(t, "recover", "one").Want(t, 3, "It needs the scope admin.")
+	run(t, "recover", "--reason", "Timeout").Want(t, 2, "--reason and --all belong together")
+	s.AddUser("root", auth.RoleAdmin)
+	t.Setenv("CODEHUB_URL", s.URL)
+	t.Setenv("CODEHUB_TOKEN", s.Token("root", "x", auth.ScopeWrite, auth.ScopeAdmin))
+	run(t, "list").Want(t, 0, "There is no such workspace.")
+	id := object(t, commandtest.Outcome{Stdout: strings.Trim(strings.TrimSpace(run(t, "list", "--owner", "ann", "--json").Stdout), "[]")}).ID
+	run(t, "recover", id).Want(t, 0, "one is recovered")
+	run(t, "recover", id).Want(t, 0, "one is in no error; nothing was changed.")
+	s.Exec(`UPDATE workspaces SET phase = 'ERROR', error_reason = 'Timeout'`)
+	run(t, "recover", "--reason", "Timeout", "--all", "--yes", "--json").Want(t, 0, `"recovered": [`, id)
+}

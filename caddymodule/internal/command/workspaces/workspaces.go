@@ -28,9 +28,9 @@ func Command(resolve command.Resolver) *cobra.Command {
 
 Where you are logged in (caddy codehub login), the commands work through that server, on your own
 workspaces: each is named by its name or its id. With --config, and where you are logged in nowhere,
-list, explain, history, archives, restore, delete and undelete work on the servers that the
+list, explain, history, archives, restore, recover, delete and undelete work on the servers that the
 configuration names (default: ./Caddyfile), as an administrator: on workspaces of all users, named
-by id. recover always does.
+by id.
 
 At the installation's own servers the commands write to the database what is wanted; the process
 that leads does it.`,

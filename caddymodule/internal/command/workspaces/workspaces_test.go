@@ -203,7 +203,7 @@ func TestCommandWorkspaceRefusesWhatItDoesNotUnderstand(t *testing.T) {
 		{"list --failed --phase RUNNING", "write only one of"},
 		{"list all", "1 argument instead of 0"},
 		{"recover --reason Lost --all", `no workspace is in ERROR for "Lost": write a reason such as DataLost`},
-		{"recover mine", `"mine" is not a workspace id`},
+		{"recover mine --config Caddyfile", `"mine" is not a workspace id`},
 		{"recover --all", "--reason and --all belong together"},
 		{"recover --reason DataLost", "--reason and --all belong together"},
 		{"recover --reason DataLost --all " + exampleID, "leave the ID out"},
