@@ -17,12 +17,12 @@ func TestWhatTheDocumentOfTheAPIShows(t *testing.T) {
 	ann := in.addUser(t, "ann")
 	var made struct{ Token string }
 	ann.call(t, http.MethodPost, "/api/v1/tokens", map[string]any{"name": "x", "scopes": []string{"write", "workspace"}}, http.StatusCreated, &made)
-	text, err := os.ReadFile("../docs/api.md")
+	document, err := os.ReadFile("../docs/api.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	blocks := func(language string) (all []string) {
-		for _, found := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+		for _, found := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(string(document), -1) {
 			all = append(all, found[1])
 		}
 		return all
@@ -67,6 +67,20 @@ func TestWhatTheDocumentOfTheAPIShows(t *testing.T) {
 	}
 	if out := run("sh", commands[1], id); out != "ok\n" { // which wakes it
 		t.Errorf("its application answers %q", out)
+	}
+	for _, a := range addresses { // the application never sees it
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, a.base(in, list.Items[0].ID)+"echo", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+made.Token)
+		res, err := newHTTPClient(nil).Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen := text(t, res); res.StatusCode != http.StatusOK || strings.Contains(seen, "Authorization") {
+			t.Errorf("reached by %s: %s\n%s", a.name, res.Status, seen)
+		}
 	}
 	ann.setDesiredState(t, list.Items[0].ID, "STANDBY")
 	ann.awaitPhase(t, list.Items[0].ID, "STANDBY")

@@ -48,6 +48,18 @@ func TestAnAccessTokenReachesWorkspaces(t *testing.T) {
 	}
 }
 
+func TestAnAccessTokenReachesPorts(t *testing.T) {
+	h := newHarness(t, portsOn)
+	app := gatewaytest.Echo(t)
+	h.Run(one, app)
+	other := beside(t, app, app)
+	got := h.get(200, "/a", portHost(t, other.URL), withToken)
+	if strings.Contains(got.body, "Authorization") {
+		t.Errorf("what listens on the port got %s", got.body)
+	}
+	h.get(401, "/a", portHost(t, other.URL), withBad, asAlice)
+}
+
 // Applications have tokens of their own.
 func TestAnotherBearerIsTheApplications(t *testing.T) {
 	h := newHarness(t)
