@@ -25,9 +25,10 @@ func (b *Backend) Exec(ctx context.Context, id workspace.ID, command []string, s
 	if !sampler.Running(p) {
 		return 0, fmt.Errorf("pod %s: %w", p.Name, backend.ErrNotFound)
 	}
-	code, err := b.api.Exec(ctx, p.Name, spec.Container, command, stdout, stderr)
+	printed := false
+	code, err := b.api.Exec(ctx, p.Name, spec.Container, command, noting{stdout, &printed}, noting{stderr, &printed})
 	var failed *cluster.NotStartedError
-	if errors.As(err, &failed) {
+	if errors.As(err, &failed) && !printed { // else its node has lost it
 		_, err := fmt.Fprintln(stderr, failed.Message)
 		return backend.NotStarted, err
 	}
@@ -35,4 +36,16 @@ func (b *Backend) Exec(ctx context.Context, id workspace.ID, command []string, s
 		return 0, cluster.Wrap("running a command in pod "+p.Name, err)
 	}
 	return code, nil
+}
+
+// noting notes that something was written.
+type noting struct {
+	io.Writer
+	written *bool
+}
+
+// Write implements [io.Writer].
+func (n noting) Write(p []byte) (int, error) {
+	*n.written = true
+	return n.Writer.Write(p)
 }
