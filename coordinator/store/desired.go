@@ -42,8 +42,21 @@ const (
 
 // Limits bound the workspaces that are running or have that desired state (SPEC 5), of one user and
 // in all. Workspaces bounds those of one user in any state but deleted. Zero and negative values
-// mean no limit.
+// mean no limit. A user's own limits take precedence.
 type Limits struct{ PerUser, Global, Workspaces int }
+
+// LimitsOf returns the limits of the owner of workspace id, or of the user userID if there is none
+// with that id. They are the user's own where there are such, else those of l.
+func (s *Store) LimitsOf(ctx context.Context, l Limits, userID string, id workspace.ID) (Limits, error) {
+	err := s.pool.QueryRow(ctx, `
+		SELECT COALESCE(max_running, $1), COALESCE(max_workspaces, $2) FROM users
+		WHERE id = COALESCE((SELECT owner_user_id FROM workspaces WHERE id = $4), $3)`,
+		l.PerUser, l.Workspaces, postgres.NullText(userID), postgres.NullText(id)).Scan(&l.PerUser, &l.Workspaces)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return l, fmt.Errorf("reading a user's limits: %w", err)
+	}
+	return l, nil
+}
 
 // Viewer is the user on whose behalf a row is read or changed: its owner, or an
 // administrator when All is set.
@@ -72,18 +85,24 @@ type Edit struct {
 // the leader's lock, whose one-part key users may choose.
 const runningLockSQL = `SELECT pg_advisory_xact_lock(1129268290, 1)`
 
-// overLimit are the cases of a CASE that name the limit, @per_user or @global, that one more
+// The limits of w.owner_user_id: the user's own, or those of all users.
+const (
+	ownRunning    = `COALESCE((SELECT max_running FROM users u WHERE u.id = w.owner_user_id), @per_user::int)`
+	ownWorkspaces = `COALESCE((SELECT max_workspaces FROM users u WHERE u.id = w.owner_user_id), @workspaces::int)`
+)
+
+// overLimit are the cases of a CASE that name the limit, the user's or @global, that one more
 // running workspace of w.owner_user_id would exceed. It must run after runningLockSQL and in
 // a statement of its own.
 const overLimit = `
-		WHEN @per_user::int > 0 AND @per_user <=
+		WHEN ` + ownRunning + ` > 0 AND ` + ownRunning + ` <=
 			(SELECT count(*) FROM workspaces c WHERE c.counted AND c.owner_user_id = w.owner_user_id) THEN 'user_limit'
 		WHEN @global::int > 0 AND @global <= (SELECT count(*) FROM workspaces c WHERE c.counted) THEN 'global_limit'`
 
 // tooMany is the case for one more workspace of w.owner_user_id in any state, of which
-// @workspaces may be there. It must run like overLimit.
+// a limited number may be there. It must run like overLimit.
 const tooMany = `
-		WHEN @workspaces::int > 0 AND @workspaces <= (SELECT count(*) FROM workspaces c
+		WHEN ` + ownWorkspaces + ` > 0 AND ` + ownWorkspaces + ` <= (SELECT count(*) FROM workspaces c
 			WHERE c.deleted_at IS NULL AND c.owner_user_id = w.owner_user_id) THEN 'workspace_limit'`
 
 // updateSQL decides and writes in one statement. It locks the row before it decides,

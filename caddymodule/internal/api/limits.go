@@ -7,7 +7,11 @@ import (
 )
 
 // getLimits is GET /limits: how many workspaces of the user may run at a time, and how many the
-// user may have. It is null where there is no limit.
+// user may have, by the user's own limits or those of all. It is null where there is no limit.
 func (c *call) getLimits() error {
-	return sendJSON(c.w, http.StatusOK, v1.LimitsOf(c.Service.Limits()))
+	limits, err := c.Service.LimitsOf(c.r.Context(), c.user.ID)
+	if err != nil {
+		return err
+	}
+	return sendJSON(c.w, http.StatusOK, v1.LimitsOf(limits))
 }

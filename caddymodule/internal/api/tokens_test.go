@@ -96,6 +96,8 @@ func TestEveryRouteNeedsItsScope(t *testing.T) {
 		"POST /api/v1/workspaces/{id}/keep-awake": write, "POST /api/v1/workspaces/{id}/undelete": write,
 		"POST /api/v1/workspaces/{id}/exec":    write,
 		"POST /api/v1/workspaces/{id}/recover": adminOnly, "POST /api/v1/workspaces/recover": adminOnly,
+		"GET /api/v1/users": adminOnly, "POST /api/v1/users": adminOnly, "GET /api/v1/users/{id}": adminOnly,
+		"PATCH /api/v1/users/{id}": adminOnly, "POST /api/v1/users/{id}/sign-out": adminOnly,
 	}
 	tokens := map[string]map[string]any{}
 	for _, scope := range []string{"read", "write", "workspace", "admin"} {

@@ -79,7 +79,7 @@ func TestCommandAddsUsers(t *testing.T) {
 		commandtest.Run(t, strings.NewReader(c.password), "user", "add", c.name).Want(t, 1, c.problem)
 	}
 	commandtest.Run(t, failingReader{}, "user", "add", "bob").Want(t, 1, "reading the password from standard input: broken pipe")
-	if users, err := a.Users(t.Context()); err != nil || len(users) != 3 {
+	if users, err := a.AllAccounts(t.Context()); err != nil || len(users) != 3 {
 		t.Errorf("users are %+v, %v", users, err)
 	}
 }
@@ -110,6 +110,15 @@ func TestCommandChangesUsers(t *testing.T) {
 	}
 	commandtest.Run(t, nil, "user", "enable", "ann").Want(t, 0, "ann can sign in again.")
 	login(t, a, "ann", otherPassword)
+
+	commandtest.Run(t, nil, "user", "limits", "ANN", "--running", "5").Want(t, 0, "ann may run 5 at the same time, and have as many as all users.")
+	commandtest.Run(t, nil, "user", "limits", "ann", "--running", "0", "--workspaces", "7").Want(t, 0, "ann may run as many as all users at the same time, and have 7.")
+	commandtest.Run(t, nil, "user", "limits", "ann").Want(t, 1, "write --running, --workspaces or both")
+	commandtest.Run(t, nil, "user", "limits", "ann", "--running", "-1").Want(t, 1, "the limits.max_running must be a number from 1 to 1000000")
+	commandtest.Run(t, nil, "user", "limits", "bob", "--running", "1").Want(t, 1, `Error: there is no user "bob"`)
+	if users, err := a.AllAccounts(t.Context()); err != nil || users[0].MaxRunning != 0 || users[0].MaxWorkspaces != 7 {
+		t.Errorf("ann's limits are %+v, %v", users, err)
+	}
 
 	for _, does := range []string{"passwd", "disable", "enable"} {
 		commandtest.Run(t, strings.NewReader(otherPassword), "user", does, "bob").Want(t, 1,

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"text/tabwriter"
 	"time"
@@ -38,7 +39,8 @@ start too.`, auth.MinPassword),
 	list := &cobra.Command{
 		Use: "list", Short: "Lists the users",
 		Long: `Lists all users by name, as a table, or with --json as an array of objects with
-"id", "username", "role" (user or admin), "disabled" and "created_at".`,
+"id", "username", "role" (user or admin), "disabled", "created_at", and the user's own
+"max_running" and "max_workspaces", null where the limits of all users hold.`,
 		Example: `  $ caddy codehub user list
   $ caddy codehub user list --json | jq -r '.[] | select(.disabled) | .username'`,
 		RunE: withDatabase(0, func(ctx context.Context, d database, _ string) error {
@@ -74,7 +76,27 @@ stay, and go to sleep when they are not used.`,
 			return setDisabled(ctx, d, name, false, "%s can sign in again.")
 		}),
 	}
-	Group(cmd, add, passwd, list, disable, enable)
+	var running, workspaces int
+	limits := &cobra.Command{
+		Use: "limits NAME", Short: "Changes a user's own limits",
+		Long: `Changes how many workspaces of a user may run at the same time, and how many the user may
+have. 0 makes the limits of all users hold again. A lower limit stops nothing that runs.`,
+		Example: `  $ caddy codehub user limits ann --running 5
+  $ caddy codehub user limits ann --running 0 --workspaces 0`,
+	}
+	limits.RunE = withDatabase(1, func(ctx context.Context, d database, name string) error {
+		var change auth.AccountChange
+		if limits.Flags().Changed("running") {
+			change.MaxRunning = &running
+		}
+		if limits.Flags().Changed("workspaces") {
+			change.MaxWorkspaces = &workspaces
+		}
+		return changeLimits(ctx, d, name, change)
+	})
+	limits.Flags().IntVar(&running, "running", 0, "how many may run at the same time; 0 is the limit of all users")
+	limits.Flags().IntVar(&workspaces, "workspaces", 0, "how many the user may have; 0 is the limit of all users")
+	Group(cmd, add, passwd, list, disable, enable, limits)
 	return cmd
 }
 
@@ -120,9 +142,36 @@ func setDisabled(ctx context.Context, d database, name string, disabled bool, do
 	return nil
 }
 
+// changeLimits changes a user's own limits.
+func changeLimits(ctx context.Context, d database, name string, change auth.AccountChange) error {
+	if change == (auth.AccountChange{}) {
+		return errors.New("write --running, --workspaces or both")
+	}
+	account, err := d.Auth.SetLimits(ctx, name, change)
+	if err != nil {
+		return err
+	}
+	limit := func(n int) string {
+		if n == 0 {
+			return "as many as all users"
+		}
+		return fmt.Sprint(n)
+	}
+	d.Say("%s may run %s at the same time, and have %s.", account.Username, limit(account.MaxRunning), limit(account.MaxWorkspaces))
+	return nil
+}
+
+// ownOrNull is a user's own limit for programs.
+func ownOrNull(n int) *int {
+	if n == 0 {
+		return nil
+	}
+	return &n
+}
+
 // listUsers prints all users.
 func listUsers(ctx context.Context, d database, asJSON bool) error {
-	accounts, err := d.Auth.Users(ctx)
+	accounts, err := d.Auth.AllAccounts(ctx)
 	if err != nil {
 		return err
 	}
@@ -153,10 +202,12 @@ func listUsersJSON(d database, accounts []auth.Account) error {
 		Role      string    `json:"role"`
 		Disabled  bool      `json:"disabled"`
 		CreatedAt time.Time `json:"created_at"`
+		Running   *int      `json:"max_running"`
+		Own       *int      `json:"max_workspaces"`
 	}
 	users := make([]user, len(accounts))
 	for i, a := range accounts {
-		users[i] = user{a.ID, a.Username, a.Role, a.Disabled, a.CreatedAt.UTC()}
+		users[i] = user{a.ID, a.Username, a.Role, a.Disabled, a.CreatedAt.UTC(), ownOrNull(a.MaxRunning), ownOrNull(a.MaxWorkspaces)}
 	}
 	e := json.NewEncoder(d.Cmd.OutOrStdout())
 	e.SetIndent("", "  ")

@@ -30,6 +30,7 @@ func (p *Preview) apiRoutes() {
 		"GET " + base + "auth/session":             (*board).session,
 		"GET " + base + "sessions":                 (*board).sessions,
 		"GET " + base + "tokens":                   (*board).tokens,
+		"GET " + base + "users":                    (*board).users,
 		"GET " + base + "limits":                   (*board).limits,
 		"GET " + base + "images":                   (*board).images,
 		"GET " + base + "workspaces":               (*board).list,
@@ -225,6 +226,16 @@ func (b *board) tokens(*http.Request) any {
 		return v1.ListOf([]v1.Token{})
 	}
 	return v1.ListOf(v1.TokensOf(accessTokens()))
+}
+
+// users are an administrator, one with limits of their own, and one who is disabled.
+func (b *board) users(*http.Request) any {
+	at := time.Now().Add(-90 * 24 * time.Hour)
+	return v1.PageOf([]v1.Account{
+		v1.AccountOf(auth.Account{User: auth.User{ID: ownerID, Username: ownerName, Role: auth.RoleAdmin}, HasPassword: true, CreatedAt: at, LastSignInAt: time.Now(), Workspaces: len(b.rows), Running: 1}),
+		v1.AccountOf(auth.Account{User: auth.User{ID: "2", Username: "mina", Role: auth.RoleUser}, HasPassword: true, CreatedAt: at, Workspaces: 3, MaxRunning: 5}),
+		v1.AccountOf(auth.Account{User: auth.User{ID: "3", Username: "yuna@example.com", Role: auth.RoleUser}, Disabled: true, CreatedAt: at, Workspaces: 1}),
+	}, "")
 }
 
 // accessTokens are one that was not used yet, one that is used, and one that ends soon.

@@ -74,6 +74,8 @@ var (
 	NotRunning  = New("not-running", 409)
 	Archive     = New("archive-not-restorable", 409)
 	Deleted     = New("deleted", 409)
+	UserExists  = New("user-exists", 409)
+	OwnAccount  = New("own-account", 409)
 	Collected   = New("collected", 410)
 	Stale       = New("changed-meanwhile", 412)
 	TooLarge    = New("too-large", 413)
@@ -256,6 +258,12 @@ func Of(err error) *Problem {
 	case errors.Is(err, auth.ErrTooManyTokens):
 		p := Tokens.With("problem.limit_tokens", words.Values{"Limit": auth.MaxTokens})
 		p.Limit = auth.MaxTokens
+		return p
+	case errors.Is(err, auth.ErrNoUser):
+		return NotFound.With("problem.no_user", nil)
+	case errors.Is(err, auth.ErrUserExists):
+		p := UserExists.With("problem.user_exists", nil)
+		p.Field = "username"
 		return p
 	case errors.Is(err, auth.ErrNoToken):
 		return NotFound.With("problem.no_token", nil)

@@ -264,7 +264,7 @@ func TestUsers(t *testing.T) {
 	if err := a.SetDisabled(t.Context(), "bob", true); err != nil {
 		t.Fatal(err)
 	}
-	list, err := a.Users(t.Context())
+	list, err := a.AllAccounts(t.Context())
 	if err != nil || len(list) != 2 || list[0].Username != "Ann" || list[0].Disabled || !list[1].Disabled || list[1].CreatedAt.IsZero() {
 		t.Errorf("Users = %+v, %v", list, err)
 	}

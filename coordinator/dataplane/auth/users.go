@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -34,14 +33,6 @@ type InvalidError struct {
 
 // Error implements error.
 func (e *InvalidError) Error() string { return e.Field + " " + e.Problem.String() }
-
-// Account is a user as the command line lists it.
-type Account struct {
-	User
-	// Disabled users cannot sign in.
-	Disabled  bool
-	CreatedAt time.Time
-}
 
 // EnsureUser makes sure that a user has this password and role. It adds the user, and
 // then created is true; or it changes what differs, which ends the user's sessions; or
@@ -78,7 +69,7 @@ func (a *Auth) EnsureUser(ctx context.Context, username, password, role string) 
 			return false, err
 		}
 	}
-	return false, a.store.ChangeUser(ctx, row.ID, hash, role)
+	return false, a.editUser(ctx, row.ID, accounts.UserChange{PasswordHash: &hash, Role: &role})
 }
 
 // AddUser adds a user. It returns [*InvalidError] and [ErrUserExists].
@@ -108,22 +99,6 @@ func (a *Auth) add(ctx context.Context, username, password, role string) (User, 
 	return User{ID: row.ID, Username: row.Username, Role: row.Role}, nil
 }
 
-// Users lists all users by name.
-func (a *Auth) Users(ctx context.Context) ([]Account, error) {
-	rows, err := a.store.Users(ctx)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]Account, len(rows))
-	for i, r := range rows {
-		out[i] = Account{
-			User:     User{ID: r.ID, Username: r.Username, Role: r.Role},
-			Disabled: r.Disabled(), CreatedAt: r.CreatedAt,
-		}
-	}
-	return out, nil
-}
-
 // SetPassword changes a password and ends the user's sessions and access tokens. It returns
 // [*InvalidError] and [ErrNoUser].
 func (a *Auth) SetPassword(ctx context.Context, username, password string) error {
@@ -146,7 +121,7 @@ func (a *Auth) setPassword(ctx context.Context, row accounts.User, password stri
 		return row, err
 	}
 	row.PasswordHash = hash
-	return row, a.store.ChangeUser(ctx, row.ID, hash, row.Role)
+	return row, a.editUser(ctx, row.ID, accounts.UserChange{PasswordHash: &hash})
 }
 
 // ChangePassword is [Auth.SetPassword] by the user, who knows the present password. All sessions
@@ -176,7 +151,7 @@ func (a *Auth) SetDisabled(ctx context.Context, username string, disabled bool) 
 	if err != nil {
 		return err
 	}
-	return a.store.DisableUser(ctx, row.ID, disabled)
+	return a.editUser(ctx, row.ID, accounts.UserChange{Disabled: &disabled})
 }
 
 // userByName reads a user by name, or returns [ErrNoUser]. A name that is not valid is
@@ -212,6 +187,10 @@ func validUser(username, password, role string, minPassword int) error {
 	if err := checkPassword(password, minPassword); err != nil {
 		return err
 	}
+	return checkRole(role)
+}
+
+func checkRole(role string) error {
 	if role != RoleUser && role != RoleAdmin {
 		return &InvalidError{"role", words.Of("problem.rule.role", nil)}
 	}

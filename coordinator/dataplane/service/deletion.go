@@ -43,10 +43,9 @@ func (s *Service) Undelete(ctx context.Context, a Actor, id workspace.ID) (works
 	if !valid(a, id) {
 		return workspace.Workspace{}, ErrNotFound
 	}
-	limits := s.storeLimits()
-	w, outcome, err := s.store.Undelete(ctx, a.viewer(), id, limits)
+	w, outcome, err := s.store.Undelete(ctx, a.viewer(), id, s.storeLimits())
 	if err == nil {
-		err = outcomeError(outcome, limits)
+		err = s.refusal(ctx, outcome, a.UserID, id)
 	}
 	if err != nil {
 		return workspace.Workspace{}, translate(err)

@@ -1,12 +1,14 @@
 package service
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/words"
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 var (
@@ -107,6 +109,18 @@ type InvalidError struct {
 
 // Error implements error.
 func (e *InvalidError) Error() string { return e.Field + " " + e.Problem.String() }
+
+// refusal is the error for an outcome of a change of workspace id for a user. A limit in it is that
+// of the owner, as far as it can be read.
+func (s *Service) refusal(ctx context.Context, o store.Outcome, userID string, id workspace.ID) error {
+	limits := s.storeLimits()
+	if o == store.UserLimit || o == store.WorkspaceLimit {
+		if own, err := s.store.LimitsOf(ctx, limits, userID, id); err == nil {
+			limits = own
+		}
+	}
+	return outcomeError(o, limits)
+}
 
 // outcomeError is the error for an outcome with which nothing was written.
 func outcomeError(o store.Outcome, l store.Limits) error {

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -44,8 +45,14 @@ func (l Limits) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Limits returns the current limits.
+// Limits returns the current limits of all users.
 func (s *Service) Limits() Limits { return *s.limits.Load() }
+
+// LimitsOf returns the limits of a user: the user's own where there are such, else those of all.
+func (s *Service) LimitsOf(ctx context.Context, userID string) (Limits, error) {
+	l, err := s.store.LimitsOf(ctx, s.storeLimits(), userID, "")
+	return Limits{PerUser: l.PerUser, Global: l.Global, Workspaces: l.Workspaces}, err
+}
 
 // SetLimits changes the limits. Workspaces that are running already are not stopped.
 func (s *Service) SetLimits(l Limits) { s.limits.Store(&l) }

@@ -139,13 +139,12 @@ func (s *Service) Create(ctx context.Context, a Actor, in CreateInput) (workspac
 		return workspace.Workspace{}, ErrForbidden
 	}
 	id := in.id(a.UserID)
-	limits := s.storeLimits()
 	w, outcome, err := s.store.Create(ctx, workspace.Workspace{
 		ID: id, OwnerID: a.UserID, Name: in.Name, Description: in.Description, Memo: in.Memo, ImageRef: in.ImageRef,
 		DesiredState: in.DesiredState, InstanceBackend: s.instanceBackend, StorageBackend: s.storageBackend,
-	}, a.through(), limits)
+	}, a.through(), s.storeLimits())
 	if err == nil {
-		err = outcomeError(outcome, limits)
+		err = s.refusal(ctx, outcome, a.UserID, id)
 	}
 	if err != nil {
 		return workspace.Workspace{}, err
@@ -192,14 +191,13 @@ func (s *Service) Update(ctx context.Context, a Actor, id workspace.ID, p Patch)
 	if !valid(a, id) {
 		return workspace.Workspace{}, ErrNotFound
 	}
-	limits := s.storeLimits()
 	edit := store.Edit{
 		Name: p.Name, Description: p.Description, Memo: p.Memo, ImageRef: p.ImageRef, Desired: p.DesiredState,
 		IfRevision: p.IfRevision,
 	}
-	w, outcome, err := s.store.Update(ctx, a.viewer(), id, edit, limits)
+	w, outcome, err := s.store.Update(ctx, a.viewer(), id, edit, s.storeLimits())
 	if err == nil {
-		err = outcomeError(outcome, limits)
+		err = s.refusal(ctx, outcome, a.UserID, id)
 	}
 	if err != nil {
 		return workspace.Workspace{}, translate(err)

@@ -22,9 +22,10 @@ func TestErrorsSayWhatWasBeingDone(t *testing.T) {
 	defer db.Close()
 	s, id, ctx := New(db), workspace.ID(uuid.NewString()), t.Context()
 	for name, call := range map[string]func() error{
-		"Users":       func() error { _, err := s.Users(ctx); return err },
+		"Overviews":   func() error { _, err := s.Overviews(ctx, "", "", 1); return err },
+		"OverviewOf":  func() error { _, err := s.OverviewOf(ctx, string(id)); return err },
 		"AddUser":     func() error { _, _, err := s.AddUser(ctx, "a", "", "user"); return err },
-		"ChangeUser":  func() error { return s.ChangeUser(ctx, string(id), "", "user") },
+		"EditUser":    func() error { _, err := s.EditUser(ctx, string(id), UserChange{}); return err },
 		"ReplaceHash": func() error { return s.ReplaceHash(ctx, string(id), "", "") },
 		"Session":     func() error { _, err := s.Session(ctx, TokenHash{}); return err },
 		"EndSession":  func() error { return s.EndSession(ctx, TokenHash{}) },

@@ -23,13 +23,15 @@ type User struct {
 	// DisabledAt is zero for a user who may sign in.
 	DisabledAt time.Time
 	CreatedAt  time.Time
+	// MaxRunning and MaxWorkspaces are the user's own limits; 0 means those of all users.
+	MaxRunning, MaxWorkspaces int
 }
 
 // Disabled reports whether the user may no longer sign in.
 func (u User) Disabled() bool { return !u.DisabledAt.IsZero() }
 
 // userColumns are the columns of a [User].
-const userColumns = `id, username, role, password_hash, disabled_at, created_at`
+const userColumns = `id, username, role, password_hash, disabled_at, created_at, max_running, max_workspaces`
 
 // user runs a query that returns at most one user. doing begins its errors.
 func (s *Store) user(ctx context.Context, doing, sql string, args ...any) (User, error) {
@@ -42,10 +44,36 @@ func (s *Store) UserByName(ctx context.Context, username string) (User, error) {
 		`SELECT `+userColumns+` FROM users WHERE lower(username) = lower($1)`, username)
 }
 
-// Users returns all users in the order of their names.
-func (s *Store) Users(ctx context.Context) ([]User, error) {
-	return postgres.Select(ctx, s.DB, "listing users", postgres.RowToStruct[User],
-		`SELECT `+userColumns+` FROM users ORDER BY lower(username)`)
+// Overview is a user as administrators see one.
+type Overview struct {
+	User
+	// LastSignInAt is when the latest of the user's sign-ins that have not expired began.
+	LastSignInAt time.Time
+	// Workspaces are those that are not deleted, and Running those that count against the limits.
+	Workspaces, Running int
+}
+
+// overviewSQL selects an [Overview] of each user for whom the condition holds.
+func overviewSQL(condition string) string {
+	return `SELECT ` + userColumns + `,
+			(SELECT max(s.created_at) FROM sessions s
+				WHERE s.user_id = users.id AND s.parent_id IS NULL AND s.name IS NULL) AS last_sign_in_at,
+			(SELECT count(*) FROM workspaces w WHERE w.owner_user_id = users.id AND w.deleted_at IS NULL) AS workspaces,
+			(SELECT count(*) FROM workspaces w WHERE w.owner_user_id = users.id AND w.counted) AS running
+		FROM users WHERE ` + condition
+}
+
+// Overviews returns at most limit users whose names have the text in them, in the order of their names
+// and after the name given. An empty text or name means any.
+func (s *Store) Overviews(ctx context.Context, text, after string, limit int) ([]Overview, error) {
+	return postgres.Select(ctx, s.DB, "listing users", postgres.RowToStruct[Overview],
+		overviewSQL(`strpos(lower(username), lower($1)) > 0 AND ($2 = '' OR lower(username) > lower($2))`)+`
+		ORDER BY lower(username) LIMIT $3`, text, after, limit)
+}
+
+// OverviewOf returns one user. The id may be any text.
+func (s *Store) OverviewOf(ctx context.Context, id string) (Overview, error) {
+	return postgres.SelectOne(ctx, s.DB, "reading a user", postgres.RowToStruct[Overview], overviewSQL(`id::text = $1`), id)
 }
 
 // AddUser adds a user. created is false if the name is taken.
@@ -60,11 +88,50 @@ func (s *Store) AddUser(ctx context.Context, username, passwordHash, role string
 	return u, err == nil, err
 }
 
-// ChangeUser changes the password and the role of a user and ends all the user's
-// sessions, which were started with the old ones.
-func (s *Store) ChangeUser(ctx context.Context, id, passwordHash, role string) error {
-	return s.changeUser(ctx, id, true,
-		`UPDATE users SET password_hash = $2, role = $3 WHERE id = $1`, id, postgres.NullText(passwordHash), role)
+// UserChange is a change of a user; nil fields keep their values.
+type UserChange struct {
+	PasswordHash, Role *string
+	Disabled           *bool
+	// MaxRunning and MaxWorkspaces may be 0 for the limits of all users.
+	MaxRunning, MaxWorkspaces *int
+	// SignOut ends all the user's sessions and access tokens, as another password or role and
+	// disabling do.
+	SignOut bool
+}
+
+// EditUser makes a change of a user in one implicit transaction. It returns the ids of the sessions
+// and access tokens that it has ended, and [ErrNotFound] if there is no such user.
+func (s *Store) EditUser(ctx context.Context, id string, c UserChange) (ended []string, err error) {
+	changed := false
+	batch := &pgx.Batch{}
+	// A statement of its own locks the row: the following ones then see a session that AddSession was
+	// starting at the time.
+	batch.Queue(`SELECT FROM users WHERE id = $1 FOR UPDATE`, id)
+	batch.Queue(`
+		UPDATE users SET
+			password_hash = COALESCE($2, password_hash), role = COALESCE($3, role),
+			disabled_at = CASE WHEN $4::boolean THEN COALESCE(disabled_at, now()) WHEN NOT $4 THEN NULL ELSE disabled_at END,
+			max_running = CASE WHEN $5::int IS NULL THEN max_running ELSE NULLIF($5, 0) END,
+			max_workspaces = CASE WHEN $6::int IS NULL THEN max_workspaces ELSE NULLIF($6, 0) END
+		WHERE id = $1`, id, c.PasswordHash, c.Role, c.Disabled, c.MaxRunning, c.MaxWorkspaces,
+	).Exec(func(tag pgconn.CommandTag) error {
+		changed = tag.RowsAffected() == 1
+		return nil
+	})
+	if c.SignOut || c.PasswordHash != nil || c.Role != nil || c.Disabled != nil && *c.Disabled {
+		batch.Queue(`DELETE FROM sessions WHERE user_id = $1 RETURNING id`, id).Query(func(rows pgx.Rows) (err error) {
+			ended, err = pgx.CollectRows(rows, pgx.RowTo[string])
+			return err
+		})
+	}
+	err = s.pool.SendBatch(ctx, batch).Close()
+	if err == nil && !changed {
+		err = postgres.ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("changing a user: %w", err)
+	}
+	return ended, nil
 }
 
 // ReplaceHash replaces the hash old with another one of the same password, unless
@@ -74,36 +141,6 @@ func (s *Store) ReplaceHash(ctx context.Context, id, old, hash string) error {
 		id, old, hash)
 	if err != nil {
 		return fmt.Errorf("replacing a password hash: %w", err)
-	}
-	return nil
-}
-
-// DisableUser disables or enables a user. Disabling also ends the user's sessions.
-func (s *Store) DisableUser(ctx context.Context, id string, disabled bool) error {
-	return s.changeUser(ctx, id, disabled,
-		`UPDATE users SET disabled_at = CASE WHEN $2 THEN COALESCE(disabled_at, now()) END WHERE id = $1`, id, disabled)
-}
-
-// changeUser runs update, and ends the user's sessions if end is set, in one implicit
-// transaction. A statement of its own locks the row first: the following ones then
-// see a session that AddSession was starting at the time.
-func (s *Store) changeUser(ctx context.Context, id string, end bool, update string, args ...any) error {
-	var changed bool
-	batch := &pgx.Batch{}
-	batch.Queue(`SELECT FROM users WHERE id = $1 FOR UPDATE`, id)
-	batch.Queue(update, args...).Exec(func(tag pgconn.CommandTag) error {
-		changed = tag.RowsAffected() == 1
-		return nil
-	})
-	if end {
-		batch.Queue(`DELETE FROM sessions WHERE user_id = $1`, id)
-	}
-	err := s.pool.SendBatch(ctx, batch).Close()
-	if err == nil && !changed {
-		err = postgres.ErrNotFound
-	}
-	if err != nil {
-		return fmt.Errorf("changing a user: %w", err)
 	}
 	return nil
 }

@@ -1,0 +1,137 @@
+package api
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+
+	"go.uber.org/zap"
+
+	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
+	"github.com/codehub/gateway/coordinator/dataplane/auth"
+	"github.com/codehub/gateway/coordinator/dataplane/service"
+)
+
+// administrator requires the rights of an administrator, behind signedIn.
+func administrator(handle func(*call) error) func(*call) error {
+	return func(c *call) error {
+		if !c.user.Admin() {
+			return service.ErrForbidden
+		}
+		return handle(c)
+	}
+}
+
+// listUsers is GET /users?limit&cursor&q, for administrators: a page of the users, by name, whose names
+// have q in them.
+func (c *call) listUsers() error {
+	limit, err := c.number("limit", auth.MaxAccounts)
+	if err != nil {
+		return err
+	}
+	q := c.r.URL.Query()
+	page, next, err := c.Auth.Accounts(c.r.Context(), q.Get("q"), cmp.Or(int(limit), service.DefaultPage), q.Get("cursor"))
+	if err != nil {
+		return err
+	}
+	return sendPage(c, page, next, v1.AccountOf)
+}
+
+// createUser is POST /users {"username": …, "password": …, "role": …}, for administrators: it adds a
+// user, of the role user unless role says otherwise, and answers 201. It refuses with 400 a bad field,
+// and with 409 a name that is taken.
+func (c *call) createUser() error {
+	in := struct {
+		Username string `json:"username"`
+		Password string `json:"password"`
+		Role     string `json:"role"`
+	}{Role: auth.RoleUser}
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	user, err := c.Auth.AddUser(c.r.Context(), in.Username, in.Password, in.Role)
+	if err != nil {
+		return err
+	}
+	c.Logger.Info("user added", zap.String("user", user.ID), zap.String("role", user.Role), zap.String("by", c.user.ID))
+	c.w.Header().Set("Location", "/api/v1/users/"+user.ID)
+	return c.sendUser(http.StatusCreated, user.ID)
+}
+
+// getUser is GET /users/{id}, for administrators.
+func (c *call) getUser() error { return c.sendUser(http.StatusOK, c.r.PathValue("id")) }
+
+func (c *call) sendUser(status int, id string) error {
+	account, err := c.Auth.Account(c.r.Context(), id)
+	if err != nil {
+		return err
+	}
+	return sendJSON(c.w, status, v1.AccountOf(account))
+}
+
+// limitField is a limit in a request's body that may be missing, null or given. Null means the limit
+// of all users.
+type limitField struct{ value *int }
+
+// UnmarshalJSON is called when the field is present, also when it is null.
+func (f *limitField) UnmarshalJSON(b []byte) error {
+	f.value = new(0)
+	if string(b) == "null" {
+		return nil
+	}
+	if err := json.Unmarshal(b, f.value); err != nil {
+		return err
+	}
+	if *f.value == 0 {
+		*f.value = -1 // which is refused: a zero would mean the limit of all users
+	}
+	return nil
+}
+
+// patchUser is PATCH /users/{id}, for administrators: it changes the given fields of role, disabled,
+// password and limits, all or none, and answers with the user. Another role or password, and
+// disabling, end the user's sign-ins and access tokens. Administrators can neither disable
+// themselves nor give up their own role (409).
+func (c *call) patchUser() error {
+	var in struct {
+		Role     *string `json:"role"`
+		Disabled *bool   `json:"disabled"`
+		Password *string `json:"password"`
+		Limits   struct {
+			Running    limitField `json:"max_running"`
+			Workspaces limitField `json:"max_workspaces"`
+		} `json:"limits"`
+	}
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	id := c.r.PathValue("id")
+	if id == c.user.ID && (in.Disabled != nil && *in.Disabled || in.Role != nil && *in.Role != auth.RoleAdmin) {
+		return problem.OwnAccount.With("problem.own_account", nil)
+	}
+	account, err := c.Auth.ChangeAccount(c.r.Context(), id, auth.AccountChange{
+		Role: in.Role, Disabled: in.Disabled, Password: in.Password,
+		MaxRunning: in.Limits.Running.value, MaxWorkspaces: in.Limits.Workspaces.value,
+	})
+	if err != nil {
+		return err
+	}
+	c.Logger.Info("user changed", zap.String("user", account.ID), zap.String("by", c.user.ID),
+		zap.Boolp("disabled", in.Disabled), zap.Stringp("role", in.Role), zap.Bool("password", in.Password != nil),
+		zap.Intp("max_running", in.Limits.Running.value), zap.Intp("max_workspaces", in.Limits.Workspaces.value))
+	return sendJSON(c.w, http.StatusOK, v1.AccountOf(account))
+}
+
+// signOutUser is POST /users/{id}/sign-out, for administrators: all sign-ins and access tokens of the
+// user end.
+func (c *call) signOutUser() error {
+	id := c.r.PathValue("id")
+	if err := c.Auth.SignOut(c.r.Context(), id); err != nil {
+		return err
+	}
+	c.Logger.Info("user signed out", zap.String("user", id), zap.String("by", c.user.ID))
+	c.w.Header().Set("Cache-Control", "no-store")
+	c.w.WriteHeader(http.StatusNoContent)
+	return nil
+}

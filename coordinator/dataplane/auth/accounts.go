@@ -1,0 +1,180 @@
+package auth
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/codehub/gateway/coordinator/store/accounts"
+	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/words"
+)
+
+// MaxUserLimit is the greatest limit that a user can have.
+const MaxUserLimit = 1_000_000
+
+// MaxAccounts is how many users a page of [Auth.Accounts] has at most.
+const MaxAccounts = 500
+
+// Account is a user as administrators see one.
+type Account struct {
+	User
+	// Disabled users cannot sign in.
+	Disabled bool
+	// HasPassword is false for users who sign in elsewhere only.
+	HasPassword bool
+	CreatedAt   time.Time
+	// LastSignInAt is when the latest sign-in that has not expired began; zero without one.
+	LastSignInAt time.Time
+	// Workspaces are those that are not deleted, and Running those that count against the limits.
+	Workspaces, Running int
+	// MaxRunning and MaxWorkspaces are the user's own limits (SPEC 5); 0 means those of all users.
+	MaxRunning, MaxWorkspaces int
+}
+
+func accountOf(o accounts.Overview) Account {
+	return Account{
+		User: User{ID: o.ID, Username: o.Username, Role: o.Role}, Disabled: o.Disabled(), HasPassword: o.PasswordHash != "",
+		CreatedAt: o.CreatedAt, LastSignInAt: o.LastSignInAt, Workspaces: o.Workspaces, Running: o.Running,
+		MaxRunning: o.MaxRunning, MaxWorkspaces: o.MaxWorkspaces,
+	}
+}
+
+// Accounts lists at most limit users whose names have the text in them, by name. cursor is empty, or
+// what next was of the page before; next is empty on the last page. It returns [*InvalidError].
+func (a *Auth) Accounts(ctx context.Context, text string, limit int, cursor string) (
+	page []Account, next string, err error) {
+	after, err := base64.RawURLEncoding.DecodeString(cursor)
+	switch {
+	case err != nil || !checkText(string(after)):
+		return nil, "", &InvalidError{"cursor", words.Of("problem.rule.cursor", nil)}
+	case limit < 1 || limit > MaxAccounts:
+		return nil, "", &InvalidError{"limit", words.Of("problem.rule.from_1", words.Values{"Max": MaxAccounts})}
+	}
+	if !checkText(text) {
+		return nil, "", &InvalidError{"q", words.Of("problem.rule.utf8", nil)}
+	}
+	// One more than asked for tells whether another page follows.
+	rows, err := a.store.Overviews(ctx, text, string(after), limit+1)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(rows) > limit {
+		rows = rows[:limit]
+		next = base64.RawURLEncoding.EncodeToString([]byte(rows[limit-1].Username))
+	}
+	page = make([]Account, len(rows))
+	for i, r := range rows {
+		page[i] = accountOf(r)
+	}
+	return page, next, nil
+}
+
+// AllAccounts lists all users by name.
+func (a *Auth) AllAccounts(ctx context.Context) (all []Account, err error) {
+	for cursor := ""; ; {
+		page, next, err := a.Accounts(ctx, "", MaxAccounts, cursor)
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, page...); next == "" {
+			return all, nil
+		}
+		cursor = next
+	}
+}
+
+// checkText reports whether a query takes the text, which may be a part of a user's name.
+func checkText(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsRune(text, 0) && utf8.RuneCountInString(text) <= 255
+}
+
+// Account returns one user, or [ErrNoUser].
+func (a *Auth) Account(ctx context.Context, id string) (Account, error) {
+	if !checkText(id) {
+		return Account{}, ErrNoUser
+	}
+	row, err := a.store.OverviewOf(ctx, id)
+	if errors.Is(err, postgres.ErrNotFound) {
+		err = ErrNoUser
+	}
+	return accountOf(row), err
+}
+
+// AccountChange is a change of a user by an administrator; nil fields keep their values.
+type AccountChange struct {
+	Role, Password *string
+	Disabled       *bool
+	// MaxRunning and MaxWorkspaces are the user's own limits; 0 means those of all users.
+	MaxRunning, MaxWorkspaces *int
+}
+
+// ChangeAccount makes the whole change or none of it. Another password or role, and disabling, end the
+// user's sign-ins and access tokens; a lower limit stops nothing that runs. It returns [*InvalidError]
+// and [ErrNoUser].
+func (a *Auth) ChangeAccount(ctx context.Context, id string, c AccountChange) (Account, error) {
+	present, err := a.Account(ctx, id)
+	if err != nil {
+		return Account{}, err
+	}
+	change := accounts.UserChange{Disabled: c.Disabled, MaxRunning: c.MaxRunning, MaxWorkspaces: c.MaxWorkspaces}
+	for field, limit := range map[string]*int{"limits.max_running": c.MaxRunning, "limits.max_workspaces": c.MaxWorkspaces} {
+		if limit != nil && (*limit < 0 || *limit > MaxUserLimit) {
+			return Account{}, &InvalidError{field, words.Of("problem.rule.from_1", words.Values{"Max": MaxUserLimit})}
+		}
+	}
+	if c.Role != nil && *c.Role != present.Role { // the same role ends no session
+		if err := checkRole(*c.Role); err != nil {
+			return Account{}, err
+		}
+		change.Role = c.Role
+	}
+	if c.Password != nil {
+		if err := checkPassword(*c.Password, MinPassword); err != nil {
+			return Account{}, err
+		}
+		hash, err := a.hasher.hash(ctx, *c.Password)
+		if err != nil {
+			return Account{}, err
+		}
+		change.PasswordHash = &hash
+	}
+	if err := a.editUser(ctx, present.ID, change); err != nil {
+		return Account{}, err
+	}
+	return a.Account(ctx, present.ID)
+}
+
+// SetLimits is [Auth.ChangeAccount] for a user by name.
+func (a *Auth) SetLimits(ctx context.Context, username string, c AccountChange) (Account, error) {
+	row, err := a.userByName(ctx, username)
+	if err != nil {
+		return Account{}, err
+	}
+	return a.ChangeAccount(ctx, row.ID, AccountChange{MaxRunning: c.MaxRunning, MaxWorkspaces: c.MaxWorkspaces})
+}
+
+// SignOut ends all sign-ins and access tokens of a user. It returns [ErrNoUser].
+func (a *Auth) SignOut(ctx context.Context, id string) error {
+	present, err := a.Account(ctx, id)
+	if err != nil {
+		return err
+	}
+	return a.editUser(ctx, present.ID, accounts.UserChange{SignOut: true})
+}
+
+// editUser changes a user, and ends at once what is open in this process with sessions that the
+// change has ended. It returns [ErrNoUser].
+func (a *Auth) editUser(ctx context.Context, id string, c accounts.UserChange) error {
+	ended, err := a.store.EditUser(ctx, id, c)
+	if errors.Is(err, postgres.ErrNotFound) {
+		return ErrNoUser
+	}
+	for _, id := range ended {
+		a.sessions.cache.revoke(id)
+	}
+	return err
+}
