@@ -36,8 +36,9 @@ func (c *call) execWorkspace() error {
 	if err := c.decode(&in); err != nil {
 		return err
 	}
+	n := len(in.Command)
 	hasNul := func(s string) bool { return strings.IndexByte(s, 0) >= 0 }
-	if len(in.Command) == 0 || len(in.Command) > maxWords || in.Command[0] == "" || slices.ContainsFunc(in.Command, hasNul) {
+	if n == 0 || n > maxWords || in.Command[0] == "" || slices.ContainsFunc(in.Command, hasNul) {
 		return problem.InvalidField("command", "problem.command", words.Values{"Max": maxWords})
 	}
 	if err := c.mayExec(); err != nil {

@@ -1,8 +1,8 @@
 // Package command is `caddy codehub`: the command line of an administrator, and of a person with an
 // access token at a running server (package remote). It reads the settings, opens the servers that they
 // name, and talks to the person at the terminal. It has the commands about users, about what is left over
-// and about what the installation depends on. The work is done by the coordinator's packages, by the same rules as in a process that serves.
-// It must not know Caddy's modules: the adapter passes in how its settings are read, and the
+// and about what the installation depends on. The work is done by the coordinator's packages, by the same
+// rules as in a process that serves. It must not know Caddy's modules: the adapter passes in how its settings are read, and the
 // commands of the packages below.
 package command
 

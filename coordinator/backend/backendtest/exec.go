@@ -32,7 +32,8 @@ func testExec(t *testing.T, f Fixture) {
 	missing := func(what string, b backend.Backend) {
 		t.Helper()
 		var out bytes.Buffer
-		if _, err := b.Exec(ctx, id, []string{ExecProgram}, &out, &out); !errors.Is(err, backend.ErrNotFound) || out.Len() != 0 {
+		_, err := b.Exec(ctx, id, []string{ExecProgram}, &out, &out)
+		if !errors.Is(err, backend.ErrNotFound) || out.Len() != 0 {
 			t.Errorf("a command in %s: %v, %q; want %v", what, err, &out, backend.ErrNotFound)
 		}
 	}

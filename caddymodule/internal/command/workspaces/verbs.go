@@ -167,8 +167,8 @@ func openCommand() *cobra.Command {
 func stateCommand(verb string, phase workspace.Phase) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: verb + " WORKSPACE", Short: fmt.Sprintf("Asks for the state %s of a workspace", phase),
-		Long: fmt.Sprintf(`Asks for the desired state %s of a workspace of yours, as the API's POST /workspaces/{id}/%s. With --wait
-the command ends when that is reached.`, phase, verb),
+		Long: fmt.Sprintf(`Asks for the desired state %s of a workspace of yours, as the API's POST /workspaces/{id}/%s.
+With --wait the command ends when that is reached.`, phase, verb),
 		Example: `  $ caddy codehub workspace ` + verb + ` thesis
   $ caddy codehub workspace ` + verb + ` thesis --wait --json`,
 	}

@@ -32,9 +32,9 @@ type NotStartedError struct{ Message string }
 func (e *NotStartedError) Error() string { return e.Message }
 
 // Exec runs a command in a container of a Pod, and writes what it prints to stdout and stderr; that
-// may be nil. The error says that it did not run ([*NotStartedError]), or not to its end. Exec uses the client's own connections, unlike
-// Kubernetes' package remotecommand, so that the command runs in a known cluster. When ctx ends,
-// the connection is closed and the command is not killed.
+// may be nil. The error says that it did not run ([*NotStartedError]), or not to its end. Exec uses the
+// client's own connections, unlike Kubernetes' package remotecommand, so that the command runs in a known
+// cluster. When ctx ends, the connection is closed and the command is not killed.
 func (c *Client) Exec(ctx context.Context, pod, container string, command []string, stdout, stderr io.Writer) (
 	exitCode int, err error) {
 	u := c.core.Get().Namespace(c.settings.namespace).Resource("pods").Name(pod).SubResource("exec").
