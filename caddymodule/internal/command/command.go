@@ -52,7 +52,10 @@ or a limit.`
 // complete completes `caddy codehub` with its flags and sub-commands.
 func complete(cmd *cobra.Command, resolve Resolver, more []func(Resolver) *cobra.Command) {
 	cmd.Long = commandLong
-	cmd.Example = `  $ export DATABASE_URL=postgres://codehub:secret@localhost:5432/codehub
+	cmd.Example = `  $ caddy codehub login https://codehub.example.com
+  $ caddy codehub workspace list
+
+  $ export DATABASE_URL=postgres://codehub:secret@localhost:5432/codehub
   $ caddy codehub user add ann
   $ caddy codehub user list`
 	cmd.PersistentFlags().String("database", "",

@@ -164,9 +164,9 @@ func openCommand() *cobra.Command {
 }
 
 // stateCommand is start, sleep or archive.
-func stateCommand(verb string, phase workspace.Phase) *cobra.Command {
+func stateCommand(verb, short string, phase workspace.Phase) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: verb + " WORKSPACE", Short: fmt.Sprintf("Asks for the state %s of a workspace", phase),
+		Use: verb + " WORKSPACE", Short: short,
 		Long: fmt.Sprintf(`Asks for the desired state %s of a workspace of yours, as the API's POST /workspaces/{id}/%s.
 With --wait the command ends when that is reached.`, phase, verb),
 		Example: `  $ caddy codehub workspace ` + verb + ` thesis

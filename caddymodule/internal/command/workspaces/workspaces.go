@@ -41,7 +41,9 @@ that leads does it.`,
 	}
 	command.HideDatabase(cmd.PersistentFlags())
 	command.Group(cmd, listCommand(resolve), showCommand(), createCommand(), openCommand(), updateCommand(),
-		stateCommand("start", "RUNNING"), stateCommand("sleep", "STANDBY"), stateCommand("archive", "ARCHIVED"),
+		stateCommand("start", "Starts a workspace", "RUNNING"),
+		stateCommand("sleep", "Puts a workspace to sleep", "STANDBY"),
+		stateCommand("archive", "Puts a workspace into the archive", "ARCHIVED"),
 		keepAwakeCommand(), logsCommand(), execCommand(), explainCommand(resolve), historyCommand(resolve),
 		archivesCommand(resolve), restoreCommand(resolve), recoverCommand(resolve), deleteCommand(resolve),
 		undeleteCommand(resolve))
