@@ -78,7 +78,7 @@ func TestExampleIsFormatted(t *testing.T) {
 	}
 }
 
-// Pages, explanations and the README use one word for one thing.
+// Pages, explanations and documents use one word for one thing.
 func TestKoreanHasOneWordForArchives(t *testing.T) {
 	said := 0
 	err := filepath.WalkDir("..", func(path string, d os.DirEntry, err error) error {
@@ -144,96 +144,6 @@ func TestExampleAgreesWithTheSettings(t *testing.T) {
 			t.Errorf("the example does not read %s", name)
 		}
 	}
-}
-
-// Both READMEs have a row for each setting of Kubernetes, with the default that it really has.
-func TestReadmesAgreeWithKubernetes(t *testing.T) {
-	for _, file := range []string{"../README.md", "../README.ko.md"} {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, table, _ := strings.Cut(string(text), "`backend kubernetes`:\n\n")
-		table, _, _ = strings.Cut(table, "\n\n")
-		stated := make(map[string]string)
-		for _, row := range regexp.MustCompile("(?m)^\\| (`[a-z_`, ]+) \\| (.*?) \\|").FindAllStringSubmatch(table, -1) {
-			names, defaults := strings.Split(row[1], ", "), strings.Split(row[2], ", ")
-			for i, name := range names {
-				def := row[2]
-				if len(defaults) == len(names) {
-					def = defaults[i]
-				}
-				stated[strings.Trim(name, "`")] = def
-			}
-		}
-		for name, s := range allSettings() {
-			name, is := strings.CutPrefix(name, "app kubernetes ")
-			if !is {
-				continue
-			}
-			switch got, ok := stated[name]; {
-			case !ok:
-				t.Errorf("%s has no row for %s", file, name)
-			case s.Default != "" && got != "`"+s.Default+"`":
-				t.Errorf("%s: the default of %s is %s, not %s", file, name, s.Default, got)
-			}
-			delete(stated, name)
-		}
-		for name := range stated {
-			t.Errorf("%s describes %s, which is no setting", file, name)
-		}
-	}
-}
-
-// The tables of both READMEs name exactly the variables that the example reads, and
-// the defaults that they state are the real ones.
-func TestReadmesAgreeWithTheSettings(t *testing.T) {
-	for _, file := range []string{"../README.md", "../README.ko.md"} {
-		variables := exampleVariables(t)
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, row := range regexp.MustCompile("(?m)^\\| (`[A-Z0-9_`, ]+) \\| (.*?) \\|").FindAllStringSubmatch(string(text), -1) {
-			names := strings.Split(row[1], ", ")
-			defaults := strings.Split(row[2], ", ")
-			first := strings.Trim(names[0], "`")
-			for i, name := range names {
-				name := expand(strings.Trim(name, "`"), first, variables)
-				def, ok := variables[name]
-				if !ok {
-					t.Errorf("%s: the example does not read %s", file, name)
-				}
-				delete(variables, name)
-				if !strings.Contains(row[2], "`") || def == "" {
-					continue
-				}
-				if len(defaults) != len(names) {
-					t.Errorf("%s: %s: %d defaults for %d variables", file, first, len(defaults), len(names))
-					break
-				}
-				if stated := defaults[i]; strings.HasPrefix(stated, "`") && strings.HasSuffix(stated, "`") && !sameValue(strings.Trim(stated, "`"), def) {
-					t.Errorf("%s: the default of %s is %s, not %s", file, name, def, stated)
-				}
-			}
-		}
-		for name := range variables {
-			t.Errorf("%s does not describe %s", file, name)
-		}
-	}
-}
-
-// expand returns the variable that a table calls _X behind one that begins alike.
-func expand(name, first string, known map[string]string) string {
-	if !strings.HasPrefix(name, "_") {
-		return name
-	}
-	for i := len(first); i > 0; i = strings.LastIndex(first[:i], "_") {
-		if _, ok := known[first[:i]+name]; ok {
-			return first[:i] + name
-		}
-	}
-	return first + name
 }
 
 // allSettings returns the settings of all modules, by module and name, but those with

@@ -20,18 +20,18 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// The hosts of the Caddyfiles that the READMEs show.
+// The hosts of the Caddyfiles that docs/sign-in.md shows.
 const (
 	shownHost    = "codehub.example.com"
 	shownDomain  = "ws.example.com"
 	bcryptOfTest = bcrypt.MinCost
 )
 
-// shown returns the Caddyfile that both READMEs show, the one that has word in it.
+// shown returns the Caddyfile of docs/sign-in.md that has word in it, the same in every language.
 func shown(t *testing.T, word string) string {
 	t.Helper()
 	var found []string
-	for _, file := range []string{"../README.md", "../README.ko.md"} {
+	for _, file := range []string{"docs/sign-in.md", "docs/sign-in.ko.md"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -43,7 +43,7 @@ func shown(t *testing.T, word string) string {
 		}
 	}
 	if len(found) != 2 || adapt(t, found[0]) != adapt(t, found[1]) {
-		t.Fatalf("the READMEs show %d Caddyfiles with %s, or different ones", len(found), word)
+		t.Fatalf("the guides show %d Caddyfiles with %s, or different ones", len(found), word)
 	}
 	return found[0]
 }
@@ -101,9 +101,9 @@ func basic(name string) string {
 	return "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(name+":"+testPassword))
 }
 
-// With basic_auth as the README shows it, who is signed in is whom Caddy has checked, on
+// With basic_auth as the guide shows it, who is signed in is whom Caddy has checked, on
 // every host, and nothing that clients say.
-func TestBasicAuthOfTheReadme(t *testing.T) {
+func TestBasicAuthOfTheGuide(t *testing.T) {
 	hash, err := bcrypt.GenerateFromPassword([]byte(testPassword), bcryptOfTest)
 	if err != nil {
 		t.Fatal(err)
@@ -181,7 +181,7 @@ func TestBasicAuthOfTheReadme(t *testing.T) {
 }
 
 // The same for forward_auth: what counts is the answer of the authentication server.
-func TestForwardAuthOfTheReadme(t *testing.T) {
+func TestForwardAuthOfTheGuide(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := r.Cookie("authelia_session")
 		switch {

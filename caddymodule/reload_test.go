@@ -96,7 +96,7 @@ func echo(socket io.ReadWriter, message string) (string, error) {
 // TestReloadBreaksNoConnection opens a new connection for each request while the
 // configuration is reloaded again and again. Both configurations share the listening socket, as
 // with systemd's socket activation. The kernel resets what is still in the queue of a socket of
-// which each configuration opens its own (see README.md).
+// which each configuration opens its own (see docs/upgrade.md).
 func TestReloadBreaksNoConnection(t *testing.T) {
 	s := startGateway(t, nil)
 	l, err := net.Listen("tcp", "127.0.0.1:0")

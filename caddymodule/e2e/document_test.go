@@ -10,18 +10,19 @@ import (
 	"testing"
 )
 
-// TestWhatTheDocumentOfTheAPIShows runs the program and the commands of docs/api.md, word for word.
+// TestWhatTheDocumentOfTheAPIShows runs the program and the commands of docs/api.md, and the commands with a
+// token of docs/cli.md, word for word.
 func TestWhatTheDocumentOfTheAPIShows(t *testing.T) {
 	t.Parallel()
 	in := install(t)
 	ann := in.addUser(t, "ann")
 	var made struct{ Token string }
 	ann.call(t, http.MethodPost, "/api/v1/tokens", map[string]any{"name": "x", "scopes": []string{"write", "workspace"}}, http.StatusCreated, &made)
-	document, err := os.ReadFile("../docs/api.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := func(language string) (all []string) {
+	blocks := func(name, language string) (all []string) {
+		document, err := os.ReadFile("../docs/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, found := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(string(document), -1) {
 			all = append(all, found[1])
 		}
@@ -44,7 +45,7 @@ func TestWhatTheDocumentOfTheAPIShows(t *testing.T) {
 		return string(out)
 	}
 
-	programs := blocks("python")
+	programs := blocks("api.md", "python")
 	if len(programs) != 1 || strings.Count(programs[0], "\n") > 40 {
 		t.Fatalf("the document has %d programs", len(programs))
 	}
@@ -57,15 +58,15 @@ func TestWhatTheDocumentOfTheAPIShows(t *testing.T) {
 		t.Fatalf("the program left %+v", list.Items)
 	}
 
-	commands := blocks("sh")
-	if len(commands) != 3 {
-		t.Fatalf("the document has %d blocks of commands", len(commands))
+	requests, commands := blocks("api.md", "sh"), blocks("cli.md", "sh")
+	if len(requests) != 3 || len(commands) == 0 { // the first one makes a token, with a password
+		t.Fatalf("the documents have %d and %d blocks of commands", len(requests), len(commands))
 	}
 	id := "WORKSPACE=" + list.Items[0].ID
-	if out := run("sh", commands[0], id); !strings.Contains(out, list.Items[0].ID) {
+	if out := run("sh", requests[1], id); !strings.Contains(out, list.Items[0].ID) {
 		t.Errorf("the list is %s", out)
 	}
-	if out := run("sh", commands[1], id); out != "ok\n" { // which wakes it
+	if out := run("sh", requests[2], id); out != "ok\n" { // which wakes it
 		t.Errorf("its application answers %q", out)
 	}
 	for _, a := range addresses { // the application never sees it
@@ -84,7 +85,7 @@ func TestWhatTheDocumentOfTheAPIShows(t *testing.T) {
 	}
 	ann.setDesiredState(t, list.Items[0].ID, "STANDBY")
 	ann.awaitPhase(t, list.Items[0].ID, "STANDBY")
-	for line := range strings.Lines(commands[2]) {
+	for line := range strings.Lines(commands[0]) {
 		if out := run("sh", line); strings.Contains(line, " exec ") && out != "greeting\n" || strings.Contains(line, " open ") && !strings.HasPrefix(out, "http://ws-") {
 			t.Errorf("%s: %q", line, out)
 		}

@@ -7,8 +7,8 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 )
 
-// The stores that the suite is run against, and what each of them does not do. README has
-// the same table for people.
+// The stores that the suite is run against, and what each of them does not do.
+// caddymodule/docs/s3.md has the same table for people.
 func TestVersitygw(t *testing.T) { archivetest.TestStore(t, devenv.S3) }
 
 func TestRclone(t *testing.T) {

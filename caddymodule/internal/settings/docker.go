@@ -54,7 +54,8 @@ type Workload struct {
 	// WorkspacePort is the port that the application inside a workspace listens on, unless
 	// its image says another. Default: 8080.
 	WorkspacePort Value `json:"workspace_port,omitempty"`
-	// JobImage is the image of storage jobs. Default: `codehub/storagejob:0.1.0`.
+	// JobImage is the image of storage jobs, of this release: another one is refused, and what
+	// needs it waits. Default: `codehub/storagejob:0.1.0`.
 	JobImage Value `json:"job_image,omitempty"`
 	// Memory is the most memory a workspace may use, such as `2GiB`; 0 is unlimited.
 	// Default: 2GiB.

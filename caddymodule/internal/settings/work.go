@@ -14,7 +14,7 @@ type Work struct {
 	Cap Value `json:"cap,omitempty"`
 	// KeepAwakeCommands are the names of programs, separated by commas, that count while
 	// they are in the foreground of a terminal, whatever they do; `none` for none.
-	// Default: the usual coding agents, which wait for an answer for hours.
+	// Unless it is set, they are the usual coding agents, which wait for an answer for hours.
 	KeepAwakeCommands Value `json:"keep_awake_commands,omitempty"`
 }
 

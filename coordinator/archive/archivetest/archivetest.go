@@ -29,7 +29,7 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 )
 
-// Limit is something that a store does not do. README says what follows for archives.
+// Limit is something that a store does not do. caddymodule/docs/s3.md says what follows for archives.
 type Limit string
 
 // The limits of stores that archives can live with.

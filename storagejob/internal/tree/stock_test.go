@@ -53,7 +53,7 @@ func TestStockTarReadsIt(t *testing.T) {
 	if got := strings.Count(command(t, archive, gnu, "-tf", "-"), "\n"); got != len(want) {
 		t.Errorf("it lists %d entries of %d", got, len(want))
 	}
-	// As the README says.
+	// As caddymodule/docs/backups.md says.
 	command(t, archive, gnu, "-x", "-p", "--warning=no-timestamp", "--numeric-owner", "--xattrs", "--xattrs-include=*",
 		"-C", to, "-f", "-")
 	requireEqual(t, want, snapshot(t, to))

@@ -77,8 +77,8 @@ func forbidden(doing string, err error) error {
 	if m[4] != "" {
 		resource += "." + m[4]
 	}
-	return fmt.Errorf("%s: the cluster's RBAC does not let %s %s %s; give it the rights that README lists for "+
-		"Kubernetes: %w", doing, m[1], m[2], resource, err)
+	return fmt.Errorf("%s: the cluster's RBAC does not let %s %s %s; give it the rights that "+
+		"caddymodule/docs/kubernetes.md lists: %w", doing, m[1], m[2], resource, err)
 }
 
 // explain adds to a refused credential which one it is, and how it is renewed.

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestArchivesOpenWithoutUs runs what both READMEs tell a user who has an archive and
-// none of our programs.
+// TestArchivesOpenWithoutUs runs what docs/backups.md tells a user who has an archive and
+// none of our programs, in both languages.
 func TestArchivesOpenWithoutUs(t *testing.T) {
 	for _, program := range []string{"tar", "zstd", "sha256sum"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -32,17 +32,17 @@ func TestArchivesOpenWithoutUs(t *testing.T) {
 
 	comment := regexp.MustCompile(`\s+#.*`)
 	var commands [2]string
-	for i, name := range []string{"../README.md", "../README.ko.md"} {
+	for i, name := range []string{"../caddymodule/docs/backups.md", "../caddymodule/docs/backups.ko.md"} {
 		text, err := os.ReadFile(name)
 		must(t, err)
-		block := regexp.MustCompile("(?s)```\n(sha256sum home.*?)```").FindSubmatch(text)
+		block := regexp.MustCompile("(?s)```sh\n(sha256sum home.*?)```").FindSubmatch(text)
 		if block == nil {
 			t.Fatalf("%s does not say how an archive is opened", name)
 		}
 		commands[i] = comment.ReplaceAllString(string(block[1]), "")
 	}
 	if commands[0] != commands[1] {
-		t.Errorf("the READMEs differ:\n%s\n%s", commands[0], commands[1])
+		t.Errorf("the guides differ:\n%s\n%s", commands[0], commands[1])
 	}
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "home.tar.zst"), archive, 0o600))

@@ -1,0 +1,290 @@
+package docs_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/codehub/gateway/caddymodule/internal/command/commandtest"
+)
+
+// programs are what a command may begin with, and what looks at its arguments. Nothing does where what is
+// needed (a cluster, a registry, a database) is not here.
+var programs = map[string]func(args []string) error{
+	"caddy":     codehub,
+	"./caddy":   codehub,
+	"curl":      request,
+	"make":      target,
+	"helm":      chart,
+	"kubectl":   kubectl,
+	"xargs":     nil,
+	"xcaddy":    nil, // make build does the same, and the tests use what it builds
+	"pg_dump":   nil,
+	"sha256sum": nil, "zstd": nil, "tar": nil, "age": nil, "age-keygen": nil,
+	"mkdir": nil, "chmod": nil, "echo": nil, "rm": nil, "sleep": nil, "kill": nil, "export": nil,
+	"pg_restore": nil, "./build.sh": nil,
+}
+
+// commands are lines of a shell.
+func commands(t *testing.T, b block) {
+	t.Helper()
+	check := exec.CommandContext(t.Context(), "sh", "-n")
+	check.Stdin = strings.NewReader(b.text)
+	if out, err := check.CombinedOutput(); err != nil {
+		t.Errorf("%s: %v %s\n%s", b.document, err, out, b.text)
+	}
+	for _, words := range simpleCommands(withoutComments(b)) {
+		look, known := programs[words[0]]
+		if !known {
+			t.Errorf("%s: nothing is known of %q:\n%s", b.document, words[0], b.text)
+		} else if look != nil {
+			if err := look(words[1:]); err != nil {
+				t.Errorf("%s: %s: %v", b.document, strings.Join(words, " "), err)
+			}
+		}
+	}
+}
+
+var (
+	assignment = regexp.MustCompile(`^[A-Z_]+=`)
+	keyword    = regexp.MustCompile(`^(while|do|done|if|then|fi)$`)
+	redirect   = regexp.MustCompile(`^[0-9]*[<>]`)
+)
+
+// simpleCommands returns the words of the commands of a shell's text: it knows quotes, pipes and lists, and
+// nothing of what is in $( ).
+func simpleCommands(text string) (all [][]string) {
+	var words []string
+	var word strings.Builder
+	var quote rune
+	inWord, depth, skip := false, 0, false
+	endWord := func() {
+		if w := word.String(); inWord {
+			switch {
+			case skip:
+				skip = false
+			case len(words) == 0 && (assignment.MatchString(w) || keyword.MatchString(w)):
+			case redirect.MatchString(w):
+				skip = strings.TrimLeft(w, "0123456789<>&") == ""
+			default:
+				words = append(words, w)
+			}
+		}
+		word.Reset()
+		inWord = false
+	}
+	end := func() {
+		endWord()
+		if len(words) > 0 {
+			all = append(all, words)
+		}
+		words, skip = nil, false
+	}
+	text = strings.ReplaceAll(text, "\\\n", " ")
+	for i, r := range text {
+		switch {
+		case quote != 0:
+			if r == quote {
+				quote = 0
+			} else {
+				word.WriteRune(r)
+			}
+		case r == '\'' || r == '"' && depth == 0:
+			quote, inWord = r, true
+		case r == '(' && i > 0 && text[i-1] == '$', depth > 0 && r == '(':
+			depth, inWord = depth+1, true
+		case depth > 0:
+			if r == ')' {
+				depth--
+			}
+		case r == ' ' || r == '\t':
+			endWord()
+		case r == '\n' || r == ';' || r == '|' || r == '&':
+			end()
+		default:
+			word.WriteRune(r)
+			inWord = true
+		}
+	}
+	end()
+	return all
+}
+
+// codehub looks up a command of Caddy: for `caddy codehub` its sub-command, its flags and the number
+// of its arguments.
+func codehub(args []string) error {
+	if args[0] != "codehub" {
+		if !slices.Contains([]string{"validate", "reload", "run", "completion", "hash-password"}, args[0]) {
+			return fmt.Errorf("there is no caddy %s", args[0])
+		}
+		return nil
+	}
+	cmd, rest, err := commandtest.CommandLine().Find(args)
+	if err != nil {
+		return err
+	}
+	if !cmd.Runnable() || cmd.HasSubCommands() {
+		return fmt.Errorf("%s is no whole command", cmd.CommandPath())
+	}
+	if cmd.DisableFlagParsing {
+		return nil
+	}
+	if err := cmd.ParseFlags(rest); err != nil {
+		return err
+	}
+	given := len(cmd.Flags().Args())
+	if least, most := arguments(cmd); given < least || given > most {
+		return fmt.Errorf("%d arguments, and %s", given, cmd.UseLine())
+	}
+	return nil
+}
+
+// arguments returns how many arguments a command takes by its usage: words in capitals or alternatives are arguments.
+func arguments(cmd *cobra.Command) (least, most int) {
+	usage := strings.Fields(cmd.Use)[1:]
+	if strings.HasPrefix(strings.Join(usage, " "), "(") {
+		return 0, 1
+	}
+	for _, word := range usage {
+		most++
+		if strings.Contains(word, "...") || strings.Contains(word, "…") {
+			most += 100
+		}
+		if !strings.HasPrefix(word, "[") {
+			least++
+		}
+	}
+	return least, most
+}
+
+var isURL = regexp.MustCompile(`^(https://codehub\.example\.com|\$CODEHUB_URL)(/[^?]*)`)
+
+// request is a request to the API, which must have that path and method, or to a workspace.
+func request(args []string) error {
+	method, path := "GET", ""
+	for i, arg := range args {
+		if arg == "-X" {
+			method = args[i+1]
+		} else if m := isURL.FindStringSubmatch(arg); m != nil {
+			path = m[2]
+		}
+	}
+	if strings.HasPrefix(path, "/w/") {
+		return nil
+	}
+	return route(method, path)
+}
+
+// route returns an error for what the API does not have. A variable or a word in braces stands for one part of a path.
+func route(method, path string) error {
+	table, err := os.ReadFile("../internal/api/routes.go")
+	if err != nil {
+		return err
+	}
+	for _, m := range regexp.MustCompile(`"([A-Z]+) (/api/v1/[^"]*)"`).FindAllStringSubmatch(string(table), -1) {
+		pattern := regexp.MustCompile(`\\\{[a-z]+\\\}`).ReplaceAllString(regexp.QuoteMeta(m[2]), `[^/]+`)
+		if m[1] == method && regexp.MustCompile("^"+pattern+"$").MatchString(path) {
+			return nil
+		}
+	}
+	return fmt.Errorf("the API has no %s %s", method, path)
+}
+
+// TestThePathsOfTheAPI: what the guides name between backticks is there.
+func TestThePathsOfTheAPI(t *testing.T) {
+	found := 0
+	for _, d := range guides(t) {
+		for _, m := range regexp.MustCompile("`(GET|POST|PATCH|DELETE) /?(?:api/v1/)?([a-z][^` ?]*)").FindAllStringSubmatch(d.text, -1) {
+			found++
+			if err := route(m[1], "/api/v1/"+m[2]); err != nil {
+				t.Errorf("%s: %v", d.path, err)
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("only %d paths were found", found)
+	}
+}
+
+// TestTheCommandsBetweenBackticks: what the guides name as `caddy codehub …` is there, with its flags.
+func TestTheCommandsBetweenBackticks(t *testing.T) {
+	found := 0
+	for _, d := range guides(t) {
+		for _, m := range regexp.MustCompile("`caddy (codehub [^`]*)`").FindAllStringSubmatch(d.text, -1) {
+			found++
+			if strings.Contains(m[1], "…") {
+				continue
+			}
+			cmd, rest, err := commandtest.CommandLine().Find(strings.Fields(m[1]))
+			if err == nil && cmd.HasSubCommands() && len(rest) > 0 {
+				err = fmt.Errorf("there is no %s", strings.Join(rest, " "))
+			}
+			if err == nil {
+				err = cmd.ParseFlags(rest)
+			}
+			if err != nil {
+				t.Errorf("%s: caddy %s: %v", d.path, m[1], err)
+			}
+		}
+	}
+	if found < 30 {
+		t.Errorf("only %d commands were found", found)
+	}
+}
+
+// target is a target of the Makefile.
+func target(args []string) error {
+	makefile, err := os.ReadFile("../../Makefile")
+	if err == nil && !regexp.MustCompile(`(?m)^`+args[0]+`:`).Match(makefile) {
+		err = fmt.Errorf("the Makefile has no target %s", args[0])
+	}
+	return err
+}
+
+// chart is a command of Helm on the chart of this repository.
+func chart(args []string) error {
+	if len(args) < 3 || args[0] != "install" && args[0] != "upgrade" && args[0] != "template" {
+		return fmt.Errorf("%q is no release with a chart", args)
+	}
+	_, err := os.Stat(filepath.Join("../..", args[2]))
+	for i, arg := range args {
+		if arg == "-s" && err == nil {
+			_, err = os.Stat(filepath.Join("../..", args[2], args[i+1]))
+		}
+	}
+	return err
+}
+
+// kubectl is a command on a cluster; what it runs in a Pod of the gateway is looked up.
+func kubectl(args []string) error {
+	if i := slices.Index(args, "--"); i >= 0 && args[i+1] == "caddy" {
+		return codehub(args[i+2:])
+	}
+	if args[0] == "-n" {
+		args = args[2:]
+	}
+	if !slices.Contains([]string{"create", "label", "rollout", "taint", "patch", "get"}, args[0]) {
+		return fmt.Errorf("nothing is known of kubectl %s", args[0])
+	}
+	return nil
+}
+
+// chartValues are the names of the chart's values.
+func chartValues(t *testing.T) (names []string) {
+	t.Helper()
+	text, err := os.ReadFile("../deploy/chart/values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^([a-z][A-Za-z_]*):`).FindAllStringSubmatch(string(text), -1) {
+		names = append(names, m[1])
+	}
+	return names
+}

@@ -1,0 +1,204 @@
+package docs_test
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// document is a Markdown file, taken apart.
+type document struct {
+	path     string
+	text     string // without its blocks
+	headings []heading
+	blocks   []block
+}
+
+type heading struct {
+	level  int
+	anchor string
+}
+
+// block is a fenced block.
+type block struct{ document, language, text string }
+
+var (
+	// fence begins and ends a block, also one that is indented below an item of a list.
+	fence     = regexp.MustCompile("^ *```([a-z]*)$")
+	isHeading = regexp.MustCompile(`^(#+) (.*)$`)
+	isLink    = regexp.MustCompile(`\[[^\]]*\]\(([^)\s]+)\)`)
+)
+
+// read takes a document apart.
+func read(t *testing.T, path string) document {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := document{path: path}
+	var open *block
+	seen := make(map[string]int)
+	for line := range strings.Lines(string(text)) {
+		m := fence.FindStringSubmatch(strings.TrimRight(line, "\n"))
+		switch {
+		case m != nil && open == nil:
+			open = &block{document: path, language: m[1]}
+		case m != nil:
+			d.blocks = append(d.blocks, *open)
+			open = nil
+		case open != nil:
+			open.text += line
+		default:
+			d.text += line
+			if h := isHeading.FindStringSubmatch(strings.TrimSpace(line)); h != nil {
+				anchor := slug(h[2])
+				if n := seen[anchor]; n > 0 {
+					t.Errorf("%s has two headings %q", path, h[2])
+				}
+				seen[anchor]++
+				d.headings = append(d.headings, heading{len(h[1]), anchor})
+			}
+		}
+	}
+	if open != nil {
+		t.Errorf("%s: a block does not end", path)
+	}
+	return d
+}
+
+// slug is the anchor that GitHub gives a heading.
+func slug(heading string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r):
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, heading)
+}
+
+// guides returns the documents for users, in all languages.
+func guides(t *testing.T) (all []document) {
+	t.Helper()
+	for _, pattern := range []string{"*.md", "../../README.md", "../../README.ko.md", "../../SECURITY.md"} {
+		paths, err := filepath.Glob(pattern)
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("no %s, %v", pattern, err)
+		}
+		for _, path := range paths {
+			all = append(all, read(t, path))
+		}
+	}
+	return all
+}
+
+// TestLinks follows every link to a file, a picture or a heading of this repository.
+// TestCitationsAndLinksLeadSomewhere of the module does so for the files of all other documents.
+func TestLinks(t *testing.T) {
+	followed := 0
+	for _, d := range guides(t) {
+		for _, m := range isLink.FindAllStringSubmatch(d.text, -1) {
+			followed++
+			at, err := url.Parse(m[1])
+			if err != nil {
+				t.Errorf("%s: %v", d.path, err)
+				continue
+			}
+			if at.IsAbs() {
+				if at.Scheme != "https" || at.Host == "" {
+					t.Errorf("%s links to %s, which is no address of https", d.path, m[1])
+				}
+				continue
+			}
+			target := d
+			if at.Path != "" {
+				path := filepath.Join(filepath.Dir(d.path), at.Path)
+				if _, err := os.Stat(path); err != nil {
+					t.Errorf("%s: %v", d.path, err)
+					continue
+				}
+				if at.Fragment == "" {
+					continue
+				}
+				target = read(t, path)
+			}
+			if !slices.ContainsFunc(target.headings, func(h heading) bool { return h.anchor == at.Fragment }) {
+				t.Errorf("%s links to %s, which has no such heading", d.path, m[1])
+			}
+		}
+	}
+	if followed < 100 {
+		t.Errorf("only %d links were found", followed)
+	}
+}
+
+// TestEveryGuideIsInTheReadme, in its language.
+func TestEveryGuideIsInTheReadme(t *testing.T) {
+	for _, d := range guides(t) {
+		readme := read(t, "../../README.md")
+		if isKorean(d.path) {
+			readme = read(t, "../../README.ko.md")
+		}
+		if filepath.Dir(d.path) == "." && !strings.Contains(readme.text, "(caddymodule/docs/"+d.path+")") {
+			t.Errorf("%s does not lead to %s", readme.path, d.path)
+		}
+	}
+}
+
+func isKorean(path string) bool { return strings.HasSuffix(path, ".ko.md") }
+
+// onlyEnglish are the documents without a Korean one beside them, with the reason.
+var onlyEnglish = map[string]string{
+	"settings.md":       "is generated from the documentation of the code",
+	"../../SECURITY.md": "is for people who audit; security.ko.md says what it means",
+}
+
+// TestTheLanguagesAgree: the same headings and the same blocks, but for comments and drawings.
+func TestTheLanguagesAgree(t *testing.T) {
+	for _, d := range guides(t) {
+		if isKorean(d.path) || onlyEnglish[d.path] != "" {
+			continue
+		}
+		other := read(t, strings.TrimSuffix(d.path, ".md")+".ko.md")
+		levels := func(d document) (all []int) {
+			for _, h := range d.headings {
+				all = append(all, h.level)
+			}
+			return all
+		}
+		if !slices.Equal(levels(d), levels(other)) {
+			t.Errorf("%s has the headings %v, %s %v", d.path, levels(d), other.path, levels(other))
+		}
+		if rows(d) != rows(other) {
+			t.Errorf("%s has %d rows of tables, %s %d", d.path, rows(d), other.path, rows(other))
+		}
+		if len(d.blocks) != len(other.blocks) {
+			t.Errorf("%s has %d blocks, %s %d", d.path, len(d.blocks), other.path, len(other.blocks))
+			continue
+		}
+		for i, b := range d.blocks {
+			theirs := other.blocks[i]
+			if b.language != theirs.language || b.language != "" && withoutComments(b) != withoutComments(theirs) {
+				t.Errorf("%s and %s differ:\n%s\n%s", d.path, other.path, b.text, theirs.text)
+			}
+		}
+	}
+}
+
+func rows(d document) int { return strings.Count(d.text, "\n|") }
+
+var comment = regexp.MustCompile(`(?m)(^|\s)\s*#.*$`)
+
+// withoutComments is the text of a block without what is written for people.
+func withoutComments(b block) string {
+	text := comment.ReplaceAllString(b.text, "$1")
+	return regexp.MustCompile(`(?m)\s+$`).ReplaceAllString(text, "")
+}
