@@ -21,6 +21,7 @@ func TestBrowser(t *testing.T) {
 
 	b.do("opening it", chromedp.Navigate(in.url("/")))
 	b.signIn("admin", in.password)
+	b.click("a new one", `#new`)
 	b.fill("a name", `#create-name`, "from the browser")
 	b.click("creating a workspace", `#create`)
 	b.do("seeing it run without a reload", chromedp.WaitVisible(chromedp.CSS(`[data-workspace][data-phase=RUNNING]`)))
@@ -55,8 +56,8 @@ func TestBrowser(t *testing.T) {
 	me.call(t, http.MethodPost, "/api/v1/workspaces/"+id+"/keep-awake", map[string]int{"hours": 1}, http.StatusOK, nil)
 	card := fmt.Sprintf(`[data-workspace="%s"]`, id)
 	b.do("back to the list", chromedp.Navigate(in.url("/")))
-	b.click("deleting it", card+`[data-operation=NONE] [data-action=delete]`)
-	b.click("yes", `dialog[open] #confirm-ok`)
+	b.do("it is at rest", chromedp.WaitVisible(chromedp.CSS(card+`[data-operation=NONE]`)))
+	b.choose(card, "delete")
 	b.do("the card goes", chromedp.WaitNotPresent(chromedp.CSS(card)))
 	wait.For(t, "container and volume are gone", func() error { return in.leftovers(t, id) })
 }

@@ -41,16 +41,21 @@ func TestDashboardOnAPhone(t *testing.T) {
 	b.do("opening it", chromedp.EmulateViewport(390, 844), chromedp.Navigate(in.url("/")))
 	b.signIn("admin", in.password)
 	const card = `article[data-name="mine"]`
-	b.do("the card is shown", chromedp.WaitVisible(chromedp.CSS(card+` summary`)))
-	b.click("the details", card+" summary")
-	b.says(card+` dl`, "neither the volume nor a current archive was found", "볼륨")
-	b.says(`#failed-list`, "of ann", "소유자: ann")
+	b.click("its own page", card+" h3 a")
+	b.says(`#view-workspace .explain dl`, "neither the volume nor a current archive was found", "볼륨")
+	b.says(`#view-workspace .history`, "Created", "생성됨")
+	b.do("loading the page again", chromedp.Reload())
+	b.says(`#view-workspace h1`, "mine", "mine")
+	b.click("back to the list", `nav [data-view=home]`)
 
 	b.recover(card+` [data-action=recover]`, "Take the archive of ", "보관본 사용")
 	b.do("seeing it run", chromedp.WaitVisible(chromedp.CSS(card+`[data-phase=RUNNING]`)))
+	b.click("the administrator's view", `nav [data-view=admin]`)
+	b.says(`#failed-list`, "of ann", "소유자: ann")
 	b.recover(`#failed-list button`, "Start with an empty home", "빈 홈으로 시작")
 	b.do("no other user has an error", chromedp.WaitNotVisible(chromedp.CSS(`#failed`)))
 	wait.Until(t, "theirs runs", func() bool { return ann.workspace(t, theirs).Phase == "RUNNING" })
+	b.click("back to the list", `nav [data-view=home]`)
 
 	if err := in.docker.ContainerPause(t.Context(), "ws-"+mine); err != nil {
 		t.Fatal(err)
@@ -61,8 +66,7 @@ func TestDashboardOnAPhone(t *testing.T) {
 	}
 	b.do("it waits no more", chromedp.WaitNotVisible(chromedp.CSS(card+` .waiting`)))
 
-	b.click("delete", card+` [data-action=delete]`)
-	b.click("yes", `#confirm[open] #confirm-ok`)
+	b.choose(card, "delete")
 	b.do("the card goes", chromedp.WaitNotPresent(chromedp.CSS(card)))
 	b.says(`#deleted-list`, "Undo", "삭제 취소")
 	b.click("undo", `#deleted-list button:enabled`)
@@ -83,7 +87,7 @@ func TestDashboardOnAPhone(t *testing.T) {
 	b.says(`#problems`, "Needs an administrator", "관리자의 조치가 필요합니다")
 	b.says(`#problems-list`, "caddy codehub accept bucket", "caddy codehub accept bucket")
 
-	b.click("the password", `#password summary`)
+	b.click("the account", `nav [data-view=account]`)
 	b.fill("a wrong one", `#password-present`, "wrong")
 	b.fill("a new one", `#password-new`, "another horse battery")
 	b.click("change it", `#password-form button`)
@@ -138,15 +142,22 @@ func (b *tab) recover(button, english, korean string) {
 		b.switchLanguage() // the choices are written when the dialog opens
 		b.click("recover", button)
 		b.do("the dialog", chromedp.WaitVisible(chromedp.CSS(`#recovery[open] input[name=choice]`)))
-		b.choose(way.words)
+		b.chooseFiles(way.words)
 		b.fits("the dialog")
 		b.click(way.leave, `#recovery[open] button[value=`+way.leave+`]`)
 		b.do("the dialog closes", chromedp.WaitNotVisible(chromedp.CSS(`#recovery`)))
 	}
 }
 
-// choose chooses the choice with these words.
-func (b *tab) choose(words string) {
+// choose chooses an action from the menu of a card.
+func (b *tab) choose(card, action string) {
+	b.t.Helper()
+	b.click("the menu", card+` [data-menu]`)
+	b.click(action, card+` [data-action=`+action+`]`)
+}
+
+// chooseFiles chooses the choice with these words.
+func (b *tab) chooseFiles(words string) {
 	b.t.Helper()
 	at := read(b, "the choices", chromedp.Evaluate[int](fmt.Sprintf(
 		`[...document.querySelectorAll("#recovery label")].findIndex((l) => l.textContent.includes(%q))`, words)))

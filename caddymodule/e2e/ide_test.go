@@ -126,7 +126,7 @@ func (e *environments) tab(t *testing.T, id, path, shown string) *tab {
 	b := openTab(t)
 	b.do("opening it", chromedp.Navigate(e.url("/")))
 	b.signIn("admin", e.password)
-	b.do("the list is shown", chromedp.WaitVisible(chromedp.CSS(`#create-name`)))
+	b.do("the list is shown", chromedp.WaitVisible(chromedp.CSS(`#new`)))
 	b.do("opening the workspace", chromedp.Navigate(strings.TrimSuffix(byHost.base(e.installation, id), "/")+path), chromedp.WaitVisible(chromedp.CSS(shown)))
 	return b
 }

@@ -47,11 +47,11 @@ func TestImages(t *testing.T) {
 	b := openTab(t)
 	b.do("opening it", chromedp.EmulateViewport(390, 844), chromedp.Navigate(in.url("/")))
 	b.signIn("ann", userPassword)
-	b.do("the images are shown", chromedp.WaitVisible(chromedp.CSS(`#create-image select`)))
+	b.click("a new one", `#new`)
 	b.says(`#create-image`, "terminal (default)", "terminal (기본)")
-	b.says(`#create-image .hint`, "A small terminal", "A small terminal")
-	b.selectImage(`#create-image select`, "notebook")
-	b.says(`#create-image .hint`, "like Jupyter", "like Jupyter")
+	b.says(`#create-image [data-image=default]`, "A small terminal", "A small terminal")
+	b.click("choosing an image", `#create-image [data-image=notebook] input`)
+	b.says(`#create-image [data-image]:has(:checked)`, "like Jupyter", "like Jupyter")
 	b.fill("a name", `#create-name`, "작업 Notes")
 	b.click("creating it", `#create`)
 	b.do("it runs", chromedp.WaitVisible(chromedp.CSS(`article[data-name="작업 Notes"][data-phase=RUNNING]`)))
@@ -77,20 +77,13 @@ func TestImages(t *testing.T) {
 	card := `article[data-name="before"]`
 	b.says(card+` .failure`, "Choose another image", "다른 이미지를 고르")
 	b.click("edit", card+` [data-action=edit]`)
-	b.do("the dialog", chromedp.WaitVisible(chromedp.CSS(`#edit[open] select`)))
+	b.do("the dialog", chromedp.WaitVisible(chromedp.CSS(`#edit[open] .cards`)))
 	b.says(`#edit-note`, "tries again to start", "다시 시작해")
-	b.selectImage(`#edit-image select`, "")
+	b.click("choosing an image", `#edit-image [data-image=default] input`)
 	b.fill("another name", `#edit-name`, "before and after")
 	b.click("save", `#edit[open] button[value=ok]`)
 	b.do("it runs again", chromedp.WaitVisible(chromedp.CSS(`article[data-name="before and after"][data-phase=RUNNING]`)))
 	wait.For(t, "it serves", func() error { return ann.showsTerminal(t, in.url("/w/"+before+"/")) })
-}
-
-// selectImage chooses in a list as a person does, which scripts are told.
-func (b *tab) selectImage(selector, value string) {
-	b.t.Helper()
-	read(b, "choosing an image", chromedp.Evaluate[bool](`(() => { const list = document.querySelector("`+selector+`");
-		list.value = "`+value+`"; list.dispatchEvent(new Event("change")); return list.value === "`+value+`"; })()`))
 }
 
 // reloadWith adds a block to the global option of the configuration, while the program

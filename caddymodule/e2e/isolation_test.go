@@ -23,7 +23,7 @@ func TestAPageOfAWorkspaceCannotUseTheDashboard(t *testing.T) {
 	b := openTab(t)
 	b.do("opening the dashboard", chromedp.Navigate(in.url("/")))
 	b.signIn("admin", in.password)
-	b.do("being signed in", chromedp.WaitVisible(chromedp.CSS(`#create-name`)))
+	b.do("being signed in", chromedp.WaitVisible(chromedp.CSS(`#new`)))
 	b.do("opening the workspace by its path", chromedp.Navigate(in.url("/w/"+w.ID+"/?a=b#c")),
 		chromedp.WaitVisible(chromedp.CSS(`#terminal[data-state=connected]`)))
 	if at, want := read(b, "the address", chromedp.Location()), fmt.Sprintf("http://ws-%s.localhost:%d/?a=b#c", w.ID, in.port); at != want {
@@ -82,7 +82,7 @@ func TestPlantedCookies(t *testing.T) {
 	b := openTab(t)
 	b.do("opening the dashboard", chromedp.Navigate(in.url("/")))
 	b.signIn("admin", in.password)
-	b.do("being signed in", chromedp.WaitVisible(chromedp.CSS(`#create-name`)))
+	b.do("being signed in", chromedp.WaitVisible(chromedp.CSS(`#new`)))
 	b.do("opening the workspace", chromedp.Navigate(in.url("/w/"+w.ID+"/")), chromedp.WaitVisible(chromedp.CSS(`#terminal[data-state=connected]`)))
 	planted := read(b, "the cookies", chromedp.Evaluate[int](fmt.Sprintf(`(() => {
 		for (let i = 0; i < 8; i++) document.cookie = 'planted' + i + '=' + 'x'.repeat(4000) + '; Domain=%[1]s; Path=/';
@@ -107,7 +107,7 @@ func TestAPortInABrowser(t *testing.T) {
 	b := openTab(t)
 	b.do("opening the dashboard", chromedp.Navigate(in.url("/")))
 	b.signIn("admin", in.password)
-	b.do("being signed in", chromedp.WaitVisible(chromedp.CSS(`#create-name`)))
+	b.do("being signed in", chromedp.WaitVisible(chromedp.CSS(`#new`)))
 	own := fmt.Sprintf("http://%%d--ws-%s.localhost:%d/", w.ID, in.port)
 	b.do("opening a port without a listener", chromedp.Navigate(fmt.Sprintf(own, 3000)),
 		chromedp.WaitVisible(chromedp.CSS(`main`)))

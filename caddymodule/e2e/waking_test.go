@@ -135,7 +135,7 @@ func TestLimitPage(t *testing.T) {
 	b := openTab(t)
 	b.do("opening the dashboard", chromedp.Navigate(in.url("/")))
 	b.signIn("admin", in.password)
-	b.do("the dashboard is shown", chromedp.WaitVisible(chromedp.CSS(`#create-name`)))
+	b.do("the dashboard is shown", chromedp.WaitVisible(chromedp.CSS(`#new`)))
 	for _, c := range []struct {
 		address address
 		scripts bool

@@ -3,8 +3,10 @@ package preview
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,6 +38,7 @@ func (p *Preview) apiRoutes() {
 		"GET " + base + "workspaces":               (*board).list,
 		"GET " + base + "workspaces/{id}/explain":  (*board).explain,
 		"GET " + base + "workspaces/{id}/archives": (*board).archives,
+		"GET " + base + "workspaces/{id}/history":  (*board).history,
 		"GET /health/coordinator":                  (*board).health,
 	} {
 		p.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
@@ -43,6 +46,16 @@ func (p *Preview) apiRoutes() {
 		})
 	}
 	p.mux.HandleFunc("GET "+base+"events", p.events)
+	p.mux.HandleFunc("GET "+base+"workspaces/{id}", func(w http.ResponseWriter, r *http.Request) {
+		b := p.boardOf(r)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if row := b.find(r.PathValue("id")); row != nil {
+			b.send(w, http.StatusOK, *row)
+			return
+		}
+		problem.Of(service.ErrNotFound).Write(w, r)
+	})
 	p.mux.HandleFunc(base, func(w http.ResponseWriter, r *http.Request) { // every change
 		b := p.boardOf(r)
 		switch {
@@ -56,6 +69,8 @@ func (p *Preview) apiRoutes() {
 			w.WriteHeader(http.StatusNoContent)
 		case r.URL.Path == base+"auth/logout" || r.URL.Path == base+"auth/login":
 			sendJSON(w, http.StatusOK, map[string]string{"redirect": "/"})
+		case b.changes != nil && strings.HasPrefix(r.URL.Path, base+"workspaces"):
+			b.change(w, r, strings.TrimPrefix(r.URL.Path, base+"workspaces"))
 		default:
 			problem.Of(service.ErrOperationInProgress).Write(w, r)
 		}
@@ -83,16 +98,13 @@ func (p *Preview) events(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
-	for _, row := range b.rows {
-		body, err := json.Marshal(b.body(row))
-		if err != nil {
-			return
-		}
-		fmt.Fprintf(w, "event: workspace_updated\ndata: %s\n\n", body)
-	}
+	known := make(map[workspace.ID]bool)
 	ticker := time.NewTicker(heartbeat)
 	defer ticker.Stop()
 	for {
+		if err := b.sendAll(w, known); err != nil {
+			return
+		}
 		fmt.Fprint(w, "event: heartbeat\ndata: {}\n\n")
 		if http.NewResponseController(w).Flush() != nil {
 			return
@@ -101,8 +113,30 @@ func (p *Preview) events(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 			return
 		case <-ticker.C:
+		case <-b.changed():
 		}
 	}
+}
+
+// sendAll writes the workspaces as events, and those of the known ones that are gone.
+func (b *board) sendAll(w http.ResponseWriter, known map[workspace.ID]bool) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	gone := maps.Clone(known)
+	for _, row := range b.rows {
+		known[row.ID] = true
+		delete(gone, row.ID)
+		body, err := json.Marshal(b.body(row))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "event: workspace_updated\ndata: %s\n\n", body)
+	}
+	for id := range gone {
+		delete(known, id)
+		fmt.Fprintf(w, "event: workspace_deleted\ndata: {\"id\": %q}\n\n", id)
+	}
+	return nil
 }
 
 // session answers who looks at the board.
@@ -114,7 +148,13 @@ func (b *board) session(*http.Request) any {
 	return v1.UserOf(u)
 }
 
-func (b *board) limits(*http.Request) any { return v1.LimitsOf(service.DefaultLimits()) }
+func (b *board) limits(*http.Request) any {
+	limits := service.DefaultLimits()
+	if b.changes != nil {
+		limits.PerUser = liveLimit
+	}
+	return v1.LimitsOf(limits)
+}
 
 func (b *board) images(*http.Request) any { return v1.ImagesOf(images, b.admin) }
 
@@ -139,6 +179,8 @@ func (b *board) list(r *http.Request) any {
 		}
 		return v1.PageOf(owned, "")
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	rows := b.rows
 	if r.URL.Query().Get("deleted") != "" {
 		rows = b.deleted
@@ -150,19 +192,58 @@ func (b *board) list(r *http.Request) any {
 	return v1.PageOf(bodies, "")
 }
 
-// find returns the workspace of a request, or an empty one.
-func (b *board) find(r *http.Request) workspace.Workspace {
-	for _, w := range b.rows {
-		if string(w.ID) == r.PathValue("id") {
-			return w
-		}
+// find returns the workspace with an id; nil if there is none. b.mu must be held.
+func (b *board) find(id string) *workspace.Workspace {
+	at := slices.IndexFunc(b.rows, func(w workspace.Workspace) bool { return string(w.ID) == id })
+	if at < 0 {
+		return nil
+	}
+	return &b.rows[at]
+}
+
+// of returns the workspace of a request, or an empty one.
+func (b *board) of(r *http.Request) workspace.Workspace {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if w := b.find(r.PathValue("id")); w != nil {
+		return *w
 	}
 	return workspace.Workspace{}
 }
 
+// transitions are what happened to a workspace, newest first.
+func transitions(w workspace.Workspace) []store.Transition {
+	now := time.Now()
+	return []store.Transition{
+		{ID: 5, At: now.Add(-30 * time.Minute), Kind: store.KindPhase, New: string(w.Phase), Cause: "controller"},
+		{ID: 4, At: now.Add(-40 * time.Minute), Kind: store.KindWaiting, New: workspace.WaitJobQueue, Cause: "controller"},
+		{
+			ID: 3, At: now.Add(-time.Hour), Kind: store.KindDesiredState, New: string(w.DesiredState),
+			Cause: "api", UserID: ownerID, Username: ownerName,
+		},
+		{
+			ID: 2, At: now.Add(-30 * time.Hour), Kind: store.KindError, New: string(workspace.ReasonActionFailed),
+			Message: "exit status 1", Cause: "controller",
+		},
+		{ID: 1, At: now.Add(-90 * time.Hour), Kind: store.KindCreated, Cause: "api", UserID: ownerID, Username: ownerName},
+	}
+}
+
+// history answers what happened to a workspace.
+func (b *board) history(r *http.Request) any {
+	answer := struct {
+		Items []v1.Transition `json:"items"`
+		Next  *int64          `json:"next_before"`
+	}{Items: []v1.Transition{}}
+	for _, t := range transitions(b.of(r)) {
+		answer.Items = append(answer.Items, v1.TransitionOf(t))
+	}
+	return answer
+}
+
 // explain answers why a workspace is as it is.
 func (b *board) explain(r *http.Request) any {
-	w, now := b.find(r), time.Now()
+	w, now := b.of(r), time.Now()
 	if !b.admin {
 		w = explain.OwnersView(w)
 	}
@@ -171,15 +252,7 @@ func (b *board) explain(r *http.Request) any {
 		KeepDeleted: deletionDelay, Timeouts: planner.DefaultTimeouts(), MaxRetry: 3, WaitLimit: 10 * time.Minute,
 		HomeWarn: homeWarn,
 	}
-	return explain.Explain(now, w, delays, []store.Transition{
-		{
-			ID: 2, At: now.Add(-time.Hour), Kind: store.KindDesiredState, New: string(w.DesiredState),
-			Cause: "api", UserID: ownerID, Username: ownerName,
-		}, {
-			ID: 1, At: now.Add(-30 * time.Hour), Kind: store.KindError, New: string(workspace.ReasonActionFailed),
-			Message: "exit status 1", Cause: "controller",
-		},
-	})
+	return explain.Explain(now, w, delays, transitions(w))
 }
 
 // images are what may be chosen.
@@ -190,7 +263,7 @@ var images = launch.Catalog{
 
 // archives answers the archives of a workspace that has one.
 func (b *board) archives(r *http.Request) any {
-	w, now := b.find(r), time.Now()
+	w, now := b.of(r), time.Now()
 	if w.ArchiveKey == "" {
 		return v1.ListOf(v1.ArchivesOf(nil))
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/codehub/gateway/caddymodule/internal/api/pages"
@@ -26,6 +27,10 @@ type board struct {
 	refuse *problem.Problem
 	// lost: the event stream does not answer.
 	lost bool
+
+	mu sync.Mutex
+	// changes is closed, and replaced, at every change; nil for a board that takes none.
+	changes chan struct{}
 }
 
 // The user who looks at a board.
@@ -103,6 +108,8 @@ func (p *Preview) dashboardPages(c states) (list []*entry) {
 		},
 	}, ours)
 	add("hundreds", "", &board{rows: manyRows(c)}, ours)
+	add("live", "It takes changes, and forgets them when the preview ends.",
+		&board{rows: liveRows(), changes: make(chan struct{})}, ours)
 	add("connection-lost", "", &board{lost: true}, ours)
 	add("signed-in-elsewhere", "", &board{rows: phaseRows(c)}, pages.Dashboard{})
 	for _, refusal := range refusals {

@@ -33,9 +33,11 @@ const wordsName = "words.js"
 // assetNames are the assets. One that names another (as /assets/NAME)
 // comes after it, because its own hash depends on the other's.
 var assetNames = []string{
-	"style.css", "icon.svg", wordsName, "text.js", "login.js", "confirm.js", "images.js", "edit.js",
-	"limits.js", "recovery.js", "failed.js", "deleted.js", "sessions.js", "password.js", "archives.js",
-	"explanation.js", "problems.js", "awake.js", "dashboard.js",
+	"style.css", "icon.svg", wordsName, "text.js", "login.js", "dom.js", "store.js", "router.js",
+	"dialogs.js", "toast.js", "undo.js", "events.js", "status.js", "images.js", "swap.js", "edit.js",
+	"recovery.js", "actions.js", "menu.js", "card.js", "create.js", "find.js", "tools.js", "table.js",
+	"home.js", "explanation.js", "archives.js", "history.js", "workspace.js", "sessions.js", "password.js",
+	"tokens.js", "account.js", "admin.js", "header.js", "keys.js", "dashboard.js",
 }
 
 // Pages are the embedded pages and assets, ready to be served.
@@ -77,6 +79,13 @@ var load = sync.OnceValues(func() (*Pages, error) {
 			return hash, nil
 		}
 		return "", fmt.Errorf("no asset %q", name)
+	}, "modules": func() (modules []string) { // the scripts of the dashboard, which the browser gets all at once
+		for _, name := range assetNames {
+			if path.Ext(name) == ".js" && name != "login.js" && name != "dashboard.js" {
+				modules = append(modules, hashed[name])
+			}
+		}
+		return modules
 	}}
 	parse := func(name string) (*template.Template, error) {
 		return template.New(name).Funcs(funcs).ParseFS(static, "static/"+name)

@@ -1,21 +1,6 @@
-// What a card's details say: why the workspace is as it is, and what comes next.
-import { api, date, explain, locale, t } from "/assets/text.js";
-
-const asked = new Map(); // id → the number of the last question: an older answer is dropped
-let questions = 0;
-
-/** Fills the details of a workspace with its explanation. */
-export async function explanation(id, details) {
-  const question = ++questions;
-  asked.set(id, question);
-  let lines;
-  try {
-    lines = linesOf(await api("GET", `workspaces/${id}/explain`));
-  } catch (error) {
-    lines = [["", explain(error)]];
-  }
-  if (asked.get(id) === question && details.open) show(details.querySelector("dl"), lines);
-}
+// Why a workspace is as it is, and what comes next.
+import { h } from "/assets/dom.js";
+import { date, locale, t } from "/assets/text.js";
 
 function linesOf(e) {
   const lines = [[t("why"), said(e.why), e.why.detail]];
@@ -42,22 +27,15 @@ function said(statement) {
   return text;
 }
 
-// Lines that say the same as before stay, so that screen readers read changes only.
-function show(dl, lines) {
-  const text = JSON.stringify(lines);
-  if (dl.dataset.lines === text) return;
-  dl.dataset.lines = text;
+function draw(data) {
   let before = "";
-  dl.replaceChildren(...lines.flatMap(([term, sentence, detail]) => {
-    const nodes = [];
-    if (term && term !== before) nodes.push(node("dt", term));
+  return h("dl", { "aria-live": "polite" }, linesOf(data).flatMap(([term, sentence, detail]) => {
+    const nodes = [term && term !== before && h("dt", null, term), h("dd", null, sentence),
+      detail && h("dd", { lang: "en" }, detail)]; // the server's own words
     before = term;
-    nodes.push(node("dd", sentence));
-    if (detail) nodes.push(Object.assign(node("dd", detail), { lang: "en" })); // the server's own words
     return nodes;
   }));
 }
 
-function node(name, text) {
-  return Object.assign(document.createElement(name), { textContent: text });
-}
+/** The part of a workspace's page: where it is read, and how it is drawn. */
+export const explanation = { path: "explain", draw };

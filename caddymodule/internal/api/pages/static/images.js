@@ -1,69 +1,85 @@
-// The images that workspaces may have, and the fields in which one is chosen.
-import { api, onLanguage, t } from "/assets/text.js";
+// The images that workspaces may have, and the cards on which one is chosen.
+import { h, icon, show } from "/assets/dom.js";
+import { api, onLanguage, size, t } from "/assets/text.js";
+import { changed, state } from "/assets/store.js";
 
 const other = "*"; // the choice of an administrator who gives a reference
 const fields = [];
-let images = [];
-let anyReference = false;
 
 /** Reads the list again. Without it there is nothing to choose, and the default is used. */
 export async function loadImages() {
   try {
-    const answer = await api("GET", "images");
-    images = answer.items;
-    anyReference = answer.any_reference;
+    state.images = await api("GET", "images");
+    changed();
   } catch { /* the connection's state is shown elsewhere */ }
-  for (const field of fields) field.show();
+  for (const field of fields) field.draw();
+}
+
+const pictures = ["code", "notebook", "terminal", "database", "python", "go", "node", "java", "rust", "box"];
+
+/** The picture of the image of a workspace; null is the default. */
+export function imageIcon(ref) {
+  const image = state.images.items.find((one) => (ref ? one.name === ref : one.default));
+  return pictures.includes(image?.icon) ? image.icon : "box";
+}
+
+/** What the image of a workspace is called; null is the default, empty while its name is not known. */
+export function imageName(ref) {
+  const image = state.images.items.find((one) => (ref ? one.name === ref : one.default));
+  return image?.title ?? image?.name ?? ref ?? "";
 }
 
 /** Whether the user may choose that image. */
-const offered = (ref) => ref === "" || anyReference || images.some((image) => image.name === ref);
+const offered = (ref) => ref === "" || state.images.any_reference || state.images.items.some((one) => one.name === ref);
 
-/** The field below the element with this id: a list, what is said about the choice, and a text for any reference. */
+/** The field below the element with this id: a card an image, and a text for any reference. */
 export function imageField(id) {
   const box = document.getElementById(id);
-  const [select, input, hint] = ["select", "input", ".hint"].map((selector) => box.querySelector(selector));
+  const [cards, input] = [".cards", "input[data-reference]"].map((selector) => box.querySelector(selector));
   let present = ""; // what the workspace has; empty is the default
   let chosen = "";
-  const name = (ref) => (images.find((image) => image.default)?.name === ref ? "" : ref ?? "");
   const value = () => (chosen === other ? input.value.trim() || other : chosen);
+  const image = () => state.images.items.find((one) => (chosen === "" ? one.default : one.name === chosen));
 
-  function describe() {
+  function card(ref, picture, title, description, bytes) {
+    return h("label", { class: "choice image-card", "data-image": ref || "default" },
+      h("input", { type: "radio", name: id, value: ref, checked: ref === chosen,
+        onchange: () => { chosen = ref; draw(); box.dispatchEvent(new Event("choose")); if (!input.hidden) input.focus(); } }),
+      h("span", { class: "tile" }, icon(picture)),
+      h("span", null, h("span", { class: "name" }, title), description && h("span", { class: "hint description" }, description),
+        bytes > 0 && h("span", { class: "hint" }, t("image_size", { Size: size(bytes) }))));
+  }
+
+  function draw() {
+    const { items, any_reference: any } = state.images;
+    const options = items.map((one) => card(one.default ? "" : one.name, imageIcon(one.name),
+      one.default ? t("image_default", { Name: one.title ?? one.name }) : h("bdi", null, one.title ?? one.name),
+      one.description, one.size_bytes));
+    if (present && !items.some((one) => one.name === present)) {
+      options.push(card(present, "box", h("bdi", null, present), t("image_gone")));
+    }
+    if (any) options.push(card(other, "edit", t("image_other"), t("image_any")));
+    show(cards, options);
+    box.hidden = options.length < 2;
     input.hidden = chosen !== other;
     input.required = !input.hidden;
-    const image = images.find((one) => (chosen === "" ? one.default : one.name === chosen));
-    hint.textContent = chosen === other ? t("image_any") : image ? image.description : t("image_gone");
+    input.setAttribute("aria-label", t("image_any"));
   }
 
-  function show() {
-    const label = (image) =>
-      image.default && image.name !== "default" ? t("image_default", { Name: image.name }) : image.name;
-    const options = images.map((image) => [image.default ? "" : image.name, label(image)]);
-    if (present && !images.some((image) => image.name === present)) options.push([present, present]);
-    if (anyReference) options.push([other, t("image_other")]);
-    select.replaceChildren(...options.map(([value, text]) => new Option(text, value, false, value === chosen)));
-    box.hidden = options.length < 2;
-    describe();
-  }
-
-  select.addEventListener("change", () => {
-    chosen = select.value;
-    describe();
-    if (!input.hidden) input.focus();
-  });
   const field = {
-    show,
+    draw,
     value,
+    image,
     /** Shows what a workspace has; null is the default. */
     set(ref) {
-      present = chosen = name(ref);
+      present = chosen = state.images.items.find((one) => one.default)?.name === ref ? "" : ref ?? "";
       input.value = "";
-      show();
+      draw();
     },
     /** What has to be sent for a workspace in ERROR or not: undefined for nothing. */
     change: (again) => (value() !== present || (again && offered(present)) ? value() || null : undefined),
   };
   fields.push(field);
-  onLanguage(show);
+  onLanguage(draw);
   return field;
 }

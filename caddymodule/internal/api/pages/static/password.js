@@ -1,41 +1,41 @@
 // Changes the user's password.
-import { api, explain, onLanguage, t } from "/assets/text.js";
+import { h } from "/assets/dom.js";
+import { api, explain, t } from "/assets/text.js";
+import { changed, user } from "/assets/store.js";
 
-const section = document.getElementById("password");
-const form = document.getElementById("password-form");
-const message = document.getElementById("password-message");
-const done = document.getElementById("password-done");
-let changed = false;
+let done = false;
 let failure = null;
+let asking = false;
 
-function show() {
-  message.hidden = !failure;
-  message.textContent = failure ? explain(failure) : "";
-  done.textContent = changed ? t("password_changed") : "";
-}
-
-async function change(event) {
+async function send(event) {
   event.preventDefault();
-  const button = form.querySelector("button");
-  button.disabled = true;
-  changed = false;
+  const form = event.target;
+  if (asking) return;
+  asking = true;
+  done = false;
   failure = null;
   try {
     await api("POST", "me/password", { present: form.present.value, password: form.password.value });
-    changed = true;
+    done = true;
     form.reset();
   } catch (error) {
     failure = error;
   }
-  button.disabled = false;
-  show();
-  if (changed) done.focus();
-  else (failure.problem?.field === "password" ? form.password : form.present).focus();
+  asking = false;
+  changed();
+  if (!done) (failure.problem?.field === "password" ? form.password : form.present).focus();
 }
 
-/** Offers the form. */
-export function watchPassword() {
-  form.addEventListener("submit", change);
-  section.addEventListener("toggle", () => { if (section.open) { changed = false; failure = null; show(); } });
-  onLanguage(show);
-}
+const field = (id, name, label, complete) => h("div", null, h("label", { for: id }, label),
+  h("input", { id, name, type: "password", autocomplete: complete, required: true }));
+
+/** The part of the account's page. */
+export const password = () => h("section", { id: "password", class: "panel", "data-key": "password", "aria-labelledby": "password-title" },
+  h("h2", { id: "password-title" }, t("password_title")), h("p", { class: "hint" }, t("password_text")),
+  h("p", { id: "password-message", class: "notice", role: "alert", hidden: !failure }, failure ? explain(failure) : ""),
+  h("form", { id: "password-form", class: "fields", novalidate: true, onsubmit: send },
+    h("input", { name: "username", autocomplete: "username", value: user.name, hidden: true }),
+    field("password-present", "present", t("password_present"), "current-password"),
+    field("password-new", "password", t("password_new"), "new-password"),
+    h("button", { type: "submit", disabled: asking }, t("password_change"))),
+  h("p", { id: "password-done", class: "done", role: "status" }, done ? t("password_changed") : ""));

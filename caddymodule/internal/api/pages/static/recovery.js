@@ -1,5 +1,5 @@
 // Recovery, and the dialog in which an administrator chooses with which files.
-import { confirmed } from "/assets/confirm.js";
+import { asked, confirmed } from "/assets/dialogs.js";
 import { api, date, size, t } from "/assets/text.js";
 
 const dialog = document.getElementById("recovery");
@@ -34,13 +34,9 @@ function choose(name, problem) {
   problem.choices.forEach((choice, i) => field.append(option(problem, choice, i)));
   warn(null);
   field.onchange = () => warn(chosen(problem));
-  dialog.returnValue = "cancel";
-  dialog.showModal();
+  const answer = asked(dialog);
   field.querySelector("input")?.focus();
-  return new Promise((resolve) => {
-    const close = () => resolve(dialog.returnValue === "ok" ? chosen(problem) : null);
-    dialog.addEventListener("close", close, { once: true });
-  });
+  return answer.then((value) => (value === "ok" ? chosen(problem) : null));
 }
 
 function option(problem, choice, i) {

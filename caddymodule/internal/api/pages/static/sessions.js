@@ -1,10 +1,8 @@
 // Where the user is signed in, and a way to end that.
-import { api, date, explain, onLanguage, t } from "/assets/text.js";
+import { h } from "/assets/dom.js";
+import { api, date, explain, t } from "/assets/text.js";
+import { changed, signedOut } from "/assets/store.js";
 
-const section = document.getElementById("sessions");
-const list = document.getElementById("sessions-list");
-const others = document.getElementById("sessions-others");
-const message = document.getElementById("sessions-message");
 let items = [];
 let failure = null;
 
@@ -18,32 +16,27 @@ function device(agent) {
     ["Android", "Android"], ["iPhone", "iPhone"], ["iPad", "iPad"],
     ["Windows", "Windows"], ["Mac OS", "macOS"], ["Linux", "Linux"],
   ]);
-  return browser ? [browser, system].filter(Boolean).join(" · ") : agent.split(/[ /]/)[0] || t("session_unknown");
-}
-
-function show() {
-  message.hidden = !failure;
-  message.textContent = failure ? explain(failure) : "";
-  list.replaceChildren(...items.map(entry));
-  others.hidden = items.every((s) => s.current);
+  return browser ? [browser, system].filter(Boolean).join(" · ") : agent.split(/[ /]/)[0];
 }
 
 function entry(s) {
-  const li = document.getElementById("session-item").content.firstElementChild.cloneNode(true);
   const name = device(s.client);
-  li.querySelector("strong").textContent = name;
-  li.querySelector(".current").textContent = s.current ? `(${t("session_current")})` : "";
-  li.querySelector(".used").textContent = t(s.address ? "session_used_from" : "session_used", {
-    Time: date(s.last_used_at), Address: s.address,
-  });
-  li.querySelector(".since").textContent = t("session_since", { Time: date(s.created_at) });
-  const button = li.querySelector("button");
-  button.textContent = t("sign_out");
-  button.setAttribute("aria-label", t("action_label", { Action: t("sign_out"), Name: name }));
-  button.hidden = s.current; // the button at the top of the page does that
-  button.addEventListener("click", () => end(`sessions/${s.id}`));
-  return li;
+  const used = t(s.address ? "session_used_from" : "session_used", { Time: date(s.last_used_at), Address: s.address });
+  return h("li", { "data-key": s.id },
+    h("p", null, name ? h("bdi", { class: "name" }, name) : h("span", { class: "name" }, t("session_unknown")),
+      s.current && h("span", { class: "tag" }, t("session_current")),
+      h("span", { class: "hint" }, used, " · ", t("session_since", { Time: date(s.created_at) }))),
+    !s.current && h("button", { type: "button", onclick: () => end(`sessions/${s.id}`),
+      "aria-label": t("action_label", { Action: t("sign_out"), Name: name || t("session_unknown") }) }, t("sign_out")));
 }
+
+/** The part of the account's page. */
+export const sessions = () => h("section", { id: "sessions", class: "panel", "data-key": "sessions", "aria-labelledby": "sessions-title" },
+  h("h2", { id: "sessions-title", tabindex: "-1" }, t("sessions_title")), h("p", { class: "hint" }, t("sessions_text")),
+  failure && h("p", { id: "sessions-message", class: "notice", role: "alert" }, explain(failure)),
+  h("ul", { id: "sessions-list", class: "lines" }, items.map(entry)),
+  items.some((s) => !s.current) && h("button", { type: "button", id: "sessions-others", onclick: () => end("sessions") },
+    t("sign_out_others")));
 
 async function end(path) {
   failure = null;
@@ -52,22 +45,16 @@ async function end(path) {
   } catch (error) {
     failure = error;
   }
-  await load();
-  section.querySelector("summary").focus();
+  await loadSessions();
+  document.getElementById("sessions-title")?.focus();
 }
 
-async function load() {
+/** Reads the list. */
+export async function loadSessions() {
   try {
     items = (await api("GET", "sessions")).items;
   } catch (error) {
-    failure ??= error;
+    if (!signedOut(error)) failure ??= error;
   }
-  show();
-}
-
-/** Shows the list whenever it is opened. */
-export function watchSessions() {
-  others.addEventListener("click", () => end("sessions"));
-  section.addEventListener("toggle", () => { if (section.open) { failure = null; load(); } });
-  onLanguage(show);
+  changed();
 }

@@ -27,6 +27,23 @@ export function date(time) {
   return at.toLocaleString(language, today ? { timeStyle: "short" } : { dateStyle: "medium", timeStyle: "short" });
 }
 
+/** How long ago something was. */
+export function ago(time) {
+  const seconds = Math.max(0, (Date.now() - Date.parse(time)) / 1000);
+  const format = new Intl.RelativeTimeFormat(language, { numeric: "auto" });
+  for (const [unit, length] of [["day", 86400], ["hour", 3600], ["minute", 60]]) {
+    if (seconds >= length) return format.format(-Math.round(seconds / length), unit);
+  }
+  return format.format(0, "second");
+}
+
+/** A time that is left, in milliseconds, as people say it: whole minutes, hours from two on. */
+export function span(milliseconds) {
+  const minutes = Math.max(1, Math.ceil(milliseconds / 60_000));
+  const [n, unit] = minutes < 120 ? [minutes, "minute"] : [Math.round(minutes / 60), "hour"];
+  return new Intl.NumberFormat(language, { style: "unit", unit, unitDisplay: "short" }).format(n);
+}
+
 /** A number of bytes as people write it. */
 export function size(bytes) {
   const units = ["byte", "kilobyte", "megabyte", "gigabyte", "terabyte"];
@@ -67,8 +84,11 @@ export class Failure extends Error {
 const pauses = [200, 1000, 3000];
 
 /** Sends a request to the API; returns its answer or throws a Failure. */
-export async function api(method, path, body) {
-  const init = { method, headers: {}, credentials: "same-origin" };
+export const api = async (method, path, body, headers) => (await exchange(method, path, body, headers)).data;
+
+/** Like api; returns the answer as data, and the entity tag that it has. */
+export async function exchange(method, path, body, headers) {
+  const init = { method, headers: { ...headers }, credentials: "same-origin" };
   if (body !== undefined) {
     init.headers["Content-Type"] = "application/json";
     init.body = JSON.stringify(body);
@@ -91,8 +111,12 @@ async function send(path, init) {
   let data;
   try { data = text ? JSON.parse(text) : undefined; } catch { /* from a proxy in between */ }
   if (!answer.ok) throw new Failure(answer.status, data);
-  return data;
+  return { data, etag: answer.headers.get("ETag") };
 }
+
+/** A key that no other request has: one that is sent again with it is done once. */
+export const requestKey = () =>
+  [...crypto.getRandomValues(new Uint8Array(16))].map((n) => n.toString(16).padStart(2, "0")).join("");
 
 // The button leads to the next of the languages, and bears its name.
 const button = document.getElementById("language");

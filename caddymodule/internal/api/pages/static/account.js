@@ -1,0 +1,17 @@
+// The user's own account: where it is signed in, its password and its access tokens.
+import { h, show } from "/assets/dom.js";
+import { t } from "/assets/text.js";
+import { password } from "/assets/password.js";
+import { onRoute, view } from "/assets/router.js";
+import { loadSessions, sessions } from "/assets/sessions.js";
+import { user } from "/assets/store.js";
+import { loadTokens, tokens } from "/assets/tokens.js";
+
+view("account", (place) => show(place,
+  h("div", { class: "head", "data-key": "head" }, h("h1", null, t("account"))),
+  user.sessions && sessions(), tokens(), user.passwords && password()));
+onRoute(({ name }) => {
+  if (name !== "account") return;
+  if (user.sessions) loadSessions();
+  loadTokens();
+});

@@ -1,0 +1,124 @@
+// What can be done with a workspace, and doing it.
+import { api, t } from "/assets/text.js";
+import { edit } from "/assets/edit.js";
+import { recover } from "/assets/recovery.js";
+import { pageOf } from "/assets/router.js";
+import { kept } from "/assets/status.js";
+import { changed, put, running, signedOut, state, user } from "/assets/store.js";
+import { withRoom } from "/assets/swap.js";
+import { toast } from "/assets/toast.js";
+import { undelete } from "/assets/undo.js";
+
+const there = (w) => !["DELETING", "DELETED"].includes(w.phase);
+const desired = (w, is) => w.desired_state !== is;
+const awake = (w) => w.phase === "RUNNING" && w.desired_state === "RUNNING";
+const verb = (name) => (w) => api("POST", `workspaces/${w.id}/${name}`);
+const keepAwake = (hours) => (w) => api("POST", `workspaces/${w.id}/keep-awake`, { hours });
+
+// Each with its picture, when it is offered, and what it does. Those that change no operation are possible in one.
+const actions = {
+  start: { icon: "play", offered: (w) => ["PENDING", "ARCHIVED", "STANDBY"].includes(w.phase) && desired(w, "RUNNING"),
+    run: (w) => withRoom(w.name, () => verb("start")(w)) },
+  // In an error nothing is stopped, but it will not start by itself once it is recovered.
+  sleep: { icon: "moon", offered: (w) => desired(w, "STANDBY") &&
+    (w.phase === "RUNNING" || (w.phase === "ERROR" && w.desired_state === "RUNNING")), run: verb("sleep") },
+  archive: { icon: "archive", offered: (w) => ["RUNNING", "STANDBY"].includes(w.phase) && desired(w, "ARCHIVED"),
+    run: verb("archive") },
+  keep_awake_1: { icon: "clock", offered: awake, run: keepAwake(1) },
+  keep_awake_4: { icon: "clock", offered: awake, run: keepAwake(4) },
+  keep_awake_8: { icon: "clock", offered: awake, run: keepAwake(8) },
+  "keep_awake_end": { icon: "clock", offered: (w) => awake(w) && kept(w), run: keepAwake(0) },
+  recover: { icon: "wrench", run: recover,
+    offered: (w) => user.admin && (w.phase === "ERROR" || (w.phase === "RUNNING" && w.waiting?.reason === "Conflict")) },
+  edit: { icon: "edit", offered: there, always: true, run: edit },
+  details: { icon: "info", offered: there, always: true, run: (w) => { location.hash = pageOf(w.id); } },
+  delete: { icon: "trash", offered: there, danger: true, run: remove },
+};
+
+/** The names of what can be done with a workspace. */
+export const offered = (w) => Object.keys(actions).filter((name) => actions[name].offered(w));
+
+/** Whether an action waits for the end of what is being done. */
+export const blocked = (w, name) => !actions[name].always && (w.operation !== "NONE" || state.pending.has(w.id));
+
+export const pictureOf = (name) => actions[name].icon;
+export const isDanger = (name) => Boolean(actions[name].danger);
+
+/** What an action is called. */
+export function nameOf(name) {
+  const hours = /^keep_awake_(\d+)$/.exec(name);
+  return hours ? t("keep_awake_for", { Count: Number(hours[1]) }) : t(name);
+}
+
+/** Does something with a workspace. Its card says what failed. */
+export async function act(w, name) {
+  state.failures.delete(w.id);
+  state.pending.set(w.id, name);
+  changed();
+  try {
+    const answer = await actions[name].run(w);
+    if (answer?.id && state.workspaces.has(w.id)) put(answer);
+  } catch (error) {
+    if (!signedOut(error)) state.failures.set(w.id, error);
+  } finally {
+    state.pending.delete(w.id);
+    changed();
+  }
+}
+
+async function remove(w) {
+  await api("DELETE", `workspaces/${w.id}`);
+  deleted([w]);
+}
+
+// The deletion of several is one thing to undo.
+function deleted(gone) {
+  if (gone.some((w) => location.hash === pageOf(w.id))) location.hash = "#/";
+  toast(() => (gone.length === 1 ? t("deleted_one", { Name: gone[0].name }) : t("deleted_many", { Count: gone.length })),
+    { say: () => t("undelete"), run: () => { for (const w of gone) undelete(w.id); } });
+}
+
+/** Does the same with several, one after the other. */
+export async function actOnAll(list, name) {
+  const done = [];
+  for (const w of list) {
+    if (!actions[name].offered(w) || blocked(w, name)) continue;
+    state.pending.set(w.id, name);
+    changed();
+    try {
+      if (name === "delete") await api("DELETE", `workspaces/${w.id}`);
+      else put(await actions[name].run(w));
+      done.push(w);
+    } catch (error) {
+      if (signedOut(error)) break;
+      state.failures.set(w.id, error);
+    } finally {
+      state.pending.delete(w.id);
+    }
+  }
+  if (name === "delete" && done.length > 0) deleted(done);
+  else toast(() => t("done_many", { Count: done.length, Action: nameOf(name) }));
+  changed();
+}
+
+/** Whether opening it needs a place, and none is free. */
+const full = (w) => state.limit !== null && running().length >= state.limit && w.desired_state !== "RUNNING" &&
+  w.phase !== "RUNNING";
+
+/** Follows the link that opens a workspace: at the limit it asks first which other one goes to sleep. */
+export async function open(w, event) {
+  if (!full(w) || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  state.failures.delete(w.id);
+  try {
+    const answer = await withRoom(w.name, () => verb("start")(w));
+    if (!answer) return;
+    put(answer);
+    const tab = window.open(w.url, "_blank");
+    if (tab) tab.opener = null;
+    else toast(() => t("room_made", { Name: w.name }), { say: () => t("open"), run: () => location.assign(w.url) });
+  } catch (error) {
+    if (!signedOut(error)) state.failures.set(w.id, error);
+    changed();
+  }
+}

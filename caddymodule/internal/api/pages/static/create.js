@@ -1,0 +1,80 @@
+// The dialog in which a workspace is made.
+import { api, explain, onLanguage, requestKey, t } from "/assets/text.js";
+import { imageField, loadImages } from "/assets/images.js";
+import { pageOf } from "/assets/router.js";
+import { put, signedOut, state } from "/assets/store.js";
+import { withRoom } from "/assets/swap.js";
+import { toast } from "/assets/toast.js";
+
+const dialog = document.getElementById("create-dialog");
+const form = document.getElementById("create-form");
+const name = document.getElementById("create-name");
+const description = document.getElementById("create-description");
+const git = document.getElementById("create-git");
+const message = document.getElementById("create-message");
+const button = document.getElementById("create");
+const image = imageField("create-image");
+let failure = null; // a failed request, or "name"
+let making = false;
+let key = ""; // of the request: what was sent already is made once
+
+function draw() {
+  message.hidden = !failure;
+  message.textContent = failure === "name" ? t("name_needed") : failure ? explain(failure) : "";
+  button.disabled = making;
+  git.parentElement.hidden = !image.image()?.git;
+}
+
+function changedForm() {
+  key = requestKey();
+  draw();
+}
+
+/** Opens the dialog. */
+export function create() {
+  if (dialog.open) return;
+  form.reset();
+  image.set(null);
+  failure = null;
+  loadImages().then(draw);
+  changedForm();
+  dialog.showModal();
+}
+
+async function send() {
+  failure = name.value.trim() ? null : "name";
+  draw();
+  if (failure) {
+    name.focus();
+    return;
+  }
+  const body = { name: name.value.trim() };
+  if (description.value.trim()) body.description = description.value.trim();
+  if (image.value()) body.image_ref = image.value();
+  if (!git.parentElement.hidden && git.value.trim()) body.git_url = git.value.trim();
+  making = true;
+  draw();
+  try {
+    const w = await withRoom(body.name, () => api("POST", "workspaces", body, { "Idempotency-Key": key }));
+    if (w) {
+      if (!state.workspaces.has(w.id)) put(w);
+      dialog.close();
+      toast(() => t("created", { Name: w.name }), { say: () => t("details"), run: () => { location.hash = pageOf(w.id); } });
+    }
+  } catch (error) {
+    if (signedOut(error)) dialog.close();
+    failure = error;
+    if (error.status) key = requestKey(); // it was answered: the next one is another request
+  }
+  making = false;
+  draw();
+}
+
+form.addEventListener("submit", (event) => {
+  if (event.submitter?.value === "cancel") return;
+  event.preventDefault();
+  if (!making) send();
+});
+form.addEventListener("input", changedForm);
+document.getElementById("create-image").addEventListener("choose", changedForm);
+onLanguage(draw);

@@ -1,0 +1,18 @@
+// Dialogs that ask something: each is a <dialog> with a form of the page.
+
+/** Shows a dialog, and returns the value of the button that has closed it. */
+export function asked(dialog) {
+  dialog.returnValue = "cancel";
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => resolve(dialog.returnValue), { once: true });
+  });
+}
+
+/** Asks before something that cannot be undone, and returns whether the answer is yes. */
+export async function confirmed(title, words, yes) {
+  document.getElementById("confirm-title").textContent = title;
+  document.getElementById("confirm-text").textContent = words;
+  document.getElementById("confirm-ok").textContent = yes;
+  return (await asked(document.getElementById("confirm"))) === "ok";
+}

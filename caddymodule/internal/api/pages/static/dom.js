@@ -1,0 +1,105 @@
+// Makes elements, and changes what is shown into what is to be shown, without losing focus or what was typed.
+
+const svg = "http://www.w3.org/2000/svg";
+const inSVG = new Set(["svg", "use", "path", "line", "title", "circle"]);
+const handlers = ["onclick", "onchange", "oninput", "onsubmit", "onkeydown", "ontoggle"];
+const keptMemo = Symbol("memo");
+
+/** Makes an element. Functions become handlers, true an empty attribute; null and false leave one out. */
+export function h(tag, attributes, ...children) {
+  const e = inSVG.has(tag) ? document.createElementNS(svg, tag) : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (typeof value === "function") e[name] = value;
+    else if (name === "value" || name === "checked") e[name] = value;
+    else e.setAttribute(name, value === true ? "" : value);
+  }
+  e.append(...nodes(children));
+  return e;
+}
+
+/** An element that is made again only when one of the values of memo has changed; a comment holds its place. */
+export const lazy = (key, memo, make) => Object.assign(document.createComment(""), { key, memo, make });
+
+/** A picture by its name; it says nothing to screen readers. */
+export const icon = (name) =>
+  h("svg", { class: "icon", "aria-hidden": "true" }, h("use", { href: `#icon-${name}` }));
+
+const nodes = (list) => list.flat(Infinity).filter((n) => n !== null && n !== undefined && n !== false && n !== "");
+
+/** Shows the children in an element. What has the same key, or stands in the same place, is changed in place. */
+export function show(parent, ...children) {
+  const focused = parent.contains(document.activeElement) ? document.activeElement : null;
+  patch(parent, nodes(children));
+  if (focused?.isConnected && document.activeElement !== focused) focused.focus({ preventScroll: true });
+}
+
+const keyOf = (node) => node.key ?? node.dataset?.key;
+
+function patch(parent, wanted) {
+  const byKey = new Map();
+  const loose = [];
+  for (const old of parent.childNodes) {
+    if (keyOf(old)) byKey.set(keyOf(old), old);
+    else loose.push(old);
+  }
+  let place = parent.firstChild;
+  for (const next of wanted) {
+    const node = fill(take(byKey, loose, next), next);
+    if (node === place) place = place.nextSibling;
+    else parent.insertBefore(node, place);
+  }
+  while (place) {
+    const rest = place;
+    place = place.nextSibling;
+    rest.remove();
+  }
+}
+
+// The node that is shown already in the place of one that is wanted.
+function take(byKey, loose, next) {
+  const key = keyOf(next);
+  if (key) return byKey.get(key);
+  const name = typeof next === "object" ? next.nodeName : "#text";
+  const at = loose.findIndex((old) => old.nodeName === name);
+  return at < 0 ? undefined : loose.splice(0, at + 1)[at];
+}
+
+// Makes a lazy element.
+function build(next) {
+  const made = next.make();
+  made.dataset.key = next.key;
+  made[keptMemo] = next.memo;
+  return made;
+}
+
+// Makes the lazy elements in one that is new.
+function whole(node) {
+  for (const child of [...node.childNodes]) {
+    if (child.make) child.replaceWith(whole(build(child)));
+    else whole(child);
+  }
+  return node;
+}
+
+function fill(old, next) {
+  if (next.make) {
+    if (old?.[keptMemo]?.every((value, i) => value === next.memo[i])) return old;
+    const node = fill(old, build(next));
+    node[keptMemo] = next.memo;
+    return node;
+  }
+  const made = typeof next === "object" ? next : document.createTextNode(String(next));
+  if (!old || old.nodeName !== made.nodeName) return whole(made);
+  if (made.nodeType === Node.TEXT_NODE) {
+    if (old.data !== made.data) old.data = made.data;
+    return old;
+  }
+  for (const { name } of [...old.attributes]) if (!made.hasAttribute(name) && name !== "open") old.removeAttribute(name);
+  for (const { name, value } of made.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  for (const name of handlers) if (old[name] !== made[name]) old[name] = made[name];
+  if (old.nodeName === "INPUT" && (old.type === "checkbox" || old.type === "radio")) old.checked = made.checked;
+  patch(old, [...made.childNodes]);
+  if (old.nodeName === "SELECT" && old.value !== made.value) old.value = made.value;
+  return old;
+}

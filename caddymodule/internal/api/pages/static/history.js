@@ -1,0 +1,30 @@
+// What happened to a workspace, newest first.
+import { h } from "/assets/dom.js";
+import { date, has, known, t } from "/assets/text.js";
+
+function value(item, word) {
+  if (word === null || word === undefined) return "";
+  const kind = { phase: "phase.", operation: "operation.", desired_state: "asked_for." }[item.kind];
+  return kind ? known(kind, word) : word;
+}
+
+const kindOf = (item) => (has(`history.${item.kind}`) ? item.kind : "unknown");
+
+function entry(item) {
+  const by = item.username ? t("history_by", { Name: item.username }) : known("cause.", item.cause);
+  return h("li", { class: `event ${kindOf(item)}`, "data-key": String(item.id) },
+    h("p", null, t(`history.${kindOf(item)}`, { Kind: item.kind, Value: value(item, item.new_value) })),
+    item.message && h("p", { class: "hint", lang: "en" }, item.message), // the server's own words
+    h("p", { class: "hint" }, t("history_when", { Time: date(item.at), By: by })));
+}
+
+// Steps and waits that end say nothing that the phase after them does not say.
+const says = (item) => !(item.kind === "operation" && item.new_value === "NONE") && !(item.kind === "waiting" && !item.new_value);
+
+function draw({ items }) {
+  const shown = items.filter(says);
+  return shown.length > 0 ? h("ol", { class: "timeline" }, shown.map(entry)) : h("p", { class: "hint" }, t("history_none"));
+}
+
+/** The part of a workspace's page: where it is read, and how it is drawn. */
+export const history = { path: "history?limit=30", draw };

@@ -1,0 +1,34 @@
+// The address within the page: which view is shown.
+import { changed, onChange, state } from "/assets/store.js";
+
+/** The view of the present address, and the id in it. */
+export function route() {
+  const [name, id = ""] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  return { name: { w: "workspace", account: "account", admin: "admin" }[name] ?? "home", id };
+}
+
+/** The address of a workspace's own page. */
+export const pageOf = (id) => `#/w/${id}`;
+
+/** Calls entered whenever people come to another view. */
+export function onRoute(entered) {
+  window.addEventListener("hashchange", () => {
+    if (/^#\w/.test(location.hash)) return; // the link that skips to the content
+    state.menu = "";
+    document.getElementById("main").focus({ preventScroll: true });
+    scrollTo(0, 0);
+    entered(route());
+    changed();
+  });
+  entered(route());
+}
+
+/** Shows a view in its place while its address is open. */
+export function view(name, draw) {
+  const place = document.getElementById(`view-${name}`);
+  onChange(() => {
+    const here = route();
+    place.hidden = here.name !== name;
+    if (!place.hidden) draw(place, here.id);
+  });
+}

@@ -1,0 +1,74 @@
+// What is said of a workspace: its state, what it waits for, when it sleeps, what failed.
+import { ago, date, duration, has, known, locale, size, span, t } from "/assets/text.js";
+import { user } from "/assets/store.js";
+
+/** What is done or comes next; empty at rest. */
+export function activityText(w) {
+  if (w.revert && w.operation === "NONE") return t("archive_restoring");
+  if (w.operation !== "NONE") {
+    const seconds = Math.max(0, Math.round((Date.now() - Date.parse(w.op_started_at)) / 1000));
+    return `${known("operation.", w.operation)}… ${Number.isNaN(seconds) ? "" : duration(seconds)}`;
+  }
+  const coming = `desired.${w.desired_state}`;
+  return w.phase !== w.desired_state && w.phase !== "ERROR" && has(coming) ? t(coming) : "";
+}
+
+/** When it was last used. */
+export const usedText = (w) => (w.last_access_at ? t("used", { Ago: ago(w.last_access_at) }) : t("never_used"));
+
+/** What it waits for, and what an administrator reads about it. */
+export function waitingText(w) {
+  if (!w.waiting) return "";
+  return [w.waiting.help?.[locale()], user.admin && w.waiting.message].filter(Boolean).join("\n"); // what the server said
+}
+
+/** Whether its owner keeps it awake now. */
+export const kept = (w) => Boolean(w.keep_awake_until) && Date.parse(w.keep_awake_until) > Date.now();
+
+/** Why it stays awake or when it goes to sleep, one line each; empty while that is far. */
+export function awakeText(w) {
+  if (w.phase !== "RUNNING") return "";
+  const lines = [];
+  if (kept(w)) lines.push(t("kept_awake", { Time: date(w.keep_awake_until) }));
+  if (w.busy) lines.push(busyText(w.busy));
+  if (w.sleep_at) lines.push(t("sleeps_in", { Span: span(Date.parse(w.sleep_at) - Date.now()) }));
+  if (w.page_activity === "traffic") lines.push(t("traffic"));
+  return lines.join("\n");
+}
+
+// Why it is awake: a program may say so without saying what it does.
+export function busyText(busy) {
+  if (busy.reason === "BusyFile" && !busy.detail) return t("busy.silent");
+  const key = `busy.${busy.reason}`;
+  return t(has(key) ? key : "busy.unknown", { What: busy.detail ?? "" });
+}
+
+/** How much its home holds; empty while that is not known. */
+export function homeText(w) {
+  if (!w.home) return "";
+  if (w.home.bytes === 0 && !w.home.at_least) return t("home_empty");
+  const [exact, atLeast] = w.home.large ? ["home_large", "home_large_at_least"] : ["home", "home_at_least"];
+  return t(w.home.at_least ? atLeast : exact, { Size: size(w.home.bytes) });
+}
+
+/** The same in a place that is called after it. */
+export const sizeText = (w) => w.home && (w.home.bytes === 0 ? t("nothing") : t("size_only", { Size: size(w.home.bytes) }));
+
+/** What has failed, and what to do. */
+export function failureText(w) {
+  const hasVolume = () => w.conditions["storage.volume_ready"]?.status === "True";
+  const damaged = w.archive?.damage ? [hasVolume() ? t("damaged_beside_volume") : t("damaged")] : [];
+  if (!w.error_reason && w.phase !== "ERROR") return damaged.join("\n");
+  const lines = [t("failed", { Reason: w.error_reason ?? "ERROR" }), ...damaged];
+  if (w.error_help) lines.push(w.error_help[locale()]);
+  if (w.error_message && user.admin) lines.push(w.error_message); // what the server said
+  return lines.join("\n");
+}
+
+/** Whether its error is one after which another image, or the same one fixed, is tried at once. */
+export const imageMayHelp = (w) =>
+  w.phase === "ERROR" && ["ImagePullFailed", "RetryExceeded", "Timeout"].includes(w.error_reason);
+
+/** Whether a person has to look at it. */
+export const needsCare = (w) => w.phase === "ERROR" || Boolean(w.archive?.damage) ||
+  Boolean(w.waiting && w.waiting.reason !== "JobQueued" && w.waiting.reason !== "PullingImage");

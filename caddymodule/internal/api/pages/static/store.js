@@ -1,0 +1,81 @@
+// What the page knows: the one place of its state. Views are drawn again when it changes.
+import { onLanguage } from "/assets/text.js";
+
+const body = document.body.dataset;
+
+/** The user, as the server has written it into the page. */
+export const user = { id: body.user, name: body.username, admin: body.role === "admin", sessions: "sessions" in body,
+  passwords: "passwords" in body };
+
+export const state = {
+  connection: "connecting", // or "live", "lost"
+  expired: false, // the session has ended
+  loaded: false, // the present list is complete
+  workspaces: new Map(), // id → the object as the server last sent it
+  pending: new Map(), // id → what is asked for and not answered yet
+  failures: new Map(), // id → the failed request that its card explains
+  deleted: [], // those whose deletion can be undone
+  undoing: new Set(), // ids: asked for, and done as soon as the operation in progress has ended
+  images: { items: [], any_reference: false },
+  limit: null, // how many of the user's workspaces may run
+  menu: "", // the id of the workspace whose menu is open
+  query: "",
+  filter: "",
+  sort: stored("sort", "state"),
+  view: stored("view", ""), // "cards", "table", or what fits the number
+  selected: new Set(), // ids
+  minute: 0, // texts about time change with it
+};
+
+function stored(name, otherwise) {
+  try { return localStorage.getItem(`codehub.${name}`) ?? otherwise; } catch { return otherwise; }
+}
+
+/** Sets how the list looks, and remembers it in this browser. */
+export function remember(name, value) {
+  state[name] = value;
+  try { localStorage.setItem(`codehub.${name}`, value); } catch { /* it holds for this page */ }
+  changed();
+}
+
+const views = [];
+let drawing = 0;
+
+/** Calls draw soon after the state or the language has changed. */
+export function onChange(draw) {
+  views.push(draw);
+  changed();
+}
+
+/** Says that the state has changed. Changes that come together are drawn once. */
+export function changed() {
+  drawing ||= setTimeout(draw, 16);
+}
+
+function draw() {
+  clearTimeout(drawing);
+  drawing = 0;
+  for (const view of views) view();
+}
+
+/** Whether a request failed because the session has ended, which the page then says. */
+export function signedOut(error) {
+  if (error.status !== 401) return false;
+  state.expired = true;
+  changed();
+  return true;
+}
+
+/** Those that take a place among the running ones; one in ERROR takes none. */
+export const running = () => [...state.workspaces.values()].filter((w) =>
+  w.phase !== "ERROR" && (w.phase === "RUNNING" || w.desired_state === "RUNNING"));
+
+/** Keeps an answer, unless the stream has sent something newer in the meantime. */
+export function put(w) {
+  const known = state.workspaces.get(w.id);
+  if (!known || w.updated_at >= known.updated_at) state.workspaces.set(w.id, w);
+  changed();
+}
+
+onLanguage(draw);
+setInterval(() => { state.minute++; changed(); }, 20_000);

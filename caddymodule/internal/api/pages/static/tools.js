@@ -1,0 +1,31 @@
+// Looking for workspaces among many: search, filter, order, and how the list looks.
+import { h, icon } from "/assets/dom.js";
+import { t } from "/assets/text.js";
+import { filters, sorts } from "/assets/find.js";
+import { changed, remember, state } from "/assets/store.js";
+
+const few = 6;
+const many = 30;
+
+/** Whether there are enough workspaces to look for one. */
+export const wantsTools = (count) => count > few;
+
+/** Whether the list is a table: as people chose, or because there are many. */
+export const wantsTable = (count) => wantsTools(count) && (state.view ? state.view === "table" : count > many);
+
+const choose = (id, label, present, options, set) => h("label", { class: "choose" }, h("span", { class: "hidden" }, label),
+  h("select", { id, onchange: (event) => set(event.target.value) },
+    options.map(([value, text]) => h("option", { value, selected: value === present }, text))));
+
+const look = (name, count) => h("button", { type: "button", class: "look", "aria-pressed": String((name === "table") === wantsTable(count)),
+  "data-view": name, "aria-label": t(`looks.${name}`), onclick: () => remember("view", name) }, icon(name === "table" ? "rows" : "grid"));
+
+/** The tools above the list. */
+export const tools = (count) => h("div", { class: "tools", role: "search", "data-key": "tools" },
+  h("label", { class: "search" }, icon("search"), h("span", { class: "hidden" }, t("search")),
+    h("input", { id: "search", type: "search", placeholder: t("search"), autocomplete: "off", spellcheck: "false",
+      oninput: (event) => { state.query = event.target.value; changed(); } })),
+  choose("filter", t("filter"), state.filter, [["", t("filters.all")], ...filters.map((name) => [name, t(`filters.${name}`)])],
+    (value) => { state.filter = value; changed(); }),
+  choose("sort", t("sort"), state.sort, sorts.map((name) => [name, t(`sorts.${name}`)]), (value) => remember("sort", value)),
+  h("div", { class: "looks", role: "group", "aria-label": t("view") }, look("cards", count), look("table", count)));

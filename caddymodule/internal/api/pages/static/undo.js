@@ -1,0 +1,69 @@
+// The deleted workspaces whose deletion can still be undone.
+import { api, t } from "/assets/text.js";
+import { changed, signedOut, state } from "/assets/store.js";
+import { failed } from "/assets/toast.js";
+
+let loading = false;
+let again = false;
+
+/** Reads the list again; calls that come while it is read become one more reading. */
+export async function loadDeleted() {
+  again = true;
+  if (loading) return;
+  loading = true;
+  while (again) {
+    again = false;
+    await load();
+  }
+  loading = false;
+}
+
+async function load() {
+  try {
+    const found = [];
+    let cursor = "";
+    do {
+      const page = await api("GET", `workspaces?deleted=true&limit=500&cursor=${encodeURIComponent(cursor)}`);
+      found.push(...page.items);
+      cursor = page.next_cursor;
+    } while (cursor);
+    state.deleted = found;
+    for (const id of state.undoing) if (state.workspaces.has(id)) state.undoing.delete(id);
+    changed();
+  } catch { /* the connection's state is shown elsewhere, and the next change reads again */ }
+}
+
+/** Undoes the deletion of a workspace; the stream brings it back. */
+export async function undelete(id) {
+  state.undoing.add(id);
+  changed();
+  try {
+    await api("POST", `workspaces/${id}/undelete`);
+    state.undoing.delete(id);
+    state.deleted = state.deleted.filter((w) => w.id !== id);
+  } catch (error) {
+    // The deletion goes on in steps: one may have begun, and the interval below tries again.
+    if (error.problem?.type !== "urn:codehub:problem:operation-in-progress") {
+      state.undoing.delete(id);
+      if (!signedOut(error)) failed(t("undelete"), error);
+    }
+  }
+  changed();
+  await loadDeleted();
+}
+
+// What can be undone changes without an event: an operation ends, the collector removes the
+// files.
+let quiet = 0;
+setInterval(() => {
+  quiet++;
+  const next = state.deleted.find((w) => state.undoing.has(w.id) && w.operation === "NONE");
+  if (next) {
+    undelete(next.id);
+    return;
+  }
+  if (state.deleted.length === 0 || document.hidden) return;
+  if (quiet < 15 && state.deleted.every((w) => w.operation === "NONE")) return;
+  quiet = 0;
+  loadDeleted();
+}, 2_000);

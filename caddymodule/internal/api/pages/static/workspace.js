@@ -1,0 +1,97 @@
+// The page of one workspace, with an address of its own.
+import { h, icon, show } from "/assets/dom.js";
+import { ago, api, date, explain, t } from "/assets/text.js";
+import { condition, doings, marks, phase } from "/assets/card.js";
+import { archives } from "/assets/archives.js";
+import { explanation } from "/assets/explanation.js";
+import { history } from "/assets/history.js";
+import { imageIcon, imageName } from "/assets/images.js";
+import { onRoute, view } from "/assets/router.js";
+import { sizeText } from "/assets/status.js";
+import { changed, signedOut, state, user } from "/assets/store.js";
+
+const parts = { explain: explanation, archives, history };
+const pause = 10_000; // milliseconds between looks at a workspace of another user
+let about = ""; // the id, its version and what else the parts were read for
+let read = {}; // part → { data } or { error }
+let others = null; // a workspace of another user, or a failure, by id
+
+const known = (id) => state.workspaces.get(id) ?? (others?.id === id ? others.workspace : undefined);
+
+async function readOther(id) {
+  if (state.workspaces.has(id) || location.hash !== `#/w/${id}`) return;
+  try {
+    others = { id, workspace: await api("GET", `workspaces/${id}`) };
+  } catch (error) {
+    if (signedOut(error)) return;
+    others = { id, error };
+  }
+  changed();
+}
+
+// Reads the parts again when the workspace has changed.
+function readParts(w) {
+  const now = [w.id, w.updated_at, w.phase, w.operation, w.archive_key, w.revert?.key].join(" ");
+  if (about === now) return;
+  if (!about.startsWith(`${w.id} `)) read = {};
+  about = now;
+  for (const [name, { path }] of Object.entries(parts)) {
+    api("GET", `workspaces/${w.id}/${path}`).then((data) => ({ data }), (error) => ({ error })).then((answer) => {
+      if (about !== now) return; // an older answer
+      read = { ...read, [name]: answer };
+      changed();
+    });
+  }
+}
+
+function part(name, w) {
+  const found = read[name];
+  const body = !found ? h("div", { class: "skeleton line" })
+    : found.error ? h("p", { class: "notice" }, explain(found.error)) : parts[name].draw(found.data, w);
+  return body && h("section", { class: `panel ${name}`, "aria-labelledby": `title-${name}`, "data-key": name },
+    h("h2", { id: `title-${name}` }, t(`parts.${name}`)), body);
+}
+
+const fact = (name, value) => value && [h("dt", null, name), h("dd", null, value)];
+
+function facts(w) {
+  return h("section", { class: "panel facts", "aria-labelledby": "title-facts", "data-key": "facts" },
+    h("h2", { id: "title-facts" }, t("parts.facts")),
+    h("dl", null, fact(t("owner_title"), w.owner_username && h("bdi", null, w.owner_username)),
+      fact(t("image"), imageName(w.image_ref) && h("bdi", null, imageName(w.image_ref))),
+      fact(t("git"), w.git_url && h("bdi", null, w.git_url)),
+      fact(t("files"), sizeText(w)), fact(t("column_used"), w.last_access_at ? t("at", { Time: ago(w.last_access_at) }) : t("never_used")),
+      fact(t("created_title"), t("at", { Time: date(w.created_at) })),
+      fact(t("memo"), w.memo && h("bdi", null, w.memo)), fact(t("workspace_id"), h("code", null, w.id))));
+}
+
+function page(w) {
+  readParts(w);
+  return h("div", { class: "workspace", ...marks(w), "data-key": w.id },
+    h("p", { class: "back" }, h("a", { href: "#/" }, icon("back"), t("workspaces"))),
+    h("div", { class: "head" }, h("span", { class: "tile" }, icon(imageIcon(w.image_ref))),
+      h("div", { class: "title" }, h("h1", null, h("bdi", null, w.name)),
+        w.description && h("p", { class: "description" }, w.description)),
+      phase(w), doings(w, ["details"])),
+    h("div", { class: "condition" }, condition(w)),
+    h("div", { class: "columns" },
+      h("div", { class: "main" }, part("explain", w), part("archives", w)),
+      h("div", { class: "side" }, facts(w), part("history", w))));
+}
+
+function missing(id) {
+  const gone = state.deleted.some((w) => w.id === id);
+  const text = others?.id === id && others.error ? explain(others.error) : gone ? t("is_deleted") : "";
+  return h("div", { class: "empty" }, text ? h("p", null, text) : h("div", { class: "skeleton line" }),
+    h("a", { class: "button", href: "#/" }, t("to_list")));
+}
+
+view("workspace", (place, id) => {
+  const w = known(id);
+  place.setAttribute("aria-busy", String(!w && !others?.error && !state.loaded));
+  if (!w && state.loaded && others?.id !== id) readOther(id);
+  show(place, w ? page(w) : missing(id));
+  if (w) document.title = t("title_of", { Name: w.name });
+});
+onRoute(() => { others = null; });
+if (user.admin) setInterval(() => { if (!document.hidden && others?.workspace) readOther(others.id); }, pause);
