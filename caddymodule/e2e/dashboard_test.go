@@ -53,7 +53,7 @@ func TestDashboardOnAPhone(t *testing.T) {
 	b.click("the administrator's view", `nav [data-view=admin]`)
 	b.says(`#failed-list`, "of ann", "소유자: ann")
 	b.recover(`#failed-list button`, "Start with an empty home", "빈 홈으로 시작")
-	b.do("no other user has an error", chromedp.WaitNotVisible(chromedp.CSS(`#failed`)))
+	b.do("no other user has an error", chromedp.WaitNotPresent(chromedp.CSS(`#failed`)))
 	wait.Until(t, "theirs runs", func() bool { return ann.workspace(t, theirs).Phase == "RUNNING" })
 	b.click("back to the list", `nav [data-view=home]`)
 
@@ -64,13 +64,13 @@ func TestDashboardOnAPhone(t *testing.T) {
 	if err := in.docker.ContainerUnpause(t.Context(), "ws-"+mine); err != nil {
 		t.Fatal(err)
 	}
-	b.do("it waits no more", chromedp.WaitNotVisible(chromedp.CSS(card+` .waiting`)))
+	b.do("it waits no more", chromedp.WaitNotPresent(chromedp.CSS(card+` .waiting`)))
 
 	b.choose(card, "delete")
 	b.do("the card goes", chromedp.WaitNotPresent(chromedp.CSS(card)))
 	b.says(`#deleted-list`, "Undo", "삭제 취소")
 	b.click("undo", `#deleted-list button:enabled`)
-	b.do("the card is back", chromedp.WaitVisible(chromedp.CSS(card)), chromedp.WaitNotVisible(chromedp.CSS(`#deleted`)))
+	b.do("the card is back", chromedp.WaitVisible(chromedp.CSS(card)), chromedp.WaitNotPresent(chromedp.CSS(`#deleted`)))
 	if w := me.awaitPhase(t, mine, "ARCHIVED"); w.ArchiveKey == "" {
 		t.Errorf("it came back as %+v", w)
 	}

@@ -42,7 +42,12 @@ func (p *Preview) apiRoutes() {
 		"GET /health/coordinator":                  (*board).health,
 	} {
 		p.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			sendJSON(w, http.StatusOK, answer(p.boardOf(r), r))
+			b := p.boardOf(r)
+			if b.expired {
+				problem.Of(auth.ErrNoSession).Write(w, r)
+				return
+			}
+			sendJSON(w, http.StatusOK, answer(b, r))
 		})
 	}
 	p.mux.HandleFunc("GET "+base+"events", p.events)
@@ -92,6 +97,10 @@ func (p *Preview) boardOf(r *http.Request) *board {
 // events sends the board as the event stream does: every workspace, then heartbeats.
 func (p *Preview) events(w http.ResponseWriter, r *http.Request) {
 	b := p.boardOf(r)
+	if b.expired {
+		problem.Of(auth.ErrNoSession).Write(w, r)
+		return
+	}
 	if b.lost {
 		problem.Unavailable.With("problem.try_again", nil).Write(w, r)
 		return

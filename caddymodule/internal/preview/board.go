@@ -27,6 +27,8 @@ type board struct {
 	refuse *problem.Problem
 	// lost: the event stream does not answer.
 	lost bool
+	// expired: the session has ended.
+	expired bool
 
 	mu sync.Mutex
 	// changes is closed, and replaced, at every change; nil for a board that takes none.
@@ -111,6 +113,7 @@ func (p *Preview) dashboardPages(c states) (list []*entry) {
 	add("live", "It takes changes, and forgets them when the preview ends.",
 		&board{rows: liveRows(), changes: make(chan struct{})}, ours)
 	add("connection-lost", "", &board{lost: true}, ours)
+	add("session-ended", "", &board{rows: phaseRows(c), expired: true}, ours)
 	add("signed-in-elsewhere", "", &board{rows: phaseRows(c)}, pages.Dashboard{})
 	for _, refusal := range refusals {
 		b := &board{admin: true, rows: phaseRows(c), deleted: deletedRows(), refuse: refusal.problem}

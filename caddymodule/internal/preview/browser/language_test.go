@@ -95,6 +95,8 @@ type tab struct {
 	ctx  context.Context
 	site *site
 	url  string
+
+	server *httptest.Server
 }
 
 func open(t *testing.T) *tab {
@@ -106,7 +108,7 @@ func open(t *testing.T) *tab {
 	b := &tab{t: t, site: &site{Handler: p}}
 	server := httptest.NewServer(b.site)
 	t.Cleanup(server.Close)
-	b.url = server.URL
+	b.url, b.server = server.URL, server
 	options := append(slices.Concat(chromedp.DefaultExecAllocatorOptions[:], chromium.Options()),
 		chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(wait.Timeout),
 		chromedp.Env("TMPDIR="+t.TempDir()), chromedp.WindowSize(1200, 800), chromedp.Flag("lang", "en-US"))

@@ -5,12 +5,13 @@ import { password } from "/assets/password.js";
 import { onRoute, view } from "/assets/router.js";
 import { loadSessions, sessions } from "/assets/sessions.js";
 import { user } from "/assets/store.js";
-import { loadTokens, tokens } from "/assets/tokens.js";
+import { forget, loadTokens, tokens } from "/assets/tokens.js";
 
 view("account", (place) => show(place,
   h("div", { class: "head", "data-key": "head" }, h("h1", null, t("account"))),
   user.sessions && sessions(), tokens(), user.passwords && password()));
 onRoute(({ name }) => {
+  forget();
   if (name !== "account") return;
   if (user.sessions) loadSessions();
   loadTokens();

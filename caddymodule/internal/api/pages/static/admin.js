@@ -71,7 +71,7 @@ const entry = (w) => lazy(w.id, [w, busy, locale(), state.minute], () => h("li",
   h("p", null, h("a", { class: "name", href: pageOf(w.id) }, h("bdi", null, w.name)),
     h("span", { class: "owner" }, t("owner", { Name: w.owner_username })),
     h("span", { class: "failure" }, t("failed", { Reason: w.error_reason })),
-    w.phase_changed_at && h("span", { class: "hint" }, t("since", { Ago: ago(w.phase_changed_at) })),
+    w.phase_changed_at && h("span", { class: "hint" }, t("failed_ago", { Ago: ago(w.phase_changed_at) })),
     w.error_message && h("span", { class: "hint", lang: "en" }, w.error_message)),
   h("button", { type: "button", disabled: busy !== "", onclick: () => recoverOne(w),
     "aria-label": t("action_label", { Action: t("recover"), Name: w.name }) }, t("recover"))));

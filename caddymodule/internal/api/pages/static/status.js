@@ -10,7 +10,7 @@ export function activityText(w) {
     return `${known("operation.", w.operation)}… ${Number.isNaN(seconds) ? "" : duration(seconds)}`;
   }
   const coming = `desired.${w.desired_state}`;
-  return w.phase !== w.desired_state && w.phase !== "ERROR" && has(coming) ? t(coming) : "";
+  return w.phase !== w.desired_state && w.phase !== "ERROR" && !w.waiting && has(coming) ? t(coming) : "";
 }
 
 /** When it was last used. */

@@ -12,6 +12,7 @@ const message = document.getElementById("swap-message");
 const ok = form.querySelector("[value=ok]");
 const pause = 500; // milliseconds
 let asking = null; // what is asked: the name, and the problem that says what runs
+let chosen = ""; // the id of the one that goes to sleep
 let failure = null;
 let making = false; // one goes to sleep
 
@@ -33,12 +34,13 @@ export async function withRoom(name, attempt) {
 async function swap(name, problem, attempt) {
   let answer;
   asking = { name, problem };
+  chosen = "";
   failure = null;
   making = false;
   form.onsubmit = async (event) => {
     if (event.submitter?.value !== "ok" || making) return;
     event.preventDefault();
-    const other = form.elements.swap.value;
+    const other = chosen;
     if (!other) return;
     making = true;
     failure = null;
@@ -79,10 +81,11 @@ function draw() {
   document.getElementById("swap-title").textContent = t("swap_title", { Name: asking.name });
   document.getElementById("swap-text").textContent = list.length > 0
     ? t("swap_text", { Limit: asking.problem.limit }) : explain({ problem: asking.problem });
-  const first = list.find((w) => w.operation === "NONE" && !w.busy) ?? list.find((w) => w.operation === "NONE");
+  const isThere = list.some((w) => w.id === chosen && w.operation === "NONE");
+  if (!isThere) chosen = (list.find((w) => w.operation === "NONE" && !w.busy) ?? list.find((w) => w.operation === "NONE"))?.id ?? "";
   show(choices, list.map((w) => h("label", { class: "choice" },
     h("input", { type: "radio", name: "swap", value: w.id, required: true, disabled: w.operation !== "NONE" || making,
-      checked: form.elements.swap ? form.elements.swap.value === w.id || (!form.elements.swap.value && w === first) : w === first }),
+      checked: w.id === chosen, onchange: () => { chosen = w.id; } }),
     h("span", null, h("bdi", { class: "name" }, w.name), h("span", { class: "hint" },
       w.busy ? busyText(w.busy) : t("used", { Ago: ago(new Date(Date.now() - w.idle_seconds * 1000)) }))))));
   choices.hidden = list.length === 0;

@@ -21,6 +21,9 @@ export async function loadTokens() {
   changed();
 }
 
+/** Shows no secret any more. */
+export const forget = () => { made = null; };
+
 async function make(event) {
   event.preventDefault();
   const form = event.target;

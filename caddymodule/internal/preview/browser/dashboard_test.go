@@ -1,0 +1,208 @@
+package browser
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/codehub/gateway/coordinator/wait"
+)
+
+// TestDashboard is what people do in the dashboard, one after the other in one browser.
+func TestDashboard(t *testing.T) {
+	b := open(t)
+	for _, flow := range []struct {
+		name, page string
+		run        func(b *tab)
+	}{
+		{"creating at the limit", "live", creating},
+		{"deleting and undoing", "live", deleting},
+		{"a page with an address", "live", addresses},
+		{"editing what others edit", "live", editing},
+		{"the menu from the keyboard", "live", menus},
+		{"hundreds of workspaces", "hundreds", hundreds},
+		{"access tokens", "phases", tokens},
+		{"a session that ends", "session-ended", expires},
+		{"a server that restarts", "phases", restarts},
+	} {
+		t.Run(flow.name, func(t *testing.T) {
+			b := *b
+			b.t = t
+			b.load("/preview/dashboard/"+flow.page, "en")
+			flow.run(&b)
+		})
+	}
+}
+
+// until waits until an expression is true in the page.
+func (b *tab) until(what, expression string) {
+	b.t.Helper()
+	wait.For(b.t, what, func() error {
+		if !js[bool](b, "(() => { try { return Boolean("+expression+"); } catch { return false; } })()") { // what is not there yet
+			return errors.New(js[string](b, "document.body.innerText"))
+		}
+		return nil
+	})
+}
+
+// press clicks the first element of a selector as soon as it is shown and enabled.
+func (b *tab) press(on string) {
+	b.t.Helper()
+	wait.For(b.t, on+" can be pressed", func() error {
+		if !b.do(on, "e.click()") {
+			return errors.New(js[string](b, "document.body.innerText"))
+		}
+		return nil
+	})
+}
+
+// fill writes into a field.
+func (b *tab) fill(field, text string) {
+	b.t.Helper()
+	js[bool](b, fmt.Sprintf(`((e) => { e.value = %q; e.dispatchEvent(new Event("input", { bubbles: true })); return true; })(document.querySelector(%q))`,
+		text, field))
+}
+
+// key presses a key where the focus is.
+func (b *tab) key(key string) {
+	b.t.Helper()
+	js[bool](b, fmt.Sprintf(`document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: %q, bubbles: true, cancelable: true })) || true`, key))
+}
+
+// is is a selector of the workspace with a name in a phase.
+func is(name, phase string) string {
+	return fmt.Sprintf(`document.querySelector('[data-name="%s"][data-phase=%s]')`, name, phase)
+}
+
+func creating(b *tab) {
+	b.press("#new")
+	b.until("the name has the focus", `document.activeElement.id === "create-name"`)
+	b.press("#create")
+	b.until("a name is asked for", `document.getElementById("create-message").innerText.includes("Enter a name")`)
+	b.fill("#create-name", "first")
+	js[bool](b, `(document.getElementById("create").click(), document.getElementById("create").click(), true)`)
+	b.until("it is there", is("first", "RUNNING"))
+	b.until("it was made once", `document.querySelectorAll('[data-name=first]').length === 1 && !document.querySelector("dialog[open]")`)
+
+	b.press("#new")
+	b.fill("#create-name", "second")
+	b.press("#create")
+	b.until("the choice", `document.querySelectorAll("#swap[open] input[name=swap]").length === 2`)
+	b.press(`#swap[open] [value=cancel]`)
+	b.until("what was typed is there", `document.getElementById("create-dialog").open && document.getElementById("create-name").value === "second"`)
+	b.press("#create")
+	b.until("a choice is made", `document.querySelector("#swap[open] input[name=swap]:checked")`)
+	b.press(`#swap[open] label:has([name=swap]):first-child input`)
+	b.press(`#swap[open] [value=ok]`)
+	b.until("it is there", is("second", "RUNNING"))
+	b.until("the other one sleeps", `document.querySelectorAll("[data-phase=RUNNING]").length === 2 && !document.querySelector("dialog[open]")`)
+
+	b.press(`[data-name=notes] [data-menu]`)
+	b.press(`[data-name=notes] [data-action=start]`)
+	b.press(`#swap[open] [value=ok]`)
+	b.until("it runs in the place of another", is("notes", "RUNNING"))
+	b.until("two run", `document.querySelectorAll("[data-phase=RUNNING]").length === 2`)
+}
+
+func deleting(b *tab) {
+	b.press(`[data-name=course] [data-menu]`)
+	b.press(`[data-name=course] [data-action=delete]`)
+	b.until("it is gone", `!document.querySelector("[data-name=course]") && document.querySelector("#deleted-list").innerText.includes("course")`)
+	b.press(".toast button")
+	b.until("it is back", is("course", "ARCHIVED"))
+	b.until("nothing is left to undo", `!document.querySelector("#deleted")`)
+}
+
+func addresses(b *tab) {
+	b.press(`[data-name=course] h3 a`)
+	b.until("its page", `location.hash.startsWith("#/w/") && document.querySelector("#view-workspace h1").innerText === "course"`)
+	b.until("its history", `document.querySelectorAll("#view-workspace .timeline li").length === 5`)
+	b.until("the focus is in it", `document.activeElement.id === "main"`)
+	ctx := b.ctx
+	if err := chromedp.Do(ctx, chromedp.Reload()); err != nil {
+		b.t.Fatal(err)
+	}
+	b.until("its page again", `document.querySelector("#view-workspace h1")?.innerText === "course" && document.title.startsWith("course")`)
+	js[bool](b, `(history.back(), true)`)
+	b.until("the list", `!document.querySelector("#view-home").hidden && document.querySelector("[data-name=course] h3")`)
+	js[bool](b, `(location.hash = "#/w/00000000-0000-4000-8000-00000000ffff", true)`)
+	b.until("an address of nothing", `document.querySelector("#view-workspace .empty p")?.innerText.length > 10`)
+}
+
+func editing(b *tab) {
+	b.press(`[data-name=course] [data-menu]`)
+	b.press(`[data-name=course] [data-action=edit]`)
+	b.until("the dialog", `document.getElementById("edit").open`)
+	js[bool](b, `(fetch("/api/v1/workspaces/" + document.querySelector("[data-name=course]").dataset.workspace,
+		{ method: "PATCH", body: JSON.stringify({ name: "lecture" }) }), true)`)
+	b.until("somebody else's change", `document.querySelector("[data-name=lecture]")`)
+	b.fill("#edit-description", "For the spring")
+	b.press("#edit [value=ok]")
+	b.until("the change is told", `document.getElementById("edit-message").innerText.includes("Name: lecture")`)
+	b.until("it is not undone", `document.getElementById("edit-name").value === "lecture"`)
+	b.press("#edit [value=ok]")
+	b.until("both are kept", `document.querySelector("[data-name=lecture] .description")?.innerText === "For the spring" && !document.getElementById("edit").open`)
+}
+
+func menus(b *tab) {
+	b.until("the list", `document.querySelector("[data-menu]")`)
+	js[bool](b, `(document.querySelector("[data-menu]").focus(), true)`)
+	b.key("ArrowUp")
+	b.until("the last item has the focus", `document.activeElement.dataset.action === "delete"`)
+	b.key("ArrowDown")
+	b.until("the first one follows", `document.activeElement === document.querySelector("[role=menuitem]")`)
+	b.key("Escape")
+	b.until("the button has it again", `document.activeElement.dataset.menu && !document.querySelector("[role=menu]")`)
+	b.key("?")
+	b.until("the shortcuts", `document.getElementById("keys").open`)
+	b.press("#keys [value=ok]")
+	b.key("n")
+	b.until("a new one", `document.getElementById("create-dialog").open`)
+	b.press("#create-dialog [value=cancel]")
+}
+
+func hundreds(b *tab) {
+	b.until("a table of all", `document.querySelectorAll("tbody tr").length === 300`)
+	b.key("/")
+	b.until("the search has the focus", `document.activeElement.id === "search"`)
+	b.fill("#search", "space-12")
+	b.until("ten are found", `document.querySelectorAll("tbody tr").length === 10`)
+	b.press("#select-all")
+	b.until("ten are chosen", `document.querySelector("#bulk").innerText.includes("10 selected")`)
+	b.press("#bulk .plain")
+	b.press("[data-view=cards]")
+	b.until("ten cards", `document.querySelectorAll("article").length === 10`)
+	b.load("/preview/dashboard/hundreds", "en")
+	b.until("cards are remembered", `document.querySelectorAll("article").length === 300`)
+	b.press("[data-view=table]")
+	b.until("a table", `document.querySelectorAll("tbody tr").length === 300`)
+}
+
+func tokens(b *tab) {
+	b.press("nav [data-view=account]")
+	b.until("those that there are", `document.querySelectorAll("#tokens-list li").length === 3`)
+	b.press("#token-new > summary")
+	b.fill("#token-name", "ci")
+	b.press("#token-form button")
+	b.until("the secret", `document.getElementById("token-secret")?.value.startsWith("chg_")`)
+	b.press("nav [data-view=home]")
+	b.press("nav [data-view=account]")
+	b.until("it is not shown again", `document.querySelector("#tokens-list") && !document.getElementById("token-secret")`)
+}
+
+func expires(b *tab) {
+	b.until("it is said", `document.getElementById("expired").open`)
+	b.press("#sign-in-again")
+	b.until("the sign-in", `location.pathname.includes("/sign-in/")`)
+}
+
+func restarts(b *tab) {
+	b.until("it is live", `document.querySelector("#connection").dataset.state === "live"`)
+	js[bool](b, `(new MutationObserver(() => { window.lost ||= document.querySelector("#connection").innerText; })
+		.observe(document.querySelector("#connection"), { childList: true }), true)`)
+	b.server.CloseClientConnections()
+	b.until("the loss is said", `window.lost?.includes("reconnecting")`)
+	b.until("it is live again", `document.querySelector("#connection").dataset.state === "live"`)
+}
