@@ -15,6 +15,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/codehub/gateway/caddymodule/internal/api/openapi/openapitest"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
@@ -59,12 +60,13 @@ func newHTTPClient(jar http.CookieJar) *http.Client {
 func (u *user) request(t testing.TB, method, path string, body any) (*http.Response, string) {
 	t.Helper()
 	var content io.Reader
+	var sent []byte
 	if body != nil {
-		b, err := json.Marshal(body)
-		if err != nil {
+		var err error
+		if sent, err = json.Marshal(body); err != nil {
 			t.Fatal(err)
 		}
-		content = bytes.NewReader(b)
+		content = bytes.NewReader(sent)
 	}
 	req, err := http.NewRequestWithContext(t.Context(), method, u.in.url(path), content)
 	if err != nil {
@@ -77,7 +79,11 @@ func (u *user) request(t testing.TB, method, path string, body any) (*http.Respo
 	if err != nil {
 		t.Fatal(err)
 	}
-	return res, text(t, res)
+	answer := text(t, res)
+	if err := openapitest.Check(openapitest.Exchange{Request: req, Sent: sent, Answer: res, Body: []byte(answer)}); err != nil {
+		t.Error(err)
+	}
+	return res, answer
 }
 
 // call makes an API call, expects the status, and decodes the answer into out unless

@@ -26,5 +26,5 @@ func (c *call) keepAwake() error {
 	if err != nil {
 		return err
 	}
-	return sendJSON(c.w, http.StatusOK, c.body(w))
+	return c.sendWorkspace(http.StatusOK, w)
 }

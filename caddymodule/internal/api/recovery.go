@@ -54,7 +54,7 @@ func (c *call) recoverWorkspace() error {
 	if err != nil {
 		return err
 	}
-	return sendJSON(c.w, http.StatusOK, c.body(w))
+	return c.sendWorkspace(http.StatusOK, w)
 }
 
 // recoverWorkspaces is POST /workspaces/recover, for administrators: it recovers all

@@ -110,6 +110,7 @@ type route struct {
 func apiRoutes() []route {
 	const read, write, admin, people = auth.ScopeRead, auth.ScopeWrite, auth.ScopeAdmin, auth.NoScope
 	return []route{
+		{"GET /api/v1/openapi.json", read, (*call).description},
 		{"POST /api/v1/auth/login", people, patient((*call).login)},
 		{"POST /api/v1/auth/logout", people, patient((*call).logout)},
 		{"GET /api/v1/auth/session", read, patient(signedIn((*call).session))},

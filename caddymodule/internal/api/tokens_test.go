@@ -105,6 +105,9 @@ func TestEveryRouteNeedsItsScope(t *testing.T) {
 	}
 	tried := 0
 	for pattern, scope := range api.RouteScopes() {
+		if pattern == "GET /api/v1/openapi.json" {
+			continue // for everyone
+		}
 		method, path, _ := strings.Cut(pattern, " ")
 		want, known := needs[pattern]
 		if delete(needs, pattern); !known {

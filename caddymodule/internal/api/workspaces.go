@@ -178,7 +178,7 @@ func (c *call) undeleteWorkspace() error {
 	if err != nil {
 		return err
 	}
-	return sendJSON(c.w, http.StatusOK, c.body(w))
+	return c.sendWorkspace(http.StatusOK, w)
 }
 
 // flag reads a parameter of the query that is true or false. It is false when it is

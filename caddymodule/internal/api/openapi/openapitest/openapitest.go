@@ -1,0 +1,334 @@
+// Package openapitest holds requests and answers of tests against the description of the REST API.
+//
+// It owns how strict a test is: an answer must not have a field that the description does not have, though
+// clients are told that there can be further ones. It must not know an operation by name.
+package openapitest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/codehub/gateway/caddymodule/internal/api/openapi"
+)
+
+const base = "/api/v1"
+
+// elsewhere are the statuses of what the API does not have: no such path or method, or a request that is
+// refused before the path matters.
+var elsewhere = []int{403, 404, 405, 421, 503}
+
+// description is the document with what a test needs to find an operation, and its compiled schemas.
+type description struct {
+	paths    *http.ServeMux
+	raw      map[string]any
+	compiler *jsonschema.Compiler
+
+	mu      sync.Mutex
+	schemas map[string]*jsonschema.Schema // by their JSON pointer
+}
+
+// load reads the document. It is read once per process.
+var load = sync.OnceValues(func() (*description, error) {
+	read, err := jsonschema.UnmarshalJSON(bytes.NewReader(openapi.JSON))
+	if err != nil {
+		return nil, fmt.Errorf("reading the description of the API: %w", err)
+	}
+	d := &description{
+		paths: http.NewServeMux(), raw: read.(map[string]any), compiler: jsonschema.NewCompiler(),
+		schemas: make(map[string]*jsonschema.Schema),
+	}
+	for path := range d.raw["paths"].(map[string]any) {
+		d.paths.Handle(base+path, http.NotFoundHandler())
+	}
+	strict(d.raw)
+	d.compiler.AssertFormat()
+	d.compiler.DefaultDraft(jsonschema.Draft2020)
+	return d, d.compiler.AddResource("openapi.json", d.raw)
+})
+
+// strict forbids objects to have other fields than those of their schema.
+func strict(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		if _, open := v["additionalProperties"]; v["type"] == "object" && !open {
+			v["additionalProperties"] = false
+		}
+		for _, inner := range v {
+			strict(inner)
+		}
+	case []any:
+		for _, inner := range v {
+			strict(inner)
+		}
+	}
+}
+
+// pointer is a JSON pointer to a value of the document.
+func pointer(names ...string) string {
+	var p strings.Builder
+	for _, n := range names {
+		p.WriteString("/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(n))
+	}
+	return p.String()
+}
+
+// at returns the value below names, or nil.
+func at(v any, names ...string) any {
+	for _, n := range names {
+		m, ok := v.(map[string]any)
+		if !ok {
+			return nil
+		}
+		v = m[n]
+	}
+	return v
+}
+
+// valid reports what the schema at the pointer says of a value.
+func (d *description) valid(at string, value any) error {
+	d.mu.Lock()
+	s := d.schemas[at]
+	if s == nil {
+		var err error
+		if s, err = d.compiler.Compile("openapi.json#" + (&url.URL{Path: at}).EscapedPath()); err != nil {
+			d.mu.Unlock()
+			return fmt.Errorf("the schema at %s: %w", at, err)
+		}
+		d.schemas[at] = s
+	}
+	d.mu.Unlock()
+	return s.Validate(value)
+}
+
+// CheckAll compiles every schema of the document: each must be valid, and lead to others that exist.
+func CheckAll() error {
+	d, err := load()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	var walk func(v any, path []string)
+	walk = func(v any, path []string) {
+		if m, ok := v.(map[string]any); ok {
+			for name, inner := range m {
+				if name == "schema" {
+					if err := d.compile(pointer(append(path, name)...)); err != nil {
+						errs = append(errs, err)
+					}
+				}
+				walk(inner, append(path[:len(path):len(path)], name))
+			}
+		}
+		if list, ok := v.([]any); ok {
+			for i, inner := range list {
+				walk(inner, append(path[:len(path):len(path)], strconv.Itoa(i)))
+			}
+		}
+	}
+	walk(d.raw["paths"], []string{"paths"})
+	return errors.Join(errs...)
+}
+
+func (d *description) compile(at string) error {
+	_, err := d.compiler.Compile("openapi.json#" + (&url.URL{Path: at}).EscapedPath())
+	return err
+}
+
+// Exchange is a request to the API and its answer.
+type Exchange struct {
+	Request *http.Request
+	Sent    []byte // the request's body
+	Answer  *http.Response
+	Body    []byte // the answer's, as far as it was read
+}
+
+// Check returns what of the exchange the description does not allow: an answer, always, and the request if
+// it was served. A path that the description does not have must be answered with 404, and another method
+// with 405.
+func Check(e Exchange) error {
+	d, err := load()
+	if err != nil {
+		return err
+	}
+	if !strings.HasPrefix(e.Request.URL.Path, base+"/") {
+		return nil
+	}
+	method := strings.ToLower(e.Request.Method)
+	if method == "head" {
+		method = "get"
+	}
+	_, path := d.paths.Handler(e.Request)
+	path = strings.TrimPrefix(path, base)
+	operation, known := at(d.raw, "paths", path, method).(map[string]any)
+	if !known {
+		if slices.Contains(elsewhere, e.Answer.StatusCode) {
+			return nil
+		}
+		return fmt.Errorf("%s %s is answered with %d, and the description does not have it", e.Request.Method, e.Request.URL.Path, e.Answer.StatusCode)
+	}
+	err = d.answer(operation, e, "paths", path, method)
+	if err == nil && e.Answer.StatusCode < 300 {
+		err = d.request(operation, e, "paths", path, method)
+	}
+	if err != nil {
+		err = fmt.Errorf("the description of %s %s: %w", strings.ToUpper(method), path, err)
+	}
+	return err
+}
+
+// answer checks the status, the media type and the body of an answer.
+func (d *description) answer(operation map[string]any, e Exchange, where ...string) error {
+	status := strconv.Itoa(e.Answer.StatusCode)
+	if at(operation, "responses", status) == nil {
+		if e.Answer.StatusCode < 400 {
+			return fmt.Errorf("no status %s", status)
+		}
+		status = "default"
+	}
+	content, _ := at(operation, "responses", status, "content").(map[string]any)
+	if e.Request.Method == http.MethodHead {
+		return nil
+	}
+	if content == nil {
+		if len(e.Body) > 0 {
+			return fmt.Errorf("%s has a body: %s", status, e.Body)
+		}
+		return nil
+	}
+	media, _, err := mime.ParseMediaType(e.Answer.Header.Get("Content-Type"))
+	if err != nil || content[media] == nil {
+		return fmt.Errorf("%s has the media type %q", status, e.Answer.Header.Get("Content-Type"))
+	}
+	if !strings.HasSuffix(media, "json") || media == "application/x-ndjson" {
+		return nil
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(e.Body))
+	if err != nil {
+		return fmt.Errorf("%s is no JSON: %w", status, err)
+	}
+	if e.Answer.StatusCode >= 400 {
+		if err := d.problem(value, e.Answer.StatusCode); err != nil {
+			return err
+		}
+	}
+	return d.valid(pointer(append(where, "responses", status, "content", media, "schema")...), value)
+}
+
+// problem checks that a problem has one of the types, with the status of the type.
+func (d *description) problem(value any, answered int) error {
+	status := fmt.Sprint(at(value, "status"))
+	for _, p := range d.raw["x-problems"].([]any) {
+		if at(p, "type") == at(value, "type") && fmt.Sprint(at(p, "status")) == status && status == strconv.Itoa(answered) {
+			return nil
+		}
+	}
+	return fmt.Errorf("no problem has the type %v and the status %v", at(value, "type"), at(value, "status"))
+}
+
+// request checks the query, the header and the body of a request.
+func (d *description) request(operation map[string]any, e Exchange, where ...string) error {
+	known := map[string]bool{}
+	parameters, _ := operation["parameters"].([]any)
+	for i, p := range parameters {
+		p := p.(map[string]any)
+		name := p["name"].(string)
+		var given []string
+		switch p["in"] {
+		case "query":
+			known[name] = true
+			given = e.Request.URL.Query()[name]
+		case "header":
+			given = e.Request.Header.Values(name)
+		}
+		for _, text := range given {
+			if text == "" { // as if it were not given
+				continue
+			}
+			err := d.valid(pointer(append(where, "parameters", strconv.Itoa(i), "schema")...), scalar(p["schema"], text))
+			if err != nil {
+				return fmt.Errorf("the parameter %s=%s: %w", name, text, err)
+			}
+		}
+	}
+	for name := range e.Request.URL.Query() {
+		if !known[name] {
+			return fmt.Errorf("no parameter %s", name)
+		}
+	}
+	body, _ := operation["requestBody"].(map[string]any)
+	if body == nil || len(e.Sent) == 0 && body["required"] == false {
+		return nil
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(e.Sent))
+	if err != nil {
+		return fmt.Errorf("the request is no JSON: %w", err)
+	}
+	if err := d.valid(pointer(append(where, "requestBody", "content", "application/json", "schema")...), value); err != nil {
+		return fmt.Errorf("the request %s: %w", e.Sent, err)
+	}
+	return nil
+}
+
+// scalar is the value of a parameter's text for its schema.
+func scalar(schema any, text string) any {
+	switch at(schema, "type") {
+	case "integer":
+		return json.Number(text)
+	case "boolean":
+		return text == "true"
+	}
+	return text
+}
+
+// transport checks what passes it.
+type transport struct {
+	next   http.RoundTripper
+	report func(error)
+}
+
+// Transport returns a transport that reports every exchange that the description does not allow. Event
+// streams and other answers without an end pass by.
+func Transport(next http.RoundTripper, report func(error)) http.RoundTripper {
+	return transport{next, report}
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	var sent []byte
+	if r.Body != nil && strings.HasPrefix(r.URL.Path, base+"/") {
+		var err error
+		if sent, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+		r = r.Clone(r.Context())
+		r.Body = io.NopCloser(bytes.NewReader(sent))
+	}
+	res, err := t.next.RoundTrip(r)
+	if err != nil || !strings.HasPrefix(r.URL.Path, base+"/") || res.StatusCode == http.StatusSwitchingProtocols {
+		return res, err
+	}
+	var body []byte
+	if strings.HasSuffix(res.Header.Get("Content-Type"), "json") && res.Header.Get("Content-Type") != "application/x-ndjson" {
+		if body, err = io.ReadAll(res.Body); err != nil {
+			return nil, err
+		}
+		res.Body.Close()
+		res.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	if err := Check(Exchange{r, sent, res, body}); err != nil {
+		t.report(err)
+	}
+	return res, nil
+}

@@ -1,0 +1,250 @@
+package openapi
+
+import (
+	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
+	"github.com/codehub/gateway/coordinator/dataplane/auth"
+	"github.com/codehub/gateway/coordinator/dataplane/explain"
+	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// object is a JSON object of the document.
+type object = map[string]any
+
+// operation is a row of the table: what the description says of a route beside its scope.
+type operation struct {
+	tag     string
+	pattern string // as in the table of the routes, below /api/v1
+	id      string
+	summary string
+	about   string
+	// params are the query and the header; those of the path follow from the pattern.
+	params []parameter
+	// body is the schema of the request's body; nil if it takes none. optional says that it may be missing.
+	body     object
+	optional bool
+	// answer is a value of the type with which status answers, and media its type if that is not JSON; nil is
+	// an answer without a body.
+	status int
+	answer any
+	media  string
+	// problems are those that are particular to it.
+	problems []string
+	// scope is what an access token needs; empty means read for GET and write for other methods.
+	scope auth.Scope
+	// people says that no access token can do it.
+	people bool
+}
+
+type parameter struct {
+	in, name, about string
+	schema          object
+}
+
+// The tags, in the order of the page.
+var tags = []object{
+	{"name": "Workspaces", "description": "One's own workspaces; administrators reach those of all users by id."},
+	{"name": "Archives", "description": "What is kept of a workspace, and ways back to it."},
+	{"name": "Account", "description": "Who is signed in, sign-ins, access tokens, limits, and this description."},
+	{"name": "Events", "description": "Changes as they happen."},
+	{"name": "Administration", "description": "For administrators."},
+}
+
+// Schemas of parameters and bodies.
+var (
+	text    = object{"type": "string"}
+	boolean = object{"type": "boolean"}
+	name    = object{"type": "string", "minLength": 1, "maxLength": service.MaxName, "description": "One visible line."}
+	desired = object{"type": "string", "enum": []string{"RUNNING", "STANDBY", "ARCHIVED"}}
+	secret  = object{"type": "string", "format": "password"}
+	role    = object{"type": "string", "enum": []string{auth.RoleUser, auth.RoleAdmin}}
+	limit   = object{"type": []string{"integer", "null"}, "minimum": 1, "maximum": auth.MaxUserLimit, "description": "Null: the limit of all users."}
+
+	pageLimit = parameter{"query", "limit", "How many items a page has; 100 without it.", number(1, 500)}
+	cursor    = parameter{"query", "cursor", "The next_cursor of the page before.", text}
+	ifMatch   = parameter{"header", "If-Match", "The ETag that the workspace must still have.", text}
+)
+
+func number(least, most int) object {
+	return object{"type": "integer", "minimum": least, "maximum": most}
+}
+
+func nullable(s object) object {
+	out := object{}
+	for k, v := range s {
+		out[k] = v
+	}
+	out["type"] = []string{s["type"].(string), "null"}
+	return out
+}
+
+// fields is a body: an object with these fields and no others. Those whose names begin with ! must be given.
+func fields(of object) object {
+	properties, required := object{}, []string{}
+	for name, schema := range of {
+		if name[0] == '!' {
+			name = name[1:]
+			required = append(required, name)
+		}
+		properties[name] = schema
+	}
+	s := object{"type": "object", "properties": properties, "additionalProperties": false}
+	if len(required) > 0 {
+		s["required"] = sorted(required)
+	}
+	return s
+}
+
+// choice is how a workspace is recovered.
+func choice(more object) object {
+	of := object{
+		"choice": object{"type": "string", "enum": []string{"", string(workspace.RecoverRetry), string(workspace.RecoverVolume),
+			string(workspace.RecoverArchive), string(workspace.RecoverEmpty)}},
+		"key":            object{"type": "string", "description": "The archive, for the choice archive."},
+		"replace_volume": object{"type": "boolean", "description": "The files on the volume are given up."},
+	}
+	for name, schema := range more {
+		of[name] = schema
+	}
+	return fields(of)
+}
+
+// writable are the fields of a workspace that its owner writes.
+func writable(nameField string) object {
+	return object{
+		nameField: name, "description": nullable(object{"type": "string", "maxLength": service.MaxDescription}),
+		"memo":          nullable(object{"type": "string", "maxLength": service.MaxMemo}),
+		"image_ref":     object{"type": []string{"string", "null"}, "description": "The name of an image of GET /images; administrators may also give a reference."},
+		"desired_state": desired,
+	}
+}
+
+var operations = []operation{
+	{
+		tag: "Workspaces", pattern: "GET /workspaces", id: "listWorkspaces", summary: "Lists workspaces", status: 200, answer: v1.Page[v1.Workspace]{},
+		about: "One page of the user's own workspaces, the newest first. With all=true, for administrators, those of all users, with owner_username.",
+		params: []parameter{
+			pageLimit, cursor,
+			{"query", "sort", "The order; a minus before it reverses it.", object{"type": "string", "pattern": "^-?(created_at|name|last_access_at|phase|home_bytes|deleted_at)$"}},
+			{"query", "phase", "One or several phases, with commas between them.", text},
+			{"query", "q", "A text in the name, the description, the memo or the image, or the beginning of the id.", object{"type": "string", "maxLength": 200}},
+			{"query", "deleted", "Those that can be undeleted.", boolean},
+			{"query", "all", "Those of all users, for administrators.", boolean},
+			{"query", "owner", "The name or the id of the user whose they are, with all=true.", object{"type": "string", "maxLength": 200}},
+		},
+	},
+	{
+		tag: "Workspaces", pattern: "POST /workspaces", id: "createWorkspace", summary: "Creates a workspace", body: fields(writable("!name")),
+		about:  "It is to run, unless desired_state says otherwise. Repeated with the same Idempotency-Key it answers with the workspace that the first request has created.",
+		params: []parameter{{"header", "Idempotency-Key", "A text of the client's choice, such as a UUID, at most 255 characters.", object{"type": "string", "minLength": 1, "maxLength": 255}}},
+		status: 201, answer: v1.Workspace{}, problems: []string{"limit-reached", "too-many-workspaces", "deleted"},
+	},
+	{tag: "Workspaces", pattern: "GET /workspaces/{id}", id: "getWorkspace", summary: "Reads a workspace", status: 200, answer: v1.Workspace{}},
+	{
+		tag: "Workspaces", pattern: "PATCH /workspaces/{id}", id: "changeWorkspace", summary: "Changes a workspace", body: fields(writable("name")),
+		about:  "All of the given fields, or none. Another image applies from the next start on.",
+		params: []parameter{ifMatch}, status: 200, answer: v1.Workspace{}, problems: []string{"operation-in-progress", "changed-meanwhile", "limit-reached"},
+	},
+	{
+		tag: "Workspaces", pattern: "DELETE /workspaces/{id}", id: "deleteWorkspace", summary: "Deletes a workspace",
+		about: "It can be undeleted for a while.", status: 202, problems: []string{"operation-in-progress"},
+		params: []parameter{{"query", "now", "For administrators: files that are nowhere else are not kept for that while.", boolean}},
+	},
+	verb("start", "startWorkspace", "Starts a workspace", "limit-reached"),
+	verb("sleep", "sleepWorkspace", "Puts a workspace to sleep"),
+	verb("archive", "archiveWorkspace", "Archives a workspace"),
+	{
+		tag: "Workspaces", pattern: "POST /workspaces/{id}/keep-awake", id: "keepAwake", summary: "Keeps a workspace awake", status: 200, answer: v1.Workspace{},
+		about: "Also unused, from now on; 0 ends that.", problems: []string{"not-awake"},
+		body: fields(object{"!hours": object{"type": "number", "minimum": 0, "maximum": 8760}}),
+	},
+	{
+		tag: "Workspaces", pattern: "POST /workspaces/{id}/exec", id: "exec", summary: "Runs a command in a workspace that runs", status: 200, media: "application/x-ndjson", answer: "",
+		about: "One JSON object a line, as the command prints: stdout or stderr, in the end exit_code, or problem when it is not known how the command ends.",
+		body:  fields(object{"!command": object{"type": "array", "minItems": 1, "maxItems": 1000, "items": text}}), problems: []string{"not-running", "too-many-commands"},
+	},
+	{tag: "Workspaces", pattern: "GET /workspaces/{id}/explain", id: "explainWorkspace", summary: "Says why a workspace is as it is, and what comes next", status: 200, answer: explain.Explanation{}},
+	{
+		tag: "Workspaces", pattern: "GET /workspaces/{id}/history", id: "workspaceHistory", summary: "Lists what happened to a workspace, the newest first", status: 200, answer: history{},
+		params: []parameter{pageLimit, {"query", "before", "The next_before of the page before.", object{"type": "integer", "minimum": 1}}},
+	},
+	{tag: "Archives", pattern: "GET /workspaces/{id}/archives", id: "listArchives", summary: "Lists the archives of a workspace, the newest first", status: 200, answer: v1.List[v1.Archive]{}},
+	{
+		tag: "Archives", pattern: "POST /workspaces/{id}/archives/restore", id: "restoreArchive", summary: "Goes back to an older archive", status: 202, answer: v1.Workspace{},
+		about: "The present state is archived first.", body: fields(object{"!archive": object{"type": "string", "minLength": 1, "description": "The key of the archive."}}),
+		problems: []string{"archive-not-restorable", "operation-in-progress"},
+	},
+	{tag: "Archives", pattern: "POST /workspaces/{id}/undelete", id: "undeleteWorkspace", summary: "Undoes a deletion", status: 200, answer: v1.Workspace{}, problems: []string{"collected", "operation-in-progress", "limit-reached"}},
+	{
+		tag: "Archives", scope: auth.ScopeAdmin, pattern: "POST /workspaces/{id}/recover", id: "recoverWorkspace", summary: "Recovers a workspace that is in ERROR, for administrators", body: choice(nil), optional: true,
+		status: 200, answer: v1.Workspace{}, problems: []string{"choice-needed", "files-unknown"},
+	},
+	{
+		tag: "Administration", scope: auth.ScopeAdmin, pattern: "POST /workspaces/recover", id: "recoverWorkspaces", summary: "Recovers all workspaces that are in ERROR for one reason",
+		body: choice(object{"!reason": object{"type": "string", "minLength": 1}}), status: 200, answer: v1.Recoveries{}, problems: []string{"files-unknown"},
+	},
+	{
+		tag: "Account", people: true, pattern: "POST /auth/login", id: "signIn", summary: "Signs in with a password", body: fields(object{"!username": text, "!password": secret}),
+		about: "The answer sets the cookie session.", status: 200, answer: v1.User{}, problems: []string{"bad-credentials", "too-many-attempts", "passwords-off"},
+	},
+	{tag: "Account", people: true, pattern: "POST /auth/logout", id: "signOut", summary: "Signs out", status: 200, answer: redirect{}, about: "204 where nothing is to be ended elsewhere."},
+	{tag: "Account", pattern: "GET /auth/session", id: "getSession", summary: "Says who is signed in", status: 200, answer: v1.User{}},
+	{tag: "Account", pattern: "GET /me", id: "getMe", summary: "Says who is signed in", status: 200, answer: v1.User{}},
+	{
+		tag: "Account", people: true, pattern: "POST /me/password", id: "changePassword", summary: "Changes one's own password", body: fields(object{"!present": secret, "!password": secret}),
+		about: "Every other sign-in ends.", status: 204, problems: []string{"too-many-attempts", "passwords-off"},
+	},
+	{tag: "Account", pattern: "GET /sessions", id: "listSessions", summary: "Lists where one is signed in", status: 200, answer: v1.List[v1.Session]{}},
+	{tag: "Account", people: true, pattern: "DELETE /sessions", id: "endOtherSessions", summary: "Ends all other sign-ins", status: 204},
+	{tag: "Account", people: true, pattern: "DELETE /sessions/{id}", id: "endSession", summary: "Ends a sign-in", status: 204},
+	{tag: "Account", pattern: "GET /tokens", id: "listTokens", summary: "Lists personal access tokens", status: 200, answer: v1.List[v1.Token]{}},
+	{
+		tag: "Account", people: true, pattern: "POST /tokens", id: "createToken", summary: "Makes a personal access token", status: 201, answer: v1.NewToken{}, problems: []string{"too-many-tokens"},
+		about: "Its secret is in this answer only.",
+		body:  fields(object{"!name": name, "!scopes": object{"type": "array", "minItems": 1, "items": object{"type": "string", "enum": auth.Scopes()}}, "expires_in_days": number(1, 365)}),
+	},
+	{tag: "Account", pattern: "DELETE /tokens/{id}", id: "revokeToken", summary: "Revokes a personal access token", status: 204},
+	{tag: "Account", pattern: "GET /limits", id: "getLimits", summary: "Says how many workspaces one may run and have", status: 200, answer: v1.Limits{}},
+	{tag: "Account", pattern: "GET /images", id: "listImages", summary: "Lists the images that one may choose", status: 200, answer: v1.Images{}},
+	{tag: "Account", pattern: "GET /openapi.json", id: "getDescription", summary: "Returns this description", status: 200, answer: map[string]string{}},
+	{
+		tag: "Events", pattern: "GET /events", id: "streamEvents", summary: "Streams the changes of one's workspaces", status: 200, media: "text/event-stream", answer: "", problems: []string{"too-many-streams"},
+		about: "First workspace_updated for each workspace and a heartbeat; then workspace_updated with the whole workspace, workspace_deleted with its id, and a heartbeat every 30 seconds.",
+	},
+	{
+		tag: "Administration", scope: auth.ScopeAdmin, pattern: "GET /users", id: "listUsers", summary: "Lists the users by name", status: 200, answer: v1.Page[v1.Account]{},
+		params: []parameter{pageLimit, cursor, {"query", "q", "A text in the name.", object{"type": "string", "maxLength": 255}}},
+	},
+	{
+		tag: "Administration", scope: auth.ScopeAdmin, pattern: "POST /users", id: "createUser", summary: "Adds a user", status: 201, answer: v1.Account{}, problems: []string{"user-exists"},
+		body: fields(object{"!username": object{"type": "string", "minLength": 1, "maxLength": 255}, "!password": object{"type": "string", "format": "password", "minLength": auth.MinPassword}, "role": role}),
+	},
+	{tag: "Administration", scope: auth.ScopeAdmin, pattern: "GET /users/{id}", id: "getUser", summary: "Reads a user", status: 200, answer: v1.Account{}},
+	{
+		tag: "Administration", scope: auth.ScopeAdmin, pattern: "PATCH /users/{id}", id: "changeUser", summary: "Changes a user", status: 200, answer: v1.Account{}, problems: []string{"own-account"},
+		about: "All of the given fields, or none. Another role or password, and disabling, end the user's sign-ins and access tokens.",
+		body: fields(object{"role": role, "disabled": boolean, "password": object{"type": "string", "format": "password", "minLength": auth.MinPassword},
+			"limits": fields(object{"max_running": limit, "max_workspaces": limit})}),
+	},
+	{tag: "Administration", scope: auth.ScopeAdmin, pattern: "POST /users/{id}/sign-out", id: "signOutUser", summary: "Ends all sign-ins and access tokens of a user", status: 204},
+}
+
+// verb is a request for a desired state.
+func verb(path, id, summary string, problems ...string) operation {
+	return operation{
+		tag: "Workspaces", pattern: "POST /workspaces/{id}/" + path, id: id, summary: summary, params: []parameter{ifMatch},
+		status: 200, answer: v1.Workspace{}, problems: append([]string{"operation-in-progress", "changed-meanwhile"}, problems...),
+	}
+}
+
+// history and redirect are answers whose types stand in functions.
+type history struct {
+	Items []v1.Transition `json:"items"`
+	// Where the next page begins; null at the end.
+	Next *int64 `json:"next_before"`
+}
+
+type redirect struct {
+	// Where the browser signs out, too.
+	Redirect string `json:"redirect"`
+}
