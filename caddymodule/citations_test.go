@@ -15,8 +15,6 @@ var (
 	// numbered is a section's heading, or a rule's beginning in a numbered list.
 	numbered = regexp.MustCompile(`^(?:## )?([0-9]+)\. `)
 	contract = regexp.MustCompile(`^\| ([0-9]+) \|`)
-	// link is a link of Markdown to a file of the repository.
-	link = regexp.MustCompile(`\]\(([^)#:\s]+)(?:#[^)]*)?\)`)
 )
 
 // sections returns what can be cited of a document: "3", "12.9", "1, contract 4".
@@ -46,8 +44,8 @@ func sections(t *testing.T, path string) map[string]bool {
 	return known
 }
 
-// TestCitationsAndLinksLeadSomewhere, in every file that people write.
-func TestCitationsAndLinksLeadSomewhere(t *testing.T) {
+// TestCitationsLeadSomewhere, in every file that people write.
+func TestCitationsLeadSomewhere(t *testing.T) {
 	t.Parallel()
 	known := map[string]map[string]bool{"SPEC": sections(t, "../coordinator/SPEC.md"), "DESIGN": sections(t, "../coordinator/DESIGN.md")}
 	cited := 0
@@ -77,14 +75,6 @@ func TestCitationsAndLinksLeadSomewhere(t *testing.T) {
 			cited++
 			if at := m[2] + strings.TrimSuffix(", contract "+m[3], ", contract "); !known[m[1]][at] {
 				t.Errorf("%s cites %s, which does not exist", path, m[0])
-			}
-		}
-		if filepath.Ext(path) != ".md" {
-			return nil
-		}
-		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
-			if _, err := os.Stat(filepath.Join(filepath.Dir(path), m[1])); err != nil {
-				t.Errorf("%s links to %s: %v", path, m[1], err)
 			}
 		}
 		return nil

@@ -22,6 +22,7 @@ var programs = map[string]func(args []string) error{
 	"./caddy":   codehub,
 	"curl":      request,
 	"make":      target,
+	"go":        goTest,
 	"helm":      chart,
 	"kubectl":   kubectl,
 	"xargs":     nil,
@@ -246,6 +247,24 @@ func target(args []string) error {
 		err = fmt.Errorf("the Makefile has no target %s", args[0])
 	}
 	return err
+}
+
+// goTest is `go test` with a package, and with the beginning of the name of a test in it.
+func goTest(args []string) error {
+	i := slices.Index(args, "-run")
+	if args[0] != "test" || i < 0 {
+		return fmt.Errorf("go %s is not known", args)
+	}
+	files, err := filepath.Glob(filepath.Join("../..", args[1], "*_test.go"))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		if text, err := os.ReadFile(file); err != nil || strings.Contains(string(text), "\nfunc "+args[i+1]) {
+			return err
+		}
+	}
+	return fmt.Errorf("%s has no test %s", args[1], args[i+1])
 }
 
 // chart is a command of Helm on the chart of this repository.

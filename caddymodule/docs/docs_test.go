@@ -88,7 +88,7 @@ func slug(heading string) string {
 // guides returns the documents for users, in all languages.
 func guides(t *testing.T) (all []document) {
 	t.Helper()
-	for _, pattern := range []string{"*.md", "../../README.md", "../../README.ko.md", "../../SECURITY.md"} {
+	for _, pattern := range []string{"*.md", "../../README.md", "../../README.ko.md", "../../SECURITY.md", "../../CONTRIBUTING.md"} {
 		paths, err := filepath.Glob(pattern)
 		if err != nil || len(paths) == 0 {
 			t.Fatalf("no %s, %v", pattern, err)
@@ -100,11 +100,30 @@ func guides(t *testing.T) (all []document) {
 	return all
 }
 
+// everyDocument returns those of the whole repository.
+func everyDocument(t *testing.T) (all []document) {
+	t.Helper()
+	err := filepath.WalkDir("../..", func(path string, d os.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == ".git" || d.Name() == ".codehub" || d.Name() == "vendor"):
+			return filepath.SkipDir
+		case filepath.Ext(path) == ".md":
+			all = append(all, read(t, path))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
 // TestLinks follows every link to a file, a picture or a heading of this repository.
-// TestCitationsAndLinksLeadSomewhere of the module does so for the files of all other documents.
 func TestLinks(t *testing.T) {
 	followed := 0
-	for _, d := range guides(t) {
+	for _, d := range everyDocument(t) {
 		for _, m := range isLink.FindAllStringSubmatch(d.text, -1) {
 			followed++
 			at, err := url.Parse(m[1])
@@ -157,8 +176,9 @@ func isKorean(path string) bool { return strings.HasSuffix(path, ".ko.md") }
 
 // onlyEnglish are the documents without a Korean one beside them, with the reason.
 var onlyEnglish = map[string]string{
-	"settings.md":       "is generated from the documentation of the code",
-	"../../SECURITY.md": "is for people who audit; security.ko.md says what it means",
+	"settings.md":           "is generated from the documentation of the code",
+	"../../SECURITY.md":     "is for people who audit; security.ko.md says what it means",
+	"../../CONTRIBUTING.md": "is for people who change the code, whose comments are English",
 }
 
 // TestTheLanguagesAgree: the same headings and the same blocks, but for comments and drawings.
