@@ -222,3 +222,23 @@ func withoutComments(b block) string {
 	text := comment.ReplaceAllString(b.text, "$1")
 	return regexp.MustCompile(`(?m)\s+$`).ReplaceAllString(text, "")
 }
+
+// TestEveryReasonIsExplained: what a workspace may wait for, and why it may be in ERROR.
+func TestEveryReasonIsExplained(t *testing.T) {
+	guide, found := read(t, "troubleshooting.md"), 0
+	for file, reasons := range map[string]string{"waiting.go": `Wait\w+ += "(\w+)"`, "phase.go": `Reason\w+ +ErrorReason = "(\w+)"`} {
+		text, err := os.ReadFile(filepath.Join("../../coordinator/workspace", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(reasons).FindAllStringSubmatch(string(text), -1) {
+			found++
+			if !strings.Contains(guide.text, "`"+m[1]+"`") {
+				t.Errorf("%s does not explain %s", guide.path, m[1])
+			}
+		}
+	}
+	if found < 30 {
+		t.Errorf("only %d reasons were found", found)
+	}
+}
