@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"encoding/json"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -240,5 +241,35 @@ func TestEveryReasonIsExplained(t *testing.T) {
 	}
 	if found < 30 {
 		t.Errorf("only %d reasons were found", found)
+	}
+}
+
+// TestTheLabels: what the guides call the buttons and places of the dashboard is what people see there.
+func TestTheLabels(t *testing.T) {
+	keys := []string{"new_workspace", "create", "open", "details", "account", "archive_restore", "sessions_title", "phase.RUNNING"}
+	for language, korean := range map[string]bool{"en": false, "ko": true} {
+		var said strings.Builder
+		for _, d := range guides(t) {
+			if isKorean(d.path) == korean {
+				said.WriteString(d.text)
+			}
+		}
+		text, err := os.ReadFile("../../coordinator/words/languages/" + language + ".json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var words struct{ Dashboard map[string]any }
+		if err := json.Unmarshal(text, &words); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range keys {
+			at := any(words.Dashboard)
+			for part := range strings.SplitSeq(key, ".") {
+				at = at.(map[string]any)[part]
+			}
+			if label, _ := at.(string); label == "" || !strings.Contains(said.String(), "**"+label+"**") {
+				t.Errorf("%s: the guides do not have **%v** (%s)", language, at, key)
+			}
+		}
 	}
 }
