@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/codehub/gateway/caddymodule/internal/api/openapi"
 	"github.com/codehub/gateway/caddymodule/internal/command/commandtest"
 )
 
@@ -167,35 +169,71 @@ func arguments(cmd *cobra.Command) (least, most int) {
 
 var isURL = regexp.MustCompile(`^(https://codehub\.example\.com|\$CODEHUB_URL)(/[^?]*)`)
 
-// request is a request to the API, which must have that path and method, or to a workspace.
+// request is a request to the API, which must have that path and method, and take that body, or to a workspace.
 func request(args []string) error {
-	method, path := "GET", ""
+	method, path, body := "GET", "", ""
 	for i, arg := range args {
-		if arg == "-X" {
+		switch m := isURL.FindStringSubmatch(arg); {
+		case arg == "-X":
 			method = args[i+1]
-		} else if m := isURL.FindStringSubmatch(arg); m != nil {
+		case arg == "-d":
+			body = args[i+1]
+		case m != nil:
 			path = m[2]
 		}
 	}
 	if strings.HasPrefix(path, "/w/") {
 		return nil
 	}
-	return route(method, path)
-}
-
-// route returns an error for what the API does not have. A variable or a word in braces stands for one part of a path.
-func route(method, path string) error {
-	table, err := os.ReadFile("../internal/api/routes.go")
-	if err != nil {
+	op, err := find(method, path)
+	if err != nil || body == "" {
 		return err
 	}
-	for _, m := range regexp.MustCompile(`"([A-Z]+) (/api/v1/[^"]*)"`).FindAllStringSubmatch(string(table), -1) {
-		pattern := regexp.MustCompile(`\\\{[a-z]+\\\}`).ReplaceAllString(regexp.QuoteMeta(m[2]), `[^/]+`)
-		if m[1] == method && regexp.MustCompile("^"+pattern+"$").MatchString(path) {
-			return nil
+	var given map[string]any
+	if err := json.Unmarshal([]byte(body), &given); err != nil {
+		return err
+	}
+	takes := op.RequestBody.Content["application/json"].Schema
+	for name := range given {
+		if takes.Properties[name] == nil {
+			return fmt.Errorf("%s %s takes no %q", method, path, name)
 		}
 	}
-	return fmt.Errorf("the API has no %s %s", method, path)
+	for _, name := range takes.Required {
+		if given[name] == nil {
+			return fmt.Errorf("%s %s needs %q", method, path, name)
+		}
+	}
+	return nil
+}
+
+// operation is what the description of the API says of a path and method, as far as the guides show it.
+type operation struct {
+	RequestBody struct {
+		Content map[string]struct {
+			Schema struct {
+				Properties map[string]any
+				Required   []string
+			}
+		}
+	}
+}
+
+// find returns an error for what the API does not have. A variable or a word in braces stands for one part of a path.
+func find(method, path string) (operation, error) {
+	var description struct {
+		Paths map[string]map[string]operation
+	}
+	if err := json.Unmarshal(openapi.JSON, &description); err != nil {
+		return operation{}, err
+	}
+	for at, methods := range description.Paths {
+		pattern := regexp.MustCompile(`\\\{[a-z]+\\\}`).ReplaceAllString(regexp.QuoteMeta("/api/v1"+at), `[^/]+`)
+		if op, ok := methods[strings.ToLower(method)]; ok && regexp.MustCompile("^"+pattern+"$").MatchString(path) {
+			return op, nil
+		}
+	}
+	return operation{}, fmt.Errorf("the API has no %s %s", method, path)
 }
 
 // TestThePathsOfTheAPI: what the guides name between backticks is there.
@@ -204,7 +242,7 @@ func TestThePathsOfTheAPI(t *testing.T) {
 	for _, d := range guides(t) {
 		for _, m := range regexp.MustCompile("`(GET|POST|PATCH|DELETE) /?(?:api/v1/)?([a-z][^` ?]*)").FindAllStringSubmatch(d.text, -1) {
 			found++
-			if err := route(m[1], "/api/v1/"+m[2]); err != nil {
+			if _, err := find(m[1], "/api/v1/"+m[2]); err != nil {
 				t.Errorf("%s: %v", d.path, err)
 			}
 		}
