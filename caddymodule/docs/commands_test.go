@@ -278,6 +278,30 @@ func TestTheCommandsBetweenBackticks(t *testing.T) {
 	}
 }
 
+// TestEveryCommandIsInItsGuide: cli.md names each one, with what it belongs to.
+func TestEveryCommandIsInItsGuide(t *testing.T) {
+	guide, err := os.ReadFile("cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	var look func(cmd *cobra.Command)
+	look = func(cmd *cobra.Command) {
+		for _, c := range cmd.Commands() {
+			if c.IsAvailableCommand() && c.Name() != "help" {
+				look(c)
+			}
+		}
+		if found++; !regexp.MustCompile("[` ]" + cmd.Name() + "[` ]").Match(guide) {
+			t.Errorf("cli.md does not have %s", cmd.CommandPath())
+		}
+	}
+	look(commandtest.CommandLine().Commands()[0])
+	if found < 30 {
+		t.Errorf("only %d commands were found", found)
+	}
+}
+
 // target is a target of the Makefile.
 func target(args []string) error {
 	makefile, err := os.ReadFile("../../Makefile")
