@@ -11,7 +11,7 @@ program = mkdir -p .codehub/bin && go build -o .codehub/bin/$(notdir $(1)) $(1) 
 devenv = $(call program,./coordinator/devenv/cmd/devenv)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run preview images image test check test-again fuzz test-ide test-k8s test-k8s-faults bench-k8s bench-gateway bench-wake bench-failover bench-reconcile bench-archive lint lint-beside test-built check-pure format vet staticcheck deadcode fmt clean
+.PHONY: help build run preview screenshots images image test check test-again fuzz test-ide test-k8s test-k8s-faults bench-k8s bench-gateway bench-wake bench-failover bench-reconcile bench-archive lint lint-beside test-built check-pure format vet staticcheck deadcode fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,13 @@ LISTEN ?= 127.0.0.1:8090
 
 preview: ## show every page that people see in every state, from fixtures; a change shows when a page is loaded again
 	@$(call program,./caddymodule/internal/preview/cmd/preview) -listen $(LISTEN)
+
+# Which pages, by a part of their address, such as: make screenshots PAGE=wake
+PAGE ?=
+
+screenshots: ## write what every page looks like in every state, theme, width and language to .codehub/screenshots (Chromium)
+	@go test -v -count=1 -timeout 2h -run '^TestScreenshots$$' ./caddymodule/internal/preview/browser \
+		-screenshots='$(CURDIR)/.codehub/screenshots' -page='$(PAGE)'
 
 images: ## build the container images and print their references
 	@$(devenv) images

@@ -231,10 +231,7 @@ func TestScriptsSpeakTheLanguage(t *testing.T) {
 		return
 	}
 	b := open(t)
-	links := func() []string {
-		b.load("/", "en")
-		return strings.Fields(js[string](b, `[...document.querySelectorAll("a[href*='lang=`+previewtest.MadeUp+`']")].map((a) => a.pathname).join(" ")`))
-	}()
+	links := pagesOf(b, previewtest.MadeUp)
 	if len(links) < 100 {
 		t.Fatalf("the index has only %d pages", len(links))
 	}

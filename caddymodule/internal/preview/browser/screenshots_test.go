@@ -1,0 +1,221 @@
+package browser
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"flag"
+	"fmt"
+	"html/template"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+
+	"github.com/codehub/gateway/coordinator/wait"
+	"github.com/codehub/gateway/coordinator/words"
+)
+
+var (
+	screenshots = flag.String("screenshots", "", "folder to which TestScreenshots writes; nothing is written without it")
+	onlyPages   = flag.String("page", "", "text that the address of a page in TestScreenshots must have, such as wake")
+)
+
+// What a screenshot is made of: the widths in CSS pixels, and how much of a long page it shows.
+var (
+	themes = []string{"light", "dark"}
+	widths = []int{390, 820, 1280}
+)
+
+const heightMax = 4000
+
+// sheetSource is the contact sheet.
+//
+//go:embed screenshots.html
+var sheetSource string
+
+// picture is one view of a page, in every language, theme and width.
+type picture struct {
+	Name  string
+	Files []string
+}
+
+// TestScreenshots writes what every page looks like, with every view that its navigation leads to, and a contact
+// sheet: `make screenshots`.
+func TestScreenshots(t *testing.T) {
+	if *screenshots == "" {
+		t.Skip("make screenshots says where to write them")
+	}
+	var paths []string
+	for _, path := range pagesOf(open(t), "en") {
+		if strings.Contains(path, *onlyPages) {
+			paths = append(paths, path)
+		}
+	}
+	if len(paths) == 0 {
+		t.Fatalf("no page has %q in its address", *onlyPages)
+	}
+	if err := os.MkdirAll(*screenshots, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var sheet struct {
+		sync.Mutex
+		pictures []picture
+	}
+	var done atomic.Int32
+	each(t, paths, func(b *tab, path string) {
+		made := b.pictures(path)
+		b.t.Logf("%d of %d: %s", done.Add(1), len(paths), path)
+		sheet.Lock()
+		defer sheet.Unlock()
+		sheet.pictures = append(sheet.pictures, made...)
+	})
+	slices.SortFunc(sheet.pictures, func(a, b picture) int { return cmp.Compare(a.Name, b.Name) })
+	f, err := os.Create(filepath.Join(*screenshots, "index.html"))
+	if err == nil {
+		err = template.Must(template.New("").Parse(sheetSource)).Execute(f, sheet.pictures)
+	}
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("see file://%s", f.Name())
+}
+
+// pagesOf returns the paths of all pages that the index links in a language.
+func pagesOf(b *tab, language string) []string {
+	b.load("/", "en")
+	return strings.Fields(js[string](b, fmt.Sprintf(
+		`[...document.querySelectorAll("a[href*='lang=%s']")].map((a) => a.pathname).join(" ")`, language)))
+}
+
+// each visits every page once, in as many browsers as there are processors.
+func each(t *testing.T, paths []string, visit func(b *tab, path string)) {
+	t.Helper()
+	left := make(chan string, len(paths))
+	for _, path := range paths {
+		left <- path
+	}
+	close(left)
+	t.Run("browsers", func(t *testing.T) {
+		for i := range min(runtime.GOMAXPROCS(0), len(paths)) {
+			t.Run(fmt.Sprint(i), func(t *testing.T) {
+				t.Parallel()
+				b := open(t)
+				for path := range left {
+					t.Run(path, func(t *testing.T) {
+						b := *b
+						b.t = t
+						visit(&b, path)
+					})
+				}
+			})
+		}
+	})
+}
+
+// pictures writes how a page looks, and each view of it.
+func (b *tab) pictures(path string) (all []picture) {
+	b.t.Helper()
+	files := map[string][]string{}
+	for _, language := range words.Languages() {
+		b.load(path, language.Code)
+		b.rest(path)
+		for _, view := range b.views(path) {
+			name := strings.TrimPrefix(path, "/preview/")
+			if view != "" {
+				js[string](b, fmt.Sprintf(`location.hash = %q`, view))
+				b.rest(path + view)
+				name += "/" + viewName(view)
+			}
+			if files[name] == nil {
+				all = append(all, picture{Name: name})
+			}
+			for _, theme := range themes {
+				for _, width := range widths {
+					file := fmt.Sprintf("%s.%s-%s-%d.png", strings.ReplaceAll(name, "/", "."), language.Code, theme, width)
+					b.look(theme, width)
+					b.picture(file)
+					files[name] = append(files[name], file)
+				}
+			}
+		}
+	}
+	for i := range all {
+		all[i].Files = files[all[i].Name]
+	}
+	return all
+}
+
+// views are the fragments of the views that a page leads to, the first of which is the page as it is loaded. What a
+// refused change shows is in the language test.
+func (b *tab) views(path string) []string {
+	b.t.Helper()
+	views := []string{""}
+	if strings.Contains(path, "/refused-") {
+		return views
+	}
+	return append(views, strings.Fields(js[string](b, `[...document.querySelectorAll("nav a[href^='#/']"),
+		...[...document.querySelectorAll("h3 a[href^='#/']")].slice(0, 1)]
+		.filter((a) => a.checkVisibility()).map((a) => a.hash).filter((hash) => hash.length > 2).join(" ")`))...)
+}
+
+// viewName is the name of a view in the pictures; the id of a workspace is left out.
+func viewName(view string) string {
+	if strings.HasPrefix(view, "#/w/") {
+		return "workspace"
+	}
+	return strings.Trim(view, "#/")
+}
+
+// look makes a theme and a width those of the page. Nothing moves in it.
+func (b *tab) look(theme string, width int) {
+	b.t.Helper()
+	b.call(chromedp.EmulateViewport(int64(width), 900), func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{
+				{Name: "prefers-color-scheme", Value: theme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+			},
+		})
+		return chromedp.Void{}, err
+	})
+}
+
+// picture writes how the page looks now.
+func (b *tab) picture(file string) {
+	b.t.Helper()
+	size := js[[]float64](b, `[innerWidth, document.documentElement.scrollHeight]`)
+	yes := true
+	b.call(func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+		shot, err := cdp.Call(ctx, t, page.CaptureScreenshot, page.CaptureScreenshotParams{
+			CaptureBeyondViewport: &yes, OptimizeForSpeed: &yes,
+			Clip: &page.Viewport{Width: size[0], Height: math.Min(math.Max(size[1], 1), heightMax), Scale: 1},
+		})
+		if err == nil {
+			err = os.WriteFile(filepath.Join(*screenshots, file), shot.Data, 0o600)
+		}
+		return chromedp.Void{}, err
+	})
+}
+
+// call does something in the tab.
+func (b *tab) call(steps ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, wait.Timeout)
+	defer cancel()
+	if err := chromedp.Do(ctx, steps...); err != nil {
+		b.t.Fatal(err)
+	}
+}
