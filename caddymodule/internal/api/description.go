@@ -29,3 +29,9 @@ func (c *call) description() error {
 	http.ServeContent(c.w, c.r, "", time.Time{}, bytes.NewReader(openapi.JSON))
 	return nil
 }
+
+// apiPage is GET /api: the description for people. It needs no sign-in either.
+func (h *Handler) apiPage(w http.ResponseWriter, r *http.Request) error {
+	at := h.Site.Parse(r)
+	return h.pages.ShowAPI(w, r, at.MainOrigin())
+}

@@ -55,3 +55,31 @@ func TestTheDescriptionIsServed(t *testing.T) {
 		t.Errorf("not changed: status %d", again.StatusCode)
 	}
 }
+
+// TestTheDescriptionIsShown: every operation, type and problem, to everyone who asks.
+func TestTheDescriptionIsShown(t *testing.T) {
+	in := newHarness(t)
+	a := in.anyone().Do("GET", "/api", nil)
+	document, err := openapi.Parse()
+	if err != nil || a.StatusCode != 200 || !strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") {
+		t.Fatalf("%v, status %d, %s", err, a.StatusCode, a.Header.Get("Content-Type"))
+	}
+	page := string(a.Text)
+	for _, methods := range document.Paths {
+		for _, o := range methods {
+			if !strings.Contains(page, `id="`+o.ID+`"`) {
+				t.Errorf("%s %s is not shown", o.Method, o.Path)
+			}
+		}
+	}
+	for name := range document.Components.Schemas {
+		if !strings.Contains(page, `id="type-`+name+`"`) {
+			t.Errorf("the type %s is not shown", name)
+		}
+	}
+	for _, p := range document.Problems {
+		if !strings.Contains(page, p.Type) {
+			t.Errorf("the problem %s is not shown", p.Type)
+		}
+	}
+}

@@ -62,6 +62,7 @@ func (h *Handler) routes() *http.ServeMux {
 		"GET /login":              h.guarded(h.loginPage),
 		"GET " + site.TicketPath:  h.guarded(h.ticket),
 		"GET " + site.NamePath:    h.guarded(h.name),
+		"GET /api":                h.apiPage,
 		"GET /health":             h.health,
 		"GET /health/ready":       h.readiness,
 		"GET /health/coordinator": h.coordinatorHealth,

@@ -74,6 +74,9 @@ func (p *Preview) signInPages() (list []*entry) {
 	}
 	return append(list,
 		&entry{Group: "sign-in", Name: "unavailable", show: p.pages.ShowUnavailable},
+		&entry{Group: "api", Name: "reference", show: func(w http.ResponseWriter, r *http.Request) error {
+			return p.pages.ShowAPI(w, r, mainSite)
+		}},
 		&entry{Group: "sign-in", Name: "misdirected", show: func(w http.ResponseWriter, r *http.Request) error {
 			return p.pages.ShowMisdirected(w, r, mainSite)
 		}})

@@ -13,6 +13,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -97,6 +98,47 @@ type Schema struct {
 	Maximum     *float64
 }
 
+// Part is a piece of what a page says of a schema: a text, or the name of a schema to link.
+type Part struct{ Text, Link string }
+
+// Parts say what a value of the schema is: "string", "list of Workspace", "integer or null".
+func (s *Schema) Parts() (parts []Part) {
+	text := func(t string) { parts = append(parts, Part{Text: t}) }
+	switch {
+	case s.Ref != "":
+		return []Part{{Link: strings.TrimPrefix(s.Ref, "#/components/schemas/")}}
+	case len(s.AnyOf) > 0:
+		for i, one := range s.AnyOf {
+			if i > 0 {
+				text("or")
+			}
+			parts = append(parts, one.Parts()...)
+		}
+		return parts
+	case s.Items != nil:
+		text("list of")
+		return append(parts, s.Items.Parts()...)
+	}
+	text(strings.Join(s.Type, " or "))
+	if s.Format != "" {
+		text("(" + s.Format + ")")
+	}
+	if values := slices.DeleteFunc(slices.Clone(s.Enum), func(v string) bool { return v == "" }); len(values) > 0 {
+		text(strings.Join(values, ", "))
+	}
+	if s.Minimum != nil && s.Maximum != nil {
+		text(fmt.Sprintf("%v to %v", *s.Minimum, *s.Maximum))
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		text("· " + name + ":")
+		parts = append(parts, s.Properties[name].Parts()...)
+	}
+	return parts
+}
+
+// Requires reports whether an object must have the field.
+func (s *Schema) Requires(field string) bool { return slices.Contains(s.Required, field) }
+
 // Types are the types of which a value has one.
 type Types []string
 
@@ -109,9 +151,6 @@ func (t *Types) UnmarshalJSON(b []byte) error {
 	}
 	return json.Unmarshal(b, (*[]string)(t))
 }
-
-// Name is the name of the schema that this one refers to, or empty.
-func (s *Schema) Name() string { return strings.TrimPrefix(s.Ref, "#/components/schemas/") }
 
 // Parse returns the document as a value. It is read once per process.
 var Parse = sync.OnceValues(func() (*Document, error) {

@@ -33,7 +33,7 @@ const wordsName = "words.js"
 // assetNames are the assets. One that names another (as /assets/NAME)
 // comes after it, because its own hash depends on the other's.
 var assetNames = []string{
-	"style.css", "icon.svg", wordsName, "text.js", "login.js", "dom.js", "store.js", "router.js",
+	"style.css", "api.css", "icon.svg", wordsName, "text.js", "login.js", "dom.js", "store.js", "router.js",
 	"dialogs.js", "toast.js", "undo.js", "events.js", "status.js", "images.js", "swap.js", "edit.js",
 	"recovery.js", "actions.js", "menu.js", "card.js", "create.js", "find.js", "tools.js", "table.js",
 	"home.js", "explanation.js", "archives.js", "history.js", "workspace.js", "sessions.js", "password.js",
@@ -44,7 +44,7 @@ var assetNames = []string{
 type Pages struct {
 	byPath                        map[string]asset
 	dashboard, login, unavailable *template.Template
-	misdirected                   *template.Template
+	misdirected, api              *template.Template
 }
 
 // asset is the content of one path.
@@ -90,11 +90,12 @@ var load = sync.OnceValues(func() (*Pages, error) {
 	parse := func(name string) (*template.Template, error) {
 		return template.New(name).Funcs(funcs).ParseFS(static, "static/"+name)
 	}
-	var errs [4]error
+	var errs [5]error
 	p.dashboard, errs[0] = parse("dashboard.html")
 	p.login, errs[1] = parse("login.html")
 	p.unavailable, errs[2] = parse("unavailable.html")
 	p.misdirected, errs[3] = parse("misdirected.html")
+	p.api, errs[4] = parse("api.html")
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("reading the embedded pages: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/codehub/gateway/caddymodule/internal/api/openapi"
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/caddymodule/internal/web"
@@ -113,6 +114,19 @@ func (p *Pages) ShowMisdirected(w http.ResponseWriter, r *http.Request, main str
 		speaker
 		Main string
 	}{speakerOf(r), main})
+}
+
+// ShowAPI shows the description of the REST API of the main site at origin.
+func (p *Pages) ShowAPI(w http.ResponseWriter, r *http.Request, origin string) error {
+	document, err := openapi.Parse()
+	if err != nil {
+		return err
+	}
+	return send(w, r, http.StatusOK, p.api, struct {
+		speaker
+		Document *openapi.Document
+		Origin   string
+	}{speakerOf(r), document, origin})
 }
 
 // send sends a page that no other page may frame or get a handle of.
