@@ -1,14 +1,23 @@
 package docs_test
 
 import (
+	"bytes"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"regexp"
-	"slices"
+	"strings"
 	"testing"
 
+	"filippo.io/age"
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"sigs.k8s.io/yaml"
 )
 
@@ -54,29 +63,77 @@ func drawing(t *testing.T, b block) {
 	}
 }
 
-// configuration adapts a Caddyfile as Caddy does.
+// configuration is a Caddyfile: formatted, and one that Caddy takes with all of its settings.
 func configuration(t *testing.T, b block) {
-	config, warnings, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(b.text), nil)
-	if err != nil || !json.Valid(config) {
-		t.Errorf("%s: %v\n%s", b.document, err, b.text)
-	}
-	for _, w := range warnings {
-		t.Errorf("%s: %s\n%s", b.document, w, b.text)
-	}
 	if formatted := caddyfile.Format([]byte(b.text)); string(formatted) != b.text {
 		t.Errorf("%s: not formatted; `caddy fmt` gives:\n%s", b.document, formatted)
 	}
-}
-
-// values are those of the Helm chart, whose own tests hold what is possible there against the settings.
-func values(t *testing.T, b block) {
-	var found map[string]any
-	if err := yaml.UnmarshalStrict([]byte(b.text), &found); err != nil {
+	for _, variable := range []string{"S3_ACCESS_KEY", "S3_SECRET_KEY", "OIDC_CLIENT_SECRET"} {
+		t.Setenv(variable, "secret")
+	}
+	t.Setenv("DATABASE_URL", "postgres://codehub@db.example/codehub")
+	t.Setenv("REDIS_URL", "redis://redis.example:6379/0")
+	dir := filesOfTheGuides(t)
+	text := strings.NewReplacer("/etc/caddy/", dir+"/", "/etc/codehub/", dir+"/").Replace(b.text)
+	adapted, warnings, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), nil)
+	for _, w := range warnings {
+		t.Errorf("%s: %s\n%s", b.document, w, b.text)
+	}
+	config := new(caddy.Config)
+	if err == nil {
+		err = json.Unmarshal(adapted, config)
+	}
+	if err == nil {
+		err = caddy.Validate(config)
+	}
+	if err != nil {
 		t.Errorf("%s: %v\n%s", b.document, err, b.text)
 	}
-	for name := range found {
-		if !slices.Contains(chartValues(t), name) {
-			t.Errorf("%s: the chart has no value %s", b.document, name)
+}
+
+// filesOfTheGuides returns a folder with the files that the Caddyfiles of the guides name.
+func filesOfTheGuides(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	certificate := server.TLS.Certificates[0]
+	private, err := x509.MarshalPKCS8PrivateKey(certificate.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	identity, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, content := range map[string][]byte{
+		"codehub.pem":    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]}),
+		"codehub.key":    pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+		"identities.txt": []byte(identity.String() + "\n"), "recipients.txt": []byte(identity.Recipient().String() + "\n"),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
 		}
+	}
+	return dir
+}
+
+// values are those of the Helm chart, by its schema, which its own tests hold against the settings.
+func values(t *testing.T, b block) {
+	const schema = "../deploy/chart/values.schema.json"
+	compiled, err := jsonschema.NewCompiler().Compile(schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := yaml.YAMLToJSONStrict([]byte(b.text))
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", b.document, err, b.text)
+	}
+	found, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err == nil {
+		err = compiled.Validate(found)
+	}
+	if err != nil {
+		t.Errorf("%s: %v\n%s", b.document, err, b.text)
 	}
 }

@@ -356,16 +356,3 @@ func kubectl(args []string) error {
 	}
 	return nil
 }
-
-// chartValues are the names of the chart's values.
-func chartValues(t *testing.T) (names []string) {
-	t.Helper()
-	text, err := os.ReadFile("../deploy/chart/values.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range regexp.MustCompile(`(?m)^([a-z][A-Za-z_]*):`).FindAllStringSubmatch(string(text), -1) {
-		names = append(names, m[1])
-	}
-	return names
-}
