@@ -180,16 +180,21 @@ func (b *board) body(w workspace.Workspace) v1.Workspace {
 
 // list answers the three lists of workspaces.
 func (b *board) list(r *http.Request) any {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if r.URL.Query().Get("all") != "" {
 		owned := []v1.OwnedWorkspace{}
 		for _, w := range b.others {
 			w.OwnerID = "other"
 			owned = append(owned, v1.OwnedWorkspace{Workspace: b.body(w), Owner: "jisoo"})
 		}
+		for _, w := range b.rows {
+			if r.URL.Query().Get("phase") == "" {
+				owned = append(owned, v1.OwnedWorkspace{Workspace: b.body(w), Owner: ownerName})
+			}
+		}
 		return v1.PageOf(owned, "")
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	rows := b.rows
 	if r.URL.Query().Get("deleted") != "" {
 		rows = b.deleted

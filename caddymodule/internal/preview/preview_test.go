@@ -104,7 +104,7 @@ func TestWhatPagesAskForIsAnswered(t *testing.T) {
 			continue
 		}
 		paths := []string{
-			"auth/session", "sessions", "limits", "images", "workspaces?deleted=true", "workspaces?phase=ERROR&all=true",
+			"auth/session", "sessions", "tokens", "users?limit=100", "limits", "images", "workspaces?deleted=true", "workspaces?phase=ERROR&all=true",
 		}
 		for _, row := range e.board.rows[:min(len(e.board.rows), 40)] {
 			paths = append(paths, "workspaces/"+string(row.ID)+"/explain", "workspaces/"+string(row.ID)+"/archives",

@@ -57,7 +57,7 @@ export async function act(w, name) {
   changed();
   try {
     const answer = await actions[name].run(w);
-    if (answer?.id && state.workspaces.has(w.id)) put(answer);
+    if (answer?.id && (state.workspaces.has(w.id) || state.others.has(w.id))) put(answer);
   } catch (error) {
     if (!signedOut(error)) state.failures.set(w.id, error);
   } finally {

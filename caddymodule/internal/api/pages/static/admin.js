@@ -1,105 +1,26 @@
-// The administrator's view: what needs an administrator, and the workspaces of other users that failed.
-import { h, lazy, show } from "/assets/dom.js";
-import { ago, api, explain, locale, t } from "/assets/text.js";
-import { recover } from "/assets/recovery.js";
-import { onRoute, pageOf, view } from "/assets/router.js";
-import { changed, signedOut, state, user } from "/assets/store.js";
-import { toast } from "/assets/toast.js";
+// The administrator's view: a tab for each of its parts.
+import { h, show } from "/assets/dom.js";
+import { t } from "/assets/text.js";
+import { everyone, loadEveryone } from "/assets/everyone.js";
+import { failedOnes, loadFailures } from "/assets/failed.js";
+import { onRoute, view } from "/assets/router.js";
+import { user } from "/assets/store.js";
+import { loadUsers, users } from "/assets/users.js";
 
-const pause = 30_000; // milliseconds
-let problems = [];
-let items = [];
-let more = false;
-let loaded = false;
-let failure = null;
-let busy = ""; // the id of the one that is being recovered, or the reason of several
-
-async function loadProblems() {
-  try {
-    const health = await (await fetch("/health/coordinator")).json();
-    // A site whose own sign-in leaves /health/coordinator out gets the bare status.
-    problems = health.problems ?? (health.status === "ok" ? [] : ["caddy codehub doctor"]);
-    changed();
-  } catch { /* the connection's state is shown elsewhere */ }
-}
-
-async function loadFailed() {
-  try {
-    const page = await api("GET", "workspaces?phase=ERROR&all=true&limit=100");
-    items = page.items.filter((w) => w.owner_user_id !== user.id);
-    more = page.next_cursor !== null;
-    loaded = true;
-    changed();
-  } catch { /* the connection's state is shown elsewhere */ }
-}
-
-function load() {
-  loadProblems();
-  loadFailed();
-}
-
-async function recoverOne(w) {
-  failure = null;
-  busy = w.id;
-  changed();
-  try {
-    await recover(w);
-  } catch (error) {
-    if (!signedOut(error)) failure = error;
-  }
-  busy = "";
-  await loadFailed();
-  document.getElementById("failed-title")?.focus();
-}
-
-// Recovers all with a reason: what is in doubt stays, and is recovered one by one.
-async function recoverAll(reason) {
-  failure = null;
-  busy = reason;
-  changed();
-  try {
-    const answer = await api("POST", "workspaces/recover", { reason });
-    toast(() => t("recovered_many", { Count: answer.recovered.length }));
-  } catch (error) {
-    if (!signedOut(error)) failure = error;
-  }
-  busy = "";
-  await loadFailed();
-}
-
-const entry = (w) => lazy(w.id, [w, busy, locale(), state.minute], () => h("li", { "data-workspace": w.id },
-  h("p", null, h("a", { class: "name", href: pageOf(w.id) }, h("bdi", null, w.name)),
-    h("span", { class: "owner" }, t("owner", { Name: w.owner_username })),
-    h("span", { class: "failure" }, t("failed", { Reason: w.error_reason })),
-    w.phase_changed_at && h("span", { class: "hint" }, t("failed_ago", { Ago: ago(w.phase_changed_at) })),
-    w.error_message && h("span", { class: "hint", lang: "en" }, w.error_message)),
-  h("button", { type: "button", disabled: busy !== "", onclick: () => recoverOne(w),
-    "aria-label": t("action_label", { Action: t("recover"), Name: w.name }) }, t("recover"))));
-
-function failedOnes() {
-  if (items.length === 0 && !failure) return loaded && h("p", { class: "empty", "data-key": "none" }, t("none_failed"));
-  const reasons = [...new Set(items.map((w) => w.error_reason))].filter((reason) =>
-    items.filter((w) => w.error_reason === reason).length > 1);
-  return h("section", { id: "failed", class: "panel", "aria-labelledby": "failed-title", "data-key": "failed" },
-    h("h2", { id: "failed-title", tabindex: "-1" }, t("failed_title")),
-    failure && h("p", { id: "failed-message", class: "notice", role: "alert" }, explain(failure)),
-    reasons.length > 0 && h("p", { class: "row" }, reasons.map((reason) => h("button", { type: "button", "data-reason": reason,
-      disabled: busy !== "", onclick: () => recoverAll(reason) }, t("recover_all", { Reason: reason })))),
-    h("ul", { id: "failed-list", class: "lines" }, items.map(entry)),
-    more && h("p", { id: "failed-more", class: "hint" }, t("failed_more")));
-}
+const tabs = {
+  failed: { draw: failedOnes, load: loadFailures },
+  workspaces: { draw: everyone, load: loadEveryone },
+  users: { draw: users, load: loadUsers },
+};
+const first = "failed";
+const tabOf = (id) => (id in tabs ? id : first);
 
 if (user.admin) {
-  view("admin", (place) => show(place,
-    h("div", { class: "head", "data-key": "head" }, h("h1", null, t("administration"))), failedOnes()));
-  onRoute(({ name }) => { if (name === "admin") load(); });
-  load();
-  setInterval(() => { if (!document.hidden && !busy) load(); }, pause);
+  view("admin", (place, id) => show(place,
+    h("div", { class: "head", "data-key": "head" }, h("h1", null, t("administration"))),
+    h("nav", { class: "tabs", "aria-label": t("administration"), "data-key": "tabs" }, Object.keys(tabs).map((name) =>
+      h("a", { href: name === first ? "#/admin" : `#/admin/${name}`, "data-tab": name,
+        "aria-current": name === tabOf(id) ? "page" : null }, t(`tabs.${name}`)))),
+    h("div", { class: "part", "data-key": tabOf(id) }, tabs[tabOf(id)].draw())));
+  onRoute(({ name, id }) => { if (name === "admin") tabs[tabOf(id)].load(); });
 }
-
-/** What an administrator has to put right, on every view; and how many failed, beside the link to them. */
-export const problemList = () => (problems.length > 0
-  ? h("section", { id: "problems", class: "notice", role: "alert" }, h("h2", null, t("problems_title")),
-    h("ul", { id: "problems-list" }, problems.map((problem) => h("li", { lang: "en" }, problem)))) // the server's own words
-  : null);
-export const failedCount = () => items.length;

@@ -2,6 +2,7 @@
 import "/assets/home.js";
 import "/assets/workspace.js";
 import "/assets/account.js";
+import "/assets/admin.js";
 import "/assets/header.js";
 import "/assets/keys.js";
 import { api } from "/assets/text.js";

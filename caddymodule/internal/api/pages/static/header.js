@@ -1,7 +1,7 @@
 // What stands on every view: where one is, the connection, and what ends a session.
 import { show } from "/assets/dom.js";
 import { api, explain, t } from "/assets/text.js";
-import { failedCount, problemList } from "/assets/admin.js";
+import { failedCount, problemList } from "/assets/failed.js";
 import { route } from "/assets/router.js";
 import { onChange, signedOut, state } from "/assets/store.js";
 import { toast } from "/assets/toast.js";
@@ -23,7 +23,7 @@ expired.addEventListener("cancel", (event) => event.preventDefault()); // nothin
 onChange(() => {
   const here = route().name;
   if (here !== "workspace") document.title = t("title");
-  for (const link of document.querySelectorAll("nav a")) {
+  for (const link of document.querySelectorAll("header nav a")) {
     if (link.dataset.view === here) link.setAttribute("aria-current", "page");
     else if (link.dataset.view === "home" && here === "workspace") link.setAttribute("aria-current", "true");
     else link.removeAttribute("aria-current");

@@ -14,6 +14,7 @@ export const state = {
   workspaces: new Map(), // id → the object as the server last sent it
   pending: new Map(), // id → what is asked for and not answered yet
   failures: new Map(), // id → the failed request that its card explains
+  others: new Map(), // id → a workspace of another user, at which an administrator looks
   deleted: [], // those whose deletion can be undone
   undoing: new Set(), // ids: asked for, and done as soon as the operation in progress has ended
   images: { items: [], any_reference: false },
@@ -72,8 +73,9 @@ export const running = () => [...state.workspaces.values()].filter((w) =>
 
 /** Keeps an answer, unless the stream has sent something newer in the meantime. */
 export function put(w) {
-  const known = state.workspaces.get(w.id);
-  if (!known || w.updated_at >= known.updated_at) state.workspaces.set(w.id, w);
+  const kept = state.others.has(w.id) ? state.others : state.workspaces;
+  const known = kept.get(w.id);
+  if (!known || w.updated_at >= known.updated_at) kept.set(w.id, w);
   changed();
 }
 

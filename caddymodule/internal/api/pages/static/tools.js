@@ -25,7 +25,7 @@ export const tools = (count) => h("div", { class: "tools", role: "search", "data
   h("label", { class: "search" }, icon("search"), h("span", { class: "hidden" }, t("search")),
     h("input", { id: "search", type: "search", placeholder: t("search"), autocomplete: "off", spellcheck: "false",
       oninput: (event) => { state.query = event.target.value; changed(); } })),
-  choose("filter", t("filter"), state.filter, [["", t("filters.all")], ...filters.map((name) => [name, t(`filters.${name}`)])],
+  choose("filter", t("filters.label"), state.filter, [["", t("filters.all")], ...filters.map((name) => [name, t(`filters.${name}`)])],
     (value) => { state.filter = value; changed(); }),
-  choose("sort", t("sort"), state.sort, sorts.map((name) => [name, t(`sorts.${name}`)]), (value) => remember("sort", value)),
-  h("div", { class: "looks", role: "group", "aria-label": t("view") }, look("cards", count), look("table", count)));
+  choose("sort", t("sorts.label"), state.sort, sorts.map((name) => [name, t(`sorts.${name}`)]), (value) => remember("sort", value)),
+  h("div", { class: "looks", role: "group", "aria-label": t("looks.label") }, look("cards", count), look("table", count)));

@@ -6,25 +6,28 @@ import { archives } from "/assets/archives.js";
 import { explanation } from "/assets/explanation.js";
 import { history } from "/assets/history.js";
 import { imageIcon, imageName } from "/assets/images.js";
-import { onRoute, view } from "/assets/router.js";
+import { onRoute, route, view } from "/assets/router.js";
 import { sizeText } from "/assets/status.js";
 import { changed, signedOut, state, user } from "/assets/store.js";
 
 const parts = { explain: explanation, archives, history };
 const pause = 10_000; // milliseconds between looks at a workspace of another user
+let looking = ""; // the id of the one that is read
 let about = ""; // the id, its version and what else the parts were read for
 let read = {}; // part → { data } or { error }
-let others = null; // a workspace of another user, or a failure, by id
+let failure = null; // of reading a workspace of another user: { id, error }
 
-const known = (id) => state.workspaces.get(id) ?? (others?.id === id ? others.workspace : undefined);
+const known = (id) => state.workspaces.get(id) ?? state.others.get(id);
 
 async function readOther(id) {
   if (state.workspaces.has(id) || location.hash !== `#/w/${id}`) return;
   try {
-    others = { id, workspace: await api("GET", `workspaces/${id}`) };
+    state.others.set(id, await api("GET", `workspaces/${id}`));
+    failure = null;
   } catch (error) {
     if (signedOut(error)) return;
-    others = { id, error };
+    state.others.delete(id);
+    failure = { id, error };
   }
   changed();
 }
@@ -81,17 +84,24 @@ function page(w) {
 
 function missing(id) {
   const gone = state.deleted.some((w) => w.id === id);
-  const text = others?.id === id && others.error ? explain(others.error) : gone ? t("is_deleted") : "";
+  const text = failure?.id === id ? explain(failure.error) : gone ? t("is_deleted") : "";
   return h("div", { class: "empty" }, text ? h("p", null, text) : h("div", { class: "skeleton line" }),
     h("a", { class: "button", href: "#/" }, t("to_list")));
 }
 
 view("workspace", (place, id) => {
   const w = known(id);
-  place.setAttribute("aria-busy", String(!w && !others?.error && !state.loaded));
-  if (!w && state.loaded && others?.id !== id) readOther(id);
+  if (!w && state.loaded && looking !== id) {
+    looking = id;
+    readOther(id);
+  }
+  place.setAttribute("aria-busy", String(!w && failure?.id !== id && !state.loaded));
   show(place, w ? page(w) : missing(id));
   if (w) document.title = t("title_of", { Name: w.name });
 });
-onRoute(() => { others = null; });
-if (user.admin) setInterval(() => { if (!document.hidden && others?.workspace) readOther(others.id); }, pause);
+onRoute(() => {
+  state.others.clear();
+  failure = null;
+  looking = "";
+});
+if (user.admin) setInterval(() => { if (!document.hidden && state.others.size > 0) readOther(route().id); }, pause);

@@ -1,0 +1,55 @@
+// Lists of the API that come in pages.
+import { h, icon } from "/assets/dom.js";
+import { api, explain, t } from "/assets/text.js";
+import { changed, signedOut } from "/assets/store.js";
+
+/** A list below a path. It keeps what was read until it is read again. */
+export function paged(path) {
+  const list = { items: [], loaded: false, read, end };
+  let cursor = null;
+  let asked = {};
+  let failure = null;
+  let question = 0;
+
+  async function page(from) {
+    const mine = ++question;
+    const query = new URLSearchParams({ limit: "100", ...asked, ...(from ? { cursor: from } : {}) });
+    try {
+      const answer = await api("GET", `${path}?${query}`);
+      if (mine !== question) return; // an older answer
+      list.items = from ? [...list.items, ...answer.items] : answer.items;
+      cursor = answer.next_cursor;
+      failure = null;
+    } catch (error) {
+      if (mine !== question) return;
+      if (!signedOut(error)) failure = error;
+    }
+    list.loaded = true;
+    changed();
+  }
+
+  /** Reads the first page of what a query asks for. */
+  function read(query = asked) {
+    asked = query;
+    return page(null);
+  }
+
+  /** What stands below the list: a failure, that nothing was found, or the way to the next page. */
+  function end() {
+    if (failure) return h("p", { class: "notice", role: "alert" }, explain(failure));
+    if (list.loaded && list.items.length === 0) return h("p", { class: "empty", role: "status" }, t("nothing_found"));
+    return cursor && h("p", null, h("button", { type: "button", class: "next-page", onclick: () => page(cursor) }, t("more")));
+  }
+  return list;
+}
+
+/** A field that searches as people type. */
+export function searchField(id, label, search) {
+  let waiting = 0;
+  return h("label", { class: "search" }, icon("search"), h("span", { class: "hidden" }, label),
+    h("input", { id, type: "search", placeholder: label, autocomplete: "off", spellcheck: "false",
+      oninput: ({ target }) => {
+        clearTimeout(waiting);
+        waiting = setTimeout(() => search(target.value.trim()), 250);
+      } }));
+}
