@@ -60,6 +60,7 @@ view("home", (place) => {
   show(place, head(),
     wantsTools(all.length) && tools(all.length),
     !state.loaded && all.length === 0 && state.connection !== "lost" && skeleton(),
+    !state.loaded && all.length === 0 && state.connection === "lost" && h("p", { class: "empty", "data-key": "lost" }, t("lost")),
     state.loaded && all.length === 0 && empty(),
     h("div", { id: "workspaces", "data-key": "workspaces" },
       all.length > 0 && found.length === 0 ? h("p", { class: "empty", role: "status" }, t("nothing_found")) : list),

@@ -1,9 +1,14 @@
 // What is said of a workspace: its state, what it waits for, when it sleeps, what failed.
 import { ago, date, duration, has, known, locale, size, span, t } from "/assets/text.js";
-import { user } from "/assets/store.js";
+import { state, user } from "/assets/store.js";
+
+// What a workspace will be once the server has answered what was just asked for.
+const asked = { start: "RUNNING", sleep: "STANDBY", archive: "ARCHIVED" };
 
 /** What is done or comes next; empty at rest. */
 export function activityText(w) {
+  const soon = asked[state.pending.get(w.id)];
+  if (soon && w.operation === "NONE") return t(`desired.${soon}`);
   if (w.revert && w.operation === "NONE") return t("archive_restoring");
   if (w.operation !== "NONE") {
     const seconds = Math.max(0, Math.round((Date.now() - Date.parse(w.op_started_at)) / 1000));
