@@ -95,6 +95,7 @@ func (p *Preview) dashboardPages(c states) (list []*entry) {
 	ours := pages.Dashboard{Sessions: true, Passwords: true, SignOut: true}
 	waiting, failed := waitingRows(c), failedRows(c)
 	add("empty", "", &board{}, ours)
+	add("tour", "", &board{rows: tourRows()}, ours)
 	add("phases", "", &board{rows: phaseRows(c)}, ours)
 	add("operations", "", &board{rows: operationRows(c)}, ours)
 	add("waiting", "", &board{rows: waiting}, ours)
