@@ -173,6 +173,7 @@ func (c *Coordinator) assemble() {
 	c.routes.Distrust(true) // until checkAddresses knows better
 	c.feed.Subscribe(c.routes, c.hub, c.publisher)
 	c.feed.OnConfirmed(c.routes.Confirmed)
+	c.feed.OnPassed(c.hub.Passed)
 	c.activator = activator.New(c.routes, c.service, nil, c.log.Named("activator"))
 	c.activity = activity.NewBuffer(c.redis, activity.Options{Fallback: c.store, Node: c.opts.NodeID},
 		c.log.Named("activity"))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/codehub/gateway/coordinator/store/postgres"
@@ -83,6 +84,9 @@ type Position struct {
 	// Timeline changes when another server takes over or a backup is restored. What was
 	// read before may then never have happened, under the same revisions.
 	Timeline string
+	// Origin changes with the timeline, and besides when the server starts or the table is restored:
+	// the transactions of before may then never have happened, under the same ids. It is not shown.
+	Origin string
 	// Oldest and Next are ids of transactions, which they get when they first write. All before
 	// Oldest have ended, and all that get one after this position was read get Next or a later
 	// one. An update takes its revision when its transaction has an id.
@@ -97,8 +101,10 @@ func (s *Store) Position(ctx context.Context) (Position, error) {
 	var age int32
 	err := s.pool.QueryRow(ctx, `SELECT last_value, left(pg_walfile_name(pg_current_wal_lsn()), 8),
 		pg_snapshot_xmin(pg_current_snapshot())::text::bigint, pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
-		age('3'::xid) FROM workspace_revision`).
-		Scan(&p.Revision, &p.Timeline, &p.Oldest, &afterLast, &age)
+		age('3'::xid), concat_ws('/', left(pg_walfile_name(pg_current_wal_lsn()), 8),
+			extract(epoch FROM pg_postmaster_start_time()), pg_relation_filenode('workspaces'))
+		FROM workspace_revision`).
+		Scan(&p.Revision, &p.Timeline, &p.Oldest, &afterLast, &age, &p.Origin)
 	if err != nil {
 		return Position{}, fmt.Errorf("reading the last revision: %w", err)
 	}
@@ -106,4 +112,32 @@ func (s *Store) Position(ctx context.Context) (Position, error) {
 	// An age is counted from the next id, whose lower half it tells.
 	p.Next = afterLast + uint64(uint32(age)+3-uint32(afterLast))
 	return p, nil
+}
+
+// maxAge is how many transactions may have begun since a position, so that [Store.OwnedSince] can tell
+// which came later.
+const maxAge = 1 << 31
+
+// Follows reports whether what has changed after the position before can be told at p.
+func (p Position) Follows(before Position) bool {
+	return p.Origin == before.Origin && before.Oldest <= p.Oldest && p.Next-before.Oldest < maxAge
+}
+
+// A row tells the lower half of the id of the transaction that has written it. How long ago that was
+// compares right within half of the ids; of the rows that are older, some are read for nothing.
+const (
+	ownedSinceSQL = `(` + ofOwnerSince + `deleted_at IS NULL) UNION ALL (` + ofOwnerSince + `deleted_at IS NOT NULL)
+		ORDER BY id LIMIT $4`
+	ofOwnerSince = `SELECT ` + workspaceColumns + ` FROM workspaces
+		WHERE owner_user_id = $1 AND age(xmin) <= age($2::text::xid) AND id > $3::uuid AND `
+)
+
+// OwnedSince returns workspaces of the owner, deleted ones included, that were written by a transaction
+// which had not ended at the position, whatever its revision. It returns at most limit that follow the
+// id after, in the order of their ids; an empty one begins. The present position MUST follow p.
+func (s *Store) OwnedSince(ctx context.Context, owner string, p Position, after workspace.ID, limit int) (
+	[]workspace.Workspace, error,
+) {
+	return s.workspaces(ctx, "reading the workspaces of a user that have changed", ownedSinceSQL,
+		owner, strconv.FormatUint(uint64(uint32(p.Oldest)), 10), string(cmp.Or(after, noID)), limit)
 }

@@ -131,3 +131,68 @@ func TestTheQueriesOfTheFeedReadNothingThatSleeps(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatHasChangedOfAUsersWorkspacesSinceAPosition(t *testing.T) {
+	s := open(t)
+	owner, other := addUser(t, s), addUser(t, s)
+	same, changed, late := add(t, s, owner), add(t, s, owner), add(t, s, owner)
+	tx, err := s.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	if _, err := tx.Exec(t.Context(), `UPDATE workspaces SET memo = 'late' WHERE id = $1`, string(late.ID)); err != nil {
+		t.Fatal(err)
+	}
+	p, err := s.Position(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.pool.Exec(t.Context(), `UPDATE workspaces SET memo = 'changed' WHERE id = $1`, string(changed.ID)); err != nil {
+		t.Fatal(err)
+	}
+	deleted := add(t, s, owner, `deleted_at = now()`, `desired_state = 'DELETED'`)
+	add(t, s, other)
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	now, err := s.Position(t.Context())
+	if err != nil || !now.Follows(p) || now.Origin != p.Origin || p.Origin == "" {
+		t.Fatalf("%+v does not follow %+v, %v", now, p, err)
+	}
+	var got, want []workspace.ID
+	for after := workspace.ID(""); ; after = got[len(got)-1] {
+		page, err := s.OwnedSince(t.Context(), owner, p, after, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		got = append(got, page[0].ID)
+	}
+	want = append(want, changed.ID, late.ID, deleted.ID)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v, without %s", got, want, same.ID)
+	}
+}
+
+func TestAPositionFollowsAnother(t *testing.T) {
+	before := Position{Origin: "here", Oldest: 1000, Next: 1010}
+	for name, c := range map[string]struct {
+		now  Position
+		want bool
+	}{
+		"the same":                {before, true},
+		"later":                   {Position{Origin: "here", Oldest: 5000, Next: 5001}, true},
+		"earlier":                 {Position{Origin: "here", Oldest: 999, Next: 1010}, false},
+		"elsewhere":               {Position{Origin: "there", Oldest: 5000, Next: 5001}, false},
+		"as much later as can be": {Position{Origin: "here", Oldest: 5000, Next: 1000 + 1<<31 - 1}, true},
+		"too much later":          {Position{Origin: "here", Oldest: 5000, Next: 1000 + 1<<31}, false},
+	} {
+		if got := c.now.Follows(before); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

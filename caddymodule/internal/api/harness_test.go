@@ -43,6 +43,7 @@ type harness struct {
 	db     *pgx.Conn
 	auth   *auth.Auth
 	hub    *events.Hub
+	feed   *changes.Feed
 	// inventory is what the service finds of every workspace.
 	inventory *inventory
 }
@@ -52,6 +53,12 @@ type harness struct {
 func newHarness(t *testing.T, change ...func(*api.Options)) *harness {
 	t.Helper()
 	t.Parallel()
+	return newSerialHarness(t, change...)
+}
+
+// newSerialHarness is newHarness where the test runs in parallel already.
+func newSerialHarness(t *testing.T, change ...func(*api.Options)) *harness {
+	t.Helper()
 	dsn := storetest.Migrated(t)
 	st, err := store.Open(dsn, postgres.Options{})
 	if err != nil {
@@ -65,14 +72,29 @@ func newHarness(t *testing.T, change ...func(*api.Options)) *harness {
 	t.Cleanup(func() { _ = db.Close(context.Background()) })
 	in := &harness{
 		t: t, store: st, db: db,
-		auth:      auth.New(accounts.New(st.DB), auth.Options{SessionTTL: sessionTTL}),
 		inventory: new(inventory),
-		hub:       events.NewHub(),
 	}
-	t.Cleanup(in.auth.Close)
+	in.serve(change...)
 	if _, err := in.auth.EnsureUser(t.Context(), "admin", testPassword, auth.RoleAdmin); err != nil {
 		t.Fatal(err)
 	}
+	return in
+}
+
+// another starts the API of another process on the same database.
+func (in *harness) another(change ...func(*api.Options)) *harness {
+	in.t.Helper()
+	other := &harness{t: in.t, store: in.store, db: in.db, inventory: in.inventory}
+	other.serve(change...)
+	return other
+}
+
+// serve starts the API.
+func (in *harness) serve(change ...func(*api.Options)) {
+	t, st := in.t, in.store
+	t.Helper()
+	in.auth, in.hub = auth.New(accounts.New(st.DB), auth.Options{SessionTTL: sessionTTL}), events.NewHub()
+	t.Cleanup(in.auth.Close)
 	in.listen(st)
 
 	workspaces := service.New(st, service.Options{InstanceBackend: "docker", StorageBackend: "docker", Logger: zap.NewNop(), Inventory: in.inventory})
@@ -102,7 +124,6 @@ func newHarness(t *testing.T, change ...func(*api.Options)) *harness {
 		}
 	}))
 	t.Cleanup(in.server.Close)
-	return in
 }
 
 // listen hands PostgreSQL's notifications to auth, and to the hub what they are about,
@@ -111,10 +132,11 @@ func (in *harness) listen(st *store.Store) {
 	in.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	listening, ended := make(chan struct{}), make(chan struct{})
-	feed := changes.New(st, changes.Options{}, zap.NewNop())
-	feed.Subscribe(in.hub)
+	in.feed = changes.New(st, changes.Options{}, zap.NewNop())
+	in.feed.Subscribe(in.hub)
+	in.feed.OnPassed(in.hub.Passed)
 	fed := make(chan error, 1)
-	go func() { fed <- feed.Run(ctx) }()
+	go func() { fed <- in.feed.Run(ctx) }()
 	go func() {
 		defer close(ended)
 		_ = st.Listen(ctx, func() { close(listening) }, func(n postgres.Notification) {
@@ -122,7 +144,7 @@ func (in *harness) listen(st *store.Store) {
 				in.auth.Revoked(n.SessionID)
 				return
 			}
-			feed.Refresh(n.WorkspaceID)
+			in.feed.Refresh(n.WorkspaceID)
 		})
 	}()
 	in.t.Cleanup(func() { cancel(); <-ended; <-fed })

@@ -1,12 +1,14 @@
 package api
 
 import (
-	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/events"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -26,6 +29,9 @@ const streamWriteTimeout = 30 * time.Second
 // and some whose loss is not noticed yet. Each takes memory here, and the database is asked for
 // each.
 const maxStreams = 64
+
+// streamPage is how many workspaces a stream reads, and holds in memory, at a time.
+const streamPage = 50
 
 // refusedStream is after how many seconds a client asks again for a stream that was refused.
 const refusedStream = 15
@@ -62,20 +68,34 @@ func (s *streams) give(session string) {
 // errStreamEnd ends a stream on the server's side; the client connects again.
 var errStreamEnd = errors.New("the stream ends")
 
+// The events that say that the stream works. One that goes on from an earlier one says resumed in place
+// of heartbeat: clients take the first heartbeat for the end of the whole list.
+const (
+	heartbeat = "heartbeat"
+	resumed   = "resumed"
+)
+
+// anew is the id of the events of a whole list: a client that has not got all of it begins anew.
+const anew = "0"
+
 // stream is one open event stream.
 type stream struct {
 	*call
 	control *http.ResponseController
 	binding auth.Stream // to the session
-	buf     bytes.Buffer
-	// known are the workspaces that were sent and are not deleted.
-	known map[workspace.ID]struct{}
+	alive   string      // what says that it works: heartbeat or resumed
+	// position is up to where the client knows everything.
+	position store.Position
+	// id is that of the next event: where the client may go on.
+	id   string
+	head []byte // of an event, used again and again
 }
 
 // events is GET /events. It streams the user's workspaces: first the present list, then changes as
 // whole objects (SPEC 9). The first heartbeat follows the list, so that a client
-// that connects again knows which workspaces are gone. The stream ends with the
-// session, when the client is too slow, and when the server stops or loads a new
+// that connects again knows which workspaces are gone. With the Last-Event-ID of an earlier stream, and
+// where it is known what has changed since, that comes in place of the list, deletions included. The
+// stream ends with the session, when the client is too slow, and when the server stops or loads a new
 // configuration; clients connect again. A session that has [maxStreams] gets no other.
 func (c *call) events() error {
 	session := c.grant.Session()
@@ -86,15 +106,24 @@ func (c *call) events() error {
 		return p
 	}
 	defer c.streams.give(session)
-	// Subscribe before listing: a change in between is sent twice, never missed.
-	changes, cancel := c.Hub.Subscribe(c.user.ID)
+	// Subscribe before reading: a change in between is sent twice, never missed.
+	s := &stream{call: c, control: http.NewResponseController(c.w)}
+	changes, cancel := c.Hub.Subscribe(c.user.ID, s.End)
 	defer cancel()
-	s := &stream{call: c, control: http.NewResponseController(c.w), known: make(map[workspace.ID]struct{})}
 	if !c.grant.Attach(&s.binding, s) {
 		return auth.ErrNoSession
 	}
 	defer s.binding.Detach()
-	if err := s.list(); err != nil {
+	next, now, err := s.begin(c.r.Header.Get("Last-Event-ID"))
+	if err != nil {
+		return err
+	}
+	s.alive = heartbeat
+	if s.id != anew {
+		s.alive = resumed
+	}
+	page, err := next()
+	if err != nil {
 		return err
 	}
 	c.away.Recovered()
@@ -108,7 +137,12 @@ func (c *call) events() error {
 		return nil
 	}
 	// An answer that has begun cannot report an error: the client connects again.
-	if err := s.follow(changes); errors.Is(err, auth.ErrNoSession) {
+	err = s.send(page, next)
+	if err == nil {
+		s.reached(now)
+		err = s.follow(changes)
+	}
+	if errors.Is(err, auth.ErrNoSession) {
 		// End has made writes impossible: let the client see a regular end.
 		s.binding.Detach()
 		_ = s.control.SetWriteDeadline(time.Now().Add(time.Second))
@@ -116,11 +150,107 @@ func (c *call) events() error {
 	return nil
 }
 
-// End implements [auth.Ender]: a client that takes nothing must not keep the stream open.
+// End implements [auth.Ender], and ends a slow stream: a client that takes nothing must not keep it open.
 func (s *stream) End() { _ = s.control.SetWriteDeadline(time.Unix(1, 0)) }
 
+// reader reads workspaces page by page; the one after the last is empty.
+type reader func() ([]workspace.Workspace, error)
+
+// begin finds out what the client of an earlier stream lacks, by the id of the last event that it has got:
+// what has changed since, or the whole list for an id that is not known here. The client knows everything
+// up to now once it has got that.
+func (s *stream) begin(last string) (next reader, now store.Position, err error) {
+	ctx, cancel := context.WithTimeout(s.r.Context(), s.DatabaseTimeout)
+	defer cancel()
+	if now, err = s.Service.Position(ctx); err != nil {
+		return nil, now, err
+	}
+	origin, oldest, _ := strings.Cut(last, "-")
+	before := store.Position{Origin: now.Origin}
+	before.Oldest, err = strconv.ParseUint(oldest, 10, 64)
+	if err != nil || origin != s.origin(now) || !now.Follows(before) {
+		s.id = anew
+		return s.list(), now, nil
+	}
+	s.id = last
+	return s.since(before), now, nil
+}
+
+// origin names what the id of an event is good for: the same database, user and form of the workspaces.
+func (s *stream) origin(p store.Position) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %+v", p.Origin, s.user.ID, s.view("")))
+	return fmt.Sprintf("%x", sum[:8])
+}
+
+// reached says that the client knows everything up to p, if that is news.
+func (s *stream) reached(p store.Position) {
+	if p.Oldest > s.position.Oldest {
+		s.position, s.id = p, s.origin(p)+"-"+strconv.FormatUint(p.Oldest, 10)
+	}
+}
+
+// list returns all workspaces, newest first.
+func (s *stream) list() reader {
+	cursor, last := "", false
+	return func() (page []workspace.Workspace, err error) {
+		if last {
+			return nil, nil
+		}
+		ctx, cancel := context.WithTimeout(s.r.Context(), s.DatabaseTimeout)
+		defer cancel()
+		items, next, err := s.Service.List(ctx, s.self(), service.ListOptions{}, streamPage, cursor)
+		for _, w := range items {
+			page = append(page, w.Workspace)
+		}
+		cursor, last = next, next == ""
+		return page, err
+	}
+}
+
+// since returns the workspaces that have changed since a position, deleted ones included.
+func (s *stream) since(p store.Position) reader {
+	after, last := workspace.ID(""), false
+	return func() ([]workspace.Workspace, error) {
+		if last {
+			return nil, nil
+		}
+		ctx, cancel := context.WithTimeout(s.r.Context(), s.DatabaseTimeout)
+		defer cancel()
+		page, err := s.Service.ChangedSince(ctx, s.self(), p, after, streamPage)
+		if last = len(page) < streamPage; !last {
+			after = page[streamPage-1].ID
+		}
+		return page, err
+	}
+}
+
+// send sends the page and all that follow.
+func (s *stream) send(page []workspace.Workspace, next reader) (err error) {
+	for len(page) > 0 && err == nil {
+		for _, w := range page {
+			if err := s.sendOne(w); err != nil {
+				return err
+			}
+		}
+		page, err = next()
+	}
+	return err
+}
+
+// sendOne sends the present state of one workspace.
+func (s *stream) sendOne(w workspace.Workspace) error {
+	if w.Deleted() {
+		return s.gone(w.ID)
+	}
+	data, err := frame(s.body(w))
+	if err != nil {
+		return err
+	}
+	return s.event("workspace_updated", data)
+}
+
 // follow sends changes and heartbeats until the stream ends, and returns why.
-func (s *stream) follow(changes <-chan events.Event) error {
+func (s *stream) follow(changes <-chan events.Change) error {
 	if err := s.heartbeat(); err != nil {
 		return err
 	}
@@ -140,12 +270,15 @@ func (s *stream) follow(changes <-chan events.Event) error {
 			if errors.Is(sessionErr, auth.ErrNoSession) {
 				return sessionErr
 			}
+			if passed := s.Hub.Position(); len(changes) == 0 {
+				s.reached(passed)
+			}
 			err = s.heartbeat()
-		case e, ok := <-changes:
+		case c, ok := <-changes:
 			if !ok {
 				return errStreamEnd
 			}
-			err = s.changed(e, changes)
+			err = s.changed(c, changes)
 		}
 		if err != nil {
 			return err
@@ -153,86 +286,80 @@ func (s *stream) follow(changes <-chan events.Event) error {
 	}
 }
 
-// changed sends the workspaces that e and the events queued behind it concern.
-// Several events of one workspace become one, because its present state is sent.
-func (s *stream) changed(e events.Event, more <-chan events.Event) error {
-	pending := []events.Event{e}
+// changed sends the workspaces that c and the changes queued behind it concern.
+// Several changes of one workspace become one, because its present state is sent.
+func (s *stream) changed(c events.Change, more <-chan events.Change) error {
+	passed := s.Hub.Position()
+	pending := []events.Change{c}
+	latest := map[workspace.ID]events.Change{c.ID: c}
 	for n := len(more); n > 0; n-- {
-		if e, ok := <-more; ok {
-			pending = append(pending, e)
+		if c, ok := <-more; ok {
+			pending = append(pending, c)
+			latest[c.ID] = c
 		}
 	}
-	done := make(map[workspace.ID]struct{})
-	for _, e := range pending {
-		if e.Type == events.Resync {
-			if err := s.resync(); err != nil {
-				return err
-			}
-			return s.flush()
+	if _, lost := latest[""]; lost {
+		if err := s.resync(); err != nil {
+			return err
 		}
-		if _, again := done[e.ID]; again {
+		return s.flush()
+	}
+	for _, c := range pending {
+		c, unsent := latest[c.ID]
+		if !unsent {
 			continue
 		}
-		done[e.ID] = struct{}{}
-		if err := s.one(e.ID); err != nil {
+		delete(latest, c.ID)
+		if err := s.one(c); err != nil {
 			return err
 		}
 	}
+	s.reached(passed) // from the next event on
 	return s.flush()
 }
 
-// one adds the present state of one workspace.
-func (s *stream) one(id workspace.ID) error {
-	ctx, cancel := context.WithTimeout(s.r.Context(), s.DatabaseTimeout)
-	defer cancel()
-	w, err := s.Service.Get(ctx, s.self(), id)
+// one sends the present state of a workspace that has changed. What it takes is read and made once for
+// all streams that send the same.
+func (s *stream) one(c events.Change) error {
+	if c.Type == events.Deleted {
+		return s.gone(c.ID)
+	}
+	w, found, err := c.Workspace(func(ids []workspace.ID) ([]workspace.Workspace, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.r.Context()), s.DatabaseTimeout)
+		defer cancel()
+		return s.Service.Several(ctx, ids)
+	})
 	switch {
-	case errors.Is(err, service.ErrNotFound):
-		return s.gone(id)
 	case err != nil:
-		return fmt.Errorf("reading a workspace that changed: %w", err)
-	case w.Deleted():
-		return s.gone(id)
+		return fmt.Errorf("reading the workspaces that changed: %w", err)
+	case !found || w.Deleted():
+		return s.gone(c.ID)
 	}
-	return s.updated(w)
-}
-
-// list adds all workspaces, newest first.
-func (s *stream) list() error {
-	ctx, cancel := context.WithTimeout(s.r.Context(), s.DatabaseTimeout)
-	defer cancel()
-	cursor := ""
-	for {
-		items, next, err := s.Service.List(ctx, s.self(), service.ListOptions{}, service.MaxPage, cursor)
-		if err != nil {
-			return err
-		}
-		for _, w := range items {
-			if err := s.updated(w.Workspace); err != nil {
-				return err
-			}
-		}
-		if next == "" {
-			return nil
-		}
-		cursor = next
-	}
-}
-
-// resync sends everything again because events may have been lost.
-func (s *stream) resync() error {
-	before := s.known
-	s.known = make(map[workspace.ID]struct{}, len(before))
-	if err := s.list(); err != nil {
+	data, err := c.Once(s.view(c.ID), func() ([]byte, error) { return frame(s.body(w)) })
+	if err != nil {
 		return err
 	}
-	for id := range before {
-		if _, still := s.known[id]; !still {
-			if err := s.add("workspace_deleted", deletedBody{id}); err != nil {
-				return err
-			}
-		}
+	return s.event("workspace_updated", data)
+}
+
+// resync sends what the client lacks because events may have been lost. The stream ends where only the
+// whole list would do: a client that connects again knows how to take that.
+func (s *stream) resync() error {
+	next, now, err := s.begin(s.id)
+	if err != nil {
+		return err
 	}
+	if s.id == anew {
+		return errStreamEnd
+	}
+	page, err := next()
+	if err != nil {
+		return err
+	}
+	if err := s.send(page, next); err != nil {
+		return err
+	}
+	s.reached(now)
 	return nil
 }
 
@@ -240,45 +367,35 @@ type deletedBody struct {
 	ID workspace.ID `json:"id"`
 }
 
-// updated adds a workspace as it is now.
-func (s *stream) updated(w workspace.Workspace) error {
-	s.known[w.ID] = struct{}{}
-	return s.add("workspace_updated", s.body(w))
-}
-
-// gone adds that a workspace was deleted, if the client knows it.
+// gone sends that a workspace was deleted.
 func (s *stream) gone(id workspace.ID) error {
-	if _, ok := s.known[id]; !ok {
-		return nil
+	data, err := frame(deletedBody{id})
+	if err != nil {
+		return err
 	}
-	delete(s.known, id)
-	return s.add("workspace_deleted", deletedBody{id})
+	return s.event("workspace_deleted", data)
 }
 
 // heartbeat sends a heartbeat. It keeps proxies from closing an idle connection, and
 // shows the client that it still works.
 func (s *stream) heartbeat() error {
-	if err := s.add("heartbeat", struct{}{}); err != nil {
+	if err := s.event(s.alive, []byte("data: {}\n\n")); err != nil {
 		return err
 	}
 	return s.flush()
 }
 
-// add appends an event, as JSON on one line: no text of a user can forge an event.
-func (s *stream) add(name string, data any) error {
+// frame returns an event's data, as JSON on one line: no text of a user can forge an event.
+func frame(data any) ([]byte, error) {
 	b, err := json.Marshal(data)
 	if err != nil {
-		return fmt.Errorf("encoding an event: %w", err)
+		return nil, fmt.Errorf("encoding an event: %w", err)
 	}
-	fmt.Fprintf(&s.buf, "event: %s\ndata: %s\n\n", name, b)
-	return nil
+	return fmt.Appendf(nil, "data: %s\n\n", b), nil
 }
 
-// flush sends what was added, in one write.
-func (s *stream) flush() error {
-	if s.buf.Len() == 0 {
-		return nil
-	}
+// event writes an event. What the client does not take is not buffered here.
+func (s *stream) event(name string, data []byte) error {
 	// Servers may limit how long an answer takes; here the limit is per write.
 	err := s.control.SetWriteDeadline(time.Now().Add(streamWriteTimeout))
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {
@@ -289,9 +406,13 @@ func (s *stream) flush() error {
 		return auth.ErrNoSession
 	default:
 	}
-	if _, err := s.w.Write(s.buf.Bytes()); err != nil {
+	s.head = fmt.Appendf(s.head[:0], "event: %s\nid: %s\n", name, s.id)
+	if _, err := s.w.Write(s.head); err != nil {
 		return err
 	}
-	s.buf.Reset()
-	return s.control.Flush()
+	_, err = s.w.Write(data)
+	return err
 }
+
+// flush sends what was written.
+func (s *stream) flush() error { return s.control.Flush() }

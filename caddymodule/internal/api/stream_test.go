@@ -24,16 +24,16 @@ type eventReader struct {
 }
 
 type event struct {
-	name string
-	data map[string]any
+	name, id string
+	data     map[string]any
 }
 
 // openStream opens the event stream. It ends with the test at the latest.
-func openStream(t *testing.T, c *apitest.Client) *eventReader {
+func openStream(t *testing.T, c *apitest.Client, header ...string) *eventReader {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Timeout)
 	t.Cleanup(cancel)
-	res := c.Open(ctx, "GET", "/api/v1/events", nil)
+	res := c.Open(ctx, "GET", "/api/v1/events", nil, header...)
 	t.Cleanup(func() { _ = res.Body.Close() })
 	if res.StatusCode != 200 || res.Header.Get("Content-Type") != "text/event-stream" || res.Header.Get("X-Accel-Buffering") != "no" {
 		t.Fatalf("status %d, %v", res.StatusCode, res.Header)
@@ -56,6 +56,8 @@ func (r *eventReader) next() (event, bool) {
 		line = strings.TrimSuffix(line, "\n")
 		if name, ok := strings.CutPrefix(line, "event: "); ok {
 			e.name = name
+		} else if id, ok := strings.CutPrefix(line, "id: "); ok {
+			e.id = id
 		} else if data, ok := strings.CutPrefix(line, "data: "); ok {
 			if err := json.Unmarshal([]byte(data), &e.data); err != nil {
 				r.t.Fatalf("%v: %s", err, data)

@@ -94,11 +94,14 @@ func sendPage[T, B any](c *call, items []T, next string, body func(T) B) error {
 }
 
 // body returns w as the client of this call gets it.
-func (c *call) body(w workspace.Workspace) v1.Workspace {
-	return v1.WorkspaceOf(w, v1.View{
-		Admin: c.user.Admin(), URL: c.at.WorkspaceURL(w.ID), HomeWarn: c.Service.HomeWarn(),
+func (c *call) body(w workspace.Workspace) v1.Workspace { return v1.WorkspaceOf(w, c.view(w.ID)) }
+
+// view is how the client of this call sees a workspace.
+func (c *call) view(id workspace.ID) v1.View {
+	return v1.View{
+		Admin: c.user.Admin(), URL: c.at.WorkspaceURL(id), HomeWarn: c.Service.HomeWarn(),
 		DeletionDelay: c.DeletionDelay,
-	})
+	}
 }
 
 // getWorkspace is GET /workspaces/{id}. Unknown, deleted and other users' workspaces

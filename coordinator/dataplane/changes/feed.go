@@ -105,6 +105,7 @@ type Feed struct {
 	source      Source
 	subscribers []Subscriber
 	confirmed   func(since, at clock.Moment)
+	passedOn    func(store.Position)
 	outage      *outage.Reporter
 	options     Options
 	queue       *workqueue.Queue[workspace.ID]
@@ -139,14 +140,14 @@ type mark struct {
 
 // settled reports whether all transactions that have taken the revision, or a lower one,
 // have ended before the scan began.
-func (m mark) settled(s *scan) bool { return m.next != 0 && m.next <= s.oldest }
+func (m mark) settled(s *scan) bool { return m.next != 0 && m.next <= s.position.Oldest }
 
 // scan is a reading of everything above the floor, page by page.
 type scan struct {
 	began       time.Time
 	moment      clock.Moment // the same
-	oldest      uint64       // transactions before it have ended
-	next, until int64        // revisions: read above next, up to until at least
+	position    store.Position
+	next, until int64 // revisions: read above next, up to until at least
 }
 
 // New returns a feed that reads from source. It performs no I/O.
@@ -155,6 +156,7 @@ func New(source Source, options Options, log *zap.Logger) *Feed {
 	options.Window = cmp.Or(options.Window, DefaultWindow)
 	f := &Feed{
 		source: source, options: options, confirmed: func(since, at clock.Moment) {},
+		passedOn: func(store.Position) {},
 		outage: outage.New(log, zap.ErrorLevel,
 			"reading what has changed failed; gateways and pages show the last known state until it succeeds",
 			"what has changed can be read again"),
@@ -174,6 +176,10 @@ func (f *Feed) Subscribe(s ...Subscriber) { f.subscribers = append(f.subscribers
 // committed after since and before at. It is not called before that is certain, and since is a
 // later moment after each Reset. It must not be called after Run.
 func (f *Feed) OnConfirmed(confirmed func(since, at clock.Moment)) { f.confirmed = confirmed }
+
+// OnPassed has f called, from Run's goroutine, when everything has been passed on that was committed by
+// the transactions before [store.Position.Oldest]. It must not be called after Run.
+func (f *Feed) OnPassed(passed func(store.Position)) { f.passedOn = passed }
 
 // Refresh makes the feed read the rows soon: something says that they have changed. It
 // does not wait for it.
@@ -334,7 +340,7 @@ func (f *Feed) begin(ctx context.Context) error {
 	}
 	f.position = p
 	f.again = false
-	f.scan = &scan{began: now, moment: moment, oldest: p.Oldest, next: f.floor, until: p.Revision}
+	f.scan = &scan{began: now, moment: moment, position: p, next: f.floor, until: p.Revision}
 	for i := range f.marks {
 		f.marks[i].next = cmp.Or(f.marks[i].next, p.Next)
 	}
@@ -354,6 +360,7 @@ func (f *Feed) finish(everything bool) {
 	}
 	if everything && !f.since.IsZero() {
 		defer f.confirmed(f.since, f.scan.moment)
+		defer f.passedOn(f.scan.position)
 	}
 	for old < len(f.marks) && f.marks[old].settled(f.scan) && f.scan.began.Sub(f.marks[old].at) >= f.options.Window {
 		settled = f.marks[old].revision

@@ -75,7 +75,7 @@ func TestCutConnectionsLoseNoNews(t *testing.T) {
 		ids = append(ids, create(t, s, owner))
 	}
 	p := newProcess(t, s, changes.Options{Poll: never})
-	stream, cancel := p.hub.Subscribe(owner)
+	stream, cancel := p.hub.Subscribe(owner, func() {})
 	defer cancel()
 	told := map[workspace.ID]int{}
 	for n := range 10 {

@@ -10,6 +10,10 @@
 package events
 
 import (
+	"maps"
+	"slices"
+	"sync"
+
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -31,6 +35,66 @@ type Event struct {
 	Type Type `json:"type"`
 	// ID is the workspace; empty for Resync.
 	ID workspace.ID `json:"id"`
+}
+
+// Change is an event, and the workspace that it is about, which the streams share. Of [Resync] and
+// [Deleted] there is none.
+type Change struct {
+	Event
+	*Row
+}
+
+// Row is a workspace that has changed. All streams that it concerns share what one of them reads and
+// makes of it. Its methods are safe for concurrent use.
+type Row struct {
+	id      workspace.ID
+	reading *reading
+
+	// Of the reading.
+	workspace workspace.Workspace
+	found     bool
+
+	mu   sync.Mutex
+	made map[any]func() ([]byte, error)
+}
+
+// reading is what the feed has passed on together, and streams read together.
+type reading struct {
+	once sync.Once
+	rows []*Row // nil once they were read
+	err  error
+}
+
+// Workspace returns the workspace as it was some time after the change; found is false if there is none
+// any more. The first call for what has changed at the same time reads all of that with load, the others wait for it.
+func (r *Row) Workspace(load func(ids []workspace.ID) ([]workspace.Workspace, error)) (
+	w workspace.Workspace, found bool, err error,
+) {
+	r.reading.once.Do(func() {
+		rows := make(map[workspace.ID]*Row, len(r.reading.rows))
+		for _, row := range r.reading.rows {
+			rows[row.id] = row
+		}
+		r.reading.rows = nil
+		var present []workspace.Workspace
+		present, r.reading.err = load(slices.Collect(maps.Keys(rows)))
+		for _, w := range present {
+			rows[w.ID].workspace, rows[w.ID].found = w, true
+		}
+	})
+	return r.workspace, r.found, r.reading.err
+}
+
+// Once returns what the first call for the key has made.
+func (r *Row) Once(key any, make func() ([]byte, error)) ([]byte, error) {
+	r.mu.Lock()
+	made, ok := r.made[key]
+	if !ok {
+		made = sync.OnceValues(make)
+		r.made[key] = made
+	}
+	r.mu.Unlock()
+	return made()
 }
 
 // of returns the event that tells a workspace's owner about a change. A workspace that

@@ -217,7 +217,7 @@ func run(t *testing.T, f func(context.Context) error) (stop func()) {
 	return stop
 }
 
-func next(t *testing.T, c <-chan events.Event) events.Event {
+func next(t *testing.T, c <-chan events.Change) events.Change {
 	t.Helper()
 	select {
 	case e, ok := <-c:

@@ -3,6 +3,7 @@ package events
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/codehub/gateway/coordinator/store"
@@ -12,7 +13,7 @@ import (
 const DefaultHeartbeat = 30 * time.Second
 
 // subscriberBuffer is how many events a stream may lag behind before it is closed. The
-// browser then reconnects and gets the current list, so nothing is lost.
+// client then reconnects and gets what it lacks, so nothing is lost.
 const subscriberBuffer = 64
 
 // Hub passes events to the streams of this process. It follows the process's feed. Its
@@ -21,10 +22,15 @@ type Hub struct {
 	mu    sync.Mutex
 	users map[string]map[*subscriber]struct{}
 	ended bool
+
+	position atomic.Pointer[store.Position]
 }
 
 // subscriber is one stream. Its channel is closed when it is removed from the hub.
-type subscriber struct{ events chan Event }
+type subscriber struct {
+	changes chan Change
+	slow    func()
+}
 
 // NewHub returns a hub without streams.
 func NewHub() *Hub { return &Hub{users: make(map[string]map[*subscriber]struct{})} }
@@ -43,22 +49,22 @@ func (h *Hub) Run(ctx context.Context) error {
 	return nil
 }
 
-// Subscribe returns the user's events from now on. The channel is closed when the hub
-// ends, and when the subscriber is too slow: it must then start again with the current
-// list. The caller MUST call cancel; it may do so more than once.
-func (h *Hub) Subscribe(userID string) (events <-chan Event, cancel func()) {
-	s := &subscriber{events: make(chan Event, subscriberBuffer)}
+// Subscribe returns what changes for the user from now on. The channel is closed when the hub
+// ends, and when the subscriber is too slow: it must then read what it lacks. Before that, slow
+// is called, which must not block. The caller MUST call cancel; it may do so more than once.
+func (h *Hub) Subscribe(userID string, slow func()) (changes <-chan Change, cancel func()) {
+	s := &subscriber{changes: make(chan Change, subscriberBuffer), slow: slow}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ended {
-		close(s.events)
-		return s.events, func() {}
+		close(s.changes)
+		return s.changes, func() {}
 	}
 	if h.users[userID] == nil {
 		h.users[userID] = make(map[*subscriber]struct{})
 	}
 	h.users[userID][s] = struct{}{}
-	return s.events, func() {
+	return s.changes, func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.remove(userID, s)
@@ -70,9 +76,31 @@ func (h *Hub) Subscribe(userID string) (events <-chan Event, cancel func()) {
 func (h *Hub) Changed(rows []store.Route, _ int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	together := new(reading)
 	for _, r := range rows {
-		h.send(r.OwnerID, of(r))
+		if len(h.users[r.OwnerID]) == 0 {
+			continue
+		}
+		c := Change{Event: of(r)}
+		if c.Type == Updated {
+			c.Row = &Row{id: r.ID, reading: together, made: make(map[any]func() ([]byte, error))}
+			together.rows = append(together.rows, c.Row)
+		}
+		h.send(r.OwnerID, c)
 	}
+}
+
+// Passed says that Changed was called for everything that was committed by the transactions before
+// [store.Position.Oldest]. It is called by the feed.
+func (h *Hub) Passed(p store.Position) { h.position.Store(&p) }
+
+// Position returns the last position of Passed; before the first, the zero one. A stream that asks for
+// it, and then finds nothing waiting in its channel, has got everything up to there.
+func (h *Hub) Position() store.Position {
+	if p := h.position.Load(); p != nil {
+		return *p
+	}
+	return store.Position{}
 }
 
 // Reset tells every stream to read its list again: the database is another or an older
@@ -81,17 +109,18 @@ func (h *Hub) Reset(int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for user := range h.users {
-		h.send(user, Event{Type: Resync})
+		h.send(user, Change{Event: Event{Type: Resync}})
 	}
 }
 
 // send passes the event to the user's streams; h.mu is held. A stream whose buffer is
 // full is closed: waiting for it would delay all others.
-func (h *Hub) send(userID string, event Event) {
+func (h *Hub) send(userID string, change Change) {
 	for s := range h.users[userID] {
 		select {
-		case s.events <- event:
+		case s.changes <- change:
 		default:
+			s.slow()
 			h.remove(userID, s)
 		}
 	}
@@ -107,5 +136,5 @@ func (h *Hub) remove(userID string, s *subscriber) {
 	if len(streams) == 0 {
 		delete(h.users, userID)
 	}
-	close(s.events)
+	close(s.changes)
 }

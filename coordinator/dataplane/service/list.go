@@ -166,3 +166,19 @@ func parseCursor(text string, f store.Filter) (*store.Cursor, error) {
 	}
 	return &c.Cursor, nil
 }
+
+// Position returns how far the database is, for [Service.ChangedSince].
+func (s *Service) Position(ctx context.Context) (store.Position, error) { return s.store.Position(ctx) }
+
+// ChangedSince returns what has changed of the actor's own workspaces since a position, as
+// [store.Store.OwnedSince] says, deleted ones included.
+func (s *Service) ChangedSince(ctx context.Context, a Actor, p store.Position, after workspace.ID, limit int) (
+	[]workspace.Workspace, error,
+) {
+	return s.store.OwnedSince(ctx, a.UserID, p, after, limit)
+}
+
+// Several returns the workspaces of ids, whoever's they are, without those that do not exist.
+func (s *Service) Several(ctx context.Context, ids []workspace.ID) ([]workspace.Workspace, error) {
+	return s.store.Workspaces(ctx, ids)
+}

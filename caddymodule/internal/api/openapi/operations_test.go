@@ -209,7 +209,9 @@ var operations = []operation{
 	{tag: "Account", pattern: "GET /openapi.json", id: "getDescription", summary: "Returns this description", status: 200, answer: map[string]string{}},
 	{
 		tag: "Events", pattern: "GET /events", id: "streamEvents", summary: "Streams the changes of one's workspaces", status: 200, media: "text/event-stream", answer: "", problems: []string{"too-many-streams"},
-		about: "First workspace_updated for each workspace and a heartbeat; then workspace_updated with the whole workspace, workspace_deleted with its id, and a heartbeat every 30 seconds.",
+		about: "First workspace_updated for each workspace and a heartbeat; then workspace_updated with the whole workspace, workspace_deleted with its id, and a heartbeat every 30 seconds. " +
+			"Every event has an id. With that of an earlier stream, only what has changed since comes first, and resumed in place of every heartbeat: what is not told is as before.",
+		params: []parameter{{"header", "Last-Event-ID", "The id of the last event that was received; one that is not known gets the whole list.", text}},
 	},
 	{
 		tag: "Administration", scope: auth.ScopeAdmin, pattern: "GET /users", id: "listUsers", summary: "Lists the users by name", status: 200, answer: v1.Page[v1.Account]{},

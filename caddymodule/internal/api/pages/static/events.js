@@ -53,6 +53,12 @@ export function connect() {
     }
     connection("live");
   });
+  source.addEventListener("resumed", () => { // what this stream has not told is as before
+    heard();
+    seen = null;
+    retry = 1000;
+    connection("live");
+  });
   source.onerror = () => {
     connection("lost");
     clearTimeout(watchdog);
