@@ -273,3 +273,20 @@ func TestTheLabels(t *testing.T) {
 		}
 	}
 }
+
+// TestPictures: each is shown somewhere, and small. They are what `make screenshots` makes of the preview's pages
+// dashboard/tour and wake/job-unpack-0, light and 1280 wide, with a palette.
+func TestPictures(t *testing.T) {
+	files, err := filepath.Glob("*.png")
+	if err != nil || len(files) != 4 {
+		t.Errorf("%d pictures, %v", len(files), err)
+	}
+	for _, file := range files {
+		if info, err := os.Stat(file); err != nil || info.Size() > 80_000 {
+			t.Errorf("%s has %d bytes, %v", file, info.Size(), err)
+		}
+		if !slices.ContainsFunc(guides(t), func(d document) bool { return strings.Contains(d.text, file+")") }) {
+			t.Errorf("no document shows %s", file)
+		}
+	}
+}
