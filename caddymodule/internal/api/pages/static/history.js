@@ -12,7 +12,7 @@ const kindOf = (item) => (has(`history.${item.kind}`) ? item.kind : "unknown");
 
 function entry(item) {
   const by = item.username ? t("history_by", { Name: item.username }) : known("cause.", item.cause);
-  return h("li", { class: `event ${kindOf(item)}`, "data-key": String(item.id) },
+  return h("li", { "data-kind": kindOf(item), "data-key": String(item.id) },
     h("p", null, t(`history.${kindOf(item)}`, { Kind: item.kind, Value: value(item, item.new_value) })),
     item.message && h("p", { class: "hint", lang: "en" }, item.message), // the server's own words
     h("p", { class: "hint" }, t("history_when", { Time: date(item.at), By: by })));
