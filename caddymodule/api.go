@@ -66,6 +66,8 @@ func (a *API) Provision(ctx caddy.Context) error {
 		Hub:           app.Hub(),
 		ClientAddress: clientAddress,
 		Exec:          app.Exec,
+		Overview:      app.Overview,
+		Collect:       app.Collect,
 		Health:        app.Health,
 		WaitReady:     app.WaitReady,
 		Stopping:      app.Stopping(),

@@ -22,6 +22,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
+	"github.com/codehub/gateway/coordinator/control/gc"
 	"github.com/codehub/gateway/coordinator/dataplane/activator"
 	"github.com/codehub/gateway/coordinator/dataplane/activity"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
@@ -162,6 +163,16 @@ func (a *App) Refused() *postgres.OlderError { return a.reference.coordinator().
 // Exec runs a command in the container of a workspace.
 func (a *App) Exec(ctx context.Context, id workspace.ID, command []string, stdout, stderr io.Writer) (int, error) {
 	return a.reference.coordinator().Exec(ctx, id, command, stdout, stderr)
+}
+
+// Overview is how all workspaces are, for administrators.
+func (a *App) Overview(ctx context.Context) (coordinator.Overview, error) {
+	return a.reference.coordinator().Overview(ctx)
+}
+
+// Collect collects archives that no workspace needs, or shows which those are.
+func (a *App) Collect(ctx context.Context, dry bool, each func(gc.Finding) error) (gc.Report, error) {
+	return a.reference.coordinator().Collect(ctx, dry, each)
 }
 
 // Health reports the state of this process's coordinator.

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/codehub/gateway/coordinator/wait"
@@ -39,6 +40,7 @@ func TestDamagedArchive(t *testing.T) {
 		}
 	}
 
+	me.seesTheInstallation(t, repaired)
 	me.call(t, http.MethodDelete, "/api/v1/workspaces/"+deleted.ID, nil, http.StatusAccepted, nil)
 	key := "archives/" + repaired.ArchiveKey
 	in.putObject(t, key, intact[key])
@@ -48,4 +50,46 @@ func TestDamagedArchive(t *testing.T) {
 		t.Errorf("after the repair the file holds %q", out)
 	}
 	wait.For(t, "container and volume of the deleted one are gone", func() error { return in.leftovers(t, deleted.ID) })
+}
+
+// seesTheInstallation reads what administrators see of two workspaces with damaged archives. A collection
+// that changes nothing, and one that may, both spare what they may need.
+func (u *user) seesTheInstallation(t *testing.T, w workspace) {
+	t.Helper()
+	var o struct {
+		Errors   map[string]int `json:"errors"`
+		Archives struct {
+			Current int `json:"current"`
+		} `json:"archives"`
+		Disk    *struct{} `json:"disk"`
+		Leaders []any     `json:"leaders"`
+	}
+	u.call(t, http.MethodGet, "/api/v1/admin/overview", nil, http.StatusOK, &o)
+	if o.Errors["ArchiveCorrupted"] != 2 || o.Archives.Current != 2 || len(o.Leaders) != 1 {
+		t.Errorf("the overview is %+v", o)
+	}
+	var events struct {
+		Items []struct {
+			Kind string `json:"kind"`
+			ID   string `json:"workspace_id"`
+		} `json:"items"`
+	}
+	u.call(t, http.MethodGet, "/api/v1/admin/history", nil, http.StatusOK, &events)
+	if !slices.ContainsFunc(events.Items, func(e struct {
+		Kind string `json:"kind"`
+		ID   string `json:"workspace_id"`
+	}) bool {
+		return e.Kind == "error" && e.ID == w.ID
+	}) {
+		t.Errorf("the history has no error of %s: %+v", w.ID, events)
+	}
+	for _, dry := range []bool{true, false} {
+		var c struct {
+			Report struct{ Archives, Due, Deleted int } `json:"report"`
+		}
+		u.call(t, http.MethodPost, "/api/v1/admin/gc", map[string]bool{"dry_run": dry}, http.StatusOK, &c)
+		if c.Report.Archives != 2 || c.Report.Due != 0 || c.Report.Deleted != 0 {
+			t.Errorf("a collection, dry %v: %+v", dry, c)
+		}
+	}
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/web"
 	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/control/gc"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/events"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
@@ -69,6 +70,11 @@ type Options struct {
 	// Exec runs a command in the container of a workspace, as [coordinator.Coordinator.Exec] does.
 	// Default: no container runs.
 	Exec func(ctx context.Context, id workspace.ID, command []string, stdout, stderr io.Writer) (int, error)
+
+	// Overview tells administrators how all workspaces are, and Collect collects archives, as those of
+	// [coordinator.Coordinator] do.
+	Overview func(context.Context) (coordinator.Overview, error)
+	Collect  func(ctx context.Context, dry bool, each func(gc.Finding) error) (gc.Report, error)
 
 	// Health describes the coordinator of this process.
 	Health func() coordinator.Health

@@ -1,11 +1,13 @@
 package api
 
 import (
+	"cmp"
 	"math"
 	"net/http"
 
 	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/store"
 )
 
 // explainWorkspace is GET /workspaces/{id}/explain: why the workspace is in its phase, what
@@ -21,30 +23,34 @@ func (c *call) explainWorkspace() error {
 // workspaceHistory is GET /workspaces/{id}/history?limit&before: what happened to the
 // workspace, newest first, and the id to ask for what was before, null at the end.
 func (c *call) workspaceHistory() error {
-	limit, err := c.number("limit", service.MaxPage)
+	limit, before, err := c.historyPage()
 	if err != nil {
 		return err
 	}
-	if limit == 0 {
-		limit = service.DefaultPage
-	}
-	before, err := c.number("before", math.MaxInt64)
+	found, err := c.Service.History(c.r.Context(), c.actor(), c.id, limit, before)
 	if err != nil {
 		return err
 	}
-	found, err := c.Service.History(c.r.Context(), c.actor(), c.id, int(limit), before)
-	if err != nil {
-		return err
+	return sendHistory(c, found, limit, v1.TransitionOf, func(t store.Transition) *int64 { return &t.ID })
+}
+
+// historyPage reads which page of a history is asked for.
+func (c *call) historyPage() (limit int, before int64, err error) {
+	n, err := c.number("limit", service.MaxPage)
+	if err == nil {
+		before, err = c.number("before", math.MaxInt64)
 	}
-	answer := struct {
-		Items []v1.Transition `json:"items"`
-		Next  *int64          `json:"next_before"`
-	}{Items: make([]v1.Transition, len(found))}
+	return cmp.Or(int(n), service.DefaultPage), before, err
+}
+
+// sendHistory answers with a page of a history, and where the next one begins.
+func sendHistory[T, B any](c *call, found []T, limit int, body func(T) B, id func(T) *int64) error {
+	answer := v1.History[B]{Items: make([]B, len(found))}
 	for i, t := range found {
-		answer.Items[i] = v1.TransitionOf(t)
+		answer.Items[i] = body(t)
 	}
-	if len(found) == int(limit) {
-		answer.Next = &found[len(found)-1].ID
+	if len(found) == limit {
+		answer.Next = id(found[limit-1])
 	}
 	return sendJSON(c.w, http.StatusOK, answer)
 }

@@ -33,6 +33,8 @@ func (p *Preview) apiRoutes() {
 		"GET " + base + "sessions":                 (*board).sessions,
 		"GET " + base + "tokens":                   (*board).tokens,
 		"GET " + base + "users":                    (*board).users,
+		"GET " + base + "admin/overview":           (*board).overview,
+		"GET " + base + "admin/history":            (*board).allHistory,
 		"GET " + base + "limits":                   (*board).limits,
 		"GET " + base + "images":                   (*board).images,
 		"GET " + base + "workspaces":               (*board).list,
@@ -313,6 +315,40 @@ func (b *board) tokens(*http.Request) any {
 		return v1.ListOf([]v1.Token{})
 	}
 	return v1.ListOf(v1.TokensOf(accessTokens()))
+}
+
+// overview counts the board's workspaces, beside a disk that fills up.
+func (b *board) overview(*http.Request) any {
+	o := v1.Overview{
+		Phases: map[string]int{}, Operations: map[string]int{}, Waiting: map[string]int{}, Errors: map[string]int{},
+		MaxRunning: new(service.DefaultMaxRunningGlobal), Users: 3, HomeBytes: 48 << 30, Disk: &v1.DiskUse{Used: 780 << 30, Total: 900 << 30},
+		Archives: v1.ArchiveHealth{Current: 41, Damaged: 1, Unverified: 3, Oldest: 5 * 24 * 3600},
+		Leaders:  []v1.Leader{{Lock: "coordinator", Node: "gateway-1", Epoch: 12, Since: time.Now().Add(-26 * time.Hour)}},
+		Node:     "gateway-1", Uptime: 93600, Problems: []string{},
+	}
+	for _, w := range b.rows {
+		o.Phases[string(w.Phase)]++
+		if w.Waiting != nil {
+			o.Waiting[w.Waiting.Reason]++
+		}
+		if w.ErrorReason != "" {
+			o.Errors[string(w.ErrorReason)]++
+		}
+	}
+	o.Running = o.Phases[string(workspace.PhaseRunning)]
+	return o
+}
+
+// allHistory is one event of each of the board's workspaces.
+func (b *board) allHistory(*http.Request) any {
+	page := v1.History[v1.Event]{Items: []v1.Event{}}
+	for i, w := range b.rows {
+		page.Items = append(page.Items, v1.EventOf(store.Event{
+			Transition:  store.Transition{ID: int64(100 - i), At: time.Now().Add(-time.Duration(i) * time.Hour), Kind: store.KindPhase, Old: "STANDBY", New: string(w.Phase), Cause: "controller"},
+			WorkspaceID: w.ID, Name: w.Name, Owner: ownerName,
+		}))
+	}
+	return page
 }
 
 // users are an administrator, one with limits of their own, and one who is disabled.

@@ -39,6 +39,16 @@ func (r *Runner) Set(settings Settings) {
 	r.loop.SetInterval(settings.Interval)
 }
 
+// Now does one cycle on a person's command, in any process: [DryRun] if dry is set, else [Collect].
+func (r *Runner) Now(ctx context.Context, dry bool, each func(Finding) error) (Report, error) {
+	o := r.opts
+	o.Settings = *r.settings.Load()
+	if dry {
+		return DryRun(ctx, o, Request{}, each)
+	}
+	return Collect(ctx, o, Request{}, each)
+}
+
 // firstCycle is the time from the beginning of a term to its first cycle. If that were
 // a whole interval, a leader with shorter terms would never collect.
 const firstCycle = time.Minute

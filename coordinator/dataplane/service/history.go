@@ -48,6 +48,21 @@ func (s *Service) History(
 	return explain.OwnersHistory(found), nil
 }
 
+// Events returns at most limit transitions of all workspaces, as [Service.History] does of one. Only
+// administrators may read them ([ErrForbidden]).
+func (s *Service) Events(ctx context.Context, a Actor, limit int, before int64) ([]store.Event, error) {
+	limit, err := pageSize(limit)
+	switch {
+	case !a.Admin:
+		return nil, ErrForbidden
+	case err != nil:
+		return nil, err
+	case before < 0:
+		return nil, &InvalidError{"before", words.Of("problem.rule.before", nil)}
+	}
+	return s.store.Events(ctx, limit, before)
+}
+
 // explained is how many transitions an explanation looks back.
 const explained = 200
 

@@ -165,7 +165,7 @@ var operations = []operation{
 	},
 	{tag: "Workspaces", pattern: "GET /workspaces/{id}/explain", id: "explainWorkspace", summary: "Says why a workspace is as it is, and what comes next", status: 200, answer: explain.Explanation{}},
 	{
-		tag: "Workspaces", pattern: "GET /workspaces/{id}/history", id: "workspaceHistory", summary: "Lists what happened to a workspace, the newest first", status: 200, answer: history{},
+		tag: "Workspaces", pattern: "GET /workspaces/{id}/history", id: "workspaceHistory", summary: "Lists what happened to a workspace, the newest first", status: 200, answer: v1.History[v1.Transition]{},
 		params: []parameter{pageLimit, {"query", "before", "The next_before of the page before.", object{"type": "integer", "minimum": 1}}},
 	},
 	{tag: "Archives", pattern: "GET /workspaces/{id}/archives", id: "listArchives", summary: "Lists the archives of a workspace, the newest first", status: 200, answer: v1.List[v1.Archive]{}},
@@ -221,6 +221,15 @@ var operations = []operation{
 		tag: "Administration", scope: auth.ScopeAdmin, pattern: "POST /users", id: "createUser", summary: "Adds a user", status: 201, answer: v1.Account{}, problems: []string{"user-exists"},
 		body: fields(object{"!username": object{"type": "string", "minLength": 1, "maxLength": 255}, "!password": object{"type": "string", "format": "password", "minLength": auth.MinPassword}, "role": role}),
 	},
+	{tag: "Administration", scope: auth.ScopeAdmin, pattern: "GET /admin/overview", id: "getOverview", summary: "Says how all workspaces are, who leads, how full the disk is, and how the archives are", status: 200, answer: v1.Overview{}},
+	{
+		tag: "Administration", scope: auth.ScopeAdmin, pattern: "GET /admin/history", id: "allHistory", summary: "Lists what happened to all workspaces, the newest first", status: 200, answer: v1.History[v1.Event]{},
+		params: []parameter{pageLimit, {"query", "before", "The next_before of the page before.", object{"type": "integer", "minimum": 1}}},
+	},
+	{
+		tag: "Administration", scope: auth.ScopeAdmin, pattern: "POST /admin/gc", id: "collectArchives", summary: "Shows which archives no workspace needs, or deletes those that are due", status: 200, answer: v1.Collection{},
+		about: "It lists at most 1000 archives, and may take minutes.", body: fields(object{"!dry_run": boolean}), problems: []string{"operation-in-progress"},
+	},
 	{tag: "Administration", scope: auth.ScopeAdmin, pattern: "GET /users/{id}", id: "getUser", summary: "Reads a user", status: 200, answer: v1.Account{}},
 	{
 		tag: "Administration", scope: auth.ScopeAdmin, pattern: "PATCH /users/{id}", id: "changeUser", summary: "Changes a user", status: 200, answer: v1.Account{}, problems: []string{"own-account"},
@@ -239,13 +248,7 @@ func verb(path, id, summary string, problems ...string) operation {
 	}
 }
 
-// history and redirect are answers whose types stand in functions.
-type history struct {
-	Items []v1.Transition `json:"items"`
-	// Where the next page begins; null at the end.
-	Next *int64 `json:"next_before"`
-}
-
+// redirect is an answer whose type stands in a function.
 type redirect struct {
 	// Where the browser signs out, too.
 	Redirect string `json:"redirect"`

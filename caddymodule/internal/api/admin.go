@@ -1,0 +1,91 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
+	"github.com/codehub/gateway/coordinator/control/gc"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
+)
+
+// maxCollecting is how long a garbage collection may take that a request waits for, and maxFindings how many
+// archives the answer lists.
+const (
+	maxCollecting = 10 * time.Minute
+	maxFindings   = 1000
+)
+
+// overview is GET /admin/overview, for administrators: how all workspaces are, who leads, how full the
+// disk is, and how the archives are.
+func (c *call) overview() error {
+	o, err := c.Overview(c.r.Context())
+	if err != nil {
+		return err
+	}
+	return sendJSON(c.w, http.StatusOK, v1.OverviewOf(o, c.Health(), c.Service.Limits()))
+}
+
+// allHistory is GET /admin/history?limit&before, for administrators: what happened to any workspace, the
+// newest first.
+func (c *call) allHistory() error {
+	limit, before, err := c.historyPage()
+	if err != nil {
+		return err
+	}
+	found, err := c.Service.Events(c.r.Context(), c.actor(), limit, before)
+	if err != nil {
+		return err
+	}
+	return sendHistory(c, found, limit, v1.EventOf, func(e store.Event) *int64 { return &e.ID })
+}
+
+// collect is POST /admin/gc {"dry_run": true}, for administrators: it shows which archives no workspace
+// needs, or deletes those that are due, as `caddy codehub gc` does. It answers 409 while archives are being
+// collected already.
+func (c *call) collect() error {
+	var in struct {
+		Dry *bool `json:"dry_run"`
+	}
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	if in.Dry == nil {
+		return problem.InvalidField("dry_run", "problem.dry_run", nil)
+	}
+	ctx, cancel := context.WithTimeout(c.r.Context(), maxCollecting)
+	defer cancel()
+	answer := v1.Collection{DryRun: *in.Dry, Items: []v1.Finding{}}
+	report, err := c.Collect(ctx, *in.Dry, func(f gc.Finding) error {
+		switch f.Verdict {
+		case gc.Protected, gc.Foreign: // counted only
+			return nil
+		}
+		if answer.More = len(answer.Items) == maxFindings; !answer.More {
+			answer.Items = append(answer.Items, v1.FindingOf(f))
+		}
+		return nil
+	})
+	var busy *postgres.BusyError
+	var stopped *gc.CircuitBreakerError
+	switch {
+	case errors.As(err, &busy):
+		return problem.Busy.With("problem.collecting", nil)
+	case errors.As(err, &stopped):
+		message := stopped.Error()
+		answer.Stopped = &message
+	case err != nil:
+		return err
+	}
+	if !*in.Dry {
+		c.Logger.Info("archives collected on command", zap.String("by", c.user.ID), zap.Int("deleted", report.Deleted))
+	}
+	answer.Report = v1.ReportOf(report)
+	return sendJSON(c.w, http.StatusOK, answer)
+}
