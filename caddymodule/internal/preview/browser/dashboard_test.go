@@ -26,6 +26,7 @@ func TestDashboard(t *testing.T) {
 		{"access tokens", "phases", tokens},
 		{"a session that ends", "session-ended", expires},
 		{"a server that restarts", "phases", restarts},
+		{"a slow network", "phases", slowly},
 	} {
 		t.Run(flow.name, func(t *testing.T) {
 			b := *b
@@ -110,6 +111,7 @@ func deleting(b *tab) {
 	b.press(`[data-name=course] [data-menu]`)
 	b.press(`[data-name=course] [data-action=delete]`)
 	b.until("it is gone", `!document.querySelector("[data-name=course]") && document.querySelector("#deleted-list").innerText.includes("course")`)
+	b.until("the focus is not lost", `document.activeElement.id === "main"`)
 	b.press(".toast button")
 	b.until("it is back", is("course", "ARCHIVED"))
 	b.until("nothing is left to undo", `!document.querySelector("#deleted")`)
@@ -205,4 +207,16 @@ func restarts(b *tab) {
 	b.server.CloseClientConnections()
 	b.until("the loss is said", `window.lost?.includes("reconnecting")`)
 	b.until("it is live again", `document.querySelector("#connection").dataset.state === "live"`)
+}
+
+func slowly(b *tab) {
+	b.until("it is live", `document.querySelector("#connection").dataset.state === "live"`)
+	answer := b.site.hold()
+	defer answer()
+	if err := chromedp.Do(b.ctx, chromedp.Reload()); err != nil {
+		b.t.Fatal(err)
+	}
+	b.until("it says that it loads", `document.querySelector("#view-home[aria-busy=true] .skeleton") && document.getElementById("new")`)
+	answer()
+	b.until("it is there", `document.querySelector("#view-home[aria-busy=false] [data-workspace]")`)
 }

@@ -57,6 +57,7 @@ type site struct {
 	open, held int  // requests that are answered now, and those that wait for a change
 	polls      bool // the page has asked for changes
 	last       time.Time
+	gate       chan struct{} // until it is closed, the API answers nothing
 }
 
 // ServeHTTP implements [http.Handler].
@@ -74,7 +75,30 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	count(1)
 	defer count(-1)
+	s.mu.Lock()
+	gate := s.gate
+	s.mu.Unlock()
+	if gate != nil && strings.HasPrefix(r.URL.Path, "/api/") {
+		select {
+		case <-gate:
+		case <-r.Context().Done():
+		}
+	}
 	s.Handler.ServeHTTP(w, r)
+}
+
+// hold lets the API answer nothing until the function that it returns is called.
+func (s *site) hold() (answer func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	gate := make(chan struct{})
+	s.gate = gate
+	return sync.OnceFunc(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.gate = nil
+		close(gate)
+	})
 }
 
 // atRest reports whether the page has asked for all that it wants: nothing is answered, and for a while nothing

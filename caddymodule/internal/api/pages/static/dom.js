@@ -27,11 +27,18 @@ export const icon = (name) =>
 
 const nodes = (list) => list.flat(Infinity).filter((n) => n !== null && n !== undefined && n !== false && n !== "");
 
-/** Shows the children in an element. What has the same key, or stands in the same place, is changed in place. */
+/**
+ * Shows the children in an element. What has the same key, or stands in the same place, is changed in place. A focus
+ * whose element is gone or disabled moves to the link of the same workspace, or to the view.
+ */
 export function show(parent, ...children) {
   const focused = parent.contains(document.activeElement) ? document.activeElement : null;
+  const around = focused?.closest("[data-workspace]");
   patch(parent, nodes(children));
-  if (focused?.isConnected && document.activeElement !== focused) focused.focus({ preventScroll: true });
+  if (!focused) return;
+  const usable = focused.isConnected && !focused.disabled;
+  const next = usable ? focused : around?.isConnected ? around.querySelector("a") : document.getElementById("main");
+  if (document.activeElement !== next) next?.focus({ preventScroll: true });
 }
 
 const keyOf = (node) => node.key ?? node.dataset?.key;

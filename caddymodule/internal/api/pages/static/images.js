@@ -17,10 +17,15 @@ export async function loadImages() {
 
 const pictures = ["code", "notebook", "terminal", "database", "python", "go", "node", "java", "rust", "box"];
 
+// What the names of images say where the server names no picture.
+const called = { ide: "code", vscode: "code", jupyter: "notebook", postgres: "database", golang: "go", nodejs: "node" };
+
 /** The picture of the image of a workspace; null is the default. */
 export function imageIcon(ref) {
   const image = state.images.items.find((one) => (ref ? one.name === ref : one.default));
-  return pictures.includes(image?.icon) ? image.icon : "box";
+  if (pictures.includes(image?.icon)) return image.icon;
+  const words = `${image?.name ?? ref ?? ""}`.toLowerCase().split(/[^a-z]+/).map((word) => called[word] ?? word);
+  return words.find((word) => pictures.includes(word)) ?? (image?.default ? "code" : "box");
 }
 
 /** What the image of a workspace is called; null is the default, empty while its name is not known. */
