@@ -153,7 +153,7 @@ func TestALanguageIsOneFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	german := `{"language": {"name": "Deutsch"}, "amount": {"percent": "{{.Percent}} v. H."}, "presence": {"keep_awake_label": {"one": "Eine Stunde", "other": "{{.Count}} Stunden"}}}`
+	german := `{"language": {"name": "Deutsch"}, "amount": {"minutes": "{{.Minutes}} Min."}, "presence": {"keep_awake_label": {"one": "Eine Stunde", "other": "{{.Count}} Stunden"}}}`
 	c, err := load(fstest.MapFS{"languages/en.json": {Data: english}, "languages/de.json": {Data: []byte(german)}})
 	if err != nil {
 		t.Fatal(err)
@@ -166,7 +166,7 @@ func TestALanguageIsOneFile(t *testing.T) {
 		values Values
 		want   string
 	}{
-		{"amount.percent", Values{"Percent": 5}, "5 v. H."},
+		{"amount.minutes", Values{"Minutes": 5}, "5 Min."},
 		{"presence.keep_awake_label", Values{"Count": 1}, "Eine Stunde"},
 		{"presence.keep_awake_label", Values{"Count": 4}, "4 Stunden"},
 		{"amount.seconds", Values{"Seconds": 5}, "5 s"},

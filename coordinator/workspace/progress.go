@@ -44,13 +44,8 @@ func (p Progress) Left() (left time.Duration, known bool) {
 // makes progress.
 const maxLeft = 7 * 24 * time.Hour
 
-// progressSlowly is how often progress is saved that people would hardly notice: less than
-// one percent. Every save is a write, a notification and a read in each process.
-const progressSlowly = 15 * time.Second
-
 // Due reports whether p is to take the place of the progress that was saved, which is nil for none.
-// It does at once when it is about another step. It does after every when it differs by a percent,
-// and after progressSlowly when it differs at all.
+// It does at once when it is about another step, and after every when it differs.
 func (p Progress) Due(saved *Progress, every time.Duration) bool {
 	if saved == nil || p.Step != saved.Step {
 		return true
@@ -59,13 +54,7 @@ func (p Progress) Due(saved *Progress, every time.Duration) bool {
 	if age >= 0 && age < every { // a former leader's clock may have been ahead
 		return false
 	}
-	moved := p.Bytes != saved.Bytes || p.Files != saved.Files || p.Done != saved.Done || p.Rate != saved.Rate
-	now, known := p.Percent()
-	before, wasKnown := saved.Percent()
-	if known && wasKnown && now == before {
-		return moved && age >= progressSlowly
-	}
-	return moved
+	return p.Bytes != saved.Bytes || p.Files != saved.Files || p.Done != saved.Done || p.Rate != saved.Rate
 }
 
 // HomeSize is how much a home holds.

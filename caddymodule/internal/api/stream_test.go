@@ -286,7 +286,7 @@ func TestEventsShowProgress(t *testing.T) {
 	want := map[string]any{
 		"step": "unpack", "percent": 63.0, "bytes": 63.0, "total_bytes": 100.0, "bytes_per_second": 1.0, "seconds_left": 37.0,
 		"files": 7.0, "updated_at": "2026-05-06T07:08:09Z",
-		"text": map[string]any{"en": "downloading and unpacking, 63 % · 37 s left", "ko": "내려받아 푸는 중, 63% · 37초 남음"},
+		"text": map[string]any{"en": "downloading and unpacking, 63 B of 100 B · 1 B/s · 37 s left", "ko": "내려받아 푸는 중, 100 B 중 63 B · 1 B/s · 37초 남음"},
 	}
 	got := s.until("workspace_updated", map[string]any{"id": w["id"], "operation": "RESTORING"})
 	progress, _ := got["progress"].(map[string]any)

@@ -1,15 +1,12 @@
 package oidc
 
 import (
-	"embed"
 	"errors"
-	"html/template"
 	"net/http"
 	"net/url"
 
 	"go.uber.org/zap"
 
-	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/caddymodule/internal/web"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/words"
@@ -41,11 +38,6 @@ var failures = []failure{
 	{errProvider, http.StatusBadGateway, "sign_in.provider"},
 	{nil, http.StatusServiceUnavailable, "sign_in.failed"},
 }
-
-//go:embed pages/failure.html
-var pages embed.FS
-
-var failurePage = template.Must(template.ParseFS(pages, "pages/failure.html"))
 
 // Failures are the errors for which there is a page of their own, and one for all others.
 func Failures() []error {
@@ -80,13 +72,14 @@ func failureOf(err error) failure {
 
 // ShowFailure shows why a sign-in failed. An error means that nothing was sent.
 func ShowFailure(w http.ResponseWriter, r *http.Request, err error) error {
-	f, lang := failureOf(err), site.Language(r)
-	say := func(key string) string { return words.Of(key, nil).In(lang) }
-	data := map[string]string{
-		"Lang": lang, "Text": say(f.key), "Title": say("sign_in.title"),
-		"Again":     startPath + "?return=" + url.QueryEscape("/"),
-		"AgainText": say("page.try_again"), "HomeText": say("sign_in.home"),
+	f := failureOf(err)
+	m := &web.Message{
+		Heading: words.Of("sign_in.title", nil),
+		Text:    words.Of(f.key, nil),
+		Links: []web.Link{
+			{URL: startPath + "?return=" + url.QueryEscape("/"), Text: words.Of("page.try_again", nil)},
+			{URL: "/login", Text: words.Of("sign_in.home", nil)},
+		},
 	}
-	const policy = "default-src 'none'; base-uri 'none'; frame-ancestors 'none'"
-	return web.SendPage(w, r, f.status, policy, failurePage, data)
+	return web.Messages.Show(w, r, f.status, web.Page{Title: m.Heading, Content: "message.html", Data: m})
 }

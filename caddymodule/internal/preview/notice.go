@@ -32,7 +32,7 @@ var asleepPage = map[string]any{"state": "asleep", "since": 900, "tag": "asleep"
 // workspacePage is a page of a workspace; its language and the tag of the script come in.
 const workspacePage = `<!doctype html>
 <html lang=%q><head>%s<meta name="color-scheme" content="light dark"><title>A page of a workspace</title></head>
-<body><h1>A page of a workspace</h1></body></html>
+<body><main><h1>A page of a workspace</h1></main></body></html>
 `
 
 // noticePages are a workspace's page with the script that the gateway puts there.

@@ -23,7 +23,12 @@ var pageFiles embed.FS
 var (
 	pageCSS = languageCSS() + pageFile("pages/style.css")
 	pageJS  = pageFile("pages/page.js")
+	// iconURL is the icon within the page itself: pages of workspaces are on other origins.
+	iconURL = "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(Icon())
 )
+
+// Icon is the product's icon, an SVG.
+func Icon() []byte { return []byte(pageFile("pages/icon.svg")) }
 
 // pageFile returns an embedded file as text.
 func pageFile(name string) string {
@@ -117,11 +122,13 @@ func (l *Layout) Show(w http.ResponseWriter, r *http.Request, status int, p Page
 		Lang, LanguagePath, Back string
 		Languages                []words.Language
 		Choose, Titles           string
+		Icon                     template.URL
 		Body                     template.HTML
 		CSS                      template.CSS
 		JS                       template.JS
 	}{
 		p, site.Language(r), LanguagePath, back, words.Languages(), chooseLanguage, string(titles),
+		template.URL(iconURL),                                  //nolint:gosec // our own picture
 		template.HTML(content.String()), template.CSS(pageCSS), //nolint:gosec // our own templates and files
 		template.JS(l.js), //nolint:gosec // our own file
 	})

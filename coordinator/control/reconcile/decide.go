@@ -76,6 +76,9 @@ func (l *loop) prepare(ctx context.Context, w workspace.Workspace, snap snapshot
 	l.addProgress(w, s, &o)
 	o.Witnessed = w.Operation != workspace.OpNone && s.begun.Equal(w.OpStartedAt)
 	o.ActionError = s.actionError(w)
+	if w.Operation != workspace.OpRestoring {
+		policy.ProgressEvery = max(policy.ProgressEvery, progressMin)
+	}
 	answer := s.answer
 	if o.ActionError == nil { // which is counted before the answer is used
 		s.answer = nil
@@ -105,14 +108,16 @@ func (l *loop) addProgress(w workspace.Workspace, s *state, o *workspace.Observa
 }
 
 // The pace of saving progress: at most every progressMin for one workspace, and no more
-// than one save per progressShare in all.
+// than one save per progressShare in all. Every save is a write, a notification and a read in each
+// process. People watch a restore, so each look at one, every second, may save: restoreMin is less.
 const (
 	progressMin   = 3 * time.Second
+	restoreMin    = 800 * time.Millisecond
 	progressShare = 20 * time.Millisecond
 )
 
-// progressEvery is how often the progress of one operation may be saved: the less often,
-// the more operations there are.
+// progressEvery is how often the progress of one restore may be saved: the less often, the more
+// operations there are.
 func (l *loop) progressEvery() time.Duration {
 	operations := 0
 	for _, s := range l.states {
@@ -120,7 +125,7 @@ func (l *loop) progressEvery() time.Duration {
 			operations++
 		}
 	}
-	return max(progressMin, time.Duration(operations)*progressShare)
+	return max(restoreMin, time.Duration(operations)*progressShare)
 }
 
 // decide takes a decision that is final. It reports whether there is a plan: not before the

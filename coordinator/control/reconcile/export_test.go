@@ -1,7 +1,7 @@
 package reconcile
 
-// ProgressMin is progressMin.
-const ProgressMin = progressMin
+// RestoreMin is restoreMin.
+const RestoreMin = restoreMin
 
 // Loops are the loops that run. What they hold may be looked at when they have ended.
 func (c *Controller) Loops() (all []any) {

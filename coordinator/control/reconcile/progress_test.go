@@ -85,7 +85,7 @@ func TestProgressOfAJob(t *testing.T) {
 		lines <- line
 		wait.Until(t, "it was observed", func() bool { return looks.Load() > from+1 })
 	}
-	if n, most := s.count()-before, 1+int(time.Since(began)/reconcile.ProgressMin); n < 1 || n > most {
+	if n, most := s.count()-before, 1+int(time.Since(began)/reconcile.RestoreMin); n < 1 || n > most {
 		t.Errorf("progress was saved %d times within %s, want at most %d", n, time.Since(began), most)
 	}
 

@@ -102,7 +102,7 @@ func TestWhyAndWhatComesNext(t *testing.T) {
 		{"a long archive", row("STANDBY", "ARCHIVED", operation("ARCHIVING", time.Hour)), nil, "ARCHIVING", []string{"Timeout 13:30:00"}, "takes longer than usual"},
 		{"restoring", row("ARCHIVED", "RUNNING", operation("RESTORING", time.Minute), func(w *workspace.Workspace) {
 			w.Progress = &workspace.Progress{Step: "unpack", Done: 63, Total: 100, Rate: 1, At: ago(time.Second)}
-		}), nil, "RESTORING", []string{"Progress", "Timeout 14:29:00"}, "2026-05-06 13:59:59 UTC: downloading and unpacking, 63 % · 37 s left."},
+		}), nil, "RESTORING", []string{"Progress", "Timeout 14:29:00"}, "2026-05-06 13:59:59 UTC: downloading and unpacking, 63 B of 100 B · 1 B/s · 37 s left."},
 		{"a job that says nothing", row("ARCHIVED", "RUNNING", operation("RESTORING", time.Minute), func(w *workspace.Workspace) {
 			w.Progress = &workspace.Progress{Step: "of another release"}
 		}), nil, "RESTORING", []string{"Timeout 14:29:00"}, ""},

@@ -21,24 +21,32 @@ func Progress(p workspace.Progress) words.Text {
 	return words.Of("amount.of_step", words.Values{"Step": words.Of(key, nil), "Amount": much})
 }
 
-// amount says how much of a step is done and how long the rest takes, such as "63 % · 40 s left".
-// It is empty if nothing is known.
+// amount says how much of a step is done, how fast, and how long the rest takes, such as
+// "63 MB of 100 MB · 1.0 MB/s · 37 s left". It is empty if nothing is known.
 func amount(p workspace.Progress) words.Text {
-	var out words.Text
-	if percent, known := p.Percent(); known {
-		out = words.Of("amount.percent", words.Values{"Percent": percent})
-	} else if p.Done > 0 {
-		out = words.Of("amount.so_far", words.Values{"Done": size(p.Done)})
-	} else {
+	out := doneOf(p.Done, p.Total)
+	if out.Empty() {
 		return out
 	}
-	if left, known := p.Left(); known {
-		return words.Of("amount.left", words.Values{"Amount": out, "Left": remaining(left)})
-	}
 	if p.Rate > 0 {
-		return words.Of("amount.rate", words.Values{"Amount": out, "Rate": size(p.Rate)})
+		out = words.Of("amount.rate", words.Values{"Amount": out, "Rate": size(p.Rate)})
+	}
+	if left, known := p.Left(); known {
+		out = words.Of("amount.left", words.Values{"Amount": out, "Left": remaining(left)})
 	}
 	return out
+}
+
+// doneOf says how many bytes of a total are done, without the total if that is unknown or too small. It is empty if
+// nothing is known.
+func doneOf(done, total int64) words.Text {
+	switch {
+	case total > 0 && total >= done:
+		return words.Of("amount.done_of", words.Values{"Done": size(done), "Total": size(total)})
+	case done > 0:
+		return words.Of("amount.so_far", words.Values{"Done": size(done)})
+	}
+	return nil
 }
 
 // size is how sentences name a number of bytes: three digits, in powers of 1,000.

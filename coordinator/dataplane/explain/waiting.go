@@ -37,13 +37,10 @@ func meaning(w workspace.Waiting, otherwise words.Text) words.Text {
 
 // Pulled says how much of an image is pulled, such as "120 MB of 540 MB"; empty if nothing is known.
 func Pulled(w workspace.Waiting) words.Text {
-	switch {
-	case w.Done == 0:
+	if w.Done == 0 {
 		return nil
-	case w.Total < w.Done:
-		return words.Of("amount.so_far", words.Values{"Done": size(w.Done)})
 	}
-	return words.Of("amount.done_of", words.Values{"Done": size(w.Done), "Total": size(w.Total)})
+	return doneOf(w.Done, w.Total)
 }
 
 // changed names the owner's file that has changed while it was archived; empty if there is none.

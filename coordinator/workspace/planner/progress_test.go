@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// TestWhenProgressIsSaved: rarely, and only what a person would notice.
+// TestWhenProgressIsSaved: no more often than allowed, and only what is new.
 func TestWhenProgressIsSaved(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(seconds int, p workspace.Progress) *workspace.Progress {
@@ -34,8 +34,8 @@ func TestWhenProgressIsSaved(t *testing.T) {
 		{"too soon", at(2, unpack(1)), at(4, unpack(500)), running, 3 * time.Second, at(2, unpack(1))},
 		{"another percent", at(2, unpack(1)), at(5, unpack(500)), running, 3 * time.Second, at(5, unpack(500))},
 		{"there are many", at(2, unpack(1)), at(5, unpack(500)), running, time.Minute, at(2, unpack(1))},
-		{"the same percent", at(2, unpack(1)), at(5, unpack(2)), running, 3 * time.Second, at(2, unpack(1))},
-		{"the same percent for long", at(2, unpack(1)), at(20, unpack(2)), running, 3 * time.Second, at(20, unpack(2))},
+		{"the same percent", at(2, unpack(1)), at(5, unpack(2)), running, 3 * time.Second, at(5, unpack(2))},
+		{"the same percent too soon", at(2, unpack(1)), at(4, unpack(2)), running, 3 * time.Second, at(2, unpack(1))},
 		{"it stands still", at(2, unpack(1)), at(200, unpack(1)), running, 3 * time.Second, at(2, unpack(1))},
 		{"another step", at(2, unpack(1)), at(2, workspace.Progress{Step: "swap"}), running, time.Minute, at(2, workspace.Progress{Step: "swap"})},
 		{"of unknown size", at(2, workspace.Progress{Step: "archive", Done: 5}), at(5, workspace.Progress{Step: "archive", Done: 6}), running, 3 * time.Second,

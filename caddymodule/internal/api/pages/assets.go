@@ -17,6 +17,7 @@ import (
 	"sync"
 
 	"github.com/codehub/gateway/caddymodule/internal/problem"
+	"github.com/codehub/gateway/caddymodule/internal/web"
 	"github.com/codehub/gateway/coordinator/words"
 )
 
@@ -30,10 +31,13 @@ var static embed.FS
 // wordsName is the asset with the texts of the other scripts, in every language. It is no file of its own.
 const wordsName = "words.js"
 
+// iconName is the asset with the product's icon.
+const iconName = "icon.svg"
+
 // assetNames are the assets. One that names another (as /assets/NAME)
 // comes after it, because its own hash depends on the other's.
 var assetNames = []string{
-	"style.css", "api.css", "icon.svg", wordsName, "text.js", "login.js", "dom.js", "store.js", "router.js",
+	"style.css", "api.css", iconName, wordsName, "text.js", "login.js", "dom.js", "store.js", "router.js",
 	"dialogs.js", "toast.js", "undo.js", "events.js", "status.js", "images.js", "swap.js", "edit.js",
 	"recovery.js", "actions.js", "menu.js", "card.js", "create.js", "find.js", "tools.js", "table.js",
 	"home.js", "explanation.js", "archives.js", "history.js", "workspace.js", "sessions.js", "password.js",
@@ -104,7 +108,11 @@ var load = sync.OnceValues(func() (*Pages, error) {
 
 // content returns an asset without the hashes.
 func content(name string) ([]byte, error) {
-	if name != wordsName {
+	switch name {
+	case wordsName:
+	case iconName:
+		return web.Icon(), nil
+	default:
 		return static.ReadFile("static/" + name)
 	}
 	languages, err := json.Marshal(words.Languages())

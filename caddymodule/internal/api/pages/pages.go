@@ -105,6 +105,7 @@ func whyRefused(err error) words.Text {
 // asks again by itself.
 func (p *Pages) ShowUnavailable(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Retry-After", problem.RetryUnavailable)
+	w.Header().Set("Refresh", problem.RetryUnavailable)
 	return send(w, r, http.StatusServiceUnavailable, p.unavailable, speakerOf(r))
 }
 

@@ -129,9 +129,9 @@ func TestWhatAJobHasDone(t *testing.T) {
 	}{
 		{"nothing is known", workspace.PhaseArchived, workspace.OpRestoring, nil, nil, "", "", ""},
 		{"it restores", workspace.PhaseArchived, workspace.OpRestoring, unpack, nil, "63 37",
-			"downloading and unpacking, 63 % · 37 s left", "내려받아 푸는 중, 63% · 37초 남음"},
+			"downloading and unpacking, 63 B of 100 B · 1 B/s · 37 s left", "내려받아 푸는 중, 100 B 중 63 B · 1 B/s · 37초 남음"},
 		{"at once", workspace.PhaseArchived, workspace.OpRestoring, &workspace.Progress{Step: "unpack", Total: 100}, nil, "0",
-			"downloading and unpacking, 0 %", "내려받아 푸는 중, 0%"},
+			"downloading and unpacking, 0 B of 100 B", "내려받아 푸는 중, 100 B 중 0 B"},
 		{"it swaps", workspace.PhaseArchived, workspace.OpRestoring, &workspace.Progress{Step: "swap"}, nil, "",
 			"putting the files in place", "파일을 제자리에 놓는 중"},
 		{"it is just being archived", workspace.PhaseStandby, workspace.OpArchiving, &workspace.Progress{Step: "archive", Done: 5e6, Rate: 1e6}, nil, "",

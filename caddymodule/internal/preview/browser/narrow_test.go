@@ -1,0 +1,47 @@
+package browser
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/codehub/gateway/coordinator/words"
+)
+
+// overflowing names what is wider than the page, in every language that the page has in itself; empty for nothing.
+const overflowing = `(() => {
+	const root = document.documentElement, own = root.lang;
+	const wide = %s.map((lang) => {
+		if (document.querySelector("span[lang=" + lang + "]")) root.lang = lang;
+		if (root.scrollWidth <= innerWidth) return "";
+		return lang + ": " + [...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1)
+			.slice(0, 3).map((e) => e.outerHTML.slice(0, 120)).join(" ");
+	}).join("");
+	root.lang = own;
+	return wide;
+})()`
+
+// TestNothingOverflows: no page must be moved sideways to be read, on the narrowest phone, and on a usual screen and
+// a tablet at 200 % and 400 %, of which the widths are the same.
+func TestNothingOverflows(t *testing.T) {
+	languages := "["
+	for _, l := range words.Languages() {
+		languages += fmt.Sprintf("%q,", l.Code)
+	}
+	each(t, pagesOf(open(t), "en"), func(b *tab, path string) {
+		b.look("light", 320)
+		b.load(path, "en")
+		b.rest(path)
+		for _, view := range b.views(path) {
+			if view != "" {
+				js[string](b, fmt.Sprintf(`location.hash = %q`, view))
+				b.rest(path + view)
+			}
+			for _, width := range []int{320, 410, 640} {
+				b.look("light", width)
+				if wide := js[string](b, fmt.Sprintf(overflowing, languages+"]")); wide != "" {
+					b.t.Errorf("%s%s is wider than %d: %s", path, view, width, wide)
+				}
+			}
+		}
+	})
+}
