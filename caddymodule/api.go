@@ -68,6 +68,7 @@ func (a *API) Provision(ctx caddy.Context) error {
 		Exec:          app.Exec,
 		Overview:      app.Overview,
 		Collect:       app.Collect,
+		Containers:    app.Containers(),
 		Health:        app.Health,
 		WaitReady:     app.WaitReady,
 		Stopping:      app.Stopping(),

@@ -175,6 +175,9 @@ func (a *App) Collect(ctx context.Context, dry bool, each func(gc.Finding) error
 	return a.reference.coordinator().Collect(ctx, dry, each)
 }
 
+// Containers shows what goes on in the containers of workspaces.
+func (a *App) Containers() *coordinator.Coordinator { return a.reference.coordinator() }
+
 // Health reports the state of this process's coordinator.
 func (a *App) Health() coordinator.Health { return a.reference.coordinator().Health() }
 

@@ -40,6 +40,7 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/identity"
+	"github.com/codehub/gateway/coordinator/internal/recent"
 	"github.com/codehub/gateway/coordinator/internal/work"
 	"github.com/codehub/gateway/coordinator/launch"
 	"github.com/codehub/gateway/coordinator/store"
@@ -72,6 +73,8 @@ type Coordinator struct {
 	activator  *activator.Activator
 	activity   *activity.Buffer
 	hub        *events.Hub
+	stats      recent.Answers[workspace.ID, backend.Stats]
+	disk       recent.Answers[struct{}, backend.Disk]
 	publisher  *events.Publisher
 	elector    *leader.Elector
 	controller *reconcile.Controller
@@ -167,6 +170,7 @@ func (c *Coordinator) assemble() {
 		SessionTTL: c.opts.SessionTTL, Logger: c.log.Named("auth"),
 	})
 	c.hub = events.NewHub()
+	c.stats.Age, c.disk.Age = time.Second, 30*time.Second
 	c.publisher = events.NewPublisher(c.redis, c.store, prefixes, c.log.Named("events"))
 	c.feed = changes.New(c.store, changes.Options{}, c.log.Named("changes"))
 	c.routes = route.New(c.store, route.Options{Feed: c.feed}, c.log.Named("routes"))

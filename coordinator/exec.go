@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -26,4 +27,29 @@ type used struct {
 func (u used) Write(p []byte) (int, error) {
 	u.touch()
 	return u.Writer.Write(p)
+}
+
+// Logs returns the last lines that a workspace's container printed, as [backend.Inspector] says.
+func (c *Coordinator) Logs(ctx context.Context, id workspace.ID, lines int) (string, error) {
+	return c.backend.Logs(ctx, id, lines)
+}
+
+// Follow writes what a workspace's container prints, as [backend.Inspector] says.
+func (c *Coordinator) Follow(ctx context.Context, id workspace.ID, lines int, to io.Writer) error {
+	return c.backend.Follow(ctx, id, lines, to)
+}
+
+// Stats returns what a workspace's container uses, as [backend.Inspector] says; the backend is asked once
+// a second at most, however many look.
+func (c *Coordinator) Stats(ctx context.Context, id workspace.ID) (backend.Stats, error) {
+	return c.stats.Get(ctx, id, func(ctx context.Context) (backend.Stats, error) { return c.backend.Stats(ctx, id) })
+}
+
+// HomeDisk returns how many bytes are free on the disk of the homes, -1 if that is not known.
+func (c *Coordinator) HomeDisk(ctx context.Context) int64 {
+	d, err := c.disk.Get(ctx, struct{}{}, c.backend.Disk)
+	if err != nil {
+		return -1
+	}
+	return d.Free
 }

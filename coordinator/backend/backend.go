@@ -10,6 +10,7 @@ package backend
 import (
 	"context"
 	"errors"
+	"io"
 	"time"
 
 	"github.com/codehub/gateway/coordinator/internal/work"
@@ -129,6 +130,14 @@ type Inspector interface {
 	// Logs returns the last lines that the container printed, at most so many. If
 	// there is no container, the error is [ErrNotFound].
 	Logs(ctx context.Context, id workspace.ID, lines int) (string, error)
+	// Follow writes the last lines that the container printed, at most so many, and then what it
+	// prints as it comes, from one goroutine. It returns nil when the container has ended, and soon when
+	// ctx ends. Output that is not taken holds up Follow alone, never the container, and MUST NOT be
+	// buffered without a bound. If there is no container, the error is [ErrNotFound].
+	Follow(ctx context.Context, id workspace.ID, lines int, to io.Writer) error
+	// Stats returns what the workspace's running container uses. It MUST NOT count as use, as a Look
+	// does not. If no container runs, the error is [ErrNotFound].
+	Stats(ctx context.Context, id workspace.ID) (Stats, error)
 	// Look looks at what goes on in the workspace's running container, for [work.Settings]
 	// to judge. It MUST NOT count as use or change anything in the container. Only the command of
 	// [work.BusyLabel] runs there, as the container's user and for a bounded time. It leaves out

@@ -70,6 +70,8 @@ type Options struct {
 	// Exec runs a command in the container of a workspace, as [coordinator.Coordinator.Exec] does.
 	// Default: no container runs.
 	Exec func(ctx context.Context, id workspace.ID, command []string, stdout, stderr io.Writer) (int, error)
+	// Containers shows what goes on in them. Default: no container runs.
+	Containers Containers
 
 	// Overview tells administrators how all workspaces are, and Collect collects archives, as those of
 	// [coordinator.Coordinator] do.
@@ -142,6 +144,9 @@ func New(o Options) (*Handler, error) {
 		o.Exec = func(context.Context, workspace.ID, []string, io.Writer, io.Writer) (int, error) {
 			return 0, backend.ErrNotFound
 		}
+	}
+	if o.Containers == nil {
+		o.Containers = noContainers{}
 	}
 	if o.ClientAddress == nil {
 		o.ClientAddress = remoteAddress

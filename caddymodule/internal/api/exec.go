@@ -4,17 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"slices"
 	"strings"
-	"time"
-	"unicode/utf8"
 
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/backend"
-	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/words"
 )
 
@@ -64,23 +60,12 @@ func (c *call) mayExec() error {
 
 // exec runs the command for as long as the client, the session and this configuration live.
 func (c *call) exec(command []string) error {
-	ctx, cancel := context.WithCancel(c.r.Context())
-	defer cancel()
-	out := &commandOutput{
-		w: c.w, control: http.NewResponseController(c.w), cancel: cancel, ended: c.grant.Ended(),
+	ctx, out, done, err := c.live("application/x-ndjson")
+	if err != nil {
+		return err
 	}
-	if !c.grant.Attach(&out.binding, out) {
-		return auth.ErrNoSession
-	}
-	defer out.binding.Detach()
-	go func() {
-		select {
-		case <-c.Stopping:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	stdout, stderr := &printed{to: out, name: "stdout"}, &printed{to: out, name: "stderr"}
+	defer done()
+	stdout, stderr := &printed{say: out.sends("stdout")}, &printed{say: out.sends("stderr")}
 	code, err := c.Exec(ctx, c.id, command, stdout, stderr)
 	if err == nil {
 		err = errors.Join(stdout.end(), stderr.end())
@@ -111,93 +96,22 @@ func execProblem(ctx context.Context, err error) *problem.Problem {
 	return p
 }
 
-// commandOutput is the answer of a running command. One goroutine uses it, but for End.
-type commandOutput struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-	cancel  context.CancelFunc
-	binding auth.Stream
-	ended   <-chan struct{} // of the session
-	begun   bool
-}
-
-// End implements [auth.Ender].
-func (o *commandOutput) End() {
-	o.cancel()
-	_ = o.control.SetWriteDeadline(time.Unix(1, 0))
+// sends returns what sends text as a field with that name.
+func (o *liveOutput) sends(name string) func(text string) error {
+	return func(text string) error { return o.send(map[string]string{name: text}) }
 }
 
 // send sends one line.
-func (o *commandOutput) send(v any) error {
+func (o *liveOutput) send(v any) error {
 	line, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	if !o.begun {
-		o.begun = true
-		h := o.w.Header()
-		h.Set("Content-Type", "application/x-ndjson")
-		h.Set("Cache-Control", "no-store")
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("X-Accel-Buffering", "no")
-	}
-	// A client that takes nothing is dropped.
-	err = o.control.SetWriteDeadline(time.Now().Add(streamWriteTimeout))
-	if err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return err
-	}
-	select {
-	case <-o.ended: // perhaps before the deadline above, which replaced that of End
-		return auth.ErrNoSession
-	default:
-	}
-	if _, err := o.w.Write(append(line, '\n')); err != nil {
-		return err
-	}
-	return o.control.Flush()
+	return o.write(append(line, '\n'))
 }
 
 // last sends the last line. An answer that has begun cannot report an error.
-func (o *commandOutput) last(v any) error {
+func (o *liveOutput) last(v any) error {
 	_ = o.send(v)
 	return nil
-}
-
-// printed is one of a command's streams. It keeps a character together whose bytes come apart; what is no
-// UTF-8 becomes U+FFFD.
-type printed struct {
-	to   *commandOutput
-	name string
-	rest []byte
-}
-
-// Write implements [io.Writer].
-func (p *printed) Write(b []byte) (int, error) {
-	text := append(p.rest, b...)
-	whole := len(text)
-	for i := 1; i < utf8.UTFMax && i <= len(text); i++ {
-		if at := len(text) - i; utf8.RuneStart(text[at]) {
-			if !utf8.FullRune(text[at:]) {
-				whole = at
-			}
-			break
-		}
-	}
-	p.rest = append([]byte(nil), text[whole:]...)
-	if whole == 0 {
-		return len(b), nil
-	}
-	return len(b), p.say(text[:whole])
-}
-
-// end sends what is left of a character that does not come any more.
-func (p *printed) end() error {
-	if len(p.rest) == 0 {
-		return nil
-	}
-	return p.say(p.rest)
-}
-
-func (p *printed) say(text []byte) error {
-	return p.to.send(map[string]string{p.name: strings.ToValidUTF8(string(text), "\ufffd")})
 }

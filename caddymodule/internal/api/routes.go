@@ -144,6 +144,8 @@ func apiRoutes() []route {
 		{"POST /api/v1/workspaces/{id}/archives/restore", write, patient(signedIn(withID((*call).restoreArchive)))},
 		{"GET /api/v1/workspaces/{id}/explain", read, patient(signedIn(withID((*call).explainWorkspace)))},
 		{"GET /api/v1/workspaces/{id}/history", read, patient(signedIn(withID((*call).workspaceHistory)))},
+		{"GET /api/v1/workspaces/{id}/logs", read, signedIn(withID((*call).workspaceLogs))},
+		{"GET /api/v1/workspaces/{id}/stats", read, signedIn(withID((*call).workspaceStats))},
 		{"POST /api/v1/workspaces/{id}/start", write, patient(signedIn(withID(setDesired(workspace.DesiredRunning))))},
 		{"POST /api/v1/workspaces/{id}/sleep", write, patient(signedIn(withID(setDesired(workspace.DesiredStandby))))},
 		{"POST /api/v1/workspaces/{id}/archive", write, patient(signedIn(withID(setDesired(workspace.DesiredArchived))))},

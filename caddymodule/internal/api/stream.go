@@ -12,12 +12,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/events"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/store"
-	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -98,14 +96,10 @@ type stream struct {
 // stream ends with the session, when the client is too slow, and when the server stops or loads a new
 // configuration; clients connect again. A session that has [maxStreams] gets no other.
 func (c *call) events() error {
-	session := c.grant.Session()
-	if !c.streams.take(session, maxStreams) {
-		c.fromMemory = true
-		p := problem.Streams.With("problem.limit_streams", words.Values{"Limit": maxStreams})
-		p.Limit, p.RetryAfter = maxStreams, refusedStream
-		return p
+	if err := c.takeStream(); err != nil {
+		return err
 	}
-	defer c.streams.give(session)
+	defer c.streams.give(c.grant.Session())
 	// Subscribe before reading: a change in between is sent twice, never missed.
 	s := &stream{call: c, control: http.NewResponseController(c.w)}
 	changes, cancel := c.Hub.Subscribe(c.user.ID, s.End)

@@ -41,11 +41,25 @@ func (r *eventReader) told() (before map[any]string, end event) {
 	}
 }
 
+// settle waits until everything that is written was written before any transaction that is open now, also
+// those of other tests: else it is told again.
+func (in *harness) settle() {
+	in.t.Helper()
+	wait.Until(in.t, "no transaction of before is open", func() (settled bool) {
+		if err := in.db.QueryRow(in.t.Context(), `SELECT bool_and(xmin::text::bigint < pg_snapshot_xmin(pg_current_snapshot())::text::bigint)
+			FROM workspaces`).Scan(&settled); err != nil {
+			in.t.Fatal(err)
+		}
+		return settled
+	})
+}
+
 func TestAStreamGoesOnWhereAnotherHasEnded(t *testing.T) {
 	in := newHarness(t)
 	ann := in.signedIn("ann")
 	in.exec("UPDATE users SET max_running = 100")
 	same, changed, deleted := ann.Create("same"), ann.Create("changed"), ann.Create("deleted")
+	in.settle()
 	list, end := openStream(t, ann).told()
 	if len(list) != 3 || end.name != "heartbeat" {
 		t.Fatalf("the list is %v, %v", list, end)
@@ -60,6 +74,7 @@ func TestAStreamGoesOnWhereAnotherHasEnded(t *testing.T) {
 	for _, process := range []*harness{in, in.another()} {
 		client := process.anyone()
 		client.Cookie = ann.Cookie
+		in.settle()
 		s := openStream(t, client, "Last-Event-ID: "+end.id)
 		got, then := s.told()
 		if !maps.Equal(got, want) || then.name != "resumed" || then.id == end.id {
@@ -79,6 +94,7 @@ func TestAnIDThatIsNotKnownGetsTheWholeList(t *testing.T) {
 	in, elsewhere := newHarness(t), newSerialHarness(t)
 	ann, bob := in.signedIn("ann"), in.signedIn("bob")
 	ann.Create("one")
+	in.settle()
 	_, mine := openStream(t, ann).told()
 	_, his := openStream(t, bob).told()
 	_, other := openStream(t, elsewhere.signedIn("ann")).told()

@@ -53,6 +53,8 @@ func (p *Preview) apiRoutes() {
 		})
 	}
 	p.mux.HandleFunc("GET "+base+"events", p.events)
+	p.mux.HandleFunc("GET "+base+"workspaces/{id}/logs", p.logs)
+	p.mux.HandleFunc("GET "+base+"workspaces/{id}/stats", p.stats)
 	p.mux.HandleFunc("GET "+base+"workspaces/{id}", func(w http.ResponseWriter, r *http.Request) {
 		b := p.boardOf(r)
 		b.mu.Lock()

@@ -91,6 +91,7 @@ var (
 	Misdirected = New("misdirected", 421)
 	Unavailable = New("unavailable", 503)
 	CommandLost = New("command-lost", 503)
+	Engine      = New("engine-away", 503)
 	Outdated    = New("outdated", 503)
 )
 

@@ -132,6 +132,14 @@ func (a *Address) TicketURL(browser, back string) string {
 	return a.MainOrigin() + TicketPath + "?" + q.Encode()
 }
 
+// PortURL returns the address of another port of a workspace for people, empty where ports have none.
+func (a *Address) PortURL(id workspace.ID, port int) string {
+	if !a.site.perHost {
+		return ""
+	}
+	return a.PortOrigin(id, port) + "/"
+}
+
 // NameURL returns the address of the main site that leads from this host of a name to that of
 // its workspace. There it leads to the local address back.
 func (a *Address) NameURL(back string) string {

@@ -106,6 +106,8 @@ func Run(t *testing.T, f Fixture) {
 		"Usage":                  testUsage,
 		"Disk":                   testDisk,
 		"Logs":                   testLogs,
+		"Follow":                 testFollow,
+		"Stats":                  testStats,
 		"Look":                   testLook,
 		"Exec":                   testExec,
 		"Events":                 testEvents,

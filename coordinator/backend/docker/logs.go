@@ -25,28 +25,11 @@ const (
 // Logs implements [backend.Core]. It returns both streams in the order of their
 // lines, and at most the last 64 KiB.
 func (d *Docker) Logs(ctx context.Context, id workspace.ID, lines int) (string, error) {
-	if err := backend.CheckID(id); err != nil {
-		return "", err
-	}
-	name := id.ContainerName()
-	c, err := d.inspect(ctx, name)
-	if err != nil {
-		return "", err
-	}
-	if c == nil || !d.opts.Owns(c.Config.Labels, id, spec.KindWorkspace) {
-		return "", fmt.Errorf("container %s: %w", name, backend.ErrNotFound)
-	}
-	// A negative number of lines would mean all of them.
-	body, err := d.api.ContainerLogs(ctx, c.ID, container.LogsOptions{
-		ShowStdout: true, ShowStderr: true, Tail: strconv.Itoa(max(lines, 0)),
-	})
-	if err != nil {
-		return "", engine.Wrap("reading the output of container "+name, err)
-	}
-	defer body.Close()
 	var out bytes.Buffer
-	if err := demultiplex(body, &out, &out); err != nil {
-		return "", engine.Wrap("reading the output of container "+name, err)
+	if err := d.print(ctx, id, container.LogsOptions{Tail: strconv.Itoa(max(lines, 0))}, func(r io.Reader) error {
+		return demultiplex(r, &out, &out)
+	}); err != nil {
+		return "", err
 	}
 	text := out.Bytes()
 	// The end of the output explains why a container exited.
@@ -54,6 +37,38 @@ func (d *Docker) Logs(ctx context.Context, id workspace.ID, lines int) (string, 
 		text = text[len(text)-maxLogs:]
 	}
 	return backend.CleanText(string(text), maxLogs), nil
+}
+
+// Follow implements [backend.Core].
+func (d *Docker) Follow(ctx context.Context, id workspace.ID, lines int, to io.Writer) error {
+	o := container.LogsOptions{Tail: strconv.Itoa(max(lines, 0)), Follow: true}
+	return d.print(ctx, id, o, func(r io.Reader) error {
+		_, err := stdcopy.StdCopy(to, to, r)
+		return err
+	})
+}
+
+// print has both streams of the workspace's container read, as the engine sends them. A negative number of
+// lines would mean all of them.
+func (d *Docker) print(ctx context.Context, id workspace.ID, o container.LogsOptions, read func(io.Reader) error) error {
+	if err := backend.CheckID(id); err != nil {
+		return err
+	}
+	name := id.ContainerName()
+	c, err := d.inspect(ctx, name)
+	if err != nil {
+		return err
+	}
+	if c == nil || !d.opts.Owns(c.Config.Labels, id, spec.KindWorkspace) {
+		return fmt.Errorf("container %s: %w", name, backend.ErrNotFound)
+	}
+	o.ShowStdout, o.ShowStderr = true, true
+	body, err := d.api.ContainerLogs(ctx, c.ID, o)
+	if err == nil {
+		defer body.Close()
+		err = read(body)
+	}
+	return engine.Wrap("reading the output of container "+name, err)
 }
 
 // output returns the last lines of a container's two streams, separately.

@@ -20,31 +20,48 @@ const maxLogs = 64 << 10
 
 // Logs implements [backend.Core]. It returns at most the last 64 KiB.
 func (b *Backend) Logs(ctx context.Context, id workspace.ID, lines int) (string, error) {
-	if err := backend.CheckID(id); err != nil {
+	var text []byte
+	if err := b.print(ctx, id, lines, false, func(r io.Reader) (err error) {
+		text, err = io.ReadAll(io.LimitReader(r, maxOutput))
+		return err
+	}); err != nil {
 		return "", err
-	}
-	p, err := b.workspacePod(ctx, id)
-	if err != nil {
-		return "", err
-	}
-	doing, n := "reading the output of pod "+p.Name, int64(max(lines, 0))
-	body, err := b.api.Logs(ctx, p.Name, &corev1.PodLogOptions{Container: spec.Container, TailLines: &n})
-	if object.Missing(err) || apierrors.IsBadRequest(err) { // the container does not exist yet
-		return "", fmt.Errorf("%s: %w: %w", doing, backend.ErrNotFound, err)
-	}
-	if err != nil {
-		return "", cluster.Wrap(doing, err)
-	}
-	defer body.Close()
-	text, err := io.ReadAll(io.LimitReader(body, maxOutput))
-	if err != nil {
-		return "", cluster.Wrap(doing, err)
 	}
 	// The end of the output explains why a container exited.
 	if len(text) > maxLogs {
 		text = text[len(text)-maxLogs:]
 	}
 	return backend.CleanText(string(text), maxLogs), nil
+}
+
+// Follow implements [backend.Core].
+func (b *Backend) Follow(ctx context.Context, id workspace.ID, lines int, to io.Writer) error {
+	return b.print(ctx, id, lines, true, func(r io.Reader) error {
+		_, err := io.Copy(to, r)
+		return err
+	})
+}
+
+// print has the output of the workspace's Pod read, from so many lines before its end on.
+func (b *Backend) print(ctx context.Context, id workspace.ID, lines int, follow bool, read func(io.Reader) error) error {
+	if err := backend.CheckID(id); err != nil {
+		return err
+	}
+	p, err := b.workspacePod(ctx, id)
+	if err != nil {
+		return err
+	}
+	doing, n := "reading the output of pod "+p.Name, int64(max(lines, 0))
+	o := &corev1.PodLogOptions{Container: spec.Container, TailLines: &n, Follow: follow}
+	body, err := b.api.Logs(ctx, p.Name, o)
+	if object.Missing(err) || apierrors.IsBadRequest(err) { // the container does not exist yet
+		return fmt.Errorf("%s: %w: %w", doing, backend.ErrNotFound, err)
+	}
+	if err == nil {
+		defer body.Close()
+		err = read(body)
+	}
+	return cluster.Wrap(doing, err)
 }
 
 // workspacePod returns the workspace's Pod, or [backend.ErrNotFound].

@@ -20,3 +20,15 @@ func (b *Backend) Look(ctx context.Context, id workspace.ID) (work.Sample, error
 	}
 	return sampler.Sample(ctx, b.api, p)
 }
+
+// Stats implements [backend.Core]. It runs one small command in the container.
+func (b *Backend) Stats(ctx context.Context, id workspace.ID) (backend.Stats, error) {
+	if err := backend.CheckID(id); err != nil {
+		return backend.Stats{}, err
+	}
+	p, err := b.workspacePod(ctx, id)
+	if err != nil {
+		return backend.Stats{}, err
+	}
+	return sampler.Stats(ctx, b.api, p)
+}

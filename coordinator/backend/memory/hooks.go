@@ -14,6 +14,7 @@ func (b *Backend) Print(id workspace.ID, output string) {
 	defer b.mu.Unlock()
 	if k := b.containers[id]; k != nil {
 		k.logs += output
+		b.printed()
 	}
 }
 

@@ -27,6 +27,19 @@ func (b *Backend) Look(ctx context.Context, id workspace.ID) (work.Sample, error
 	return s, nil
 }
 
+// Stats implements [backend.Backend]. It counts the processes that Look finds.
+func (b *Backend) Stats(ctx context.Context, id workspace.ID) (backend.Stats, error) {
+	found, err := b.Look(ctx, id)
+	if err != nil {
+		return backend.Stats{}, err
+	}
+	s := backend.Stats{At: found.At, Processes: len(found.Processes), Ports: []int{8080}}
+	for _, p := range found.Processes {
+		s.CPU += p.CPU
+	}
+	return s, nil
+}
+
 // application is what goes on in a container that has just started: nothing.
 func application() work.Sample {
 	return work.Sample{

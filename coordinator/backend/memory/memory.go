@@ -36,6 +36,7 @@ type Engine struct {
 	mu       sync.Mutex                   // guards what follows
 	contents                              // of the engine that answers now
 	watchers map[chan workspace.ID]string // the installation whose events each gets
+	news     chan struct{}                // closed when a container prints or changes
 
 	wg   sync.WaitGroup  // the work of jobs and the event streams
 	quit context.Context // ends with the engine; it ends the jobs
@@ -97,7 +98,8 @@ type job struct {
 
 // NewEngine returns an empty engine with an identity of its own.
 func NewEngine() *Engine {
-	e := &Engine{contents: newContents("memory-" + uuid.NewString()), watchers: make(map[chan workspace.ID]string)}
+	e := &Engine{contents: newContents("memory-" + uuid.NewString()), watchers: make(map[chan workspace.ID]string),
+		news: make(chan struct{})}
 	e.quit, e.end = context.WithCancel(context.Background())
 	return e
 }
@@ -178,6 +180,7 @@ func (b *Backend) begin(ctx context.Context, method string, id workspace.ID) err
 // changed sends an event to the watchers of the installation. It never blocks: events
 // are hints and may be lost. The caller holds the lock.
 func (e *Engine) changed(owner string, id workspace.ID) {
+	e.printed()
 	for w, of := range e.watchers {
 		if of != owner {
 			continue
@@ -452,13 +455,50 @@ func (b *Backend) Logs(ctx context.Context, id workspace.ID, lines int) (string,
 	if err != nil || k == nil {
 		return "", fmt.Errorf("container %s: %w", id.ContainerName(), backend.ErrNotFound)
 	}
-	// The last line may lack its newline, and keeps it if it has one.
-	all := strings.SplitAfter(strings.TrimSuffix(k.logs, "\n"), "\n")
-	text := strings.Join(all[max(0, len(all)-lines):], "")
-	if strings.HasSuffix(k.logs, "\n") && text != "" {
-		text += "\n"
+	return k.logs[lastLines(k.logs, lines):], nil
+}
+
+// lastLines returns where the last lines begin, at most so many. The last one may lack its newline.
+func lastLines(text string, lines int) int {
+	at := len(text)
+	for rest := strings.TrimSuffix(text, "\n"); lines > 0 && at > 0; lines-- {
+		at = strings.LastIndexByte(rest, '\n') + 1
+		rest = rest[:max(0, at-1)]
 	}
-	return text, nil
+	return at
+}
+
+// Follow implements [backend.Core].
+func (b *Backend) Follow(ctx context.Context, id workspace.ID, lines int, to io.Writer) error {
+	if err := b.begin(ctx, "Follow", id); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	k, err := b.container(id)
+	if err != nil || k == nil {
+		b.mu.Unlock()
+		return fmt.Errorf("container %s: %w", id.ContainerName(), backend.ErrNotFound)
+	}
+	for at := lastLines(k.logs, lines); ; b.mu.Lock() {
+		text, news := k.logs[at:], b.news
+		ended := !k.state.Running || b.containers[id] != k
+		b.mu.Unlock()
+		at += len(text)
+		if _, err := io.WriteString(to, text); err != nil || ended {
+			return err
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// printed wakes those who follow logs. The caller holds the lock.
+func (e *Engine) printed() {
+	close(e.news)
+	e.news = make(chan struct{})
 }
 
 // Events implements [backend.Core]. The stream ends only with its context; a slow

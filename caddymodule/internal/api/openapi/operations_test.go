@@ -163,6 +163,19 @@ var operations = []operation{
 		about: "One JSON object a line, as the command prints: stdout or stderr, in the end exit_code, or problem when it is not known how the command ends.",
 		body:  fields(object{"!command": object{"type": "array", "minItems": 1, "maxItems": 1000, "items": text}}), problems: []string{"not-running", "too-many-commands"},
 	},
+	{
+		tag: "Workspaces", pattern: "GET /workspaces/{id}/logs", id: "workspaceLogs", summary: "Returns what a workspace has printed", status: 200, media: "text/plain", answer: "",
+		about: "The last lines, of the owner's workspaces only; with follow the answer goes on until the container ends.",
+		params: []parameter{
+			{"query", "lines", "How many lines it begins with; 200 without it.", number(1, 10_000)},
+			{"query", "follow", "Whether it goes on.", boolean},
+		},
+		problems: []string{"not-running", "too-many-streams", "engine-away"},
+	},
+	{
+		tag: "Workspaces", pattern: "GET /workspaces/{id}/stats", id: "workspaceStats", summary: "Says what a running workspace uses", status: 200, answer: v1.Stats{},
+		about: "What is not known is null. The workspace itself says which ports listen.", problems: []string{"not-running", "engine-away"},
+	},
 	{tag: "Workspaces", pattern: "GET /workspaces/{id}/explain", id: "explainWorkspace", summary: "Says why a workspace is as it is, and what comes next", status: 200, answer: explain.Explanation{}},
 	{
 		tag: "Workspaces", pattern: "GET /workspaces/{id}/history", id: "workspaceHistory", summary: "Lists what happened to a workspace, the newest first", status: 200, answer: v1.History[v1.Transition]{},

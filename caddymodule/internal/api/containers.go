@@ -1,0 +1,148 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+
+	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/words"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Containers shows what goes on in the containers of workspaces, as [backend.Inspector] says. It never
+// counts as use.
+type Containers interface {
+	Logs(ctx context.Context, id workspace.ID, lines int) (string, error)
+	Follow(ctx context.Context, id workspace.ID, lines int, to io.Writer) error
+	Stats(ctx context.Context, id workspace.ID) (backend.Stats, error)
+	// HomeDisk returns how many bytes are free on the disk of the homes, -1 if that is not known.
+	HomeDisk(ctx context.Context) int64
+}
+
+// How many lines of a log an answer begins with.
+const (
+	defaultLines = 200
+	maxLines     = 10_000
+)
+
+// workspaceLogs is GET /workspaces/{id}/logs?lines&follow: the last lines that the container of one of the
+// user's own workspaces printed, also for an administrator: some applications print a password there. With
+// follow=true the answer goes on until the container ends. It refuses with 409 when there is no container,
+// and with 429 when the session has [maxStreams] open.
+func (c *call) workspaceLogs() error {
+	lines, err := c.number("lines", maxLines)
+	if err != nil {
+		return err
+	}
+	follow, err := c.flag("follow")
+	if err != nil {
+		return err
+	}
+	if _, err := c.find(c.self()); err != nil {
+		return err
+	}
+	c.fromMemory = true
+	n := int(cmp.Or(lines, defaultLines))
+	asking, cancel := context.WithTimeout(c.r.Context(), c.DatabaseTimeout)
+	defer cancel()
+	text, err := c.Containers.Logs(asking, c.id, n)
+	if err != nil {
+		return containerProblem(err)
+	}
+	if c.r.Method == http.MethodHead {
+		text, follow = "", false
+	}
+	ctx, out, done, err := c.live("text/plain; charset=utf-8")
+	if err != nil {
+		return err
+	}
+	defer done()
+	if !follow {
+		_ = out.write([]byte(text)) // fails only when the client has gone
+		return nil
+	}
+	if err := c.takeStream(); err != nil {
+		return err
+	}
+	defer c.streams.give(c.grant.Session())
+	// An answer that has begun cannot report an error.
+	if out.write(nil) == nil {
+		p := &printed{say: func(text string) error { return out.write([]byte(text)) }}
+		_ = errors.Join(c.Containers.Follow(ctx, c.id, n, p), p.end())
+	}
+	return nil
+}
+
+// takeStream counts a stream of the session, or refuses it if there are so many.
+func (c *call) takeStream() error {
+	if c.streams.take(c.grant.Session(), maxStreams) {
+		return nil
+	}
+	c.fromMemory = true
+	p := problem.Streams.With("problem.limit_streams", words.Values{"Limit": maxStreams})
+	p.Limit, p.RetryAfter = maxStreams, refusedStream
+	return p
+}
+
+// find returns the workspace as an actor sees it.
+func (c *call) find(a service.Actor) (workspace.Workspace, error) {
+	ctx, cancel := context.WithTimeout(c.r.Context(), c.DatabaseTimeout)
+	defer cancel()
+	return c.Service.Get(ctx, a, c.id)
+}
+
+// workspaceStats is GET /workspaces/{id}/stats: what the running container uses, and the ports that listen
+// there besides the application's own. It refuses with 409 when no container runs.
+func (c *call) workspaceStats() error {
+	w, err := c.find(c.actor())
+	if err != nil {
+		return err
+	}
+	c.fromMemory = true
+	s, err := c.Containers.Stats(c.r.Context(), c.id)
+	if err != nil {
+		return containerProblem(err)
+	}
+	own := 0
+	if _, port, err := net.SplitHostPort(w.Endpoint); err == nil {
+		own, _ = strconv.Atoi(port)
+	}
+	return sendJSON(c.w, http.StatusOK, v1.StatsOf(s, w.Home, c.Containers.HomeDisk(c.r.Context()), own, func(port int) string {
+		return c.at.PortURL(c.id, port)
+	}))
+}
+
+// containerProblem is why a container shows nothing.
+func containerProblem(err error) error {
+	if errors.Is(err, backend.ErrNotFound) {
+		return problem.NotRunning.With("problem.not_running", nil)
+	}
+	p := problem.Engine.With("problem.engine_away", nil)
+	p.Cause = err
+	return p
+}
+
+// noContainers are those of a process without any.
+type noContainers struct{}
+
+func (noContainers) Logs(context.Context, workspace.ID, int) (string, error) {
+	return "", backend.ErrNotFound
+}
+
+func (noContainers) Follow(context.Context, workspace.ID, int, io.Writer) error {
+	return backend.ErrNotFound
+}
+
+func (noContainers) Stats(context.Context, workspace.ID) (backend.Stats, error) {
+	return backend.Stats{}, backend.ErrNotFound
+}
+
+func (noContainers) HomeDisk(context.Context) int64 { return -1 }

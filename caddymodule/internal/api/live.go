@@ -1,0 +1,122 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/codehub/gateway/coordinator/dataplane/auth"
+)
+
+// liveOutput is an answer that goes on as something prints. One goroutine uses it, but for End.
+type liveOutput struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	media   string
+	cancel  context.CancelFunc
+	binding auth.Stream
+	ended   <-chan struct{} // of the session
+	begun   bool
+}
+
+// live returns an answer of that media type, and a context that lives as long as the client, the session
+// and this configuration. The caller MUST call done.
+func (c *call) live(media string) (ctx context.Context, out *liveOutput, done func(), err error) {
+	ctx, cancel := context.WithCancel(c.r.Context())
+	out = &liveOutput{
+		w: c.w, control: http.NewResponseController(c.w), media: media, cancel: cancel, ended: c.grant.Ended(),
+	}
+	if !c.grant.Attach(&out.binding, out) {
+		cancel()
+		return nil, nil, nil, auth.ErrNoSession
+	}
+	go func() {
+		ticker := time.NewTicker(c.Heartbeat)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				if _, err := c.grantFor(c.r, &c.at, c.scope); errors.Is(err, auth.ErrNoSession) {
+					cancel()
+				}
+			case <-c.Stopping:
+				cancel()
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return ctx, out, func() { cancel(); out.binding.Detach() }, nil
+}
+
+// End implements [auth.Ender].
+func (o *liveOutput) End() {
+	o.cancel()
+	_ = o.control.SetWriteDeadline(time.Unix(1, 0))
+}
+
+// write sends what was printed; nothing begins the answer.
+func (o *liveOutput) write(p []byte) error {
+	if !o.begun {
+		o.begun = true
+		h := o.w.Header()
+		h.Set("Content-Type", o.media)
+		h.Set("Cache-Control", "no-store")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Accel-Buffering", "no")
+	}
+	// A client that takes nothing is dropped.
+	err := o.control.SetWriteDeadline(time.Now().Add(streamWriteTimeout))
+	if err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	select {
+	case <-o.ended: // perhaps before the deadline above, which replaced that of End
+		return auth.ErrNoSession
+	default:
+	}
+	if _, err := o.w.Write(p); err != nil {
+		return err
+	}
+	return o.control.Flush()
+}
+
+// printed is a stream of text. It keeps a character together whose bytes come apart; what is no UTF-8
+// becomes U+FFFD.
+type printed struct {
+	say  func(text string) error
+	rest []byte
+}
+
+// Write implements [io.Writer].
+func (p *printed) Write(b []byte) (int, error) {
+	text := append(p.rest, b...)
+	whole := len(text)
+	for i := 1; i < utf8.UTFMax && i <= len(text); i++ {
+		if at := len(text) - i; utf8.RuneStart(text[at]) {
+			if !utf8.FullRune(text[at:]) {
+				whole = at
+			}
+			break
+		}
+	}
+	p.rest = append([]byte(nil), text[whole:]...)
+	if whole == 0 {
+		return len(b), nil
+	}
+	return len(b), p.say(valid(text[:whole]))
+}
+
+// end says what is left of a character that does not come any more.
+func (p *printed) end() error {
+	if len(p.rest) == 0 {
+		return nil
+	}
+	return p.say(valid(p.rest))
+}
+
+func valid(text []byte) string { return strings.ToValidUTF8(string(text), "\ufffd") }

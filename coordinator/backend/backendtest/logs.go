@@ -1,0 +1,113 @@
+package backendtest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/wait"
+)
+
+// printed keeps what is written.
+type printed struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (p *printed) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.Write(b)
+}
+
+func (p *printed) has(text string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Contains(p.text.String(), text)
+}
+
+func testFollow(t *testing.T, f Fixture) {
+	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
+	if err := b.Follow(ctx, id, 10, new(printed)); !errors.Is(err, backend.ErrNotFound) {
+		t.Errorf("without a container: %v, want %v", err, backend.ErrNotFound)
+	}
+	endpoint := started(t, b, id)
+	follow := func(ctx context.Context, lines int, to *printed) <-chan error {
+		ended := make(chan error, 1)
+		go func() { ended <- b.Follow(ctx, id, lines, to) }()
+		return ended
+	}
+	soon := func(what string, ended <-chan error) error {
+		t.Helper()
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(wait.Timeout):
+			t.Fatalf("%s holds the caller", what)
+			return nil
+		}
+	}
+	all, none, left := new(printed), new(printed), new(printed)
+	allEnded, noneEnded := follow(ctx, 10, all), follow(ctx, 0, none)
+	leaves, cancel := context.WithCancel(ctx)
+	leftEnded := follow(leaves, 10, left)
+	for _, p := range []*printed{all, left} {
+		wait.Until(t, "the lines of before come", func() bool { return p.has("serving\n") })
+	}
+	cancel()
+	if err := soon("who has left", leftEnded); err == nil {
+		t.Error("the container has not ended for who has left")
+	}
+	exitWith(t, endpoint, 3)
+	must(t, soon("a container that has ended", allEnded))
+	must(t, soon("a container that has ended", noneEnded))
+	if !all.has("serving\n") || !all.has("exiting with 3\n") || none.has("serving") || left.has("exiting") {
+		t.Errorf("got %q, without the lines of before %q, and %q", all.text.String(), none.text.String(), left.text.String())
+	}
+	again := new(printed)
+	must(t, soon("a container that has ended before", follow(ctx, 1, again)))
+	if text := again.text.String(); text != "exiting with 3\n" {
+		t.Errorf("the last line is %q", text)
+	}
+}
+
+func testStats(t *testing.T, f Fixture) {
+	installation, id := Installation(), newID()
+	b, ctx := f.New(t, installation), Context(t)
+	missing := func(what string, b backend.Backend) {
+		t.Helper()
+		if s, err := b.Stats(ctx, id); !errors.Is(err, backend.ErrNotFound) {
+			t.Errorf("%s uses %+v, %v; want %v", what, s, err, backend.ErrNotFound)
+		}
+	}
+	missing("no container", b)
+	started(t, b, id)
+	endpoint := Ready(t, b, id)
+	first, err := b.Stats(ctx, id)
+	must(t, err)
+	second, err := b.Stats(ctx, id)
+	must(t, err)
+	for _, s := range []backend.Stats{first, second} {
+		if s.At.IsZero() || s.Memory < -1 || s.CPU < -1 || s.Cores < 0 || s.MemoryLimit < 0 {
+			t.Errorf("got %+v", s)
+		}
+		// An image may lack what shows these.
+		if s.Processes != -1 && (s.Processes < 1 || s.Ports != nil && !slices.Contains(s.Ports, 8080)) {
+			t.Errorf("%d processes, ports %v", s.Processes, s.Ports)
+		}
+	}
+	if second.CPU < first.CPU || second.At.Before(first.At) {
+		t.Errorf("it used %v at %v, before that %v at %v", second.CPU, second.At, first.CPU, first.At)
+	}
+	missing("another installation's container", f.New(t, Installation()))
+	exitWith(t, endpoint, 0)
+	wait.Until(t, "nothing is known of a container that has ended", func() bool {
+		_, err := b.Stats(ctx, id)
+		return errors.Is(err, backend.ErrNotFound)
+	})
+}

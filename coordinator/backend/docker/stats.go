@@ -1,0 +1,98 @@
+package docker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
+	"github.com/codehub/gateway/coordinator/backend/internal/glance"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Stats implements [backend.Core]. The engine counts processor time and memory; processes and ports are
+// seen by one small command in the container, and are not known where that does not run.
+func (d *Docker) Stats(ctx context.Context, id workspace.ID) (backend.Stats, error) {
+	var none backend.Stats
+	if err := backend.CheckID(id); err != nil {
+		return none, err
+	}
+	name := id.ContainerName()
+	c, err := d.inspect(ctx, name)
+	if err != nil {
+		return none, err
+	}
+	if c == nil || !d.opts.Owns(c.Config.Labels, id, spec.KindWorkspace) || c.State == nil || !c.State.Running {
+		return none, fmt.Errorf("container %s: %w", name, backend.ErrNotFound)
+	}
+	doing := "reading what container " + name + " uses"
+	answer, err := d.api.ContainerStatsOneShot(ctx, c.ID)
+	if err != nil {
+		return none, engine.Wrap(doing, err)
+	}
+	defer answer.Body.Close()
+	var used container.StatsResponse
+	if err := json.NewDecoder(answer.Body).Decode(&used); err != nil {
+		return none, engine.Wrap(doing, err)
+	}
+	if used.Read.IsZero() { // it has ended meanwhile
+		return none, fmt.Errorf("container %s: %w", name, backend.ErrNotFound)
+	}
+	s := backend.Stats{
+		At: time.Now(), CPU: time.Duration(used.CPUStats.CPUUsage.TotalUsage), Cores: cores(c.HostConfig),
+		Memory: inUse(used.MemoryStats), Processes: -1,
+	}
+	if c.HostConfig != nil {
+		s.MemoryLimit = c.HostConfig.Memory
+	}
+	var out limited
+	if _, err := d.Exec(ctx, id, glance.Command, &out, io.Discard); err == nil {
+		seen := glance.Parse(out.Bytes())
+		s.Processes, s.Ports = seen.Processes, seen.Ports
+	}
+	return s, nil
+}
+
+// cores returns how many processors a container may use at a time, 0 without a limit.
+func cores(h *container.HostConfig) float64 {
+	switch {
+	case h == nil:
+		return 0
+	case h.NanoCPUs > 0:
+		return float64(h.NanoCPUs) / 1e9
+	case h.CPUQuota > 0 && h.CPUPeriod > 0:
+		return float64(h.CPUQuota) / float64(h.CPUPeriod)
+	}
+	return 0
+}
+
+// inUse returns the memory of a container without what the kernel may drop, as the engine's own command
+// line shows it.
+func inUse(m container.MemoryStats) int64 {
+	dropped, ok := m.Stats["total_inactive_file"] // cgroup v1
+	if !ok {
+		dropped = m.Stats["inactive_file"]
+	}
+	if dropped > m.Usage {
+		dropped = 0
+	}
+	return int64(m.Usage - dropped)
+}
+
+// limited keeps what is written to it up to [glance.MaxOutput], and refuses more.
+type limited struct{ bytes.Buffer }
+
+// Write implements [io.Writer].
+func (l *limited) Write(p []byte) (int, error) {
+	if l.Len()+len(p) > glance.MaxOutput {
+		return 0, io.ErrShortWrite
+	}
+	return l.Buffer.Write(p)
+}

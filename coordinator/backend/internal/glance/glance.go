@@ -1,0 +1,107 @@
+// Package glance shows what runs in a container by one small command in it. What it says is the
+// workspace's own word: fit to be shown, and nothing else.
+package glance
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/hex"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Command prints the number of processes with its own, the sockets, and what the kernel counts for the
+// container where that is seen from inside (cgroup v2). It needs sh and head in the image.
+var Command = []string{"sh", "-c", `set -- /proc/[0-9]*
+echo $#
+head -c 1048576 /proc/net/tcp /proc/net/tcp6 /sys/fs/cgroup/cpu.stat /sys/fs/cgroup/memory.current \
+	/sys/fs/cgroup/memory.stat 2>/dev/null
+exit 0`}
+
+// MaxOutput is what Command may print, in bytes.
+const MaxOutput = 4 << 20
+
+// Seen is what a glance has seen. Numbers are -1 where they are not known.
+type Seen struct {
+	// Processes are those beside the command itself.
+	Processes int
+	// Ports are the TCP ports that listen on other addresses than the loopback ones, the lowest first.
+	Ports []int
+	// CPU is the processor time that was used so far.
+	CPU time.Duration
+	// Memory is in bytes, without what the kernel has read ahead and may drop.
+	Memory int64
+}
+
+// listens is the state of a socket that listens.
+const listens = "0A"
+
+// Parse reads what Command has printed.
+func Parse(out []byte) Seen {
+	s := Seen{Processes: -1, CPU: -1, Memory: -1}
+	file := ""
+	dropped := int64(0)
+	lines := bufio.NewScanner(bytes.NewReader(out))
+	for first := true; lines.Scan(); first = false {
+		line := lines.Text()
+		if name, ok := strings.CutPrefix(line, "==> "); ok {
+			file = strings.TrimSuffix(name, " <==")
+			continue
+		}
+		fields := strings.Fields(line)
+		switch {
+		case first:
+			if n, err := strconv.Atoi(line); err == nil && n > 0 {
+				s.Processes = n - 1
+			}
+		case len(fields) > 3 && strings.HasPrefix(file, "/proc/net/tcp") && fields[3] == listens:
+			if port := reachable(fields[1]); port != 0 && !slices.Contains(s.Ports, port) {
+				s.Ports = append(s.Ports, port)
+			}
+		case len(fields) == 2 && fields[0] == "usage_usec":
+			if n, err := strconv.ParseInt(fields[1], 10, 64); err == nil && n >= 0 {
+				s.CPU = time.Duration(n) * time.Microsecond
+			}
+		case len(fields) == 2 && fields[0] == "inactive_file":
+			dropped, _ = strconv.ParseInt(fields[1], 10, 64)
+		case len(fields) == 1 && strings.HasSuffix(file, "/memory.current"):
+			if n, err := strconv.ParseInt(fields[0], 10, 64); err == nil && n >= 0 {
+				s.Memory = n
+			}
+		}
+	}
+	if s.Memory >= 0 {
+		s.Memory = max(0, s.Memory-max(0, dropped))
+	}
+	slices.Sort(s.Ports)
+	return s
+}
+
+// reachable returns the port of an address as the kernel writes it, 0 for a loopback address. Each four
+// bytes of the address are in the order of the machine, the least significant one first.
+func reachable(address string) (port int) {
+	host, text, _ := strings.Cut(address, ":")
+	ip, err := hex.DecodeString(host)
+	n, portErr := strconv.ParseUint(text, 16, 16)
+	if err != nil || portErr != nil || len(ip) != 4 && len(ip) != 16 {
+		return 0
+	}
+	for word := range slices.Chunk(ip, 4) {
+		slices.Reverse(word)
+	}
+	if len(ip) == 16 {
+		last := ip[12:]
+		switch {
+		case bytes.Equal(ip[:12], []byte{10: 0xff, 11: 0xff}): // an IPv4 address
+			ip = last
+		case bytes.Equal(ip, []byte{15: 1}): // ::1
+			return 0
+		}
+	}
+	if len(ip) == 4 && ip[0] == 127 {
+		return 0
+	}
+	return int(n)
+}

@@ -1,0 +1,40 @@
+package sampler
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/internal/glance"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
+)
+
+// Stats returns what the container of a workspace uses, by one small command in it: clusters need not
+// have the API of metrics, and the gateway no right to nodes. A Pod whose container does not run is
+// [backend.ErrNotFound].
+func Stats(ctx context.Context, api *cluster.Client, p *corev1.Pod) (backend.Stats, error) {
+	var s backend.Stats
+	if running(p) == nil {
+		return s, fmt.Errorf("pod %s: %w", p.Name, backend.ErrNotFound)
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	s.At = time.Now()
+	var out limited
+	if _, err := api.Exec(ctx, p.Name, spec.Container, glance.Command, &out, nil); err != nil {
+		return s, cluster.Wrap("reading what pod "+p.Name+" uses", err)
+	}
+	seen := glance.Parse(out.Bytes())
+	s.CPU, s.Memory, s.Processes, s.Ports = seen.CPU, seen.Memory, seen.Processes, seen.Ports
+	for i := range p.Spec.Containers {
+		if c := &p.Spec.Containers[i]; c.Name == spec.Container {
+			s.Cores = c.Resources.Limits.Cpu().AsApproximateFloat64()
+			s.MemoryLimit = c.Resources.Limits.Memory().Value()
+		}
+	}
+	return s, nil
+}

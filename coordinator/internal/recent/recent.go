@@ -1,0 +1,69 @@
+// Package recent keeps answers for a short time, so that many who ask at once cost one question.
+package recent
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+)
+
+// limit is how long a question may take: those that ask it may leave earlier.
+const limit = 10 * time.Second
+
+// Answers are the answers to one kind of question, by what it is about. Each is good for Age. They are
+// safe for concurrent use.
+type Answers[K comparable, V any] struct {
+	Age time.Duration
+
+	mu  sync.Mutex
+	all map[K]*answer[V]
+}
+
+type answer[V any] struct {
+	done  chan struct{} // closed once the rest is known
+	at    time.Time
+	value V
+	err   error
+}
+
+// old reports whether it was known for longer than age.
+func (a *answer[V]) old(age time.Duration) bool {
+	select {
+	case <-a.done:
+		return time.Since(a.at) >= age
+	default:
+		return false
+	}
+}
+
+// Get returns the answer to ask, which is called unless a recent answer is known or on its way. A caller
+// whose ctx ends does not wait for it.
+func (a *Answers[K, V]) Get(ctx context.Context, key K, ask func(context.Context) (V, error)) (V, error) {
+	a.mu.Lock()
+	known := a.all[key]
+	mine := known == nil || known.old(a.Age)
+	if mine {
+		maps.DeleteFunc(a.all, func(_ K, old *answer[V]) bool { return old.old(a.Age) })
+		if a.all == nil {
+			a.all = make(map[K]*answer[V])
+		}
+		known = &answer[V]{done: make(chan struct{})}
+		a.all[key] = known
+	}
+	a.mu.Unlock()
+	if mine {
+		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+		defer cancel()
+		known.value, known.err = ask(asking)
+		known.at = time.Now()
+		close(known.done)
+	}
+	select {
+	case <-known.done:
+		return known.value, known.err
+	case <-ctx.Done():
+		var none V
+		return none, ctx.Err()
+	}
+}
