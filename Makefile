@@ -11,7 +11,7 @@ program = mkdir -p .codehub/bin && go build -o .codehub/bin/$(notdir $(1)) $(1) 
 devenv = $(call program,./coordinator/devenv/cmd/devenv)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run preview screenshots images image test check test-again fuzz test-ide test-k8s test-k8s-faults bench-k8s bench-gateway bench-wake bench-failover bench-reconcile bench-archive lint lint-beside test-built check-pure format vet staticcheck deadcode fmt clean
+.PHONY: help build run preview screenshots images image test check test-again fuzz test-ide test-k8s test-k8s-faults bench-k8s bench-gateway bench-events bench-wake bench-failover bench-reconcile bench-archive lint lint-beside test-built check-pure format vet staticcheck deadcode fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -124,6 +124,9 @@ PROFILE ?=
 bench-gateway: build ## compare the gateway's processor time with plain reverse_proxy's
 	@$(devenv) test -run '^$$' -bench '^BenchmarkGateway$$' -benchtime 1x ./caddymodule/e2e \
 		$(if $(PROFILE),-gateway-profile=$(abspath $(PROFILE)))
+
+bench-events: ## measure how long a change takes to 1,000 event streams, and what each costs in memory
+	@$(devenv) test -run '^$$' -bench '^BenchmarkEvents$$' -benchtime 1x ./caddymodule/internal/api
 
 bench-wake: build ## measure how much longer a wake-up takes than the engine alone
 	@$(devenv) test -timeout 30m -run '^$$' -bench '^BenchmarkWake(Archived)?$$' -benchtime 1x ./caddymodule/e2e

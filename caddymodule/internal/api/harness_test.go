@@ -37,7 +37,7 @@ const (
 // controller runs, so workspaces stay as the test makes them. Redis is away, so
 // changes reach event streams by notifications of PostgreSQL.
 type harness struct {
-	t      *testing.T
+	t      testing.TB
 	server *httptest.Server
 	store  *store.Store
 	db     *pgx.Conn
@@ -57,7 +57,7 @@ func newHarness(t *testing.T, change ...func(*api.Options)) *harness {
 }
 
 // newSerialHarness is newHarness where the test runs in parallel already.
-func newSerialHarness(t *testing.T, change ...func(*api.Options)) *harness {
+func newSerialHarness(t testing.TB, change ...func(*api.Options)) *harness {
 	t.Helper()
 	dsn := storetest.Migrated(t)
 	st, err := store.Open(dsn, postgres.Options{})
