@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/codehub/gateway/caddymodule/internal/api"
+	"github.com/codehub/gateway/caddymodule/internal/brand"
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/caddymodule/internal/settings"
 	"github.com/codehub/gateway/caddymodule/internal/site"
@@ -33,6 +34,7 @@ type API struct {
 	settings.Site
 
 	site    settings.Addresses
+	brand   *brand.Brand
 	handler *api.Handler
 }
 
@@ -53,6 +55,7 @@ func (a *API) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
+	a.brand = app.brand
 	addresses := app.site.Override(a.site)
 	if addresses.WorkspaceURL == site.PathURL {
 		ctx.Logger().Warn("workspace_url is path: every workspace shares the dashboard's origin, " +
@@ -91,8 +94,9 @@ func (a *API) Provision(ctx caddy.Context) error {
 // that cannot be shown is an error, which Caddy's handle_errors may show.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	if a.handler.ForWorkspace(r) { // first: nearly every request is, and looking for a route costs
-		return a.caddyError(w, r, next.ServeHTTP(w, r))
+		return a.caddyError(w, brand.In(r, a.brand), next.ServeHTTP(w, r))
 	}
+	r = brand.In(r, a.brand)
 	return a.caddyError(w, r, a.handler.Serve(w, r, func(w http.ResponseWriter, r *http.Request) error {
 		return orNotFound(w, r, next)
 	}))

@@ -17,6 +17,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/caddymodule/internal/brand"
 	"github.com/codehub/gateway/caddymodule/internal/oidc"
 	"github.com/codehub/gateway/caddymodule/internal/settings"
 	"github.com/codehub/gateway/caddymodule/internal/site"
@@ -53,6 +54,7 @@ type App struct {
 	oidc           oidc.Settings
 	passwords      bool
 	identity       settings.ResolvedIdentity
+	brand          *brand.Brand
 	site           settings.Addresses
 	mainSite       *site.Site
 	context        caddy.Context
@@ -85,7 +87,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	for _, w := range a.Warnings() {
 		a.logger.Warn(w)
 	}
-	a.oidc, a.passwords, a.identity = r.OIDC, r.Passwords, r.Identity
+	a.oidc, a.passwords, a.identity, a.brand = r.OIDC, r.Passwords, r.Identity, r.Brand
 	a.site, a.mainSite, a.heartbeat = r.Site, newSite(r.Site), r.Heartbeat
 	a.workspacePorts, a.sharePorts = r.WorkspacePorts, r.SharePorts
 	a.published = r.Options.Docker.Publish == spec.PublishLoopback

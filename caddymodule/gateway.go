@@ -13,6 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
+	"github.com/codehub/gateway/caddymodule/internal/brand"
 	"github.com/codehub/gateway/caddymodule/internal/gateway"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/forward"
 	"github.com/codehub/gateway/caddymodule/internal/parse"
@@ -64,6 +65,7 @@ type Gateway struct {
 	addresses             settings.Addresses
 	wakeTimeout, pageWait time.Duration
 	site                  *site.Site
+	brand                 *brand.Brand
 	vouched               func(userID string) auth.Grant // for whom the placeholder vouches
 	gateway               *gateway.Gateway
 	proxy                 caddyhttp.MiddlewareHandler
@@ -96,7 +98,7 @@ func (g *Gateway) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	g.vouched = app.Auth().Vouched
+	g.vouched, g.brand = app.Auth().Vouched, app.brand
 	options := gateway.Options{
 		Ports:     app.portAccess(),
 		Routes:    app.Routes(),
@@ -180,7 +182,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if !at.ForWorkspace() {
 		return next.ServeHTTP(w, r)
 	}
-	err := g.gateway.Serve(w, r, at)
+	err := g.gateway.Serve(w, brand.In(r, g.brand), at)
 	if errors.Is(err, gateway.ErrClientGone) {
 		return caddyhttp.Error(499, err) // the status that Caddy's proxy logs for it, too
 	}

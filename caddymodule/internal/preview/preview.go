@@ -15,6 +15,7 @@ import (
 	"slices"
 
 	"github.com/codehub/gateway/caddymodule/internal/api/pages"
+	"github.com/codehub/gateway/caddymodule/internal/brand"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/progress"
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/caddymodule/internal/web"
@@ -86,6 +87,7 @@ func readStates(dir string) (c states, err error) {
 type Preview struct {
 	entries []*entry
 	pages   *pages.Pages
+	brand   *brand.Brand // an operator's
 	site    *site.Site
 	mux     *http.ServeMux
 }
@@ -103,6 +105,11 @@ func New(dir string) (*Preview, error) {
 	p := &Preview{pages: loaded, site: site.New(site.Options{}), mux: http.NewServeMux()}
 	p.entries = slices.Concat(wakePages(c), failedPages(c), limitPages(c), messagePages(),
 		p.signInPages(), providerPages(), p.dashboardPages(c), noticePages())
+	branded, err := p.branded(p.entries)
+	if err != nil {
+		return nil, err
+	}
+	p.entries = append(p.entries, branded...)
 	p.routes()
 	return p, nil
 }
@@ -113,7 +120,9 @@ func (p *Preview) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.Serv
 func (p *Preview) routes() {
 	p.mux.HandleFunc("GET /{$}", p.index)
 	p.mux.HandleFunc("GET "+pages.AssetPath, func(w http.ResponseWriter, r *http.Request) {
-		answered(w, p.pages.ServeAsset(w, r))
+		if !p.brand.Serve(w, r) {
+			answered(w, p.pages.ServeAsset(w, r))
+		}
 	})
 	p.apiRoutes()
 	p.mux.HandleFunc(web.LanguagePath, func(w http.ResponseWriter, r *http.Request) {

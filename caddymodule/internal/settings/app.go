@@ -32,6 +32,8 @@ type App struct {
 	AdminPassword Value `json:"admin_password,omitempty"`
 	// SessionTTL is how long a sign-in lasts. Default: 336h.
 	SessionTTL Value `json:"session_ttl,omitempty"`
+	// Brand says whose installation the pages are of.
+	Brand Brand `json:"brand,omitzero"`
 	// SignIn says how people sign in.
 	SignIn SignIn `json:"sign_in,omitzero"`
 	// OIDC is an OpenID Connect provider through which people may sign in.

@@ -28,6 +28,11 @@ import (
 //		sse_heartbeat_interval  <duration>
 //		route_lease             <duration>
 //		home_warn               <size>
+//		brand {
+//			name  <text>
+//			logo  <file>
+//			color <rrggbb>
+//		}
 //		sign_in {
 //			password true|false
 //		}

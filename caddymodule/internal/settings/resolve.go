@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/codehub/gateway/caddymodule/internal/brand"
 	"github.com/codehub/gateway/caddymodule/internal/oidc"
 	"github.com/codehub/gateway/caddymodule/internal/parse"
 	"github.com/codehub/gateway/coordinator"
@@ -53,12 +54,15 @@ type Resolved struct {
 	Passwords bool
 	Site      Addresses
 	Identity  ResolvedIdentity
+	// Brand is whose installation the pages are of; nil for the product's own.
+	Brand *brand.Brand
 
 	WorkspacePorts, SharePorts bool
 
 	keyFiles             keyFiles
 	storeCA, podTemplate string // files
 	kubernetes           kubernetes.Options
+	brand                brandTexts
 }
 
 // Table lists every setting of the app. The resolved values go to r. Defaults and
@@ -69,7 +73,7 @@ func (a *App) Table(r *Resolved) []Setting {
 	o.SessionTTL, o.LockID, o.Shards = auth.DefaultSessionTTL, leader.DefaultLockID, leader.DefaultShards
 	option := func(name string) parse.Check { return parse.Owner(func() error { return o.Validate() }, name) }
 	change := func(name string) parse.Check { return parse.Owner(func() error { return live.Validate() }, name) }
-	return slices.Concat(a.appTable(r, option, change), a.signInTable(r), a.identityTable(r), a.siteTable(r),
+	return slices.Concat(a.appTable(r, option, change), a.brandTable(r), a.signInTable(r), a.identityTable(r), a.siteTable(r),
 		a.storeTable(r, option, change), a.encryptionTable(r), a.dockerTable(r, option), a.kubernetesTable(r),
 		a.egressTable(r), a.volumeTable(r, change), a.coordinatorTable(r, option, change), a.workTable(r, change),
 		a.limitTable(r, change), a.timeoutTable(r))
@@ -153,6 +157,9 @@ func (a *App) Resolve(repl *caddy.Replacer) (Resolved, error) {
 		s3.PathStyle = s3.Endpoint != ""
 	}
 	if err = r.readStoreCA(); err != nil {
+		return r, err
+	}
+	if err = r.resolveBrand(); err != nil {
 		return r, err
 	}
 	if flush, _ := a.ActivityFlushInterval.resolve(repl); flush == "" {

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/codehub/gateway/caddymodule/internal/brand"
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/words"
@@ -23,12 +24,7 @@ var pageFiles embed.FS
 var (
 	pageCSS = languageCSS() + pageFile("pages/style.css")
 	pageJS  = pageFile("pages/page.js")
-	// iconURL is the icon within the page itself: pages of workspaces are on other origins.
-	iconURL = "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(Icon())
 )
-
-// Icon is the product's icon, an SVG.
-func Icon() []byte { return []byte(pageFile("pages/icon.svg")) }
 
 // pageFile returns an embedded file as text.
 func pageFile(name string) string {
@@ -113,7 +109,10 @@ func (l *Layout) Show(w http.ResponseWriter, r *http.Request, status int, p Page
 	if err != nil {
 		return fmt.Errorf("rendering the title of the page %s: %w", p.Content, err)
 	}
-	policy := l.policy
+	policy, b := l.policy, brand.Of(r)
+	if b.Style != "" {
+		policy = strings.Replace(policy, "style-src ", "style-src "+sourceHash(string(b.Style))+" ", 1)
+	}
 	if p.Leads != "" {
 		policy = strings.Replace(policy, formsToSelf, formsToSelf+" "+p.Leads, 1)
 	}
@@ -122,13 +121,12 @@ func (l *Layout) Show(w http.ResponseWriter, r *http.Request, status int, p Page
 		Lang, LanguagePath, Back string
 		Languages                []words.Language
 		Choose, Titles           string
-		Icon                     template.URL
+		Brand                    *brand.Brand
 		Body                     template.HTML
 		CSS                      template.CSS
 		JS                       template.JS
 	}{
-		p, site.Language(r), LanguagePath, back, words.Languages(), chooseLanguage, string(titles),
-		template.URL(iconURL),                                  //nolint:gosec // our own picture
+		p, site.Language(r), LanguagePath, back, words.Languages(), chooseLanguage, string(titles), b,
 		template.HTML(content.String()), template.CSS(pageCSS), //nolint:gosec // our own templates and files
 		template.JS(l.js), //nolint:gosec // our own file
 	})

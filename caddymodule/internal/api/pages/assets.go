@@ -16,8 +16,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/codehub/gateway/caddymodule/internal/brand"
 	"github.com/codehub/gateway/caddymodule/internal/problem"
-	"github.com/codehub/gateway/caddymodule/internal/web"
 	"github.com/codehub/gateway/coordinator/words"
 )
 
@@ -31,13 +31,10 @@ var static embed.FS
 // wordsName is the asset with the texts of the other scripts, in every language. It is no file of its own.
 const wordsName = "words.js"
 
-// iconName is the asset with the product's icon.
-const iconName = "icon.svg"
-
 // assetNames are the assets. One that names another (as /assets/NAME)
 // comes after it, because its own hash depends on the other's.
 var assetNames = []string{
-	"style.css", "api.css", iconName, wordsName, "text.js", "login.js", "dom.js", "store.js", "router.js",
+	"style.css", "api.css", wordsName, "text.js", "login.js", "dom.js", "store.js", "router.js",
 	"dialogs.js", "toast.js", "undo.js", "events.js", "status.js", "images.js", "swap.js", "edit.js",
 	"recovery.js", "actions.js", "menu.js", "card.js", "create.js", "find.js", "tools.js", "table.js",
 	"home.js", "explanation.js", "archives.js", "history.js", "workspace.js", "sessions.js", "password.js",
@@ -108,11 +105,7 @@ var load = sync.OnceValues(func() (*Pages, error) {
 
 // content returns an asset without the hashes.
 func content(name string) ([]byte, error) {
-	switch name {
-	case wordsName:
-	case iconName:
-		return web.Icon(), nil
-	default:
+	if name != wordsName {
 		return static.ReadFile("static/" + name)
 	}
 	languages, err := json.Marshal(words.Languages())
@@ -122,6 +115,9 @@ func content(name string) ([]byte, error) {
 
 // ServeAsset serves an asset by its name with the hash.
 func (p *Pages) ServeAsset(w http.ResponseWriter, r *http.Request) error {
+	if brand.Of(r).Serve(w, r) {
+		return nil
+	}
 	found, ok := p.byPath[r.URL.Path]
 	if !ok {
 		return problem.NotFound.With("problem.no_asset", words.Values{"Path": r.URL.Path})

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/codehub/gateway/caddymodule/internal/api/openapi"
+	"github.com/codehub/gateway/caddymodule/internal/brand"
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/caddymodule/internal/web"
@@ -28,16 +29,19 @@ const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; 
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // speaker is what the templates get to say something in the language of the request.
-type speaker struct{ Lang string }
+type speaker struct {
+	Lang  string
+	Brand *brand.Brand
+}
 
-func speakerOf(r *http.Request) speaker { return speaker{site.Language(r)} }
+func speakerOf(r *http.Request) speaker { return speaker{site.Language(r), brand.Of(r)} }
 
 // Say returns the text with that key.
 func (s speaker) Say(key string) (string, error) {
 	if !words.Has(key) {
 		return "", fmt.Errorf("no text %q", key)
 	}
-	return words.Of(key, nil).In(s.Lang), nil
+	return words.Of(key, words.Values{"Brand": s.Brand.Name}).In(s.Lang), nil
 }
 
 // SayMain returns a text in which the main site's address stands, before and after that.

@@ -26,7 +26,7 @@ const languages = "coordinator/words/languages/"
 // marked is what the made-up language says, and neutral what is the same in every language: names.
 var (
 	marked  = regexp.MustCompile(`⟦[^⟦⟧]*⟧`)
-	neutral = regexp.MustCompile(`CodeHub|English|한국어|\bmina\b`)
+	neutral = regexp.MustCompile(`CodeHub|Acme Labs|English|한국어|\bmina\b`)
 )
 
 // RunWith runs a test of the calling package once more, with the made-up language, unless this is that run.

@@ -2,6 +2,7 @@
 import { languages, texts } from "/assets/words.js";
 
 const listeners = [];
+const brand = document.querySelector("meta[name=application-name]").content;
 let language = document.documentElement.lang;
 
 /** Whether there is a text with that key. */
@@ -11,7 +12,7 @@ export const has = (key) => key in texts[language];
 export function t(key, values = {}) {
   let text = texts[language][key];
   if (typeof text === "object") text = text[new Intl.PluralRules(language).select(values.Count)] ?? text.other;
-  return text.replace(/\{\{\.(\w+)\}\}/g, (_, name) => values[name]);
+  return text.replace(/\{\{\.(\w+)\}\}/g, (_, name) => (name === "Brand" ? brand : values[name]));
 }
 
 /** What a word of the API, such as a phase, is called; one of a newer server is called as it is. */

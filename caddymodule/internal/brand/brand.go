@@ -1,0 +1,172 @@
+// Package brand is whose installation the pages say that they are of: a name, a logo and a color.
+//
+// It owns the product's own icon, what a logo and a color may be, and the shades of a color that people can
+// read. It must not know the pages, nor where the settings are written.
+package brand
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"os"
+	"strconv"
+)
+
+// LogoMax is how large the file of a logo may be, in bytes.
+const LogoMax = 64 << 10
+
+// assetPath is below what the pages load for ever.
+const assetPath = "/assets/"
+
+//go:embed icon.svg
+var icon []byte
+
+// Brand is a name, a logo, and shades of a color. It is immutable.
+type Brand struct {
+	// Name stands in titles and headers.
+	Name string
+	// IconPath is where the main site serves the logo, and IconURL the logo within an address itself, for pages
+	// of workspaces, which are on other origins.
+	IconPath string
+	IconURL  template.URL
+	// Style overrides the color of the pages; empty for the product's own. StylePath is where the main site
+	// serves it, empty without a style.
+	Style     template.CSS
+	StylePath string
+
+	assets map[string]asset
+}
+
+// asset is what the main site serves at a path.
+type asset struct {
+	body        []byte
+	contentType string
+}
+
+// own is the product's.
+var own = func() *Brand {
+	b, err := New("", nil, "")
+	if err != nil {
+		panic(err) // its icon is embedded
+	}
+	return b
+}()
+
+// New returns the brand with a name, the content of a logo and a color, each of which may be empty for the
+// product's own. An error says which kinds of logo, or which colors, there are.
+func New(name string, logo []byte, color string) (*Brand, error) {
+	b := &Brand{Name: name, assets: make(map[string]asset)}
+	if name == "" {
+		b.Name = "CodeHub"
+	}
+	if logo == nil {
+		logo = icon
+	}
+	ext, contentType, err := kindOf(logo)
+	if err != nil {
+		return nil, err
+	}
+	b.IconPath = b.serve("brand", ext, asset{logo, contentType})
+	data := "data:" + contentType + ";base64," + base64.StdEncoding.EncodeToString(logo)
+	b.IconURL = template.URL(data) //nolint:gosec // an image
+	if color != "" {
+		c, err := parseColor(color)
+		if err != nil {
+			return nil, err
+		}
+		b.Style = template.CSS(shadesOf(c).style()) //nolint:gosec // made of numbers
+		b.StylePath = b.serve("brand", ".css", asset{[]byte(b.Style), "text/css; charset=utf-8"})
+	}
+	return b, nil
+}
+
+// serve adds an asset, and returns its path, which has a hash of the content.
+func (b *Brand) serve(name, ext string, a asset) string {
+	sum := sha256.Sum256(a.body)
+	path := assetPath + name + "." + hex.EncodeToString(sum[:6]) + ext
+	b.assets[path] = a
+	return path
+}
+
+// kindOf returns the ending and the media type of a logo.
+func kindOf(logo []byte) (ext, contentType string, err error) {
+	switch {
+	case len(logo) > LogoMax:
+		return "", "", fmt.Errorf("it has %d bytes: make it %d bytes or less", len(logo), LogoMax)
+	case bytes.HasPrefix(logo, []byte("\x89PNG\r\n\x1a\n")):
+		return ".png", "image/png", nil
+	case bytes.Contains(logo[:min(len(logo), 4<<10)], []byte("<svg")):
+		return ".svg", "image/svg+xml", nil
+	}
+	return "", "", errors.New("it is neither an SVG nor a PNG: write the path of one")
+}
+
+// ReadLogo returns the content of the file of a logo, for [New]. It reads no more than is needed to refuse it.
+func ReadLogo(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: write the path of an SVG or PNG file that this process may read", err)
+	}
+	if !info.Mode().IsRegular() || info.Size() > LogoMax {
+		return nil, fmt.Errorf("%s is no file of %d bytes or less: write the path of a small SVG or PNG file", path, LogoMax)
+	}
+	logo, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: write the path of an SVG or PNG file that this process may read", err)
+	}
+	if _, _, err := kindOf(logo); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return logo, nil
+}
+
+// CheckColor refuses what is no color.
+func CheckColor(s string) error {
+	_, err := parseColor(s)
+	return err
+}
+
+// Serve serves what the path names, if it is of this brand, and reports whether it is. An SVG that is opened as a
+// page of its own runs no script and loads nothing.
+func (b *Brand) Serve(w http.ResponseWriter, r *http.Request) bool {
+	a, ok := b.assets[r.URL.Path]
+	if !ok {
+		return false
+	}
+	h := w.Header()
+	h.Set("Content-Type", a.contentType)
+	h.Set("Content-Length", strconv.Itoa(len(a.body)))
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	h.Set("X-Content-Type-Options", "nosniff")
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(a.body) // fails only when the client has gone
+	}
+	return true
+}
+
+// key is that of the brand in the context of a request.
+type key struct{}
+
+// In returns the request with a brand; nil is the product's own.
+func In(r *http.Request, b *Brand) *http.Request {
+	if b == nil {
+		return r
+	}
+	return r.WithContext(context.WithValue(r.Context(), key{}, b))
+}
+
+// Of returns the brand of a request, by default the product's own.
+func Of(r *http.Request) *Brand {
+	if b, ok := r.Context().Value(key{}).(*Brand); ok {
+		return b
+	}
+	return own
+}
