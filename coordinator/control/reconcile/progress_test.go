@@ -38,6 +38,13 @@ func (s *saves) count() int {
 	return len(s.steps)
 }
 
+// TestEveryLookAtARestoreMaySave: people are told every second how far it is.
+func TestEveryLookAtARestoreMaySave(t *testing.T) {
+	if every := reconcile.DefaultSettings().ActiveInterval; every > time.Second || reconcile.RestoreMin >= every {
+		t.Errorf("a restore is looked at every %s, and saved after %s", every, reconcile.RestoreMin)
+	}
+}
+
 // TestProgressOfAJob: it is in the row soon, not at every look, and gone with the operation.
 func TestProgressOfAJob(t *testing.T) {
 	h := newHarness(t)
