@@ -115,9 +115,9 @@ func (c *call) workspaceStats() error {
 	if _, port, err := net.SplitHostPort(w.Endpoint); err == nil {
 		own, _ = strconv.Atoi(port)
 	}
-	return sendJSON(c.w, http.StatusOK, v1.StatsOf(s, w.Home, c.Containers.HomeDisk(c.r.Context()), own, func(port int) string {
-		return c.at.PortURL(c.id, port)
-	}))
+	url := func(port int) string { return c.at.PortURL(c.id, port) }
+	free := c.Containers.HomeDisk(c.r.Context())
+	return sendJSON(c.w, http.StatusOK, v1.StatsOf(s, w.Home, free, own, url))
 }
 
 // containerProblem is why a container shows nothing.

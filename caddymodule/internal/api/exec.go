@@ -37,7 +37,7 @@ func (c *call) execWorkspace() error {
 	if n == 0 || n > maxWords || in.Command[0] == "" || slices.ContainsFunc(in.Command, hasNul) {
 		return problem.InvalidField("command", "problem.command", words.Values{"Max": maxWords})
 	}
-	if err := c.mayExec(); err != nil {
+	if _, err := c.find(c.self()); err != nil {
 		return err
 	}
 	if !c.commands.take(c.user.ID, maxCommands) {
@@ -48,14 +48,6 @@ func (c *call) execWorkspace() error {
 	defer c.commands.give(c.user.ID)
 	c.fromMemory = true
 	return c.exec(in.Command)
-}
-
-// mayExec returns why the workspace is not one of the user's own, or nil.
-func (c *call) mayExec() error {
-	ctx, cancel := context.WithTimeout(c.r.Context(), c.DatabaseTimeout)
-	defer cancel()
-	_, err := c.Service.Get(ctx, c.self(), c.id)
-	return err
 }
 
 // exec runs the command for as long as the client, the session and this configuration live.

@@ -50,7 +50,9 @@ func (d *Docker) Follow(ctx context.Context, id workspace.ID, lines int, to io.W
 
 // print has both streams of the workspace's container read, as the engine sends them. A negative number of
 // lines would mean all of them.
-func (d *Docker) print(ctx context.Context, id workspace.ID, o container.LogsOptions, read func(io.Reader) error) error {
+func (d *Docker) print(
+	ctx context.Context, id workspace.ID, o container.LogsOptions, read func(io.Reader) error,
+) error {
 	if err := backend.CheckID(id); err != nil {
 		return err
 	}

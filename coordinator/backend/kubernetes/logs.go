@@ -43,7 +43,9 @@ func (b *Backend) Follow(ctx context.Context, id workspace.ID, lines int, to io.
 }
 
 // print has the output of the workspace's Pod read, from so many lines before its end on.
-func (b *Backend) print(ctx context.Context, id workspace.ID, lines int, follow bool, read func(io.Reader) error) error {
+func (b *Backend) print(
+	ctx context.Context, id workspace.ID, lines int, follow bool, read func(io.Reader) error,
+) error {
 	if err := backend.CheckID(id); err != nil {
 		return err
 	}

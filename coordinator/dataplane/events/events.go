@@ -66,7 +66,8 @@ type reading struct {
 }
 
 // Workspace returns the workspace as it was some time after the change; found is false if there is none
-// any more. The first call for what has changed at the same time reads all of that with load, the others wait for it.
+// any more. The first call for what has changed at the same time reads all of that with load, the others
+// wait for it.
 func (r *Row) Workspace(load func(ids []workspace.ID) ([]workspace.Workspace, error)) (
 	w workspace.Workspace, found bool, err error,
 ) {
