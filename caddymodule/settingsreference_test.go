@@ -18,25 +18,27 @@ import (
 
 const referenceFile = "docs/settings.md"
 
+// referenceIntroduction has a tilde for each backtick.
 const referenceIntroduction = `# Settings
 
-Every setting of CodeHub, [all guides](../../README.md#what-next). This file is made from the settings' tables and the
-documentation of their fields: ` + "`go test ./caddymodule -run TestSettingsReference -update`" + `.
+Every setting of CodeHub, [all guides](../../README.md#what-next). This file is made from the settings' tables and
+the documentation of their fields: ~go test ./caddymodule -run TestSettingsReference -update~.
 
-- A setting stands in the block of the Caddyfile that its section names. All blocks are in the global option ` + "`codehub`" + `, but for
-  the last one.
-- The environment variable is what [Caddyfile.example](../../Caddyfile.example) and ` + "`make run`" + ` read it from. Your own Caddyfile may read any.
-- Durations are like ` + "`15s`, `10m`, `2h` or `1d`" + `; a bare number is seconds. Sizes are like ` + "`512MiB` or `20GiB`" + `.
-- On Kubernetes the chart's values have them under the same names, in ` + "`codehub`, `kubernetes` and `gateway`" + `.
+- A setting stands in the block of the Caddyfile that its section names. All blocks are in the global option
+  ~codehub~, but for the last one.
+- The environment variable is what [Caddyfile.example](../../Caddyfile.example) and ~make run~ read it from. Your own
+  Caddyfile may read any.
+- Durations are like ~15s~, ~10m~, ~2h~ or ~1d~; a bare number is seconds. Sizes are like ~512MiB~ or ~20GiB~.
+- On Kubernetes the chart's values have them under the same names, in ~codehub~, ~kubernetes~ and ~gateway~.
 
-The example also reads three variables for Caddy itself: ` + "`CODEHUB_HTTP_PORT` (default `8080`) and `CODEHUB_BIND` (`127.0.0.1`)" + `, where it
-listens, and ` + "`CODEHUB_ADMIN_ADDRESS` (`localhost:2019`)" + `, its own administration endpoint.
+The example also reads three variables for Caddy itself: ~CODEHUB_HTTP_PORT~ (default ~8080~) and ~CODEHUB_BIND~
+(~127.0.0.1~), where it listens, and ~CODEHUB_ADMIN_ADDRESS~ (~localhost:2019~), its own administration endpoint.
 `
 
 // TestSettingsReference compares docs/settings.md with the settings. What it says of a setting is
 // the documentation of its field, the default of its table, and the variable of the example.
 func TestSettingsReference(t *testing.T) {
-	want := referenceIntroduction + strings.Join(referenceSections(t), "")
+	want := strings.ReplaceAll(referenceIntroduction, "~", "`") + strings.Join(referenceSections(t), "")
 	if *updateGolden {
 		if err := os.WriteFile(referenceFile, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
@@ -44,7 +46,8 @@ func TestSettingsReference(t *testing.T) {
 	}
 	got, err := os.ReadFile(referenceFile)
 	if err != nil || string(got) != want {
-		t.Errorf("%s is not what the settings say (%v): go test ./caddymodule -run TestSettingsReference -update", referenceFile, err)
+		t.Errorf("%s is not what the settings say (%v): go test ./caddymodule -run TestSettingsReference -update",
+			referenceFile, err)
 	}
 	for variable := range exampleVariables(t) {
 		if !strings.Contains(want, "`"+variable+"`") {
@@ -75,7 +78,8 @@ func referenceSections(t *testing.T) []string {
 		if rows[block] == nil {
 			order = append(order, block)
 		}
-		rows[block] = append(rows[block], fmt.Sprintf("| `%s` | %s | %s | %s |\n", name, variable, def, strings.ReplaceAll(strings.ReplaceAll(meaning, "  ", " "), "|", "\\|")))
+		meaning = strings.ReplaceAll(strings.ReplaceAll(meaning, "  ", " "), "|", "\\|")
+		rows[block] = append(rows[block], fmt.Sprintf("| `%s` | %s | %s | %s |\n", name, variable, def, meaning))
 	}
 	for _, s := range app.Table(new(settings.Resolved)) {
 		block, name, found := strings.Cut(s.Name, " ")
@@ -113,14 +117,16 @@ func referenceSections(t *testing.T) []string {
 			title = "`backend kubernetes`"
 			text += " In place of `docker`; an installation has one backend."
 		case "images":
-			text = "Each image is a block of its own in `images`, by its name. Users choose among them; the first one is the default. " +
-				"Without this block there is one with the name `default`, of the backend's `workspace_image`."
+			text = "Each image is a block of its own in `images`, by its name. Users choose among them; " +
+				"the first one is the default. Without this block there is one with the name `default`, " +
+				"of the backend's `workspace_image`."
 		case "directive":
 			title = "The directive `codehub` of a site"
-			text = "It also takes the options of Caddy's `reverse_proxy`, and with `codehub_api` the addresses `domain`, `main_host` and " +
-				"`workspace_url`, where a site has others than the app."
+			text = "It also takes the options of Caddy's `reverse_proxy`, and with `codehub_api` the addresses " +
+				"`domain`, `main_host` and `workspace_url`, where a site has others than the app."
 		}
-		sections = append(sections, fmt.Sprintf("\n## %s\n\n%s\n\n| setting | environment variable | default | meaning |\n|---|---|---|---|\n%s",
+		sections = append(sections, fmt.Sprintf("\n## %s\n\n%s\n\n"+
+			"| setting | environment variable | default | meaning |\n|---|---|---|---|\n%s",
 			title, strings.TrimSpace(text), strings.Join(rows[block], "")))
 	}
 	return sections

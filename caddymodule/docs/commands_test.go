@@ -238,9 +238,10 @@ func find(method, path string) (operation, error) {
 
 // TestThePathsOfTheAPI: what the guides name between backticks is there.
 func TestThePathsOfTheAPI(t *testing.T) {
+	named := regexp.MustCompile("`(GET|POST|PATCH|DELETE) /?(?:api/v1/)?([a-z][^` ?]*)")
 	found := 0
 	for _, d := range guides(t) {
-		for _, m := range regexp.MustCompile("`(GET|POST|PATCH|DELETE) /?(?:api/v1/)?([a-z][^` ?]*)").FindAllStringSubmatch(d.text, -1) {
+		for _, m := range named.FindAllStringSubmatch(d.text, -1) {
 			found++
 			if _, err := find(m[1], "/api/v1/"+m[2]); err != nil {
 				t.Errorf("%s: %v", d.path, err)

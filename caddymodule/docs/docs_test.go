@@ -89,7 +89,9 @@ func slug(heading string) string {
 // guides returns the documents for users, in all languages.
 func guides(t *testing.T) (all []document) {
 	t.Helper()
-	for _, pattern := range []string{"*.md", "../../README.md", "../../README.ko.md", "../../SECURITY.md", "../../CONTRIBUTING.md"} {
+	for _, pattern := range []string{
+		"*.md", "../../README.md", "../../README.ko.md", "../../SECURITY.md", "../../CONTRIBUTING.md",
+	} {
 		paths, err := filepath.Glob(pattern)
 		if err != nil || len(paths) == 0 {
 			t.Fatalf("no %s, %v", pattern, err)
@@ -227,7 +229,9 @@ func withoutComments(b block) string {
 // TestEveryReasonIsExplained: what a workspace may wait for, and why it may be in ERROR.
 func TestEveryReasonIsExplained(t *testing.T) {
 	guide, found := read(t, "troubleshooting.md"), 0
-	for file, reasons := range map[string]string{"waiting.go": `Wait\w+ += "(\w+)"`, "phase.go": `Reason\w+ +ErrorReason = "(\w+)"`} {
+	for file, reasons := range map[string]string{
+		"waiting.go": `Wait\w+ += "(\w+)"`, "phase.go": `Reason\w+ +ErrorReason = "(\w+)"`,
+	} {
 		text, err := os.ReadFile(filepath.Join("../../coordinator/workspace", file))
 		if err != nil {
 			t.Fatal(err)
@@ -246,7 +250,9 @@ func TestEveryReasonIsExplained(t *testing.T) {
 
 // TestTheLabels: what the guides call the buttons and places of the dashboard is what people see there.
 func TestTheLabels(t *testing.T) {
-	keys := []string{"new_workspace", "create", "open", "details", "account", "archive_restore", "sessions_title", "phase.RUNNING"}
+	keys := []string{
+		"new_workspace", "create", "open", "details", "account", "archive_restore", "sessions_title", "phase.RUNNING",
+	}
 	for language, korean := range map[string]bool{"en": false, "ko": true} {
 		var said strings.Builder
 		for _, d := range guides(t) {

@@ -28,7 +28,8 @@ var guideCommands = []guideCommand{
 	{`caddy codehub doctor --config /etc/caddy/Caddyfile`, 0},
 	{`caddy codehub workspace list --failed --config /etc/caddy/Caddyfile`, 0},
 	{`caddy codehub workspace explain ID --config /etc/caddy/Caddyfile`, 0},
-	// For a workspace in no error there is nothing to do, and no choice. TestCommandRecover… of the command have the errors.
+	// For a workspace in no error there is nothing to do, and no choice. TestCommandRecover… of the command
+	// have the errors.
 	{`caddy codehub workspace recover ID`, 0},
 	{`caddy codehub workspace recover ID --config /etc/caddy/Caddyfile`, 0},
 	{`caddy codehub workspace recover ID --keep-volume`, 1},
@@ -87,7 +88,8 @@ func TestTheCommandsOfTheGuides(t *testing.T) {
 			t.Errorf("no guide shows %s", c.line)
 		}
 		line := names.Replace(c.line)
-		if strings.HasPrefix(line, "caddy codehub") && !strings.Contains(line, " user ") && !strings.Contains(line, "--config") {
+		needsDatabaseAlone := strings.Contains(line, " user ") || strings.HasPrefix(line, "pg_")
+		if !needsDatabaseAlone && !strings.Contains(line, "--config") {
 			line += " --adapter caddyfile --config " + config
 		}
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", strings.TrimPrefix(line, "./"))
@@ -116,8 +118,11 @@ func TestTheCommandsOfTheGuides(t *testing.T) {
 
 	// The drill: the restored database knows the workspace, and fits the bucket.
 	in.stop(t)
-	for args, want := range map[string]string{"workspace explain " + id: "Its files are in an archive", "gc --dry-run": "protected"} {
-		cmd := exec.CommandContext(t.Context(), caddyProgram(t), strings.Fields("codehub "+args+" --adapter caddyfile --config "+config)...)
+	for args, want := range map[string]string{
+		"workspace explain " + id: "Its files are in an archive", "gc --dry-run": "protected",
+	} {
+		args = "codehub " + args + " --adapter caddyfile --config " + config
+		cmd := exec.CommandContext(t.Context(), caddyProgram(t), strings.Fields(args)...)
 		cmd.Env = append(in.env, "DATABASE_URL="+restored)
 		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), want) {
 			t.Errorf("on the restored database, %s: %v\n%s", args, err, out)

@@ -9,7 +9,8 @@ import (
 // tourRows are workspaces as a person has them on an ordinary day: the picture in the README.
 func tourRows() []workspace.Workspace {
 	now := time.Now()
-	row := func(named, description string, phase workspace.Phase, used time.Duration, gigabytes float64, change ...func(*workspace.Workspace)) workspace.Workspace {
+	row := func(named, description string, phase workspace.Phase, used time.Duration, gigabytes float64,
+		change ...func(*workspace.Workspace)) workspace.Workspace {
 		w := rowOf(named, phase, change...)
 		w.Description, w.LastAccessAt, w.Home.Bytes = description, now.Add(-used), int64(gigabytes*1e9)
 		return w
@@ -22,9 +23,9 @@ func tourRows() []workspace.Workspace {
 		row("experiment", "A newer compiler", workspace.PhaseError, 2*hour, 0.2, func(w *workspace.Workspace) {
 			w.ErrorReason, w.ErrorMessage, w.ErrorCount = workspace.ReasonImagePullFailed, "not found", 1
 		}),
-		row("notebooks", "Measurements of the spring term", workspace.PhaseArchived, 6*day, 11.2, func(w *workspace.Workspace) {
-			w.Operation, w.OpStartedAt, w.DesiredState = workspace.OpRestoring, now.Add(-20*time.Second), workspace.DesiredRunning
-			w.Progress = progresses("unpack")[0]
+		row("notebooks", "Measurements, spring", workspace.PhaseArchived, 6*day, 11.2, func(w *workspace.Workspace) {
+			w.Operation, w.OpStartedAt = workspace.OpRestoring, now.Add(-20*time.Second)
+			w.DesiredState, w.Progress = workspace.DesiredRunning, progresses("unpack")[0]
 		}),
 		row("website", "The group's pages", workspace.PhaseStandby, 5*hour, 0.8),
 		row("course", "Exercises, autumn", workspace.PhaseArchived, 9*day, 1.9),
