@@ -5,12 +5,16 @@ import { everyone, loadEveryone } from "/assets/everyone.js";
 import { failedOnes, loadFailures } from "/assets/failed.js";
 import { onRoute, view } from "/assets/router.js";
 import { user } from "/assets/store.js";
+import { loadOverview, overviewOnes } from "/assets/overview.js";
+import { loadRecent, recentOnes } from "/assets/recent.js";
 import { loadUsers, users } from "/assets/users.js";
 
 const tabs = {
   failed: { draw: failedOnes, load: loadFailures },
+  overview: { draw: overviewOnes, load: loadOverview },
   workspaces: { draw: everyone, load: loadEveryone },
   users: { draw: users, load: loadUsers },
+  recent: { draw: recentOnes, load: loadRecent },
 };
 const first = "failed";
 const tabOf = (id) => (id in tabs ? id : first);

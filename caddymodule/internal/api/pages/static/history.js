@@ -10,20 +10,21 @@ function value(item, word) {
 
 const kindOf = (item) => (has(`history.${item.kind}`) ? item.kind : "unknown");
 
-function entry(item) {
+/** One thing that happened; about says to which workspace, where there are several. */
+export function entry(item, about) {
   const by = item.username ? t("history_by", { Name: item.username }) : known("cause.", item.cause);
-  return h("li", { "data-kind": kindOf(item), "data-key": String(item.id) },
+  return h("li", { "data-kind": kindOf(item), "data-key": String(item.id) }, about,
     h("p", null, t(`history.${kindOf(item)}`, { Kind: item.kind, Value: value(item, item.new_value) })),
     item.message && h("p", { class: "hint", lang: "en" }, item.message), // the server's own words
     h("p", { class: "hint" }, t("history_when", { Time: date(item.at), By: by })));
 }
 
-// Steps and waits that end say nothing that the phase after them does not say.
-const says = (item) => !(item.kind === "operation" && item.new_value === "NONE") && !(item.kind === "waiting" && !item.new_value);
+/** Whether it says something: steps and waits that end do not say more than the phase after them. */
+export const says = (item) => !(item.kind === "operation" && item.new_value === "NONE") && !(item.kind === "waiting" && !item.new_value);
 
 function draw({ items }) {
   const shown = items.filter(says);
-  return shown.length > 0 ? h("ol", { class: "timeline" }, shown.map(entry)) : h("p", { class: "hint" }, t("history_none"));
+  return shown.length > 0 ? h("ol", { class: "timeline" }, shown.map((item) => entry(item))) : h("p", { class: "hint" }, t("history_none"));
 }
 
 /** The part of a workspace's page: where it is read, and how it is drawn. */
