@@ -24,6 +24,8 @@ func TestDashboard(t *testing.T) {
 		{"the menu from the keyboard", "live", menus},
 		{"hundreds of workspaces", "hundreds", hundreds},
 		{"access tokens", "phases", tokens},
+		{"what a running one uses", "phases", uses},
+		{"the installation", "administrator", overviews},
 		{"a session that ends", "session-ended", expires},
 		{"a server that restarts", "phases", restarts},
 		{"a slow network", "phases", slowly},
@@ -192,6 +194,21 @@ func tokens(b *tab) {
 	b.press("nav [data-view=home]")
 	b.press("nav [data-view=account]")
 	b.until("it is not shown again", `document.querySelector("#tokens-list") && !document.getElementById("token-secret")`)
+}
+
+func uses(b *tab) {
+	b.until("one that runs", `document.querySelector("[data-phase=RUNNING]")`)
+	js[string](b, `location.hash = "#/w/" + document.querySelector("[data-phase=RUNNING]").dataset.workspace`)
+	b.until("two samples of each", `document.querySelectorAll(".stats .plot path").length >= 2`)
+	b.press(".logs summary")
+	b.until("its log", `document.querySelector(".logs pre").innerText.includes("\\n")`)
+}
+
+func overviews(b *tab) {
+	js[string](b, `location.hash = "#/admin/overview"`)
+	b.until("the figures", `document.querySelectorAll(".figure").length === 7 && document.querySelector("meter")`)
+	b.press("[data-tab=recent]")
+	b.until("what happened", `document.querySelectorAll("#recent li").length > 5`)
 }
 
 func expires(b *tab) {

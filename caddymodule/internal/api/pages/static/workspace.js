@@ -6,7 +6,9 @@ import { archives } from "/assets/archives.js";
 import { explanation } from "/assets/explanation.js";
 import { history } from "/assets/history.js";
 import { imageIcon, imageName } from "/assets/images.js";
+import { leave, logs } from "/assets/logs.js";
 import { onRoute, route, view } from "/assets/router.js";
+import { look, stats } from "/assets/stats.js";
 import { sizeText } from "/assets/status.js";
 import { changed, signedOut, state, user } from "/assets/store.js";
 
@@ -78,7 +80,7 @@ function page(w) {
       phase(w), doings(w, ["details"])),
     h("div", { class: "condition" }, condition(w)),
     h("div", { class: "columns" },
-      h("div", { class: "main" }, part("explain", w), part("archives", w)),
+      h("div", { class: "main" }, stats(), logs(w), part("explain", w), part("archives", w)),
       h("div", { class: "side" }, facts(w), part("history", w))));
 }
 
@@ -91,6 +93,7 @@ function missing(id) {
 
 view("workspace", (place, id) => {
   const w = known(id);
+  look(id);
   if (!w && state.loaded && looking !== id) {
     looking = id;
     readOther(id);
@@ -99,7 +102,9 @@ view("workspace", (place, id) => {
   show(place, w ? page(w) : missing(id));
   if (w) document.title = t("title_of", { Name: w.name });
 });
-onRoute(() => {
+onRoute(({ name, id }) => {
+  leave(name === "workspace" ? id : "");
+  if (name !== "workspace") look("");
   state.others.clear();
   failure = null;
   looking = "";
