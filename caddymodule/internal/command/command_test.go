@@ -243,7 +243,7 @@ var atServer = map[string]bool{
 	"login": true, "logout": true, "token create": true, "token list": true, "token revoke": true,
 	"workspace show": true, "workspace create": true, "workspace open": true, "workspace update": true,
 	"workspace start": true, "workspace sleep": true, "workspace archive": true, "workspace keep-awake": true,
-	"workspace logs": true, "workspace exec": true,
+	"workspace logs": true, "workspace stats": true, "workspace exec": true,
 }
 
 // Every command says what it does, with examples of commands that there are.

@@ -211,3 +211,15 @@ func TestRecoveringThroughAServer(t *testing.T) {
 	s.Exec(`UPDATE workspaces SET phase = 'ERROR', error_reason = 'Timeout'`)
 	run(t, "recover", "--reason", "Timeout", "--all", "--yes", "--json").Want(t, 0, `"recovered": [`, id)
 }
+
+func TestStats(t *testing.T) {
+	s := commandtest.NewStub(t, map[string]string{
+		"/api/v1/workspaces": `{"items": [{"id": "` + exampleID + `", "name": "one"}], "next_cursor": null}`,
+		"/api/v1/workspaces/" + exampleID + "/stats": `{"at": "2026-11-25T06:00:00Z", "cpu": {"seconds": 3.5, "limit_cores": 2}, "memory": {"used_bytes": 1048576, "limit_bytes": 2147483648},
+			"home": {"used_bytes": null, "limit_bytes": null, "disk_free_bytes": 1073741824}, "processes": 7, "ports": [{"port": 3000, "url": "http://3000--x.localhost/"}, {"port": 22, "url": null}]}`,
+	})
+	t.Setenv("CODEHUB_URL", s.URL)
+	t.Setenv("CODEHUB_TOKEN", "chg_x")
+	run(t, "stats", "one").Want(t, 0, "memory     1MiB of 2GiB", "home       unknown", "free       1GiB on its disk", "processes  7", "3000  http://3000--x.localhost/")
+	run(t, "stats", "one", "--json").Want(t, 0, `"seconds": 3.5`)
+}

@@ -44,7 +44,7 @@ that leads does it.`,
 		stateCommand("start", "Starts a workspace", "RUNNING"),
 		stateCommand("sleep", "Puts a workspace to sleep", "STANDBY"),
 		stateCommand("archive", "Puts a workspace into the archive", "ARCHIVED"),
-		keepAwakeCommand(), logsCommand(), execCommand(), explainCommand(resolve), historyCommand(resolve),
+		keepAwakeCommand(), logsCommand(), statsCommand(), execCommand(), explainCommand(resolve), historyCommand(resolve),
 		archivesCommand(resolve), restoreCommand(resolve), recoverCommand(resolve), deleteCommand(resolve),
 		undeleteCommand(resolve))
 	return cmd
