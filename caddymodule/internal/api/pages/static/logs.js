@@ -1,7 +1,7 @@
 // The last lines that the container of a running workspace has written, followed live.
 import { h } from "/assets/dom.js";
 import { explain, t } from "/assets/text.js";
-import { changed } from "/assets/store.js";
+import { changed, signedOut, user } from "/assets/store.js";
 
 const kept = 100_000; // characters
 let about = ""; // the id of the workspace whose lines are read
@@ -31,6 +31,7 @@ async function read(id) {
   } catch (error) {
     if (mine.signal.aborted) return;
     failure = error.status === undefined ? { status: 0 } : error;
+    if (signedOut(failure)) return;
   }
   changed();
 }
@@ -52,8 +53,8 @@ function toggle(event, w) {
   changed();
 }
 
-/** The part of the workspace's page, while it runs. */
-export const logs = (w) => w.phase === "RUNNING" && h("details", { class: "panel logs", "data-key": `logs-${w.id}`, ontoggle: (event) => toggle(event, w) },
+/** The part of the workspace's page, while it runs. Only its owner may read what an application prints. */
+export const logs = (w) => w.phase === "RUNNING" && w.owner_user_id === user.id && h("details", { class: "panel logs", "data-key": `logs-${w.id}`, ontoggle: (event) => toggle(event, w) },
   h("summary", null, t("parts.logs")),
   failure && h("p", { class: "notice" }, explain(failure)),
   about === w.id && !failure && h("pre", { tabindex: "0", "aria-label": t("parts.logs") }, h("code", null, text || t("no_lines"))));

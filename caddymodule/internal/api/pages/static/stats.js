@@ -3,7 +3,7 @@ import { h } from "/assets/dom.js";
 import { api, size, t } from "/assets/text.js";
 import { changed, state } from "/assets/store.js";
 
-const pause = 3_000; // milliseconds between two samples
+const pause = 2_000; // milliseconds between two samples
 const kept = 60; // samples
 let about = ""; // the id of the workspace
 let samples = []; // answers of the API, the oldest first
