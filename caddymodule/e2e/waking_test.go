@@ -183,7 +183,7 @@ func TestNothingThere(t *testing.T) {
 	in := install(t)
 	w := in.admin(t).create(t, "mine")
 	other, anonymous := in.addUser(t, "someone"), in.anonymous()
-	for _, path := range []string{"/nothing", "/api", "/a/b?c=d", "/assets/nothing.js", "/w"} {
+	for _, path := range []string{"/nothing", "/apis", "/a/b?c=d", "/assets/nothing.js", "/w"} {
 		if res, body := anonymous.get(t, in.url(path), navigation); res.StatusCode != 404 || !strings.Contains(body, "찾을 수 없습니다") {
 			t.Errorf("%s: a person gets %s\n%s", path, res.Status, body)
 		}

@@ -24,6 +24,7 @@ const (
 	paces   = "the pace of a loop, or how long something took: the monotonic clock, in this process only"
 	skews   = "how far a server's clock differs from this one, for a person"
 	follows = "the store's clock: this one, corrected by the dates of the store's answers"
+	shows   = "when something was measured, for a person to look at"
 	rests   = "how long an engine's object exists, in hours: what is listed is removed only on a person's command"
 )
 
@@ -39,6 +40,7 @@ var readers = map[string]string{
 	"archive.(*Store).now":                                  follows,
 	"archive.skewOf":                                        follows,
 	"backend/docker/doctor.checks.checkEngine":              skews,
+	"backend/docker.(*Docker).Stats":                        shows,
 	"backend/docker/internal/network.New":                   paces,
 	"backend/docker/internal/home.(*diskProbe).known":       paces,
 	"backend/docker/internal/home.(*diskProbe).learn":       paces,
@@ -48,6 +50,7 @@ var readers = map[string]string{
 	"backend/kubernetes/cluster.newCache":                   paces,
 	"backend/kubernetes/cluster.ctxClock.After":             paces,
 	"backend/kubernetes/internal/sampler.Sample":            paces,
+	"backend/kubernetes/internal/sampler.Stats":             shows,
 	"backend/internal/peer.New":                             paces,
 	"control/leader.(*Elector).Run":                         paces,
 	"control/leader.(*heartbeat).deadline":                  paces,

@@ -99,17 +99,19 @@ func (sc scenario) course(t *testing.T, points []string, tr trap, claimed string
 		if c.trapped() != nil {
 			if rest--; rest < 0 {
 				c.goOn(t)
+				c.claims.release(t)
 				tried, rest = tried+1, 1
 			}
 		}
-		if rest == 1 && len(unclaimed(claimed, points)) == 0 && c.trapped() == nil && !c.busy() {
+		if len(unclaimed(claimed, points)) == 0 && !c.busy() {
 			break
 		}
 		s.do(t, c.h)
 	}
-	// What the last step waits for can be seen before a process reaches its point.
-	wait.Until(t, "a point is reached", func() bool {
-		return c.trapped() != nil || !c.busy() && (tried > 0 || len(unclaimed(claimed, points)) == 0)
+	// What the last step waits for can be seen before a process reaches its point. Then no process may be
+	// trapped any more: who ends the course could not continue it.
+	wait.Until(t, "a point is reached, or none is left to reach", func() bool {
+		return c.trapped() != nil || (tried > 0 || len(unclaimed(claimed, points)) == 0) && createNew(c.claims.Trapped)
 	})
 	if c.trapped() != nil {
 		c.goOn(t)
@@ -186,5 +188,4 @@ func (c *course) goOn(t *testing.T) {
 		}
 	}
 	c.h.epochsGrow(t)
-	c.claims.release(t)
 }

@@ -222,7 +222,7 @@ func TestCommandRefusesWhatItDoesNotUnderstand(t *testing.T) {
 		{"user", "a command is missing\nSee: caddy codehub user --help\n"},
 		{"users", `there is no command "users"; did you mean user?`},
 		{"workspace lits", `there is no command "lits"; did you mean list or logs?`},
-		{"workspace strat mine", `there is no command "strat"; did you mean start?`},
+		{"workspace strat mine", `there is no command "strat"; did you mean start or stats?`},
 		{"user remove ann", `there is no command "remove"`},
 		{"user add", "0 arguments instead of 1: write caddy codehub user add NAME [flags]"},
 		{"user add ann bob", "2 arguments instead of 1"},

@@ -46,7 +46,7 @@ func TestStorableText(t *testing.T) {
 }
 
 func TestTheMoreOperationsTheLessOftenProgressIsSaved(t *testing.T) {
-	for n, want := range map[int]time.Duration{0: 3 * time.Second, 100: 3 * time.Second, 1000: 20 * time.Second} {
+	for n, want := range map[int]time.Duration{0: 800 * time.Millisecond, 40: 800 * time.Millisecond, 100: 2 * time.Second, 1000: 20 * time.Second} {
 		l := &loop{states: make(map[workspace.ID]*state)}
 		for i := range n {
 			l.of(workspace.ID(rune(i))).progress = new(observation.Tracker)
