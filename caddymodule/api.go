@@ -94,7 +94,7 @@ func (a *API) Provision(ctx caddy.Context) error {
 // that cannot be shown is an error, which Caddy's handle_errors may show.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	if a.handler.ForWorkspace(r) { // first: nearly every request is, and looking for a route costs
-		return a.caddyError(w, brand.In(r, a.brand), next.ServeHTTP(w, r))
+		return a.caddyError(w, r, next.ServeHTTP(w, r))
 	}
 	r = brand.In(r, a.brand)
 	return a.caddyError(w, r, a.handler.Serve(w, r, func(w http.ResponseWriter, r *http.Request) error {
@@ -112,7 +112,7 @@ func (a *API) caddyError(w http.ResponseWriter, r *http.Request, err error) erro
 	case !errors.As(err, &problem):
 		return err
 	case problem.Status == http.StatusNotFound:
-		return notFound(w, r, err)
+		return notFound(w, brand.In(r, a.brand), err)
 	case r.Context().Err() != nil:
 		return caddyhttp.Error(499, err) // the client has gone
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
-	"github.com/codehub/gateway/caddymodule/internal/brand"
 	"github.com/codehub/gateway/caddymodule/internal/gateway"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/forward"
 	"github.com/codehub/gateway/caddymodule/internal/parse"
@@ -65,7 +64,6 @@ type Gateway struct {
 	addresses             settings.Addresses
 	wakeTimeout, pageWait time.Duration
 	site                  *site.Site
-	brand                 *brand.Brand
 	vouched               func(userID string) auth.Grant // for whom the placeholder vouches
 	gateway               *gateway.Gateway
 	proxy                 caddyhttp.MiddlewareHandler
@@ -98,8 +96,9 @@ func (g *Gateway) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	g.vouched, g.brand = app.Auth().Vouched, app.brand
+	g.vouched = app.Auth().Vouched
 	options := gateway.Options{
+		Brand:     app.brand,
 		Ports:     app.portAccess(),
 		Routes:    app.Routes(),
 		Activator: app.Activator(),
@@ -182,7 +181,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if !at.ForWorkspace() {
 		return next.ServeHTTP(w, r)
 	}
-	err := g.gateway.Serve(w, brand.In(r, g.brand), at)
+	err := g.gateway.Serve(w, r, at)
 	if errors.Is(err, gateway.ErrClientGone) {
 		return caddyhttp.Error(499, err) // the status that Caddy's proxy logs for it, too
 	}

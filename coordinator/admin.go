@@ -29,7 +29,7 @@ func (c *Coordinator) Overview(ctx context.Context) (o Overview, err error) {
 	// The backend may not answer: the rest is known all the same.
 	asking, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	if disk, err := c.backend.Disk(asking); err == nil {
+	if disk, err := c.homeDisk(asking); err == nil {
 		o.Disk = &disk
 	}
 	return o, nil

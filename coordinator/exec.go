@@ -47,9 +47,14 @@ func (c *Coordinator) Stats(ctx context.Context, id workspace.ID) (backend.Stats
 
 // HomeDisk returns how many bytes are free on the disk of the homes, -1 if that is not known.
 func (c *Coordinator) HomeDisk(ctx context.Context) int64 {
-	d, err := c.disk.Get(ctx, struct{}{}, c.backend.Disk)
+	d, err := c.homeDisk(ctx)
 	if err != nil {
 		return -1
 	}
 	return d.Free
+}
+
+// homeDisk returns how full the disk of the homes is, as it was a short while ago.
+func (c *Coordinator) homeDisk(ctx context.Context) (backend.Disk, error) {
+	return c.disk.Get(ctx, struct{}{}, c.backend.Disk)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 
@@ -50,7 +49,7 @@ var (
 	}
 	aText = kind{
 		func(e string) string { return e }, `@key::text`,
-		func(key string) bool { return utf8.ValidString(key) && !strings.ContainsRune(key, 0) },
+		postgres.Takes,
 	}
 )
 

@@ -69,20 +69,29 @@ func (o *liveOutput) write(p []byte) error {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("X-Accel-Buffering", "no")
 	}
-	// A client that takes nothing is dropped.
-	err := o.control.SetWriteDeadline(time.Now().Add(streamWriteTimeout))
-	if err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := mayWrite(o.control, o.ended); err != nil {
 		return err
-	}
-	select {
-	case <-o.ended: // perhaps before the deadline above, which replaced that of End
-		return auth.ErrNoSession
-	default:
 	}
 	if _, err := o.w.Write(p); err != nil {
 		return err
 	}
 	return o.control.Flush()
+}
+
+// mayWrite bounds the next write of an answer that goes on: a client that takes nothing is dropped. Servers
+// may limit how long an answer takes; here the limit is per write. It returns an error once the session has
+// ended.
+func mayWrite(control *http.ResponseController, ended <-chan struct{}) error {
+	err := control.SetWriteDeadline(time.Now().Add(streamWriteTimeout))
+	if err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	select {
+	case <-ended: // perhaps before the deadline above, which replaced that of End
+		return auth.ErrNoSession
+	default:
+		return nil
+	}
 }
 
 // printed is a stream of text. It keeps a character together whose bytes come apart; what is no UTF-8

@@ -390,21 +390,14 @@ func frame(data any) ([]byte, error) {
 
 // event writes an event. What the client does not take is not buffered here.
 func (s *stream) event(name string, data []byte) error {
-	// Servers may limit how long an answer takes; here the limit is per write.
-	err := s.control.SetWriteDeadline(time.Now().Add(streamWriteTimeout))
-	if err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := mayWrite(s.control, s.grant.Ended()); err != nil {
 		return err
-	}
-	select {
-	case <-s.grant.Ended(): // perhaps before the deadline above, which replaced that of End
-		return auth.ErrNoSession
-	default:
 	}
 	s.head = fmt.Appendf(s.head[:0], "event: %s\nid: %s\n", name, s.id)
 	if _, err := s.w.Write(s.head); err != nil {
 		return err
 	}
-	_, err = s.w.Write(data)
+	_, err := s.w.Write(data)
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 )
 
@@ -161,14 +162,6 @@ func changeLimits(ctx context.Context, d database, name string, change auth.Acco
 	return nil
 }
 
-// ownOrNull is a user's own limit for programs.
-func ownOrNull(n int) *int {
-	if n == 0 {
-		return nil
-	}
-	return &n
-}
-
 // listUsers prints all users.
 func listUsers(ctx context.Context, d database, asJSON bool) error {
 	accounts, err := d.Auth.AllAccounts(ctx)
@@ -207,7 +200,8 @@ func listUsersJSON(d database, accounts []auth.Account) error {
 	}
 	users := make([]user, len(accounts))
 	for i, a := range accounts {
-		users[i] = user{a.ID, a.Username, a.Role, a.Disabled, a.CreatedAt.UTC(), ownOrNull(a.MaxRunning), ownOrNull(a.MaxWorkspaces)}
+		own := v1.AccountOf(a).Limits
+		users[i] = user{a.ID, a.Username, a.Role, a.Disabled, a.CreatedAt.UTC(), own.MaxRunning, own.MaxWorkspaces}
 	}
 	e := json.NewEncoder(d.Cmd.OutOrStdout())
 	e.SetIndent("", "  ")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/codehub/gateway/caddymodule/internal/brand"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/forward"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/pages"
@@ -48,7 +49,7 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 	case decision.SendOutdated:
 		problem.Of(g.Refused()).Write(w, r)
 	case decision.ShowOutdated:
-		return web.ShowOutdated(w, r, g.Refused(), g.home(req))
+		return web.ShowOutdated(w, g.branded(req), g.Refused(), g.home(req))
 	case decision.SendCrossOrigin:
 		problem.CrossSite.With("problem.cross_site_workspace", nil).Write(w, r)
 	case decision.SendMisdirected:
@@ -91,11 +92,11 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 	case decision.SendFailed:
 		problemFailed.Because(progress.FailureOf(st).Why).Write(w, r)
 	case decision.ShowFailed:
-		return pages.ShowFailed(req.w, req.r, progress.FailureOf(st), g.home(req))
+		return pages.ShowFailed(req.w, g.branded(req), progress.FailureOf(st), g.home(req))
 	case decision.SendAsleep:
 		problemAsleep.With("problem.workspace.asleep", nil).Write(w, r)
 	case decision.ShowAsleep:
-		return pages.ShowAsleep(w, r, &pages.Asleep{
+		return pages.ShowAsleep(w, g.branded(req), &pages.Asleep{
 			Name: st.Route.Name, Back: site.Here(r), Home: g.home(req),
 			WakeURL: req.at.Prefix + site.OwnPath + wakePath, Main: req.at.MainOrigin(),
 		})
@@ -174,15 +175,18 @@ func (g *Gateway) showWake(req *request, st *route.State) error {
 	if s.Steps == nil { // nothing goes on yet, or no longer
 		s.Steps = progress.StepsFrom(st)
 	}
-	return pages.ShowWake(req.w, req.r, &pages.Wake{
+	return pages.ShowWake(req.w, g.branded(req), &pages.Wake{
 		Name: st.Route.Name, StatusURL: req.at.Prefix + site.OwnPath + "status", Home: g.home(req), Status: s,
 	})
 }
 
 // showMessage shows a message with a link to the list of all workspaces.
 func (g *Gateway) showMessage(req *request, status int, m *web.Message) error {
-	return pages.ShowMessage(req.w, req.r, status, m, g.home(req))
+	return pages.ShowMessage(req.w, g.branded(req), status, m, g.home(req))
 }
+
+// branded returns the request as pages need it, which most requests never show.
+func (g *Gateway) branded(req *request) *http.Request { return brand.In(req.r, g.Brand) }
 
 // home returns the address of the list of all workspaces, on the main site.
 func (g *Gateway) home(req *request) string {

@@ -20,6 +20,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/caddymodule/internal/brand"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/forward"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/tabs"
@@ -47,6 +48,8 @@ const loadTimeout = 10 * time.Second
 type Options struct {
 	// Site knows the addresses of the installation and the cross-origin rule.
 	Site *site.Site
+	// Brand is whose installation the pages are of. Default: the product's own.
+	Brand *brand.Brand
 	// Routes knows from memory where workspaces are and who owns them.
 	Routes *route.Table
 	// Activator wakes workspaces and counts the requests that wait.

@@ -53,6 +53,28 @@ func (d *Docker) inspect(ctx context.Context, name string) (*container.InspectRe
 	return &c, nil
 }
 
+// own returns the workspace's container, or [backend.ErrNotFound].
+func (d *Docker) own(ctx context.Context, id workspace.ID) (*container.InspectResponse, error) {
+	if err := backend.CheckID(id); err != nil {
+		return nil, err
+	}
+	name := id.ContainerName()
+	c, err := d.inspect(ctx, name)
+	if err == nil && (c == nil || !d.opts.Owns(c.Config.Labels, id, spec.KindWorkspace)) {
+		err = fmt.Errorf("container %s: %w", name, backend.ErrNotFound)
+	}
+	return c, err
+}
+
+// running returns the workspace's container if it runs, or [backend.ErrNotFound].
+func (d *Docker) running(ctx context.Context, id workspace.ID) (*container.InspectResponse, error) {
+	c, err := d.own(ctx, id)
+	if err == nil && (c.State == nil || !c.State.Running) {
+		err = fmt.Errorf("container %s: %w", id.ContainerName(), backend.ErrNotFound)
+	}
+	return c, err
+}
+
 // remove kills and removes the container, and returns when it is gone.
 func (d *Docker) remove(ctx context.Context, containerID string) error {
 	// RemoveVolumes removes anonymous volumes, never a home.

@@ -2,16 +2,13 @@ package docker
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/pkg/stdcopy"
 
-	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
-	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -20,19 +17,18 @@ const execPoll = 50 * time.Millisecond
 
 // Exec implements [backend.Core].
 func (d *Docker) Exec(ctx context.Context, id workspace.ID, command []string, stdout, stderr io.Writer) (int, error) {
-	if err := backend.CheckID(id); err != nil {
-		return 0, err
-	}
-	name := id.ContainerName()
-	c, err := d.inspect(ctx, name)
+	c, err := d.running(ctx, id)
 	if err != nil {
 		return 0, err
 	}
-	if c == nil || !d.opts.Owns(c.Config.Labels, id, spec.KindWorkspace) || c.State == nil || !c.State.Running {
-		return 0, fmt.Errorf("container %s: %w", name, backend.ErrNotFound)
-	}
-	doing := "running a command in container " + name
-	made, err := d.api.ContainerExecCreate(ctx, c.ID, container.ExecOptions{
+	return d.exec(ctx, c.ID, "running a command in container "+id.ContainerName(), command, stdout, stderr)
+}
+
+// exec runs a command in a container that runs. doing begins its errors.
+func (d *Docker) exec(
+	ctx context.Context, containerID, doing string, command []string, stdout, stderr io.Writer,
+) (int, error) {
+	made, err := d.api.ContainerExecCreate(ctx, containerID, container.ExecOptions{
 		Cmd: command, AttachStdout: true, AttachStderr: true,
 	})
 	if err != nil {

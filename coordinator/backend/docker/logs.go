@@ -3,7 +3,6 @@ package docker
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"strconv"
 
@@ -12,7 +11,6 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
-	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -53,16 +51,9 @@ func (d *Docker) Follow(ctx context.Context, id workspace.ID, lines int, to io.W
 func (d *Docker) print(
 	ctx context.Context, id workspace.ID, o container.LogsOptions, read func(io.Reader) error,
 ) error {
-	if err := backend.CheckID(id); err != nil {
-		return err
-	}
-	name := id.ContainerName()
-	c, err := d.inspect(ctx, name)
+	c, err := d.own(ctx, id)
 	if err != nil {
 		return err
-	}
-	if c == nil || !d.opts.Owns(c.Config.Labels, id, spec.KindWorkspace) {
-		return fmt.Errorf("container %s: %w", name, backend.ErrNotFound)
 	}
 	o.ShowStdout, o.ShowStderr = true, true
 	body, err := d.api.ContainerLogs(ctx, c.ID, o)
@@ -70,7 +61,7 @@ func (d *Docker) print(
 		defer body.Close()
 		err = read(body)
 	}
-	return engine.Wrap("reading the output of container "+name, err)
+	return engine.Wrap("reading the output of container "+id.ContainerName(), err)
 }
 
 // output returns the last lines of a container's two streams, separately.

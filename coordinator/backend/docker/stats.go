@@ -12,7 +12,6 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
-	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/backend/internal/glance"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -21,17 +20,11 @@ import (
 // seen by one small command in the container, and are not known where that does not run.
 func (d *Docker) Stats(ctx context.Context, id workspace.ID) (backend.Stats, error) {
 	var none backend.Stats
-	if err := backend.CheckID(id); err != nil {
-		return none, err
-	}
-	name := id.ContainerName()
-	c, err := d.inspect(ctx, name)
+	c, err := d.running(ctx, id)
 	if err != nil {
 		return none, err
 	}
-	if c == nil || !d.opts.Owns(c.Config.Labels, id, spec.KindWorkspace) || c.State == nil || !c.State.Running {
-		return none, fmt.Errorf("container %s: %w", name, backend.ErrNotFound)
-	}
+	name := id.ContainerName()
 	doing := "reading what container " + name + " uses"
 	answer, err := d.api.ContainerStatsOneShot(ctx, c.ID)
 	if err != nil {
@@ -53,7 +46,7 @@ func (d *Docker) Stats(ctx context.Context, id workspace.ID) (backend.Stats, err
 		s.MemoryLimit = c.HostConfig.Memory
 	}
 	var out limited
-	if _, err := d.Exec(ctx, id, glance.Command, &out, io.Discard); err == nil {
+	if _, err := d.exec(ctx, c.ID, doing, glance.Command, &out, io.Discard); err == nil {
 		seen := glance.Parse(out.Bytes())
 		s.Processes, s.Ports = seen.Processes, seen.Ports
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -89,7 +88,7 @@ func (a *Auth) AllAccounts(ctx context.Context) (all []Account, err error) {
 
 // checkText reports whether a query takes the text, which may be a part of a user's name.
 func checkText(text string) bool {
-	return utf8.ValidString(text) && !strings.ContainsRune(text, 0) && utf8.RuneCountInString(text) <= 255
+	return postgres.Takes(text) && utf8.RuneCountInString(text) <= 255
 }
 
 // Account returns one user, or [ErrNoUser].
@@ -173,8 +172,6 @@ func (a *Auth) editUser(ctx context.Context, id string, c accounts.UserChange) e
 	if errors.Is(err, postgres.ErrNotFound) {
 		return ErrNoUser
 	}
-	for _, id := range ended {
-		a.sessions.cache.revoke(id)
-	}
+	a.sessions.cache.revoke(ended...)
 	return err
 }

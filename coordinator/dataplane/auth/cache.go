@@ -162,10 +162,17 @@ func (s *shard) makeRoom(now int64) {
 	}
 }
 
-// revoke removes a session and the sessions of workspaces that belong to it, and ends
+// revoke removes sessions and the sessions of workspaces that belong to them, and ends
 // what is open with them.
-func (c *cache) revoke(sessionID string) {
-	c.revokeIf(func(e *entry) bool { return e.id == sessionID || e.parent == sessionID })
+func (c *cache) revoke(ids ...string) {
+	if len(ids) == 0 {
+		return
+	}
+	ended := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		ended[id] = true
+	}
+	c.revokeIf(func(e *entry) bool { return ended[e.id] || ended[e.parent] })
 }
 
 // revokeIf does so with the sessions for which f reports true.

@@ -145,8 +145,6 @@ func (a *Auth) IssuerOf(ctx context.Context, token string) (string, error) {
 // own id session it ends that one, without an id all of the identity's.
 func (a *Auth) EndExternal(ctx context.Context, issuer, subject, session string) error {
 	ended, err := a.store.EndExternalSessions(ctx, issuer, subject, session)
-	for _, id := range ended {
-		a.sessions.cache.revoke(id)
-	}
+	a.sessions.cache.revoke(ended...)
 	return err
 }

@@ -258,9 +258,7 @@ func (s *sessions) compare() error {
 	ctx, cancel := context.WithTimeout(s.ctx, lookupTimeout)
 	defer cancel()
 	ended, err := s.store.EndedSessions(ctx, ids)
-	for _, id := range ended {
-		s.cache.revoke(id)
-	}
+	s.cache.revoke(ended...)
 	return err
 }
 

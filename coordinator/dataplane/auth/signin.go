@@ -179,8 +179,6 @@ func (a *Auth) EndSession(ctx context.Context, g Grant, id string) error {
 	if id != "" && len(ended) == 0 {
 		return ErrNoSession
 	}
-	for _, id := range ended {
-		a.sessions.cache.revoke(id)
-	}
+	a.sessions.cache.revoke(ended...)
 	return nil
 }

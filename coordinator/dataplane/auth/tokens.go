@@ -140,9 +140,7 @@ func (a *Auth) RevokeToken(ctx context.Context, userID, id string) error {
 	if err == nil && len(ended) == 0 {
 		err = ErrNoToken
 	}
-	for _, id := range ended {
-		a.sessions.cache.revoke(id)
-	}
+	a.sessions.cache.revoke(ended...)
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -66,7 +67,7 @@ func (o ListOptions) filter(a Actor) (store.Filter, error) {
 		}
 	}
 	for field, text := range map[string]string{"q": o.Text, "owner": o.Owner} {
-		if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+		if !postgres.Takes(text) {
 			return f, &InvalidError{field, words.Of("problem.rule.utf8", nil)}
 		}
 		if n := utf8.RuneCountInString(text); n > MaxSearch {

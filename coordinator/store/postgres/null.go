@@ -1,6 +1,13 @@
 package postgres
 
-import "time"
+import (
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Takes reports whether a text can be a value of type text: it is UTF-8 without NUL.
+func Takes(text string) bool { return utf8.ValidString(text) && !strings.ContainsRune(text, 0) }
 
 // NullText writes the empty string as NULL.
 func NullText[T ~string](s T) *string {

@@ -63,10 +63,7 @@ func exitCode(err error) int {
 type Action func(ctx context.Context, c *Client, args []string) error
 
 // run checks the arguments and calls the action.
-func run(cmd *cobra.Command, usage func([]string) error, action Action, c *Client, args []string) error {
-	if err := usage(args); err != nil {
-		return command.Usage(cmd, err)
-	}
+func run(cmd *cobra.Command, action Action, c *Client, args []string) error {
 	err := action(cmd.Context(), c, args)
 	var exit *ExitError
 	switch {
@@ -90,7 +87,7 @@ func Only(cmd *cobra.Command, usage func(args []string) error, action Action) *c
 		if err != nil {
 			return command.Fail(cmd, exitCode(err), err)
 		}
-		return run(cmd, usage, action, c, args)
+		return run(cmd, action, c, args)
 	}
 	return cmd
 }
@@ -115,7 +112,10 @@ func Or(cmd *cobra.Command, usage func(args []string) error, action Action) *cob
 		case err != nil:
 			return command.Fail(cmd, exitFailed, err)
 		}
-		return run(cmd, usage, action, c, args)
+		if err := usage(args); err != nil {
+			return command.Usage(cmd, err)
+		}
+		return run(cmd, action, c, args)
 	}
 	return cmd
 }

@@ -68,7 +68,7 @@ func (p server) explain(ctx context.Context, id workspace.ID) (e explain.Explana
 }
 
 func (p server) history(ctx context.Context, id workspace.ID, limit int) ([]v1.Transition, error) {
-	var page v1.Page[v1.Transition]
+	var page v1.History[v1.Transition]
 	err := p.Do(ctx, "GET", pathOf(id, "/history?limit="+strconv.Itoa(limit)), nil, &page)
 	return page.Items, err
 }

@@ -14,29 +14,6 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/command"
 )
 
-// stats is what the API says about a running container at one time. What is unknown or unlimited is null.
-type stats struct {
-	At  time.Time `json:"at"`
-	CPU struct {
-		Seconds float64  `json:"seconds"`
-		Limit   *float64 `json:"limit_cores"`
-	} `json:"cpu"`
-	Memory struct {
-		Used  int64  `json:"used_bytes"`
-		Limit *int64 `json:"limit_bytes"`
-	} `json:"memory"`
-	Home struct {
-		Used  *int64 `json:"used_bytes"`
-		Limit *int64 `json:"limit_bytes"`
-		Free  *int64 `json:"disk_free_bytes"`
-	} `json:"home"`
-	Processes *int `json:"processes"`
-	Ports     []struct {
-		Port int     `json:"port"`
-		URL  *string `json:"url"`
-	} `json:"ports"`
-}
-
 // statsInterval is how long the use of the processor is measured.
 const statsInterval = time.Second
 
@@ -58,7 +35,7 @@ counts from the start of the container.`,
 			}
 			return err
 		}
-		var first, now stats
+		var first, now v1.Stats
 		if err := json.Unmarshal(raw, &first); err != nil {
 			return fmt.Errorf("reading what the workspace uses: %w", err)
 		}
@@ -74,16 +51,16 @@ counts from the start of the container.`,
 	})
 }
 
-func printStats(cmd *cobra.Command, p server, first, now stats) error {
+func printStats(cmd *cobra.Command, p server, first, now v1.Stats) error {
 	t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	if passed := now.At.Sub(first.At).Seconds(); passed > 0 {
-		cpu := fmt.Sprintf("%.2f", (now.CPU.Seconds-first.CPU.Seconds)/passed)
+	if passed := now.At.Sub(first.At).Seconds(); passed > 0 && first.CPU.Seconds != nil && now.CPU.Seconds != nil {
+		cpu := fmt.Sprintf("%.2f", (*now.CPU.Seconds-*first.CPU.Seconds)/passed)
 		if now.CPU.Limit != nil {
 			cpu += fmt.Sprintf(" of %g", *now.CPU.Limit)
 		}
 		fmt.Fprintf(t, "cpu\t%s cores\n", cpu)
 	}
-	fmt.Fprintf(t, "memory\t%s\n", bytesOf(&now.Memory.Used, now.Memory.Limit))
+	fmt.Fprintf(t, "memory\t%s\n", bytesOf(now.Memory.Used, now.Memory.Limit))
 	fmt.Fprintf(t, "home\t%s\n", bytesOf(now.Home.Used, now.Home.Limit))
 	if now.Home.Free != nil {
 		fmt.Fprintf(t, "free\t%s on its disk\n", bytesOf(now.Home.Free, nil))

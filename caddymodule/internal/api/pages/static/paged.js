@@ -3,8 +3,11 @@ import { h, icon } from "/assets/dom.js";
 import { api, explain, t } from "/assets/text.js";
 import { changed, signedOut } from "/assets/store.js";
 
-/** A list below a path. It keeps what was read until it is read again. */
-export function paged(path) {
+/**
+ * A list below a path. It keeps what was read until it is read again. The names are those of the field that says where
+ * the next page begins, of the parameter that asks for it, and of what is said about an empty list.
+ */
+export function paged(path, { next = "next_cursor", from: begins = "cursor", none = "nothing_found" } = {}) {
   const list = { items: [], loaded: false, read, end };
   let cursor = null;
   let asked = {};
@@ -13,12 +16,12 @@ export function paged(path) {
 
   async function page(from) {
     const mine = ++question;
-    const query = new URLSearchParams({ limit: "100", ...asked, ...(from ? { cursor: from } : {}) });
+    const query = new URLSearchParams({ limit: "100", ...asked, ...(from ? { [begins]: from } : {}) });
     try {
       const answer = await api("GET", `${path}?${query}`);
       if (mine !== question) return; // an older answer
       list.items = from ? [...list.items, ...answer.items] : answer.items;
-      cursor = answer.next_cursor;
+      cursor = answer[next];
       failure = null;
     } catch (error) {
       if (mine !== question) return;
@@ -37,7 +40,7 @@ export function paged(path) {
   /** What stands below the list: a failure, that nothing was found, or the way to the next page. */
   function end() {
     if (failure) return h("p", { class: "notice", role: "alert" }, explain(failure));
-    if (list.loaded && list.items.length === 0) return h("p", { class: "empty", role: "status" }, t("nothing_found"));
+    if (list.loaded && list.items.length === 0) return h("p", { class: "empty", role: "status" }, t(none));
     return cursor && h("p", null, h("button", { type: "button", class: "next-page", onclick: () => page(cursor) }, t("more")));
   }
   return list;
