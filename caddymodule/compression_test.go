@@ -133,6 +133,9 @@ func TestStreamsPassThroughCompression(t *testing.T) {
 		read := make(chan bool)
 		s.Run(gatewaytest.One, gatewaytest.App(t, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", kind)
+			if r.URL.Path == "/" { // the gateway asks whether it answers: that must not take what is meant for the stream
+				return
+			}
 			for {
 				_, _ = io.WriteString(w, line)
 				_ = http.NewResponseController(w).Flush()
@@ -143,7 +146,7 @@ func TestStreamsPassThroughCompression(t *testing.T) {
 				}
 			}
 		}))
-		r, err := http.NewRequestWithContext(ctx, "GET", s.url+gatewaytest.OnePath+"/", nil)
+		r, err := http.NewRequestWithContext(ctx, "GET", s.url+gatewaytest.OnePath+"/lines", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
