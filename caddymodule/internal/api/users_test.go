@@ -174,6 +174,13 @@ func TestAdministratorsChangeUsers(t *testing.T) {
 	for _, body := range []map[string]any{{"disabled": true}, {"role": "user"}} {
 		admin.Do("PATCH", own, body).Problem(t, 409, "own-account")
 	}
+	// Another administrator has demoted this one a moment ago, and the session is still known.
+	change(map[string]any{"role": "admin"})
+	in.exec(`UPDATE users SET role = 'user' WHERE username = 'admin'`)
+	for _, body := range []map[string]any{{"disabled": true}, {"role": "user"}} {
+		admin.Do("PATCH", path, body).Problem(t, 409, "last-administrator")
+	}
+	in.exec(`UPDATE users SET role = 'admin' WHERE username = 'admin'`)
 	if a := admin.Do("PATCH", own, map[string]any{"disabled": false, "role": auth.RoleAdmin}); a.StatusCode != 200 {
 		t.Errorf("the own account as it is: %d %s", a.StatusCode, a.Text)
 	}

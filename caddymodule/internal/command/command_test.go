@@ -138,6 +138,8 @@ func TestCommandListsUsers(t *testing.T) {
 	commandtest.Run(t, strings.NewReader(testPassword), "user", "add", "root", "--admin").Want(t, 0)
 	commandtest.Run(t, strings.NewReader(testPassword), "user", "add", "<Ann>").Want(t, 0)
 	commandtest.Run(t, nil, "user", "disable", "<Ann>").Want(t, 0)
+	commandtest.Run(t, nil, "user", "disable", "root").Want(t, 1,
+		"root is the last administrator who can sign in; add another one before: caddy codehub user add NAME --admin")
 
 	table := commandtest.Run(t, nil, "user", "list")
 	table.Want(t, 0)

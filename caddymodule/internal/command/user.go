@@ -63,7 +63,8 @@ or loads a configuration.`,
 	disable := &cobra.Command{
 		Use: "disable NAME", Short: "Forbids a user to sign in",
 		Long: `Forbids a user to sign in, and signs the user out everywhere. The user's workspaces
-stay, and go to sleep when they are not used.`,
+stay, and go to sleep when they are not used. The last administrator who can sign in
+is not disabled.`,
 		Example: "  $ caddy codehub user disable ann",
 		RunE: withDatabase(1, func(ctx context.Context, d database, name string) error {
 			return setDisabled(ctx, d, name, true, "%s can no longer sign in, and is signed out everywhere.")

@@ -24,6 +24,9 @@ func inWords(err error, args []string) error {
 			args[0])
 	case errors.Is(err, auth.ErrNoUser):
 		return fmt.Errorf("there is no user %q; to see who there is: caddy codehub user list", args[0])
+	case errors.Is(err, auth.ErrLastAdministrator):
+		return fmt.Errorf("%s is the last administrator who can sign in; add another one before: "+
+			"caddy codehub user add NAME --admin", args[0])
 	case errors.Is(err, service.ErrNotFound):
 		return errors.New("there is no workspace with this id; the id is part of its address")
 	case errors.Is(err, service.ErrOperationInProgress):

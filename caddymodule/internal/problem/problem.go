@@ -76,6 +76,7 @@ var (
 	Deleted     = New("deleted", 409)
 	UserExists  = New("user-exists", 409)
 	OwnAccount  = New("own-account", 409)
+	LastAdmin   = New("last-administrator", 409)
 	Collected   = New("collected", 410)
 	Stale       = New("changed-meanwhile", 412)
 	TooLarge    = New("too-large", 413)
@@ -266,6 +267,8 @@ func Of(err error) *Problem {
 		p := UserExists.With("problem.user_exists", nil)
 		p.Field = "username"
 		return p
+	case errors.Is(err, auth.ErrLastAdministrator):
+		return LastAdmin.With("problem.last_administrator", nil)
 	case errors.Is(err, auth.ErrNoToken):
 		return NotFound.With("problem.no_token", nil)
 	case errors.Is(err, auth.ErrNoSession):

@@ -7,6 +7,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/google/uuid"
+
 	"github.com/codehub/gateway/coordinator/store/accounts"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/words"
@@ -112,8 +114,8 @@ type AccountChange struct {
 }
 
 // ChangeAccount makes the whole change or none of it. Another password or role, and disabling, end the
-// user's sign-ins and access tokens; a lower limit stops nothing that runs. It returns [*InvalidError]
-// and [ErrNoUser].
+// user's sign-ins and access tokens; a lower limit stops nothing that runs. It returns [*InvalidError],
+// [ErrNoUser] and [ErrLastAdministrator].
 func (a *Auth) ChangeAccount(ctx context.Context, id string, c AccountChange) (Account, error) {
 	present, err := a.Account(ctx, id)
 	if err != nil {
@@ -158,15 +160,14 @@ func (a *Auth) SetLimits(ctx context.Context, username string, c AccountChange) 
 
 // SignOut ends all sign-ins and access tokens of a user. It returns [ErrNoUser].
 func (a *Auth) SignOut(ctx context.Context, id string) error {
-	present, err := a.Account(ctx, id)
-	if err != nil {
-		return err
+	if parsed, err := uuid.Parse(id); err != nil || parsed.String() != id {
+		return ErrNoUser
 	}
-	return a.editUser(ctx, present.ID, accounts.UserChange{SignOut: true})
+	return a.editUser(ctx, id, accounts.UserChange{SignOut: true})
 }
 
 // editUser changes a user, and ends at once what is open in this process with sessions that the
-// change has ended. It returns [ErrNoUser].
+// change has ended. It returns [ErrNoUser] and [ErrLastAdministrator].
 func (a *Auth) editUser(ctx context.Context, id string, c accounts.UserChange) error {
 	ended, err := a.store.EditUser(ctx, id, c)
 	if errors.Is(err, postgres.ErrNotFound) {

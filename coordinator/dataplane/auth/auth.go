@@ -42,6 +42,8 @@ var (
 	ErrNoUser = errors.New("user not found")
 	// ErrUserExists: the name is taken.
 	ErrUserExists = errors.New("the user already exists")
+	// ErrLastAdministrator: no other administrator could sign in after the change.
+	ErrLastAdministrator = accounts.ErrLastAdministrator
 )
 
 // Defaults of [Options].

@@ -188,6 +188,9 @@ func TestPasswordChangesEndSessions(t *testing.T) {
 	addUser(t, a, "ann")
 	addUser(t, a, "bob")
 	bob := login(t, a, "bob")
+	if _, err := a.AddUser(t.Context(), "root", password, RoleAdmin); err != nil { // ann is not the last administrator
+		t.Fatal(err)
+	}
 	ended := func(what string, end func() error) {
 		t.Helper()
 		token := login(t, a, "ann")
@@ -227,6 +230,12 @@ func TestEnsureUser(t *testing.T) {
 	ensure("other", RoleAdmin, false)
 	if _, _, err := a.Login(t.Context(), "admin", "short", Client{}); !errors.Is(err, ErrBadCredentials) {
 		t.Errorf("the old password: %v", err)
+	}
+	if _, err := a.EnsureUser(t.Context(), "admin", "other", RoleUser); !errors.Is(err, ErrLastAdministrator) {
+		t.Errorf("the last administrator: %v", err)
+	}
+	if _, err := a.AddUser(t.Context(), "root", password, RoleAdmin); err != nil {
+		t.Fatal(err)
 	}
 	ensure("other", RoleUser, false)
 	if _, err := a.EnsureUser(t.Context(), "admin", "", RoleAdmin); err == nil {

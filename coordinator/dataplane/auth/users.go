@@ -37,7 +37,7 @@ func (e *InvalidError) Error() string { return e.Field + " " + e.Problem.String(
 // EnsureUser makes sure that a user has this password and role. It adds the user, and
 // then created is true; or it changes what differs, which ends the user's sessions; or
 // it does nothing. It is idempotent and may be called by several processes at the same
-// time. It returns [*InvalidError].
+// time. It returns [*InvalidError] and [ErrLastAdministrator].
 func (a *Auth) EnsureUser(ctx context.Context, username, password, role string) (created bool, err error) {
 	if err := validUser(username, password, role, 1); err != nil {
 		return false, err
@@ -145,7 +145,7 @@ func (a *Auth) ChangePassword(ctx context.Context, username, present, password s
 }
 
 // SetDisabled forbids a user to sign in and ends the user's sessions and access tokens, or
-// allows it again. Workspaces stay. It returns [ErrNoUser].
+// allows it again. Workspaces stay. It returns [ErrNoUser] and [ErrLastAdministrator].
 func (a *Auth) SetDisabled(ctx context.Context, username string, disabled bool) error {
 	row, err := a.userByName(ctx, username)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
@@ -99,34 +98,53 @@ type UserChange struct {
 	SignOut bool
 }
 
+// ErrLastAdministrator refuses to disable or demote the only administrator who can sign in.
+var ErrLastAdministrator = errors.New("the last administrator")
+
+// lockUserSQL locks the user's row in a statement of its own. The next one then sees a session that
+// AddSession was starting at the time. With @demotes it also locks the rows of all administrators, in one
+// order: of two changes at the same time, the second one sees what the first has left.
+const lockUserSQL = `
+SELECT id FROM users WHERE id = @id OR @demotes AND role = 'admin' AND disabled_at IS NULL
+ORDER BY id FOR UPDATE`
+
+// editUserSQL must run after lockUserSQL and in a statement of its own.
+const editUserSQL = `
+WITH changed AS (
+	UPDATE users SET
+		password_hash = COALESCE(@password_hash, password_hash), role = COALESCE(@role, role),
+		disabled_at = CASE WHEN @disabled::boolean THEN COALESCE(disabled_at, now()) WHEN NOT @disabled THEN NULL
+			ELSE disabled_at END,
+		max_running = CASE WHEN @max_running::int IS NULL THEN max_running ELSE NULLIF(@max_running, 0) END,
+		max_workspaces = CASE WHEN @max_workspaces::int IS NULL THEN max_workspaces ELSE NULLIF(@max_workspaces, 0) END
+	WHERE id = @id AND (NOT @demotes OR role <> 'admin' OR disabled_at IS NOT NULL OR EXISTS (
+		SELECT FROM users o WHERE o.id <> @id AND o.role = 'admin' AND o.disabled_at IS NULL))
+	RETURNING id
+), ended AS (
+	DELETE FROM sessions s USING changed WHERE s.user_id = changed.id AND @ends RETURNING s.id
+)
+SELECT EXISTS (SELECT FROM users WHERE id = @id), EXISTS (SELECT FROM changed), ARRAY(SELECT id::text FROM ended)`
+
 // EditUser makes a change of a user in one implicit transaction. It returns the ids of the sessions
-// and access tokens that it has ended, and [ErrNotFound] if there is no such user.
+// and access tokens that it has ended, [ErrNotFound] if there is no such user, and
+// [ErrLastAdministrator]. With an error, nothing was written.
 func (s *Store) EditUser(ctx context.Context, id string, c UserChange) (ended []string, err error) {
-	changed := false
+	disables := c.Disabled != nil && *c.Disabled
+	demotes := disables || c.Role != nil && *c.Role != "admin"
+	var found, changed bool
 	batch := &pgx.Batch{}
-	// A statement of its own locks the row: the following ones then see a session that AddSession was
-	// starting at the time.
-	batch.Queue(`SELECT FROM users WHERE id = $1 FOR UPDATE`, id)
-	batch.Queue(`
-		UPDATE users SET
-			password_hash = COALESCE($2, password_hash), role = COALESCE($3, role),
-			disabled_at = CASE WHEN $4::boolean THEN COALESCE(disabled_at, now()) WHEN NOT $4 THEN NULL ELSE disabled_at END,
-			max_running = CASE WHEN $5::int IS NULL THEN max_running ELSE NULLIF($5, 0) END,
-			max_workspaces = CASE WHEN $6::int IS NULL THEN max_workspaces ELSE NULLIF($6, 0) END
-		WHERE id = $1`, id, c.PasswordHash, c.Role, c.Disabled, c.MaxRunning, c.MaxWorkspaces,
-	).Exec(func(tag pgconn.CommandTag) error {
-		changed = tag.RowsAffected() == 1
-		return nil
-	})
-	if c.SignOut || c.PasswordHash != nil || c.Role != nil || c.Disabled != nil && *c.Disabled {
-		batch.Queue(`DELETE FROM sessions WHERE user_id = $1 RETURNING id`, id).Query(func(rows pgx.Rows) (err error) {
-			ended, err = pgx.CollectRows(rows, pgx.RowTo[string])
-			return err
-		})
-	}
+	batch.Queue(lockUserSQL, postgres.Args{"id": id, "demotes": demotes})
+	batch.Queue(editUserSQL, postgres.Args{
+		"id": id, "demotes": demotes, "password_hash": c.PasswordHash, "role": c.Role, "disabled": c.Disabled,
+		"max_running": c.MaxRunning, "max_workspaces": c.MaxWorkspaces,
+		"ends": disables || c.SignOut || c.PasswordHash != nil || c.Role != nil,
+	}).QueryRow(func(row pgx.Row) error { return row.Scan(&found, &changed, &ended) })
 	err = s.pool.SendBatch(ctx, batch).Close()
-	if err == nil && !changed {
+	switch {
+	case err == nil && !found:
 		err = postgres.ErrNotFound
+	case err == nil && !changed:
+		err = ErrLastAdministrator
 	}
 	if err != nil {
 		return nil, fmt.Errorf("changing a user: %w", err)

@@ -245,7 +245,7 @@ var operations = []operation{
 	},
 	{tag: "Administration", scope: auth.ScopeAdmin, pattern: "GET /users/{id}", id: "getUser", summary: "Reads a user", status: 200, answer: v1.Account{}},
 	{
-		tag: "Administration", scope: auth.ScopeAdmin, pattern: "PATCH /users/{id}", id: "changeUser", summary: "Changes a user", status: 200, answer: v1.Account{}, problems: []string{"own-account"},
+		tag: "Administration", scope: auth.ScopeAdmin, pattern: "PATCH /users/{id}", id: "changeUser", summary: "Changes a user", status: 200, answer: v1.Account{}, problems: []string{"own-account", "last-administrator"},
 		about: "All of the given fields, or none. Another role or password, and disabling, end the user's sign-ins and access tokens.",
 		body: fields(object{"role": role, "disabled": boolean, "password": object{"type": "string", "format": "password", "minLength": auth.MinPassword},
 			"limits": fields(object{"max_running": limit, "max_workspaces": limit})}),
