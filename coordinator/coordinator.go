@@ -75,6 +75,7 @@ type Coordinator struct {
 	hub        *events.Hub
 	stats      recent.Answers[workspace.ID, backend.Stats]
 	disk       recent.Answers[struct{}, backend.Disk]
+	sizes      recent.Answers[string, int64] // of images, by reference
 	publisher  *events.Publisher
 	elector    *leader.Elector
 	controller *reconcile.Controller
@@ -170,7 +171,7 @@ func (c *Coordinator) assemble() {
 		SessionTTL: c.opts.SessionTTL, Logger: c.log.Named("auth"),
 	})
 	c.hub = events.NewHub()
-	c.stats.Age, c.disk.Age = time.Second, 30*time.Second
+	c.stats.Age, c.disk.Age, c.sizes.Age = time.Second, 30*time.Second, time.Minute
 	c.publisher = events.NewPublisher(c.redis, c.store, prefixes, c.log.Named("events"))
 	c.feed = changes.New(c.store, changes.Options{}, c.log.Named("changes"))
 	c.routes = route.New(c.store, route.Options{Feed: c.feed}, c.log.Named("routes"))

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"io"
+	"time"
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -52,6 +53,29 @@ func (c *Coordinator) HomeDisk(ctx context.Context) int64 {
 		return -1
 	}
 	return d.Free
+}
+
+// imageSizeWait is how long ImageSizes waits for the engine. The list of images is shown without sizes then.
+const imageSizeWait = 500 * time.Millisecond
+
+// ImageSizes returns how many bytes each of the images takes up on this process's engine, as it was a short
+// while ago. One that the engine does not have, or that is not known soon, is not in the map.
+func (c *Coordinator) ImageSizes(ctx context.Context, references []string) map[string]int64 {
+	if c.backend.Images == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, imageSizeWait)
+	defer cancel()
+	sizes := make(map[string]int64)
+	for _, reference := range references {
+		size, err := c.sizes.Get(ctx, reference, func(ctx context.Context) (int64, error) {
+			return c.backend.Images.Size(ctx, reference)
+		})
+		if err == nil {
+			sizes[reference] = size
+		}
+	}
+	return sizes
 }
 
 // homeDisk returns how full the disk of the homes is, as it was a short while ago.

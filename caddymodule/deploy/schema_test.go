@@ -8,6 +8,7 @@ import (
 	"go/token"
 	"maps"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 
 	"github.com/codehub/gateway/caddymodule/internal/settings"
+	"github.com/codehub/gateway/coordinator/launch"
 )
 
 // schema is a part of a JSON schema.
@@ -222,6 +224,14 @@ func TestTheSchemaHasEverySetting(t *testing.T) {
 	properties := all["properties"].(schema)
 	for name, p := range map[string]schema{"codehub": codehub, "kubernetes": kubernetes, "gateway": gateway} {
 		properties[name] = object(p)
+	}
+	image := properties["images"].(schema)["items"].(schema)["properties"].(schema)
+	image["icon"] = schema{"enum": launch.Icons()}
+	image["title"].(schema)["maxLength"] = launch.MaxTitle
+	for field := range reflect.TypeFor[settings.Image]().Fields() {
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); image[name] == nil {
+			t.Errorf("images in %s have no %q", schemaFile, name)
+		}
 	}
 	var after bytes.Buffer
 	e := json.NewEncoder(&after)

@@ -173,6 +173,9 @@ type Images interface {
 	// if the image is there.
 	Check(ctx context.Context, image string) error
 
+	// Size returns how many bytes the image takes up on the engine, or a [MissingImageError].
+	Size(ctx context.Context, image string) (int64, error)
+
 	// Pull pulls an image that Start or StartJob has reported missing, and reports its progress in
 	// bytes. The number done never shrinks, and total grows while the size is being found out. A
 	// concurrent Pull of the same image MAY share the work. It calls progress from one goroutine at

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/distribution/reference"
 )
@@ -19,13 +21,19 @@ type Image struct {
 	Name string
 	// Reference is what the container engine runs; empty means the engine's own default.
 	Reference string
+	// Title is what users see in place of the name; empty means the name.
+	Title string
 	// Description tells users what it is for.
 	Description string
+	// Icon is one of [Icons], its picture; empty lets the page choose one by the name.
+	Icon string
 	// Port is the port that its application listens on; 0 means the engine's default.
 	Port int
 	// KeepPrefix says that its application serves below the path of the workspace, as
 	// CODEHUB_WORKSPACE_BASE_PATH tells it, when workspaces have no hosts of their own.
 	KeepPrefix bool
+	// Git says that it clones the repository of CODEHUB_GIT_URL into an empty project.
+	Git bool
 	// Command replaces the image's command. $(NAME) stands for one of the variables
 	// CODEHUB_WORKSPACE_…, as in Kubernetes; empty keeps the image's command.
 	Command []string
@@ -65,6 +73,15 @@ func (c Catalog) Names() []string {
 	return names
 }
 
+// References returns what stands behind the names, in the same order.
+func (c Catalog) References() []string {
+	references := make([]string, len(c))
+	for i, image := range c {
+		references[i] = image.Reference
+	}
+	return references
+}
+
 // resolve returns the image for what a workspace's row says: a name, a reference, or
 // nothing for the default.
 func (c Catalog) resolve(ref string) (Image, error) {
@@ -91,6 +108,30 @@ func CheckName(name string) error {
 	if !nameForm.MatchString(name) {
 		return fmt.Errorf("%q is not a name for an image: write 1 to 63 lower-case letters, digits, '.', '_' and "+
 			"'-', with a letter or digit at both ends", name)
+	}
+	return nil
+}
+
+// MaxTitle is how long a title may be, in characters.
+const MaxTitle = 60
+
+// CheckTitle returns an error unless an image can have that title.
+func CheckTitle(title string) error {
+	if utf8.RuneCountInString(title) > MaxTitle || strings.ContainsFunc(title, unicode.IsControl) {
+		return fmt.Errorf("%q is not a title for a card: write one line of at most %d characters", title, MaxTitle)
+	}
+	return nil
+}
+
+// Icons returns the names of the pictures that an image can have.
+func Icons() []string {
+	return []string{"code", "notebook", "terminal", "database", "python", "go", "node", "java", "rust", "box"}
+}
+
+// CheckIcon returns an error unless there is a picture of that name.
+func CheckIcon(icon string) error {
+	if !slices.Contains(Icons(), icon) {
+		return fmt.Errorf("%q is not an icon: write one of %s", icon, strings.Join(Icons(), ", "))
 	}
 	return nil
 }
@@ -129,6 +170,10 @@ func (c Catalog) Validate() error {
 				"registry.example/team/image:1.0"))
 		} else {
 			bad(" reference", CheckReference(image.Reference))
+		}
+		bad(" title", CheckTitle(image.Title))
+		if image.Icon != "" {
+			bad(" icon", CheckIcon(image.Icon))
 		}
 		if image.Port != 0 {
 			bad(" port", CheckPort(image.Port))

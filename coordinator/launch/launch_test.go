@@ -90,11 +90,12 @@ func TestCatalogValidate(t *testing.T) {
 	if err := catalog.Validate(); err != nil {
 		t.Error(err)
 	}
-	err := Catalog{{Name: "A B", Reference: "x:1"}, {Name: "a"}, {Name: "a", Reference: "a:b:c", Port: 70000}}.Validate()
+	err := Catalog{{Name: "A B", Reference: "x:1"}, {Name: "a"}, {Name: "a", Reference: "a:b:c", Title: strings.Repeat("한", 61), Icon: "cat", Port: 70000}}.Validate()
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, want := range []string{"images A B: ", "images a reference: is missing", "images a: is given twice", `images a reference: "a:b:c" is not an image`, "images a port: 70000"} {
+	for _, want := range []string{"images A B: ", "images a reference: is missing", "images a: is given twice", `images a reference: "a:b:c" is not an image`, "images a port: 70000",
+		"at most 60 characters", `images a icon: "cat" is not an icon: write one of code, notebook, `} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in %v", want, err)
 		}

@@ -25,6 +25,8 @@ type Containers interface {
 	Stats(ctx context.Context, id workspace.ID) (backend.Stats, error)
 	// HomeDisk returns how many bytes are free on the disk of the homes, -1 if that is not known.
 	HomeDisk(ctx context.Context) int64
+	// ImageSizes returns how many bytes images take up where they are present, without waiting long.
+	ImageSizes(ctx context.Context, references []string) map[string]int64
 }
 
 // How many lines of a log an answer begins with.
@@ -146,3 +148,5 @@ func (noContainers) Stats(context.Context, workspace.ID) (backend.Stats, error) 
 }
 
 func (noContainers) HomeDisk(context.Context) int64 { return -1 }
+
+func (noContainers) ImageSizes(context.Context, []string) map[string]int64 { return nil }

@@ -44,6 +44,11 @@ func (c *containers) Stats(ctx context.Context, id workspace.ID) (backend.Stats,
 
 func (c *containers) HomeDisk(context.Context) int64 { return 1000 }
 
+// ImageSizes knows that of the first one.
+func (c *containers) ImageSizes(_ context.Context, references []string) map[string]int64 {
+	return map[string]int64{references[0]: 1.5e9}
+}
+
 // newContainers starts the API over containers of the test.
 func newContainers(t *testing.T, change ...func(*api.Options)) (*harness, *containers) {
 	t.Helper()

@@ -9,5 +9,7 @@ import (
 // listImages is GET /images: the images that the user may choose, and whether any other
 // reference is accepted as well.
 func (c *call) listImages() error {
-	return sendJSON(c.w, http.StatusOK, v1.ImagesOf(c.Service.Images(), c.user.Admin()))
+	images := c.Service.Images()
+	sizes := c.Containers.ImageSizes(c.r.Context(), images.References())
+	return sendJSON(c.w, http.StatusOK, v1.ImagesOf(images, sizes, c.user.Admin()))
 }

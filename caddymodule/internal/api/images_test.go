@@ -15,17 +15,18 @@ import (
 // withImages has two images, and at most three workspaces of a user.
 func withImages(o *api.Options) {
 	o.Service.SetImages(launch.Catalog{
-		{Name: "code", Reference: "internal.example:5000/code:1", Description: "An editor"},
+		{Name: "code", Reference: "internal.example:5000/code:1", Title: "VS Code", Description: "An editor", Icon: "code", Git: true},
 		{Name: "jupyter", Reference: "internal.example:5000/jupyter:7", Description: "Notebooks"},
 	})
 	o.Service.SetLimits(service.Limits{PerUser: 100, Workspaces: 3})
 }
 
 func TestImagesAreListedAndChosenByName(t *testing.T) {
-	in := newHarness(t, withImages)
+	in, _ := newContainers(t, withImages)
 	ann, admin := in.signedIn("ann"), in.signedIn("admin")
 	got := ann.Do("GET", "/api/v1/images", nil).Object(t)
-	if fmt.Sprint(got) != "map[any_reference:false items:[map[default:true description:An editor name:code] map[default:false description:Notebooks name:jupyter]]]" {
+	if fmt.Sprint(got) != "map[any_reference:false items:[map[default:true description:An editor git:true icon:code name:code size_bytes:1.5e+09 title:VS Code] "+
+		"map[default:false description:Notebooks git:false icon:<nil> name:jupyter size_bytes:<nil> title:<nil>]]]" {
 		t.Errorf("a user gets %v", got)
 	}
 	if got := admin.Do("GET", "/api/v1/images", nil); !strings.Contains(string(got.Text), "internal.example:5000/jupyter:7") || got.Object(t)["any_reference"] != true {

@@ -169,7 +169,7 @@ func (b *board) limits(*http.Request) any {
 	return v1.LimitsOf(limits)
 }
 
-func (b *board) images(*http.Request) any { return v1.ImagesOf(images, b.admin) }
+func (b *board) images(*http.Request) any { return v1.ImagesOf(images, imageSizes, b.admin) }
 
 // health answers what an administrator has to put right.
 func (b *board) health(*http.Request) any {
@@ -275,9 +275,15 @@ func (b *board) explain(r *http.Request) any {
 
 // images are what may be chosen.
 var images = launch.Catalog{
-	{Name: "default", Reference: "registry.example/ide:1", Description: "An editor and the usual tools"},
-	{Name: "python", Reference: "registry.example/python:1", Description: "Notebooks"},
+	{
+		Name: "default", Reference: "registry.example/ide:1", Title: "VS Code", Description: "An editor and the usual tools",
+		Icon: "code", Git: true,
+	},
+	{Name: "python", Reference: "registry.example/python:1", Description: "Notebooks", Icon: "notebook"},
 }
+
+// imageSizes are known of those that are present.
+var imageSizes = map[string]int64{"registry.example/ide:1": 1_240e6}
 
 // archives answers the archives of a workspace that has one.
 func (b *board) archives(r *http.Request) any {

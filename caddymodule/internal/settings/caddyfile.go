@@ -128,9 +128,12 @@ import (
 //		images {
 //			<name> {
 //				reference   <reference>
+//				title       <text>
 //				description <text>
+//				icon        <name>
 //				port        <port>
 //				keep_prefix
+//				git
 //				command     <words...>
 //			}
 //			...

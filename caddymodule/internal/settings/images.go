@@ -19,8 +19,13 @@ type Image struct {
 	Name string `json:"name"`
 	// Reference is the image, such as `registry.example/team/jupyter:7.2`. Required.
 	Reference Value `json:"reference,omitempty"`
+	// Title is what users see in place of the name.
+	Title Value `json:"title,omitempty"`
 	// Description tells users what it is for.
 	Description Value `json:"description,omitempty"`
+	// Icon is the picture on its card: `code`, `notebook`, `terminal`, `database`, `python`,
+	// `go`, `node`, `java`, `rust` or `box`. Default: the one that fits the name.
+	Icon Value `json:"icon,omitempty"`
 	// Port is the port that the application inside listens on. Default: the
 	// backend's workspace_port.
 	Port Value `json:"port,omitempty"`
@@ -28,6 +33,9 @@ type Image struct {
 	// Jupyter: with workspace_url `path`, requests keep `/w/{id}`, and the container learns
 	// it as CODEHUB_WORKSPACE_BASE_PATH.
 	KeepPrefix bool `json:"keep_prefix,omitempty"`
+	// Git is for an image that clones the repository whose address it finds in
+	// CODEHUB_GIT_URL. Users may then give one with a new workspace.
+	Git bool `json:"git,omitempty"`
 	// Command replaces the image's command. `$(CODEHUB_WORKSPACE_BASE_PATH)` and the like
 	// stand for the variables that every workspace's container has: CODEHUB_WORKSPACE_ID,
 	// _NAME, _URL and _BASE_PATH.
@@ -42,7 +50,9 @@ func (i *Image) table(r *launch.Image) []Setting {
 	name := "images " + i.Name + " "
 	return []Setting{
 		{name + "reference", &i.Reference, "", imageRemedy, parse.Text(&r.Reference, launch.CheckReference)},
+		{name + "title", &i.Title, "", "", parse.Text(&r.Title, launch.CheckTitle)},
 		{name + "description", &i.Description, "", "", parse.Text(&r.Description)},
+		{name + "icon", &i.Icon, "", "", parse.Text(&r.Icon, launch.CheckIcon)},
 		{name + "port", &i.Port, "", "", parse.Integer(&r.Port, func(string) error { return launch.CheckPort(r.Port) })},
 	}
 }
@@ -53,7 +63,7 @@ func (a *App) resolveImages(repl *caddy.Replacer) (launch.Catalog, error) {
 	var table []Setting
 	for i := range a.Images {
 		s := &a.Images[i]
-		images[i] = launch.Image{Name: s.Name, KeepPrefix: s.KeepPrefix, Command: s.Command}
+		images[i] = launch.Image{Name: s.Name, KeepPrefix: s.KeepPrefix, Git: s.Git, Command: s.Command}
 		table = append(table, s.table(&images[i])...)
 	}
 	if err := Resolve(table, repl); err != nil {
@@ -63,7 +73,7 @@ func (a *App) resolveImages(repl *caddy.Replacer) (launch.Catalog, error) {
 }
 
 // imageOptions are the options of an image, in the order of the messages.
-var imageOptions = []string{"reference", "description", "port", "keep_prefix", "command"}
+var imageOptions = []string{"reference", "title", "description", "icon", "port", "keep_prefix", "git", "command"}
 
 // readImages reads the block `images`, whose name is the present token.
 func (a *App) readImages(p *OptionParser) {
@@ -94,16 +104,17 @@ func (p *OptionParser) image(image *Image) {
 	for _, s := range image.table(new(launch.Image)) {
 		p.settings[s.Name] = s
 	}
+	flags := map[string]*bool{"keep_prefix": &image.KeepPrefix, "git": &image.Git}
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
-		switch option := d.Val(); option {
-		case "reference", "description", "port":
+		switch option := d.Val(); {
+		case p.Knows(what + option):
 			p.Option(what + option)
-		case "keep_prefix":
+		case flags[option] != nil:
 			if args := d.RemainingArgs(); len(args) > 0 {
-				p.Errorf("%s %skeep_prefix takes no value: remove %q", p.what, what, strings.Join(args, " "))
+				p.Errorf("%s %s%s takes no value: remove %q", p.what, what, option, strings.Join(args, " "))
 			}
-			image.KeepPrefix = true
-		case "command":
+			*flags[option] = true
+		case option == "command":
 			if image.Command = d.RemainingArgs(); len(image.Command) == 0 {
 				p.Errorf("%s %scommand takes the words of a command", p.what, what)
 			}

@@ -14,11 +14,11 @@ func TestImages(t *testing.T) {
 	t.Setenv("TEST_JUPYTER", "test/jupyter:7")
 	a := required()
 	a.Images = []Image{
-		{Name: "code", Reference: "test/code:1", Description: "an editor"},
+		{Name: "code", Reference: "test/code:1", Title: "Code", Description: "an editor", Icon: "code", Git: true},
 		{Name: "jupyter", Reference: "{env.TEST_JUPYTER}", Port: "8888", KeepPrefix: true, Command: []string{"a", "$(B)"}},
 	}
 	want := launch.Catalog{
-		{Name: "code", Reference: "test/code:1", Description: "an editor"},
+		{Name: "code", Reference: "test/code:1", Title: "Code", Description: "an editor", Icon: "code", Git: true},
 		{Name: "jupyter", Reference: "test/jupyter:7", Port: 8888, KeepPrefix: true, Command: []string{"a", "$(B)"}},
 	}
 	if got := resolveOrFail(t, a).Live.Images; !reflect.DeepEqual(got, want) {
@@ -40,6 +40,8 @@ func TestWrongImages(t *testing.T) {
 		"no reference": {[]Image{{Name: "a"}}, `"images a reference": is required`},
 		"an empty one": {[]Image{{Name: "a", Reference: "{env.TEST_NOT_SET}"}}, `"images a reference": is required`},
 		"a reference":  {[]Image{{Name: "a", Reference: "a:b:c"}}, `"images a reference": "a:b:c" is not an image`},
+		"a title":      {[]Image{{Name: "a", Reference: "a:1", Title: "a\tb"}}, `"images a title": "a\tb" is not a title`},
+		"an icon":      {[]Image{{Name: "a", Reference: "a:1", Icon: "cat"}}, `"images a icon": "cat" is not an icon: write one of code, `},
 		"a port":       {[]Image{{Name: "a", Reference: "x:1", Port: "0"}}, `"images a port": 0 must be`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -151,6 +151,11 @@ func testImageMissing(t *testing.T, f Fixture) {
 	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	missing(t, b.Images.Check(ctx, f.MissingImage()), f.MissingImage())
 	must(t, b.Images.Check(ctx, ""))
+	_, err := b.Images.Size(ctx, f.MissingImage())
+	missing(t, err, f.MissingImage())
+	if size, err := b.Images.Size(ctx, ""); err != nil || size < 1 {
+		t.Errorf("the default image takes up %d bytes, %v", size, err)
+	}
 	missing(t, b.Start(ctx, backend.StartSpec{ID: id, Image: f.MissingImage()}), f.MissingImage())
 	begin := time.Now()
 	ignore := func(int64, int64) {}

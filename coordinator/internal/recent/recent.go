@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// limit is how long a question may take: those that ask it may leave earlier.
+// limit is how long a question may take: all who wait for it may leave earlier.
 const limit = 10 * time.Second
 
 // Answers are the answers to one kind of question, by what it is about. Each is good for Age. They are
@@ -53,11 +53,13 @@ func (a *Answers[K, V]) Get(ctx context.Context, key K, ask func(context.Context
 	}
 	a.mu.Unlock()
 	if mine {
-		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
-		defer cancel()
-		known.value, known.err = ask(asking)
-		known.at = time.Now()
-		close(known.done)
+		go func() {
+			asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+			defer cancel()
+			known.value, known.err = ask(asking)
+			known.at = time.Now()
+			close(known.done)
+		}()
 	}
 	select {
 	case <-known.done:

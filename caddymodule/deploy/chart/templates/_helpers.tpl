@@ -140,9 +140,12 @@ CHART
     images {
 {{- range . }}
       {{ include "codehub.word" .name }} {
-{{ include "codehub.options" (omit . "name" "keep_prefix") | trim | indent 8 }}
+{{ include "codehub.options" (omit . "name" "keep_prefix" "git") | trim | indent 8 }}
 {{- if .keep_prefix }}
         keep_prefix
+{{- end }}
+{{- if .git }}
+        git
 {{- end }}
       }
 {{- end }}

@@ -47,6 +47,21 @@ func (s *Store) Check(ctx context.Context, ref string) error {
 	return nil
 }
 
+// Size returns how many bytes the image takes up on the engine, or a [backend.MissingImageError].
+func (s *Store) Size(ctx context.Context, ref string) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
+	defer cancel()
+	ref = cmp.Or(ref, s.fallback)
+	found, err := s.api.ImageInspect(ctx, ref)
+	if errdefs.IsNotFound(err) {
+		return 0, &backend.MissingImageError{Image: ref}
+	}
+	if err != nil {
+		return 0, engine.Wrap("inspecting image "+ref, err)
+	}
+	return found.Size, nil
+}
+
 // CheckJobs returns nil if the engine has the image of storage jobs and it is of this release.
 // Otherwise it is a [backend.MissingImageError], or a [workspace.PendingError] that says what to do.
 func (s *Store) CheckJobs(ctx context.Context, ref string) error {

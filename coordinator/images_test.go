@@ -1,0 +1,61 @@
+package coordinator
+
+import (
+	"context"
+	"maps"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/backend"
+)
+
+// engineImages knows the size of one image. It answers when it may.
+type engineImages struct {
+	backend.Images
+	may   chan struct{}
+	asked int
+}
+
+func (e *engineImages) Size(ctx context.Context, image string) (int64, error) {
+	e.asked++
+	select {
+	case <-e.may:
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	if image != "here:1" {
+		return 0, &backend.MissingImageError{Image: image}
+	}
+	return 1000, nil
+}
+
+// TestSizesOfImages: an engine that does not answer holds up a list of images for half a second at most, however many
+// images there are. What it answered is good for a minute.
+func TestSizesOfImages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := &engineImages{may: make(chan struct{})}
+		c := &Coordinator{backend: backend.Backend{Images: engine}}
+		c.sizes.Age = time.Minute
+		get := func(wait time.Duration, want map[string]int64, asked int) {
+			t.Helper()
+			begin := time.Now()
+			if got := c.ImageSizes(t.Context(), []string{"here:1", "missing:1"}); !maps.Equal(got, want) {
+				t.Errorf("got %v, want %v", got, want)
+			}
+			synctest.Wait()
+			if took := time.Since(begin); took != wait || engine.asked != asked {
+				t.Errorf("it took %s and %d questions so far, want %s and %d", took, engine.asked, wait, asked)
+			}
+		}
+		get(imageSizeWait, nil, 2)
+		close(engine.may)
+		synctest.Wait()
+		known := map[string]int64{"here:1": 1000}
+		get(0, known, 2)
+		<-time.After(time.Minute)
+		get(0, known, 4)
+		c.backend.Images = nil // as on Kubernetes
+		get(0, nil, 4)
+	})
+}
