@@ -146,7 +146,7 @@ var refusals = []struct {
 	name    string
 	problem *problem.Problem
 }{
-	{"limit-of-the-user", problem.OfLimit(&service.LimitError{Scope: "user", Limit: 2}, nil)},
+	{"limit-of-the-user", problem.OfLimit(&service.LimitError{Scope: "user", Limit: 2}, runningRows())},
 	{"limit-of-the-installation", problem.OfLimit(&service.LimitError{Scope: "global", Limit: 100}, nil)},
 	{"too-many", problem.Of(&service.TooManyError{Limit: 100})},
 	{"name", problem.Of(&service.InvalidError{Field: "name", Problem: words.Of("problem.rule.visible", nil)})},
@@ -154,6 +154,12 @@ var refusals = []struct {
 	{"busy", problem.Of(service.ErrOperationInProgress)},
 	{"unavailable", problem.Unavailable.With("problem.try_again", nil)},
 	{"choice", problem.Of(choiceNeeded())},
+}
+
+// runningRows are the workspaces of which one can make room.
+func runningRows() []problem.RunningWorkspace {
+	rows := numbered(rowOf("thesis", workspace.PhaseRunning), rowOf(longName, workspace.PhaseRunning))
+	return problem.RunningList(rows, func(workspace.ID) string { return wakePath })
 }
 
 // choiceNeeded is a recovery for which an administrator must choose.

@@ -62,7 +62,7 @@ type site struct {
 
 // ServeHTTP implements [http.Handler].
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	waits := r.URL.Query().Has("seen") || strings.HasSuffix(r.URL.Path, "/events")
+	waits := r.URL.Query().Has("seen") || r.URL.Query().Has("follow") || strings.HasSuffix(r.URL.Path, "/events")
 	count := func(n int) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -235,6 +235,8 @@ var deeds = []deed{
 	{"archiving all", "[data-bulk=archive]", `e.click()`, ""},
 	{"the cards", "[data-view=cards]", `e.click()`, ""},
 	{"the page of one", "h3 a", `e.click()`, ""},
+	{"the page of one that runs", "[data-phase=RUNNING] h3 a", `e.click()`, ""},
+	{"the log", ".logs summary", `e.click()`, ""},
 	{"restoring an archive", ".archives button", `e.click()`, "#confirm[open] [value=cancel]"},
 	{"the administrator's view", "nav [data-view=admin]", `e.click()`, ""},
 	{"recovering another's", "#failed-list button", `e.click()`, "#recovery[open] [value=cancel]"},
@@ -297,8 +299,14 @@ func TestScriptsSpeakTheLanguage(t *testing.T) {
 // do does something to the first element of a selector that can be pressed, and reports whether there is one.
 func (b *tab) do(on, does string) bool {
 	b.t.Helper()
-	return js[bool](b, fmt.Sprintf(`((e) => { if (e) %s; return Boolean(e); })([...document.querySelectorAll(%q)]
+	done := js[bool](b, fmt.Sprintf(`((e) => { if (e) %s; return Boolean(e); })([...document.querySelectorAll(%q)]
 		.find((e) => !e.disabled && e.checkVisibility()))`, does, on))
+	if done { // the scripts draw what changes a frame later; a page that is left meanwhile does not answer
+		ctx, cancel := context.WithTimeout(b.ctx, wait.Timeout)
+		defer cancel()
+		_ = chromedp.Do(ctx, chromedp.Evaluate[chromedp.Void](`new Promise((drawn) => setTimeout(drawn, 20))`, chromedp.EvalAwaitPromise))
+	}
+	return done
 }
 
 // doEverything does what a person can do in the page, and checks what that shows.

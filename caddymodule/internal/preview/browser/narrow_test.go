@@ -2,6 +2,7 @@ package browser
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/codehub/gateway/coordinator/words"
@@ -20,28 +21,24 @@ const overflowing = `(() => {
 	return wide;
 })()`
 
-// TestNothingOverflows: no page must be moved sideways to be read, on the narrowest phone, and on a usual screen and
-// a tablet at 200 % and 400 %, of which the widths are the same.
-func TestNothingOverflows(t *testing.T) {
+// TestEveryState: no page must be moved sideways to be read, on the narrowest phone, and on a usual screen and
+// a tablet at 200 % and 400 %, of which the widths are the same. And axe finds nothing in it, in either theme.
+func TestEveryState(t *testing.T) {
+	var seen sync.Map // shapes of pages
 	languages := "["
 	for _, l := range words.Languages() {
 		languages += fmt.Sprintf("%q,", l.Code)
 	}
 	each(t, pagesOf(open(t), "en"), func(b *tab, path string) {
 		b.look("light", 320)
-		b.load(path, "en")
-		b.rest(path)
-		for _, view := range b.views(path) {
-			if view != "" {
-				js[string](b, fmt.Sprintf(`location.hash = %q`, view))
-				b.rest(path + view)
-			}
+		b.states(path, "en", func(name string) {
 			for _, width := range []int{320, 410, 640} {
 				b.look("light", width)
 				if wide := js[string](b, fmt.Sprintf(overflowing, languages+"]")); wide != "" {
-					b.t.Errorf("%s%s is wider than %d: %s", path, view, width, wide)
+					b.t.Errorf("%s is wider than %d: %s", name, width, wide)
 				}
 			}
-		}
+			b.accessible(name, &seen)
+		})
 	})
 }

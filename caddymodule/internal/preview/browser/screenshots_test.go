@@ -131,15 +131,7 @@ func (b *tab) pictures(path string) (all []picture) {
 	b.t.Helper()
 	files := map[string][]string{}
 	for _, language := range words.Languages() {
-		b.load(path, language.Code)
-		b.rest(path)
-		for _, view := range b.views(path) {
-			name := strings.TrimPrefix(path, "/preview/")
-			if view != "" {
-				js[string](b, fmt.Sprintf(`location.hash = %q`, view))
-				b.rest(path + view)
-				name += "/" + viewName(view)
-			}
+		b.states(path, language.Code, func(name string) {
 			if files[name] == nil {
 				all = append(all, picture{Name: name})
 			}
@@ -151,33 +143,12 @@ func (b *tab) pictures(path string) (all []picture) {
 					files[name] = append(files[name], file)
 				}
 			}
-		}
+		})
 	}
 	for i := range all {
 		all[i].Files = files[all[i].Name]
 	}
 	return all
-}
-
-// views are the fragments of the views that a page leads to, the first of which is the page as it is loaded. What a
-// refused change shows is in the language test.
-func (b *tab) views(path string) []string {
-	b.t.Helper()
-	views := []string{""}
-	if strings.Contains(path, "/refused-") {
-		return views
-	}
-	return append(views, strings.Fields(js[string](b, `[...document.querySelectorAll("nav a[href^='#/']"),
-		...[...document.querySelectorAll("h3 a[href^='#/']")].slice(0, 1)]
-		.filter((a) => a.checkVisibility()).map((a) => a.hash).filter((hash) => hash.length > 2).join(" ")`))...)
-}
-
-// viewName is the name of a view in the pictures; the id of a workspace is left out.
-func viewName(view string) string {
-	if strings.HasPrefix(view, "#/w/") {
-		return "workspace"
-	}
-	return strings.Trim(view, "#/")
 }
 
 // look makes a theme and a width those of the page. Nothing moves in it.

@@ -1,0 +1,93 @@
+package browser
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// states are what pages show only after something was done in them. None of it changes what the preview answers.
+var states = []struct {
+	page, name string
+	deeds      []string // by their names
+}{
+	{"dashboard/live", "creating", []string{"beginning to create one"}},
+	{"dashboard/live", "menu", []string{"the menu of one that sleeps"}},
+	{"dashboard/live", "editing", []string{"the menu of one", "editing one"}},
+	{"dashboard/live", "shortcuts", []string{"the shortcuts"}},
+	{"dashboard/hundreds", "selected", []string{"selecting all"}},
+	{"dashboard/hundreds", "nothing-found", []string{"finding nothing"}},
+	{"dashboard/refused-limit-of-the-user", "swap", []string{"the menu of one that sleeps", "starting one"}},
+	{"dashboard/refused-name", "creating", []string{"beginning to create one", "creating one"}},
+	{"dashboard/refused-busy", "refused", []string{"the menu of one that sleeps", "archiving one"}},
+	{"dashboard/refused-choice", "recovery", []string{"recovering one"}},
+	{"dashboard/files", "restoring", []string{"the page of one", "restoring an archive"}},
+	{"dashboard/phases", "log", []string{"the page of one that runs", "the log"}},
+	{"dashboard/phases", "token", []string{"the account", "beginning a token", "making a token"}},
+	{"dashboard/administrator", "user", []string{"the administrator's view", "the users", "beginning to add a user"}},
+	{"sign-in/refused-bad-credentials", "refused", []string{"signing in"}},
+}
+
+// states shows a page as it is loaded, then each view that its navigation leads to, then what it shows after something
+// was done in it, and calls see with the name of each.
+func (b *tab) states(path, language string, see func(name string)) {
+	b.t.Helper()
+	page := strings.TrimPrefix(path, "/preview/")
+	b.load(path, language)
+	b.rest(path)
+	views := b.views(path)
+	for i := 0; i < len(views); i++ {
+		name, view := page, views[i]
+		if view != "" {
+			js[string](b, fmt.Sprintf(`location.hash = %q`, view))
+			b.rest(path + view)
+			name += "/" + viewName(view)
+		}
+		if view == "#/admin" {
+			views = append(views, hashes(b, `[...document.querySelectorAll("[data-tab]:not([aria-current])")]`)...)
+		}
+		see(name)
+	}
+	for _, s := range states {
+		if s.page != page {
+			continue
+		}
+		b.load(path, language)
+		b.rest(path)
+		for _, named := range s.deeds {
+			d := deeds[slices.IndexFunc(deeds, func(d deed) bool { return d.name == named })]
+			if !b.do(d.on, d.does) {
+				b.t.Errorf("%s: %s cannot be done for %s", page, named, s.name)
+			}
+			b.rest(path)
+		}
+		see(page + "/" + s.name)
+	}
+}
+
+// views are the fragments of the views that a page leads to, the first of which is the page as it is loaded. What a
+// refused change shows is in the language test.
+func (b *tab) views(path string) []string {
+	b.t.Helper()
+	views := []string{""}
+	if strings.Contains(path, "/refused-") {
+		return views
+	}
+	return append(views, hashes(b, `[...document.querySelectorAll("nav a[href^='#/']"),
+		...[...document.querySelectorAll("h3 a[href^='#/']")].slice(0, 1)]`)...)
+}
+
+// hashes are the fragments of views in an array of links.
+func hashes(b *tab, links string) []string {
+	b.t.Helper()
+	return strings.Fields(js[string](b, links+
+		`.filter((a) => a.checkVisibility()).map((a) => a.hash).filter((hash) => hash.length > 2).join(" ")`))
+}
+
+// viewName is the name of a view in the pictures; the id of a workspace is left out.
+func viewName(view string) string {
+	if strings.HasPrefix(view, "#/w/") {
+		return "workspace"
+	}
+	return strings.ReplaceAll(strings.Trim(view, "#/"), "/", "-")
+}
