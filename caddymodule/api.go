@@ -68,18 +68,16 @@ func (a *API) Provision(ctx caddy.Context) error {
 		Auth:          app.Auth(),
 		Hub:           app.Hub(),
 		ClientAddress: clientAddress,
-		Exec:          app.Exec,
-		Overview:      app.Overview,
-		Collect:       app.Collect,
-		Containers:    app.Containers(),
+		Containers:    app.Coordinator(),
 		Health:        app.Health,
 		WaitReady:     app.WaitReady,
 		Stopping:      app.Stopping(),
 		Refused:       app.Refused,
 		Heartbeat:     app.Heartbeat(),
 
-		DeletionDelay: app.DeletionDelay(),
-		Logger:        ctx.Logger(),
+		Administration: app.Coordinator(),
+		DeletionDelay:  app.DeletionDelay(),
+		Logger:         ctx.Logger(),
 	}
 	if provider := app.oidcHandler(ctx.Logger()); provider != nil {
 		options.Provider = provider

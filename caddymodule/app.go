@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -23,7 +22,6 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
-	"github.com/codehub/gateway/coordinator/control/gc"
 	"github.com/codehub/gateway/coordinator/dataplane/activator"
 	"github.com/codehub/gateway/coordinator/dataplane/activity"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
@@ -31,7 +29,6 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/store/postgres"
-	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 func init() {
@@ -162,23 +159,8 @@ func (a *App) WaitReady(ctx context.Context) error { return a.reference.coordina
 // Refused returns why this process must not serve requests any more, or nil.
 func (a *App) Refused() *postgres.OlderError { return a.reference.coordinator().Refused() }
 
-// Exec runs a command in the container of a workspace.
-func (a *App) Exec(ctx context.Context, id workspace.ID, command []string, stdout, stderr io.Writer) (int, error) {
-	return a.reference.coordinator().Exec(ctx, id, command, stdout, stderr)
-}
-
-// Overview is how all workspaces are, for administrators.
-func (a *App) Overview(ctx context.Context) (coordinator.Overview, error) {
-	return a.reference.coordinator().Overview(ctx)
-}
-
-// Collect collects archives that no workspace needs, or shows which those are.
-func (a *App) Collect(ctx context.Context, dry bool, each func(gc.Finding) error) (gc.Report, error) {
-	return a.reference.coordinator().Collect(ctx, dry, each)
-}
-
-// Containers shows what goes on in the containers of workspaces.
-func (a *App) Containers() *coordinator.Coordinator { return a.reference.coordinator() }
+// Coordinator reaches into containers, and is for administrators.
+func (a *App) Coordinator() *coordinator.Coordinator { return a.reference.coordinator() }
 
 // Health reports the state of this process's coordinator.
 func (a *App) Health() coordinator.Health { return a.reference.coordinator().Health() }

@@ -14,8 +14,9 @@ type Overview struct {
 	store.Overview
 	// Disk is that of the homes; nil where it is not known.
 	Disk *backend.Disk
-	// Archives is how well the current archives are.
+	// Archives is how well the current archives are, and Scrub what there is to read back.
 	Archives store.ArchiveHealth
+	Scrub    store.Scrub
 }
 
 // Overview reads it from the database and the backend. It costs as much as there are workspaces.
@@ -24,6 +25,9 @@ func (c *Coordinator) Overview(ctx context.Context) (o Overview, err error) {
 		return o, err
 	}
 	if o.Archives, err = c.store.ArchiveHealth(ctx); err != nil {
+		return o, err
+	}
+	if o.Scrub, err = c.store.Scrub(ctx); err != nil {
 		return o, err
 	}
 	// The backend may not answer: the rest is known all the same.
@@ -39,4 +43,16 @@ func (c *Coordinator) Overview(ctx context.Context) (o Overview, err error) {
 // (SPEC 7). It calls each with what becomes of an archive, and returns what [gc.Collect] returns.
 func (c *Coordinator) Collect(ctx context.Context, dry bool, each func(gc.Finding) error) (gc.Report, error) {
 	return c.gc.Now(ctx, dry, each)
+}
+
+// Scrub says what there is to read back. Unless dry is set, it first asks the process that leads to
+// read all of it now (SPEC 7). That one begins within a minute, and its successor goes on.
+func (c *Coordinator) Scrub(ctx context.Context, dry bool) (store.Scrub, error) {
+	if !dry {
+		if err := c.store.RequestScrub(ctx); err != nil {
+			return store.Scrub{}, err
+		}
+		c.scrub.Wake()
+	}
+	return c.store.Scrub(ctx)
 }

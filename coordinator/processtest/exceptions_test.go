@@ -82,6 +82,7 @@ var exceptions = map[string]exception{
 	"store.(*Store).Recover SQL":                       {byPeople, "store TestRecoverClearsTheErrorThatWasJudgedAndNoOther"},
 	"store.(*Store).Revert SQL":                        {byPeople, "store TestRevertIsWrittenWhereItCanBeCarriedOut"},
 	"store.(*Store).SaveHome SQL":                      {byMeasure, "control/reconcile TestASaveKeepsAMeasurement"},
+	"store.(*Store).RequestScrub SQL":                  {byPeople, "control/scrub TestAnAdministratorHasAllArchivesRead"},
 	"store.(*Store).SetPageActivity SQL":               {byPages, "store TestThePageActivityIsWrittenOnce"},
 	"store.(*Store).Undelete SQL":                      {byPeople, "store TestUndeleteIsPossibleUntilTheCollection"},
 	"store.(*Store).Update SQL":                        {byPeople, "dataplane/service TestUpdateChangesOnlyTheGivenFields"},

@@ -88,7 +88,7 @@ const nextArchiveSQL = `SELECT ` + archiveColumns + ` FROM archives a
 	WHERE a.suspected_at IS NULL
 		AND (GREATEST(a.verified_at, a.checked_at) IS NULL
 			OR GREATEST(a.verified_at, a.checked_at) < now() - $1::interval)
-		AND EXISTS (SELECT FROM workspaces w WHERE w.id = a.workspace_id AND w.deleted_at IS NULL)
+		AND ` + ofWorkspace + `
 	ORDER BY GREATEST(a.verified_at, a.checked_at) NULLS FIRST LIMIT 1`
 
 // NextArchive returns the archive to read next. It is one that was suspected so long ago, or the
@@ -100,10 +100,7 @@ func (s *Store) NextArchive(ctx context.Context, suspected, age time.Duration) (
 	if err == nil && len(found) == 0 {
 		found, err = s.archives(ctx, doing, nextArchiveSQL, age)
 	}
-	if err != nil || len(found) == 0 {
-		return Archive{}, false, err
-	}
-	return found[0], true, nil
+	return one(found, err)
 }
 
 // LastCheck returns how long ago the scrub has read an archive last, and how large that was;
@@ -122,8 +119,8 @@ func (s *Store) LastCheck(ctx context.Context) (ago time.Duration, size int64, e
 
 // checkedSQL writes what was found of an archive; what a job has found out since the scrub
 // began, @took ago, is newer. The first finding of damage is a suspicion, and waits for another
-// turn where the second look could not read it: others are read before. One that is missing and
-// not the current one is no archive any more.
+// turn where the second look could not read it: others are read before. A request to read it now
+// holds until the second look. One that is missing and not the current one is no archive any more.
 const checkedSQL = `
 WITH fence AS (
 	SELECT FROM system_locks WHERE lock_name = @lock AND epoch = @epoch FOR SHARE
@@ -143,6 +140,7 @@ WITH fence AS (
 		damage = CASE WHEN @damage IS NULL AND NOT @unknown THEN NULL WHEN row.confirmed THEN @damage ELSE a.damage END,
 		suspected_at = CASE WHEN @unknown THEN CASE WHEN a.suspected_at IS NOT NULL THEN now() END
 			WHEN @damage IS NULL OR row.confirmed THEN NULL ELSE now() END,
+		requested_at = CASE WHEN @damage IS NOT NULL AND NOT @unknown AND NOT row.confirmed THEN a.requested_at END,
 		size = CASE WHEN @size::bigint > 0 THEN @size ELSE a.size END,
 		sha256 = CASE WHEN @damage IS NULL THEN COALESCE(@sha256, a.sha256) ELSE a.sha256 END
 	FROM row WHERE a.workspace_id = row.workspace_id AND a.key = row.key AND NOT (row.confirmed AND row.gone)

@@ -10,6 +10,7 @@ import (
 
 	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
 	"github.com/codehub/gateway/caddymodule/internal/problem"
+	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/control/gc"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
@@ -22,10 +23,18 @@ const (
 	maxFindings   = 1000
 )
 
+// Administration is what administrators see of the installation, and do with it.
+// *coordinator.Coordinator implements it.
+type Administration interface {
+	Overview(ctx context.Context) (coordinator.Overview, error)
+	Collect(ctx context.Context, dry bool, each func(gc.Finding) error) (gc.Report, error)
+	Scrub(ctx context.Context, dry bool) (store.Scrub, error)
+}
+
 // overview is GET /admin/overview, for administrators: how all workspaces are, who leads, how full the
 // disk is, and how the archives are.
 func (c *call) overview() error {
-	o, err := c.Overview(c.r.Context())
+	o, err := c.Administration.Overview(c.r.Context())
 	if err != nil {
 		return err
 	}
@@ -50,19 +59,14 @@ func (c *call) allHistory() error {
 // needs, or deletes those that are due, as `caddy codehub gc` does. It answers 409 while archives are being
 // collected already.
 func (c *call) collect() error {
-	var in struct {
-		Dry *bool `json:"dry_run"`
-	}
-	if err := c.decode(&in); err != nil {
+	dry, err := c.dryRun()
+	if err != nil {
 		return err
-	}
-	if in.Dry == nil {
-		return problem.InvalidField("dry_run", "problem.dry_run", nil)
 	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), maxCollecting)
 	defer cancel()
-	answer := v1.Collection{DryRun: *in.Dry, Items: []v1.Finding{}}
-	report, err := c.Collect(ctx, *in.Dry, func(f gc.Finding) error {
+	answer := v1.Collection{DryRun: dry, Items: []v1.Finding{}}
+	report, err := c.Administration.Collect(ctx, dry, func(f gc.Finding) error {
 		switch f.Verdict {
 		case gc.Protected, gc.Foreign: // counted only
 			return nil
@@ -83,9 +87,43 @@ func (c *call) collect() error {
 	case err != nil:
 		return err
 	}
-	if !*in.Dry {
+	if !dry {
 		c.Logger.Info("archives collected on command", zap.String("by", c.user.ID), zap.Int("deleted", report.Deleted))
 	}
 	answer.Report = v1.ReportOf(report)
 	return sendJSON(c.w, http.StatusOK, answer)
+}
+
+// dryRun reads {"dry_run": true}. It must be said: the other one changes something.
+func (c *call) dryRun() (bool, error) {
+	var in struct {
+		Dry *bool `json:"dry_run"`
+	}
+	if err := c.decode(&in); err != nil {
+		return false, err
+	}
+	if in.Dry == nil {
+		return false, problem.InvalidField("dry_run", "problem.dry_run", nil)
+	}
+	return *in.Dry, nil
+}
+
+// scrubArchives is POST /admin/scrub {"dry_run": true}, for administrators: it shows what reading all archives
+// back would read. Otherwise it asks the process that leads to do it now, and answers 202. The overview
+// tells how much is left, and what was found.
+func (c *call) scrubArchives() error {
+	dry, err := c.dryRun()
+	if err != nil {
+		return err
+	}
+	found, err := c.Administration.Scrub(c.r.Context(), dry)
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if !dry {
+		status = http.StatusAccepted
+		c.Logger.Info("archives are read back on command", zap.String("by", c.user.ID), zap.Int64("archives", found.Left))
+	}
+	return sendJSON(c.w, status, v1.ScrubOf(found, dry))
 }

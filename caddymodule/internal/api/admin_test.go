@@ -7,10 +7,38 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/caddymodule/internal/api"
+	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/control/gc"
+	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
+
+// administration is the part of the coordinator that needs the database alone, and collects as the test says.
+type administration struct {
+	store   *store.Store
+	collect func(ctx context.Context, dry bool, each func(gc.Finding) error) (gc.Report, error)
+}
+
+func (a administration) Overview(ctx context.Context) (o coordinator.Overview, err error) {
+	if o.Overview, err = a.store.Overview(ctx); err == nil {
+		o.Scrub, err = a.store.Scrub(ctx)
+	}
+	return o, err
+}
+
+func (a administration) Collect(ctx context.Context, dry bool, each func(gc.Finding) error) (gc.Report, error) {
+	return a.collect(ctx, dry, each)
+}
+
+func (a administration) Scrub(ctx context.Context, dry bool) (store.Scrub, error) {
+	if !dry {
+		if err := a.store.RequestScrub(ctx); err != nil {
+			return store.Scrub{}, err
+		}
+	}
+	return a.store.Scrub(ctx)
+}
 
 func TestTheOverviewCountsAllWorkspaces(t *testing.T) {
 	in := newHarness(t)
@@ -39,7 +67,9 @@ func TestTheOverviewCountsAllWorkspaces(t *testing.T) {
 	for _, path := range []string{"overview", "history"} {
 		ann.Do("GET", "/api/v1/admin/"+path, nil).Problem(t, 403, "forbidden")
 	}
-	ann.Do("POST", "/api/v1/admin/gc", map[string]any{"dry_run": true}).Problem(t, 403, "forbidden")
+	for _, path := range []string{"gc", "scrub"} {
+		ann.Do("POST", "/api/v1/admin/"+path, map[string]any{"dry_run": true}).Problem(t, 403, "forbidden")
+	}
 }
 
 func TestTheHistoryOfAllWorkspaces(t *testing.T) {
@@ -74,7 +104,7 @@ func TestCollectingArchivesOnCommand(t *testing.T) {
 	var dry bool
 	var err error
 	in := newHarness(t, func(o *api.Options) {
-		o.Collect = func(_ context.Context, d bool, each func(gc.Finding) error) (gc.Report, error) {
+		o.Administration = administration{collect: func(_ context.Context, d bool, each func(gc.Finding) error) (gc.Report, error) {
 			dry = d
 			for i := range 1002 {
 				verdict := gc.Due
@@ -87,7 +117,7 @@ func TestCollectingArchivesOnCommand(t *testing.T) {
 				}
 			}
 			return gc.Report{Archives: 1002, Due: 1001}, err
-		}
+		}}
 	})
 	admin := in.signedIn("admin")
 	collect := func(body any) map[string]any {
@@ -108,6 +138,42 @@ func TestCollectingArchivesOnCommand(t *testing.T) {
 	err = &postgres.BusyError{Holder: "there"}
 	admin.Do("POST", "/api/v1/admin/gc", map[string]any{"dry_run": false}).Problem(t, 409, "operation-in-progress")
 	if p := admin.Do("POST", "/api/v1/admin/gc", map[string]any{}).Problem(t, 400, "invalid-field"); p["field"] != "dry_run" {
+		t.Errorf("nothing said: %v", p)
+	}
+}
+
+func TestReadingArchivesBackOnCommand(t *testing.T) {
+	in := newHarness(t)
+	ann, admin := in.signedIn("ann"), in.signedIn("admin")
+	one, gone := ann.Create("one"), ann.Create("gone")
+	in.exec(`UPDATE workspaces SET deleted_at = now(), desired_state = 'DELETED' WHERE id = $1`, gone["id"])
+	in.exec(`INSERT INTO archives (workspace_id, key, size, checked_at) VALUES ($1, 'a', 32 << 20, NULL),
+		($1, 'b', 64 << 20, '2026-01-02T03:04:05Z'), ($2, 'c', 7, NULL)`, one["id"], gone["id"])
+	scrub := func(dry bool, status int, want string) {
+		t.Helper()
+		a := admin.Do("POST", "/api/v1/admin/scrub", map[string]any{"dry_run": dry})
+		s := a.Object(t)
+		got := fmt.Sprint([]any{s["dry_run"], s["archives"], s["size_bytes"], s["unread"], s["oldest_read_at"], s["seconds"], s["to_read"], s["to_read_bytes"]})
+		if a.StatusCode != status || got != want {
+			t.Errorf("dry %v: %d %s, want %d %s", dry, a.StatusCode, got, status, want)
+		}
+	}
+	toRead := func(want string) {
+		t.Helper()
+		a := admin.Do("GET", "/api/v1/admin/overview", nil).Object(t)["archives"].(map[string]any)
+		if got := fmt.Sprint(a["to_read"], a["to_read_bytes"]); got != want {
+			t.Errorf("the overview has %s, want %s", got, want)
+		}
+	}
+	scrub(true, 200, "[true 2 1.00663296e+08 1 2026-01-02T03:04:05Z 3 0 0]")
+	toRead("0 0")
+	scrub(false, 202, "[false 2 1.00663296e+08 1 2026-01-02T03:04:05Z 3 2 1.00663296e+08]")
+	in.exec(`UPDATE archives SET requested_at = NULL, checked_at = '2026-01-03T00:00:00Z' WHERE key = 'b'`)
+	toRead("1 3.3554432e+07")
+	scrub(true, 200, "[true 2 1.00663296e+08 1 2026-01-03T00:00:00Z 3 1 3.3554432e+07]")
+	in.exec(`DELETE FROM archives`)
+	scrub(false, 202, "[false 0 0 0 <nil> 0 0 0]")
+	if p := admin.Do("POST", "/api/v1/admin/scrub", map[string]any{}).Problem(t, 400, "invalid-field"); p["field"] != "dry_run" {
 		t.Errorf("nothing said: %v", p)
 	}
 }

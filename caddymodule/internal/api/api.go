@@ -13,7 +13,6 @@ package api
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -25,14 +24,11 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/caddymodule/internal/web"
 	"github.com/codehub/gateway/coordinator"
-	"github.com/codehub/gateway/coordinator/backend"
-	"github.com/codehub/gateway/coordinator/control/gc"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/events"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store/postgres"
-	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // DefaultDatabaseTimeout is the usual [Options.DatabaseTimeout].
@@ -67,16 +63,10 @@ type Options struct {
 	// Hub tells event streams about changes.
 	Hub *events.Hub
 
-	// Exec runs a command in the container of a workspace, as [coordinator.Coordinator.Exec] does.
-	// Default: no container runs.
-	Exec func(ctx context.Context, id workspace.ID, command []string, stdout, stderr io.Writer) (int, error)
-	// Containers shows what goes on in them. Default: no container runs.
+	// Containers reaches into the containers of workspaces. Default: no container runs.
 	Containers Containers
-
-	// Overview tells administrators how all workspaces are, and Collect collects archives, as those of
-	// [coordinator.Coordinator] do.
-	Overview func(context.Context) (coordinator.Overview, error)
-	Collect  func(ctx context.Context, dry bool, each func(gc.Finding) error) (gc.Report, error)
+	// Administration is for administrators.
+	Administration Administration
 
 	// Health describes the coordinator of this process.
 	Health func() coordinator.Health
@@ -139,11 +129,6 @@ func New(o Options) (*Handler, error) {
 	}
 	if o.Refused == nil {
 		o.Refused = func() *postgres.OlderError { return nil }
-	}
-	if o.Exec == nil {
-		o.Exec = func(context.Context, workspace.ID, []string, io.Writer, io.Writer) (int, error) {
-			return 0, backend.ErrNotFound
-		}
 	}
 	if o.Containers == nil {
 		o.Containers = noContainers{}

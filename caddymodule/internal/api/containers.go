@@ -17,9 +17,11 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Containers shows what goes on in the containers of workspaces, as [backend.Inspector] says. It never
-// counts as use.
+// Containers runs commands in the containers of workspaces, and shows what goes on there, as
+// [backend.Executor] and [backend.Inspector] say. Only commands count as use.
+// *coordinator.Coordinator implements it.
 type Containers interface {
+	Exec(ctx context.Context, id workspace.ID, command []string, stdout, stderr io.Writer) (exitCode int, err error)
 	Logs(ctx context.Context, id workspace.ID, lines int) (string, error)
 	Follow(ctx context.Context, id workspace.ID, lines int, to io.Writer) error
 	Stats(ctx context.Context, id workspace.ID) (backend.Stats, error)
@@ -134,6 +136,10 @@ func containerProblem(err error) error {
 
 // noContainers are those of a process without any.
 type noContainers struct{}
+
+func (noContainers) Exec(context.Context, workspace.ID, []string, io.Writer, io.Writer) (int, error) {
+	return 0, backend.ErrNotFound
+}
 
 func (noContainers) Logs(context.Context, workspace.ID, int) (string, error) {
 	return "", backend.ErrNotFound

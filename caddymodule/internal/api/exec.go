@@ -58,7 +58,7 @@ func (c *call) exec(command []string) error {
 	}
 	defer done()
 	stdout, stderr := &printed{say: out.sends("stdout")}, &printed{say: out.sends("stderr")}
-	code, err := c.Exec(ctx, c.id, command, stdout, stderr)
+	code, err := c.Containers.Exec(ctx, c.id, command, stdout, stderr)
 	if err == nil {
 		err = errors.Join(stdout.end(), stderr.end())
 	}

@@ -21,7 +21,19 @@ import (
 // execFunc is what runs commands.
 type execFunc = func(ctx context.Context, id workspace.ID, command []string, stdout, stderr io.Writer) (int, error)
 
-func withExec(f execFunc) func(*api.Options) { return func(o *api.Options) { o.Exec = f } }
+func withExec(f execFunc) func(*api.Options) {
+	return func(o *api.Options) { o.Containers = executes{exec: f} }
+}
+
+// executes are containers that only run commands.
+type executes struct {
+	api.Containers
+	exec execFunc
+}
+
+func (e executes) Exec(ctx context.Context, id workspace.ID, command []string, stdout, stderr io.Writer) (int, error) {
+	return e.exec(ctx, id, command, stdout, stderr)
+}
 
 // execLine is one line of the answer.
 type execLine struct {

@@ -105,11 +105,8 @@ func (in *harness) serve(change ...func(*api.Options)) {
 		Health: func() coordinator.Health {
 			return coordinator.Health{NodeID: "here", Uptime: 90 * time.Second, Problems: []string{"the bucket is another one"}}
 		},
-		Overview: func(ctx context.Context) (o coordinator.Overview, err error) {
-			o.Overview, err = st.Overview(ctx)
-			return o, err
-		},
-		WaitReady: func(context.Context) error { return nil },
+		Administration: administration{st, nil},
+		WaitReady:      func(context.Context) error { return nil },
 	}
 	for _, f := range change {
 		f(&options)

@@ -131,6 +131,7 @@ func apiRoutes() []route {
 		{"GET /api/v1/admin/overview", admin, patient(signedIn(administrator((*call).overview)))},
 		{"GET /api/v1/admin/history", admin, patient(signedIn(administrator((*call).allHistory)))},
 		{"POST /api/v1/admin/gc", admin, signedIn(administrator((*call).collect))},
+		{"POST /api/v1/admin/scrub", admin, patient(signedIn(administrator((*call).scrubArchives)))},
 		{"GET /api/v1/events", read, signedIn((*call).events)},
 		{"GET /api/v1/limits", read, patient(signedIn((*call).getLimits))},
 		{"GET /api/v1/images", read, patient(signedIn((*call).listImages))},

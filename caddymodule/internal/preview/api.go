@@ -76,6 +76,18 @@ func (p *Preview) apiRoutes() {
 			})
 		case r.Method == http.MethodDelete && strings.HasPrefix(r.URL.Path, base+"tokens/"):
 			w.WriteHeader(http.StatusNoContent)
+		case r.URL.Path == base+"admin/scrub":
+			var in struct {
+				Dry bool `json:"dry_run"`
+			}
+			_ = json.NewDecoder(r.Body).Decode(&in) // of our own page
+			status, found := http.StatusOK, store.Scrub{
+				Archives: 97, Bytes: 310 << 30, Unread: 3, OldestRead: time.Now().Add(-5 * 24 * time.Hour), Left: 7, LeftBytes: 21 << 30,
+			}
+			if !in.Dry {
+				status, found.Left, found.LeftBytes = http.StatusAccepted, found.Archives, found.Bytes
+			}
+			sendJSON(w, status, v1.ScrubOf(found, in.Dry))
 		case r.URL.Path == base+"auth/logout" || r.URL.Path == base+"auth/login":
 			sendJSON(w, http.StatusOK, map[string]string{"redirect": "/"})
 		case b.changes != nil && strings.HasPrefix(r.URL.Path, base+"workspaces"):
@@ -330,7 +342,7 @@ func (b *board) overview(*http.Request) any {
 	o := v1.Overview{
 		Phases: map[string]int{}, Operations: map[string]int{}, Waiting: map[string]int{}, Errors: map[string]int{},
 		MaxRunning: new(service.DefaultMaxRunningGlobal), Users: 3, HomeBytes: 48 << 30, Disk: &v1.DiskUse{Used: 780 << 30, Total: 900 << 30},
-		Archives: v1.ArchiveHealth{Current: 41, Damaged: 1, Unverified: 3, Oldest: 5 * 24 * 3600},
+		Archives: v1.ArchiveHealth{Current: 41, Damaged: 1, Unverified: 3, Oldest: 5 * 24 * 3600, ToRead: 7, ToReadBytes: 21 << 30},
 		Leaders:  []v1.Leader{{Lock: "coordinator", Node: "gateway-1", Epoch: 12, Since: time.Now().Add(-26 * time.Hour)}},
 		Node:     "gateway-1", Uptime: 93600, Problems: []string{},
 	}

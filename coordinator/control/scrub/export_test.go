@@ -7,6 +7,3 @@ func (r *Runner) Lead(f postgres.Fence) { r.fence = f }
 
 // Forget makes the numbers old.
 func (r *Runner) Forget() { r.health.Store(nil) }
-
-// Soon makes the next Run look at once.
-func (r *Runner) Soon() { r.loop.Wake() }

@@ -25,13 +25,16 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
+// MaxSpeed is how many bytes a second are read at most: others use the wire, too.
+const MaxSpeed = 32 << 20
+
 // DefaultBytesPerDay is the default of [Settings].BytesPerDay.
 const DefaultBytesPerDay = 20 << 30
 
 // Settings can be changed while the scrub runs.
 type Settings struct {
 	// BytesPerDay is how much of the archives is read back in a day, spread over the day; 0
-	// reads nothing (scrub). Default [DefaultBytesPerDay].
+	// reads only what an administrator asks for (scrub). Default [DefaultBytesPerDay].
 	BytesPerDay int64
 }
 
@@ -55,8 +58,6 @@ const (
 	confirmAfter = 5 * time.Minute
 	// minAge is the time for which an archive that was read is not read again.
 	minAge = 7 * 24 * time.Hour
-	// maxSpeed is how many bytes a second are read at most: others use the wire, too.
-	maxSpeed = 32 << 20
 	// healthAge is how old the numbers of [Runner.Health] become: they cost a look at every
 	// workspace.
 	healthAge = 5 * time.Minute
@@ -67,6 +68,9 @@ type Store interface {
 	// NextArchive returns the archive to read next. It is one that was suspected so long ago, or
 	// else the one that was unread for the longest time, and at least for age.
 	NextArchive(ctx context.Context, suspected, age time.Duration) (a store.Archive, ok bool, err error)
+	// RequestedArchive returns one that an administrator has asked to read now, also a second time if
+	// it was suspected so long ago.
+	RequestedArchive(ctx context.Context, suspected time.Duration) (a store.Archive, ok bool, err error)
 	// LastCheck returns how long ago the last one was read, and its size.
 	LastCheck(ctx context.Context) (ago time.Duration, size int64, err error)
 	// Checked records what was found, if the epoch is still f's and nothing newer is known.
@@ -130,6 +134,9 @@ func (r *Runner) Run(ctx context.Context, f postgres.Fence) error {
 	return nil
 }
 
+// Wake makes it look for archives to read at once. It does nothing where it does not run.
+func (r *Runner) Wake() { r.loop.Wake() }
+
 // Health is how well the current archives of all workspaces are, up to some minutes ago. It is
 // not known where this process does not lead.
 func (r *Runner) Health() (h store.ArchiveHealth, known bool) {
@@ -168,9 +175,12 @@ func (r *Runner) lookAtHealth(ctx context.Context) error {
 	return err
 }
 
-// next returns the archive to read now. After one has been read, as much time passes as so
-// many bytes may take.
+// next returns the archive to read now: first what was asked for, whatever the bytes of a day. After
+// any other, as much time passes as so many bytes may take.
 func (r *Runner) next(ctx context.Context) (store.Archive, bool, error) {
+	if a, ok, err := r.opts.Store.RequestedArchive(ctx, confirmAfter); err != nil || ok {
+		return a, ok, err
+	}
 	perDay := r.settings.Load().BytesPerDay
 	if perDay <= 0 {
 		return store.Archive{}, false, nil
@@ -223,7 +233,7 @@ func (r *Runner) check(ctx context.Context, a store.Archive) (recorded bool, err
 
 // pause waits for as long as n bytes take at the highest speed.
 func pause(ctx context.Context, n int) error {
-	timer := time.NewTimer(time.Duration(n) * time.Second / maxSpeed)
+	timer := time.NewTimer(time.Duration(n) * time.Second / MaxSpeed)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

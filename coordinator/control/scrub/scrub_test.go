@@ -328,7 +328,7 @@ func TestTheScrubEndsWithTheTerm(t *testing.T) {
 	opts := h.opts
 	opts.Archives = counting{h.archives, func() { cancel() }}
 	r := scrub.New(opts)
-	r.Soon()
+	r.Wake()
 	if err := r.Run(ctx, fence); err != nil {
 		t.Fatal(err)
 	}
@@ -344,4 +344,99 @@ func TestSettings(t *testing.T) {
 	if err := (scrub.Settings{BytesPerDay: -1}).Validate(); err == nil || !strings.HasPrefix(err.Error(), "scrub: ") {
 		t.Errorf("%v", err)
 	}
+}
+
+// TestAnAdministratorHasAllArchivesRead: now, whatever the bytes of a day, each once, what looks damaged twice,
+// and by the next leader what this one has left.
+func TestAnAdministratorHasAllArchivesRead(t *testing.T) {
+	h := newHarness(t)
+	h.runner.Set(scrub.Settings{})
+	keys := []string{h.add(1, []byte("one")), h.add(2, []byte("two")), h.add(3, []byte("three")), h.add(4, []byte("four"))}
+	h.lose(keys[1])
+	h.exec(`UPDATE workspaces SET deleted_at = now(), desired_state = 'DELETED' WHERE id = $1`, keys[3][:36])
+	h.exec(`UPDATE archives SET verified_at = now(), checked_at = now()`) // none is due
+	read := make(map[string]int)
+	opts, stop := h.opts, false
+	opts.Archives = readBack(func(ctx context.Context, key string, pace func(int) error) (archive.Content, error) {
+		if stop {
+			return archive.Content{}, workspace.Fail(workspace.ReasonUnreachable, errors.New("out of order"))
+		}
+		read[key]++
+		stop = len(read) == 1
+		return h.archives.ReadBack(ctx, key, pace)
+	})
+	lead := func() {
+		h.runner = scrub.New(opts)
+		h.runner.Set(scrub.Settings{})
+		h.runner.Lead(fence)
+	}
+	left := func(want int64) {
+		t.Helper()
+		if s, err := h.store.Scrub(t.Context()); err != nil || s.Left != want || s.Archives != 3 || s.Bytes != 11 {
+			t.Errorf("%+v, %v; want %d left", s, err, want)
+		}
+	}
+	want := func(what string, times ...int) {
+		t.Helper()
+		for i, n := range times {
+			if read[keys[i]] != n {
+				t.Errorf("%s: archive %d was read %d times, want %d", what, i+1, read[keys[i]], n)
+			}
+		}
+	}
+	lead()
+	if h.look(); len(read) != 0 {
+		t.Fatalf("nothing was asked for, and %v were read", read)
+	}
+	left(0)
+	for range 2 { // asking again changes nothing
+		if err := h.store.RequestScrub(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		left(3)
+	}
+	if err := h.runner.Look(t.Context()); err == nil {
+		t.Fatal("the store is away, and no error")
+	}
+	left(2)
+	stop = false
+	lead()
+	h.look()
+	want("the next leader", 1, 1, 1, 0)
+	left(1) // the missing one, until it is confirmed
+	if a, shown := h.row(keys[1]); a.Damage != "" || shown != "" {
+		t.Errorf("after one look: %+v, %q", a, shown)
+	}
+	h.exec(`UPDATE archives SET suspected_at = suspected_at - interval '6 minutes'`)
+	h.look()
+	want("at the end", 1, 2, 1, 0)
+	left(0)
+	if a, shown := h.row(keys[1]); a.Damage == "" || shown != a.Damage {
+		t.Errorf("after two looks: %+v, %q", a, shown)
+	}
+	h.look()
+	want("nothing is left", 1, 2, 1, 0)
+
+	// What cannot be read is not tried for ever.
+	opts.Archives = readBack(func(context.Context, string, func(int) error) (archive.Content, error) {
+		return archive.Content{}, errors.New("refused")
+	})
+	lead()
+	if err := h.store.RequestScrub(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for n := int64(2); n >= 0; n-- {
+		_ = h.runner.Look(t.Context())
+		left(n)
+	}
+	if a, _ := h.row(keys[0]); a.Damage != "" || !a.SuspectedAt.IsZero() {
+		t.Errorf("%+v", a)
+	}
+}
+
+// readBack reads archives as a test wants.
+type readBack func(ctx context.Context, key string, pace func(int) error) (archive.Content, error)
+
+func (f readBack) ReadBack(ctx context.Context, key string, pace func(int) error) (archive.Content, error) {
+	return f(ctx, key, pace)
 }

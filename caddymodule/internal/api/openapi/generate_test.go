@@ -165,6 +165,11 @@ func (g *generator) operation(o operation) object {
 		fmt.Sprint(o.status): answer,
 		"default":            g.refusal("An error: the type of the problem says which."),
 	}
+	if o.also != 0 {
+		other := maps.Clone(answer)
+		other["description"] = http.StatusText(o.also)
+		responses[fmt.Sprint(o.also)] = other
+	}
 	if o.id == "signOut" {
 		responses["204"] = object{"description": "No Content"}
 	}

@@ -28,6 +28,8 @@ type operation struct {
 	status int
 	answer any
 	media  string
+	// also is another status with the same answer; 0 means none.
+	also int
 	// problems are those that are particular to it.
 	problems []string
 	// scope is what an access token needs; empty means read for GET and write for other methods.
@@ -242,6 +244,11 @@ var operations = []operation{
 	{
 		tag: "Administration", scope: auth.ScopeAdmin, pattern: "POST /admin/gc", id: "collectArchives", summary: "Shows which archives no workspace needs, or deletes those that are due", status: 200, answer: v1.Collection{},
 		about: "It lists at most 1000 archives, and may take minutes.", body: fields(object{"!dry_run": boolean}), problems: []string{"operation-in-progress"},
+	},
+	{
+		tag: "Administration", scope: auth.ScopeAdmin, pattern: "POST /admin/scrub", id: "scrubArchives", summary: "Shows which archives there are to read back, or has all of them read now", status: 200, also: 202, answer: v1.Scrub{},
+		about: "Reading may take hours. It begins within a minute, goes on in the process that leads, and takes no request twice. The overview tells how much is left, and what is damaged.",
+		body:  fields(object{"!dry_run": boolean}),
 	},
 	{tag: "Administration", scope: auth.ScopeAdmin, pattern: "GET /users/{id}", id: "getUser", summary: "Reads a user", status: 200, answer: v1.Account{}},
 	{

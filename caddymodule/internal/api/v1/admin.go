@@ -5,6 +5,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/control/gc"
+	"github.com/codehub/gateway/coordinator/control/scrub"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -69,6 +70,9 @@ type ArchiveHealth struct {
 	// Those that were never read back, and for how many seconds the one was not that was read back first.
 	Unverified int64 `json:"unverified"`
 	Oldest     int64 `json:"oldest_verification_seconds"`
+	// Those that an administrator has asked to read back now, and that are not read yet.
+	ToRead      int64 `json:"to_read"`
+	ToReadBytes int64 `json:"to_read_bytes"`
 }
 
 // Leader is a process that leads.
@@ -92,8 +96,10 @@ func OverviewOf(o coordinator.Overview, h coordinator.Health, l service.Limits) 
 	out := Overview{
 		Phases: counts(o.Phases), Operations: counts(o.Operations), Waiting: counts(o.Waiting), Errors: counts(o.Errors),
 		Running: o.Running, MaxRunning: limitOrNull(l.Global), Deleted: o.Deleted, Users: o.Users, HomeBytes: o.HomeBytes,
-		Archives: ArchiveHealth{o.Archives.Current, o.Archives.Damaged, o.Archives.Unverified, int64(o.Archives.Oldest.Seconds())},
-		Leaders:  make([]Leader, len(o.Leaders)), Node: h.NodeID, Uptime: int64(h.Uptime.Seconds()),
+		Archives: ArchiveHealth{
+			o.Archives.Current, o.Archives.Damaged, o.Archives.Unverified, int64(o.Archives.Oldest.Seconds()), o.Scrub.Left, o.Scrub.LeftBytes,
+		},
+		Leaders: make([]Leader, len(o.Leaders)), Node: h.NodeID, Uptime: int64(h.Uptime.Seconds()),
 		Problems: append([]string{}, h.Problems...),
 	}
 	for i, l := range o.Leaders {
@@ -103,6 +109,29 @@ func OverviewOf(o coordinator.Overview, h coordinator.Health, l service.Limits) 
 		out.Disk = &DiskUse{o.Disk.Total - o.Disk.Free, o.Disk.Total}
 	}
 	return out
+}
+
+// Scrub is what there is to read back.
+type Scrub struct {
+	DryRun bool `json:"dry_run"`
+	// All archives of workspaces that are not deleted, and those of them that were never read back.
+	Archives int64 `json:"archives"`
+	Bytes    int64 `json:"size_bytes"`
+	Unread   int64 `json:"unread"`
+	// When that archive was read back which was not for the longest time; null where none was.
+	OldestRead *time.Time `json:"oldest_read_at"`
+	// For how many seconds all of them are read, at least.
+	Seconds int64 `json:"seconds"`
+	// Those that are still to be read because an administrator has asked for it.
+	ToRead      int64 `json:"to_read"`
+	ToReadBytes int64 `json:"to_read_bytes"`
+}
+
+// ScrubOf returns s as programs see it.
+func ScrubOf(s store.Scrub, dry bool) Scrub {
+	return Scrub{
+		dry, s.Archives, s.Bytes, s.Unread, timeOrNull(s.OldestRead), s.Bytes / scrub.MaxSpeed, s.Left, s.LeftBytes,
+	}
 }
 
 // Collection is what a garbage collection has done, or would do.

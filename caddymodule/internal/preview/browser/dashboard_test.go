@@ -207,6 +207,10 @@ func uses(b *tab) {
 func overviews(b *tab) {
 	js[string](b, `location.hash = "#/admin/overview"`)
 	b.until("the figures", `document.querySelectorAll(".figure").length === 7 && document.querySelector("meter")`)
+	b.press("#scrub-look")
+	b.until("what there is to read back", `document.querySelector("#scrub-report")?.innerText.includes("97 archives") && !document.querySelector("#scrub-now").disabled`)
+	b.press("#scrub-now")
+	b.until("that it is read", `document.querySelector("#scrub-left") && !document.querySelector("#scrub-report") && !document.querySelector("#scrub-look").disabled`)
 	b.press("[data-tab=recent]")
 	b.until("what happened", `document.querySelectorAll("#recent li").length > 5`)
 }

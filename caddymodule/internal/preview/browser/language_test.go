@@ -243,6 +243,8 @@ var deeds = []deed{
 	{"recovering all", "[data-reason]", `e.click()`, ""},
 	{"the overview", "[data-tab=overview]", `e.click()`, ""},
 	{"looking for archives", "#gc-look", `e.click()`, ""},
+	{"looking what to read back", "#scrub-look", `e.click()`, ""},
+	{"reading it back", "#scrub-now", `e.click()`, ""},
 	{"the recent events", "[data-tab=recent]", `e.click()`, ""},
 	{"all workspaces", "[data-tab=workspaces]", `e.click()`, ""},
 	{"all workspaces in another order", "#everyone-sort", `(e.value = "name", e.onchange({ target: e }))`, ""},

@@ -7,7 +7,8 @@ import { changed, signedOut } from "/assets/store.js";
 let overview = null;
 let failure = null;
 let collection = null; // what the last collection has found or done
-let collecting = false;
+let unread = null; // what there is to read back
+let sending = false;
 
 /** Reads it. */
 export async function loadOverview() {
@@ -20,19 +21,28 @@ export async function loadOverview() {
   changed();
 }
 
-async function collect(dry) {
-  if (!dry && !(await confirmed(t("gc_title"), t("gc_text", { Count: collection.report.due }), t("gc_now")))) return;
-  collecting = true;
+async function command(name, dry, take) {
+  sending = true;
   failure = null;
   changed();
   try {
-    collection = await api("POST", "admin/gc", { dry_run: dry });
+    take(await api("POST", `admin/${name}`, { dry_run: dry }));
   } catch (error) {
     if (!signedOut(error)) failure = error;
   }
-  collecting = false;
+  sending = false;
   changed();
 }
+
+async function collect(dry) {
+  if (!dry && !(await confirmed(t("gc_title"), t("gc_text", { Count: collection.report.due }), t("gc_now")))) return;
+  command("gc", dry, (answer) => { collection = answer; });
+}
+
+const scrub = (dry) => command("scrub", dry, (answer) => {
+  unread = dry ? answer : null;
+  if (!dry) loadOverview();
+});
 
 const tile = (name, value, hint) => h("div", { class: "figure" }, h("dt", null, name), h("dd", null, value,
   hint && h("span", { class: "hint" }, hint)));
@@ -59,9 +69,17 @@ function archives(a) {
       Count: collection.dry_run ? collection.report.due : collection.report.deleted, Orphans: collection.report.orphans })),
     collection?.stopped && h("p", { class: "notice", lang: "en" }, collection.stopped), // the server's own words
     h("div", { class: "row" },
-      h("button", { type: "button", id: "gc-look", disabled: collecting, onclick: () => collect(true) }, t("gc_look")),
+      h("button", { type: "button", id: "gc-look", disabled: sending, onclick: () => collect(true) }, t("gc_look")),
       collection?.dry_run && collection.report.due > 0 && !collection.stopped &&
-        h("button", { type: "button", id: "gc-now", class: "danger", disabled: collecting, onclick: () => collect(false) }, t("gc_now"))));
+        h("button", { type: "button", id: "gc-now", class: "danger", disabled: sending, onclick: () => collect(false) }, t("gc_now"))),
+    h("p", { class: "hint" }, t("scrub_about")),
+    a.to_read > 0 && h("p", { id: "scrub-left" }, t("scrub_left", { Count: a.to_read, Size: size(a.to_read_bytes) })),
+    unread && h("p", { id: "scrub-report", role: "status" }, t("scrub_would", { Count: unread.archives,
+      Size: size(unread.size_bytes), Unread: unread.unread, Time: span(unread.seconds * 1000) }),
+    unread.oldest_read_at && ` ${t("scrub_oldest", { Ago: ago(unread.oldest_read_at) })}`),
+    h("div", { class: "row" },
+      h("button", { type: "button", id: "scrub-look", disabled: sending, onclick: () => scrub(true) }, t("scrub_look")),
+      unread?.archives > 0 && h("button", { type: "button", id: "scrub-now", disabled: sending, onclick: () => scrub(false) }, t("scrub_now"))));
 }
 
 const leaders = (list) => h("section", { class: "panel", "data-key": "leaders" }, h("h2", null, t("leaders")),

@@ -1,0 +1,60 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/store/postgres"
+)
+
+// ofWorkspace is the condition for an archive that is read back: its workspace is not deleted.
+const ofWorkspace = `EXISTS (SELECT FROM workspaces w WHERE w.id = a.workspace_id AND w.deleted_at IS NULL)`
+
+// Scrub is what there is to read back (SPEC 7): all archives of workspaces that are not deleted.
+type Scrub struct {
+	Archives, Bytes int64
+	// Unread are those that were never read back. OldestRead is when that archive was read back which
+	// was not for the longest time; zero without any.
+	Unread     int64
+	OldestRead time.Time
+	// Left are those that an administrator has asked to read now, and that are not read yet.
+	Left, LeftBytes int64
+}
+
+// Scrub counts it. It looks at every archive.
+func (s *Store) Scrub(ctx context.Context) (Scrub, error) {
+	return postgres.SelectOne(ctx, s.DB, "counting the archives to read back", postgres.RowToStruct[Scrub], `
+		SELECT count(*) AS archives, COALESCE(sum(size), 0)::bigint AS bytes,
+			count(*) FILTER (WHERE GREATEST(verified_at, checked_at) IS NULL) AS unread,
+			min(GREATEST(verified_at, checked_at)) AS oldest_read,
+			count(*) FILTER (WHERE requested_at IS NOT NULL) AS left,
+			COALESCE(sum(size) FILTER (WHERE requested_at IS NOT NULL), 0)::bigint AS left_bytes
+		FROM archives a WHERE `+ofWorkspace)
+}
+
+// RequestScrub asks the leader to read back all of these archives now. Those that were asked for
+// before and are not read yet stay so: nothing is read twice.
+func (s *Store) RequestScrub(ctx context.Context) error {
+	_, err := s.pool.Exec(ctx, `UPDATE archives a SET requested_at = now() WHERE requested_at IS NULL AND `+ofWorkspace)
+	if err != nil {
+		return fmt.Errorf("asking to read archives back: %w", err)
+	}
+	return nil
+}
+
+// RequestedArchive returns an archive of [Store.RequestScrub] that is to be read now: it was not read
+// since, or it was suspected so long ago. ok is false when there is none.
+func (s *Store) RequestedArchive(ctx context.Context, suspected time.Duration) (a Archive, ok bool, err error) {
+	return one(s.archives(ctx, "looking for an archive that is to be read now", `
+		SELECT `+archiveColumns+` FROM archives a
+		WHERE a.requested_at IS NOT NULL AND (a.suspected_at IS NULL OR a.suspected_at < now() - $1::interval)
+		ORDER BY a.key LIMIT 1`, suspected))
+}
+
+func one(found []Archive, err error) (a Archive, ok bool, _ error) {
+	if err != nil || len(found) == 0 {
+		return Archive{}, false, err
+	}
+	return found[0], true, nil
+}
