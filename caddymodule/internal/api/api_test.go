@@ -144,6 +144,8 @@ func TestBadRequests(t *testing.T) {
 		kind, field  string
 	}{
 		"unknown field":    {"POST", "/api/v1/workspaces", `{"name": "x", "nmae": "y"}`, 400, "invalid-field", "nmae"},
+		"capital letters":  {"POST", "/api/v1/workspaces", `{"NAME": "x"}`, 400, "invalid-field", "NAME"},
+		"a null body":      {"PATCH", apitest.WorkspacePath(w), `null`, 400, "bad-request", ""},
 		"wrong type":       {"POST", "/api/v1/workspaces", `{"name": 5}`, 400, "invalid-field", "name"},
 		"no name":          {"POST", "/api/v1/workspaces", `{}`, 400, "invalid-field", "name"},
 		"nul in name":      {"POST", "/api/v1/workspaces", `{"name": "a\u0000b"}`, 400, "invalid-field", "name"},

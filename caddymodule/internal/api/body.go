@@ -1,12 +1,16 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/codehub/gateway/caddymodule/internal/problem"
@@ -47,29 +51,68 @@ func (c *call) decode(v any) error {
 	if err != nil || media != "application/json" {
 		return problem.MediaType.With("problem.content_type", nil)
 	}
-	dec := json.NewDecoder(http.MaxBytesReader(c.w, c.r.Body, maxBody))
-	dec.DisallowUnknownFields()
-	err = dec.Decode(v)
+	body, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, maxBody))
 	if err == nil {
-		if _, more := dec.Token(); more != io.EOF {
-			err = errors.New("json: more data follows the object")
-			var tooLarge *http.MaxBytesError
-			if errors.As(more, &tooLarge) {
-				err = more
+		err = unmarshal(body, v)
+	}
+	return bodyProblem(err)
+}
+
+// unmarshal is [json.Unmarshal] for an object that has no other fields than v. Those of v are named
+// exactly so, where encoding/json would also take them in other letters.
+func unmarshal(body []byte, v any) error {
+	if len(bytes.TrimSpace(body)) == 0 {
+		return problem.BadRequest.With("problem.body_empty", nil)
+	}
+	var fields map[string]json.RawMessage
+	err := json.Unmarshal(body, &fields)
+	switch {
+	case err != nil:
+		return err
+	case fields == nil:
+		return &json.UnmarshalTypeError{Value: "null"}
+	}
+	if name := unknownField(fields, reflect.TypeOf(v).Elem()); name != "" {
+		return problem.InvalidField(name, "problem.unknown_field", nil)
+	}
+	return json.Unmarshal(body, v)
+}
+
+// unknownField returns the first field that a struct does not have, also in those inside.
+func unknownField(fields map[string]json.RawMessage, t reflect.Type) string {
+	if t.Kind() != reflect.Struct { // its type is wrong
+		return ""
+	}
+	known := map[string]reflect.Type{}
+	for _, f := range reflect.VisibleFields(t) {
+		known[f.Tag.Get("json")] = f.Type
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		inner := known[name]
+		if inner == nil {
+			return name
+		}
+		var values map[string]json.RawMessage
+		if json.Unmarshal(fields[name], &values) == nil && len(values) > 0 {
+			if unknown := unknownField(values, inner); unknown != "" {
+				return name + "." + unknown
 			}
 		}
 	}
-	return bodyProblem(err)
+	return ""
 }
 
 // bodyProblem turns an error of decoding into a problem that names the field, where
 // one is to blame.
 func bodyProblem(err error) error {
+	var known *problem.Problem
 	var tooLarge *http.MaxBytesError
 	var wrongType *json.UnmarshalTypeError
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &known):
+		return known
 	case errors.As(err, &tooLarge):
 		return problem.TooLarge.With("problem.body_too_large", words.Values{"Max": tooLarge.Limit})
 	case errors.As(err, &wrongType):
@@ -79,11 +122,6 @@ func bodyProblem(err error) error {
 		return problem.InvalidField(wrongType.Field, "problem.wrong_type", words.Values{
 			"Wanted": jsonName(wrongType.Type.Kind().String()), "Given": wrongType.Value,
 		})
-	case errors.Is(err, io.EOF):
-		return problem.BadRequest.With("problem.body_empty", nil)
-	}
-	if quoted, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return problem.InvalidField(strings.Trim(quoted, `"`), "problem.unknown_field", nil)
 	}
 	return problem.BadRequest.With("problem.body_not_json", words.Values{
 		"Error": strings.TrimPrefix(err.Error(), "json: "),

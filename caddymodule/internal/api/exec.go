@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"strings"
 
 	"go.uber.org/zap"
@@ -27,14 +26,13 @@ const (
 // is not known how the command ends. It refuses with 409 when no container runs.
 func (c *call) execWorkspace() error {
 	var in struct {
-		Command []string `json:"command"`
+		Command []*string `json:"command"`
 	}
 	if err := c.decode(&in); err != nil {
 		return err
 	}
-	n := len(in.Command)
-	hasNul := func(s string) bool { return strings.IndexByte(s, 0) >= 0 }
-	if n == 0 || n > maxWords || in.Command[0] == "" || slices.ContainsFunc(in.Command, hasNul) {
+	command, ok := commandOf(in.Command)
+	if !ok {
 		return problem.InvalidField("command", "problem.command", words.Values{"Max": maxWords})
 	}
 	if _, err := c.find(c.self()); err != nil {
@@ -47,7 +45,19 @@ func (c *call) execWorkspace() error {
 	}
 	defer c.commands.give(c.user.ID)
 	c.fromMemory = true
-	return c.exec(in.Command)
+	return c.exec(command)
+}
+
+// commandOf returns the words of a command, if they can be one.
+func commandOf(given []*string) (command []string, ok bool) {
+	for _, word := range given {
+		if word == nil || strings.IndexByte(*word, 0) >= 0 {
+			return nil, false
+		}
+		command = append(command, *word)
+	}
+	n := len(command)
+	return command, n > 0 && n <= maxWords && command[0] != ""
 }
 
 // exec runs the command for as long as the client, the session and this configuration live.

@@ -71,6 +71,8 @@ func TestSessionsOverTheAPI(t *testing.T) {
 	}
 	other.Do("GET", "/api/v1/auth/session", nil).Problem(t, 401, "not-signed-in")
 	ann.Do("DELETE", "/api/v1/sessions/unknown", nil).Problem(t, 404, "not-found")
+	ann.Do("DELETE", "/api/v1/sessions/%00", nil).Problem(t, 404, "not-found")
+	ann.Do("DELETE", "/api/v1/tokens/%00", nil).Problem(t, 404, "not-found")
 	if got := ann.Do("DELETE", "/api/v1/sessions", nil); got.StatusCode != 204 {
 		t.Errorf("ending all others: %d %s", got.StatusCode, got.Text)
 	}

@@ -122,7 +122,7 @@ func TestLoginRefuses(t *testing.T) {
 	if _, _, err := a.store.AddUser(t.Context(), "broken", "$argon2id$nonsense", RoleUser); err != nil {
 		t.Fatal(err)
 	}
-	long := strings.Repeat("x", maxPassword)
+	long := strings.Repeat("x", MaxPassword)
 	if _, err := a.AddUser(t.Context(), "long", long, RoleUser); err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +288,7 @@ func TestUsers(t *testing.T) {
 		}
 	}
 	var invalid *InvalidError
-	if err := a.SetPassword(t.Context(), "ann", strings.Repeat("x", maxPassword+1)); !errors.As(err, &invalid) {
+	if err := a.SetPassword(t.Context(), "ann", strings.Repeat("x", MaxPassword+1)); !errors.As(err, &invalid) {
 		t.Errorf("a huge password: %v", err)
 	}
 	if _, err := a.AddUser(t.Context(), strings.Repeat("x", 256), password, RoleUser); !errors.As(err, &invalid) {

@@ -34,8 +34,8 @@ const (
 const (
 	saltBytes = 16
 	keyBytes  = 32
-	// maxPassword bounds, in bytes, what a sign-in has hashed.
-	maxPassword = 1024
+	// MaxPassword bounds, in bytes, what a sign-in has hashed.
+	MaxPassword = 1024
 )
 
 // hasher hashes and verifies passwords, a bounded number at the same time.
@@ -62,8 +62,8 @@ func (h *hasher) verify(ctx context.Context, encoded, password string) (bool, er
 	if !ok {
 		p, salt, key = current, make([]byte, saltBytes), make([]byte, keyBytes)
 	}
-	if len(password) > maxPassword {
-		password, ok = password[:maxPassword], false
+	if len(password) > MaxPassword {
+		password, ok = password[:MaxPassword], false
 	}
 	got, err := h.derive(ctx, password, salt, p, uint32(len(key)))
 	if err != nil {

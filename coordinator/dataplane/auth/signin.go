@@ -172,6 +172,9 @@ func (a *Auth) Sessions(ctx context.Context, g Grant) ([]OpenSession, error) {
 // EndSession ends one of the user's sign-ins, or with an empty id all others than the one
 // of g. It returns [ErrNoSession] when the user has no such sign-in.
 func (a *Auth) EndSession(ctx context.Context, g Grant, id string) error {
+	if !checkText(id) {
+		return ErrNoSession
+	}
 	ended, err := a.store.EndSessionsOf(ctx, g.ID, id, g.Session())
 	if err != nil {
 		return err

@@ -27,8 +27,8 @@ const (
 	MaxTokenDays     = 365
 	// MaxTokens is how many a user may have.
 	MaxTokens = 100
-	// maxTokenName is the longest name, in characters.
-	maxTokenName = 100
+	// MaxTokenName is the longest name, in characters.
+	MaxTokenName = 100
 )
 
 // ErrTooManyTokens: the user has [MaxTokens].
@@ -98,8 +98,8 @@ func checkToken(u User, name string, of []Scope, days int) (string, error) {
 		return name, &InvalidError{"name", words.Of("problem.rule.utf8", nil)}
 	}
 	name = strings.TrimSpace(name)
-	if n := utf8.RuneCountInString(name); n < 1 || n > maxTokenName {
-		return name, &InvalidError{"name", words.Of("problem.rule.length", words.Values{"Max": maxTokenName, "Given": n})}
+	if n := utf8.RuneCountInString(name); n < 1 || n > MaxTokenName {
+		return name, &InvalidError{"name", words.Of("problem.rule.length", words.Values{"Max": MaxTokenName, "Given": n})}
 	}
 	for _, r := range name {
 		if !unicode.IsPrint(r) {
@@ -136,6 +136,9 @@ func (a *Auth) Tokens(ctx context.Context, userID string) ([]Token, error) {
 // RevokeToken ends one of the user's personal access tokens, and what is open with it. It returns
 // [ErrNoToken].
 func (a *Auth) RevokeToken(ctx context.Context, userID, id string) error {
+	if !checkText(id) {
+		return ErrNoToken
+	}
 	ended, err := a.store.EndToken(ctx, userID, id)
 	if err == nil && len(ended) == 0 {
 		err = ErrNoToken

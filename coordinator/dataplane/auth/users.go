@@ -173,8 +173,8 @@ func checkPassword(password string, minPassword int) error {
 		return &InvalidError{"password",
 			words.Of("problem.rule.at_least", words.Values{"Min": minPassword, "Given": n})}
 	}
-	if len(password) > maxPassword {
-		return &InvalidError{"password", words.Of("problem.rule.at_most_bytes", words.Values{"Max": maxPassword})}
+	if len(password) > MaxPassword {
+		return &InvalidError{"password", words.Of("problem.rule.at_most_bytes", words.Values{"Max": MaxPassword})}
 	}
 	return nil
 }

@@ -1,11 +1,19 @@
 package openapi
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+
 	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/explain"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/constants"
 )
 
 // object is a JSON object of the document.
@@ -52,18 +60,23 @@ var tags = []object{
 	{"name": "Administration", "description": "For administrators."},
 }
 
-// Schemas of parameters and bodies.
+// Schemas of parameters and bodies. Null in a body is as if the field were missing, where it is allowed.
 var (
 	text    = object{"type": "string"}
+	stored  = object{"type": "string", "pattern": `^[^\u0000]*$`}
 	boolean = object{"type": "boolean"}
-	name    = object{"type": "string", "minLength": 1, "maxLength": service.MaxName, "description": "One visible line."}
-	desired = object{"type": "string", "enum": []string{"RUNNING", "STANDBY", "ARCHIVED"}}
+	name    = object{"type": "string", "pattern": line(service.MaxName), "description": fmt.Sprintf("One visible line of at most %d characters.", service.MaxName)}
+	desired = object{"type": "string", "enum": []any{"RUNNING", "STANDBY", "ARCHIVED"}}
 	secret  = object{"type": "string", "format": "password"}
-	role    = object{"type": "string", "enum": []string{auth.RoleUser, auth.RoleAdmin}}
+	role    = object{"type": "string", "enum": []any{auth.RoleUser, auth.RoleAdmin}}
 	limit   = object{"type": []string{"integer", "null"}, "minimum": 1, "maximum": auth.MaxUserLimit, "description": "Null: the limit of all users."}
+	// It has at most so many bytes.
+	newSecret = object{"type": "string", "format": "password", "minLength": auth.MinPassword, "maxLength": auth.MaxPassword,
+		"description": fmt.Sprintf("At most %d bytes.", auth.MaxPassword)}
 
 	pageLimit = parameter{"query", "limit", "How many items a page has; 100 without it.", number(1, 500)}
 	cursor    = parameter{"query", "cursor", "The next_cursor of the page before.", text}
+	before    = parameter{"query", "before", "The next_before of the page before.", object{"type": "integer", "format": "int64", "minimum": 1}}
 	ifMatch   = parameter{"header", "If-Match", "The ETag that the workspace must still have.", text}
 )
 
@@ -72,12 +85,63 @@ func number(least, most int) object {
 }
 
 func nullable(s object) object {
-	out := object{}
-	for k, v := range s {
-		out[k] = v
-	}
+	out := maps.Clone(s)
 	out["type"] = []string{s["type"].(string), "null"}
+	if values, ok := s["enum"].([]any); ok {
+		out["enum"] = append(slices.Clone(values), nil)
+	}
 	return out
+}
+
+// search is a text of at most so many characters.
+func search(most int) object { return with(stored, "maxLength", most) }
+
+func with(s object, name string, value any) object {
+	s = maps.Clone(s)
+	s[name] = value
+	return s
+}
+
+// class writes the characters that belong to one of the tables, in a form that regular expressions of all
+// languages have. So it leaves out those beyond U+FFFF.
+func class(belongs func(rune) bool) string {
+	var out strings.Builder
+	for r := rune(0); r <= 0xffff; r++ {
+		first := r
+		for r <= 0xffff && belongs(r) {
+			r++
+		}
+		switch {
+		case r == first+1:
+			fmt.Fprintf(&out, `\u%04x`, first)
+		case r > first:
+			fmt.Fprintf(&out, `\u%04x-\u%04x`, first, r-1)
+		}
+	}
+	return out.String()
+}
+
+// Patterns for texts in one line: those of a workspace's name, of a token's and of a user's.
+func line(most int) string {
+	return oneLine(most, func(r rune) bool {
+		return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp) || unicode.Is(unicode.Cf, r) && r != 0x200c && r != 0x200d
+	})
+}
+
+func printable(most int) string {
+	return oneLine(most, func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Z) && r != ' ' })
+}
+
+func word(most int) string {
+	return oneLine(most, func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Z) })
+}
+
+// oneLine is a pattern for a text that has, without the spaces around it, 1 to most characters, none of them hidden.
+func oneLine(most int, isHidden func(rune) bool) string {
+	inside := "[^" + class(isHidden) + "]"
+	edge := "[^" + class(func(r rune) bool { return isHidden(r) || unicode.IsSpace(r) }) + "]"
+	around := "[" + class(unicode.IsSpace) + "]*"
+	return fmt.Sprintf("^%s%s(%s{0,%d}%s)?%s$", around, edge, inside, most-2, edge, around)
 }
 
 // fields is a body: an object with these fields and no others. Those whose names begin with ! must be given.
@@ -100,25 +164,66 @@ func fields(of object) object {
 // choice is how a workspace is recovered.
 func choice(more object) object {
 	of := object{
-		"choice": object{"type": "string", "enum": []string{"", string(workspace.RecoverRetry), string(workspace.RecoverVolume),
-			string(workspace.RecoverArchive), string(workspace.RecoverEmpty)}},
-		"key":            object{"type": "string", "description": "The archive, for the choice archive."},
-		"replace_volume": object{"type": "boolean", "description": "The files on the volume are given up."},
+		"choice": nullable(object{"type": "string", "enum": []any{"", string(workspace.RecoverRetry), string(workspace.RecoverVolume),
+			string(workspace.RecoverArchive), string(workspace.RecoverEmpty)}}),
+		"key":            nullable(object{"type": "string", "description": "The archive, for the choice archive."}),
+		"replace_volume": nullable(object{"type": "boolean", "description": "The files on the volume are given up."}),
 	}
-	for name, schema := range more {
-		of[name] = schema
+	maps.Copy(of, more)
+	return with(fields(of), "allOf", []object{
+		whenChoice(object{"required": []string{"key"}, "properties": object{"key": object{"type": "string", "minLength": 1}}},
+			object{"properties": object{"key": object{"maxLength": 0}}}, workspace.RecoverArchive),
+		whenChoice(nil, object{"properties": object{"replace_volume": object{"enum": []any{false, nil}}}},
+			workspace.RecoverArchive, workspace.RecoverEmpty),
+	})
+}
+
+// whenChoice is a rule for one of these choices, and one for the others.
+func whenChoice(then, otherwise object, of ...workspace.RecoveryChoice) object {
+	rule := object{"if": object{"required": []string{"choice"}, "properties": object{"choice": object{"enum": of}}}, "else": otherwise}
+	if then != nil {
+		rule["then"] = then
 	}
-	return fields(of)
+	return rule
 }
 
 // writable are the fields of a workspace that its owner writes.
-func writable(nameField string) object {
+func writable(nameField string, desired object) object {
+	prose := func(most int) object { return nullable(object{"type": "string", "maxLength": most, "pattern": prose}) }
 	return object{
-		nameField: name, "description": nullable(object{"type": "string", "maxLength": service.MaxDescription}),
-		"memo":          nullable(object{"type": "string", "maxLength": service.MaxMemo}),
+		nameField: name, "description": prose(service.MaxDescription),
+		"memo":          prose(service.MaxMemo),
 		"image_ref":     object{"type": []string{"string", "null"}, "description": "The name of an image of GET /images; administrators may also give a reference."},
 		"desired_state": desired,
 	}
+}
+
+// prose is a pattern for a text of several lines, in which nothing turns the direction of the text around it.
+var prose = "^[^" + class(func(r rune) bool {
+	return unicode.IsControl(r) && r != '\t' && r != '\n' && r != '\r' || unicode.Is(unicode.Bidi_Control, r) && r >= 0x202a
+}) + "]*$"
+
+// phaseList is a pattern for phases with commas between them.
+var phaseList = strings.ReplaceAll(`^(P)?(,(P)?)*$`, "P", "PENDING|ARCHIVED|STANDBY|RUNNING|ERROR|DELETING")
+
+// orders are those of lists of workspaces.
+func orders() (all []any) {
+	for _, o := range []store.Order{store.ByCreation, store.ByName, store.ByUse, store.ByPhase, store.BySize, store.ByDeletion} {
+		all = append(all, string(o), "-"+string(o))
+	}
+	return all
+}
+
+// reasons are those for ERROR.
+func reasons() (all []any) {
+	names, err := constants.Read[string]("../../../../coordinator/workspace", "ErrorReason", "")
+	if err != nil {
+		panic(err)
+	}
+	for _, r := range names {
+		all = append(all, r)
+	}
+	return all
 }
 
 var operations = []operation{
@@ -127,23 +232,23 @@ var operations = []operation{
 		about: "One page of the user's own workspaces, the newest first. With all=true, for administrators, those of all users, with owner_username.",
 		params: []parameter{
 			pageLimit, cursor,
-			{"query", "sort", "The order; a minus before it reverses it.", object{"type": "string", "pattern": "^-?(created_at|name|last_access_at|phase|home_bytes|deleted_at)$"}},
-			{"query", "phase", "One or several phases, with commas between them.", text},
-			{"query", "q", "A text in the name, the description, the memo or the image, or the beginning of the id.", object{"type": "string", "maxLength": 200}},
+			{"query", "sort", "The order; a minus before it reverses it.", object{"type": "string", "enum": orders()}},
+			{"query", "phase", "One or several phases, with commas between them.", object{"type": "string", "pattern": phaseList, "examples": []string{"RUNNING", "RUNNING,STANDBY"}}},
+			{"query", "q", "A text in the name, the description, the memo or the image, or the beginning of the id.", search(service.MaxSearch)},
 			{"query", "deleted", "Those that can be undeleted.", boolean},
 			{"query", "all", "Those of all users, for administrators.", boolean},
-			{"query", "owner", "The name or the id of the user whose they are, with all=true.", object{"type": "string", "maxLength": 200}},
+			{"query", "owner", "The name or the id of the user whose they are, with all=true.", search(service.MaxSearch)},
 		},
 	},
 	{
-		tag: "Workspaces", pattern: "POST /workspaces", id: "createWorkspace", summary: "Creates a workspace", body: fields(writable("!name")),
+		tag: "Workspaces", pattern: "POST /workspaces", id: "createWorkspace", summary: "Creates a workspace", body: fields(writable("!name", nullable(with(desired, "enum", append([]any{""}, desired["enum"].([]any)...))))),
 		about:  "It is to run, unless desired_state says otherwise. Repeated with the same Idempotency-Key it answers with the workspace that the first request has created.",
-		params: []parameter{{"header", "Idempotency-Key", "A text of the client's choice, such as a UUID, at most 255 characters.", object{"type": "string", "minLength": 1, "maxLength": 255}}},
+		params: []parameter{{"header", "Idempotency-Key", "A text of the client's choice, such as a UUID, at most 255 characters.", object{"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]*$"}}},
 		status: 201, answer: v1.Workspace{}, problems: []string{"limit-reached", "too-many-workspaces", "deleted"},
 	},
 	{tag: "Workspaces", pattern: "GET /workspaces/{id}", id: "getWorkspace", summary: "Reads a workspace", status: 200, answer: v1.Workspace{}},
 	{
-		tag: "Workspaces", pattern: "PATCH /workspaces/{id}", id: "changeWorkspace", summary: "Changes a workspace", body: fields(writable("name")),
+		tag: "Workspaces", pattern: "PATCH /workspaces/{id}", id: "changeWorkspace", summary: "Changes a workspace", body: fields(writable("name", desired)),
 		about:  "All of the given fields, or none. Another image applies from the next start on.",
 		params: []parameter{ifMatch}, status: 200, answer: v1.Workspace{}, problems: []string{"operation-in-progress", "changed-meanwhile", "limit-reached"},
 	},
@@ -163,7 +268,7 @@ var operations = []operation{
 	{
 		tag: "Workspaces", pattern: "POST /workspaces/{id}/exec", id: "exec", summary: "Runs a command in a workspace that runs", status: 200, media: "application/x-ndjson", answer: "",
 		about: "One JSON object a line, as the command prints: stdout or stderr, in the end exit_code, or problem when it is not known how the command ends.",
-		body:  fields(object{"!command": object{"type": "array", "minItems": 1, "maxItems": 1000, "items": text}}), problems: []string{"not-running", "too-many-commands"},
+		body:  fields(object{"!command": object{"type": "array", "minItems": 1, "maxItems": 1000, "prefixItems": []object{with(stored, "minLength", 1)}, "items": stored}}), problems: []string{"not-running", "too-many-commands"},
 	},
 	{
 		tag: "Workspaces", pattern: "GET /workspaces/{id}/logs", id: "workspaceLogs", summary: "Returns what a workspace has printed", status: 200, media: "text/plain", answer: "",
@@ -181,7 +286,7 @@ var operations = []operation{
 	{tag: "Workspaces", pattern: "GET /workspaces/{id}/explain", id: "explainWorkspace", summary: "Says why a workspace is as it is, and what comes next", status: 200, answer: explain.Explanation{}},
 	{
 		tag: "Workspaces", pattern: "GET /workspaces/{id}/history", id: "workspaceHistory", summary: "Lists what happened to a workspace, the newest first", status: 200, answer: v1.History[v1.Transition]{},
-		params: []parameter{pageLimit, {"query", "before", "The next_before of the page before.", object{"type": "integer", "minimum": 1}}},
+		params: []parameter{pageLimit, before},
 	},
 	{tag: "Archives", pattern: "GET /workspaces/{id}/archives", id: "listArchives", summary: "Lists the archives of a workspace, the newest first", status: 200, answer: v1.List[v1.Archive]{}},
 	{
@@ -196,7 +301,11 @@ var operations = []operation{
 	},
 	{
 		tag: "Administration", scope: auth.ScopeAdmin, pattern: "POST /workspaces/recover", id: "recoverWorkspaces", summary: "Recovers all workspaces that are in ERROR for one reason",
-		body: choice(object{"!reason": object{"type": "string", "minLength": 1}}), status: 200, answer: v1.Recoveries{}, problems: []string{"files-unknown"},
+		body: choice(object{
+			"!reason": object{"type": "string", "enum": reasons()},
+			"choice":  nullable(object{"type": "string", "enum": []any{"", string(workspace.RecoverRetry), string(workspace.RecoverVolume), string(workspace.RecoverEmpty)}}),
+			"key":     nullable(object{"type": "string", "maxLength": 0, "description": "Empty: each has archives of its own."}),
+		}), status: 200, answer: v1.Recoveries{}, problems: []string{"files-unknown"},
 	},
 	{
 		tag: "Account", people: true, pattern: "POST /auth/login", id: "signIn", summary: "Signs in with a password", body: fields(object{"!username": text, "!password": secret}),
@@ -206,7 +315,7 @@ var operations = []operation{
 	{tag: "Account", pattern: "GET /auth/session", id: "getSession", summary: "Says who is signed in", status: 200, answer: v1.User{}},
 	{tag: "Account", pattern: "GET /me", id: "getMe", summary: "Says who is signed in", status: 200, answer: v1.User{}},
 	{
-		tag: "Account", people: true, pattern: "POST /me/password", id: "changePassword", summary: "Changes one's own password", body: fields(object{"!present": secret, "!password": secret}),
+		tag: "Account", people: true, pattern: "POST /me/password", id: "changePassword", summary: "Changes one's own password", body: fields(object{"!present": secret, "!password": newSecret}),
 		about: "Every other sign-in ends.", status: 204, problems: []string{"too-many-attempts", "passwords-off"},
 	},
 	{tag: "Account", pattern: "GET /sessions", id: "listSessions", summary: "Lists where one is signed in", status: 200, answer: v1.List[v1.Session]{}},
@@ -216,7 +325,7 @@ var operations = []operation{
 	{
 		tag: "Account", people: true, pattern: "POST /tokens", id: "createToken", summary: "Makes a personal access token", status: 201, answer: v1.NewToken{}, problems: []string{"too-many-tokens"},
 		about: "Its secret is in this answer only.",
-		body:  fields(object{"!name": name, "!scopes": object{"type": "array", "minItems": 1, "items": object{"type": "string", "enum": auth.Scopes()}}, "expires_in_days": number(1, 365)}),
+		body:  fields(object{"!name": with(name, "pattern", printable(auth.MaxTokenName)), "!scopes": object{"type": "array", "minItems": 1, "items": object{"type": "string", "enum": auth.Scopes()}}, "expires_in_days": nullable(number(1, auth.MaxTokenDays))}),
 	},
 	{tag: "Account", pattern: "DELETE /tokens/{id}", id: "revokeToken", summary: "Revokes a personal access token", status: 204},
 	{tag: "Account", pattern: "GET /limits", id: "getLimits", summary: "Says how many workspaces one may run and have", status: 200, answer: v1.Limits{}},
@@ -230,16 +339,16 @@ var operations = []operation{
 	},
 	{
 		tag: "Administration", scope: auth.ScopeAdmin, pattern: "GET /users", id: "listUsers", summary: "Lists the users by name", status: 200, answer: v1.Page[v1.Account]{},
-		params: []parameter{pageLimit, cursor, {"query", "q", "A text in the name.", object{"type": "string", "maxLength": 255}}},
+		params: []parameter{pageLimit, cursor, {"query", "q", "A text in the name.", search(255)}},
 	},
 	{
 		tag: "Administration", scope: auth.ScopeAdmin, pattern: "POST /users", id: "createUser", summary: "Adds a user", status: 201, answer: v1.Account{}, problems: []string{"user-exists"},
-		body: fields(object{"!username": object{"type": "string", "minLength": 1, "maxLength": 255}, "!password": object{"type": "string", "format": "password", "minLength": auth.MinPassword}, "role": role}),
+		body: fields(object{"!username": object{"type": "string", "pattern": word(255), "description": "One visible word."}, "!password": newSecret, "role": nullable(role)}),
 	},
 	{tag: "Administration", scope: auth.ScopeAdmin, pattern: "GET /admin/overview", id: "getOverview", summary: "Says how all workspaces are, who leads, how full the disk is, and how the archives are", status: 200, answer: v1.Overview{}},
 	{
 		tag: "Administration", scope: auth.ScopeAdmin, pattern: "GET /admin/history", id: "allHistory", summary: "Lists what happened to all workspaces, the newest first", status: 200, answer: v1.History[v1.Event]{},
-		params: []parameter{pageLimit, {"query", "before", "The next_before of the page before.", object{"type": "integer", "minimum": 1}}},
+		params: []parameter{pageLimit, before},
 	},
 	{
 		tag: "Administration", scope: auth.ScopeAdmin, pattern: "POST /admin/gc", id: "collectArchives", summary: "Shows which archives no workspace needs, or deletes those that are due", status: 200, answer: v1.Collection{},
@@ -254,8 +363,8 @@ var operations = []operation{
 	{
 		tag: "Administration", scope: auth.ScopeAdmin, pattern: "PATCH /users/{id}", id: "changeUser", summary: "Changes a user", status: 200, answer: v1.Account{}, problems: []string{"own-account", "last-administrator"},
 		about: "All of the given fields, or none. Another role or password, and disabling, end the user's sign-ins and access tokens.",
-		body: fields(object{"role": role, "disabled": boolean, "password": object{"type": "string", "format": "password", "minLength": auth.MinPassword},
-			"limits": fields(object{"max_running": limit, "max_workspaces": limit})}),
+		body: fields(object{"role": nullable(role), "disabled": nullable(boolean), "password": nullable(newSecret),
+			"limits": nullable(fields(object{"max_running": limit, "max_workspaces": limit}))}),
 	},
 	{tag: "Administration", scope: auth.ScopeAdmin, pattern: "POST /users/{id}/sign-out", id: "signOutUser", summary: "Ends all sign-ins and access tokens of a user", status: 204},
 }

@@ -13,10 +13,12 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -54,9 +56,24 @@ var load = sync.OnceValues(func() (*description, error) {
 	}
 	strict(d.raw)
 	d.compiler.AssertFormat()
+	d.compiler.RegisterFormat(&jsonschema.Format{Name: "int64", Validate: isInt64})
+	d.compiler.UseRegexpEngine(func(pattern string) (jsonschema.Regexp, error) {
+		return regexp.Compile(escaped.ReplaceAllString(pattern, `\x{$1}`))
+	})
 	d.compiler.DefaultDraft(jsonschema.Draft2020)
 	return d, d.compiler.AddResource("openapi.json", d.raw)
 })
+
+// escaped is a character in a pattern as other languages than Go write it.
+var escaped = regexp.MustCompile(`\\u([0-9a-f]{4})`)
+
+func isInt64(v any) error {
+	if n, ok := v.(json.Number); ok {
+		_, err := n.Int64()
+		return err
+	}
+	return nil
+}
 
 // strict forbids objects to have other fields than those of their schema.
 func strict(v any) {
@@ -253,7 +270,7 @@ func (d *description) request(operation map[string]any, e Exchange, where ...str
 			given = e.Request.Header.Values(name)
 		}
 		for _, text := range given {
-			if text == "" { // as if it were not given
+			if text == "" && p["in"] == "query" { // as if it were not given
 				continue
 			}
 			err := d.valid(pointer(append(where, "parameters", strconv.Itoa(i), "schema")...), scalar(p["schema"], text))
@@ -281,12 +298,17 @@ func (d *description) request(operation map[string]any, e Exchange, where ...str
 	return nil
 }
 
-// scalar is the value of a parameter's text for its schema.
+// integer is how a parameter is a whole number.
+var integer = regexp.MustCompile(`^-?[0-9]+$`)
+
+// scalar is the value of a parameter's text for its schema: the text itself, of a wrong type, where it is none.
 func scalar(schema any, text string) any {
-	switch at(schema, "type") {
-	case "integer":
+	switch t := at(schema, "type"); {
+	case !utf8.ValidString(text):
+		return nil // no text either
+	case t == "integer" && integer.MatchString(text):
 		return json.Number(text)
-	case "boolean":
+	case t == "boolean" && (text == "true" || text == "false"):
 		return text == "true"
 	}
 	return text
