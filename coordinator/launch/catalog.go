@@ -35,7 +35,7 @@ type Image struct {
 	// Git says that it clones the repository of CODEHUB_GIT_URL into an empty project.
 	Git bool
 	// Command replaces the image's command. $(NAME) stands for one of the variables
-	// CODEHUB_WORKSPACE_…, as in Kubernetes; empty keeps the image's command.
+	// CODEHUB_…, as in Kubernetes; empty keeps the image's command.
 	Command []string
 }
 

@@ -2,7 +2,7 @@
 // and command the configured images give it. Its environment and host name tell it about itself.
 //
 // It owns the list of images, the rule which text is the name of one and which a
-// reference, and the variables CODEHUB_WORKSPACE_…. It is pure: it must not start
+// reference, and the variables CODEHUB_…. It is pure: it must not start
 // anything, nor decide who may choose which image (package service).
 package launch
 
@@ -32,6 +32,8 @@ const (
 	EnvName     = "CODEHUB_WORKSPACE_NAME"
 	EnvURL      = "CODEHUB_WORKSPACE_URL"
 	EnvBasePath = "CODEHUB_WORKSPACE_BASE_PATH"
+	// EnvGitURL is the address of the repository that the image clones; it is missing where there is none.
+	EnvGitURL = "CODEHUB_GIT_URL"
 )
 
 // pathPrefix starts the path of every workspace on the main site.
@@ -53,7 +55,7 @@ func Spec(c Catalog, s Site, w workspace.Workspace) (backend.StartSpec, error) {
 		spec.BasePath = pathPrefix + string(w.ID)
 		basePath = spec.BasePath + "/"
 	}
-	env := [][2]string{{EnvID, string(w.ID)}, {EnvName, w.Name}, {EnvURL, s.url(w.ID)}, {EnvBasePath, basePath}}
+	env := [][2]string{{EnvID, string(w.ID)}, {EnvName, w.Name}, {EnvURL, s.url(w.ID)}, {EnvBasePath, basePath}, {EnvGitURL, w.GitURL}}
 	expand := make([]string, 0, 2*len(env))
 	for _, e := range env {
 		expand = append(expand, "$("+e[0]+")", e[1])

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,6 +51,18 @@ func TestSpec(t *testing.T) {
 				t.Errorf("got %+v", got)
 			}
 		})
+	}
+}
+
+// The image finds the address of the repository at every start, in its environment and its command.
+func TestGitURL(t *testing.T) {
+	clones := Catalog{{Name: "code", Reference: "test/code:1", Git: true, Command: []string{"--clone=$(CODEHUB_GIT_URL)"}}}
+	for _, address := range []string{"", "https://git.example/$(CODEHUB_WORKSPACE_ID)"} {
+		got, err := Spec(clones, byPath, workspace.Workspace{ID: id, Name: "x", GitURL: address})
+		if err != nil || got.Command[0] != "--clone="+address || slices.Contains(got.Env, EnvGitURL+"="+address) != (address != "") ||
+			strings.Contains(strings.Join(got.Env, " "), EnvGitURL) != (address != "") {
+			t.Errorf("%q: %+v, %v", address, got, err)
+		}
 	}
 }
 

@@ -169,9 +169,9 @@ WITH w AS (
 		ELSE 'changed' END AS outcome
 	FROM w
 ), written AS (
-	INSERT INTO workspaces (id, owner_user_id, name, description, memo, image_ref, desired_state,
+	INSERT INTO workspaces (id, owner_user_id, name, description, memo, image_ref, git_url, desired_state,
 		instance_backend, storage_backend, home_store_key)
-	SELECT @id, owner_user_id, @name, @description, @memo, @image_ref, @desired,
+	SELECT @id, owner_user_id, @name, @description, @memo, @image_ref, @git_url, @desired,
 		@instance_backend, @storage_backend, @home_store_key
 	FROM decision WHERE outcome = 'changed'
 	RETURNING id, owner_user_id, desired_state
@@ -190,7 +190,7 @@ func (s *Store) Create(ctx context.Context, w workspace.Workspace, through strin
 		"per_user": l.PerUser, "global": l.Global, "workspaces": l.Workspaces, "cause": through,
 		"id": string(w.ID), "owner": w.OwnerID, "name": w.Name, "desired": string(cmp.Or(w.DesiredState, workspace.DesiredRunning)),
 		"description": postgres.NullText(w.Description), "memo": postgres.NullText(w.Memo),
-		"image_ref":        postgres.NullText(w.ImageRef),
+		"image_ref": postgres.NullText(w.ImageRef), "git_url": postgres.NullText(w.GitURL),
 		"instance_backend": w.InstanceBackend, "storage_backend": w.StorageBackend,
 		"home_store_key": w.ID.VolumeName(),
 	})

@@ -10,7 +10,7 @@ import (
 )
 
 // workspaceColumns are the columns of a [row].
-const workspaceColumns = `id, owner_user_id, name, description, memo, image_ref, instance_backend, storage_backend,
+const workspaceColumns = `id, owner_user_id, name, description, memo, image_ref, git_url, instance_backend, storage_backend,
 	desired_state, phase, phase_changed_at, operation, op_started_at, conditions, observed_at, home_ctx,
 	endpoint, base_path, archive_op_id, archive_key, archive_damage, archive_suspected, archive_verified_at,
 	error_reason, error_message, error_count, waiting, progress, recovery, revert,

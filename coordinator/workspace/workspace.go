@@ -76,6 +76,9 @@ type Workspace struct {
 	Memo        string
 	// ImageRef is the image to run; empty means the backend's default.
 	ImageRef string
+	// GitURL is the address of the repository that the image clones into an empty project; empty means
+	// none. It never changes.
+	GitURL string `db:"git_url"`
 	// InstanceBackend and StorageBackend name the backends that the workspace was
 	// created for, such as "docker".
 	InstanceBackend string

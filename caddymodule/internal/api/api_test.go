@@ -65,7 +65,7 @@ func TestWorkspaceOverTheAPI(t *testing.T) {
 		t.Fatalf("got status %d, location %q: %s", a.StatusCode, a.Header.Get("Location"), a.Text)
 	}
 	for field, want := range map[string]any{
-		"name": "Étude", "description": "first", "memo": nil, "image_ref": nil, "phase": "PENDING", "operation": "NONE",
+		"name": "Étude", "description": "first", "memo": nil, "image_ref": nil, "git_url": nil, "phase": "PENDING", "operation": "NONE",
 		"desired_state": "RUNNING", "error_reason": nil, "error_message": nil, "error_count": 0.0, "instance_backend": "docker",
 		"archive_key": nil, "op_started_at": nil, "url": "/w/" + w["id"].(string) + "/",
 	} {

@@ -160,6 +160,8 @@ func unstated(operation, field string, s openapitest.Sample) bool {
 		return strings.HasSuffix(s.Query.Get("sort"), "deleted_at") && s.Query.Get("deleted") != "true"
 	case "createWorkspace image_ref", "changeWorkspace image_ref":
 		return true // which images there are is a setting
+	case "createWorkspace git_url":
+		return true // which images clone a repository is a setting
 	case "createUser username":
 		return strings.ContainsFunc(text, func(r rune) bool { return r > 0x7f }) // letters of one script
 	case "createUser password", "changeUser password", "changePassword password":

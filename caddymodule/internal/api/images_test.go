@@ -52,6 +52,34 @@ func TestImagesAreListedAndChosenByName(t *testing.T) {
 	}
 }
 
+// A new workspace gets the address of a repository once, if its image clones one.
+func TestARepositoryToBeginWith(t *testing.T) {
+	in := newHarness(t, withImages)
+	ann := in.signedIn("ann")
+	const address = "ssh://git@git.example/team/project.git"
+	w := ann.Do("POST", "/api/v1/workspaces", map[string]any{"name": "one", "git_url": " " + address}).Object(t)
+	path := apitest.WorkspacePath(w)
+	if got := ann.Do("GET", path, nil).Object(t); w["git_url"] != address || got["git_url"] != address {
+		t.Errorf("created %v, read %v", w["git_url"], got["git_url"])
+	}
+	if p := ann.Do("PATCH", path, map[string]any{"git_url": address}).Problem(t, 400, "invalid-field"); p["field"] != "git_url" {
+		t.Errorf("a change: %v", p)
+	}
+	for given, image := range map[string]string{address: "jupyter", "https://ann:secret@git.example/a": "code", "file:///etc": "code"} {
+		p := ann.Do("POST", "/api/v1/workspaces", map[string]any{"name": "x", "image_ref": image, "git_url": given}).Problem(t, 400, "invalid-field")
+		if text := fmt.Sprint(p); p["field"] != "git_url" || strings.Contains(text, "secret") {
+			t.Errorf("%s: %v", given, p)
+		}
+	}
+	if w := ann.Do("POST", "/api/v1/workspaces", map[string]any{"name": "x", "image_ref": "jupyter", "git_url": nil}).Object(t); w["git_url"] != nil {
+		t.Errorf("without one: %v", w["git_url"])
+	}
+	// Another image may be chosen: it does not clone, and the address stays.
+	if got := ann.Do("PATCH", path, map[string]any{"image_ref": "jupyter"}).Object(t); got["git_url"] != address {
+		t.Errorf("after another image: %v", got["git_url"])
+	}
+}
+
 func TestTheOwnerMendsAWrongImage(t *testing.T) {
 	in := newHarness(t, withImages)
 	ann, admin := in.signedIn("ann"), in.signedIn("admin")

@@ -23,6 +23,7 @@ func (c *call) createWorkspace() error {
 		Description  textField `json:"description"`
 		Memo         textField `json:"memo"`
 		ImageRef     textField `json:"image_ref"`
+		GitURL       textField `json:"git_url"`
 		DesiredState textField `json:"desired_state"`
 	}
 	if err := c.decode(&in); err != nil {
@@ -34,7 +35,7 @@ func (c *call) createWorkspace() error {
 	}
 	w, err := c.Service.Create(c.r.Context(), c.actor(), service.CreateInput{
 		Name: in.Name.text, Description: in.Description.text, Memo: in.Memo.text, ImageRef: in.ImageRef.text,
-		DesiredState: workspace.DesiredState(in.DesiredState.text), Key: key,
+		GitURL: in.GitURL.text, DesiredState: workspace.DesiredState(in.DesiredState.text), Key: key,
 	})
 	if err != nil {
 		return err

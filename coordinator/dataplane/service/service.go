@@ -108,6 +108,9 @@ type CreateInput struct {
 	// ImageRef is the name of a configured image, empty for the default one, or from an
 	// administrator any image's reference.
 	ImageRef string
+	// GitURL is the address of the repository that the image clones, empty for none. Only an image with
+	// [launch.Image.Git] takes one.
+	GitURL string
 	// DesiredState is as in [Patch]; empty means RUNNING.
 	DesiredState workspace.DesiredState
 	// Key makes the same input of the same user create one workspace, however often it is sent;
@@ -140,7 +143,7 @@ func (s *Service) Create(ctx context.Context, a Actor, in CreateInput) (workspac
 	}
 	id := in.id(a.UserID)
 	w, outcome, err := s.store.Create(ctx, workspace.Workspace{
-		ID: id, OwnerID: a.UserID, Name: in.Name, Description: in.Description, Memo: in.Memo, ImageRef: in.ImageRef,
+		ID: id, OwnerID: a.UserID, Name: in.Name, Description: in.Description, Memo: in.Memo, ImageRef: in.ImageRef, GitURL: in.GitURL,
 		DesiredState: in.DesiredState, InstanceBackend: s.instanceBackend, StorageBackend: s.storageBackend,
 	}, a.through(), s.storeLimits())
 	if err == nil {

@@ -37,7 +37,10 @@ func (in CreateInput) clean(images launch.Catalog, a Actor) (CreateInput, error)
 	if err := checkDesired(in.DesiredState); err != nil {
 		return in, err
 	}
-	in.ImageRef, err = cleanImageRef(in.ImageRef, images, a)
+	if in.ImageRef, err = cleanImageRef(in.ImageRef, images, a); err != nil {
+		return in, err
+	}
+	in.GitURL, err = cleanGitURL(in.GitURL, in.ImageRef, images)
 	return in, err
 }
 

@@ -226,6 +226,14 @@ func reasons() (all []any) {
 	return all
 }
 
+// creatable are the fields of a new workspace.
+func creatable() object {
+	of := writable("!name", nullable(with(desired, "enum", append([]any{""}, desired["enum"].([]any)...))))
+	of["git_url"] = object{"type": []string{"string", "null"}, "maxLength": service.MaxGitURL,
+		"description": "The https or ssh address of the repository that the image clones, without a password or token, for an image with git. It cannot be changed later."}
+	return of
+}
+
 var operations = []operation{
 	{
 		tag: "Workspaces", pattern: "GET /workspaces", id: "listWorkspaces", summary: "Lists workspaces", status: 200, answer: v1.Page[v1.Workspace]{},
@@ -241,7 +249,7 @@ var operations = []operation{
 		},
 	},
 	{
-		tag: "Workspaces", pattern: "POST /workspaces", id: "createWorkspace", summary: "Creates a workspace", body: fields(writable("!name", nullable(with(desired, "enum", append([]any{""}, desired["enum"].([]any)...))))),
+		tag: "Workspaces", pattern: "POST /workspaces", id: "createWorkspace", summary: "Creates a workspace", body: fields(creatable()),
 		about:  "It is to run, unless desired_state says otherwise. Repeated with the same Idempotency-Key it answers with the workspace that the first request has created.",
 		params: []parameter{{"header", "Idempotency-Key", "A text of the client's choice, such as a UUID, at most 255 characters.", object{"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]*$"}}},
 		status: 201, answer: v1.Workspace{}, problems: []string{"limit-reached", "too-many-workspaces", "deleted"},

@@ -23,6 +23,9 @@ type Workspace struct {
 	Description *string      `json:"description"`
 	Memo        *string      `json:"memo"`
 	ImageRef    *string      `json:"image_ref"`
+	// The address of the repository that its image clones into an empty project, as it was created with;
+	// null without one.
+	GitURL *string `json:"git_url"`
 	// What it runs on, and where its volume is: "docker" or "kubernetes".
 	InstanceBackend string `json:"instance_backend"`
 	StorageBackend  string `json:"storage_backend"`
@@ -155,7 +158,7 @@ func WorkspaceOf(w workspace.Workspace, v View) Workspace {
 	}
 	body := Workspace{
 		ID: w.ID, OwnerID: w.OwnerID, Name: w.Name,
-		Description: orNull(w.Description), Memo: orNull(w.Memo), ImageRef: orNull(w.ImageRef),
+		Description: orNull(w.Description), Memo: orNull(w.Memo), ImageRef: orNull(w.ImageRef), GitURL: orNull(w.GitURL),
 		InstanceBackend: w.InstanceBackend, StorageBackend: w.StorageBackend,
 		Conditions: conditions, ObservedAt: timeOrNull(w.ObservedAt),
 		Phase: w.Phase, PhaseChangedAt: timeOrNull(w.PhaseChangedAt),

@@ -18,6 +18,7 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/events"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/launch"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/accounts"
 	"github.com/codehub/gateway/coordinator/store/postgres"
@@ -53,9 +54,11 @@ func NewServer(t *testing.T) *Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.db.Close(context.Background()) })
+	workspaces := service.New(st, service.Options{InstanceBackend: "docker", StorageBackend: "docker", Logger: zap.NewNop()})
+	workspaces.SetImages(launch.Catalog{{Name: launch.DefaultName, Git: true}})
 	handler, err := api.New(api.Options{
 		Site: site.New(site.Options{}), Auth: s.auth, Hub: events.NewHub(),
-		Service:   service.New(st, service.Options{InstanceBackend: "docker", StorageBackend: "docker", Logger: zap.NewNop()}),
+		Service:   workspaces,
 		Health:    func() coordinator.Health { return coordinator.Health{} },
 		WaitReady: func(context.Context) error { return nil },
 	})

@@ -22,12 +22,23 @@ func object(t *testing.T, o commandtest.Outcome) (w struct {
 	Memo                 *string
 	Desired              string  `json:"desired_state"`
 	Image                *string `json:"image_ref"`
+	GitURL               *string `json:"git_url"`
 }) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(o.Stdout), &w); err != nil || o.Code != 0 {
 		t.Fatalf("%v: %+v", err, o)
 	}
 	return w
+}
+
+func TestARepositoryToBeginWith(t *testing.T) {
+	commandtest.NewServer(t).SignedIn("ann")
+	const address = "git@git.example:team/project.git"
+	if w := object(t, run(t, "create", "one", "--git-url", address, "--desired-state", "ARCHIVED", "--json")); w.GitURL == nil || *w.GitURL != address {
+		t.Errorf("created %+v", w)
+	}
+	run(t, "show", "one").Want(t, 0, "git      "+address)
+	run(t, "create", "two", "--git-url", "https://ann:secret@git.example/a").Want(t, 1, "git_url must have no password")
 }
 
 func TestWorkspacesThroughAServer(t *testing.T) {

@@ -69,6 +69,7 @@ result is the object of the API's GET /workspaces/{id}.`,
 		line("description", text(w.Description))
 		line("memo", text(w.Memo))
 		line("image", text(w.ImageRef))
+		line("git", text(w.GitURL))
 		line("home", sizeOf(w))
 		line("last used", localTime(w.LastAccessAt))
 		line("sleeps at", localTime(w.SleepAt))
@@ -116,6 +117,7 @@ command ends when it is there; with --json the result is the workspace's object.
 		"description":   {"description", "what it is for"},
 		"memo":          {"memo", "notes of your own"},
 		"image":         {"image_ref", "name of the image (default: the server's)"},
+		"git-url":       {"git_url", "Git repository to begin with, where the image clones one"},
 		"desired-state": {"desired_state", "RUNNING, STANDBY or ARCHIVED (default: RUNNING)"},
 	} {
 		in[field[0]] = cmd.Flags().String(flag, "", field[1])

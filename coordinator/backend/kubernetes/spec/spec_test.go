@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,8 +15,22 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/egress"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
+	"github.com/codehub/gateway/coordinator/launch"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
+
+// A Pod has the address of the repository as it was given: Kubernetes must not replace parts of it.
+func TestGitURL(t *testing.T) {
+	images := launch.Catalog{{Name: "code", Reference: "code:1", Git: true}}
+	s, err := launch.Spec(images, launch.Site{}, workspace.Workspace{ID: id, OwnerID: owner, Name: "x", GitURL: "https://git.example/$(HOME)/a.git"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := pod(t, plain(), s).Spec.Containers[0].Env
+	if want := (corev1.EnvVar{Name: "CODEHUB_GIT_URL", Value: "https://git.example/$$(HOME)/a.git"}); !slices.Contains(env, want) {
+		t.Errorf("the Pod has %v, want %v", env, want)
+	}
+}
 
 // Another process recognises the Pod that it would have made itself, and no other.
 func TestHash(t *testing.T) {
