@@ -104,6 +104,7 @@ func TestCollectingArchivesOnCommand(t *testing.T) {
 	var dry bool
 	var err error
 	in := newHarness(t, func(o *api.Options) {
+		o.DeletionDelay = time.Hour
 		o.Administration = administration{collect: func(_ context.Context, d bool, each func(gc.Finding) error) (gc.Report, error) {
 			dry = d
 			for i := range 1002 {
@@ -112,6 +113,9 @@ func TestCollectingArchivesOnCommand(t *testing.T) {
 					verdict = gc.Protected
 				}
 				f := gc.Finding{Key: fmt.Sprint(i), Size: gc.UnknownSize, Modified: time.Now(), Verdict: verdict, Reason: gc.ReportedUnknown}
+				if i == 1 {
+					f.FirstSeen, f.Age = time.Now().Add(-10*time.Minute), 10*time.Minute
+				}
 				if err := each(f); err != nil {
 					return gc.Report{}, err
 				}
@@ -127,6 +131,11 @@ func TestCollectingArchivesOnCommand(t *testing.T) {
 	c := collect(map[string]any{"dry_run": true})
 	if !dry || c["more"] != true || len(c["items"].([]any)) != 1000 || c["stopped"] != nil || c["report"].(map[string]any)["due"] != 1001.0 {
 		t.Errorf("dry %v: %v of %v", dry, c["report"], len(c["items"].([]any)))
+	}
+	for i, want := range []any{3000.0, nil} {
+		if f := c["items"].([]any)[i].(map[string]any); f["deleted_in_seconds"] != want {
+			t.Errorf("the finding is %v", f)
+		}
 	}
 	if collect(map[string]any{"dry_run": false}); dry {
 		t.Error("it was a dry run")

@@ -55,21 +55,22 @@ func (c *call) workspaceLogs() error {
 	}
 	c.fromMemory = true
 	n := int(cmp.Or(lines, defaultLines))
+	first := n
+	if follow || c.r.Method == http.MethodHead {
+		first = 0 // only whether there is a container: Follow begins with the lines
+	}
 	asking, cancel := context.WithTimeout(c.r.Context(), c.DatabaseTimeout)
 	defer cancel()
-	text, err := c.Containers.Logs(asking, c.id, n)
+	text, err := c.Containers.Logs(asking, c.id, first)
 	if err != nil {
 		return containerProblem(err)
-	}
-	if c.r.Method == http.MethodHead {
-		text, follow = "", false
 	}
 	ctx, out, done, err := c.live("text/plain; charset=utf-8")
 	if err != nil {
 		return err
 	}
 	defer done()
-	if !follow {
+	if !follow || c.r.Method == http.MethodHead {
 		_ = out.write([]byte(text)) // fails only when the client has gone
 		return nil
 	}

@@ -27,6 +27,12 @@ type containers struct {
 	stats     backend.Stats
 	err       error
 	following atomic.Int64
+	lines     atomic.Int64 // that Logs was asked for
+}
+
+func (c *containers) Logs(ctx context.Context, id workspace.ID, lines int) (string, error) {
+	c.lines.Add(int64(lines))
+	return c.Backend.Logs(ctx, id, lines)
 }
 
 func (c *containers) Follow(ctx context.Context, id workspace.ID, lines int, to io.Writer) error {
@@ -156,6 +162,9 @@ func TestLogsAreFollowed(t *testing.T) {
 	c.Exit(id, 3, time.Second, "exiting\n")
 	first("exiting\n")
 	firstEnd()
+	if n := c.lines.Load(); n != 0 {
+		t.Errorf("%d lines were read once more", n)
+	}
 	openStream(t, ann).until("heartbeat", nil)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/docker/go-units"
 
+	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
 	"github.com/codehub/gateway/coordinator/control/gc"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -94,31 +95,21 @@ func collectedTable(w io.Writer, delay time.Duration) findingPrinter {
 	return out
 }
 
-// findingJSON prints an array of objects.
+// foreign is what is no archive: it belongs to no workspace.
+type foreign struct {
+	v1.Finding
+	Workspace *workspace.ID `json:"workspace_id"`
+	Reason    *gc.Reason    `json:"reason"`
+}
+
+// findingJSON prints an array of objects, as the API's.
 func findingJSON(w io.Writer, delay time.Duration) findingPrinter {
 	separator := "["
 	return findingPrinter{
 		finding: func(f gc.Finding) error {
-			type finding struct {
-				Archive   string        `json:"archive"`
-				Workspace *workspace.ID `json:"workspace_id"`
-				Size      *int64        `json:"size_bytes"`
-				Modified  time.Time     `json:"modified"`
-				Verdict   gc.Verdict    `json:"verdict"`
-				Reason    *gc.Reason    `json:"reason"`
-				FirstSeen *time.Time    `json:"first_seen"`
-				DeletedIn *int64        `json:"deleted_in_seconds"`
-			}
-			line := finding{Archive: f.Key, Modified: f.Modified.UTC(), Verdict: f.Verdict}
-			if f.Verdict != gc.Foreign {
-				line.Workspace, line.Reason = &f.Workspace, &f.Reason
-			}
-			if f.Size != gc.UnknownSize {
-				line.Size = &f.Size
-			}
-			if !f.FirstSeen.IsZero() {
-				first, in := f.FirstSeen.UTC(), int64(max(delay-f.Age, 0)/time.Second)
-				line.FirstSeen, line.DeletedIn = &first, &in
+			var line any = v1.FindingOf(f, delay)
+			if f.Verdict == gc.Foreign {
+				line = foreign{Finding: v1.FindingOf(f, delay)}
 			}
 			text, err := json.Marshal(line)
 			if err == nil {

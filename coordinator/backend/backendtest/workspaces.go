@@ -520,6 +520,9 @@ func testLogs(t *testing.T, f Fixture) {
 	if text, err := b.Logs(ctx, id, 1); err != nil || text != "exiting with 3\n" {
 		t.Errorf("the last line: %q, %v", text, err)
 	}
+	if text, err := b.Logs(ctx, id, 0); err != nil || text != "" {
+		t.Errorf("no line: %q, %v", text, err)
+	}
 }
 
 func testEvents(t *testing.T, f Fixture) {

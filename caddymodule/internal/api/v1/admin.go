@@ -176,18 +176,22 @@ type Finding struct {
 	Modified time.Time  `json:"modified"`
 	Verdict  gc.Verdict `json:"verdict"`
 	Reason   gc.Reason  `json:"reason"`
-	// Since when it is known that no workspace needs it; null while it is not.
+	// Since when it is known that no workspace needs it, and in how many seconds it is due; null while that is not known.
 	FirstSeen *time.Time `json:"first_seen"`
+	DeletedIn *int64     `json:"deleted_in_seconds"`
 }
 
-// FindingOf returns f as programs see it.
-func FindingOf(f gc.Finding) Finding {
+// FindingOf returns f as programs see it, where archives are deleted after the delay.
+func FindingOf(f gc.Finding, delay time.Duration) Finding {
 	out := Finding{
 		Key: f.Key, Workspace: f.Workspace, Modified: f.Modified.UTC(), Verdict: f.Verdict, Reason: f.Reason,
 		FirstSeen: timeOrNull(f.FirstSeen),
 	}
 	if f.Size != gc.UnknownSize {
 		out.Size = &f.Size
+	}
+	if !f.FirstSeen.IsZero() {
+		out.DeletedIn = new(int64(max(delay-f.Age, 0) / time.Second))
 	}
 	return out
 }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -15,6 +14,8 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/api"
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator"
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/memory"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/events"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
@@ -23,6 +24,7 @@ import (
 	"github.com/codehub/gateway/coordinator/store/accounts"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/store/storetest"
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // Password is that of every user of a [Server].
@@ -32,6 +34,8 @@ const Password = "correct horse battery"
 // makes them.
 type Server struct {
 	URL string
+	// Engine has the containers.
+	Engine *memory.Backend
 
 	t    *testing.T
 	auth *auth.Auth
@@ -54,10 +58,14 @@ func NewServer(t *testing.T) *Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.db.Close(context.Background()) })
+	engine := memory.NewEngine()
+	t.Cleanup(engine.Close)
+	s.Engine = engine.Backend("test")
 	workspaces := service.New(st, service.Options{InstanceBackend: "docker", StorageBackend: "docker", Logger: zap.NewNop()})
 	workspaces.SetImages(launch.Catalog{{Name: launch.DefaultName, Git: true}})
 	handler, err := api.New(api.Options{
-		Site: site.New(site.Options{}), Auth: s.auth, Hub: events.NewHub(),
+		Containers: containers{s.Engine},
+		Site:       site.New(site.Options{}), Auth: s.auth, Hub: events.NewHub(),
 		Service:   workspaces,
 		Health:    func() coordinator.Health { return coordinator.Health{} },
 		WaitReady: func(context.Context) error { return nil },
@@ -69,6 +77,25 @@ func NewServer(t *testing.T) *Server {
 	t.Cleanup(server.Close)
 	s.URL = server.URL
 	return s
+}
+
+// containers are those of an engine whose disk and images are not known.
+type containers struct{ *memory.Backend }
+
+func (containers) HomeDisk(context.Context) int64 { return -1 }
+
+func (containers) ImageSizes(context.Context, []string) map[string]int64 { return nil }
+
+// Start starts the container of a workspace.
+func (s *Server) Start(id workspace.ID) {
+	s.t.Helper()
+	err := s.Engine.Provision(s.t.Context(), backend.VolumeSpec{ID: id, OpID: "op"})
+	if err == nil {
+		err = s.Engine.Start(s.t.Context(), backend.StartSpec{ID: id})
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // AddUser adds a user.
@@ -122,26 +149,12 @@ func (s *Server) SignIns() (n int) {
 	return n
 }
 
-// Stub is a server that answers paths with fixed texts.
-type Stub struct {
-	URL string
-
-	last atomic.Pointer[string]
-}
-
-// NewStub starts one that ends with the test.
-func NewStub(t *testing.T, answers map[string]string) *Stub {
+// NewStub starts a server that answers paths with fixed texts and ends with the test, and returns its address.
+func NewStub(t *testing.T, answers map[string]string) string {
 	t.Helper()
-	s := new(Stub)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		said := r.Method + " " + r.URL.RequestURI() + " " + r.Header.Get("Authorization")
-		s.last.Store(&said)
 		_, _ = io.WriteString(w, answers[r.URL.Path])
 	}))
 	t.Cleanup(server.Close)
-	s.URL = server.URL
-	return s
+	return server.URL
 }
-
-// Last is the last request: its method, its address and its Authorization.
-func (s *Stub) Last() string { return *s.last.Load() }

@@ -1,13 +1,20 @@
 package workspaces_test
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/codehub/gateway/caddymodule/internal/command/commandtest"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
+	"github.com/codehub/gateway/coordinator/wait"
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // run runs a command about workspaces.
@@ -159,19 +166,48 @@ func TestAShellCompletesNames(t *testing.T) {
 	}
 }
 
-// What a container prints arrives as it comes.
-func TestLogsAreFollowed(t *testing.T) {
-	s := commandtest.NewStub(t, map[string]string{
-		"/api/v1/workspaces":                        `{"items": [{"id": "` + exampleID + `", "name": "one"}], "next_cursor": null}`,
-		"/api/v1/workspaces/" + exampleID + "/logs": "first\nsecond\n",
-	})
-	t.Setenv("CODEHUB_URL", s.URL)
-	t.Setenv("CODEHUB_TOKEN", "chg_x")
-	if o := run(t, "logs", "one", "--lines", "2", "--follow"); o.Stdout != "first\nsecond\n" || o.Code != 0 {
+func TestLogs(t *testing.T) {
+	s := commandtest.NewServer(t)
+	s.SignedIn("ann")
+	id := workspace.ID(object(t, run(t, "create", "one", "--json")).ID)
+	run(t, "logs", "one").Want(t, 5, "The workspace does not run")
+	s.Start(id)
+	s.Engine.Print(id, "first\nsecond\n한글\n")
+	if o := run(t, "logs", "one"); o.Stdout != "first\nsecond\n한글\n" || o.Code != 0 {
 		t.Errorf("got %+v", o)
 	}
-	if got := s.Last(); got != "GET /api/v1/workspaces/"+exampleID+"/logs?follow=true&lines=2 Bearer chg_x" {
-		t.Errorf("asked %q", got)
+	if o := run(t, "logs", "one", "-n", "2"); o.Stdout != "second\n한글\n" || o.Code != 0 {
+		t.Errorf("two lines: %+v", o)
+	}
+	run(t, "logs", "one", "-n", "0").Want(t, 1, "lines")
+	run(t, "logs", "two").Want(t, 4, `you have no workspace "two"`)
+
+	// What the container prints arrives as it comes, and the command ends with the container.
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Timeout)
+	defer cancel()
+	printed, out := io.Pipe()
+	command := commandtest.CommandLine()
+	command.SetOut(out)
+	command.SetArgs([]string{"codehub", "workspace", "logs", "one", "--lines", "1", "--follow"})
+	ended := make(chan error, 1)
+	go func() { ended <- errors.Join(command.ExecuteContext(ctx), out.Close()) }()
+	lines := bufio.NewReader(printed)
+	next := func(want string) {
+		t.Helper()
+		if got, err := lines.ReadString('\n'); got != want {
+			t.Fatalf("got %q, %v; want %q", got, err, want)
+		}
+	}
+	next("한글\n")
+	s.Engine.Print(id, "more\n")
+	next("more\n")
+	s.Engine.Exit(id, 3, time.Second, "exiting\n")
+	next("exiting\n")
+	if rest, err := io.ReadAll(lines); len(rest) != 0 || err != nil {
+		t.Errorf("at the end: %q, %v", rest, err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 
@@ -184,11 +220,11 @@ func TestExec(t *testing.T) {
 		`{"stdout":"a"}{"problem":{"type":"urn:codehub:problem:command-lost","title":"Lost","detail":"Why.","status":503}}`: {Code: 255, Stdout: "a", Stderr: "Error: Lost: Why.\n"},
 		`{"stdout":"a"}`: {Code: 255, Stdout: "a", Stderr: "Error: the answer has ended before the command\n"},
 	} {
-		s := commandtest.NewStub(t, map[string]string{
+		url := commandtest.NewStub(t, map[string]string{
 			"/api/v1/workspaces":                        `{"items": [{"id": "` + exampleID + `", "name": "one"}], "next_cursor": null}`,
 			"/api/v1/workspaces/" + exampleID + "/exec": answer,
 		})
-		t.Setenv("CODEHUB_URL", s.URL)
+		t.Setenv("CODEHUB_URL", url)
 		t.Setenv("CODEHUB_TOKEN", "chg_x")
 		if got := run(t, "exec", "one", "ls", "-l", "--json"); got != want {
 			t.Errorf("%s: got %+v", answer, got)
@@ -224,12 +260,12 @@ func TestRecoveringThroughAServer(t *testing.T) {
 }
 
 func TestStats(t *testing.T) {
-	s := commandtest.NewStub(t, map[string]string{
+	url := commandtest.NewStub(t, map[string]string{
 		"/api/v1/workspaces": `{"items": [{"id": "` + exampleID + `", "name": "one"}], "next_cursor": null}`,
 		"/api/v1/workspaces/" + exampleID + "/stats": `{"at": "2026-11-25T06:00:00Z", "cpu": {"seconds": 3.5, "limit_cores": 2}, "memory": {"used_bytes": 1048576, "limit_bytes": 2147483648},
 			"home": {"used_bytes": null, "limit_bytes": null, "disk_free_bytes": 1073741824}, "processes": 7, "ports": [{"port": 3000, "url": "http://3000--x.localhost/"}, {"port": 22, "url": null}]}`,
 	})
-	t.Setenv("CODEHUB_URL", s.URL)
+	t.Setenv("CODEHUB_URL", url)
 	t.Setenv("CODEHUB_TOKEN", "chg_x")
 	run(t, "stats", "one").Want(t, 0, "memory     1MiB of 2GiB", "home       unknown", "free       1GiB on its disk", "processes  7", "3000  http://3000--x.localhost/")
 	run(t, "stats", "one", "--json").Want(t, 0, `"seconds": 3.5`)
