@@ -55,7 +55,7 @@ func (c *Client) Exec(ctx context.Context, pod, container string, command []stri
 		if err != nil {
 			return 0, fmt.Errorf("the connection to the command has ended before it: %w", err)
 		}
-		if len(message) == 0 {
+		if len(message) < 2 { // the cluster begins with one that is empty, though nothing is printed
 			continue
 		}
 		switch message[0] {

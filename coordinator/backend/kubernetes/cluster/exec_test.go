@@ -3,6 +3,7 @@ package cluster
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -49,13 +50,13 @@ func TestExec(t *testing.T) {
 				}
 				return true
 			})
-			var out, errs bytes.Buffer
+			var out, errs writes
 			code, err := f.connect().Exec(t.Context(), "x", "c", []string{"sh", "-c", "a b"}, &out, &errs)
 			if code != tt.code || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Errorf("%d, %v", code, err)
 			}
-			if out.String() != "hello world" || errs.String() != "a warning" {
-				t.Errorf("it printed %q and %q", out.String(), errs.String())
+			if fmt.Sprintf("%q", out) != `["hello " "world"]` || fmt.Sprintf("%q", errs) != `["a warning"]` {
+				t.Errorf("it printed %q and %q", out, errs)
 			}
 			var failed *NotStartedError
 			if errors.As(err, &failed) != (name == "no shell") {
@@ -63,6 +64,14 @@ func TestExec(t *testing.T) {
 			}
 		})
 	}
+}
+
+// writes are what was written, piece by piece.
+type writes []string
+
+func (w *writes) Write(p []byte) (int, error) {
+	*w = append(*w, string(p))
+	return len(p), nil
 }
 
 // TestExecRefused: the cluster says why.
