@@ -1,8 +1,10 @@
 package backendtest
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -74,6 +76,11 @@ func testFollow(t *testing.T, f Fixture) {
 	if text := again.text.String(); text != "exiting with 3\n" {
 		t.Errorf("the last line is %q", text)
 	}
+	must(t, b.Delete(ctx, id))
+	wait.Until(t, "a container that is gone has no output", func() bool {
+		_, err := b.Logs(ctx, id, 1)
+		return errors.Is(err, backend.ErrNotFound) && errors.Is(b.Follow(ctx, id, 1, new(printed)), backend.ErrNotFound)
+	})
 }
 
 func testStats(t *testing.T, f Fixture) {
@@ -109,5 +116,36 @@ func testStats(t *testing.T, f Fixture) {
 	wait.Until(t, "nothing is known of a container that has ended", func() bool {
 		_, err := b.Stats(ctx, id)
 		return errors.Is(err, backend.ErrNotFound)
+	})
+}
+
+// testPorts: a port shows from when a process begins to listen there, and the process with it.
+func testPorts(t *testing.T, f Fixture) {
+	b, id := f.New(t, Installation()), newID()
+	ctx, cancel := context.WithCancel(Context(t))
+	defer cancel()
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
+	must(t, b.Start(ctx, backend.StartSpec{ID: id, Image: f.ShellImage(t)}))
+	Ready(t, b, id)
+	var count bytes.Buffer
+	code, err := b.Exec(ctx, id, []string{"sh", "-c", "cat /sys/fs/cgroup/memory.current; exit 0"}, &count, io.Discard)
+	must(t, err)
+	if code != 0 { // the stand-in of package memory, which has no processes
+		return
+	}
+	before, err := b.Stats(ctx, id)
+	must(t, err)
+	if before.Processes < 1 || !slices.Equal(before.Ports, []int{8080}) {
+		t.Errorf("%d processes, ports %v", before.Processes, before.Ports)
+	}
+	// What the kernel counts for the container is known if it is seen from inside.
+	if count.Len() > 0 && (before.Memory < 0 || before.CPU < 0) || before.Memory == 0 || before.CPU == 0 {
+		t.Errorf("the container sees %q, the backend %+v", &count, before)
+	}
+	inBackground(ctx, b, id, io.Discard, ExecProgram, ExecServe, "9191")
+	wait.Until(t, "the port shows", func() bool {
+		s, err := b.Stats(ctx, id)
+		must(t, err)
+		return slices.Equal(s.Ports, []int{8080, 9191}) && s.Processes > before.Processes
 	})
 }

@@ -50,6 +50,9 @@ type Fixture interface {
 	MissingImage() string
 	PullableImage(t *testing.T) string
 	SickImage(t *testing.T) string
+	// ShellImage is one of the suite's program that has a shell, empty where the default image has one
+	// or there are no images.
+	ShellImage(t *testing.T) string
 	// Pause pauses the workspace's container, as an administrator does. It reports false
 	// where the engine cannot.
 	Pause(t *testing.T, id workspace.ID) bool
@@ -108,6 +111,7 @@ func Run(t *testing.T, f Fixture) {
 		"Logs":                   testLogs,
 		"Follow":                 testFollow,
 		"Stats":                  testStats,
+		"Ports":                  testPorts,
 		"Look":                   testLook,
 		"Exec":                   testExec,
 		"Events":                 testEvents,

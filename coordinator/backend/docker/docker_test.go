@@ -154,6 +154,8 @@ func (e *engine) MissingImage() string { return "registry.invalid/codehub/no-suc
 
 func (e *engine) SickImage(t *testing.T) string { return sickImage(t, e.api) }
 
+func (e *engine) ShellImage(t *testing.T) string { return devenv.TestWorkspaceImage(t) }
+
 func (e *engine) Pause(t *testing.T, id workspace.ID) bool {
 	t.Helper()
 	if err := e.api.ContainerPause(t.Context(), id.ContainerName()); err != nil {

@@ -222,6 +222,8 @@ func (e *engine) PullableImage(t *testing.T) string {
 
 func (e *engine) SickImage(*testing.T) string { return "" }
 
+func (e *engine) ShellImage(*testing.T) string { return "" }
+
 func (e *engine) Pause(*testing.T, workspace.ID) bool { return false }
 
 // of lists the workspace's Pods and Jobs.

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -24,6 +25,22 @@ func (b *Backend) Exec(ctx context.Context, id workspace.ID, command []string, s
 	if b.Run == nil {
 		return 0, nil
 	}
-	code := b.Run(ctx, command, stdout, stderr)
-	return code, ctx.Err()
+	var failed error
+	code := b.Run(ctx, command, passing{stdout, &failed}, passing{stderr, &failed})
+	return code, errors.Join(ctx.Err(), failed)
+}
+
+// passing notes that output could not be passed on.
+type passing struct {
+	io.Writer
+	failed *error
+}
+
+// Write implements [io.Writer].
+func (p passing) Write(text []byte) (int, error) {
+	n, err := p.Writer.Write(text)
+	if err != nil {
+		*p.failed = err
+	}
+	return n, err
 }

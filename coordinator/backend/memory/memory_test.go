@@ -144,6 +144,8 @@ func (f *fixture) JobName(s backend.JobSpec) string { return s.Name() }
 
 func (f *fixture) SickImage(*testing.T) string { return sickImage }
 
+func (f *fixture) ShellImage(*testing.T) string { return "" }
+
 // as returns a view of the engine as the owner of that workspace's objects.
 func (f *fixture) as(id workspace.ID) *Backend {
 	f.engine.mu.Lock()
@@ -323,8 +325,16 @@ func suiteCommand(ctx context.Context, command []string, stdout, stderr io.Write
 		return backend.NotStarted
 	case command[1] == backendtest.ExecFlood:
 		for ctx.Err() == nil {
-			fmt.Fprintln(stdout, "x")
+			if _, err := fmt.Fprintln(stdout, "x"); err != nil {
+				return 0
+			}
 		}
+		return 0
+	case command[1] == backendtest.ExecServe:
+		<-ctx.Done()
+		return 0
+	case command[1] == backendtest.ExecInput:
+		fmt.Fprintln(stdout, "0 bytes")
 		return 0
 	}
 	for i, text := range command[3:] {

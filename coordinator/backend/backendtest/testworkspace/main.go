@@ -5,8 +5,8 @@
 // as its result and exits with TEST_EXIT. With TEST_WAIT it runs until it is killed, and
 // with TEST_PROGRESS it also prints progress; with TEST_SILENT it prints no result. With
 // TEST_GRANT it fails unless its grant has that checksum, and with TEST_NO_GRANT if there
-// is one. As a command in a container, "exec" prints its arguments and exits with the first, and "flood" prints
-// without an end. "usage" counts homes as the storage job's program does. "sick" is a health check that always fails.
+// is one. As a command in a container, "exec" prints its arguments and exits with the first, "input" prints how long
+// its input is, "flood" prints without an end, and "listen" listens at a port, silently. "usage" counts homes as the storage job's program does. "sick" is a health check that always fails.
 // "serve" with a port is a workspace at another port than 8080.
 package main
 
@@ -43,6 +43,14 @@ func main() {
 			os.Exit(1)
 		case "exec":
 			command(os.Args[2:])
+		case "input":
+			n, err := io.Copy(io.Discard, os.Stdin)
+			if err != nil {
+				fmt.Fprintln(os.Stderr, err)
+			}
+			fmt.Println(n, "bytes")
+		case "listen":
+			fmt.Fprintln(os.Stderr, http.ListenAndServe(":"+os.Args[2], nil))
 		case "flood":
 			for {
 				fmt.Println(strings.Repeat("x", 1<<12))
