@@ -71,7 +71,11 @@ function archives(a) {
     h("div", { class: "row" },
       h("button", { type: "button", id: "gc-look", disabled: sending, onclick: () => collect(true) }, t("gc_look")),
       collection?.dry_run && collection.report.due > 0 && !collection.stopped &&
-        h("button", { type: "button", id: "gc-now", class: "danger", disabled: sending, onclick: () => collect(false) }, t("gc_now"))),
+        h("button", { type: "button", id: "gc-now", class: "danger", disabled: sending, onclick: () => collect(false) }, t("gc_now"))));
+}
+
+function scrubbed(a) {
+  return h("section", { class: "panel", "data-key": "scrub" }, h("h2", null, t("scrub_title")),
     h("p", { class: "hint" }, t("scrub_about")),
     a.to_read > 0 && h("p", { id: "scrub-left" }, t("scrub_left", { Count: a.to_read, Size: size(a.to_read_bytes) })),
     unread && h("p", { id: "scrub-report", role: "status" }, t("scrub_would", { Count: unread.archives,
@@ -98,7 +102,7 @@ export function overviewOnes() {
       tile(t("tabs.users"), String(o.users)), tile(t("homes"), t("size_only", { Size: size(o.home_bytes) })),
       tile(t("uptime"), t("size_only", { Size: span(o.uptime_seconds * 1000) }))),
     h("div", { class: "cards", "data-key": "parts" },
-      o.disk && disk(o.disk), archives(o.archives), leaders(o.leaders),
+      o.disk && disk(o.disk), archives(o.archives), scrubbed(o.archives), leaders(o.leaders),
       counts(t("in_progress"), o.operations, (word) => known("operation.", word)),
       counts(t("waits"), o.waiting, (word) => h("code", null, word)), counts(t("errors"), o.errors, (word) => h("code", null, word))),
   ];
