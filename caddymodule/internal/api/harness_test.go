@@ -20,6 +20,7 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/changes"
 	"github.com/codehub/gateway/coordinator/dataplane/events"
+	"github.com/codehub/gateway/coordinator/dataplane/explain"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/accounts"
@@ -97,7 +98,7 @@ func (in *harness) serve(change ...func(*api.Options)) {
 	t.Cleanup(in.auth.Close)
 	in.listen(st)
 
-	workspaces := service.New(st, service.Options{InstanceBackend: "docker", StorageBackend: "docker", Logger: zap.NewNop(), Inventory: in.inventory})
+	workspaces := service.New(st, service.Options{InstanceBackend: "docker", StorageBackend: "docker", Delays: explain.Delays{Standby: time.Hour}, Logger: zap.NewNop(), Inventory: in.inventory})
 	workspaces.SetLimits(service.Limits{PerUser: 2, Global: 100})
 	options := api.Options{
 		Site:    site.New(site.Options{MainHost: apitest.Host}),

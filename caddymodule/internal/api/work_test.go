@@ -12,7 +12,7 @@ func TestKeepAwake(t *testing.T) {
 	ann, bob := in.signedIn("ann"), in.signedIn("bob")
 	w := ann.Create("one")
 	path := apitest.WorkspacePath(w) + "/keep-awake"
-	for _, field := range []string{"keep_awake_until", "sleep_at", "busy", "page_activity"} {
+	for _, field := range []string{"keep_awake_until", "sleep_at", "sleep_due_at", "busy", "page_activity"} {
 		if got, ok := w[field]; !ok || got != nil {
 			t.Errorf("%s: got %v, want null", field, got)
 		}
@@ -27,6 +27,10 @@ func TestKeepAwake(t *testing.T) {
 		if p := ann.Do("POST", path, body).Problem(t, 400, "invalid-field"); p["field"] != "hours" {
 			t.Errorf("%s: %v", body, p)
 		}
+	}
+	in.exec(`UPDATE workspaces SET phase = 'RUNNING' WHERE id = $1`, w["id"])
+	if got := ann.Do("GET", apitest.WorkspacePath(w), nil).Object(t); got["sleep_due_at"] != a.Object(t)["keep_awake_until"] {
+		t.Errorf("it runs and is kept awake until %v: it sleeps at %v", a.Object(t)["keep_awake_until"], got["sleep_due_at"])
 	}
 	in.exec(`UPDATE workspaces SET busy = '{"reason": "BusyFile", "detail": "a build", "since": "2026-01-02T03:04:05Z"}', sleep_at = now(), page_activity = 'traffic' WHERE id = $1`, w["id"])
 	got := ann.Do("GET", apitest.WorkspacePath(w), nil).Object(t)

@@ -190,8 +190,7 @@ func (b *board) health(*http.Request) any {
 
 // body is a workspace as the API shows it.
 func (b *board) body(w workspace.Workspace) v1.Workspace {
-	view := v1.View{Admin: b.admin, URL: wakePath, HomeWarn: homeWarn, DeletionDelay: deletionDelay}
-	return v1.WorkspaceOf(w, view)
+	return v1.WorkspaceOf(w, v1.View{Admin: b.admin, URL: wakePath, Delays: delays, DeletionDelay: deletionDelay})
 }
 
 // list answers the three lists of workspaces.
@@ -277,12 +276,14 @@ func (b *board) explain(r *http.Request) any {
 	if !b.admin {
 		w = explain.OwnersView(w)
 	}
-	delays := explain.Delays{
-		Standby: time.Hour, Archive: 24 * time.Hour, TTLInterval: time.Minute, WorkCap: 12 * time.Hour,
-		KeepDeleted: deletionDelay, Timeouts: planner.DefaultTimeouts(), MaxRetry: 3, WaitLimit: 10 * time.Minute,
-		HomeWarn: homeWarn,
-	}
 	return explain.Explain(now, w, delays, transitions(w))
+}
+
+// delays are those of the installation.
+var delays = explain.Delays{
+	Standby: time.Hour, Archive: 24 * time.Hour, TTLInterval: time.Minute, WorkCap: 12 * time.Hour,
+	KeepDeleted: deletionDelay, Timeouts: planner.DefaultTimeouts(), MaxRetry: 3, WaitLimit: 10 * time.Minute,
+	HomeWarn: homeWarn,
 }
 
 // images are what may be chosen.

@@ -118,20 +118,39 @@ func timed(code string, t time.Time, key string) Statement {
 	return Statement{Code: code, At: t, Text: words.Of(key, words.Values{"At": clock(t)})}
 }
 
+// unusedSince is since when a running workspace is not used.
+func unusedSince(w workspace.Workspace) time.Time {
+	if w.LastAccessAt.After(w.PhaseChangedAt) {
+		return w.LastAccessAt
+	}
+	return w.PhaseChangedAt
+}
+
+// SleepDue is when a running workspace goes to sleep if it is not used from now on (SPEC 5). It is
+// zero while something works in it without a limit, and where nothing puts it to sleep.
+func SleepDue(w workspace.Workspace, d Delays) time.Time {
+	switch {
+	case w.Phase != workspace.PhaseRunning || w.Deleted():
+		return time.Time{}
+	case w.Busy != nil || !w.SleepAt.IsZero():
+		return w.SleepAt
+	case d.Standby <= 0:
+		return time.Time{}
+	}
+	due := unusedSince(w).Add(d.Standby)
+	if w.KeepAwakeUntil.After(due) {
+		return w.KeepAwakeUntil
+	}
+	return due
+}
+
 // running says what keeps a running workspace awake, and when it goes to sleep.
 func running(now time.Time, w workspace.Workspace, d Delays) []Statement {
 	var out []Statement
-	unused := w.PhaseChangedAt
-	if w.LastAccessAt.After(unused) {
-		unused = w.LastAccessAt
-	}
-	due := unused.Add(d.Standby)
 	if w.KeepAwakeUntil.After(now) {
 		out = append(out, timed("KeptAwake", w.KeepAwakeUntil, "explain.next.kept_awake"))
-		if w.KeepAwakeUntil.After(due) {
-			due = w.KeepAwakeUntil
-		}
 	}
+	due := SleepDue(w, d)
 	switch {
 	case w.Busy != nil:
 		key := "explain.busy." + w.Busy.Reason
@@ -140,15 +159,13 @@ func running(now time.Time, w workspace.Workspace, d Delays) []Statement {
 		}
 		text := since(words.Of(key, nil), w.Busy.Since)
 		out = append(out, Statement{Code: w.Busy.Reason, Since: w.Busy.Since, Text: text, Detail: w.Busy.Detail})
-		if !w.SleepAt.IsZero() { // although it works
-			out = append(out, ends("Sleeps", now, w.SleepAt, d, "explain.next.capped", "explain.next.capped"))
+		if !due.IsZero() { // although it works
+			out = append(out, ends("Sleeps", now, due, d, "explain.next.capped", "explain.next.capped"))
 		} else if d.WorkCap > 0 {
-			out = append(out, ends("WorkCap", now, unused.Add(d.WorkCap), d, "explain.next.work_cap",
+			out = append(out, ends("WorkCap", now, unusedSince(w).Add(d.WorkCap), d, "explain.next.work_cap",
 				"explain.next.work_cap"))
 		}
-	case !w.SleepAt.IsZero():
-		out = append(out, ends("Sleeps", now, w.SleepAt, d, "explain.next.sleeps", "explain.next.sleeps_soon"))
-	default:
+	case !due.IsZero():
 		out = append(out, ends("Sleeps", now, due, d, "explain.next.sleeps", "explain.next.sleeps_soon"))
 	}
 	if w.PageActivity == workspace.PageTraffic {

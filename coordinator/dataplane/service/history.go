@@ -12,6 +12,9 @@ import (
 // SetDelays changes the delays that explanations name.
 func (s *Service) SetDelays(d explain.Delays) { s.delays.Store(&d) }
 
+// Delays are those that explanations name.
+func (s *Service) Delays() explain.Delays { return *s.delays.Load() }
+
 // visible returns a workspace that the actor may read about. One of the actor's own that is
 // deleted is among them, as long as its deletion can be undone.
 func (s *Service) visible(ctx context.Context, a Actor, id workspace.ID) (workspace.Workspace, error) {

@@ -98,6 +98,3 @@ func (s *Service) archive(
 	}
 	return changed, err
 }
-
-// HomeWarn is the size of a home, in bytes, from which on its owner is told; 0 is never.
-func (s *Service) HomeWarn() int64 { return s.delays.Load().HomeWarn }

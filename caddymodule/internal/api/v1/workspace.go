@@ -141,8 +141,8 @@ type View struct {
 	Admin bool
 	// URL is where people open the workspace.
 	URL string
-	// HomeWarn is the size from which this server warns of a home; 0 for never.
-	HomeWarn int64
+	// Delays are this server's, on which depend when a workspace sleeps, and which homes are large.
+	Delays explain.Delays
 	// DeletionDelay is how long a deletion can be undone for certain.
 	DeletionDelay time.Duration
 }
@@ -168,7 +168,7 @@ func WorkspaceOf(w workspace.Workspace, v View) Workspace {
 		ErrorReason: orNull(w.ErrorReason), ErrorMessage: orNull(w.ErrorMessage), ErrorCount: w.ErrorCount,
 		DesiredState: w.DesiredState, LastAccessAt: timeOrNull(w.LastAccessAt),
 		CreatedAt: timeOrNull(w.CreatedAt), UpdatedAt: timeOrNull(w.UpdatedAt), DeletedAt: timeOrNull(w.DeletedAt),
-		URL: v.URL, Work: workOf(w),
+		URL: v.URL, Work: workOf(w, v.Delays),
 	}
 	if w.ErrorReason != "" {
 		help := explain.Failed(w.ErrorReason)
@@ -185,7 +185,7 @@ func WorkspaceOf(w workspace.Workspace, v View) Workspace {
 		}
 	}
 	if h := w.Home; !h.MeasuredAt.IsZero() {
-		body.Home = &Home{h.Bytes, h.Files, h.AtLeast, timeOrNull(h.MeasuredAt), explain.LargeHome(h, v.HomeWarn)}
+		body.Home = &Home{h.Bytes, h.Files, h.AtLeast, timeOrNull(h.MeasuredAt), explain.LargeHome(h, v.Delays.HomeWarn)}
 	}
 	if w.Deleted() && w.CollectedAt.IsZero() && !w.DeleteNow && w.Phase != workspace.PhaseDeleted {
 		body.UndeleteUntil = timeOrNull(w.DeletedAt.Add(v.DeletionDelay))
@@ -199,6 +199,9 @@ type Work struct {
 	// Until when its owner keeps it awake, and when it goes to sleep unless it is used.
 	KeepAwakeUntil *time.Time `json:"keep_awake_until"`
 	SleepAt        *time.Time `json:"sleep_at"`
+	// When it goes to sleep if it is not used from now on, known as long as it runs. Null while something
+	// works in it. The time moves on with every use; sleep_at is set when it is near.
+	SleepDueAt *time.Time `json:"sleep_due_at"`
 	// Why it stays awake: a stable word, what is busy in the workspace's own words, and
 	// since when.
 	Busy *workspace.Busy `json:"busy"`
@@ -207,6 +210,7 @@ type Work struct {
 	PageActivity *workspace.PageActivity `json:"page_activity"`
 }
 
-func workOf(w workspace.Workspace) Work {
-	return Work{timeOrNull(w.KeepAwakeUntil), timeOrNull(w.SleepAt), w.Busy, orNull(w.PageActivity)}
+func workOf(w workspace.Workspace, d explain.Delays) Work {
+	return Work{timeOrNull(w.KeepAwakeUntil), timeOrNull(w.SleepAt), timeOrNull(explain.SleepDue(w, d)), w.Busy,
+		orNull(w.PageActivity)}
 }

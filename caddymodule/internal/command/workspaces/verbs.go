@@ -72,7 +72,7 @@ result is the object of the API's GET /workspaces/{id}.`,
 		line("git", text(w.GitURL))
 		line("home", sizeOf(w))
 		line("last used", localTime(w.LastAccessAt))
-		line("sleeps at", localTime(w.SleepAt))
+		line("sleeps at", localTime(w.SleepDueAt))
 		line("awake until", localTime(w.KeepAwakeUntil))
 		if w.Waiting != nil {
 			line("waits for", w.Waiting.Message)

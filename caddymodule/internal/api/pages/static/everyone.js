@@ -1,10 +1,10 @@
 // The workspaces of all users, for administrators.
 import { h, lazy } from "/assets/dom.js";
-import { ago, locale, known, t } from "/assets/text.js";
+import { locale, known, t } from "/assets/text.js";
 import { marks, phase } from "/assets/card.js";
 import { paged, searchField } from "/assets/paged.js";
 import { pageOf } from "/assets/router.js";
-import { activityText, awakeText, failureText, sizeText, waitingText } from "/assets/status.js";
+import { activityText, awakeText, failureText, sizeText, usedTime, waitingText } from "/assets/status.js";
 import { state } from "/assets/store.js";
 
 const list = paged("workspaces");
@@ -26,7 +26,7 @@ const row = (w) => lazy(w.id, [w, locale(), state.minute], () => h("tr", marks(w
   h("th", { scope: "row" }, h("a", { href: pageOf(w.id) }, h("bdi", null, w.name))),
   h("td", null, h("bdi", null, w.owner_username)),
   h("td", null, phase(w), h("p", { class: "hint condition" }, explained(w))),
-  h("td", { class: "used" }, w.last_access_at ? t("at", { Time: ago(w.last_access_at) }) : t("never_used")),
+  h("td", { class: "used" }, usedTime(w)),
   h("td", { class: "number" }, sizeText(w) ?? "")));
 
 const select = (id, label, present, options, set) => h("label", { class: "choose" }, h("span", { class: "hidden" }, label),

@@ -18,8 +18,17 @@ export function activityText(w) {
   return w.phase !== w.desired_state && w.phase !== "ERROR" && !w.waiting && has(coming) ? t(coming) : "";
 }
 
+// Its last use. That of one that runs is known a minute later, so nothing denies it before.
+function used(w, key, name) {
+  if (w.last_access_at) return t(key, { [name]: ago(w.last_access_at) });
+  return w.phase === "RUNNING" ? "" : t("never_used");
+}
+
 /** When it was last used. */
-export const usedText = (w) => (w.last_access_at ? t("used", { Ago: ago(w.last_access_at) }) : t("never_used"));
+export const usedText = (w) => used(w, "used", "Ago");
+
+/** The same in a place that is called after it. */
+export const usedTime = (w) => used(w, "at", "Time");
 
 /** What it waits for, and what an administrator reads about it. */
 export function waitingText(w) {
@@ -30,13 +39,14 @@ export function waitingText(w) {
 /** Whether its owner keeps it awake now. */
 export const kept = (w) => Boolean(w.keep_awake_until) && Date.parse(w.keep_awake_until) > Date.now();
 
-/** Why it stays awake or when it goes to sleep, one line each; empty while that is far. */
+/** Why it stays awake or when it goes to sleep, one line each. */
 export function awakeText(w) {
   if (w.phase !== "RUNNING") return "";
   const lines = [];
   if (kept(w)) lines.push(t("kept_awake", { Time: date(w.keep_awake_until) }));
   if (w.busy) lines.push(busyText(w.busy));
-  if (w.sleep_at) lines.push(t("sleeps_in", { Span: span(Date.parse(w.sleep_at) - Date.now()) }));
+  const sleep = w.sleep_at ?? (kept(w) ? null : w.sleep_due_at);
+  if (sleep) lines.push(t("sleeps_in", { Span: span(Date.parse(sleep) - Date.now()) }));
   if (w.page_activity === "traffic") lines.push(t("traffic"));
   return lines.join("\n");
 }

@@ -1,10 +1,10 @@
 // The list as a table, for many workspaces, and what is done with several at once.
 import { h, lazy } from "/assets/dom.js";
-import { ago, t } from "/assets/text.js";
+import { t } from "/assets/text.js";
 import { actOnAll, nameOf } from "/assets/actions.js";
 import { doings, marks, memo, phase } from "/assets/card.js";
 import { pageOf } from "/assets/router.js";
-import { activityText, awakeText, failureText, sizeText, usedText, waitingText } from "/assets/status.js";
+import { activityText, awakeText, failureText, sizeText, usedTime, waitingText } from "/assets/status.js";
 import { changed, remember, state } from "/assets/store.js";
 
 const explained = (w) => [activityText(w), waitingText(w), awakeText(w), failureText(w)].filter(Boolean)[0]?.split("\n")[0] ?? "";
@@ -21,7 +21,7 @@ const row = (w) => lazy(w.id, memo(w), () => h("tr", marks(w),
   h("th", { scope: "row" }, h("a", { href: pageOf(w.id), id: `name-${w.id}` }, h("bdi", null, w.name)),
     w.description && h("p", { class: "description" }, w.description)),
   h("td", null, phase(w), h("p", { class: "hint condition" }, explained(w))),
-  h("td", { class: "used" }, w.last_access_at ? t("at", { Time: ago(w.last_access_at) }) : usedText(w)),
+  h("td", { class: "used" }, usedTime(w)),
   h("td", { class: "number" }, sizeText(w) ?? ""),
   h("td", { class: "doings" }, doings(w))));
 

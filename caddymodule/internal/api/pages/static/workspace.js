@@ -1,6 +1,6 @@
 // The page of one workspace, with an address of its own.
 import { h, icon, show } from "/assets/dom.js";
-import { ago, api, date, explain, t } from "/assets/text.js";
+import { api, date, explain, t } from "/assets/text.js";
 import { condition, doings, marks, phase } from "/assets/card.js";
 import { archives } from "/assets/archives.js";
 import { explanation } from "/assets/explanation.js";
@@ -9,7 +9,7 @@ import { imageIcon, imageName } from "/assets/images.js";
 import { leave, logs } from "/assets/logs.js";
 import { onRoute, route, view } from "/assets/router.js";
 import { look, stats } from "/assets/stats.js";
-import { sizeText } from "/assets/status.js";
+import { sizeText, usedTime } from "/assets/status.js";
 import { changed, signedOut, state, user } from "/assets/store.js";
 
 const parts = { explain: explanation, archives, history };
@@ -64,7 +64,7 @@ function facts(w) {
     h("h2", { id: "title-facts" }, t("parts.facts")),
     h("dl", null, fact(t("owner_title"), w.owner_username && h("bdi", null, w.owner_username)),
       fact(t("image"), imageName(w.image_ref) && h("bdi", null, imageName(w.image_ref))),
-      fact(t("files"), sizeText(w)), fact(t("column_used"), w.last_access_at ? t("at", { Time: ago(w.last_access_at) }) : t("never_used")),
+      fact(t("files"), sizeText(w)), fact(t("column_used"), usedTime(w)),
       fact(t("created_title"), t("at", { Time: date(w.created_at) })),
       fact(t("memo"), w.memo && h("bdi", null, w.memo)), fact(t("workspace_id"), h("code", null, w.id))));
 }
