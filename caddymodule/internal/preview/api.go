@@ -264,7 +264,11 @@ func (b *board) history(r *http.Request) any {
 		Items []v1.Transition `json:"items"`
 		Next  *int64          `json:"next_before"`
 	}{Items: []v1.Transition{}}
-	for _, t := range transitions(b.of(r)) {
+	happened := transitions(b.of(r))
+	if !b.admin {
+		happened = explain.OwnersHistory(happened)
+	}
+	for _, t := range happened {
 		answer.Items = append(answer.Items, v1.TransitionOf(t))
 	}
 	return answer
@@ -273,10 +277,11 @@ func (b *board) history(r *http.Request) any {
 // explain answers why a workspace is as it is.
 func (b *board) explain(r *http.Request) any {
 	w, now := b.of(r), time.Now()
+	e := explain.Explain(now, w, delays, transitions(w))
 	if !b.admin {
-		w = explain.OwnersView(w)
+		e = e.ForOwner()
 	}
-	return explain.Explain(now, w, delays, transitions(w))
+	return e
 }
 
 // delays are those of the installation.

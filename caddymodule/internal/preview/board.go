@@ -64,7 +64,10 @@ func rowOf(named string, phase workspace.Phase, change ...func(*workspace.Worksp
 		LastAccessAt: now.Add(-50 * time.Minute), UpdatedAt: now, Conditions: workspace.Conditions{},
 		Home: workspace.HomeSize{Bytes: 3_400_000_000, Files: 41_000, MeasuredAt: now.Add(-time.Hour)},
 	}
-	if phase.Level() < 0 || phase == workspace.PhasePending {
+	switch phase {
+	case workspace.PhaseDeleting, workspace.PhaseDeleted:
+		w.DesiredState = workspace.DesiredDeleted
+	case workspace.PhaseError, workspace.PhasePending:
 		w.DesiredState = workspace.DesiredRunning
 	}
 	for _, f := range change {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/codehub/gateway/coordinator/words"
+	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/coordinator/workspace/workspacetest"
 )
 
@@ -154,7 +155,7 @@ func TestTheStreamIsThatOfThePage(t *testing.T) {
 	}
 }
 
-// Every state of the product is on some page.
+// Every state of the product is on some page, and the dashboard has a name for it.
 func TestEveryStateIsCovered(t *testing.T) {
 	t.Parallel()
 	covered := make(map[string]bool)
@@ -164,16 +165,19 @@ func TestEveryStateIsCovered(t *testing.T) {
 		}
 	}
 	workspaces := filepath.Join(source, "coordinator/workspace")
-	for _, c := range []struct{ kinds, dir, typeName, prefix string }{
-		{"phase", workspaces, "Phase", ""},
-		{"operation", workspaces, "Operation", ""},
-		{"error,row error", workspaces, "ErrorReason", ""},
-		{"wait,row wait", workspaces, "", "Wait"},
-		{"busy", workspaces, "", "Busy"},
-		{"stage", filepath.Join(source, "caddymodule/internal/gateway/progress"), "Stage", ""},
-		{"step", filepath.Join(source, "storagejob/contract"), "", "Step"},
+	for _, c := range []struct{ kinds, dir, typeName, prefix, named string }{
+		{"phase", workspaces, "Phase", "", "dashboard.phase."},
+		{"operation", workspaces, "Operation", "", "dashboard.operation."},
+		{"error,row error", workspaces, "ErrorReason", "", "dashboard.failed_with."},
+		{"wait,row wait", workspaces, "", "Wait", "dashboard.waits_for."},
+		{"busy", workspaces, "", "Busy", "dashboard.busy."},
+		{"stage", filepath.Join(source, "caddymodule/internal/gateway/progress"), "Stage", "", ""},
+		{"step", filepath.Join(source, "storagejob/contract"), "", "Step", ""},
 	} {
 		for _, value := range workspacetest.Constants[string](t, c.dir, c.typeName, c.prefix) {
+			if c.named != "" && value != string(workspace.OpNone) && !words.Has(c.named+value) {
+				t.Errorf("the dashboard has no name for %s", value)
+			}
 			for kind := range strings.SplitSeq(c.kinds, ",") {
 				if !covered[kind+" "+value] {
 					t.Errorf("no page shows the %s %s", kind, value)

@@ -18,7 +18,7 @@ import (
 )
 
 // name is that of the workspace which the pages of the gateway are about.
-const name = "cs-path"
+const name = "notebooks"
 
 // wake is a workspace that comes up.
 type wake struct {

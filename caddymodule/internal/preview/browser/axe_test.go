@@ -89,6 +89,7 @@ func (b *tab) accessible(about string, seen *sync.Map) {
 		return
 	}
 	b.look("light", 1280)
+	js[bool](b, `(scrollTo(0, 0), true)`) // the header that stays covers what is scrolled below it
 	found := b.axe(axeAll)
 	b.look("dark", 1280)
 	for _, f := range append(found, b.axe(axeColors)...) {

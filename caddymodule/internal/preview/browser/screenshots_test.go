@@ -132,6 +132,7 @@ func (b *tab) pictures(path string) (all []picture) {
 	files := map[string][]string{}
 	for _, language := range words.Languages() {
 		b.states(path, language.Code, func(name string) {
+			b.until("the plots have lines", `!document.querySelector(".plot svg:empty")`)
 			if files[name] == nil {
 				all = append(all, picture{Name: name})
 			}
@@ -167,7 +168,7 @@ func (b *tab) look(theme string, width int) {
 // picture writes how the page looks now.
 func (b *tab) picture(file string) {
 	b.t.Helper()
-	size := js[[]float64](b, `[innerWidth, document.documentElement.scrollHeight]`)
+	size := js[[]float64](b, `(scrollTo(0, 0), [innerWidth, document.documentElement.scrollHeight])`)
 	yes := true
 	b.call(func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
 		shot, err := cdp.Call(ctx, t, page.CaptureScreenshot, page.CaptureScreenshotParams{

@@ -1,6 +1,6 @@
 // What an administrator has to put right, and the workspaces of other users that failed.
 import { h, lazy } from "/assets/dom.js";
-import { ago, api, explain, locale, t } from "/assets/text.js";
+import { ago, api, explain, known, locale, t } from "/assets/text.js";
 import { recover } from "/assets/recovery.js";
 import { pageOf } from "/assets/router.js";
 import { changed, signedOut, state, user } from "/assets/store.js";
@@ -65,7 +65,8 @@ async function recoverAll(reason) {
 const entry = (w) => lazy(w.id, [w, busy, locale(), state.minute], () => h("li", { "data-workspace": w.id },
   h("p", null, h("a", { class: "name", href: pageOf(w.id) }, h("bdi", null, w.name)),
     h("span", { class: "owner" }, t("owner", { Name: w.owner_username })),
-    h("span", { class: "failure" }, t("failed", { Reason: w.error_reason })),
+    h("span", { class: "failure" }, t("failed", { Reason: known("failed_with.", w.error_reason) })),
+    h("code", null, w.error_reason),
     w.phase_changed_at && h("span", { class: "hint" }, t("failed_ago", { Ago: ago(w.phase_changed_at) })),
     w.error_message && h("span", { class: "hint", lang: "en" }, w.error_message)),
   h("button", { type: "button", disabled: busy !== "", onclick: () => recoverOne(w),
@@ -80,7 +81,7 @@ export function failedOnes() {
     h("h2", { id: "failed-title", tabindex: "-1" }, t("failed_title")),
     failure && h("p", { id: "failed-message", class: "notice", role: "alert" }, explain(failure)),
     reasons.length > 0 && h("p", { class: "row" }, reasons.map((reason) => h("button", { type: "button", "data-reason": reason,
-      disabled: busy !== "", onclick: () => recoverAll(reason) }, t("recover_all", { Reason: reason })))),
+      disabled: busy !== "", onclick: () => recoverAll(reason) }, t("recover_all", { Reason: known("failed_with.", reason) })))),
     h("ul", { id: "failed-list", class: "lines" }, items.map(entry)),
     more && h("p", { id: "failed-more", class: "hint" }, t("failed_more")));
 }

@@ -1,6 +1,6 @@
 // How the installation is, for administrators: what runs, disk and archives, who leads; and collecting archives.
 import { h } from "/assets/dom.js";
-import { ago, api, explain, known, size, span, t } from "/assets/text.js";
+import { ago, api, explain, has, known, size, span, t } from "/assets/text.js";
 import { confirmed } from "/assets/dialogs.js";
 import { changed, signedOut } from "/assets/store.js";
 
@@ -54,6 +54,8 @@ function counts(title, all, label) {
     entries.map(([word, count]) => [h("dt", null, label(word)), h("dd", null, String(count))])));
 }
 
+const named = (kind, word) => (has(kind + word) ? t(kind + word) : h("code", null, word));
+
 function disk({ used_bytes: used, total_bytes: total }) {
   const percent = Math.round((100 * used) / total);
   return h("section", { class: "panel", "data-key": "disk" }, h("h2", null, t("disk")),
@@ -104,6 +106,7 @@ export function overviewOnes() {
     h("div", { class: "cards", "data-key": "parts" },
       o.disk && disk(o.disk), archives(o.archives), scrubbed(o.archives), leaders(o.leaders),
       counts(t("in_progress"), o.operations, (word) => known("operation.", word)),
-      counts(t("waits"), o.waiting, (word) => h("code", null, word)), counts(t("errors"), o.errors, (word) => h("code", null, word))),
+      counts(t("waiting_now"), o.waiting, (word) => named("waits_for.", word)),
+      counts(t("errors"), o.errors, (word) => named("failed_with.", word))),
   ];
 }

@@ -1,6 +1,6 @@
 // Recovery, and the dialog in which an administrator chooses with which files.
 import { asked, confirmed } from "/assets/dialogs.js";
-import { api, date, size, t } from "/assets/text.js";
+import { api, date, known, size, t } from "/assets/text.js";
 
 const dialog = document.getElementById("recovery");
 const field = document.getElementById("recovery-choices");
@@ -29,7 +29,7 @@ export async function recover(w) {
 // Asks which of the choices of a problem is to be made; returns one, or null.
 function choose(name, problem) {
   document.getElementById("recovery-title").textContent = t("recovery_title", { Name: name });
-  document.getElementById("recovery-text").textContent = t("recovery_text", { Reason: problem.reason });
+  document.getElementById("recovery-text").textContent = t("recovery_text", { Reason: known("failed_with.", problem.reason) });
   for (const old of field.querySelectorAll("label")) old.remove();
   problem.choices.forEach((choice, i) => field.append(option(problem, choice, i)));
   warn(null);

@@ -72,7 +72,7 @@ export function stats() {
   return h("section", { class: "panel stats", "aria-labelledby": "title-stats", "data-key": "stats" },
     h("h2", { id: "title-stats" }, t("parts.stats")),
     h("div", { class: "plots" },
-      last.cpu.seconds !== null && plot(t("cpu"), busy, last.cpu.limit_cores, t("cores", { Count: (busy.at(-1) ?? 0).toFixed(2) })),
+      last.cpu.seconds !== null && plot(t("cpu"), busy, last.cpu.limit_cores, busy.length > 0 ? t("cores", { Count: busy.at(-1).toFixed(2) }) : "…"),
       last.memory.used_bytes !== null && plot(t("memory"), samples.map((s) => s.memory.used_bytes ?? 0), last.memory.limit_bytes, ofLimit(last.memory.used_bytes, last.memory.limit_bytes)),
       last.home.used_bytes !== null && plot(t("files"), samples.map((s) => s.home.used_bytes ?? 0), last.home.limit_bytes,
         ofLimit(last.home.used_bytes, last.home.limit_bytes))),

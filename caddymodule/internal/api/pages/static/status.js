@@ -74,7 +74,7 @@ export function failureText(w) {
   const hasVolume = () => w.conditions["storage.volume_ready"]?.status === "True";
   const damaged = w.archive?.damage ? [hasVolume() ? t("damaged_beside_volume") : t("damaged")] : [];
   if (!w.error_reason && w.phase !== "ERROR") return damaged.join("\n");
-  const lines = [t("failed", { Reason: w.error_reason ?? "ERROR" }), ...damaged];
+  const lines = w.error_reason ? [t("failed", { Reason: known("failed_with.", w.error_reason) }), ...damaged] : damaged;
   if (w.error_help) lines.push(w.error_help[locale()]);
   if (w.error_message && user.admin) lines.push(w.error_message); // what the server said
   return lines.join("\n");

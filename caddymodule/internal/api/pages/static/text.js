@@ -35,7 +35,7 @@ export function ago(time) {
   for (const [unit, length] of [["day", 86400], ["hour", 3600], ["minute", 60]]) {
     if (seconds >= length) return format.format(-Math.round(seconds / length), unit);
   }
-  return format.format(0, "second");
+  return t("just_now");
 }
 
 /** A time that is left, in milliseconds, as people say it: whole minutes, hours from two on. */
@@ -47,10 +47,9 @@ export function span(milliseconds) {
 
 /** A number of bytes as people write it. */
 export function size(bytes) {
-  const units = ["byte", "kilobyte", "megabyte", "gigabyte", "terabyte"];
+  const units = ["B", "kB", "MB", "GB", "TB"];
   const i = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, bytes)) / 3)));
-  const format = new Intl.NumberFormat(language, { style: "unit", unit: units[i], maximumFractionDigits: 1 });
-  return format.format(bytes / 1000 ** i);
+  return `${new Intl.NumberFormat(language, { maximumFractionDigits: 1 }).format(bytes / 1000 ** i)} ${units[i]}`;
 }
 
 /** Calls f now and whenever the language changes. */
