@@ -31,6 +31,17 @@ func leased(t *testing.T) (*Table, *Entry, string) {
 	return table, e, run
 }
 
+func TestAnotherPortIsDialedOfTheSameContainer(t *testing.T) {
+	_, e, run := leased(t)
+	st := e.State().AtPort(3000)
+	if address, of, ok := AddressOf(st.Key(st.Route.Endpoint)); !ok || address != "10.0.0.1:3000" || of != run {
+		t.Errorf("the key of the port is for %q, %q", address, of)
+	}
+	if address, _, _ := AddressOf(e.State().Key("10.0.0.1:80")); address != "10.0.0.1:80" {
+		t.Errorf("the key of the application is for %q", address)
+	}
+}
+
 func TestMayDial(t *testing.T) {
 	table, e, run := leased(t)
 	check := func(when string, run string, want error) {

@@ -2,6 +2,7 @@ package route
 
 import (
 	"context"
+	"net"
 	"strconv"
 	"strings"
 	"sync"
@@ -82,6 +83,18 @@ func (s *State) Key(address string) string {
 		return s.key
 	}
 	return keyOf(address, s.run)
+}
+
+// AtPort returns the state with the address of a port of the container in place of the application's.
+func (s *State) AtPort(port int) *State {
+	host, _, err := net.SplitHostPort(s.Route.Endpoint)
+	if err != nil {
+		return s // the controller writes host:port
+	}
+	at := *s
+	at.Route.Endpoint = net.JoinHostPort(host, strconv.Itoa(port))
+	at.key = keyOf(at.Route.Endpoint, s.run)
+	return &at
 }
 
 // keyOf puts a key together.

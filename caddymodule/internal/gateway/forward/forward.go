@@ -141,7 +141,11 @@ func (f *Forwarder) proxy(x *Exchange, w http.ResponseWriter, r *http.Request, a
 		defer done()
 		answer = counted
 	}
-	err := f.Proxy(answer, r, atPort(about.State, about.Address.Port))
+	at := about.State
+	if port := about.Address.Port; port != 0 {
+		at = at.AtPort(port)
+	}
+	err := f.Proxy(answer, r, at)
 	if err == nil && filter.begun && filter.document != nil {
 		err = filter.document.end(w)
 	}

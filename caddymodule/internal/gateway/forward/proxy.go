@@ -3,9 +3,7 @@ package forward
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"strconv"
 
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 )
@@ -73,19 +71,4 @@ func outcomeOf(err error) Outcome {
 		return NoAnswer
 	}
 	return Answered
-}
-
-// atPort returns the state with the address of a port of the container instead of the
-// application's; 0 is the application's.
-func atPort(st *route.State, port int) *route.State {
-	if port == 0 {
-		return st
-	}
-	host, _, err := net.SplitHostPort(st.Route.Endpoint)
-	if err != nil {
-		return st // the controller writes host:port
-	}
-	at := *st
-	at.Route.Endpoint = net.JoinHostPort(host, strconv.Itoa(port))
-	return &at
 }
