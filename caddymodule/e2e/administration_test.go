@@ -28,7 +28,12 @@ func TestAdministratorInTheDashboard(t *testing.T) {
 	b.click("adding", `#user-dialog[open] [value=ok]`)
 	b.says(`#users-list`, "bora", "bora")
 	bora := in.signIn(t, "bora", userPassword)
-	bora.create(t, "hers")
+	hers := bora.create(t, "hers").ID
+	bora.awaitPhase(t, hers, "RUNNING")
+	b.click("the overview", `[data-tab=overview]`)
+	b.says(`.figures`, "Awake1", "깨어 있음1")
+	b.says(`.figures`, "Users2", "사용자2")
+	b.do("a disk and who leads", chromedp.WaitVisible(chromedp.CSS(`meter`)), chromedp.WaitVisible(chromedp.CSS(`.part .lines li`)))
 
 	b.click("all workspaces", `[data-tab=workspaces]`)
 	b.says(`#everyone`, "hers", "hers")

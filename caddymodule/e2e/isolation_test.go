@@ -126,4 +126,30 @@ func TestAPortInABrowser(t *testing.T) {
 	if at := read(b, "the address", chromedp.Location()); !strings.HasPrefix(at, fmt.Sprintf("http://ws-%s.", w.ID)) {
 		t.Errorf("the name leads to %s", at)
 	}
+	b.inTerminal("echo served >index.html; httpd -p 3000; echo s$((1+1))d", "s2d")
+	b.do("its page", chromedp.Navigate(in.url("/#/w/"+w.ID)))
+	b.click("its log", `.logs summary`)
+	b.shows("what it printed before", `.logs pre`, "listening on")
+	me.run(t, in.url("/w/"+w.ID+"/"), "echo printed >/proc/1/fd/1")
+	b.shows("what it prints now", `.logs pre`, "printed")
+	b.shows("what it uses", `.stats`, "cores")
+	wait.Until(t, "each plot has a line", func() bool {
+		return read(b, "the plots", chromedp.Evaluate[int](`document.querySelectorAll(".plot path").length`)) >= 2
+	})
+	const link = `.stats a[href*="3000--"]`
+	b.do("the port that listens", chromedp.WaitVisible(chromedp.CSS(link)))
+	b.do("opening it", chromedp.Navigate(read(b, "its address", chromedp.AttributeValue(chromedp.CSS(link), "href")).Value))
+	b.shows("the server", `body`, "served")
+}
+
+// shows waits until an element has a text.
+func (b *tab) shows(what, selector, text string) {
+	b.t.Helper()
+	wait.For(b.t, what, func() error {
+		shown := read(b, what, chromedp.Evaluate[string](fmt.Sprintf(`String(document.querySelector(%q)?.textContent)`, selector)))
+		if !strings.Contains(shown, text) {
+			return errors.New(shown)
+		}
+		return nil
+	})
 }

@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -29,6 +31,42 @@ func TestQuestionsWithoutAnAnswerAreAskedAgain(t *testing.T) {
 	b.do("what was deleted is listed", chromedp.WaitVisible(chromedp.CSS(`#deleted-list li`)))
 	for _, path := range []string{"/api/v1/events", "/api/v1/images", "/api/v1/limits", "/api/v1/workspaces?deleted="} {
 		wait.Until(t, path+" is asked for again", func() bool { return asked(path) > 1 })
+	}
+	b.resumes(in, me)
+}
+
+// resumes checks that a dashboard under which the server is restarted shows what has changed meanwhile, and that this
+// came in place of the whole list.
+func (b *tab) resumes(in *installation, me *user) {
+	b.t.Helper()
+	for _, name := range []string{"stays", "goes"} {
+		me.call(b.t, http.MethodPost, "/api/v1/workspaces", map[string]string{"name": name, "desired_state": "ARCHIVED"}, http.StatusCreated, nil)
+		b.do(name+" is listed", chromedp.WaitVisible(chromedp.CSS(fmt.Sprintf("[data-name=%s][data-phase=ARCHIVED][data-operation=NONE]", name))))
+	}
+	in.stop(b.t)
+	b.do("the loss is said", chromedp.WaitVisible(chromedp.CSS(`#connection[data-state=lost]`)))
+	var mu sync.Mutex
+	var told []string
+	if err := chromedp.Listen(b.ctx, func(event any) {
+		if e, ok := event.(*network.EventEventSourceMessageReceived); ok {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, e.EventName)
+		}
+	}); err != nil {
+		b.t.Fatal(err)
+	}
+	in.sql(b.t, "UPDATE workspaces SET deleted_at = now(), desired_state = 'DELETED', updated_at = now() WHERE name = 'goes'")
+	in.start(b.t)
+	b.do("it is back", chromedp.WaitVisible(chromedp.CSS(`#connection[data-state=live]`)))
+	b.do("what was deleted meanwhile has gone", chromedp.WaitNotPresent(chromedp.CSS(`[data-name=goes]`)),
+		chromedp.WaitVisible(chromedp.CSS(`[data-name=stays]`)))
+	mu.Lock()
+	defer mu.Unlock()
+	// A whole list has no deletion in it, and a heartbeat at its end.
+	missed := told[:max(slices.Index(told, "resumed"), 0)]
+	if !slices.Contains(missed, "workspace_deleted") || slices.Contains(missed, "heartbeat") {
+		b.t.Errorf("it was told %v, want what was missed and that the stream goes on", told)
 	}
 }
 
