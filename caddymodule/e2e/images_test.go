@@ -34,6 +34,7 @@ func TestImages(t *testing.T) {
 			description "Serves below its path, like Jupyter"
 			port 9090
 			keep_prefix
+			git
 			command --bind-addr=0.0.0.0:9090 --base-path=$(CODEHUB_WORKSPACE_BASE_PATH)
 		}
 	}`)
@@ -53,13 +54,15 @@ func TestImages(t *testing.T) {
 	b.click("choosing an image", `#create-image [data-image=notebook] input`)
 	b.says(`#create-image [data-image]:has(:checked)`, "like Jupyter", "like Jupyter")
 	b.fill("a name", `#create-name`, "작업 Notes")
+	const repository = "https://git.example/$(HOME)/notes.git"
+	b.fill("a repository", `#create-git`, repository)
 	b.click("creating it", `#create`)
 	b.do("it runs", chromedp.WaitVisible(chromedp.CSS(`article[data-name="작업 Notes"][data-phase=RUNNING]`)))
 	id := read(b, "its id", chromedp.Evaluate[string](`document.querySelector('article[data-name="작업 Notes"]').dataset.workspace`))
 	base := in.url("/w/" + id + "/")
 	wait.For(t, "it serves below its path", func() error { return ann.showsTerminal(t, base) })
-	told := ann.run(t, base, `echo "$CODEHUB_WORKSPACE_ID|$CODEHUB_WORKSPACE_NAME|$CODEHUB_WORKSPACE_URL|$CODEHUB_WORKSPACE_BASE_PATH|$(hostname)"`)
-	if want := id + "|작업 Notes|http://code.example.com/w/" + id + "/|/w/" + id + "/|jakeop-notes.ws-" + id[:8]; told != want {
+	told := ann.run(t, base, `echo "$CODEHUB_WORKSPACE_ID|$CODEHUB_WORKSPACE_NAME|$CODEHUB_WORKSPACE_URL|$CODEHUB_WORKSPACE_BASE_PATH|$(hostname)|$CODEHUB_GIT_URL"`)
+	if want := id + "|작업 Notes|http://code.example.com/w/" + id + "/|/w/" + id + "/|jakeop-notes.ws-" + id[:8] + "|" + repository; told != want {
 		t.Errorf("it is told %q, want %q", told, want)
 	}
 

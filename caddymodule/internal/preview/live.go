@@ -74,7 +74,11 @@ func (b *board) full(w http.ResponseWriter, r *http.Request) bool {
 
 // create makes a workspace; a request with a key that was seen gets the same one again.
 func (b *board) create(w http.ResponseWriter, r *http.Request) {
-	var in struct{ Name, Description string }
+	var in struct {
+		Name, Description string
+		ImageRef          string `json:"image_ref"`
+		GitURL            string `json:"git_url"`
+	}
 	if json.NewDecoder(r.Body).Decode(&in) != nil || b.full(w, r) {
 		return
 	}
@@ -83,6 +87,7 @@ func (b *board) create(w http.ResponseWriter, r *http.Request) {
 	if at < 0 {
 		made := rowOf(in.Name, workspace.PhaseRunning, func(w *workspace.Workspace) {
 			w.ID, w.CreatedAt, w.Description, w.Memo = id(2000+len(b.rows)+len(b.deleted)), time.Now(), in.Description, key
+			w.ImageRef, w.GitURL = in.ImageRef, in.GitURL
 			w.LastAccessAt, w.Home = time.Time{}, workspace.HomeSize{MeasuredAt: time.Now()}
 		})
 		at, b.rows = len(b.rows), append(b.rows, made)

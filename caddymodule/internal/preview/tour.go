@@ -19,6 +19,7 @@ func tourRows() []workspace.Workspace {
 	return numbered(
 		row("thesis", "Simulations for chapter 4", workspace.PhaseRunning, 4*time.Minute, 3.4, func(w *workspace.Workspace) {
 			w.Busy = &workspace.Busy{Reason: "TerminalJob", Detail: "make plots", Since: now.Add(-time.Minute)}
+			w.GitURL = "https://git.example/physics/simulations.git"
 		}),
 		row("experiment", "A newer compiler", workspace.PhaseError, 2*hour, 0.2, func(w *workspace.Workspace) {
 			w.ErrorReason, w.ErrorMessage, w.ErrorCount = workspace.ReasonImagePullFailed, "not found", 1

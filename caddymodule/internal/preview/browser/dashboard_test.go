@@ -84,12 +84,20 @@ func creating(b *tab) {
 	b.until("the name has the focus", `document.activeElement.id === "create-name"`)
 	b.press("#create")
 	b.until("a name is asked for", `document.getElementById("create-message").innerText.includes("Enter a name")`)
+	b.until("an image's title, size and picture", `(() => { const c = document.querySelector("#create-image [data-image=default]");
+		return c.innerText.includes("VS Code (default)") && c.innerText.includes("1.2 GB") && c.querySelector("use").href.baseVal.endsWith("#icon-code"); })()`)
+	b.press("#create-image [data-image=python] input")
+	b.until("it clones nothing", `document.querySelector("#create-git").parentElement.hidden`)
+	b.press("#create-image [data-image=default] input")
+	b.until("it clones a repository", `!document.querySelector("#create-git").parentElement.hidden`)
+	b.fill("#create-git", " https://git.example/first.git ")
 	b.fill("#create-name", "first")
 	js[bool](b, `(document.getElementById("create").click(), document.getElementById("create").click(), true)`)
 	b.until("it is there", is("first", "RUNNING"))
 	b.until("it was made once", `document.querySelectorAll('[data-name=first]').length === 1 && !document.querySelector("dialog[open]")`)
 
 	b.press("#new")
+	b.until("the address is empty", `document.querySelector("#create-git").value === ""`)
 	b.fill("#create-name", "second")
 	b.press("#create")
 	b.until("the choice", `document.querySelectorAll("#swap[open] input[name=swap]").length === 2`)
@@ -107,6 +115,9 @@ func creating(b *tab) {
 	b.press(`#swap[open] [value=ok]`)
 	b.until("it runs in the place of another", is("notes", "RUNNING"))
 	b.until("two run", `document.querySelectorAll("[data-phase=RUNNING]").length === 2`)
+
+	b.press(`[data-name=first] h3 a`)
+	b.until("its repository", `document.querySelector("#view-workspace .facts").innerText.includes("https://git.example/first.git")`)
 }
 
 func deleting(b *tab) {

@@ -10,6 +10,7 @@ const dialog = document.getElementById("create-dialog");
 const form = document.getElementById("create-form");
 const name = document.getElementById("create-name");
 const description = document.getElementById("create-description");
+const git = document.getElementById("create-git");
 const message = document.getElementById("create-message");
 const button = document.getElementById("create");
 const image = imageField("create-image");
@@ -21,6 +22,7 @@ function draw() {
   message.hidden = !failure;
   message.textContent = failure === "name" ? t("name_needed") : failure ? explain(failure) : "";
   button.disabled = making;
+  git.parentElement.hidden = !image.image()?.git;
 }
 
 function changedForm() {
@@ -49,6 +51,7 @@ async function send() {
   const body = { name: name.value.trim() };
   if (description.value.trim()) body.description = description.value.trim();
   if (image.value()) body.image_ref = image.value();
+  if (!git.parentElement.hidden && git.value.trim()) body.git_url = git.value.trim();
   making = true;
   draw();
   try {

@@ -64,6 +64,7 @@ function facts(w) {
     h("h2", { id: "title-facts" }, t("parts.facts")),
     h("dl", null, fact(t("owner_title"), w.owner_username && h("bdi", null, w.owner_username)),
       fact(t("image"), imageName(w.image_ref) && h("bdi", null, imageName(w.image_ref))),
+      fact(t("git"), w.git_url && h("bdi", null, w.git_url)),
       fact(t("files"), sizeText(w)), fact(t("column_used"), usedTime(w)),
       fact(t("created_title"), t("at", { Time: date(w.created_at) })),
       fact(t("memo"), w.memo && h("bdi", null, w.memo)), fact(t("workspace_id"), h("code", null, w.id))));
