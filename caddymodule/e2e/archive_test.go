@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/codehub/gateway/coordinator/wait"
 )
@@ -92,4 +93,32 @@ func (u *user) seesTheInstallation(t *testing.T, w workspace) {
 			t.Errorf("a collection, dry %v: %+v", dry, c)
 		}
 	}
+	u.readsArchivesBack(t)
+}
+
+// readsArchivesBack has both archives read, which the scrub would read in a week at the earliest. What it has found
+// once is a suspicion, so they stay to be read.
+func (u *user) readsArchivesBack(t *testing.T) {
+	t.Helper()
+	type report struct {
+		Archives   int
+		OldestRead time.Time `json:"oldest_read_at"`
+		ToRead     int       `json:"to_read"`
+	}
+	scrub := func(dry bool, status int) (r report) {
+		t.Helper()
+		u.call(t, http.MethodPost, "/api/v1/admin/scrub", map[string]bool{"dry_run": dry}, status, &r)
+		return r
+	}
+	before := scrub(true, http.StatusOK)
+	if before.Archives != 2 || before.ToRead != 0 {
+		t.Errorf("before: %+v", before)
+	}
+	if asked := scrub(false, http.StatusAccepted); asked.ToRead != 2 {
+		t.Errorf("when asked: %+v", asked)
+	}
+	wait.Until(t, "both archives are read", func() bool {
+		now := scrub(true, http.StatusOK)
+		return now.OldestRead.After(before.OldestRead) && now.ToRead == 2
+	})
 }
