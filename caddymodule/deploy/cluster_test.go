@@ -202,7 +202,7 @@ func clientOf(t *testing.T, address string) *http.Client {
 	}}
 }
 
-// try makes a request and decodes the answer into out unless that is nil.
+// try makes a request and decodes the answer into out unless that is nil. A string gets it as it is.
 func (r *release) try(ctx context.Context, method, path string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -225,7 +225,9 @@ func (r *release) try(ctx context.Context, method, path string, in, out any) err
 	if err == nil && res.StatusCode >= 300 {
 		err = fmt.Errorf("%s %s: %s %.300s", method, path, res.Status, text)
 	}
-	if err == nil && out != nil {
+	if raw, ok := out.(*string); ok {
+		*raw = string(text)
+	} else if err == nil && out != nil {
 		err = json.Unmarshal(text, out)
 	}
 	return err
@@ -260,6 +262,8 @@ func TestChart(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.examine(t)
+	r.look(t, ws.ID)
+	r.isolated(t)
 	r.lead(t)
 	r.measure(t)
 
@@ -343,6 +347,51 @@ func (r *release) examine(t *testing.T) {
 		if !checked[c] {
 			t.Errorf("doctor did not check %s", c)
 		}
+	}
+}
+
+// look runs a command in the workspace, and reads what it prints and uses: with the rights that the chart gives.
+func (r *release) look(t *testing.T, id string) {
+	t.Helper()
+	var text string
+	r.call(t, http.MethodPost, "/api/v1/workspaces/"+id+"/exec", map[string]any{"command": []string{"sh", "-c", "echo one; exit 7"}}, &text)
+	if want := "{\"stdout\":\"one\\n\"}\n{\"exit_code\":7}\n"; text != want {
+		t.Errorf("a command answers %q, want %q", text, want)
+	}
+	r.call(t, http.MethodGet, "/api/v1/workspaces/"+id+"/logs?lines=1", nil, &text)
+	if !strings.Contains(text, "listening on ") {
+		t.Errorf("the log is %q", text)
+	}
+	var stats struct {
+		Processes *int
+		Ports     []struct{ Port int }
+	}
+	r.call(t, http.MethodGet, "/api/v1/workspaces/"+id+"/stats", nil, &stats)
+	if stats.Processes == nil || *stats.Processes < 1 || stats.Ports == nil || len(stats.Ports) != 0 {
+		t.Errorf("the workspace uses %+v", stats)
+	}
+}
+
+// isolated checks that the policies of workspaces let the gateways of this namespace in: a gateway learns it from its
+// service account.
+func (r *release) isolated(t *testing.T) {
+	t.Helper()
+	list, err := r.api.NetworkPolicies.List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, p := range list.Items {
+		for _, rule := range p.Spec.Ingress {
+			for _, from := range rule.From {
+				if s := from.NamespaceSelector; s != nil && from.PodSelector != nil {
+					found = found || s.MatchLabels[corev1.LabelMetadataName] == r.Namespace
+				}
+			}
+		}
+	}
+	if !found {
+		t.Errorf("no policy lets the gateways of %s in: %+v", r.Namespace, list.Items)
 	}
 }
 

@@ -61,7 +61,9 @@ func (b *Backend) print(
 	}
 	if err == nil {
 		defer body.Close()
-		err = read(body)
+		if err = read(body); err == nil {
+			err = ctx.Err() // a stream that is given up may read as one that has ended
+		}
 	}
 	return cluster.Wrap(doing, err)
 }
