@@ -99,8 +99,9 @@ func (c *call) body(w workspace.Workspace) v1.Workspace { return v1.WorkspaceOf(
 
 // view is how the client of this call sees a workspace.
 func (c *call) view(id workspace.ID) v1.View {
+	d := c.Service.Delays()
 	return v1.View{
-		Admin: c.user.Admin(), URL: c.at.WorkspaceURL(id), Delays: c.Service.Delays(),
+		Admin: c.user.Admin(), URL: c.at.WorkspaceURL(id), HomeWarn: d.HomeWarn, Standby: d.Standby,
 		DeletionDelay: c.DeletionDelay,
 	}
 }

@@ -190,7 +190,9 @@ func (b *board) health(*http.Request) any {
 
 // body is a workspace as the API shows it.
 func (b *board) body(w workspace.Workspace) v1.Workspace {
-	return v1.WorkspaceOf(w, v1.View{Admin: b.admin, URL: wakePath, Delays: delays, DeletionDelay: deletionDelay})
+	return v1.WorkspaceOf(w, v1.View{
+		Admin: b.admin, URL: wakePath, HomeWarn: homeWarn, Standby: delays.Standby, DeletionDelay: deletionDelay,
+	})
 }
 
 // list answers the three lists of workspaces.

@@ -128,16 +128,16 @@ func unusedSince(w workspace.Workspace) time.Time {
 
 // SleepDue is when a running workspace goes to sleep if it is not used from now on (SPEC 5). It is
 // zero while something works in it without a limit, and where nothing puts it to sleep.
-func SleepDue(w workspace.Workspace, d Delays) time.Time {
+func SleepDue(w workspace.Workspace, standby time.Duration) time.Time {
 	switch {
 	case w.Phase != workspace.PhaseRunning || w.Deleted():
 		return time.Time{}
 	case w.Busy != nil || !w.SleepAt.IsZero():
 		return w.SleepAt
-	case d.Standby <= 0:
+	case standby <= 0:
 		return time.Time{}
 	}
-	due := unusedSince(w).Add(d.Standby)
+	due := unusedSince(w).Add(standby)
 	if w.KeepAwakeUntil.After(due) {
 		return w.KeepAwakeUntil
 	}
@@ -150,7 +150,7 @@ func running(now time.Time, w workspace.Workspace, d Delays) []Statement {
 	if w.KeepAwakeUntil.After(now) {
 		out = append(out, timed("KeptAwake", w.KeepAwakeUntil, "explain.next.kept_awake"))
 	}
-	due := SleepDue(w, d)
+	due := SleepDue(w, d.Standby)
 	switch {
 	case w.Busy != nil:
 		key := "explain.busy." + w.Busy.Reason

@@ -9,10 +9,10 @@ import (
 
 // TestWhenItSleeps: a workspace that runs says when it sleeps if it is not used from now on.
 func TestWhenItSleeps(t *testing.T) {
-	hour := Delays{Standby: time.Hour}
+	hour := time.Hour
 	for name, c := range map[string]struct {
 		phase   workspace.Phase
-		delays  Delays
+		standby time.Duration
 		change  func(*workspace.Workspace)
 		want    time.Time
 		nothing bool
@@ -31,11 +31,11 @@ func TestWhenItSleeps(t *testing.T) {
 		"something works in it for too long": {"RUNNING", hour, func(w *workspace.Workspace) {
 			w.Busy, w.SleepAt = &workspace.Busy{Reason: "BusyFile"}, now.Add(time.Minute)
 		}, now.Add(time.Minute), false},
-		"nothing puts it to sleep": {"RUNNING", Delays{}, func(*workspace.Workspace) {}, time.Time{}, true},
+		"nothing puts it to sleep": {"RUNNING", 0, func(*workspace.Workspace) {}, time.Time{}, true},
 		"asleep":                   {"STANDBY", hour, func(*workspace.Workspace) {}, time.Time{}, true},
 		"deleted":                  {"RUNNING", hour, func(w *workspace.Workspace) { w.DeletedAt = now }, time.Time{}, true},
 	} {
-		if got := SleepDue(row(c.phase, "RUNNING", c.change), c.delays); !got.Equal(c.want) || got.IsZero() != c.nothing {
+		if got := SleepDue(row(c.phase, "RUNNING", c.change), c.standby); !got.Equal(c.want) || got.IsZero() != c.nothing {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
 		}
 	}

@@ -135,14 +135,18 @@ func progressOf(p workspace.Progress) *Progress {
 	return body
 }
 
+var _ map[View]struct{} // what is made for a view is kept for all streams that have the same
+
 // View is for whom a workspace is shown, and what of it is not in its row.
 type View struct {
 	// Admin says that an administrator looks: only those get what servers said.
 	Admin bool
 	// URL is where people open the workspace.
 	URL string
-	// Delays are this server's, on which depend when a workspace sleeps, and which homes are large.
-	Delays explain.Delays
+	// HomeWarn is the size from which this server warns of a home; 0 for never.
+	HomeWarn int64
+	// Standby is after how long without use this server puts a workspace to sleep.
+	Standby time.Duration
 	// DeletionDelay is how long a deletion can be undone for certain.
 	DeletionDelay time.Duration
 }
@@ -168,7 +172,7 @@ func WorkspaceOf(w workspace.Workspace, v View) Workspace {
 		ErrorReason: orNull(w.ErrorReason), ErrorMessage: orNull(w.ErrorMessage), ErrorCount: w.ErrorCount,
 		DesiredState: w.DesiredState, LastAccessAt: timeOrNull(w.LastAccessAt),
 		CreatedAt: timeOrNull(w.CreatedAt), UpdatedAt: timeOrNull(w.UpdatedAt), DeletedAt: timeOrNull(w.DeletedAt),
-		URL: v.URL, Work: workOf(w, v.Delays),
+		URL: v.URL, Work: workOf(w, v.Standby),
 	}
 	if w.ErrorReason != "" {
 		help := explain.Failed(w.ErrorReason)
@@ -185,7 +189,7 @@ func WorkspaceOf(w workspace.Workspace, v View) Workspace {
 		}
 	}
 	if h := w.Home; !h.MeasuredAt.IsZero() {
-		body.Home = &Home{h.Bytes, h.Files, h.AtLeast, timeOrNull(h.MeasuredAt), explain.LargeHome(h, v.Delays.HomeWarn)}
+		body.Home = &Home{h.Bytes, h.Files, h.AtLeast, timeOrNull(h.MeasuredAt), explain.LargeHome(h, v.HomeWarn)}
 	}
 	if w.Deleted() && w.CollectedAt.IsZero() && !w.DeleteNow && w.Phase != workspace.PhaseDeleted {
 		body.UndeleteUntil = timeOrNull(w.DeletedAt.Add(v.DeletionDelay))
@@ -210,7 +214,7 @@ type Work struct {
 	PageActivity *workspace.PageActivity `json:"page_activity"`
 }
 
-func workOf(w workspace.Workspace, d explain.Delays) Work {
-	return Work{timeOrNull(w.KeepAwakeUntil), timeOrNull(w.SleepAt), timeOrNull(explain.SleepDue(w, d)), w.Busy,
+func workOf(w workspace.Workspace, standby time.Duration) Work {
+	return Work{timeOrNull(w.KeepAwakeUntil), timeOrNull(w.SleepAt), timeOrNull(explain.SleepDue(w, standby)), w.Busy,
 		orNull(w.PageActivity)}
 }

@@ -51,7 +51,8 @@ func (p installation) find(ctx context.Context, named string, _ bool) (v1.Worksp
 
 // shown is a workspace as an administrator sees it.
 func (p installation) shown(w workspace.Workspace) v1.Workspace {
-	return v1.WorkspaceOf(w, v1.View{Admin: true, Delays: p.Delays(), DeletionDelay: p.delay})
+	d := p.Delays()
+	return v1.WorkspaceOf(w, v1.View{Admin: true, HomeWarn: d.HomeWarn, Standby: d.Standby, DeletionDelay: p.delay})
 }
 
 func (p installation) explain(ctx context.Context, id workspace.ID) (explain.Explanation, error) {
