@@ -107,9 +107,10 @@ func findingJSON(w io.Writer, delay time.Duration) findingPrinter {
 	separator := "["
 	return findingPrinter{
 		finding: func(f gc.Finding) error {
-			var line any = v1.FindingOf(f, delay)
+			found := v1.FindingOf(f, delay)
+			var line any = found
 			if f.Verdict == gc.Foreign {
-				line = foreign{Finding: v1.FindingOf(f, delay)}
+				line = foreign{Finding: found}
 			}
 			text, err := json.Marshal(line)
 			if err == nil {
