@@ -11,7 +11,7 @@ program = mkdir -p .codehub/bin && go build -o .codehub/bin/$(notdir $(1)) $(1) 
 devenv = $(call program,./coordinator/devenv/cmd/devenv)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run preview screenshots images image test check test-again fuzz test-ide test-k8s test-k8s-faults bench-k8s bench-gateway bench-events bench-wake bench-failover bench-reconcile bench-archive lint lint-beside test-built check-pure format vet staticcheck deadcode fmt clean
+.PHONY: help build run preview screenshots images image deb sbom vulncheck reproduce test check test-again fuzz fuzz-ci test-race nightly soak simulate test-ide test-systemd test-compose test-k8s test-k8s-faults bench-k8s bench-gateway bench-events bench-wake bench-failover bench-reconcile bench-archive lint lint-beside test-built check-pure format vet staticcheck deadcode monitoring fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,14 +38,43 @@ screenshots: ## write what every page looks like in every state, theme, width an
 images: ## build the container images and print their references
 	@$(devenv) images
 
+sbom: build ## write bills of materials (CycloneDX) and licences to .codehub/dist, and list every module with its licence
+	@$(devenv) sbom
+
+# The database of the vulnerabilities is on the internet. Where it is not reached, this says so and checks nothing.
+vulncheck: ## look for known vulnerabilities in what our code calls, if their database can be reached
+	@said=$$(go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./... 2>&1) && { echo "$$said"; exit 0; }; echo "$$said"; \
+	case $$said in *"vuln.go.dev"*"dial tcp"*|*"dial tcp"*"vuln.go.dev"*) \
+		echo "NOT CHECKED: the database vuln.go.dev is not reached from here. Run this where it is." ;; \
+	*) exit 1 ;; esac
+
+deb: ## build the Debian package with the unit of systemd, in .codehub/dist
+	@$(devenv) deb
+
+reproduce: ## build all that is shipped twice, in two folders with nothing built before, and compare (half an hour)
+	@$(devenv) reproduce
+
 image: ## build the images that a cluster needs: the gateway and the storage job
 	@$(devenv) image
+
+# For how long faults are made, such as: make soak FOR=2h. SEED makes those of an earlier run again.
+FOR ?= 10m
+
+soak: build ## break all servers at random under hundreds of users, for FOR=10m, and look for what is lost or leaked (root)
+	@$(devenv) test -v -count=1 -timeout 0 -run '^TestSoak$$' ./caddymodule/e2e -soak=$(FOR) -soak-folder='$(CURDIR)/.codehub/soak'
+
+# With MEASURE=1 what a million rows cost PostgreSQL is measured again first; compare it with Units in units.go.
+MEASURE ?=
+
+simulate: ## compute what a million workspaces ask of each server on working days, and write it into the guide
+	$(if $(MEASURE),@$(devenv) test -timeout 60m -run '^$$' -bench '^BenchmarkMillion$$' -benchtime 1x ./coordinator/store)
+	@go test -v -count=1 -timeout 30m -run '^TestSimulate$$' ./coordinator/control/reconcile/simulate -update
 
 # Arguments for go test, such as: make test ARGS='-run TestGC ./coordinator/control/gc'
 # SEED=123, as a failed test has printed it, chooses again what that one chose at random.
 # The two packages that take longest mostly wait for servers. They begin first, and the others run
 # beside them one after the other.
-ARGS ?= -timeout 25m -p 3 ./coordinator/processtest ./caddymodule/e2e ./...
+ARGS ?= -timeout 60m -p 3 ./coordinator/processtest ./caddymodule/e2e ./...
 
 # Lint runs beside the tests, on what they leave of the processors. It has its output to itself, and
 # fails the tests that pass.
@@ -81,19 +110,60 @@ PACKAGES ?= ./...
 test-again: build ## run every test up to 20 times, shuffled, under load, with one processor (an hour)
 	@$(devenv) test-again -for $(AGAIN) $(PACKAGES)
 
-# How long, such as: make fuzz FUZZTIME=1h
-FUZZTIME ?= 60s
+# How often each target is called, and which, such as: make fuzz FUZZTIME=5000000x FUZZ=FuzzUnpack. Calls are
+# counted, not time: when a time ends, Go 1.26 now and then reports "context deadline exceeded" as a failure
+# (golang/go#75804). CI takes half a minute for the unpacking of archives, whose inputs are the worst that a stranger
+# can send, and some seconds for each other one that compiles quickly; a night takes up to five minutes each. The
+# compiler works minutes on those of `heavy` the first time: each has Caddy or the database's driver among what it is
+# built from.
+FUZZTIME ?= 300000x
+FUZZ ?= Fuzz
+fuzz_targets := storagejob/internal/tree:FuzzUnpack storagejob/contract:FuzzMeta storagejob/contract:FuzzParseResult \
+	storagejob/contract:FuzzParseArchiveURL coordinator/backend/internal/glance:FuzzParse \
+	caddymodule/internal/site:FuzzLocalPath caddymodule/internal/site:FuzzWorkspaceHost \
+	caddymodule/internal/site:FuzzCrossOrigin caddymodule/internal/site:FuzzCookie \
+	caddymodule/internal/gateway/pagescript:FuzzInjector caddymodule/internal/gateway/upgrade:FuzzFrames
+fuzz_heavy := caddymodule/internal/parse:FuzzValues caddymodule/internal/settings:FuzzCaddyfile \
+	caddymodule/internal/gateway/forward:FuzzRequestHeaders coordinator/dataplane/service:FuzzGitURL \
+	coordinator/dataplane/service:FuzzCursor
 
 # An input that reaches new code is shortened in few steps: by default that takes a minute,
 # in which nothing else is tried. What fails is kept as a file below testdata.
-fuzz: ## unpack random archives for a minute, on one processor
-	@go test -run '^$$' -fuzz '^FuzzUnpack$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 20x -parallel 1 ./storagejob/internal/tree
+fuzz_one = echo "$(1) for $(2)" && go test -run '^$$' -fuzz '^$(lastword $(subst :, ,$(1)))$$' -fuzztime $(2) \
+	-fuzzminimizetime 20x -parallel 1 ./$(firstword $(subst :, ,$(1))) &&
+
+fuzz: ## try random input on every parser of what comes from outside, some minutes each, on one processor
+	@$(foreach target,$(fuzz_targets) $(fuzz_heavy),$(if $(findstring $(FUZZ),$(target)),$(call fuzz_one,$(target),$(FUZZTIME)))) true
+
+fuzz-ci: ## the same as CI does: fewer inputs, and only what compiles quickly
+	@$(foreach target,$(fuzz_targets),$(call fuzz_one,$(target),30000x)) true
+
+# The race detector needs C. The programs that the tests start are built without it.
+RACE ?= ./...
+
+test-race: build ## run every test with the race detector, at low priority (hours)
+	@CGO_ENABLED=1 nice .codehub/bin/devenv test -race -vet=off -timeout 3h -p 1 $(RACE)
+
+# What takes long. Each part runs whatever became of those before it, and the end names those that failed. What each
+# prints is in .codehub/nightly.
+nightly := test-race fuzz reproduce sbom vulncheck test-systemd test-compose soak test-again
+
+nightly: ## everything that takes long, one after the other (a night; root, Debian)
+	@mkdir -p .codehub/nightly; failed=; for part in $(nightly); do echo "$$part"; \
+		$(MAKE) --no-print-directory $$part >.codehub/nightly/$$part.log 2>&1 || failed="$$failed $$part"; done; \
+	[ -z "$$failed" ] || { echo "failed:$$failed; see .codehub/nightly"; exit 1; }
 
 # Which of them to run, such as: make test-ide IDE=TestIDETyping
 IDE ?= ^TestIDE
 
 test-ide: build ## test with real code-server and Jupyter in a browser (root; half an hour)
 	@$(devenv) test-ide -v -count=1 -timeout 3h -run '$(IDE)' ./caddymodule/e2e
+
+test-compose: ## run the gateway, the store and the storage job of the compose file on a real engine
+	@$(devenv) test -tags compose -v -count=1 -timeout 30m -run '^TestCompose$$' ./caddymodule/e2e
+
+test-systemd: ## install, run, restart, update and purge the Debian package under a real systemd (root, Debian)
+	@$(devenv) test-systemd -v -count=1 -timeout 30m -run '^TestUnderSystemd$$' ./coordinator/devenv/internal/debian
 
 # On a cluster whose Pods and Services this machine reaches, which may have others on it: each
 # test has a namespace of its own. LOAD is the command that brings an image of the Docker engine
@@ -142,7 +212,7 @@ bench-reconcile: build ## measure what an idle process costs, and how soon a des
 bench-archive: ## compare archive and restore with tar, zstd and rclone, and with a shell job
 	@$(devenv) bench-archive -timeout 60m -run '^$$' -bench '^BenchmarkArchive$$' -benchtime 1x ./storagejob
 
-lint: format vet staticcheck deadcode ## check format, code and layout
+lint: format vet staticcheck deadcode monitoring ## check format, code and layout
 
 format:
 	@unformatted=$$(gofmt -l caddymodule coordinator storagejob); \
@@ -152,7 +222,13 @@ format:
 
 vet:
 	go vet ./...
-	go vet -tags ide ./caddymodule/e2e
+	go vet -tags ide,compose ./caddymodule/e2e
+	go vet -tags systemd ./coordinator/devenv/internal/debian
+
+# A module of its own, so that Prometheus changes no version of the product's. It reads files of other
+# modules, which the test cache does not see.
+monitoring: ## test the alert rules and the dashboard with Prometheus' own query engine
+	@cd caddymodule/deploy/monitoring && go test -count=1 ./...
 
 staticcheck:
 	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...

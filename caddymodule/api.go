@@ -17,6 +17,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/settings"
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/tracing"
 )
 
 func init() {
@@ -68,6 +69,9 @@ func (a *API) Provision(ctx caddy.Context) error {
 		Auth:          app.Auth(),
 		Hub:           app.Hub(),
 		ClientAddress: clientAddress,
+		Client:        auditClient,
+		Audit:         app.Coordinator().Audit(),
+		Usage:         app.Coordinator().Usage(),
 		Containers:    app.Coordinator(),
 		Health:        app.Health,
 		WaitReady:     app.WaitReady,
@@ -95,6 +99,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 		return a.caddyError(w, r, next.ServeHTTP(w, r))
 	}
 	r = brand.In(r, a.brand)
+	r = r.WithContext(tracing.WithRequest(r.Context(), func() string { return requestID(r) }))
 	return a.caddyError(w, r, a.handler.Serve(w, r, func(w http.ResponseWriter, r *http.Request) error {
 		return orNotFound(w, r, next)
 	}))

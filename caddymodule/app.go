@@ -29,6 +29,7 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/tracing"
 )
 
 func init() {
@@ -104,7 +105,8 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if a.reference, err = acquire(r.Options, r.Live, a.logger); err != nil {
 		return fmt.Errorf("codehub: %w", err)
 	}
-	if err := ctx.GetMetricsRegistry().Register(archiveMetrics{a.reference.coordinator().ArchiveHealth}); err != nil {
+	// Each configuration has a registry of its own. The counters are those of the coordinator.
+	if err := ctx.GetMetricsRegistry().Register(a.reference.coordinator().Metrics()); err != nil {
 		return fmt.Errorf("codehub: registering metrics: %w", err)
 	}
 	return nil
@@ -142,6 +144,9 @@ func (a *App) Auth() *auth.Auth { return a.reference.coordinator().Auth() }
 
 // Routes is the table that the gateway routes by.
 func (a *App) Routes() *route.Table { return a.reference.coordinator().Routes() }
+
+// Tracer records what this process does, where the environment asks for it.
+func (a *App) Tracer() *tracing.Tracer { return a.reference.coordinator().Tracer() }
 
 // Activator wakes workspaces for the requests that wait for them.
 func (a *App) Activator() *activator.Activator { return a.reference.coordinator().Activator() }

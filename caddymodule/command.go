@@ -10,6 +10,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/command"
 	"github.com/codehub/gateway/caddymodule/internal/command/doctor"
 	"github.com/codehub/gateway/caddymodule/internal/command/remote"
+	"github.com/codehub/gateway/caddymodule/internal/command/verify"
 	"github.com/codehub/gateway/caddymodule/internal/command/workspaces"
 	"github.com/codehub/gateway/caddymodule/internal/settings"
 	"github.com/codehub/gateway/coordinator"
@@ -17,7 +18,7 @@ import (
 
 func init() {
 	caddycmd.RegisterCommand(command.New(commandSettings,
-		remote.Login, remote.Logout, remote.Token, workspaces.Command, doctor.Command))
+		remote.Login, remote.Logout, remote.Token, workspaces.Command, doctor.Command, verify.Command))
 }
 
 // commandSettings resolves the configuration of the app for a command, as when Caddy starts.

@@ -31,6 +31,36 @@ func TestExampleIsValid(t *testing.T) {
 	}
 }
 
+// TestServiceConfigurationIsValid: the configuration beside the unit of systemd is one, with the variables that
+// the package names alone.
+func TestServiceConfigurationIsValid(t *testing.T) {
+	t.Setenv("DATABASE_URL", "postgres://codehub@db.example/codehub")
+	t.Setenv("REDIS_URL", "redis://redis.example:6379/0")
+	text, err := os.ReadFile("deploy/systemd/Caddyfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := new(caddy.Config)
+	if err := json.Unmarshal([]byte(adapt(t, string(text))), config); err != nil {
+		t.Fatal(err)
+	}
+	if err := caddy.Validate(config); err != nil {
+		t.Error(err)
+	}
+	if formatted := caddyfile.Format(text); !bytes.Equal(formatted, text) {
+		t.Errorf("not formatted; `caddy fmt` gives:\n%s", formatted)
+	}
+	installed, err := os.ReadFile("deploy/debian/postinst")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`\{env\.(\w+)\}`).FindAllSubmatch(text, -1) {
+		if name := string(m[1]); name != "S3_REGION" && name != "S3_BUCKET" && !bytes.Contains(installed, []byte("# "+name+"=")) {
+			t.Errorf("the package's file for secrets does not name %s", name)
+		}
+	}
+}
+
 // So does what it shows of Kubernetes, in place of docker.
 func TestExampleForKubernetesIsValid(t *testing.T) {
 	t.Setenv("DATABASE_URL", "postgres://codehub@db.example/codehub")
@@ -167,13 +197,18 @@ type exampleOption struct{ text, variable, value, comment string }
 
 var placeholder = regexp.MustCompile(`\{(?:env\.|\$)([A-Z0-9_]+)(?::([^}]*))?\}`)
 
-// exampleOptions returns the options of the example, by blocks and name: those of the
-// global option codehub begin with "app".
+// exampleOptions returns the options of the example.
 func exampleOptions(t *testing.T) map[string]exampleOption {
 	t.Helper()
+	return optionsOf(withKubernetes(t))
+}
+
+// optionsOf returns the options of a Caddyfile, by blocks and name: those of the global option
+// codehub begin with "app".
+func optionsOf(text string) map[string]exampleOption {
 	options := make(map[string]exampleOption)
 	var blocks, comment []string
-	for line := range strings.Lines(withKubernetes(t)) {
+	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if text, ok := strings.CutPrefix(line, "#"); ok {
 			comment = append(comment, strings.TrimSpace(text))

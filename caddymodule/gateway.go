@@ -111,9 +111,14 @@ func (g *Gateway) Provision(ctx caddy.Context) error {
 		Token: func(r *http.Request, secret string) (auth.Grant, error) {
 			return tokenGrant(app.Auth(), r, secret)
 		},
+		Client:    auditClient,
 		WaitReady: app.WaitReady,
 		Stopping:  app.Stopping(),
 		Refused:   app.Refused,
+		Tracer:    app.Tracer(),
+		RequestID: requestID,
+		Answered:  logAnswer,
+		Metrics:   app.Coordinator().Metrics().Gateway,
 	}
 	if named := namedGrant(app.identity, app.Auth()); named != nil && g.Identity == "" {
 		options.IdentityOnly, options.Identity = true, func(r *http.Request, _ *site.Address) (auth.Grant, error) {

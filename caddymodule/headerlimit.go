@@ -3,6 +3,8 @@ package codehub
 import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/coordinator/logkey"
 )
 
 // headerRoom is how large, in bytes, the headers of a request may be that carries all the
@@ -18,8 +20,8 @@ func warnOfHeaderLimits(servers []*caddyhttp.Server, logger *zap.Logger) {
 			logger.Warn("cookies that a page of a workspace sets for the whole domain can lock its user out, "+
 				"because this server refuses large headers (431); "+
 				"write `servers { max_header_size 1MiB }` into the global options",
-				zap.String("server", server.Name()), zap.Strings("listen", server.Listen),
-				zap.Int("max_header_size", server.MaxHeaderBytes), zap.Int("needed", headerRoom))
+				zap.String(logkey.Server, server.Name()), zap.Strings(logkey.Listen, server.Listen),
+				zap.Int(logkey.MaxHeaderSize, server.MaxHeaderBytes), zap.Int(logkey.Needed, headerRoom))
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/oidc"
 	"github.com/codehub/gateway/caddymodule/internal/settings"
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 )
 
@@ -22,7 +23,7 @@ func namedGrant(i settings.ResolvedIdentity, a *auth.Auth) func(*http.Request) (
 	return func(r *http.Request) (auth.Grant, error) {
 		repl := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 		name, _ := repl.GetString(i.Placeholder)
-		return a.Named(r.Context(), name, i.CreateUsers)
+		return a.Named(audit.WithLater(r.Context(), func() audit.Actor { return auditClient(r) }), name, i.CreateUsers)
 	}
 }
 
@@ -38,6 +39,11 @@ func (a *App) oidcHandler(log *zap.Logger) *oidc.Handler {
 		return nil
 	}
 	return oidc.New(oidc.Options{Settings: a.oidc, Auth: a.Auth(), ClientAddress: clientAddress, Log: log})
+}
+
+// auditClient is from where a request comes, as the audit has it.
+func auditClient(r *http.Request) audit.Actor {
+	return audit.Actor{Kind: audit.Anonymous, Address: clientAddress(r), Request: requestID(r)}
 }
 
 // clientAddress is the address of the client, as the trusted proxies say.

@@ -10,6 +10,7 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/changes"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/identity"
+	"github.com/codehub/gateway/coordinator/logkey"
 )
 
 // applyLease gives the routes their lease. Where the engine chooses the addresses, it is
@@ -33,7 +34,7 @@ func (c *Coordinator) checkAddresses(ctx context.Context) error {
 			"and may give one to another "+
 			"container at once; routes are therefore used for seconds only while the database is away. "+
 			"Set docker subnet to a part of the network that nothing else uses",
-			zap.Duration("route_lease", route.EngineLease))
+			zap.Duration(logkey.RouteLease, route.EngineLease))
 	}
 	for ctx.Err() == nil {
 		err := within(ctx, c.identity.Backend)

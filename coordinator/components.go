@@ -14,6 +14,7 @@ import (
 	"github.com/codehub/gateway/coordinator/control/leader"
 	"github.com/codehub/gateway/coordinator/control/reconcile"
 	"github.com/codehub/gateway/coordinator/identity"
+	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
@@ -27,7 +28,7 @@ func (c *Coordinator) awaitServers(ctx context.Context) error {
 		c.log.Warn("redis cannot be reached: this process keeps to PostgreSQL until it can", zap.Error(err))
 	}
 	const pause = 2 * time.Second
-	bucket := outage.New(c.log, zapcore.WarnLevel,
+	bucket := outage.New(c.log, zapcore.ErrorLevel,
 		"the object store cannot be used: nothing is archived or restored until it can", "the object store can be used")
 	for {
 		err := within(ctx, c.identity.Bucket)
@@ -60,7 +61,7 @@ func (c *Coordinator) checkArchives(ctx context.Context) {
 	}
 	for _, f := range found {
 		c.log.Warn("the object store does not do all that archives need",
-			zap.String("problem", f.Text), zap.String("remedy", f.Remedy))
+			zap.String(logkey.Problem, f.Text), zap.String(logkey.Remedy, f.Remedy))
 	}
 }
 
@@ -109,7 +110,7 @@ func (c *Coordinator) notified(n postgres.Notification) {
 		c.auth.Revoked(n.SessionID)
 		return
 	case postgres.ChannelWake, postgres.ChannelDeleted:
-		if c.leading.Load() > 0 {
+		if c.terms.count() > 0 {
 			c.controller.Wake(n.WorkspaceID)
 		}
 	}
@@ -126,14 +127,14 @@ func (c *Coordinator) route(ctx context.Context) error {
 // term. The controller runs for its shard, all others with shard 0.
 func (c *Coordinator) lead(ctx context.Context) error {
 	return c.elector.Run(ctx, func(ctx context.Context, t leader.Term) error {
-		c.leading.Add(1)
-		defer c.leading.Add(-1)
+		defer c.terms.begin(t.Shard, t.Fence.Epoch)()
+		c.metrics.Leader.Began()
 		components := []func(context.Context) error{
 			func(ctx context.Context) error { return c.controller.Run(ctx, reconcile.Term(t)) },
 		}
 		if t.Shard == 0 {
 			components = append(components, c.publisher.Run, c.history.Run, c.orphans.Run, c.isolation.Run,
-				c.pressure.Sweep,
+				c.pressure.Sweep, c.census.Run,
 				func(ctx context.Context) error { return c.release.Run(backend.WithLease(ctx, t.Lease)) },
 				func(ctx context.Context) error { return c.ttl.Run(ctx, t.Fence) },
 				func(ctx context.Context) error { return c.gc.Run(ctx, t.Fence, t.Lease) },

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,7 +22,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/control/census"
 	"github.com/codehub/gateway/coordinator/control/gc"
 	"github.com/codehub/gateway/coordinator/control/history"
 	"github.com/codehub/gateway/coordinator/control/isolation"
@@ -43,9 +46,15 @@ import (
 	"github.com/codehub/gateway/coordinator/internal/recent"
 	"github.com/codehub/gateway/coordinator/internal/work"
 	"github.com/codehub/gateway/coordinator/launch"
+	"github.com/codehub/gateway/coordinator/logkey"
+	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/accounts"
+	"github.com/codehub/gateway/coordinator/store/auditlog"
 	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/store/usage"
+	"github.com/codehub/gateway/coordinator/tracing"
+	"github.com/codehub/gateway/coordinator/tracing/export"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -58,8 +67,9 @@ const startTimeout = 20 * time.Second
 // The components that every process runs start with [Coordinator.Start] and end with
 // [Coordinator.Stop]. Those of the leader run only during a term (SPEC 5).
 type Coordinator struct {
-	opts Options
-	log  *zap.Logger
+	opts   Options
+	log    *zap.Logger
+	tracer *tracing.Tracer
 
 	store    *store.Store
 	redis    *redis.Client
@@ -86,13 +96,18 @@ type Coordinator struct {
 	orphans    *orphan.Search
 	pressure   *pressure.Watch
 	history    *history.Trimmer
+	audit      *auditlog.Log
 	isolation  *isolation.Keeper
 	release    *release.Releaser
+	census     *census.Census
+	metrics    *metrics.Metrics
+	terms      terms
 
 	images  atomic.Pointer[launch.Catalog]
 	refused atomic.Pointer[postgres.OlderError] // see Refused
-	leading atomic.Int32                        // how many shards this process leads
-	started time.Time                           // for the uptime
+	// auditFor is for how long the audit is kept, in nanoseconds.
+	auditFor atomic.Int64
+	started  time.Time // for the uptime
 
 	mu            sync.Mutex // guards what follows
 	cancel        context.CancelFunc
@@ -112,6 +127,12 @@ func New(opts Options, log *zap.Logger) (*Coordinator, error) {
 	}
 	redis.SetLogger(redisLog{log.Named("redis")})
 	c := &Coordinator{opts: opts, log: log, started: time.Now()}
+	var err error
+	if c.tracer, err = export.New(opts.NodeID, os.Getenv, log.Named("tracing")); err != nil {
+		return nil, err
+	}
+	c.metrics = metrics.New(c.state)
+	c.opts.Archive.Metrics = c.metrics.S3
 	if err := c.connect(); err != nil {
 		c.close()
 		return nil, err
@@ -161,16 +182,21 @@ func (c *Coordinator) assemble() {
 	c.identity = identity.New(c.store, c.backend, c.archives, c.opts.Installation(), c.log.Named("identity"))
 	c.isolation = isolation.New(c.backend, c.identity.Backend, c.log.Named("isolation"))
 	c.release = release.New(c.backend, c.identity.Backend, c.log)
-	c.history = history.New(c.store, c.log.Named("history"))
+	c.audit = auditlog.New(c.store.DB, c.log.Named("audit"))
+	c.history = history.New(c.log.Named("history"),
+		history.Kept{For: func() time.Duration { return history.Retention }, Trim: c.store.TrimHistory},
+		history.Kept{For: func() time.Duration { return time.Duration(c.auditFor.Load()) }, Trim: c.audit.Trim},
+		history.Kept{For: func() time.Duration { return usage.Retention }, Trim: c.Usage().Trim})
 	c.orphans = orphan.NewSearch(orphan.New(c.backend, c.store, c.identity), c.log.Named("orphans"))
 	c.service = service.New(c.store, service.Options{
 		InstanceBackend: c.opts.BackendName(), StorageBackend: c.opts.BackendName(), Logger: c.log.Named("service"),
-		Inventory: Inventory{c.backend, c.archives, c.identity},
+		Inventory: Inventory{c.backend, c.archives, c.identity}, Metrics: c.metrics.Service,
 	})
 	c.auth = auth.New(accounts.New(c.store.DB), auth.Options{
-		SessionTTL: c.opts.SessionTTL, Logger: c.log.Named("auth"),
+		SessionTTL: c.opts.SessionTTL, Logger: c.log.Named("auth"), Audit: c.audit,
 	})
 	c.hub = events.NewHub()
+	c.hub.Metrics = c.metrics.Events
 	c.stats.Age, c.disk.Age, c.sizes.Age = time.Second, 30*time.Second, time.Minute
 	c.publisher = events.NewPublisher(c.redis, c.store, prefixes, c.log.Named("events"))
 	c.feed = changes.New(c.store, changes.Options{}, c.log.Named("changes"))
@@ -179,32 +205,39 @@ func (c *Coordinator) assemble() {
 	c.feed.Subscribe(c.routes, c.hub, c.publisher)
 	c.feed.OnConfirmed(c.routes.Confirmed)
 	c.feed.OnPassed(c.hub.Passed)
-	c.activator = activator.New(c.routes, c.service, nil, c.log.Named("activator"))
-	c.activity = activity.NewBuffer(c.redis, activity.Options{Fallback: c.store, Node: c.opts.NodeID},
-		c.log.Named("activity"))
+	c.activator = activator.New(c.routes, c.service, nil, c.tracer, c.log.Named("activator"))
+	c.activator.Metrics = c.metrics.Wakes
+	c.activity = activity.NewBuffer(c.redis, activity.Options{
+		Fallback: c.store, Node: c.opts.NodeID, Metrics: c.metrics.Activity, Cycles: c.metrics.Cycles,
+	}, c.log.Named("activity"))
 	c.controller = reconcile.New(reconcile.Options{
 		Store: c.store, Backend: c.backend, Archives: c.archives, Identity: c.identity,
 		Launch: c.launch, Quarantine: c.routes.Quarantine,
 		Addresses: c.backend.Addresses, Images: c.backend.Images, LocalHomes: c.backend.LocalHomes,
-		NewOpID: uuid.NewString,
-		Log:     c.log.Named("controller"),
+		NewOpID: uuid.NewString, Tracer: c.tracer,
+		Metrics: c.metrics.Reconcile, Log: c.log.Named("controller"),
 	})
 	c.pressure = pressure.New(pressure.Options{
 		Backend: c.backend, Store: c.store, Archiver: c.service,
-		Leads: func() bool { return c.leading.Load() > 0 }, Controller: c.controller, Log: c.log.Named("pressure"),
+		Leads: func() bool { return c.terms.count() > 0 }, Controller: c.controller, Log: c.log.Named("pressure"),
 	}, pressure.DefaultSettings())
 	c.ttl = ttl.New(ttl.Options{
 		Store: c.store, Expirer: c.service, Activity: activity.NewLog(c.redis, activity.DefaultKey),
-		Looker: c.backend, Notebooks: work.NewNotebooks(), Log: c.log.Named("ttl"),
+		Looker: c.backend, Notebooks: work.NewNotebooks(),
+		Metrics: c.metrics.Service, Cycles: c.metrics.Cycles, Log: c.log.Named("ttl"),
 	}, ttl.DefaultSettings())
+	c.feed.Subscribe(c.ttl)
 	c.gc = gc.New(gc.Options{
 		Archives: c.archives, Store: c.store, Orphans: gc.NewOrphanTracker(c.redis, gc.DefaultKey),
 		Identity: c.identity, Holder: c.opts.NodeID,
+		Metrics: c.metrics.Archives, Cycles: c.metrics.Cycles,
 		OnCollected: func(ids []workspace.ID) { c.controller.Wake(ids...) },
 	}, c.log.Named("gc"))
 	c.scrub = scrub.New(scrub.Options{
-		Store: c.store, Archives: c.archives, Identity: c.identity, Log: c.log.Named("scrub"),
+		Store: c.store, Archives: c.archives, Identity: c.identity, Metrics: c.metrics.Archives, Cycles: c.metrics.Cycles,
+		Log: c.log.Named("scrub"),
 	})
+	c.census = census.New(c.store, c.metrics.Cycles, c.log.Named("census"))
 }
 
 // Apply changes the settings that may change at run time. A term as the leader, open
@@ -240,6 +273,7 @@ func (c *Coordinator) apply(s Settings) {
 	c.controller.Apply(s.Reconcile)
 	c.ttl.Set(s.TTL)
 	c.gc.Set(s.GC)
+	c.auditFor.Store(int64(s.AuditRetention))
 	c.scrub.Set(s.Scrub)
 	c.service.SetDelays(s.Delays())
 }
@@ -312,13 +346,14 @@ func (c *Coordinator) writeAdministrator(ctx context.Context) error {
 	if older := c.Refused(); older != nil {
 		return older
 	}
+	ctx = audit.With(ctx, audit.Actor{Kind: audit.System, Name: "admin_password"})
 	created, err := c.auth.EnsureUser(ctx, AdminUser, password, auth.RoleAdmin)
 	if err != nil {
 		return fmt.Errorf("admin_password: writing the user %s: %w", AdminUser, err)
 	}
 	c.adminWritten = password
 	if created {
-		c.log.Info("created the first administrator", zap.String("username", AdminUser))
+		c.log.Info("created the first administrator", zap.String(logkey.Username, AdminUser))
 	}
 	return nil
 }
@@ -379,6 +414,7 @@ func (c *Coordinator) close() {
 	if c.store != nil {
 		c.store.Close()
 	}
+	c.tracer.Close() // after all that has spans to send
 }
 
 // Service is the only way to change the desired state (SPEC 1, contract 3).
@@ -387,8 +423,17 @@ func (c *Coordinator) Service() *service.Service { return c.service }
 // Auth checks users, sessions and tickets.
 func (c *Coordinator) Auth() *auth.Auth { return c.auth }
 
+// Usage is how long workspaces were in each phase.
+func (c *Coordinator) Usage() *usage.Store { return usage.New(c.store.DB) }
+
+// Audit is who has asked for what.
+func (c *Coordinator) Audit() *auditlog.Log { return c.audit }
+
 // Routes tells from memory where workspaces are and who owns them.
 func (c *Coordinator) Routes() *route.Table { return c.routes }
+
+// Tracer records spans of what this process does, or nothing.
+func (c *Coordinator) Tracer() *tracing.Tracer { return c.tracer }
 
 // Activator wakes workspaces for held requests.
 func (c *Coordinator) Activator() *activator.Activator { return c.activator }
@@ -398,10 +443,6 @@ func (c *Coordinator) Activity() *activity.Buffer { return c.activity }
 
 // Hub feeds the event streams of this process.
 func (c *Coordinator) Hub() *events.Hub { return c.hub }
-
-// ArchiveHealth is how well the current archives of all workspaces are, up to some minutes ago.
-// It is not known where this process does not lead.
-func (c *Coordinator) ArchiveHealth() (h store.ArchiveHealth, known bool) { return c.scrub.Health() }
 
 // WaitReady returns nil once the route table is filled, so that requests can be routed,
 // or ctx's error if that ends first.

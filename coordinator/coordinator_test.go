@@ -109,7 +109,7 @@ func TestProcessesShareTheShards(t *testing.T) {
 	})
 	stop(t, both[0])
 	wait.Until(t, "the other one leads all", func() bool { return slices.Equal(both[1].Health().Led, []int{0, 1, 2, 3}) })
-	wait.Until(t, "its components run for all", func() bool { return both[1].leading.Load() == 4 })
+	wait.Until(t, "its components run for all", func() bool { return both[1].terms.count() == 4 })
 }
 
 // TestSettingsApplyAtOnce: a limit counts for the next request, and the

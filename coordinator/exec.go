@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -14,8 +15,9 @@ import (
 func (c *Coordinator) Exec(ctx context.Context, id workspace.ID, command []string, stdout, stderr io.Writer) (
 	exitCode int, err error) {
 	slot := c.activity.Slot(id)
-	slot.Touch()
-	return c.backend.Exec(ctx, id, command, used{stdout, slot.Touch}, used{stderr, slot.Touch})
+	touch := func() { slot.Touch(metrics.ByCommand) }
+	touch()
+	return c.backend.Exec(ctx, id, command, used{stdout, touch}, used{stderr, touch})
 }
 
 // used counts everything that is written as use.

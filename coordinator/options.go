@@ -26,6 +26,7 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/launch"
+	"github.com/codehub/gateway/coordinator/store/auditlog"
 )
 
 // Options configure a [Coordinator] for its whole life. What may change at run time is
@@ -110,6 +111,9 @@ type Settings struct {
 	// MaxKeepAwake is for how long people can keep an unused workspace awake; 0 refuses it.
 	// Default: [service.DefaultMaxKeepAwake].
 	MaxKeepAwake time.Duration
+	// AuditRetention is for how long the audit is kept (SPEC 13); 0 keeps it for good. Default:
+	// [auditlog.DefaultRetention].
+	AuditRetention time.Duration
 	// Images are those that users choose from, the default first. Default: one of the name
 	// [launch.DefaultName] with the image and the port of [Options.Docker] or [Options.Kubernetes].
 	Images launch.Catalog
@@ -138,8 +142,9 @@ func DefaultSettings() Settings {
 		Limits:    service.DefaultLimits(),
 		MaxHeld:   activator.DefaultMaxHeld,
 
-		MaxKeepAwake: service.DefaultMaxKeepAwake,
-		RouteLease:   route.DefaultLease,
+		MaxKeepAwake:   service.DefaultMaxKeepAwake,
+		RouteLease:     route.DefaultLease,
+		AuditRetention: auditlog.DefaultRetention,
 	}
 }
 
@@ -196,7 +201,8 @@ func (o Options) Validate() error {
 func (s Settings) Validate() error {
 	return errors.Join(s.Leader.Validate(), s.Reconcile.Validate(),
 		s.TTL.Validate(), s.GC.Validate(), s.Scrub.Validate(), s.Activity.Validate(), s.Archive.Validate(),
-		s.Limits.Validate(), s.Pressure.Validate(), service.CheckMaxKeepAwake(s.MaxKeepAwake), s.Images.Validate(),
+		s.Limits.Validate(), s.Pressure.Validate(), service.CheckMaxKeepAwake(s.MaxKeepAwake), auditlog.CheckRetention(s.AuditRetention),
+		s.Images.Validate(),
 		activator.CheckMaxHeld(s.MaxHeld),
 		route.CheckLease(s.RouteLease))
 }

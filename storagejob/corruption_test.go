@@ -191,7 +191,7 @@ func TestEveryByteFlippedBehindTheChecksum(t *testing.T) {
 	volume, err := tree.OpenVolume(s.to, "")
 	must(t, err)
 	for size := range s.good {
-		rep := newReporter(io.Discard, time.Hour)
+		rep := newReporter(io.Discard, contract.About{}, time.Hour)
 		err := decode(t.Context(), bytes.NewReader(s.good[:size]), nil, volume, tree.Limits{Bytes: 1 << 30}, rep)
 		rep.finish(contract.Result{}, err)
 		// Of nothing, the size tells: it never comes here.

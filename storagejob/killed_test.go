@@ -242,7 +242,7 @@ func TestWithoutAFingerprintAHomeIsRestored(t *testing.T) {
 		}
 		return nil
 	}
-	rep := newReporter(&bytes.Buffer{}, s.interval)
+	rep := newReporter(&bytes.Buffer{}, s.origin, s.interval)
 	res, err := work(ctx, s, rep)
 	if err != nil || res.Fingerprint != "" || res.SHA256 == "" {
 		t.Errorf("%+v, %v", res, err)

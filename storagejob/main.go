@@ -14,6 +14,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -65,6 +66,8 @@ Environment of archive and restore:
                          compare every entry; checksum: compare what the store reports
   CODEHUB_FINGERPRINT    what a restore has printed: archive does nothing while the
                          volume still has it
+  CODEHUB_ABOUT          JSON with what every line of the output says besides: workspace,
+                         operation, op_id, uuid, traceID
   CODEHUB_AGE_RECIPIENTS age's public keys, one a line, to encrypt the archive to
   CODEHUB_AGE_IDENTITY_FILE  a file with age's secret keys, to restore encrypted ones
 
@@ -105,7 +108,8 @@ type settings struct {
 	interval  time.Duration // between two progress lines
 	keepFree  float64       // see tree.Limits.KeepFree
 
-	fingerprint string // see contract.EnvFingerprint
+	fingerprint string         // see contract.EnvFingerprint
+	origin      contract.About // see contract.EnvAbout
 	keys        keys
 
 	// step, if set, is called before every step, whose name it gets. Its error stops the job
@@ -150,7 +154,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		fmt.Fprintf(stderr, "storagejob: %v\nTry: storagejob --help\n", err)
 		return contract.ExitUsage
 	}
-	rep := newReporter(stdout, s.interval)
+	rep := newReporter(stdout, s.origin, s.interval)
 	res, err := work(ctx, s, rep)
 	if err == nil {
 		err = s.about("report the result")
@@ -231,6 +235,11 @@ func parse(args []string, getenv func(string) string, stderr io.Writer) (setting
 		return settings{}, fmt.Errorf("%w: --progress must be positive", errUsage)
 	case !(s.keepFree >= 0 && s.keepFree < 1): // also refuses NaN
 		return settings{}, fmt.Errorf("%w: --keep-free must be at least 0 and less than 1", errUsage)
+	}
+	if text := getenv(contract.EnvAbout); text != "" {
+		if err := json.Unmarshal([]byte(text), &s.origin); err != nil {
+			return settings{}, fmt.Errorf("%w: %s: %w", errUsage, contract.EnvAbout, err)
+		}
 	}
 	for name, value := range map[string]*bool{contract.EnvPathStyle: &s.pathStyle, contract.EnvNewVolume: &s.newVolume,
 		contract.EnvGrant: &s.granted} {

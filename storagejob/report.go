@@ -19,6 +19,7 @@ type reporter struct {
 	tree.Counter
 	transferred, total atomic.Int64 // bytes of the archive; total is 0 while unknown
 
+	about contract.About
 	start time.Time
 	stop  chan struct{}
 	done  sync.WaitGroup
@@ -27,12 +28,14 @@ type reporter struct {
 	out   *json.Encoder
 	step  string
 	began time.Time // of the step
+
+	stages []contract.Stage
 }
 
 // newReporter starts a reporter that prints at the interval. finish ends it. Before the
 // first step it prints nothing.
-func newReporter(w io.Writer, interval time.Duration) *reporter {
-	r := &reporter{start: time.Now(), stop: make(chan struct{}), out: json.NewEncoder(w)}
+func newReporter(w io.Writer, about contract.About, interval time.Duration) *reporter {
+	r := &reporter{about: about, start: time.Now(), stop: make(chan struct{}), out: json.NewEncoder(w)}
 	r.out.SetEscapeHTML(false)
 	r.done.Go(func() {
 		tick := time.NewTicker(interval)
@@ -73,6 +76,9 @@ func (r *reporter) begin(step string, total int64) {
 // change begins a step and prints so; r.mu is held.
 func (r *reporter) change(step string) {
 	r.step, r.began = step, time.Now()
+	if len(r.stages) < contract.MaxStages {
+		r.stages = append(r.stages, contract.Stage{Step: step, At: round(r.began.Sub(r.start).Seconds())})
+	}
 	r.print()
 }
 
@@ -81,7 +87,7 @@ func (r *reporter) change(step string) {
 func (r *reporter) print() {
 	seconds := time.Since(r.start).Seconds()
 	p := contract.Progress{
-		Event: contract.EventProgress, Step: r.step,
+		About: r.about, Event: contract.EventProgress, Step: r.step,
 		Bytes: r.Bytes.Load(), Files: r.Files.Load(), Seconds: round(seconds),
 		Transferred: r.transferred.Load(), Total: r.total.Load(),
 	}
@@ -98,6 +104,7 @@ func (r *reporter) print() {
 func (r *reporter) finish(res contract.Result, err error) {
 	close(r.stop)
 	r.done.Wait()
+	res.About, res.Began = r.about, r.start.UnixMilli()
 	res.Event, res.OK, res.Contract = contract.EventResult, err == nil, contract.Version
 	res.Bytes, res.Files, res.Skipped = r.Bytes.Load(), r.Files.Load(), r.Skipped.Load()
 	res.Seconds = round(time.Since(r.start).Seconds())
@@ -110,6 +117,7 @@ func (r *reporter) finish(res contract.Result, err error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	res.Stages = r.stages
 	_ = r.out.Encode(res)
 }
 

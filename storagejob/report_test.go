@@ -15,7 +15,7 @@ import (
 func TestNoLineMixesTwoSteps(t *testing.T) {
 	totals := map[string]int64{contract.StepArchive: 0, contract.StepVerify: 7}
 	var out bytes.Buffer
-	rep := newReporter(&out, time.Nanosecond)
+	rep := newReporter(&out, contract.About{Workspace: "w", OpID: "o"}, time.Nanosecond)
 	for range 3000 {
 		for step, total := range totals {
 			rep.begin(step, total)

@@ -31,6 +31,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/doctor"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 	"github.com/codehub/gateway/coordinator/devenv/image"
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
 // variants are the values files that the chart's output is kept for.
@@ -211,18 +212,21 @@ func write(t *testing.T, path, text string) {
 // TestOneVersion: the chart, the images that it names and the backend's default are of one
 // version, and nothing floats.
 func TestOneVersion(t *testing.T) {
-	version, err := image.Version("../..")
+	chart, err := os.ReadFile("chart/Chart.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := image.StorageJob.Name + ":" + version; spec.DefaultJobImage != want {
+	if want := "\nappVersion: \"" + contract.Release + "\"\n"; !strings.Contains(string(chart), want) {
+		t.Errorf("Chart.yaml does not say%s", want)
+	}
+	if want := image.StorageJob.Tag(); spec.DefaultJobImage != want {
 		t.Errorf("the default of job_image is %s, want %s", spec.DefaultJobImage, want)
 	}
 	text, err := os.ReadFile(golden("minimal"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`job_image "` + spec.DefaultJobImage + `"`, `image: "` + image.Gateway.Name + ":" + version + `"`} {
+	for _, want := range []string{`job_image "` + spec.DefaultJobImage + `"`, `image: "` + image.Gateway.Tag() + `"`} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the chart does not make %s", want)
 		}

@@ -29,7 +29,6 @@ var checks = map[string]func(*testing.T, block){
 	"caddyfile":  configuration,
 	"yaml":       values,
 	"python":     nothing, // e2e runs the program of api.md
-	"ini":        nothing, // a unit of systemd, which is not here
 	"dockerfile": nothing, // it begins with an image of a registry
 }
 

@@ -2,6 +2,7 @@ package docs_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,13 +21,16 @@ import (
 // programs are what a command may begin with, and what looks at its arguments. Nothing does where what is
 // needed (a cluster, a registry, a database) is not here.
 var programs = map[string]func(args []string) error{
-	"caddy":     codehub,
-	"./caddy":   codehub,
-	"curl":      request,
-	"make":      target,
-	"go":        goTest,
-	"helm":      chart,
-	"kubectl":   kubectl,
+	"caddy":       codehub,
+	"./caddy":     codehub,
+	"curl":        request,
+	"make":        target,
+	"go":          goTest,
+	"helm":        chart,
+	"kubectl":     kubectl,
+	"systemctl":   units,
+	"systemd-run": asAUnit,
+	"dpkg":        nil, "editor": nil, // make test-systemd installs the package
 	"xargs":     nil,
 	"xcaddy":    nil, // make build does the same, and the tests use what it builds
 	"pg_dump":   nil,
@@ -119,6 +123,32 @@ func simpleCommands(text string) (all [][]string) {
 	}
 	end()
 	return all
+}
+
+// units looks for the units of systemd that are named.
+func units(args []string) error {
+	for _, arg := range args[1:] {
+		if strings.HasPrefix(arg, "-") {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join("..", "deploy", "systemd", arg)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// asAUnit looks up the command of Caddy that systemd runs.
+func asAUnit(args []string) error {
+	for i, arg := range args {
+		if arg == "caddy" {
+			return codehub(args[i+1:])
+		}
+		if !strings.HasPrefix(arg, "--") {
+			break
+		}
+	}
+	return errors.New("it runs no caddy")
 }
 
 // codehub looks up a command of Caddy: for `caddy codehub` its sub-command, its flags and the number

@@ -180,6 +180,7 @@ func isKorean(path string) bool { return strings.HasSuffix(path, ".ko.md") }
 // onlyEnglish are the documents without a Korean one beside them, with the reason.
 var onlyEnglish = map[string]string{
 	"settings.md":           "is generated from the documentation of the code",
+	"metrics.md":            "is generated from the table of metrics, which Prometheus shows in English",
 	"../../SECURITY.md":     "is for people who audit; security.ko.md says what it means",
 	"../../CONTRIBUTING.md": "is for people who change the code, whose comments are English",
 }

@@ -7,4 +7,6 @@
 // The harness is in four files. harness_test.go starts the program, signs in and waits;
 // client_test.go is a signed-in user. inspect_test.go looks into Docker and S3; chromium_test.go is
 // a browser tab.
+//
+// The files soak_*_test.go are `make soak`. Package soak below judges what they measure.
 package e2e

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -79,6 +80,7 @@ func TestEngineRestarted(t *testing.T) {
 type ownEngine struct {
 	dir  string
 	live bool
+	cmd  *exec.Cmd // that runs now
 	stop func()
 }
 
@@ -138,20 +140,20 @@ func (e *ownEngine) start(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	stopped := false
-	e.stop = func() {
-		if !stopped {
-			stopped = true
-			_ = cmd.Process.Signal(syscall.SIGTERM)
-			_ = cmd.Wait()
-		}
-	}
+	e.cmd = cmd
+	e.stop = sync.OnceFunc(func() { e.end(syscall.SIGTERM) })
 	api, err := client.NewClientWithOpts(client.WithHost(e.host()), client.WithAPIVersionNegotiation())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer api.Close()
 	wait.For(t, "the engine answers", func() error { _, err := api.Ping(t.Context()); return err })
+}
+
+// end ends the engine with a signal.
+func (e *ownEngine) end(how syscall.Signal) {
+	_ = e.cmd.Process.Signal(how) // fails if it has exited
+	_ = e.cmd.Wait()
 }
 
 // settings are those of an installation on this engine, which gets its images.

@@ -26,6 +26,8 @@ var guideCommands = []guideCommand{
 	{`./caddy codehub user add bob`, 1}, // he is there
 	{`caddy codehub user add ann --admin`, 0},
 	{`caddy codehub doctor --config /etc/caddy/Caddyfile`, 0},
+	{`caddy codehub doctor --config /etc/codehub/Caddyfile`, 0},
+	{`./caddy codehub audit --user ann --since 24h`, 0},
 	{`caddy codehub workspace list --failed --config /etc/caddy/Caddyfile`, 0},
 	{`caddy codehub workspace explain ID --config /etc/caddy/Caddyfile`, 0},
 	// For a workspace in no error there is nothing to do, and no choice. TestCommandRecover… of the command
@@ -42,15 +44,18 @@ var guideCommands = []guideCommand{
 	{`caddy codehub accept backend --config /etc/caddy/Caddyfile`, 1},
 	{`caddy codehub accept bucket`, 1},
 	{`caddy codehub gc --dry-run`, 0},
-	{`caddy codehub gc --dry-run --config /etc/caddy/Caddyfile`, 0},
 	{`caddy codehub gc --unknown`, 0},
 	{`caddy codehub gc --force`, 0},
+	{`caddy codehub verify --config /etc/caddy/Caddyfile`, 0},
+	{`caddy codehub workspace adopt ID --owner ann --config /etc/caddy/Caddyfile`, 1}, // the database has it
 	{`caddy codehub orphans`, 0},
 	{`caddy codehub orphans --remove`, 0},
 	{`caddy codehub workspace delete --now ID`, 0},
 	{`caddy codehub workspace list --deleted`, 0},
 	{`caddy codehub workspace undelete ID`, 0},
 	{`caddy codehub egress remove`, 0},
+	{`caddy codehub migrate`, 0},
+	{`caddy codehub user sign-out --all --yes`, 0},
 	{`pg_dump --format=custom --file=codehub.dump "$DATABASE_URL"`, 0},
 	{`pg_restore --clean --if-exists --no-owner --dbname="$DATABASE_URL" codehub.dump`, 0},
 }
@@ -79,7 +84,8 @@ func TestTheCommandsOfTheGuides(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := strings.NewReplacer(" ID", " "+id, " KEY", " "+keys[0], "/etc/caddy/Caddyfile", config+" --adapter caddyfile")
+	names := strings.NewReplacer(" ID", " "+id, " KEY", " "+keys[0], "/etc/caddy/Caddyfile", config+" --adapter caddyfile",
+		"/etc/codehub/Caddyfile", config+" --adapter caddyfile")
 	folder := t.TempDir()
 	shown := guideLines(t)
 	restored := devenv.PostgreSQL(t)
@@ -88,7 +94,8 @@ func TestTheCommandsOfTheGuides(t *testing.T) {
 			t.Errorf("no guide shows %s", c.line)
 		}
 		line := names.Replace(c.line)
-		needsDatabaseAlone := strings.Contains(line, " user ") || strings.HasPrefix(line, "pg_")
+		needsDatabaseAlone := strings.Contains(line, " user ") || strings.HasPrefix(line, "pg_") || strings.HasSuffix(line, " migrate") ||
+			strings.Contains(line, " audit ")
 		if !needsDatabaseAlone && !strings.Contains(line, "--config") {
 			line += " --adapter caddyfile --config " + config
 		}
@@ -153,7 +160,8 @@ func guideLines(t *testing.T) (lines []string) {
 		for _, block := range blocks {
 			for line := range strings.Lines(block[1]) {
 				line, _, _ = strings.Cut(line, " #")
-				if line = strings.TrimSpace(line); strings.Contains(line, "caddy codehub ") || strings.HasPrefix(line, "pg_") {
+				if line = strings.TrimSpace(line); !strings.Contains(line, " --follow ") && strings.Contains(line, "caddy codehub ") ||
+					strings.HasPrefix(line, "pg_") { // what follows does not end
 					lines = append(lines, line)
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/cookiejar"
 	"os"
@@ -48,6 +49,15 @@ type installation struct {
 // are environment variables that Caddyfile.example reads, such as "NAME=value".
 func install(t testing.TB, settings ...string) *installation {
 	t.Helper()
+	in := prepare(t, settings...)
+	t.Cleanup(func() { in.uninstall(t) }) // runs before the servers stop
+	in.start(t)
+	return in
+}
+
+// prepare does so without starting the program.
+func prepare(t testing.TB, settings ...string) *installation {
+	t.Helper()
 	store := devenv.S3(t)
 	home := t.TempDir()
 	in := &installation{
@@ -74,8 +84,6 @@ func install(t testing.TB, settings ...string) *installation {
 		"ACTIVITY_FLUSH_INTERVAL=1s", "TTL_STANDBY_SECONDS=3600", "TTL_ARCHIVE_SECONDS=3600")
 	in.env = append(in.env, in.onBackend(t, home)...)
 	in.env = append(in.env, settings...)
-	t.Cleanup(func() { in.uninstall(t) }) // runs before the servers stop
-	in.start(t)
 	return in
 }
 
@@ -142,22 +150,28 @@ func caddyProgram(t testing.TB) string {
 	return path
 }
 
-// start runs the program and waits until it serves.
-func (in *installation) start(t testing.TB) {
+// launch runs the program. What it prints goes to output.
+func (in *installation) launch(t testing.TB, output io.Writer) {
 	t.Helper()
 	in.cmd = exec.Command(caddyProgram(t), "run", "--config", in.config, "--adapter", "caddyfile")
 	in.cmd.Env = in.env
-	in.cmd.Stdout, in.cmd.Stderr = in.log, in.log
+	in.cmd.Stdout, in.cmd.Stderr = output, output
 	in.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := in.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	exited := make(chan struct{})
+	cmd, exited := in.cmd, make(chan struct{})
 	in.exited = exited
-	go func() { defer close(exited); _ = in.cmd.Wait() }() // how it ended does not matter
+	go func() { defer close(exited); _ = cmd.Wait() }() // how it ended does not matter
+}
+
+// start runs the program and waits until it serves.
+func (in *installation) start(t testing.TB) {
+	t.Helper()
+	in.launch(t, in.log)
 	wait.For(t, "the program serves", func() error {
 		select {
-		case <-exited:
+		case <-in.exited:
 			t.Fatalf("the program exited:\n%s", in.log)
 		default:
 		}

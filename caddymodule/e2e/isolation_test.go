@@ -117,7 +117,14 @@ func TestAPortInABrowser(t *testing.T) {
 		}
 		return nil
 	})
-	b.do("the application's own port", chromedp.Navigate(fmt.Sprintf(own, 8080)), chromedp.WaitVisible(chromedp.CSS(`#terminal[data-state=connected]`)))
+	wait.For(t, "the page that tries again by itself is left", func() error {
+		b.do("the application's own port", chromedp.Navigate(fmt.Sprintf(own, 8080)))
+		if at := read(b, "the address", chromedp.Location()); strings.HasPrefix(at, fmt.Sprintf(own, 3000)) {
+			return errors.New(at)
+		}
+		return nil
+	})
+	b.do("its terminal", chromedp.WaitVisible(chromedp.CSS(`#terminal[data-state=connected]`)))
 	if at := read(b, "the address", chromedp.Location()); !strings.HasPrefix(at, fmt.Sprintf("http://ws-%s.", w.ID)) {
 		t.Errorf("the application's port is at %s", at)
 	}

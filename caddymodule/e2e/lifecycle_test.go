@@ -7,21 +7,25 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/codehub/gateway/coordinator/devenv/collector"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
 // TestLifecycle is the life of a workspace over HTTP. It runs, goes to standby, wakes up, is
-// archived, restored and deleted, once reached by path and once by host.
+// archived, restored and deleted, once reached by path and once by host. The metrics tell it.
 func TestLifecycle(t *testing.T) {
 	t.Parallel()
-	in := install(t, "CODEHUB_WORKSPACE_URL=path") // where both addresses serve browsers
+	traced := collector.New(t)
+	in := install(t, append(traced.Env(), "CODEHUB_WORKSPACE_URL=path", "COORDINATOR_NODE_ID=leads")...) // where both addresses serve browsers
 	me := in.admin(t)
+	second := in.traced(t, traced)
 	for _, a := range addresses {
-		t.Run(a.name, func(t *testing.T) { testLifecycle(t, in, me, a) })
+		t.Run(a.name, func(t *testing.T) { testLifecycle(t, in, second, traced, me, a) })
 	}
+	metricsTellLives(t, float64(len(addresses)), in, second)
 }
 
-func testLifecycle(t *testing.T, in *installation, me *user, a address) {
+func testLifecycle(t *testing.T, in, second *installation, traced *collector.Collector, me *user, a address) {
 	w := me.create(t, "reached by "+a.name)
 	base := a.base(in, w.ID)
 	me.navigate(t, base)
@@ -57,10 +61,11 @@ func testLifecycle(t *testing.T, in *installation, me *user, a address) {
 	if got := strings.Join(in.objects(t, w.ID), " "); got != want+" "+want+".meta" {
 		t.Fatalf("in the object store: %s, want %s and its .meta", got, want)
 	}
-	// A program is held until the workspace is restored, started and answers.
-	if res, body := me.get(t, base+"healthz", program); res.StatusCode != http.StatusOK || body != "ok\n" {
+	// A program is held until the workspace is restored, started and answers; here at the process that does not lead.
+	if res, body := me.get(t, a.base(second, w.ID)+"healthz", program); res.StatusCode != http.StatusOK || body != "ok\n" {
 		t.Fatalf("a program at an archived workspace: %s %q", res.Status, body)
 	}
+	oneTrace(t, traced, w.ID, in, second)
 	// The shell writes a history of its own.
 	if out := me.run(t, base, "cat link && stat -c %h link && ls -A | grep -v history"); out != "파일\n2\nlink\nmy file" {
 		t.Fatalf("after the restore the home holds %q", out)

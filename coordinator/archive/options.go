@@ -19,6 +19,8 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+
+	"github.com/codehub/gateway/coordinator/metrics"
 )
 
 // Defaults of [Options].
@@ -58,6 +60,8 @@ type Options struct {
 	// Transport, when set, returns what sends the requests in place of the given one.
 	// Tests make a store fail with it.
 	Transport func(http.RoundTripper) http.RoundTripper `json:"-"`
+	// Metrics counts the requests. Default: nothing does.
+	Metrics *metrics.S3 `json:"-"`
 }
 
 // bucketName is what S3 accepts as the name of a bucket.

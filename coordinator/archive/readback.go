@@ -10,6 +10,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go"
 
 	"github.com/codehub/gateway/storagejob/contract"
 )
@@ -74,4 +75,29 @@ func (s *Store) readPart(ctx context.Context, key string, tag *string, at int64,
 	}
 	_, err = io.ReadFull(out.Body, part)
 	return err
+}
+
+// headerLimit is how much of an encrypted archive holds its header: a few hundred bytes a recipient.
+const headerLimit = 64 << 10
+
+// Locked reports whether the archive under key is encrypted, and no key of the settings opens it. It
+// reads the header alone. Its errors are those of [Store.Stat].
+func (s *Store) Locked(ctx context.Context, key string) (bool, error) {
+	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{
+		Bucket: &s.opts.Bucket, Key: s.object(key), Range: aws.String(fmt.Sprintf("bytes=0-%d", headerLimit-1)),
+	})
+	doing := "reading the header of archive " + key
+	var api smithy.APIError
+	switch {
+	case errors.As(err, &api) && api.ErrorCode() == "InvalidRange": // it is empty
+		return false, nil
+	case err != nil:
+		return false, explain(doing, err)
+	}
+	defer out.Body.Close()
+	header, err := io.ReadAll(io.LimitReader(out.Body, headerLimit))
+	if err != nil {
+		return false, explain(doing, err)
+	}
+	return s.settings.Load().Keys.locked(header), nil
 }

@@ -122,3 +122,21 @@ func (k Keys) identities() ([]age.Identity, error) {
 	}
 	return age.ParseIdentities(strings.NewReader(strings.Join(k.Identities, "\n")))
 }
+
+// encrypted begins every encrypted archive.
+const encrypted = "age-encryption.org/v1"
+
+// locked reports whether an archive that begins like this is encrypted and none of the keys opens it.
+// What else is wrong with it shows when it is read.
+func (k Keys) locked(header []byte) bool {
+	if !bytes.HasPrefix(header, []byte(encrypted)) {
+		return false
+	}
+	own, err := k.identities()
+	if err != nil || len(own) == 0 {
+		return true
+	}
+	_, err = age.Decrypt(bytes.NewReader(header), own...)
+	var none *age.NoIdentityMatchError
+	return errors.As(err, &none)
+}

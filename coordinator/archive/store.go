@@ -79,7 +79,7 @@ func New(opts Options) (*Store, error) {
 		o.UsePathStyle = opts.PathStyle
 		// Commit markers and the bucket's marker may have been written without one.
 		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
-		o.HTTPClient = wrapped(o.HTTPClient, opts.Transport)
+		o.HTTPClient = counted(wrapped(o.HTTPClient, opts.Transport), opts.Metrics)
 		encrypt(o, opts.ServerSideEncryption())
 		s.clock.watch(o)
 		if opts.Endpoint != "" {

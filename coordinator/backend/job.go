@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
@@ -123,7 +125,7 @@ func (e JobEnd) Outcome() workspace.Job {
 		return workspace.Job{
 			State: workspace.JobSucceeded, Size: result.Size, Content: result.Bytes, Files: result.Files,
 			SHA256: result.SHA256, Unchanged: result.Unchanged, Fingerprint: result.Fingerprint,
-			Verified: result.Verified,
+			Verified: result.Verified, Course: courseOf(result),
 		}
 	}
 	disrupted := (Signalled(e.ExitCode) || e.ExitCode == unseen) && !e.OutOfMemory
@@ -163,9 +165,34 @@ func (e JobEnd) Outcome() workspace.Job {
 		job = workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Unfit: true,
 			Message: wrong.Error() + "; it says: " + job.Message}
 	}
+	if found {
+		job.Course = courseOf(result)
+	}
 	job.Message, job.Changed = CleanText(job.Message, maxMessage), CleanText(result.Changed, maxMessage)
 	return job
 }
+
+// courseOf returns when a job took which step; nil for a job that does not say. What a job says is not trusted: no step
+// begins before the one before, nor after the job's end.
+func courseOf(r contract.Result) *workspace.JobCourse {
+	if r.Began == 0 || !(r.Seconds >= 0 && seconds(r.Seconds) < maxCourse) {
+		return nil
+	}
+	c := &workspace.JobCourse{Began: time.UnixMilli(r.Began), Took: seconds(r.Seconds)}
+	at := time.Duration(0)
+	for _, s := range r.Stages[:min(len(r.Stages), contract.MaxStages)] {
+		if slices.Contains(contract.Steps, s.Step) {
+			at = min(max(at, seconds(s.At)), c.Took)
+			c.Stages = append(c.Stages, workspace.JobStage{Step: s.Step, At: at})
+		}
+	}
+	return c
+}
+
+// maxCourse is longer than any operation may take.
+const maxCourse = 48 * time.Hour
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // ProgressOf returns the newest progress in the output of a job that runs, as a
 // [contract.Progress] line, or "" if there is none. The line holds counters only, not

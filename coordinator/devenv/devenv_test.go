@@ -1,9 +1,11 @@
 package devenv_test
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"io"
+	"os"
 	"strings"
 	"testing"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/devenv/internal/sbom"
 )
 
 func TestPostgreSQLGivesEachTestItsOwnDatabase(t *testing.T) {
@@ -71,6 +74,59 @@ func TestDockerAnswers(t *testing.T) {
 	defer api.Close()
 	if _, err := api.Info(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestImagesSayWhatTheyAreMadeOf: the bills of materials and the licences are where the guide says, and name what
+// is in the program.
+func TestImagesSayWhatTheyAreMadeOf(t *testing.T) {
+	guide, err := os.ReadFile("../../caddymodule/docs/production.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err := client.NewClientWithOpts(client.WithHost(devenv.Docker(t)), client.WithAPIVersionNegotiation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer api.Close()
+	for name, ref := range map[string]string{"gateway": devenv.GatewayImage(t), "storagejob": devenv.StorageJobImage(t)} {
+		c, err := api.ContainerCreate(t.Context(), &container.Config{Image: ref}, nil, nil, nil, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := api.ContainerRemove(context.Background(), c.ID, container.RemoveOptions{Force: true}); err != nil {
+				t.Error(err)
+			}
+		})
+		read := func(path string) []byte {
+			t.Helper()
+			if !bytes.Contains(guide, []byte("`"+path+"`")) {
+				t.Errorf("the guide does not name %s", path)
+			}
+			archive, _, err := api.CopyFromContainer(t.Context(), c.ID, path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer archive.Close()
+			files := tar.NewReader(archive)
+			if _, err := files.Next(); err != nil {
+				t.Fatal(err)
+			}
+			text, err := io.ReadAll(files)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return text
+		}
+		bill, licences := read("/usr/share/sbom/"+name+".cdx.json"), read("/usr/share/licenses/"+name+".txt")
+		if err := sbom.Check(bill); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		const inBoth = "github.com/klauspost/compress"
+		if !bytes.Contains(bill, []byte(`"`+inBoth+`"`)) || !bytes.Contains(licences, []byte("\n"+inBoth+" v")) {
+			t.Errorf("%s does not say that it is made of %s", name, inBoth)
+		}
 	}
 }
 

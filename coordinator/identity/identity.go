@@ -26,6 +26,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store"
 )
@@ -147,6 +148,24 @@ func (g *Guard) LookAtBucket(ctx context.Context) error {
 	return err
 }
 
+// LookAtBackend returns a [*MismatchError] when the backend that answers is another one, as
+// [Guard.Backend] does, but records and logs nothing. It returns nil while none is recorded yet.
+func (g *Guard) LookAtBackend(ctx context.Context) error {
+	rows, err := g.store.Identities(ctx)
+	if err != nil {
+		return err
+	}
+	row := rows[store.ResourceBackend]
+	found, err := g.backend.Identity(ctx)
+	if err != nil {
+		return fmt.Errorf("asking the container backend who it is: %w", err)
+	}
+	if judgeBackend(row, found).do == refuse {
+		return &MismatchError{Resource: store.ResourceBackend, Expected: row.Identity, Found: found}
+	}
+	return nil
+}
+
 // lookAtBucket reads the marker and judges it.
 func (g *Guard) lookAtBucket(ctx context.Context, database string, row store.Identity) (step, error) {
 	found, err := g.bucket.ReadMarker(ctx)
@@ -173,7 +192,7 @@ func (g *Guard) run(ctx context.Context, c *check, f func(context.Context) error
 		case err == nil:
 			c.outage.Recovered()
 		case errors.As(err, &mismatch):
-			c.outage.Failed(err, zap.String("expected", mismatch.Expected), zap.String("found", mismatch.Found))
+			c.outage.Failed(err, zap.String(logkey.Expected, mismatch.Expected), zap.String(logkey.Found, mismatch.Found))
 		}
 		return err
 	})

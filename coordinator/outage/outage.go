@@ -13,6 +13,8 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/codehub/gateway/coordinator/logkey"
 )
 
 // Reporter follows the outcome of one thing that is tried repeatedly. Its methods
@@ -70,6 +72,6 @@ func (r *Reporter) Recovered(fields ...zap.Field) {
 	r.ongoing = false
 	r.mu.Unlock()
 	if ended && r.recovered != "" {
-		r.log.Info(r.recovered, append(fields[:len(fields):len(fields)], zap.Duration("outage", time.Since(since)))...)
+		r.log.Info(r.recovered, append(fields[:len(fields):len(fields)], zap.Duration(logkey.Outage, time.Since(since)))...)
 	}
 }

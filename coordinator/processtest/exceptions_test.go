@@ -42,6 +42,7 @@ func (e exception) check(t *testing.T, of string) {
 // Why no scenario reaches what changes something.
 const (
 	byPeople    = "a request of a person or a command, in one statement or transaction: no process does it again"
+	byRefusal   = "something was refused, so nothing has changed; one statement"
 	bySessions  = "signing in concerns no workspace, and is one statement or transaction"
 	byAdoption  = "needs a server that is another one than recorded"
 	byRace      = "needs two processes in the same call at the same time"
@@ -74,6 +75,7 @@ var exceptions = map[string]exception{
 	"archive.(*checking).upload UploadPart":            {byCheck, "archive TestTheCheckTellsFailuresApart"},
 	"archive.(*checking).uploads AbortMultipartUpload": {byCheck, "archive TestTheCheckRemovesWhatAKilledOneLeft"},
 	"store.(*Store).AcceptIdentity SQL":                {byPeople, "store TestOnlyWhatIsFoundNowCanBeAccepted"},
+	"store.(*Store).Adopt SQL":                         {byPeople, "../caddymodule/internal/command/verify TestVerifyAndAdopt"},
 	"store.(*Store).Create SQL":                        {byPeople, "dataplane/service TestCreate"},
 	"store.(*Store).Delete SQL":                        {byPeople, "dataplane/service TestDelete"},
 	"store.(*Store).DropAddress SQL":                   {byNeighbour, "control/reconcile TestAnAddressThatSomethingElseHas"},
@@ -86,6 +88,8 @@ var exceptions = map[string]exception{
 	"store.(*Store).SetPageActivity SQL":               {byPages, "store TestThePageActivityIsWrittenOnce"},
 	"store.(*Store).Undelete SQL":                      {byPeople, "store TestUndeleteIsPossibleUntilTheCollection"},
 	"store.(*Store).Update SQL":                        {byPeople, "dataplane/service TestUpdateChangesOnlyTheGivenFields"},
+	"store/auditlog.(*Log).Refused SQL":                {byRefusal, "dataplane/auth TestFailedSignInsAreInTheAudit"},
+	"store/auditlog.(*Log).Write SQL":                  {byPeople, "store/auditlog TestWrite"},
 	"store/accounts.(*Store).AddExternalSession SQL":   {bySessions, "dataplane/auth TestAProviderEndsItsSessions"},
 	"store/accounts.(*Store).AddIdentity SQL":          {bySessions, "../caddymodule TestSignInThroughAProvider"},
 	"store/accounts.(*Store).AddSession SQL":           {bySessions, "dataplane/auth TestLoginAndLogout"},

@@ -155,7 +155,7 @@ const product = "github.com/codehub/gateway/coordinator/"
 var clientPackages = []string{"backend/kubernetes/cluster", "backend/kubernetes/internal/object", "backend/peer"}
 
 // around are functions that stand around those that cause a side effect.
-var around = []string{"archive.New", "backend.RetryChanged", "store/postgres.Select", "store/postgres.SelectOne"}
+var around = []string{"archive.New", "archive.countingClient.Do", "backend.RetryChanged", "store/postgres.Select", "store/postgres.SelectOne"}
 
 // caller names the product's code that causes a side effect. It gives the innermost function of the
 // product and, in the same package, the outermost one: what is done, and for what. It also returns

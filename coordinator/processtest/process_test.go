@@ -63,8 +63,9 @@ func TestMain(m *testing.M) {
 		os.Exit(runProcess(config))
 	}
 	flag.Parse()
-	// Tests here wait for timeouts of the servers most of the time.
-	parallel := "8"
+	// Tests here wait for the servers most of the time. With more of them at once, each
+	// container takes longer to start on two processors.
+	parallel := "4"
 	if devenv.OnKubernetes() {
 		parallel = "3" // of one small node
 	}
@@ -147,7 +148,7 @@ func runProcess(text string) int {
 		_, _ = bufio.NewReader(os.Stdin).ReadByte()
 		os.Exit(0)
 	}()
-	leads, poll := false, 5*time.Millisecond
+	leads, poll := false, 50*time.Millisecond
 	if c.Relaxed {
 		poll = time.Second // what is measured is not this loop
 	}

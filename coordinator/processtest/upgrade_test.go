@@ -23,24 +23,35 @@ import (
 )
 
 // An installation of an older release is upgraded while it runs. A process of this release starts
-// beside the old one, which goes on to serve requests. No file is lost, and no workspace ends in
-// ERROR. The old process takes away nothing that this release has written or keeps (SPEC 12.14).
+// beside the old one, which goes on to serve requests, and to lead where the schema lets it. No file
+// is lost, and no workspace ends in ERROR. The old process takes away nothing that this release has
+// written or keeps (SPEC 12.14). This is the first release and the last one: those in between have a
+// test without an engine in package coordinator.
 func TestUpgradeWithFiles(t *testing.T) {
 	t.Parallel()
 	if devenv.OnKubernetes() {
 		t.Skip("an older release of this test runs on Docker")
 	}
-	for _, commit := range release.Commits {
-		t.Run(commit, func(t *testing.T) {
+	for _, past := range []release.Past{release.All[0], release.Last()} {
+		t.Run(past.String(), func(t *testing.T) {
 			t.Parallel()
-			u := newUpgrade(t, commit)
+			u := newUpgrade(t, past)
 			old := u.startOld(t)
 			old.await(t, "leads")
 			homes := u.leaveHomes(t, old)
 
 			first := u.process(t, "new", u.keeping)
-			old.await(t, "follows")
-			first.await(t, "leads")
+			u.mayLead = past.Schema >= postgrestest.Value[int](t, u.pool, `SELECT lead FROM schema_requirements`)
+			if u.mayLead {
+				// What the new one has made of the schema is no hindrance: the old one goes on.
+				u.goThrough(t, old, homes[0])
+				old.signal(t, syscall.SIGKILL)
+				first.await(t, "leads")
+				old = u.startOld(t)
+			} else {
+				old.await(t, "follows")
+				first.await(t, "leads")
+			}
 			u.open(t)
 			for _, h := range homes {
 				u.goThrough(t, old, h)
@@ -48,12 +59,10 @@ func TestUpgradeWithFiles(t *testing.T) {
 			u.touch(t, old, homes[0])
 
 			first.signal(t, syscall.SIGKILL)
-			u.onlyOld(t, old, homes)
-
-			second := u.process(t, "newer", u.keeping)
-			second.await(t, "leads")
+			second := u.goBack(t, old, homes)
 			u.goThrough(t, old, homes[0])
 			old.signal(t, syscall.SIGKILL)
+			second.await(t, "leads")
 			for _, h := range homes {
 				h.run(t)
 				h.compare(t)
@@ -61,7 +70,9 @@ func TestUpgradeWithFiles(t *testing.T) {
 			u.unharmed(t, homes)
 
 			second.signal(t, syscall.SIGKILL)
-			u.wouldCollect(t, homes[0])
+			if !u.mayLead {
+				u.wouldCollect(t, homes[0])
+			}
 		})
 	}
 }
@@ -70,6 +81,7 @@ func TestUpgradeWithFiles(t *testing.T) {
 type upgrade struct {
 	*installation
 	release release.Release
+	mayLead bool          // the old release, beside this one
 	pool    *pgxpool.Pool // of the database, whichever schema it has
 	asked   int
 }
@@ -82,9 +94,9 @@ type upgradedHome struct {
 }
 
 // newUpgrade prepares an installation on which the release has not run yet.
-func newUpgrade(t testing.TB, commit string) *upgrade {
+func newUpgrade(t testing.TB, past release.Past) *upgrade {
 	t.Helper()
-	u := &upgrade{release: release.Build(t, commit), installation: installServers(t, devenv.PostgreSQL(t))}
+	u := &upgrade{release: past.Build(t), installation: installServers(t, devenv.PostgreSQL(t))}
 	u.config.GCDelay, u.config.GCInterval = time.Second, time.Second
 	var err error
 	if u.pool, err = pgxpool.New(t.Context(), u.config.Database); err != nil {
@@ -100,14 +112,41 @@ func (u *upgrade) startOld(t testing.TB) *process {
 	t.Helper()
 	c := release.Config{
 		Node: "old", Database: u.config.Database, Redis: u.config.Redis, Archive: u.config.Archive, Docker: u.config.Docker,
-		GCDelay: u.config.GCDelay, GCInterval: u.config.GCInterval,
+		GCDelay: u.config.GCDelay, GCInterval: u.config.GCInterval, Keep: keep,
 	}
 	c.Docker.JobImage = u.release.StorageJob(t)
 	return startProgram(t, c.Node, u.release.Process(), c.Variable(t))
 }
 
-// keeping lets a process of this release keep archives that the old one would not.
-func (*upgrade) keeping(c *processConfig) { c.Keep = 10 }
+// keep is how many archives are kept. Releases from before versions would collect most of them.
+const keep = 10
+
+func (*upgrade) keeping(c *processConfig) { c.Keep = keep }
+
+// goBack leaves the installation to the old release, as one who goes back from an upgrade does. It
+// returns the process of this release that is started after that.
+func (u *upgrade) goBack(t testing.TB, old *process, homes []*upgradedHome) *process {
+	t.Helper()
+	if !u.mayLead {
+		u.onlyOld(t, old, homes)
+		second := u.process(t, "newer", u.keeping)
+		second.await(t, "leads")
+		return second
+	}
+	u.exec(t, `UPDATE workspaces SET home_ctx = home_ctx || $1, conditions = conditions || $1`, newer)
+	archives := u.archives(t)
+	old.await(t, "leads")
+	for _, h := range homes {
+		u.goThrough(t, old, h)
+	}
+	now := u.archives(t)
+	for _, key := range archives {
+		if !slices.Contains(now, key) {
+			t.Errorf("the old release has deleted %s, one of the last %d archives", key, keep)
+		}
+	}
+	return u.process(t, "newer", u.keeping)
+}
 
 // ask lets the old process do something, and returns what that has made.
 func (u *upgrade) ask(t testing.TB, p *process, words ...any) (made string, err error) {
@@ -298,7 +337,7 @@ const newer = `{"newer": {"status": "True"}}`
 func (u *upgrade) rows(t testing.TB) string {
 	t.Helper()
 	return postgrestest.Value[string](t, u.pool, `SELECT string_agg((to_jsonb(w) - ARRAY['memo', 'desired_state', 'busy', 'last_access_at',
-		'updated_at', 'revision', 'watched', 'counted', 'in_transition'])::text, E'\n' ORDER BY id) FROM workspaces w`)
+		'updated_at', 'revision', 'watched', 'counted', 'in_transition', 'awake_at', 'awake_by'])::text, E'\n' ORDER BY id) FROM workspaces w`)
 }
 
 func (u *upgrade) exec(t testing.TB, sql string, args ...any) {

@@ -8,7 +8,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/tracing"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -214,7 +216,7 @@ func (s *Store) ArchiveHealth(ctx context.Context) (h ArchiveHealth, err error) 
 // revertSQL decides and writes in one statement, like updateSQL.
 const revertSQL = `
 WITH w AS (
-	SELECT id, operation, phase, revert, home_ctx, archive_key FROM workspaces
+	SELECT id, name, owner_user_id, operation, phase, revert, home_ctx, archive_key FROM workspaces
 	WHERE id = @id AND deleted_at IS NULL AND (@all OR owner_user_id = @user)
 	FOR UPDATE
 ), decision AS (
@@ -225,10 +227,13 @@ WITH w AS (
 		ELSE 'changed' END AS outcome
 	FROM w
 ), written AS (
-	UPDATE workspaces SET revert = @revert FROM decision WHERE workspaces.id = decision.id AND outcome = 'changed'
+	UPDATE workspaces SET revert = @revert, origin = @origin::jsonb FROM decision WHERE workspaces.id = decision.id AND outcome = 'changed'
 ), history AS (
 	INSERT INTO workspace_history (workspace_id, kind, old_value, new_value, cause, user_id)
 	SELECT id, 'reverting', was, @revert::jsonb ->> 'key', @cause, @user FROM decision WHERE outcome = 'changed'
+), audit AS (
+	` + audit.OfWorkspaces + `'workspace.restore', jsonb_build_object('archive', @revert::jsonb ->> 'key')
+	FROM w JOIN decision USING (id) WHERE outcome = 'changed'
 )
 SELECT outcome FROM decision`
 
@@ -240,6 +245,7 @@ func (s *Store) Revert(ctx context.Context, v Viewer, id workspace.ID, r workspa
 	workspace.Workspace, Outcome, error) {
 	w, outcome, err := s.change(ctx, false, id, revertSQL, postgres.Args{
 		"id": string(id), "all": v.All, "user": postgres.NullText(v.UserID), "revert": r, "cause": v.Through,
+		"by": audit.Of(ctx), "origin": tracing.Origin(ctx),
 	})
 	if err != nil {
 		return w, outcome, fmt.Errorf("going back to archive %s: %w", r.Key, err)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -203,6 +204,31 @@ func TestFrequentQueriesUseAnIndexOf100000Rows(t *testing.T) {
 			}
 		})
 	}
+	t.Run("the count is that of all rows", func(t *testing.T) {
+		counts, err := s.Count(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := s.Overview(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, c := range map[string]struct {
+			got  map[string]int64
+			want []Count
+		}{
+			"phases": {counts.Phases, all.Phases}, "operations": {counts.Operations, all.Operations},
+			"waits": {counts.Waiting, all.Waiting}, "errors": {counts.Errors, all.Errors},
+		} {
+			want := make(map[string]int64)
+			for _, n := range c.want {
+				want[n.Of] = int64(n.Count)
+			}
+			if !maps.Equal(c.got, want) {
+				t.Errorf("%s are %v, want %v", name, c.got, want)
+			}
+		}
+	})
 	for _, c := range []struct {
 		transitionOnly bool
 		want           int

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/tracing"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -13,7 +15,7 @@ import (
 // an operation in progress does not matter.
 const deleteSQL = `
 WITH w AS (
-	SELECT id, operation, phase, desired_state, deleted_at, delete_now FROM workspaces
+	SELECT id, name, owner_user_id, operation, phase, desired_state, deleted_at, delete_now FROM workspaces
 	WHERE id = @id AND (@all OR owner_user_id = @user) AND (deleted_at IS NULL OR (@all AND @now))
 	FOR UPDATE
 ), decision AS (
@@ -23,11 +25,15 @@ WITH w AS (
 		ELSE 'changed' END AS outcome
 	FROM w
 ), written AS (
-	UPDATE workspaces SET desired_state = 'DELETED', deleted_at = COALESCE(deleted_at, now()), delete_now = @now
+	UPDATE workspaces SET desired_state = 'DELETED', deleted_at = COALESCE(deleted_at, now()), delete_now = @now,
+		origin = @origin::jsonb
 	FROM decision WHERE workspaces.id = decision.id AND outcome = 'changed'
 ), history AS (
 	INSERT INTO workspace_history (workspace_id, kind, old_value, new_value, cause, user_id)
 	SELECT id, 'deleted', was, CASE WHEN @now THEN 'now' END, @cause, @user FROM decision WHERE outcome = 'changed'
+), audit AS (
+	` + audit.OfWorkspaces + `'workspace.delete', CASE WHEN @now THEN jsonb_build_object('now', true) END
+	FROM w JOIN decision USING (id) WHERE outcome = 'changed'
 )
 SELECT outcome FROM decision`
 
@@ -38,6 +44,7 @@ SELECT outcome FROM decision`
 func (s *Store) Delete(ctx context.Context, v Viewer, id workspace.ID, now bool) (Outcome, error) {
 	_, outcome, err := s.change(ctx, false, id, deleteSQL, postgres.Args{
 		"id": string(id), "all": v.All, "user": postgres.NullText(v.UserID), "now": now, "cause": v.Through,
+		"by": audit.Of(ctx), "origin": tracing.Origin(ctx),
 	})
 	if err != nil {
 		return "", fmt.Errorf("deleting workspace %s: %w", id, err)
@@ -49,7 +56,7 @@ func (s *Store) Delete(ctx context.Context, v Viewer, id workspace.ID, now bool)
 // The deletion has given up its place, and the undeletion takes it again.
 const undeleteSQL = `
 WITH w AS (
-	SELECT id, owner_user_id, operation, phase, deleted_at, collected_at FROM workspaces
+	SELECT id, name, owner_user_id, operation, phase, deleted_at, collected_at FROM workspaces
 	WHERE id = @id AND (@all OR owner_user_id = @user)
 	FOR UPDATE
 ), decision AS (
@@ -61,11 +68,14 @@ WITH w AS (
 		ELSE 'changed' END AS outcome
 	FROM w
 ), written AS (
-	UPDATE workspaces SET desired_state = 'ARCHIVED', deleted_at = NULL, delete_now = false
+	UPDATE workspaces SET desired_state = 'ARCHIVED', deleted_at = NULL, delete_now = false, origin = @origin::jsonb
 	FROM decision WHERE workspaces.id = decision.id AND outcome = 'changed'
 ), history AS (
 	INSERT INTO workspace_history (workspace_id, kind, new_value, cause, user_id)
 	SELECT id, 'undeleted', 'ARCHIVED', @cause, @user FROM decision WHERE outcome = 'changed'
+), audit AS (
+	` + audit.OfWorkspaces + `'workspace.undelete', NULL::jsonb
+	FROM w JOIN decision USING (id) WHERE outcome = 'changed'
 )
 SELECT outcome FROM decision`
 
@@ -78,6 +88,7 @@ func (s *Store) Undelete(ctx context.Context, v Viewer, id workspace.ID, l Limit
 	w, outcome, err := s.change(ctx, true, id, undeleteSQL, postgres.Args{
 		"per_user": l.PerUser, "global": l.Global, "workspaces": l.Workspaces,
 		"id": string(id), "all": v.All, "user": postgres.NullText(v.UserID), "cause": v.Through,
+		"by": audit.Of(ctx), "origin": tracing.Origin(ctx),
 	})
 	if err != nil {
 		return w, outcome, fmt.Errorf("undeleting workspace %s: %w", id, err)

@@ -9,13 +9,16 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/tracing"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // This file, deletion.go and recovery.go hold every statement that writes
 // desired_state and deleted_at. Only package service calls them (SPEC 1, contract 3).
-// Each records what it changes in the history, with who asked, in the same statement.
+// Each records what it changes in the history, with who asked, in the same statement. What people and
+// programs ask for it records in the audit, too (SPEC 13).
 
 // Outcome is what a statement that changes the desired state did, or why it did
 // nothing.
@@ -80,6 +83,20 @@ type Edit struct {
 	IfRevision []int64
 }
 
+// fields are the names of the columns that the edit gives, without their values: a memo may hold anything.
+func (e Edit) fields() []string {
+	names := []string{}
+	for _, f := range [...]struct {
+		name  string
+		value *string
+	}{{"name", e.Name}, {"description", e.Description}, {"memo", e.Memo}, {"image_ref", e.ImageRef}} {
+		if f.value != nil {
+			names = append(names, f.name)
+		}
+	}
+	return names
+}
+
 // runningLockSQL takes the lock under which workspaces are counted against the
 // limits, one transaction at a time. Its key has two parts, so that it differs from
 // the leader's lock, whose one-part key users may choose.
@@ -109,7 +126,7 @@ const tooMany = `
 // so the outcome is about the row that it writes.
 const updateSQL = `
 WITH w AS (
-	SELECT id, owner_user_id, operation, desired_state, counted, revision FROM workspaces
+	SELECT id, name, owner_user_id, operation, desired_state, counted, revision FROM workspaces
 	WHERE id = @id AND deleted_at IS NULL AND (@all OR owner_user_id = @user)
 	FOR UPDATE
 ), decision AS (
@@ -126,14 +143,23 @@ WITH w AS (
 		description = CASE WHEN @description::text IS NULL THEN description ELSE NULLIF(@description, '') END,
 		memo = CASE WHEN @memo::text IS NULL THEN memo ELSE NULLIF(@memo, '') END,
 		image_ref = CASE WHEN @image_ref::text IS NULL THEN image_ref ELSE NULLIF(@image_ref, '') END,
-		desired_state = CASE outcome WHEN 'changed' THEN @desired ELSE desired_state END
+		desired_state = CASE outcome WHEN 'changed' THEN @desired ELSE desired_state END,
+		origin = CASE outcome WHEN 'changed' THEN @origin::jsonb ELSE origin END
 	FROM decision
 	WHERE workspaces.id = decision.id
 		AND (outcome = 'changed'
 			OR (outcome = 'unchanged' AND COALESCE(@name, @description, @memo, @image_ref) IS NOT NULL))
+	RETURNING workspaces.id
 ), history AS (
 	INSERT INTO workspace_history (workspace_id, kind, old_value, new_value, cause, user_id)
 	SELECT id, 'desired_state', was, @desired, @cause, @user FROM decision WHERE outcome = 'changed'
+), audit AS (
+	` + audit.OfWorkspaces + `CASE
+		WHEN outcome = 'unchanged' THEN 'workspace.edit'
+		WHEN @desired = 'ARCHIVED' THEN 'workspace.archive' WHEN @desired = 'STANDBY' THEN 'workspace.sleep'
+		WHEN @cause = 'gateway' THEN 'workspace.open' ELSE 'workspace.start' END,
+		CASE WHEN @fields::text[] <> '{}' THEN jsonb_build_object('fields', @fields) END
+	FROM written JOIN w USING (id) JOIN decision USING (id)
 )
 SELECT outcome FROM decision`
 
@@ -151,7 +177,7 @@ func (s *Store) Update(ctx context.Context, v Viewer, id workspace.ID, e Edit, l
 		"per_user": l.PerUser, "global": l.Global, "id": string(id), "all": v.All, "user": postgres.NullText(v.UserID),
 		"cause": v.Through, "desired": desired,
 		"name": e.Name, "description": e.Description, "memo": e.Memo, "image_ref": e.ImageRef,
-		"if_revision": e.IfRevision,
+		"if_revision": e.IfRevision, "origin": tracing.Origin(ctx), "by": audit.Of(ctx), "fields": e.fields(),
 	})
 	if err != nil {
 		return w, outcome, fmt.Errorf("changing workspace %s: %w", id, err)
@@ -170,14 +196,16 @@ WITH w AS (
 	FROM w
 ), written AS (
 	INSERT INTO workspaces (id, owner_user_id, name, description, memo, image_ref, git_url, desired_state,
-		instance_backend, storage_backend, home_store_key)
+		instance_backend, storage_backend, home_store_key, origin)
 	SELECT @id, owner_user_id, @name, @description, @memo, @image_ref, @git_url, @desired,
-		@instance_backend, @storage_backend, @home_store_key
+		@instance_backend, @storage_backend, @home_store_key, @origin
 	FROM decision WHERE outcome = 'changed'
-	RETURNING id, owner_user_id, desired_state
+	RETURNING id, name, owner_user_id, desired_state
 ), history AS (
 	INSERT INTO workspace_history (workspace_id, kind, new_value, cause, user_id)
 	SELECT id, 'created', desired_state, @cause, owner_user_id FROM written
+), audit AS (
+	` + audit.OfWorkspaces + `'workspace.create', jsonb_build_object('desired_state', desired_state) FROM written
 )
 SELECT outcome FROM decision`
 
@@ -192,7 +220,7 @@ func (s *Store) Create(ctx context.Context, w workspace.Workspace, through strin
 		"description": postgres.NullText(w.Description), "memo": postgres.NullText(w.Memo),
 		"image_ref": postgres.NullText(w.ImageRef), "git_url": postgres.NullText(w.GitURL),
 		"instance_backend": w.InstanceBackend, "storage_backend": w.StorageBackend,
-		"home_store_key": w.ID.VolumeName(),
+		"home_store_key": w.ID.VolumeName(), "origin": tracing.Origin(ctx), "by": audit.Of(ctx),
 	})
 	if err != nil {
 		return w, outcome, fmt.Errorf("creating a workspace: %w", err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
@@ -95,8 +96,14 @@ func (s *Store) FoundIdentity(ctx context.Context, r Resource, found string) err
 // leader adopts it when it next sees it. The error is [ErrNothingToAccept] when something
 // else is found by now, or the recorded one again.
 func (s *Store) AcceptIdentity(ctx context.Context, r Resource, found string) error {
-	tag, err := s.pool.Exec(ctx, `UPDATE system_identity SET accepted = found WHERE resource = $1 AND found = $2`,
-		string(r), found)
+	tag, err := s.pool.Exec(ctx, `
+		WITH accepted AS (
+			UPDATE system_identity SET accepted = found WHERE resource = @resource AND found = @found
+			RETURNING resource, identity, found
+		)
+		`+audit.OfSystem+`'system.accept', jsonb_build_object('resource', resource, 'expected', identity,
+			'accepted', found) FROM accepted`,
+		postgres.Args{"resource": string(r), "found": found, "by": audit.Of(ctx)})
 	if err != nil {
 		return fmt.Errorf("accepting the identity of the %s: %w", r, err)
 	}

@@ -38,9 +38,10 @@ type Protection struct {
 	// Newest and Replaced are archives that are no surprise although they are younger than
 	// the current one: a person has chosen that although these existed. They are the way back.
 	Newest, Replaced string
-	// Phase is the workspace's phase, and DeletedAt when its owner deleted it.
-	Phase     workspace.Phase
-	DeletedAt time.Time
+	// Phase is the workspace's phase, CreatedAt when its row was made, and DeletedAt when its owner
+	// deleted it.
+	Phase                workspace.Phase
+	CreatedAt, DeletedAt time.Time
 	// CollectedAt is set once the deletion cannot be undone any more; only then a
 	// deleted workspace's archives may be deleted.
 	CollectedAt time.Time
@@ -59,7 +60,7 @@ func (s *Store) Protection(ctx context.Context, ids []workspace.ID) (map[workspa
 				OR revert IS NOT NULL AND revert ->> 'id' IS DISTINCT FROM home_ctx ->> 'revert_id'
 				OR archive_damage IS NOT NULL OR archive_suspected AS unhealthy,
 			archive_key, archive_op_id, home_ctx ->> 'newest' AS newest, home_ctx ->> 'replaced' AS replaced,
-			phase, deleted_at, collected_at
+			phase, created_at, deleted_at, collected_at
 		FROM workspaces WHERE id = ANY($1::uuid[])`, texts(ids), string(workspace.PolicyHealthy))
 	if err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ func TestTouchLastAccessOnlyMovesForward(t *testing.T) {
 	exec(t, s, `UPDATE workspaces SET last_access_at = now() WHERE id = $1`, string(newer.ID))
 	if err := s.TouchLastAccess(t.Context(), map[workspace.ID]time.Duration{
 		fresh.ID: time.Minute, older.ID: time.Minute, newer.ID: time.Minute, deleted.ID: time.Minute, workspace.ID(uuid.NewString()): 0,
-	}); err != nil {
+	}, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -42,13 +42,20 @@ func TestTouchLastAccessOnlyMovesForward(t *testing.T) {
 	if got := read(t, s, deleted.ID).LastAccessAt; !got.IsZero() {
 		t.Errorf("deleted: last_access_at = %v, want none", got)
 	}
-	if err := s.TouchLastAccess(t.Context(), map[workspace.ID]time.Duration{fresh.ID: -time.Hour}); err != nil {
+	if err := s.TouchLastAccess(t.Context(), map[workspace.ID]time.Duration{fresh.ID: -time.Hour}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := read(t, s, fresh.ID).LastAccessAt; got.Before(now) || got.After(time.Now().Add(time.Minute)) {
 		t.Errorf("used in an hour, by a wrong clock: last_access_at = %v, want the present", got)
 	}
-	if err := s.TouchLastAccess(t.Context(), nil); err != nil {
+	inputs := map[workspace.ID]time.Duration{older.ID: time.Minute}
+	if err := s.TouchLastAccess(t.Context(), map[workspace.ID]time.Duration{fresh.ID: 0, older.ID: 0}, inputs); err != nil {
+		t.Fatal(err)
+	}
+	if got := value[string](t, s, `SELECT string_agg(name, ' ') FROM workspaces WHERE last_input_at < now() - interval '50 seconds'`); got != older.Name {
+		t.Errorf("input was in %q", got)
+	}
+	if err := s.TouchLastAccess(t.Context(), nil, nil); err != nil {
 		t.Errorf("nothing to write: %v", err)
 	}
 }
@@ -58,7 +65,7 @@ func TestAnAgeThatIsReportedAgainWritesNothing(t *testing.T) {
 	w := add(t, s, addUser(t, s))
 	touch := func(age time.Duration) (version string) {
 		t.Helper()
-		if err := s.TouchLastAccess(t.Context(), map[workspace.ID]time.Duration{w.ID: age}); err != nil {
+		if err := s.TouchLastAccess(t.Context(), map[workspace.ID]time.Duration{w.ID: age}, nil); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.pool.QueryRow(t.Context(), `SELECT xmin::text FROM workspaces WHERE id = $1`, string(w.ID)).Scan(&version); err != nil {
@@ -184,6 +191,11 @@ func TestProtection(t *testing.T) {
 		damaged.ID: {Unhealthy: true, Phase: workspace.PhasePending}, suspected.ID: {Unhealthy: true, Phase: workspace.PhasePending},
 		deleted.ID: {Deleted: true, Phase: workspace.PhaseDeleted, DeletedAt: deleted.DeletedAt, CollectedAt: deleted.CollectedAt},
 	}
+	for _, w := range []workspace.Workspace{plain, held, failed, sick, well, recovering, recovered, deleted, damaged, suspected} {
+		p := want[w.ID]
+		p.CreatedAt = w.CreatedAt
+		want[w.ID] = p
+	}
 	if !maps.Equal(got, want) {
 		t.Errorf("Protection = %+v, want %+v", got, want)
 	}
@@ -213,7 +225,7 @@ func TestErrorsSayWhatWasBeingDone(t *testing.T) {
 			_, err := s.Save(ctx, fence, workspace.Workspace{}, workspace.Workspace{}, nil)
 			return err
 		},
-		"TouchLastAccess": func() error { return s.TouchLastAccess(ctx, map[workspace.ID]time.Duration{id: 0}) },
+		"TouchLastAccess": func() error { return s.TouchLastAccess(ctx, map[workspace.ID]time.Duration{id: 0}, nil) },
 		"Protection":      func() error { _, err := s.Protection(ctx, []workspace.ID{id}); return err },
 		"CountWorkspaces": func() error { _, err := s.CountWorkspaces(ctx); return err },
 		"Routes":          func() error { _, err := s.Routes(ctx, nil); return err },

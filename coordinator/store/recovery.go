@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/tracing"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -14,7 +16,7 @@ import (
 // (workspace.Workspace.InUseInConflict) has its place already.
 const recoverSQL = `
 WITH w AS (
-	SELECT id, owner_user_id, desired_state, phase, @reason::text AS error_reason FROM workspaces
+	SELECT id, name, owner_user_id, desired_state, phase, @reason::text AS error_reason FROM workspaces
 	WHERE id = @id AND (phase = 'ERROR' AND error_reason = @reason
 		OR @reason = 'Conflict' AND phase = 'RUNNING' AND operation = 'NONE' AND error_reason IS NULL
 			AND deleted_at IS NULL AND waiting ->> 'reason' = 'Conflict')
@@ -28,7 +30,8 @@ WITH w AS (
 	SELECT id, was, error_reason, reached, CASE reached WHEN 'none' THEN was ELSE 'STANDBY' END AS desired FROM checked
 ), written AS (
 	UPDATE workspaces SET error_reason = NULL, error_message = NULL, error_count = 0,
-		recovery = @recovery::jsonb, desired_state = decision.desired
+		recovery = @recovery::jsonb, desired_state = decision.desired,
+		origin = CASE phase WHEN 'ERROR' THEN @origin::jsonb ELSE origin END
 	FROM decision WHERE workspaces.id = decision.id
 ), history AS (
 	INSERT INTO workspace_history (workspace_id, kind, old_value, new_value, message, cause, user_id)
@@ -36,6 +39,10 @@ WITH w AS (
 	UNION ALL
 	SELECT id, 'recovered', error_reason, @recovery::jsonb ->> 'choice', @recovery::jsonb ->> 'key', @cause, @user::uuid
 	FROM decision
+), audit AS (
+	` + audit.OfWorkspaces + `'workspace.recover', jsonb_strip_nulls(jsonb_build_object('reason', @reason::text,
+		'choice', @recovery::jsonb ->> 'choice', 'archive', @recovery::jsonb ->> 'key'))
+	FROM w
 )
 SELECT CASE WHEN EXISTS (SELECT FROM decision) THEN 'changed' ELSE 'unchanged' END
 WHERE EXISTS (SELECT FROM workspaces WHERE id = @id)`
@@ -51,7 +58,7 @@ func (s *Store) Recover(ctx context.Context, v Viewer, id workspace.ID, from wor
 ) (workspace.Workspace, Outcome, error) {
 	w, outcome, err := s.change(ctx, true, id, recoverSQL, postgres.Args{
 		"per_user": l.PerUser, "global": l.Global, "id": string(id), "reason": string(from), "recovery": r,
-		"cause": v.Through, "user": postgres.NullText(v.UserID),
+		"cause": v.Through, "user": postgres.NullText(v.UserID), "by": audit.Of(ctx), "origin": tracing.Origin(ctx),
 	})
 	if err != nil {
 		return w, outcome, fmt.Errorf("recovering workspace %s: %w", id, err)

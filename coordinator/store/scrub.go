@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
@@ -36,7 +37,12 @@ func (s *Store) Scrub(ctx context.Context) (Scrub, error) {
 // RequestScrub asks the leader to read back all of these archives now. Those that were asked for
 // before and are not read yet stay so: nothing is read twice.
 func (s *Store) RequestScrub(ctx context.Context) error {
-	_, err := s.pool.Exec(ctx, `UPDATE archives a SET requested_at = now() WHERE requested_at IS NULL AND `+ofWorkspace)
+	_, err := s.pool.Exec(ctx, `
+		WITH requested AS (
+			UPDATE archives a SET requested_at = now() WHERE requested_at IS NULL AND `+ofWorkspace+` RETURNING key
+		)
+		`+audit.OfSystem+`'system.scrub', jsonb_build_object('archives', (SELECT count(*) FROM requested))`,
+		postgres.Args{"by": audit.Of(ctx)})
 	if err != nil {
 		return fmt.Errorf("asking to read archives back: %w", err)
 	}

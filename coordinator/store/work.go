@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -61,9 +62,15 @@ const (
 		UPDATE workspaces w SET busy = found.busy::jsonb, sleep_at = found.sleep_at FROM found WHERE w.id = found.id`
 
 	keepAwakeSQL = `
-		UPDATE workspaces SET keep_awake_until = CASE WHEN $4::interval > '0' THEN now() + $4::interval END
-		WHERE id = $1 AND deleted_at IS NULL AND ($2 OR owner_user_id = $3) AND desired_state = 'RUNNING'
-		RETURNING ` + workspaceColumns
+		WITH written AS (
+			UPDATE workspaces SET keep_awake_until = CASE WHEN @for::interval > '0' THEN now() + @for::interval END
+			WHERE id = @id AND deleted_at IS NULL AND (@all OR owner_user_id = @user) AND desired_state = 'RUNNING'
+			RETURNING ` + workspaceColumns + `
+		), audit AS (
+			` + audit.OfWorkspaces + `'workspace.keep_awake',
+				jsonb_build_object('seconds', EXTRACT(epoch FROM @for::interval)::bigint) FROM written
+		)
+		SELECT * FROM written`
 )
 
 // Unused returns the running workspaces that were neither used nor started within idle and are
@@ -119,5 +126,7 @@ func (s *Store) Announce(ctx context.Context, f postgres.Fence, ttl time.Duratio
 func (s *Store) KeepAwake(ctx context.Context, v Viewer, id workspace.ID, d time.Duration) (
 	workspace.Workspace, error) {
 	return postgres.SelectOne(ctx, s.DB, "keeping workspace "+string(id)+" awake", scanWorkspace,
-		keepAwakeSQL, string(id), v.All, postgres.NullText(v.UserID), d)
+		keepAwakeSQL, postgres.Args{
+			"id": string(id), "all": v.All, "user": postgres.NullText(v.UserID), "for": d, "by": audit.Of(ctx),
+		})
 }

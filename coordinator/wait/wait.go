@@ -14,12 +14,13 @@ import (
 
 // Timeout is how long a test waits. It is far above what any condition takes on a busy
 // machine: reaching it means that the condition never becomes true.
-const Timeout = 90 * time.Second
+const Timeout = 5 * time.Minute
 
-// The time between two evaluations of a condition, at first and at most.
+// The time between two evaluations of a condition, at first and at most. Many tests ask at
+// the same time: asking more often takes the processor from what they wait for.
 const (
 	intervalMin = time.Millisecond
-	intervalMax = 50 * time.Millisecond
+	intervalMax = 250 * time.Millisecond
 )
 
 var errFalse = errors.New("it is still not so")

@@ -22,3 +22,22 @@ type ArchiveVersion struct {
 	// Current says that the workspace's row names this archive.
 	Current bool
 }
+
+// YoungerArchive returns the newest of the complete archives of w, newest first, unless the row or
+// its last recovery knows it: the row may be older than the archives. An upload of its own last
+// operation is known. It is empty if there is none.
+func (w Workspace) YoungerArchive(versions []ArchiveVersion) string {
+	known := func(v ArchiveVersion) bool { return v.Key == w.ArchiveKey || v.Key == w.HomeCtx.Newest }
+	var since time.Time
+	for _, v := range versions {
+		if known(v) && v.Modified.After(since) {
+			since = v.Modified
+		}
+	}
+	for _, v := range versions { // two of the same second are no surprise
+		if !known(v) && v.Key != w.ID.ArchiveKey(w.ArchiveOpID) && v.Modified.After(since) {
+			return v.Key
+		}
+	}
+	return ""
+}

@@ -129,6 +129,8 @@ type Job struct {
 	Verified bool
 	// Fingerprint identifies the state of the home after a succeeded job; empty when unknown.
 	Fingerprint string
+	// Course is when a job that has ended took which step; nil when unknown.
+	Course *JobCourse
 	// Progress is the newest line of a running job's progress; "" when it is unknown. It
 	// changes as long as the job makes progress.
 	Progress string
@@ -136,6 +138,20 @@ type Job struct {
 	Pending *Pending
 	// Unknown says why this job could not be inspected. Its State then says nothing.
 	Unknown string
+}
+
+// JobCourse is how a storage job went.
+type JobCourse struct {
+	// Began is by the clock of the job's machine, Took how long it ran. Stages are its steps in their order.
+	Began  time.Time
+	Took   time.Duration
+	Stages []JobStage
+}
+
+// JobStage is a step of a storage job, and how long after the job's start it began.
+type JobStage struct {
+	Step string
+	At   time.Duration
 }
 
 // Presence is whether an archive exists, or Unknown if the object store was not

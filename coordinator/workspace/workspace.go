@@ -151,6 +151,8 @@ type Workspace struct {
 	AwaitsGC bool
 	// Recovery is the choice made at the last recovery, nil if there was none.
 	Recovery *Recovery
+	// Origin is the request that the workspace is on its way for; nil without one.
+	Origin *Origin
 	// Revert is the last request to go back to an older archive, nil if there was none.
 	Revert *Revert
 	// Revision grows with every change that a gateway or a browser needs to know.
@@ -159,6 +161,17 @@ type Workspace struct {
 
 // Deleted reports whether the workspace's owner has deleted it.
 func (w Workspace) Deleted() bool { return !w.DeletedAt.IsZero() }
+
+// JobOpID is the id that the storage job of the operation in progress has, empty for an operation without a job.
+func (w Workspace) JobOpID() string {
+	switch w.Operation {
+	case OpArchiving:
+		return w.ArchiveOpID
+	case OpRestoring:
+		return w.HomeCtx.RestoreOpID
+	}
+	return ""
+}
 
 // HomeContext is what the controller remembers about the data on the volume. It is
 // stored as JSON in home_ctx.

@@ -47,6 +47,8 @@ const (
 	// volume. A restore leaves its mark, by which a second run knows that its work is done
 	// (SPEC 12.12). Without it there is none.
 	EnvOperation = "CODEHUB_OPERATION"
+	// EnvAbout holds an [About] as JSON. It holds no secret.
+	EnvAbout = "CODEHUB_ABOUT"
 	// EnvGrant is true for a job that finds a [Grant] in its scratch folder. Then it takes no
 	// credentials from anywhere else.
 	EnvGrant = "CODEHUB_GRANT"

@@ -13,6 +13,9 @@ const (
 	EventResult   = "result"
 )
 
+// MaxStages bounds [Result.Stages].
+const MaxStages = 16
+
 // The steps that progress lines name.
 const (
 	StepCompare = "compare" // looking whether the volume has changed since it was archived
@@ -24,8 +27,30 @@ const (
 	StepSwap    = "swap"    // making the volume equal to the staging folder
 )
 
+// Steps are all of them.
+var Steps = []string{StepCompare, StepArchive, StepUpload, StepVerify, StepCommit, StepUnpack, StepSwap}
+
+// About says for whom and for what a job runs. The job is told so in [EnvAbout], says it in every line of its output,
+// and does nothing else with it. The keys are those of the coordinator's own log.
+type About struct {
+	Workspace string `json:"workspace,omitempty"`
+	Operation string `json:"operation,omitempty"`
+	OpID      string `json:"op_id,omitempty"`
+	// Request and Trace are the request for which the operation runs, and its trace; empty where there is none.
+	Request string `json:"uuid,omitempty"`
+	Trace   string `json:"traceID,omitempty"`
+}
+
+// Stage is a step that a job has taken.
+type Stage struct {
+	Step string `json:"step"`
+	// At is when it began, in seconds since the start of the job. It ended where the next one begins.
+	At float64 `json:"at"`
+}
+
 // Progress is a line of output while the job works.
 type Progress struct {
+	About
 	Event string `json:"event"` // EventProgress
 	Step  string `json:"step"`
 	// Bytes and Files count what has been read from or written to the volume.
@@ -44,6 +69,7 @@ type Progress struct {
 
 // Result is the last line of output.
 type Result struct {
+	About
 	Event string `json:"event"` // EventResult
 	OK    bool   `json:"ok"`
 	// Contract is the job's [Version]. Jobs of releases before do not say it.
@@ -68,6 +94,10 @@ type Result struct {
 	Verified bool    `json:"verified,omitempty"`
 	Done     bool    `json:"done_before"`
 	Seconds  float64 `json:"seconds"`
+	// Began is when the job has started, by its own clock, in milliseconds since 1970. Stages are the steps
+	// that it has taken, at most [MaxStages]. Jobs of releases before do not say either.
+	Began  int64   `json:"began,omitempty"`
+	Stages []Stage `json:"stages,omitempty"`
 	// Changed is the file or folder of the volume that changed while it was archived, for which
 	// the job has failed. Jobs of releases before do not say it.
 	Changed string `json:"changed,omitempty"`

@@ -15,9 +15,13 @@ const Version = 1
 // releases before do not have it.
 const LabelVersion = "codehub.contract"
 
+// Release is the release that this source is of, or will be: the version of every program, image
+// and package that is made of it.
+const Release = "0.1.0"
+
 // DefaultImage is the storage job's image of this release. It never floats: the program and the
 // coordinator must agree on this package.
-const DefaultImage = "codehub/storagejob:0.1.0"
+const DefaultImage = "codehub/storagejob:" + Release
 
 // VersionError says that an image is not the storage job's of this release, and what to do.
 type VersionError struct {

@@ -11,7 +11,9 @@ import (
 	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator"
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/control/gc"
+	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
@@ -65,6 +67,11 @@ func (c *call) collect() error {
 	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), maxCollecting)
 	defer cancel()
+	if !dry {
+		if err := c.Audit.Write(ctx, audit.SystemCollect, "", nil); err != nil {
+			return err
+		}
+	}
 	answer := v1.Collection{DryRun: dry, Items: []v1.Finding{}}
 	report, err := c.Administration.Collect(ctx, dry, func(f gc.Finding) error {
 		switch f.Verdict {
@@ -88,7 +95,7 @@ func (c *call) collect() error {
 		return err
 	}
 	if !dry {
-		c.Logger.Info("archives collected on command", zap.String("by", c.user.ID), zap.Int("deleted", report.Deleted))
+		c.Logger.Info("archives collected on command", zap.String(logkey.By, c.user.ID), zap.Int(logkey.Deleted, report.Deleted))
 	}
 	answer.Report = v1.ReportOf(report)
 	return sendJSON(c.w, http.StatusOK, answer)
@@ -123,7 +130,7 @@ func (c *call) scrubArchives() error {
 	status := http.StatusOK
 	if !dry {
 		status = http.StatusAccepted
-		c.Logger.Info("archives are read back on command", zap.String("by", c.user.ID), zap.Int64("archives", found.Left))
+		c.Logger.Info("archives are read back on command", zap.String(logkey.By, c.user.ID), zap.Int64(logkey.Archives, found.Left))
 	}
 	return sendJSON(c.w, status, v1.ScrubOf(found, dry))
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/caddymodule/internal/web"
 	"github.com/codehub/gateway/coordinator"
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/events"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
@@ -51,6 +52,12 @@ type Options struct {
 	// ClientAddress returns the IP address that a request comes from, empty if it is not
 	// known. Default: that of the connection.
 	ClientAddress func(*http.Request) string
+	// Client returns from where a request comes, as the audit has it. Default: from ClientAddress.
+	Client func(*http.Request) audit.Actor
+	// Audit is who has asked for what.
+	Audit Audit
+	// Usage is how long workspaces were in each phase.
+	Usage Usage
 	// Identity returns what lets a request in where another authentication than ours signs
 	// people in. Its errors are those of [auth.Auth.Named]. Default: our own sessions.
 	Identity func(*http.Request) (auth.Grant, error)
@@ -118,8 +125,10 @@ type Handler struct {
 
 // New returns a handler. It performs no I/O.
 func New(o Options) (*Handler, error) {
-	if o.Site == nil || o.Service == nil || o.Auth == nil || o.Hub == nil || o.Health == nil || o.WaitReady == nil {
-		return nil, errors.New("the API needs a site, the service, auth, the hub, health and a way to wait until ready")
+	if o.Site == nil || o.Service == nil || o.Auth == nil || o.Audit == nil || o.Usage == nil || o.Hub == nil || o.Health == nil ||
+		o.WaitReady == nil {
+		return nil, errors.New("the API needs a site, the service, auth, the audit, the usage, the hub, health and a way to wait " +
+			"until ready")
 	}
 	if o.Heartbeat <= 0 {
 		o.Heartbeat = events.DefaultHeartbeat
@@ -135,6 +144,11 @@ func New(o Options) (*Handler, error) {
 	}
 	if o.ClientAddress == nil {
 		o.ClientAddress = remoteAddress
+	}
+	if o.Client == nil {
+		o.Client = func(r *http.Request) audit.Actor {
+			return audit.Actor{Kind: audit.Anonymous, Address: o.ClientAddress(r)}
+		}
 	}
 	if o.Identity != nil {
 		o.NoPasswords = true

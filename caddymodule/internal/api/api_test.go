@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/codehub/gateway/caddymodule/internal/api"
 	"github.com/codehub/gateway/caddymodule/internal/api/apitest"
 	"github.com/codehub/gateway/caddymodule/internal/site"
@@ -19,7 +21,10 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/accounts"
+	"github.com/codehub/gateway/coordinator/store/auditlog"
 	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/store/usage"
+	"github.com/codehub/gateway/coordinator/version"
 )
 
 func TestSignInAndOut(t *testing.T) {
@@ -73,7 +78,7 @@ func TestWorkspaceOverTheAPI(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", field, got, want)
 		}
 	}
-	for _, internal := range []string{"home_ctx", "home_store_key", "endpoint", "watched", "counted"} {
+	for _, internal := range []string{"home_ctx", "home_store_key", "endpoint", "watched", "counted", "origin"} {
 		if _, ok := w[internal]; ok {
 			t.Errorf("the object shows %s", internal)
 		}
@@ -230,7 +235,7 @@ func TestHealth(t *testing.T) {
 		t.Errorf("%d %s", a.StatusCode, a.Text)
 	}
 	a := in.signedIn("admin").Do("GET", "/health/coordinator", nil)
-	if h := a.Object(t); a.StatusCode != 200 || len(h) != 4 || h["is_leader"] != false || h["node_id"] != "here" || h["uptime_seconds"] != 90.0 ||
+	if h := a.Object(t); a.StatusCode != 200 || len(h) != 5 || h["version"] != version.String() || h["is_leader"] != false || h["node_id"] != "here" || h["uptime_seconds"] != 90.0 ||
 		fmt.Sprint(h["problems"]) != "[the bucket is another one]" {
 		t.Errorf("got %s", a.Text)
 	}
@@ -380,6 +385,7 @@ func TestPlainHandler(t *testing.T) {
 	defer a.Close()
 	o := api.Options{
 		Site: site.New(site.Options{MainHost: "example.com"}), Service: service.New(st, service.Options{}), Auth: a, Hub: new(events.Hub),
+		Audit: auditlog.New(st.DB, zap.NewNop()), Usage: usage.New(st.DB),
 		Health: func() coordinator.Health { return coordinator.Health{} }, WaitReady: func(context.Context) error { return nil },
 	}
 	h, err := api.New(o)

@@ -33,7 +33,7 @@ func (c *call) login() error {
 	}
 	// A sign-in replaces the session that the browser had.
 	if err := c.endSession(); err != nil {
-		c.Logger.Warn("ending the session before a new sign-in", zap.Error(err))
+		c.Logger.Warn("the session before a new sign-in could not be ended", zap.Error(err))
 	}
 	c.setSession(token)
 	return sendJSON(c.w, http.StatusOK, v1.UserOf(user))

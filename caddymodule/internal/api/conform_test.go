@@ -152,7 +152,7 @@ func unstated(operation, field string, s openapitest.Sample) bool {
 		return !strings.ContainsFunc(text, isSeen) // nothing of it
 	case "createToken name":
 		return strings.ContainsRune(text, '\U000e0041') // patterns name characters up to U+FFFF
-	case "listWorkspaces cursor", "listUsers cursor":
+	case "listWorkspaces cursor", "listUsers cursor", "readAudit cursor", "readOwnAudit cursor":
 		return true // it must come from a page
 	case "listWorkspaces owner":
 		return s.Query.Get("all") != "true"

@@ -10,6 +10,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/words"
 )
 
@@ -44,6 +45,9 @@ func (c *call) execWorkspace() error {
 		return p
 	}
 	defer c.commands.give(c.user.ID)
+	if err := c.auditExec(command[0]); err != nil {
+		return err
+	}
 	c.fromMemory = true
 	return c.exec(command)
 }
@@ -80,7 +84,7 @@ func (c *call) exec(command []string) error {
 		return p
 	}
 	if p.Cause != nil {
-		c.Logger.Warn("it is not known how a command ends", zap.String("workspace", string(c.id)), zap.Error(err))
+		c.Logger.Warn("it is not known how a command ends", zap.String(logkey.Workspace, string(c.id)), zap.Error(err))
 	}
 	return out.last(map[string]any{"problem": p})
 }

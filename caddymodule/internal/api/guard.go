@@ -30,6 +30,7 @@ func guard(w http.ResponseWriter, r *http.Request, at *site.Address) error {
 // guarded is a page behind [guard], in a process that may serve. It gets the parsed address.
 func (h *Handler) guarded(show func(http.ResponseWriter, *http.Request, *site.Address) error) page {
 	return func(w http.ResponseWriter, r *http.Request) error {
+		r = h.audited(r)
 		if older := h.Refused(); older != nil {
 			return web.ShowOutdated(w, r, older, "/")
 		}

@@ -24,8 +24,10 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/accounts"
+	"github.com/codehub/gateway/coordinator/store/auditlog"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/store/storetest"
+	"github.com/codehub/gateway/coordinator/store/usage"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
@@ -102,7 +104,7 @@ func (in *harness) serve(change ...func(*api.Options)) {
 	workspaces.SetLimits(service.Limits{PerUser: 2, Global: 100})
 	options := api.Options{
 		Site:    site.New(site.Options{MainHost: apitest.Host}),
-		Service: workspaces, Auth: in.auth, Hub: in.hub,
+		Service: workspaces, Auth: in.auth, Hub: in.hub, Audit: auditlog.New(st.DB, zap.NewNop()), Usage: usage.New(st.DB),
 		Health: func() coordinator.Health {
 			return coordinator.Health{NodeID: "here", Uptime: 90 * time.Second, Problems: []string{"the bucket is another one"}}
 		},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
+	"github.com/codehub/gateway/coordinator/version"
 )
 
 // readyWait is how long the answer about readiness waits for it: a probe asks again.
@@ -79,9 +80,10 @@ func (h *Handler) coordinatorHealth(w http.ResponseWriter, r *http.Request) erro
 	return sendJSON(w, http.StatusOK, struct {
 		IsLeader bool     `json:"is_leader"`
 		NodeID   string   `json:"node_id"`
+		Version  string   `json:"version"`
 		Uptime   int64    `json:"uptime_seconds"`
 		Led      *[]int   `json:"shards,omitempty"`
 		Shards   int      `json:"shard_count,omitempty"`
 		Problems []string `json:"problems"`
-	}{now.IsLeader, now.NodeID, int64(now.Uptime / time.Second), led, count, append([]string{}, now.Problems...)})
+	}{now.IsLeader, now.NodeID, version.String(), int64(now.Uptime / time.Second), led, count, append([]string{}, now.Problems...)})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/api/pages"
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
+	"github.com/codehub/gateway/coordinator/logkey"
 )
 
 // dashboardPage serves the list of workspaces, and sends users who are not signed in
@@ -61,7 +62,7 @@ func (h *Handler) loginPage(w http.ResponseWriter, r *http.Request, at *site.Add
 // be found out at the moment. The browser asks again by itself.
 func (h *Handler) unavailable(w http.ResponseWriter, r *http.Request, err error) error {
 	if r.Context().Err() == nil { // the client waits
-		h.away.Failed(err, zap.String("method", r.Method), zap.String("path", r.URL.Path))
+		h.away.Failed(err, zap.String(logkey.Method, r.Method), zap.String(logkey.Path, r.URL.Path))
 	}
 	return h.pages.ShowUnavailable(w, r)
 }

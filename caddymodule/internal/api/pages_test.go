@@ -84,8 +84,8 @@ func TestPagesAndAssetsFitTogether(t *testing.T) {
 			t.Errorf("the page holds %q", found)
 		}
 	}
-	if len(seen) != 45 {
-		t.Errorf("the pages use %v, want the 45 assets", seen)
+	if len(seen) != 47 {
+		t.Errorf("the pages use %v, want the 47 assets", seen)
 	}
 	if a := ann.Do("GET", "/assets/style.css", nil); a.StatusCode != 404 {
 		t.Errorf("an asset without its hash: status %d", a.StatusCode)

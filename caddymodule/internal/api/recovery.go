@@ -10,6 +10,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -81,7 +82,7 @@ func (c *call) recoverWorkspaces() error {
 	}
 	for id, err := range failed {
 		if problem.Of(err).Status >= http.StatusInternalServerError {
-			c.Logger.Error("a workspace could not be recovered", zap.String("workspace", string(id)), zap.Error(err))
+			c.Logger.Error("a workspace could not be recovered", zap.String(logkey.Workspace, string(id)), zap.Error(err))
 		}
 	}
 	return sendJSON(c.w, http.StatusOK, v1.RecoveriesOf(recovered, failed, site.Language(c.r)))

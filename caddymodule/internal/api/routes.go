@@ -11,8 +11,10 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -117,6 +119,7 @@ func apiRoutes() []route {
 		{"GET /api/v1/auth/session", read, patient(signedIn((*call).session))},
 		{"GET /api/v1/me", read, patient(signedIn((*call).session))},
 		{"POST /api/v1/me/password", people, patient(signedIn((*call).changePassword))},
+		{"GET /api/v1/me/audit", read, patient(signedIn((*call).ownAudit))},
 		{"GET /api/v1/sessions", read, patient(signedIn((*call).listSessions))},
 		{"DELETE /api/v1/sessions", people, patient(signedIn((*call).endSessions))},
 		{"DELETE /api/v1/sessions/{id}", people, patient(signedIn((*call).endSessions))},
@@ -130,8 +133,11 @@ func apiRoutes() []route {
 		{"POST /api/v1/users/{id}/sign-out", admin, patient(signedIn(administrator((*call).signOutUser)))},
 		{"GET /api/v1/admin/overview", admin, patient(signedIn(administrator((*call).overview)))},
 		{"GET /api/v1/admin/history", admin, patient(signedIn(administrator((*call).allHistory)))},
+		{"GET /api/v1/admin/audit", admin, signedIn(administrator((*call).readAudit))},
 		{"POST /api/v1/admin/gc", admin, signedIn(administrator((*call).collect))},
 		{"POST /api/v1/admin/scrub", admin, patient(signedIn(administrator((*call).scrubArchives)))},
+		{"GET /api/v1/admin/report", admin, patient(signedIn(administrator((*call).allReport)))},
+		{"GET /api/v1/report", read, patient(signedIn((*call).ownReport))},
 		{"GET /api/v1/events", read, signedIn((*call).events)},
 		{"GET /api/v1/limits", read, patient(signedIn((*call).getLimits))},
 		{"GET /api/v1/images", read, patient(signedIn((*call).listImages))},
@@ -185,6 +191,7 @@ type call struct {
 // the server's fault: an outage once, however many requests it concerns.
 func (h *Handler) endpoint(handle func(*call) error) endpoint {
 	return func(w http.ResponseWriter, r *http.Request) {
+		r = h.audited(r)
 		c := &call{Handler: h, w: w, r: r, at: h.Site.Parse(r)}
 		c.token, _ = c.at.Token(r.Header, site.SessionCookie)
 		err := handle(c)
@@ -195,13 +202,14 @@ func (h *Handler) endpoint(handle func(*call) error) endpoint {
 			return
 		}
 		p := c.problem(r.Context(), err) // that of the call has ended
-		fields := []zap.Field{zap.String("method", r.Method), zap.String("path", r.URL.Path)}
+		c.auditRefusal(r.Context(), p, err)
+		fields := []zap.Field{zap.String(logkey.Method, r.Method), zap.String(logkey.Path, r.URL.Path)}
 		switch {
 		case p.Type == problem.Outdated.Type: // the coordinator has said so
 		case p.Type == problem.Unavailable.Type:
 			h.away.Failed(err, fields...)
 		case p.Status >= http.StatusInternalServerError:
-			h.Logger.Error("API request failed", append(fields, zap.Int("status", p.Status), zap.Error(err))...)
+			h.Logger.Error("API request failed", append(fields, zap.Int(logkey.Status, p.Status), zap.Error(err))...)
 		}
 		p.Write(w, r)
 	}
@@ -247,6 +255,7 @@ func signedIn(handle func(*call) error) func(*call) error {
 			return err
 		}
 		c.user = c.grant.User
+		c.r = c.r.WithContext(audit.WithLater(c.r.Context(), func() audit.Actor { return c.grant.Actor(c.Client(c.r)) }))
 		return handle(c)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/logkey"
 )
 
 // administrator requires the rights of an administrator, behind signedIn.
@@ -54,7 +55,7 @@ func (c *call) createUser() error {
 	if err != nil {
 		return err
 	}
-	c.Logger.Info("user added", zap.String("user", user.ID), zap.String("role", user.Role), zap.String("by", c.user.ID))
+	c.Logger.Info("user added", zap.String(logkey.User, user.ID), zap.String(logkey.Role, user.Role), zap.String(logkey.By, c.user.ID))
 	c.w.Header().Set("Location", "/api/v1/users/"+user.ID)
 	return c.sendUser(http.StatusCreated, user.ID)
 }
@@ -117,9 +118,9 @@ func (c *call) patchUser() error {
 	if err != nil {
 		return err
 	}
-	c.Logger.Info("user changed", zap.String("user", account.ID), zap.String("by", c.user.ID),
-		zap.Boolp("disabled", in.Disabled), zap.Stringp("role", in.Role), zap.Bool("password", in.Password != nil),
-		zap.Intp("max_running", in.Limits.Running.value), zap.Intp("max_workspaces", in.Limits.Workspaces.value))
+	c.Logger.Info("user changed", zap.String(logkey.User, account.ID), zap.String(logkey.By, c.user.ID),
+		zap.Boolp(logkey.Disabled, in.Disabled), zap.Stringp(logkey.Role, in.Role), zap.Bool(logkey.Password, in.Password != nil),
+		zap.Intp(logkey.MaxRunning, in.Limits.Running.value), zap.Intp(logkey.MaxWorkspaces, in.Limits.Workspaces.value))
 	return sendJSON(c.w, http.StatusOK, v1.AccountOf(account))
 }
 
@@ -130,7 +131,7 @@ func (c *call) signOutUser() error {
 	if err := c.Auth.SignOut(c.r.Context(), id); err != nil {
 		return err
 	}
-	c.Logger.Info("user signed out", zap.String("user", id), zap.String("by", c.user.ID))
+	c.Logger.Info("user signed out", zap.String(logkey.User, id), zap.String(logkey.By, c.user.ID))
 	c.w.Header().Set("Cache-Control", "no-store")
 	c.w.WriteHeader(http.StatusNoContent)
 	return nil

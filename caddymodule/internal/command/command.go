@@ -8,9 +8,12 @@ package command
 
 import (
 	"context"
+	"fmt"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
+
+	"github.com/codehub/gateway/coordinator/version"
 )
 
 // New returns `caddy codehub` with its own commands and more. Those that work on the
@@ -32,7 +35,7 @@ The commands workspace and token use it. Where you are logged in nowhere, or giv
 workspace works on the installation's own servers instead.
 
 Administrators work on the installation's own servers. Caddy need not run; if it does, it
-notices changes itself. The commands user and migrate need the database that the installation
+notices changes itself. The commands user, audit, report and migrate need the database that the installation
 uses: --database, or the environment variable DATABASE_URL, as
 postgres://user:password@host:5432/name. Prefer the variable: every user of this machine can
 read the arguments of a program. The other commands read the configuration of Caddy: --config.
@@ -64,8 +67,8 @@ func complete(cmd *cobra.Command, resolve Resolver, more []func(Resolver) *cobra
 	for _, command := range more {
 		cmd.AddCommand(command(resolve))
 	}
-	Group(cmd, userCommand(), acceptCommand(resolve), orphansCommand(resolve), gcCommand(resolve),
-		egressCommand(resolve), migrateCommand())
+	Group(cmd, userCommand(), auditCommand(), reportCommand(), acceptCommand(resolve), orphansCommand(resolve), gcCommand(resolve),
+		egressCommand(resolve), migrateCommand(), versionCommand(), healthCommand())
 }
 
 // migrateCommand is `migrate`.
@@ -84,4 +87,23 @@ another database user. It may be run at any time and more than once.`,
 			return nil
 		}),
 	}
+}
+
+// versionCommand is `version`.
+func versionCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "version", Short: "Prints which release of CodeHub Gateway this is",
+		Long: `Prints the version of CodeHub Gateway, and the commit that it was built from.
+caddy version prints that of Caddy.`,
+		Example: "  $ caddy codehub version",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := Arguments(cmd, 0)(args); err != nil {
+				return usageError(cmd, err)
+			}
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), version.String())
+			return err
+		},
+	}
+	HideDatabase(cmd.Flags())
+	return cmd
 }

@@ -111,6 +111,16 @@ func TestCommandChangesUsers(t *testing.T) {
 	commandtest.Run(t, nil, "user", "enable", "ann").Want(t, 0, "ann can sign in again.")
 	login(t, a, "ann", otherPassword)
 
+	for _, args := range [][]string{{"ann"}, {"--all", "--yes"}} {
+		token, _ := login(t, a, "ann", otherPassword)
+		commandtest.Run(t, nil, append([]string{"user", "sign-out"}, args...)...).Want(t, 0, "signed out everywhere.")
+		if _, err := a.Session(t.Context(), token); !errors.Is(err, auth.ErrNoSession) {
+			t.Errorf("the session of before signing out %q: %v", args, err)
+		}
+	}
+	commandtest.Run(t, strings.NewReader("no"), "user", "sign-out", "--all").Want(t, 1, "nothing was changed")
+	commandtest.Run(t, nil, "user", "sign-out", "ann", "--all").Want(t, 2)
+
 	commandtest.Run(t, nil, "user", "limits", "ANN", "--running", "5").Want(t, 0, "ann may run 5 at the same time, and have as many as all users.")
 	commandtest.Run(t, nil, "user", "limits", "ann", "--running", "0", "--workspaces", "7").Want(t, 0, "ann may run as many as all users at the same time, and have 7.")
 	commandtest.Run(t, nil, "user", "limits", "ann").Want(t, 1, "write --running, --workspaces or both")
@@ -120,7 +130,7 @@ func TestCommandChangesUsers(t *testing.T) {
 		t.Errorf("ann's limits are %+v, %v", users, err)
 	}
 
-	for _, does := range []string{"passwd", "disable", "enable"} {
+	for _, does := range []string{"passwd", "disable", "enable", "sign-out"} {
 		commandtest.Run(t, strings.NewReader(otherPassword), "user", does, "bob").Want(t, 1,
 			`Error: there is no user "bob"; to see who there is: caddy codehub user list`)
 	}
@@ -245,8 +255,11 @@ var atServer = map[string]bool{
 	"login": true, "logout": true, "token create": true, "token list": true, "token revoke": true,
 	"workspace show": true, "workspace create": true, "workspace open": true, "workspace update": true,
 	"workspace start": true, "workspace sleep": true, "workspace archive": true, "workspace keep-awake": true,
-	"workspace logs": true, "workspace stats": true, "workspace exec": true,
+	"workspace logs": true, "workspace stats": true, "workspace exec": true, "health": true,
 }
+
+// alone are the commands that ask nothing and connect to nothing.
+var alone = map[string]bool{"version": true}
 
 // Every command says what it does, with examples of commands that there are.
 func TestCommandHelp(t *testing.T) {
@@ -256,9 +269,9 @@ func TestCommandHelp(t *testing.T) {
 		path := strings.TrimPrefix(cmd.CommandPath(), "caddy codehub")
 		o := commandtest.Run(t, nil, append(strings.Fields(path), "--help")...)
 		o.Want(t, 0, cmd.Long, "Usage:", "Examples:")
-		// It works on the database, on what a configuration names, or through a server alone.
+		// It works on the database, on what a configuration names, through a server alone, or on nothing.
 		ways := 0
-		for _, way := range []bool{strings.Contains(o.Stdout, "--config "), strings.Contains(o.Stdout, "--database string"), atServer[strings.TrimSpace(path)]} {
+		for _, way := range []bool{strings.Contains(o.Stdout, "--config "), strings.Contains(o.Stdout, "--database string"), atServer[strings.TrimSpace(path)], alone[strings.TrimSpace(path)]} {
 			if way {
 				ways++
 			}

@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/user"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/accounts"
@@ -63,8 +66,21 @@ func withDatabase(names int,
 		}
 		a := auth.New(accounts.New(st.DB), auth.Options{})
 		defer a.Close()
-		return inWords(action(cmd.Context(), database{st, a, cmd}, strings.Join(args, "")), args)
+		return inWords(action(asOperator(cmd.Context()), database{st, a, cmd}, strings.Join(args, "")), args)
 	}
+}
+
+// asOperator returns a context in which the audit names the user of the operating system, and the machine.
+func asOperator(ctx context.Context) context.Context {
+	by := audit.Actor{Kind: audit.Operator, Through: audit.CommandLine, Name: strconv.Itoa(os.Getuid())}
+	if u, err := user.Current(); err == nil {
+		by.Name = u.Username
+	}
+	if person := os.Getenv("SUDO_USER"); person != "" && os.Getuid() == 0 {
+		by.Name = person + " as " + by.Name
+	}
+	by.Host, _ = os.Hostname()
+	return audit.With(ctx, by)
 }
 
 // usable returns why a command of this release cannot work on the database that setting names.

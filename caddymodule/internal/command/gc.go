@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/control/gc"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -143,6 +144,11 @@ func (c *collection) collect(ctx context.Context, s Servers, o gc.Options) error
 		if err := Confirm(s.Cmd, c.yes, question); err != nil {
 			return err
 		}
+	}
+	if err := s.Audit().Write(ctx, audit.SystemCollect, "", map[string]any{
+		"due": report.Due, "unknown": c.request.Unknown, "force": c.request.Force,
+	}); err != nil {
+		return err
 	}
 	request := c.request
 	request.Confirmed = report.Due

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/control/orphan"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -47,6 +48,9 @@ something could not be removed.`, writtenDuration(orphan.MinAge)),
 		return Arguments(cmd, 0)(args)
 	}, func(ctx context.Context, s Servers, _ []string) error {
 		return s.WithClients(func(w Clients) error {
+			o.removing = func(ctx context.Context, n int) error {
+				return s.Audit().Write(ctx, audit.SystemOrphans, "", map[string]any{"objects": n})
+			}
 			return o.run(ctx, cmd, orphan.New(w.Backend, s.Store, w.Identity))
 		})
 	})
@@ -56,6 +60,8 @@ something could not be removed.`, writtenDuration(orphan.MinAge)),
 type orphans struct {
 	remove, yes, json bool
 	olderThan         time.Duration
+	// removing says in the audit that so many are about to be removed; nil says nothing.
+	removing func(ctx context.Context, n int) error
 }
 
 // orphanBody is an orphan as programs see it.
@@ -111,6 +117,11 @@ func (o orphans) run(ctx context.Context, cmd *cobra.Command, finder *orphan.Fin
 // removeAll removes what was found, and notes in bodies what became of each.
 func (o orphans) removeAll(ctx context.Context, cmd *cobra.Command, finder *orphan.Finder,
 	found []orphan.Orphan, bodies []orphanBody) error {
+	if o.removing != nil {
+		if err := o.removing(ctx, len(found)); err != nil {
+			return err
+		}
+	}
 	index := make(map[string]int, len(found))
 	for i, f := range found {
 		index[string(f.Kind)+f.UID+f.Name] = i

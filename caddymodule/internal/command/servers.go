@@ -11,6 +11,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/auditlog"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
@@ -45,18 +46,31 @@ func (resolve Resolver) WithServers(cmd *cobra.Command, usage func(args []string
 		if err != nil {
 			return usageError(cmd, err)
 		}
-		db, err := store.Open(settings.Options.Database, postgres.Options{})
+		db, err := settings.database(cmd.Context())
 		if err != nil {
-			return fmt.Errorf("the setting database: %w", err)
-		}
-		defer db.Close()
-		if err := usable(cmd.Context(), db, "the setting database"); err != nil {
 			return err
 		}
-		return inWords(action(cmd.Context(), Servers{settings, db, cmd}, args), args)
+		defer db.Close()
+		return inWords(action(asOperator(cmd.Context()), Servers{settings, db, cmd}, args), args)
 	}
 	return cmd
 }
+
+// database opens the database of the installation, which answers.
+func (s Settings) database(ctx context.Context) (*store.Store, error) {
+	db, err := store.Open(s.Options.Database, postgres.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("the setting database: %w", err)
+	}
+	if err := usable(ctx, db, "the setting database"); err != nil {
+		db.Close()
+		return nil, err
+	}
+	return db, nil
+}
+
+// Audit is who has asked for what.
+func (s Servers) Audit() *auditlog.Log { return auditlog.New(s.Store.DB, zap.NewNop()) }
 
 // Clients are what a command needs of the container engine and the object store. A command
 // believes them by the same rules as the process that leads.

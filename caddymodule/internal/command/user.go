@@ -78,6 +78,29 @@ is not disabled.`,
 			return setDisabled(ctx, d, name, false, "%s can sign in again.")
 		}),
 	}
+	var all, yes bool
+	signOut := &cobra.Command{
+		Use: "sign-out (NAME | --all)", Short: "Ends a user's sign-ins and access tokens, or everybody's",
+		Long: `Ends all sign-ins and access tokens of a user, and what is open with them. The user can
+sign in again.
+
+With --all it does so for every user, and asks first. Do that after the database was
+restored from a backup: sign-ins and access tokens that were ended since then would be
+valid again, and so are the passwords of then.`,
+		Example: `  $ caddy codehub user sign-out ann
+  $ caddy codehub user sign-out --all`,
+	}
+	signOut.Flags().BoolVar(&all, "all", false, "sign everybody out")
+	signOut.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	signOut.RunE = func(cmd *cobra.Command, args []string) error {
+		names := 1
+		if all {
+			names = 0
+		}
+		return withDatabase(names, func(ctx context.Context, d database, name string) error {
+			return signOutUsers(ctx, d, name, all, yes)
+		})(cmd, args)
+	}
 	var running, workspaces int
 	limits := &cobra.Command{
 		Use: "limits NAME", Short: "Changes a user's own limits",
@@ -98,7 +121,7 @@ have. 0 makes the limits of all users hold again. A lower limit stops nothing th
 	})
 	limits.Flags().IntVar(&running, "running", 0, "how many may run at the same time; 0 is the limit of all users")
 	limits.Flags().IntVar(&workspaces, "workspaces", 0, "how many the user may have; 0 is the limit of all users")
-	Group(cmd, add, passwd, list, disable, enable, limits)
+	Group(cmd, add, passwd, list, signOut, disable, enable, limits)
 	return cmd
 }
 
@@ -141,6 +164,32 @@ func setDisabled(ctx context.Context, d database, name string, disabled bool, do
 		return err
 	}
 	d.Say(done, name)
+	return nil
+}
+
+// signOutUsers ends the sign-ins and access tokens of the user with that name, or of all users.
+func signOutUsers(ctx context.Context, d database, name string, all, yes bool) error {
+	if !all {
+		if err := d.Auth.SignOutByName(ctx, name); err != nil {
+			return err
+		}
+		d.Say("%s is signed out everywhere.", name)
+		return nil
+	}
+	users, err := d.Auth.AllAccounts(ctx)
+	if err != nil {
+		return err
+	}
+	if err := Confirm(d.Cmd, yes, fmt.Sprintf("This ends all sign-ins and access tokens of %s.",
+		Count(len(users), "user"))); err != nil {
+		return err
+	}
+	for _, u := range users {
+		if err := d.Auth.SignOut(ctx, u.ID); err != nil {
+			return fmt.Errorf("signing %s out: %w", u.Username, err)
+		}
+	}
+	d.Say("%s: signed out everywhere.", Count(len(users), "user"))
 	return nil
 }
 

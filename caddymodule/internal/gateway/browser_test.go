@@ -92,8 +92,9 @@ func (e *editor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type browser struct {
 	*harness
 	*editor
-	ctx context.Context
-	run func() // makes the workspace RUNNING
+	ctx   context.Context
+	run   func()       // makes the workspace RUNNING
+	ahead atomic.Int64 // how far the clock of the pages that report is ahead
 }
 
 // openEditor starts both and opens the editor. Flags are those of the browser.
@@ -112,6 +113,7 @@ func openEditor(t *testing.T, flags ...chromedp.ExecAllocatorOption) *browser {
 	e.other = other.URL
 	app := gatewaytest.App(t, e.ServeHTTP)
 	b := &browser{harness: h, editor: e, run: func() { h.Run(one, app) }}
+	h.gateway.tabs.Now = func() time.Time { return time.Now().Add(time.Duration(b.ahead.Load())) }
 	b.run()
 	options := append(slices.Concat(chromedp.DefaultExecAllocatorOptions[:], chromium.Options()),
 		chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(wait.Timeout),

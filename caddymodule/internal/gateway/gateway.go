@@ -25,12 +25,15 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/gateway/forward"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/tabs"
 	"github.com/codehub/gateway/caddymodule/internal/site"
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/dataplane/activator"
 	"github.com/codehub/gateway/coordinator/dataplane/activity"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/tracing"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -67,6 +70,8 @@ type Options struct {
 	// Token returns what lets in a request with this secret of a personal access token, which
 	// needs [auth.ScopeWorkspace]. Its errors are those of [auth.Auth.Token].
 	Token func(r *http.Request, secret string) (auth.Grant, error)
+	// Client returns from where a request comes, as the audit has it. Default: it is not known.
+	Client func(*http.Request) audit.Actor
 	// IdentityOnly says that Identity knows who is signed in on workspaces' own hosts, too.
 	// Then there are no sessions and tickets for those, and no page to sign in.
 	IdentityOnly bool
@@ -95,6 +100,16 @@ type Options struct {
 	Ports PortAccess
 	// StripAuthorization removes the Authorization header before a request is proxied.
 	StripAuthorization bool
+	// Tracer records how long requests are held. Default: nothing is recorded.
+	Tracer *tracing.Tracer
+	// RequestID returns the id of a request in the server's access log. It is called only for a request
+	// that is held or logged. Default: there is none.
+	RequestID func(*http.Request) string
+	// Answered is called with what became of a request for a workspace, for the access log. The
+	// time is how long it was held. Default: nothing is called.
+	Answered func(r *http.Request, id workspace.ID, client, answer string, held time.Duration)
+	// Metrics counts requests. Default: nothing does.
+	Metrics *metrics.Gateway
 	// Log receives errors and warnings about single requests.
 	Log *zap.Logger
 }
@@ -138,6 +153,9 @@ func New(o Options) *Gateway {
 	if o.WaitReady == nil {
 		o.WaitReady = func(context.Context) error { return nil }
 	}
+	if o.Client == nil {
+		o.Client = func(*http.Request) audit.Actor { return audit.Actor{} }
+	}
 	if o.Exiting == nil {
 		o.Exiting = func() bool { return false }
 	}
@@ -150,11 +168,26 @@ func New(o Options) *Gateway {
 	if o.WakeTimeout == 0 {
 		o.WakeTimeout = DefaultWakeTimeout
 	}
+	if o.Tracer == nil {
+		o.Tracer = tracing.Off()
+	}
+	if o.RequestID == nil {
+		o.RequestID = func(*http.Request) string { return "" }
+	}
+	if o.Answered == nil {
+		o.Answered = func(*http.Request, workspace.ID, string, string, time.Duration) {}
+	}
 	open := &tabs.Tabs{}
 	return &Gateway{Options: o, tabs: open, forwarder: forward.New(forward.Options{
 		Activity: o.Activity, Tabs: open, Service: o.Service, StripAuthorization: o.StripAuthorization,
-		Proxy: o.Proxy, NoIdleTimeout: o.NoIdleTimeout, Log: o.Log,
+		Proxy: o.Proxy, NoIdleTimeout: o.NoIdleTimeout, Metrics: o.Metrics, Log: o.Log,
 	})}
+}
+
+// inform returns the context for what is done for a request: what is logged and traced names the request.
+func (g *Gateway) inform(r *http.Request) context.Context {
+	id := g.RequestID(r) // now: what is done for the request may outlast it
+	return tracing.WithRequest(r.Context(), func() string { return id })
 }
 
 // request is one gateway request, from its arrival to its answer. One goroutine uses
@@ -171,6 +204,7 @@ type request struct {
 	user    string
 	grant   auth.Grant
 	entry   *route.Entry // nil when the workspace does not exist or is not the user's
+	held    time.Duration
 	// retried says that the request was proxied again after a failed dial. It happens
 	// once at most.
 	retried bool
@@ -178,4 +212,9 @@ type request struct {
 	err error
 	// exchange is what passing it on needs.
 	exchange forward.Exchange
+}
+
+// acting is inform for what a request changes: the audit names who sends it.
+func (g *Gateway) acting(req *request) context.Context {
+	return audit.With(g.inform(req.r), req.grant.Actor(g.Client(req.r)))
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/activator"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/tracing"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -386,7 +387,7 @@ func TestStoppedActivator(t *testing.T) {
 	h := newHarness(t, func(o *Options) {
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		o.Activator = activator.New(o.Routes, nil, nil, zap.NewNop())
+		o.Activator = activator.New(o.Routes, nil, nil, tracing.Off(), zap.NewNop())
 		_ = o.Activator.Run(ended)
 	})
 	h.Change(one, func(r *store.Route) { r.Desired, r.Operation = workspace.DesiredRunning, workspace.OpStarting })

@@ -1,13 +1,19 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway/decision"
 	"github.com/codehub/gateway/coordinator/dataplane/activator"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/logkey"
+	"github.com/codehub/gateway/coordinator/tracing"
 )
 
 // ErrClientGone says that the client disconnected before its request was answered.
@@ -20,7 +26,10 @@ type hold struct {
 	gateway *Gateway
 	request *request
 
-	held     bool // counted by the activator
+	held     bool            // counted by the activator
+	since    time.Time       // when that began
+	ctx      context.Context // for what is done for the request, once there is such
+	span     trace.Span      // while it is held
 	timer    *time.Timer
 	expired  bool // the request has waited as long as its decision allows
 	replaced bool // the gateway's configuration is being replaced, seen once
@@ -44,7 +53,9 @@ func (h *hold) wait(d decision.Decision, s *decision.State, st *route.State) err
 			s.Progress = decision.ShareFull
 			return nil
 		}
-		h.held = true
+		h.held, h.since = true, time.Now()
+		h.ctx, h.span = g.Tracer.Start(h.context(), tracing.Hold, trace.WithAttributes(
+			attribute.String(logkey.Workspace, string(req.at.ID)), attribute.String(logkey.Client, req.kind.String())))
 		limit := g.WakeTimeout
 		if d.Wait == decision.PageWait {
 			limit = g.PageWait
@@ -105,10 +116,18 @@ func (h *hold) wake(d decision.Decision, st *route.State) {
 	h.wokenIn = st
 	switch d.Wake {
 	case decision.StartWakeUp:
-		h.wakeUp = g.Activator.Wake(req.at.ID, req.entry, g.WakeTimeout)
+		h.wakeUp = g.Activator.Wake(h.context(), req.at.ID, req.entry, g.WakeTimeout, clientOf(req.kind))
 	case decision.JoinWakeUp:
-		h.wakeUp = g.Activator.Join(req.at.ID, req.entry, g.WakeTimeout)
+		h.wakeUp = g.Activator.Join(h.context(), req.at.ID, req.entry, g.WakeTimeout, clientOf(req.kind))
 	}
+}
+
+// context is for what is done for the request while it waits, and after that.
+func (h *hold) context() context.Context {
+	if h.ctx == nil {
+		h.ctx = h.gateway.acting(h.request)
+	}
+	return h.ctx
 }
 
 // release ends the hold and gives its place to another request. It may be called more
@@ -117,6 +136,10 @@ func (h *hold) release() {
 	if h.held {
 		h.held = false
 		h.timer.Stop()
+		h.span.End()
+		took := time.Since(h.since)
+		h.request.held += took
 		h.gateway.Activator.Release(h.request.user)
+		h.gateway.Metrics.Held(clientOf(h.request.kind), took)
 	}
 }

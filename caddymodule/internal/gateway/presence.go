@@ -15,6 +15,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -109,7 +110,7 @@ func (g *Gateway) presence(req *request) error {
 	}
 	if (told.Input || told.Stay) && g.tabs.Input(req.at.ID, g.Service.WorkCap()) &&
 		st.Route.Desired == workspace.DesiredRunning {
-		g.Activity.Slot(req.at.ID).Touch()
+		g.Activity.Slot(req.at.ID).Touch(metrics.ByInput)
 	}
 	if told.Wake && !st.Ready() {
 		if g.Activator.InProgress(req.at.ID, g.WakeTimeout) == nil && !g.tabs.Wakes(req.at.ID) {
@@ -204,7 +205,7 @@ func (g *Gateway) pageState(req *request, st *route.State) pageState {
 		}
 	default:
 		s.State = "waking"
-		g.Activator.Join(req.at.ID, req.entry, g.WakeTimeout)
+		g.Activator.Join(req.r.Context(), req.at.ID, req.entry, g.WakeTimeout, clientOf(req.kind))
 	}
 	s.Tag = fmt.Sprintf("%s.%s.%d", s.State, s.Run, max(r.SleepAt.Unix(), 0))
 	return s
@@ -227,7 +228,7 @@ func (g *Gateway) keepAwake(req *request) error {
 		return nil
 	}
 	d := time.Duration(*in.Hours) * time.Hour
-	_, err := g.Service.KeepAwake(req.r.Context(), service.Actor{UserID: req.user, Kind: "gateway"}, req.at.ID, d)
+	_, err := g.Service.KeepAwake(g.acting(req), service.Actor{UserID: req.user, Kind: "gateway"}, req.at.ID, d)
 	if err != nil {
 		if req.r.Context().Err() != nil {
 			return ErrClientGone

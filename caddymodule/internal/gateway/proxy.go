@@ -9,6 +9,8 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/gateway/forward"
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
+	"github.com/codehub/gateway/coordinator/logkey"
+	"github.com/codehub/gateway/coordinator/tracing"
 )
 
 // forward passes the request on to the workspace, which is ready in the state st, for as long as
@@ -37,7 +39,7 @@ func (g *Gateway) forward(req *request, s *decision.State, st *route.State) (don
 		s.Progress = req.unreachable(st)
 	case forward.NoAnswer:
 		g.Log.Warn("the workspace gave no answer; the client gets 502 or 504",
-			zap.String("workspace", string(req.at.ID)), zap.Error(err))
+			append(tracing.Fields(g.inform(req.r)), zap.String(logkey.Workspace, string(req.at.ID)), zap.Error(err))...)
 		req.err, s.Progress = err, decision.NoAnswer
 	}
 	return false, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/web"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
+	"github.com/codehub/gateway/coordinator/metrics"
 )
 
 // Serve answers a request for the workspace that its address names. It holds the request while
@@ -105,20 +106,31 @@ func (g *Gateway) run(req *request, s decision.State) error {
 		switch {
 		case d.Answer == decision.Proxy:
 			h.release()
+			g.answered(req, d)
 			done, err := g.forward(req, &s, st)
 			if done {
+				g.Metrics.Answered(clientOf(req.kind), metrics.Proxied, metrics.NotRefused)
 				return err
 			}
 			h = hold{gateway: g, request: req}
 		case d.Wait != decision.NoWait && !h.expired:
 			if err := h.wait(d, &s, st); err != nil {
+				g.Metrics.Answered(clientOf(req.kind), metrics.ClientGone, metrics.NotRefused)
 				return err
 			}
 		default:
 			h.wake(d, st)
+			h.release()
+			g.answered(req, d)
+			g.Metrics.Answered(outcomeOf(req.kind, d))
 			return g.answer(req, d, st, h.refusal)
 		}
 	}
+}
+
+// answered says for the access log what becomes of a request.
+func (g *Gateway) answered(req *request, d decision.Decision) {
+	g.Answered(req.r, req.at.ID, req.kind.String(), d.Answer.String(), req.held)
 }
 
 // awaitRoutes holds a request until the route table is filled, for at most loadTimeout.

@@ -77,8 +77,6 @@ func (s *silent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // real browser.
 func TestAPageReportsForItselfAlone(t *testing.T) {
 	b := openEditor(t)
-	var ahead atomic.Int64
-	b.gateway.tabs.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 	app := &silent{}
 	b.Run(one, gatewaytest.App(t, app.ServeHTTP))
 	open := func(path, shows string) {
@@ -93,7 +91,7 @@ func TestAPageReportsForItselfAlone(t *testing.T) {
 	for _, page := range []string{"made", "policy"} {
 		open("/"+page, page)
 		asks()
-		ahead.Add(int64(time.Minute)) // the time in which it could have begun to report
+		b.ahead.Add(int64(time.Minute)) // the time in which it could have begun to report
 		b.Used(one)
 		asks()
 		wait.Until(t, "what the page "+page+" sends counts", func() bool { return b.Used(one) })

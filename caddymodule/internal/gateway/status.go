@@ -62,7 +62,7 @@ func (g *Gateway) describe(req *request, st *route.State) (s progress.Status, en
 	if wakeUp == nil && st.Route.Desired == workspace.DesiredRunning && !st.Ready() && !st.Failed() {
 		// It was started in another way, such as through the API. Only a wake-up probes
 		// the application, so join one.
-		wakeUp = g.Activator.Join(req.at.ID, req.entry, g.WakeTimeout)
+		wakeUp = g.Activator.Join(req.r.Context(), req.at.ID, req.entry, g.WakeTimeout, clientOf(req.kind))
 	}
 	s = progress.At(st, wakeUp)
 	if s.Stage == progress.StageLimit {

@@ -9,6 +9,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -35,7 +36,7 @@ func (g *Gateway) swap(req *request) error {
 		// One that does not run any more takes no room: the next answer tells.
 		g.Activator.Forget(req.at.ID)
 		if err == nil { // the browser need not say that a person sends the next request
-			g.Activator.Wake(req.at.ID, req.entry, g.WakeTimeout)
+			g.Activator.Wake(g.acting(req), req.at.ID, req.entry, g.WakeTimeout, metrics.Navigation)
 		}
 		site.Redirect(req.w, back, http.StatusSeeOther)
 		return nil
@@ -58,5 +59,5 @@ func (g *Gateway) sleep(req *request, id workspace.ID) error {
 		return service.ErrNotFound
 	}
 	actor := service.Actor{UserID: req.user, Kind: "gateway"}
-	return g.Service.SetDesired(req.r.Context(), actor, id, workspace.DesiredStandby)
+	return g.Service.SetDesired(g.acting(req), actor, id, workspace.DesiredStandby)
 }

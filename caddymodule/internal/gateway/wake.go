@@ -9,6 +9,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/metrics"
 )
 
 // A person wakes the workspace from a page that did not wake it by being loaded. That is the
@@ -68,7 +69,7 @@ func (g *Gateway) wakeFromPage(req *request, st *route.State) error {
 
 // wakeForPerson wakes the workspace, and waits a moment for the limit that forbids it.
 func (g *Gateway) wakeForPerson(req *request, st *route.State) (*service.LimitError, error) {
-	wakeUp := g.Activator.Wake(req.at.ID, req.entry, g.WakeTimeout)
+	wakeUp := g.Activator.Wake(g.acting(req), req.at.ID, req.entry, g.WakeTimeout, metrics.Navigation)
 	timer := time.NewTimer(wakeGrace)
 	defer timer.Stop()
 	select {

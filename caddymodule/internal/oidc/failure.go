@@ -56,7 +56,7 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 		h.Log.Error("signing in through the identity provider failed", zap.Error(err))
 	}
 	if err := ShowFailure(w, r, err); err != nil {
-		h.Log.Error("showing a failed sign-in", zap.Error(err))
+		h.Log.Warn("showing a failed sign-in", zap.Error(err))
 	}
 }
 

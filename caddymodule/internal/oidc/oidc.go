@@ -23,6 +23,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
+	"github.com/codehub/gateway/coordinator/logkey"
 )
 
 // The paths that the handler serves, on the main site.
@@ -209,10 +210,10 @@ func (h *Handler) callback(w http.ResponseWriter, r *http.Request, at *site.Addr
 	// A sign-in replaces the session that the browser had.
 	if old, err := at.Token(r.Header, site.SessionCookie); err == nil && old != "" {
 		if err := h.Auth.Logout(r.Context(), old); err != nil {
-			h.Log.Warn("ending the session before a new sign-in", zap.Error(err))
+			h.Log.Warn("the session before a sign-in through the identity provider could not be ended", zap.Error(err))
 		}
 	}
-	h.Log.Info("signed in through the identity provider", zap.String("user", user.ID))
+	h.Log.Info("signed in through the identity provider", zap.String(logkey.User, user.ID))
 	at.SetSession(w, site.SessionCookie, session, int(h.Auth.SessionTTL()/time.Second))
 	site.Redirect(w, a.Return, http.StatusSeeOther)
 	return nil

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/coordinator/workspace/workspacetest"
@@ -106,6 +107,7 @@ func TestWhatPagesAskForIsAnswered(t *testing.T) {
 		}
 		paths := []string{
 			"auth/session", "sessions", "tokens", "users?limit=100", "limits", "images", "workspaces?deleted=true", "workspaces?phase=ERROR&all=true",
+			"report", "admin/report", "me/audit?limit=10", "admin/audit?limit=100",
 		}
 		for _, row := range e.board.rows[:min(len(e.board.rows), 40)] {
 			paths = append(paths, "workspaces/"+string(row.ID)+"/explain", "workspaces/"+string(row.ID)+"/archives",
@@ -185,6 +187,11 @@ func TestEveryStateIsCovered(t *testing.T) {
 			}
 		}
 	}
+	for _, action := range audit.Actions() {
+		if key := "dashboard.audit." + string(action); !words.Has(key) {
+			t.Errorf("there is no text %s", key)
+		}
+	}
 	files, err := filepath.Glob(filepath.Join(source, "caddymodule/internal/gateway/pages/*.go"))
 	if err != nil {
 		t.Fatal(err)
@@ -199,6 +206,31 @@ func TestEveryStateIsCovered(t *testing.T) {
 			if !covered["message "+m[1]] {
 				t.Errorf("no page shows the message %s", m[1])
 			}
+		}
+	}
+}
+
+// TestEveryPageIsConfined: whatever text of a person, a workspace or a server is on a page, it runs no script that is
+// not ours, loads nothing from elsewhere, and no other site frames it. No cache keeps it.
+func TestEveryPageIsConfined(t *testing.T) {
+	t.Parallel()
+	p := preview(t)
+	for _, e := range p.entries {
+		if strings.HasPrefix(e.Path(), "/preview/notice/") {
+			continue // the page of an application, with our notice in it
+		}
+		h := get(t, p, e.Path(), "en", "").Header()
+		policy := h.Get("Content-Security-Policy")
+		for _, want := range []string{"default-src 'none'", "base-uri 'none'", "frame-ancestors '", "form-action "} {
+			if !strings.Contains(policy, want) {
+				t.Errorf("the policy of %s has no %s: %s", e.Path(), want, policy)
+			}
+		}
+		if strings.Contains(policy, "unsafe") || strings.Contains(policy, "*") || strings.Contains(policy, "http") {
+			t.Errorf("the policy of %s is open: %s", e.Path(), policy)
+		}
+		if h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Cache-Control") != "no-store" || h.Get("Referrer-Policy") == "" {
+			t.Errorf("%s: %v", e.Path(), h)
 		}
 	}
 }

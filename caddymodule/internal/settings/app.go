@@ -32,6 +32,9 @@ type App struct {
 	AdminPassword Value `json:"admin_password,omitempty"`
 	// SessionTTL is how long a sign-in lasts. Default: 336h.
 	SessionTTL Value `json:"session_ttl,omitempty"`
+	// AuditRetention is for how long the audit is kept, which says who asked for what: at least `1d`; 0 is
+	// for good. Default: `365d`.
+	AuditRetention Value `json:"audit_retention,omitempty"`
 	// Brand says whose installation the pages are of.
 	Brand Brand `json:"brand,omitzero"`
 	// SignIn says how people sign in.

@@ -23,6 +23,7 @@ import (
 //		installation            <name>
 //		admin_password          <password>
 //		session_ttl             <duration>
+//		audit_retention         <duration>
 //		activity                presence|traffic
 //		activity_flush_interval <duration>
 //		sse_heartbeat_interval  <duration>

@@ -97,6 +97,7 @@ func (a *App) appTable(r *Resolved, option, change func(string) parse.Check) []S
 			parse.Text(&o.Docker.Installation, option("docker installation"))},
 		{"admin_password", &a.AdminPassword, "", "", parse.Text(&live.AdminPassword)},
 		duration("session_ttl", &a.SessionTTL, &o.SessionTTL, 0, notZero(&o.SessionTTL), option("session_ttl")),
+		duration("audit_retention", &a.AuditRetention, &live.AuditRetention, 0, change("audit_retention")),
 		{"activity", &a.ActivityMode, string(live.Activity.Mode), "",
 			parse.Text((*string)(&live.Activity.Mode), parse.OneOf(string(activity.Presence), string(activity.Traffic)))},
 		duration("activity_flush_interval", &a.ActivityFlushInterval, &live.Activity.FlushInterval, shortestInterval),

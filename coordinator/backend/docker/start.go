@@ -169,6 +169,10 @@ func explainAddress(err error) error {
 	case strings.Contains(text, "address already in use"), strings.Contains(text, "port is already allocated"),
 		strings.Contains(text, "failed to bind host port"):
 		return fmt.Errorf("%w: %w", backend.ErrAddressInUse, err)
+	case strings.Contains(text, "task ") && strings.Contains(text, ": already exists"), strings.HasSuffix(text, ": id already in use"):
+		// The engine was killed while it started this container. Its processes run, the engine does not
+		// know of them, and they answer at the address: whoever types there types into the wrong home.
+		return fmt.Errorf("%w: a container runs there that the engine has lost: %w", backend.ErrAddressInUse, err)
 	case strings.Contains(text, "exchange full"):
 		return fmt.Errorf("the network of the workspaces is full: a Linux bridge holds 1,023 containers at once; "+
 			"put some workspaces to sleep, or lower the limit of running workspaces: %w", err)

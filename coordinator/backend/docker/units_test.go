@@ -1,11 +1,14 @@
 package docker
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -96,6 +99,23 @@ func TestAddressesArePartOfTheBackend(t *testing.T) {
 		}
 		if err := b.Close(); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestAddressesInUse: what the engine says when something else answers at an address, so that another
+// one is taken.
+func TestAddressesInUse(t *testing.T) {
+	for text, used := range map[string]bool{
+		"Error response from daemon: Address already in use":                              true,
+		"Bind for 127.0.0.1:42000 failed: port is already allocated":                      true,
+		"Error response from daemon: task 39e6b4166ec2677df48c3f35: already exists":       true,
+		"Error response from daemon: id already in use":                                   true,
+		"failed to add interface: adding interface veth1 to bridge failed: exchange full": false,
+		"Conflict. The container name \"/ws-1\" already exists":                           false,
+	} {
+		if err := explainAddress(errors.New(text)); errors.Is(err, backend.ErrAddressInUse) != used || !strings.Contains(err.Error(), text) {
+			t.Errorf("%q: %v", text, err)
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/coordinator/archive"
+	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -153,4 +154,7 @@ type Options struct {
 	// OnCollected, when set, is called with the workspaces whose archives were
 	// deleted, so that the controller observes them again.
 	OnCollected func(ids []workspace.ID)
+	// Metrics and Cycles count what the cycles of the leader do. Default: nothing does.
+	Metrics *metrics.Archives
+	Cycles  *metrics.Cycles
 }

@@ -118,8 +118,8 @@ func op(n int) string { return fmt.Sprintf("00000000-0000-4000-9000-%012x", n) }
 func (h *harness) insert(n int, set string) workspace.ID {
 	h.t.Helper()
 	_, err := h.pool.Exec(h.t.Context(), `INSERT INTO workspaces
-		(id, owner_user_id, name, instance_backend, storage_backend, home_store_key, phase, desired_state)
-		VALUES ($1, $2, 'w', 'docker', 'docker', 'k', 'ARCHIVED', 'ARCHIVED')`, string(id(n)), h.owner)
+		(id, owner_user_id, name, instance_backend, storage_backend, home_store_key, phase, desired_state, created_at)
+		VALUES ($1, $2, 'w', 'docker', 'docker', 'k', 'ARCHIVED', 'ARCHIVED', 'epoch')`, string(id(n)), h.owner)
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/codehub/gateway/coordinator/clock"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -40,6 +41,9 @@ const (
 	ReportedUnknown Reason = "no workspace of this id"
 	// ReportedNewer: the archive is younger than the workspace's current one.
 	ReportedNewer Reason = "newer than the current archive"
+	// ReportedEarlier: the archive is older than the workspace. One of the same id, which the
+	// database does not know, was there before: the same Idempotency-Key makes the same id.
+	ReportedEarlier Reason = "older than the workspace"
 	// ReportedDeletedNewer: the archive is one of a deleted workspace that has newer ones.
 	// The row may be older than an undeletion.
 	ReportedDeletedNewer Reason = "workspace deleted, but it has newer archives"
@@ -61,7 +65,7 @@ func (r Reason) orphan() bool { return r == OrphanDeleted || r == OrphanSupersed
 // reported reports whether an archive is deleted on command only.
 func (r Reason) reported() bool {
 	switch r {
-	case ReportedUnknown, ReportedNewer, ReportedDeletedNewer, ReportedDeletedMissing:
+	case ReportedUnknown, ReportedEarlier, ReportedNewer, ReportedDeletedNewer, ReportedDeletedMissing:
 		return true
 	}
 	return false
@@ -132,6 +136,12 @@ func isOperation(a listed, p store.Protection) bool {
 	return p.ArchiveOpID != "" && a.key == a.id.ArchiveKey(p.ArchiveOpID)
 }
 
+// isEarlier reports whether the archive was there before the workspace. The clocks of database and
+// store may differ.
+func isEarlier(a listed, p store.Protection) bool {
+	return !own(a, p) && !p.CreatedAt.IsZero() && a.modified.Before(p.CreatedAt.Add(-clock.LargestSkew))
+}
+
 // isReplaced reports whether the archive is the way back from one that was chosen over it.
 func isReplaced(a listed, p store.Protection) bool {
 	return p.Replaced != "" && (a.key == p.Replaced || a.key == p.Newest)
@@ -140,6 +150,7 @@ func isReplaced(a listed, p store.Protection) bool {
 // judge decides about one archive. The order of the rules is their priority (SPEC 7):
 //
 //	no row                                        reported: unknown
+//	older than the row, and nothing that it knows reported: earlier
 //	marked as collected                           orphan: deleted, all of them; nothing brings it back
 //	not deleted, in error or damaged              kept
 //	not deleted, path of archive_op_id            kept
@@ -156,6 +167,8 @@ func judge(a listed, p store.Protection, known bool, c comparison) Reason {
 	switch {
 	case !known:
 		return ReportedUnknown
+	case isEarlier(a, p) && (p.Deleted || !p.Unhealthy):
+		return ReportedEarlier
 	case !p.CollectedAt.IsZero():
 		return OrphanDeleted
 	case !p.Deleted && p.Unhealthy:

@@ -35,6 +35,7 @@ func TestTheOrderOfTheRules(t *testing.T) {
 		return p
 	}
 	deleted := func(p *store.Protection) { p.Deleted = true }
+	later := with(func(p *store.Protection) { p.CreatedAt = k1.modified })
 	failed := with(func(p *store.Protection) { p.Unhealthy = true })
 	noKey := with(func(p *store.Protection) { p.ArchiveKey = "" })
 	collected := with(func(p *store.Protection) { p.Deleted, p.CollectedAt = true, time.Unix(1, 0) })
@@ -64,6 +65,13 @@ func TestTheOrderOfTheRules(t *testing.T) {
 		{name: "current and made by the last operation", a: k1, p: with(func(p *store.Protection) { p.ArchiveOpID = op1 }), listing: all, why: KeptOperation},
 		{name: "older", a: k0, p: row, listing: all, why: OrphanSuperseded},
 		{name: "older, without a commit marker", a: listed{key: k0.key, id: ws, size: 1, modified: k0.modified}, p: row, listing: all, why: OrphanSuperseded},
+		{name: "older than the workspace", a: k0, p: later, listing: all, why: ReportedEarlier},
+		{name: "older than the workspace, which has none of its own", a: k0, p: store.Protection{CreatedAt: k1.modified}, listing: []listed{k0}, why: ReportedEarlier},
+		{name: "older than the workspace, whose own it is", a: k1, p: with(func(p *store.Protection) { p.CreatedAt = k3.modified }), listing: all, why: KeptCurrent},
+		{name: "older than the workspace, which is deleted", a: k0, p: store.Protection{Deleted: true, CreatedAt: k1.modified}, listing: []listed{k0}, why: ReportedEarlier},
+		{name: "older than the workspace, which is collected", a: k0, p: store.Protection{Deleted: true, CollectedAt: time.Unix(1, 0), CreatedAt: k1.modified}, listing: []listed{k0}, why: ReportedEarlier},
+		{name: "older than the workspace, which is in error", a: k0, p: store.Protection{Unhealthy: true, CreatedAt: k1.modified}, listing: []listed{k0}, why: KeptUnhealthy},
+		{name: "older than the workspace by less than clocks may differ", a: k0, p: with(func(p *store.Protection) { p.CreatedAt = k0.modified.Add(time.Second) }), listing: all, why: OrphanSuperseded},
 		{name: "younger", a: k3, p: row, listing: all, why: ReportedNewer},
 		{name: "as old as the current one", a: same, p: row, listing: []listed{k1, same}, why: ReportedNewer},
 		{name: "made by an operation that gave way, before the current one", a: k0, p: with(func(p *store.Protection) { p.ArchiveOpID = op1 }), listing: all, why: OrphanSuperseded},
@@ -145,7 +153,7 @@ func TestWhatIsDeletedByItselfAndWhatNeedsAMark(t *testing.T) {
 		{r: OrphanDeleted, orphan: true, marked: true},
 		{r: OrphanSuperseded, orphan: true},
 		{r: ReportedUnknown, reported: true, marked: true},
-		{r: ReportedNewer, reported: true, marked: true},
+		{r: ReportedNewer, reported: true, marked: true}, {r: ReportedEarlier, reported: true, marked: true},
 		{r: ReportedDeletedNewer, reported: true, marked: true},
 		{r: ReportedDeletedMissing, reported: true, marked: true},
 		{r: KeptReplaced, marked: true}, {r: KeptRetained, marked: true},

@@ -1,6 +1,10 @@
 package gc
 
-import "go.uber.org/zap"
+import (
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/coordinator/logkey"
+)
 
 // Report is what a cycle found and did.
 type Report struct {
@@ -25,15 +29,15 @@ type Report struct {
 // and the bucket do not fit.
 func (r Report) log(log *zap.Logger) {
 	log.Info("collected archives",
-		zap.Int("archives", r.Archives), zap.Int("foreign_objects", r.Foreign),
-		zap.Int("orphans", r.Orphans), zap.Int("due", r.Due),
-		zap.Int("unknown", r.Unknown), zap.Int("newer", r.Newer),
-		zap.Int("deleted", r.Deleted), zap.Int("spared", r.Spared), zap.Int("failed", r.Failed),
-		zap.Int("aborted_uploads", r.Uploads))
+		zap.Int(logkey.Archives, r.Archives), zap.Int(logkey.ForeignObjects, r.Foreign),
+		zap.Int(logkey.Unneeded, r.Orphans), zap.Int(logkey.Due, r.Due),
+		zap.Int(logkey.WithoutWorkspace, r.Unknown), zap.Int(logkey.Newer, r.Newer),
+		zap.Int(logkey.Deleted, r.Deleted), zap.Int(logkey.Spared, r.Spared), zap.Int(logkey.Failed, r.Failed),
+		zap.Int(logkey.AbortedUploads, r.Uploads))
 	if r.Unknown+r.Newer > 0 {
 		log.Warn("archives are kept that do not fit the database: it may be another or an older one than "+
 			"the bucket's; "+
 			`"caddy codehub gc --dry-run" lists them, and with --unknown they are deleted`,
-			zap.Int("without_workspace", r.Unknown), zap.Int("newer_than_the_workspace", r.Newer))
+			zap.Int(logkey.WithoutWorkspace, r.Unknown), zap.Int(logkey.Newer, r.Newer))
 	}
 }

@@ -44,6 +44,11 @@ func TestNothingThatIsNewerThanTheDatabaseGoes(t *testing.T) {
 			h.insert(1, current(id(1).ArchiveKey(op(1)))+", "+deleted)
 			return []string{h.archive(1, 2)}, nil
 		},
+		"the workspace was made anew with the same key, and archived": func(h *harness) (kept, gone []string) {
+			k1, k2 := h.archive(1, 1), h.archive(1, 2)
+			h.insert(1, current(k2)+", created_at = now()")
+			return []string{k1, k2}, nil
+		},
 		"the workspace was in ERROR": func(h *harness) (kept, gone []string) {
 			k1 := h.archive(1, 1)
 			h.insert(1, current(k1)+", phase = 'ERROR', error_reason = 'Timeout'")

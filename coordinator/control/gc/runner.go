@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/internal/periodic"
+	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
@@ -20,6 +21,7 @@ type Runner struct {
 	settings atomic.Pointer[Settings]
 	term     atomic.Pointer[term]
 	first    time.Duration
+	last     atomic.Pointer[Report] // of this term
 }
 
 // New returns a collector. It performs no I/O.
@@ -27,7 +29,7 @@ func New(opts Options, log *zap.Logger) *Runner {
 	r := &Runner{opts: opts, log: log, first: firstCycle}
 	settings := opts.Settings.orDefault()
 	r.settings.Store(&settings)
-	r.loop = periodic.New("collecting archives", settings.Interval, r.cycle, log)
+	r.loop = periodic.New("collecting archives", settings.Interval, opts.Cycles.Counting("gc", r.cycle), log)
 	return r
 }
 
@@ -49,6 +51,9 @@ func (r *Runner) Now(ctx context.Context, dry bool, each func(Finding) error) (R
 	return Collect(ctx, o, Request{}, each)
 }
 
+// Last returns what the last cycle of this term has found, or nil.
+func (r *Runner) Last() *Report { return r.last.Load() }
+
 // firstCycle is the time from the beginning of a term to its first cycle. If that were
 // a whole interval, a leader with shorter terms would never collect.
 const firstCycle = time.Minute
@@ -58,6 +63,7 @@ const firstCycle = time.Minute
 // the other: Run MUST NOT be called again before it has returned.
 func (r *Runner) Run(ctx context.Context, f postgres.Fence, lease func() bool) error {
 	r.term.Store(&term{fence: f, lease: lease})
+	defer r.last.Store(nil)
 	defer time.AfterFunc(r.first, r.loop.Wake).Stop()
 	r.loop.Run(ctx)
 	return nil
@@ -69,9 +75,13 @@ func (r *Runner) cycle(ctx context.Context) error {
 	report, err := collect(ctx, &cycle{opts: r.opts, settings: *r.settings.Load()}, r.term.Load())
 	var busy *postgres.BusyError
 	if errors.As(err, &busy) {
-		r.log.Info("another process is collecting archives; it is tried again soon", zap.String("holder", busy.Holder))
+		r.log.Info("another process is collecting archives; it is tried again soon", zap.String(logkey.Holder, busy.Holder))
 		time.AfterFunc(r.first, r.loop.Wake)
 		return nil
+	}
+	r.opts.Metrics.Collected(report.Deleted, report.Spared, report.Failed, report.Uploads)
+	if err == nil {
+		r.last.Store(&report)
 	}
 	if err == nil || report.Archives > 0 {
 		report.log(r.log)

@@ -1,8 +1,10 @@
-// Package history deletes old transitions from the history of the workspaces (SPEC 4).
+// Package history deletes what is kept for a time only: old transitions of the workspaces (SPEC 4), and old
+// entries of the audit (SPEC 13).
 package history
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"go.uber.org/zap"
@@ -20,22 +22,24 @@ const (
 	batch = 1000
 )
 
-// Store is the database as the trimmer uses it. *store.Store implements it.
-type Store interface {
-	// TrimHistory deletes at most limit transitions that are older, and returns how many.
-	TrimHistory(ctx context.Context, olderThan time.Duration, limit int) (deleted int64, err error)
+// Kept are rows of one table that are kept for a time.
+type Kept struct {
+	// For returns for how long; 0 is for good.
+	For func() time.Duration
+	// Trim deletes at most limit rows that are older, and returns how many.
+	Trim func(ctx context.Context, olderThan time.Duration, limit int) (deleted int64, err error)
 }
 
 // Trimmer deletes what is too old. It is safe for concurrent use.
 type Trimmer struct {
-	store Store
-	loop  *periodic.Loop
+	kept []Kept
+	loop *periodic.Loop
 }
 
 // New returns a trimmer. It performs no I/O.
-func New(s Store, log *zap.Logger) *Trimmer {
-	t := &Trimmer{store: s}
-	t.loop = periodic.New("trimming the history", interval, t.trim, log)
+func New(log *zap.Logger, kept ...Kept) *Trimmer {
+	t := &Trimmer{kept: kept}
+	t.loop = periodic.New("trimming the history and the audit", interval, t.trim, log)
 	return t
 }
 
@@ -46,10 +50,20 @@ func (t *Trimmer) Run(ctx context.Context) error {
 	return nil
 }
 
-// trim deletes what is too old, in batches, so that no statement is long.
+// trim deletes what is too old. One table that fails does not keep another one from being trimmed.
 func (t *Trimmer) trim(ctx context.Context) error {
-	for ctx.Err() == nil {
-		deleted, err := t.store.TrimHistory(ctx, Retention, batch)
+	var errs []error
+	for _, k := range t.kept {
+		errs = append(errs, k.trim(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// trim deletes in batches, so that no statement is long.
+func (k Kept) trim(ctx context.Context) error {
+	age := k.For()
+	for age > 0 && ctx.Err() == nil {
+		deleted, err := k.Trim(ctx, age, batch)
 		if err != nil || deleted < batch {
 			return err
 		}

@@ -19,7 +19,7 @@ func TestOldHistoryIsTrimmedAtTheStart(t *testing.T) {
 	storetest.Exec(t, db, `INSERT INTO workspace_history (workspace_id, at, kind, cause)
 		SELECT $1, now() - make_interval(days => CASE WHEN i <= 2500 THEN 31 ELSE 29 END), 'phase', 'controller'
 		FROM generate_series(1, 2510) AS i`, id)
-	trim := New(db, zaptest.NewLogger(t))
+	trim := New(zaptest.NewLogger(t), Kept{func() time.Duration { return Retention }, db.TrimHistory})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- trim.Run(ctx) }()
@@ -54,12 +54,23 @@ func TestTrimmingEndsWithTheTermAndWithAnError(t *testing.T) {
 		}
 		return batch, nil
 	}}
-	if err := New(m, zaptest.NewLogger(t)).trim(ctx); err != nil || m.calls != 3 {
+	kept := Kept{func() time.Duration { return Retention }, m.TrimHistory}
+	if err := New(zaptest.NewLogger(t), kept).trim(ctx); err != nil || m.calls != 3 {
 		t.Errorf("it trims %d times, %v", m.calls, err)
 	}
 	m.after = func(int) (int64, error) { return batch, broken }
-	if err := New(m, zaptest.NewLogger(t)).trim(t.Context()); !errors.Is(err, broken) || m.calls != 4 {
+	if err := New(zaptest.NewLogger(t), kept).trim(t.Context()); !errors.Is(err, broken) || m.calls != 4 {
 		t.Errorf("it trims %d times, %v", m.calls, err)
+	}
+	m.calls, m.after = 0, func(calls int) (int64, error) {
+		if calls == 1 {
+			return 0, broken
+		}
+		return 0, nil
+	}
+	forGood := Kept{func() time.Duration { return 0 }, m.TrimHistory}
+	if err := New(zaptest.NewLogger(t), kept, forGood, kept).trim(t.Context()); !errors.Is(err, broken) || m.calls != 2 {
+		t.Errorf("the first fails, the second is kept for good: it trims %d times, %v", m.calls, err)
 	}
 	if len(m.limits) != 1 || !m.limits[batch] {
 		t.Errorf("batches of %v", m.limits)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/egress"
+	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/outage"
 )
 
@@ -73,7 +74,7 @@ func (k *Keeper) report(ctx context.Context, stood bool, err error, first bool) 
 		k.closed.Recovered()
 		switch {
 		case first:
-			k.log.Info("the rules about what workspaces reach stand", zap.Bool("stood_before", stood))
+			k.log.Info("the rules about what workspaces reach stand", zap.Bool(logkey.Stood, stood))
 		case !stood:
 			k.log.Warn("the rules about what workspaces reach were missing or changed, and have been made again")
 		}

@@ -31,6 +31,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
@@ -210,7 +211,7 @@ func New(opts Options, log *zap.Logger) (*Elector, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	log = log.With(zap.String("lock", opts.Lock), zap.String("node", opts.Node))
+	log = log.With(zap.String(logkey.Lock, opts.Lock), zap.String(logkey.Node, opts.Node))
 	e := &Elector{opts: opts, log: log, outage: outage.New(log, zap.ErrorLevel,
 		"taking part in the leader election failed; it is tried again",
 		"taking part in the leader election works again")}
@@ -277,6 +278,9 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, t Term
 	for {
 		began, err := e.session(ctx, lead)
 		if ctx.Err() != nil {
+			if !began.IsZero() && e.opts.Shards == 1 { // of several, each shard has its line
+				e.log.Info("this process has resigned as the leader")
+			}
 			return nil
 		}
 		var pause time.Duration
@@ -284,7 +288,7 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, t Term
 			e.outage.Failed(err)
 			pause = jitter(time.Duration(e.retry.Load()))
 		} else {
-			e.log.Error("this process is no longer the leader; it takes part in the election again", zap.Error(err))
+			e.log.Warn("this process is no longer the leader; it takes part in the election again", zap.Error(err))
 			if time.Since(began) > longTerm {
 				again.Reset()
 			}

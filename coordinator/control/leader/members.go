@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/clock"
+	"github.com/codehub/gateway/coordinator/logkey"
 )
 
 // channel carries a hint that shards have become free or that a process has come. The others
@@ -125,10 +126,10 @@ func (s *session) report(yield int) {
 	if yield > 0 {
 		s.log.Warn("other processes use another number of shards; this one waits until they have ended, or "+
 			"have its number",
-			zap.Int("shards", s.opts.Shards), zap.Int("others", yield))
+			zap.Int(logkey.Shards, s.opts.Shards), zap.Int(logkey.OtherShards, yield))
 		return
 	}
-	s.log.Info("all processes use this number of shards now", zap.Int("shards", s.opts.Shards))
+	s.log.Info("all processes use this number of shards now", zap.Int(logkey.Shards, s.opts.Shards))
 }
 
 // take begins a term of the shard, if its lock is free and no process with another

@@ -13,6 +13,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/clock"
 	"github.com/codehub/gateway/coordinator/dialer"
+	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
@@ -139,7 +140,7 @@ func (e *Elector) connect(ctx context.Context) (*pgx.Conn, error) {
 			}
 			e.log.Warn("the database refused a setting of the leader's connection; "+
 				"replacing a leader that is cut off may take longer",
-				zap.String("setting", s.name), zap.Error(err))
+				zap.String(logkey.Setting, s.name), zap.Error(err))
 		}
 	}
 	return conn, nil

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/clock"
+	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
@@ -46,8 +47,8 @@ func (s *session) begin(ctx context.Context, shard int) error {
 		s.began = time.Now()
 	}
 	s.leads(shard, true)
-	s.log.Info("this process is the leader now", zap.Int("shard", shard), zap.Int("shards", s.opts.Shards),
-		zap.Int64("epoch", epoch))
+	s.log.Info("this process is the leader now", zap.Int(logkey.Shard, shard), zap.Int(logkey.Shards, s.opts.Shards),
+		zap.Int64(logkey.Epoch, epoch))
 	go func() {
 		t.err = s.lead(leading, t.Term)
 		s.ended <- t
@@ -113,7 +114,7 @@ func (s *session) release(t *term) error {
 	ctx, cancel := context.WithDeadline(context.Background(), s.heard.deadline(s.opts.LeaseDuration))
 	defer cancel()
 	if s.opts.Shards > 1 {
-		s.log.Info("this process is no longer the leader of a shard", zap.Int("shard", t.Shard),
+		s.log.Info("this process is no longer the leader of a shard", zap.Int(logkey.Shard, t.Shard),
 			zap.Error(context.Cause(t.ctx)))
 		if err := s.unlock(ctx, t.Shard); err != nil {
 			return err

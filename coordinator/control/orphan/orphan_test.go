@@ -3,6 +3,7 @@ package orphan
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -202,15 +203,16 @@ func TestAChangeIsLoggedOnce(t *testing.T) {
 			}
 		}
 		lines := logs.TakeAll()
-		if want == "" && len(lines) > 0 || want != "" && (len(lines) != 1 || !strings.Contains(lines[0].Message, want)) {
+		if want == "" && len(lines) > 0 || want != "" && (len(lines) != 1 ||
+			!strings.Contains(fmt.Sprint(lines[0].Message, ": ", lines[0].ContextMap()["problem"]), want)) {
 			t.Errorf("logged %v, want once %q", lines, want)
 		}
 	}
 	look("")
 	w.objects = []backend.Object{object(backend.ObjectVolume, "v", unknown)}
-	look("belongs to no workspace: 1 volume;")
+	look("belongs to no workspace; nothing is removed before you say so: " + Command + ": 1 volume")
 	w.objects = append(w.objects, object(backend.ObjectVolume, "w", deleted), object(backend.ObjectContainer, "c", unknown), object(backend.ObjectScratch, "s", unknown))
-	look("1 container, 1 scratch volume and 2 volumes; nothing is removed before you say so: " + Command)
+	look("nothing is removed before you say so: " + Command + ": 1 container, 1 scratch volume and 2 volumes")
 	w.objects = nil
 	look("any more")
 }
@@ -223,7 +225,7 @@ func TestTheFirstLookIsAtTheStart(t *testing.T) {
 	done := make(chan error, 1)
 	s := NewSearch(w.finder(), zap.New(core))
 	go func() { done <- s.Run(ctx) }()
-	wait.Until(t, "it was logged", func() bool { return logs.FilterMessageSnippet("1 job").Len() == 1 })
+	wait.Until(t, "it was logged", func() bool { return logs.FilterField(zap.String("problem", "1 job")).Len() == 1 })
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/internal/periodic"
+	"github.com/codehub/gateway/coordinator/logkey"
 )
 
 // searchInterval is the time between two searches. What is left behind does no harm.
@@ -65,10 +66,9 @@ func (s *Search) Look(ctx context.Context) error {
 		s.log.Info("nothing on the container backend is left behind any more")
 		return nil
 	}
-	s.log.Warn(fmt.Sprintf("on the container backend something is left behind that belongs to no workspace: %s; "+
-		"nothing is removed before you say so: %s",
-		count(orphans), Command),
-		zap.Int("orphans", len(orphans)), zap.String("first", orphans[0].Name))
+	s.log.Warn("on the container backend something is left behind that belongs to no workspace; "+
+		"nothing is removed before you say so: "+Command, zap.String(logkey.Problem, count(orphans)),
+		zap.Int(logkey.Objects, len(orphans)), zap.String(logkey.Object, orphans[0].Name))
 	return nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -265,7 +266,7 @@ func (w *Watch) conclude(seen State, s Settings) {
 	seen.Full = past(used, s.StopAt, stopMargin, was.Full)
 	w.asked = w.now()
 	w.set(seen)
-	fields := []zap.Field{zap.String("used", whole(used)), zap.Int64("free_bytes", seen.Disk.Free)}
+	fields := []zap.Field{zap.String(logkey.Used, whole(used)), zap.Int64(logkey.FreeBytes, seen.Disk.Free)}
 	tell(w.pressed, seen.Pressed, fmt.Errorf("%s of the disk is in use, which is past disk_pressure archive_at %s",
 		whole(used), percent(s.ArchiveAt)), fields)
 	tell(w.stopped, seen.Full, fmt.Errorf("%s of the disk is in use, which is past disk_pressure stop_at %s",
@@ -304,7 +305,7 @@ func past(used, mark, margin float64, was bool) bool {
 // that leads, once for all shards.
 func (w *Watch) Sweep(ctx context.Context) error {
 	signal(w.changed) // this process has only begun to lead
-	archiving := outage.New(w.Log, zapcore.ErrorLevel, "cannot have workspaces archived to make room",
+	archiving := outage.New(w.Log, zapcore.WarnLevel, "cannot have workspaces archived to make room",
 		"having workspaces archived to make room works again")
 	for {
 		if w.State().Pressed {

@@ -13,6 +13,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -27,8 +28,10 @@ import (
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/pull"
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/schedule"
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/sweep"
+	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/tracing"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
@@ -69,7 +72,8 @@ type Backend interface {
 	Usage(ctx context.Context, limit time.Duration, ids ...workspace.ID) (map[workspace.ID]backend.Usage, error)
 }
 
-// Options are what the controller needs. All fields are required but Addresses and Images.
+// Options are what the controller needs. All fields are required but Addresses, Images and those that
+// have a default.
 type Options struct {
 	Store   Store
 	Backend Backend
@@ -87,7 +91,11 @@ type Options struct {
 	// NewOpID must return a new UUID each time: archives, jobs and volumes are named
 	// after it.
 	NewOpID func() string
-	Log     *zap.Logger
+	// Metrics counts what the controller does. Default: nothing does.
+	Metrics *metrics.Reconcile
+	// Tracer records operations. Default: nothing is recorded.
+	Tracer *tracing.Tracer
+	Log    *zap.Logger
 }
 
 // Term is one term as the leader of a shard.
@@ -107,8 +115,10 @@ type Controller struct {
 	archives Archives
 	identity Identity
 	log      *zap.Logger
+	tracer   *tracing.Tracer
 	launch   func(workspace.Workspace) (backend.StartSpec, error)
 	newOpID  func() string
+	metrics  *metrics.Reconcile
 	// quarantine is [Options.Quarantine].
 	quarantine func() time.Duration
 	fullDisk   atomic.Pointer[workspace.FullDisk] // why no home is brought to the disk now
@@ -134,6 +144,7 @@ type Controller struct {
 func New(o Options) *Controller {
 	c := &Controller{
 		store: o.Store, backend: o.Backend, archives: o.Archives, identity: o.Identity, log: o.Log,
+		metrics: o.Metrics, tracer: cmp.Or(o.Tracer, tracing.Off()),
 		launch: o.Launch, quarantine: o.Quarantine, addresses: o.Addresses, images: o.Images, localHomes: o.LocalHomes,
 		newOpID: o.NewOpID, measuring: make(chan struct{}, 1),
 		clock: clock.NewDatabase(o.Store, o.Log), probes: make(chan struct{}, maxProbes),
@@ -205,6 +216,14 @@ func (c *Controller) dispatch(ids []workspace.ID, wake bool) {
 	}
 }
 
+// Queues are what runs and what waits of the shards of this process.
+type Queues struct{ Jobs, Calls, Removals schedule.Length }
+
+// Queues returns how long the queues are. MaxJobs bounds the jobs of the whole installation.
+func (c *Controller) Queues() (q Queues, maxJobs int) {
+	return Queues{c.jobs.Len(), c.calls.Len(), c.removals.Len()}, c.settings.Load().MaxJobs
+}
+
 // policy returns the limits for decisions from now on.
 func (c *Controller) policy() planner.Policy {
 	s := c.settings.Load()
@@ -225,6 +244,7 @@ func (c *Controller) Run(ctx context.Context, term Term) error {
 	l := newLoop(c, term)
 	c.join(l)
 	defer c.leave(l)
+	defer l.endTrails()
 	defer l.wg.Wait()
 	defer c.removals.Drop(&l.wg)
 	defer c.calls.Drop(&l.wg)

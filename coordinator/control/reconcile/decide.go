@@ -8,6 +8,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/observation"
+	"github.com/codehub/gateway/coordinator/logkey"
+	"github.com/codehub/gateway/coordinator/tracing"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
@@ -74,6 +76,7 @@ func (l *loop) prepare(ctx context.Context, w workspace.Workspace, snap snapshot
 	o := snap.Of(w.ID)
 	l.addPull(w, s, &o)
 	l.addProgress(w, s, &o)
+	l.trailOf(w).Jobs(w, o.Jobs)
 	o.Witnessed = w.Operation != workspace.OpNone && s.begun.Equal(w.OpStartedAt)
 	o.ActionError = s.actionError(w)
 	if w.Operation != workspace.OpRestoring {
@@ -252,7 +255,7 @@ func (l *loop) wrote(ctx context.Context, prev workspace.Workspace, d planner.De
 	next, s := d.Next, l.of(d.Next.ID)
 	if err != nil {
 		if ctx.Err() == nil {
-			l.saving.Failed(err, zap.String("workspace", string(next.ID)))
+			l.saving.Failed(err, zap.String(logkey.Workspace, string(next.ID)))
 		}
 		s.unsaved++
 		l.jobs.Release(next.ID)
@@ -272,14 +275,16 @@ func (l *loop) wrote(ctx context.Context, prev workspace.Workspace, d planner.De
 	case next.ErrorCount == 0 && !s.backingOff(prev):
 		s.retry = retry{}
 	}
+	operation := l.trailOf(prev)
 	switch workspace.OpNone {
 	case next.Operation:
-		s.endOperation()
+		s.endOperation(next)
 	case prev.Operation:
-		s.begun = next.OpStartedAt
+		s.begun, operation = next.OpStartedAt, l.trailOf(next)
 	}
 	l.putOff(d)
-	l.logDecision(prev, next)
+	l.logDecision(operation.Context(tracing.From(ctx, next.Origin)), prev, next)
+	l.metrics.Saved(&prev, &next, d.Archived, l.clock.Now())
 	l.sweeper.WarnOfSize(next.ID, prev.Home, next.Home)
 	return true
 }
@@ -306,20 +311,29 @@ func storable(text string) string {
 }
 
 // logDecision logs one line for a failure, a wait, a new operation, or a new phase.
-func (l *loop) logDecision(prev, next workspace.Workspace) {
-	fields := []zap.Field{zap.String("workspace", string(next.ID)), zap.String("phase", string(next.Phase)),
-		zap.String("operation", string(next.Operation)), zap.String("desired_state", string(next.DesiredState))}
+func (l *loop) logDecision(ctx context.Context, prev, next workspace.Workspace) {
+	fields := append(tracing.Fields(ctx), zap.String(logkey.Workspace, string(next.ID)), zap.String(logkey.Phase, string(next.Phase)),
+		zap.String(logkey.Operation, string(next.Operation)), zap.String(logkey.DesiredState, string(next.DesiredState)))
+	if id := next.JobOpID(); id != "" {
+		fields = append(fields, zap.String(logkey.OpID, id))
+	}
 	switch {
 	case next.ErrorCount > prev.ErrorCount:
-		l.log.Warn("workspace operation failed", append(fields, zap.String("error_reason", string(next.ErrorReason)),
-			zap.String("error", next.ErrorMessage), zap.Int("error_count", next.ErrorCount))...)
+		fields = append(fields, zap.String(logkey.ErrorReason, string(next.ErrorReason)),
+			zap.String(logkey.Error, next.ErrorMessage), zap.Int(logkey.ErrorCount, next.ErrorCount))
+		if next.Phase == workspace.PhaseError {
+			l.log.Error("workspace operation failed; an administrator must recover the workspace", fields...)
+		} else {
+			l.log.Warn("workspace operation failed; it is retried", fields...)
+		}
 	case next.Waiting != nil && (prev.Waiting == nil || prev.Waiting.Reason != next.Waiting.Reason):
-		l.log.Info("workspace waits", append(fields, zap.String("reason", next.Waiting.Reason),
-			zap.String("message", next.Waiting.Message))...)
+		tracing.Waits(ctx, next.Waiting.Reason)
+		l.log.Info("workspace waits", append(fields, zap.String(logkey.Reason, next.Waiting.Reason),
+			zap.String(logkey.Message, next.Waiting.Message))...)
 	case next.Operation != prev.Operation && next.Operation != workspace.OpNone:
 		l.log.Info("workspace operation started", fields...)
 	case next.Phase != prev.Phase || next.Operation != prev.Operation:
-		l.log.Info("workspace changed", append(fields, zap.String("previous_phase", string(prev.Phase)))...)
+		l.log.Info("workspace changed", append(fields, zap.String(logkey.PreviousPhase, string(prev.Phase)))...)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/pull"
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/sweep"
 	"github.com/codehub/gateway/coordinator/internal/workqueue"
+	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -35,6 +36,8 @@ const (
 	transitional              // those that are about to change
 	everything                // all candidates
 )
+
+func (s scope) String() string { return [...]string{"requested", "transitional", "everything"}[s] }
 
 // snapshot is what the database and the backend reported at one time.
 type snapshot struct {
@@ -58,6 +61,7 @@ type loop struct {
 	actuator *actuator.Actuator
 	sweeper  *sweep.Sweeper
 	results  chan result
+	ended    []workspace.ID // whose results were handled, and who were not observed since
 
 	tickedAt, fullAt time.Time // the last active and the last full observation
 	activeUntil      time.Time
@@ -79,16 +83,16 @@ func newLoop(c *Controller, term Term) *loop {
 		breaker:    observation.NewBreaker(c.log),
 		results:    make(chan result),
 		reading:    observation.NewOutage(c.log, "workspaces"),
-		observing:  observation.NewOutages(c.log),
+		observing:  observation.NewOutages(c.log, c.metrics),
 		saving: outage.New(c.log, zap.ErrorLevel,
 			"cannot save decisions; they are made again until it works", "saving decisions works again"),
-		probing: outage.New(c.log, zap.WarnLevel,
+		probing: outage.New(c.log, zap.ErrorLevel,
 			"the object store cannot be used; operations that need it wait", "the object store can be used again"),
 	}
 	l.actuator = &actuator.Actuator{
-		Store: c.store, Backend: c.backend, Archives: c.archives, Identity: c.identity,
+		Store: c.store, Backend: actuator.Traced(c.backend, c.tracer), Archives: c.archives, Identity: c.identity,
 		Launch: c.launch, Addresses: c.addresses, Images: c.images, Quarantine: c.quarantine,
-		Policy: c.policy, Log: c.log,
+		Policy: c.policy, Tracer: c.tracer, Log: c.log,
 		Pull:  func(image string) { l.pulls.Join(image, func() {}) },
 		Fence: term.Fence, Label: fmt.Sprintf("%s:%d", term.Fence.Lock, term.Fence.Epoch), Lease: term.Lease,
 	}
@@ -125,7 +129,7 @@ func (l *loop) run(ctx context.Context) error {
 		if woken {
 			l.activeUntil = now.Add(l.settings.Load().ActiveFor)
 		}
-		ids := append(batch.Keys, l.due(now)...)
+		ids := append(l.takeEnded(batch.Keys), l.due(now)...)
 		switch {
 		case batch.All || !now.Before(l.nextFull()):
 			l.tickedAt, l.fullAt = now, now
@@ -149,6 +153,21 @@ func (l *loop) run(ctx context.Context) error {
 		}
 		timer.Reset(l.untilNext())
 	}
+}
+
+// takeEnded adds to those that were asked for the ones whose actuator or probe has ended. Who is both
+// was asked for while it ran, or since: see lookAgain.
+func (l *loop) takeEnded(asked []workspace.ID) []workspace.ID {
+	ids := asked
+	for _, id := range l.ended {
+		if slices.Contains(asked, id) {
+			l.of(id).again = true
+		} else {
+			ids = append(ids, id)
+		}
+	}
+	l.ended = l.ended[:0]
+	return ids
 }
 
 // lookAgain has those observed once more that were asked for while a probe of them ran. Its
@@ -204,6 +223,7 @@ func (l *loop) untilNext() time.Duration {
 // reconcile observes the workspaces of a scope and decides on each. What cannot be
 // observed keeps its conditions (SPEC 2).
 func (l *loop) reconcile(ctx context.Context, s scope, ids []workspace.ID) {
+	defer l.metrics.Cycle(s.String(), time.Now())
 	snap, err := l.observe(ctx, s, ids)
 	if err != nil {
 		// The given workspaces are observed again at the next tick or sweep, and the
@@ -247,6 +267,7 @@ func (l *loop) observe(ctx context.Context, s scope, ids []workspace.ID) (snapsh
 	if err == nil {
 		rows, err = l.rows(bounded, s, ids)
 	}
+	l.metrics.Sensed(ctx, metrics.Database, err)
 	l.reading.Report(ctx, err) // that the time is up is an outage, too
 	if err != nil {
 		return snapshot{}, err

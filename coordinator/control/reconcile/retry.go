@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/codehub/gateway/coordinator/tracing"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -47,5 +48,8 @@ func (l *loop) addPull(w workspace.Workspace, s *state, o *workspace.Observation
 		if jobs {
 			s.image = nil // it waits, and the next attempt pulls it again
 		}
+	case !s.image.told:
+		s.image.told = true
+		l.trailOf(w).Done(tracing.Backend+"Pull", time.Since(s.image.began))
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/observation"
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/pull"
+	"github.com/codehub/gateway/coordinator/control/reconcile/internal/trail"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -21,6 +22,7 @@ type state struct {
 	image     *image               // that it waits for
 	storeAway bool                 // it waits for an object store that is away
 	failed    *failure             // of an actuator, until it is counted
+	trail     *trail.Operation     // the operation in progress
 }
 
 // failure is what an actuator's call for an operation returned.
@@ -42,8 +44,10 @@ type retry struct {
 
 // image is one that a workspace waits for. jobs says that it is that of storage jobs.
 type image struct {
-	pull *pull.Pull
-	jobs bool
+	pull  *pull.Pull
+	jobs  bool
+	began time.Time
+	told  bool // that it is pulled
 }
 
 // of returns the state of a workspace, which is new if nothing was known.
@@ -75,9 +79,32 @@ func (s *state) actionError(w workspace.Workspace) error {
 	return nil
 }
 
-// endOperation forgets what is known of the operation. Without one the workspace may not be
-// observed again for long.
-func (s *state) endOperation() { s.begun, s.progress, s.image = time.Time{}, nil, nil }
+// endOperation forgets what is known of the operation, which ended with that row. Without one the workspace may
+// not be observed again for long.
+func (s *state) endOperation(next workspace.Workspace) {
+	s.trail.End(next)
+	s.begun, s.progress, s.image, s.trail = time.Time{}, nil, nil, nil
+}
+
+// trailOf follows the operation of w in logs and traces; nil without one.
+func (l *loop) trailOf(w workspace.Workspace) *trail.Operation {
+	if w.Operation == workspace.OpNone {
+		return nil
+	}
+	s := l.of(w.ID)
+	if !s.trail.Of(w) {
+		s.trail.End(workspace.Workspace{})
+		s.trail = trail.Begin(w, l.clock.Now().Sub(w.OpStartedAt), l.tracer, l.log)
+	}
+	return s.trail
+}
+
+// endTrails leaves the operations in progress to the next leader.
+func (l *loop) endTrails() {
+	for _, s := range l.states {
+		s.trail.End(workspace.Workspace{})
+	}
+}
 
 // retryIn puts the next attempt off.
 func (s *state) retryIn(w workspace.Workspace, d time.Duration) {

@@ -11,6 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/actuator"
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/observation"
+	"github.com/codehub/gateway/coordinator/logkey"
+	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
@@ -34,12 +36,16 @@ type result struct {
 
 // enqueue queues the action of a decision that was saved.
 func (l *loop) enqueue(ctx context.Context, d planner.Decision) {
-	l.of(d.Next.ID).busy = true
+	s := l.of(d.Next.ID)
+	s.busy = true
+	ctx = s.trail.Context(ctx)
 	t, queued := task{Call: actuator.Call{Action: d.Action, Row: d.Next, VolumeOpID: d.VolumeOpID}}, time.Now()
 	executor, request := l.executor(d.Action, d.Next, queued)
 	executor.Submit(&l.wg, request, func() {
 		t.waited = time.Since(queued)
+		began := time.Now()
 		err := l.actuator.Execute(ctx, t.Call)
+		l.metrics.Acted(string(t.Action), t.waited, time.Since(began), err)
 		l.wg.Go(func() { l.send(ctx, result{task: t, err: err}) }) // the turn is over
 	})
 }
@@ -65,11 +71,12 @@ func (l *loop) handle(ctx context.Context, r result) {
 	switch {
 	case ctx.Err() != nil:
 	case r.answer != nil:
+		l.metrics.Sensed(ctx, metrics.ObjectStore, r.err)
 		l.probeDone(r.answer, r.err)
 	case r.err != nil:
 		l.taskFailed(r.task, r.err)
 	}
-	l.queue.Add(id)
+	l.ended = append(l.ended, id)
 }
 
 // handleMore handles the results that wait already: one observation serves them all.
@@ -92,11 +99,13 @@ func (l *loop) taskFailed(t task, err error) {
 	id := t.Row.ID
 	switch s := l.of(id); {
 	case errors.As(err, &missing) && s.image == nil:
-		s.image = &image{l.pulls.Join(missing.Image, func() { l.queue.Add(id) }), missing.Jobs}
+		s.image = &image{
+			pull: l.pulls.Join(missing.Image, func() { l.queue.Add(id) }), jobs: missing.Jobs, began: time.Now(),
+		}
 	case t.Row.Operation == workspace.OpNone || errors.Is(err, actuator.ErrHeldBack) ||
 		errors.Is(err, backend.ErrLeaseLapsed):
-		l.log.Warn("workspace action failed; it is retried", zap.String("workspace", string(id)),
-			zap.String("action", string(t.Action)), zap.Error(err))
+		l.log.Warn("workspace action failed; it is retried", zap.String(logkey.Workspace, string(id)),
+			zap.String(logkey.Action, string(t.Action)), zap.Error(err))
 		s.retryIn(t.Row, backoff(cleanupFailures))
 	default:
 		s.image = nil // the image may have been removed again

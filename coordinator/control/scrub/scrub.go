@@ -20,6 +20,8 @@ import (
 
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/internal/periodic"
+	"github.com/codehub/gateway/coordinator/logkey"
+	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -90,12 +92,15 @@ type Identity interface {
 	Bucket(ctx context.Context) error
 }
 
-// Options are what the scrub needs. All fields are required.
+// Options are what the scrub needs. All fields are required unless they have a default.
 type Options struct {
 	Store    Store
 	Archives Archives
 	Identity Identity
-	Log      *zap.Logger
+	// Metrics and Cycles count what is read back. Default: nothing does.
+	Metrics *metrics.Archives
+	Cycles  *metrics.Cycles
+	Log     *zap.Logger
 }
 
 // Runner is the scrub. The leader runs one.
@@ -117,7 +122,7 @@ type health struct {
 func New(o Options) *Runner {
 	r := &Runner{opts: o}
 	r.Set(DefaultSettings())
-	r.loop = periodic.New("reading archives back", interval, r.Look, o.Log)
+	r.loop = periodic.New("reading archives back", interval, o.Cycles.Counting("scrub", r.Look), o.Log)
 	return r
 }
 
@@ -213,7 +218,7 @@ func (r *Runner) check(ctx context.Context, a store.Archive) (recorded bool, err
 		Size: content.Size, SHA256: content.SHA256, Took: time.Since(began), Unknown: err != nil && !missing,
 	}
 	if !found.Unknown {
-		found.Damage, found.Missing = damage(a, content, missing), missing
+		found.Damage, found.Missing = Damage(a, content, missing), missing
 	}
 	if found.Damage != "" {
 		// Still the right one?
@@ -221,6 +226,7 @@ func (r *Runner) check(ctx context.Context, a store.Archive) (recorded bool, err
 			return false, err
 		}
 	}
+	r.opts.Metrics.ReadBack(result(found), found.Size)
 	recorded, failed := r.opts.Store.Checked(ctx, r.fence, a, found)
 	if failed != nil || found.Unknown {
 		return recorded, errors.Join(err, failed)
@@ -243,8 +249,8 @@ func pause(ctx context.Context, n int) error {
 	}
 }
 
-// damage says what is wrong with an archive, or returns "".
-func damage(a store.Archive, c archive.Content, missing bool) string {
+// Damage says what is wrong with an archive of which that was recorded and this was read, or returns "".
+func Damage(a store.Archive, c archive.Content, missing bool) string {
 	switch {
 	case missing:
 		return "the archive or its commit marker is not in the object store"
@@ -258,15 +264,28 @@ func damage(a store.Archive, c archive.Content, missing bool) string {
 	return ""
 }
 
+// result is what a check counts as.
+func result(c store.Check) string {
+	switch {
+	case c.Unknown:
+		return "unreadable"
+	case c.Missing:
+		return "missing"
+	case c.Damage != "":
+		return "damaged"
+	}
+	return "whole"
+}
+
 // log says once that an archive is damaged, and once that it is not any more.
 func (r *Runner) log(a store.Archive, c store.Check) {
-	fields := []zap.Field{zap.String("workspace", string(a.WorkspaceID)), zap.String("archive_key", a.Key)}
+	fields := []zap.Field{zap.String(logkey.Workspace, string(a.WorkspaceID)), zap.String(logkey.ArchiveKey, a.Key)}
 	switch {
 	case c.Damage == "" && a.Damage != "":
 		r.opts.Log.Info("an archive that was damaged is whole again", fields...)
 	case c.Damage != "" && a.Damage == "" && !a.SuspectedAt.IsZero():
 		r.opts.Log.Error("an archive is damaged: restore it from a copy of the bucket, or take a copy of the "+
 			"workspace's files while its volume exists; \"caddy codehub workspace archives\" lists the others",
-			append(fields, zap.String("damage", c.Damage))...)
+			append(fields, zap.String(logkey.Damage, c.Damage))...)
 	}
 }

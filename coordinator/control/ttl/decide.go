@@ -52,7 +52,7 @@ func decide(j judged, s Settings) decision {
 		d.why = "it is still busy (" + reason + "), but has been unused for longer than work may keep it awake, " +
 			s.Work.Cap.String()
 	}
-	due := j.UsedAt.Add(s.Standby)
+	due := s.Due(j.UsedAt)
 	soonest := later(due, j.now.Add(s.notice()))
 	switch {
 	case d.busy == nil && j.worked():
@@ -77,6 +77,9 @@ func decide(j judged, s Settings) decision {
 
 // notice is how long before it goes to sleep a workspace is told.
 func (s Settings) notice() time.Duration { return min(s.Notice, s.Standby/2) }
+
+// Due is from when on a workspace that was used last at that time may be put to sleep.
+func (s Settings) Due(usedAt time.Time) time.Time { return usedAt.Add(s.Standby) }
 
 // gap is the least time between two looks that can be compared.
 func (s Settings) gap() time.Duration { return min(longestGap, s.Standby/4) }

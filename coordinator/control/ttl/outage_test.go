@@ -247,11 +247,11 @@ type cutOff struct {
 	away atomic.Bool
 }
 
-func (c *cutOff) TouchLastAccess(ctx context.Context, ages map[workspace.ID]time.Duration) error {
+func (c *cutOff) TouchLastAccess(ctx context.Context, ages, inputs map[workspace.ID]time.Duration) error {
 	if c.away.Load() {
 		return os.ErrDeadlineExceeded
 	}
-	return c.Fallback.TouchLastAccess(ctx, ages)
+	return c.Fallback.TouchLastAccess(ctx, ages, inputs)
 }
 
 func (c *cutOff) WriterFlushed(ctx context.Context, node string, age, due time.Duration) error {

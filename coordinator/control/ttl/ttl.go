@@ -21,6 +21,7 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/internal/periodic"
 	"github.com/codehub/gateway/coordinator/internal/work"
+	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
@@ -42,8 +43,8 @@ type Store interface {
 	// Writers returns which processes record activity, and when each has last written
 	// all that it had.
 	Writers(ctx context.Context) (postgres.Writers, error)
-	// TouchLastAccess moves last_access_at forward to the given ages, never back.
-	TouchLastAccess(ctx context.Context, ages map[workspace.ID]time.Duration) error
+	// TouchLastAccess moves last_access_at forward to the given ages, never back, and last_input_at with it.
+	TouchLastAccess(ctx context.Context, ages, inputs map[workspace.ID]time.Duration) error
 	// Unused returns at most limit running workspaces that were not used within idle, the
 	// longest unused first, that follow after, and the database's time.
 	Unused(ctx context.Context, ttl, idle time.Duration, after store.Unused, limit int) ([]store.Unused,
@@ -83,8 +84,8 @@ type Notebooks interface {
 type Activity interface {
 	// Read returns the newest time of activity per workspace.
 	Read(ctx context.Context) (activity.Reading, error)
-	// Remove removes what Read returned, except where newer activity was recorded.
-	Remove(ctx context.Context, read map[workspace.ID]time.Time) error
+	// Remove removes what Read returned of some workspaces, except where newer activity was recorded.
+	Remove(ctx context.Context, at, input map[workspace.ID]time.Time) error
 }
 
 // Settings can change while the runner runs.
@@ -132,7 +133,10 @@ type Options struct {
 	// and everything unused is put to sleep.
 	Looker    Looker
 	Notebooks Notebooks
-	Log       *zap.Logger
+	// Metrics and Cycles count wrong sleeps, and the ticks. Default: nothing does.
+	Metrics *metrics.Service
+	Cycles  *metrics.Cycles
+	Log     *zap.Logger
 }
 
 // Runner is the TTL runner. It runs in the leading process.
@@ -142,6 +146,7 @@ type Runner struct {
 	late     *outage.Reporter
 	settings atomic.Pointer[Settings]
 	now      func() time.Time // for differences only
+	slept    recentSleeps
 
 	// What follows is used by Tick only.
 	barrier flushBarrier
@@ -158,10 +163,10 @@ type Runner struct {
 func New(o Options, settings Settings) *Runner {
 	r := &Runner{Options: o, now: clock.Steady()}
 	r.settings.Store(&settings)
-	r.late = outage.New(o.Log, zapcore.ErrorLevel,
+	r.late = outage.New(o.Log, zapcore.WarnLevel,
 		"no running workspace is put to sleep: a process has not written when its users last worked",
 		"unused workspaces are put to sleep again")
-	r.loop = periodic.New("expiring unused workspaces", settings.Interval, r.Tick, o.Log)
+	r.loop = periodic.New("expiring unused workspaces", settings.Interval, o.Cycles.Counting("ttl", r.Tick), o.Log)
 	return r
 }
 
@@ -254,31 +259,51 @@ func (r *Runner) sync(ctx context.Context) (emptied bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	part := make(map[workspace.ID]time.Time, min(batch, len(read.At)))
+	part, input := make(map[workspace.ID]time.Time, min(batch, len(read.At))), make(map[workspace.ID]time.Time)
 	flush := func() error {
 		if len(part) == 0 {
 			return nil
 		}
-		now, ages := read.Now.Add(time.Since(began)), make(map[workspace.ID]time.Duration, len(part))
+		now := read.Now.Add(time.Since(began))
+		ages, inputs := make(map[workspace.ID]time.Duration, len(part)), make(map[workspace.ID]time.Duration, len(input))
 		for id, at := range part {
 			ages[id] = now.Sub(at)
 		}
-		if err := r.Store.TouchLastAccess(ctx, ages); err != nil {
+		for id, at := range input {
+			inputs[id] = now.Sub(at)
+		}
+		if err := r.Store.TouchLastAccess(ctx, ages, inputs); err != nil {
 			return fmt.Errorf("saving activity: %w", err)
 		}
-		_ = r.Activity.Remove(ctx, part)
+		_ = r.Activity.Remove(ctx, part, input)
 		clear(part)
+		clear(input)
 		return nil
 	}
 	for id, at := range read.At {
 		part[id] = at
+		if by, known := read.Input[id]; known {
+			input[id] = by
+		}
 		if len(part) == batch {
 			if err := flush(); err != nil {
 				return false, err
 			}
 		}
 	}
-	return read.Emptied, flush()
+	if err := flush(); err != nil {
+		return false, err
+	}
+	// A leader of an older release has left these when it removed the others.
+	for id, at := range read.Input {
+		if _, known := read.At[id]; !known {
+			input[id] = at
+		}
+	}
+	if len(input) > 0 {
+		_ = r.Activity.Remove(ctx, nil, input)
+	}
+	return read.Emptied, nil
 }
 
 // maxErrors is how many errors of single workspaces one tick reports.

@@ -221,6 +221,20 @@ func TestLastAccessOnlyMovesForward(t *testing.T) {
 	h.wants(id, workspace.DesiredRunning)
 }
 
+// TestATimeInTheFutureIsThePresent: a time in Redis that never comes keeps no workspace awake.
+func TestATimeInTheFutureIsThePresent(t *testing.T) {
+	h := newHarness(t)
+	id := h.insert(row{phase: workspace.PhaseRunning, accessed: time.Hour, changed: time.Hour})
+	h.used(id, -365*24*time.Hour)
+	h.tick()
+	if d := h.idle(id); d < -time.Second || d > 2*time.Minute {
+		t.Errorf("the last access was %s ago", d)
+	}
+	if n := h.left(); n != 0 {
+		t.Errorf("%d times are still in Redis", n)
+	}
+}
+
 func TestRunningWorkspacesDoNotExpireDuringARedisOutage(t *testing.T) {
 	h := newHarness(t)
 	running := h.insert(row{phase: workspace.PhaseRunning, accessed: time.Hour, changed: time.Hour})
@@ -239,7 +253,7 @@ func TestRunningWorkspacesDoNotExpireDuringARedisOutage(t *testing.T) {
 // failing is a store that cannot write activity.
 type failing struct{ ttl.Store }
 
-func (failing) TouchLastAccess(context.Context, map[workspace.ID]time.Duration) error {
+func (failing) TouchLastAccess(_ context.Context, _, _ map[workspace.ID]time.Duration) error {
 	return errors.New("disk full")
 }
 
@@ -263,9 +277,9 @@ type moving struct {
 	move func()
 }
 
-func (m moving) Remove(ctx context.Context, read map[workspace.ID]time.Time) error {
+func (m moving) Remove(ctx context.Context, at, input map[workspace.ID]time.Time) error {
 	m.move()
-	return m.Log.Remove(ctx, read)
+	return m.Log.Remove(ctx, at, input)
 }
 
 func TestActivityRecordedDuringATickIsNotRemoved(t *testing.T) {

@@ -14,11 +14,17 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/logkey"
+	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/outage"
+	"github.com/codehub/gateway/coordinator/tracing"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -61,9 +67,14 @@ type Probe func(ctx context.Context, endpoint, basePath string) bool
 
 // Activator wakes workspaces. Its methods are safe for concurrent use.
 type Activator struct {
+	// Metrics counts wake-ups that have ended. Nil, or set before the first one.
+	Metrics *metrics.Wakes
+
 	routes  Routes
 	service Service
 	probe   Probe
+	log     *zap.Logger
+	tracer  *tracing.Tracer
 	// failures is one outage for all wake-ups: what they need is the database.
 	failures *outage.Reporter
 
@@ -79,11 +90,12 @@ type Activator struct {
 
 // New returns an activator that probes with probe; nil means [ProbeHTTP]. It
 // performs no I/O.
-func New(routes Routes, service Service, probe Probe, log *zap.Logger) *Activator {
+func New(routes Routes, service Service, probe Probe, tracer *tracing.Tracer, log *zap.Logger) *Activator {
 	if probe == nil {
 		probe = ProbeHTTP()
 	}
-	a := &Activator{routes: routes, service: service, probe: probe, wakeUps: make(map[workspace.ID]*WakeUp)}
+	a := &Activator{routes: routes, service: service, probe: probe, tracer: tracer, log: log,
+		wakeUps: make(map[workspace.ID]*WakeUp)}
 	a.failures = outage.New(log, zap.ErrorLevel, "waking workspaces failed; it is tried again",
 		"workspaces can be woken again")
 	a.SetMaxHeld(DefaultMaxHeld, 0)
@@ -105,41 +117,57 @@ func (a *Activator) Run(ctx context.Context) error {
 func (a *Activator) Stopped() <-chan struct{} { return a.ctx.Done() }
 
 // Wake starts a wake-up of the workspace, or joins the one in progress, and extends
-// it to at least timeout from now.
-func (a *Activator) Wake(id workspace.ID, e *route.Entry, timeout time.Duration) *WakeUp {
-	return a.begin(id, e, timeout, true)
+// it to at least timeout from now. What it does is logged and traced as a part of the request
+// that ctx is of; the end of ctx does not matter. A wake-up that starts is counted as by's. The first one that
+// calls Wake has opened the workspace, as the audit says.
+func (a *Activator) Wake(ctx context.Context, id workspace.ID, e *route.Entry, timeout time.Duration, by metrics.Client) *WakeUp {
+	return a.begin(ctx, id, e, timeout, by, true)
 }
 
 // Join is [Activator.Wake] for requests that must not wake a workspace. It never sets the desired
 // state, and only waits for a workspace that is started in another way.
-func (a *Activator) Join(id workspace.ID, e *route.Entry, timeout time.Duration) *WakeUp {
-	return a.begin(id, e, timeout, false)
+func (a *Activator) Join(ctx context.Context, id workspace.ID, e *route.Entry, timeout time.Duration, by metrics.Client) *WakeUp {
+	return a.begin(ctx, id, e, timeout, by, false)
 }
 
 // begin returns the wake-up in progress, or a new one, extended to the timeout. After
 // the activator has stopped it returns one that has ended, so that callers need no
 // case of their own.
-func (a *Activator) begin(id workspace.ID, e *route.Entry, timeout time.Duration, wake bool) *WakeUp {
+func (a *Activator) begin(ctx context.Context, id workspace.ID, e *route.Entry, timeout time.Duration, by metrics.Client,
+	wake bool) *WakeUp {
 	now := time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w := a.wakeUps[id]
 	if w == nil {
-		w = &WakeUp{activator: a, id: id, entry: e, done: make(chan struct{})}
-		w.progress.start(&e.State().Route, now)
+		w = &WakeUp{activator: a, id: id, entry: e, by: by, done: make(chan struct{})}
+		w.progress.start(e.State(), now)
+		w.ctx, w.span = a.tracer.Start(tracing.Join(a.ctx, ctx), tracing.Wake,
+			trace.WithAttributes(attribute.String(logkey.Workspace, string(id))))
 		a.wakeUps[id] = w
 		e.Hold() // so that the table does not lose it meanwhile
 		if a.ctx.Err() == nil {
 			a.wg.Go(w.run)
 		} else {
-			w.endLocked(nil)
+			w.endLocked(nil, metrics.WakeStopped)
 		}
 	}
+	tracing.Link(ctx, w.span)
 	w.until = later(w.until, now.Add(timeout))
 	if wake {
+		if w.actor == nil {
+			w.actor = new(audit.Of(ctx))
+		}
 		w.wakeUntil = later(w.wakeUntil, now.Add(timeout))
 	}
 	return w
+}
+
+// WakeUps returns how many wake-ups are in progress.
+func (a *Activator) WakeUps() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.wakeUps)
 }
 
 // InProgress returns the workspace's wake-up and extends it, or returns nil when

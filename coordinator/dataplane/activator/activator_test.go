@@ -5,17 +5,23 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/tracing"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -29,6 +35,7 @@ type harness struct {
 	table *route.Table
 	entry *route.Entry
 	logs  *observer.ObservedLogs
+	spans *tracetest.SpanRecorder
 	stop  context.CancelFunc
 
 	mu      sync.Mutex
@@ -36,17 +43,18 @@ type harness struct {
 	refuse  error
 	running []workspace.Workspace
 	actors  []service.Actor
+	origins []*workspace.Origin
 	answers bool
 	probes  int
 }
 
 func newHarness(t *testing.T) *harness {
 	core, logs := observer.New(zap.InfoLevel)
-	h := &harness{t: t, logs: logs, row: store.Route{
+	h := &harness{t: t, logs: logs, spans: tracetest.NewSpanRecorder(), row: store.Route{
 		ID: id, OwnerID: "alice", Phase: workspace.PhaseStandby, Operation: workspace.OpNone, Desired: workspace.DesiredStandby,
 	}}
 	h.table = route.New(h, route.Options{}, zap.NewNop())
-	h.Activator = New(h.table, h, h.answer, zap.New(core))
+	h.Activator = New(h.table, h, h.answer, tracing.New(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(h.spans)).Tracer(""), func() {}), zap.New(core))
 	ctx, cancel := context.WithCancel(t.Context())
 	h.stop = cancel
 	var run sync.WaitGroup
@@ -65,6 +73,14 @@ func newHarness(t *testing.T) *harness {
 	return h
 }
 
+func (h *harness) Wake(ctx context.Context, id workspace.ID, e *route.Entry, timeout time.Duration) *WakeUp {
+	return h.Activator.Wake(ctx, id, e, timeout, metrics.Program)
+}
+
+func (h *harness) Join(ctx context.Context, id workspace.ID, e *route.Entry, timeout time.Duration) *WakeUp {
+	return h.Activator.Join(ctx, id, e, timeout, metrics.Program)
+}
+
 func (h *harness) Routes(context.Context, []workspace.ID) ([]store.Route, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -75,10 +91,11 @@ func (h *harness) AwakeRoutes(context.Context, workspace.ID, int) ([]store.Route
 	return nil, nil
 }
 
-func (h *harness) SetDesired(_ context.Context, a service.Actor, _ workspace.ID, d workspace.DesiredState) error {
+func (h *harness) SetDesired(ctx context.Context, a service.Actor, _ workspace.ID, d workspace.DesiredState) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.actors = append(h.actors, a)
+	h.origins = append(h.origins, tracing.Origin(ctx))
 	if h.refuse == nil {
 		h.row.Desired = d
 		h.row.Revision++
@@ -139,12 +156,12 @@ func running(r *store.Route) {
 
 func TestWakesAndProbesUntilTheApplicationAnswers(t *testing.T) {
 	bubble(t, func(h *harness) {
-		w := h.Wake(id, h.entry, time.Minute)
+		w := h.Wake(t.Context(), id, h.entry, time.Minute)
 		synctest.Wait()
 		if h.attempts() != 1 || h.actors[0] != (service.Actor{UserID: "alice", Kind: "gateway"}) {
 			h.t.Fatalf("the desired state was set by %+v", h.actors)
 		}
-		if h.Wake(id, h.entry, time.Minute) != w || h.Join(id, h.entry, time.Minute) != w || h.InProgress(id, time.Minute) != w {
+		if h.Wake(t.Context(), id, h.entry, time.Minute) != w || h.Join(t.Context(), id, h.entry, time.Minute) != w || h.InProgress(id, time.Minute) != w {
 			h.t.Error("one workspace has several wake-ups")
 		}
 		h.change(running)
@@ -167,7 +184,7 @@ func TestWakesAndProbesUntilTheApplicationAnswers(t *testing.T) {
 func TestTriesAgainWhileAnOperationIsInProgress(t *testing.T) {
 	bubble(t, func(h *harness) {
 		h.refuse = service.ErrOperationInProgress
-		h.Wake(id, h.entry, time.Minute)
+		h.Wake(t.Context(), id, h.entry, time.Minute)
 		time.Sleep(5500 * time.Millisecond)
 		if n := h.attempts(); n < 5 || n > 7 {
 			h.t.Fatalf("%d attempts in 5.5 s", n)
@@ -184,7 +201,7 @@ func TestTriesAgainWhileAnOperationIsInProgress(t *testing.T) {
 func TestEndsWhenNoRequestExtendsIt(t *testing.T) {
 	bubble(t, func(h *harness) {
 		h.refuse = errors.New("the database does not answer")
-		first := h.Wake(id, h.entry, time.Minute)
+		first := h.Wake(t.Context(), id, h.entry, time.Minute)
 		time.Sleep(40 * time.Second)
 		if h.InProgress(id, time.Minute) != first {
 			h.t.Fatal("the wake-up ended early")
@@ -216,13 +233,13 @@ func TestAnOutageIsLoggedOnceForAllWakeUps(t *testing.T) {
 	bubble(t, func(h *harness) {
 		h.refuse = errors.New("the database does not answer")
 		for range 3 {
-			<-h.Wake(id, h.entry, time.Second).Done()
+			<-h.Wake(t.Context(), id, h.entry, time.Second).Done()
 		}
 		if h.logs.Len() != 1 {
 			h.t.Errorf("the outage was logged %d times", h.logs.Len())
 		}
 		h.set(func() { h.refuse = nil })
-		h.Wake(id, h.entry, time.Second)
+		h.Wake(t.Context(), id, h.entry, time.Second)
 		synctest.Wait()
 		if all := h.logs.All(); len(all) != 2 || all[1].Message != "workspaces can be woken again" {
 			h.t.Errorf("its end: %v", all)
@@ -232,12 +249,12 @@ func TestAnOutageIsLoggedOnceForAllWakeUps(t *testing.T) {
 
 func TestJoinNeverWakes(t *testing.T) {
 	bubble(t, func(h *harness) {
-		<-h.Join(id, h.entry, time.Minute).Done()
+		<-h.Join(t.Context(), id, h.entry, time.Minute).Done()
 		if h.attempts() != 0 {
 			h.t.Fatal("a request that must not wake the workspace set the desired state")
 		}
 		h.change(func(r *store.Route) { r.Desired, r.Operation = workspace.DesiredRunning, workspace.OpStarting })
-		w := h.Join(id, h.entry, time.Minute)
+		w := h.Join(t.Context(), id, h.entry, time.Minute)
 		synctest.Wait()
 		h.change(func(r *store.Route) { r.Desired, r.Operation = workspace.DesiredStandby, workspace.OpNone })
 		<-w.Done()
@@ -250,8 +267,8 @@ func TestJoinNeverWakes(t *testing.T) {
 func TestInProgressDoesNotRenewTheRightToWake(t *testing.T) {
 	bubble(t, func(h *harness) {
 		h.refuse = service.ErrOperationInProgress
-		w := h.Wake(id, h.entry, 10*time.Second)
-		h.Join(id, h.entry, time.Minute)
+		w := h.Wake(t.Context(), id, h.entry, 10*time.Second)
+		h.Join(t.Context(), id, h.entry, time.Minute)
 		time.Sleep(11 * time.Second) // the request that may wake has gone
 		n := h.attempts()
 		h.InProgress(id, time.Minute)
@@ -267,7 +284,7 @@ func TestARefusalIsKeptForAMoment(t *testing.T) {
 	bubble(t, func(h *harness) {
 		h.refuse = &service.LimitError{Scope: "user", Limit: 2}
 		for range 100 {
-			w := h.Wake(id, h.entry, time.Minute)
+			w := h.Wake(t.Context(), id, h.entry, time.Minute)
 			<-w.Done()
 			if w.Refusal() == nil {
 				h.t.Fatal("not refused")
@@ -277,7 +294,7 @@ func TestARefusalIsKeptForAMoment(t *testing.T) {
 			h.t.Fatalf("%d attempts for 100 requests", h.attempts())
 		}
 		time.Sleep(2 * refusalKept)
-		<-h.Wake(id, h.entry, time.Minute).Done()
+		<-h.Wake(t.Context(), id, h.entry, time.Minute).Done()
 		if h.attempts() != 2 {
 			h.t.Fatal("a refusal is kept forever")
 		}
@@ -292,7 +309,7 @@ func TestALimitIsWaitedForWhileAnotherWorkspaceStops(t *testing.T) {
 			{ID: "0123abcd-0000-4000-8000-00000000000c", Name: "stays", DesiredState: workspace.DesiredRunning},
 			{ID: "0123abcd-0000-4000-8000-00000000000b", Name: "stops", DesiredState: workspace.DesiredStandby},
 		}
-		w := h.Wake(id, h.entry, time.Minute)
+		w := h.Wake(t.Context(), id, h.entry, time.Minute)
 		time.Sleep(10 * time.Second)
 		select {
 		case <-w.Done():
@@ -315,7 +332,7 @@ func TestALimitEndsTheWakeUpOnceTheOtherWorkspaceIsWantedAgain(t *testing.T) {
 	bubble(t, func(h *harness) {
 		h.refuse = &service.LimitError{Scope: "user", Limit: 1}
 		h.running = []workspace.Workspace{{ID: "0123abcd-0000-4000-8000-00000000000b", Name: "other", DesiredState: workspace.DesiredStandby}}
-		w := h.Wake(id, h.entry, time.Minute)
+		w := h.Wake(t.Context(), id, h.entry, time.Minute)
 		synctest.Wait()
 		h.set(func() {
 			h.running = []workspace.Workspace{{ID: h.running[0].ID, DesiredState: workspace.DesiredRunning}}
@@ -326,7 +343,7 @@ func TestALimitEndsTheWakeUpOnceTheOtherWorkspaceIsWantedAgain(t *testing.T) {
 		}
 		attempts := h.attempts()
 		h.Forget(id)
-		h.Wake(id, h.entry, time.Minute)
+		h.Wake(t.Context(), id, h.entry, time.Minute)
 		synctest.Wait()
 		if h.attempts() != attempts+1 {
 			h.t.Error("a refusal that was to be forgotten still answers")
@@ -337,7 +354,7 @@ func TestALimitEndsTheWakeUpOnceTheOtherWorkspaceIsWantedAgain(t *testing.T) {
 func TestProgressOfAWakeUp(t *testing.T) {
 	bubble(t, func(h *harness) {
 		h.change(func(r *store.Route) { r.Phase, r.Desired = workspace.PhaseArchived, workspace.DesiredArchived })
-		w := h.Wake(id, h.entry, time.Hour)
+		w := h.Wake(t.Context(), id, h.entry, time.Hour)
 		synctest.Wait()
 		began := time.Now()
 		time.Sleep(5 * time.Second)
@@ -355,7 +372,7 @@ func TestProgressOfAWakeUp(t *testing.T) {
 func TestTheTableKeepsTheEntryOfAWakeUp(t *testing.T) {
 	bubble(t, func(h *harness) {
 		h.refuse = service.ErrOperationInProgress
-		w := h.Wake(id, h.entry, time.Hour)
+		w := h.Wake(t.Context(), id, h.entry, time.Hour)
 		time.Sleep(59 * time.Minute)
 		h.change(running)
 		h.set(func() { h.answers = true })
@@ -380,7 +397,7 @@ func TestEndsForAWorkspaceThatFailedOrIsGone(t *testing.T) {
 			h.change(func(r *store.Route) {
 				*r = store.Route{ID: id, OwnerID: "alice", Phase: workspace.PhaseStandby, Operation: workspace.OpStarting, Desired: workspace.DesiredRunning}
 			})
-			w := h.Wake(id, h.entry, time.Hour)
+			w := h.Wake(t.Context(), id, h.entry, time.Hour)
 			synctest.Wait()
 			h.change(end)
 			<-w.Done()
@@ -391,17 +408,17 @@ func TestEndsForAWorkspaceThatFailedOrIsGone(t *testing.T) {
 func TestStopEndsWakeUpsAndStartsNone(t *testing.T) {
 	bubble(t, func(h *harness) {
 		h.change(running)
-		w := h.Wake(id, h.entry, time.Hour)
+		w := h.Wake(t.Context(), id, h.entry, time.Hour)
 		synctest.Wait()
 		h.stop()
 		<-w.Done()
 		<-h.Stopped()
-		<-h.Wake(id, h.entry, time.Hour).Done() // late requests find it ended
+		<-h.Wake(t.Context(), id, h.entry, time.Hour).Done() // late requests find it ended
 	})
 }
 
 func TestHoldIsBounded(t *testing.T) {
-	a := New(nil, nil, nil, zap.NewNop())
+	a := New(nil, nil, nil, tracing.Off(), zap.NewNop())
 	a.SetMaxHeld(4, 2)
 	for i, c := range []struct {
 		user string
@@ -465,4 +482,47 @@ func TestProbeTellsAServerThatIsNotUpYet(t *testing.T) {
 			t.Error("the probe succeeds although nothing listens")
 		}
 	}
+}
+
+// TestTheRequestOfAWakeUp: the desired state is set, the line is logged and the spans are recorded for the request that
+// has begun the wake-up. The traces of others that wait for it link to it.
+func TestTheRequestOfAWakeUp(t *testing.T) {
+	bubble(t, func(h *harness) {
+		request := func(name string) (context.Context, trace.Span) {
+			return h.tracer.Start(tracing.WithRequest(t.Context(), func() string { return name }), name)
+		}
+		first, firstSpan := request("first")
+		other, otherSpan := request("other")
+		w := h.Wake(first, id, h.entry, time.Minute)
+		h.Wake(first, id, h.entry, time.Minute)
+		h.Join(other, id, h.entry, time.Minute)
+		synctest.Wait()
+		h.change(func(r *store.Route) { r.Phase, r.Endpoint = workspace.PhaseRunning, "10.0.0.1:80" })
+		h.set(func() { h.answers = true })
+		<-w.Done()
+		otherSpan.End()
+		spans := make(map[string]sdktrace.ReadOnlySpan)
+		for _, s := range h.spans.Ended() {
+			spans[s.Name()] = s
+		}
+		wake, answer := spans[tracing.Wake], spans[tracing.Answer]
+		if wake == nil || answer == nil {
+			t.Fatalf("recorded %v", spans)
+		}
+		if wake.Parent().SpanID() != firstSpan.SpanContext().SpanID() || answer.Parent().SpanID() != wake.SpanContext().SpanID() {
+			t.Error("the request, the wake-up and the first answer are no chain")
+		}
+		if links := spans["other"].Links(); len(links) != 1 || links[0].SpanContext.SpanID() != wake.SpanContext().SpanID() {
+			t.Errorf("the other request has the links %v", links)
+		}
+		traceID := wake.SpanContext().TraceID().String()
+		if o := h.origins[0]; o == nil || o.Request != "first" || !strings.Contains(o.Trace, traceID+"-"+wake.SpanContext().SpanID().String()) {
+			t.Errorf("the desired state was set for %v", o)
+		}
+		lines := h.logs.FilterMessage("workspace woken: it answers").All()
+		if len(lines) != 1 || lines[0].ContextMap()["uuid"] != "first" || lines[0].ContextMap()["traceID"] != traceID ||
+			lines[0].ContextMap()["workspace"] != string(id) {
+			t.Errorf("logged %v", lines)
+		}
+	})
 }

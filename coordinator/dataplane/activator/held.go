@@ -65,6 +65,13 @@ func (a *Activator) Release(user string) {
 	}
 }
 
+// MaxHeld returns how many requests may be held at a time.
+func (a *Activator) MaxHeld() int64 {
+	a.held.mu.Lock()
+	defer a.held.mu.Unlock()
+	return a.held.limit
+}
+
 // Held returns how many requests are held.
 func (a *Activator) Held() int64 {
 	a.held.mu.Lock()

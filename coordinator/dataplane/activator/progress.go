@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/coordinator/dataplane/route"
-	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -24,12 +23,15 @@ type Progress struct {
 
 	phase     workspace.Phase // since StepBegan, with operation
 	operation workspace.Operation
+	stages    stages
 }
 
 // start records where the wake-up begins.
-func (p *Progress) start(r *store.Route, now time.Time) {
+func (p *Progress) start(st *route.State, now time.Time) {
+	r := &st.Route
 	*p = Progress{
 		Began: now, From: r.Phase, During: r.Operation, StepBegan: now, phase: r.Phase, operation: r.Operation,
+		stages: stages{now: stageOf(st), since: now},
 	}
 }
 
@@ -45,6 +47,7 @@ func (w *WakeUp) follow(st *route.State) {
 	w.activator.mu.Lock()
 	defer w.activator.mu.Unlock()
 	p, r := &w.progress, &st.Route
+	p.stages.enter(stageOf(st), time.Now())
 	if p.phase != r.Phase || p.operation != r.Operation {
 		p.phase, p.operation, p.StepBegan = r.Phase, r.Operation, time.Now()
 	}

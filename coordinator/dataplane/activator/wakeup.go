@@ -6,10 +6,16 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/logkey"
+	"github.com/codehub/gateway/coordinator/metrics"
+	"github.com/codehub/gateway/coordinator/tracing"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -38,11 +44,15 @@ type WakeUp struct {
 	activator *Activator
 	id        workspace.ID
 	entry     *route.Entry
+	ctx       context.Context // the activator's, for the request that began it
+	span      trace.Span
+	by        metrics.Client // that began it
 	done      chan struct{}
 
 	// Guarded by activator.mu. The wake-up ends at until; up to wakeUntil it may set
 	// the desired state.
 	until, wakeUntil time.Time
+	actor            *audit.Actor // who has called Wake first; nil while all only wait
 	refused          *service.LimitError
 	progress         Progress
 }
@@ -66,8 +76,14 @@ func (w *WakeUp) run() {
 		st := w.entry.State()
 		w.follow(st)
 		switch {
-		case !st.Exists() || st.Ready() || st.Failed():
-			w.end(nil)
+		case st.Ready():
+			w.end(nil, metrics.WakeReady)
+			return
+		case st.Failed():
+			w.end(nil, metrics.WakeFailed)
+			return
+		case !st.Exists():
+			w.end(nil, metrics.WakeGivenUp)
 			return
 		case st.Route.Desired == workspace.DesiredRunning:
 			if st.Running() {
@@ -77,7 +93,7 @@ func (w *WakeUp) run() {
 			}
 			continue
 		case !w.mayWake():
-			w.end(nil)
+			w.end(nil, metrics.WakeGivenUp)
 			return
 		}
 		err := w.setDesired(st)
@@ -85,7 +101,7 @@ func (w *WakeUp) run() {
 		switch {
 		case errors.As(err, &limit):
 			if !w.awaitRoom(st) {
-				w.end(limit)
+				w.end(limit, metrics.WakeRefused)
 				return
 			}
 		// Granted, or possible after a change that the row will show: read the row now, in
@@ -96,7 +112,7 @@ func (w *WakeUp) run() {
 			w.activator.routes.Refresh(w.id)
 			w.wait(st, checkAgain)
 		default:
-			w.activator.failures.Report(w.activator.ctx, err, zap.String("workspace", string(w.id)))
+			w.activator.failures.Report(w.activator.ctx, err, zap.String(logkey.Workspace, string(w.id)))
 			w.wait(st, pause.NextBackOff())
 		}
 	}
@@ -112,8 +128,13 @@ func newBackoff(first, longest time.Duration, factor float64) *backoff.Exponenti
 // setDesired makes one attempt, as the owner: only the owner's requests start a
 // wake-up, and the owner's limits apply.
 func (w *WakeUp) setDesired(st *route.State) error {
-	ctx, cancel := context.WithTimeout(w.activator.ctx, attemptTimeout)
+	ctx, cancel := context.WithTimeout(w.ctx, attemptTimeout)
 	defer cancel()
+	w.activator.mu.Lock()
+	if w.actor != nil {
+		ctx = audit.With(ctx, *w.actor)
+	}
+	w.activator.mu.Unlock()
 	actor := service.Actor{UserID: st.Route.OwnerID, Kind: "gateway"}
 	return w.activator.service.SetDesired(ctx, actor, w.id, workspace.DesiredRunning)
 }
@@ -139,7 +160,9 @@ func (w *WakeUp) wait(st *route.State, d time.Duration) bool {
 // awaitAnswer probes the application until it gives a good answer, the state
 // changes, or the wake-up's time is up.
 func (w *WakeUp) awaitAnswer(st *route.State) {
-	ctx, cancel := context.WithCancel(w.activator.ctx)
+	ctx, span := w.activator.tracer.Start(w.ctx, tracing.Answer)
+	defer span.End()
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w.activator.wg.Go(func() {
 		select {
@@ -181,23 +204,37 @@ func (w *WakeUp) expired() bool {
 	if w.activator.ctx.Err() == nil && time.Now().Before(w.until) {
 		return false
 	}
-	w.endLocked(nil)
+	how := metrics.WakeGivenUp
+	if w.activator.ctx.Err() != nil {
+		how = metrics.WakeStopped
+	}
+	w.endLocked(nil, how)
 	return true
 }
 
 // end ends the wake-up, with the limit that forbids it, or nil.
-func (w *WakeUp) end(refused *service.LimitError) {
+func (w *WakeUp) end(refused *service.LimitError, how metrics.WakeEnd) {
 	w.activator.mu.Lock()
 	defer w.activator.mu.Unlock()
-	w.endLocked(refused)
+	w.endLocked(refused, how)
 }
 
 // endLocked is called with activator.mu held, so that no request can join a wake-up
 // that has ended. Only a refused one stays for a moment, to answer for the service
 // layer.
-func (w *WakeUp) endLocked(refused *service.LimitError) {
+func (w *WakeUp) endLocked(refused *service.LimitError, how metrics.WakeEnd) {
 	a := w.activator
 	w.refused = refused
+	st, took := w.entry.State(), time.Since(w.progress.Began)
+	fields := append(tracing.Fields(w.ctx), zap.String(logkey.Workspace, string(w.id)), zap.Duration(logkey.Duration, took))
+	if st.Ready() {
+		a.log.Info("workspace woken: it answers", fields...)
+	} else {
+		a.log.Debug("wake-up ended without an answer", fields...)
+	}
+	w.span.SetAttributes(attribute.Bool(logkey.Ready, st.Ready()))
+	w.span.End()
+	a.Metrics.Ended(w.progress.ended(w.by, how, time.Now()))
 	w.entry.Release()
 	close(w.done)
 	if refused == nil {

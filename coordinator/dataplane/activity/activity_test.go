@@ -14,6 +14,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/dataplane/activity"
 	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -83,6 +84,33 @@ func TestWhatIsRecordedIsFlushed(t *testing.T) {
 	}
 	for _, at := range seen {
 		near(t, at)
+	}
+}
+
+// TestInputIsToldFromOtherUse: the last use by a person has a time of its own, which is removed with the other.
+func TestInputIsToldFromOtherUse(t *testing.T) {
+	client := connect(t, devenv.Redis(t))
+	c := newClock(time.Now())
+	b := activity.NewBuffer(client, activity.Options{Now: c.now}, zap.NewNop())
+	b.Slot(id(1)).Touch(metrics.ByInput)
+	c.move(time.Minute)
+	flush(t, b) // renews the clock
+	b.Slot(id(1)).Touch(metrics.ByProgram)
+	b.Slot(id(2)).Touch(metrics.ByMessage)
+	flush(t, b)
+	log := activity.NewLog(client, "")
+	got, err := log.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.At) != 2 || len(got.Input) != 1 || got.At[id(1)].Sub(got.Input[id(1)]).Round(time.Second) != time.Minute {
+		t.Errorf("%+v", got)
+	}
+	if err := log.Remove(t.Context(), got.At, got.Input); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := log.Read(t.Context()); err != nil || len(left.At)+len(left.Input) != 0 {
+		t.Errorf("%+v are left, %v", left, err)
 	}
 }
 
@@ -156,7 +184,7 @@ func TestIdleSlotsAreFreedAndReturnWhenTouched(t *testing.T) {
 	c := newClock(time.Now())
 	b := activity.NewBuffer(client, activity.Options{Now: c.now, Idle: time.Minute}, zap.NewNop())
 	held, other := b.Slot(id(1)), b.Slot(id(1))
-	held.Touch()
+	held.Touch(metrics.ByMessage)
 	b.Record(id(2))
 	flush(t, b)
 	c.move(30 * time.Second)
@@ -169,7 +197,7 @@ func TestIdleSlotsAreFreedAndReturnWhenTouched(t *testing.T) {
 	if n := b.Len(); n != 0 {
 		t.Fatalf("%d slots after a minute of silence, want none", n)
 	}
-	if err := log.Remove(t.Context(), read(t, log)); err != nil {
+	if err := log.Remove(t.Context(), read(t, log), nil); err != nil {
 		t.Fatal(err)
 	}
 	// Both holders keep touching the slot they have, and a request records activity
@@ -177,12 +205,12 @@ func TestIdleSlotsAreFreedAndReturnWhenTouched(t *testing.T) {
 	b.Record(id(1))
 	flush(t, b)
 	for _, s := range []*activity.Slot{held, other} {
-		if err := log.Remove(t.Context(), read(t, log)); err != nil {
+		if err := log.Remove(t.Context(), read(t, log), nil); err != nil {
 			t.Fatal(err)
 		}
 		c.move(time.Second)
 		flush(t, b) // renews the clock
-		s.Touch()
+		s.Touch(metrics.ByMessage)
 		flush(t, b)
 		if seen := read(t, log); len(seen) != 1 {
 			t.Fatalf("after a holder's touch redis has %v", seen)
@@ -265,7 +293,7 @@ func TestOnlyWhatHasNotMovedIsRemoved(t *testing.T) {
 	client.ZAdd(t.Context(), activity.DefaultKey, redis.Z{Score: float64(base + 60_000), Member: string(moved)})
 	client.ZAdd(t.Context(), activity.DefaultKey, redis.Z{Score: float64(base), Member: string(added)})
 	client.ZRem(t.Context(), activity.DefaultKey, string(gone))
-	if err := log.Remove(t.Context(), seen); err != nil {
+	if err := log.Remove(t.Context(), seen, nil); err != nil {
 		t.Fatal(err)
 	}
 	left := read(t, log)
@@ -289,7 +317,7 @@ func TestRecordingAllocatesNothing(t *testing.T) {
 	b := activity.NewBuffer(nil, activity.Options{}, zap.NewNop())
 	b.Record(id(1))
 	slot, ws := b.Slot(id(1)), id(1)
-	if n := testing.AllocsPerRun(1000, func() { b.Record(ws); slot.Touch() }); n != 0 {
+	if n := testing.AllocsPerRun(1000, func() { b.Record(ws); slot.Touch(metrics.ByMessage) }); n != 0 {
 		t.Fatalf("%v allocations", n)
 	}
 }
@@ -313,7 +341,7 @@ func BenchmarkTouch(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(p *testing.PB) {
 		for p.Next() {
-			slot.Touch()
+			slot.Touch(metrics.ByMessage)
 		}
 	})
 }

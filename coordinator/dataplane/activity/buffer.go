@@ -28,6 +28,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/clock"
 	"github.com/codehub/gateway/coordinator/internal/periodic"
+	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -96,8 +97,8 @@ func (s Settings) orDefault() Settings {
 
 // Fallback is PostgreSQL as the buffer uses it. *store.Store implements it.
 type Fallback interface {
-	// TouchLastAccess moves last_access_at forward to the given ages.
-	TouchLastAccess(ctx context.Context, ages map[workspace.ID]time.Duration) error
+	// TouchLastAccess moves last_access_at forward to the given ages, and last_input_at with it.
+	TouchLastAccess(ctx context.Context, ages, inputs map[workspace.ID]time.Duration) error
 	// WriterFlushed records that all use up to age ago is written, and that this process
 	// will have written again within due.
 	WriterFlushed(ctx context.Context, node string, age, due time.Duration) error
@@ -112,7 +113,7 @@ type Options struct {
 	Fallback Fallback
 	// Node is the name of this process in the log of the one that waits for it.
 	Node string
-	// Key is the Redis sorted set of the times: member workspace id, score Unix
+	// Key is the Redis sorted set of the times: member workspace id, or "input:" and the id, score Unix
 	// milliseconds. Default [DefaultKey].
 	Key string
 	// Idle is how long a slot without activity stays in memory after its last time
@@ -121,6 +122,9 @@ type Options struct {
 	Idle time.Duration
 	// Now is the clock, of which only differences count; nil means [clock.Steady].
 	Now func() time.Time
+	// Metrics and Cycles count the signals of use and the flushes. Default: nothing does.
+	Metrics *metrics.Activity
+	Cycles  *metrics.Cycles
 	// Settings hold until [Buffer.Set] changes them; zero fields take the defaults.
 	Settings Settings
 }
@@ -165,7 +169,7 @@ func NewBuffer(client redis.UniversalClient, opts Options, log *zap.Logger) *Buf
 	b.lost = outage.New(log, zapcore.WarnLevel,
 		"redis takes no activity; this process writes it to PostgreSQL until it does", "redis takes activity again")
 	b.presence.Store(opts.Settings.orDefault().Mode == Presence)
-	b.loop = periodic.New("writing activity", opts.Settings.orDefault().FlushInterval, b.Flush, log)
+	b.loop = periodic.New("writing activity", opts.Settings.orDefault().FlushInterval, opts.Cycles.Counting("activity", b.Flush), log)
 	b.tick()
 	return b
 }
@@ -183,7 +187,7 @@ func (b *Buffer) Set(s Settings) {
 
 // Record records that the workspace is being used now. It allocates nothing for a
 // workspace that has a slot, and writes to memory only once per clock step.
-func (b *Buffer) Record(id workspace.ID) { b.Slot(id).Touch() }
+func (b *Buffer) Record(id workspace.ID) { b.Slot(id).Touch(metrics.ByProgram) }
 
 // Slot returns the workspace's slot, for a holder that touches it often, such as a
 // WebSocket. It need not be released, and works however long it is held. Taking a
@@ -297,10 +301,11 @@ func (b *Buffer) write(ctx context.Context, timeout time.Duration, batch []entry
 	return nil
 }
 
-// entry is a time to be written, in Unix milliseconds of this process's clock.
+// entry is the time of a last use to be written, in Unix milliseconds of this process's clock, and that of the
+// last use by a person, 0 if there was none.
 type entry struct {
-	slot *Slot
-	at   int64
+	slot      *Slot
+	at, input int64
 }
 
 // unsaved returns the times that PostgreSQL is not known to have.
@@ -311,7 +316,7 @@ func (b *Buffer) unsaved() []entry {
 		p.mu.RLock()
 		for _, s := range p.slots {
 			if at := s.last.Load(); at > s.saved {
-				batch = append(batch, entry{s, at})
+				batch = append(batch, entry{s, at, min(s.input.Load(), at)})
 			}
 		}
 		p.mu.RUnlock()
@@ -336,9 +341,12 @@ func (b *Buffer) toRedis(ctx context.Context, batch []entry) error {
 	_, err = b.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for len(batch) > 0 {
 			n := min(chunk, len(batch))
-			members := make([]redis.Z, n)
-			for i, e := range batch[:n] {
-				members[i] = redis.Z{Score: float64(e.at + offset), Member: string(e.slot.id)}
+			members := make([]redis.Z, 0, 2*n)
+			for _, e := range batch[:n] {
+				members = append(members, redis.Z{Score: float64(e.at + offset), Member: string(e.slot.id)})
+				if e.input > 0 {
+					members = append(members, redis.Z{Score: float64(e.input + offset), Member: inputMember(e.slot.id)})
+				}
 			}
 			p.ZAddArgs(ctx, b.opts.Key, redis.ZAddArgs{GT: true, Members: members})
 			batch = batch[n:]
@@ -355,11 +363,15 @@ func (b *Buffer) toRedis(ctx context.Context, batch []entry) error {
 // expired, and this process's may differ from it.
 func (b *Buffer) toPostgreSQL(ctx context.Context, batch []entry) error {
 	for part := range slices.Chunk(batch, chunk) {
-		now, ages := b.opts.Now().UnixMilli(), make(map[workspace.ID]time.Duration, len(part))
+		now := b.opts.Now().UnixMilli()
+		ages, inputs := make(map[workspace.ID]time.Duration, len(part)), make(map[workspace.ID]time.Duration)
 		for _, e := range part {
 			ages[e.slot.id] = time.Duration(now-e.at) * time.Millisecond
+			if e.input > 0 {
+				inputs[e.slot.id] = time.Duration(now-e.input) * time.Millisecond
+			}
 		}
-		if err := b.opts.Fallback.TouchLastAccess(ctx, ages); err != nil {
+		if err := b.opts.Fallback.TouchLastAccess(ctx, ages, inputs); err != nil {
 			return fmt.Errorf("writing activity to PostgreSQL instead: %w", err)
 		}
 		for _, e := range part {

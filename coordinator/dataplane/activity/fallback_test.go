@@ -23,13 +23,14 @@ type database struct {
 	mu    sync.Mutex
 	err   error
 	ages  map[workspace.ID]time.Duration
+	input int // how many ages of input came
 	calls int // of TouchLastAccess
 	due   time.Duration
 	wrote int // calls of WriterFlushed
 	gone  bool
 }
 
-func (d *database) TouchLastAccess(_ context.Context, ages map[workspace.ID]time.Duration) error {
+func (d *database) TouchLastAccess(_ context.Context, ages, inputs map[workspace.ID]time.Duration) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.calls++
@@ -38,6 +39,7 @@ func (d *database) TouchLastAccess(_ context.Context, ages map[workspace.ID]time
 			d.ages = make(map[workspace.ID]time.Duration)
 		}
 		maps.Copy(d.ages, ages)
+		d.input += len(inputs)
 	}
 	return d.err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -14,6 +15,11 @@ import (
 // mark is the member that shows that Redis still has what it had. It is written once, and is
 // missing in a Redis that was emptied or replaced.
 const mark = "mark"
+
+// inputMember is the member of the last use by a person. An older release leaves it out.
+func inputMember(id workspace.ID) string { return inputPrefix + string(id) }
+
+const inputPrefix = "input:"
 
 // Log is the sorted set in Redis as the TTL runner uses it. The runner reads the times, writes
 // them to PostgreSQL, and then removes what it has read. One goroutine uses it.
@@ -34,16 +40,16 @@ func NewLog(client redis.UniversalClient, key string) *Log {
 
 // Reading is what Redis has.
 type Reading struct {
-	// At is the newest known time of activity per workspace, to the millisecond. Now is the time
-	// of the reading. Both are by the clock of the Redis server.
-	At  map[workspace.ID]time.Time
-	Now time.Time
+	// At is the newest known time of activity per workspace, to the millisecond, and Input that of activity
+	// by a person. Now is the time of the reading. All are by the clock of the Redis server.
+	At, Input map[workspace.ID]time.Time
+	Now       time.Time
 	// Emptied says that Redis has lost what it had since the last Read. What the processes have
 	// written meanwhile may be missing, until they send it again.
 	Emptied bool
 }
 
-// Read returns what Redis has. Members that are not workspace ids are left out. An
+// Read returns what Redis has. Members that it does not know are left out. An
 // error means that nothing is known.
 func (l *Log) Read(ctx context.Context) (Reading, error) {
 	var now *redis.TimeCmd
@@ -55,14 +61,23 @@ func (l *Log) Read(ctx context.Context) (Reading, error) {
 	if err != nil {
 		return Reading{}, fmt.Errorf("reading activity from redis: %w", err)
 	}
-	read := Reading{At: make(map[workspace.ID]time.Time, len(all.Val())), Now: now.Val()}
+	read := Reading{
+		At: make(map[workspace.ID]time.Time, len(all.Val())), Input: make(map[workspace.ID]time.Time), Now: now.Val(),
+	}
 	found := 0.0
 	for _, z := range all.Val() {
 		member, _ := z.Member.(string)
 		if member == mark {
 			found = z.Score
-		} else if id, err := workspace.ParseID(member); err == nil {
-			read.At[id] = time.UnixMilli(int64(z.Score))
+			continue
+		}
+		of := read.At
+		member, input := strings.CutPrefix(member, inputPrefix)
+		if input {
+			of = read.Input
+		}
+		if id, err := workspace.ParseID(member); err == nil {
+			of[id] = time.UnixMilli(int64(z.Score))
 		}
 	}
 	read.Emptied = l.known && found != l.mark
@@ -90,10 +105,10 @@ end
 return removed
 `)
 
-// Remove removes what Read returned, except where newer activity has been recorded
+// Remove removes what Read returned of some workspaces, except where newer activity has been recorded
 // since: that has not been written anywhere else yet.
-func (l *Log) Remove(ctx context.Context, read map[workspace.ID]time.Time) error {
-	args := make([]any, 0, 2*min(chunk, len(read)))
+func (l *Log) Remove(ctx context.Context, at, input map[workspace.ID]time.Time) error {
+	args := make([]any, 0, 2*min(chunk, len(at)+len(input)))
 	flush := func() error {
 		if len(args) == 0 {
 			return nil
@@ -104,12 +119,20 @@ func (l *Log) Remove(ctx context.Context, read map[workspace.ID]time.Time) error
 		args = args[:0]
 		return nil
 	}
-	for id, at := range read {
-		args = append(args, string(id), strconv.FormatInt(at.UnixMilli(), 10))
-		if len(args) >= 2*chunk {
-			if err := flush(); err != nil {
-				return err
-			}
+	add := func(member string, at time.Time) error {
+		if args = append(args, member, strconv.FormatInt(at.UnixMilli(), 10)); len(args) < 2*chunk {
+			return nil
+		}
+		return flush()
+	}
+	for id, t := range at {
+		if err := add(string(id), t); err != nil {
+			return err
+		}
+	}
+	for id, t := range input {
+		if err := add(inputMember(id), t); err != nil {
+			return err
 		}
 	}
 	return flush()

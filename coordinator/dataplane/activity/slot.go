@@ -3,6 +3,7 @@ package activity
 import (
 	"sync/atomic"
 
+	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -15,23 +16,32 @@ type Slot struct {
 	id     workspace.ID
 	// last is Unix milliseconds, 0 before the first touch, or retired.
 	last atomic.Int64
+	// input is that of the last touch by a person.
+	input atomic.Int64
 	// sent is the last value that Redis or PostgreSQL has confirmed, saved the last one
 	// that PostgreSQL has; guarded by buffer.flushing.
 	sent, saved int64
 }
 
-// Touch records that the workspace is being used now. Within one step of the clock only the first
-// call writes. Many connections of one workspace share the slot, and reading it is ten times
+// Touch records that the workspace is being used now, as a signal says. Within one step of the clock
+// only the first call writes and is counted. Many connections of one workspace share the slot, and reading it is ten times
 // cheaper than contending for its cache line.
-func (s *Slot) Touch() {
+func (s *Slot) Touch(by metrics.Signal) {
 	now := s.buffer.clock.Load()
+	if by.Person() && s.input.Load() < now {
+		s.input.Store(now)
+	}
 	for {
 		at := s.last.Load()
 		if at == retired {
-			s.buffer.revive(s, now)
+			s.buffer.revive(s, now, by)
 			return
 		}
-		if at >= now || s.advance(at, now) {
+		if at >= now {
+			return
+		}
+		if s.advance(at, now) {
+			s.buffer.opts.Metrics.Used(by)
 			return
 		}
 	}
@@ -45,16 +55,17 @@ func (s *Slot) advance(at, now int64) bool { return s.last.CompareAndSwap(at, no
 // revive puts a retired slot back, or passes its time on to the slot that has
 // replaced it. A slot is retired and put back only under its part's lock, so one
 // that is not in the map is retired.
-func (b *Buffer) revive(s *Slot, now int64) {
+func (b *Buffer) revive(s *Slot, now int64, by metrics.Signal) {
 	p := b.part(s.id)
 	p.mu.Lock()
 	current := p.slots[s.id]
 	if current == nil {
 		p.slots[s.id] = s
 		s.last.Store(now)
+		b.opts.Metrics.Used(by)
 	}
 	p.mu.Unlock()
 	if current != nil {
-		current.Touch()
+		current.Touch(by)
 	}
 }

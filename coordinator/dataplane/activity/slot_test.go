@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -15,7 +16,7 @@ func TestTouchDuringRetireIsNotLost(t *testing.T) {
 	now := time.UnixMilli(1_000_000)
 	b := NewBuffer(nil, Options{Now: func() time.Time { return now }, Idle: time.Minute}, zap.NewNop())
 	s := b.Slot(id)
-	s.Touch()
+	s.Touch(metrics.ByMessage)
 	s.sent, s.saved = s.last.Load(), s.last.Load() // as after a flush
 
 	now = now.Add(time.Hour)
@@ -28,7 +29,7 @@ func TestTouchDuringRetireIsNotLost(t *testing.T) {
 	if s.advance(read, now.UnixMilli()) {
 		t.Fatal("a touch was written into a slot that had been freed")
 	}
-	s.Touch() // a touch that fails to advance tries again
+	s.Touch(metrics.ByMessage) // a touch that fails to advance tries again
 	if got := b.unsaved(); len(got) != 1 || got[0].at != now.UnixMilli() {
 		t.Fatalf("the next flush writes %v", got)
 	}

@@ -166,6 +166,15 @@ func (a *Auth) SignOut(ctx context.Context, id string) error {
 	return a.editUser(ctx, id, accounts.UserChange{SignOut: true})
 }
 
+// SignOutByName is [Auth.SignOut] for a user by name.
+func (a *Auth) SignOutByName(ctx context.Context, username string) error {
+	row, err := a.userByName(ctx, username)
+	if err != nil {
+		return err
+	}
+	return a.SignOut(ctx, row.ID)
+}
+
 // editUser changes a user, and ends at once what is open in this process with sessions that the
 // change has ended. It returns [ErrNoUser] and [ErrLastAdministrator].
 func (a *Auth) editUser(ctx context.Context, id string, c accounts.UserChange) error {

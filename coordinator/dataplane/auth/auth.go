@@ -17,7 +17,10 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator/audit"
+	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/store/accounts"
+	"github.com/codehub/gateway/coordinator/store/auditlog"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
@@ -76,6 +79,8 @@ type Options struct {
 	MaxHashing int
 	// Logger receives a line when sessions cannot be checked, and when they can again.
 	Logger *zap.Logger
+	// Audit takes failed sign-ins. Default: that of the database.
+	Audit *auditlog.Log
 }
 
 // withDefaults returns the options with the default of every field that is not set.
@@ -132,7 +137,9 @@ type Auth struct {
 // New returns an Auth over st. It performs no I/O. [Auth.Close] ends its background
 // checks.
 func New(st *accounts.Store, o Options) *Auth {
-	o = o.withDefaults()
+	if o = o.withDefaults(); o.Audit == nil && st != nil {
+		o.Audit = auditlog.New(st.DB, o.Logger)
+	}
 	return &Auth{
 		store: st, opts: o, log: o.Logger,
 		hasher:   newHasher(o.MaxHashing),
@@ -170,7 +177,7 @@ func (a *Auth) Login(ctx context.Context, username, password string, from Client
 	token, u, err = a.startSession(ctx, row, from)
 	if err == nil && outdated(row.PasswordHash) {
 		if err := a.rehash(ctx, row, password); err != nil {
-			a.log.Warn("password hash not renewed; the next sign-in tries again", zap.String("user", row.ID),
+			a.log.Warn("password hash not renewed; the next sign-in tries again", zap.String(logkey.User, row.ID),
 				zap.Error(err))
 		}
 	}
@@ -195,6 +202,9 @@ func (a *Auth) authenticate(ctx context.Context, username, password string, from
 	ok, err := a.hasher.verify(ctx, row.PasswordHash, password)
 	if err == nil && (!ok || row.Disabled()) {
 		err = ErrBadCredentials
+		a.opts.Audit.Refused(ctx, auditlog.Refusal{
+			Action: audit.UserSignIn, Why: "bad-credentials", UserID: row.ID, Username: row.Username,
+		})
 	}
 	return row, err
 }
@@ -210,7 +220,7 @@ func (a *Auth) startSession(ctx context.Context, row accounts.User, from Client)
 		return "", User{}, err
 	}
 	if err := a.store.ClearSignIn(ctx, counters(row.Username, from)); err != nil {
-		a.log.Warn("a sign-in that succeeded stays counted as a failed one", zap.String("user", row.ID), zap.Error(err))
+		a.log.Warn("a sign-in that succeeded stays counted as a failed one", zap.String(logkey.User, row.ID), zap.Error(err))
 	}
 	return token, userOf(s), nil
 }

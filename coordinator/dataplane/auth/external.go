@@ -7,7 +7,9 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/store/accounts"
+	"github.com/codehub/gateway/coordinator/store/auditlog"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
@@ -53,7 +55,16 @@ func (a *Auth) SignInExternal(ctx context.Context, e External, from Client) (tok
 	if strings.TrimSpace(e.Issuer) == "" || strings.TrimSpace(e.Subject) == "" || len(e.Subject) > maxSubject {
 		return "", User{}, ErrNoSubject
 	}
-	row, err := a.externalUser(ctx, e)
+	provider := audit.With(ctx, audit.Of(ctx).By(e.Issuer))
+	row, err := a.externalUser(provider, e)
+	switch {
+	case errors.Is(err, ErrUnknownUser):
+		a.opts.Audit.Refused(provider, auditlog.Refusal{Action: audit.UserSignIn, Why: "unknown-user"})
+	case errors.Is(err, ErrDisabled):
+		a.opts.Audit.Refused(provider, auditlog.Refusal{
+			Action: audit.UserSignIn, Why: "disabled", UserID: row.ID, Username: row.Username,
+		})
+	}
 	if err != nil {
 		return "", User{}, err
 	}
@@ -82,7 +93,7 @@ func (a *Auth) externalUser(ctx context.Context, e External) (accounts.User, err
 	case err != nil:
 		return accounts.User{}, err
 	case row.Disabled():
-		return accounts.User{}, ErrDisabled
+		return row, ErrDisabled
 	}
 	if e.Role != "" && e.Role != row.Role {
 		if err := a.store.SetRole(ctx, row.ID, e.Role); err != nil {
@@ -144,6 +155,7 @@ func (a *Auth) IssuerOf(ctx context.Context, token string) (string, error) {
 // EndExternal ends sessions that were started with a sign-in at the provider. With the provider's
 // own id session it ends that one, without an id all of the identity's.
 func (a *Auth) EndExternal(ctx context.Context, issuer, subject, session string) error {
+	ctx = audit.With(ctx, audit.Of(ctx).By(issuer))
 	ended, err := a.store.EndExternalSessions(ctx, issuer, subject, session)
 	a.sessions.cache.revoke(ended...)
 	return err

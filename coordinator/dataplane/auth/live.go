@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/codehub/gateway/coordinator/audit"
 )
 
 // Grant is what lets a request in: a user, and the session in memory that vouches for
@@ -21,6 +23,15 @@ func (g Grant) Session() string {
 		return ""
 	}
 	return g.life.main
+}
+
+// Actor is whom a request of the grant comes from, as the audit has it. client is from where.
+func (g Grant) Actor(client audit.Actor) audit.Actor {
+	by := client.As(g.ID)
+	if by.Through = audit.Page; g.life != nil && g.life.scopes != 0 {
+		by.Through, by.TokenID = audit.Token, g.life.main
+	}
+	return by
 }
 
 // Ended is closed when the session ends: by a sign-out, a changed password, a disabled

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/store/accounts"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
@@ -60,7 +61,7 @@ func (a *Auth) openNamed(ctx context.Context, name string, hash accounts.TokenHa
 			return errNamedRefused
 		}
 		var created bool
-		if row, created, err = a.store.AddUser(ctx, name, "", RoleUser); err == nil && !created {
+		if row, created, err = a.store.AddUser(audit.With(ctx, audit.Of(ctx).By("caddy")), name, "", RoleUser); err == nil && !created {
 			row, err = a.userByName(ctx, name) // another request was faster
 		}
 	}

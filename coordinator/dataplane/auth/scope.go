@@ -58,6 +58,8 @@ func (set scopes) has(s Scope) bool { return set&bitOf(s) != 0 }
 type ScopeError struct {
 	// Needs is the scope, [NoScope] for what no token may do.
 	Needs Scope
+	// Of is what the token lets in otherwise, for the audit; zero where that is not known.
+	Of Grant
 }
 
 // Error implements error.

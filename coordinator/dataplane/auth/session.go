@@ -55,7 +55,7 @@ type sessions struct {
 func newSessions(st *accounts.Store, o Options) *sessions {
 	s := &sessions{
 		store: st, cacheTTL: o.CacheTTL, now: clock.Steady(),
-		outage: outage.New(o.Logger, zap.WarnLevel,
+		outage: outage.New(o.Logger, zap.ErrorLevel,
 			"sessions cannot be checked; those in memory stay valid, requests with others are answered with 503",
 			"sessions can be checked again"),
 		cache:   newCache(o.MaxCached),

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/store/storetest"
 )
@@ -192,5 +193,28 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 	wantSession(t, a, "another user's", bobs, nil)
 	if list, err := a.Sessions(t.Context(), here); err != nil || !slices.ContainsFunc(list, func(s OpenSession) bool { return s.Current }) || len(list) != 1 {
 		t.Errorf("what is left: %v %v", list, err)
+	}
+}
+
+func TestFailedSignInsAreInTheAudit(t *testing.T) {
+	a := openAt(t, devenv.PostgreSQL(t), Options{})
+	addUser(t, a, "ann")
+	storetest.Exec(t, a.store, `DELETE FROM audit_log`)
+	ctx := audit.With(t.Context(), audit.Actor{Kind: audit.Anonymous, Address: "192.0.2.1"})
+	for _, name := range []string{"ann", "a password typed as a name"} {
+		if _, _, err := a.Login(ctx, name, "wrong", Client{Address: "192.0.2.1"}); !errors.Is(err, ErrBadCredentials) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	_, _, err := a.SignInExternal(ctx, External{Issuer: "https://id.example", Subject: "1"}, Client{})
+	if !errors.Is(err, ErrUnknownUser) {
+		t.Error(err)
+	}
+	got := storetest.Value[string](t, a.store, `SELECT string_agg(concat_ws(' ', action, outcome, user_name, actor ->> 'kind',
+		actor ->> 'name', actor ->> 'address'), '; ' ORDER BY id) FROM audit_log`)
+	want := "user.sign_in bad-credentials ann anonymous 192.0.2.1; user.sign_in bad-credentials anonymous 192.0.2.1; " +
+		"user.sign_in unknown-user provider https://id.example 192.0.2.1"
+	if got != want {
+		t.Errorf("the audit is %s, want %s", got, want)
 	}
 }

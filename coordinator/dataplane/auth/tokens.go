@@ -168,7 +168,7 @@ func (a *Auth) Token(ctx context.Context, secret string, needs Scope, address st
 		a.sessions.check(h, e, a.sessions.now().UnixNano(), address)
 	}
 	if !e.life.scopes.has(needs) {
-		return Grant{}, &ScopeError{needs}
+		return Grant{}, &ScopeError{needs, e.grant()}
 	}
 	return e.grant(), nil
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/store"
 )
 
@@ -19,6 +20,9 @@ const subscriberBuffer = 64
 // Hub passes events to the streams of this process. It follows the process's feed. Its
 // methods are safe for concurrent use, and none of them blocks, except Run.
 type Hub struct {
+	// Metrics counts streams that are too slow. Nil, or set before the first one.
+	Metrics *metrics.Events
+
 	mu    sync.Mutex
 	users map[string]map[*subscriber]struct{}
 	ended bool
@@ -71,6 +75,16 @@ func (h *Hub) Subscribe(userID string, slow func()) (changes <-chan Change, canc
 	}
 }
 
+// Streams returns how many streams are open.
+func (h *Hub) Streams() (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, streams := range h.users {
+		n += len(streams)
+	}
+	return n
+}
+
 // Changed tells the owners' streams which of their workspaces have changed. It is
 // called by the feed.
 func (h *Hub) Changed(rows []store.Route, _ int64) {
@@ -121,6 +135,7 @@ func (h *Hub) send(userID string, change Change) {
 		case s.changes <- change:
 		default:
 			s.slow()
+			h.Metrics.TooSlow()
 			h.remove(userID, s)
 		}
 	}

@@ -103,9 +103,9 @@ func NewPublisher(client redis.UniversalClient, source Source, prefixes Prefixes
 	prefixes.Wake = cmp.Or(prefixes.Wake, DefaultWakePrefix)
 	return &Publisher{
 		redis: client, prefixes: prefixes, source: source,
-		outage: outage.New(log, zap.ErrorLevel,
+		outage: outage.New(log, zap.WarnLevel,
 			"events are not published for other programs; they are published later", "events are published again"),
-		keeping: outage.New(log, zap.ErrorLevel,
+		keeping: outage.New(log, zap.WarnLevel,
 			"redis does not keep how far events are published; the next leader publishes some of them again",
 			"redis keeps again how far events are published"),
 		signal: make(chan struct{}, 1),

@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -157,7 +158,7 @@ func (t *Table) readBatch(ctx context.Context) bool {
 		return false
 	}
 	rows, err := t.query(ctx, ids)
-	t.outage.Report(ctx, err, zap.Int("workspaces", len(ids)))
+	t.outage.Report(ctx, err, zap.Int(logkey.Workspaces, len(ids)))
 	byID := make(map[workspace.ID]*store.Route, len(rows))
 	for i := range rows {
 		byID[rows[i].ID] = &rows[i]

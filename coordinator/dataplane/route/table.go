@@ -138,6 +138,13 @@ func (t *Table) Lookup(id workspace.ID) (*Entry, bool) {
 	return e, ok
 }
 
+// Len returns how many workspaces the table has.
+func (t *Table) Len() int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return len(t.entries)
+}
+
 // Ready reports whether the table has been filled. Before that, no request should be
 // decided: each would cost a query of its own.
 func (t *Table) Ready() bool { return t.loaded.Load() }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -139,8 +140,8 @@ func (s *Service) revert(ctx context.Context, a Actor, w workspace.Workspace, ke
 	case outcome == store.Unchanged:
 		return workspace.Workspace{}, &RevertError{words.Of("problem.revert.current", nil)}
 	}
-	s.logChange("workspace goes back to an older archive", a, w.ID, reverting.DesiredState,
-		zap.String("archive_key", key))
+	s.logChange(ctx, "workspace goes back to an older archive", a, w.ID, reverting.DesiredState,
+		zap.String(logkey.ArchiveKey, key))
 	return reverting, nil
 }
 

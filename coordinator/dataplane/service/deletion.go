@@ -5,6 +5,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -29,7 +30,7 @@ func (s *Service) Delete(ctx context.Context, a Actor, id workspace.ID, now bool
 		return translate(err)
 	}
 	if outcome == store.Changed {
-		s.logChange("workspace deleted", a, id, workspace.DesiredDeleted, zap.Bool("now", now))
+		s.logChange(ctx, "workspace deleted", a, id, workspace.DesiredDeleted, zap.Bool(logkey.Now, now))
 	}
 	return nil
 }
@@ -51,7 +52,7 @@ func (s *Service) Undelete(ctx context.Context, a Actor, id workspace.ID) (works
 		return workspace.Workspace{}, translate(err)
 	}
 	if outcome == store.Changed {
-		s.logChange("workspace undeleted", a, id, w.DesiredState)
+		s.logChange(ctx, "workspace undeleted", a, id, w.DesiredState)
 	}
 	return w, nil
 }

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/dataplane/explain"
+	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/words"
@@ -251,9 +252,9 @@ func (s *Service) recoverNow(
 	if outcome != store.Changed {
 		return workspace.Workspace{}, false, nil
 	}
-	s.logChange("workspace recovered", a, w.ID, recovered.DesiredState,
-		zap.String("error_reason", string(w.NeedsRecovery())), zap.String("choice", string(r.Choice)),
-		zap.String("archive_key", r.Key))
+	s.logChange(ctx, "workspace recovered", a, w.ID, recovered.DesiredState,
+		zap.String(logkey.ErrorReason, string(w.NeedsRecovery())), zap.String(logkey.Choice, string(r.Choice)),
+		zap.String(logkey.ArchiveKey, r.Key))
 	return recovered, true, nil
 }
 

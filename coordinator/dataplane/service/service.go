@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 
 	"github.com/google/uuid"
@@ -19,8 +20,11 @@ import (
 
 	"github.com/codehub/gateway/coordinator/dataplane/explain"
 	"github.com/codehub/gateway/coordinator/launch"
+	"github.com/codehub/gateway/coordinator/logkey"
+	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/tracing"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -37,6 +41,8 @@ type Options struct {
 	Inventory Inventory
 	// Delays are those of the other components, for explanations; SetDelays changes them.
 	Delays explain.Delays
+	// Metrics counts the changes of desired states. Default: nothing does.
+	Metrics *metrics.Service
 	// Logger receives one line for every change of a desired state.
 	Logger *zap.Logger
 }
@@ -50,6 +56,7 @@ type Service struct {
 	delays                          atomic.Pointer[explain.Delays]
 	maxKeepAwake                    atomic.Int64 // nanoseconds
 	inventory                       Inventory
+	metrics                         *metrics.Service
 	log                             *zap.Logger
 }
 
@@ -57,7 +64,7 @@ type Service struct {
 func New(st *store.Store, o Options) *Service {
 	s := &Service{
 		store: st, instanceBackend: o.InstanceBackend, storageBackend: o.StorageBackend,
-		inventory: o.Inventory, log: o.Logger,
+		inventory: o.Inventory, metrics: o.Metrics, log: o.Logger,
 	}
 	if s.instanceBackend == "" {
 		s.instanceBackend = "docker"
@@ -85,6 +92,8 @@ type Actor struct {
 	// Kind is where the change comes from, for the log and the history: "api", "gateway",
 	// "cli", "ttl", "disk". Empty means "api".
 	Kind string
+
+	cause metrics.Cause // for the metrics, where Kind says too little
 }
 
 func (a Actor) viewer() store.Viewer {
@@ -154,7 +163,7 @@ func (s *Service) Create(ctx context.Context, a Actor, in CreateInput) (workspac
 	}
 	switch {
 	case outcome == store.Changed:
-		s.logChange("workspace created", a, id, in.DesiredState)
+		s.logChange(ctx, "workspace created", a, id, in.DesiredState)
 	case !w.DeletedAt.IsZero():
 		return workspace.Workspace{}, ErrDeleted
 	}
@@ -206,7 +215,7 @@ func (s *Service) Update(ctx context.Context, a Actor, id workspace.ID, p Patch)
 		return workspace.Workspace{}, translate(err)
 	}
 	if outcome == store.Changed {
-		s.logChange("workspace desired state changed", a, id, *p.DesiredState)
+		s.logChange(ctx, "workspace desired state changed", a, id, *p.DesiredState)
 	}
 	if p.ImageRef != nil && w.Phase == workspace.PhaseError && ofImage[w.ErrorReason] {
 		if recovered, changed, err := s.recover(ctx, a, w, Choice{}); changed || err != nil {
@@ -233,10 +242,11 @@ func (s *Service) Running(ctx context.Context, userID string) ([]workspace.Works
 	return s.store.Running(ctx, userID)
 }
 
-// logChange logs who changed a desired state, and through what.
-func (s *Service) logChange(message string, a Actor, id workspace.ID, d workspace.DesiredState, more ...zap.Field) {
-	s.log.Info(message, append([]zap.Field{zap.String("workspace", string(id)), zap.String("desired_state", string(d)),
-		zap.String("user", a.UserID), zap.String("through", a.through())}, more...)...)
+// logChange logs who changed a desired state, and through what, and counts it.
+func (s *Service) logChange(ctx context.Context, message string, a Actor, id workspace.ID, d workspace.DesiredState, more ...zap.Field) {
+	s.metrics.Desired(d, cmp.Or(a.cause, metrics.Cause(a.through())))
+	s.log.Info(message, slices.Concat([]zap.Field{zap.String(logkey.Workspace, string(id)), zap.String(logkey.DesiredState, string(d)),
+		zap.String(logkey.By, a.UserID), zap.String(logkey.Through, a.through())}, tracing.Fields(ctx), more)...)
 }
 
 // translate replaces the store's error for a missing row with this package's.

@@ -7,6 +7,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator/logkey"
+	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -47,8 +49,8 @@ func (s *Service) KeepAwake(
 	if err != nil {
 		return workspace.Workspace{}, err
 	}
-	s.log.Info("workspace kept awake", zap.String("workspace", string(id)), zap.Duration("for", d),
-		zap.String("user", a.UserID), zap.String("through", a.through()))
+	s.log.Info("workspace kept awake", zap.String(logkey.Workspace, string(id)), zap.Duration(logkey.Duration, d),
+		zap.String(logkey.By, a.UserID), zap.String(logkey.Through, a.through()))
 	return w, nil
 }
 
@@ -68,7 +70,11 @@ type Unused struct {
 func (s *Service) Sleep(ctx context.Context, id workspace.ID, u Unused) (bool, error) {
 	changed, err := s.store.Sleep(ctx, id, u.TTL, u.Since, u.Why)
 	if changed {
-		s.logChange("workspace expired", Actor{Kind: "ttl"}, id, workspace.DesiredStandby)
+		cause := metrics.CauseIdle
+		if u.Why != "" {
+			cause = metrics.CauseBusy
+		}
+		s.logChange(ctx, "workspace expired", Actor{Kind: "ttl", cause: cause}, id, workspace.DesiredStandby)
 	}
 	return changed, err
 }
@@ -78,7 +84,7 @@ func (s *Service) Sleep(ctx context.Context, id workspace.ID, u Unused) (bool, e
 // progress and is meant to be in STANDBY. Otherwise Archive returns false and changes
 // nothing.
 func (s *Service) Archive(ctx context.Context, id workspace.ID, ttl time.Duration) (bool, error) {
-	return s.archive(ctx, "workspace expired", Actor{Kind: "ttl"}, id, ttl, "")
+	return s.archive(ctx, "workspace expired", Actor{Kind: "ttl", cause: metrics.CauseIdle}, id, ttl, "")
 }
 
 // ArchiveForSpace is Archive for a workspace that has to make room on the disk of the homes
@@ -94,7 +100,7 @@ func (s *Service) archive(
 ) (bool, error) {
 	changed, err := s.store.ExpireStandby(ctx, id, asleep, a.through(), why)
 	if changed {
-		s.logChange(message, a, id, workspace.DesiredArchived)
+		s.logChange(ctx, message, a, id, workspace.DesiredArchived)
 	}
 	return changed, err
 }

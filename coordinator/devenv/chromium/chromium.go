@@ -10,8 +10,10 @@ import "github.com/chromedp/chromedp"
 
 const path = "/usr/bin/chromium"
 
-// Options are those that every test gives the browser, besides chromedp's own.
+// Options are those that every test gives the browser, besides chromedp's own. Nothing moves in it: without a
+// graphics card, each picture of something that turns costs the processor of all tests.
 func Options() []chromedp.ExecAllocatorOption {
 	return append(unaware(), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("force-prefers-reduced-motion", true))
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/codehub/gateway/coordinator/devenv/internal/caddybuild"
+	"github.com/codehub/gateway/coordinator/devenv/internal/sbom"
 )
 
 // User is the user that the gateway's image runs as. It has a number and no rights.
@@ -27,14 +28,18 @@ func gatewayFiles(ctx context.Context, root, arch string) (map[string][]byte, er
 	if err != nil {
 		return nil, err
 	}
-	rootfs, err := gatewayRoot(cas)
+	bill, licences, err := sbom.Of(ctx, root, built(root, "caddy-"+arch), "gateway")
+	if err != nil {
+		return nil, err
+	}
+	rootfs, err := pack(gatewayFolders(cas, bill, licences))
 	return map[string][]byte{"caddy": caddy, "Caddyfile": caddyfile, "rootfs.tar": rootfs}, err
 }
 
-// gatewayRoot returns the root file system around the program, as a tar archive. A build from
-// scratch has no shell to make folders and give them away.
-func gatewayRoot(authorities []byte) ([]byte, error) {
-	return pack([]entry{
+// gatewayFolders are the root file system around the program. A build from scratch has no shell to
+// make folders and give them away.
+func gatewayFolders(authorities, bill, licences []byte) []entry {
+	return []entry{
 		{"tmp/", 0o1777, 0, nil},
 		{"config/", 0o700, User, nil},
 		{"data/", 0o700, User, nil},
@@ -45,5 +50,11 @@ func gatewayRoot(authorities []byte) ([]byte, error) {
 		{"etc/ssl/", 0o755, 0, nil},
 		{"etc/ssl/certs/", 0o755, 0, nil},
 		{"etc/ssl/certs/ca-certificates.crt", 0o644, 0, authorities},
-	})
+		{"usr/", 0o755, 0, nil},
+		{"usr/share/", 0o755, 0, nil},
+		{"usr/share/licenses/", 0o755, 0, nil},
+		{"usr/share/licenses/gateway.txt", 0o644, 0, licences},
+		{"usr/share/sbom/", 0o755, 0, nil},
+		{"usr/share/sbom/gateway.cdx.json", 0o644, 0, bill},
+	}
 }

@@ -16,14 +16,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/docker/docker/api/types/build"
 	"github.com/docker/docker/client"
 	"github.com/docker/docker/pkg/jsonmessage"
 
+	"github.com/codehub/gateway/coordinator/devenv/internal/revision"
+	"github.com/codehub/gateway/coordinator/devenv/internal/sbom"
 	"github.com/codehub/gateway/coordinator/devenv/server"
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
 // Image is an image of this repository.
@@ -40,10 +42,10 @@ type Image struct {
 var (
 	Gateway    = Image{"codehub/gateway", "caddymodule/deploy", gatewayFiles}
 	StorageJob = Image{"codehub/storagejob", "storagejob",
-		program("storagejob", compile, "ca-certificates.crt", authorities)}
+		storageJob(compile, "")}
 	// StorageJobTest is the storage job's image with the job's test binary as its program.
 	StorageJobTest = Image{"codehub/storagejobtest", "storagejob",
-		program("storagejob", compileTest, "ca-certificates.crt", authorities)}
+		storageJob(compileTest, testSuffix)}
 	Terminal = Image{"codehub/terminal", "coordinator/devenv/webterm",
 		program("coordinator/devenv/webterm", compile, "busybox", busybox)}
 	// TestWorkspace is that of the conformance suite of container backends.
@@ -67,6 +69,24 @@ func program(
 	}
 }
 
+// storageJob returns the files of the storage job's image, with what compiler makes of it as its program.
+func storageJob(
+	compiler func(ctx context.Context, root, folder, arch string) ([]byte, error), suffix string,
+) func(ctx context.Context, root, arch string) (map[string][]byte, error) {
+	files := program("storagejob", compiler, "ca-certificates.crt", authorities)
+	return func(ctx context.Context, root, arch string) (map[string][]byte, error) {
+		all, err := files(ctx, root, arch)
+		if err != nil {
+			return nil, err
+		}
+		all["sbom.cdx.json"], all["licences.txt"], err = sbom.Of(ctx, root, built(root, "storagejob-"+arch+suffix), "storagejob")
+		return all, err
+	}
+}
+
+// Tag returns the reference of the image of this release.
+func (i Image) Tag() string { return i.Name + ":" + contract.Release }
+
 // Build makes the image on the engine at host, from the repository in root. It returns a reference
 // that means exactly this image until it is removed.
 func (i Image) Build(ctx context.Context, host, root string) (ref string, err error) {
@@ -79,13 +99,15 @@ func (i Image) Build(ctx context.Context, host, root string) (ref string, err er
 	if err != nil {
 		return "", fmt.Errorf("preparing image %s: %w", i.Name, err)
 	}
-	version, err := Version(root)
-	if err != nil {
-		return "", err
-	}
 	resp, err := api.ImageBuild(ctx, bytes.NewReader(files), build.ImageBuildOptions{
-		Tags: []string{i.Name + ":latest", i.Name + ":" + version}, Remove: true, ForceRemove: true,
+		Tags: []string{i.Name + ":latest", i.Tag()}, Remove: true, ForceRemove: true,
 		NetworkMode: "none",
+		Labels: map[string]string{
+			"org.opencontainers.image.title":    i.Name,
+			"org.opencontainers.image.version":  contract.Release,
+			"org.opencontainers.image.revision": revision.Of(ctx, root),
+			"org.opencontainers.image.licenses": "Apache-2.0",
+		},
 	})
 	if err != nil {
 		return "", fmt.Errorf("building image %s: %w", i.Name, err)
@@ -100,22 +122,6 @@ func (i Image) Build(ctx context.Context, host, root string) (ref string, err er
 		return "", fmt.Errorf("naming image %s: %w", i.Name, err)
 	}
 	return ref, nil
-}
-
-// appVersion is where the chart says which version it is for.
-var appVersion = regexp.MustCompile(`(?m)^appVersion: "([0-9][0-9A-Za-z.-]*)"$`)
-
-// Version returns the version of the repository in root: the tag of its images.
-func Version(root string) (string, error) {
-	text, err := os.ReadFile(filepath.Join(root, "caddymodule", "deploy", "chart", "Chart.yaml"))
-	if err != nil {
-		return "", fmt.Errorf("reading the version: %w", err)
-	}
-	found := appVersion.FindSubmatch(text)
-	if found == nil {
-		return "", errors.New("reading the version: Chart.yaml has no appVersion in quotation marks")
-	}
-	return string(found[1]), nil
 }
 
 // buildContext returns the build context, a tar archive.
@@ -143,9 +149,12 @@ func compile(ctx context.Context, root, folder, arch string) ([]byte, error) {
 	return run(ctx, root, folder, arch, "", "build")
 }
 
+// testSuffix is what the name of a test binary ends with.
+const testSuffix = "-test"
+
 // compileTest builds the test binary of a folder, as compile does.
 func compileTest(ctx context.Context, root, folder, arch string) ([]byte, error) {
-	return run(ctx, root, folder, arch, "-test", "test", "-c")
+	return run(ctx, root, folder, arch, testSuffix, "test", "-c")
 }
 
 // run runs a go command that makes a program.
@@ -162,10 +171,13 @@ func run(ctx context.Context, root, folder, arch, suffix string, command ...stri
 	})
 }
 
-// kept returns a program that build makes in .codehub/bin, where the go command finds it up to
-// date the next time. Test binaries may build it at the same time.
+// built is where a program is kept.
+func built(root, name string) string { return filepath.Join(root, ".codehub", "bin", name) }
+
+// kept returns a program that build makes, where the go command finds it up to date the next time.
+// Test binaries may build it at the same time.
 func kept(root, name string, build func(out string) error) ([]byte, error) {
-	out := filepath.Join(root, ".codehub", "bin", name)
+	out := built(root, name)
 	if err := os.MkdirAll(filepath.Dir(out), 0o700); err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@
 package release
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -26,9 +27,30 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/server"
 )
 
-// Commits are the releases from which is upgraded. Each has a folder in testdata with its own part
-// of the program that runs its coordinator.
-var Commits = []string{"89186bf", "0be5b23"}
+// Past is a state of the product that installations may have.
+type Past struct {
+	// Commit is in the history of this source. It has a folder in testdata with its own part of the
+	// program that runs its coordinator.
+	Commit string
+	// Version is empty for what was installed before there were versions.
+	Version string
+	// Schema is the number of its newest migration.
+	Schema int
+}
+
+// String names it in the names of tests.
+func (p Past) String() string { return cmp.Or(p.Version, p.Commit) }
+
+// All are those from which is upgraded, the oldest first. A release adds itself here when it is made.
+var All = []Past{
+	{Commit: "89186bf", Schema: 1},
+	{Commit: "0be5b23", Schema: 4},
+	{Commit: "82b487a", Version: "0.1.0", Schema: 13},
+}
+
+// Last is the newest one. What follows it must run beside it, and it must run after what follows
+// (CONTRIBUTING).
+func Last() Past { return All[len(All)-1] }
 
 // Config is what a process of an older release is told.
 type Config struct {
@@ -38,6 +60,8 @@ type Config struct {
 	// GCDelay is how long it keeps archives that no workspace needs, and how old an unfinished
 	// upload may get. GCInterval is the time between its collections.
 	GCDelay, GCInterval time.Duration
+	// Keep is how many archives of a workspace are kept; releases from before versions keep one.
+	Keep int
 }
 
 // Variable returns the environment variable that tells a process its configuration.
@@ -55,21 +79,42 @@ type Release struct {
 	commit, source string
 }
 
-// Build returns the release of a commit. It skips the test where the history does not have it,
-// such as in a shallow clone.
-//
-// The source is kept below the user's cache, because the go command finds there what it has
-// built. It is named after what it was made from, so that it never changes.
-func Build(t testing.TB, commit string) Release {
+// history returns the folder of this source. It skips the test where the history does not have the
+// commit, such as in a shallow clone.
+func (p Past) history(t testing.TB) string {
 	t.Helper()
 	root, err := image.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := exec.Command("git", "-C", root, "cat-file", "-e", commit+"^{commit}").Run(); err != nil {
+	if err := exec.Command("git", "-C", root, "cat-file", "-e", p.Commit+"^{commit}").Run(); err != nil {
 		t.Skipf("commit %s is not in a history of this source (%v): an archive of it or a shallow clone has none",
-			commit, err)
+			p.Commit, err)
 	}
+	return root
+}
+
+// File returns a file as it was then, or nil where there was none. Like [Past.Build] it may skip the test.
+func (p Past) File(t testing.TB, path string) []byte {
+	t.Helper()
+	root := p.history(t)
+	if exec.Command("git", "-C", root, "cat-file", "-e", p.Commit+":"+path).Run() != nil {
+		return nil
+	}
+	text, err := exec.Command("git", "-C", root, "show", p.Commit+":"+path).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// Build compiles a process of it. It skips the test where the history does not have the commit.
+//
+// The source is kept below the user's cache, because the go command finds there what it has
+// built. It is named after what it was made from, so that it never changes.
+func (p Past) Build(t testing.TB) Release {
+	t.Helper()
+	root, commit := p.history(t), p.Commit
 	here := filepath.Join(root, "coordinator", "devenv", "release", "testdata")
 	program, err := os.ReadFile(filepath.Join(here, "process.go"))
 	if err != nil {

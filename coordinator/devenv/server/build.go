@@ -38,7 +38,8 @@ func BuildGotestsum(ctx context.Context) (string, error) {
 
 // BuildAll builds every program that tests start besides those of this repository and Helm.
 func BuildAll(ctx context.Context) error {
-	for _, build := range []func(context.Context) (string, error){BuildGotestsum, buildS3, BuildRclone, BuildOIDC} {
+	for _, build := range []func(context.Context) (string, error){BuildGotestsum, BuildS3, BuildRclone, BuildOIDC,
+		BuildCompose, BuildSBOM} {
 		if _, err := build(ctx); err != nil {
 			return err
 		}
@@ -46,7 +47,8 @@ func BuildAll(ctx context.Context) error {
 	return nil
 }
 
-func buildS3(ctx context.Context) (string, error) {
+// BuildS3 returns the path of the object store of the tests.
+func BuildS3(ctx context.Context) (string, error) {
 	return install(ctx, "github.com/versity/versitygw/cmd/versitygw", versitygwVersion)
 }
 
@@ -55,6 +57,14 @@ func BuildRclone(ctx context.Context) (string, error) { return buildModule(ctx, 
 
 // BuildOIDC returns the path of the identity provider. Its version is in oidcprovider/go.mod.txt.
 func BuildOIDC(ctx context.Context) (string, error) { return buildModule(ctx, "oidcprovider") }
+
+// BuildCompose returns the path of a program that reads compose files as Docker Compose does. Its version is in
+// compose/go.mod.txt.
+func BuildCompose(ctx context.Context) (string, error) { return buildModule(ctx, "compose") }
+
+// BuildSBOM returns the path of a program that says what another is made of. The versions of its libraries are in
+// sbom/go.mod.txt.
+func BuildSBOM(ctx context.Context) (string, error) { return buildModule(ctx, "sbom") }
 
 // install builds a program of another module, whose versions must not matter to ours.
 func install(ctx context.Context, pkg, version string) (string, error) {
@@ -65,7 +75,7 @@ func install(ctx context.Context, pkg, version string) (string, error) {
 // modules are the sources of programs in modules of their own, whose requirements must not
 // be ours. The names end with .txt, so that the go command does not take them for packages.
 //
-//go:embed oidcprovider/*.txt rcloneserver/*.txt
+//go:embed compose/*.txt oidcprovider/*.txt rcloneserver/*.txt sbom/*.txt
 var modules embed.FS
 
 // buildModule builds a program of modules.

@@ -69,7 +69,9 @@ func StartPostgreSQL(s Storage) (*PostgreSQL, error) {
 	p.Stop = syscall.SIGINT
 	if s.scratch != "" {
 		for _, setting := range []string{"fsync=off", "synchronous_commit=off", "full_page_writes=off",
-			"shared_buffers=64MB", "checkpoint_timeout=1h", "jit=off"} {
+			"shared_buffers=64MB", "checkpoint_timeout=1h", "jit=off",
+			// A minute is shared among all databases: with hundreds, a worker would start several times a second.
+			"autovacuum_naptime=10min"} {
 			p.Argv = append(p.Argv, "-c", setting)
 		}
 		// Immediate shutdown: nothing is written, but shared memory is given back, which

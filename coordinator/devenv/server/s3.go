@@ -24,7 +24,7 @@ type S3 struct {
 // the root credentials, random if empty. host is an address of this machine, [Loopback] unless
 // others must reach the server. Port 0 is a free one.
 func StartS3(ctx context.Context, storage Storage, accessKey, secretKey, host string, port int) (*S3, error) {
-	bin, err := buildS3(ctx)
+	bin, err := BuildS3(ctx)
 	if err != nil {
 		return nil, err
 	}

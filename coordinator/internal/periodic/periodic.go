@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/outage"
 )
 
@@ -30,7 +31,7 @@ func New(name string, interval time.Duration, work func(context.Context) error, 
 	l := &Loop{
 		work: work,
 		wake: make(chan struct{}, 1), changed: make(chan struct{}, 1),
-		outage: outage.New(log, zap.ErrorLevel, name+" failed; it is retried at every interval", name+" works again"),
+		outage: outage.New(log, zap.WarnLevel, name+" failed; it is retried at every interval", name+" works again"),
 	}
 	l.interval.Store(int64(positive(interval)))
 	return l
@@ -66,7 +67,7 @@ func (l *Loop) Run(ctx context.Context) {
 		case <-l.wake:
 		case <-timer.C:
 		}
-		l.outage.Report(ctx, l.work(ctx), zap.Duration("interval", l.Interval()))
+		l.outage.Report(ctx, l.work(ctx), zap.Duration(logkey.Interval, l.Interval()))
 		timer.Reset(l.Interval())
 	}
 }

@@ -108,7 +108,7 @@ func TestALastingFaultIsLoggedOnceAndItsEndToo(t *testing.T) {
 		}
 		synctest.Wait()
 		all := logs.All()
-		if len(all) != 2 || all[0].Level != zapcore.ErrorLevel || all[1].Level != zapcore.InfoLevel {
+		if len(all) != 2 || all[0].Level != zapcore.WarnLevel || all[1].Level != zapcore.InfoLevel {
 			t.Fatalf("logged %v", all)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
@@ -31,17 +32,21 @@ func (s *Store) AddIdentity(ctx context.Context, issuer, subject, username, role
 		}
 		rows, err := tx.Query(ctx, `
 			WITH known AS (
-				SELECT user_id FROM user_identities WHERE issuer = $1 AND subject = $2
+				SELECT user_id FROM user_identities WHERE issuer = @issuer AND subject = @subject
 			), added AS (
-				INSERT INTO users (username, role) SELECT $3, $4 WHERE NOT EXISTS (SELECT FROM known)
+				INSERT INTO users (username, role) SELECT @username, @role WHERE NOT EXISTS (SELECT FROM known)
 				ON CONFLICT (lower(username)) DO NOTHING
 				RETURNING `+userColumns+`
 			), linked AS (
-				INSERT INTO user_identities (issuer, subject, user_id) SELECT $1, $2, id FROM added
+				INSERT INTO user_identities (issuer, subject, user_id) SELECT @issuer, @subject, id FROM added
+			), audit AS (
+				`+audit.OfUsers+`'user.create', jsonb_build_object('role', role) FROM added
 			)
 			SELECT `+userColumns+` FROM added
 			UNION ALL SELECT `+userColumns+` FROM users WHERE id IN (SELECT user_id FROM known)`,
-			issuer, subject, username, role)
+			postgres.Args{
+				"issuer": issuer, "subject": subject, "username": username, "role": role, "by": audit.Of(ctx),
+			})
 		if err != nil {
 			return err
 		}
@@ -59,7 +64,13 @@ func (s *Store) AddIdentity(ctx context.Context, issuer, subject, username, role
 
 // SetRole changes a user's role. Sessions continue, with the new role within seconds.
 func (s *Store) SetRole(ctx context.Context, id, role string) error {
-	if _, err := s.pool.Exec(ctx, `UPDATE users SET role = $2 WHERE id = $1`, id, role); err != nil {
+	_, err := s.pool.Exec(ctx, `
+		WITH changed AS (
+			UPDATE users SET role = @role WHERE id = @id AND role <> @role RETURNING id, username, role
+		)
+		`+audit.OfUsers+`'user.role', jsonb_build_object('role', role) FROM changed`,
+		postgres.Args{"id": id, "role": role, "by": audit.Of(ctx)})
+	if err != nil {
 		return fmt.Errorf("changing a user's role: %w", err)
 	}
 	return nil
@@ -78,12 +89,14 @@ func (s *Store) AddExternalSession(ctx context.Context, userID, issuer, provider
 			INSERT INTO sessions (token_hash, user_id, expires_at, address, client, issuer, provider_session)
 			SELECT @token, u.id, now() + @ttl::interval, @address, @client, @issuer, @provider_session FROM u
 			RETURNING id, expires_at
+		), audit AS (
+			`+audit.OfUsers+`'user.sign_in', jsonb_build_object('issuer', @issuer::text, 'client', @client::text) FROM u
 		)
 		SELECT s.id, NULL AS parent_id, NULL AS workspace_id, NULL AS scopes, u.id AS user_id, u.username, u.role,
 			s.expires_at - now() AS expires_in
 		FROM s, u`,
 		postgres.Args{
-			"user": userID, "token": token[:], "ttl": ttl, "issuer": issuer,
+			"user": userID, "token": token[:], "ttl": ttl, "issuer": issuer, "by": audit.Of(ctx).As(userID),
 			"provider_session": postgres.NullText(providerSession),
 			"address":          postgres.NullText(from.Address), "client": postgres.NullText(from.Client),
 		})
@@ -105,7 +118,13 @@ func (s *Store) SessionIssuer(ctx context.Context, token TokenHash) (string, err
 // its id it ends those of any sign-in of the identity. It returns their ids.
 func (s *Store) EndExternalSessions(ctx context.Context, issuer, subject, providerSession string) ([]string, error) {
 	return postgres.Select(ctx, s.DB, "ending a provider's sessions", pgx.RowTo[string], `
-		DELETE FROM sessions WHERE issuer = $1 AND CASE WHEN $3 <> '' THEN provider_session = $3
-			ELSE user_id = (SELECT user_id FROM user_identities WHERE issuer = $1 AND subject = $2) END
-		RETURNING id`, issuer, subject, providerSession)
+		WITH ended AS (
+			DELETE FROM sessions WHERE issuer = @issuer AND CASE WHEN @session <> '' THEN provider_session = @session
+				ELSE user_id = (SELECT user_id FROM user_identities WHERE issuer = @issuer AND subject = @subject) END
+			RETURNING id, user_id
+		), audit AS (
+			`+signedOut+`
+		)
+		SELECT id FROM ended`,
+		postgres.Args{"issuer": issuer, "subject": subject, "session": providerSession, "by": audit.Of(ctx)})
 }

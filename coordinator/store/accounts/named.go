@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
@@ -12,10 +13,15 @@ import (
 // than ours has named. It returns [ErrNotFound] if the user is disabled.
 func (s *Store) OpenNamedSession(ctx context.Context, userID string, token TokenHash, ttl time.Duration) error {
 	tag, err := s.pool.Exec(ctx, `
-		INSERT INTO sessions (token_hash, user_id, expires_at, issuer)
-		SELECT $2, id, now() + $3::interval, 'caddy' FROM users WHERE id = $1 AND disabled_at IS NULL FOR SHARE
-		ON CONFLICT (token_hash) DO UPDATE SET user_id = EXCLUDED.user_id, expires_at = EXCLUDED.expires_at`,
-		userID, token[:], ttl)
+		WITH u AS (
+			SELECT id, username FROM users WHERE id = @user AND disabled_at IS NULL FOR SHARE
+		), s AS (
+			INSERT INTO sessions (token_hash, user_id, expires_at, issuer)
+			SELECT @token, id, now() + @ttl::interval, 'caddy' FROM u
+			ON CONFLICT (token_hash) DO UPDATE SET user_id = EXCLUDED.user_id, expires_at = EXCLUDED.expires_at
+		)
+		`+audit.OfUsers+`'user.sign_in', jsonb_build_object('issuer', 'caddy') FROM u`,
+		postgres.Args{"user": userID, "token": token[:], "ttl": ttl, "by": audit.Of(ctx).As(userID)})
 	if err == nil && tag.RowsAffected() == 0 {
 		err = postgres.ErrNotFound
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -50,12 +51,15 @@ func (s *Store) AddSession(ctx context.Context, userID, passwordHash string,
 			INSERT INTO sessions (token_hash, user_id, expires_at, address, client)
 			SELECT @token, u.id, now() + @ttl::interval, @address, @client FROM u
 			RETURNING id, expires_at
+		), audit AS (
+			`+audit.OfUsers+`'user.sign_in', jsonb_build_object('client', @client::text) FROM u
 		)
 		SELECT s.id, NULL AS parent_id, NULL AS workspace_id, NULL AS scopes, u.id AS user_id, u.username, u.role,
 			s.expires_at - now() AS expires_in
 		FROM s, u`,
 		postgres.Args{
 			"user": userID, "password_hash": passwordHash, "token": token[:], "ttl": ttl,
+			"by":      audit.Of(ctx).As(userID),
 			"address": postgres.NullText(from.Address), "client": postgres.NullText(from.Client),
 		})
 }
@@ -71,13 +75,24 @@ func (s *Store) Session(ctx context.Context, token TokenHash) (Session, error) {
 }
 
 // EndSession ends the session with this token and the sessions that depend on it.
-// It does nothing if the session does not exist.
+// It does nothing if the session does not exist. Whoever has the token is its user.
 func (s *Store) EndSession(ctx context.Context, token TokenHash) error {
-	if _, err := s.pool.Exec(ctx, `DELETE FROM sessions WHERE token_hash = $1`, token[:]); err != nil {
+	_, err := s.pool.Exec(ctx, `
+		WITH gone AS (
+			DELETE FROM sessions WHERE token_hash = @token RETURNING user_id, parent_id
+		)
+		INSERT INTO audit_log (actor, user_id, user_name, action)
+		SELECT audit_actor(@by::jsonb || jsonb_build_object('kind', 'user', 'id', u.id)), u.id, u.username, 'user.sign_out'
+		FROM gone JOIN users u ON u.id = gone.user_id WHERE parent_id IS NULL`, postgres.Args{"token": token[:], "by": audit.Of(ctx)})
+	if err != nil {
 		return fmt.Errorf("ending a session: %w", err)
 	}
 	return nil
 }
+
+// signedOut writes into the audit that main sessions of users, the rows of ended, were ended.
+const signedOut = audit.OfUsers + `'user.sign_out', jsonb_build_object('sessions', sessions)
+	FROM (SELECT u.id, u.username, count(*) AS sessions FROM ended JOIN users u ON u.id = ended.user_id GROUP BY u.id) AS of`
 
 // AddTicket adds a ticket with which the owner of the main session token can start a session on the
 // workspace's own host. It is good once, within ttl and in the browser with that secret. It returns

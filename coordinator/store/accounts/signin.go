@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
@@ -48,9 +49,14 @@ func (s *Store) SessionsOf(ctx context.Context, userID string) ([]OpenSession, e
 // returns the ids of those that it ended. Access tokens stay.
 func (s *Store) EndSessionsOf(ctx context.Context, userID, id, keep string) ([]string, error) {
 	return postgres.Select(ctx, s.DB, "ending sessions", pgx.RowTo[string], `
-		DELETE FROM sessions WHERE user_id = $1 AND parent_id IS NULL AND name IS NULL
-			AND CASE WHEN $2 = '' THEN id::text <> $3 ELSE id::text = $2 END
-		RETURNING id`, userID, id, keep)
+		WITH ended AS (
+			DELETE FROM sessions WHERE user_id = @user AND parent_id IS NULL AND name IS NULL
+				AND CASE WHEN @id = '' THEN id::text <> @keep ELSE id::text = @id END
+			RETURNING id, user_id
+		), audit AS (
+			`+signedOut+`
+		)
+		SELECT id FROM ended`, postgres.Args{"user": userID, "id": id, "keep": keep, "by": audit.Of(ctx)})
 }
 
 // TouchSession records that a session is being used; that of a workspace's own host

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
@@ -31,17 +32,25 @@ func (s *Store) AddToken(ctx context.Context, userID, sessionID string, secret T
 	// The user's row is locked first, as by changeUser, whose next statement then finds the token.
 	return postgres.SelectOne(ctx, s.DB, "adding an access token", postgres.RowToStruct[Token], `
 		WITH u AS (
-			SELECT id FROM users WHERE id = @user AND disabled_at IS NULL FOR SHARE
+			SELECT id, username FROM users WHERE id = @user AND disabled_at IS NULL FOR SHARE
 		), s AS (
 			SELECT s.user_id FROM u JOIN sessions s ON s.user_id = u.id
 			WHERE s.id = @session AND s.parent_id IS NULL AND s.name IS NULL AND s.expires_at > now()
 			FOR SHARE OF s
+		), added AS (
+			INSERT INTO sessions (token_hash, user_id, expires_at, name, scopes)
+			SELECT @secret, user_id, now() + @ttl::interval, @name, @scopes FROM s
+			RETURNING *
+		), audit AS (
+			`+audit.OfUsers+`'token.create', details FROM (
+				SELECT u.id, u.username, jsonb_build_object('token_id', a.id, 'name', a.name, 'scopes', a.scopes,
+					'expires_at', a.expires_at) AS details
+				FROM added a JOIN u ON u.id = a.user_id) AS of
 		)
-		INSERT INTO sessions (token_hash, user_id, expires_at, name, scopes)
-		SELECT @secret, user_id, now() + @ttl::interval, @name, @scopes FROM s
-		RETURNING `+tokenColumns,
+		SELECT `+tokenColumns+` FROM added`,
 		postgres.Args{
 			"user": userID, "session": sessionID, "secret": secret[:], "ttl": ttl, "name": name, "scopes": scopes,
+			"by": audit.Of(ctx),
 		})
 }
 
@@ -56,5 +65,12 @@ func (s *Store) TokensOf(ctx context.Context, userID string) ([]Token, error) {
 // EndToken ends one of the user's tokens. It returns the ids of those that it ended: one, or none.
 func (s *Store) EndToken(ctx context.Context, userID, id string) ([]string, error) {
 	return postgres.Select(ctx, s.DB, "ending an access token", pgx.RowTo[string], `
-		DELETE FROM sessions WHERE user_id = $1 AND id::text = $2 AND name IS NOT NULL RETURNING id`, userID, id)
+		WITH ended AS (
+			DELETE FROM sessions WHERE user_id = @user AND id::text = @id AND name IS NOT NULL RETURNING id, user_id, name
+		), audit AS (
+			`+audit.OfUsers+`'token.revoke', details FROM (
+				SELECT u.id, u.username, jsonb_build_object('token_id', e.id, 'name', e.name) AS details
+				FROM ended e JOIN users u ON u.id = e.user_id) AS of
+		)
+		SELECT id FROM ended`, postgres.Args{"user": userID, "id": id, "by": audit.Of(ctx)})
 }

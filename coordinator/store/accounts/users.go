@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
@@ -78,9 +79,16 @@ func (s *Store) OverviewOf(ctx context.Context, id string) (Overview, error) {
 // AddUser adds a user. created is false if the name is taken.
 func (s *Store) AddUser(ctx context.Context, username, passwordHash, role string) (u User, created bool, err error) {
 	u, err = s.user(ctx, "adding a user", `
-		INSERT INTO users (username, password_hash, role) VALUES ($1, $2, $3)
-		ON CONFLICT (lower(username)) DO NOTHING
-		RETURNING `+userColumns, username, postgres.NullText(passwordHash), role)
+		WITH added AS (
+			INSERT INTO users (username, password_hash, role) VALUES (@username, @password_hash, @role)
+			ON CONFLICT (lower(username)) DO NOTHING
+			RETURNING `+userColumns+`
+		), audit AS (
+			`+audit.OfUsers+`'user.create', jsonb_build_object('role', role) FROM added
+		)
+		SELECT * FROM added`, postgres.Args{
+		"username": username, "password_hash": postgres.NullText(passwordHash), "role": role, "by": audit.Of(ctx),
+	})
 	if errors.Is(err, postgres.ErrNotFound) {
 		return User{}, false, nil
 	}
@@ -96,6 +104,38 @@ type UserChange struct {
 	// SignOut ends all the user's sessions and access tokens, as another password or role and
 	// disabling do.
 	SignOut bool
+}
+
+// actions are what the audit says of the change: an entry each.
+func (c UserChange) actions() (of []audit.Action) {
+	for _, a := range [...]struct {
+		asked  bool
+		action audit.Action
+	}{
+		{c.PasswordHash != nil, audit.UserPassword}, {c.Role != nil, audit.UserRole},
+		{c.Disabled != nil && *c.Disabled, audit.UserDisable}, {c.Disabled != nil && !*c.Disabled, audit.UserEnable},
+		{c.MaxRunning != nil || c.MaxWorkspaces != nil, audit.UserLimits}, {c.SignOut, audit.UserSignOut},
+	} {
+		if a.asked {
+			of = append(of, a.action)
+		}
+	}
+	return of
+}
+
+// details are what the change sets, without a password.
+func (c UserChange) details() map[string]any {
+	of := make(map[string]any)
+	if c.Role != nil {
+		of["role"] = *c.Role
+	}
+	if c.MaxRunning != nil {
+		of["max_running"] = *c.MaxRunning
+	}
+	if c.MaxWorkspaces != nil {
+		of["max_workspaces"] = *c.MaxWorkspaces
+	}
+	return of
 }
 
 // ErrLastAdministrator refuses to disable or demote the only administrator who can sign in.
@@ -119,9 +159,11 @@ WITH changed AS (
 		max_workspaces = CASE WHEN @max_workspaces::int IS NULL THEN max_workspaces ELSE NULLIF(@max_workspaces, 0) END
 	WHERE id = @id AND (NOT @demotes OR role <> 'admin' OR disabled_at IS NOT NULL OR EXISTS (
 		SELECT FROM users o WHERE o.id <> @id AND o.role = 'admin' AND o.disabled_at IS NULL))
-	RETURNING id
+	RETURNING id, username
 ), ended AS (
 	DELETE FROM sessions s USING changed WHERE s.user_id = changed.id AND @ends RETURNING s.id
+), audit AS (
+	` + audit.OfUsers + `a.action, @details::jsonb FROM changed, unnest(@actions::text[]) AS a (action)
 )
 SELECT EXISTS (SELECT FROM users WHERE id = @id), EXISTS (SELECT FROM changed), ARRAY(SELECT id::text FROM ended)`
 
@@ -138,6 +180,7 @@ func (s *Store) EditUser(ctx context.Context, id string, c UserChange) (ended []
 		"id": id, "demotes": demotes, "password_hash": c.PasswordHash, "role": c.Role, "disabled": c.Disabled,
 		"max_running": c.MaxRunning, "max_workspaces": c.MaxWorkspaces,
 		"ends": disables || c.SignOut || c.PasswordHash != nil || c.Role != nil,
+		"by":   audit.Of(ctx), "actions": c.actions(), "details": c.details(),
 	}).QueryRow(func(row pgx.Row) error { return row.Scan(&found, &changed, &ended) })
 	err = s.pool.SendBatch(ctx, batch).Close()
 	switch {

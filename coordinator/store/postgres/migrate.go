@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/tern/v2/migrate"
+
+	"github.com/codehub/gateway/coordinator/audit"
 )
 
 // versionTable holds the number of the last migration that was applied.
@@ -19,6 +22,9 @@ const versionTable = "codehub_schema_version"
 
 // recording ends the name of the migration that makes the table of checksums.
 const recording = "_releases.sql"
+
+// auditing ends the name of the migration that makes the table of the audit.
+const auditing = "_audit.sql"
 
 //go:embed migrations/*.sql
 var migrations embed.FS
@@ -63,7 +69,9 @@ func (db *DB) migrate(ctx context.Context, dir fs.FS) error {
 	if err := compare(ctx, conn, own); err != nil {
 		return err
 	}
-	record(m.Migrations, own)
+	if err := record(ctx, m.Migrations, own); err != nil {
+		return err
+	}
 	err = m.Migrate(ctx)
 	var bad migrate.BadVersionError
 	if errors.As(err, &bad) {
@@ -131,10 +139,16 @@ func compare(ctx context.Context, conn *pgx.Conn, own []checksum) error {
 
 // record lets every migration from that of the table on write the checksums up to its own, in
 // its own transaction. What has run before there was the table is recorded as it is here. That
-// migration makes the same schema of every text that there was.
-func record(all []*migrate.Migration, own []checksum) {
+// migration makes the same schema of every text that there was. From that of the audit on, each writes an
+// entry there, too: by the actor of the context.
+func record(ctx context.Context, all []*migrate.Migration, own []checksum) error {
+	by, err := json.Marshal(audit.Of(ctx))
+	if err != nil {
+		return fmt.Errorf("writing who migrates the schema: %w", err)
+	}
+	literal := func(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 	var rows []string
-	begun := false
+	begun, audited := false, false
 	for i, m := range all {
 		rows = append(rows, fmt.Sprintf("(%d, '%s', '%s')", m.Sequence, own[i].name, own[i].sum))
 		begun = begun || strings.HasSuffix(m.Name, recording)
@@ -143,5 +157,11 @@ func record(all []*migrate.Migration, own []checksum) {
 				strings.Join(rows, ", ") + ";"
 			rows = nil
 		}
+		if audited = audited || strings.HasSuffix(m.Name, auditing); audited {
+			m.UpSQL += fmt.Sprintf("\nINSERT INTO audit_log (actor, action, details) "+
+				"VALUES (audit_actor(%s), '%s', jsonb_build_object('version', %d, 'name', %s));",
+				literal(string(by)), audit.SystemMigrate, m.Sequence, literal(m.Name))
+		}
 	}
+	return nil
 }

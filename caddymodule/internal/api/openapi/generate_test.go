@@ -22,6 +22,7 @@ import (
 
 	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
 	"github.com/codehub/gateway/caddymodule/internal/problem"
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/words"
@@ -91,6 +92,11 @@ func document(t *testing.T) object {
 	g.enums[reflect.TypeFor[workspace.Operation]()] = workspacetest.Constants[string](t, rows, "Operation", "")
 	g.enums[reflect.TypeFor[workspace.DesiredState]()] = workspacetest.Constants[string](t, rows, "DesiredState", "")
 	g.enums[reflect.TypeFor[store.TransitionKind]()] = workspacetest.Constants[string](t, "../../../../coordinator/store", "TransitionKind", "")
+	for _, a := range audit.Actions() {
+		g.enums[reflect.TypeFor[audit.Action]()] = append(g.enums[reflect.TypeFor[audit.Action]()], string(a))
+	}
+	g.enums[reflect.TypeFor[audit.Kind]()] = workspacetest.Constants[string](t, "../../../../coordinator/audit", "Kind", "")
+	g.enums[reflect.TypeFor[audit.Through]()] = workspacetest.Constants[string](t, "../../../../coordinator/audit", "Through", "")
 	g.enums[reflect.TypeFor[auth.Scope]()] = strings.Fields(strings.Trim(fmt.Sprint(auth.Scopes()), "[]"))
 
 	g.schema(reflect.TypeFor[problem.Problem]())
@@ -149,7 +155,11 @@ func (g *generator) operation(o operation) object {
 		if media == "" {
 			media = "application/json"
 		}
-		answer["content"] = object{media: object{"schema": g.answer(o)}}
+		content := object{media: object{"schema": g.answer(o)}}
+		if o.lines {
+			content["application/x-ndjson"] = object{"schema": text}
+		}
+		answer["content"] = content
 	}
 	if o.status == http.StatusCreated || o.answer != nil && reflect.TypeOf(o.answer) == reflect.TypeFor[v1.Workspace]() && o.status == http.StatusOK {
 		headers := object{"ETag": object{"description": "The revision, for If-Match.", "schema": text}}
@@ -274,6 +284,8 @@ func (g *generator) schema(t reflect.Type) object {
 		return object{"type": "array", "items": g.schema(t.Elem())}
 	case reflect.Map:
 		return object{"type": "object", "additionalProperties": g.schema(t.Elem())}
+	case reflect.Interface:
+		return object{}
 	case reflect.String:
 		return object{"type": "string"}
 	case reflect.Bool:

@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/explain"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
@@ -36,6 +37,8 @@ type operation struct {
 	status int
 	answer any
 	media  string
+	// lines says that it may answer with JSON lines as well.
+	lines bool
 	// also is another status with the same answer; 0 means none.
 	also int
 	// problems are those that are particular to it.
@@ -79,6 +82,27 @@ var (
 	before    = parameter{"query", "before", "The next_before of the page before.", object{"type": "integer", "format": "int64", "minimum": 1}}
 	ifMatch   = parameter{"header", "If-Match", "The ETag that the workspace must still have.", text}
 )
+
+// timestamp is a time in a query.
+var timestamp = object{"type": "string", "format": "date-time"}
+
+// The days of a report.
+var (
+	firstDay = parameter{"query", "from", "The first day.", object{"type": "string", "format": "date"}}
+	lastDay  = parameter{"query", "to", "The day after the last one.", object{"type": "string", "format": "date"}}
+)
+
+// actions are the values of the filter by action.
+func actions() []any {
+	var all []any
+	for _, a := range audit.Actions() {
+		if group, _, _ := strings.Cut(string(a), "."); !slices.Contains(all, any(group)) {
+			all = append(all, group)
+		}
+		all = append(all, string(a))
+	}
+	return all
+}
 
 func number(least, most int) object {
 	return object{"type": "integer", "minimum": least, "maximum": most}
@@ -357,6 +381,35 @@ var operations = []operation{
 	{
 		tag: "Administration", scope: auth.ScopeAdmin, pattern: "GET /admin/history", id: "allHistory", summary: "Lists what happened to all workspaces, the newest first", status: 200, answer: v1.History[v1.Event]{},
 		params: []parameter{pageLimit, before},
+	},
+	{
+		tag: "Administration", scope: auth.ScopeAdmin, pattern: "GET /admin/audit", id: "readAudit", summary: "Lists who has asked for what, the newest first", status: 200, answer: v1.Page[v1.AuditEntry]{}, lines: true,
+		about: "With format=jsonl, or Accept: application/x-ndjson, the answer is all entries of the filter, an object a line.",
+		params: []parameter{
+			{"query", "user", "The id or the name of the user who asked, or whom it concerns.", stored},
+			{"query", "workspace", "The id of the workspace that it concerns.", object{"type": "string", "format": "uuid"}},
+			{"query", "action", "The action, or its word before the dot for all of these.", object{"type": "string", "enum": actions()}},
+			{"query", "since", "The earliest time.", timestamp},
+			{"query", "until", "The first time that is too late.", timestamp},
+			{"query", "format", "Pages as JSON, or all as JSON lines.", object{"type": "string", "enum": []any{"json", "jsonl"}}},
+			pageLimit, cursor,
+		},
+	},
+	{
+		tag: "Administration", scope: auth.ScopeAdmin, pattern: "GET /admin/report", id: "report", summary: "Says how long all workspaces were awake, asleep and archived", status: 200, answer: v1.UsageReport{},
+		about: "Of the last 30 days, unless other days of UTC are asked for.",
+		params: []parameter{
+			{"query", "user", "The id or the name of the user whose workspaces are meant.", stored}, firstDay, lastDay,
+		},
+	},
+	{
+		tag: "Workspaces", pattern: "GET /report", id: "ownReport", summary: "Says how long one's own workspaces were awake, asleep and archived", status: 200, answer: v1.UsageReport{},
+		about:  "Of the last 30 days, unless other days of UTC are asked for.",
+		params: []parameter{firstDay, lastDay},
+	},
+	{
+		tag: "Account", pattern: "GET /me/audit", id: "readOwnAudit", summary: "Lists one's own sign-ins, access tokens and other changes of the account, the newest first", status: 200, answer: v1.Page[v1.AuditEntry]{},
+		params: []parameter{pageLimit, cursor},
 	},
 	{
 		tag: "Administration", scope: auth.ScopeAdmin, pattern: "POST /admin/gc", id: "collectArchives", summary: "Shows which archives no workspace needs, or deletes those that are due", status: 200, answer: v1.Collection{},

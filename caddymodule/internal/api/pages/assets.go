@@ -38,7 +38,7 @@ var assetNames = []string{
 	"dialogs.js", "toast.js", "undo.js", "events.js", "status.js", "images.js", "swap.js", "edit.js",
 	"recovery.js", "actions.js", "menu.js", "card.js", "create.js", "find.js", "tools.js", "table.js",
 	"home.js", "explanation.js", "archives.js", "history.js", "stats.js", "logs.js", "workspace.js", "sessions.js", "password.js",
-	"tokens.js", "account.js", "paged.js", "failed.js", "everyone.js", "overview.js", "recent.js", "users.js", "admin.js", "header.js", "keys.js", "dashboard.js",
+	"tokens.js", "paged.js", "audit.js", "account.js", "failed.js", "everyone.js", "overview.js", "recent.js", "users.js", "usage.js", "admin.js", "header.js", "keys.js", "dashboard.js",
 }
 
 // Pages are the embedded pages and assets, ready to be served.

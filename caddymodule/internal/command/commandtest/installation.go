@@ -2,6 +2,7 @@ package commandtest
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,10 +17,11 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
 // Installation is a database with one user, a bucket and a container engine, and a
-// Caddyfile that names them. No process leads.
+// Caddyfile that names them. No process leads, and Redis is away unless CLI_TEST_REDIS names one.
 type Installation struct {
 	t         *testing.T
 	caddyfile string
@@ -47,7 +49,7 @@ func NewInstallation(t *testing.T) *Installation {
 	text := fmt.Sprintf(`{
 	codehub {
 		database {env.CLI_TEST_DATABASE}
-		redis redis://127.0.0.1:1
+		redis {env.CLI_TEST_REDIS}
 		installation %s
 		docker {
 			host %s
@@ -62,6 +64,7 @@ func NewInstallation(t *testing.T) *Installation {
 }
 `, name, engine, in.objects.Endpoint, in.objects.Bucket, in.objects.AccessKey, in.objects.SecretKey)
 	t.Setenv("CLI_TEST_DATABASE", dsn)
+	t.Setenv("CLI_TEST_REDIS", "redis://127.0.0.1:1")
 	if err := os.WriteFile(in.caddyfile, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -104,9 +107,12 @@ func (in *Installation) Workspace(name string, reason workspace.ErrorReason) wor
 func (in *Installation) Archive(id workspace.ID) string {
 	in.t.Helper()
 	key := id.ArchiveKey(uuid.NewString())
-	for _, object := range []string{"archives/" + key, "archives/" + key + ".meta"} {
+	const content = "1234"
+	for object, text := range map[string]string{
+		"archives/" + key: content, "archives/" + key + contract.MetaSuffix: contract.FormatMeta(fmt.Sprintf("%x", sha256.Sum256([]byte(content)))),
+	} {
 		_, err := in.objects.Client(in.t).PutObject(in.t.Context(), &s3.PutObjectInput{
-			Bucket: &in.objects.Bucket, Key: &object, Body: strings.NewReader("1234"),
+			Bucket: &in.objects.Bucket, Key: &object, Body: strings.NewReader(text),
 		})
 		if err != nil {
 			in.t.Fatal(err)

@@ -22,8 +22,10 @@ import (
 	"github.com/codehub/gateway/coordinator/launch"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/accounts"
+	"github.com/codehub/gateway/coordinator/store/auditlog"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/store/storetest"
+	"github.com/codehub/gateway/coordinator/store/usage"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -65,7 +67,7 @@ func NewServer(t *testing.T) *Server {
 	workspaces.SetImages(launch.Catalog{{Name: launch.DefaultName, Git: true}})
 	handler, err := api.New(api.Options{
 		Containers: containers{s.Engine},
-		Site:       site.New(site.Options{}), Auth: s.auth, Hub: events.NewHub(),
+		Site:       site.New(site.Options{}), Auth: s.auth, Audit: auditlog.New(st.DB, zap.NewNop()), Usage: usage.New(st.DB), Hub: events.NewHub(),
 		Service:   workspaces,
 		Health:    func() coordinator.Health { return coordinator.Health{} },
 		WaitReady: func(context.Context) error { return nil },

@@ -18,6 +18,7 @@ import (
 	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/version"
 )
 
 // patient is what is examined.
@@ -26,16 +27,28 @@ type patient struct{ command.Settings }
 // checks is the table of doctor, in the order in which the rows run: those of the backend stand
 // beside it.
 func (p patient) checks(backend []check.Row) []check.Row {
-	return slices.Concat([]check.Row{
-		{Name: "database", Run: p.checkDatabase,
-			Remedy: "check the setting database (DATABASE_URL), and that PostgreSQL runs there"},
-		{Name: "redis", Run: p.checkRedis,
-			Remedy: "check the setting redis (REDIS_URL), and that Redis runs there"},
+	return slices.Concat([]check.Row{{Name: "release", Run: release}}, Servers(p.Settings), []check.Row{
 		{Name: "object store", Run: p.checkArchives,
 			Remedy: "check the settings below s3 and the rights of the key"},
 	}, backend, []check.Row{
 		{Name: "hosts", Run: p.checkHosts},
 	})
+}
+
+// release says which release looks. A report of doctor is the first thing that is asked for.
+func release(context.Context) ([]check.Finding, error) {
+	return []check.Finding{check.OK("CodeHub Gateway %s", version.String())}, nil
+}
+
+// Servers are the checks of PostgreSQL and Redis, for commands that depend on both.
+func Servers(s command.Settings) []check.Row {
+	p := patient{s}
+	return []check.Row{
+		{Name: "database", Run: p.checkDatabase,
+			Remedy: "check the setting database (DATABASE_URL), and that PostgreSQL runs there"},
+		{Name: "redis", Run: p.checkRedis,
+			Remedy: "check the setting redis (REDIS_URL), and that Redis runs there"},
+	}
 }
 
 func (p patient) checkDatabase(ctx context.Context) ([]check.Finding, error) {

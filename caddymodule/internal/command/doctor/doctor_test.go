@@ -84,7 +84,7 @@ func TestDoctorWithoutAnEngine(t *testing.T) {
 	}
 	o, found := doctor()
 	for check, level := range map[string]string{
-		"database": "ok", "redis": "ok", "object store": "ok", "engine": "problem",
+		"release": "ok", "database": "ok", "redis": "ok", "object store": "ok", "engine": "problem",
 		"images": "warning", "network": "warning", "egress": "warning", "isolation": "warning", "disk": "warning", "home": "warning", "hosts": "ok",
 	} {
 		if found[check].Level != level {

@@ -93,6 +93,7 @@ func withService(s command.Servers, do func(installation) error) error {
 	return s.WithClients(func(w command.Clients) error {
 		return do(installation{service.New(s.Store, service.Options{
 			Limits: s.Live.Limits, Delays: s.Live.Delays(),
+			InstanceBackend: s.Options.BackendName(), StorageBackend: s.Options.BackendName(),
 			Inventory: coordinator.Inventory{Backend: w.Backend, Archives: w.Archives, Identity: w.Identity},
 		}), s.Live.GC.Delay})
 	})

@@ -19,10 +19,11 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/activity"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
+	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Options configure a [Forwarder]. All are required.
+// Options configure a [Forwarder]. All are required unless they have a default.
 type Options struct {
 	// Activity records when workspaces are used.
 	Activity *activity.Buffer
@@ -37,6 +38,8 @@ type Options struct {
 	// NoIdleTimeout suspends the server's limit on silence for the request until the
 	// returned function is called.
 	NoIdleTimeout func(*http.Request) (restore func())
+	// Metrics counts open WebSockets. Default: nothing does.
+	Metrics *metrics.Gateway
 	// Log receives warnings.
 	Log *zap.Logger
 }
@@ -139,6 +142,8 @@ func (f *Forwarder) proxy(x *Exchange, w http.ResponseWriter, r *http.Request, a
 	if isExtended || site.HeaderValue(r.Header, "Upgrade") != "" {
 		counted, done := upgrade.Count(filter, r, &filter.meter, f.NoIdleTimeout)
 		defer done()
+		f.Metrics.WebSocket(1)
+		defer f.Metrics.WebSocket(-1)
 		answer = counted
 	}
 	at := about.State

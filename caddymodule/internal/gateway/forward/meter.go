@@ -9,6 +9,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/activity"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
+	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -36,6 +37,8 @@ type meter struct {
 	// byPage says that a page has sent the request by itself, page which, if that is known.
 	byPage bool
 	page   tabs.Address
+	// signal is what a part of the request is a sign of that is no message or transfer.
+	signal metrics.Signal
 }
 
 // counting is what of a request counts as use.
@@ -73,14 +76,14 @@ func (m *meter) isSilent() bool {
 // begin counts that the request, or its answer, begins.
 func (m *meter) begin() {
 	if m.counts() == countAll {
-		m.slot.Touch()
+		m.slot.Touch(m.signal)
 	}
 }
 
 // Message counts a message of a WebSocket.
 func (m *meter) Message(size uint64) {
 	if c := m.counts(); c == countAll || c == countTransfers && size >= transferMessage {
-		m.slot.Touch()
+		m.slot.Touch(metrics.ByMessage)
 	}
 }
 
@@ -98,13 +101,13 @@ func (m *meter) pass(f *flow, n int) {
 	}
 	switch m.counts() {
 	case countAll:
-		m.slot.Touch()
+		m.slot.Touch(m.signal)
 	case countTransfers:
 		if now := m.buffer.Now(); now-f.since > transferWindow {
 			f.since, f.bytes = now, 0
 		}
 		if f.bytes += n; f.bytes >= transferBytes && !f.endless {
-			m.slot.Touch()
+			m.slot.Touch(metrics.ByTransfer)
 		}
 	}
 }
@@ -132,7 +135,14 @@ func isEndless(h http.Header) bool {
 func (f *Forwarder) newMeter(r *http.Request, about *Request) meter {
 	m := meter{
 		slot: f.Activity.Slot(about.Address.ID), buffer: f.Activity, entry: about.Entry, tabs: f.Tabs,
-		byPage: isByPage(r, about.Kind),
+		byPage: isByPage(r, about.Kind), signal: metrics.ByPage,
+	}
+	switch {
+	case m.byPage:
+	case about.Kind == decision.Program:
+		m.signal = metrics.ByProgram
+	default:
+		m.signal = metrics.ByNavigation
 	}
 	switch {
 	case !m.byPage || about.Kind == decision.SelfNavigation:

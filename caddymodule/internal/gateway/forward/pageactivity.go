@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/dataplane/route"
+	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -35,7 +36,7 @@ func (f *Forwarder) RecordPageActivity(e *route.Entry, activity workspace.PageAc
 		if err := f.Service.SetPageActivity(ctx, r.ID, activity); err != nil {
 			f.Log.Warn("how people use the pages of a workspace is not recorded; "+
 				"until it is, all that its pages send counts as use",
-				zap.String("workspace", string(r.ID)), zap.Error(err))
+				zap.String(logkey.Workspace, string(r.ID)), zap.Error(err))
 		}
 	}()
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/tracing"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -82,7 +83,7 @@ func New(t testing.TB) *Product {
 		kept: map[workspace.ID]time.Duration{}, clock: time.Unix(1_000_000, 0),
 	}
 	p.Table = route.New(p, route.Options{}, zap.NewNop())
-	p.Wakes = activator.New(p.Table, p, nil, zap.NewNop())
+	p.Wakes = activator.New(p.Table, p, nil, tracing.Off(), zap.NewNop())
 	options, err := redis.ParseURL(devenv.Redis(t))
 	if err != nil {
 		t.Fatal(err)

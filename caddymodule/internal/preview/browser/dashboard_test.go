@@ -26,6 +26,8 @@ func TestDashboard(t *testing.T) {
 		{"access tokens", "phases", tokens},
 		{"what a running one uses", "phases", uses},
 		{"the installation", "administrator", overviews},
+		{"how long workspaces were awake", "phases", usages},
+		{"who asked for what", "administrator", audits},
 		{"a session that ends", "session-ended", expires},
 		{"a server that restarts", "phases", restarts},
 		{"a slow network", "phases", slowly},
@@ -251,4 +253,33 @@ func slowly(b *tab) {
 	b.until("it says that it loads", `document.querySelector("#view-home[aria-busy=true] .skeleton") && document.getElementById("new")`)
 	answer()
 	b.until("it is there", `document.querySelector("#view-home[aria-busy=false] [data-workspace]")`)
+}
+
+func usages(b *tab) {
+	b.press("nav [data-view=usage]")
+	b.until("what sleeping has saved", `document.querySelector("#view-usage .figure dd").innerText.includes("%")`)
+	b.until("every day has its bars", `document.querySelector("#view-usage .days .is-input").getAttribute("d").split("M").length > 20`)
+	b.until("the one that was awake longest comes first", `(() => { const hours = [...document.querySelectorAll("#view-usage .usage td:nth-of-type(1)")].map((e) => parseFloat(e.innerText.replace(",", "")));
+		return hours.length > 3 && hours.every((n, i) => i === 0 || n <= hours[i - 1]); })()`)
+	b.until("what kept it awake", `document.querySelector("#view-usage .usage tbody tr").innerText.includes("People's input")`)
+	js[bool](b, `((e) => { e.value = "week"; e.onchange({ target: e }); return true; })(document.getElementById("usage-period"))`)
+	b.until("a week has seven days", `document.querySelectorAll("#view-usage .days:first-of-type tbody tr").length === 7`)
+	b.press("#view-usage .days summary")
+	b.until("the days as a table", `document.querySelector("#view-usage .days tbody td").checkVisibility()`)
+}
+
+func audits(b *tab) {
+	b.press("nav [data-view=admin]")
+	b.press("[data-tab=audit]")
+	b.until("all of it", `document.querySelectorAll("#audit > li").length > 20`)
+	b.until("who, how and from where", `document.querySelector("#audit > li").innerText.includes("in the browser · 192.0.2.1")`)
+	b.until("what was refused", `document.querySelector("#audit [data-action='api.request'] .tag").innerText === "Refused"`)
+	js[bool](b, `((e) => { e.value = "system"; e.onchange({ target: e }); return true; })(document.getElementById("audit-action"))`)
+	b.until("the installation alone", `[...document.querySelectorAll("#audit > li")].every((e) => e.dataset.action.startsWith("system."))`)
+	b.until("the same for programs", `document.getElementById("audit-download").href.endsWith("/api/v1/admin/audit?action=system&format=jsonl")`)
+	b.press("nav [data-view=account]")
+	b.until("what was done with the own account", `document.querySelectorAll("#own-audit li").length === 5 && document.querySelector("#own-audit .next-page")`)
+	b.until("with which program", `document.querySelector("#own-audit li").innerText.includes("Firefox · Linux · 192.0.2.1")`)
+	b.until("a sign-in that was refused", `document.querySelectorAll("#own-audit li")[1].innerText.includes("Tried to sign in")`)
+	b.until("where somebody else is stays unsaid", `!document.getElementById("own-audit").innerText.includes("192.0.2.7")`)
 }

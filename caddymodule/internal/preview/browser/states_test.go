@@ -1,9 +1,12 @@
 package browser
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/codehub/gateway/coordinator/wait"
 )
 
 // states are what pages show only after something was done in them. None of it changes what the preview answers.
@@ -56,9 +59,12 @@ func (b *tab) states(path, language string, see func(name string)) {
 		b.rest(path)
 		for _, named := range s.deeds {
 			d := deeds[slices.IndexFunc(deeds, func(d deed) bool { return d.name == named })]
-			if !b.do(d.on, d.does) {
-				b.t.Errorf("%s: %s cannot be done for %s", page, named, s.name)
-			}
+			wait.For(b.t, fmt.Sprintf("%s: %s can be done for %s", page, named, s.name), func() error {
+				if !b.do(d.on, d.does) { // what it is done in may come a moment later
+					return errors.New(js[string](b, "document.body.innerText"))
+				}
+				return nil
+			})
 			b.rest(path)
 		}
 		see(page + "/" + s.name)

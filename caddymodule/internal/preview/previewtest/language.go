@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/codehub/gateway/coordinator/words"
@@ -62,7 +63,11 @@ func RunWith(t *testing.T, source, test string) bool {
 	}
 	write(file, wrap(texts))
 	write(overlay, map[string]any{"Replace": map[string]string{filepath.Join(root, languages, MadeUp+".json"): file}})
-	run := exec.CommandContext(t.Context(), "go", "test", "-overlay", overlay, "-run", test, "-v", ".")
+	limit := time.Duration(0)
+	if end, limited := t.Deadline(); limited {
+		limit = time.Until(end)
+	}
+	run := exec.CommandContext(t.Context(), "go", "test", "-timeout", limit.String(), "-overlay", overlay, "-run", test, "-v", ".")
 	out, err := run.CombinedOutput()
 	if err != nil || !bytes.Contains(out, []byte("--- PASS: "+t.Name())) {
 		t.Errorf("with one more language: %v\n%s", err, out)

@@ -15,7 +15,8 @@ import (
 // dataIDLength is how much of an id of 64 digits tells data folders apart.
 const dataIDLength = 12
 
-// ask asks for the engine's id on a new connection.
+// ask asks for the engine's id on a new connection. For the answer, Docker starts three programs, to tell
+// their versions, too.
 //
 // The id has two parts. What the engine calls its id names the machine rather than the data.
 // Before version 23, and on a machine that was updated since, it comes from

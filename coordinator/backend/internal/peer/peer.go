@@ -31,8 +31,10 @@ const (
 	// be longer than the time between an engine's answer and the question for its id, in any
 	// caller. An observation takes 20 s at most.
 	Settle = 30 * time.Second
-	// askLimit bounds the question on a new connection. An engine takes about 4 ms.
-	askLimit = 10 * time.Second
+	// askLimit bounds the question on a new connection, with the time until it may be asked. An engine
+	// takes about 4 ms. One that is overloaded takes seconds, and the sooner the question is given up
+	// and asked again, the longer it stays so.
+	askLimit = 30 * time.Second
 )
 
 // Dial makes a connection, as [net.Dialer.DialContext] does.
@@ -43,6 +45,9 @@ type Watcher struct {
 	kind string
 	ask  func(ctx context.Context, c net.Conn) (id string, err error)
 	now  func() time.Time // tests replace it before the first connection
+	// turn holds one value while a question is asked. Many at once, after all connections have broken,
+	// would keep a busy engine busy.
+	turn chan struct{}
 
 	mu    sync.Mutex // guards what follows
 	id    string     // of what answers; "" before the first connection
@@ -57,7 +62,7 @@ type Watcher struct {
 // asks for the id on a new connection and leaves that usable; it need not care for time,
 // which the watcher bounds.
 func New(kind string, ask func(ctx context.Context, c net.Conn) (id string, err error)) *Watcher {
-	return &Watcher{kind: kind, ask: ask, now: time.Now, conns: make(map[*conn]struct{})}
+	return &Watcher{kind: kind, ask: ask, now: time.Now, turn: make(chan struct{}, 1), conns: make(map[*conn]struct{})}
 }
 
 // Wrap returns a dial that refuses connections to another engine than the one that
@@ -84,6 +89,12 @@ func (w *Watcher) Wrap(dial Dial) Dial {
 func (w *Watcher) question(ctx context.Context, c net.Conn) (id string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
+	select {
+	case w.turn <- struct{}{}:
+		defer func() { <-w.turn }()
+	case <-ctx.Done():
+		return "", fmt.Errorf("waiting to ask what answers on a new connection: %w", ctx.Err())
+	}
 	deadline, _ := ctx.Deadline()
 	if err := c.SetDeadline(deadline); err != nil {
 		return "", err

@@ -350,6 +350,44 @@ func TestAHungEngine(t *testing.T) {
 	close(end)
 }
 
+// TestOneQuestionAtATime: all connections that are made at once become usable, and no question waits at the
+// engine beside another.
+func TestOneQuestionAtATime(t *testing.T) {
+	a := started(newFake(t, "A", nil))
+	var asked, together atomic.Int64
+	w := New("engine", func(ctx context.Context, c net.Conn) (string, error) {
+		if asked.Add(1) > 1 {
+			together.Add(1)
+		}
+		defer asked.Add(-1)
+		return ask(ctx, c)
+	})
+	dial := w.Wrap(func(_ context.Context, network, _ string) (net.Conn, error) {
+		return net.Dial(network, a.Listener.Addr().String())
+	})
+	var wg sync.WaitGroup
+	for range 32 {
+		wg.Go(func() {
+			c, err := dial(t.Context(), "tcp", "")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			c.Close()
+		})
+	}
+	wg.Wait()
+	if n := together.Load(); n != 0 || a.infos.Load() != 32 {
+		t.Errorf("%d of %d questions were asked while another one was", n, a.infos.Load())
+	}
+	w.turn <- struct{}{} // as one that gets no answer
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := dial(ended, "tcp", ""); !errors.Is(err, context.Canceled) {
+		t.Errorf("while another question has no answer: %v", err)
+	}
+}
+
 // TestManyAtOnce: whatever engine answers a call, ID never names another one before Settle.
 func TestManyAtOnce(t *testing.T) {
 	a, b := started(newFake(t, "A", nil)), started(newFake(t, "B", nil))

@@ -8,12 +8,14 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
 	"github.com/codehub/gateway/coordinator/devenv/ide"
 	"github.com/codehub/gateway/coordinator/devenv/image"
 	"github.com/codehub/gateway/coordinator/devenv/internal/caddybuild"
+	"github.com/codehub/gateway/coordinator/devenv/internal/debian"
 	"github.com/codehub/gateway/coordinator/devenv/internal/install"
 	"github.com/codehub/gateway/coordinator/devenv/internal/run"
 	"github.com/codehub/gateway/coordinator/devenv/server"
@@ -23,6 +25,13 @@ const usage = `usage: devenv COMMAND
 
   run         run CodeHub with private servers, until Ctrl-C
   build       build ./caddy from xcaddy.json
+  contents DIR
+              write what the images of an installation have in them into folders
+  sbom        write the bills of materials of ./caddy and the storage job, and the texts of the
+              licences of what is in them, to .codehub/dist, print every module with its
+              licence, and fail if one is not allowed
+  deb         build the Debian package, in .codehub/dist
+  reproduce   build the commit twice, in two folders and with two caches, and compare
   images      build the container images for workspaces and jobs on the Docker engine that
               answers, and print their references
   image       build those of the gateway and of storage jobs there, and print also the
@@ -41,6 +50,8 @@ const usage = `usage: devenv COMMAND
   test-ide ARGS
               the same with the images of code-server and Jupyter Notebook, which it
               makes as root the first time
+  test-systemd ARGS
+              the same with what runs systemd in a container of this machine's files, as root
   bench-archive ARGS
               the same with the programs that the storage job is compared with
 `
@@ -75,17 +86,28 @@ func dispatch(ctx context.Context, args []string) error {
 		return run.Run(ctx, root, os.Stdout)
 	case "build":
 		return build(ctx, root)
+	case "contents":
+		if len(rest) != 1 {
+			return errors.New("write contents and a folder")
+		}
+		return image.Contents(ctx, root, rest[0])
+	case "sbom":
+		return bills(ctx, root)
+	case "deb":
+		path, err := debian.Build(ctx, root, filepath.Join(root, ".codehub", "dist"))
+		if err == nil {
+			fmt.Println(path)
+		}
+		return err
+	case "reproduce":
+		return reproduce(ctx, root)
 	case "images":
 		return images(ctx, root, image.StorageJob, image.Terminal)
 	case "image":
 		if err := images(ctx, root, image.Gateway, image.StorageJob); err != nil {
 			return err
 		}
-		version, err := image.Version(root)
-		if err != nil {
-			return err
-		}
-		fmt.Printf("%s:%s\n%s:%s\n", image.Gateway.Name, version, image.StorageJob.Name, version)
+		fmt.Printf("%s\n%s\n", image.Gateway.Tag(), image.StorageJob.Tag())
 		return nil
 	case commandTest, commandAgain:
 		return test(ctx, root, command, rest)
@@ -98,6 +120,11 @@ func dispatch(ctx context.Context, args []string) error {
 			}
 		}
 		return test(ctx, root, commandTest, append([]string{"-tags", "ide"}, rest...))
+	case "test-systemd":
+		if err := install.Ensure(ctx, os.Stderr, "systemd-container", "dbus", "git"); err != nil {
+			return err
+		}
+		return test(ctx, root, commandTest, append([]string{"-tags", "systemd"}, rest...))
 	case "bench-archive":
 		if err := install.Ensure(ctx, os.Stderr, "zstd", "rclone", "rsync", "git"); err != nil {
 			return err

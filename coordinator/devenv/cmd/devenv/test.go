@@ -50,6 +50,9 @@ func test(ctx context.Context, root, name string, args []string) error {
 		return testHere(ctx, root, name, args)
 	}
 	needs := []string{"ca-certificates", "postgresql", "redis-server", "busybox-static", "chromium", "tar", "zstd"}
+	if slices.Contains(args, "-race") {
+		needs = append(needs, "gcc", "libc6-dev") // the race detector needs C
+	}
 	isolated := os.Getenv("DOCKER_HOST") == ""
 	if isolated {
 		if err := server.CanStartEngine(); err != nil {

@@ -9,14 +9,18 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/caddyserver/xcaddy"
+
+	"github.com/codehub/gateway/coordinator/devenv/internal/revision"
 )
 
 // Description is the name of the file that says what is built.
@@ -53,25 +57,78 @@ func Build(ctx context.Context, root string) error {
 }
 
 // BuildFor is [Build] for another system, named as in GOOS and GOARCH, and to another
-// file. Empty names mean this system.
+// file. Empty names mean this system. The same commit makes the same file in every folder.
 func BuildFor(ctx context.Context, root, system, arch, out string) error {
+	var log bytes.Buffer
+	if err := buildFor(ctx, root, system, arch, out, &log); err != nil {
+		return fmt.Errorf("building Caddy: %w\n%s", err, log.String())
+	}
+	return nil
+}
+
+// buildFor is BuildFor with the words of the build.
+func buildFor(ctx context.Context, root, system, arch, out string, log *bytes.Buffer) error {
 	builder, err := Load(root)
 	if err != nil {
 		return err
 	}
 	builder.OS, builder.Arch = system, arch
+	if builder.BuildFlags == "" {
+		builder.BuildFlags = "-trimpath -buildvcs=false -tags nobadger,nomysql,nopgx -ldflags '-s -w " +
+			revision.LinkerFlag(ctx, root) + "'"
+	}
 	if builder.Env, err = buildEnv(ctx); err != nil {
 		return err
 	}
-	var log bytes.Buffer
+	place := linksFor(builder.Replacements)
 	builder.OnStep = func(e *xcaddy.StepEvent) error {
-		_, err := io.Copy(&log, e.Output)
-		return err
+		if _, err := io.Copy(log, e.Output); err != nil {
+			return err
+		}
+		if e.Step != xcaddy.StepCreateEnvironment {
+			return nil
+		}
+		created := createdFolder.FindStringSubmatch(log.String())
+		if created == nil {
+			return errors.New("xcaddy does not say which folder it builds in")
+		}
+		return errors.Join(place(created[1]), takeSums(root, created[1]))
 	}
-	if err := builder.Build(ctx, out); err != nil {
-		return fmt.Errorf("building Caddy: %w\n%s", err, log.String())
+	return builder.Build(ctx, out)
+}
+
+// createdFolder matches what xcaddy says of the folder that it builds in.
+var createdFolder = regexp.MustCompile(`Temporary folder: (.+)`)
+
+// takeSums copies the checksums of the modules from root into the folder that xcaddy builds in. Without
+// them the go command takes modules as they come.
+func takeSums(root, folder string) error {
+	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	if err != nil {
+		return fmt.Errorf("reading the checksums of the modules: %w", err)
 	}
-	return nil
+	return os.WriteFile(filepath.Join(folder, "go.sum"), sums, 0o600)
+}
+
+// linksFor changes replacements by folders into ones by links inside the folder that xcaddy builds
+// in. The program records the path of a replacement as it is written, so it must not name this
+// machine's. The function that it returns makes the links in that folder.
+func linksFor(replacements []xcaddy.Replace) func(created string) error {
+	links := make(map[string]string)
+	for i, r := range replacements {
+		if folder := string(r.New); filepath.IsAbs(folder) {
+			name := fmt.Sprintf("replacement-%d", i)
+			links[name], replacements[i].New = folder, xcaddy.ReplacementPath("./"+name)
+		}
+	}
+	return func(created string) error {
+		for name, folder := range links {
+			if err := os.Symlink(folder, filepath.Join(created, name)); err != nil {
+				return fmt.Errorf("placing a replacement beside the main package: %w", err)
+			}
+		}
+		return nil
+	}
 }
 
 // buildEnv is the environment of the go command. It would ask the network about this very module,

@@ -1,13 +1,19 @@
 package caddybuild_test
 
 import (
+	"bytes"
+	"debug/buildinfo"
+	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/codehub/gateway/coordinator/devenv/image"
 	"github.com/codehub/gateway/coordinator/devenv/internal/caddybuild"
+	"github.com/codehub/gateway/coordinator/devenv/internal/sbom"
 )
 
 // The description of this repository names this repository, by an absolute path.
@@ -56,5 +62,93 @@ func TestLoadRefuses(t *testing.T) {
 				t.Errorf("the error does not name the file: %v", err)
 			}
 		})
+	}
+}
+
+// TestBuildSaysNothingOfThisMachine: the program is the same wherever and whenever it is built, and every module in it
+// has a licence that is allowed. `make reproduce` compares two builds with caches of their own.
+func TestBuildSaysNothingOfThisMachine(t *testing.T) {
+	root, err := image.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "caddy")
+	var log bytes.Buffer
+	if err := caddybuild.BuildForWithLog(t.Context(), root, "", "", out, &log); err != nil {
+		t.Fatalf("%v\n%s", err, log.String())
+	}
+	program, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := filepath.Dir(cache)
+	for _, path := range []string{root, cache, filepath.Join(home, "go", "pkg"), os.TempDir() + "/buildenv"} {
+		if bytes.Contains(program, []byte(path)) {
+			t.Errorf("the program has %s in it", path)
+		}
+	}
+	bill, _, err := sbom.Of(t.Context(), root, out, "gateway")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sbom.Check(bill); err != nil {
+		t.Error(err)
+	}
+	info, err := buildinfo.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("go", "list", "-m", "all")
+	cmd.Dir = root
+	fixed, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dep := range info.Deps {
+		switch {
+		case dep.Path == "github.com/codehub/gateway":
+			if dep.Replace == nil || dep.Replace.Path != "./replacement-0" {
+				t.Errorf("this module is recorded as %+v", dep.Replace)
+			}
+		case !bytes.Contains(fixed, []byte("\n"+dep.Path+" "+dep.Version+"\n")):
+			t.Errorf("the program has %s %s in it, which this module does not require", dep.Path, dep.Version)
+		}
+	}
+	// What the go command says where it takes the newest version of a module.
+	for _, m := range regexp.MustCompile(`finding module for package (\S+)`).FindAllStringSubmatch(log.String(), -1) {
+		t.Errorf("nothing fixes the version of the module of %s: import it in pins.go, and go mod tidy", m[1])
+	}
+}
+
+// TestBuildTakesNoOtherModule: a module whose content is not that of go.sum is refused.
+func TestBuildTakesNoOtherModule(t *testing.T) {
+	own, err := image.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := caddybuild.Load(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	description, err := json.Marshal(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		caddybuild.Description: string(description),
+		"go.sum":               "github.com/caddyserver/caddy/v2 " + b.CaddyVersion + "/go.mod h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n",
+	} {
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err = caddybuild.BuildFor(t.Context(), root, "", "", filepath.Join(t.TempDir(), "caddy"))
+	if err == nil || !strings.Contains(err.Error(), "checksum mismatch") {
+		t.Errorf("a module with another checksum: %v", err)
 	}
 }

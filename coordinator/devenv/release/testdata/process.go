@@ -25,7 +25,6 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/codehub/gateway/coordinator"
-	"github.com/codehub/gateway/coordinator/service"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -62,7 +61,7 @@ func run() error {
 	go func() {
 		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 			words := strings.Fields(lines.Text())
-			made, err := request(ctx, core, service.Actor{UserID: words[1], Kind: "test"}, words[2], words[3:])
+			made, err := request(ctx, core, actor{UserID: words[1], Kind: "test"}, words[2], words[3:])
 			report("%s %v %s", words[0], err, made)
 		}
 		os.Exit(0) // the test is gone
@@ -79,11 +78,11 @@ func run() error {
 }
 
 // request does what a request to the API or to a workspace does.
-func request(ctx context.Context, core *coordinator.Coordinator, a service.Actor, command string, words []string) (
+func request(ctx context.Context, core *coordinator.Coordinator, a actor, command string, words []string) (
 	made workspace.ID, err error) {
 	switch id := workspace.ID(words[0]); command {
 	case "create":
-		w, err := core.Service().Create(ctx, a, service.CreateInput{Name: words[0]})
+		w, err := core.Service().Create(ctx, a, createInput{Name: words[0]})
 		return w.ID, err
 	case "desire":
 		if err := core.Service().SetDesired(ctx, a, id, workspace.DesiredState(words[1])); err != nil {
@@ -93,7 +92,7 @@ func request(ctx context.Context, core *coordinator.Coordinator, a service.Actor
 		return "", err
 	case "note":
 		note := "written by an older release"
-		_, err := core.Service().Update(ctx, a, id, service.Patch{Memo: &note})
+		_, err := core.Service().Update(ctx, a, id, patch{Memo: &note})
 		return "", err
 	case "use":
 		core.Activity().Record(id)

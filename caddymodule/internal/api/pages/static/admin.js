@@ -1,12 +1,14 @@
 // The administrator's view: a tab for each of its parts.
 import { h, show } from "/assets/dom.js";
 import { t } from "/assets/text.js";
+import { auditOnes, loadAudit } from "/assets/audit.js";
 import { everyone, loadEveryone } from "/assets/everyone.js";
 import { failedOnes, loadFailures } from "/assets/failed.js";
 import { onRoute, view } from "/assets/router.js";
 import { user } from "/assets/store.js";
 import { loadOverview, overviewOnes } from "/assets/overview.js";
 import { loadRecent, recentOnes } from "/assets/recent.js";
+import { allUsage, loadAllUsage } from "/assets/usage.js";
 import { loadUsers, users } from "/assets/users.js";
 
 const tabs = {
@@ -15,6 +17,8 @@ const tabs = {
   workspaces: { draw: everyone, load: loadEveryone },
   users: { draw: users, load: loadUsers },
   recent: { draw: recentOnes, load: loadRecent },
+  usage: { draw: allUsage, load: loadAllUsage },
+  audit: { draw: auditOnes, load: loadAudit },
 };
 const first = "failed";
 const tabOf = (id) => (id in tabs ? id : first);

@@ -27,6 +27,11 @@ export const icon = (name) =>
 
 const nodes = (list) => list.flat(Infinity).filter((n) => n !== null && n !== undefined && n !== false && n !== "");
 
+/** A choice among values, each with its text. */
+export const choose = (id, label, present, options, set) => h("label", { class: "choose" }, h("span", { class: "hidden" }, label),
+  h("select", { id, onchange: (event) => set(event.target.value) },
+    options.map(([value, text]) => h("option", { value, selected: value === present }, text))));
+
 /**
  * Shows the children in an element. What has the same key, or stands in the same place, is changed in place. A focus
  * whose element is gone or disabled moves to the link of the same workspace, or to the view.

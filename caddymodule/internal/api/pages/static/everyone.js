@@ -1,5 +1,5 @@
 // The workspaces of all users, for administrators.
-import { h, lazy } from "/assets/dom.js";
+import { choose, h, lazy } from "/assets/dom.js";
 import { locale, known, t } from "/assets/text.js";
 import { marks, phase } from "/assets/card.js";
 import { paged, searchField } from "/assets/paged.js";
@@ -29,17 +29,13 @@ const row = (w) => lazy(w.id, [w, locale(), state.minute], () => h("tr", marks(w
   h("td", { class: "used" }, usedTime(w)),
   h("td", { class: "number" }, sizeText(w) ?? "")));
 
-const select = (id, label, present, options, set) => h("label", { class: "choose" }, h("span", { class: "hidden" }, label),
-  h("select", { id, onchange: (event) => set(event.target.value) },
-    options.map(([value, text]) => h("option", { value, selected: value === present }, text))));
-
 /** The list, as a part of the administrator's view. */
 export const everyone = () => [
   h("div", { class: "tools", role: "search", "data-key": "tools" },
     searchField("everyone-search", t("search"), (q) => ask({ q })),
-    select("everyone-phase", t("filters.label"), query.phase ?? "",
+    choose("everyone-phase", t("filters.label"), query.phase ?? "",
       [["", t("filters.all")], ...phases.map((name) => [name, known("phase.", name)])], (value) => ask({ phase: value })),
-    select("everyone-sort", t("sorts.label"), query.sort, Object.entries(sorts).map(([value, name]) => [value, t(`sorts.${name}`)]),
+    choose("everyone-sort", t("sorts.label"), query.sort, Object.entries(sorts).map(([value, name]) => [value, t(`sorts.${name}`)]),
       (value) => ask({ sort: value }))),
   h("table", { id: "everyone", class: "workspaces", hidden: list.items.length === 0, "data-key": "table" },
     h("caption", { class: "hidden" }, t("tabs.workspaces")),

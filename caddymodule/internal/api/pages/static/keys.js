@@ -13,6 +13,7 @@ const shortcuts = {
   o: ["keys_open", () => document.querySelector(".continue a.open, .workspace a.open")?.click()],
   h: ["keys_home", () => { location.hash = "#/"; }],
   a: ["keys_account", () => { location.hash = "#/account"; }],
+  u: ["keys_usage", () => { location.hash = "#/usage"; }],
   "?": ["keys_help", () => sheet.showModal()],
 };
 

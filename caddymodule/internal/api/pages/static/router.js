@@ -4,7 +4,7 @@ import { changed, onChange, state } from "/assets/store.js";
 /** The view of the present address, and the id in it. */
 export function route() {
   const [name, id = ""] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
-  return { name: { w: "workspace", account: "account", admin: "admin" }[name] ?? "home", id };
+  return { name: { w: "workspace", account: "account", admin: "admin", usage: "usage" }[name] ?? "home", id };
 }
 
 /** The address of a workspace's own page. */

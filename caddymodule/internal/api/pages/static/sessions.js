@@ -6,8 +6,8 @@ import { changed, signedOut } from "/assets/store.js";
 let items = [];
 let failure = null;
 
-// What people call the program, from what it calls itself.
-function device(agent) {
+/** What people call the program, from what it calls itself. */
+export function device(agent) {
   const find = (names) => names.find(([mark]) => agent.includes(mark))?.[1];
   const browser = find([
     ["Edg/", "Edge"], ["OPR/", "Opera"], ["Firefox/", "Firefox"], ["Chrome/", "Chrome"], ["Safari/", "Safari"],

@@ -1,5 +1,5 @@
 // Looking for workspaces among many: search, filter, order, and how the list looks.
-import { h, icon } from "/assets/dom.js";
+import { choose, h, icon } from "/assets/dom.js";
 import { t } from "/assets/text.js";
 import { filters, sorts } from "/assets/find.js";
 import { changed, remember, state } from "/assets/store.js";
@@ -12,10 +12,6 @@ export const wantsTools = (count) => count > few;
 
 /** Whether the list is a table: as people chose, or because there are many. */
 export const wantsTable = (count) => wantsTools(count) && (state.view ? state.view === "table" : count > many);
-
-const choose = (id, label, present, options, set) => h("label", { class: "choose" }, h("span", { class: "hidden" }, label),
-  h("select", { id, onchange: (event) => set(event.target.value) },
-    options.map(([value, text]) => h("option", { value, selected: value === present }, text))));
 
 const look = (name, count) => h("button", { type: "button", class: "look", "aria-pressed": String((name === "table") === wantsTable(count)),
   "data-view": name, "aria-label": t(`looks.${name}`), onclick: () => remember("view", name) }, icon(name === "table" ? "rows" : "grid"));

@@ -17,8 +17,10 @@ import (
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/observation"
+	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/tracing"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 	"github.com/codehub/gateway/storagejob/contract"
@@ -74,6 +76,7 @@ type Actuator struct {
 	Quarantine func() time.Duration
 	// Policy has the limits of operations.
 	Policy func() planner.Policy
+	Tracer *tracing.Tracer
 	Log    *zap.Logger
 
 	// Fence is the condition of every write of the term, and Label names the term in what is
@@ -93,7 +96,9 @@ type Call struct {
 
 // Execute carries out an action. Its success completes nothing: only the following
 // observation does (SPEC 1, contract 1).
-func (a *Actuator) Execute(ctx context.Context, c Call) error {
+func (a *Actuator) Execute(ctx context.Context, c Call) (err error) {
+	ctx, span := a.Tracer.Within(ctx, tracing.Action+string(c.Action))
+	defer func() { tracing.End(span, err) }()
 	w, policy := c.Row, a.Policy()
 	op, limit := w.Operation, cleanupTimeout
 	if c.VolumeOpID != "" && op == workspace.OpNone {
@@ -111,7 +116,7 @@ func (a *Actuator) Execute(ctx context.Context, c Call) error {
 	if err := a.checkLeadership(ctx, c.Action); err != nil {
 		return err
 	}
-	a.Log.Debug("carrying out an action", zap.String("workspace", string(w.ID)), zap.String("action", string(c.Action)))
+	a.Log.Debug("carrying out an action", append(tracing.Fields(ctx), zap.String(logkey.Workspace, string(w.ID)), zap.String(logkey.Action, string(c.Action)))...)
 	switch c.Action {
 	case planner.ActProvision:
 		return a.Backend.Provision(ctx, backend.VolumeSpec{ID: w.ID, OpID: w.HomeCtx.VolumeOpID, Owner: w.OwnerID})
@@ -217,7 +222,12 @@ func (a *Actuator) startJob(ctx context.Context, w workspace.Workspace, kind wor
 		operation = opID
 		env = append(env, contract.EnvNewVolume+"=true")
 	}
-	env = append(env, contract.EnvOperation+"="+operation)
+	about, err := json.Marshal(contract.About{Workspace: string(w.ID), Operation: string(w.Operation), OpID: opID,
+		Request: tracing.Request(ctx), Trace: tracing.ID(ctx)})
+	if err != nil {
+		return fmt.Errorf("writing for what the storage job is: %w", err)
+	}
+	env = append(env, contract.EnvOperation+"="+operation, contract.EnvAbout+"="+string(about))
 	granted, err := a.Archives.Grant(ctx, kind, key, planner.OperationLimit)
 	if err != nil {
 		return &workspace.StoreError{State: observation.StateOf(err), Err: err}

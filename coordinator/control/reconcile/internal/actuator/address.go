@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -48,7 +49,7 @@ func (a *Actuator) withAddress(ctx context.Context, id workspace.ID, start func(
 		}
 		a.Log.Warn("something that is no workspace of this database has an address of the workspaces; it is left out "+
 			"for some time",
-			zap.String("workspace", string(id)), zap.Error(err))
+			zap.String(logkey.Workspace, string(id)), zap.Error(err))
 		if err := a.Store.DropAddress(ctx, a.Fence, id, pool.Name, slot); err != nil {
 			return fmt.Errorf("%w: %w", ErrHeldBack, err)
 		}

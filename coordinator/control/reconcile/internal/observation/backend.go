@@ -18,6 +18,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/identity"
+	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -39,16 +40,17 @@ type Snapshot struct {
 	Reason, Message string
 }
 
-// Outages logs the outages of what is read, each by itself.
+// Outages logs and counts the outages of what is read, each by itself.
 type Outages struct {
 	containers, volumes, jobs *outage.Reporter
+	metrics                   *metrics.Reconcile
 }
 
-// NewOutages returns what logs them to log.
-func NewOutages(log *zap.Logger) Outages {
+// NewOutages returns what logs them to log, and counts them, if m is not nil.
+func NewOutages(log *zap.Logger, m *metrics.Reconcile) Outages {
 	return Outages{
 		containers: NewOutage(log, "containers"), volumes: NewOutage(log, "volumes"),
-		jobs: NewOutage(log, "storage jobs"),
+		jobs: NewOutage(log, "storage jobs"), metrics: m,
 	}
 }
 
@@ -75,6 +77,7 @@ func Read(ctx, bounded context.Context, sensors backend.Sensors, guard Identity,
 	log.volumes.Report(ctx, failed[1])
 	log.jobs.Report(ctx, failed[2])
 	for i, s := range []workspace.Sensors{workspace.SensorContainers, workspace.SensorVolumes, workspace.SensorJobs} {
+		log.metrics.Sensed(ctx, observed[i], failed[i])
 		if failed[i] != nil {
 			snap.Unseen |= s
 			snap.Reason, snap.Message = workspace.WaitBackendAway, "the container backend does not answer: "+
@@ -90,6 +93,9 @@ func Read(ctx, bounded context.Context, sensors backend.Sensors, guard Identity,
 	}
 	return snap
 }
+
+// observed are the sensors of a snapshot, in the order in which it asks them.
+var observed = [...]metrics.Sensor{metrics.Containers, metrics.Volumes, metrics.Jobs}
 
 // backendWait is what a workspace waits for after an error of [Identity.Backend].
 func backendWait(err error) string {

@@ -37,7 +37,7 @@ func (hung) Jobs(ctx context.Context, _ ...workspace.ID) (map[workspace.ID][]wor
 // what is observed, unlike the end of the term.
 func TestABackendThatHangsIsLogged(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
-	log := NewOutages(zap.New(core))
+	log := NewOutages(zap.New(core), nil)
 	for range 2 {
 		bounded, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		if snap := Read(t.Context(), bounded, hung{}, nil, log, nil); snap.Unseen != workspace.AllSensors {
@@ -50,7 +50,7 @@ func TestABackendThatHangsIsLogged(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	Read(ended, ended, hung{}, nil, NewOutages(zap.New(core)), nil)
+	Read(ended, ended, hung{}, nil, NewOutages(zap.New(core), nil), nil)
 	if logs.Len() != 3 {
 		t.Errorf("the end of a term is logged: %v", logs.All())
 	}

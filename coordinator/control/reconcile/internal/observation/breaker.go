@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/coordinator/workspace/planner"
@@ -159,9 +160,9 @@ func (b *Breaker) Confirm(k *Look, share float64) []Loss {
 		return nil // suspects of which the object store was not asked again yet
 	}
 	if len(k.seen) >= breakerFrom && float64(len(k.losses)) > share*float64(len(k.seen)) {
-		b.doubted.Failed(errTooManyLosses, zap.Int("lost", len(k.losses)), zap.Int("looked_at", len(k.seen)),
-			zap.String("first", string(k.losses[0].Row.ID)),
-			zap.String("message", k.losses[0].Decision.Next.ErrorMessage))
+		b.doubted.Failed(errTooManyLosses, zap.Int(logkey.Lost, len(k.losses)), zap.Int(logkey.LookedAt, len(k.seen)),
+			zap.String(logkey.Workspace, string(k.losses[0].Row.ID)),
+			zap.String(logkey.Message, k.losses[0].Decision.Next.ErrorMessage))
 		b.confirmAt, b.open = time.Time{}, true
 		return nil
 	}

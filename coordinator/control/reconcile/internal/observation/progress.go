@@ -52,12 +52,8 @@ func (t *Tracker) Waited(d time.Duration) { t.at = t.at.Add(d) }
 
 // newestLine returns what the running job of w's operation has said last.
 func newestLine(w workspace.Workspace, jobs []workspace.Job) (line contract.Progress, ok bool) {
-	opID := w.ArchiveOpID
-	if w.Operation == workspace.OpRestoring {
-		opID = w.HomeCtx.RestoreOpID
-	}
 	for _, j := range jobs {
-		if j.OpID == opID && j.State == workspace.JobRunning && j.Progress != "" {
+		if j.OpID == w.JobOpID() && j.State == workspace.JobRunning && j.Progress != "" {
 			return line, json.Unmarshal([]byte(j.Progress), &line) == nil
 		}
 	}

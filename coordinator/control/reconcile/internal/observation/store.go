@@ -106,26 +106,13 @@ func (s Store) Ask(ctx context.Context, q Question) (Answer, error) {
 	return p, err
 }
 
-// younger returns the newest archive of w, unless the row or its last recovery knows it:
-// the row may be older than the archives. An upload of its own last operation is known.
+// younger looks for archives that the row of w may be older than.
 func (s Store) younger(ctx context.Context, w workspace.Workspace) (string, error) {
 	versions, err := s.Archives.Versions(ctx, w.ID)
 	if err != nil {
 		return "", fmt.Errorf("looking for younger archives of workspace %s: %w", w.ID, err)
 	}
-	known := func(v workspace.ArchiveVersion) bool { return v.Key == w.ArchiveKey || v.Key == w.HomeCtx.Newest }
-	var since time.Time
-	for _, v := range versions {
-		if known(v) && v.Modified.After(since) {
-			since = v.Modified
-		}
-	}
-	for _, v := range versions { // two of the same second are no surprise
-		if !known(v) && v.Key != w.ID.ArchiveKey(w.ArchiveOpID) && v.Modified.After(since) {
-			return v.Key, nil
-		}
-	}
-	return "", nil
+	return w.YoungerArchive(versions), nil
 }
 
 // stat asks about one archive.

@@ -57,7 +57,7 @@ func (e *Executor) Next() {
 		c := e.waiting[i]
 		e.waiting[i] = nil
 		e.running = append(e.running, c)
-		e.served.note(c.Request, now)
+		e.served.Note(c.Request, now)
 		go e.do(c)
 	}
 	e.waiting = slices.DeleteFunc(e.waiting, func(c *call) bool { return c == nil })
@@ -74,6 +74,16 @@ func (e *Executor) do(c *call) {
 	e.running = slices.DeleteFunc(e.running, func(other *call) bool { return other == c })
 	e.mu.Unlock()
 	e.Next()
+}
+
+// Length is how many run and how many wait for their turn.
+type Length struct{ Running, Waiting int }
+
+// Len returns how many calls there are.
+func (e *Executor) Len() Length {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return Length{len(e.running), len(e.waiting)}
 }
 
 // Drop forgets the calls of a caller that still wait.

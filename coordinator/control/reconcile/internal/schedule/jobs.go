@@ -8,9 +8,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// jobMaxWait is how long archives are passed over by restores: then one goes first. A
+// JobMaxWait is how long archives are passed over by restores: then one goes first. A
 // restore takes seconds to minutes.
-const jobMaxWait = 10 * time.Minute
+const JobMaxWait = 10 * time.Minute
 
 // Jobs gives storage jobs their places (SPEC 7): it knows who holds one and who waits for one,
 // in all loops of the process. It does not remember which jobs run: each listing tells it. So a
@@ -78,7 +78,7 @@ func (j *Jobs) Ask(now time.Time, share Share, listed map[workspace.ID][]workspa
 			j.waiting[id].Again() // no other one gets its place meanwhile
 			continue
 		}
-		j.served.note(r, now)
+		j.served.Note(r, now)
 		j.held[id] = r
 		delete(j.waiting, id)
 	}
@@ -96,7 +96,7 @@ func (j *Jobs) Ask(now time.Time, share Share, listed map[workspace.ID][]workspa
 
 // queue returns what runs and what waits; ids are the workspaces of what waits.
 func (j *Jobs) queue(listed map[workspace.ID][]workspace.Job) (q Queue, ids []workspace.ID) {
-	q = Queue{Limit: j.limit(), MaxWait: jobMaxWait, Served: j.served}
+	q = Queue{Limit: j.limit(), MaxWait: JobMaxWait, Served: j.served}
 	for _, r := range j.held {
 		q.Running = append(q.Running, r)
 	}
@@ -142,6 +142,13 @@ func (j *Jobs) Holds(id workspace.ID) bool {
 	defer j.mu.Unlock()
 	_, holds := j.held[id]
 	return holds
+}
+
+// Len returns how many workspaces hold a place and how many wait for one.
+func (j *Jobs) Len() Length {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return Length{len(j.held), len(j.waiting)}
 }
 
 // Hold notes that a job of the workspace was seen to run.

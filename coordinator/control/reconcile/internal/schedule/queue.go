@@ -45,8 +45,8 @@ type Served struct {
 	owners  map[string]time.Time
 }
 
-// note takes down that one was let run.
-func (s *Served) note(r Request, now time.Time) {
+// Note takes down that one was let run.
+func (s *Served) Note(r Request, now time.Time) {
 	s.classes[r.Class] = now
 	if s.owners == nil {
 		s.owners = make(map[string]time.Time)

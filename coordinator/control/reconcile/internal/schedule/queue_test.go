@@ -78,7 +78,7 @@ func TestOwnersTakeTurns(t *testing.T) {
 		begin, rest := l.Next(now)
 		r := l.Waiting[begin[0]]
 		order = append(order, r.Owner)
-		l.Served.note(r, now)
+		l.Served.Note(r, now)
 		var left []Request
 		for _, i := range rest {
 			left = append(left, l.Waiting[i])
@@ -124,7 +124,7 @@ func TestNoStarvation(t *testing.T) {
 			begin, rest := l.Next(now)
 			for _, i := range begin {
 				r := l.Waiting[i]
-				l.Served.note(r, now)
+				l.Served.Note(r, now)
 				if done[r.Class] == nil {
 					done[r.Class] = make(map[string]int)
 				}

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -103,7 +104,7 @@ func (s *Sweeper) measureSome(ctx context.Context, skipped map[workspace.ID]stru
 // WarnOfSize logs that a home has become larger than the setting home_warn allows.
 func (s *Sweeper) WarnOfSize(id workspace.ID, was, is workspace.HomeSize) {
 	if limit := s.Settings().HomeWarn; limit > 0 && is.Bytes >= limit && was.Bytes < limit {
-		s.Log.Warn("a home is larger than the setting home_warn", zap.String("workspace", string(id)),
-			zap.Int64("bytes", is.Bytes), zap.Int64("files", is.Files), zap.Int64("home_warn", limit))
+		s.Log.Warn("a home is larger than the setting home_warn", zap.String(logkey.Workspace, string(id)),
+			zap.Int64(logkey.Bytes, is.Bytes), zap.Int64(logkey.Files, is.Files), zap.Int64(logkey.HomeWarn, limit))
 	}
 }

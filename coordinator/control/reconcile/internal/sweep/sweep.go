@@ -98,7 +98,7 @@ type Sweeper struct {
 // Run looks at the workspaces that ticks leave out, one page after the other, spread
 // over the sweep interval. It runs beside the loop, so a slow sweep delays no workspace.
 func (s *Sweeper) Run(ctx context.Context) {
-	reading := outage.New(s.Log, zap.ErrorLevel, "cannot sweep workspaces in STANDBY; losses there are noticed late",
+	reading := outage.New(s.Log, zap.WarnLevel, "cannot sweep workspaces in STANDBY; losses there are noticed late",
 		"sweeping workspaces works again")
 	var after workspace.ID
 	steps, before := 0, 0 // pages of this sweep, and of the one before
@@ -184,7 +184,7 @@ func (s *Sweeper) inspectHomes(ctx context.Context, rows []workspace.Workspace) 
 		ids[i] = w.ID
 	}
 	// the loop logs outages
-	snap := observation.Read(ctx, ctx, s.Backend, s.Identity, observation.NewOutages(zap.NewNop()), ids)
+	snap := observation.Read(ctx, ctx, s.Backend, s.Identity, observation.NewOutages(zap.NewNop(), nil), ids)
 	if snap.Unseen != 0 || s.Clock.Measure(ctx) != nil {
 		return
 	}

@@ -10,6 +10,13 @@ import (
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/pressure"
+	"github.com/codehub/gateway/coordinator/service"
+)
+
+type (
+	actor       = service.Actor
+	createInput = service.CreateInput
+	patch       = service.Patch
 )
 
 type config struct {

@@ -9,6 +9,13 @@ import (
 	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/runtime/docker"
+	"github.com/codehub/gateway/coordinator/service"
+)
+
+type (
+	actor       = service.Actor
+	createInput = service.CreateInput
+	patch       = service.Patch
 )
 
 type config struct {

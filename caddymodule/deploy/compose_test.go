@@ -1,0 +1,278 @@
+package deploy_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/codehub/gateway/coordinator/devenv/image"
+	"github.com/codehub/gateway/coordinator/devenv/server"
+)
+
+// secrets are the variables of .env, and what the test gives them.
+var secrets = map[string]string{
+	"POSTGRES_PASSWORD": "secret-postgres", "REDIS_PASSWORD": "secret-redis", "S3_SECRET_KEY": "secret-store",
+	"CODEHUB_ADMIN_PASSWORD": "secret-admin", "DOCKER_GID": "986",
+}
+
+// service is what the test looks at in a service of the compose file.
+type service struct {
+	Image       string
+	Build       *struct{ Context, Dockerfile, Target string }
+	NetworkMode string `json:"network_mode"`
+	Networks    map[string]any
+	Ports       []any
+	Privileged  bool
+	CapAdd      []string `json:"cap_add"`
+	SecurityOpt []string `json:"security_opt"`
+	Restart     string
+	User        string
+	HealthCheck *struct{ Test []string }
+	Volumes     []struct{ Type, Source, Target string }
+	DependsOn   map[string]any `json:"depends_on"`
+}
+
+// project is a compose file as Docker Compose reads it.
+type project struct {
+	Services map[string]service
+	Networks map[string]struct {
+		Name     string
+		Internal bool
+	}
+	Volumes map[string]any
+}
+
+// compose reads the compose file, and files that go with it, with the variables of env alone.
+func compose(t *testing.T, env map[string]string, more ...string) (project, error) {
+	t.Helper()
+	reader, err := server.BuildCompose(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p project
+	cmd := exec.Command(reader, append([]string{"compose/compose.yaml"}, more...)...)
+	cmd.Env = []string{}
+	for name, value := range env {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	text, err := cmd.Output()
+	if err != nil {
+		return p, &exec.Error{Name: said.String(), Err: err}
+	}
+	if err := json.Unmarshal(text, &p); err != nil {
+		t.Fatal(err)
+	}
+	return p, nil
+}
+
+// TestComposeRefusesToStartWithoutSecrets: without any one of them the file is refused, and says how they
+// are made.
+func TestComposeRefusesToStartWithoutSecrets(t *testing.T) {
+	for missing := range secrets {
+		env := make(map[string]string)
+		for name, value := range secrets {
+			if name != missing {
+				env[name] = value
+			}
+		}
+		if _, err := compose(t, env); err == nil || !strings.Contains(err.Error(), missing+" is missing a value: is missing in .env") {
+			t.Errorf("without %s: %v", missing, err)
+		}
+	}
+}
+
+// TestTheFirstLinesMakeSecrets: run as they stand, they make all that is needed, for nobody else to read.
+func TestTheFirstLinesMakeSecrets(t *testing.T) {
+	var script strings.Builder
+	for line := range strings.Lines(head(t)) {
+		if command, found := strings.CutPrefix(line, "#   "); found {
+			script.WriteString(command)
+		} else if script.Len() > 0 {
+			break
+		}
+	}
+	folder := t.TempDir()
+	commands, _, found := strings.Cut(strings.ReplaceAll(script.String(), "/var/run/docker.sock", "."), "docker compose up")
+	if !found {
+		t.Fatalf("they are %s", script.String())
+	}
+	cmd := exec.Command("sh", "-euc", "umask 022\n"+commands)
+	cmd.Dir = folder
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	file := filepath.Join(folder, ".env")
+	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
+		t.Errorf("others may read it: %v, %v", info, err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env, values := make(map[string]string), make(map[string]bool)
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		env[name], values[value] = value, true
+		if name != "DOCKER_GID" && len(value) != 48 {
+			t.Errorf("%s is %q", name, value)
+		}
+	}
+	if len(values) != len(secrets) {
+		t.Errorf("%d of %d values are different", len(values), len(secrets))
+	}
+	if _, err := compose(t, env); err != nil {
+		t.Error(err)
+	}
+}
+
+// head returns the compose file's first lines, which say how it is used.
+func head(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("compose/compose.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, _, _ := strings.Cut(string(text), "\nname:")
+	return head
+}
+
+// TestComposeWithDigests: what the first lines say of digests fixes every image of a registry, and changes nothing else.
+func TestComposeWithDigests(t *testing.T) {
+	plain, err := compose(t, secrets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := head(t)
+	lines := regexp.MustCompile(`(?m)^#   (services:|  \w+: \{image: .*)$`).FindAllStringSubmatch(first, -1)
+	digest := strings.Repeat("0123456789abcdef", 4)
+	var text strings.Builder
+	for _, line := range lines {
+		text.WriteString(strings.ReplaceAll(line[1], "…", digest) + "\n")
+	}
+	override := filepath.Join(t.TempDir(), "compose.override.yaml")
+	if err := os.WriteFile(override, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fixed, err := compose(t, secrets, override)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text.String())
+	}
+	for name, want := range plain.Services {
+		if want.Build == nil {
+			if !strings.Contains(first, "docker compose pull") || strings.Count(first, want.Image) != 2 {
+				t.Errorf("the first lines do not say what is behind %s", want.Image)
+			}
+			want.Image += "@sha256:" + digest
+		}
+		if got := fixed.Services[name]; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s is %+v, not %+v", name, got, want)
+		}
+	}
+}
+
+// exact is an image of a registry with the version to the last digit, or with a digest.
+var exact = regexp.MustCompile(`^[a-z/]+:[0-9]+\.[0-9]+(\.[0-9]+)?(-[a-z]+)?$|@sha256:[0-9a-f]{64}$`)
+
+// TestCompose: every service starts again by itself and says whether it works; nothing is reached from the
+// network but the gateway; nothing floats.
+func TestCompose(t *testing.T) {
+	p, err := compose(t, secrets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Services) != 5 {
+		t.Errorf("there are %d services", len(p.Services))
+	}
+	for name, s := range p.Services {
+		once := name == "storagejob"
+		if want := map[bool]string{false: "unless-stopped", true: "no"}[once]; s.Restart != want {
+			t.Errorf("%s restarts %q", name, s.Restart)
+		}
+		if !once && (s.HealthCheck == nil || len(s.HealthCheck.Test) < 2) {
+			t.Errorf("%s has no health check", name)
+		}
+		if len(s.Ports) > 0 || s.Privileged || len(s.CapAdd) > 0 || !slices.Contains(s.SecurityOpt, "no-new-privileges:true") {
+			t.Errorf("%s has ports or rights: %+v", name, s)
+		}
+		if want := map[string]string{"gateway": "host", "store": ""}[name]; s.NetworkMode != want && s.NetworkMode != "none" {
+			t.Errorf("%s has the network %q", name, s.NetworkMode)
+		}
+		if !exact.MatchString(s.Image) {
+			t.Errorf("the image %s of %s floats", s.Image, name)
+		}
+		for _, v := range s.Volumes {
+			if _, named := p.Volumes[v.Source]; v.Type != "volume" && v.Source != "/var/run/docker.sock" || v.Type == "volume" && !named {
+				t.Errorf("%s mounts %+v", name, v)
+			}
+			if v.Type == "bind" && name != "gateway" {
+				t.Errorf("%s has the engine's socket", name)
+			}
+		}
+		if s.Build != nil && s.User != "65532:65532" {
+			t.Errorf("%s runs as %q", name, s.User)
+		}
+	}
+	if len(p.Services["gateway"].DependsOn) != 4 {
+		t.Errorf("the gateway waits for %v", p.Services["gateway"].DependsOn)
+	}
+	if n := p.Networks["store"]; len(p.Networks) != 1 || !n.Internal || n.Name != "codehub-store" {
+		t.Errorf("the networks are %+v", p.Networks)
+	}
+	for name, want := range map[string]string{"gateway": image.Gateway.Tag(), "storagejob": image.StorageJob.Tag()} {
+		if p.Services[name].Image != want {
+			t.Errorf("%s is %s, not of this release, %s", name, p.Services[name].Image, want)
+		}
+	}
+}
+
+// instructions returns those of a stage of a Dockerfile, or of its only one, that say how a container is run.
+func instructions(t *testing.T, path, stage string) (all []string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := stage == ""
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		if words[0] == "FROM" && stage != "" {
+			in = words[len(words)-1] == stage
+		}
+		if in && slices.Contains([]string{"ENV", "USER", "EXPOSE", "LABEL", "ENTRYPOINT", "CMD", "VOLUME"}, words[0]) {
+			all = append(all, strings.Join(words, " "))
+		}
+	}
+	return all
+}
+
+// TestComposeMakesTheSameImages as `make image` does.
+func TestComposeMakesTheSameImages(t *testing.T) {
+	for stage, other := range map[string]string{"gateway": "Dockerfile", "storagejob": "../../storagejob/Dockerfile"} {
+		here, there := instructions(t, "compose/Dockerfile", stage), instructions(t, other, "")
+		if len(here) == 0 || !slices.Equal(here, there) {
+			t.Errorf("%s: %q, and in %s %q", stage, here, other, there)
+		}
+	}
+	// The program is built with the Go that go.mod asks for, or a newer one.
+	text, err := os.ReadFile("compose/Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^FROM (\S+)`).FindAllStringSubmatch(string(text), -1) {
+		if m[1] != "scratch" && !exact.MatchString(m[1]) {
+			t.Errorf("the image %s floats", m[1])
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package gateway
+
+import (
+	"testing"
+
+	"github.com/codehub/gateway/caddymodule/internal/gateway/decision"
+	"github.com/codehub/gateway/coordinator/metrics"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Every decision counts as something: a refusal has a reason, and nothing else has one.
+func TestEveryDecisionCounts(t *testing.T) {
+	seen := make(map[metrics.Refusal]bool)
+	count := func(s decision.State) {
+		for kind := decision.Program; kind <= decision.Subresource; kind++ {
+			d := decision.Decide(s, kind)
+			if d.Answer == decision.Proxy {
+				continue
+			}
+			client, outcome, why := outcomeOf(kind, d)
+			if client != metrics.Client(kind) {
+				t.Errorf("kind %d counts as %d", kind, client)
+			}
+			if (outcome == metrics.Refused) != (why != metrics.NotRefused) || outcome == metrics.Proxied {
+				t.Errorf("%+v for kind %d has outcome %d and reason %d", d, kind, outcome, why)
+			}
+			if _, known := details[d.Detail]; d.Answer == decision.SendUnavailable && !known {
+				t.Errorf("the detail %q has no reason", d.Detail)
+			}
+			seen[why] = true
+		}
+	}
+	for _, s := range []decision.State{
+		{Outdated: true}, {Misdirected: true}, {CrossOrigin: true}, {OtherHost: true}, {Named: true}, {Loading: true},
+		{NoSuchHost: true}, {}, {Identity: decision.Unverifiable}, {Identity: decision.BadToken},
+		{Identity: decision.ScopeMissing}, {Identity: decision.SignedIn},
+	} {
+		count(s)
+	}
+	for progress := decision.NotTried; progress <= decision.Stopping; progress++ {
+		for bits := range 64 {
+			is := func(i int) bool { return bits>>i&1 == 1 }
+			s := decision.State{
+				Identity: decision.SignedIn, Visible: true, Progress: progress, Failed: is(0), Running: is(1), Ready: is(2),
+				Waking: is(3), Unconfirmed: is(4), Unpublished: is(5), Desired: workspace.DesiredStandby,
+			}
+			count(s)
+			s.Desired = workspace.DesiredRunning
+			count(s)
+		}
+	}
+	for why := metrics.RefusedAsleep; why <= metrics.RefusedUnreachable; why++ {
+		if !seen[why] {
+			t.Errorf("no decision has the reason %d", why)
+		}
+	}
+}

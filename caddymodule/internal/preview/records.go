@@ -1,0 +1,105 @@
+package preview
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
+	"github.com/codehub/gateway/coordinator/audit"
+	"github.com/codehub/gateway/coordinator/store/auditlog"
+	"github.com/codehub/gateway/coordinator/store/usage"
+)
+
+// allAudit answers with each action once: of users, of an access token, of the command line and of the system.
+func (b *board) allAudit(r *http.Request) any {
+	var entries []v1.AuditEntry
+	at := time.Now()
+	for i, action := range audit.Actions() {
+		group, _, _ := strings.Cut(string(action), ".")
+		e := auditlog.Entry{ID: int64(1000 - i), At: at.Add(-time.Duration(i) * 7 * time.Hour), Action: action, Outcome: audit.Done}
+		e.Actor.Kind, e.Actor.ID, e.Actor.Name = audit.User, ownerID, ownerName
+		e.Actor.Through, e.Actor.Address = audit.Page, "192.0.2.1"
+		switch group {
+		case "workspace":
+			if i%3 == 1 {
+				e.Actor.Through, e.Actor.TokenID, e.Actor.TokenName = audit.Token, "1", "backup"
+			}
+			if len(b.rows) > 0 {
+				w := b.rows[i%len(b.rows)]
+				e.WorkspaceID, e.WorkspaceName, e.UserID, e.UserName = w.ID, w.Name, ownerID, ownerName
+			}
+		case "user":
+			e.UserID, e.UserName = "2", "mina"
+		case "token":
+			e.UserID, e.UserName, e.Details = ownerID, ownerName, map[string]any{"name": "backup"}
+		case "system":
+			e.Actor.Kind, e.Actor.ID, e.Actor.Name, e.Actor.Through, e.Actor.Address = audit.Operator, "", "root", audit.CommandLine, ""
+			e.Actor.Host = "gateway-1"
+		default:
+			e.Outcome = "forbidden"
+		}
+		if asked := r.URL.Query().Get("action"); asked == "" || asked == group {
+			entries = append(entries, v1.AuditOf(e))
+		}
+	}
+	return v1.PageOf(entries, "")
+}
+
+// ownAudit answers what was done with the user's account: signing in, as well as one that was refused, and a change
+// by an administrator.
+func (b *board) ownAudit(*http.Request) any {
+	entry := func(id int64, action audit.Action, outcome, by, name, address string) v1.AuditEntry {
+		e := auditlog.Entry{ID: id, At: time.Now().Add(time.Duration(id-10) * 9 * time.Hour), Action: action, Outcome: outcome,
+			UserID: ownerID, UserName: ownerName}
+		e.Actor.Kind, e.Actor.ID, e.Actor.Name, e.Actor.Through, e.Actor.Address = audit.User, by, name, audit.Page, address
+		if action == audit.UserSignIn {
+			e.Details = map[string]any{"client": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"}
+		}
+		return v1.AccountAuditOf(e, ownerID)
+	}
+	if len(b.rows) == 0 {
+		return v1.PageOf([]v1.AuditEntry{}, "")
+	}
+	return v1.PageOf([]v1.AuditEntry{
+		entry(5, audit.UserSignIn, audit.Done, ownerID, ownerName, "192.0.2.1"),
+		entry(4, audit.UserSignIn, "invalid-credentials", ownerID, ownerName, "2001:db8:1234:5678:9abc:def0:1234:5678"),
+		entry(3, audit.TokenCreate, audit.Done, ownerID, ownerName, "192.0.2.1"),
+		entry(2, audit.UserLimits, audit.Done, "2", "mina", "192.0.2.7"),
+		entry(1, audit.UserCreate, audit.Done, "2", "mina", "192.0.2.7"),
+	}, "next")
+}
+
+// report answers with what the board's workspaces were in the last days, more of it on working days.
+func (b *board) report(r *http.Request) any {
+	now := time.Now().UTC().Truncate(24 * time.Hour)
+	report := usage.Report{From: now.AddDate(0, 0, -29), To: now.AddDate(0, 0, 1)}
+	if from, err := time.Parse(time.DateOnly, r.URL.Query().Get("from")); err == nil {
+		report.From = from
+	}
+	hours := func(n float64) time.Duration { return time.Duration(n * float64(time.Hour)) }
+	phases := func(share float64) usage.Phases {
+		by := usage.Causes{
+			Input: hours(4.1 * share), Requests: hours(1.2 * share), Work: hours(2.3 * share), KeepAwake: hours(0.6 * share), Idle: hours(1.5 * share),
+		}
+		awake := by.Input + by.Requests + by.Work + by.KeepAwake + by.Idle
+		return usage.Phases{Awake: awake, Asleep: hours(9 * share), Archived: max(0, hours(30)-awake), By: by}
+	}
+	if len(b.rows) > 0 {
+		for day := report.From; day.Before(report.To); day = day.AddDate(0, 0, 1) {
+			share := 1 + float64(day.Day()%5)/6
+			if wd := day.Weekday(); wd == time.Saturday || wd == time.Sunday {
+				share = 0.1
+			}
+			report.Days = append(report.Days, usage.Day{Day: day, Phases: phases(share)})
+		}
+	}
+	for i, w := range b.rows {
+		of := usage.Of{WorkspaceID: w.ID, Name: w.Name, Owner: ownerName, Phases: phases(20 / float64(i+1))}
+		if i%4 == 3 { // deleted since
+			of.Name, of.Owner = "", ""
+		}
+		report.Workspaces = append(report.Workspaces, of)
+	}
+	return v1.UsageReportOf(report)
+}

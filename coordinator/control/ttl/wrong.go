@@ -1,0 +1,60 @@
+package ttl
+
+import (
+	"sync"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// wrongWithin is how soon a workspace is wanted again that should not have been put to sleep.
+const wrongWithin = time.Minute
+
+// recentSleeps are the workspaces that were put to sleep within [wrongWithin], with the times.
+type recentSleeps struct {
+	mu sync.Mutex // guards what follows
+	at map[workspace.ID]time.Time
+}
+
+func (s *recentSleeps) add(id workspace.ID, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.at == nil {
+		s.at = make(map[workspace.ID]time.Time)
+	}
+	for other, at := range s.at {
+		if now.Sub(at) > wrongWithin {
+			delete(s.at, other)
+		}
+	}
+	s.at[id] = now
+}
+
+// wanted counts and forgets those of rows that are wanted again.
+func (s *recentSleeps) wanted(rows []store.Route, now time.Time) (wrong int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range rows {
+		at, slept := s.at[rows[i].ID]
+		if !slept || rows[i].Desired != workspace.DesiredRunning {
+			continue
+		}
+		delete(s.at, rows[i].ID)
+		if now.Sub(at) <= wrongWithin {
+			wrong++
+		}
+	}
+	return wrong
+}
+
+// Changed counts workspaces that this process has put to sleep and that are wanted again soon. It is
+// called by the feed.
+func (r *Runner) Changed(rows []store.Route, _ int64) {
+	for range r.slept.wanted(rows, r.now()) {
+		r.Metrics.WrongSleep()
+	}
+}
+
+// Reset does nothing. It is called by the feed.
+func (r *Runner) Reset(int64) {}

@@ -1,0 +1,156 @@
+package verify
+
+import (
+	"slices"
+	"time"
+
+	"github.com/docker/go-units"
+	"github.com/google/uuid"
+
+	"github.com/codehub/gateway/coordinator/backend/check"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/coordinator/workspace/planner"
+)
+
+// sight is what exists of a workspace.
+type sight struct {
+	id  workspace.ID
+	row *store.Inspected // nil: the database does not know it
+	// versions are its complete archives, the newest first.
+	versions []workspace.ArchiveVersion
+	// volume is nil when there is none. It is not known unless volumes is set.
+	volume  *workspace.Volume
+	volumes bool
+	// container and jobs are asked about where something looks wrong.
+	container *workspace.Container
+	jobs      []workspace.Job
+}
+
+// broken is what to do about an archive that is not as it was made.
+func broken(id workspace.ID) string {
+	return "bring the object back from a copy of the bucket, or go on with another one: " +
+		"caddy codehub workspace archives " + string(id)
+}
+
+// judge says what is wrong with a workspace, in the order in which it matters.
+func judge(now time.Time, s sight) []Finding {
+	switch w := s.row; {
+	case w == nil && len(s.versions) == 0:
+		return nil
+	case w == nil:
+		last := s.versions[0]
+		return []Finding{{
+			Finding: check.Problem("take it up: caddy codehub workspace adopt "+string(s.id)+" --owner NAME",
+				"the database does not know it, and it has %s, the last of %s (%s)", check.Count(len(s.versions), "archive"),
+				last.Modified.UTC().Format(time.DateTime), units.BytesSize(float64(last.Size))),
+			Workspace: s.id, Archive: last.Key,
+		}}
+	case w.Deleted():
+		return deleted(s)
+	case w.NeedsRecovery() != "":
+		level := check.Warning
+		if w.NeedsRecovery().DoubtsData() {
+			level = check.Problem
+		}
+		return []Finding{finding(w.Workspace, level(recovery(w.ID), "it is in ERROR %s: %s", w.NeedsRecovery(), w.ErrorMessage))}
+	}
+	found := unlike(s)
+	if reason, message := opened(now, s); reason != "" {
+		found = append(found, finding(s.row.Workspace, check.Problem("when it is opened: "+recovery(s.row.ID),
+			"opened, it is in ERROR %s: %s", reason, message)))
+	}
+	return found
+}
+
+func recovery(id workspace.ID) string { return "caddy codehub workspace recover " + string(id) }
+
+// finding is about a workspace and its current archive.
+func finding(w workspace.Workspace, f check.Finding) Finding {
+	return Finding{Finding: f, Workspace: w.ID, Archive: w.ArchiveKey}
+}
+
+// deleted judges a workspace that is deleted in the database. One that was undeleted after the backup
+// has newer archives.
+func deleted(s sight) []Finding {
+	w := s.row
+	if !w.CollectedAt.IsZero() || w.YoungerArchive(s.versions) == "" || w.ArchiveKey == "" {
+		return nil
+	}
+	return []Finding{finding(w.Workspace, check.Problem("caddy codehub workspace undelete "+string(w.ID),
+		"it is deleted in the database, and has newer archives: the deletion may have been undone since"))}
+}
+
+// unlike says how the current archive differs from what was recorded of it.
+func unlike(s sight) []Finding {
+	w := s.row
+	if w.ArchiveKey == "" {
+		return nil
+	}
+	i := slices.IndexFunc(s.versions, func(v workspace.ArchiveVersion) bool { return v.Key == w.ArchiveKey })
+	switch {
+	case i < 0 && s.volume != nil:
+		return []Finding{finding(w.Workspace, check.Warning("keep its volume: the next archive is made of that",
+			"its archive or the commit marker is not in the object store; its files are on its volume"))}
+	case i < 0: // what follows from that, the planner says
+		return nil
+	case w.ArchiveSize > 0 && s.versions[i].Size != w.ArchiveSize:
+		return []Finding{finding(w.Workspace, check.Problem(broken(w.ID),
+			"its archive has %d bytes, and had %d when it was made", s.versions[i].Size, w.ArchiveSize))}
+	case w.ArchiveDamage != "":
+		return []Finding{finding(w.Workspace, check.Problem(broken(w.ID),
+			"its archive is damaged: %s", w.ArchiveDamage))}
+	}
+	return nil
+}
+
+// stepsToOpen is how many decisions at most lead from a row to the operation that gives a workspace its home.
+const stepsToOpen = 6
+
+// opened returns the error that the workspace would be in if it was opened now, as the planner decides.
+// No process has begun its operation, as after a restart.
+func opened(now time.Time, s sight) (workspace.ErrorReason, string) {
+	w := s.row.Workspace
+	o := workspace.Observation{
+		Volume: s.volume, Container: s.container, Jobs: s.jobs, Store: workspace.StoreAnswer{State: workspace.StoreAnswers},
+	}
+	if !s.volumes {
+		if w.Phase != workspace.PhaseArchived { // its files may be on a volume
+			return "", ""
+		}
+		o.Volume = nil
+	}
+	present := func(key string) workspace.Presence {
+		if slices.ContainsFunc(s.versions, func(v workspace.ArchiveVersion) bool { return v.Key == key }) {
+			return workspace.Present
+		}
+		return workspace.Absent
+	}
+	w.DesiredState = workspace.DesiredRunning
+	policy := planner.Policy{MaxRetry: 1, NewOpID: uuid.NewString}
+	for range stepsToOpen {
+		o.Archive, o.Upload = present(w.ArchiveKey), present(w.ID.ArchiveKey(w.ArchiveOpID))
+		o.Chosen = workspace.Absent
+		if w.Revert != nil {
+			o.Chosen = present(w.Revert.Key)
+		}
+		o.Younger = w.YoungerArchive(s.versions)
+		d := planner.Reconcile(now, w, o, false, policy)
+		switch {
+		case d.Next.Phase == workspace.PhaseError:
+			return d.Next.ErrorReason, d.Next.ErrorMessage
+		case d.Next.InUseInConflict():
+			return workspace.ReasonConflict, d.Next.Waiting.Message
+		case d.Action != planner.ActNothing && d.Action != planner.ActDeleteJobs, !d.Changed:
+			return "", ""
+		}
+		w = d.Next
+	}
+	return "", ""
+}
+
+// newestFirst sorts archives as [archive.Store.Versions] does.
+func newestFirst(versions []workspace.ArchiveVersion) []workspace.ArchiveVersion {
+	slices.SortStableFunc(versions, func(a, b workspace.ArchiveVersion) int { return b.Modified.Compare(a.Modified) })
+	return versions
+}

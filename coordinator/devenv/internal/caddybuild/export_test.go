@@ -1,0 +1,3 @@
+package caddybuild
+
+var BuildForWithLog = buildFor

@@ -1,0 +1,109 @@
+// Package logkey has the keys of the log's fields, and of the attributes of traces, in one place. One thing has
+// one key everywhere, and one key means one thing, so that a search finds all lines about it.
+//
+// It owns the names alone. The guide caddymodule/docs/logs.md lists them in the same words; a test holds both
+// together, and finds every field in the source that has another key.
+//
+// What is logged holds no secret, no address of a person's machine and no query of a request.
+// The level of a line is:
+//
+//   - error: people are not served, or files are at risk, until an operator acts.
+//   - warn: the product goes on by itself, but the line is worth a look.
+//   - info: something happened to a workspace, an archive, a user or a leader.
+//   - debug: all else.
+package logkey
+
+// What a line is about. These tie together the lines and traces of several processes.
+const (
+	Workspace = "workspace" // the id of a workspace
+	Operation = "operation" // the operation of the workspace, such as `RESTORING`
+	Request   = "uuid"      // the id of the request, as in Caddy's access log (`{http.request.uuid}`)
+	Trace     = "traceID"   // the trace, as in Caddy's access log
+	OpID      = "op_id"     // the id of the operation that has a storage job, which the job and the archive are named after
+	User      = "user"      // the id of the user whom the line is about
+	Username  = "username"  // the name of that user
+	By        = "by"        // the id of the user who asked for it
+	Through   = "through"   // what asked in that user's place: such as `gateway` or `ttl`
+)
+
+// Workspaces.
+const (
+	Phase         = "phase"          // the phase of the workspace
+	PreviousPhase = "previous_phase" // the phase before
+	DesiredState  = "desired_state"  // the state that is asked for
+	Reason        = "reason"         // what the workspace waits for, such as `JobQueued`
+	Ready         = "ready"          // whether the application answered in the end
+	Message       = "message"        // the cause in words
+	ErrorReason   = "error_reason"   // why an operation failed, such as `Timeout`
+	ErrorCount    = "error_count"    // how many failures in a row
+	Action        = "action"         // what the leader does for the operation, such as `restore`
+	Choice        = "choice"         // what an administrator chose for the recovery
+	Duration      = "duration"       // how long, in seconds
+	Now           = "now"            // whether a deletion waits for nothing
+	Bytes         = "bytes"          // the size of a home, in bytes
+	Files         = "files"          // the number of its files
+	HomeWarn      = "home_warn"      // the setting of that name, in bytes
+)
+
+// Archives and the collector.
+const (
+	ArchiveKey       = "archive_key"       // the key of an archive in the bucket
+	Damage           = "damage"            // what is wrong with the archive
+	Archives         = "archives"          // how many archives
+	ForeignObjects   = "foreign_objects"   // objects in the bucket that are no archives
+	Unneeded         = "unneeded"          // archives that no workspace needs
+	Due              = "due"               // unneeded archives whose delay has passed
+	WithoutWorkspace = "without_workspace" // archives of workspaces that the database does not know
+	Newer            = "newer"             // archives that are newer than their workspace
+	Deleted          = "deleted"           // archives that were deleted
+	Spared           = "spared"            // archives that were due, and were needed again
+	Failed           = "failed"            // archives that could not be deleted
+	AbortedUploads   = "aborted_uploads"   // old unfinished uploads that were ended
+	Holder           = "holder"            // the process that collects at the moment
+)
+
+// Processes, leaders and servers.
+const (
+	Node        = "node"         // the process
+	Lock        = "lock"         // the name of the lock for which the processes compete
+	Shard       = "shard"        // the part of the workspaces that is led
+	Shards      = "shards"       // the number of parts
+	OtherShards = "other_shards" // the number of parts by other processes
+	Epoch       = "epoch"        // the number of the leader's term
+	Setting     = "setting"      // a setting of the database's connection
+	Expected    = "expected"     // the identity of the recorded server
+	Found       = "found"        // the identity of the server that answered
+	Problem     = "problem"      // what is wrong
+	Remedy      = "remedy"       // what to do about it
+	Object      = "object"       // a container, volume or job by its name
+	Objects     = "objects"      // how many of them
+	Stood       = "stood_before" // whether the firewall rules were there already
+	Workspaces  = "workspaces"   // how many workspaces
+	Lost        = "lost"         // how many workspaces would have lost their files
+	LookedAt    = "looked_at"    // of how many
+	Used        = "used"         // the share of the disk in use
+	FreeBytes   = "free_bytes"   // what is free on the disk, in bytes
+	Interval    = "interval"     // the time between two attempts, in seconds
+	Outage      = "outage"       // how long an outage took, in seconds
+	RouteLease  = "route_lease"  // the setting of that name, in seconds
+	Error       = "error"        // the error
+)
+
+// Requests and users.
+const (
+	Client        = "client"          // what has sent a request for a workspace, such as `navigation` or `api`
+	Answer        = "answer"          // what became of the request, such as `proxy` or `wake_page`
+	Held          = "held"            // how long the request waited, in seconds
+	Method        = "method"          // the method of a request
+	Path          = "path"            // the path of a request, without its query
+	Status        = "status"          // the status of the answer
+	Role          = "role"            // the new role of a user
+	Disabled      = "disabled"        // whether a user was disabled
+	Password      = "password"        // whether a password was set; never the password
+	MaxRunning    = "max_running"     // a user's own limit of running workspaces
+	MaxWorkspaces = "max_workspaces"  // a user's own limit of workspaces
+	Server        = "server"          // a server of the Caddyfile
+	Listen        = "listen"          // where that server listens
+	MaxHeaderSize = "max_header_size" // the limit for the headers of a request, in bytes
+	Needed        = "needed"          // what that limit should be, in bytes
+)

@@ -1,0 +1,100 @@
+package coordinator
+
+import (
+	"sync"
+
+	"github.com/codehub/gateway/coordinator/metrics"
+)
+
+// Metrics are what this process tells Prometheus. They live as long as the coordinator.
+func (c *Coordinator) Metrics() *metrics.Metrics { return c.metrics }
+
+// terms are those of this process.
+type terms struct {
+	mu     sync.Mutex // guards what follows
+	epochs map[int]int64
+}
+
+// begin notes a term until end is called.
+func (t *terms) begin(shard int, epoch int64) (end func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.epochs == nil {
+		t.epochs = make(map[int]int64)
+	}
+	t.epochs[shard] = epoch
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.epochs, shard)
+	}
+}
+
+// leads reports whether this process leads the shard.
+func (t *terms) leads(shard int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, leads := t.epochs[shard]
+	return leads
+}
+
+// count returns how many shards this process leads.
+func (t *terms) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.epochs)
+}
+
+func (t *terms) all() (all []metrics.Term) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for shard, epoch := range t.epochs {
+		all = append(all, metrics.Term{Shard: shard, Epoch: epoch})
+	}
+	return all
+}
+
+// state returns what the parts know of themselves. It performs no I/O.
+func (c *Coordinator) state() *metrics.State {
+	database, redis := c.store.Pool().Stat(), c.redis.PoolStats()
+	s := &metrics.State{
+		Held: c.activator.Held(), HeldLimit: c.activator.MaxHeld(), WakeUps: c.activator.WakeUps(),
+		Streams: c.hub.Streams(), Routes: c.routes.Len(), Confirmed: c.routes.Fresh(),
+		Led: c.terms.all(), Shards: c.opts.Shards,
+		Database: metrics.Pool{
+			InUse: int(database.AcquiredConns()), Idle: int(database.IdleConns()), Limit: int(database.MaxConns()),
+			Acquired: database.AcquireCount(), Waited: database.EmptyAcquireCount(), GivenUp: database.CanceledAcquireCount(),
+			Wait: database.EmptyAcquireWaitTime(),
+		},
+		Redis: metrics.Pool{
+			InUse: int(redis.TotalConns) - int(redis.IdleConns), Idle: int(redis.IdleConns),
+			Limit: c.redis.Options().PoolSize, GivenUp: int64(redis.Timeouts),
+		},
+	}
+	if len(s.Led) > 0 {
+		s.Leader = c.leaderState()
+	}
+	return s
+}
+
+// leaderState returns what only the leader knows. The components of shard 0 know nothing elsewhere.
+func (c *Coordinator) leaderState() *metrics.LeaderState {
+	queues, maxJobs := c.controller.Queues()
+	l := &metrics.LeaderState{
+		JobsRunning: queues.Jobs.Running, JobsWaiting: queues.Jobs.Waiting, JobsLimit: maxJobs,
+		Calls: metrics.Queue(queues.Calls), Removals: metrics.Queue(queues.Removals),
+		Workspaces: (*metrics.Workspaces)(c.census.Counts()),
+	}
+	if d := c.pressure.State(); d.Known && c.terms.leads(0) {
+		l.Disk = &metrics.Disk{Total: d.Disk.Total, Free: d.Disk.Free, Pressed: d.Pressed, Full: d.Full}
+	}
+	if h, known := c.scrub.Health(); known {
+		l.Archives = (*metrics.ArchiveHealth)(&h)
+	}
+	if r := c.gc.Last(); r != nil {
+		l.Collected = &metrics.Collected{
+			Archives: r.Archives, Orphans: r.Orphans, Due: r.Due, Unknown: r.Unknown, Newer: r.Newer,
+		}
+	}
+	return l
+}

@@ -1,0 +1,91 @@
+package metrics
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// S3 counts requests to the object store. Its methods are safe for concurrent use, and those of a
+// nil one do nothing.
+type S3 struct {
+	requests       series[prometheus.Counter]
+	took           series[prometheus.Observer]
+	sent, received prometheus.Counter
+}
+
+func newS3(m *Metrics) *S3 {
+	bytes := counters(m, s3Bytes)
+	return &S3{counters(m, s3Requests), histograms(m, s3RequestDuration), bytes.of("sent"), bytes.of("received")}
+}
+
+// Requested counts an attempt, by the name of the operation in the API of S3. status is that of the
+// answer, 0 if there was none.
+func (s *S3) Requested(operation string, status int, took time.Duration) {
+	if s == nil {
+		return
+	}
+	outcome := "no_answer"
+	switch {
+	case status == http.StatusNotFound:
+		outcome = "not_found"
+	case status >= 500:
+		outcome = "server_error"
+	case status >= 400:
+		outcome = "client_error"
+	case status > 0:
+		outcome = "succeeded"
+	}
+	s.requests.of(operation, outcome).Inc()
+	s.took.of(operation).Observe(took.Seconds())
+}
+
+// Sent and Received count bytes of bodies.
+func (s *S3) Sent(n int) {
+	if s != nil && n > 0 {
+		s.sent.Add(float64(n))
+	}
+}
+
+// Received counts bytes of answers.
+func (s *S3) Received(n int) {
+	if s != nil && n > 0 {
+		s.received.Add(float64(n))
+	}
+}
+
+// Archives counts what is done to archives as a whole. Its methods are safe for concurrent use, and
+// those of a nil one do nothing.
+type Archives struct {
+	collected, read series[prometheus.Counter]
+	uploads, bytes  prometheus.Counter
+}
+
+func newArchives(m *Metrics) *Archives {
+	return &Archives{
+		collected: counters(m, gcArchives), uploads: counters(m, gcUploads).all[0],
+		read: counters(m, scrubArchives), bytes: counters(m, scrubBytes).all[0],
+	}
+}
+
+// Collected counts what a cycle of the collector has done.
+func (a *Archives) Collected(deleted, spared, failed, uploads int) {
+	if a == nil {
+		return
+	}
+	a.collected.of("deleted").Add(float64(deleted))
+	a.collected.of("spared").Add(float64(spared))
+	a.collected.of("failed").Add(float64(failed))
+	a.uploads.Add(float64(uploads))
+}
+
+// ReadBack counts an archive that was read back, with the result "whole", "damaged", "missing" or
+// "unreadable".
+func (a *Archives) ReadBack(result string, size int64) {
+	if a == nil {
+		return
+	}
+	a.read.of(result).Inc()
+	a.bytes.Add(float64(max(size, 0)))
+}

@@ -1,0 +1,176 @@
+package metrics
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Cause is what changes a desired state, in the order of [causes].
+type Cause string
+
+// The causes that are no place in [service.Actor].
+const (
+	CauseIdle Cause = "idle" // the TTL has passed
+	CauseBusy Cause = "busy" // it works, but for longer than that may keep it awake
+)
+
+// Service counts changes of desired states. Its methods are safe for concurrent use, and those of
+// a nil one do nothing.
+type Service struct {
+	changes series[prometheus.Counter]
+	wrong   prometheus.Counter
+}
+
+func newService(m *Metrics) *Service {
+	return &Service{counters(m, desiredStateChanges), counters(m, wrongSleeps).all[0]}
+}
+
+// Desired counts a change. cause is a [Cause] or where the change comes from.
+func (s *Service) Desired(d workspace.DesiredState, cause Cause) {
+	if s != nil {
+		s.changes.of(string(d), string(cause)).Inc()
+	}
+}
+
+// WrongSleep counts a workspace that was put to sleep and is wanted again soon after.
+func (s *Service) WrongSleep() {
+	if s != nil {
+		s.wrong.Inc()
+	}
+}
+
+// Leader counts the terms of this process.
+type Leader struct{ terms prometheus.Counter }
+
+func newLeader(m *Metrics) *Leader { return &Leader{counters(m, leaderTerms).all[0]} }
+
+// Began counts a term that has begun.
+func (l *Leader) Began() {
+	if l != nil {
+		l.terms.Inc()
+	}
+}
+
+// Sensor is what the controller observes with, in the order of [sensors].
+type Sensor uint8
+
+// The sensors.
+const (
+	Database Sensor = iota
+	Containers
+	Volumes
+	Jobs
+	ObjectStore
+)
+
+// Reconcile counts what the controller does. Its methods are safe for concurrent use, and those of
+// a nil one do nothing.
+type Reconcile struct {
+	cycles, operations, actions series[prometheus.Observer]
+	failures, actionErrors      series[prometheus.Counter]
+	sensorErrors                series[prometheus.Counter]
+	answers                     series[prometheus.Gauge]
+	waited                      prometheus.Observer
+	archived                    prometheus.Counter
+}
+
+func newReconcile(m *Metrics) *Reconcile {
+	return &Reconcile{
+		cycles: histograms(m, reconcileDuration), operations: histograms(m, operationDuration),
+		failures: counters(m, operationFailures), sensorErrors: counters(m, sensorErrors),
+		answers: gauges(m, sensorAnswered), actions: histograms(m, actuatorCallDuration),
+		actionErrors: counters(m, actuatorCallErrors), waited: histograms(m, actuatorWait).all[0],
+		archived: counters(m, archivedBytes).all[0],
+	}
+}
+
+// Cycle counts a look at the workspaces of a scope, which began then.
+func (r *Reconcile) Cycle(scope string, began time.Time) {
+	if r != nil {
+		r.cycles.of(scope).Observe(time.Since(began).Seconds())
+	}
+}
+
+// Sensed notes whether a sensor has answered. An error after ctx has ended says nothing.
+func (r *Reconcile) Sensed(ctx context.Context, s Sensor, err error) {
+	switch {
+	case r == nil || err != nil && ctx.Err() != nil:
+	case err != nil:
+		r.sensorErrors.at(int(s)).Inc()
+	default:
+		r.answers.at(int(s)).SetToCurrentTime()
+	}
+}
+
+// Saved counts what a saved decision has ended: the operation of prev, or the making of its archive.
+// archived is what is known of that, or nil. at is the database's time.
+func (r *Reconcile) Saved(prev, next *workspace.Workspace, archived *workspace.ArchiveRecord, at time.Time) {
+	if r == nil || prev.Operation == workspace.OpNone {
+		return
+	}
+	if prev.Operation == workspace.OpArchiving && archived != nil && next.ArchiveKey != prev.ArchiveKey {
+		r.archived.Add(float64(max(archived.Size, 0)))
+	}
+	if next.Operation == prev.Operation && next.OpStartedAt.Equal(prev.OpStartedAt) {
+		return
+	}
+	outcome := "succeeded"
+	switch {
+	case next.ErrorCount > prev.ErrorCount || next.Phase == workspace.PhaseError && prev.Phase != workspace.PhaseError:
+		outcome = "failed"
+		r.failures.of(string(prev.Operation), string(next.ErrorReason)).Inc()
+	case next.Waiting != nil:
+		outcome = "postponed"
+	}
+	r.operations.of(string(prev.Operation), outcome).Observe(max(at.Sub(prev.OpStartedAt), 0).Seconds())
+}
+
+// Acted counts an actuator's call, which waited for its turn and then took so long.
+func (r *Reconcile) Acted(action string, waited, took time.Duration, err error) {
+	if r == nil {
+		return
+	}
+	r.waited.Observe(waited.Seconds())
+	r.actions.of(action).Observe(took.Seconds())
+	if err != nil {
+		r.actionErrors.of(action).Inc()
+	}
+}
+
+// Cycles counts the runs of what works at an interval. Its methods are safe for concurrent use, and
+// those of a nil one do nothing.
+type Cycles struct {
+	took   series[prometheus.Observer]
+	failed series[prometheus.Counter]
+	done   series[prometheus.Gauge]
+}
+
+func newCycles(m *Metrics) *Cycles {
+	return &Cycles{histograms(m, cycleDuration), counters(m, cycleErrors), gauges(m, cycleDone)}
+}
+
+// Counting returns work with its runs counted as those of a component, one of [components].
+func (c *Cycles) Counting(component string, work func(context.Context) error) func(context.Context) error {
+	if c == nil {
+		return work
+	}
+	took, failed, done := c.took.of(component), c.failed.of(component), c.done.of(component)
+	return func(ctx context.Context) error {
+		began := time.Now()
+		err := work(ctx)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return err // the term is over
+		case err != nil:
+			failed.Inc()
+		default:
+			done.SetToCurrentTime()
+		}
+		took.Observe(time.Since(began).Seconds())
+		return err
+	}
+}

@@ -1,0 +1,145 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Client is the kind of client that sends a request (SPEC 8), in the order of [clients].
+type Client uint8
+
+// The kinds of clients.
+const (
+	Program Client = iota
+	Navigation
+	SelfNavigation
+	Subresource
+)
+
+// Outcome is what became of a request for a workspace, in the order of [outcomes].
+type Outcome uint8
+
+// The outcomes.
+const (
+	Proxied Outcome = iota
+	WakePage
+	SignIn
+	Redirected
+	Refused
+	ClientGone
+)
+
+// Refusal is why a request was refused, in the order of [refusalReasons].
+type Refusal uint8
+
+// The reasons for refusing a request. NotRefused is none.
+const (
+	NotRefused Refusal = iota
+	RefusedAsleep
+	RefusedBadToken
+	RefusedCrossOrigin
+	RefusedFailed
+	RefusedHoldFull
+	RefusedLimit
+	RefusedMisdirected
+	RefusedNoAnswer
+	RefusedNoListener
+	RefusedNotFound
+	RefusedNotWoken
+	RefusedOtherHost
+	RefusedOutdated
+	RefusedScopeMissing
+	RefusedShareFull
+	RefusedSignedOut
+	RefusedStarting
+	RefusedStopping
+	RefusedTimeout
+	RefusedUnchecked
+	RefusedUnconfirmed
+	RefusedUnpublished
+	RefusedUnreachable
+)
+
+// Gateway counts requests for workspaces. Its methods are safe for concurrent use, and those of a
+// nil one do nothing.
+type Gateway struct {
+	requests, refused series[prometheus.Counter]
+	held              series[prometheus.Observer]
+	webSockets        prometheus.Gauge
+}
+
+func newGateway(m *Metrics) *Gateway {
+	return &Gateway{
+		requests: counters(m, gatewayRequests), refused: counters(m, gatewayRefusals),
+		held: histograms(m, gatewayHold), webSockets: gauges(m, gatewayWebSockets).all[0],
+	}
+}
+
+// Answered counts a request with its outcome, and the reason if that is [Refused].
+func (g *Gateway) Answered(c Client, o Outcome, why Refusal) {
+	if g == nil {
+		return
+	}
+	g.requests.at(int(c), int(o)).Inc()
+	if o == Refused && why != NotRefused {
+		g.refused.at(int(c), int(why)-1).Inc()
+	}
+}
+
+// Held counts a request that was held for that long.
+func (g *Gateway) Held(c Client, d time.Duration) {
+	if g != nil {
+		g.held.at(int(c)).Observe(d.Seconds())
+	}
+}
+
+// WebSocket counts an open connection more, or with -1 one less.
+func (g *Gateway) WebSocket(n int) {
+	if g != nil {
+		g.webSockets.Add(float64(n))
+	}
+}
+
+// Signal is what says that a workspace is used (SPEC 6), in the order of [signals].
+type Signal uint8
+
+// The signals.
+const (
+	ByNavigation Signal = iota
+	ByProgram
+	ByPage
+	ByTransfer
+	ByMessage
+	ByInput
+	ByCommand
+)
+
+// Person reports whether a person makes the signal.
+func (s Signal) Person() bool { return s == ByNavigation || s == ByInput }
+
+// Activity counts signals of use. Its methods are safe for concurrent use, and those of a nil one
+// do nothing.
+type Activity struct{ signals series[prometheus.Counter] }
+
+func newActivity(m *Metrics) *Activity { return &Activity{counters(m, activitySignals)} }
+
+// Used counts a signal that has moved the time of the last use.
+func (a *Activity) Used(s Signal) {
+	if a != nil {
+		a.signals.at(int(s)).Inc()
+	}
+}
+
+// Events counts what becomes of event streams. Its methods are safe for concurrent use, and those
+// of a nil one do nothing.
+type Events struct{ slow prometheus.Counter }
+
+func newEvents(m *Metrics) *Events { return &Events{counters(m, eventStreamsSlow).all[0]} }
+
+// TooSlow counts a stream that was closed because its client lags behind.
+func (e *Events) TooSlow() {
+	if e != nil {
+		e.slow.Inc()
+	}
+}

@@ -1,0 +1,77 @@
+package metrics
+
+// id is the place of a metric in the table.
+type id int
+
+const (
+	gatewayRequests id = iota
+	gatewayRefusals
+	gatewayHold
+	gatewayHeld
+	gatewayHeldLimit
+	gatewayWebSockets
+	activitySignals
+	wakes
+	wakeDuration
+	wakeStageDuration
+	wakesInProgress
+	eventStreams
+	eventStreamsSlow
+	routes
+	routesConfirmed
+
+	workspaces
+	workspacesInOperation
+	workspacesWaiting
+	workspacesInError
+	desiredStateChanges
+	wrongSleeps
+	operationDuration
+	operationFailures
+
+	shardsTotal
+	shardsLed
+	leaderEpoch
+	leaderTerms
+	reconcileDuration
+	sensorErrors
+	sensorAnswered
+	storageJobs
+	storageJobsLimit
+	actuatorCalls
+	actuatorWait
+	actuatorCallDuration
+	actuatorCallErrors
+	cycleDuration
+	cycleErrors
+	cycleDone
+
+	archives
+	archivesDamaged
+	archivesUnverified
+	archiveOldest
+	archivedBytes
+	scrubArchives
+	scrubBytes
+	gcArchives
+	gcFound
+	gcUploads
+	s3Requests
+	s3RequestDuration
+	s3Bytes
+
+	diskSize
+	diskFree
+	diskMark
+	databaseConnections
+	databaseConnectionsLimit
+	databaseAcquires
+	databaseWaits
+	databaseWait
+	databaseGivenUp
+	redisConnections
+	redisConnectionsLimit
+	redisGivenUp
+
+	count
+)

@@ -1,0 +1,97 @@
+package metrics
+
+import (
+	"strconv"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// What is not of the product's own types has its values here. Those of a type of this package stand
+// in the order of its constants. Where [other] is a value, it is the last one.
+var (
+	clients = Label{"client", []string{"program", "navigation", "self_navigation", "subresource"}}
+
+	outcomes = Label{"outcome", []string{"proxied", "wake_page", "sign_in", "redirected", "refused", "client_gone"}}
+
+	refusalReasons = Label{"reason", []string{
+		"asleep", "bad_token", "cross_origin", "failed", "hold_full", "limit", "misdirected", "no_answer", "no_listener",
+		"not_found", "not_woken", "other_host", "outdated", "scope_missing", "share_full", "signed_out", "starting",
+		"stopping", "timeout", "unchecked", "unconfirmed", "unpublished", "unreachable",
+	}}
+
+	signals = Label{"signal", []string{"navigation", "program", "page", "transfer", "message", "input", "command"}}
+
+	stages   = Label{"stage", []string{"waiting", "restoring", "pulling", "starting", "answering"}}
+	wakeEnds = Label{"outcome", []string{"ready", "failed", "refused", "given_up", "stopped"}}
+	wokenIn  = Label{"from", texts(workspace.PhasePending, workspace.PhaseArchived, workspace.PhaseStandby,
+		workspace.PhaseRunning, other)}
+
+	phases = Label{"phase", texts(workspace.PhasePending, workspace.PhaseArchived, workspace.PhaseStandby,
+		workspace.PhaseRunning, workspace.PhaseError, workspace.PhaseDeleting, other)}
+
+	desiredStates = Label{"desired_state", texts(workspace.DesiredArchived, workspace.DesiredStandby,
+		workspace.DesiredRunning, workspace.DesiredDeleted)}
+	causes = Label{"cause", []string{string(CauseIdle), string(CauseBusy), "disk", "api", "gateway", "cli", other}}
+
+	operations = Label{"operation", texts(workspace.OpCreateEmptyArchive, workspace.OpProvisioning, workspace.OpRestoring,
+		workspace.OpStarting, workspace.OpStopping, workspace.OpArchiving, workspace.OpDeleting, other)}
+	operationEnds = Label{"outcome", []string{"succeeded", "failed", "postponed"}}
+
+	waits = Label{"reason", []string{
+		workspace.WaitStoreAway, workspace.WaitStoreRefuses, workspace.WaitBucketMismatch, workspace.WaitBackendAway,
+		workspace.WaitBackendMismatch, workspace.WaitArchiveFailed, workspace.WaitDeletionFailed,
+		workspace.WaitKeptUntilDeleted, workspace.WaitKeptUntilGivenUp, workspace.WaitPullingImage,
+		workspace.WaitUnhealthy, workspace.WaitUnschedulable, workspace.WaitVolume, workspace.WaitQuota,
+		workspace.WaitNodeLost, workspace.WaitTerminating, workspace.WaitEvicted, workspace.WaitContainer,
+		workspace.WaitPaused, workspace.WaitDiskPressure, workspace.WaitJobQueue, workspace.WaitArchiveLocked,
+		workspace.WaitJobImage, workspace.WaitEgressRules, workspace.WaitConflict, other,
+	}}
+	errorReasons = Label{"reason", texts(workspace.ReasonTimeout, workspace.ReasonRetryExceeded,
+		workspace.ReasonActionFailed, workspace.ReasonDataLost, workspace.ReasonUnreachable,
+		workspace.ReasonImagePullFailed, workspace.ReasonContainerWithoutVolume, workspace.ReasonArchiveCorrupted,
+		workspace.ReasonConflict, other)}
+
+	scopes  = Label{"scope", []string{"requested", "transitional", "everything"}}
+	sensors = Label{"sensor", []string{"database", "containers", "volumes", "jobs", "object_store"}}
+	actions = Label{"action", []string{
+		"provision", "start", "delete_container", "archive", "restore", "create_empty_archive", "drop_archived_volume",
+		"drop_stale_volume", "delete_volume", "delete_jobs", other,
+	}}
+	queues = Label{"queue", []string{"calls", "removals"}}
+	turns  = Label{"state", []string{"running", "waiting"}}
+
+	components = Label{"component", []string{"activity", "census", "gc", "scrub", "ttl"}}
+
+	s3Operations = Label{"operation", []string{
+		"HeadBucket", "CreateBucket", "HeadObject", "GetObject", "PutObject", "DeleteObject", "DeleteObjects",
+		"ListObjectsV2", "CreateMultipartUpload", "UploadPart", "CompleteMultipartUpload", "AbortMultipartUpload",
+		"ListMultipartUploads", "ListParts", other,
+	}}
+	s3Outcomes = Label{"outcome", []string{"succeeded", "not_found", "client_error", "server_error", "no_answer"}}
+	directions = Label{"direction", []string{"sent", "received"}}
+
+	collected = Label{"result", []string{"deleted", "spared", "failed"}}
+	found     = Label{"state", []string{"all", "orphaned", "due", "unknown", "newer"}}
+	readBack  = Label{"result", []string{"whole", "damaged", "missing", "unreadable"}}
+
+	connections = Label{"state", []string{"in_use", "idle"}}
+	marks       = Label{"mark", []string{"archive_at", "stop_at"}}
+	shards      = Label{"shard", numbers(64)} // leader.MaxShards
+)
+
+func texts[T ~string](values ...T) []string {
+	out := make([]string, len(values))
+	for i, v := range values {
+		out[i] = string(v)
+	}
+	return out
+}
+
+// numbers are those below n.
+func numbers(n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = strconv.Itoa(i)
+	}
+	return out
+}

@@ -1,0 +1,201 @@
+// Package metrics is what the product tells Prometheus (SPEC 5). It owns the one table of all
+// metrics, with their names, labels and meaning, and the counters, which live as long as the
+// coordinator: a reload of the configuration resets none of them.
+//
+// The rooms record through the small types here, such as [Gateway] and [Reconcile]. A nil one
+// records nothing. Whatever they record is an atomic addition to a series that was made at the
+// start: nothing is looked up by a name or allocated. What other rooms know anyhow, such as the
+// length of a queue, is asked for at each scrape ([State]).
+//
+// Labels have the values that the table lists, and never an id of a workspace or a user. What the
+// leader knows is told by the leader only, so that a sum over all processes counts nothing twice.
+package metrics
+
+import (
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Kind is the type of a metric, in the words of Prometheus.
+type Kind string
+
+// The kinds.
+const (
+	Counter   Kind = "counter"
+	Gauge     Kind = "gauge"
+	Histogram Kind = "histogram"
+)
+
+// Metric is one row of the table.
+type Metric struct {
+	// Name ends with the unit, and that of a counter with "_total".
+	Name string `json:"name"`
+	Kind Kind   `json:"type"`
+	// Unit is a base unit of Prometheus, empty for what is counted.
+	Unit   string  `json:"unit,omitempty"`
+	Labels []Label `json:"labels,omitempty"`
+	// Leader says that only the process tells it that leads, or that leads the shard.
+	Leader bool `json:"leader,omitempty"`
+	// Help says in a sentence what it is.
+	Help string `json:"help"`
+
+	buckets []float64
+	// read tells the values at a scrape, of a metric that is not recorded.
+	read func(*State, tell)
+}
+
+// tell tells a value with those of its labels.
+type tell = func(value float64, labels ...string)
+
+// Label is a label with all values that it can have.
+type Label struct {
+	Name   string   `json:"name"`
+	Values []string `json:"values"`
+}
+
+// other is the value of a label for what this release does not know.
+const other = "other"
+
+// index returns the place of a value. Where it is not known, it is that of [other], the last one.
+func (l Label) index(value string) int {
+	if i := slices.Index(l.Values, value); i >= 0 {
+		return i
+	}
+	return len(l.Values) - 1
+}
+
+// names returns the names of the labels.
+func (m *Metric) names() []string {
+	names := make([]string, len(m.Labels))
+	for i, l := range m.Labels {
+		names[i] = l.Name
+	}
+	return names
+}
+
+// Metrics are the counters of one coordinator. It implements [prometheus.Collector], and may be
+// registered with the registries of several configurations.
+type Metrics struct {
+	Gateway   *Gateway
+	Wakes     *Wakes
+	Activity  *Activity
+	Service   *Service
+	Leader    *Leader
+	Reconcile *Reconcile
+	Cycles    *Cycles
+	S3        *S3
+	Archives  *Archives
+	Events    *Events
+
+	state     func() *State
+	recorded  [count]prometheus.Collector // nil for what is read at a scrape
+	described [count]*prometheus.Desc
+}
+
+// New returns metrics that are all zero. state is asked at each scrape; it must not perform I/O.
+func New(state func() *State) *Metrics {
+	m := &Metrics{state: state}
+	for i := range table {
+		m.described[i] = prometheus.NewDesc(table[i].Name, table[i].Help, table[i].names(), nil)
+	}
+	m.Gateway, m.Wakes, m.Activity, m.Events = newGateway(m), newWakes(m), newActivity(m), newEvents(m)
+	m.Service, m.Leader, m.Reconcile, m.Cycles = newService(m), newLeader(m), newReconcile(m), newCycles(m)
+	m.S3, m.Archives = newS3(m), newArchives(m)
+	return m
+}
+
+// Describe implements [prometheus.Collector].
+func (m *Metrics) Describe(c chan<- *prometheus.Desc) {
+	for _, d := range m.described {
+		c <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (m *Metrics) Collect(c chan<- prometheus.Metric) {
+	st := m.state()
+	for i := range table {
+		row := &table[i]
+		if row.read == nil {
+			m.recorded[i].Collect(c)
+			continue
+		}
+		if row.Leader && st.Leader == nil {
+			continue
+		}
+		kind := prometheus.GaugeValue
+		if row.Kind == Counter {
+			kind = prometheus.CounterValue
+		}
+		row.read(st, func(value float64, labels ...string) {
+			c <- prometheus.MustNewConstMetric(m.described[i], kind, value, labels...)
+		})
+	}
+}
+
+// series are those of one recorded metric, in the order of the values of its labels. The last label
+// counts fastest.
+type series[S any] struct {
+	labels []Label
+	all    []S
+}
+
+// at returns the series with these places of the values.
+func (s *series[S]) at(places ...int) S {
+	i := 0
+	for n, place := range places {
+		i = i*len(s.labels[n].Values) + place
+	}
+	return s.all[i]
+}
+
+// of returns the series with these values.
+func (s *series[S]) of(values ...string) S {
+	i := 0
+	for n, value := range values {
+		i = i*len(s.labels[n].Values) + s.labels[n].index(value)
+	}
+	return s.all[i]
+}
+
+// vector is what client_golang calls a metric with labels.
+type vector[S any] interface {
+	prometheus.Collector
+	WithLabelValues(values ...string) S
+}
+
+// record makes all series of a metric, so that each is told from the start, as 0.
+func record[S any](m *Metrics, id id, v vector[S]) series[S] {
+	m.recorded[id] = v
+	s := series[S]{labels: table[id].Labels}
+	var add func(values []string)
+	add = func(values []string) {
+		if len(values) == len(s.labels) {
+			s.all = append(s.all, v.WithLabelValues(values...))
+			return
+		}
+		for _, value := range s.labels[len(values)].Values {
+			add(append(slices.Clip(values), value))
+		}
+	}
+	add(nil)
+	return s
+}
+
+func counters(m *Metrics, id id) series[prometheus.Counter] {
+	row := &table[id]
+	return record(m, id, prometheus.NewCounterVec(
+		prometheus.CounterOpts{Name: row.Name, Help: row.Help}, row.names()))
+}
+
+func gauges(m *Metrics, id id) series[prometheus.Gauge] {
+	row := &table[id]
+	return record(m, id, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: row.Name, Help: row.Help}, row.names()))
+}
+
+func histograms(m *Metrics, id id) series[prometheus.Observer] {
+	row := &table[id]
+	return record(m, id, prometheus.NewHistogramVec(
+		prometheus.HistogramOpts{Name: row.Name, Help: row.Help, Buckets: row.buckets}, row.names()))
+}

@@ -1,0 +1,74 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Stage is a part of a wake-up, in the order of [stages].
+type Stage uint8
+
+// The stages. A wake-up is in one at a time.
+const (
+	Waiting Stage = iota
+	Restoring
+	Pulling
+	Starting
+	Answering
+
+	// Stages is how many there are.
+	Stages = int(Answering) + 1
+)
+
+// WakeEnd is how a wake-up has ended, in the order of [wakeEnds].
+type WakeEnd uint8
+
+// The ends.
+const (
+	WakeReady WakeEnd = iota
+	WakeFailed
+	WakeRefused
+	WakeGivenUp
+	WakeStopped
+)
+
+// Wakes counts wake-ups. Its methods are safe for concurrent use, and those of a nil one do nothing.
+type Wakes struct {
+	ended         series[prometheus.Counter]
+	total, stages series[prometheus.Observer]
+}
+
+func newWakes(m *Metrics) *Wakes {
+	return &Wakes{counters(m, wakes), histograms(m, wakeDuration), histograms(m, wakeStageDuration)}
+}
+
+// WakeUp is one that has ended.
+type WakeUp struct {
+	Client Client
+	From   workspace.Phase
+	End    WakeEnd
+	Total  time.Duration
+	// Stages are how long each took; 0 for one that it did not come to.
+	Stages [Stages]time.Duration
+}
+
+// Ended counts a wake-up. Its times count only when the workspace is ready.
+func (w *Wakes) Ended(u *WakeUp) {
+	if w == nil {
+		return
+	}
+	from := table[wakes].Labels[1].index(string(u.From))
+	w.ended.at(int(u.Client), from, int(u.End)).Inc()
+	if u.End != WakeReady {
+		return
+	}
+	w.total.at(int(u.Client), from).Observe(u.Total.Seconds())
+	for stage, took := range u.Stages {
+		if took > 0 {
+			w.stages.at(int(u.Client), stage).Observe(took.Seconds())
+		}
+	}
+}

@@ -1,0 +1,240 @@
+// Package usage reads how long workspaces were awake, asleep and archived, and how much they held (SPEC 14).
+// Triggers of the database keep that. It must not know prices.
+package usage
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Retention is for how long the days are kept: a year can be compared with the one before its last month.
+const Retention = 400 * 24 * time.Hour
+
+// Store is the usage in a database. It is safe for concurrent use.
+type Store struct{ db *postgres.DB }
+
+// Now returns the database's time.
+func (s *Store) Now(ctx context.Context) (time.Time, error) { return s.db.Now(ctx) }
+
+// LastMonth returns the days of a report where none are asked for: the last 30 and the present one.
+func LastMonth(now time.Time) (from, to time.Time) {
+	today := now.UTC().Truncate(24 * time.Hour)
+	return today.AddDate(0, 0, -30), today.AddDate(0, 0, 1)
+}
+
+// New returns the usage in a database. It performs no I/O.
+func New(db *postgres.DB) *Store { return &Store{db} }
+
+// Phases are for how long workspaces were in each phase.
+type Phases struct {
+	// Awake is RUNNING, Asleep STANDBY, Archived ARCHIVED; Other is all else in which they existed.
+	Awake, Asleep, Archived, Other time.Duration
+	// By is what kept them awake.
+	By Causes
+}
+
+// Causes are for how long workspaces were kept awake by each cause. They add up to the time for which they were awake.
+type Causes struct {
+	// Input is use by people, Requests all other use, Work what works in them, and KeepAwake their
+	// owners' wish. Idle is the rest: nothing happened, and the TTL had not passed.
+	Input, Requests, Work, KeepAwake, Idle time.Duration
+}
+
+// Of is what a workspace was in the time of a report.
+type Of struct {
+	WorkspaceID workspace.ID
+	// Name is the present one, and Owner the present name of the owner.
+	Name, Owner string
+	Phases
+	// VolumeByteHours and ArchiveByteHours are what it held on a volume and in the object store, by the hour.
+	VolumeByteHours, ArchiveByteHours float64
+}
+
+// Day is what all workspaces of a report were on a day of UTC.
+type Day struct {
+	Day time.Time
+	Phases
+}
+
+// Report is what workspaces were from the day From up to the day To, which is not part of it.
+type Report struct {
+	From, To time.Time
+	// Workspaces are those that existed, those that were awake longest first.
+	Workspaces []Of
+	// Days are those on which any of them existed.
+	Days []Day
+}
+
+// part is for how long something was in a phase, in microseconds.
+type part struct {
+	Phase                                    workspace.Phase
+	Micros, Input, Requests, Work, KeepAwake int64
+}
+
+func (p *Phases) add(of part) {
+	for _, sum := range []struct {
+		of     *time.Duration
+		micros int64
+	}{
+		{p.of(of.Phase), of.Micros},
+		{&p.By.Input, of.Input}, {&p.By.Requests, of.Requests}, {&p.By.Work, of.Work}, {&p.By.KeepAwake, of.KeepAwake},
+	} {
+		*sum.of += time.Duration(sum.micros) * time.Microsecond
+	}
+	p.By.Idle = max(0, p.Awake-p.By.Input-p.By.Requests-p.By.Work-p.By.KeepAwake)
+}
+
+// of returns the sum of a phase.
+func (p *Phases) of(phase workspace.Phase) *time.Duration {
+	switch phase {
+	case workspace.PhaseRunning:
+		return &p.Awake
+	case workspace.PhaseStandby:
+		return &p.Asleep
+	case workspace.PhaseArchived:
+		return &p.Archived
+	}
+	return &p.Other
+}
+
+// The parts of the statements. Each has the condition of one owner, if there is one, so that it reads an index.
+const (
+	daysSQL = `
+		SELECT workspace_id, owner_user_id, day, phase, micros, byte_micros,
+			input_micros AS input, requests_micros AS requests, work_micros AS work, keep_awake_micros AS keep_awake
+		FROM usage_days s WHERE true @owned`
+
+	// awakeSQL are the causes of those that are awake which no day has yet.
+	awakeSQL = `
+		SELECT w.id, w.owner_user_id, day, 'RUNNING', 0, 0,
+			(sums ->> 'input')::bigint, (sums ->> 'requests')::bigint, (sums ->> 'work')::bigint, (sums ->> 'keep_awake')::bigint
+		FROM usage_spans s JOIN workspaces w ON w.id = s.workspace_id AND w.phase = 'RUNNING', LATERAL (
+			SELECT (awake_at AT TIME ZONE 'UTC')::date AS day, awake_by AS sums
+			UNION ALL
+			SELECT d::date, jsonb_build_object(CASE WHEN busy IS NULL THEN 'keep_awake' ELSE 'work' END, usage_micros(
+				awake_at, CASE WHEN busy IS NULL THEN LEAST(keep_awake_until, now()) ELSE now() END, d::date, d::date + 1))
+			FROM generate_series(date_trunc('day', awake_at AT TIME ZONE 'UTC'), now() AT TIME ZONE 'UTC', '1 day') AS d
+			WHERE busy IS NOT NULL OR keep_awake_until > awake_at
+		) AS b
+		WHERE s.phase = 'RUNNING' @owned`
+
+	sums = `sum(micros)::bigint AS micros, sum(input)::bigint AS input, sum(requests)::bigint AS requests,
+		sum(work)::bigint AS work, sum(keep_awake)::bigint AS keep_awake`
+
+	// reportSQL adds the spans that go on to the days that are full.
+	reportSQL = `
+	SELECT u.workspace_id, w.name, owner.username AS owner, u.phase, ` + sums + `,
+		(sum(u.byte_micros) / 3600000000)::float8 AS byte_hours
+	FROM (
+		SELECT * FROM (` + daysSQL + ` UNION ALL ` + awakeSQL + `) AS d WHERE day >= @from AND day < @to
+		UNION ALL
+		SELECT workspace_id, owner_user_id, NULL, phase, lasted, lasted::numeric * bytes, 0, 0, 0, 0
+		FROM usage_spans s, LATERAL (SELECT usage_micros(since, now(), @from, @to) AS lasted) AS l WHERE lasted > 0 @owned
+	) AS u
+	LEFT JOIN workspaces w ON w.id = u.workspace_id LEFT JOIN users owner ON owner.id = u.owner_user_id
+	GROUP BY u.workspace_id, w.name, owner.username, u.phase`
+
+	// byDaySQL does the same for days. Of the spans that go on it first adds up those that began on the same day.
+	byDaySQL = `
+	SELECT day, phase, ` + sums + `
+	FROM (
+		SELECT * FROM (` + daysSQL + ` UNION ALL ` + awakeSQL + `) AS d WHERE day >= @from AND day < @to
+		UNION ALL
+		SELECT NULL, NULL, d::date, phase,
+			n * usage_micros('-infinity', now(), d::date, d::date + 1) - CASE WHEN d = began THEN missed ELSE 0 END, 0, 0, 0, 0, 0
+		FROM (
+			SELECT phase, began, count(*) AS n, sum(usage_micros('-infinity', since, began::date, began::date + 1)) AS missed
+			FROM usage_spans s, LATERAL (SELECT GREATEST(date_trunc('day', since AT TIME ZONE 'UTC'), @from::date::timestamp) AS began) AS b
+			WHERE since <= now() @owned
+			GROUP BY phase, began
+		) AS spans,
+		generate_series(began, LEAST(now() AT TIME ZONE 'UTC', @to::date::timestamp - interval '1 day'), '1 day') AS d
+	) AS u
+	GROUP BY day, phase ORDER BY day`
+)
+
+// owned returns a statement for one user, by name or id, or for all if that is empty.
+func owned(sql, user string) string {
+	condition := ``
+	switch {
+	case user == "":
+	case uuid.Validate(user) == nil:
+		condition = `AND s.owner_user_id = @user::uuid`
+	default:
+		condition = `AND s.owner_user_id = (SELECT id FROM users WHERE lower(username) = lower(@user))`
+	}
+	return strings.ReplaceAll(sql, "@owned", condition)
+}
+
+// Report returns what each workspace was from the first day up to the last one, which is not part of it, by the days of
+// UTC. A user's id or name leaves out all others. The phases of a workspace add up to the time for which it existed.
+func (s *Store) Report(ctx context.Context, from, to time.Time, user string) (Report, error) {
+	r := Report{From: from, To: to}
+	args := postgres.Args{"from": from, "to": to}
+	if user != "" {
+		args["user"] = user
+	}
+	type ofWorkspace struct {
+		WorkspaceID workspace.ID
+		Name, Owner string
+		ByteHours   float64
+		part
+	}
+	rows, err := postgres.Select(ctx, s.db, "reading the usage", postgres.RowToStruct[ofWorkspace], owned(reportSQL, user), args)
+	if err != nil {
+		return r, err
+	}
+	found := make(map[workspace.ID]*Of)
+	for _, row := range rows {
+		o := found[row.WorkspaceID]
+		if o == nil {
+			o = &Of{WorkspaceID: row.WorkspaceID, Name: row.Name, Owner: row.Owner}
+			found[row.WorkspaceID] = o
+		}
+		o.add(row.part)
+		if row.Phase == workspace.PhaseArchived {
+			o.ArchiveByteHours += row.ByteHours
+		} else {
+			o.VolumeByteHours += row.ByteHours
+		}
+	}
+	for _, o := range found {
+		r.Workspaces = append(r.Workspaces, *o)
+	}
+	slices.SortFunc(r.Workspaces, func(a, b Of) int {
+		return cmp.Or(cmp.Compare(b.Awake, a.Awake), cmp.Compare(a.WorkspaceID, b.WorkspaceID))
+	})
+	type ofDay struct {
+		Day time.Time
+		part
+	}
+	days, err := postgres.Select(ctx, s.db, "reading the usage by day", postgres.RowToStruct[ofDay], owned(byDaySQL, user), args)
+	for _, row := range days {
+		if n := len(r.Days); n == 0 || !r.Days[n-1].Day.Equal(row.Day) {
+			r.Days = append(r.Days, Day{Day: row.Day})
+		}
+		r.Days[len(r.Days)-1].add(row.part)
+	}
+	return r, err
+}
+
+// Trim deletes at most limit days that are older than olderThan, the oldest first, and returns how many.
+func (s *Store) Trim(ctx context.Context, olderThan time.Duration, limit int) (int64, error) {
+	tag, err := s.db.Pool().Exec(ctx, `
+		DELETE FROM usage_days WHERE (workspace_id, day, phase) IN (
+			SELECT workspace_id, day, phase FROM usage_days WHERE day < now() - $1::interval ORDER BY day LIMIT $2)`,
+		olderThan, limit)
+	if err != nil {
+		return 0, fmt.Errorf("trimming the usage: %w", err)
+	}
+	return tag.RowsAffected(), nil
+}

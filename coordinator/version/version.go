@@ -1,0 +1,17 @@
+// Package version says which release a program is, and which commit it was built from.
+package version
+
+import "github.com/codehub/gateway/storagejob/contract"
+
+// revision is set by the linker, to the commit that the program was built from. The name is in
+// coordinator/devenv/internal/revision.
+var revision string
+
+// String returns the version in the form of semver.org, such as 0.1.0+82b487a3c1d2. A working copy
+// with changes ends with -dirty. A program that was built without a commit is 0.1.0+dev.
+func String() string {
+	if revision == "" {
+		return contract.Release + "+dev"
+	}
+	return contract.Release + "+" + revision
+}
