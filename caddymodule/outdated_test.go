@@ -37,10 +37,9 @@ func TestAProcessThatBecomesTooOldServesNothing(t *testing.T) {
 	in.exec("SELECT pg_advisory_unlock(12345)")
 	wait.Until(t, "this process leads", func() bool { return in.coordinator().Health().IsLeader })
 	ann := in.signedIn("ann")
-	awake, asleep := ann.Create("awake")["id"].(string), ann.Create("asleep")["id"].(string)
+	awake, starting := ann.Create("awake")["id"].(string), ann.Create("starting")["id"].(string)
 	app := gatewaytest.App(t, serveEndless)
 	in.exec(`UPDATE workspaces SET phase = 'RUNNING', desired_state = 'RUNNING', operation = 'NONE', endpoint = $2 WHERE id = $1`, awake, app.Listener.Addr().String())
-	in.exec(`UPDATE workspaces SET phase = 'STANDBY', desired_state = 'STANDBY', operation = 'NONE' WHERE id = $1`, asleep)
 	var id string
 	if err := in.db.QueryRow(t.Context(), `SELECT id FROM users WHERE username = 'ann'`).Scan(&id); err != nil {
 		t.Fatal(err)
@@ -65,9 +64,9 @@ func TestAProcessThatBecomesTooOldServesNothing(t *testing.T) {
 		waiting[name] = answer
 		go func() { answer <- ann.Do("GET", path, nil, append(header, program)...) }()
 	}
-	ask("a held request", "/w/"+asleep+"/")
+	ask("a held request", "/w/"+starting+"/")
 	wait.Until(t, "it is held", func() bool { return in.coordinator().Activator().Held() == 1 })
-	status := "/w/" + asleep + "/.codehub/status"
+	status := "/w/" + starting + "/.codehub/status"
 	wait.Until(t, "nothing else changes that a poll would tell", func() bool {
 		return strings.Contains(string(ann.Do("GET", status, nil, program).Text), workspace.WaitBackendAway)
 	})
@@ -96,7 +95,7 @@ func TestAProcessThatBecomesTooOldServesNothing(t *testing.T) {
 
 	check := func() {
 		t.Helper()
-		for _, path := range []string{base, base + ".codehub/status", "/w/" + asleep + "/", "/w/nothing/", "/api/v1/workspaces", "/api/v1/events", "/api/v1/auth/session"} {
+		for _, path := range []string{base, base + ".codehub/status", "/w/" + starting + "/", "/w/nothing/", "/api/v1/workspaces", "/api/v1/events", "/api/v1/auth/session"} {
 			refused(path, ann.Do("GET", path, nil, program))
 		}
 		refused("without a session", vouched.Do("GET", base, nil, program, somebody))
