@@ -67,7 +67,7 @@ func RunWith(t *testing.T, source, test string) bool {
 	if end, limited := t.Deadline(); limited {
 		limit = time.Until(end)
 	}
-	run := exec.CommandContext(t.Context(), "go", "test", "-timeout", limit.String(), "-overlay", overlay, "-run", test, "-v", ".")
+	run := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-timeout", limit.String(), "-overlay", overlay, "-run", test, "-v", ".")
 	out, err := run.CombinedOutput()
 	if err != nil || !bytes.Contains(out, []byte("--- PASS: "+t.Name())) {
 		t.Errorf("with one more language: %v\n%s", err, out)
