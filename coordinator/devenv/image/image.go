@@ -154,7 +154,7 @@ const testSuffix = "-test"
 
 // compileTest builds the test binary of a folder, as compile does.
 func compileTest(ctx context.Context, root, folder, arch string) ([]byte, error) {
-	return run(ctx, root, folder, arch, testSuffix, "test", "-c")
+	return run(ctx, root, folder, arch, testSuffix, "test", "-c", "-vet=off")
 }
 
 // run runs a go command that makes a program.
