@@ -120,7 +120,7 @@ func TestARequestDoesNotWaitForAVanishedContainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer socket.Close()
-	_ = socket.SetDeadline(time.Now().Add(time.Minute))
+	_ = socket.SetDeadline(time.Now().Add(wait.Timeout))
 	_, _ = io.WriteString(socket, "GET "+gatewaytest.OnePath+"/socket HTTP/1.1\r\nHost: localhost\r\n"+gatewaytest.UserHeader+": alice\r\n"+
 		"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")
 	vanish(t, <-arrived)

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/codehub/gateway/coordinator/devenv/server"
+	"github.com/codehub/gateway/coordinator/wait"
 )
 
 // postgres is the server that all tests of this binary share.
@@ -75,7 +75,7 @@ func database(t testing.TB, create func(pg *server.PostgreSQL, ctx context.Conte
 	}
 	t.Cleanup(func() {
 		// t's context has ended by now.
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), wait.Timeout)
 		defer cancel()
 		if err := pg.DropDatabase(ctx, name); err != nil {
 			t.Error(err)

@@ -162,7 +162,7 @@ func runProcess(text string) int {
 		case <-time.After(poll):
 		}
 	}
-	ending, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ending, cancel := context.WithTimeout(context.Background(), wait.Timeout)
 	defer cancel()
 	if err := core.Stop(ending); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -392,7 +392,7 @@ func TestStoppedActivator(t *testing.T) {
 	})
 	h.Change(one, func(r *store.Route) { r.Desired, r.Operation = workspace.DesiredRunning, workspace.OpStarting })
 	h.get(503, onePath+"/", asAlice)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 55*time.Second) // less than the request would wait
 	defer cancel()
 	resp, err := client.Do(gatewaytest.NewRequest("GET", h.url+onePath+"/.codehub/status?wait=60", asAlice).WithContext(ctx))
 	if err != nil {

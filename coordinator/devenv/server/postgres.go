@@ -81,7 +81,11 @@ func StartPostgreSQL(s Storage) (*PostgreSQL, error) {
 	socket := filepath.Join(s.Sockets, ".s.PGSQL.5432")
 	p.Stale = []string{filepath.Join(data, "postmaster.pid"), socket, socket + ".lock"}
 	pg := &PostgreSQL{sockets: s.Sockets, major: major}
-	p.Ready = func() error { return pg.exec(context.Background(), "SELECT 1") }
+	p.Ready = func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+		defer cancel()
+		return pg.exec(ctx, "SELECT 1")
+	}
 	if pg.Process, err = Start(p); err != nil {
 		return nil, err
 	}
@@ -114,8 +118,6 @@ func (p *PostgreSQL) DropDatabase(ctx context.Context, name string) error {
 }
 
 func (p *PostgreSQL) exec(ctx context.Context, sql string) error {
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
-	defer cancel()
 	conn, err := pgx.Connect(ctx, p.DSN("postgres"))
 	if err != nil {
 		return fmt.Errorf("connecting to the private PostgreSQL: %w", err)

@@ -16,7 +16,7 @@ import (
 const (
 	// startLimit is how long a program may take to answer. It is long because test
 	// machines are busy; a start takes well under a second otherwise.
-	startLimit = time.Minute
+	startLimit = 3 * time.Minute
 	// defaultGrace is how long an orderly end may take.
 	defaultGrace = 15 * time.Second
 	pollInterval = 10 * time.Millisecond
