@@ -29,8 +29,12 @@ type sight struct {
 
 // broken is what to do about an archive that is not as it was made.
 func broken(id workspace.ID) string {
-	return "bring the object back from a copy of the bucket, or go on with another one: " +
-		"caddy codehub workspace archives " + string(id)
+	return "bring the object back from a copy of the bucket, " + another(id)
+}
+
+// another is how to do without an archive.
+func another(id workspace.ID) string {
+	return "or go on with another one: caddy codehub workspace archives " + string(id)
 }
 
 // judge says what is wrong with a workspace, in the order in which it matters.

@@ -315,6 +315,9 @@ func current(w store.Inspected) string {
 	return w.ArchiveKey
 }
 
+// leveled makes a finding of one level.
+type leveled func(remedy, format string, args ...any) check.Finding
+
 // try tries the current archive and, with Read, all others that a recovery may choose.
 func (r *run) try(ctx context.Context, s sight) error {
 	var key string
@@ -344,8 +347,9 @@ func (r *run) try(ctx context.Context, s sight) error {
 }
 
 // open tries one archive: whether there is a key for it, and whether it holds what its commit marker and the
-// database say. One that is missing was told.
-func (r *run) open(ctx context.Context, id workspace.ID, key, sum string, level func(remedy, format string, args ...any) check.Finding) error {
+// database say. One that is missing was told. One that the store does not give while it answers is told, too:
+// the others are looked at all the same.
+func (r *run) open(ctx context.Context, id workspace.ID, key, sum string, level leveled) error {
 	tell := func(f check.Finding) error { return r.tell(Finding{Finding: f, Workspace: id, Archive: key}) }
 	if r.Read || r.tried < sampled {
 		r.tried++
@@ -354,7 +358,7 @@ func (r *run) open(ctx context.Context, id workspace.ID, key, sum string, level 
 		case errors.Is(err, fs.ErrNotExist):
 			return nil
 		case err != nil:
-			return err
+			return r.withheld(ctx, id, err, level, tell)
 		case locked:
 			return tell(level("add the secret key of one of its recipients to the file of encryption identities",
 				"its archive is encrypted to keys that this configuration does not have"))
@@ -365,12 +369,21 @@ func (r *run) open(ctx context.Context, id workspace.ID, key, sum string, level 
 		return nil
 	}
 	if err != nil {
-		return err
+		return r.withheld(ctx, id, err, level, tell)
 	}
 	if damage := scrub.Damage(store.Archive{SHA256: sum}, c, false); damage != "" {
 		return tell(level(broken(id), "its archive is damaged: %s", damage))
 	}
 	return nil
+}
+
+// withheld tells that the store answered with err about an archive of a workspace. It returns err if the
+// store does not list the archives of that workspace either.
+func (r *run) withheld(ctx context.Context, id workspace.ID, err error, level leveled, tell func(check.Finding) error) error {
+	if _, silent := r.Archives.Versions(ctx, id); silent != nil {
+		return err
+	}
+	return tell(level("look into the object store's log, "+another(id), "the object store does not give its archive: %v", err))
 }
 
 // content is what an archive holds: without Read as its commit marker says.

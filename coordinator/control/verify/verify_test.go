@@ -2,6 +2,7 @@ package verify_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -27,6 +28,8 @@ type world struct {
 	locked  map[string]bool
 	content map[string]string // checksums of what an archive holds now
 	marker  map[string]string // checksums in commit markers; empty: malformed
+	refused map[string]error  // what the store answers about an archive
+	silent  error             // what it answers to a listing of one workspace
 	pages   int
 }
 
@@ -68,6 +71,9 @@ func (w *world) List(_ context.Context, page func([]archive.Object) error) error
 }
 
 func (w *world) Versions(_ context.Context, id workspace.ID) (found []workspace.ArchiveVersion, _ error) {
+	if w.silent != nil {
+		return nil, w.silent
+	}
 	for i, o := range w.objects {
 		if strings.HasPrefix(o.Key, string(id)+"/") && i+1 < len(w.objects) && w.objects[i+1].Key == o.Key+".meta" {
 			found = append([]workspace.ArchiveVersion{{Key: o.Key, Size: o.Size, Modified: o.LastModified}}, found...)
@@ -80,11 +86,13 @@ func (w *world) Locked(_ context.Context, key string) (bool, error) {
 	if !slices.ContainsFunc(w.objects, func(o archive.Object) bool { return o.Key == key }) {
 		return false, fs.ErrNotExist
 	}
-	return w.locked[key], nil
+	return w.locked[key], w.refused[key]
 }
 
 func (w *world) Stat(_ context.Context, key string) (archive.Info, error) {
 	switch sum, other := w.marker[key]; {
+	case w.refused[key] != nil:
+		return archive.Info{}, w.refused[key]
 	case other && sum == "":
 		return archive.Info{}, contract.ErrMalformedMeta
 	case other:
@@ -104,7 +112,7 @@ func (w *world) ReadBack(_ context.Context, key string, pace func(int) error) (a
 	if s, ok := w.marker[key]; ok {
 		marker = s
 	}
-	return archive.Content{Size: 7, SHA256: sum, Recorded: marker}, pace(7)
+	return archive.Content{Size: 7, SHA256: sum, Recorded: marker}, errors.Join(w.refused[key], pace(7))
 }
 
 func (w *world) Volumes(_ context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Volume, error) {
@@ -336,6 +344,41 @@ func TestWhatArchivesHold(t *testing.T) {
 					t.Errorf("found %+v", found)
 				case level != "" && (found[0].Level != level || found[0].Archive != about || !strings.Contains(found[0].Text, tt.says)):
 					t.Errorf("found %+v", found[0])
+				}
+			})
+		}
+	}
+}
+
+// The store gives one archive of many no longer, as one that was moved to cold storage. The others are
+// looked at all the same, unless the store does not answer at all.
+func TestAnArchiveThatTheStoreDoesNotGive(t *testing.T) {
+	cold := errors.New("InvalidObjectState: it is in cold storage")
+	for _, read := range []bool{false, true} {
+		for _, silent := range []error{nil, errors.New("connection refused")} {
+			t.Run(fmt.Sprintf("read %v, silent %v", read, silent), func(t *testing.T) {
+				w := &world{t: t, silent: silent}
+				first, last := w.archive(id(1), 1), w.archive(id(2), 1)
+				w.rows = []store.Inspected{row(id(1), first), row(id(2), last)}
+				w.refused, w.content, w.marker = map[string]error{first: cold}, map[string]string{last: "wrong"}, map[string]string{last: "wrong"}
+				var found []verify.Finding
+				report, err := verify.Run(t.Context(), verify.Options{Store: w, Archives: w, Read: read},
+					func(f verify.Finding) error { found = append(found, f); return nil })
+				if silent != nil {
+					if !errors.Is(err, cold) || len(found) != 0 {
+						t.Errorf("%v, %v", found, err)
+					}
+					return
+				}
+				if err != nil || report.Workspaces != 2 || len(found) != 2 {
+					t.Fatalf("%+v, %v, %v", report, found, err)
+				}
+				if f := found[0]; f.Workspace != id(1) || f.Archive != first || f.Level != check.LevelProblem ||
+					!strings.Contains(f.Text, "does not give its archive: InvalidObjectState") || !strings.Contains(f.Remedy, "archives "+string(id(1))) {
+					t.Errorf("%+v", f)
+				}
+				if found[1].Workspace != id(2) {
+					t.Errorf("%+v", found[1])
 				}
 			})
 		}
