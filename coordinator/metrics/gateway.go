@@ -30,31 +30,31 @@ const (
 	ClientGone
 )
 
-// Refusal is why a request was refused, in the order of [refusalReasons].
+// Refusal is why a request was refused, in the order of [refusalReasons]. The log names its answer by the same word.
 type Refusal uint8
 
 // The reasons for refusing a request. NotRefused is none.
 const (
 	NotRefused Refusal = iota
 	RefusedAsleep
+	RefusedBadGateway
 	RefusedBadToken
 	RefusedCrossOrigin
 	RefusedFailed
-	RefusedHoldFull
 	RefusedLimit
 	RefusedMisdirected
-	RefusedNoAnswer
 	RefusedNoListener
 	RefusedNotFound
 	RefusedNotWoken
 	RefusedOtherHost
 	RefusedOutdated
+	RefusedOverShare
+	RefusedOverload
 	RefusedScopeMissing
-	RefusedShareFull
-	RefusedSignedOut
 	RefusedStarting
 	RefusedStopping
 	RefusedTimeout
+	RefusedUnauthorized
 	RefusedUnchecked
 	RefusedUnconfirmed
 	RefusedUnpublished

@@ -3,6 +3,8 @@ package gateway
 import (
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/codehub/gateway/caddymodule/internal/gateway/decision"
 	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -52,6 +54,43 @@ func TestEveryDecisionCounts(t *testing.T) {
 	for why := metrics.RefusedAsleep; why <= metrics.RefusedUnreachable; why++ {
 		if !seen[why] {
 			t.Errorf("no decision has the reason %d", why)
+		}
+	}
+}
+
+// Whoever finds a refusal in the metrics looks for it in the log by the same word. Why a workspace is
+// unavailable, the metrics say more closely.
+func TestRefusalsAreCountedByTheNameOfTheirAnswer(t *testing.T) {
+	for i, o := range outcomes {
+		answer := decision.Answer(i)
+		if o.outcome != metrics.Refused || answer == decision.SendUnavailable || answer == decision.ShowUnavailable {
+			continue
+		}
+		m := metrics.New(func() *metrics.State { return &metrics.State{} })
+		m.Gateway.Answered(metrics.Program, o.outcome, o.refusal)
+		registry := prometheus.NewPedanticRegistry()
+		if err := registry.Register(m); err != nil {
+			t.Fatal(err)
+		}
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var counted string
+		for _, f := range families {
+			for _, series := range f.GetMetric() {
+				if f.GetName() != "codehub_gateway_refusals_total" || series.GetCounter().GetValue() == 0 {
+					continue
+				}
+				for _, l := range series.GetLabel() {
+					if l.GetName() == "reason" {
+						counted = l.GetValue()
+					}
+				}
+			}
+		}
+		if counted != answer.String() {
+			t.Errorf("the log says %s, and the metrics %q", answer, counted)
 		}
 	}
 }
