@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -72,12 +73,12 @@ func TestBuildSaysNothingOfThisMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := filepath.Join(t.TempDir(), "caddy")
+	file := filepath.Join(t.TempDir(), "caddy")
 	var log bytes.Buffer
-	if err := caddybuild.BuildForWithLog(t.Context(), root, "", "", out, &log); err != nil {
+	if err := caddybuild.BuildForWithLog(t.Context(), root, "", "", file, &log); err != nil {
 		t.Fatalf("%v\n%s", err, log.String())
 	}
-	program, err := os.ReadFile(out)
+	program, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,21 +92,27 @@ func TestBuildSaysNothingOfThisMachine(t *testing.T) {
 			t.Errorf("the program has %s in it", path)
 		}
 	}
-	bill, _, err := sbom.Of(t.Context(), root, out, "gateway")
+	bill, _, err := sbom.Of(t.Context(), root, file, "gateway")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := sbom.Check(bill); err != nil {
 		t.Error(err)
 	}
-	info, err := buildinfo.ReadFile(out)
+	info, err := buildinfo.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("go", "list", "-m", "all")
+	// Not the whole graph: of modules that nothing is imported from, the cache need not have anything.
+	cmd := exec.Command("go", "mod", "edit", "-json")
 	cmd.Dir = root
-	fixed, err := cmd.Output()
+	out, err := cmd.Output()
 	if err != nil {
+		t.Fatal(err)
+	}
+	type module struct{ Path, Version string }
+	var fixed struct{ Require []module }
+	if err := json.Unmarshal(out, &fixed); err != nil {
 		t.Fatal(err)
 	}
 	for _, dep := range info.Deps {
@@ -114,7 +121,7 @@ func TestBuildSaysNothingOfThisMachine(t *testing.T) {
 			if dep.Replace == nil || dep.Replace.Path != "./replacement-0" {
 				t.Errorf("this module is recorded as %+v", dep.Replace)
 			}
-		case !bytes.Contains(fixed, []byte("\n"+dep.Path+" "+dep.Version+"\n")):
+		case !slices.Contains(fixed.Require, module{dep.Path, dep.Version}):
 			t.Errorf("the program has %s %s in it, which this module does not require", dep.Path, dep.Version)
 		}
 	}
@@ -139,9 +146,17 @@ func TestBuildTakesNoOtherModule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	sums, err := os.ReadFile(filepath.Join(own, "go.sum"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ofCaddy := regexp.MustCompile(`(?m)^(github\.com/caddyserver/caddy/v2 \S+) h1:.*$`)
+	if !ofCaddy.Match(sums) {
+		t.Fatal("go.sum has no checksum of Caddy")
+	}
 	for name, text := range map[string]string{
 		caddybuild.Description: string(description),
-		"go.sum":               "github.com/caddyserver/caddy/v2 " + b.CaddyVersion + "/go.mod h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n",
+		"go.sum":               ofCaddy.ReplaceAllString(string(sums), "$1 h1:"+strings.Repeat("A", 43)+"="),
 	} {
 		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
