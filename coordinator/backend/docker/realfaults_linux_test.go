@@ -84,14 +84,14 @@ func stopped(t *testing.T, pid int) bool {
 }
 
 // TestEngineStoppedAndRestarted: the process of a real engine is stopped with SIGSTOP and
-// goes on, and is then restarted, without live-restore: its containers end.
+// goes on, and is then restarted, without live-restore: its containers end, which is no crash of theirs.
 func TestEngineStoppedAndRestarted(t *testing.T) {
 	t.Parallel()
 	s := server.Durable(t.TempDir(), "docker")
 	e, b := privateEngine(t, s)
 	id, ctx := newID(), t.Context()
 	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
-	must(t, b.Start(ctx, backend.StartSpec{ID: id}))
+	must(t, b.Start(ctx, backend.StartSpec{ID: id, Env: []string{"TEST_ENDS_WELL=1"}}))
 	identity, err := b.Identity(ctx)
 	must(t, err)
 	events, err := b.Events(ctx)
@@ -124,8 +124,8 @@ func TestEngineStoppedAndRestarted(t *testing.T) {
 	must(t, err)
 	volumes, err := b.Volumes(ctx)
 	must(t, err)
-	if c, ok := all[id]; !ok || c.Running || c.Unknown != "" || volumes[id].OpID != "op" {
-		t.Errorf("after the restart: container %+v (%t), volume %+v; want it ended, on its volume", c, ok, volumes[id])
+	if c, ok := all[id]; !ok || c.Running || c.Unknown != "" || c.ExitCode != 0 || !c.Disrupted || volumes[id].OpID != "op" {
+		t.Errorf("after the restart: container %+v (%t), volume %+v; want it ended by others, on its volume", c, ok, volumes[id])
 	}
 	if got, err := b.Identity(ctx); err != nil || got != identity {
 		t.Errorf("identity after the restart: %s, %v, want %s", got, err, identity)

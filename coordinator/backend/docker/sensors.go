@@ -8,8 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/api/types/network"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/codehub/gateway/coordinator/backend"
@@ -144,23 +146,41 @@ func (d *Docker) exitOf(ctx context.Context, id workspace.ID, containerID string
 	case c.State == nil:
 		return exit{}, false, fmt.Errorf("inspecting container %s: the engine reports no state", containerID)
 	}
+	since, err := d.engineSince(ctx)
+	if err != nil {
+		return exit{}, false, err
+	}
 	e = exit{
-		code: c.State.ExitCode, disrupted: disrupted(c), started: engine.Time(c.State.StartedAt),
+		code: c.State.ExitCode, disrupted: disrupted(c, since), started: engine.Time(c.State.StartedAt),
 		finished: engine.Time(c.State.FinishedAt),
 	}
 	d.exits.Put(id, containerID, e)
 	return e, false, nil
 }
 
+// engineSince returns since when the engine runs: when it starts, it makes its default network anew.
+// It returns the zero time for an engine without that network, and for one that does not show it.
+func (d *Docker) engineSince(ctx context.Context) (time.Time, error) {
+	n, err := d.api.NetworkInspect(ctx, network.NetworkBridge, network.InspectOptions{})
+	if errdefs.IsNotFound(err) || errdefs.IsPermissionDenied(err) {
+		return time.Time{}, nil
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("asking since when the engine runs: %w", err)
+	}
+	return n.Created, nil
+}
+
 // disrupted reports whether something else has ended the container. That is an administrator who
 // killed or stopped it, an engine that was stopped, or a host that ran out of memory. One that runs
-// into its own limit of memory has ended by itself.
-func disrupted(c *container.InspectResponse) bool {
-	if !backend.Signalled(c.State.ExitCode) {
+// into its own limit of memory has ended by itself. An engine that runs only since the container has ended
+// may have ended it: programs that are asked to stop end with any code.
+func disrupted(c *container.InspectResponse, engineSince time.Time) bool {
+	limited := c.HostConfig == nil || c.HostConfig.Memory > 0
+	if c.State.OOMKilled && limited {
 		return false
 	}
-	limited := c.HostConfig == nil || c.HostConfig.Memory > 0
-	return !c.State.OOMKilled || !limited
+	return backend.Signalled(c.State.ExitCode) || engine.Time(c.State.FinishedAt).Before(engineSince)
 }
 
 // named reports whether a container has that name. The engine adds a slash to names,

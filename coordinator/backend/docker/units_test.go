@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
@@ -50,28 +51,38 @@ func TestRemovedMeanwhile(t *testing.T) {
 }
 
 // TestWhatOthersHaveEnded: a program that ends with a code or runs into its own limit of memory has
-// ended by itself. One that was killed, stopped, or chosen by a host without memory has not.
+// ended by itself. One that was killed, stopped, chosen by a host without memory, or that has ended before its
+// engine was started has not.
 func TestWhatOthersHaveEnded(t *testing.T) {
+	minute := func(n int) time.Time { return time.Date(2026, 11, 26, 9, n, 0, 0, time.UTC) }
 	for name, c := range map[string]struct {
 		code  int
 		oom   bool
 		limit int64
+		since int // the minute in which the engine was started; the container has ended in the second
 		want  bool
 	}{
-		"done":                              {0, false, 0, false},
-		"failed":                            {1, false, 0, false},
-		"crashed":                           {139, false, 0, false},
-		"killed, or its engine was stopped": {137, false, 0, true},
-		"the same, with a limit":            {137, false, 1 << 30, true},
-		"stopped":                           {143, false, 0, true},
-		"its own limit of memory":           {137, true, 1 << 30, false},
-		"its host has no memory left":       {137, true, 0, true},
-		"a part of it was out of memory":    {1, true, 0, false},
+		"done":                               {0, false, 0, 1, false},
+		"done, and the engine was restarted": {0, false, 0, 3, true},
+		"done, by an engine that does not say since when it runs": {0, false, 0, 0, false},
+		"failed":                            {1, false, 0, 1, false},
+		"crashed":                           {139, false, 0, 1, false},
+		"killed, or its engine was stopped": {137, false, 0, 1, true},
+		"the same, with a limit":            {137, false, 1 << 30, 1, true},
+		"stopped":                           {143, false, 0, 1, true},
+		"its own limit of memory":           {137, true, 1 << 30, 1, false},
+		"the same, and a restart":           {137, true, 1 << 30, 3, false},
+		"its host has no memory left":       {137, true, 0, 1, true},
+		"a part of it was out of memory":    {1, true, 0, 1, false},
 	} {
 		r := &container.InspectResponse{ContainerJSONBase: &container.ContainerJSONBase{
-			State: &container.State{ExitCode: c.code, OOMKilled: c.oom}, HostConfig: &container.HostConfig{Resources: container.Resources{Memory: c.limit}},
+			State: &container.State{ExitCode: c.code, OOMKilled: c.oom, FinishedAt: minute(2).Format(time.RFC3339Nano)}, HostConfig: &container.HostConfig{Resources: container.Resources{Memory: c.limit}},
 		}}
-		if got := disrupted(r); got != c.want {
+		var since time.Time
+		if c.since > 0 {
+			since = minute(c.since)
+		}
+		if got := disrupted(r, since); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -7,7 +7,7 @@
 // TEST_GRANT it fails unless its grant has that checksum, and with TEST_NO_GRANT if there
 // is one. As a command in a container, "exec" prints its arguments and exits with the first, "input" prints how long
 // its input is, "flood" prints without an end, and "listen" listens at a port, silently. "usage" counts homes as the storage job's program does. "sick" is a health check that always fails.
-// "serve" with a port is a workspace at another port than 8080.
+// "serve" with a port is a workspace at another port than 8080. A workspace with TEST_ENDS_WELL ends with 0 when it is asked to stop.
 package main
 
 import (
@@ -177,6 +177,14 @@ func tryVolumes(kind string) error {
 
 func serve(port string) {
 	fmt.Println("serving")
+	if os.Getenv("TEST_ENDS_WELL") != "" {
+		stop := make(chan os.Signal, 1)
+		signal.Notify(stop, syscall.SIGTERM)
+		go func() {
+			<-stop
+			os.Exit(0)
+		}()
+	}
 	http.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
 	http.HandleFunc("/exit", func(_ http.ResponseWriter, r *http.Request) {
 		code, _ := strconv.Atoi(r.FormValue("code"))
