@@ -47,6 +47,8 @@ func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[works
 	var mu sync.Mutex // guards found
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(inspections)
+	// After a restart many containers have ended. The engine is asked once for all of them.
+	since := sync.OnceValues(func() (time.Time, error) { return d.engineSince(gctx) })
 	for _, s := range list {
 		id, err := workspace.ParseID(s.Labels[spec.LabelWorkspace])
 		if err != nil || !wanted(id) || !d.opts.Owns(s.Labels, id, spec.KindWorkspace) ||
@@ -64,7 +66,7 @@ func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[works
 			continue
 		}
 		g.Go(func() error {
-			e, gone, err := d.exitOf(gctx, id, s.ID)
+			e, gone, err := d.exitOf(gctx, id, s.ID, since)
 			switch {
 			case gone:
 				return nil
@@ -132,8 +134,10 @@ func health(state container.ContainerState, status string) workspace.Health {
 }
 
 // exitOf returns how a container ended. gone means that it was removed in the
-// meantime.
-func (d *Docker) exitOf(ctx context.Context, id workspace.ID, containerID string) (e exit, gone bool, err error) {
+// meantime. engineSince is asked only for a container that was not inspected before.
+func (d *Docker) exitOf(ctx context.Context, id workspace.ID, containerID string,
+	engineSince func() (time.Time, error),
+) (e exit, gone bool, err error) {
 	if e, ok := d.exits.Get(id, containerID); ok {
 		return e, false, nil
 	}
@@ -146,7 +150,7 @@ func (d *Docker) exitOf(ctx context.Context, id workspace.ID, containerID string
 	case c.State == nil:
 		return exit{}, false, fmt.Errorf("inspecting container %s: the engine reports no state", containerID)
 	}
-	since, err := d.engineSince(ctx)
+	since, err := engineSince()
 	if err != nil {
 		return exit{}, false, err
 	}

@@ -34,6 +34,18 @@ func wantPods(t *testing.T, k *Cache[*corev1.Pod], want string, ids ...workspace
 	}
 }
 
+// wantNextPods is wantPods for the first listing that succeeds.
+func wantNextPods(t *testing.T, k *Cache[*corev1.Pod], want string) {
+	t.Helper()
+	wait.For(t, "the cache is filled again", func() error {
+		pods, err := k.List(t.Context())
+		if err == nil && names(pods) != want {
+			t.Fatalf("the first listing shows %s, want %s", names(pods), want)
+		}
+		return err
+	})
+}
+
 func wantUnreachable(t *testing.T, what string, err error) {
 	t.Helper()
 	if err == nil || workspace.ReasonOf(err) != workspace.ReasonUnreachable {
@@ -116,14 +128,8 @@ func TestAWatchThatEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	clock.by.Store(int64(time.Hour))
-	// The watch that has ended may have told it: then the next one is opened only now.
-	wait.For(t, "the listing is right", func() error {
-		pods, err := k.List(t.Context())
-		if err == nil && names(pods) != "[one two]" {
-			err = fmt.Errorf("it shows %s", names(pods))
-		}
-		return err
-	})
+	// The watch that has ended may have told of it. Then the next one may be opened only now.
+	wantNextPods(t, k, "[one two]")
 	for _, r := range f.asked() {
 		if r != "GET /api/v1/namespaces/here/pods true" {
 			t.Errorf("asked was %s", r)
@@ -153,13 +159,7 @@ func TestAnOutage(t *testing.T) {
 	f.remove("one")
 	f.put("two", "w2")
 	f.answers(nil)
-	wait.For(t, "the cache is filled again", func() error {
-		pods, err := k.List(t.Context())
-		if err == nil && names(pods) != "[two]" {
-			t.Fatalf("the first listing shows %s", names(pods))
-		}
-		return err
-	})
+	wantNextPods(t, k, "[two]")
 }
 
 // TestAnExpiredWatch: the cluster does not remember what has happened since.
