@@ -72,7 +72,7 @@ func (s *Store) AddArchives(ctx context.Context, found []Archive) error {
 	return nil
 }
 
-// RemoveArchives removes the rows of archives that were deleted.
+// RemoveArchives removes the rows of archives that are deleted next.
 func (s *Store) RemoveArchives(ctx context.Context, keys []string) error {
 	// The key begins with the workspace's id, by which the rows are found.
 	if _, err := s.pool.Exec(ctx, `

@@ -67,7 +67,7 @@ type Store interface {
 	// epoch is not f's any more.
 	MarkCollected(ctx context.Context, f postgres.Fence, ids []workspace.ID) (marked []workspace.ID, err error)
 	// AddArchives records archives of the bucket that the table of archives does not have, and
-	// RemoveArchives removes the rows of deleted ones.
+	// RemoveArchives removes the rows of those that are deleted next.
 	AddArchives(ctx context.Context, found []store.Archive) error
 	RemoveArchives(ctx context.Context, keys []string) error
 	// Holds reports whether the epoch of a leader's term is still the newest.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
 func TestOrphansGoAfterTheirDelayAndNothingElseDoes(t *testing.T) {
@@ -231,6 +233,7 @@ type broken struct {
 	gc.Store
 	list, protect, count, mark, uploads, identity error
 	refuse                                        string
+	remove                                        func(ctx context.Context, keys []string) error
 }
 
 func (b broken) Bucket(context.Context) error { return b.identity }
@@ -250,6 +253,9 @@ func (b broken) ListUploads(ctx context.Context, page func([]archive.Upload) err
 }
 
 func (b broken) Delete(ctx context.Context, keys []string) (map[string]error, error) {
+	if b.remove != nil {
+		return nil, b.remove(ctx, keys)
+	}
 	rest := slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return b.refuse != "" && strings.HasSuffix(k, b.refuse) })
 	failed, err := b.Archives.Delete(ctx, rest)
 	for _, k := range keys {
@@ -336,6 +342,45 @@ func TestADeletionThatFailsIsTriedByTheNextCycle(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	h.has()
+}
+
+// TestADeletionThatEndsHalfway, because its process was killed before it heard that the objects are gone, leaves no row
+// behind: nothing would ever look for it.
+func TestADeletionThatEndsHalfway(t *testing.T) {
+	for name, gone := range map[string]bool{"the objects are gone": true, "the objects are still there": false} {
+		t.Run(name, func(t *testing.T) {
+			h := newHarness(t)
+			old, now, last := h.archive(1, 1), h.archive(1, 2), h.archive(2, 1)
+			h.insert(1, current(now))
+			h.insert(2, current(last)+", "+deleted)
+			h.collect()
+			h.hasRows(1, old, now)
+			h.hasRows(2, last)
+			h.age(3 * time.Hour)
+			whole := h.opts
+			h.opts.Archives = broken{Archives: whole.Archives, remove: func(ctx context.Context, keys []string) error {
+				if gone {
+					if failed, err := whole.Archives.Delete(ctx, keys); err != nil || len(failed) > 0 {
+						t.Errorf("%v, %v", failed, err)
+					}
+				}
+				runtime.Goexit() // as far as the collector knows, the process was killed
+				return nil
+			}}
+			killed := make(chan struct{})
+			go func() {
+				defer close(killed)
+				_, err := gc.Collect(t.Context(), h.opts, gc.Request{}, nil)
+				t.Errorf("Collect returns %v", err)
+			}()
+			<-killed
+			h.opts = whole
+			h.collect()
+			h.has(now, now+contract.MetaSuffix)
+			h.hasRows(1, now)
+			h.hasRows(2)
+		})
+	}
 }
 
 func TestWithoutRedisNothingIsDeleted(t *testing.T) {

@@ -101,9 +101,14 @@ func (c *cycle) remove(ctx context.Context, doomed []Finding) error {
 	if len(doomed) == 0 {
 		return nil
 	}
-	objects := make([]string, 0, 2*len(doomed))
+	keys, objects := make([]string, 0, len(doomed)), make([]string, 0, 2*len(doomed))
 	for _, f := range doomed {
-		objects = append(objects, f.Key, f.Key+contract.MetaSuffix)
+		keys, objects = append(keys, f.Key), append(objects, f.Key, f.Key+contract.MetaSuffix)
+	}
+	// The rows go first: the next listing finds what is left of the objects, and nothing would find what
+	// is left of the rows. An archive that stays gets its row again from the listing.
+	if err := c.opts.Store.RemoveArchives(ctx, keys); err != nil {
+		return err
 	}
 	// The last moment: the request itself cannot be taken back.
 	if !c.hold.leads() {
@@ -134,9 +139,6 @@ func (c *cycle) remove(ctx context.Context, doomed []Finding) error {
 	}
 	if c.opts.OnCollected != nil && len(ids) > 0 {
 		c.opts.OnCollected(ids)
-	}
-	if len(deleted) > 0 {
-		err = errors.Join(err, c.opts.Store.RemoveArchives(ctx, deleted))
 	}
 	return errors.Join(err, c.opts.Orphans.remove(ctx, deleted))
 }

@@ -89,6 +89,11 @@ func (o Options) HelperLabels(kind string) map[string]string {
 	return map[string]string{LabelInstallation: o.Installation, LabelKind: kind}
 }
 
+// AllHelperLabels are the labels of each kind of helper.
+func (o Options) AllHelperLabels() []map[string]string {
+	return []map[string]string{o.HelperLabels(KindEgress), o.HelperLabels(KindUsage)}
+}
+
 // Filter selects objects of this installation by kind and, for a few ids, by workspace or name. For
 // many ids, one listing of the whole kind is cheaper. A filter may select too much, so callers
 // check the labels of each result.

@@ -54,7 +54,9 @@ func (h *Volumes) usageHelper(ctx context.Context, limit time.Duration, binds ma
 	for to, from := range binds {
 		bind(from, to)
 	}
-	run := image.Helper{API: h.api, Image: h.opts.JobImage, Labels: h.opts.HelperLabels(spec.KindUsage)}
+	run := image.Helper{
+		API: h.api, Image: h.opts.JobImage, Labels: h.opts.HelperLabels(spec.KindUsage), All: h.opts.AllHelperLabels(),
+	}
 	output, err := run.Run(ctx, "measuring homes", container.Config{
 		Cmd: append([]string{contract.Usage}, args...),
 		Env: []string{contract.EnvUsageSeconds + "=" + strconv.Itoa(int(max(limit, time.Second)/time.Second))},

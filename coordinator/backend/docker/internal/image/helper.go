@@ -36,6 +36,9 @@ type Helper struct {
 	Image string
 	// Labels mark the containers.
 	Labels map[string]string
+	// All are the labels of each kind of helper. What a process that has died has left of any of them,
+	// the next helper removes: there may be none of the same kind for long.
+	All []map[string]string
 }
 
 // Run completes the description of the container, runs it, removes it, and returns what it
@@ -43,8 +46,10 @@ type Helper struct {
 // [Store.CheckJobs]. doing says what for, in errors. When ctx ends the container is killed.
 func (h Helper) Run(ctx context.Context, doing string, config container.Config, host container.HostConfig) (
 	output []byte, err error) {
-	if err := h.removeAbandoned(ctx); err != nil {
-		return nil, err
+	for _, labels := range h.All {
+		if err := h.removeAbandoned(ctx, labels); err != nil {
+			return nil, err
+		}
 	}
 	if err := h.Check(ctx); err != nil {
 		return nil, err
@@ -109,10 +114,10 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// removeAbandoned removes the helpers of processes that have died.
-func (h Helper) removeAbandoned(ctx context.Context) error {
+// removeAbandoned removes the helpers with these labels whose processes have died.
+func (h Helper) removeAbandoned(ctx context.Context, labels map[string]string) error {
 	args := filters.NewArgs()
-	for k, v := range h.Labels {
+	for k, v := range labels {
 		args.Add("label", k+"="+v)
 	}
 	list, err := h.API.ContainerList(ctx, container.ListOptions{All: true, Filters: args})
@@ -127,7 +132,7 @@ func (h Helper) removeAbandoned(ctx context.Context) error {
 		return err
 	}
 	for _, c := range list {
-		if now.Sub(time.Unix(c.Created, 0)) < abandoned || !maps.Equal(pick(c.Labels, h.Labels), h.Labels) {
+		if now.Sub(time.Unix(c.Created, 0)) < abandoned || !maps.Equal(pick(c.Labels, labels), labels) {
 			continue
 		}
 		if err := h.API.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true}); err != nil &&

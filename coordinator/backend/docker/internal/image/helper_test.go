@@ -38,8 +38,8 @@ func TestAbandoned(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer api.Close()
-		h := Helper{API: api, Labels: map[string]string{"of": "us"}}
-		if err := h.removeAbandoned(t.Context()); err != nil || len(removed) != 1 || removed[0] != "old" {
+		h := Helper{API: api}
+		if err := h.removeAbandoned(t.Context(), map[string]string{"of": "us"}); err != nil || len(removed) != 1 || removed[0] != "old" {
 			t.Errorf("an engine that is %s ahead: removed %v (%v), want the old one", ahead, removed, err)
 		}
 	}

@@ -52,7 +52,7 @@ func New(api *engine.Client, o spec.Options) *Guard {
 	return &Guard{
 		Workspaces: workspaces(api, o), Jobs: jobs(api, o), opts: o.Egress, store: o.Store, now: time.Now,
 		making: make(chan struct{}, 1), installation: o.Installation, decision: newDecision(api, o),
-		helper: runner{image.Helper{API: api, Image: o.JobImage, Labels: o.HelperLabels(spec.KindEgress)}},
+		helper: runner{image.Helper{API: api, Image: o.JobImage, Labels: o.HelperLabels(spec.KindEgress), All: o.AllHelperLabels()}},
 	}
 }
 
