@@ -212,10 +212,10 @@ func (c *Coordinator) assemble() {
 	}, c.log.Named("activity"))
 	c.controller = reconcile.New(reconcile.Options{
 		Store: c.store, Backend: c.backend, Archives: c.archives, Identity: c.identity,
-		Launch: c.launch, Quarantine: c.routes.Quarantine,
+		Launch: c.launch, Configured: c.configuredImages, Quarantine: c.routes.Quarantine,
 		Addresses: c.backend.Addresses, Images: c.backend.Images, LocalHomes: c.backend.LocalHomes,
 		NewOpID: uuid.NewString, Tracer: c.tracer,
-		Metrics: c.metrics.Reconcile, Log: c.log.Named("controller"),
+		Metrics: c.metrics.Reconcile, Cycles: c.metrics.Cycles, Log: c.log.Named("controller"),
 	})
 	c.pressure = pressure.New(pressure.Options{
 		Backend: c.backend, Store: c.store, Archiver: c.service,
@@ -281,6 +281,15 @@ func (c *Coordinator) apply(s Settings) {
 // launch says how a workspace's container is started, by the present settings.
 func (c *Coordinator) launch(w workspace.Workspace) (backend.StartSpec, error) {
 	return launch.Spec(*c.images.Load(), launch.Site(c.opts.Site), w)
+}
+
+// configuredImages are the references of all images that the present settings name.
+func (c *Coordinator) configuredImages() []string {
+	images := c.images.Load().References()
+	if c.opts.Kubernetes == nil {
+		images = append(images, c.opts.Docker.JobImage)
+	}
+	return images
 }
 
 // Start connects, migrates the schema and starts the components. It fails when

@@ -3,11 +3,15 @@ package coordinator
 import (
 	"context"
 	"maps"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes"
+	"github.com/codehub/gateway/coordinator/launch"
 )
 
 // engineImages knows the size of one image. It answers when it may.
@@ -58,4 +62,22 @@ func TestSizesOfImages(t *testing.T) {
 		c.backend.Images = nil // as on Kubernetes
 		get(0, nil, 4)
 	})
+}
+
+// TestConfiguredImages: what is pulled ahead are the images of the settings and, on Docker, that of storage jobs.
+func TestConfiguredImages(t *testing.T) {
+	catalog := launch.Catalog{{Name: "code", Reference: "code:1"}, {Name: "jupyter", Reference: "jupyter:7"}}
+	for name, c := range map[string]struct {
+		options Options
+		want    []string
+	}{
+		"docker":     {Options{Docker: docker.Options{JobImage: "job:1"}}, []string{"code:1", "jupyter:7", "job:1"}},
+		"kubernetes": {Options{Kubernetes: &kubernetes.Options{}}, []string{"code:1", "jupyter:7"}},
+	} {
+		co := &Coordinator{opts: c.options}
+		co.images.Store(&catalog)
+		if got := co.configuredImages(); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
 }

@@ -24,7 +24,7 @@ import (
 // tab is a tab of a real browser. It records the status of every document that it
 // loads.
 type tab struct {
-	t   *testing.T
+	t   testing.TB
 	ctx context.Context
 
 	mu       sync.Mutex
@@ -34,7 +34,7 @@ type tab struct {
 }
 
 // openTab starts a browser with one tab.
-func openTab(t *testing.T) *tab {
+func openTab(t testing.TB) *tab {
 	t.Helper()
 	options := append(slices.Concat(chromedp.DefaultExecAllocatorOptions[:], chromium.Options()),
 		chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(wait.Timeout),

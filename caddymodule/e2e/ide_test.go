@@ -81,7 +81,7 @@ func TestIDE(t *testing.T) {
 }
 
 // load makes the environment's image on the engine, and returns its reference.
-func (in *installation) load(t *testing.T, e ide.Environment) (ref string) {
+func (in *installation) load(t testing.TB, e ide.Environment) (ref string) {
 	t.Helper()
 	path, err := e.Path()
 	if err != nil {

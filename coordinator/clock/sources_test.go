@@ -76,6 +76,7 @@ var readers = map[string]string{
 	"control/reconcile/internal/observation.(*Tracker).Add":  paces,
 	"control/reconcile/internal/observation.Store.Ask":       paces,
 	"control/reconcile/internal/schedule.(*Executor).Next":   paces,
+	"control/reconcile/internal/prepull.(*Puller).look":      shows,
 	"control/reconcile/internal/pull.(*Pool).run":            paces,
 	"control/scrub.(*Runner).check":                          paces,
 	"control/scrub.(*Runner).lookAtHealth":                   paces,

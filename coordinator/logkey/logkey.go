@@ -43,6 +43,7 @@ const (
 	Bytes         = "bytes"          // the size of a home, in bytes
 	Files         = "files"          // the number of its files
 	HomeWarn      = "home_warn"      // the setting of that name, in bytes
+	Image         = "image"          // the reference of an image
 )
 
 // Archives and the collector.

@@ -60,7 +60,7 @@ var (
 	queues = Label{"queue", []string{"calls", "removals"}}
 	turns  = Label{"state", []string{"running", "waiting"}}
 
-	components = Label{"component", []string{"activity", "census", "gc", "scrub", "ttl"}}
+	components = Label{"component", []string{"activity", "census", "gc", "prepull", "scrub", "ttl"}}
 
 	s3Operations = Label{"operation", []string{
 		"HeadBucket", "CreateBucket", "HeadObject", "GetObject", "PutObject", "DeleteObject", "DeleteObjects",

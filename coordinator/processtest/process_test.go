@@ -105,6 +105,7 @@ func runProcess(text string) int {
 	// Otherwise off: its containers are none of the points of other scenarios.
 	s.Pressure = pressure.Settings{ArchiveAt: c.Pressure, Interval: time.Second}
 	s.Archive.Keys = c.Keys
+	s.Reconcile.PrepullInterval = 0 // when it looks would be chance
 	if !c.Scrub {
 		s.Scrub.BytesPerDay = 0 // whether it begins before a scenario ends would be chance
 	}

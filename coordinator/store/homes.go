@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -67,6 +69,15 @@ func (s *Store) LongestAsleep(ctx context.Context, asleep time.Duration, limit i
 	return s.ids(ctx, "reading the workspaces that sleep longest",
 		`SELECT id FROM workspaces WHERE `+expiredStandby+` AND waiting IS NULL ORDER BY phase_changed_at LIMIT @limit`,
 		postgres.Args{"ttl": asleep, "limit": limit})
+}
+
+// SleepingImages returns what image_ref of the workspaces in STANDBY names, each once and at most so many,
+// those first whose workspace has slept for the shortest time. What is empty means the default.
+func (s *Store) SleepingImages(ctx context.Context, limit int) ([]string, error) {
+	return postgres.Select(ctx, s.DB, "reading the images of the workspaces in STANDBY", pgx.RowTo[string],
+		`SELECT COALESCE(image_ref, '') FROM workspaces
+			WHERE phase = 'STANDBY' AND operation = 'NONE' AND deleted_at IS NULL
+			GROUP BY 1 ORDER BY max(phase_changed_at) DESC LIMIT $1`, limit)
 }
 
 // Leaving is what is being moved from the disk to archives.

@@ -151,6 +151,7 @@ import (
 //			gc_delay          <duration>
 //			keep_archives     <number>
 //			scrub             <size per day>
+//			prepull_interval  <duration>
 //			max_concurrent    <number>
 //			max_jobs          <number>
 //			max_retry         <number>

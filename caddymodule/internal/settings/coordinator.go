@@ -42,6 +42,11 @@ type Coordinator struct {
 	// Scrub is how much of the archives is read back in a day, to find damage before they
 	// are needed, such as `20GiB`; 0 reads nothing back. Default: 20GiB.
 	Scrub Value `json:"scrub,omitempty"`
+	// PrepullInterval is how often Docker is asked whether it has the images of `images`, of
+	// storage jobs and of the workspaces that sleep on its disk. One that is missing is
+	// pulled before somebody waits for it, one at a time; 0 pulls nothing ahead. On Kubernetes
+	// the nodes pull images when something starts. Default: 10m.
+	PrepullInterval Value `json:"prepull_interval,omitempty"`
 	// MaxConcurrent is how many actions on containers, volumes and archives may run
 	// at the same time. Default: 10.
 	MaxConcurrent Value `json:"max_concurrent,omitempty"`
@@ -90,6 +95,7 @@ func (a *App) coordinatorTable(r *Resolved, option, change func(string) parse.Ch
 		interval("gc_delay", &c.GCDelay, &gc.Delay),
 		number("keep_archives", &c.KeepArchives, &gc.Keep),
 		{"coordinator scrub", &c.Scrub, "20GiB", "", parse.Size(&live.Scrub.BytesPerDay, change("scrub"))},
+		duration("prepull_interval", &c.PrepullInterval, &work.PrepullInterval, 0),
 		number("max_concurrent", &c.MaxConcurrent, &work.MaxConcurrent),
 		number("max_jobs", &c.MaxJobs, &work.MaxJobs),
 		number("max_retry", &c.MaxRetry, &work.MaxRetry),

@@ -25,6 +25,7 @@ import (
 	"github.com/codehub/gateway/coordinator/clock"
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/actuator"
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/observation"
+	"github.com/codehub/gateway/coordinator/control/reconcile/internal/prepull"
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/pull"
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/schedule"
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/sweep"
@@ -40,6 +41,7 @@ import (
 type Store interface {
 	actuator.Store
 	sweep.Store
+	prepull.Store
 	// Now returns the time of the database's clock, which all decisions go by.
 	Now(ctx context.Context) (time.Time, error)
 	// Candidates returns the rows of a shard that a tick must observe. These are those that are
@@ -86,13 +88,16 @@ type Options struct {
 	// Launch returns how a workspace's container is started now; its errors are those of
 	// launch.Spec.
 	Launch func(workspace.Workspace) (backend.StartSpec, error)
+	// Configured returns the references of the images that the settings name. Default: none.
+	Configured func() []string
 	// Quarantine is how long an address rests before another workspace gets it.
 	Quarantine func() time.Duration
 	// NewOpID must return a new UUID each time: archives, jobs and volumes are named
 	// after it.
 	NewOpID func() string
-	// Metrics counts what the controller does. Default: nothing does.
+	// Metrics and Cycles count what the controller does. Default: nothing does.
 	Metrics *metrics.Reconcile
+	Cycles  *metrics.Cycles
 	// Tracer records operations. Default: nothing is recorded.
 	Tracer *tracing.Tracer
 	Log    *zap.Logger
@@ -119,6 +124,9 @@ type Controller struct {
 	launch   func(workspace.Workspace) (backend.StartSpec, error)
 	newOpID  func() string
 	metrics  *metrics.Reconcile
+	cycles   *metrics.Cycles
+	// configured is [Options.Configured].
+	configured func() []string
 	// quarantine is [Options.Quarantine].
 	quarantine func() time.Duration
 	fullDisk   atomic.Pointer[workspace.FullDisk] // why no home is brought to the disk now
@@ -144,11 +152,14 @@ type Controller struct {
 func New(o Options) *Controller {
 	c := &Controller{
 		store: o.Store, backend: o.Backend, archives: o.Archives, identity: o.Identity, log: o.Log,
-		metrics: o.Metrics, tracer: cmp.Or(o.Tracer, tracing.Off()),
+		metrics: o.Metrics, cycles: o.Cycles, configured: o.Configured, tracer: cmp.Or(o.Tracer, tracing.Off()),
 		launch: o.Launch, quarantine: o.Quarantine, addresses: o.Addresses, images: o.Images, localHomes: o.LocalHomes,
 		newOpID: o.NewOpID, measuring: make(chan struct{}, 1),
 		clock: clock.NewDatabase(o.Store, o.Log), probes: make(chan struct{}, maxProbes),
 		loops: make(map[*loop]struct{}),
+	}
+	if c.configured == nil {
+		c.configured = func() []string { return nil }
 	}
 	c.calls.Limit = func() int { return c.settings.Load().MaxConcurrent }
 	c.removals.Limit = func() int { return maxRemovals }
@@ -170,6 +181,10 @@ func (c *Controller) Apply(s Settings) {
 	}
 	for l := range c.loops {
 		l.queue.Add() // the wait in progress may have become too long
+		select {
+		case l.changed <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -250,6 +265,9 @@ func (c *Controller) Run(ctx context.Context, term Term) error {
 	defer c.calls.Drop(&l.wg)
 	l.wg.Go(func() { l.sweeper.Run(ctx) })
 	l.wg.Go(func() { l.sweeper.Measure(ctx) })
+	if term.Shard == 0 {
+		l.wg.Go(func() { l.puller.Run(ctx) })
+	}
 	return l.run(ctx)
 }
 

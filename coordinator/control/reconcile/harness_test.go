@@ -2,6 +2,7 @@ package reconcile_test
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -41,6 +42,7 @@ type harness struct {
 	owner      service.Actor
 	fence      postgres.Fence
 	lapsed     atomic.Bool // the lease may have run out
+	configured []string    // the images that the settings name
 	quit       context.CancelFunc
 	done       chan error
 }
@@ -101,6 +103,7 @@ func (g *guard) Bucket(context.Context) error { return answer(&g.bucket) }
 func quick() reconcile.Settings {
 	s := reconcile.DefaultSettings()
 	s.IdleInterval, s.ActiveInterval = time.Second, 100*time.Millisecond
+	s.PrepullInterval = 0 // images that tests take away stay away
 	return s
 }
 
@@ -120,6 +123,7 @@ func (h *harness) use(a reconcile.Archives, log *zap.Logger, change func(*reconc
 		Launch: func(w workspace.Workspace) (backend.StartSpec, error) {
 			return launch.Spec(launch.Catalog(nil).Default("", 0), launch.Site{}, w)
 		},
+		Configured: func() []string { return slices.Clone(h.configured) },
 		Quarantine: func() time.Duration { return time.Hour },
 	})
 	s := quick()
@@ -158,9 +162,14 @@ func (h *harness) epoch() postgres.Fence {
 	return f
 }
 
-func (h *harness) create() workspace.ID {
+func (h *harness) create() workspace.ID { return h.createOf("") }
+
+// createOf creates a workspace with that image.
+func (h *harness) createOf(image string) workspace.ID {
 	h.t.Helper()
-	w, err := h.service.Create(h.t.Context(), h.owner, service.CreateInput{Name: "w"})
+	owner := h.owner
+	owner.Admin = true // may name any image
+	w, err := h.service.Create(h.t.Context(), owner, service.CreateInput{Name: "w", ImageRef: image})
 	if err != nil {
 		h.t.Fatal(err)
 	}

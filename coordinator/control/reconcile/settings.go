@@ -28,6 +28,9 @@ type Settings struct {
 	MaxJobs int
 	// MaxPulls bounds the images that are pulled at the same time.
 	MaxPulls int
+	// PrepullInterval is the time between two looks for images that workspaces start from and the
+	// engine does not have; 0 is never.
+	PrepullInterval time.Duration
 	// Timeouts limit how long each operation may go without progress; MaxRetry limits an
 	// operation's failures (SPEC 3).
 	Timeouts map[workspace.Operation]time.Duration
@@ -51,18 +54,19 @@ type Settings struct {
 // DefaultSettings are those of SPEC 3 and 5.
 func DefaultSettings() Settings {
 	return Settings{
-		IdleInterval:   15 * time.Second,
-		ActiveInterval: time.Second,
-		ActiveFor:      30 * time.Second,
-		SweepInterval:  5 * time.Minute,
-		MaxConcurrent:  10,
-		MaxJobs:        4, // each takes up to 512 MiB, and the disk is one
-		MaxPulls:       2,
-		Timeouts:       planner.DefaultTimeouts(),
-		MaxRetry:       3,
-		WaitLimit:      10 * time.Minute,
-		KeepDeleted:    2 * time.Hour,
-		MaxLossShare:   0.5,
+		IdleInterval:    15 * time.Second,
+		ActiveInterval:  time.Second,
+		ActiveFor:       30 * time.Second,
+		SweepInterval:   5 * time.Minute,
+		MaxConcurrent:   10,
+		MaxJobs:         4, // each takes up to 512 MiB, and the disk is one
+		MaxPulls:        2,
+		PrepullInterval: 10 * time.Minute,
+		Timeouts:        planner.DefaultTimeouts(),
+		MaxRetry:        3,
+		WaitLimit:       10 * time.Minute,
+		KeepDeleted:     2 * time.Hour,
+		MaxLossShare:    0.5,
 
 		MeasureInterval: time.Minute,
 		MeasureAge:      6 * time.Hour,
@@ -103,6 +107,10 @@ func (s Settings) Validate() error {
 	duration("keep_deleted", s.KeepDeleted)
 	duration("measure_interval", s.MeasureInterval)
 	duration("measure_age", s.MeasureAge)
+	if s.PrepullInterval < 0 {
+		errs = append(errs, fmt.Errorf("prepull_interval: must be a duration such as 10m, or 0 to pull nothing ahead, not %s",
+			s.PrepullInterval))
+	}
 	if s.HomeWarn < 0 {
 		errs = append(errs, fmt.Errorf("home_warn: must be a size such as 20GiB, or 0 for no warning, not %d",
 			s.HomeWarn))

@@ -2,7 +2,7 @@
 // no workspace that does not need it.
 //
 // It owns how many pulls run at the same time, and that each image is pulled once however many
-// workspaces wait for it. It owns their progress, and the end of a pull without progress. It must
+// workspaces wait for it. What nobody waits for yet is pulled last. It owns their progress, and the end of a pull without progress. It must
 // not know workspaces, nor decide what follows from a failure.
 package pull
 
@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -39,7 +40,9 @@ type Pool struct {
 	mu      sync.Mutex // guards what follows, and the pulls
 	current map[string]*Pull
 	queue   []*Pull
-	running int
+	ahead   []*Pull // queued by Ahead, and joined by nobody
+	running int     // without the one that began ahead
+	early   bool    // one that began ahead runs
 	limits  Limits
 }
 
@@ -85,15 +88,50 @@ func (p *Pool) Apply(limits Limits) {
 // called after each change of its status, and must not block.
 func (p *Pool) Join(image string, changed func()) *Pull {
 	p.mu.Lock()
+	pull := p.get(image, changed, &p.queue)
+	if at := slices.Index(p.ahead, pull); at >= 0 {
+		p.ahead = slices.Delete(p.ahead, at, at+1)
+		p.queue = append(p.queue, pull)
+	}
+	p.mu.Unlock()
+	p.next()
+	return pull
+}
+
+// Ahead pulls an image that nobody waits for, and returns when that has ended. A new pull begins while
+// no other one runs or is queued, and takes no place away from those that come after it.
+func (p *Pool) Ahead(ctx context.Context, image string) error {
+	changed := make(chan struct{}, 1)
+	p.mu.Lock()
+	pull := p.get(image, func() {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	}, &p.ahead)
+	p.mu.Unlock()
+	p.next()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed:
+		}
+		if s := p.Status(pull); s.Ended {
+			return s.Err
+		}
+	}
+}
+
+// get returns the pull of the image that is under way, or a new one at the end of the queue.
+func (p *Pool) get(image string, changed func(), queue *[]*Pull) *Pull {
 	pull := p.current[image]
 	if pull == nil {
 		pull = &Pull{status: Status{Image: image, Queued: true}}
 		p.current[image] = pull
-		p.queue = append(p.queue, pull)
+		*queue = append(*queue, pull)
 	}
 	pull.waiting = append(pull.waiting, changed)
-	p.mu.Unlock()
-	p.next()
 	return pull
 }
 
@@ -109,16 +147,26 @@ func (p *Pool) next() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.queue) > 0 && p.running < max(p.limits.Max, 1) {
-		pull := p.queue[0]
-		p.queue = p.queue[1:]
 		p.running++
-		pull.status.Queued = false
-		p.wg.Go(func() { p.run(pull, p.limits.Stall) })
+		p.start(&p.queue, func() { p.running-- })
+	}
+	if p.running == 0 && !p.early && len(p.ahead) > 0 {
+		p.early = true
+		p.start(&p.ahead, func() { p.early = false })
 	}
 }
 
-// run makes one pull.
-func (p *Pool) run(pull *Pull, stall time.Duration) {
+// start starts the first pull of the queue, and calls ended, holding the lock, when it has ended.
+func (p *Pool) start(queue *[]*Pull, ended func()) {
+	pull := (*queue)[0]
+	*queue = (*queue)[1:]
+	pull.status.Queued = false
+	stall := p.limits.Stall
+	p.wg.Go(func() { p.run(pull, stall, ended) })
+}
+
+// run makes one pull, and calls ended, holding the lock, at its end.
+func (p *Pool) run(pull *Pull, stall time.Duration, ended func()) {
 	ctx, cancel := context.WithCancelCause(p.ctx)
 	defer cancel(nil)
 	stalled := time.AfterFunc(stall, func() { cancel(fmt.Errorf("it got no further for %s", stall)) })
@@ -145,7 +193,7 @@ func (p *Pool) run(pull *Pull, stall time.Duration) {
 	p.report(pull, func() {
 		pull.status.Ended, pull.status.Err = true, err
 		delete(p.current, pull.status.Image)
-		p.running--
+		ended()
 	})
 	p.next()
 }

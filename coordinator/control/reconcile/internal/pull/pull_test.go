@@ -181,3 +181,75 @@ func TestAFailureNamesTheImage(t *testing.T) {
 		}
 	})
 }
+
+// TestAhead: what nobody waits for begins while nothing else is pulled, one at a time, and takes no place away.
+// Who needs one that is queued waits in the other queue.
+func TestAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, release := make(chan string, 10), map[string]chan error{}
+		for _, image := range []string{"first", "second", "third", "needed"} {
+			release[image] = make(chan error)
+		}
+		p := pull.New(func(ctx context.Context, image string, _ func(int64, int64)) error {
+			began <- image
+			select {
+			case err := <-release[image]:
+				return err
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}, pull.Limits{Max: 1, Stall: time.Hour})
+		defer p.Close()
+		begins := func(want ...string) {
+			t.Helper()
+			synctest.Wait()
+			for _, image := range want {
+				select {
+				case got := <-began:
+					if got != image {
+						t.Fatalf("%s is pulled, want %s", got, image)
+					}
+				default:
+					t.Fatalf("nothing more is pulled, want %s", image)
+				}
+			}
+			if len(began) > 0 {
+				t.Fatalf("%s is pulled, too", <-began)
+			}
+		}
+		ended := map[string]chan error{}
+		ahead := func(ctx context.Context, image string) {
+			done := make(chan error, 1)
+			ended[image] = done
+			go func() { done <- p.Ahead(ctx, image) }()
+			synctest.Wait()
+		}
+		ahead(t.Context(), "first")
+		begins("first")
+		ahead(t.Context(), "second")
+		ctx, cancel := context.WithCancel(t.Context())
+		ahead(ctx, "third")
+		begins()
+		p.Join("needed", func() {})
+		begins("needed") // beside the one that nobody waits for
+		p.Join("second", func() {})
+		begins()
+		refused := errors.New("manifest unknown")
+		release["first"] <- refused
+		if err := <-ended["first"]; !errors.Is(err, refused) {
+			t.Errorf("first: %v", err)
+		}
+		begins() // somebody waits for another one
+		release["needed"] <- nil
+		begins("second")
+		release["second"] <- nil
+		if err := <-ended["second"]; err != nil {
+			t.Errorf("second: %v", err)
+		}
+		begins("third")
+		cancel()
+		if err := <-ended["third"]; !errors.Is(err, context.Canceled) {
+			t.Errorf("third: %v", err)
+		}
+	})
+}

@@ -1,0 +1,203 @@
+//go:build ide
+
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/codehub/gateway/coordinator/devenv/ide"
+	"github.com/codehub/gateway/coordinator/wait"
+)
+
+// editorRuns is how often the editor is opened in each way.
+const editorRuns = 5
+
+// watchEditor notes in each document when the editor's workbench stands and when it can be used: its
+// explorer lists a file of the home.
+const watchEditor = `(() => {
+	const seen = window.codehubSeen = {};
+	const look = () => {
+		if (!seen.workbench && document.querySelector(".monaco-workbench .part.editor")) seen.workbench = Date.now();
+		if (!seen.usable && [...document.querySelectorAll(".explorer-folders-view .monaco-list-row")]
+			.some((row) => row.textContent.includes("ready.txt"))) seen.usable = Date.now();
+	};
+	new MutationObserver(look).observe(document, { childList: true, subtree: true });
+})()`
+
+// opening is how long it took from the click until the editor's document began to come, until its workbench stood
+// and until that could be used, and how many of its resources came over the network.
+type opening struct {
+	Document, Workbench, Usable float64
+	Fetched                     int
+}
+
+// BenchmarkEditor measures how long a person waits for code-server in Chromium. It compares that with the same image
+// that the engine alone creates and starts, behind a plain proxy that keeps its origin: the browser's cache is as warm.
+// `make bench-editor` runs it.
+func BenchmarkEditor(b *testing.B) {
+	in := install(b, "TTL_STANDBY_SECONDS=86400", "TTL_ARCHIVE_SECONDS=86400", "LIMITS_MAX_RUNNING_PER_USER=40")
+	me := in.admin(b)
+	var w workspace
+	me.call(b, http.MethodPost, "/api/v1/workspaces",
+		map[string]string{"name": "editor", "image_ref": in.load(b, ide.CodeServer)}, http.StatusCreated, &w)
+	me.awaitPhase(b, w.ID, "RUNNING")
+	in.inContainer(b, "ws-"+w.ID, "mkdir -p data && cd data && for i in $(seq 200); do head -c 1000000 /dev/urandom > f$i; done; touch ~/ready.txt")
+	raw := in.rawLike(b, w.ID)
+	var target atomic.Pointer[url.URL]
+	proxy := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(target.Load())
+		r.Out.Host = r.In.Host
+	}})
+	defer proxy.Close()
+
+	t := openTab(b)
+	if _, err := chromedp.Call(t.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: watchEditor}); err != nil {
+		b.Fatal(err)
+	}
+	t.do("opening it", chromedp.Navigate(in.url("/")))
+	t.signIn("admin", in.password)
+	t.do("the list is shown", chromedp.WaitVisible(chromedp.CSS(`#new`)))
+
+	asleep := func(phase string) {
+		me.setDesiredState(b, w.ID, phase)
+		me.awaitPhase(b, w.ID, phase)
+	}
+	ways := []struct {
+		name string
+		open func() opening
+	}{
+		{"bare", func() opening {
+			asleep("STANDBY")
+			began := time.Now()
+			address, remove := raw.begin(b, w.ID)
+			defer remove()
+			target.Store(&url.URL{Scheme: "http", Host: address})
+			wait.For(b, "the raw container answers", func() error {
+				res, err := http.Get("http://" + address + "/healthz")
+				if err == nil {
+					res.Body.Close()
+				}
+				return err
+			})
+			return t.opens(proxy.URL+"/", began)
+		}},
+		{"standby", func() opening {
+			asleep("STANDBY")
+			return t.opens(byHost.base(in, w.ID), time.Now())
+		}},
+		{"archived", func() opening {
+			asleep("ARCHIVED")
+			syscall.Sync() // see BenchmarkWakeArchived
+			return t.opens(byHost.base(in, w.ID), time.Now())
+		}},
+		{"running", func() opening { return t.opens(byHost.base(in, w.ID), time.Now()) }},
+	}
+	all := make(map[string][]opening)
+	for run := range editorRuns + 1 {
+		for _, way := range ways {
+			o := way.open()
+			t.do("leaving it", chromedp.Navigate("about:blank"))
+			if run > 0 { // the first one fills the browser's cache
+				all[way.name] = append(all[way.name], o)
+			}
+			b.Logf("%s %d: %+v", way.name, run, o)
+		}
+	}
+	for _, way := range ways {
+		figure := func(name string, of func(opening) float64) {
+			var values []time.Duration
+			for _, o := range all[way.name] {
+				values = append(values, time.Duration(of(o)*float64(time.Millisecond)))
+			}
+			fmt.Printf("figure editor_%s_%s_ms %.0f ms\n", way.name, name, milliseconds(middle(values)))
+		}
+		figure("document", func(o opening) float64 { return o.Document })
+		figure("workbench", func(o opening) float64 { return o.Workbench })
+		figure("usable", func(o opening) float64 { return o.Usable })
+		fmt.Printf("figure editor_%s_fetched %d count\n", way.name, all[way.name][editorRuns-1].Fetched)
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// opens navigates to an editor and returns how long after began that can be used.
+func (b *tab) opens(address string, began time.Time) (o opening) {
+	b.t.Helper()
+	// A navigation that a wake page follows ends early.
+	read(b, "that the editor is opened", chromedp.Evaluate[bool](fmt.Sprintf(`location.href = %q, true`, address)))
+	wait.For(b.t, "the editor can be used", func() error {
+		text := read(b, "the editor's times", chromedp.Evaluate[string](`JSON.stringify(window.codehubSeen?.usable && {
+			document: performance.timeOrigin + performance.getEntriesByType("navigation")[0].responseStart,
+			workbench: codehubSeen.workbench, usable: codehubSeen.usable,
+			fetched: performance.getEntriesByType("resource").filter((r) => r.transferSize > 0).length,
+		}) || ""`))
+		if text == "" {
+			return errors.New("its explorer lists nothing")
+		}
+		return json.Unmarshal([]byte(text), &o)
+	})
+	start := float64(began.UnixMicro()) / 1000
+	o.Document, o.Workbench, o.Usable = o.Document-start, o.Workbench-start, o.Usable-start
+	return o
+}
+
+// begin creates and starts one container on the home of a workspace that sleeps or runs, and returns its address.
+func (r rawContainer) begin(t testing.TB, id string) (address string, remove func()) {
+	t.Helper()
+	name := "raw-" + id
+	c, err := r.in.docker.ContainerCreate(t.Context(), r.config, r.host, nil, nil, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.in.docker.ContainerStart(t.Context(), c.ID, container.StartOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	info, err := r.in.docker.ContainerInspect(t.Context(), c.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return net.JoinHostPort(endpoint(info.NetworkSettings.Networks), "8080"), func() {
+		if err := r.in.docker.ContainerRemove(t.Context(), c.ID, container.RemoveOptions{Force: true}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// inContainer runs a shell command in a container.
+func (in *installation) inContainer(t testing.TB, name, command string) {
+	t.Helper()
+	e, err := in.docker.ContainerExecCreate(t.Context(), name, container.ExecOptions{
+		Cmd: []string{"sh", "-c", command}, AttachStdout: true, AttachStderr: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := in.docker.ContainerExecAttach(t.Context(), e.ID, container.ExecAttachOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	var out strings.Builder
+	if _, err := io.Copy(&out, a.Reader); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := in.docker.ContainerExecInspect(t.Context(), e.ID); err != nil || done.ExitCode != 0 {
+		t.Fatalf("%q: %v, exit code %d: %s", command, err, done.ExitCode, out.String())
+	}
+}

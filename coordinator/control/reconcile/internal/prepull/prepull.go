@@ -1,0 +1,120 @@
+// Package prepull pulls the images with which workspaces start before anybody waits for them. These
+// are the configured ones and those of the workspaces in STANDBY. Another program may have removed
+// one since it was last used.
+//
+// It owns which images these are, and when it looks for those that the engine does not have. It must
+// not know how pulls share the engine, and it removes no image.
+package prepull
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/logkey"
+	"github.com/codehub/gateway/coordinator/metrics"
+	"github.com/codehub/gateway/coordinator/outage"
+)
+
+// most is how many images of workspaces are kept pulled, those of the workspaces that fell asleep last.
+const most = 100
+
+// Store is the database as the puller uses it.
+type Store interface {
+	// SleepingImages returns the images that the rows of the workspaces in STANDBY name, at most so
+	// many, those first whose workspace has slept for the shortest time.
+	SleepingImages(ctx context.Context, limit int) ([]string, error)
+}
+
+// Puller pulls images ahead for one term as the leader. All fields are required but Images and Cycles.
+type Puller struct {
+	// Images is that of backend.Backend. Nil: there is nothing to do.
+	Images backend.Images
+	Store  Store
+	// Identity returns nil while the engine is the recorded one (SPEC 2).
+	Identity func(ctx context.Context) error
+	// Configured returns the references that the settings name.
+	Configured func() []string
+	// Resolve returns the reference that stands behind what a row names. An error says that nothing
+	// starts from it.
+	Resolve func(image string) (reference string, err error)
+	// Full reports whether the disk has no room for images.
+	Full func() bool
+	// Interval is the time between two looks; 0 is never.
+	Interval func() time.Duration
+	// Changed is signalled when Interval or Configured may have changed.
+	Changed <-chan struct{}
+	// Pull pulls an image when no one else pulls, and returns when that has ended.
+	Pull   func(ctx context.Context, reference string) error
+	Cycles *metrics.Cycles
+	Log    *zap.Logger
+}
+
+// Run looks for missing images and pulls them, at once and at every interval, until ctx ends.
+func (p *Puller) Run(ctx context.Context) {
+	if p.Images == nil {
+		return
+	}
+	failing := outage.New(p.Log, zapcore.WarnLevel,
+		"images could not be pulled ahead; it is tried again at every interval, and a workspace that needs one waits until "+
+			"it is there", "all images that workspaces start from are there again")
+	look := p.Cycles.Counting("prepull", p.look)
+	for {
+		var next <-chan time.Time
+		if interval := p.Interval(); interval > 0 {
+			failing.Report(ctx, look(ctx))
+			next = time.After(interval)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.Changed:
+		case <-next:
+		}
+	}
+}
+
+// look pulls what is missing now, one image after the other. One that fails does not stop the others.
+func (p *Puller) look(ctx context.Context) error {
+	if p.Full() {
+		return nil
+	}
+	if err := p.Identity(ctx); err != nil {
+		return fmt.Errorf("looking for images to pull: %w", err)
+	}
+	used, err := p.Store.SleepingImages(ctx, most)
+	if err != nil {
+		return err
+	}
+	wanted := p.Configured()
+	for _, image := range used {
+		if reference, err := p.Resolve(image); err == nil {
+			wanted = append(wanted, reference)
+		}
+	}
+	var errs []error
+	seen := make(map[string]bool)
+	for _, reference := range wanted {
+		if seen[reference] || ctx.Err() != nil {
+			continue
+		}
+		seen[reference] = true
+		var missing *backend.MissingImageError
+		if !errors.As(p.Images.Check(ctx, reference), &missing) {
+			continue // it is there, or the engine is away
+		}
+		began := time.Now()
+		if err := p.Pull(ctx, missing.Image); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		p.Log.Info("an image has been pulled ahead", zap.String(logkey.Image, missing.Image),
+			zap.Duration(logkey.Duration, time.Since(began)))
+	}
+	return errors.Join(errs...)
+}
