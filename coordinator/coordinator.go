@@ -287,7 +287,7 @@ func (c *Coordinator) launch(w workspace.Workspace) (backend.StartSpec, error) {
 func (c *Coordinator) configuredImages() []string {
 	images := c.images.Load().References()
 	if c.opts.Kubernetes == nil {
-		images = append(images, c.opts.Docker.JobImage)
+		images = append(images, c.opts.Docker.WithDefaults().JobImage)
 	}
 	return images
 }

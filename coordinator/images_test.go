@@ -12,6 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes"
 	"github.com/codehub/gateway/coordinator/launch"
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
 // engineImages knows the size of one image. It answers when it may.
@@ -72,6 +73,7 @@ func TestConfiguredImages(t *testing.T) {
 		want    []string
 	}{
 		"docker":     {Options{Docker: docker.Options{JobImage: "job:1"}}, []string{"code:1", "jupyter:7", "job:1"}},
+		"default":    {Options{}, []string{"code:1", "jupyter:7", contract.DefaultImage}},
 		"kubernetes": {Options{Kubernetes: &kubernetes.Options{}}, []string{"code:1", "jupyter:7"}},
 	} {
 		co := &Coordinator{opts: c.options}
