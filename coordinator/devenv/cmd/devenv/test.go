@@ -49,7 +49,7 @@ func test(ctx context.Context, root, name string, args []string) error {
 	if os.Getenv(server.RunEnv) != "" {
 		return testHere(ctx, root, name, args)
 	}
-	needs := []string{"ca-certificates", "postgresql", "redis-server", "busybox-static", "chromium", "tar", "zstd"}
+	needs := []string{"ca-certificates", "postgresql", "redis-server", "busybox-static", "chromium-headless-shell", "tar", "zstd"}
 	if slices.Contains(args, "-race") {
 		needs = append(needs, "gcc", "libc6-dev") // the race detector needs C
 	}

@@ -7,13 +7,12 @@ present() {
 	case $1 in
 	postgresql) command -v postgres || ls /usr/lib/postgresql/*/bin/postgres ;;
 	redis-server) command -v redis-server || command -v valkey-server ;;
-	chromium) command -v chromium || command -v chromium-browser || command -v google-chrome ;;
 	docker.io) command -v dockerd ;;
 	iproute2) command -v ip ;;
 	systemd-container) command -v systemd-nspawn ;;
 	dbus) command -v dbus-daemon ;;
 	libc6-dev) ls /usr/include/stdlib.h ;;
-	debootstrap | npm | gcc | g++ | make | python3 | tar | zstd | rclone | rsync | git) command -v "$1" ;;
+	chromium-headless-shell | debootstrap | npm | gcc | g++ | make | python3 | tar | zstd | rclone | rsync | git) command -v "$1" ;;
 	# A dynamic one would not run in an image.
 	busybox-static) command -v busybox && ! ldd "$(command -v busybox)" ;;
 	ca-certificates) ls /etc/ssl/certs/ca-certificates.crt || ls /etc/pki/tls/certs/ca-bundle.crt || ls /etc/ssl/cert.pem ;;
