@@ -132,8 +132,10 @@ var cases = map[string]struct{ fires, quiet []string }{
 		quiet: []string{`codehub_gc_last_cycle_archives{state="unknown"} 0x60`, `codehub_gc_last_cycle_archives{state="orphaned"} 9x60`},
 	},
 	"CodeHubCycleFails": {
-		fires: []string{`codehub_cycle_errors_total{component="ttl"} 0+1x60`, `codehub_cycle_last_success_timestamp_seconds{component="ttl"} 60x60`},
-		quiet: []string{`codehub_cycle_errors_total{component="ttl"} 0+1x60`, `codehub_cycle_last_success_timestamp_seconds{component="ttl"} 0+60x60`},
+		// The collector runs every four hours.
+		fires: []string{`codehub_cycle_errors_total{component="gc"} 0x5 1x50 2x65`, `codehub_cycle_last_success_timestamp_seconds{component="gc"} 0x120`},
+		quiet: []string{`codehub_cycle_errors_total{component="ttl"} 0+1x60`, `codehub_cycle_last_success_timestamp_seconds{component="ttl"} 0+60x60`,
+			`codehub_cycle_errors_total{component="gc"} 0x5 1x115`, `codehub_cycle_last_success_timestamp_seconds{component="gc"} 0x120`},
 	},
 	"CodeHubDiskFull": {
 		fires: []string{`codehub_homes_disk_mark_passed{mark="stop_at"} 0x30 1x30`},

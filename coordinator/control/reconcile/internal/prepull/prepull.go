@@ -9,7 +9,6 @@ package prepull
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"go.uber.org/zap"
@@ -81,11 +80,8 @@ func (p *Puller) Run(ctx context.Context) {
 
 // look pulls what is missing now, one image after the other. One that fails does not stop the others.
 func (p *Puller) look(ctx context.Context) error {
-	if p.Full() {
+	if p.Full() || p.Identity(ctx) != nil { // who finds these out logs them
 		return nil
-	}
-	if err := p.Identity(ctx); err != nil {
-		return fmt.Errorf("looking for images to pull: %w", err)
 	}
 	used, err := p.Store.SleepingImages(ctx, most)
 	if err != nil {
