@@ -179,11 +179,31 @@ func TestTenThousandHeldRequests(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*wait.Timeout)
 	defer cancel()
 	refused := make(chan error, requests)
-	var clients sync.WaitGroup
-	for range requests / 200 {
+	// The connections stand before all send at once: a server closes one whose client takes more than two seconds
+	// for its first frames.
+	transports := make([]*http.Transport, requests/200)
+	for i := range transports {
 		transport := &http.Transport{Protocols: new(http.Protocols)}
 		transport.Protocols.SetUnencryptedHTTP2(true)
 		defer transport.CloseIdleConnections()
+		transports[i] = transport
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+gatewaytest.OnePath+"/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set(gatewaytest.UserHeader, "alice")
+		wait.For(t, "a connection stands", func() error {
+			resp, err := transport.RoundTrip(r)
+			if err != nil {
+				return err
+			}
+			defer resp.Body.Close()
+			_, err = io.Copy(io.Discard, resp.Body)
+			return err
+		})
+	}
+	var clients sync.WaitGroup
+	for _, transport := range transports {
 		for range 200 {
 			clients.Go(func() {
 				r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+gatewaytest.TwoPath+"/", nil)
