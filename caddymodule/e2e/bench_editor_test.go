@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -87,8 +86,15 @@ func BenchmarkEditor(b *testing.B) {
 		{"bare", func() opening {
 			asleep("STANDBY")
 			began := time.Now()
-			address, remove := raw.begin(b, w.ID)
-			defer remove()
+			address, err := raw.begin(b.Context(), "raw-editor", raw.host)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer func() {
+				if err := in.docker.ContainerRemove(b.Context(), "raw-editor", container.RemoveOptions{Force: true}); err != nil {
+					b.Error(err)
+				}
+			}()
 			target.Store(&url.URL{Scheme: "http", Host: address})
 			wait.For(b, "the raw container answers", func() error {
 				res, err := http.Get("http://" + address + "/healthz")
@@ -156,28 +162,6 @@ func (b *tab) opens(address string, began time.Time) (o opening) {
 	start := float64(began.UnixMicro()) / 1000
 	o.Document, o.Workbench, o.Usable = o.Document-start, o.Workbench-start, o.Usable-start
 	return o
-}
-
-// begin creates and starts one container on the home of a workspace that sleeps or runs, and returns its address.
-func (r rawContainer) begin(t testing.TB, id string) (address string, remove func()) {
-	t.Helper()
-	name := "raw-" + id
-	c, err := r.in.docker.ContainerCreate(t.Context(), r.config, r.host, nil, nil, name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.in.docker.ContainerStart(t.Context(), c.ID, container.StartOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	info, err := r.in.docker.ContainerInspect(t.Context(), c.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return net.JoinHostPort(endpoint(info.NetworkSettings.Networks), "8080"), func() {
-		if err := r.in.docker.ContainerRemove(t.Context(), c.ID, container.RemoveOptions{Force: true}); err != nil {
-			t.Error(err)
-		}
-	}
 }
 
 // inContainer runs a shell command in a container.

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -153,23 +154,13 @@ func (r rawContainer) once(t testing.TB) (took time.Duration, remove func()) {
 		}
 	}
 	began := time.Now()
-	c, err := r.in.docker.ContainerCreate(ctx, r.config, &host, nil, nil, name)
+	address, err := r.begin(ctx, name, &host)
 	if err != nil {
 		t.Error(err)
 		return 0, remove
 	}
-	if err := r.in.docker.ContainerStart(ctx, c.ID, container.StartOptions{}); err != nil {
-		t.Error(err)
-		return 0, remove
-	}
-	info, err := r.in.docker.ContainerInspect(ctx, c.ID)
-	if err != nil {
-		t.Error(err)
-		return 0, remove
-	}
-	address := endpoint(info.NetworkSettings.Networks)
 	wait.For(t, "the raw container answers", func() error {
-		res, err := http.Get("http://" + net.JoinHostPort(address, "8080") + "/healthz")
+		res, err := http.Get("http://" + address + "/healthz")
 		if err != nil {
 			return err
 		}
@@ -178,6 +169,22 @@ func (r rawContainer) once(t testing.TB) (took time.Duration, remove func()) {
 		return err
 	})
 	return time.Since(began), remove
+}
+
+// begin creates and starts one container and returns its address.
+func (r rawContainer) begin(ctx context.Context, name string, host *container.HostConfig) (address string, err error) {
+	c, err := r.in.docker.ContainerCreate(ctx, r.config, host, nil, nil, name)
+	if err != nil {
+		return "", err
+	}
+	if err := r.in.docker.ContainerStart(ctx, c.ID, container.StartOptions{}); err != nil {
+		return "", err
+	}
+	info, err := r.in.docker.ContainerInspect(ctx, c.ID)
+	if err != nil {
+		return "", err
+	}
+	return net.JoinHostPort(endpoint(info.NetworkSettings.Networks), "8080"), nil
 }
 
 // endpoint is the container's address on its only network.

@@ -58,7 +58,7 @@ func TestAlertsAskForWhatThereIs(t *testing.T) {
 }
 
 // cases are series in which an alert fires in the end, and series in which it never does.
-var cases = map[string]struct{ fires, quiet []string }{
+var cases = map[string]struct{ fires, also, quiet []string }{
 	"CodeHubNoLeader": {
 		fires: []string{`codehub_shards{pod="a"} 2x60`, `codehub_shards{pod="b"} 2x60`, `codehub_shards_led{pod="a"} 1x60`, `codehub_shards_led{pod="b"} 0x60`},
 		quiet: []string{`codehub_shards{pod="a"} 2x60`, `codehub_shards{pod="b"} 2x60`, `codehub_shards_led{pod="a"} 1x60`, `codehub_shards_led{pod="b"} 1x60`},
@@ -132,8 +132,9 @@ var cases = map[string]struct{ fires, quiet []string }{
 		quiet: []string{`codehub_gc_last_cycle_archives{state="unknown"} 0x60`, `codehub_gc_last_cycle_archives{state="orphaned"} 9x60`},
 	},
 	"CodeHubCycleFails": {
+		fires: []string{`codehub_cycle_errors_total{component="ttl"} 0+1x60`, `codehub_cycle_last_success_timestamp_seconds{component="ttl"} 60x60`},
 		// The collector runs every four hours.
-		fires: []string{`codehub_cycle_errors_total{component="gc"} 0x5 1x50 2x65`, `codehub_cycle_last_success_timestamp_seconds{component="gc"} 0x120`},
+		also: []string{`codehub_cycle_errors_total{component="gc"} 0x5 1x50 2x65`, `codehub_cycle_last_success_timestamp_seconds{component="gc"} 0x120`},
 		quiet: []string{`codehub_cycle_errors_total{component="ttl"} 0+1x60`, `codehub_cycle_last_success_timestamp_seconds{component="ttl"} 0+60x60`,
 			`codehub_cycle_errors_total{component="gc"} 0x5 1x115`, `codehub_cycle_last_success_timestamp_seconds{component="gc"} 0x120`},
 	},
@@ -167,6 +168,9 @@ func TestAlertsFire(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if !fires(t, engine, r, c.fires) {
 				t.Error("it does not fire")
+			}
+			if c.also != nil && !fires(t, engine, r, c.also) {
+				t.Error("it does not fire in the other case")
 			}
 			if fires(t, engine, r, c.quiet) {
 				t.Error("it fires where nothing is wrong")

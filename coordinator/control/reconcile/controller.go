@@ -181,10 +181,7 @@ func (c *Controller) Apply(s Settings) {
 	}
 	for l := range c.loops {
 		l.queue.Add() // the wait in progress may have become too long
-		select {
-		case l.changed <- struct{}{}:
-		default:
-		}
+		l.puller.Apply(s.PrepullInterval)
 	}
 }
 
@@ -289,6 +286,7 @@ func (c *Controller) join(l *loop) {
 		}, c.settings.Load().pulls())
 	}
 	l.pulls = c.pulls
+	l.puller.Apply(c.settings.Load().PrepullInterval)
 }
 
 // leave removes a loop. The last one ends what all share.

@@ -51,12 +51,11 @@ type snapshot struct {
 // touches it, except for queue and woken.
 type loop struct {
 	*Controller
-	term    Term
-	queue   *workqueue.Queue[workspace.ID]
-	woken   atomic.Bool   // a wake-up is in the queue: become active
-	changed chan struct{} // the settings may have, which the puller does not know yet
-	pulls   *pull.Pool
-	wg      sync.WaitGroup
+	term  Term
+	queue *workqueue.Queue[workspace.ID]
+	woken atomic.Bool // a wake-up is in the queue: become active
+	pulls *pull.Pool
+	wg    sync.WaitGroup
 
 	states   map[workspace.ID]*state // of those of which anything is known
 	breaker  *observation.Breaker
@@ -85,7 +84,6 @@ func newLoop(c *Controller, term Term) *loop {
 		states:     make(map[workspace.ID]*state),
 		breaker:    observation.NewBreaker(c.log),
 		results:    make(chan result),
-		changed:    make(chan struct{}, 1),
 		reading:    observation.NewOutage(c.log, "workspaces"),
 		observing:  observation.NewOutages(c.log, c.metrics),
 		saving: outage.New(c.log, zap.ErrorLevel,
@@ -107,17 +105,16 @@ func newLoop(c *Controller, term Term) *loop {
 		Changed:  func(id workspace.ID) { c.Hint(id) }, Measuring: c.measuring, LocalHomes: c.localHomes, Log: c.log,
 		Fence: term.Fence, Shard: term.Shard, Shards: term.Shards,
 	}
-	l.puller = &prepull.Puller{
+	l.puller = prepull.New(prepull.Options{
 		Images: c.images, Store: c.store, Identity: c.identity.Backend, Configured: c.configured,
 		Resolve: func(image string) (string, error) {
 			spec, err := c.launch(workspace.Workspace{ImageRef: image})
 			return spec.Image, err
 		},
-		Full:     func() bool { return c.fullDisk.Load() != nil },
-		Interval: func() time.Duration { return c.settings.Load().PrepullInterval }, Changed: l.changed,
+		Full:   func() bool { return c.fullDisk.Load() != nil },
 		Pull:   func(ctx context.Context, reference string) error { return l.pulls.Ahead(ctx, reference) },
 		Cycles: c.cycles, Log: c.log,
-	}
+	})
 	return l
 }
 

@@ -9,15 +9,15 @@ package prepull
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/internal/periodic"
 	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/metrics"
-	"github.com/codehub/gateway/coordinator/outage"
 )
 
 // most is how many images of workspaces are kept pulled, those of the workspaces that fell asleep last.
@@ -30,8 +30,8 @@ type Store interface {
 	SleepingImages(ctx context.Context, limit int) ([]string, error)
 }
 
-// Puller pulls images ahead for one term as the leader. All fields are required but Images and Cycles.
-type Puller struct {
+// Options are what a [Puller] works with. All fields are required but Images and Cycles.
+type Options struct {
 	// Images is that of backend.Backend. Nil: there is nothing to do.
 	Images backend.Images
 	Store  Store
@@ -44,37 +44,46 @@ type Puller struct {
 	Resolve func(image string) (reference string, err error)
 	// Full reports whether the disk has no room for images.
 	Full func() bool
-	// Interval is the time between two looks; 0 is never.
-	Interval func() time.Duration
-	// Changed is signalled when Interval or Configured may have changed.
-	Changed <-chan struct{}
 	// Pull pulls an image when no one else pulls, and returns when that has ended.
 	Pull   func(ctx context.Context, reference string) error
 	Cycles *metrics.Cycles
 	Log    *zap.Logger
 }
 
-// Run looks for missing images and pulls them, at once and at every interval, until ctx ends.
-func (p *Puller) Run(ctx context.Context) {
-	if p.Images == nil {
-		return
+// Puller pulls images ahead for one term as the leader.
+type Puller struct {
+	Options
+	loop *periodic.Loop
+	on   atomic.Bool
+}
+
+// New returns a puller, which does nothing before [Puller.Apply]. It performs no I/O.
+func New(o Options) *Puller {
+	p := &Puller{Options: o}
+	look := o.Cycles.Counting("prepull", p.look)
+	p.loop = periodic.New("pulling images ahead", time.Hour, func(ctx context.Context) error {
+		if !p.on.Load() {
+			return nil
+		}
+		return look(ctx)
+	}, o.Log)
+	return p
+}
+
+// Apply changes the time between two looks, 0 for never, and has it look at once: Configured may have
+// changed, too.
+func (p *Puller) Apply(interval time.Duration) {
+	p.on.Store(interval > 0)
+	if interval > 0 {
+		p.loop.SetInterval(interval)
 	}
-	failing := outage.New(p.Log, zapcore.WarnLevel,
-		"images could not be pulled ahead; it is tried again at every interval, and a workspace that needs one waits until "+
-			"it is there", "all images that workspaces start from are there again")
-	look := p.Cycles.Counting("prepull", p.look)
-	for {
-		var next <-chan time.Time
-		if interval := p.Interval(); interval > 0 {
-			failing.Report(ctx, look(ctx))
-			next = time.After(interval)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-p.Changed:
-		case <-next:
-		}
+	p.loop.Wake()
+}
+
+// Run looks for missing images and pulls them, when Apply is called and at every interval, until ctx ends.
+func (p *Puller) Run(ctx context.Context) {
+	if p.Images != nil {
+		p.loop.Run(ctx)
 	}
 }
 

@@ -2,8 +2,8 @@
 // no workspace that does not need it.
 //
 // It owns how many pulls run at the same time, and that each image is pulled once however many
-// workspaces wait for it. What nobody waits for yet is pulled last. It owns their progress, and the end of a pull without progress. It must
-// not know workspaces, nor decide what follows from a failure.
+// workspaces wait for it. What nobody waits for yet is pulled last. It owns their progress, and the
+// end of a pull without progress. It must not know workspaces, nor decide what follows from a failure.
 package pull
 
 import (
@@ -50,6 +50,7 @@ type Pool struct {
 type Pull struct {
 	status  Status
 	waiting []func()
+	ended   chan struct{} // closed at its end
 }
 
 // Status is how far a pull is.
@@ -88,7 +89,8 @@ func (p *Pool) Apply(limits Limits) {
 // called after each change of its status, and must not block.
 func (p *Pool) Join(image string, changed func()) *Pull {
 	p.mu.Lock()
-	pull := p.get(image, changed, &p.queue)
+	pull := p.get(image, &p.queue)
+	pull.waiting = append(pull.waiting, changed)
 	if at := slices.Index(p.ahead, pull); at >= 0 {
 		p.ahead = slices.Delete(p.ahead, at, at+1)
 		p.queue = append(p.queue, pull)
@@ -101,37 +103,26 @@ func (p *Pool) Join(image string, changed func()) *Pull {
 // Ahead pulls an image that nobody waits for, and returns when that has ended. A new pull begins while
 // no other one runs or is queued, and takes no place away from those that come after it.
 func (p *Pool) Ahead(ctx context.Context, image string) error {
-	changed := make(chan struct{}, 1)
 	p.mu.Lock()
-	pull := p.get(image, func() {
-		select {
-		case changed <- struct{}{}:
-		default:
-		}
-	}, &p.ahead)
+	pull := p.get(image, &p.ahead)
 	p.mu.Unlock()
 	p.next()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-changed:
-		}
-		if s := p.Status(pull); s.Ended {
-			return s.Err
-		}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-pull.ended:
+		return p.Status(pull).Err
 	}
 }
 
 // get returns the pull of the image that is under way, or a new one at the end of the queue.
-func (p *Pool) get(image string, changed func(), queue *[]*Pull) *Pull {
+func (p *Pool) get(image string, queue *[]*Pull) *Pull {
 	pull := p.current[image]
 	if pull == nil {
-		pull = &Pull{status: Status{Image: image, Queued: true}}
+		pull = &Pull{status: Status{Image: image, Queued: true}, ended: make(chan struct{})}
 		p.current[image] = pull
 		*queue = append(*queue, pull)
 	}
-	pull.waiting = append(pull.waiting, changed)
 	return pull
 }
 
@@ -193,6 +184,7 @@ func (p *Pool) run(pull *Pull, stall time.Duration, ended func()) {
 	p.report(pull, func() {
 		pull.status.Ended, pull.status.Err = true, err
 		delete(p.current, pull.status.Image)
+		close(pull.ended)
 		ended()
 	})
 	p.next()
