@@ -44,6 +44,10 @@ type Backend struct {
 	// returned nil. Nil: nothing keeps them there.
 	Release func(ctx context.Context, may func(context.Context) error, ids ...workspace.ID) error
 
+	// Freezer freezes idle containers instead of ending them. Nil: nothing here can, and workspaces
+	// go to sleep without dozing before (SPEC 6).
+	Freezer Freezer
+
 	// LocalHomes says that the homes are folders of one host. Usage then also counts the homes
 	// of workspaces that do not run, and Disk never returns [ErrUnknownDisk].
 	LocalHomes bool
@@ -165,6 +169,18 @@ type Objects interface {
 	// Remove does nothing. It kills what runs, and refuses with [ErrVolumeInUse] a volume that
 	// a container uses.
 	Remove(ctx context.Context, o Object) error
+}
+
+// Freezer stops the processes of a container where they are, and lets them go on. A frozen one takes
+// no processor time and keeps its memory, its address and its connections: what arrives there waits
+// in the kernel. Containers reports it as Running with [workspace.HealthPaused], with its endpoint.
+type Freezer interface {
+	// Freeze freezes the workspace's container that was started at that time, as Containers reports
+	// it. If that one is frozen already, has ended or was replaced, Freeze does nothing.
+	Freeze(ctx context.Context, id workspace.ID, started time.Time) error
+	// Thaw lets the workspace's container go on. If there is none, or it is not frozen, Thaw does
+	// nothing.
+	Thaw(ctx context.Context, id workspace.ID) error
 }
 
 // Images are the images that an engine has. An empty image means the backend's default image.
