@@ -27,6 +27,7 @@ type Route struct {
 	KeepAwakeUntil time.Time
 	Busy           *workspace.Busy
 	SleepAt        time.Time
+	DozeAt         time.Time
 	PageActivity   workspace.PageActivity
 	Progress       *workspace.Progress
 	ErrorReason    workspace.ErrorReason
@@ -43,7 +44,7 @@ type Route struct {
 
 // routeColumns are the columns of a [Route].
 const routeColumns = `id, owner_user_id, name, phase, operation, desired_state, endpoint, base_path, image_ref,
-	keep_awake_until, busy, sleep_at, page_activity, progress, error_reason, error_message, waiting,
+	keep_awake_until, busy, sleep_at, doze_at, page_activity, progress, error_reason, error_message, waiting,
 	deleted_at IS NOT NULL AS deleted, phase_changed_at, in_transition, revision`
 
 // Routes returns the routes of ids, deleted ones included, in no particular order. Ids

@@ -19,7 +19,7 @@ func TestARouteHasTheRowsValues(t *testing.T) {
 	plain := add(t, s, owner)
 	failed := add(t, s, owner, `phase = 'ERROR'`, `error_reason = 'DataLost'`, `error_message = 'gone'`)
 	well := add(t, s, owner, `endpoint = 'h:1'`, `base_path = '/w/1'`, `phase = 'RUNNING'`, `last_access_at = now()`, `image_ref = 'jupyter'`,
-		`keep_awake_until = now()`, `sleep_at = now()`, `page_activity = 'traffic'`, `busy = '{"reason": "Job", "since": "2026-01-02T03:04:05Z"}'`)
+		`keep_awake_until = now()`, `sleep_at = now()`, `doze_at = now()`, `page_activity = 'traffic'`, `busy = '{"reason": "Job", "since": "2026-01-02T03:04:05Z"}'`)
 	waits := add(t, s, owner, `waiting = '{"reason": "StoreAway", "message": "the store does not answer", "since": "2026-01-02T03:04:05Z"}'`)
 	deleted := add(t, s, owner, `deleted_at = now()`, `desired_state = 'DELETED'`, `phase = 'DELETED'`)
 	got, err := s.Routes(t.Context(), []workspace.ID{plain.ID, failed.ID, well.ID, waits.ID, deleted.ID, workspace.ID(uuid.NewString())})
@@ -29,7 +29,7 @@ func TestARouteHasTheRowsValues(t *testing.T) {
 	for _, r := range got {
 		w := read(t, s, r.ID)
 		want := Route{w.ID, w.OwnerID, w.Name, w.Phase, w.Operation, w.DesiredState, w.Endpoint,
-			w.BasePath, w.ImageRef, w.KeepAwakeUntil, w.Busy, w.SleepAt, w.PageActivity, w.Progress, w.ErrorReason, w.ErrorMessage,
+			w.BasePath, w.ImageRef, w.KeepAwakeUntil, w.Busy, w.SleepAt, w.DozeAt, w.PageActivity, w.Progress, w.ErrorReason, w.ErrorMessage,
 			w.Waiting, w.Deleted(), w.PhaseChangedAt, w.ID == plain.ID, w.Revision}
 		if !reflect.DeepEqual(r, want) {
 			t.Errorf("route %+v, want %+v", r, want)

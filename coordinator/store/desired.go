@@ -44,9 +44,16 @@ const (
 )
 
 // Limits bound the workspaces that are running or have that desired state (SPEC 5), of one user and
-// in all. Workspaces bounds those of one user in any state but deleted. Zero and negative values
-// mean no limit. A user's own limits take precedence.
-type Limits struct{ PerUser, Global, Workspaces int }
+// in all. Workspaces bounds those of one user in any state but deleted. Dozing bounds those that doze,
+// which do not count as running. Zero and negative values mean no limit. A user's own limits take
+// precedence.
+type Limits struct {
+	PerUser, Global, Workspaces int
+	Dozing                      DozingLimits
+}
+
+// DozingLimits bound the workspaces that doze, of one user and in all.
+type DozingLimits struct{ PerUser, Global int }
 
 // LimitsOf returns the limits of the owner of workspace id, or of the user userID if there is none
 // with that id. They are the user's own where there are such, else those of l.
@@ -123,16 +130,19 @@ const tooMany = `
 			WHERE c.deleted_at IS NULL AND c.owner_user_id = w.owner_user_id) THEN 'workspace_limit'`
 
 // updateSQL decides and writes in one statement. It locks the row before it decides,
-// so the outcome is about the row that it writes.
+// so the outcome is about the row that it writes. To ask one to run that dozes is a change and a
+// use: it needs a place again, and its container goes on.
 const updateSQL = `
 WITH w AS (
-	SELECT id, name, owner_user_id, operation, desired_state, counted, revision FROM workspaces
+	SELECT id, name, owner_user_id, operation, desired_state, counted, revision,
+		doze_at IS NOT NULL AND @desired::text = 'RUNNING' AS thaws
+	FROM workspaces
 	WHERE id = @id AND deleted_at IS NULL AND (@all OR owner_user_id = @user)
 	FOR UPDATE
 ), decision AS (
-	SELECT id, desired_state AS was, CASE
+	SELECT id, desired_state AS was, thaws, CASE
 		WHEN revision <> ALL(@if_revision::bigint[]) THEN 'stale'
-		WHEN @desired::text IS NULL OR @desired = desired_state THEN 'unchanged'
+		WHEN @desired::text IS NULL OR @desired = desired_state AND NOT thaws THEN 'unchanged'
 		WHEN operation <> 'NONE' THEN 'busy'
 		WHEN @desired <> 'RUNNING' OR counted THEN 'changed'` + overLimit + `
 		ELSE 'changed' END AS outcome
@@ -144,7 +154,9 @@ WITH w AS (
 		memo = CASE WHEN @memo::text IS NULL THEN memo ELSE NULLIF(@memo, '') END,
 		image_ref = CASE WHEN @image_ref::text IS NULL THEN image_ref ELSE NULLIF(@image_ref, '') END,
 		desired_state = CASE outcome WHEN 'changed' THEN @desired ELSE desired_state END,
-		origin = CASE outcome WHEN 'changed' THEN @origin::jsonb ELSE origin END
+		origin = CASE WHEN outcome = 'changed' AND NOT thaws THEN @origin::jsonb ELSE origin END,
+		doze_at = CASE outcome WHEN 'changed' THEN NULL ELSE doze_at END,
+		last_access_at = CASE WHEN outcome = 'changed' AND thaws THEN now() ELSE last_access_at END
 	FROM decision
 	WHERE workspaces.id = decision.id
 		AND (outcome = 'changed'
@@ -152,7 +164,9 @@ WITH w AS (
 	RETURNING workspaces.id
 ), history AS (
 	INSERT INTO workspace_history (workspace_id, kind, old_value, new_value, cause, user_id)
-	SELECT id, 'desired_state', was, @desired, @cause, @user FROM decision WHERE outcome = 'changed'
+	SELECT id, CASE WHEN thaws THEN 'thawed' ELSE 'desired_state' END, CASE WHEN NOT thaws THEN was END,
+		CASE WHEN NOT thaws THEN @desired END, @cause, @user
+	FROM decision WHERE outcome = 'changed'
 ), audit AS (
 	` + audit.OfWorkspaces + `CASE
 		WHEN outcome = 'unchanged' THEN 'workspace.edit'
@@ -306,6 +320,34 @@ func (s *Store) Sleep(ctx context.Context, id workspace.ID, ttl time.Duration, u
 	})
 	if err != nil {
 		return false, fmt.Errorf("putting workspace %s to sleep: %w", id, err)
+	}
+	return tag.RowsAffected() == 1, nil
+}
+
+// dozeSQL lets a workspace doze of which all that was judged still holds. One process alone runs it,
+// one workspace after the other, so nothing else adds to what it counts.
+const dozeSQL = `
+WITH written AS (
+	UPDATE workspaces w SET doze_at = now()
+	WHERE id = @id AND ` + runs + ` AND doze_at IS NULL AND busy IS NULL
+		AND ` + quietSince + ` <= @unused_since AND COALESCE(keep_awake_until, '-infinity') <= now()
+		AND (@per_user::int <= 0 OR @per_user >
+			(SELECT count(*) FROM workspaces c WHERE c.doze_at IS NOT NULL AND c.owner_user_id = w.owner_user_id))
+		AND (@global::int <= 0 OR @global > (SELECT count(*) FROM workspaces c WHERE c.doze_at IS NOT NULL))
+	RETURNING id
+), history AS (
+	INSERT INTO workspace_history (workspace_id, kind, cause) SELECT id, 'dozed', 'ttl' FROM written
+)
+SELECT FROM written`
+
+// Doze lets a workspace doze that still runs, was not used after unusedSince, is not busy, and is
+// not kept awake. It reports whether it did: not if as many doze as may.
+func (s *Store) Doze(ctx context.Context, id workspace.ID, unusedSince time.Time, l DozingLimits) (bool, error) {
+	tag, err := s.pool.Exec(ctx, dozeSQL, postgres.Args{
+		"id": string(id), "unused_since": unusedSince, "per_user": l.PerUser, "global": l.Global,
+	})
+	if err != nil {
+		return false, fmt.Errorf("letting workspace %s doze: %w", id, err)
 	}
 	return tag.RowsAffected() == 1, nil
 }

@@ -38,6 +38,9 @@ const (
 	// empty with a Message why it is not the older one.
 	KindReverting TransitionKind = "reverting"
 	KindReverted  TransitionKind = "reverted"
+	// KindDozed: it was idle, and its container is frozen. KindThawed: it was wanted again.
+	KindDozed  TransitionKind = "dozed"
+	KindThawed TransitionKind = "thawed"
 )
 
 // Transition is one row of the history of a workspace (SPEC 4). Empty strings stand

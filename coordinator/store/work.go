@@ -20,6 +20,8 @@ type Unused struct {
 	UsedAt time.Time
 	// QuietSince is its last use or its start.
 	QuietSince time.Time
+	// KeepAwakeUntil and DozeAt are those of [workspace.Workspace].
+	KeepAwakeUntil, DozeAt time.Time
 	// Endpoint and BasePath are where its application answers.
 	Endpoint, BasePath string
 	// Busy and SleepAt are what [Store.Announce] has written last.
@@ -38,7 +40,7 @@ const (
 
 	unusedSQL = `
 		SELECT now(), id, ` + usedAt + ` AS used_at, ` + quietSince + ` AS quiet_since,
-			endpoint, base_path, busy, sleep_at
+			keep_awake_until, doze_at, endpoint, base_path, busy, sleep_at
 		FROM workspaces
 		WHERE ` + runs + `
 			AND ` + quietSince + ` < now() - @idle::interval AND ` + usedAt + ` < now() - @idle::interval

@@ -10,7 +10,9 @@ const (
 	VolumeReady    ConditionType = "storage.volume_ready"
 	ArchiveReady   ConditionType = "storage.archive_ready"
 	ContainerReady ConditionType = "infra.container_ready"
-	PolicyHealthy  ConditionType = "policy.healthy"
+	// Dozing: the container is frozen because the workspace is idle (SPEC 2).
+	Dozing        ConditionType = "infra.dozing"
+	PolicyHealthy ConditionType = "policy.healthy"
 )
 
 // Condition is the last observation of one property.

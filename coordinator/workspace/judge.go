@@ -10,6 +10,10 @@ const (
 	ContainerPaused    = "ContainerPaused"
 )
 
+// ContainerDozing is the reason of ContainerReady while the container is frozen because the
+// workspace is idle: whatever arrives there waits until it goes on.
+const ContainerDozing = "ContainerDozing"
+
 // Judge computes the phase from the conditions and the phase before. The order of the
 // rules is their priority (SPEC 2). Only a container that has ended leaves RUNNING.
 func Judge(c Conditions, deletedAt time.Time, archiveKey string, was Phase) Phase {

@@ -117,6 +117,9 @@ type Workspace struct {
 	Busy *Busy
 	// SleepAt is when it will be put to sleep unless it is used; zero while that is not near.
 	SleepAt time.Time
+	// DozeAt is since when its container is to be frozen, because it is idle; zero while it is to
+	// go on.
+	DozeAt time.Time
 	// PageActivity is how people are told from machinery in its pages; empty before the
 	// first page.
 	PageActivity PageActivity
@@ -228,6 +231,10 @@ type HomeContext struct {
 	// Exited is when, by the engine's clock, the container had exited that was there before the
 	// present start began. One that has exited at another time is of this start.
 	Exited time.Time `json:"exited,omitzero"`
+	// Dozed is when the container was started that this program has frozen last, by the engine's
+	// clock. It is saved before: that container does not stay frozen, whatever happens then. One that
+	// a person has paused does.
+	Dozed time.Time `json:"dozed,omitzero"`
 	// Fingerprint is a state of the volume that is known to be in an archive.
 	Fingerprint Fingerprint `json:"fingerprint,omitzero"`
 }

@@ -40,6 +40,7 @@ type retry struct {
 	deleteNow bool
 	recovery  string
 	revert    string
+	dozeAt    time.Time
 }
 
 // image is one that a workspace waits for. jobs says that it is that of storage jobs.
@@ -109,7 +110,7 @@ func (l *loop) endTrails() {
 // retryIn puts the next attempt off.
 func (s *state) retryIn(w workspace.Workspace, d time.Duration) {
 	s.retry = retry{at: time.Now().Add(d), desired: w.DesiredState, deleteNow: w.DeleteNow, recovery: recoveryID(w),
-		revert: w.OpenRevert()}
+		revert: w.OpenRevert(), dozeAt: w.DozeAt}
 }
 
 // backingOff reports whether the next attempt for w is not due yet.
@@ -117,7 +118,7 @@ func (s *state) backingOff(w workspace.Workspace) bool {
 	r := s.retry
 	return time.Now().Before(r.at) &&
 		r.desired == w.DesiredState && r.deleteNow == w.DeleteNow && r.recovery == recoveryID(w) &&
-		r.revert == w.OpenRevert()
+		r.revert == w.OpenRevert() && r.dozeAt.Equal(w.DozeAt)
 }
 
 func recoveryID(w workspace.Workspace) string {

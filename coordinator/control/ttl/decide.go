@@ -26,6 +26,7 @@ type decision struct {
 	busy    *workspace.Busy
 	sleepAt time.Time
 	sleep   bool   // now
+	doze    bool   // now
 	why     string // for the history
 	// again is how long the next look can wait.
 	again time.Duration
@@ -62,9 +63,12 @@ func decide(j judged, s Settings) decision {
 	case d.sleepAt.Before(due): // also when nothing is announced yet
 		d.sleepAt = soonest
 	}
+	if d.busy == nil && d.sleepAt.After(j.now) {
+		d.doze, d.again = s.doze(j, d.sleepAt)
+	}
 	switch {
 	case d.sleepAt.After(j.now):
-		d.again = d.sleepAt.Sub(j.now)
+		d.again = min(d.again, d.sleepAt.Sub(j.now))
 	case j.upTo.Before(due):
 		d.again = s.gap() // a process may still know of a use
 	case !j.fresh:
@@ -82,7 +86,13 @@ func (s Settings) notice() time.Duration { return min(s.Notice, s.Standby/2) }
 func (s Settings) Due(usedAt time.Time) time.Time { return usedAt.Add(s.Standby) }
 
 // gap is the least time between two looks that can be compared.
-func (s Settings) gap() time.Duration { return min(longestGap, s.Standby/4) }
+func (s Settings) gap() time.Duration {
+	gap := min(longestGap, s.Standby/4)
+	if s.Doze > 0 {
+		gap = min(gap, s.Doze/4)
+	}
+	return gap
+}
 
 // longestGap is long enough for the CPU time of processes, which ps tells in seconds.
 const longestGap = 15 * time.Second

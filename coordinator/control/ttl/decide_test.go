@@ -13,7 +13,7 @@ import (
 // times are in seconds since its last use.
 func TestDecide(t *testing.T) {
 	settings := DefaultSettings()
-	settings.Standby = 10 * time.Minute
+	settings.Standby, settings.Doze = 10*time.Minute, 0 // see TestDecideToDoze
 	short := settings
 	short.Standby = time.Minute
 	capped := settings

@@ -53,7 +53,7 @@ func (r *Runner) sleep(ctx context.Context, fresh func() bool, upTo time.Time, s
 	}
 	var errs []error
 	for r.midway {
-		page, now, err := r.Store.Unused(ctx, s.Standby, s.Standby-s.ahead(), r.after, batch)
+		page, now, err := r.Store.Unused(ctx, s.Standby, s.unusedFor(), r.after, batch)
 		if err != nil {
 			r.barrier.reset() // the database is away, also for processes that write to it what Redis refuses
 			return errors.Join(append(errs, fmt.Errorf("finding unused RUNNING workspaces: %w", err))...)
@@ -101,11 +101,18 @@ func (r *Runner) sleepPage(ctx context.Context, fresh func() bool, page []store.
 	}
 	var errs []error
 	for i, u := range page {
-		if !decisions[i].sleep {
+		if !decisions[i].sleep && !decisions[i].doze {
 			continue
 		}
 		if !fresh() {
 			break
+		}
+		if decisions[i].doze {
+			_, err := r.Expirer.Doze(ctx, u.ID, upTo.Add(-s.Doze))
+			if err != nil && len(errs) < maxErrors {
+				errs = append(errs, err)
+			}
+			continue
 		}
 		slept, err := r.Expirer.Sleep(ctx, u.ID, service.Unused{
 			TTL: s.Standby, Since: upTo.Add(-s.Standby), Why: decisions[i].why,
@@ -139,8 +146,8 @@ func (r *Runner) ask(ctx context.Context, page []store.Unused, now time.Time, s 
 		}
 		l.swept = true
 		switch {
-		case r.Looker == nil:
-			l.verdict, asked[i] = work.Verdict{Known: true}, true
+		case r.Looker == nil, !u.DozeAt.IsZero(): // nothing works in one that is frozen
+			l.sample, l.verdict, asked[i] = nil, work.Verdict{Known: true}, true
 		case began.Sub(l.asked) < s.gap():
 			// The look before is too recent for a comparison.
 		case u.SleepAt.After(now) && u.SleepAt.Sub(now) < s.gap():

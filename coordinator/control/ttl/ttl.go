@@ -33,6 +33,8 @@ const (
 	DefaultInterval = 60 * time.Second
 	DefaultStandby  = 600 * time.Second
 	DefaultArchive  = 1800 * time.Second
+	// DefaultDoze is that of [Settings.Doze].
+	DefaultDoze = 300 * time.Second
 	// DefaultNotice is that of [Settings.Notice].
 	DefaultNotice = 60 * time.Second
 )
@@ -63,6 +65,9 @@ type Expirer interface {
 	// Sleep puts a running workspace to sleep, unless it was used since or is not announced
 	// to sleep yet, and reports whether it did.
 	Sleep(ctx context.Context, id workspace.ID, u service.Unused) (bool, error)
+	// Doze lets an idle workspace doze, unless it was used since, or as many doze as may. It reports
+	// whether it did.
+	Doze(ctx context.Context, id workspace.ID, since time.Time) (bool, error)
 	// Archive archives a workspace that has been in STANDBY for ttl, unless it was changed
 	// since it was found, and reports whether it did.
 	Archive(ctx context.Context, id workspace.ID, ttl time.Duration) (bool, error)
@@ -96,6 +101,9 @@ type Settings struct {
 	// (TTL_STANDBY_SECONDS). Archive is how long a workspace may be in STANDBY before
 	// it is archived (TTL_ARCHIVE_SECONDS).
 	Standby, Archive time.Duration
+	// Doze is how long a running workspace may be unused before it dozes, until it goes to STANDBY
+	// (TTL_DOZE_SECONDS). With 0, and with Standby or longer, none dozes.
+	Doze time.Duration
 	// Notice is how long before a workspace is put to sleep that is announced. With a TTL that
 	// is less than twice as long, it is half the TTL.
 	Notice time.Duration
@@ -105,8 +113,8 @@ type Settings struct {
 
 // DefaultSettings are those of SPEC 5.
 func DefaultSettings() Settings {
-	return Settings{Interval: DefaultInterval, Standby: DefaultStandby, Archive: DefaultArchive, Notice: DefaultNotice,
-		Work: work.DefaultSettings()}
+	return Settings{Interval: DefaultInterval, Standby: DefaultStandby, Archive: DefaultArchive, Doze: DefaultDoze,
+		Notice: DefaultNotice, Work: work.DefaultSettings()}
 }
 
 // Validate reports everything that is wrong with the settings, under their names in
@@ -120,6 +128,9 @@ func (s Settings) Validate() error {
 		if d.value <= 0 {
 			errs = append(errs, fmt.Errorf("%s: must be a duration above zero, such as 10m, not %s", d.name, d.value))
 		}
+	}
+	if s.Doze < 0 {
+		errs = append(errs, fmt.Errorf("doze_ttl: must be a duration, such as 5m, or 0 for none, not %s", s.Doze))
 	}
 	return errors.Join(append(errs, s.Work.Validate())...)
 }
@@ -197,12 +208,12 @@ func (r *Runner) Tick(ctx context.Context) error {
 	r.soon = settings.Interval
 	began, moment := r.now(), clock.Now()
 	fresh := func() bool { return max(r.now().Sub(began), moment.Elapsed()) < knownFor }
-	upTo, known, err := r.know(ctx)
+	upTo, knows, known, err := r.know(ctx)
 	if err != nil {
 		errs = append(errs, fmt.Errorf("running workspaces do not expire without their activity: %w", err))
 	}
 	if known {
-		errs = append(errs, r.sleep(ctx, fresh, upTo, settings))
+		errs = append(errs, r.sleep(ctx, fresh, upTo, settings.among(knows)))
 	}
 	errs = append(errs, r.archive(ctx, settings.Archive))
 	if r.soon < settings.Interval {
@@ -220,21 +231,21 @@ const shortestPause = 100 * time.Millisecond
 const knownFor = 30 * time.Second
 
 // know reports up to which time, of the database, last_access_at holds all the use there has been.
-// It also reports whether any workspace may be judged by that. An error is an outage, after which
+// It also reports the newest migration that all processes know of, and whether any workspace may be judged. An error is an outage, after which
 // every process must write once more. It asks who has written before it reads Redis: what a process
 // wrote before that, the reading contains.
-func (r *Runner) know(ctx context.Context) (upTo time.Time, known bool, err error) {
+func (r *Runner) know(ctx context.Context) (upTo time.Time, knows int, known bool, err error) {
 	writers, err := r.Store.Writers(ctx)
 	if err != nil {
 		r.barrier.reset()
-		return upTo, false, err
+		return upTo, 0, false, err
 	}
 	emptied, err := r.sync(ctx)
 	if err != nil {
 		r.barrier.reset()
-		return upTo, false, err
+		return upTo, 0, false, err
 	}
-	upTo, missing := r.barrier.check(writers)
+	upTo, missing, knows := r.barrier.check(writers)
 	if late := lateError(missing); late != nil {
 		r.late.Failed(late)
 	} else {
@@ -243,7 +254,7 @@ func (r *Runner) know(ctx context.Context) (upTo time.Time, known bool, err erro
 	if emptied {
 		r.barrier.reset()
 	}
-	return upTo, len(missing) == 0 && !emptied, nil
+	return upTo, knows, len(missing) == 0 && !emptied, nil
 }
 
 // batch is how many workspaces one statement writes or returns.

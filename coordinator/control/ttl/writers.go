@@ -2,6 +2,7 @@ package ttl
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -31,9 +32,10 @@ type flushBarrier struct {
 func (r *flushBarrier) reset() { *r = flushBarrier{} }
 
 // check returns the processes whose activity may be missing, and the time up to which all the
-// others have written theirs. A use after that may still be in the memory of one.
-func (r *flushBarrier) check(w postgres.Writers) (upTo time.Time, missing []postgres.Writer) {
-	upTo = w.Now
+// others have written theirs. A use after that may still be in the memory of one. It also returns the
+// newest migration that all processes know of.
+func (r *flushBarrier) check(w postgres.Writers) (upTo time.Time, missing []postgres.Writer, knows int) {
+	upTo, knows = w.Now, math.MaxInt
 	if r.since.IsZero() {
 		r.since, r.gone = w.Now, make(map[string]time.Time)
 	}
@@ -48,11 +50,14 @@ func (r *flushBarrier) check(w postgres.Writers) (upTo time.Time, missing []post
 		if !dead && p.FlushedAt.Before(upTo) {
 			upTo = p.FlushedAt
 		}
+		if !dead {
+			knows = min(knows, p.Knows)
+		}
 		if (p.Late || p.FlushedAt.Before(r.since)) && !dead {
 			missing = append(missing, p)
 		}
 	}
-	return upTo, missing
+	return upTo, missing, knows
 }
 
 // lateError names the processes that have broken their promise to write, nil when the

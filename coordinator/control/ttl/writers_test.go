@@ -67,7 +67,7 @@ func TestRoll(t *testing.T) {
 			var r flushBarrier
 			for _, reading := range readings {
 				var got []string
-				_, missing := r.check(postgres.Writers{Now: at(reading.now), All: reading.writers})
+				_, missing, _ := r.check(postgres.Writers{Now: at(reading.now), All: reading.writers})
 				for _, w := range missing {
 					got = append(got, w.Node)
 				}
@@ -84,12 +84,12 @@ func TestAnOutageBeginsTheRollAgain(t *testing.T) {
 	killed := postgres.Writer{Instance: "k", FlushedAt: at(-10), Gone: true}
 	alive := postgres.Writer{Instance: "a", FlushedAt: at(40)}
 	r.check(postgres.Writers{Now: at(0), All: []postgres.Writer{killed}})
-	if _, missing := r.check(postgres.Writers{Now: at(60), All: []postgres.Writer{killed, alive}}); len(missing) != 0 {
+	if _, missing, _ := r.check(postgres.Writers{Now: at(60), All: []postgres.Writer{killed, alive}}); len(missing) != 0 {
 		t.Fatalf("before the outage it waits for %v", missing)
 	}
 	r.reset()
 	// All sessions may have ended with the outage, so what is gone counts anew.
-	if _, missing := r.check(postgres.Writers{Now: at(120), All: []postgres.Writer{killed, alive}}); len(missing) != 2 {
+	if _, missing, _ := r.check(postgres.Writers{Now: at(120), All: []postgres.Writer{killed, alive}}); len(missing) != 2 {
 		t.Fatalf("after the outage it waits for %v", missing)
 	}
 }

@@ -9,21 +9,30 @@ import (
 )
 
 // Limits bound the workspaces that are running or have that desired state, for one user and in
-// total (SPEC 5). Workspaces bounds those of one user that are not deleted. Zero and negative
-// values mean no limit.
-type Limits struct{ PerUser, Global, Workspaces int }
+// total (SPEC 5). Workspaces bounds those of one user that are not deleted, and Dozing those that doze
+// in place of running. Zero and negative values mean no limit.
+type Limits struct {
+	PerUser, Global, Workspaces int
+	Dozing                      DozingLimits
+}
+
+// DozingLimits bound the workspaces that doze, for one user and in total.
+type DozingLimits store.DozingLimits
 
 // Defaults of [Limits] (SPEC 5).
 const (
 	DefaultMaxRunningPerUser    = 2
 	DefaultMaxRunningGlobal     = 100
 	DefaultMaxWorkspacesPerUser = 100
+	DefaultMaxDozingPerUser     = 2
+	DefaultMaxDozingGlobal      = 100
 )
 
 // DefaultLimits are those of SPEC 5.
 func DefaultLimits() Limits {
 	return Limits{
 		PerUser: DefaultMaxRunningPerUser, Global: DefaultMaxRunningGlobal, Workspaces: DefaultMaxWorkspacesPerUser,
+		Dozing: DozingLimits{PerUser: DefaultMaxDozingPerUser, Global: DefaultMaxDozingGlobal},
 	}
 }
 
@@ -42,6 +51,12 @@ func (l Limits) Validate() error {
 		errs = append(errs,
 			fmt.Errorf("max_workspaces_per_user: must be at least 0, which means no limit, not %d", l.Workspaces))
 	}
+	if l.Dozing.PerUser < 1 {
+		errs = append(errs, fmt.Errorf("max_dozing_per_user: must be at least 1, not %d; ttl doze 0 turns dozing off", l.Dozing.PerUser))
+	}
+	if l.Dozing.Global < 1 {
+		errs = append(errs, fmt.Errorf("max_dozing_global: must be at least 1, not %d; ttl doze 0 turns dozing off", l.Dozing.Global))
+	}
 	return errors.Join(errs...)
 }
 
@@ -51,7 +66,7 @@ func (s *Service) Limits() Limits { return *s.limits.Load() }
 // LimitsOf returns the limits of a user: the user's own where there are such, else those of all.
 func (s *Service) LimitsOf(ctx context.Context, userID string) (Limits, error) {
 	l, err := s.store.LimitsOf(ctx, s.storeLimits(), userID, "")
-	return Limits{PerUser: l.PerUser, Global: l.Global, Workspaces: l.Workspaces}, err
+	return Limits{l.PerUser, l.Global, l.Workspaces, DozingLimits(l.Dozing)}, err
 }
 
 // SetLimits changes the limits. Workspaces that are running already are not stopped.
@@ -60,5 +75,5 @@ func (s *Service) SetLimits(l Limits) { s.limits.Store(&l) }
 // storeLimits returns the current limits in the form of package store.
 func (s *Service) storeLimits() store.Limits {
 	l := s.limits.Load()
-	return store.Limits{PerUser: l.PerUser, Global: l.Global, Workspaces: l.Workspaces}
+	return store.Limits{PerUser: l.PerUser, Global: l.Global, Workspaces: l.Workspaces, Dozing: store.DozingLimits(l.Dozing)}
 }

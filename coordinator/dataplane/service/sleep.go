@@ -29,8 +29,8 @@ func (s *Service) SetMaxKeepAwake(d time.Duration) { s.maxKeepAwake.Store(int64(
 
 // KeepAwake keeps an unused workspace awake for d from now, and no longer if d is 0. Putting it
 // to sleep, archiving and deleting it end that as well. It returns the workspace afterwards;
-// [ErrNotFound]; [*InvalidError] if d is longer than the setting allows; and [ErrNotAwake] if the
-// workspace is not meant to run.
+// [ErrNotFound]; [*InvalidError] if d is longer than the setting allows; [ErrNotAwake] if the
+// workspace is not meant to run; and a [*LimitError] if it dozes and there is no place for it to run.
 func (s *Service) KeepAwake(
 	ctx context.Context, a Actor, id workspace.ID, d time.Duration,
 ) (workspace.Workspace, error) {
@@ -41,6 +41,11 @@ func (s *Service) KeepAwake(
 	before, err := s.Get(ctx, a, id)
 	if err != nil {
 		return workspace.Workspace{}, err
+	}
+	if !before.DozeAt.IsZero() && d > 0 { // it needs a place again
+		if err := s.SetDesired(ctx, a, id, workspace.DesiredRunning); err != nil {
+			return workspace.Workspace{}, err
+		}
 	}
 	w, err := s.store.KeepAwake(ctx, a.viewer(), id, d)
 	if err = translate(err); err == ErrNotFound && before.DesiredState != workspace.DesiredRunning {
@@ -77,6 +82,18 @@ func (s *Service) Sleep(ctx context.Context, id workspace.ID, u Unused) (bool, e
 		s.logChange(ctx, "workspace expired", Actor{Kind: "ttl", cause: cause}, id, workspace.DesiredStandby)
 	}
 	return changed, err
+}
+
+// Doze lets a running workspace doze that was not used after since: its container is frozen until
+// somebody wants it again. The statement that writes checks again that it runs and is meant to, is
+// neither busy nor kept awake, and has no operation in progress. Otherwise, and when as many doze as
+// may, Doze returns false and changes nothing.
+func (s *Service) Doze(ctx context.Context, id workspace.ID, since time.Time) (bool, error) {
+	dozes, err := s.store.Doze(ctx, id, since, s.storeLimits().Dozing)
+	if dozes {
+		s.log.Info("workspace dozes", zap.String(logkey.Workspace, string(id)), zap.String(logkey.Through, "ttl"))
+	}
+	return dozes, err
 }
 
 // Archive changes the desired state of a workspace to ARCHIVED that has been in STANDBY

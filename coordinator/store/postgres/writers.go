@@ -32,7 +32,7 @@ var (
 			flushed_at = EXCLUDED.flushed_at, due_at = EXCLUDED.due_at, has_session = EXCLUDED.has_session`
 
 	writersSQL = `
-		SELECT now(), w.instance, w.node_id, w.flushed_at, w.due_at < now() AS late, w.has_session AND NOT EXISTS (
+		SELECT now(), w.instance, w.node_id, w.flushed_at, w.due_at < now() AS late, w.knows, w.has_session AND NOT EXISTS (
 			SELECT FROM pg_locks WHERE ` + lockOf(`w.instance::text`) + `) AS gone
 		FROM (SELECT) AS one LEFT JOIN activity_writers w ON true`
 
@@ -50,6 +50,8 @@ type Writer struct {
 	FlushedAt time.Time
 	// Late says that it has not written again by the time that it had promised.
 	Late bool
+	// Knows is the newest migration that it knows of; 0 before migration 18.
+	Knows int
 	// Gone says that it had a session of the database when it last wrote, and has none
 	// now: it was killed, or its connection broke.
 	Gone bool

@@ -27,6 +27,9 @@ const (
 	// ActDeleteVolume deletes a volume that was given up: by its owner's deletion of the
 	// workspace, or by the choice of a recovery.
 	ActDeleteVolume Action = "delete_volume"
+	// ActFreeze freezes the container of an idle workspace, and ActThaw lets it go on.
+	ActFreeze Action = "freeze"
+	ActThaw   Action = "thaw"
 	// ActDeleteJobs removes storage jobs that have ended or that no operation needs.
 	ActDeleteJobs Action = "delete_jobs"
 )

@@ -166,7 +166,7 @@ func (p *planner) updateContainer() {
 	}
 	n, k := &p.next, p.o.Container
 	n.Endpoint, n.BasePath = "", ""
-	if k != nil && k.Running && k.Health != workspace.HealthPaused &&
+	if k != nil && k.Running && (k.Health != workspace.HealthPaused || p.frozen()) &&
 		(k.Ready || p.was.Phase == workspace.PhaseRunning) {
 		// without an address it cannot be reached, and its old one may be another's now
 		n.Endpoint, n.BasePath = k.Endpoint, k.BasePath
@@ -176,6 +176,8 @@ func (p *planner) updateContainer() {
 		p.set(workspace.ContainerReady, false, "ContainerMissing", "")
 	case k.Ready:
 		p.set(workspace.ContainerReady, true, "ContainerRunning", "")
+	case p.frozen():
+		p.set(workspace.ContainerReady, true, workspace.ContainerDozing, "")
 	case k.Running && k.Health == workspace.HealthUnhealthy:
 		p.set(workspace.ContainerReady, false, workspace.ContainerUnhealthy,
 			whyNotReady(k, "the container's health check fails; it stays in use and may recover by itself"))
@@ -188,6 +190,7 @@ func (p *planner) updateContainer() {
 	default:
 		p.set(workspace.ContainerReady, false, "ContainerExited", "the container exited with "+howEnded(k))
 	}
+	p.updateDozing()
 }
 
 // updatePhase sets the phase that follows from the conditions. A phase ERROR that

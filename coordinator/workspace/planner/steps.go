@@ -27,6 +27,7 @@ var steps = []step{
 	{"judge the phase", always((*planner).updatePhase)},
 	// Invariants, before anything goes on (SPEC 12).
 	{"end the revert of a deleted workspace", always((*planner).endRevertOfDeleted)},
+	{"let a container go on that must not stay frozen", (*planner).thaw},
 	{"leave a volume alone that the row does not know", (*planner).conflicting},
 	{"stay in ERROR until recovery", (*planner).stayInError},
 	{"refuse a container without its volume", (*planner).refuseContainer},
@@ -40,6 +41,7 @@ var steps = []step{
 	{"say what the container waits for", always((*planner).describeContainer)},
 	{"drop what an interrupted restore has left", (*planner).dropHalfRestored},
 	{"go back to an older archive", (*planner).revert},
+	{"freeze the container of an idle workspace", (*planner).freeze},
 	{"begin the next operation", (*planner).begin},
 }
 

@@ -59,7 +59,7 @@ type Archives interface {
 	Grant(ctx context.Context, kind workspace.JobKind, key string, lifetime time.Duration) (contract.Grant, error)
 }
 
-// Actuator carries out actions. All fields are required but Addresses and Images. It is safe for concurrent use.
+// Actuator carries out actions. All fields are required but Addresses, Images and Freezer. It is safe for concurrent use.
 type Actuator struct {
 	Store    Store
 	Backend  backend.Actuators
@@ -67,9 +67,10 @@ type Actuator struct {
 	Identity observation.Identity
 	// Launch returns how a workspace's container is started now.
 	Launch func(workspace.Workspace) (backend.StartSpec, error)
-	// Addresses and Images are those of backend.Backend; nil where it has none.
+	// Addresses, Images and Freezer are those of backend.Backend; nil where it has none.
 	Addresses func(context.Context) (backend.Pool, error)
 	Images    backend.Images
+	Freezer   backend.Freezer
 	// Pull begins to pull an image that will be needed.
 	Pull func(image string)
 	// Quarantine is how long an address rests before another workspace gets it.
@@ -142,6 +143,8 @@ func (a *Actuator) Execute(ctx context.Context, c Call) (err error) {
 		return a.deleteVolume(ctx, c)
 	case planner.ActDeleteJobs:
 		return a.Backend.DeleteJobs(ctx, w.ID)
+	case planner.ActFreeze, planner.ActThaw:
+		return a.freeze(ctx, c)
 	}
 	return fmt.Errorf("unknown action %q", c.Action)
 }
@@ -205,6 +208,17 @@ func (a *Actuator) start(ctx context.Context, w workspace.Workspace) error {
 		spec.Slot = slot
 		return a.Backend.Start(ctx, spec)
 	})
+}
+
+// freeze freezes the workspace's container, or lets it go on.
+func (a *Actuator) freeze(ctx context.Context, c Call) error {
+	switch {
+	case a.Freezer == nil: // what was frozen, another backend has
+		return fmt.Errorf("%s: this backend freezes no containers", c.Action)
+	case c.Action == planner.ActFreeze:
+		return a.Freezer.Freeze(ctx, c.Row.ID, c.Row.HomeCtx.Dozed)
+	}
+	return a.Freezer.Thaw(ctx, c.Row.ID)
 }
 
 // startJob starts a storage job that is named after opID and moves the archive at key. What

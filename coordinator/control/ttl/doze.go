@@ -1,0 +1,53 @@
+package ttl
+
+import "time"
+
+// knowsDoze is the migration with which a process knows of workspaces that doze.
+const knowsDoze = 18
+
+// among returns the settings beside processes that all know of that migration. One of an older
+// release that still serves requests does not wake a workspace that dozes: none does while there is
+// one.
+func (s Settings) among(knows int) Settings {
+	if s.Doze >= s.Standby || knows < knowsDoze {
+		s.Doze = 0
+	}
+	return s
+}
+
+// doze decides whether an idle workspace is to doze now. It reports how long the next look can wait.
+func (s Settings) doze(j judged, sleepAt time.Time) (now bool, again time.Duration) {
+	due := s.dozeDue(j, sleepAt)
+	switch {
+	case due.IsZero(), !j.DozeAt.IsZero():
+		return false, s.Interval
+	case due.After(j.now):
+		return false, max(due.Sub(j.now), s.gap())
+	case j.upTo.Before(due), !j.fresh:
+		return false, s.gap() // a process may still know of a use
+	}
+	return true, s.Interval // if as many doze as may, it is tried again
+}
+
+// dozeDue is from when on an idle workspace may doze: the time counts from its last use and from the
+// end of its work, as that before its sleep does, which is announced for sleepAt. Zero: never.
+func (s Settings) dozeDue(j judged, sleepAt time.Time) time.Time {
+	if s.Doze <= 0 {
+		return time.Time{}
+	}
+	due := later(j.QuietSince.Add(s.Doze), sleepAt.Add(s.Doze-s.Standby))
+	if j.KeepAwakeUntil.After(due) {
+		return j.KeepAwakeUntil
+	}
+	return due
+}
+
+// unusedFor is for how long a workspace that is looked at has been unused at least: two looks fit in
+// before it dozes, and before its sleep is announced.
+func (s Settings) unusedFor() time.Duration {
+	unused := s.Standby - s.ahead()
+	if s.Doze > 0 {
+		unused = min(unused, s.Doze-2*s.gap()-s.Interval)
+	}
+	return unused
+}

@@ -1,0 +1,51 @@
+package planner
+
+import "github.com/codehub/gateway/coordinator/workspace"
+
+// frozen reports whether the container is frozen because the workspace is idle. While it is to be,
+// whoever has paused it. Afterwards it is if this program has frozen it, and a pause by a person
+// stays.
+func (p *planner) frozen() bool {
+	k := p.o.Container
+	return k != nil && k.Running && k.Health == workspace.HealthPaused &&
+		(!p.was.DozeAt.IsZero() || !k.StartedAt.IsZero() && k.StartedAt.Equal(p.was.HomeCtx.Dozed))
+}
+
+// updateDozing sets the condition of dozing. One that never dozed does not have it.
+func (p *planner) updateDozing() {
+	frozen := p.frozen()
+	if _, has := p.next.Conditions[workspace.Dozing]; !has && !frozen {
+		return
+	}
+	reason := "ContainerGoesOn"
+	if frozen {
+		reason = workspace.ContainerDozing
+	}
+	p.set(workspace.Dozing, frozen, reason, "")
+}
+
+// thaw lets a frozen container go on that is not to be frozen any more. One that is about to be
+// deleted is deleted as it is.
+func (p *planner) thaw() (Action, bool) {
+	n := &p.next
+	if !p.frozen() || !n.DozeAt.IsZero() || n.Operation != workspace.OpNone || n.Deleted() ||
+		n.Wanted() != workspace.DesiredRunning && n.Phase != workspace.PhaseError {
+		return ActNothing, false
+	}
+	return p.act(ActThaw), true
+}
+
+// freeze freezes the container of a workspace that is to doze. Which container that is, is saved
+// before.
+func (p *planner) freeze() (Action, bool) {
+	n, k := &p.next, p.o.Container
+	if n.DozeAt.IsZero() || n.Phase != workspace.PhaseRunning || n.Wanted() != workspace.DesiredRunning ||
+		k == nil || k.StartedAt.IsZero() || !k.Ready && !p.frozen() || len(p.o.Jobs) > 0 || p.backingOff {
+		return ActNothing, false
+	}
+	n.HomeCtx.Dozed = k.StartedAt.UTC().Round(0)
+	if p.frozen() {
+		return ActNothing, true
+	}
+	return ActFreeze, true
+}
