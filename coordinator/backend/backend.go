@@ -101,14 +101,15 @@ type Sensors interface {
 
 // Actuators change what exists.
 type Actuators interface {
-	// Start runs the workspace's container. If it runs already, Start does nothing;
-	// if it exists and does not run, Start replaces it. It MUST refuse, with
+	// Start runs the workspace's container. If it runs already, Start does nothing, except that it
+	// thaws a frozen one; if it exists and does not run, Start replaces it. It MUST refuse, with
 	// ContainerWithoutVolume, if the volume does not exist, and MUST NOT create the
 	// volume. It MUST refuse while a storage job runs; one that has ended does not hinder it
 	// (SPEC 12.4). It does not pull images: the error is a [MissingImageError] then. It
 	// returns when the container runs; readiness is observed.
 	Start(ctx context.Context, spec StartSpec) error
-	// Delete kills and removes the container, if there is one, and keeps the volume.
+	// Delete kills and removes the container, if there is one, and keeps the volume. A frozen one
+	// ends where it is: nothing in it runs again.
 	Delete(ctx context.Context, id workspace.ID) error
 	// Provision creates an empty home volume that carries the operation that makes it. If one
 	// exists with the same operation it does nothing. If one exists with another, the error carries
@@ -129,7 +130,8 @@ type Actuators interface {
 	DeleteJobs(ctx context.Context, id workspace.ID) error
 }
 
-// Inspector looks into containers and homes, and changes nothing.
+// Inspector looks into containers and homes, and changes nothing. Except for Look, it works while a
+// container is frozen, and no method waits for its thaw.
 type Inspector interface {
 	// Logs returns the last lines that the container printed, at most so many. If
 	// there is no container, the error is [ErrNotFound].
@@ -140,13 +142,14 @@ type Inspector interface {
 	// buffered without a bound. If there is no container, the error is [ErrNotFound].
 	Follow(ctx context.Context, id workspace.ID, lines int, to io.Writer) error
 	// Stats returns what the workspace's running container uses. It MUST NOT count as use, as a Look
-	// does not. If no container runs, the error is [ErrNotFound].
+	// does not. If no container runs, the error is [ErrNotFound]. Of a frozen one, what only the
+	// workspace itself can say is not known.
 	Stats(ctx context.Context, id workspace.ID) (Stats, error)
 	// Look looks at what goes on in the workspace's running container, for [work.Settings]
 	// to judge. It MUST NOT count as use or change anything in the container. Only the command of
 	// [work.BusyLabel] runs there, as the container's user and for a bounded time. It leaves out
-	// what [work.Sample] says of kernels. If no container runs, the error is [ErrNotFound]; any
-	// other error says that nothing is known.
+	// what [work.Sample] says of kernels. If no container runs, the error is [ErrNotFound], and if it
+	// is frozen, [ErrFrozen]: nothing goes on in it. Any other error says that nothing is known.
 	Look(ctx context.Context, id workspace.ID) (work.Sample, error)
 	// Usage counts for at most about so long what those homes hold. One that does not exist,
 	// or cannot be counted, is not in the map. It MUST NOT hold up a container or a job that starts
@@ -173,14 +176,25 @@ type Objects interface {
 
 // Freezer stops the processes of a container where they are, and lets them go on. A frozen one takes
 // no processor time and keeps its memory, its address and its connections: what arrives there waits
-// in the kernel. Containers reports it as Running with [workspace.HealthPaused], with its endpoint.
+// in the kernel. Containers reports it as Running with [workspace.HealthPaused], with its endpoint,
+// and as before when it was thawed: that it was frozen does not make it unhealthy or starting.
+//
+// Nobody but an administrator freezes a container in another way, and Thaw ends that as well. When
+// the engine itself restarts, a frozen container stays frozen or ends; either is observed.
 type Freezer interface {
 	// Freeze freezes the workspace's container that was started at that time, as Containers reports
-	// it. If that one is frozen already, has ended or was replaced, Freeze does nothing.
+	// it; see [SameStart]. If that one is frozen already, has ended or was replaced, Freeze does
+	// nothing. When it returns, none of its processes runs.
 	Freeze(ctx context.Context, id workspace.ID, started time.Time) error
 	// Thaw lets the workspace's container go on. If there is none, or it is not frozen, Thaw does
-	// nothing.
+	// nothing. Any process may call it, not the leader alone.
 	Thaw(ctx context.Context, id workspace.ID) error
+}
+
+// SameStart reports whether two times are the same start of a container. The database keeps them to
+// the microsecond. A time that is not known is none.
+func SameStart(a, b time.Time) bool {
+	return !a.IsZero() && !b.IsZero() && a.Sub(b).Abs() <= time.Microsecond
 }
 
 // Images are the images that an engine has. An empty image means the backend's default image.
@@ -267,6 +281,8 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrAddressInUse says that something else has the address of [StartSpec.Slot].
 	ErrAddressInUse = errors.New("the address is in use")
+	// ErrFrozen says that the container must be thawed first.
+	ErrFrozen = errors.New("the container is frozen")
 	// ErrVolumeInUse says that a container still uses the volume.
 	ErrVolumeInUse = errors.New("the volume is in use")
 )

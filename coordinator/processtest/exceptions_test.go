@@ -61,6 +61,7 @@ const (
 	byNeighbour = "needs a container of another installation at an address of the workspaces"
 	byDryRun    = "asks with dryRun, which changes nothing"
 	byGrowth    = "asks for a larger home after a change of that setting, in one request that is made again until it is"
+	byDoze      = "freezes or thaws a container in one request, which changes nothing else and is made again until it is so"
 	bySettings  = "removes a Pod that waits for a node after a change of the settings, at this version only; the next look does it again"
 	byCluster   = "a cluster gives addresses to its Pods itself"
 	byStop      = "the orderly end of a process, and harmless when it does not happen"
@@ -114,7 +115,8 @@ var exceptions = map[string]exception{
 	"backend/docker.(*Docker).Remove NetworkRemove":                           {byHand, "backend/docker TestSurplusNetwork"},
 	"backend/docker.(*Docker).checkNoJob ContainerRemove":                     {byRace, "backend/backendtest testStartAgainstJob"},
 	"backend/docker.(*Docker).removeScratch VolumeRemove":                     {byHand, "backend/docker TestScratchWithoutItsJob"},
-	"backend/docker.(*Docker).start ContainerUnpause":                         {byHand, "backend/backendtest testPaused"},
+	"backend/docker.(*Docker).Freeze ContainerPause":                          {byDoze, "backend/backendtest testFreezeAtOnce"},
+	"backend/docker.(*Docker).Thaw ContainerUnpause":                          {byDoze, "backend/backendtest testFreezeAtOnce"},
 	"backend/docker/internal/network.(*Network).remove NetworkRemove":         {byRace, "backend/docker TestNetworkRace"},
 	"backend/docker/doctor.(*Doctor).DiskLimit ContainerCreate":               {byDoctor, "backend/docker TestDiskLimitsRefused"},
 	"backend/docker/doctor.(*Doctor).DiskLimit ContainerRemove":               {byDoctor, "backend/docker TestDiskLimitsRefused"},

@@ -56,7 +56,7 @@ func isResource(e ast.Expr) bool {
 // changing and reading are the methods of the clients. A method must be in one of them:
 // a new one is not known yet.
 var (
-	changing = set("ContainerCreate", "ContainerStart", "ContainerRemove", "ContainerUnpause", "VolumeCreate", "VolumeRemove",
+	changing = set("ContainerCreate", "ContainerStart", "ContainerRemove", "ContainerPause", "ContainerUnpause", "VolumeCreate", "VolumeRemove",
 		"VolumesPrune", "NetworkCreate", "NetworkRemove", "ImagePull", "ContainerExecCreate", "ContainerExecStart", "ContainerExecAttach",
 		"PutObject", "DeleteObjects", "CreateBucket", "AbortMultipartUpload", "CreateMultipartUpload", "UploadPart",
 		"CopyToContainer", "Create", "Patch", "Delete")

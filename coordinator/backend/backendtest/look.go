@@ -42,8 +42,8 @@ func testLook(t *testing.T, f Fixture) {
 	}
 	missing("another installation's container", f.New(t, Installation()))
 	if f.Pause(t, id) {
-		if paused := look(); paused.Container != first.Container {
-			t.Errorf("paused: %+v", paused)
+		if s, err := b.Look(ctx, id); !errors.Is(err, backend.ErrFrozen) {
+			t.Errorf("looking at a paused container: %+v, %v, want %v", s, err, backend.ErrFrozen)
 		}
 	}
 	must(t, b.Delete(ctx, id))

@@ -268,6 +268,11 @@ func testPaused(t *testing.T, f Fixture) {
 		t.Errorf("after Start: %+v", c)
 	}
 	Ready(t, b, id)
+	if b.Freezer != nil {
+		f.Pause(t, id)
+		must(t, b.Freezer.Thaw(Context(t), id))
+		Ready(t, b, id)
+	}
 }
 
 // testOneObjectUnknown: what the engine cannot say about one workspace does not keep it

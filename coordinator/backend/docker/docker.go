@@ -58,6 +58,8 @@ type Docker struct {
 	// listing includes ended containers until they are removed.
 	exits    backend.Memo[exit]
 	outcomes backend.Outcomes
+	// runs caches what a listing does not tell about containers that run.
+	runs backend.Memo[run]
 	// reports caches what running jobs have printed.
 	reports backend.Reports
 }
@@ -78,7 +80,7 @@ func New(o Options) (backend.Backend, error) {
 		api: api, opts: o, net: guard.Workspaces, jobs: guard.Jobs, guard: guard,
 		homes: home.New(api, o), images: image.New(api, o.Image), sampler: sampler.New(api),
 	}
-	b := backend.Backend{Core: d, Images: d.images, KeepIsolated: d.guard.Keep, LocalHomes: true}
+	b := backend.Backend{Core: d, Images: d.images, KeepIsolated: d.guard.Keep, Freezer: d, LocalHomes: true}
 	if o.ChoosesAddresses() {
 		b.Addresses = d.addresses
 	}

@@ -69,6 +69,9 @@ func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
 				if err != nil {
 					continue
 				}
+				if m.Action == events.ActionStart {
+					d.runs.Drop(id, m.Actor.ID) // perhaps by hand, so that no listing shows its end
+				}
 				if m.Action == events.ActionDie {
 					settling.Go(func() {
 						d.settle(ctx, m.Actor.ID)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/pkg/stdcopy"
 
@@ -17,11 +18,15 @@ const execPoll = 50 * time.Millisecond
 
 // Exec implements [backend.Core].
 func (d *Docker) Exec(ctx context.Context, id workspace.ID, command []string, stdout, stderr io.Writer) (int, error) {
-	c, err := d.running(ctx, id)
+	c, err := d.awake(ctx, id)
 	if err != nil {
 		return 0, err
 	}
-	return d.exec(ctx, c.ID, "running a command in container "+id.ContainerName(), command, stdout, stderr)
+	code, err := d.exec(ctx, c.ID, "running a command in container "+id.ContainerName(), command, stdout, stderr)
+	if errdefs.IsConflict(err) {
+		err = d.orFrozen(ctx, id, err)
+	}
+	return code, err
 }
 
 // exec runs a command in a container that runs. doing begins its errors.

@@ -9,9 +9,10 @@ import (
 
 // Look implements [backend.Core].
 func (d *Docker) Look(ctx context.Context, id workspace.ID) (work.Sample, error) {
-	c, err := d.running(ctx, id)
+	c, err := d.awake(ctx, id)
 	if err != nil {
 		return work.Sample{}, err
 	}
-	return d.sampler.Sample(ctx, c)
+	s, err := d.sampler.Sample(ctx, c)
+	return s, d.orFrozen(ctx, id, err)
 }

@@ -30,8 +30,15 @@ type exit struct {
 	started, finished time.Time
 }
 
+// run is what a listing does not tell about a container that runs: when it was started, and whether
+// its health check is known to fail.
+type run struct {
+	started time.Time
+	fails   bool
+}
+
 // Containers implements [backend.Core]. It is one call to the engine, and one more
-// for each container that has ended since the last call.
+// for each container that was started, has ended or has become unhealthy since the last call.
 func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Container, error) {
 	listing, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
@@ -60,11 +67,22 @@ func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[works
 		if s.State != container.StateExited && s.State != container.StateDead {
 			// A container that was restarted by hand has no end any more.
 			d.exits.Drop(id, s.ID)
-			mu.Lock()
-			found[id] = c
-			mu.Unlock()
+			if !c.Running || d.knowsRun(id, s.ID, &c) {
+				mu.Lock()
+				found[id] = c
+				mu.Unlock()
+				continue
+			}
+			g.Go(func() error {
+				err := d.addRun(gctx, id, s.ID, &c)
+				mu.Lock()
+				defer mu.Unlock()
+				found[id] = c
+				return err
+			})
 			continue
 		}
+		d.runs.Drop(id, s.ID)
 		g.Go(func() error {
 			e, gone, err := d.exitOf(gctx, id, s.ID, since)
 			switch {
@@ -87,6 +105,7 @@ func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[works
 		return nil, err
 	}
 	d.exits.Retain(ids, seen)
+	d.runs.Retain(ids, seen)
 	d.sampler.Retain(ids, seen)
 	return found, nil
 }
@@ -100,6 +119,69 @@ func answered(ctx context.Context, err error) bool {
 
 // oneLine is an error as a text of bounded length.
 func oneLine(err error) string { return backend.CleanText(err.Error(), maxMessage) }
+
+// runLimit is how long the engine may take to tell about a container that runs. While it starts or
+// ends one, it does not answer about that one. Then its start is not known, and only freezing needs it.
+const runLimit = 2 * time.Second
+
+// knowsRun adds to c what earlier listings have found out about a container that runs. It reports
+// whether that is all.
+func (d *Docker) knowsRun(id workspace.ID, containerID string, c *workspace.Container) bool {
+	known, ok := d.runs.Get(id, containerID)
+	unhealthy := c.Health == workspace.HealthUnhealthy
+	if known.fails && !unhealthy {
+		known.fails = false
+		d.runs.Put(id, containerID, known)
+	}
+	c.StartedAt = known.started
+	return ok && (!unhealthy || known.fails)
+}
+
+// addRun adds to c what the listing does not tell about a container that runs. The error says that
+// the engine does not answer.
+func (d *Docker) addRun(ctx context.Context, id workspace.ID, containerID string, c *workspace.Container) error {
+	bounded, cancel := context.WithTimeout(ctx, runLimit)
+	defer cancel()
+	full, err := d.inspect(bounded, containerID)
+	switch {
+	case err != nil && bounded.Err() == nil && !answered(ctx, err), ctx.Err() != nil:
+		return err
+	case err != nil || full == nil || full.State == nil || !full.State.Running:
+		return nil
+	}
+	c.StartedAt = engine.Time(full.State.StartedAt)
+	if c.Health == workspace.HealthUnhealthy {
+		c.Health = probed(full)
+		c.Ready = c.Endpoint != "" && c.Health == ""
+	}
+	d.runs.Put(id, containerID, run{started: c.StartedAt, fails: c.Health == workspace.HealthUnhealthy})
+	return nil
+}
+
+// probed is the health of a container that the engine calls unhealthy, from what its probes have
+// found. The engine calls one so as well that was paused, until the next probe after that has passed.
+func probed(c *container.InspectResponse) workspace.Health {
+	h := c.State.Health
+	if h == nil {
+		return ""
+	}
+	retries := defaultRetries
+	if c.Config != nil && c.Config.Healthcheck != nil && c.Config.Healthcheck.Retries > 0 {
+		retries = c.Config.Healthcheck.Retries
+	}
+	if h.FailingStreak >= retries {
+		return workspace.HealthUnhealthy
+	}
+	for _, p := range h.Log {
+		if p != nil && p.ExitCode == 0 {
+			return ""
+		}
+	}
+	return workspace.HealthStarting
+}
+
+// defaultRetries is how many probes in a row must fail where the image does not say.
+const defaultRetries = 3
 
 // describe returns what a listing tells about a container. A paused container counts
 // as running and not as ready. Exit code and times are not in a listing.

@@ -59,7 +59,7 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 			return engine.NotOurs("container", name)
 		}
 		if present.State.Paused {
-			return engine.Wrap("unpausing container "+name, d.api.ContainerUnpause(ctx, present.ID))
+			return d.Thaw(ctx, id)
 		}
 		if present.State.Running {
 			return nil

@@ -18,9 +18,13 @@ func (b *Backend) Exec(ctx context.Context, id workspace.ID, command []string, s
 	b.mu.Lock()
 	k, err := b.container(id)
 	runs := err == nil && k != nil && k.state.Running
+	frozen := runs && k.frozen()
 	b.mu.Unlock()
 	if !runs {
 		return 0, fmt.Errorf("container %s: %w", id.ContainerName(), backend.ErrNotFound)
+	}
+	if frozen {
+		return 0, frozenError(id)
 	}
 	if b.Run == nil {
 		return 0, nil

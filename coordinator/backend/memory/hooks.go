@@ -1,6 +1,8 @@
 package memory
 
 import (
+	"context"
+	"fmt"
 	"time"
 
 	"github.com/codehub/gateway/coordinator/backend"
@@ -32,6 +34,30 @@ func (b *Backend) Exit(id workspace.ID, code int, lasted time.Duration, output s
 	k.state = workspace.Container{ExitCode: code, StartedAt: now.Add(-lasted), FinishedAt: now, Volume: true}
 	k.logs += output
 	b.changed(b.owner, id)
+}
+
+// AwaitThaw returns when the container is not frozen: what a test lets run in the container calls it
+// wherever a frozen process would stop. Its error is that of ctx, or [backend.ErrNotFound] if that
+// container has ended: then what called it has, too.
+func (b *Backend) AwaitThaw(ctx context.Context, id workspace.ID) error {
+	b.mu.Lock()
+	for first := b.containers[id]; ; b.mu.Lock() {
+		k, news := b.containers[id], b.news
+		ended := k == nil || k != first || !k.state.Running
+		waits := !ended && k.frozen()
+		b.mu.Unlock()
+		if ended {
+			return fmt.Errorf("container %s: %w", id.ContainerName(), backend.ErrNotFound)
+		}
+		if !waits {
+			return nil
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // LoseVolume removes the volumes and their containers at once, as an operator or a broken disk

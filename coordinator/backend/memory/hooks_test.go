@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -112,12 +113,13 @@ func TestBeforeComesFirst(t *testing.T) {
 	_, jobs := b.Jobs(ctx)
 	for what, err := range map[string]error{"Identity": identity, "Objects": objects, "Jobs": jobs,
 		"Pull": b.Pull(ctx, "x", nil), "Provision": b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}), "DeleteVolume": b.DeleteVolume(ctx, id, "op"),
+		"Freeze": b.Freeze(ctx, id, time.Now()), "Thaw": b.Thaw(ctx, id),
 		"Remove": b.Remove(ctx, backend.Object{Kind: backend.ObjectVolume, Workspace: id})} {
 		if !errors.Is(err, ErrRefused) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if len(asked) != 7 || len(b.volumes) != 0 {
+	if len(asked) != 9 || len(b.volumes) != 0 {
 		t.Errorf("asked %q, and %d volumes exist", asked, len(b.volumes))
 	}
 }

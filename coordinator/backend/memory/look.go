@@ -18,9 +18,12 @@ func (b *Backend) Look(ctx context.Context, id workspace.ID) (work.Sample, error
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	k, err := b.container(id)
-	if err != nil || k == nil || !k.state.Running {
-		return work.Sample{}, fmt.Errorf("container %s: %w", id.ContainerName(), backend.ErrNotFound)
+	k, err := b.running(id)
+	if err != nil {
+		return work.Sample{}, err
+	}
+	if k.frozen() {
+		return work.Sample{}, frozenError(id)
 	}
 	s := k.doing
 	s.At, s.Container, s.Terminals, s.Processes = time.Now(), k.uid, true, slices.Clone(k.doing.Processes)
@@ -29,15 +32,33 @@ func (b *Backend) Look(ctx context.Context, id workspace.ID) (work.Sample, error
 
 // Stats implements [backend.Backend]. It counts the processes that Look finds.
 func (b *Backend) Stats(ctx context.Context, id workspace.ID) (backend.Stats, error) {
-	found, err := b.Look(ctx, id)
+	if err := b.begin(ctx, "Stats", id); err != nil {
+		return backend.Stats{}, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	k, err := b.running(id)
 	if err != nil {
 		return backend.Stats{}, err
 	}
-	s := backend.Stats{At: found.At, Processes: len(found.Processes), Ports: []int{8080}}
-	for _, p := range found.Processes {
+	s := backend.Stats{At: time.Now(), Processes: -1}
+	for _, p := range k.doing.Processes {
 		s.CPU += p.CPU
 	}
+	if !k.frozen() {
+		s.Processes, s.Ports = len(k.doing.Processes), []int{8080}
+	}
 	return s, nil
+}
+
+// running returns the workspace's container that runs, or [backend.ErrNotFound]. The caller holds
+// the lock.
+func (b *Backend) running(id workspace.ID) (*container, error) {
+	k, err := b.container(id)
+	if err != nil || k == nil || !k.state.Running {
+		return nil, fmt.Errorf("container %s: %w", id.ContainerName(), backend.ErrNotFound)
+	}
+	return k, nil
 }
 
 // application is what goes on in a container that has just started: nothing.

@@ -79,6 +79,8 @@ type container struct {
 	state workspace.Container
 	logs  string
 	doing work.Sample // what Look finds
+	// thawed is the health that a frozen container had before.
+	thawed workspace.Health
 }
 
 // home is a volume; opID is the operation that made it.
@@ -291,8 +293,9 @@ func (b *Backend) Start(ctx context.Context, spec backend.StartSpec) error {
 	}
 	// Start is idempotent: the container that runs is left alone, whatever its image.
 	if present != nil && present.state.Running {
-		if present.state.Health == workspace.HealthPaused {
-			present.state.Ready, present.state.Health = true, ""
+		if present.frozen() {
+			present.thaw()
+			b.changed(b.owner, spec.ID)
 		}
 		return nil
 	}
@@ -570,10 +573,10 @@ type LostError struct{ Message string }
 
 func (e *LostError) Error() string { return e.Message }
 
-// Parts returns what consumers get: what every backend does, and images. Addresses belong to it
-// if there is a [Backend.Pool].
+// Parts returns what consumers get: what every backend does, images, and freezing. Addresses belong
+// to it if there is a [Backend.Pool].
 func (b *Backend) Parts() backend.Backend {
-	parts := backend.Backend{Core: b, Images: b, LocalHomes: true}
+	parts := backend.Backend{Core: b, Images: b, Freezer: b, LocalHomes: true}
 	if b.Pool.Size > 0 {
 		parts.Addresses = b.Addresses
 	}

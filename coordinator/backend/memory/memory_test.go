@@ -236,7 +236,26 @@ func (f *fixture) serve(b *Backend, spec backend.StartSpec) *httptest.Server {
 		}
 		_, _ = w.Write(f.files[name])
 	})
-	return httptest.NewServer(mux)
+	mux.HandleFunc("/ticks", func(w http.ResponseWriter, q *http.Request) {
+		name := string(id) + "/" + q.FormValue("name")
+		for n := 0; b.AwaitThaw(q.Context(), id) == nil; n++ {
+			line := fmt.Sprintln(n, time.Now().UnixNano())
+			f.mu.Lock()
+			f.files[name] = append(f.files[name], line...)
+			f.mu.Unlock()
+			_, err := io.WriteString(w, line)
+			if errors.Join(err, http.NewResponseController(w).Flush()) != nil {
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	})
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if b.AwaitThaw(q.Context(), id) != nil {
+			panic(http.ErrAbortHandler) // the process that would answer has ended
+		}
+		mux.ServeHTTP(w, q)
+	}))
 }
 
 // suiteWork does what the suite's image does as a storage job.

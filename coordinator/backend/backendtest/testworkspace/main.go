@@ -205,6 +205,22 @@ func serve(port string) {
 		}
 		http.ServeFile(w, r, name)
 	})
+	// A line every few milliseconds, with its number and its time, as the response and in a file.
+	http.HandleFunc("/ticks", func(w http.ResponseWriter, r *http.Request) {
+		f, err := os.Create(filepath.Join("/home/coder", filepath.Base(r.FormValue("name"))))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		defer f.Close()
+		for n := 0; err == nil && r.Context().Err() == nil; n++ {
+			line := fmt.Sprintln(n, time.Now().UnixNano())
+			_, inFile := io.WriteString(f, line)
+			_, inResponse := io.WriteString(w, line)
+			err = errors.Join(inFile, inResponse, http.NewResponseController(w).Flush())
+			time.Sleep(5 * time.Millisecond)
+		}
+	})
 	// What the kernel says about this process's privileges.
 	http.HandleFunc("/status", func(w http.ResponseWriter, _ *http.Request) {
 		b, _ := os.ReadFile("/proc/self/status")

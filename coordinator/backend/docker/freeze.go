@@ -1,0 +1,100 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Freeze implements [backend.Freezer]. The engine is asked to freeze one container by its id: another
+// one that takes its place meanwhile is never touched.
+func (d *Docker) Freeze(ctx context.Context, id workspace.ID, started time.Time) error {
+	due := func(c *container.InspectResponse) bool {
+		same := backend.SameStart(engine.Time(c.State.StartedAt), started)
+		if !same {
+			d.runs.Drop(id, c.ID) // it was started again, which no listing has shown
+		}
+		return same && c.State.Running && !c.State.Paused
+	}
+	const doing = "freezing"
+	return retryChanged(ctx, doing+" container "+id.ContainerName(), func() error {
+		containerID, err := d.ifDue(ctx, id, doing, due)
+		if err != nil || containerID == "" {
+			return err
+		}
+		return unlessChanged(id, doing, d.api.ContainerPause(ctx, containerID))
+	})
+}
+
+// Thaw implements [backend.Freezer].
+func (d *Docker) Thaw(ctx context.Context, id workspace.ID) error {
+	due := func(c *container.InspectResponse) bool { return c.State.Paused }
+	const doing = "thawing"
+	return retryChanged(ctx, doing+" container "+id.ContainerName(), func() error {
+		containerID, err := d.ifDue(ctx, id, doing, due)
+		if err != nil || containerID == "" {
+			return err
+		}
+		return unlessChanged(id, doing, d.api.ContainerUnpause(ctx, containerID))
+	})
+}
+
+// ifDue returns the engine's id of the workspace's container if something of it is due, or "".
+func (d *Docker) ifDue(ctx context.Context, id workspace.ID, doing string,
+	due func(*container.InspectResponse) bool) (containerID string, err error) {
+	if err := backend.CheckID(id); err != nil {
+		return "", err
+	}
+	name := id.ContainerName()
+	c, err := d.inspect(ctx, name)
+	switch {
+	case err != nil || c == nil:
+		return "", err
+	case !d.opts.Owns(c.Config.Labels, id, spec.KindWorkspace):
+		return "", engine.NotOurs("container", name)
+	case c.State == nil:
+		return "", fmt.Errorf("%s container %s: the engine reports no state", doing, name)
+	case due(c):
+		containerID = c.ID
+	}
+	return containerID, nil
+}
+
+// unlessChanged returns what the engine says, or [backend.ErrChanged] if another call has frozen, thawed
+// or removed the container meanwhile, or it has ended. Then it is to be looked at again.
+func unlessChanged(id workspace.ID, doing string, err error) error {
+	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) {
+		return fmt.Errorf("%w: %w", backend.ErrChanged, err)
+	}
+	return engine.Wrap(doing+" container "+id.ContainerName(), err)
+}
+
+// awake returns the workspace's container if it runs and is not frozen. The error is
+// [backend.ErrNotFound] or [backend.ErrFrozen] otherwise.
+func (d *Docker) awake(ctx context.Context, id workspace.ID) (*container.InspectResponse, error) {
+	c, err := d.running(ctx, id)
+	if err == nil && c.State.Paused {
+		err = fmt.Errorf("container %s: %w", id.ContainerName(), backend.ErrFrozen)
+	}
+	return c, err
+}
+
+// orFrozen returns the reason for which something failed in a container that was awake: it was frozen
+// meanwhile, or err.
+func (d *Docker) orFrozen(ctx context.Context, id workspace.ID, err error) error {
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	if _, now := d.awake(ctx, id); now != nil {
+		return now
+	}
+	return err
+}
