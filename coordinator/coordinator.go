@@ -213,7 +213,7 @@ func (c *Coordinator) assemble() {
 	c.controller = reconcile.New(reconcile.Options{
 		Store: c.store, Backend: c.backend, Archives: c.archives, Identity: c.identity,
 		Launch: c.launch, Configured: c.configuredImages, Quarantine: c.routes.Quarantine,
-		Addresses: c.backend.Addresses, Images: c.backend.Images, LocalHomes: c.backend.LocalHomes,
+		Addresses: c.backend.Addresses, Images: c.backend.Images, Freezer: c.backend.Freezer, LocalHomes: c.backend.LocalHomes,
 		NewOpID: uuid.NewString, Tracer: c.tracer,
 		Metrics: c.metrics.Reconcile, Cycles: c.metrics.Cycles, Log: c.log.Named("controller"),
 	})
@@ -271,6 +271,9 @@ func (c *Coordinator) apply(s Settings) {
 	s.Reconcile.HomeWarn = s.HomeWarn
 	c.pressure.Set(s.Pressure)
 	c.controller.Apply(s.Reconcile)
+	if c.backend.Freezer == nil {
+		s.TTL.Doze = 0
+	}
 	c.ttl.Set(s.TTL)
 	c.gc.Set(s.GC)
 	c.auditFor.Store(int64(s.AuditRetention))
