@@ -198,6 +198,9 @@ func (h *harness) save(d planner.Decision) {
 			d.Next.ArchiveDamage = "damaged"
 		}
 	}
+	if d.Next.Phase != h.row.Phase || d.Next.Operation != h.row.Operation {
+		d.Next.DozeAt = time.Time{} // as a trigger does
+	}
 	h.row, h.volumeID = d.Next, d.VolumeOpID
 }
 
@@ -268,7 +271,21 @@ func (h *harness) act(t failing, a planner.Action) {
 		h.deleteVolume()
 	case planner.ActDeleteJobs:
 		h.deleteJobs()
+	case planner.ActFreeze:
+		if k := h.container; k != nil && k.Running && k.StartedAt.Equal(h.row.HomeCtx.Dozed) {
+			k.Health, k.Ready = workspace.HealthPaused, false
+		}
+	case planner.ActThaw:
+		if k := h.container; k != nil && k.Health == workspace.HealthPaused {
+			k.Health, k.Ready = "", true
+		}
 	}
+}
+
+// frozen reports whether the container is frozen, and by this program.
+func (h *harness) frozen() bool {
+	k := h.container
+	return k != nil && k.Health == workspace.HealthPaused && k.StartedAt.Equal(h.row.HomeCtx.Dozed)
 }
 
 // deleteVolume deletes the incarnation that the decision means, and no other one.
@@ -357,7 +374,8 @@ func (h *harness) write() {
 	if recovering(h.row) && h.row.Recovery.ReplaceVolume {
 		return // the volume was given up
 	}
-	if h.container != nil && !h.container.StartedAt.IsZero() && h.container.Running && h.volume != nil {
+	if h.container != nil && !h.container.StartedAt.IsZero() && h.container.Running && h.volume != nil &&
+		h.container.Health != workspace.HealthPaused {
 		h.serial++
 		h.written = h.serial
 		h.volume.version = h.written

@@ -176,7 +176,7 @@ func (p *planner) updateContainer() {
 		p.set(workspace.ContainerReady, false, "ContainerMissing", "")
 	case k.Ready:
 		p.set(workspace.ContainerReady, true, "ContainerRunning", "")
-	case p.frozen():
+	case p.frozen() && p.was.Phase == workspace.PhaseRunning:
 		p.set(workspace.ContainerReady, true, workspace.ContainerDozing, "")
 	case k.Running && k.Health == workspace.HealthUnhealthy:
 		p.set(workspace.ContainerReady, false, workspace.ContainerUnhealthy,

@@ -19,7 +19,7 @@ import (
 // of the controller between any save and its action. Actuators, jobs and sensors fail, and an
 // object store is away or refuses. Deletions are undone, databases are restored to an older state,
 // and there are wrong engines and recoveries. A backend waits for a node, an image or a quota, or a
-// node does not report. Such a node may have a volume of which it is not known whether it stays. It
+// node does not report. It dozes and is used again. Such a node may have a volume of which it is not known whether it stays. It
 // checks the contracts of SPEC 1 and 12 after every step. The newest content that the owner wrote
 // is never lost, unless it was deleted for good or given up by a choice. At the end, without
 // further faults, the workspace must reach the desired state.
@@ -58,13 +58,13 @@ func TestNothingIsLost(t *testing.T) {
 // disturb lets something happen outside the controller.
 func disturb(t *rapid.T, h *harness) {
 	switch rapid.SampledFrom([]string{"nothing", "desired", "write", "write", "job", "job", "jobfails", "crash",
-		"recover", "delete", "undelete", "store", "sensors", "health", "leader", "revert", "spoil", "backend", "backend"}).Draw(t, "event") {
+		"recover", "delete", "undelete", "store", "sensors", "health", "doze", "use", "leader", "revert", "spoil", "backend", "backend"}).Draw(t, "event") {
 	case "desired":
 		if h.row.Operation == workspace.OpNone && !h.deleted { // otherwise the service answers 409
 			h.row.DesiredState = rapid.SampledFrom([]workspace.DesiredState{
 				workspace.DesiredRunning, workspace.DesiredStandby, workspace.DesiredArchived,
 			}).Draw(t, "desired")
-			h.retryAt = time.Time{}
+			h.retryAt, h.row.DozeAt = time.Time{}, time.Time{}
 		}
 	case "write":
 		h.write()
@@ -79,7 +79,7 @@ func disturb(t *rapid.T, h *harness) {
 	case "delete":
 		if h.row.Operation == workspace.OpNone && !h.deleted && rapid.IntRange(0, 3).Draw(t, "sure") == 0 {
 			h.deleted = true
-			h.row.DeletedAt, h.row.DesiredState = h.now, workspace.DesiredDeleted
+			h.row.DeletedAt, h.row.DesiredState, h.row.DozeAt = h.now, workspace.DesiredDeleted, time.Time{}
 		}
 	case "undelete":
 		if h.deleted && h.row.Operation == workspace.OpNone && h.row.Phase != workspace.PhaseDeleted {
@@ -104,6 +104,12 @@ func disturb(t *rapid.T, h *harness) {
 		}
 	case "backend":
 		h.keeps.disturb(t, h)
+	case "doze":
+		if h.row.Phase == workspace.PhaseRunning && h.row.Operation == workspace.OpNone && h.row.DesiredState == workspace.DesiredRunning {
+			h.row.DozeAt = h.now
+		}
+	case "use":
+		h.row.DozeAt = time.Time{}
 	case "leader":
 		h.begun = time.Time{}
 	case "health":
@@ -224,7 +230,7 @@ var toward = map[workspace.DesiredState][]workspace.Operation{
 // actuators lists the actions that each operation may call. Jobs may be removed at
 // any time; the harness checks that no running one is needed.
 var actuators = map[workspace.Operation][]planner.Action{
-	workspace.OpNone:               {planner.ActDropStaleVolume},
+	workspace.OpNone:               {planner.ActDropStaleVolume, planner.ActFreeze, planner.ActThaw},
 	workspace.OpCreateEmptyArchive: {planner.ActCreateEmptyArchive},
 	workspace.OpProvisioning:       {planner.ActProvision},
 	workspace.OpRestoring:          {planner.ActDeleteContainer, planner.ActProvision, planner.ActStartRestore, planner.ActDropStaleVolume},
@@ -249,6 +255,8 @@ func checkStep(t *rapid.T, h *harness, was workspace.Workspace, d planner.Decisi
 		t.Fatalf("%s with a volume that may go with it", d.Action)
 	case h.blind() != 0 && d.Action.Destructive() && d.Action != planner.ActDeleteContainer && d.Action != planner.ActDeleteJobs:
 		t.Fatalf("action %s without having seen %b", d.Action, h.blind())
+	case d.Action == planner.ActFreeze && (r.DozeAt.IsZero() || h.blind()&workspace.SensorContainers != 0):
+		t.Fatalf("it is frozen although it is not to doze: %+v", r)
 	case recovering(was): // it may act before any operation
 	case d.Action == planner.ActDeleteContainer && r.Operation == workspace.OpNone && was.Operation == workspace.OpStarting &&
 		h.container.Pending != nil && h.container.Pending.Failure != "": // what was left of the attempt
@@ -360,9 +368,10 @@ func checkInvariants(t *rapid.T, h *harness, older bool) {
 func settle(t *rapid.T, h *harness, older bool) {
 	h.store, h.unseen = answers, 0
 	h.keeps.end(h)
+	h.row.DozeAt = time.Time{}
 	for range 80 {
 		h.recover(t)
-		if h.container != nil && h.container.Running {
+		if h.container != nil && h.container.Running && !h.frozen() {
 			h.container.Health, h.container.Ready = "", true
 		}
 		h.now = h.now.Add(2 * time.Second)
@@ -395,6 +404,9 @@ func settle(t *rapid.T, h *harness, older bool) {
 	}
 	if h.row.Phase != want || h.row.Operation != workspace.OpNone {
 		t.Fatalf("not converged: phase %s operation %s, want %s; %+v", h.row.Phase, h.row.Operation, want, h.row)
+	}
+	if h.frozen() {
+		t.Fatalf("it stays frozen: %+v", h.row)
 	}
 	if d := reconcile(t, h, older); d.Changed || d.Action != planner.ActNothing {
 		t.Fatalf("converged, but there is still something to do: %+v", d)

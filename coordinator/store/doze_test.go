@@ -1,0 +1,182 @@
+package store
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/audit"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// idle is a running workspace that was not used for an hour.
+func idle(t *testing.T, s *Store, owner string) workspace.Workspace {
+	return add(t, s, owner, `phase = 'RUNNING'`, `desired_state = 'RUNNING'`, `phase_changed_at = now() - interval '1 hour'`,
+		`sleep_at = now() + interval '5 minutes'`, `endpoint = '10.0.0.1:80'`)
+}
+
+// kinds are the kinds of the history, the newest first.
+func kinds(t *testing.T, s *Store, id workspace.ID) (all []TransitionKind) {
+	t.Helper()
+	history, err := s.History(t.Context(), id, 10, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range history {
+		all = append(all, h.Kind)
+	}
+	return all
+}
+
+// TestWhatDozes: only what still is as it was when that was decided.
+func TestWhatDozes(t *testing.T) {
+	s := open(t)
+	for name, c := range map[string]struct {
+		change string
+		dozes  bool
+	}{
+		"idle":                {`memo = 'x'`, true},
+		"used since":          {`last_access_at = now()`, false},
+		"started since":       {`phase_changed_at = now()`, false},
+		"kept awake":          {`keep_awake_until = now() + interval '1 hour'`, false},
+		"was kept awake":      {`keep_awake_until = now() - interval '1 minute'`, true},
+		"busy":                {`busy = '{"reason": "Job", "since": "2026-01-02T03:04:05Z"}'`, false},
+		"an operation":        {`operation = 'STOPPING', op_started_at = now()`, false},
+		"to sleep":            {`desired_state = 'STANDBY'`, false},
+		"deleted":             {`desired_state = 'DELETED', deleted_at = now()`, false},
+		"asleep":              {`phase = 'STANDBY'`, false},
+		"dozes since earlier": {`doze_at = now() - interval '1 minute'`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := idle(t, s, addUser(t, s))
+			exec(t, s, `UPDATE workspaces SET `+c.change+` WHERE id = '`+string(w.ID)+`'`)
+			before := read(t, s, w.ID)
+			dozes, err := s.Doze(t.Context(), w.ID, time.Now().Add(-time.Minute), DozingLimits{})
+			if err != nil || dozes != c.dozes {
+				t.Fatalf("it dozes: %v, %v", dozes, err)
+			}
+			after := read(t, s, w.ID)
+			if after.DozeAt.Equal(before.DozeAt) == c.dozes || (after.Revision != before.Revision) != c.dozes {
+				t.Errorf("since %s, revision %d after %d", after.DozeAt, after.Revision, before.Revision)
+			}
+			if got := slices.Contains(kinds(t, s, w.ID), KindDozed); got != c.dozes {
+				t.Errorf("the history tells of it: %v", got)
+			}
+			if counted := value[bool](t, s, `SELECT counted FROM workspaces WHERE id = $1`, string(w.ID)); c.dozes && counted {
+				t.Error("it still has a running place")
+			}
+		})
+	}
+}
+
+// TestDozingIsBounded for each user and in all.
+func TestDozingIsBounded(t *testing.T) {
+	s := open(t)
+	a, b := addUser(t, s), addUser(t, s)
+	limits := DozingLimits{PerUser: 1, Global: 2}
+	for i, c := range []struct {
+		owner string
+		dozes bool
+	}{{a, true}, {a, false}, {b, true}, {addUser(t, s), false}} {
+		w := idle(t, s, c.owner)
+		if dozes, err := s.Doze(t.Context(), w.ID, time.Now(), limits); err != nil || dozes != c.dozes {
+			t.Errorf("%d: it dozes: %v, %v", i, dozes, err)
+		}
+	}
+}
+
+// TestWhatEndsADoze: everything that happens to the workspace but a change of its texts.
+func TestWhatEndsADoze(t *testing.T) {
+	s := open(t)
+	for name, c := range map[string]struct {
+		change string
+		ends   bool
+		thawed bool // in the history
+	}{
+		"a use":                {`last_access_at = now()`, true, true},
+		"an older use":         {`last_access_at = now() - interval '5 minutes'`, true, true},
+		"a wish":               {`keep_awake_until = now() + interval '1 hour'`, true, true},
+		"sleep":                {`desired_state = 'STANDBY'`, true, false},
+		"deletion":             {`desired_state = 'DELETED', deleted_at = now()`, true, false},
+		"its end":              {`phase = 'STANDBY'`, true, false},
+		"an operation":         {`operation = 'STOPPING', op_started_at = now()`, true, false},
+		"another name":         {`name = 'other'`, false, false},
+		"another announcement": {`sleep_at = now() + interval '1 hour'`, false, false},
+		"an observation":       {`observed_at = now(), conditions = '{}'`, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := idle(t, s, addUser(t, s))
+			if dozes, err := s.Doze(t.Context(), w.ID, time.Now(), DozingLimits{}); err != nil || !dozes {
+				t.Fatal(dozes, err)
+			}
+			exec(t, s, `UPDATE workspaces SET `+c.change+` WHERE id = '`+string(w.ID)+`'`)
+			if after := read(t, s, w.ID); after.DozeAt.IsZero() != c.ends {
+				t.Errorf("since %s", after.DozeAt)
+			}
+			if got := slices.Contains(kinds(t, s, w.ID), KindThawed); got != c.thawed {
+				t.Errorf("the history says that it was wanted again: %v", got)
+			}
+		})
+	}
+}
+
+// TestAskingForOneThatDozes ends that, counts as a use, and needs a running place.
+func TestAskingForOneThatDozes(t *testing.T) {
+	s := open(t)
+	owner := addUser(t, s)
+	w := idle(t, s, owner)
+	if dozes, err := s.Doze(t.Context(), w.ID, time.Now(), DozingLimits{}); err != nil || !dozes {
+		t.Fatal(dozes, err)
+	}
+	ask := func(limits Limits) (workspace.Workspace, Outcome) {
+		t.Helper()
+		ctx := audit.With(t.Context(), audit.Actor{Kind: "user", ID: owner})
+		got, outcome, err := s.Update(ctx, Viewer{UserID: owner, Through: "gateway"}, w.ID, Edit{Desired: new(workspace.DesiredRunning)}, limits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got, outcome
+	}
+	other := idle(t, s, owner)
+	if _, outcome := ask(Limits{PerUser: 1}); outcome != UserLimit {
+		t.Errorf("without a place: %s", outcome)
+	}
+	if after := read(t, s, w.ID); after.DozeAt.IsZero() {
+		t.Error("it does not doze any more although there is no place")
+	}
+	got, outcome := ask(Limits{PerUser: 2})
+	if outcome != Changed || !got.DozeAt.IsZero() || time.Since(got.LastAccessAt) > time.Minute || !got.SleepAt.IsZero() || got.Origin != nil {
+		t.Errorf("%s: dozes since %s, used at %s, sleeps at %s, origin %v", outcome, got.DozeAt, got.LastAccessAt, got.SleepAt, got.Origin)
+	}
+	if all := kinds(t, s, w.ID); !slices.Equal(all, []TransitionKind{KindThawed, KindDozed, KindCreated}) {
+		t.Errorf("the history is %v", all)
+	}
+	if _, outcome = ask(Limits{PerUser: 2}); outcome != Unchanged {
+		t.Errorf("once more: %s", outcome)
+	}
+	if _, outcome = ask(Limits{PerUser: 1}); outcome != Unchanged {
+		t.Errorf("of %s and %s: %s", w.ID, other.ID, outcome)
+	}
+}
+
+// TestAWriterSaysWhatItKnows of the schema.
+func TestAWriterSaysWhatItKnows(t *testing.T) {
+	s := open(t)
+	if err := s.WriterFlushed(t.Context(), "node", 0, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, s, `SET codehub.schema = ''; INSERT INTO activity_writers (instance, node_id, flushed_at, due_at, has_session)
+		VALUES (gen_random_uuid(), 'older', now(), now(), false)`)
+	writers, err := s.Writers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range writers.All {
+		if older := w.Node == "older"; older != (w.Knows < 18) {
+			t.Errorf("%s knows %d", w.Node, w.Knows)
+		}
+	}
+	if len(writers.All) != 2 {
+		t.Errorf("%d writers, want 2", len(writers.All))
+	}
+}
