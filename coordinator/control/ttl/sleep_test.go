@@ -266,3 +266,53 @@ func TestADeposedLeaderAnnouncesNothing(t *testing.T) {
 		t.Errorf("announced for %s", r.SleepAt)
 	}
 }
+
+// TestAnIdleWorkspaceDozesBeforeItSleeps, and is not looked at while it does.
+func TestAnIdleWorkspaceDozesBeforeItSleeps(t *testing.T) {
+	h, w := watching(t)
+	idle := h.insert(row{phase: workspace.PhaseRunning, accessed: 6 * time.Minute, changed: time.Hour})
+	builds := h.insert(row{phase: workspace.PhaseRunning, accessed: 6 * time.Minute, changed: time.Hour})
+	used := h.insert(row{phase: workspace.PhaseRunning, accessed: 2 * time.Minute, changed: time.Hour})
+	w.files[builds] = "nightly build"
+	h.next(w)
+	if r := storetest.Row(t, h.store, idle); !r.DozeAt.IsZero() {
+		t.Error("it dozes after one look, which tells nothing")
+	}
+	h.next(w)
+	for id, dozes := range map[workspace.ID]bool{idle: true, builds: false, used: false} {
+		if r := storetest.Row(t, h.store, id); r.DozeAt.IsZero() == dozes {
+			t.Errorf("%s dozes since %s; want %v", id, r.DozeAt, dozes)
+		}
+		h.wants(id, workspace.DesiredRunning)
+	}
+	asked := w.asked[idle]
+	h.next(w)
+	if w.asked[idle] != asked {
+		t.Error("what goes on in a frozen container is asked")
+	}
+	s := atOnce()
+	s.Standby, s.Doze = 5*time.Minute, 0
+	h.Set(s)
+	storetest.Set(t, h.store, idle, "sleep_at = now()")
+	h.next(w)
+	h.wants(idle, workspace.DesiredStandby)
+	if r := storetest.Row(t, h.store, idle); !r.DozeAt.IsZero() {
+		t.Error("it is to sleep, and still dozes")
+	}
+}
+
+// TestNothingDozesBesideAnOlderProcess, which would not wake what it serves.
+func TestNothingDozesBesideAnOlderProcess(t *testing.T) {
+	h, w := watching(t)
+	idle := h.insert(row{phase: workspace.PhaseRunning, accessed: 6 * time.Minute, changed: time.Hour})
+	for _, knows := range []int{17, 17, 17, 18} {
+		if err := h.store.WriterFlushed(t.Context(), "node", 0, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		storetest.Exec(t, h.store, `UPDATE activity_writers SET knows = $1`, knows)
+		h.next(w)
+		if r := storetest.Row(t, h.store, idle); r.DozeAt.IsZero() != (knows == 17) {
+			t.Errorf("beside a process that knows %d it dozes since %s", knows, r.DozeAt)
+		}
+	}
+}
