@@ -107,7 +107,8 @@ type Coordinator struct {
 	refused atomic.Pointer[postgres.OlderError] // see Refused
 	// auditFor is for how long the audit is kept, in nanoseconds.
 	auditFor atomic.Int64
-	started  time.Time // for the uptime
+	doze     atomic.Int64 // after how long without use a workspace dozes, in nanoseconds; 0: never
+	started  time.Time    // for the uptime
 
 	mu            sync.Mutex // guards what follows
 	cancel        context.CancelFunc
@@ -209,7 +210,9 @@ func (c *Coordinator) assemble() {
 	c.activator.Metrics = c.metrics.Wakes
 	c.activity = activity.NewBuffer(c.redis, activity.Options{
 		Fallback: c.store, Node: c.opts.NodeID, Metrics: c.metrics.Activity, Cycles: c.metrics.Cycles,
+		Used: func(id workspace.ID) { c.wakeDozing(id) },
 	}, c.log.Named("activity"))
+	c.feed.Subscribe(dozes{c})
 	c.controller = reconcile.New(reconcile.Options{
 		Store: c.store, Backend: c.backend, Archives: c.archives, Identity: c.identity,
 		Launch: c.launch, Configured: c.configuredImages, Quarantine: c.routes.Quarantine,
@@ -274,6 +277,7 @@ func (c *Coordinator) apply(s Settings) {
 	if c.backend.Freezer == nil {
 		s.TTL.Doze = 0
 	}
+	c.doze.Store(int64(s.TTL.Doze))
 	c.ttl.Set(s.TTL)
 	c.gc.Set(s.GC)
 	c.auditFor.Store(int64(s.AuditRetention))

@@ -57,9 +57,9 @@ type report struct {
 
 // pageState is the answer of GET .codehub/presence.
 type pageState struct {
-	// State is running, asleep, waking or failed.
+	// State is running, dozing, asleep, waking or failed.
 	State string `json:"state"`
-	// SleepIn is in how many seconds a running workspace will be put to sleep, unless it is
+	// SleepIn is in how many seconds one that runs or dozes will be put to sleep, unless it is
 	// used; absent while that is not near.
 	SleepIn *int `json:"sleep_in,omitempty"`
 	// Since is for how many seconds it has been asleep.
@@ -83,7 +83,7 @@ func (g *Gateway) script(req *request) error {
 // presence answers the script in a page: POST reports what a person does, GET is the state
 // of the workspace. With ?wait=<seconds>, GET answers as soon as the state differs from
 // ?seen=<tag>, and at the latest after that time. Only input and requests of a person count as
-// use, and only a request to wake wakes.
+// use. Only a request to wake wakes what sleeps; what dozes goes on with any input.
 //
 // Requests of other origins do not get here: those that report have an unsafe method.
 func (g *Gateway) presence(req *request) error {
@@ -111,6 +111,9 @@ func (g *Gateway) presence(req *request) error {
 	if (told.Input || told.Stay) && g.tabs.Input(req.at.ID, g.Service.WorkCap()) &&
 		st.Route.Desired == workspace.DesiredRunning {
 		g.Activity.Slot(req.at.ID).Touch(metrics.ByInput)
+		if st.Dozes() {
+			return g.wakeFromPage(req, st)
+		}
 	}
 	if told.Wake && !st.Ready() {
 		if g.Activator.InProgress(req.at.ID, g.WakeTimeout) == nil && !g.tabs.Wakes(req.at.ID) {
@@ -194,8 +197,11 @@ func (g *Gateway) pageState(req *request, st *route.State) pageState {
 		if !r.PhaseChangedAt.IsZero() && r.Phase != workspace.PhaseRunning {
 			s.Since = int(max(time.Since(r.PhaseChangedAt), 0).Seconds())
 		}
-	case st.Ready():
+	case st.Ready(), st.Dozes():
 		s.State = "running"
+		if st.Dozes() {
+			s.State = "dozing"
+		}
 		sum := fnv.New64a()
 		fmt.Fprintf(sum, "%s %d", r.Endpoint, r.PhaseChangedAt.UnixNano())
 		s.Run = strconv.FormatUint(sum.Sum64(), 36)

@@ -59,7 +59,7 @@ func (g *Gateway) status(req *request) error {
 // wake-up in progress and never starts one that sets the desired state.
 func (g *Gateway) describe(req *request, st *route.State) (s progress.Status, ended <-chan struct{}) {
 	wakeUp := g.Activator.InProgress(req.at.ID, g.WakeTimeout)
-	if wakeUp == nil && st.Route.Desired == workspace.DesiredRunning && !st.Ready() && !st.Failed() {
+	if wakeUp == nil && st.Route.Desired == workspace.DesiredRunning && !st.Ready() && !st.Dozes() && !st.Failed() {
 		// It was started in another way, such as through the API. Only a wake-up probes
 		// the application, so join one.
 		wakeUp = g.Activator.Join(req.r.Context(), req.at.ID, req.entry, g.WakeTimeout, clientOf(req.kind))

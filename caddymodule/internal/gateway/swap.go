@@ -25,7 +25,7 @@ func (g *Gateway) swap(req *request) error {
 	if !ok {
 		return err
 	}
-	if req.entry.State().Route.Desired == workspace.DesiredRunning {
+	if st := req.entry.State(); st.Route.Desired == workspace.DesiredRunning && !st.Dozes() {
 		// It needs no room. A program in it, whose pages have this origin, must not put its
 		// user's other workspaces to sleep.
 		site.Redirect(req.w, back, http.StatusSeeOther)

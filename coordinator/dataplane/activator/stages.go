@@ -25,6 +25,8 @@ func (s *stages) enter(stage metrics.Stage, at time.Time) {
 func stageOf(st *route.State) metrics.Stage {
 	r := &st.Route
 	switch {
+	case st.Dozes():
+		return metrics.Waiting
 	case st.Running():
 		return metrics.Answering
 	case r.Desired != workspace.DesiredRunning:

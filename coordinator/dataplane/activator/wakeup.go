@@ -85,7 +85,7 @@ func (w *WakeUp) run() {
 		case !st.Exists():
 			w.end(nil, metrics.WakeGivenUp)
 			return
-		case st.Route.Desired == workspace.DesiredRunning:
+		case st.Route.Desired == workspace.DesiredRunning && !st.Dozes():
 			if st.Running() {
 				w.awaitAnswer(st)
 			} else {

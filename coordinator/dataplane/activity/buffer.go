@@ -122,6 +122,9 @@ type Options struct {
 	Idle time.Duration
 	// Now is the clock, of which only differences count; nil means [clock.Steady].
 	Now func() time.Time
+	// Used is told that a workspace is being used, at most once in each step of the clock. It must not
+	// block. Default: nobody is.
+	Used func(workspace.ID)
 	// Metrics and Cycles count the signals of use and the flushes. Default: nothing does.
 	Metrics *metrics.Activity
 	Cycles  *metrics.Cycles
@@ -161,6 +164,9 @@ func NewBuffer(client redis.UniversalClient, opts Options, log *zap.Logger) *Buf
 	}
 	if opts.Now == nil {
 		opts.Now = clock.Steady()
+	}
+	if opts.Used == nil {
+		opts.Used = func(workspace.ID) {}
 	}
 	b := &Buffer{opts: opts, redis: client, seed: maphash.MakeSeed()}
 	for i := range b.parts {
@@ -208,6 +214,15 @@ func (b *Buffer) Slot(id workspace.ID) *Slot {
 		p.slots[id] = s
 	}
 	return s
+}
+
+// UsedWithin reports whether this process has seen a use of the workspace within d.
+func (b *Buffer) UsedWithin(id workspace.ID, d time.Duration) bool {
+	p := b.part(id)
+	p.mu.RLock()
+	s := p.slots[id]
+	p.mu.RUnlock()
+	return s != nil && s.last.Load() > b.clock.Load()-d.Milliseconds()
 }
 
 // Run keeps the clock and flushes at once, then every interval until ctx ends; then it

@@ -41,10 +41,16 @@ func (s *Slot) Touch(by metrics.Signal) {
 			return
 		}
 		if s.advance(at, now) {
-			s.buffer.opts.Metrics.Used(by)
+			s.buffer.used(s.id, by)
 			return
 		}
 	}
+}
+
+// used counts a use, and tells of it.
+func (b *Buffer) used(id workspace.ID, by metrics.Signal) {
+	b.opts.Metrics.Used(by)
+	b.opts.Used(id)
 }
 
 // advance moves the time from at to now, and reports whether it did. It is a swap, not a store.
@@ -62,10 +68,11 @@ func (b *Buffer) revive(s *Slot, now int64, by metrics.Signal) {
 	if current == nil {
 		p.slots[s.id] = s
 		s.last.Store(now)
-		b.opts.Metrics.Used(by)
 	}
 	p.mu.Unlock()
 	if current != nil {
 		current.Touch(by)
+		return
 	}
+	b.used(s.id, by)
 }

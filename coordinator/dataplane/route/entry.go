@@ -32,9 +32,14 @@ func (s *State) Running() bool {
 	return s.Route.Phase == workspace.PhaseRunning && s.Route.Endpoint != ""
 }
 
-// Ready reports whether requests can be proxied at once: the workspace runs, and its
-// application has answered.
-func (s *State) Ready() bool { return s.Answered && s.Running() }
+// Dozes reports whether the workspace runs and is frozen, or about to be: whatever is sent there
+// waits until somebody wants it again.
+func (s *State) Dozes() bool { return s.Running() && !s.Route.DozeAt.IsZero() }
+
+// Ready reports whether requests can be proxied at once: the workspace runs, does not doze, and its
+// application has answered. One that has just been wanted again may still be frozen: what is sent
+// there waits for the moment that it takes.
+func (s *State) Ready() bool { return s.Answered && s.Running() && !s.Dozes() }
 
 // Failed reports whether the workspace stays in ERROR until an administrator recovers
 // it. Without an error reason it has been recovered and is about to start.

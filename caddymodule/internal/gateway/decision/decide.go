@@ -282,6 +282,14 @@ var decisions = [...]struct{ navigation, selfNavigation, program, subresource De
 		program:        Decision{Answer: SendOverShare},
 		subresource:    Decision{Answer: SendOverShare},
 	},
+	// The container is frozen because the workspace is idle. It goes on within a moment of being
+	// asked. What a page sends by itself waits for a person, and for so long only as a program does.
+	rowDozing: {
+		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp, Wait: PageWait},
+		selfNavigation: Decision{Answer: ShowAsleep, Wait: PageWait},
+		program:        Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout},
+		subresource:    Decision{Answer: SendAsleep, Wait: WakeTimeout},
+	},
 	// The container runs; its application has not answered yet.
 	rowAnswering: {
 		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp, Wait: PageWait},

@@ -40,6 +40,8 @@ func TestDecide(t *testing.T) {
 	stopping := running
 	stopping.Desired, stopping.Operation = workspace.DesiredStandby, workspace.OpStopping
 	failed := store.Route{Phase: workspace.PhaseError, ErrorReason: workspace.ReasonTimeout, Desired: workspace.DesiredRunning}
+	dozing := running
+	dozing.DozeAt = time.Unix(2, 0)
 	recovering := failed
 	recovering.ErrorReason = ""
 	asleep := stateOf(down(workspace.PhaseStandby, workspace.DesiredStandby), false)
@@ -93,6 +95,11 @@ func TestDecide(t *testing.T) {
 		// Cases that SPEC 8 leaves open.
 		{"RUNNING, the application has not answered", stateOf(running, false), answering},
 		{"RUNNING without an address", stateOf(up(workspace.PhaseRunning, workspace.OpNone), false), startingUp},
+		{"RUNNING, dozing", stateOf(dozing, true), cells{
+			wakeUp.navigation, Decision{Answer: ShowAsleep, Wait: PageWait}, wakeUp.program, Decision{Answer: SendAsleep, Wait: WakeTimeout}}},
+		{"a port of a workspace that dozes", portState(dozing), cells{
+			wakeUp.navigation, Decision{Answer: ShowAsleep, Wait: PageWait}, wakeUp.program, Decision{Answer: SendAsleep, Wait: WakeTimeout}}},
+		{"dozing, and the limit is reached", with(stateOf(dozing, true), LimitReached), limit},
 		{"RUNNING, being stopped", stateOf(stopping, true), pass},
 		{"RUNNING, being stopped, and it answers no more", stateOf(stopping, false), wakeUp},
 		{"asleep, and somebody has asked for it", State{Identity: SignedIn, Visible: true, Waking: true}, cells{
@@ -165,12 +172,12 @@ func TestEveryStateIsDecided(t *testing.T) {
 					for _, visible := range bools {
 						for _, desired := range []workspace.DesiredState{workspace.DesiredArchived, workspace.DesiredStandby, workspace.DesiredRunning} {
 							for _, failed := range bools {
-								for up := range 6 { // neither, running, ready, the last two unconfirmed, and waking
+								for up := range 7 { // neither, running, ready, the last two unconfirmed, waking, and dozing
 									for progress := NotTried; progress <= Stopping; progress++ {
 										s := refused
 										s.Loading, s.NoSuchHost, s.Identity, s.Visible, s.Desired = loading, noHost, identity, visible, desired
-										s.Failed, s.Running, s.Ready, s.Unconfirmed, s.Progress = failed, up > 0 && up < 5, up == 2 || up == 4, up == 3 || up == 4, progress
-										s.Waking = up == 5
+										s.Failed, s.Running, s.Ready, s.Unconfirmed, s.Progress = failed, up > 0 && up != 5, up == 2 || up == 4, up == 3 || up == 4, progress
+										s.Waking, s.Dozing = up == 5, up == 6
 										seen[s.row()] = true
 										admitted := refused == State{} && !loading && !noHost && identity == SignedIn && visible
 										for _, kind := range []ClientKind{Program, Navigation, SelfNavigation, Subresource} {
@@ -208,7 +215,7 @@ func sound(s State, d Decision, kind ClientKind, admitted bool) error {
 		return fmt.Errorf("it waits although it can be proxied: %+v", d)
 	case d.Answer == Proxy && s.Unconfirmed:
 		return fmt.Errorf("it is proxied to an address that may be another's: %+v", d)
-	case d.Wait != NoWait && d.Wake == NoWake && !s.Unconfirmed:
+	case d.Wait != NoWait && d.Wake == NoWake && !s.Unconfirmed && !s.Dozing:
 		return fmt.Errorf("it waits for a workspace that is not being woken: %+v", d)
 	case kind.IsPage() && d.Wait == WakeTimeout:
 		return fmt.Errorf("a person waits for minutes without a page: %+v", d)

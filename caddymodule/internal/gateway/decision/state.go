@@ -85,7 +85,9 @@ type State struct {
 	Failed bool
 	// Running: its container runs and has an address.
 	Running bool
-	// Ready: it runs, and its application has answered.
+	// Dozing: its container is frozen, or about to be.
+	Dozing bool
+	// Ready: it runs and does not doze, and its application has answered.
 	Ready bool
 	// Waking: a wake-up of a workspace that sleeps is in progress, for which a person has asked.
 	Waking bool
@@ -101,9 +103,9 @@ type State struct {
 func (s *State) Observe(st *route.State) {
 	s.Visible = s.Visible && st.Exists()
 	s.Desired = st.Route.Desired
-	s.Failed, s.Running, s.Ready = st.Failed(), st.Running(), st.Ready()
+	s.Failed, s.Running, s.Dozing, s.Ready = st.Failed(), st.Running(), st.Dozes(), st.Ready()
 	if s.Port {
-		s.Ready = s.Running
+		s.Ready = s.Running && !s.Dozing
 	}
 }
 
@@ -138,6 +140,7 @@ const (
 	rowWakeUpEnded
 	rowHoldFull
 	rowShareFull
+	rowDozing
 	rowAnswering
 	rowComingUp
 	rowWaking
@@ -203,6 +206,8 @@ func (s State) row() row {
 		return rowWaking
 	case s.Desired != workspace.DesiredRunning:
 		return rowAsleep
+	case s.Dozing:
+		return rowDozing
 	case s.Running:
 		return rowAnswering
 	}

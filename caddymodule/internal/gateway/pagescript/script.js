@@ -35,6 +35,7 @@
   var every = 20000, reportedAt = -every, pending = false, reportTimer = 0;
   function used() {
     if (stopped || view === "asleep") return;
+    if (dozing) return goOn();
     if (view === "notice") {
       if (!answered) { reportedAt = -every; pending = false; stays(); }
     }
@@ -48,6 +49,24 @@
     reportedAt = performance.now();
     pending = false;
     post("presence", { input: true }).catch(function () { used(); });
+  }
+  // A workspace that dozes goes on with the first sign of a person, which is reported at once.
+  var dozing = false, asked = false;
+  function goOn() {
+    if (asked) return;
+    asked = true;
+    reportedAt = performance.now();
+    post("presence", { input: true }).then(function () {
+      asked = dozing = false;
+      if (view === "dozing") hide();
+      seen = "";
+      poll();
+    }, function (answer) {
+      asked = false;
+      if (!answer || !answer.status || stopped) return;
+      asleep(0); // a limit forbids it
+      say("failed");
+    });
   }
   function leave(ends) { // the page may end: what is pending goes now
     if (stopped || !pending && !ends) return;
@@ -137,8 +156,11 @@
     clearTimeout(noticeTimer);
     var other = s.run && run && s.run !== run;
     if (s.run && !run) run = s.run;
-    if (s.state === "running") {
+    if (s.state === "running" || s.state === "dozing") {
       if (other || view === "asleep") return reload();
+      dozing = s.state === "dozing";
+      if (dozing) dozes();
+      else if (view === "dozing") hide();
       if (s.sleep_in === undefined) {
         dismissed = 0;
         if (view === "notice" && !answered) hide();
@@ -149,6 +171,7 @@
       else if (Math.abs(at - dismissed) > 5000) noticeTimer = setTimeout(notice, 1000 * (s.sleep_in - 60), at);
       return;
     }
+    dozing = false;
     if (s.state === "asleep") return asleep(s.since);
     if (view === "asleep") say(s.state === "waking" ? "waking" : "failed");
   }
@@ -226,7 +249,7 @@
     if (isCover) {
       if (looking) box.show(); else box.showModal();
     }
-    if (view === "notice") {
+    if (view === "notice" || view === "dozing") {
       try { // above the page's full screens
         host.popover = "manual";
         host.showPopover();
@@ -246,7 +269,15 @@
     if (back && back.isConnected && back.focus) back.focus({ preventScroll: true });
   }
 
+  // dozes says that the page waits for a person, while nothing else is said.
+  function dozes() {
+    if (view || stopped) return;
+    open("dozing", "div", "status");
+    head.textContent = t("dozes");
+    text.textContent = t("dozes_text");
+  }
   function notice(at) {
+    if (view === "dozing") hide();
     if (view || stopped) return;
     open("notice", "div", "alertdialog");
     function tick() {
@@ -378,13 +409,13 @@
     "button{min-height:36px;padding:4px 14px;border:1px solid #9aa3af;border-radius:8px;background:transparent;color:inherit;cursor:pointer}" +
     "button:hover{background:rgba(127,127,127,.15)}button:focus-visible{outline:3px solid #4c8dff;outline-offset:2px}" +
     "button.main,button.main:hover{background:#1d5fd0;border-color:#1d5fd0;color:#fff;font-weight:600}" +
-    ".notice{position:fixed;inset:auto 16px 16px auto;max-width:calc(100vw - 32px)}" +
+    ".notice,.dozing{position:fixed;inset:auto 16px 16px auto;max-width:calc(100vw - 32px)}" +
     ".asleep{position:fixed;inset:0;width:100vw;height:100vh;max-width:none;max-height:none;margin:0;border:0;padding:16px;background:rgba(20,22,26,.55);cursor:pointer}" +
     ".asleep[open]{display:grid;place-items:center}.asleep::backdrop{background:none}.asleep .card{cursor:default}" +
     ".asleep.bar{inset:auto 0 0 0;height:auto;padding:8px;background:none;cursor:default}.bar .card{width:100%;max-width:none;padding:8px 16px}" +
     "@media(prefers-color-scheme:dark){.card{background:#202327;color:#e8eaed;border-color:#454b54}p{color:#b4bac2}button.main,button.main:hover{background:#8ab4ff;border-color:#8ab4ff;color:#10203a}}" +
     "@media(prefers-reduced-motion:no-preference){.card{animation:in .2s ease-out}@keyframes in{from{opacity:0;transform:translateY(8px)}}}" +
-    "@media(max-width:480px){.notice{inset:auto 8px 8px 8px;max-width:none}}@media print{:host{display:none}}";
+    "@media(max-width:480px){.notice,.dozing{inset:auto 8px 8px 8px;max-width:none}}@media print{:host{display:none}}";
 
   // The page says that it reports once its own policies are known, which may forbid that. Such
   // a page sends nothing more, and what it does counts as use.

@@ -63,7 +63,7 @@ func At(st *route.State, w *activator.WakeUp) Status {
 // may be nil.
 func Of(st *route.State, p *activator.Progress, refusal *service.LimitError) Status {
 	now := time.Now()
-	asleep := p == nil && st.Route.Desired != workspace.DesiredRunning
+	asleep := p == nil && (st.Route.Desired != workspace.DesiredRunning || st.Dozes())
 	if p == nil {
 		p = &activator.Progress{Began: now, From: st.Route.Phase, During: st.Route.Operation, StepBegan: now}
 	}
