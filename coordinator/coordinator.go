@@ -210,7 +210,7 @@ func (c *Coordinator) assemble() {
 	c.activator.Metrics = c.metrics.Wakes
 	c.activity = activity.NewBuffer(c.redis, activity.Options{
 		Fallback: c.store, Node: c.opts.NodeID, Metrics: c.metrics.Activity, Cycles: c.metrics.Cycles,
-		Used: func(id workspace.ID) { c.wakeDozing(id) },
+		Used: c.activator.Used,
 	}, c.log.Named("activity"))
 	c.feed.Subscribe(dozes{c})
 	c.controller = reconcile.New(reconcile.Options{

@@ -1,24 +1,10 @@
 package coordinator
 
 import (
-	"context"
 	"time"
 
-	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/store"
-	"github.com/codehub/gateway/coordinator/workspace"
 )
-
-// thawTimeout is how long this process tries to wake a workspace that dozes while it is used.
-const thawTimeout = 30 * time.Second
-
-// wakeDozing wakes a workspace that is being used and dozes. It is called by the hot path, and does
-// not block.
-func (c *Coordinator) wakeDozing(id workspace.ID) {
-	if e, known := c.routes.Lookup(id); known && e.State().Dozes() {
-		c.activator.Wake(context.Background(), id, e, thawTimeout, metrics.Program)
-	}
-}
 
 // imprecise is by how much the times of one use may differ, here and in the database.
 const imprecise = 2 * time.Second
@@ -31,7 +17,7 @@ type dozes struct{ *Coordinator }
 func (c dozes) Changed(rows []store.Route, _ int64) {
 	for i := range rows {
 		if id := rows[i].ID; !rows[i].DozeAt.IsZero() && c.activity.UsedWithin(id, time.Duration(c.doze.Load())-imprecise) {
-			c.wakeDozing(id)
+			c.activator.Used(id)
 		}
 	}
 }

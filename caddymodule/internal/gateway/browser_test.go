@@ -388,6 +388,42 @@ func TestTheTabSleepsAndWakesWithItsWorkspace(t *testing.T) {
 	b.do("the limit page", chromedp.WaitVisible(chromedp.CSS(`main a`)))
 }
 
+// TestTheTabGoesOnWithItsWorkspace: a workspace that dozes goes on with a key, which the page gets, too.
+func TestTheTabGoesOnWithItsWorkspace(t *testing.T) {
+	b := openEditor(t)
+	loads := b.loads.Load()
+	b.key("unsaved")
+	b.doze()
+	b.awaitSaid("Dozing")
+	b.picture("dozing")
+	if focus := js[string](b, `document.activeElement.id`); focus != "text" || b.Woken() {
+		t.Errorf("%q has the focus, woken: %v", focus, b.Woken())
+	}
+	b.key("k")
+	wait.Until(t, "the key wakes", b.Woken)
+	b.awaitSaid("")
+	if got := js[string](b, `text.value`); got != "unsavedk" || b.loads.Load() != loads {
+		t.Errorf("the page has %q, loaded %d times since", got, b.loads.Load()-loads)
+	}
+	// It is to sleep, which a person forbids.
+	b.doze()
+	b.awaitSaid("Dozing")
+	b.Change(one, func(r *store.Route) { r.SleepAt = time.Now().Add(30 * time.Second) })
+	b.awaitSaid("Going to sleep")
+	b.key("k")
+	wait.Until(t, "it goes on", func() bool { return !b.dozing() })
+	b.Change(one, func(r *store.Route) { r.SleepAt = time.Time{} })
+	b.awaitSaid("")
+	// There is no room for it.
+	b.doze()
+	b.awaitSaid("Dozing")
+	b.Refuse(&service.LimitError{Scope: "user", Limit: 2})
+	b.key("k")
+	b.awaitSaid("It could not be woken")
+	b.press("Show why")
+	b.do("the page that says so", chromedp.WaitVisible(chromedp.CSS(`main a`)))
+}
+
 func TestTheScriptSpeaksKoreanOnAPhone(t *testing.T) {
 	b := openEditor(t, chromedp.Flag("lang", "ko-KR"), chromedp.Flag("accept-lang", "ko-KR"))
 	b.do("a phone", chromedp.EmulateViewport(360, 640, chromedp.EmulateMobile))

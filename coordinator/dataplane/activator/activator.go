@@ -124,6 +124,17 @@ func (a *Activator) Wake(ctx context.Context, id workspace.ID, e *route.Entry, t
 	return a.begin(ctx, id, e, timeout, by, true)
 }
 
+// thawTimeout is how long a workspace is woken that dozes while it is used.
+const thawTimeout = 30 * time.Second
+
+// Used wakes a workspace that dozes and is being used, such as by a message on a connection that was
+// open before, or by a person in its page. It does not block and, for any other, allocates nothing.
+func (a *Activator) Used(id workspace.ID) {
+	if e, known := a.routes.Lookup(id); known && e.State().Dozes() {
+		a.Wake(context.Background(), id, e, thawTimeout, metrics.Program)
+	}
+}
+
 // Join is [Activator.Wake] for requests that must not wake a workspace. It never sets the desired
 // state, and only waits for a workspace that is started in another way.
 func (a *Activator) Join(ctx context.Context, id workspace.ID, e *route.Entry, timeout time.Duration, by metrics.Client) *WakeUp {

@@ -97,7 +97,7 @@ func (h *harness) SetDesired(ctx context.Context, a service.Actor, _ workspace.I
 	h.actors = append(h.actors, a)
 	h.origins = append(h.origins, tracing.Origin(ctx))
 	if h.refuse == nil {
-		h.row.Desired = d
+		h.row.Desired, h.row.DozeAt = d, time.Time{}
 		h.row.Revision++
 	}
 	return h.refuse
@@ -523,6 +523,37 @@ func TestTheRequestOfAWakeUp(t *testing.T) {
 		if len(lines) != 1 || lines[0].ContextMap()["uuid"] != "first" || lines[0].ContextMap()["traceID"] != traceID ||
 			lines[0].ContextMap()["workspace"] != string(id) {
 			t.Errorf("logged %v", lines)
+		}
+	})
+}
+
+func TestWhatDozesGoesOn(t *testing.T) {
+	bubble(t, func(h *harness) {
+		h.answers = true
+		h.change(running)
+		<-h.Wake(t.Context(), id, h.entry, time.Minute).Done()
+		attempts, probes := h.attempts(), h.probed()
+		h.Used(id) // it does not doze
+		synctest.Wait()
+		if h.WakeUps() != 0 || h.attempts() != attempts {
+			h.t.Fatal("a workspace is woken that does not doze")
+		}
+		h.change(func(r *store.Route) { r.DozeAt = time.Now() })
+		if h.entry.State().Ready() || !h.entry.State().Dozes() {
+			h.t.Fatalf("dozing: %+v", h.entry.State())
+		}
+		h.Used(id)
+		synctest.Wait()
+		if h.attempts() != attempts+1 || h.probed() != probes || !h.entry.State().Ready() || h.WakeUps() != 0 {
+			h.t.Errorf("%d attempts, %d probes, %d wake-ups, ready %v", h.attempts(), h.probed(), h.WakeUps(), h.entry.State().Ready())
+		}
+		// A limit forbids it.
+		h.change(func(r *store.Route) { r.DozeAt = time.Now() })
+		h.set(func() { h.refuse = &service.LimitError{Scope: "user", Limit: 1} })
+		w := h.Wake(t.Context(), id, h.entry, time.Minute)
+		<-w.Done()
+		if w.Refusal() == nil || !h.entry.State().Dozes() {
+			h.t.Errorf("at the limit: %v, %+v", w.Refusal(), h.entry.State())
 		}
 	})
 }

@@ -89,7 +89,7 @@ func New(t testing.TB) *Product {
 		t.Fatal(err)
 	}
 	p.redis = redis.NewClient(options)
-	p.Activity = activity.NewBuffer(p.redis, activity.Options{Now: p.now}, zap.NewNop())
+	p.Activity = activity.NewBuffer(p.redis, activity.Options{Now: p.now, Used: p.Wakes.Used}, zap.NewNop())
 	ctx, cancel := context.WithCancel(context.Background())
 	var run sync.WaitGroup
 	run.Go(func() { p.Table.Run(ctx) })
@@ -215,7 +215,7 @@ func (p *Product) SetDesired(_ context.Context, a service.Actor, id workspace.ID
 		return p.refused
 	}
 	row := p.rows[id]
-	row.Desired = d
+	row.Desired, row.DozeAt = d, time.Time{}
 	p.write(row)
 	for i := range p.running {
 		if p.running[i].ID == id {

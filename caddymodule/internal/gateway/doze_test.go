@@ -1,0 +1,110 @@
+package gateway
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/codehub/gateway/caddymodule/internal/gateway/gatewaytest"
+	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/metrics"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/wait"
+)
+
+// dozes is a gateway before a workspace that dozes.
+func dozes(t *testing.T, change ...func(*Options)) *harness {
+	h := newHarness(t, change...)
+	h.Run(one, gatewaytest.App(t, pageApp(t)))
+	h.get(200, onePath+"/", asAlice, asProgram)
+	h.waitServed()
+	h.Used(one) // a minute passes
+	h.doze()
+	return h
+}
+
+// doze lets it doze.
+func (h *harness) doze() {
+	h.Change(one, func(r *store.Route) { r.DozeAt = time.Now() })
+}
+
+// dozing reports whether it does.
+func (h *harness) dozing() bool {
+	e, _ := h.Table.Lookup(one)
+	return e.State().Dozes()
+}
+
+// Every way to ask for it, and what its pages send by themselves.
+func TestWhatWakesAWorkspaceThatDozes(t *testing.T) {
+	for name, c := range map[string]struct {
+		ask   func(h *harness)
+		wakes bool
+	}{
+		"a navigation":                     {func(h *harness) { h.get(200, onePath+"/", asAlice, asPage) }, true},
+		"a program":                        {func(h *harness) { h.get(200, onePath+"/", asAlice, asProgram) }, true},
+		"a message on an open connection":  {func(h *harness) { h.Activity.Slot(one).Touch(metrics.ByMessage) }, true},
+		"input in a page":                  {func(h *harness) { h.tell(`{"input":true}`) }, true},
+		"who wants to stay":                {func(h *harness) { h.tell(`{"stay":true}`) }, true},
+		"a page that loads itself":         {func(h *harness) { h.get(503, onePath+"/", asAlice, asPage, "Sec-Fetch-Site: same-origin") }, false},
+		"a page that was loaded":           {func(h *harness) { h.tell(`{"hello":true}`) }, false},
+		"the state that a page asks for":   {func(h *harness) { h.get(200, onePath+"/.codehub/presence", asAlice, asSubrequest) }, false},
+		"the state that a wake page polls": {func(h *harness) { h.get(200, onePath+"/.codehub/status", asAlice, asSubrequest) }, false},
+		"what another user sends":          {func(h *harness) { h.get(404, onePath+"/", asBob, asPage) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := dozes(t)
+			c.ask(h)
+			if c.wakes {
+				wait.Until(t, "it goes on", func() bool { return h.Woken() && !h.dozing() })
+			} else if h.Woken() || !h.dozing() || h.Wakes.WakeUps() != 0 {
+				t.Error("it is woken")
+			}
+		})
+	}
+}
+
+// TestWhatAPageSendsByItselfWaits until a person comes, and no longer than a program does.
+func TestWhatAPageSendsByItselfWaits(t *testing.T) {
+	h := dozes(t)
+	waits := h.getting(onePath+"/x", asAlice, asSubrequest)
+	h.WaitHeld(1)
+	if h.Woken() {
+		t.Fatal("it wakes the workspace")
+	}
+	h.tell(`{"input":true}`)
+	if got := <-waits; got.StatusCode != 200 {
+		t.Errorf("it gets %d: %s", got.StatusCode, got.body)
+	}
+}
+
+func TestWhatAPageSendsByItselfWaitsForATimeOnly(t *testing.T) {
+	h := dozes(t, func(o *Options) { o.WakeTimeout = 200 * time.Millisecond })
+	if got := h.get(503, onePath+"/x", asAlice, asSubrequest); !strings.Contains(got.body, "problem:asleep") || h.Woken() {
+		t.Errorf("nobody comes, and it gets %s", got.body)
+	}
+}
+
+func TestATabIsToldThatItsWorkspaceDozes(t *testing.T) {
+	h := dozes(t)
+	ask := func() (s pageState) {
+		if err := json.Unmarshal([]byte(h.get(200, onePath+"/.codehub/presence", asAlice, asSubrequest).body), &s); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	h.Change(one, func(r *store.Route) { r.SleepAt = time.Now().Add(time.Minute) })
+	dozing := ask()
+	if dozing.State != "dozing" || dozing.Run == "" || dozing.SleepIn == nil {
+		t.Errorf("dozing: %+v", dozing)
+	}
+	h.Refuse(&service.LimitError{Scope: "user", Limit: 1})
+	if s := h.tell(`{"input":true}`); s != 429 || !h.dozing() {
+		t.Errorf("input at the limit: %d", s)
+	}
+	h.Refuse(nil)
+	wait.Until(t, "it goes on", func() bool { return h.tell(`{"input":true}`) == 200 })
+	if s := ask(); s.State != "running" || s.Run != dozing.Run || s.Tag == dozing.Tag {
+		t.Errorf("it goes on: %+v, before %+v", s, dozing)
+	}
+}
