@@ -158,6 +158,7 @@ import (
 //			max_loss_share    <fraction>
 //		}
 //		ttl {
+//			doze <duration>
 //			standby <duration>
 //			archive <duration>
 //			keep_awake_max <duration>
@@ -169,6 +170,8 @@ import (
 //		limits {
 //			max_running_per_user    <number>
 //			max_running_global      <number>
+//			max_dozing_per_user     <number>
+//			max_dozing_global       <number>
 //			max_held                <number>
 //			max_workspaces_per_user <number>
 //		}

@@ -103,6 +103,7 @@ func (a *App) appTable(r *Resolved, option, change func(string) parse.Check) []S
 		duration("activity_flush_interval", &a.ActivityFlushInterval, &live.Activity.FlushInterval, shortestInterval),
 		duration("sse_heartbeat_interval", &a.SSEHeartbeatInterval, &r.Heartbeat, shortestInterval),
 		duration("route_lease", &a.RouteLease, &live.RouteLease, 0, change("route_lease")),
+		duration("ttl doze", &a.TTL.Doze, &live.TTL.Doze, 0),
 		duration("ttl standby", &a.TTL.Standby, &live.TTL.Standby, shortestTTL),
 		duration("ttl archive", &a.TTL.Archive, &live.TTL.Archive, shortestTTL),
 	}
@@ -135,6 +136,8 @@ func (a *App) limitTable(r *Resolved, change func(string) parse.Check) []Setting
 	return []Setting{
 		number("max_running_per_user", &l.MaxRunningPerUser, &live.Limits.PerUser),
 		number("max_running_global", &l.MaxRunningGlobal, &live.Limits.Global),
+		number("max_dozing_per_user", &l.MaxDozingPerUser, &live.Limits.Dozing.PerUser),
+		number("max_dozing_global", &l.MaxDozingGlobal, &live.Limits.Dozing.Global),
 		number("max_workspaces_per_user", &l.MaxWorkspacesPerUser, &live.Limits.Workspaces),
 		{"limits max_held", &l.MaxHeld, fmt.Sprint(live.MaxHeld), "", parse.Integer(&live.MaxHeld, change("max_held"))},
 	}

@@ -40,8 +40,13 @@ type S3 struct {
 	SSE Value `json:"sse,omitempty"`
 }
 
-// TTL says when unused workspaces are stopped and archived.
+// TTL says when unused workspaces are frozen, stopped and archived.
 type TTL struct {
+	// Doze is how long a running workspace may be unused before its container is frozen: it
+	// takes no processor time, keeps its memory, terminals and connections, and goes on at once
+	// when somebody comes. With 0, and from standby on, none is frozen. Only Docker can do
+	// it; on Kubernetes this has no effect. Default: 300s.
+	Doze Value `json:"doze,omitempty"`
 	// Standby is how long a running workspace may be unused before its container is
 	// removed; its volume stays. Default: 600s.
 	Standby Value `json:"standby,omitempty"`
@@ -55,11 +60,16 @@ type TTL struct {
 // Limits bound how many workspaces there are and run, and how many requests wait
 // for them.
 type Limits struct {
-	// MaxRunningPerUser bounds the workspaces of one user that run or are about to.
-	// Default: 2.
+	// MaxRunningPerUser bounds the workspaces of one user that run or are about to. Those
+	// that doze hold no place. Default: 2.
 	MaxRunningPerUser Value `json:"max_running_per_user,omitempty"`
 	// MaxRunningGlobal bounds those of all users together. Default: 100.
 	MaxRunningGlobal Value `json:"max_running_global,omitempty"`
+	// MaxDozingPerUser bounds the workspaces of one user that doze (ttl doze), and so keep their
+	// memory. Further ones run on until they go to sleep. Default: 2.
+	MaxDozingPerUser Value `json:"max_dozing_per_user,omitempty"`
+	// MaxDozingGlobal bounds those of all users together. Default: 100.
+	MaxDozingGlobal Value `json:"max_dozing_global,omitempty"`
 	// MaxHeld bounds the requests of this process that wait for workspaces to wake; one
 	// user's take at most a tenth. Further ones get status 503. Default: 1000.
 	MaxHeld Value `json:"max_held,omitempty"`
