@@ -1,10 +1,12 @@
 package docker_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/image"
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/backendtest"
@@ -12,15 +14,20 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// checkedImage returns the suite's image with that health check.
+// checkedImage returns the suite's image with that health check. It goes at the end of the test, after
+// the containers of backends that are made later.
 func (e *engine) checkedImage(t *testing.T, by container.HealthConfig) string {
 	t.Helper()
 	made, err := e.api.ContainerCreate(t.Context(), &container.Config{Image: e.image}, nil, nil, nil, "")
 	must(t, err)
-	image, err := e.api.ContainerCommit(t.Context(), made.ID, container.CommitOptions{Config: &container.Config{Healthcheck: &by}})
+	committed, err := e.api.ContainerCommit(t.Context(), made.ID, container.CommitOptions{Config: &container.Config{Healthcheck: &by}})
 	must(t, err)
 	must(t, e.api.ContainerRemove(t.Context(), made.ID, container.RemoveOptions{}))
-	return image.ID
+	t.Cleanup(func() {
+		_, err := e.api.ImageRemove(context.Background(), committed.ID, image.RemoveOptions{})
+		check(t, err)
+	})
+	return committed.ID
 }
 
 // TestHealthAfterThaw: the engine calls a paused container unhealthy, and goes on to do so until its next
@@ -29,7 +36,6 @@ func TestHealthAfterThaw(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
 	pass, fail := []string{"CMD", "/testworkspace", "exec", "0"}, []string{"CMD", "/testworkspace", "sick"}
-	b, ctx := e.New(t, backendtest.Installation()), t.Context()
 	for name, c := range map[string]struct {
 		check container.HealthConfig
 		want  workspace.Health
@@ -39,9 +45,10 @@ func TestHealthAfterThaw(t *testing.T) {
 		"starting":  {container.HealthConfig{Test: pass, Interval: time.Hour}, workspace.HealthStarting},
 	} {
 		t.Run(name, func(t *testing.T) {
-			id := newID()
+			ref := e.checkedImage(t, c.check)
+			b, id, ctx := e.New(t, backendtest.Installation()), newID(), t.Context()
 			must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
-			must(t, b.Start(ctx, backend.StartSpec{ID: id, Image: e.checkedImage(t, c.check)}))
+			must(t, b.Start(ctx, backend.StartSpec{ID: id, Image: ref}))
 			seen := func() workspace.Container {
 				all, err := b.Containers(ctx)
 				must(t, err)
