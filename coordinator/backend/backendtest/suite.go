@@ -139,14 +139,14 @@ func Installation() string { return devenv.Installation("test") }
 func newID() workspace.ID { return workspace.ID(uuid.NewString()) }
 
 // Context is t's context with a deadline, so that a call that hangs fails.
-func Context(t *testing.T) context.Context {
+func Context(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -174,7 +174,7 @@ func started(t *testing.T, b backend.Backend, id workspace.ID) string {
 }
 
 // Ready waits until the workspace is ready and answers, and returns its address.
-func Ready(t *testing.T, b backend.Backend, id workspace.ID) string {
+func Ready(t testing.TB, b backend.Backend, id workspace.ID) string {
 	t.Helper()
 	var endpoint string
 	wait.Until(t, "workspace ready", func() bool {
@@ -195,7 +195,7 @@ func Ready(t *testing.T, b backend.Backend, id workspace.ID) string {
 }
 
 // containerOf returns the workspace's container as the backend lists it.
-func containerOf(t *testing.T, b backend.Backend, id workspace.ID) (workspace.Container, bool) {
+func containerOf(t testing.TB, b backend.Backend, id workspace.ID) (workspace.Container, bool) {
 	t.Helper()
 	all, err := b.Containers(Context(t), id)
 	must(t, err)

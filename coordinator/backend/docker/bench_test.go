@@ -1,6 +1,9 @@
 package docker_test
 
 import (
+	"fmt"
+	"io"
+	"net"
 	"slices"
 	"testing"
 	"time"
@@ -10,6 +13,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/backendtest"
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // TestStartOverhead compares Start with the two engine calls that it needs at least,
@@ -55,4 +59,65 @@ func TestStartOverhead(t *testing.T) {
 func median(d []time.Duration) time.Duration {
 	slices.Sort(d)
 	return d[len(d)/2].Round(time.Millisecond)
+}
+
+// BenchmarkDoze measures how long a request that waits at a frozen workspace takes from the thaw to the
+// first byte of its answer, and what many frozen workspaces use of a processor.
+// `devenv test -run '^$' -bench '^BenchmarkDoze$' -benchtime 1x ./coordinator/backend/docker` runs it.
+func BenchmarkDoze(b *testing.B) {
+	const rounds, many, watched = 25, 8, 10 * time.Second
+	e := newEngine(b)
+	be, ctx := e.open(b, backendtest.Installation()), b.Context()
+	ids, endpoints := make([]workspace.ID, many), make([]string, many)
+	for i := range ids {
+		ids[i] = newID()
+		endpoints[i] = start(b, be, backend.StartSpec{ID: ids[i]})
+	}
+	freeze := func(ids ...workspace.ID) {
+		all, err := be.Containers(ctx, ids...)
+		must(b, err)
+		for _, id := range ids {
+			must(b, be.Freezer.Freeze(ctx, id, all[id].StartedAt))
+		}
+	}
+	used := func() (sum time.Duration) {
+		for _, id := range ids {
+			s, err := be.Stats(ctx, id)
+			must(b, err)
+			sum += s.CPU
+		}
+		return sum
+	}
+	percent := func() float64 {
+		before, began := used(), time.Now()
+		<-time.After(watched)
+		return 100 * (used() - before).Seconds() / time.Since(began).Seconds() / many
+	}
+	for b.Loop() {
+		fmt.Printf("figure idle_cpu_percent %.3f %%\n", percent())
+		freeze(ids...)
+		fmt.Printf("figure doze_cpu_percent %.3f %%\n", percent())
+		for _, id := range ids {
+			must(b, be.Freezer.Thaw(ctx, id))
+		}
+		took := make([]time.Duration, rounds)
+		for i := range took {
+			id, endpoint := ids[i%many], endpoints[i%many]
+			freeze(id)
+			conn, err := net.Dial("tcp", endpoint)
+			must(b, err)
+			_, err = io.WriteString(conn, "GET / HTTP/1.0\r\nHost: x\r\n\r\n")
+			must(b, err)
+			began := time.Now()
+			must(b, be.Freezer.Thaw(ctx, id))
+			_, err = conn.Read(make([]byte, 1))
+			must(b, err)
+			took[i] = time.Since(began)
+			conn.Close()
+		}
+		slices.Sort(took)
+		ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+		fmt.Printf("figure doze_thaw_raw_ms %.1f ms\n", ms(took[len(took)/2]))
+		fmt.Printf("figure doze_thaw_raw_p99_ms %.1f ms\n", ms(took[len(took)*99/100]))
+	}
 }

@@ -38,7 +38,7 @@ type engine struct {
 	change func(*docker.Options)
 }
 
-func newEngine(t *testing.T) *engine {
+func newEngine(t testing.TB) *engine {
 	t.Helper()
 	e := &engine{host: devenv.Docker(t)}
 	var err error
@@ -61,6 +61,12 @@ func (e *engine) options(installation string) docker.Options {
 
 func (e *engine) New(t *testing.T, installation string) backend.Backend {
 	t.Helper()
+	return e.open(t, installation)
+}
+
+// open is New, for benchmarks as well.
+func (e *engine) open(t testing.TB, installation string) backend.Backend {
+	t.Helper()
 	t.Cleanup(func() { e.sweep(t, installation) })
 	b, err := docker.New(e.options(installation))
 	if err != nil {
@@ -72,7 +78,7 @@ func (e *engine) New(t *testing.T, installation string) backend.Backend {
 
 // sweep removes everything with the installation's label. What cannot be removed
 // fails the test.
-func (e *engine) sweep(t *testing.T, installation string) {
+func (e *engine) sweep(t testing.TB, installation string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), wait.Timeout)
 	defer cancel()
 	label := filters.NewArgs(filters.Arg("label", spec.LabelInstallation+"="+installation))
@@ -93,7 +99,7 @@ func (e *engine) sweep(t *testing.T, installation string) {
 	}
 }
 
-func check(t *testing.T, err error) {
+func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Error(err)

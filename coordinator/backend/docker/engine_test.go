@@ -32,14 +32,14 @@ import (
 
 func newID() workspace.ID { return workspace.ID(uuid.NewString()) }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-func start(t *testing.T, b backend.Backend, spec backend.StartSpec) string {
+func start(t testing.TB, b backend.Backend, spec backend.StartSpec) string {
 	t.Helper()
 	must(t, b.Provision(t.Context(), backend.VolumeSpec{ID: spec.ID, OpID: "op"}))
 	must(t, b.Start(t.Context(), spec))

@@ -2,7 +2,9 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -30,7 +32,8 @@ func (d *Docker) Freeze(ctx context.Context, id workspace.ID, started time.Time)
 		if err != nil || containerID == "" {
 			return err
 		}
-		return unlessChanged(id, doing, d.api.ContainerPause(ctx, containerID))
+		err = d.api.ContainerPause(ctx, containerID)
+		return d.unlessChanged(ctx, id, doing, due, err)
 	})
 }
 
@@ -43,7 +46,8 @@ func (d *Docker) Thaw(ctx context.Context, id workspace.ID) error {
 		if err != nil || containerID == "" {
 			return err
 		}
-		return unlessChanged(id, doing, d.api.ContainerUnpause(ctx, containerID))
+		err = d.api.ContainerUnpause(ctx, containerID)
+		return d.unlessChanged(ctx, id, doing, due, err)
 	})
 }
 
@@ -68,13 +72,25 @@ func (d *Docker) ifDue(ctx context.Context, id workspace.ID, doing string,
 	return containerID, nil
 }
 
-// unlessChanged returns what the engine says, or [backend.ErrChanged] if another call has frozen, thawed
-// or removed the container meanwhile, or it has ended. Then it is to be looked at again.
-func unlessChanged(id workspace.ID, doing string, err error) error {
-	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) {
-		return fmt.Errorf("%w: %w", backend.ErrChanged, err)
+// unlessChanged returns the error of the engine, or nil if nothing is due any more: another call has
+// frozen, thawed or removed the container meanwhile, or it has ended. Several may do so in turn, and
+// then it is [backend.ErrChanged]. An engine may call what another call has done an internal error.
+func (d *Docker) unlessChanged(ctx context.Context, id workspace.ID, doing string,
+	due func(*container.InspectResponse) bool, err error) error {
+	if err == nil {
+		return nil
 	}
-	return engine.Wrap(doing+" container "+id.ContainerName(), err)
+	failed := engine.Wrap(doing+" container "+id.ContainerName(), err)
+	if !answered(ctx, failed) || errors.Is(err, backend.ErrLeaseLapsed) {
+		return failed
+	}
+	if left, again := d.ifDue(ctx, id, doing, due); again == nil && left == "" {
+		return nil
+	}
+	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) || strings.HasSuffix(err.Error(), " is not paused") {
+		return fmt.Errorf("%w: %w", backend.ErrChanged, failed)
+	}
+	return failed
 }
 
 // awake returns the workspace's container if it runs and is not frozen. The error is

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -200,9 +202,9 @@ func TestEngineDiskFull(t *testing.T) {
 	must(t, b.DeleteVolume(ctx, id, "op"))
 }
 
-// dockerd starts an engine whose containers outlive it, in the namespaces of the tests,
-// and returns a function that stops it.
-func dockerd(t *testing.T, dir string) (stop func()) {
+// dockerd starts an engine in the namespaces of the tests, and returns a function that ends it with a
+// signal. With live its containers outlive it.
+func dockerd(t *testing.T, dir string, live bool) (end func(syscall.Signal)) {
 	t.Helper()
 	program, err := exec.LookPath("dockerd")
 	if err != nil {
@@ -210,7 +212,7 @@ func dockerd(t *testing.T, dir string) (stop func()) {
 	}
 	config := filepath.Join(dir, "config.json")
 	must(t, os.WriteFile(config, []byte("{}"), 0o600))
-	cmd := exec.Command(program, "--config-file", config, "--live-restore", "--host", "unix://"+filepath.Join(dir, "d.sock"),
+	cmd := exec.Command(program, "--config-file", config, fmt.Sprintf("--live-restore=%t", live), "--host", "unix://"+filepath.Join(dir, "d.sock"),
 		"--data-root", filepath.Join(dir, "data"), "--exec-root", filepath.Join(dir, "exec"), "--pidfile", filepath.Join(dir, "pid"),
 		"--bridge", "none", "--iptables=false", "--ip6tables=false", "--containerd-namespace", filepath.Base(dir),
 		"--exec-opt", "native.cgroupdriver=cgroupfs", "--log-level", "error")
@@ -220,20 +222,21 @@ func dockerd(t *testing.T, dir string) (stop func()) {
 	must(t, cmd.Start())
 	output.Close()
 	stopped := false
-	stop = func() {
+	end = func(signal syscall.Signal) {
 		if !stopped {
 			stopped = true
-			_ = cmd.Process.Signal(syscall.SIGTERM)
+			_ = cmd.Process.Signal(signal)
 			_ = cmd.Wait()
 		}
 	}
-	t.Cleanup(stop)
-	return stop
+	t.Cleanup(func() { end(syscall.SIGTERM) })
+	return end
 }
 
-// TestLiveRestore: a real engine is restarted under a workspace that runs on.
-func TestLiveRestore(t *testing.T) {
-	t.Parallel()
+// ownFolder is a folder for an engine that a test starts with dockerd. What the engine leaves mounted
+// there goes with it.
+func ownFolder(t *testing.T) string {
+	t.Helper()
 	needRoot(t)
 	dir, err := os.MkdirTemp("", "codehub-live") // its path is short enough for a socket
 	must(t, err)
@@ -247,28 +250,43 @@ func TestLiveRestore(t *testing.T) {
 		}
 		check(t, os.RemoveAll(dir))
 	})
-	stop, host := dockerd(t, dir), "unix://"+filepath.Join(dir, "d.sock")
+	return dir
+}
+
+// backendAt waits until an engine in such a folder answers, and returns a backend of it.
+func backendAt(t *testing.T, dir string) (b backend.Backend, answers func() error) {
+	t.Helper()
+	host := "unix://" + filepath.Join(dir, "d.sock")
 	api, err := client.NewClientWithOpts(client.WithHost(host), client.WithAPIVersionNegotiation())
 	must(t, err)
-	defer api.Close()
-	answers := func() error { _, err := api.Ping(t.Context()); return err }
+	t.Cleanup(func() { api.Close() })
+	answers = func() error { _, err := api.Ping(t.Context()); return err }
 	wait.For(t, "the engine answers", answers)
 	image := suiteImage(t, api)
-	b, err := docker.New(docker.Options{Host: host, Installation: backendtest.Installation(), Image: image, JobImage: image})
+	b, err = docker.New(docker.Options{Host: host, Installation: backendtest.Installation(), Image: image, JobImage: image})
 	must(t, err)
 	t.Cleanup(func() { b.Close() })
+	return b, answers
+}
+
+// TestLiveRestore: a real engine is restarted under a workspace that runs on.
+func TestLiveRestore(t *testing.T) {
+	t.Parallel()
+	dir := ownFolder(t)
+	end := dockerd(t, dir, true)
+	b, answers := backendAt(t, dir)
 	id, ctx := newID(), t.Context()
 	endpoint := start(t, b, backend.StartSpec{ID: id})
 	identity, err := b.Identity(ctx)
 	must(t, err)
 
-	stop()
+	end(syscall.SIGTERM)
 	_, err = b.Containers(ctx)
 	unreachable(t, err, "listing containers")
 	if code, body := get(t, endpoint, "/"); code != 200 || body != "hello" {
 		t.Errorf("while the engine is away: %d %s", code, body)
 	}
-	dockerd(t, dir)
+	dockerd(t, dir, true)
 	wait.For(t, "the engine answers again", answers)
 	all, err := b.Containers(ctx)
 	must(t, err)
@@ -282,4 +300,67 @@ func TestLiveRestore(t *testing.T) {
 	}
 	must(t, b.Delete(ctx, id))
 	must(t, b.DeleteVolume(ctx, id, "op"))
+}
+
+// TestEngineRestartedUnderAFrozenContainer: with live-restore a container stays frozen, and goes on where it
+// was. Without, it ends with the engine, or when that starts again.
+func TestEngineRestartedUnderAFrozenContainer(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		live bool
+		how  syscall.Signal
+	}{
+		"live, stopped": {true, syscall.SIGTERM}, "live, killed": {true, syscall.SIGKILL},
+		"stopped": {false, syscall.SIGTERM}, "killed": {false, syscall.SIGKILL},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := ownFolder(t)
+			end := dockerd(t, dir, c.live)
+			b, answers := backendAt(t, dir)
+			id, ctx := newID(), t.Context()
+			endpoint := start(t, b, backend.StartSpec{ID: id})
+			seen := func() workspace.Container {
+				all, err := b.Containers(ctx)
+				must(t, err)
+				return all[id]
+			}
+			was := seen()
+			must(t, b.Freezer.Freeze(ctx, id, was.StartedAt))
+			was = seen()
+			waits := make(chan error, 1) // a request that comes before the engine ends
+			conn, err := net.Dial("tcp", endpoint)
+			must(t, err)
+			defer conn.Close()
+			_, err = io.WriteString(conn, "GET / HTTP/1.0\r\nHost: x\r\n\r\n")
+			must(t, err)
+			go func() {
+				answer, err := io.ReadAll(conn)
+				if err == nil && !strings.HasSuffix(string(answer), "hello") {
+					err = fmt.Errorf("the answer is %q", answer)
+				}
+				waits <- err
+			}()
+
+			end(c.how)
+			dockerd(t, dir, c.live)
+			wait.For(t, "the engine answers again", answers)
+			now := seen()
+			if c.live {
+				if now != was || now.Health != workspace.HealthPaused {
+					t.Errorf("after the restart: %+v, before %+v", now, was)
+				}
+				must(t, b.Freezer.Thaw(ctx, id))
+				must(t, <-waits)
+			} else {
+				if now.Running || now.Unknown != "" || !now.Disrupted || !now.Volume {
+					t.Errorf("after the restart: %+v, want that others have ended it", now)
+				}
+				must(t, b.Freezer.Thaw(ctx, id))
+				must(t, b.Start(ctx, backend.StartSpec{ID: id}))
+			}
+			backendtest.Ready(t, b, id)
+			must(t, b.Delete(ctx, id))
+			must(t, b.DeleteVolume(ctx, id, "op"))
+		})
+	}
 }

@@ -159,7 +159,9 @@ func (d *Docker) addRun(ctx context.Context, id workspace.ID, containerID string
 }
 
 // probed is the health of a container that the engine calls unhealthy, from what its probes have
-// found. The engine calls one so as well that was paused, until the next probe after that has passed.
+// found. The engine makes no probes of a paused container and calls it unhealthy, and goes on to do so
+// until the first probe after that, which is half a minute later where the image does not say. What was
+// found before the pause stays: no probe counts as failed because of it.
 func probed(c *container.InspectResponse) workspace.Health {
 	h := c.State.Health
 	if h == nil {

@@ -33,6 +33,35 @@ func TestHealth(t *testing.T) {
 	}
 }
 
+// TestProbed: what the engine says of one that was paused, and what its probes have found.
+func TestProbed(t *testing.T) {
+	passed, failed := &container.HealthcheckResult{}, &container.HealthcheckResult{ExitCode: 1}
+	for name, c := range map[string]struct {
+		retries, streak int
+		log             []*container.HealthcheckResult
+		want            workspace.Health
+	}{
+		"it has passed":                             {0, 0, []*container.HealthcheckResult{failed, passed}, ""},
+		"it has begun to fail":                      {0, 2, []*container.HealthcheckResult{passed, failed, failed}, ""},
+		"it fails":                                  {0, 3, []*container.HealthcheckResult{passed, failed, failed, failed}, workspace.HealthUnhealthy},
+		"it fails sooner, as the image says":        {1, 1, []*container.HealthcheckResult{passed, failed}, workspace.HealthUnhealthy},
+		"it fails later, as the image says":         {9, 4, []*container.HealthcheckResult{passed, failed, failed, failed, failed}, ""},
+		"there was no probe yet":                    {0, 0, nil, workspace.HealthStarting},
+		"it has failed in its start period":         {0, 0, []*container.HealthcheckResult{failed, nil}, workspace.HealthStarting},
+		"it has failed after that and never passed": {3, 1, []*container.HealthcheckResult{failed}, workspace.HealthStarting},
+	} {
+		got := probed(&container.InspectResponse{
+			Config: &container.Config{Healthcheck: &container.HealthConfig{Retries: c.retries}},
+			ContainerJSONBase: &container.ContainerJSONBase{State: &container.State{
+				Health: &container.Health{Status: container.Unhealthy, FailingStreak: c.streak, Log: c.log},
+			}},
+		})
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 // TestRemovedMeanwhile: a start that another process's removal defeats is tried again.
 func TestRemovedMeanwhile(t *testing.T) {
 	for _, c := range []struct {
