@@ -11,7 +11,7 @@ program = mkdir -p .codehub/bin && go build -o .codehub/bin/$(notdir $(1)) $(1) 
 devenv = $(call program,./coordinator/devenv/cmd/devenv)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run preview screenshots images image deb sbom vulncheck reproduce test check test-again fuzz fuzz-ci test-race nightly soak simulate test-ide test-systemd test-compose test-k8s test-k8s-faults bench-k8s bench-gateway bench-events bench-wake bench-editor bench-failover bench-reconcile bench-archive lint lint-beside test-built check-pure format vet staticcheck deadcode monitoring fmt clean
+.PHONY: help build run preview screenshots images image deb sbom vulncheck reproduce test check test-again fuzz fuzz-ci test-race nightly soak simulate test-ide test-systemd test-compose test-k8s test-k8s-faults bench-k8s bench-gateway bench-events bench-wake bench-doze bench-editor bench-failover bench-reconcile bench-archive lint lint-beside test-built check-pure format vet staticcheck deadcode monitoring fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -200,6 +200,9 @@ bench-events: ## measure how long a change takes to 1,000 event streams, and wha
 
 bench-wake: build ## measure how much longer a wake-up takes than the engine alone
 	@$(devenv) test -timeout 30m -run '^$$' -bench '^BenchmarkWake(Archived)?$$' -benchtime 1x ./caddymodule/e2e
+
+bench-doze: build ## measure how soon a workspace goes on that dozes, and what a hundred of them cost
+	@$(devenv) test -timeout 30m -run '^$$' -bench '^BenchmarkDoze$$' -benchtime 1x ./caddymodule/e2e
 
 bench-editor: build ## measure how long a person waits for code-server in a browser, beside the engine alone (root)
 	@$(devenv) test-ide -v -timeout 30m -run '^$$' -bench '^BenchmarkEditor$$' -benchtime 1x ./caddymodule/e2e

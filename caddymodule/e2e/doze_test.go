@@ -1,0 +1,105 @@
+package e2e
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/coder/websocket"
+
+	"github.com/codehub/gateway/coordinator/wait"
+)
+
+// dozing lets workspaces doze soon after they were used, and not sleep.
+var dozing = []string{"TTL_DOZE_SECONDS=4", "TTL_STANDBY_SECONDS=3600"}
+
+// frozen reports whether the engine has frozen the workspace's container.
+func (in *installation) frozen(t testing.TB, id string) bool {
+	t.Helper()
+	c, err := in.docker.ContainerInspect(t.Context(), "ws-"+id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.State.Paused
+}
+
+// awaitFrozen waits until the workspace dozes, or goes on.
+func (in *installation) awaitFrozen(t testing.TB, id string, want bool) {
+	t.Helper()
+	wait.For(t, "the container freezes or goes on", func() error {
+		if got := in.frozen(t, id); got != want {
+			return errors.New("it does not")
+		}
+		return nil
+	})
+}
+
+// TestDoze: an idle workspace is frozen, with what runs in it, and goes on where it was: for a person
+// in its page, for a request, and for a message on a connection that was open before (SPEC 6).
+func TestDoze(t *testing.T) {
+	t.Parallel()
+	in := install(t, dozing...)
+	me := in.admin(t)
+	w := me.create(t, "dozes")
+	b := openTab(t)
+	b.do("opening it", chromedp.Navigate(in.url("/")))
+	b.signIn("admin", in.password)
+	b.do("the list is shown", chromedp.WaitVisible(chromedp.CSS(`[data-workspace]`)))
+	b.do("opening it", chromedp.Navigate(byPath.base(in, w.ID)),
+		chromedp.WaitVisible(chromedp.CSS(`#terminal[data-state=connected]`)),
+		chromedp.Focus(chromedp.CSS(`.xterm-helper-textarea`)))
+	b.inTerminal("VALUE=kept; echo is$VALUE", "iskept")
+	in.awaitFrozen(t, w.ID, true)
+	if got := me.workspace(t, w.ID); got.Phase != "RUNNING" {
+		t.Errorf("while it dozes it is %s", got.Phase)
+	}
+	wait.For(t, "the tab says so", func() error {
+		if said := read(b, "what the tab says", chromedp.Evaluate[string](`document.querySelector("codehub-notice")?.shadowRoot.textContent || ""`)); said == "" {
+			return errors.New("it says nothing")
+		}
+		return nil
+	})
+	b.documents()
+	b.inTerminal("echo still$VALUE", "stillkept")
+	if s := b.documents(); len(s) != 0 {
+		t.Errorf("the page was loaded again: %v", s)
+	}
+
+	in.awaitFrozen(t, w.ID, true)
+	if res, body := me.get(t, byPath.base(in, w.ID)+"healthz", program); res.StatusCode != http.StatusOK {
+		t.Errorf("a program's request: %s %s", res.Status, body)
+	}
+	in.awaitFrozen(t, w.ID, false)
+
+	messages := me.dial(t, me.enter(t, w.ID)+"echo")
+	in.awaitFrozen(t, w.ID, true)
+	if err := messages.Write(t.Context(), websocket.MessageText, []byte("there")); err != nil {
+		t.Fatal(err)
+	}
+	if _, got, err := messages.Read(t.Context()); err != nil || string(got) != "there" {
+		t.Errorf("the answer on a connection that was open before is %q, %v", got, err)
+	}
+
+	// It sleeps and is deleted from there.
+	in.awaitFrozen(t, w.ID, true)
+	me.setDesiredState(t, w.ID, "STANDBY")
+	me.awaitPhase(t, w.ID, "STANDBY")
+}
+
+// TestNothingStaysFrozen: neither the end of the gateway nor that of the engine leaves a workspace
+// frozen that somebody wants.
+func TestNothingStaysFrozen(t *testing.T) {
+	t.Parallel()
+	in := install(t, dozing...)
+	me := in.admin(t)
+	w := me.create(t, "dozes")
+	in.awaitFrozen(t, w.ID, true)
+	in.kill()
+	in.start(t)
+	began := time.Now()
+	if res, body := me.get(t, byPath.base(in, w.ID)+"healthz", program); res.StatusCode != http.StatusOK {
+		t.Errorf("after %s: %s %s", time.Since(began), res.Status, body)
+	}
+}
