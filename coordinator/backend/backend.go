@@ -177,7 +177,9 @@ type Objects interface {
 // Freezer stops the processes of a container where they are, and lets them go on. A frozen one takes
 // no processor time and keeps its memory, its address and its connections: what arrives there waits
 // in the kernel. Containers reports it as Running with [workspace.HealthPaused], with its endpoint,
-// and as before when it was thawed: that it was frozen does not make it unhealthy or starting.
+// and as before when it was thawed: that it was frozen does not make it unhealthy or starting. An
+// engine may take a moment to show a change that follows another one at once, and sends an event when
+// it does. Whoever needs a container thawed therefore asks for it until Containers shows it.
 //
 // Nobody but an administrator freezes a container in another way, and Thaw ends that as well. When
 // the engine itself restarts, a frozen container stays frozen or ends; either is observed.

@@ -49,8 +49,27 @@ func frozen(t *testing.T, b backend.Backend, id workspace.ID) workspace.Containe
 		t.Fatalf("the start of a running container is not known: %+v", was)
 	}
 	must(t, b.Freezer.Freeze(Context(t), id, was.StartedAt))
+	shows(t, b, id, func(c workspace.Container) bool { return c.Health == workspace.HealthPaused })
 	wantHealth(t, b, id, workspace.HealthPaused)
 	return was
+}
+
+// thawed thaws it, and waits until it is as it was before. An engine may show late what follows at once.
+func thawed(t *testing.T, b backend.Backend, id workspace.ID, was workspace.Container) {
+	t.Helper()
+	must(t, b.Freezer.Thaw(Context(t), id))
+	shows(t, b, id, func(c workspace.Container) bool { return c == was })
+}
+
+// shows waits until the listing is so.
+func shows(t *testing.T, b backend.Backend, id workspace.ID, so func(workspace.Container) bool) {
+	t.Helper()
+	wait.For(t, "the listing shows the change", func() error {
+		if c, _ := containerOf(t, b, id); !so(c) {
+			return fmt.Errorf("the container is %+v", c)
+		}
+		return nil
+	})
 }
 
 // wantHealth fails the test unless the workspace's container runs and has that health.
@@ -89,19 +108,16 @@ func testFrozenObserved(t *testing.T, f Fixture) {
 		was := frozen(t, b, id)
 		hint("frozen", workspace.HealthPaused)
 		must(t, other.Freezer.Freeze(ctx, id, was.StartedAt))
-		all, err := other.Containers(ctx)
-		must(t, err)
 		want := was
 		want.Ready, want.Health = false, workspace.HealthPaused
-		if c, _ := containerOf(t, b, id); c != want || all[id] != want {
-			t.Errorf("frozen: %+v, in the bulk listing of another process %+v, want %+v", c, all[id], want)
-		}
+		shows(t, b, id, func(c workspace.Container) bool {
+			all, err := other.Containers(ctx)
+			must(t, err)
+			return c == want && all[id] == want
+		})
 		must(t, other.Freezer.Thaw(ctx, id))
 		hint("thawed", "")
-		must(t, b.Freezer.Thaw(ctx, id))
-		if c, _ := containerOf(t, b, id); c != was {
-			t.Errorf("thawed: %+v, before it was frozen %+v", c, was)
-		}
+		thawed(t, b, id, was)
 	}
 	Ready(t, b, id)
 }
@@ -170,7 +186,7 @@ func testFreezeNotDue(t *testing.T, f Fixture) {
 		t.Errorf("thawed with a cancelled context: %v", err)
 	}
 	wantHealth(t, b, id, workspace.HealthPaused)
-	must(t, b.Freezer.Thaw(ctx, id))
+	thawed(t, b, id, c)
 
 	exitWith(t, endpoint, 3)
 	wait.Until(t, "container exited", func() bool { c, _ := containerOf(t, b, id); return !c.Running })
@@ -288,7 +304,7 @@ func testFrozenInspected(t *testing.T, f Fixture) {
 	wait.Until(t, "the lines of before come", func() bool { return before.has("serving\n") })
 	running, err := b.Stats(ctx, id)
 	must(t, err)
-	frozen(t, b, id)
+	was := frozen(t, b, id)
 
 	if code, err := b.Exec(ctx, id, []string{ExecProgram, ExecPrint, "0", "x"}, io.Discard, io.Discard); !errors.Is(err, backend.ErrFrozen) {
 		t.Errorf("a command: exit code %d, %v, want %v", code, err, backend.ErrFrozen)
@@ -320,7 +336,7 @@ func testFrozenInspected(t *testing.T, f Fixture) {
 	if first.CPU < running.CPU || second.CPU != first.CPU || second.Processes != -1 || second.Ports != nil {
 		t.Errorf("it used %+v, then %+v, and before it was frozen %+v", first, second, running)
 	}
-	must(t, b.Freezer.Thaw(ctx, id))
+	thawed(t, b, id, was)
 	if code, err := b.Exec(ctx, id, []string{ExecProgram, ExecPrint, "7", "x"}, io.Discard, io.Discard); err != nil || code != 7 {
 		t.Errorf("a command after the thaw: exit code %d, %v", code, err)
 	}
@@ -349,9 +365,7 @@ func testFrozenReplaced(t *testing.T, f Fixture) {
 	}
 	wantHealth(t, b, id, workspace.HealthPaused)
 	must(t, b.Start(ctx, backend.StartSpec{ID: id}))
-	if c, _ := containerOf(t, b, id); c != was {
-		t.Errorf("after Start: %+v, before it was frozen %+v", c, was)
-	}
+	shows(t, b, id, func(c workspace.Container) bool { return c == was })
 	if again := Ready(t, b, id); again != endpoint {
 		t.Errorf("it is at %s, before at %s", again, endpoint)
 	}
@@ -433,10 +447,9 @@ func testFreezeAtOnce(t *testing.T, f Fixture) {
 	}
 	wg.Wait()
 	must(t, errors.Join(errs...))
-	must(t, backends[1].Freezer.Thaw(ctx, id))
-	wantHealth(t, backends[0], id, "")
-	if after, _ := containerOf(t, backends[1], id); after != c {
-		t.Errorf("it was %+v and is %+v", c, after)
-	}
+	shows(t, backends[0], id, func(now workspace.Container) bool {
+		must(t, backends[1].Freezer.Thaw(ctx, id))
+		return now == c
+	})
 	Ready(t, backends[0], id)
 }

@@ -264,9 +264,7 @@ func testPaused(t *testing.T, f Fixture) {
 		t.Errorf("paused container: %+v, want it running at %s and not ready", c, endpoint)
 	}
 	must(t, b.Start(Context(t), backend.StartSpec{ID: id}))
-	if c, _ := containerOf(t, b, id); !c.Ready || c.Health != "" {
-		t.Errorf("after Start: %+v", c)
-	}
+	shows(t, b, id, func(c workspace.Container) bool { return c.Ready && c.Health == "" })
 	Ready(t, b, id)
 	if b.Freezer != nil {
 		f.Pause(t, id)

@@ -5,7 +5,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/pkg/stdcopy"
 
@@ -22,26 +21,22 @@ func (d *Docker) Exec(ctx context.Context, id workspace.ID, command []string, st
 	if err != nil {
 		return 0, err
 	}
-	code, err := d.exec(ctx, c.ID, "running a command in container "+id.ContainerName(), command, stdout, stderr)
-	if errdefs.IsConflict(err) {
-		err = d.orFrozen(ctx, id, err)
-	}
-	return code, err
+	return d.exec(ctx, id, c.ID, "running a command in container "+id.ContainerName(), command, stdout, stderr)
 }
 
-// exec runs a command in a container that runs. doing begins its errors.
+// exec runs a command in the workspace's container, which runs. doing begins its errors.
 func (d *Docker) exec(
-	ctx context.Context, containerID, doing string, command []string, stdout, stderr io.Writer,
+	ctx context.Context, id workspace.ID, containerID, doing string, command []string, stdout, stderr io.Writer,
 ) (int, error) {
 	made, err := d.api.ContainerExecCreate(ctx, containerID, container.ExecOptions{
 		Cmd: command, AttachStdout: true, AttachStderr: true,
 	})
 	if err != nil {
-		return 0, engine.Wrap(doing, err)
+		return 0, d.orFrozen(ctx, id, engine.Wrap(doing, err))
 	}
 	output, err := d.api.ContainerExecAttach(ctx, made.ID, container.ExecAttachOptions{})
 	if err != nil {
-		return 0, engine.Wrap(doing, err)
+		return 0, d.orFrozen(ctx, id, engine.Wrap(doing, err))
 	}
 	defer output.Close()
 	defer context.AfterFunc(ctx, output.Close)()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,8 +74,8 @@ func (d *Docker) ifDue(ctx context.Context, id workspace.ID, doing string,
 }
 
 // unlessChanged returns the error of the engine, or nil if nothing is due any more: another call has
-// frozen, thawed or removed the container meanwhile, or it has ended. Several may do so in turn, and
-// then it is [backend.ErrChanged]. An engine may call what another call has done an internal error.
+// frozen, thawed or removed the container meanwhile, or it has ended. If that is not certain yet, it is
+// [backend.ErrChanged].
 func (d *Docker) unlessChanged(ctx context.Context, id workspace.ID, doing string,
 	due func(*container.InspectResponse) bool, err error) error {
 	if err == nil {
@@ -87,11 +88,19 @@ func (d *Docker) unlessChanged(ctx context.Context, id workspace.ID, doing strin
 	if left, again := d.ifDue(ctx, id, doing, due); again == nil && left == "" {
 		return nil
 	}
-	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) || strings.HasSuffix(err.Error(), " is not paused") {
+	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) || slices.ContainsFunc(asWanted, func(text string) bool {
+		return strings.Contains(err.Error(), text)
+	}) {
 		return fmt.Errorf("%w: %w", backend.ErrChanged, failed)
 	}
 	return failed
 }
+
+// asWanted is what an engine says, as an internal error, of a container that is as it is asked to be. The
+// first is of another call that was quicker. The others are of the engine's own record: it hears of each
+// change a second time from below, late. So when a thaw follows at once, a container that runs counts as
+// paused for a moment, and the other way round.
+var asWanted = []string{" is not paused", "cannot resume a running process", "cannot pause a paused container"}
 
 // awake returns the workspace's container if it runs and is not frozen. The error is
 // [backend.ErrNotFound] or [backend.ErrFrozen] otherwise.
@@ -103,13 +112,13 @@ func (d *Docker) awake(ctx context.Context, id workspace.ID) (*container.Inspect
 	return c, err
 }
 
-// orFrozen returns the reason for which something failed in a container that was awake: it was frozen
-// meanwhile, or err.
+// orFrozen returns why nothing could be begun in a container that was awake: it was frozen meanwhile,
+// or err.
 func (d *Docker) orFrozen(ctx context.Context, id workspace.ID, err error) error {
-	if err == nil || ctx.Err() != nil {
+	if err == nil || !answered(ctx, err) {
 		return err
 	}
-	if _, now := d.awake(ctx, id); now != nil {
+	if _, now := d.awake(ctx, id); errors.Is(now, backend.ErrFrozen) {
 		return now
 	}
 	return err

@@ -2,6 +2,11 @@ package docker_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,17 +15,20 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/backendtest"
+	"github.com/codehub/gateway/coordinator/backend/docker"
+	"github.com/codehub/gateway/coordinator/backend/docker/doctor"
+	"github.com/codehub/gateway/coordinator/internal/work"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// checkedImage returns the suite's image with that health check. It goes at the end of the test, after
-// the containers of backends that are made later.
-func (e *engine) checkedImage(t *testing.T, by container.HealthConfig) string {
+// variant returns the suite's image with that added. It goes at the end of the test, after the containers of
+// backends that are made later.
+func (e *engine) variant(t *testing.T, with container.Config) string {
 	t.Helper()
 	made, err := e.api.ContainerCreate(t.Context(), &container.Config{Image: e.image}, nil, nil, nil, "")
 	must(t, err)
-	committed, err := e.api.ContainerCommit(t.Context(), made.ID, container.CommitOptions{Config: &container.Config{Healthcheck: &by}})
+	committed, err := e.api.ContainerCommit(t.Context(), made.ID, container.CommitOptions{Config: &with})
 	must(t, err)
 	must(t, e.api.ContainerRemove(t.Context(), made.ID, container.RemoveOptions{}))
 	t.Cleanup(func() {
@@ -45,7 +53,7 @@ func TestHealthAfterThaw(t *testing.T) {
 		"starting":  {container.HealthConfig{Test: pass, Interval: time.Hour}, workspace.HealthStarting},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ref := e.checkedImage(t, c.check)
+			ref := e.variant(t, container.Config{Healthcheck: &c.check})
 			b, id, ctx := e.New(t, backendtest.Installation()), newID(), t.Context()
 			must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 			must(t, b.Start(ctx, backend.StartSpec{ID: id, Image: ref}))
@@ -58,12 +66,13 @@ func TestHealthAfterThaw(t *testing.T) {
 			was := seen()
 			for range 2 {
 				must(t, b.Freezer.Freeze(ctx, id, was.StartedAt))
-				if got := seen(); got.Health != workspace.HealthPaused || got.Ready {
-					t.Errorf("frozen: %+v", got)
-				}
+				wait.Until(t, "it shows as paused", func() bool { return seen().Health == workspace.HealthPaused })
 				must(t, b.Freezer.Thaw(ctx, id))
-				if got := seen(); got != was {
-					t.Errorf("thawed: %+v, before it was frozen %+v", got, was)
+				// The engine may call it paused for a moment, and then nothing but what it was before.
+				var now workspace.Container
+				wait.Until(t, "it shows as thawed", func() bool { now = seen(); return now.Health != workspace.HealthPaused })
+				if now != was {
+					t.Errorf("thawed: %+v, before it was frozen %+v", now, was)
 				}
 			}
 			if c.want == "" {
@@ -114,5 +123,134 @@ func TestRestartedByHand(t *testing.T) {
 		case <-deadline:
 			t.Fatalf("the start is not seen: %+v", seen())
 		}
+	}
+}
+
+// TestFrozenMeanwhile: something else changes the container between the requests of one call.
+func TestFrozenMeanwhile(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	ref := e.variant(t, container.Config{Labels: map[string]string{work.BusyLabel: "true"}})
+	ctx := t.Context()
+	type calls struct {
+		b       backend.Backend
+		id      workspace.ID
+		started time.Time
+	}
+	pause := func(id workspace.ID) error { return e.api.ContainerPause(ctx, id.ContainerName()) }
+	unpause := func(id workspace.ID) error { return e.api.ContainerUnpause(ctx, id.ContainerName()) }
+	remove := func(id workspace.ID) error {
+		return e.api.ContainerRemove(ctx, id.ContainerName(), container.RemoveOptions{Force: true})
+	}
+	exec := func(c calls) error {
+		_, err := c.b.Exec(ctx, c.id, []string{"/testworkspace", "exec", "0"}, io.Discard, io.Discard)
+		return err
+	}
+	look := func(c calls) error { _, err := c.b.Look(ctx, c.id); return err }
+	stats := func(c calls) error {
+		s, err := c.b.Stats(ctx, c.id)
+		if err == nil && s.Processes != -1 {
+			err = fmt.Errorf("it has %d processes", s.Processes)
+		}
+		return err
+	}
+	freeze := func(c calls) error { return c.b.Freezer.Freeze(ctx, c.id, c.started) }
+	thaw := func(c calls) error { return c.b.Freezer.Thaw(ctx, c.id) }
+	for name, c := range map[string]struct {
+		frozen bool   // before the call
+		at     string // the end of the request's path
+		after  bool   // it was answered
+		other  func(workspace.ID) error
+		call   func(calls) error
+		want   error
+	}{
+		"a command, before it is created":       {false, "/exec", false, pause, exec, backend.ErrFrozen},
+		"a command, before it is started":       {false, "/exec", true, pause, exec, backend.ErrFrozen},
+		"a look, before the image is asked":     {false, "/exec", false, pause, look, backend.ErrFrozen},
+		"a look, before the image answers":      {false, "/exec", true, pause, look, backend.ErrFrozen},
+		"stats":                                 {false, "/exec", false, pause, stats, nil},
+		"freezing what another has frozen":      {false, "/pause", false, pause, freeze, nil},
+		"freezing what another has removed":     {false, "/pause", false, remove, freeze, nil},
+		"thawing what another has thawed":       {true, "/unpause", false, unpause, thaw, nil},
+		"thawing what another has removed":      {true, "/unpause", false, remove, thaw, nil},
+		"looking at what another has removed":   {false, "/exec", false, remove, look, errAny},
+		"a command in what another has removed": {false, "/exec", false, remove, exec, errAny},
+	} {
+		t.Run(name, func(t *testing.T) {
+			installation, id, armed := backendtest.Installation(), newID(), false
+			_ = e.New(t, installation) // it is swept
+			o := e.options(installation)
+			o.Transport = func(next http.RoundTripper) http.RoundTripper {
+				return roundTripper(func(r *http.Request) (*http.Response, error) {
+					due := armed && r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, c.at)
+					armed = armed && !due
+					if due && !c.after {
+						must(t, c.other(id))
+					}
+					resp, err := next.RoundTrip(r)
+					if due && c.after {
+						must(t, c.other(id))
+					}
+					return resp, err
+				})
+			}
+			b, err := docker.New(o)
+			must(t, err)
+			defer b.Close()
+			must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
+			must(t, b.Start(ctx, backend.StartSpec{ID: id, Image: ref}))
+			all, err := b.Containers(ctx)
+			must(t, err)
+			if c.frozen {
+				must(t, b.Freezer.Freeze(ctx, id, all[id].StartedAt))
+			}
+			armed = true
+			err = c.call(calls{b, id, all[id].StartedAt})
+			if armed {
+				t.Fatal("the request was not made")
+			}
+			switch {
+			case c.want == errAny && (err == nil || errors.Is(err, backend.ErrFrozen)), c.want != errAny && !errors.Is(err, c.want):
+				t.Errorf("%v, want %v", err, c.want)
+			}
+		})
+	}
+}
+
+// errAny stands for an error that says nothing of a frozen container.
+var errAny = errors.New("any error")
+
+// TestTheEngineCannotFreeze: the error is the engine's, and the container runs on.
+func TestTheEngineCannotFreeze(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	b, id, ctx := e.New(t, backendtest.Installation()), newID(), t.Context()
+	start(t, b, backend.StartSpec{ID: id})
+	all, err := b.Containers(ctx)
+	must(t, err)
+	repair := e.faults.add(failing(http.MethodPost, "/pause", http.StatusInternalServerError, "unable to freeze"))
+	err = b.Freezer.Freeze(ctx, id, all[id].StartedAt)
+	if err == nil || !strings.Contains(err.Error(), "unable to freeze") || workspace.ReasonOf(err) != workspace.ReasonActionFailed {
+		t.Errorf("%v, want what the engine says", err)
+	}
+	repair()
+	backendtest.Ready(t, b, id)
+}
+
+// TestTheDoctorLooksAtAFrozenWorkspace: it does not wait for it, nor leave it out.
+func TestTheDoctorLooksAtAFrozenWorkspace(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	installation := backendtest.Installation()
+	b, id, ctx := e.New(t, installation), newID(), t.Context()
+	start(t, b, backend.StartSpec{ID: id})
+	all, err := b.Containers(ctx)
+	must(t, err)
+	must(t, b.Freezer.Freeze(ctx, id, all[id].StartedAt))
+	d, err := doctor.New(e.options(installation))
+	must(t, err)
+	defer d.Close()
+	if found, looked, err := d.Strangers(ctx, 5); err != nil || looked != 1 || len(found) != 0 {
+		t.Errorf("it has looked at %d workspaces and found %+v, %v", looked, found, err)
 	}
 }

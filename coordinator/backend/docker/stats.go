@@ -17,8 +17,8 @@ import (
 )
 
 // Stats implements [backend.Core]. The engine counts processor time and memory; processes and ports are
-// seen by one small command in the container, and are not known where that does not run or while it is
-// frozen.
+// seen by one small command in the container, and are not known where that does not run. The engine
+// refuses it at once while the container is frozen.
 func (d *Docker) Stats(ctx context.Context, id workspace.ID) (backend.Stats, error) {
 	var none backend.Stats
 	c, err := d.running(ctx, id)
@@ -46,11 +46,8 @@ func (d *Docker) Stats(ctx context.Context, id workspace.ID) (backend.Stats, err
 	if c.HostConfig != nil {
 		s.MemoryLimit = c.HostConfig.Memory
 	}
-	if c.State.Paused { // nothing in it answers
-		return s, nil
-	}
 	var out limited
-	if _, err := d.exec(ctx, c.ID, doing, glance.Command, &out, io.Discard); err == nil {
+	if _, err := d.exec(ctx, id, c.ID, doing, glance.Command, &out, io.Discard); err == nil {
 		seen := glance.Parse(out.Bytes())
 		s.Processes, s.Ports = seen.Processes, seen.Ports
 	}
