@@ -151,7 +151,7 @@ func DefaultSettings() Settings {
 // Delays are what explanations say about when something comes next.
 func (s Settings) Delays() explain.Delays {
 	return explain.Delays{
-		Standby: s.TTL.Standby, Archive: s.TTL.Archive, TTLInterval: s.TTL.Interval, WorkCap: s.TTL.Work.Cap,
+		Standby: s.TTL.Standby, Archive: s.TTL.Archive, Doze: s.TTL.Doze, TTLInterval: s.TTL.Interval, WorkCap: s.TTL.Work.Cap,
 		KeepDeleted: s.GC.Delay, HomeWarn: s.HomeWarn,
 		Timeouts: s.Reconcile.Timeouts, MaxRetry: s.Reconcile.MaxRetry, WaitLimit: s.Reconcile.WaitLimit,
 	}

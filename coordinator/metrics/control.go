@@ -21,12 +21,12 @@ const (
 // Service counts changes of desired states. Its methods are safe for concurrent use, and those of
 // a nil one do nothing.
 type Service struct {
-	changes series[prometheus.Counter]
-	wrong   prometheus.Counter
+	changes      series[prometheus.Counter]
+	wrong, dozes prometheus.Counter
 }
 
 func newService(m *Metrics) *Service {
-	return &Service{counters(m, desiredStateChanges), counters(m, wrongSleeps).all[0]}
+	return &Service{counters(m, desiredStateChanges), counters(m, wrongSleeps).all[0], counters(m, dozes).all[0]}
 }
 
 // Desired counts a change. cause is a [Cause] or where the change comes from.
@@ -40,6 +40,13 @@ func (s *Service) Desired(d workspace.DesiredState, cause Cause) {
 func (s *Service) WrongSleep() {
 	if s != nil {
 		s.wrong.Inc()
+	}
+}
+
+// Dozed counts a workspace that begins to doze.
+func (s *Service) Dozed() {
+	if s != nil {
+		s.dozes.Inc()
 	}
 }
 

@@ -24,6 +24,8 @@ const (
 	workspacesInOperation
 	workspacesWaiting
 	workspacesInError
+	workspacesDozing
+	dozes
 	desiredStateChanges
 	wrongSleeps
 	operationDuration

@@ -55,7 +55,7 @@ var (
 	sensors = Label{"sensor", []string{"database", "containers", "volumes", "jobs", "object_store"}}
 	actions = Label{"action", []string{
 		"provision", "start", "delete_container", "archive", "restore", "create_empty_archive", "drop_archived_volume",
-		"drop_stale_volume", "delete_volume", "delete_jobs", other,
+		"drop_stale_volume", "delete_volume", "delete_jobs", "freeze", "thaw", other,
 	}}
 	queues = Label{"queue", []string{"calls", "removals"}}
 	turns  = Label{"state", []string{"running", "waiting"}}

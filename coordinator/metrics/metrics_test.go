@@ -106,7 +106,7 @@ func TestOnlyTheLeaderTellsWhatItKnows(t *testing.T) {
 		}
 	}
 	unknown := gather(t, func() *State { return &State{Leader: new(LeaderState)} })
-	if unknown["codehub_workspaces"] != nil || unknown["codehub_archives"] != nil {
+	if unknown["codehub_workspaces"] != nil || unknown["codehub_workspaces_dozing"] != nil || unknown["codehub_archives"] != nil {
 		t.Error("numbers are told that are not known")
 	}
 }
@@ -167,6 +167,7 @@ func TestRecordingDoesNotAllocate(t *testing.T) {
 		m.Events.TooSlow()
 		m.Wakes.Ended(&wake)
 		m.Service.Desired(workspace.DesiredStandby, CauseIdle)
+		m.Service.Dozed()
 		m.Reconcile.Cycle("everything", time.Now())
 		m.Reconcile.Sensed(ctx, Containers, nil)
 		m.Reconcile.Sensed(ctx, Containers, failed)
@@ -190,6 +191,7 @@ func TestNilRecordsNothing(t *testing.T) {
 	m.Wakes.Ended(new(WakeUp))
 	m.Service.Desired(workspace.DesiredRunning, "api")
 	m.Service.WrongSleep()
+	m.Service.Dozed()
 	m.Leader.Began()
 	m.Reconcile.Cycle("requested", time.Now())
 	m.Reconcile.Sensed(t.Context(), Jobs, nil)

@@ -56,6 +56,8 @@ type Queue struct{ Running, Waiting int }
 type Workspaces struct {
 	// The keys are phases, operations, reasons of a wait, and reasons of an error.
 	Phases, Operations, Waiting, Errors map[string]int64
+	// Dozing are RUNNING and doze.
+	Dozing int64
 }
 
 // Disk is that of the homes, in bytes.

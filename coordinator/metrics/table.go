@@ -113,6 +113,20 @@ var table = [count]Metric{
 		Help:   "Workspaces in the phase ERROR, by the reason.",
 		read:   counted(errorReasons, func(w *Workspaces) map[string]int64 { return w.Errors }),
 	},
+	workspacesDozing: {
+		Name: "codehub_workspaces_dozing", Kind: Gauge, Leader: true,
+		Help: "Workspaces that doze: RUNNING, with a frozen container, which keeps its memory.",
+		read: func(s *State, tell tell) {
+			if w := s.Leader.Workspaces; w != nil {
+				tell(float64(w.Dozing))
+			}
+		},
+	},
+	dozes: {
+		Name: "codehub_dozes_total", Kind: Counter,
+		Help: "Workspaces that began to doze because they were not used. How many containers were frozen and thawed, " +
+			"codehub_actuator_call_duration_seconds tells.",
+	},
 	desiredStateChanges: {
 		Name: "codehub_desired_state_changes_total", Kind: Counter,
 		Labels: []Label{desiredStates, causes},

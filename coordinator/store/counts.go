@@ -13,16 +13,19 @@ type Counts struct {
 	// Phases, Operations, Waiting and Errors are by phase, by the operation in progress, by why they wait,
 	// and by their error.
 	Phases, Operations, Waiting, Errors map[string]int64
+	// Dozing are RUNNING and doze.
+	Dozing int64
 }
 
 // countSQL reads the rows that the controller watches and those with an error that stays. Of those that
-// sleep, and of all, an index entry each is enough. Those that are archived are what is left of all.
+// sleep or doze, and of all, an index entry each is enough. Those that are archived are what is left of all.
 const countSQL = `
 SELECT CASE WHEN deleted_at IS NULL THEN phase ELSE 'DELETING' END AS phase, operation,
 	COALESCE(waiting ->> 'reason', '') AS waiting, COALESCE(error_reason, '') AS error, count(*) AS count
 	FROM workspaces WHERE watched GROUP BY 1, 2, 3, 4
 UNION ALL SELECT 'ASLEEP', 'NONE', '', '', count(*) FROM workspaces
 	WHERE phase = 'STANDBY' AND operation = 'NONE' AND deleted_at IS NULL
+UNION ALL SELECT 'DOZING', 'NONE', '', '', count(*) FROM workspaces WHERE doze_at IS NOT NULL
 UNION ALL SELECT 'ERROR', 'NONE', '', COALESCE(error_reason, ''), count(*) FROM workspaces
 	WHERE phase = 'ERROR' AND NOT watched AND deleted_at IS NULL GROUP BY 4
 UNION ALL SELECT 'ALL', 'NONE', '', '', count(*) FROM workspaces WHERE deleted_at IS NULL`
@@ -46,6 +49,9 @@ func (s *Store) Count(ctx context.Context) (Counts, error) {
 		switch {
 		case n.Phase == "ALL":
 			c.Phases[archived] += n.Count
+			continue
+		case n.Phase == "DOZING":
+			c.Dozing = n.Count
 			continue
 		case n.Phase == "ASLEEP":
 			n.Phase = asleep

@@ -13,8 +13,9 @@ type Overview struct {
 	// Phases, Waiting and Errors count workspaces that are not deleted, by their phase, by why they wait,
 	// and by their error. Operations counts those in which one is in progress.
 	Phases, Operations, Waiting, Errors []Count
-	// Running count against the limit of all (SPEC 5), and Deleted can still be undeleted.
-	Running, Deleted int
+	// Running count against the limit of all (SPEC 5), Dozing against that of those that doze, and Deleted can
+	// still be undeleted.
+	Running, Dozing, Deleted int
 	// HomeBytes is the sum of the homes, as far as they were measured.
 	HomeBytes int64
 	Users     int
@@ -59,17 +60,17 @@ func (s *Store) Overview(ctx context.Context) (o Overview, err error) {
 		*into[c.Kind] = append(*into[c.Kind], c.Count)
 	}
 	sums, err := postgres.SelectOne(ctx, s.DB, "counting users and homes", postgres.RowToStruct[struct {
-		Running, Deleted, Users int
-		HomeBytes               int64
+		Running, Dozing, Deleted, Users int
+		HomeBytes                       int64
 	}], `
-		SELECT count(*) FILTER (WHERE counted) AS running, count(*) FILTER (WHERE `+undeletable+`) AS deleted,
+		SELECT count(*) FILTER (WHERE counted) AS running, count(doze_at) AS dozing, count(*) FILTER (WHERE `+undeletable+`) AS deleted,
 			COALESCE(sum(home_bytes) FILTER (WHERE deleted_at IS NULL), 0)::bigint AS home_bytes,
 			(SELECT count(*) FROM users) AS users
 		FROM workspaces`)
 	if err != nil {
 		return o, err
 	}
-	o.Running, o.Deleted, o.Users, o.HomeBytes = sums.Running, sums.Deleted, sums.Users, sums.HomeBytes
+	o.Running, o.Dozing, o.Deleted, o.Users, o.HomeBytes = sums.Running, sums.Dozing, sums.Deleted, sums.Users, sums.HomeBytes
 	o.Leaders, err = postgres.Select(ctx, s.DB, "reading who leads", postgres.RowToStruct[Leader], `
 		SELECT lock_name, holder_id, epoch, acquired_at FROM system_locks WHERE lock_name LIKE 'coordinator%' ORDER BY lock_name`)
 	return o, err

@@ -88,6 +88,9 @@ type Options struct {
 	// Heartbeat is how often an event stream sends a heartbeat and checks that its
 	// session is still valid. Default: [events.DefaultHeartbeat].
 	Heartbeat time.Duration
+	// ThawTimeout is how long a command waits for a container that was frozen. Default:
+	// [DefaultThawTimeout].
+	ThawTimeout time.Duration
 	// DatabaseTimeout is how long a request waits for the database, which may take connections
 	// and not answer. Default: [DefaultDatabaseTimeout].
 	DatabaseTimeout time.Duration
@@ -132,6 +135,9 @@ func New(o Options) (*Handler, error) {
 	}
 	if o.Heartbeat <= 0 {
 		o.Heartbeat = events.DefaultHeartbeat
+	}
+	if o.ThawTimeout <= 0 {
+		o.ThawTimeout = DefaultThawTimeout
 	}
 	if o.DatabaseTimeout <= 0 {
 		o.DatabaseTimeout = DefaultDatabaseTimeout

@@ -24,7 +24,8 @@ const (
 // execWorkspace is POST /workspaces/{id}/exec {"command": […]}: it runs a command in the container of one
 // of the user's own workspaces, also for an administrator. The answer is JSON, an object a line, as the
 // command prints: {"stdout": …} or {"stderr": …}, in the end {"exit_code": n}, or {"problem": …} when it
-// is not known how the command ends. It refuses with 409 when no container runs.
+// is not known how the command ends. It refuses with 409 when no container runs. A workspace that dozes goes
+// on before, for which it needs a place as for a start: 429 when there is none.
 func (c *call) execWorkspace() error {
 	var in struct {
 		Command []*string `json:"command"`
@@ -36,7 +37,8 @@ func (c *call) execWorkspace() error {
 	if !ok {
 		return problem.InvalidField("command", "problem.command", words.Values{"Max": maxWords})
 	}
-	if _, err := c.find(c.self()); err != nil {
+	w, err := c.find(c.self())
+	if err != nil {
 		return err
 	}
 	if !c.commands.take(c.user.ID, maxCommands) {
@@ -45,6 +47,9 @@ func (c *call) execWorkspace() error {
 		return p
 	}
 	defer c.commands.give(c.user.ID)
+	if err := c.thaw(w); err != nil {
+		return err
+	}
 	if err := c.auditExec(command[0]); err != nil {
 		return err
 	}
@@ -73,6 +78,12 @@ func (c *call) exec(command []string) error {
 	defer done()
 	stdout, stderr := &printed{say: out.sends("stdout")}, &printed{say: out.sends("stderr")}
 	code, err := c.Containers.Exec(ctx, c.id, command, stdout, stderr)
+	for thawing := c.thawing(ctx); errors.Is(err, backend.ErrFrozen); {
+		if err := thawing(); err != nil { // nothing has begun
+			return err
+		}
+		code, err = c.Containers.Exec(ctx, c.id, command, stdout, stderr)
+	}
 	if err == nil {
 		err = errors.Join(stdout.end(), stderr.end())
 	}

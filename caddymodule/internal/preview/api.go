@@ -292,7 +292,7 @@ func (b *board) explain(r *http.Request) any {
 
 // delays are those of the installation.
 var delays = explain.Delays{
-	Standby: time.Hour, Archive: 24 * time.Hour, TTLInterval: time.Minute, WorkCap: 12 * time.Hour,
+	Doze: 20 * time.Minute, Standby: time.Hour, Archive: 24 * time.Hour, TTLInterval: time.Minute, WorkCap: 12 * time.Hour,
 	KeepDeleted: deletionDelay, Timeouts: planner.DefaultTimeouts(), MaxRetry: 3, WaitLimit: 10 * time.Minute,
 	HomeWarn: homeWarn,
 }
@@ -353,13 +353,16 @@ func (b *board) tokens(*http.Request) any {
 func (b *board) overview(*http.Request) any {
 	o := v1.Overview{
 		Phases: map[string]int{}, Operations: map[string]int{}, Waiting: map[string]int{}, Errors: map[string]int{},
-		MaxRunning: new(service.DefaultMaxRunningGlobal), Users: 3, HomeBytes: 48 << 30, Disk: &v1.DiskUse{Used: 780 << 30, Total: 900 << 30},
+		MaxRunning: new(service.DefaultMaxRunningGlobal), MaxDozing: new(service.DefaultMaxDozingGlobal), Users: 3, HomeBytes: 48 << 30, Disk: &v1.DiskUse{Used: 780 << 30, Total: 900 << 30},
 		Archives: v1.ArchiveHealth{Current: 41, Damaged: 1, Unverified: 3, Oldest: 5 * 24 * 3600, ToRead: 7, ToReadBytes: 21 << 30},
 		Leaders:  []v1.Leader{{Lock: "coordinator", Node: "gateway-1", Epoch: 12, Since: time.Now().Add(-26 * time.Hour)}},
 		Node:     "gateway-1", Uptime: 93600, Problems: []string{},
 	}
 	for _, w := range b.rows {
 		o.Phases[string(w.Phase)]++
+		if !w.DozeAt.IsZero() {
+			o.Dozing++
+		}
 		if w.Waiting != nil {
 			o.Waiting[w.Waiting.Reason]++
 		}
@@ -367,7 +370,7 @@ func (b *board) overview(*http.Request) any {
 			o.Errors[string(w.ErrorReason)]++
 		}
 	}
-	o.Running = o.Phases[string(workspace.PhaseRunning)]
+	o.Running = o.Phases[string(workspace.PhaseRunning)] - o.Dozing
 	return o
 }
 

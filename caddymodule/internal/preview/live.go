@@ -63,7 +63,7 @@ func (b *board) tell() {
 
 // full refuses what needs a place when there is none, and reports whether it has.
 func (b *board) full(w http.ResponseWriter, r *http.Request) bool {
-	running := slices.DeleteFunc(slices.Clone(b.rows), func(w workspace.Workspace) bool { return w.Phase != workspace.PhaseRunning })
+	running := slices.DeleteFunc(slices.Clone(b.rows), func(w workspace.Workspace) bool { return w.Phase != workspace.PhaseRunning || !w.DozeAt.IsZero() })
 	if len(running) < liveLimit {
 		return false
 	}
@@ -133,7 +133,7 @@ func (b *board) do(w http.ResponseWriter, r *http.Request, row *workspace.Worksp
 		problem.Of(service.ErrOperationInProgress).Write(w, r)
 		return
 	}
-	row.DesiredState = workspace.DesiredState(row.Phase)
+	row.DesiredState, row.DozeAt = workspace.DesiredState(row.Phase), time.Time{}
 	b.done(w, row)
 }
 

@@ -65,6 +65,7 @@ func awakeRows(c states) (rows []workspace.Workspace) {
 	return numbered(append(rows,
 		rowOf("kept", workspace.PhaseRunning, func(w *workspace.Workspace) { w.KeepAwakeUntil = soon }),
 		rowOf("sleeps-soon", workspace.PhaseRunning, func(w *workspace.Workspace) { w.SleepAt = soon }),
+		rowOf("dozing", workspace.PhaseRunning, func(w *workspace.Workspace) { w.DozeAt = time.Now().Add(-7 * time.Minute) }),
 		rowOf("traffic", workspace.PhaseRunning, func(w *workspace.Workspace) {
 			w.PageActivity = workspace.PageTraffic
 		}),

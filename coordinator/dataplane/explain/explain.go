@@ -18,6 +18,8 @@ import (
 type Delays struct {
 	// Standby and Archive are the TTLs, checked every TTLInterval (package ttl).
 	Standby, Archive, TTLInterval time.Duration
+	// Doze is the TTL after which a workspace dozes; 0 where none does.
+	Doze time.Duration
 	// WorkCap is for how long work may keep an unused workspace awake (package work).
 	WorkCap time.Duration
 	// KeepDeleted is how long the files of a deleted workspace stay (package gc).
@@ -136,6 +138,10 @@ func why(w workspace.Workspace) Statement {
 		return Statement{
 			Code: string(w.ErrorReason), Since: w.PhaseChangedAt, Text: since(advice.Meaning, w.PhaseChangedAt),
 			Detail: w.ErrorMessage,
+		}
+	case dozes(w):
+		return Statement{
+			Code: "Dozing", Since: w.DozeAt, Text: since(words.Of("explain.dozing", nil), w.DozeAt),
 		}
 	case w.Phase == workspace.PhaseDeleting && w.AwaitsGC:
 		return Statement{

@@ -96,7 +96,7 @@ func longestPause(failures int) time.Duration {
 // converged says how long a workspace stays as it is to be, if it is not used.
 func converged(now time.Time, w workspace.Workspace, d Delays) []Statement {
 	switch {
-	case w.Phase == workspace.PhaseRunning && d.Standby > 0:
+	case w.Phase == workspace.PhaseRunning && d.Standby > 0 || dozes(w):
 		return running(now, w, d)
 	case w.Phase == workspace.PhaseStandby && d.Archive > 0:
 		return []Statement{ends("Archived", now, w.PhaseChangedAt.Add(d.Archive), d, "explain.next.archived",
@@ -144,11 +144,14 @@ func SleepDue(w workspace.Workspace, standby time.Duration) time.Time {
 	return due
 }
 
-// running says what keeps a running workspace awake, and when it goes to sleep.
+// running says what keeps a running workspace awake, or wakes it, and when it goes to sleep.
 func running(now time.Time, w workspace.Workspace, d Delays) []Statement {
 	var out []Statement
 	if w.KeepAwakeUntil.After(now) {
 		out = append(out, timed("KeptAwake", w.KeepAwakeUntil, "explain.next.kept_awake"))
+	}
+	if dozes(w) {
+		out = append(out, Statement{Code: "Wakes", Text: words.Of("explain.next.wakes", nil)})
 	}
 	due := SleepDue(w, d.Standby)
 	switch {
@@ -166,6 +169,7 @@ func running(now time.Time, w workspace.Workspace, d Delays) []Statement {
 				"explain.next.work_cap"))
 		}
 	case !due.IsZero():
+		out = append(out, doze(now, w, d, due)...)
 		out = append(out, ends("Sleeps", now, due, d, "explain.next.sleeps", "explain.next.sleeps_soon"))
 	}
 	if w.PageActivity == workspace.PageTraffic {

@@ -91,6 +91,7 @@ func (s *Service) Sleep(ctx context.Context, id workspace.ID, u Unused) (bool, e
 func (s *Service) Doze(ctx context.Context, id workspace.ID, since time.Time) (bool, error) {
 	dozes, err := s.store.Doze(ctx, id, since, s.storeLimits().Dozing)
 	if dozes {
+		s.metrics.Dozed()
 		s.log.Info("workspace dozes", zap.String(logkey.Workspace, string(id)), zap.String(logkey.Through, "ttl"))
 	}
 	return dozes, err

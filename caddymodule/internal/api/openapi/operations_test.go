@@ -299,8 +299,8 @@ var operations = []operation{
 	},
 	{
 		tag: "Workspaces", pattern: "POST /workspaces/{id}/exec", id: "exec", summary: "Runs a command in a workspace that runs", status: 200, media: "application/x-ndjson", answer: "",
-		about: "One JSON object a line, as the command prints: stdout or stderr, in the end exit_code, or problem when it is not known how the command ends.",
-		body:  fields(object{"!command": object{"type": "array", "minItems": 1, "maxItems": 1000, "prefixItems": []object{with(stored, "minLength", 1)}, "items": stored}}), problems: []string{"not-running", "too-many-commands"},
+		about: "One JSON object a line, as the command prints: stdout or stderr, in the end exit_code, or problem when it is not known how the command ends. A workspace that dozes goes on first.",
+		body:  fields(object{"!command": object{"type": "array", "minItems": 1, "maxItems": 1000, "prefixItems": []object{with(stored, "minLength", 1)}, "items": stored}}), problems: []string{"not-running", "too-many-commands", "limit-reached"},
 	},
 	{
 		tag: "Workspaces", pattern: "GET /workspaces/{id}/logs", id: "workspaceLogs", summary: "Returns what a workspace has printed", status: 200, media: "text/plain", answer: "",
@@ -313,7 +313,7 @@ var operations = []operation{
 	},
 	{
 		tag: "Workspaces", pattern: "GET /workspaces/{id}/stats", id: "workspaceStats", summary: "Says what a running workspace uses", status: 200, answer: v1.Stats{},
-		about: "What is not known is null. The workspace itself says which ports listen.", problems: []string{"not-running", "engine-away"},
+		about: "What is not known is null. The workspace itself says which ports listen: while it dozes, none is known.", problems: []string{"not-running", "engine-away"},
 	},
 	{tag: "Workspaces", pattern: "GET /workspaces/{id}/explain", id: "explainWorkspace", summary: "Says why a workspace is as it is, and what comes next", status: 200, answer: explain.Explanation{}},
 	{
@@ -360,7 +360,7 @@ var operations = []operation{
 		body:  fields(object{"!name": with(name, "pattern", printable(auth.MaxTokenName)), "!scopes": object{"type": "array", "minItems": 1, "items": object{"type": "string", "enum": auth.Scopes()}}, "expires_in_days": nullable(number(1, auth.MaxTokenDays))}),
 	},
 	{tag: "Account", pattern: "DELETE /tokens/{id}", id: "revokeToken", summary: "Revokes a personal access token", status: 204},
-	{tag: "Account", pattern: "GET /limits", id: "getLimits", summary: "Says how many workspaces one may run and have", status: 200, answer: v1.Limits{}},
+	{tag: "Account", pattern: "GET /limits", id: "getLimits", summary: "Says how many workspaces one may run and have, and how many may doze", status: 200, answer: v1.Limits{}},
 	{tag: "Account", pattern: "GET /images", id: "listImages", summary: "Lists the images that one may choose", status: 200, answer: v1.Images{}},
 	{tag: "Account", pattern: "GET /openapi.json", id: "getDescription", summary: "Returns this description", status: 200, answer: map[string]string{}},
 	{

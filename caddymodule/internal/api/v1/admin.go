@@ -41,6 +41,9 @@ type Overview struct {
 	// Those that run or are to run, and of how many; null where there is no limit.
 	Running    int  `json:"running"`
 	MaxRunning *int `json:"max_running_global"`
+	// Those that doze, which do not count as running, and of how many; null where there is no limit.
+	Dozing    int  `json:"dozing"`
+	MaxDozing *int `json:"max_dozing_global"`
 	// Those that can be undeleted.
 	Deleted int `json:"deleted"`
 	Users   int `json:"users"`
@@ -95,7 +98,7 @@ func OverviewOf(o coordinator.Overview, h coordinator.Health, l service.Limits) 
 	}
 	out := Overview{
 		Phases: counts(o.Phases), Operations: counts(o.Operations), Waiting: counts(o.Waiting), Errors: counts(o.Errors),
-		Running: o.Running, MaxRunning: limitOrNull(l.Global), Deleted: o.Deleted, Users: o.Users, HomeBytes: o.HomeBytes,
+		Running: o.Running, MaxRunning: limitOrNull(l.Global), Dozing: o.Dozing, MaxDozing: limitOrNull(l.Dozing.Global), Deleted: o.Deleted, Users: o.Users, HomeBytes: o.HomeBytes,
 		Archives: ArchiveHealth{
 			o.Archives.Current, o.Archives.Damaged, o.Archives.Unverified, int64(o.Archives.Oldest.Seconds()), o.Scrub.Left, o.Scrub.LeftBytes,
 		},

@@ -206,6 +206,9 @@ type Work struct {
 	// When it goes to sleep if it is not used from now on, known as long as it runs. Null while something
 	// works in it. The time moves on with every use; sleep_at is set when it is near.
 	SleepDueAt *time.Time `json:"sleep_due_at"`
+	// Since when it dozes, because it is not used: its container is frozen or is about to be. It keeps its memory,
+	// its programs and its connections, and goes on at once when it is used. Null while it does not doze.
+	DozeAt *time.Time `json:"doze_at"`
 	// Why it stays awake: a stable word, what is busy in the workspace's own words, and
 	// since when.
 	Busy *workspace.Busy `json:"busy"`
@@ -215,6 +218,6 @@ type Work struct {
 }
 
 func workOf(w workspace.Workspace, standby time.Duration) Work {
-	return Work{timeOrNull(w.KeepAwakeUntil), timeOrNull(w.SleepAt), timeOrNull(explain.SleepDue(w, standby)), w.Busy,
-		orNull(w.PageActivity)}
+	return Work{timeOrNull(w.KeepAwakeUntil), timeOrNull(w.SleepAt), timeOrNull(explain.SleepDue(w, standby)),
+		timeOrNull(w.DozeAt), w.Busy, orNull(w.PageActivity)}
 }

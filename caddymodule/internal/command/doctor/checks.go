@@ -31,6 +31,7 @@ func (p patient) checks(backend []check.Row) []check.Row {
 		{Name: "object store", Run: p.checkArchives,
 			Remedy: "check the settings below s3 and the rights of the key"},
 	}, backend, []check.Row{
+		{Name: "dozing", Run: p.checkDozing},
 		{Name: "hosts", Run: p.checkHosts},
 	})
 }
@@ -49,6 +50,20 @@ func Servers(s command.Settings) []check.Row {
 		{Name: "redis", Run: p.checkRedis,
 			Remedy: "check the setting redis (REDIS_URL), and that Redis runs there"},
 	}
+}
+
+// checkDozing says whether idle workspaces doze, and how many keep their memory meanwhile.
+func (p patient) checkDozing(context.Context) ([]check.Finding, error) {
+	ttl, limits := p.Live.TTL, p.Live.Limits
+	switch {
+	case p.Options.Kubernetes != nil:
+		return []check.Finding{check.OK("workspaces do not doze: Kubernetes cannot freeze containers, so ttl doze " +
+			"has no effect")}, nil
+	case ttl.Doze <= 0 || ttl.Doze >= ttl.Standby:
+		return []check.Finding{check.OK("workspaces do not doze (ttl doze %s, ttl standby %s)", ttl.Doze, ttl.Standby)}, nil
+	}
+	return []check.Finding{check.OK("workspaces doze after %s without use and keep their memory: at most %d of them, "+
+		"beside %d that run", ttl.Doze, limits.Dozing.Global, limits.Global)}, nil
 }
 
 func (p patient) checkDatabase(ctx context.Context) ([]check.Finding, error) {

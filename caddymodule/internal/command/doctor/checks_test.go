@@ -5,10 +5,30 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/command"
 	"github.com/codehub/gateway/coordinator"
+	"github.com/codehub/gateway/coordinator/backend/check"
 	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
 )
+
+// TestWhetherWorkspacesDoze: doctor says it, and that a cluster cannot freeze containers.
+func TestWhetherWorkspacesDoze(t *testing.T) {
+	settings := command.Settings{Live: coordinator.DefaultSettings()}
+	never, late, cluster := settings, settings, settings
+	never.Live.TTL.Doze, late.Live.TTL.Doze = 0, settings.Live.TTL.Standby
+	cluster.Options.Kubernetes = new(kubernetes.Options)
+	for want, s := range map[string]command.Settings{
+		"workspaces doze after 5m0s without use and keep their memory: at most 100 of them, beside 100 that run": settings,
+		"workspaces do not doze (ttl doze 0s, ttl standby 10m0s)":                                                never,
+		"workspaces do not doze (ttl doze 10m0s, ttl standby 10m0s)":                                             late,
+		"workspaces do not doze: Kubernetes cannot freeze containers, so ttl doze has no effect":                 cluster,
+	} {
+		found, err := patient{s}.checkDozing(t.Context())
+		if err != nil || len(found) != 1 || found[0].Text != want || found[0].Level != check.LevelOK {
+			t.Errorf("%+v, %v, want %q", found, err, want)
+		}
+	}
+}
 
 // TestChecksOfBackends: no row of a table needs a check that is not there, and each backend has
 // its own and none of the other's.

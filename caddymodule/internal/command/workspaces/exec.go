@@ -19,7 +19,7 @@ func execCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "exec WORKSPACE COMMAND [ARGUMENT...]", Short: "Runs a command in a running workspace",
 		Long: `Runs a command in the container of a running workspace of yours, as the container's user, without a terminal and
-without input. What it prints is printed here. A shell takes several: sh -c '…'. What is no UTF-8 is
+without input. A workspace that dozes goes on first. What it prints is printed here. A shell takes several: sh -c '…'. What is no UTF-8 is
 not printed as it is; base64 helps.
 
 The exit code is the command's, 126 or 127 where it cannot be started, and 255 when it did not run or its end is

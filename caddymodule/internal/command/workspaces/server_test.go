@@ -96,6 +96,23 @@ func TestWorkspacesThroughAServer(t *testing.T) {
 	run(t, "undelete", "my thesis").Want(t, 0, "my thesis is back.")
 }
 
+// One that dozes says so, and goes on when it is opened.
+func TestAWorkspaceThatDozes(t *testing.T) {
+	s := commandtest.NewServer(t)
+	s.SignedIn("ann")
+	run(t, "create", "one").Want(t, 0)
+	s.Exec(`UPDATE workspaces SET phase = 'RUNNING', phase_changed_at = now()`)
+	s.Exec(`UPDATE workspaces SET doze_at = now()`)
+	run(t, "list").Want(t, 0, "RUNNING,dozing  ")
+	run(t, "show", "one").Want(t, 0, "phase        RUNNING, dozing\n", "dozes since  ")
+	run(t, "explain", "one").Want(t, 0, "It dozes, because it has not been used for a while", "It goes on at once")
+	run(t, "open", "one").Want(t, 0, "/w/")
+	if o := run(t, "show", "one"); strings.Contains(o.Stdout, "doz") {
+		t.Errorf("it is open, and dozes: %s", o.Stdout)
+	}
+	run(t, "history", "one").Want(t, 0, "thawed", "api ann")
+}
+
 func TestAwaitingAState(t *testing.T) {
 	s := commandtest.NewServer(t)
 	s.SignedIn("ann")

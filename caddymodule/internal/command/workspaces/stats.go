@@ -21,7 +21,7 @@ func statsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "stats WORKSPACE", Short: "Shows what a running workspace uses",
 		Long: `Shows the processor, memory and disk that a running workspace of yours uses, and the ports on which something
-listens there. With --json the result is the object of the API's GET /workspaces/{id}/stats, whose cpu.seconds
+listens there; those are not known while it dozes. With --json the result is the object of the API's GET /workspaces/{id}/stats, whose cpu.seconds
 counts from the start of the container.`,
 		Example: `  $ caddy codehub workspace stats thesis
   $ caddy codehub workspace stats thesis --json | jq -r '.ports[].url'`,

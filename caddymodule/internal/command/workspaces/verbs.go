@@ -72,6 +72,7 @@ result is the object of the API's GET /workspaces/{id}.`,
 		line("git", text(w.GitURL))
 		line("home", sizeOf(w))
 		line("last used", localTime(w.LastAccessAt))
+		line("dozes since", localTime(w.DozeAt))
 		line("sleeps at", localTime(w.SleepDueAt))
 		line("awake until", localTime(w.KeepAwakeUntil))
 		if w.Waiting != nil {
@@ -87,6 +88,9 @@ result is the object of the API's GET /workspaces/{id}.`,
 // stateOfWorkspace is what a workspace is, and what it becomes.
 func stateOfWorkspace(w v1.Workspace) string {
 	state := string(w.Phase)
+	if w.DozeAt != nil {
+		state += ", dozing"
+	}
 	if w.Operation != workspace.OpNone {
 		state += ", " + string(w.Operation)
 	}
@@ -273,8 +277,8 @@ the next start on. An empty text removes one.`,
 func keepAwakeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "keep-awake WORKSPACE HOURS", Short: "Keeps a running workspace awake for some hours",
-		Long: `Keeps a running workspace of yours awake for so many hours from now on, even unused. With 0 it sleeps as
-usual again.`,
+		Long: `Keeps a running workspace of yours awake for so many hours from now on, even unused: it neither dozes nor
+sleeps, and one that dozes goes on. With 0 it does as usual again.`,
 		Example: `  $ caddy codehub workspace keep-awake thesis 4`,
 	}
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")

@@ -129,7 +129,7 @@ func historyCommand(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "history WORKSPACE", Short: "Shows what happened to a workspace, and who asked for it",
 		Long: `Shows the transitions of a workspace, newest first: its phases and operations, errors,
-waits, requests, and who or what asked. They are kept for 30 days. With --json the result
+waits, requests, dozing, and who or what asked. They are kept for 30 days. With --json the result
 is an array of objects with "id", "at",
 "kind", "old_value", "new_value", "message", "cause", "user_id" and "username".`,
 		Example: `  $ caddy codehub workspace history ` + exampleID + `

@@ -18,7 +18,7 @@ func TestWhatTheDescriptionDoesNotAllow(t *testing.T) {
 	const (
 		user    = `{"user_id": "1", "username": "ann", "role": "user"}`
 		problem = `{"type": "urn:codehub:problem:bad-request", "title": "X", "status": 400}`
-		limits  = `{"max_running_per_user": null, "max_workspaces_per_user": 2}`
+		limits  = `{"max_running_per_user": null, "max_dozing_per_user": null, "max_workspaces_per_user": 2}`
 	)
 	for _, c := range []struct {
 		name, method, path, sent string

@@ -3,7 +3,7 @@ import { api, t } from "/assets/text.js";
 import { edit } from "/assets/edit.js";
 import { recover } from "/assets/recovery.js";
 import { pageOf } from "/assets/router.js";
-import { kept } from "/assets/status.js";
+import { dozes, kept } from "/assets/status.js";
 import { changed, put, running, signedOut, state, user } from "/assets/store.js";
 import { withRoom } from "/assets/swap.js";
 import { toast } from "/assets/toast.js";
@@ -17,7 +17,7 @@ const keepAwake = (hours) => (w) => api("POST", `workspaces/${w.id}/keep-awake`,
 
 // Each with its picture, when it is offered, and what it does. Those that change no operation are possible in one.
 const actions = {
-  start: { icon: "play", offered: (w) => ["PENDING", "ARCHIVED", "STANDBY"].includes(w.phase) && desired(w, "RUNNING"),
+  start: { icon: "play", offered: (w) => dozes(w) || (["PENDING", "ARCHIVED", "STANDBY"].includes(w.phase) && desired(w, "RUNNING")),
     run: (w) => withRoom(w.name, () => verb("start")(w)) },
   // In an error nothing is stopped, but it will not start by itself once it is recovered.
   sleep: { icon: "moon", offered: (w) => desired(w, "STANDBY") &&
@@ -44,8 +44,9 @@ export const blocked = (w, name) => !actions[name].always && (w.operation !== "N
 export const pictureOf = (name) => actions[name].icon;
 export const isDanger = (name) => Boolean(actions[name].danger);
 
-/** What an action is called. */
-export function nameOf(name) {
+/** What an action is called, with that workspace. */
+export function nameOf(name, w) {
+  if (name === "start" && w && dozes(w)) return t("start_dozing");
   const hours = /^keep_awake_(\d+)$/.exec(name);
   return hours ? t("keep_awake_for", { Count: Number(hours[1]) }) : t(name);
 }
@@ -102,8 +103,8 @@ export async function actOnAll(list, name) {
 }
 
 /** Whether opening it needs a place, and none is free. */
-const full = (w) => state.limit !== null && running().length >= state.limit && w.desired_state !== "RUNNING" &&
-  w.phase !== "RUNNING";
+const full = (w) => state.limit !== null && running().length >= state.limit &&
+  (dozes(w) || (w.desired_state !== "RUNNING" && w.phase !== "RUNNING"));
 
 /** Follows the link that opens a workspace: at the limit it asks first which other one goes to sleep. */
 export async function open(w, event) {

@@ -5,17 +5,17 @@ import { act, blocked, nameOf, offered, open } from "/assets/actions.js";
 import { imageIcon } from "/assets/images.js";
 import { menu } from "/assets/menu.js";
 import { pageOf } from "/assets/router.js";
-import { activityText, awakeText, failureText, homeText, imageMayHelp, needsCare, usedText, waitingText } from "/assets/status.js";
+import { activityText, awakeText, dozes, failureText, homeText, imageMayHelp, needsCare, usedText, waitingText } from "/assets/status.js";
 import { state } from "/assets/store.js";
 
 /** What a workspace is in attributes: for styles, and for whoever looks for it. */
 export const marks = (w) => ({
   "data-workspace": w.id, "data-phase": w.phase, "data-operation": w.operation, "data-desired": w.desired_state,
-  "data-name": w.name, "data-pending": state.pending.get(w.id) ?? null, "data-care": needsCare(w),
+  "data-name": w.name, "data-pending": state.pending.get(w.id) ?? null, "data-care": needsCare(w), "data-dozing": dozes(w),
 });
 
 /** Its phase, with a dot of the phase's colour. */
-export const phase = (w) => h("p", { class: "phase" }, known("phase.", w.phase));
+export const phase = (w) => h("p", { class: "phase" }, dozes(w) ? t("dozing") : known("phase.", w.phase));
 
 /** The one thing that stands out, by the name of its action; empty for none. */
 function primaryOf(w) {
@@ -32,8 +32,8 @@ export function doings(w, without = []) {
     primary === "open" && h("a", { class: "open button primary", target: "_blank", rel: "noopener", href: w.url,
       "aria-label": t("open_label", { Name: w.name }), onclick: (event) => open(w, event) }, t("open")),
     primary && primary !== "open" && h("button", { type: "button", class: "primary", "data-action": primary,
-      disabled: blocked(w, primary), "aria-label": t("action_label", { Action: nameOf(primary), Name: w.name }),
-      onclick: () => act(w, primary) }, nameOf(primary)),
+      disabled: blocked(w, primary), "aria-label": t("action_label", { Action: nameOf(primary, w), Name: w.name }),
+      onclick: () => act(w, primary) }, nameOf(primary, w)),
     menu(w, [primary, ...without]));
 }
 

@@ -55,7 +55,7 @@ export function menu(w, without = []) {
       onkeydown: (event) => move(event, w.id) },
     names.map((name) => h("button", { type: "button", role: "menuitem", tabindex: "-1", "data-action": name,
       class: isDanger(name) ? "danger" : null, disabled: blocked(w, name),
-      onclick: () => { close(true); act(w, name); } }, icon(pictureOf(name)), nameOf(name)))));
+      onclick: () => { close(true); act(w, name); } }, icon(pictureOf(name)), nameOf(name, w)))));
 }
 
 document.addEventListener("click", (event) => {

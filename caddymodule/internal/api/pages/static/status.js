@@ -39,10 +39,14 @@ export function waitingText(w) {
 /** Whether its owner keeps it awake now. */
 export const kept = (w) => Boolean(w.keep_awake_until) && Date.parse(w.keep_awake_until) > Date.now();
 
+/** Whether it dozes: frozen, and awake at once when it is used. */
+export const dozes = (w) => w.phase === "RUNNING" && Boolean(w.doze_at);
+
 /** Why it stays awake or when it goes to sleep, one line each. */
 export function awakeText(w) {
   if (w.phase !== "RUNNING") return "";
   const lines = [];
+  if (dozes(w)) lines.push(t("dozing_wakes"));
   if (kept(w)) lines.push(t("kept_awake", { Time: date(w.keep_awake_until) }));
   if (w.busy) lines.push(busyText(w.busy));
   const sleep = w.sleep_at ?? (kept(w) ? null : w.sleep_due_at);

@@ -67,9 +67,9 @@ export function signedOut(error) {
   return true;
 }
 
-/** Those that take a place among the running ones; one in ERROR takes none. */
+/** Those that take a place among the running ones; one in ERROR takes none, and none that dozes. */
 export const running = () => [...state.workspaces.values()].filter((w) =>
-  w.phase !== "ERROR" && (w.phase === "RUNNING" || w.desired_state === "RUNNING"));
+  w.phase !== "ERROR" && !w.doze_at && (w.phase === "RUNNING" || w.desired_state === "RUNNING"));
 
 /** Keeps an answer, unless the stream has sent something newer in the meantime. */
 export function put(w) {

@@ -36,7 +36,7 @@ async function readOther(id) {
 
 // Reads the parts again when the workspace has changed.
 function readParts(w) {
-  const now = [w.id, w.updated_at, w.phase, w.operation, w.archive_key, w.revert?.key].join(" ");
+  const now = [w.id, w.updated_at, w.phase, w.operation, w.archive_key, w.revert?.key, w.doze_at].join(" ");
   if (about === now) return;
   if (!about.startsWith(`${w.id} `)) read = {};
   about = now;

@@ -1,0 +1,55 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"github.com/codehub/gateway/caddymodule/internal/problem"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// DefaultThawTimeout is the usual [Options.ThawTimeout].
+const DefaultThawTimeout = 30 * time.Second
+
+// thawPoll is how long a command waits before it asks again whether the container goes on.
+const thawPoll = 50 * time.Millisecond
+
+// thaw has a workspace go on that dozes: what needs its container is a use of it (SPEC 6). The
+// container goes on a moment later.
+func (c *call) thaw(w workspace.Workspace) error {
+	if w.DozeAt.IsZero() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(c.r.Context(), c.DatabaseTimeout)
+	defer cancel()
+	return c.Service.SetDesired(ctx, c.self(), c.id, workspace.DesiredRunning)
+}
+
+// thawing returns what is called each time when the container is still frozen. It waits for a moment, and
+// returns the refusal for one that does not go on: because a person has paused it, or in the time.
+func (c *call) thawing(ctx context.Context) func() error {
+	var late <-chan time.Time
+	return func() error {
+		w, err := c.find(c.self())
+		if err != nil {
+			return err
+		}
+		if w.DozeAt.IsZero() && w.Conditions[workspace.ContainerReady].Reason == workspace.ContainerPaused {
+			return problem.NotRunning.With("problem.frozen", nil)
+		}
+		if err := c.thaw(w); err != nil {
+			return err
+		}
+		if late == nil {
+			late = time.After(c.ThawTimeout)
+		}
+		select {
+		case <-time.After(thawPoll):
+			return nil
+		case <-late:
+			return problem.NotRunning.With("problem.frozen", nil)
+		case <-ctx.Done():
+			return execProblem(ctx, ctx.Err())
+		}
+	}
+}

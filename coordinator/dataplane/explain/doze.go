@@ -1,0 +1,49 @@
+package explain
+
+import (
+	"time"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// dozes reports whether a workspace dozes (SPEC 6). One that runs no more dozes no more.
+func dozes(w workspace.Workspace) bool {
+	return w.Phase == workspace.PhaseRunning && !w.DozeAt.IsZero()
+}
+
+// dozeDue is when a running workspace dozes in which nothing works, if it is not used from now on and
+// sleeps at sleepAt (SPEC 6). It is zero where it sleeps before, and where none dozes.
+func dozeDue(w workspace.Workspace, d Delays, sleepAt time.Time) time.Time {
+	if d.Doze <= 0 || d.Doze >= d.Standby {
+		return time.Time{}
+	}
+	due := unusedSince(w).Add(d.Doze)
+	// The end of work counts like a use, and what is announced says when that was.
+	if ended := w.SleepAt.Add(d.Doze - d.Standby); !w.SleepAt.IsZero() && ended.After(due) {
+		due = ended
+	}
+	if w.KeepAwakeUntil.After(due) {
+		due = w.KeepAwakeUntil
+	}
+	if !due.Before(sleepAt) {
+		return time.Time{}
+	}
+	return due
+}
+
+// lateDoze is after how many checks one that could doze and does not is hindered.
+const lateDoze = 3
+
+// doze says when a workspace dozes that sleeps at sleepAt, or that it cannot. Of one that dozes it says nothing.
+func doze(now time.Time, w workspace.Workspace, d Delays, sleepAt time.Time) []Statement {
+	due := dozeDue(w, d, sleepAt)
+	switch {
+	case due.IsZero(), dozes(w):
+		return nil
+	case now.Sub(due) > lateDoze*d.TTLInterval && d.TTLInterval > 0:
+		return []Statement{timed("CannotDoze", due, "explain.next.cannot_doze")}
+	case due.Before(now): // the next check finds it
+		due = now.Add(d.TTLInterval)
+	}
+	return []Statement{timed("Dozes", due, "explain.next.dozes")}
+}

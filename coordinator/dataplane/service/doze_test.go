@@ -1,0 +1,77 @@
+package service_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/metrics"
+	"github.com/codehub/gateway/coordinator/store/storetest"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// What dozes is counted and logged, gives its place among the running ones away, and needs one to go on.
+func TestDozing(t *testing.T) {
+	st := storetest.Open(t)
+	core, logs := observer.New(zap.InfoLevel)
+	counted := metrics.New(func() *metrics.State { return new(metrics.State) })
+	s := service.New(st, service.Options{Logger: zap.New(core), Metrics: counted.Service, Limits: service.Limits{
+		PerUser: 1, Global: 10, Dozing: service.DozingLimits{PerUser: 1, Global: 10},
+	}})
+	a := actor(t, st)
+	unused := func() workspace.ID {
+		w := create(t, s, a)
+		storetest.Set(t, st, w.ID, `phase = 'RUNNING', phase_changed_at = now() - interval '1 hour'`)
+		return w.ID
+	}
+	doze := func(id workspace.ID, want bool) {
+		t.Helper()
+		if got, err := s.Doze(t.Context(), id, time.Now().Add(-5*time.Minute)); got != want || err != nil {
+			t.Errorf("it dozes: %v, %v; want %v", got, err, want)
+		}
+	}
+	first := unused()
+	doze(first, true)
+	second := unused() // in the place of the first
+	doze(second, false)
+
+	full := new(service.LimitError)
+	if err := s.SetDesired(t.Context(), a, first, workspace.DesiredRunning); !errors.As(err, &full) || full.Limit != 1 {
+		t.Errorf("it goes on without a place: %v", err)
+	}
+	if _, err := s.KeepAwake(t.Context(), a, first, time.Hour); !errors.As(err, &full) {
+		t.Errorf("it is kept awake without a place: %v", err)
+	}
+	if storetest.Row(t, st, first).DozeAt.IsZero() {
+		t.Error("it dozes no more")
+	}
+	if err := s.SetDesired(t.Context(), a, second, workspace.DesiredStandby); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Set(t, st, second, `phase = 'STANDBY'`)
+	w, err := s.KeepAwake(t.Context(), a, first, time.Hour)
+	if err != nil || !w.DozeAt.IsZero() || w.KeepAwakeUntil.IsZero() || w.DesiredState != workspace.DesiredRunning {
+		t.Errorf("kept awake: %+v, %v", w, err)
+	}
+	doze(first, false)
+
+	if n := logs.FilterMessage("workspace dozes").Len(); n != 1 {
+		t.Errorf("%d logged, want 1", n)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(counted)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if n := f.GetMetric()[0].GetCounter().GetValue(); f.GetName() == "codehub_dozes_total" && n != 1 {
+			t.Errorf("%v are counted, want 1", n)
+		}
+	}
+}

@@ -1,0 +1,21 @@
+package store
+
+import "testing"
+
+// Those that doze are counted: they are RUNNING, and do not count against the limit of those that run.
+func TestTheCountsKnowWhatDozes(t *testing.T) {
+	s := open(t)
+	owner := addUser(t, s)
+	add(t, s, owner, `phase = 'RUNNING'`, `desired_state = 'RUNNING'`)
+	dozes := add(t, s, owner, `phase = 'RUNNING'`, `desired_state = 'RUNNING'`)
+	exec(t, s, `UPDATE workspaces SET doze_at = now() WHERE id = $1`, string(dozes.ID))
+	add(t, s, owner, `phase = 'STANDBY'`, `desired_state = 'STANDBY'`)
+	counts, err := s.Count(t.Context())
+	if err != nil || counts.Dozing != 1 || counts.Phases["RUNNING"] != 2 || counts.Phases["STANDBY"] != 1 || counts.Phases["ARCHIVED"] != 0 {
+		t.Errorf("%+v, %v", counts, err)
+	}
+	o, err := s.Overview(t.Context())
+	if err != nil || o.Dozing != 1 || o.Running != 1 {
+		t.Errorf("%+v, %v", o, err)
+	}
+}
