@@ -10,26 +10,29 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Exec runs a command in the container of a workspace, as [backend.Executor] says, and counts what it prints as use.
-// The caller has found out whose the workspace is.
+// execUse is how often a command that runs counts as use: far more often than a workspace may be idle.
+const execUse = time.Second
+
+// Exec runs a command in the container of a workspace, as [backend.Executor] says, and counts as use for as long as it
+// runs: nothing freezes or ends it meanwhile. The caller has found out whose the workspace is.
 func (c *Coordinator) Exec(ctx context.Context, id workspace.ID, command []string, stdout, stderr io.Writer) (
 	exitCode int, err error) {
-	slot := c.activity.Slot(id)
-	touch := func() { slot.Touch(metrics.ByCommand) }
-	touch()
-	return c.backend.Exec(ctx, id, command, used{stdout, touch}, used{stderr, touch})
-}
-
-// used counts everything that is written as use.
-type used struct {
-	io.Writer
-	touch func()
-}
-
-// Write implements [io.Writer].
-func (u used) Write(p []byte) (int, error) {
-	u.touch()
-	return u.Writer.Write(p)
+	slot, ended := c.activity.Slot(id), make(chan struct{})
+	defer close(ended)
+	slot.Touch(metrics.ByCommand)
+	go func() {
+		tick := time.NewTicker(execUse)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				slot.Touch(metrics.ByCommand)
+			case <-ended:
+				return
+			}
+		}
+	}()
+	return c.backend.Exec(ctx, id, command, stdout, stderr)
 }
 
 // Logs returns the last lines that a workspace's container printed, as [backend.Inspector] says.
