@@ -39,27 +39,13 @@ func (d *Docker) create(ctx context.Context, name string, s spec.Container) (con
 	return "", engine.Wrap("creating container "+name, spec.DiskRefused(s.Host.StorageOpt, err))
 }
 
-// inspect returns the container with that name or id, or nil if it does not exist.
-func (d *Docker) inspect(ctx context.Context, name string) (*container.InspectResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
-	defer cancel()
-	c, err := d.api.ContainerInspect(ctx, name)
-	if errdefs.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, engine.Wrap("inspecting container "+name, err)
-	}
-	return &c, nil
-}
-
 // own returns the workspace's container, or [backend.ErrNotFound].
 func (d *Docker) own(ctx context.Context, id workspace.ID) (*container.InspectResponse, error) {
 	if err := backend.CheckID(id); err != nil {
 		return nil, err
 	}
 	name := id.ContainerName()
-	c, err := d.inspect(ctx, name)
+	c, err := d.api.Inspect(ctx, name)
 	if err == nil && (c == nil || !d.opts.Owns(c.Config.Labels, id, spec.KindWorkspace)) {
 		err = fmt.Errorf("container %s: %w", name, backend.ErrNotFound)
 	}

@@ -26,6 +26,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/internal/freezer"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/home"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/image"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/network"
@@ -58,6 +59,7 @@ type Docker struct {
 	// listing includes ended containers until they are removed.
 	exits    backend.Memo[exit]
 	outcomes backend.Outcomes
+	freezer  *freezer.Freezer
 	// runs caches what a listing does not tell about containers that run.
 	runs backend.Memo[run]
 	// reports caches what running jobs have printed.
@@ -80,7 +82,8 @@ func New(o Options) (backend.Backend, error) {
 		api: api, opts: o, net: guard.Workspaces, jobs: guard.Jobs, guard: guard,
 		homes: home.New(api, o), images: image.New(api, o.Image), sampler: sampler.New(api),
 	}
-	b := backend.Backend{Core: d, Images: d.images, KeepIsolated: d.guard.Keep, Freezer: d, LocalHomes: true}
+	d.freezer = freezer.New(api, o, d.runs.Drop)
+	b := backend.Backend{Core: d, Images: d.images, KeepIsolated: d.guard.Keep, Freezer: d.freezer, LocalHomes: true}
 	if o.ChoosesAddresses() {
 		b.Addresses = d.addresses
 	}

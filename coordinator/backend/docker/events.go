@@ -98,7 +98,7 @@ const settleLimit = 5 * time.Second
 func (d *Docker) settle(ctx context.Context, containerID string) {
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
-	_, _ = d.inspect(ctx, containerID) // only that it answers matters
+	_, _ = d.api.Inspect(ctx, containerID) // only that it answers matters
 }
 
 // quietLimit is how long no event is no reason to ask the engine whether it is there.

@@ -35,7 +35,7 @@ func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 	name := s.Name()
 	var present *container.InspectResponse
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() (err error) { present, err = d.inspect(gctx, name); return })
+	g.Go(func() (err error) { present, err = d.api.Inspect(gctx, name); return })
 	g.Go(func() error { return d.homes.Check(gctx, s.ID) })
 	g.Go(func() error { return d.checkNoContainer(gctx, s.ID) })
 	refused := g.Wait()
@@ -116,7 +116,7 @@ func (d *Docker) jobNetwork(ctx context.Context) (string, error) {
 // checkNoContainer fails while the workspace's container exists. One that does not run
 // may be about to (SPEC 12.4).
 func (d *Docker) checkNoContainer(ctx context.Context, id workspace.ID) error {
-	c, err := d.inspect(ctx, id.ContainerName())
+	c, err := d.api.Inspect(ctx, id.ContainerName())
 	if err == nil && c != nil {
 		err = fmt.Errorf("container %s exists; a storage job must be the only user of the volume", id.ContainerName())
 	}

@@ -121,7 +121,7 @@ func imageOf(c *container.InspectResponse) string {
 func (d *Docker) outcomeOf(ctx context.Context, id workspace.ID, containerID string) (
 	o workspace.Job, gone bool, err error) {
 	return d.outcomes.Read(ctx, id, containerID, func(ctx context.Context) (*backend.JobEnd, error) {
-		c, err := d.inspect(ctx, containerID)
+		c, err := d.api.Inspect(ctx, containerID)
 		if err != nil || c == nil {
 			return nil, err
 		}
@@ -130,7 +130,7 @@ func (d *Docker) outcomeOf(ctx context.Context, id workspace.ID, containerID str
 		}
 		stdout, stderr, err := d.output(ctx, containerID, jobLines)
 		if errdefs.IsNotFound(err) { // the container, or only its log
-			if c, unknown := d.inspect(ctx, containerID); unknown == nil && c == nil {
+			if c, unknown := d.api.Inspect(ctx, containerID); unknown == nil && c == nil {
 				return nil, nil
 			}
 		}

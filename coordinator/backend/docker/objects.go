@@ -83,7 +83,7 @@ func (d *Docker) Remove(ctx context.Context, o backend.Object) error {
 	doing := fmt.Sprintf("removing %s %s", o.Kind, o.Name)
 	switch o.Kind {
 	case backend.ObjectContainer, backend.ObjectJob:
-		c, err := d.inspect(ctx, o.UID)
+		c, err := d.api.Inspect(ctx, o.UID)
 		if err != nil || c == nil || c.ID != o.UID {
 			return err
 		}

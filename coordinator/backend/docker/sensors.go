@@ -2,20 +2,18 @@ package docker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
-	"github.com/docker/docker/api/types/network"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/internal/status"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -55,7 +53,7 @@ func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[works
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(inspections)
 	// After a restart many containers have ended. The engine is asked once for all of them.
-	since := sync.OnceValues(func() (time.Time, error) { return d.engineSince(gctx) })
+	since := sync.OnceValues(func() (time.Time, error) { return d.api.Since(gctx) })
 	for _, s := range list {
 		id, err := workspace.ParseID(s.Labels[spec.LabelWorkspace])
 		if err != nil || !wanted(id) || !d.opts.Owns(s.Labels, id, spec.KindWorkspace) ||
@@ -88,7 +86,7 @@ func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[works
 			switch {
 			case gone:
 				return nil
-			case err != nil && answered(ctx, err):
+			case err != nil && engine.Answered(ctx, err):
 				c = workspace.Container{Unknown: oneLine(err)}
 			case err != nil:
 				return err
@@ -108,13 +106,6 @@ func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[works
 	d.runs.Retain(ids, seen)
 	d.sampler.Retain(ids, seen)
 	return found, nil
-}
-
-// answered reports whether err concerns one object alone: the engine did answer. Then
-// only what is known of that object is missing (SPEC 2).
-func answered(ctx context.Context, err error) bool {
-	return ctx.Err() == nil && !errors.Is(err, context.Canceled) &&
-		workspace.ReasonOf(err) != workspace.ReasonUnreachable
 }
 
 // oneLine is an error as a text of bounded length.
@@ -142,48 +133,21 @@ func (d *Docker) knowsRun(id workspace.ID, containerID string, c *workspace.Cont
 func (d *Docker) addRun(ctx context.Context, id workspace.ID, containerID string, c *workspace.Container) error {
 	bounded, cancel := context.WithTimeout(ctx, runLimit)
 	defer cancel()
-	full, err := d.inspect(bounded, containerID)
+	full, err := d.api.Inspect(bounded, containerID)
 	switch {
-	case err != nil && bounded.Err() == nil && !answered(ctx, err), ctx.Err() != nil:
+	case err != nil && bounded.Err() == nil && !engine.Answered(ctx, err), ctx.Err() != nil:
 		return err
 	case err != nil || full == nil || full.State == nil || !full.State.Running:
 		return nil
 	}
 	c.StartedAt = engine.Time(full.State.StartedAt)
 	if c.Health == workspace.HealthUnhealthy {
-		c.Health = probed(full)
+		c.Health = status.Probed(full)
 		c.Ready = c.Endpoint != "" && c.Health == ""
 	}
 	d.runs.Put(id, containerID, run{started: c.StartedAt, fails: c.Health == workspace.HealthUnhealthy})
 	return nil
 }
-
-// probed is the health of a container that the engine calls unhealthy, from what its probes have
-// found. The engine makes no probes of a paused container and calls it unhealthy, and goes on to do so
-// until the first probe after that, which is half a minute later where the image does not say. What was
-// found before the pause stays: no probe counts as failed because of it.
-func probed(c *container.InspectResponse) workspace.Health {
-	h := c.State.Health
-	if h == nil {
-		return ""
-	}
-	retries := defaultRetries
-	if c.Config != nil && c.Config.Healthcheck != nil && c.Config.Healthcheck.Retries > 0 {
-		retries = c.Config.Healthcheck.Retries
-	}
-	if h.FailingStreak >= retries {
-		return workspace.HealthUnhealthy
-	}
-	for _, p := range h.Log {
-		if p != nil && p.ExitCode == 0 {
-			return ""
-		}
-	}
-	return workspace.HealthStarting
-}
-
-// defaultRetries is how many probes in a row must fail where the image does not say.
-const defaultRetries = 3
 
 // describe returns what a listing tells about a container. A paused container counts
 // as running and not as ready. Exit code and times are not in a listing.
@@ -196,25 +160,11 @@ func (d *Docker) describe(s container.Summary, id workspace.ID) workspace.Contai
 	}
 	if c.Running {
 		// One without an address cannot be reached, so it is not ready either.
-		c.Endpoint, c.Health = d.opts.Endpoint(s), health(s.State, s.Status)
+		c.Endpoint, c.Health = d.opts.Endpoint(s), status.Health(s.State, s.Status)
 		c.BasePath = s.Labels[spec.LabelBasePath]
 		c.Ready = c.Endpoint != "" && c.Health == ""
 	}
 	return c
-}
-
-// health returns why a running container is not ready, or "". A listing shows the result
-// of a health check only as the end of its status line.
-func health(state container.ContainerState, status string) workspace.Health {
-	switch {
-	case state == container.StatePaused:
-		return workspace.HealthPaused
-	case strings.HasSuffix(status, "(health: starting)"):
-		return workspace.HealthStarting
-	case strings.HasSuffix(status, "(unhealthy)"):
-		return workspace.HealthUnhealthy
-	}
-	return ""
 }
 
 // exitOf returns how a container ended. gone means that it was removed in the
@@ -225,7 +175,7 @@ func (d *Docker) exitOf(ctx context.Context, id workspace.ID, containerID string
 	if e, ok := d.exits.Get(id, containerID); ok {
 		return e, false, nil
 	}
-	c, err := d.inspect(ctx, containerID)
+	c, err := d.api.Inspect(ctx, containerID)
 	switch {
 	case err != nil:
 		return exit{}, false, err
@@ -239,36 +189,11 @@ func (d *Docker) exitOf(ctx context.Context, id workspace.ID, containerID string
 		return exit{}, false, err
 	}
 	e = exit{
-		code: c.State.ExitCode, disrupted: disrupted(c, since), started: engine.Time(c.State.StartedAt),
+		code: c.State.ExitCode, disrupted: status.Disrupted(c, since), started: engine.Time(c.State.StartedAt),
 		finished: engine.Time(c.State.FinishedAt),
 	}
 	d.exits.Put(id, containerID, e)
 	return e, false, nil
-}
-
-// engineSince returns since when the engine runs: when it starts, it makes its default network anew.
-// It returns the zero time for an engine without that network, and for one that does not show it.
-func (d *Docker) engineSince(ctx context.Context) (time.Time, error) {
-	n, err := d.api.NetworkInspect(ctx, network.NetworkBridge, network.InspectOptions{})
-	if errdefs.IsNotFound(err) || errdefs.IsPermissionDenied(err) {
-		return time.Time{}, nil
-	}
-	if err != nil {
-		return time.Time{}, fmt.Errorf("asking since when the engine runs: %w", err)
-	}
-	return n.Created, nil
-}
-
-// disrupted reports whether something else has ended the container. That is an administrator who
-// killed or stopped it, an engine that was stopped, or a host that ran out of memory. One that runs
-// into its own limit of memory has ended by itself. An engine that runs only since the container has ended
-// may have ended it: programs that are asked to stop end with any code.
-func disrupted(c *container.InspectResponse, engineSince time.Time) bool {
-	limited := c.HostConfig == nil || c.HostConfig.Memory > 0
-	if c.State.OOMKilled && limited {
-		return false
-	}
-	return backend.Signalled(c.State.ExitCode) || engine.Time(c.State.FinishedAt).Before(engineSince)
 }
 
 // named reports whether a container has that name. The engine adds a slash to names,

@@ -15,6 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/home"
+	"github.com/codehub/gateway/coordinator/backend/docker/internal/status"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -48,7 +49,7 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	id, name := s.ID, s.ID.ContainerName()
 	var present *container.InspectResponse
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() (err error) { present, err = d.inspect(gctx, name); return })
+	g.Go(func() (err error) { present, err = d.api.Inspect(gctx, name); return })
 	var there *volume.Volume
 	g.Go(func() (err error) { there, err = d.homes.Find(gctx, id); return })
 	if err := g.Wait(); err != nil {
@@ -59,7 +60,7 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 			return engine.NotOurs("container", name)
 		}
 		if present.State.Paused {
-			return d.Thaw(ctx, id)
+			return d.freezer.Thaw(ctx, id)
 		}
 		if present.State.Running {
 			return nil
@@ -130,7 +131,7 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	case removedMeanwhile(err):
 		return fmt.Errorf("%w: %w", backend.ErrChanged, err)
 	}
-	return d.undo(ctx, id, containerID, engine.Wrap("starting container "+name, explainAddress(err)))
+	return d.undo(ctx, id, containerID, engine.Wrap("starting container "+name, status.ExplainAddress(err)))
 }
 
 // checkNoJob fails while a storage job uses the volume (SPEC 7), other than the one in
@@ -162,24 +163,6 @@ func (d *Docker) checkNoJob(ctx context.Context, id workspace.ID, own string) er
 	return nil
 }
 
-// explainAddress translates what the engine says about addresses when it starts a
-// container.
-func explainAddress(err error) error {
-	switch text := strings.ToLower(err.Error()); {
-	case strings.Contains(text, "address already in use"), strings.Contains(text, "port is already allocated"),
-		strings.Contains(text, "failed to bind host port"):
-		return fmt.Errorf("%w: %w", backend.ErrAddressInUse, err)
-	case strings.Contains(text, "task ") && strings.Contains(text, ": already exists"), strings.HasSuffix(text, ": id already in use"):
-		// The engine was killed while it started this container. Its processes run, the engine does not
-		// know of them, and they answer at the address: whoever types there types into the wrong home.
-		return fmt.Errorf("%w: a container runs there that the engine has lost: %w", backend.ErrAddressInUse, err)
-	case strings.Contains(text, "exchange full"):
-		return fmt.Errorf("the network of the workspaces is full: a Linux bridge holds 1,023 containers at once; "+
-			"put some workspaces to sleep, or lower the limit of running workspaces: %w", err)
-	}
-	return err
-}
-
 // checkDiskDriver fails if the engine would ignore the limit of a container.
 func (d *Docker) checkDiskDriver(ctx context.Context) error {
 	if d.opts.DiskBytes == 0 {
@@ -199,7 +182,7 @@ func (d *Docker) Delete(ctx context.Context, id workspace.ID) error {
 		return err
 	}
 	name := id.ContainerName()
-	c, err := d.inspect(ctx, name)
+	c, err := d.api.Inspect(ctx, name)
 	if err != nil || c == nil {
 		return err
 	}

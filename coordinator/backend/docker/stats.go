@@ -12,6 +12,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/internal/status"
 	"github.com/codehub/gateway/coordinator/backend/internal/glance"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -40,8 +41,8 @@ func (d *Docker) Stats(ctx context.Context, id workspace.ID) (backend.Stats, err
 		return none, fmt.Errorf("container %s: %w", name, backend.ErrNotFound)
 	}
 	s := backend.Stats{
-		At: time.Now(), CPU: time.Duration(used.CPUStats.CPUUsage.TotalUsage), Cores: cores(c.HostConfig),
-		Memory: inUse(used.MemoryStats), Processes: -1,
+		At: time.Now(), CPU: time.Duration(used.CPUStats.CPUUsage.TotalUsage), Cores: status.Cores(c.HostConfig),
+		Memory: status.InUse(used.MemoryStats), Processes: -1,
 	}
 	if c.HostConfig != nil {
 		s.MemoryLimit = c.HostConfig.Memory
@@ -52,32 +53,6 @@ func (d *Docker) Stats(ctx context.Context, id workspace.ID) (backend.Stats, err
 		s.Processes, s.Ports = seen.Processes, seen.Ports
 	}
 	return s, nil
-}
-
-// cores returns how many processors a container may use at a time, 0 without a limit.
-func cores(h *container.HostConfig) float64 {
-	switch {
-	case h == nil:
-		return 0
-	case h.NanoCPUs > 0:
-		return float64(h.NanoCPUs) / 1e9
-	case h.CPUQuota > 0 && h.CPUPeriod > 0:
-		return float64(h.CPUQuota) / float64(h.CPUPeriod)
-	}
-	return 0
-}
-
-// inUse returns the memory of a container without what the kernel may drop, as the engine's own command
-// line shows it.
-func inUse(m container.MemoryStats) int64 {
-	dropped, ok := m.Stats["total_inactive_file"] // cgroup v1
-	if !ok {
-		dropped = m.Stats["inactive_file"]
-	}
-	if dropped > m.Usage {
-		dropped = 0
-	}
-	return int64(m.Usage - dropped)
 }
 
 // limited keeps what is written to it up to [glance.MaxOutput], and refuses more.

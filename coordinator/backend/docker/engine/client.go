@@ -12,6 +12,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/client"
 
 	"github.com/codehub/gateway/coordinator/backend"
@@ -113,6 +116,33 @@ func (c *Client) Answers(ctx context.Context) error {
 	defer cancel()
 	_, err := c.Ping(ctx)
 	return err
+}
+
+// Inspect returns the container with that name or id, or nil if it does not exist.
+func (c *Client) Inspect(ctx context.Context, name string) (*container.InspectResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, AnswerLimit)
+	defer cancel()
+	found, err := c.ContainerInspect(ctx, name)
+	if errdefs.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, Wrap("inspecting container "+name, err)
+	}
+	return &found, nil
+}
+
+// Since returns since when the engine runs: when it starts, it makes its default network anew.
+// It returns the zero time for an engine without that network, and for one that does not show it.
+func (c *Client) Since(ctx context.Context) (time.Time, error) {
+	n, err := c.NetworkInspect(ctx, network.NetworkBridge, network.InspectOptions{})
+	if errdefs.IsNotFound(err) || errdefs.IsPermissionDenied(err) {
+		return time.Time{}, nil
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("asking since when the engine runs: %w", err)
+	}
+	return n.Created, nil
 }
 
 // StorageDriver is the engine's driver for the files of containers.

@@ -46,6 +46,13 @@ func Wrap(doing string, err error) error {
 	return err
 }
 
+// Answered reports whether err concerns one object alone: the engine did answer. Then
+// only what is known of that object is missing (SPEC 2).
+func Answered(ctx context.Context, err error) bool {
+	return ctx.Err() == nil && !errors.Is(err, context.Canceled) &&
+		workspace.ReasonOf(err) != workspace.ReasonUnreachable
+}
+
 // NotOurs is the error for an object of another owner with the name that is needed (SPEC
 // 12.8).
 func NotOurs(what, name string) error {

@@ -1,0 +1,126 @@
+// Package freezer freezes and thaws the containers of workspaces on a Docker engine.
+//
+// It owns what the engine says when a container is as it is asked to be already. It must not decide what
+// is frozen, nor touch a container without the installation's labels.
+package freezer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// While others change the same container, it is tried again at this interval and for this long.
+const (
+	retryFor   = 15 * time.Second
+	retryEvery = 25 * time.Millisecond
+)
+
+// Freezer implements [backend.Freezer]. It is safe for concurrent use.
+type Freezer struct {
+	api       *engine.Client
+	opts      spec.Options
+	restarted func(id workspace.ID, containerID string)
+}
+
+// New returns a freezer. It calls restarted with a container that was started again since its start was
+// reported. It performs no I/O.
+func New(api *engine.Client, o spec.Options, restarted func(id workspace.ID, containerID string)) *Freezer {
+	return &Freezer{api: api, opts: o, restarted: restarted}
+}
+
+// Freeze implements [backend.Freezer]. The engine is asked to freeze one container by its id: another
+// one that takes its place meanwhile is never touched.
+func (f *Freezer) Freeze(ctx context.Context, id workspace.ID, started time.Time) error {
+	due := func(c *container.InspectResponse) bool {
+		same := backend.SameStart(engine.Time(c.State.StartedAt), started)
+		if !same {
+			f.restarted(id, c.ID) // it was started again, which no listing has shown
+		}
+		return same && c.State.Running && !c.State.Paused
+	}
+	const doing = "freezing"
+	return backend.RetryChanged(ctx, doing+" container "+id.ContainerName(), retryEvery, retryFor, func() error {
+		containerID, err := f.ifDue(ctx, id, doing, due)
+		if err != nil || containerID == "" {
+			return err
+		}
+		err = f.api.ContainerPause(ctx, containerID)
+		return f.unlessChanged(ctx, id, doing, due, err)
+	})
+}
+
+// Thaw implements [backend.Freezer].
+func (f *Freezer) Thaw(ctx context.Context, id workspace.ID) error {
+	due := func(c *container.InspectResponse) bool { return c.State.Paused }
+	const doing = "thawing"
+	return backend.RetryChanged(ctx, doing+" container "+id.ContainerName(), retryEvery, retryFor, func() error {
+		containerID, err := f.ifDue(ctx, id, doing, due)
+		if err != nil || containerID == "" {
+			return err
+		}
+		err = f.api.ContainerUnpause(ctx, containerID)
+		return f.unlessChanged(ctx, id, doing, due, err)
+	})
+}
+
+// ifDue returns the engine's id of the workspace's container if something of it is due, or "".
+func (f *Freezer) ifDue(ctx context.Context, id workspace.ID, doing string,
+	due func(*container.InspectResponse) bool) (containerID string, err error) {
+	if err := backend.CheckID(id); err != nil {
+		return "", err
+	}
+	name := id.ContainerName()
+	c, err := f.api.Inspect(ctx, name)
+	switch {
+	case err != nil || c == nil:
+		return "", err
+	case !f.opts.Owns(c.Config.Labels, id, spec.KindWorkspace):
+		return "", engine.NotOurs("container", name)
+	case c.State == nil:
+		return "", fmt.Errorf("%s container %s: the engine reports no state", doing, name)
+	case due(c):
+		containerID = c.ID
+	}
+	return containerID, nil
+}
+
+// unlessChanged returns the error of the engine, or nil if nothing is due any more: another call has
+// frozen, thawed or removed the container meanwhile, or it has ended. If that is not certain yet, it is
+// [backend.ErrChanged].
+func (f *Freezer) unlessChanged(ctx context.Context, id workspace.ID, doing string,
+	due func(*container.InspectResponse) bool, err error) error {
+	if err == nil {
+		return nil
+	}
+	failed := engine.Wrap(doing+" container "+id.ContainerName(), err)
+	if !engine.Answered(ctx, failed) || errors.Is(err, backend.ErrLeaseLapsed) {
+		return failed
+	}
+	if left, again := f.ifDue(ctx, id, doing, due); again == nil && left == "" {
+		return nil
+	}
+	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) || slices.ContainsFunc(asWanted, func(text string) bool {
+		return strings.Contains(err.Error(), text)
+	}) {
+		return fmt.Errorf("%w: %w", backend.ErrChanged, failed)
+	}
+	return failed
+}
+
+// asWanted is what an engine says, as an internal error, of a container that is as it is asked to be. The
+// first is of another call that was quicker. The others are of the engine's own record: it hears of each
+// change a second time from below, late. So when a thaw follows at once, a container that runs counts as
+// paused for a moment, and the other way round.
+var asWanted = []string{" is not paused", "cannot resume a running process", "cannot pause a paused container"}
