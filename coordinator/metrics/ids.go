@@ -26,6 +26,8 @@ const (
 	workspacesInError
 	desiredStateChanges
 	wrongSleeps
+	startsAhead
+	startsAheadAwake
 	operationDuration
 	operationFailures
 

@@ -93,6 +93,7 @@ func TestWhyAndWhatComesNext(t *testing.T) {
 		}), nil, "RUNNING", []string{"NoAnswer", "Sleeps 14:01:00"}, "Although it works"},
 		{"busy for a reason of a newer process", row("RUNNING", "RUNNING", func(w *workspace.Workspace) { w.Busy = &workspace.Busy{Reason: "Moon"} }), nil, "RUNNING", []string{"Moon", "WorkCap 01:00:00"}, "does not know"},
 		{"kept awake", row("RUNNING", "RUNNING", used(time.Hour), func(w *workspace.Workspace) { w.KeepAwakeUntil = ago(-time.Hour) }), nil, "RUNNING", []string{"KeptAwake 15:00:00", "Sleeps 15:00:00"}, "keeps it awake until 2026-05-06 15:00:00 UTC"},
+		{"started ahead", row("RUNNING", "RUNNING", used(time.Hour), func(w *workspace.Workspace) { w.AheadUntil = ago(-time.Hour) }), nil, "RUNNING", []string{"StartedAhead 15:00:00", "Sleeps 15:00:00"}, "usually opened by 2026-05-06 15:00:00 UTC"},
 		{"its pages cannot report people", row("RUNNING", "RUNNING", used(3*time.Minute), func(w *workspace.Workspace) { w.PageActivity = workspace.PageTraffic }), nil, "RUNNING", []string{"Sleeps 14:07:00", "TrafficCounts"}, "all traffic of theirs counts"},
 		{"asleep", row("STANDBY", "STANDBY", func(w *workspace.Workspace) { w.PhaseChangedAt = ago(10 * time.Minute) }), nil, "STANDBY", []string{"Archived 14:20:00"}, "is archived at 2026-05-06 14:20:00 UTC"},
 		{"asleep for long", row("STANDBY", "STANDBY"), nil, "STANDBY", []string{"Archived 14:01:00"}, "at the next check"},
