@@ -147,6 +147,8 @@ type View struct {
 	HomeWarn int64
 	// Standby is after how long without use this server puts a workspace to sleep.
 	Standby time.Duration
+	// Ahead says that this server starts workspaces ahead of their owners.
+	Ahead bool
 	// DeletionDelay is how long a deletion can be undone for certain.
 	DeletionDelay time.Duration
 }
@@ -172,7 +174,7 @@ func WorkspaceOf(w workspace.Workspace, v View) Workspace {
 		ErrorReason: orNull(w.ErrorReason), ErrorMessage: orNull(w.ErrorMessage), ErrorCount: w.ErrorCount,
 		DesiredState: w.DesiredState, LastAccessAt: timeOrNull(w.LastAccessAt),
 		CreatedAt: timeOrNull(w.CreatedAt), UpdatedAt: timeOrNull(w.UpdatedAt), DeletedAt: timeOrNull(w.DeletedAt),
-		URL: v.URL, Work: workOf(w, v.Standby),
+		URL: v.URL, Work: workOf(w, v),
 	}
 	if w.ErrorReason != "" {
 		help := explain.Failed(w.ErrorReason)
@@ -206,6 +208,10 @@ type Work struct {
 	// When it goes to sleep if it is not used from now on, known as long as it runs. Null while something
 	// works in it. The time moves on with every use; sleep_at is set when it is near.
 	SleepDueAt *time.Time `json:"sleep_due_at"`
+	// Whether its owner lets it be started before it is usually opened; null where no workspace is.
+	StartAhead *bool `json:"start_ahead"`
+	// Until when its owner is expected, if it was started ahead and has not been opened since: it does not sleep before.
+	AheadUntil *time.Time `json:"ahead_until"`
 	// Why it stays awake: a stable word, what is busy in the workspace's own words, and
 	// since when.
 	Busy *workspace.Busy `json:"busy"`
@@ -214,7 +220,14 @@ type Work struct {
 	PageActivity *workspace.PageActivity `json:"page_activity"`
 }
 
-func workOf(w workspace.Workspace, standby time.Duration) Work {
-	return Work{timeOrNull(w.KeepAwakeUntil), timeOrNull(w.SleepAt), timeOrNull(explain.SleepDue(w, standby)), w.Busy,
-		orNull(w.PageActivity)}
+func workOf(w workspace.Workspace, v View) Work {
+	work := Work{
+		KeepAwakeUntil: timeOrNull(w.KeepAwakeUntil), SleepAt: timeOrNull(w.SleepAt),
+		SleepDueAt: timeOrNull(explain.SleepDue(w, v.Standby)), AheadUntil: timeOrNull(w.AheadUntil), Busy: w.Busy,
+		PageActivity: orNull(w.PageActivity),
+	}
+	if v.Ahead {
+		work.StartAhead = &w.StartAhead
+	}
+	return work
 }
