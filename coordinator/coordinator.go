@@ -30,6 +30,7 @@ import (
 	"github.com/codehub/gateway/coordinator/control/isolation"
 	"github.com/codehub/gateway/coordinator/control/leader"
 	"github.com/codehub/gateway/coordinator/control/orphan"
+	"github.com/codehub/gateway/coordinator/control/predict"
 	"github.com/codehub/gateway/coordinator/control/pressure"
 	"github.com/codehub/gateway/coordinator/control/reconcile"
 	"github.com/codehub/gateway/coordinator/control/release"
@@ -100,6 +101,7 @@ type Coordinator struct {
 	isolation  *isolation.Keeper
 	release    *release.Releaser
 	census     *census.Census
+	predict    *predict.Predictor
 	metrics    *metrics.Metrics
 	terms      terms
 
@@ -187,7 +189,9 @@ func (c *Coordinator) assemble() {
 	c.history = history.New(c.log.Named("history"),
 		history.Kept{For: func() time.Duration { return history.Retention }, Trim: c.store.TrimHistory},
 		history.Kept{For: func() time.Duration { return time.Duration(c.auditFor.Load()) }, Trim: c.audit.Trim},
-		history.Kept{For: func() time.Duration { return usage.Retention }, Trim: c.Usage().Trim})
+		history.Kept{For: func() time.Duration { return usage.Retention }, Trim: c.Usage().Trim},
+		history.Kept{For: func() time.Duration { return usage.Retention }, Trim: c.Usage().TrimAhead},
+		history.Kept{For: func() time.Duration { return predict.Kept }, Trim: c.store.TrimArrivals})
 	c.orphans = orphan.NewSearch(orphan.New(c.backend, c.store, c.identity), c.log.Named("orphans"))
 	c.service = service.New(c.store, service.Options{
 		InstanceBackend: c.opts.BackendName(), StorageBackend: c.opts.BackendName(), Logger: c.log.Named("service"),
@@ -241,6 +245,9 @@ func (c *Coordinator) assemble() {
 		Log: c.log.Named("scrub"),
 	})
 	c.census = census.New(c.store, c.metrics.Cycles, c.log.Named("census"))
+	c.predict = predict.New(predict.Options{
+		Store: c.store, Start: c.service.StartAhead, Usage: c.Usage().Ahead, Cycles: c.metrics.Cycles, Log: c.log.Named("predict"),
+	})
 }
 
 // Apply changes the settings that may change at run time. A term as the leader, open
@@ -282,6 +289,7 @@ func (c *Coordinator) apply(s Settings) {
 	c.gc.Set(s.GC)
 	c.auditFor.Store(int64(s.AuditRetention))
 	c.scrub.Set(s.Scrub)
+	c.predict.Apply(s.Predict)
 	c.service.SetDelays(s.Delays())
 }
 

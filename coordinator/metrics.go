@@ -91,6 +91,9 @@ func (c *Coordinator) leaderState() *metrics.LeaderState {
 	if h, known := c.scrub.Health(); known {
 		l.Archives = (*metrics.ArchiveHealth)(&h)
 	}
+	if a := c.predict.Sums(); a != nil {
+		l.Ahead = &metrics.Ahead{Opened: a.Opened, Unopened: a.Started - a.Opened - a.Waiting, Waiting: a.Waiting, Awake: a.Awake}
+	}
 	if r := c.gc.Last(); r != nil {
 		l.Collected = &metrics.Collected{
 			Archives: r.Archives, Orphans: r.Orphans, Due: r.Due, Unknown: r.Unknown, Newer: r.Newer,

@@ -108,6 +108,9 @@ type Settings struct {
 	Archive  archive.Settings
 	// Limits bound the workspaces that run.
 	Limits service.Limits
+	// Predict is the time zone of the days on which workspaces are started ahead of their owners (SPEC 15); nil, the
+	// default, starts none. [predict.Zone] reads it.
+	Predict *time.Location
 	// MaxKeepAwake is for how long people can keep an unused workspace awake; 0 refuses it.
 	// Default: [service.DefaultMaxKeepAwake].
 	MaxKeepAwake time.Duration
@@ -152,7 +155,7 @@ func DefaultSettings() Settings {
 func (s Settings) Delays() explain.Delays {
 	return explain.Delays{
 		Standby: s.TTL.Standby, Archive: s.TTL.Archive, Doze: s.TTL.Doze, TTLInterval: s.TTL.Interval, WorkCap: s.TTL.Work.Cap,
-		KeepDeleted: s.GC.Delay, HomeWarn: s.HomeWarn,
+		KeepDeleted: s.GC.Delay, HomeWarn: s.HomeWarn, Ahead: s.Predict != nil,
 		Timeouts: s.Reconcile.Timeouts, MaxRetry: s.Reconcile.MaxRetry, WaitLimit: s.Reconcile.WaitLimit,
 	}
 }

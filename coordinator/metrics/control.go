@@ -12,10 +12,12 @@ import (
 // Cause is what changes a desired state, in the order of [causes].
 type Cause string
 
-// The causes that are no place in [service.Actor].
+// The causes that package service sets itself.
 const (
 	CauseIdle Cause = "idle" // the TTL has passed
 	CauseBusy Cause = "busy" // it works, but for longer than that may keep it awake
+	// CausePrediction is a start ahead of a person. It is that place in [service.Actor], too.
+	CausePrediction Cause = "prediction"
 )
 
 // Service counts changes of desired states. Its methods are safe for concurrent use, and those of

@@ -28,6 +28,8 @@ const (
 	dozes
 	desiredStateChanges
 	wrongSleeps
+	startsAhead
+	startsAheadAwake
 	operationDuration
 	operationFailures
 

@@ -31,7 +31,7 @@ var (
 
 	desiredStates = Label{"desired_state", texts(workspace.DesiredArchived, workspace.DesiredStandby,
 		workspace.DesiredRunning, workspace.DesiredDeleted)}
-	causes = Label{"cause", []string{string(CauseIdle), string(CauseBusy), "disk", "api", "gateway", "cli", other}}
+	causes = Label{"cause", []string{string(CauseIdle), string(CauseBusy), string(CausePrediction), "disk", "api", "gateway", "cli", other}}
 
 	operations = Label{"operation", texts(workspace.OpCreateEmptyArchive, workspace.OpProvisioning, workspace.OpRestoring,
 		workspace.OpStarting, workspace.OpStopping, workspace.OpArchiving, workspace.OpDeleting, other)}
@@ -60,7 +60,7 @@ var (
 	queues = Label{"queue", []string{"calls", "removals"}}
 	turns  = Label{"state", []string{"running", "waiting"}}
 
-	components = Label{"component", []string{"activity", "census", "gc", "prepull", "scrub", "ttl"}}
+	components = Label{"component", []string{"activity", "census", "gc", "predict", "prepull", "scrub", "ttl"}}
 
 	s3Operations = Label{"operation", []string{
 		"HeadBucket", "CreateBucket", "HeadObject", "GetObject", "PutObject", "DeleteObject", "DeleteObjects",
@@ -69,6 +69,8 @@ var (
 	}}
 	s3Outcomes = Label{"outcome", []string{"succeeded", "not_found", "client_error", "server_error", "no_answer"}}
 	directions = Label{"direction", []string{"sent", "received"}}
+
+	aheadEnds = Label{"outcome", []string{"opened", "unopened", "waiting"}}
 
 	collected = Label{"result", []string{"deleted", "spared", "failed"}}
 	found     = Label{"state", []string{"all", "orphaned", "due", "unknown", "newer"}}

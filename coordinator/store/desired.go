@@ -15,7 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// This file, deletion.go and recovery.go hold every statement that writes
+// This file, ahead.go, deletion.go and recovery.go hold every statement that writes
 // desired_state and deleted_at. Only package service calls them (SPEC 1, contract 3).
 // Each records what it changes in the history, with who asked, in the same statement. What people and
 // programs ask for it records in the audit, too (SPEC 13).
@@ -85,6 +85,7 @@ type Viewer struct {
 // Edit is a change of one workspace by its user; nil fields keep their values.
 type Edit struct {
 	Name, Description, Memo, ImageRef *string
+	StartAhead                        *bool
 	Desired                           *workspace.DesiredState
 	// IfRevision are the revisions of which the workspace must have one; nil allows any.
 	IfRevision []int64
@@ -93,6 +94,9 @@ type Edit struct {
 // fields are the names of the columns that the edit gives, without their values: a memo may hold anything.
 func (e Edit) fields() []string {
 	names := []string{}
+	if e.StartAhead != nil {
+		names = append(names, "start_ahead")
+	}
 	for _, f := range [...]struct {
 		name  string
 		value *string
@@ -153,6 +157,7 @@ WITH w AS (
 		description = CASE WHEN @description::text IS NULL THEN description ELSE NULLIF(@description, '') END,
 		memo = CASE WHEN @memo::text IS NULL THEN memo ELSE NULLIF(@memo, '') END,
 		image_ref = CASE WHEN @image_ref::text IS NULL THEN image_ref ELSE NULLIF(@image_ref, '') END,
+		start_ahead = COALESCE(@start_ahead::boolean, start_ahead),
 		desired_state = CASE outcome WHEN 'changed' THEN @desired ELSE desired_state END,
 		origin = CASE WHEN outcome = 'changed' AND NOT thaws THEN @origin::jsonb ELSE origin END,
 		doze_at = CASE outcome WHEN 'changed' THEN NULL ELSE doze_at END,
@@ -160,7 +165,7 @@ WITH w AS (
 	FROM decision
 	WHERE workspaces.id = decision.id
 		AND (outcome = 'changed'
-			OR (outcome = 'unchanged' AND COALESCE(@name, @description, @memo, @image_ref) IS NOT NULL))
+			OR (outcome = 'unchanged' AND COALESCE(@name, @description, @memo, @image_ref, @start_ahead::boolean::text) IS NOT NULL))
 	RETURNING workspaces.id
 ), history AS (
 	INSERT INTO workspace_history (workspace_id, kind, old_value, new_value, cause, user_id)
@@ -191,6 +196,7 @@ func (s *Store) Update(ctx context.Context, v Viewer, id workspace.ID, e Edit, l
 		"per_user": l.PerUser, "global": l.Global, "id": string(id), "all": v.All, "user": postgres.NullText(v.UserID),
 		"cause": v.Through, "desired": desired,
 		"name": e.Name, "description": e.Description, "memo": e.Memo, "image_ref": e.ImageRef,
+		"start_ahead": e.StartAhead,
 		"if_revision": e.IfRevision, "origin": tracing.Origin(ctx), "by": audit.Of(ctx), "fields": e.fields(),
 	})
 	if err != nil {

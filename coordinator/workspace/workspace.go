@@ -113,6 +113,10 @@ type Workspace struct {
 	LastAccessAt time.Time
 	// KeepAwakeUntil is until when its owner wants it awake although it is not in use.
 	KeepAwakeUntil time.Time
+	// StartAhead says that its owner lets it be started ahead (SPEC 15). AheadUntil is until when its owner is expected
+	// after such a start; zero otherwise, and when its owner has come.
+	StartAhead bool
+	AheadUntil time.Time
 	// Busy is why it stays awake although it is not in use; nil while nothing is known.
 	Busy *Busy
 	// SleepAt is when it will be put to sleep unless it is used; zero while that is not near.

@@ -101,7 +101,7 @@ func (c *call) body(w workspace.Workspace) v1.Workspace { return v1.WorkspaceOf(
 func (c *call) view(id workspace.ID) v1.View {
 	d := c.Service.Delays()
 	return v1.View{
-		Admin: c.user.Admin(), URL: c.at.WorkspaceURL(id), HomeWarn: d.HomeWarn, Standby: d.Standby,
+		Admin: c.user.Admin(), URL: c.at.WorkspaceURL(id), HomeWarn: d.HomeWarn, Standby: d.Standby, Ahead: d.Ahead,
 		DeletionDelay: c.DeletionDelay,
 	}
 }
@@ -128,12 +128,14 @@ func (c *call) patchWorkspace() error {
 		Memo         textField `json:"memo"`
 		ImageRef     textField `json:"image_ref"`
 		DesiredState textField `json:"desired_state"`
+		StartAhead   *bool     `json:"start_ahead"`
 	}
 	if err := c.decode(&in); err != nil {
 		return err
 	}
 	patch := service.Patch{
-		Name: in.Name.pointer(), Description: in.Description.pointer(),
+		StartAhead: in.StartAhead,
+		Name:       in.Name.pointer(), Description: in.Description.pointer(),
 		Memo: in.Memo.pointer(), ImageRef: in.ImageRef.pointer(),
 	}
 	if in.DesiredState.given {

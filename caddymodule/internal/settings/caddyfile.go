@@ -162,6 +162,7 @@ import (
 //			standby <duration>
 //			archive <duration>
 //			keep_awake_max <duration>
+//			predict <time zone>|off
 //		}
 //		work {
 //			cap                 <duration>

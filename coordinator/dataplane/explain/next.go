@@ -120,10 +120,7 @@ func timed(code string, t time.Time, key string) Statement {
 
 // unusedSince is since when a running workspace is not used.
 func unusedSince(w workspace.Workspace) time.Time {
-	if w.LastAccessAt.After(w.PhaseChangedAt) {
-		return w.LastAccessAt
-	}
-	return w.PhaseChangedAt
+	return latest(w.PhaseChangedAt, w.LastAccessAt)
 }
 
 // SleepDue is when a running workspace goes to sleep if it is not used from now on (SPEC 5). It is
@@ -137,11 +134,16 @@ func SleepDue(w workspace.Workspace, standby time.Duration) time.Time {
 	case standby <= 0:
 		return time.Time{}
 	}
-	due := unusedSince(w).Add(standby)
-	if w.KeepAwakeUntil.After(due) {
-		return w.KeepAwakeUntil
+	return latest(unusedSince(w).Add(standby), w.KeepAwakeUntil, w.AheadUntil)
+}
+
+func latest(first time.Time, others ...time.Time) time.Time {
+	for _, t := range others {
+		if t.After(first) {
+			first = t
+		}
 	}
-	return due
+	return first
 }
 
 // running says what keeps a running workspace awake, or wakes it, and when it goes to sleep.
@@ -152,6 +154,9 @@ func running(now time.Time, w workspace.Workspace, d Delays) []Statement {
 	}
 	if dozes(w) {
 		out = append(out, Statement{Code: "Wakes", Text: words.Of("explain.next.wakes", nil)})
+	}
+	if !w.AheadUntil.IsZero() {
+		out = append(out, timed("StartedAhead", w.AheadUntil, "explain.next.started_ahead"))
 	}
 	due := SleepDue(w, d.Standby)
 	switch {

@@ -90,7 +90,7 @@ type Actor struct {
 	// them.
 	Admin bool
 	// Kind is where the change comes from, for the log and the history: "api", "gateway",
-	// "cli", "ttl", "disk". Empty means "api".
+	// "cli", "ttl", "disk", "prediction". Empty means "api".
 	Kind string
 
 	cause metrics.Cause // for the metrics, where Kind says too little
@@ -185,6 +185,8 @@ type Patch struct {
 	Name, Description, Memo *string
 	// ImageRef is as in [CreateInput]. A container that runs keeps its image.
 	ImageRef *string
+	// StartAhead lets the workspace be started ahead (SPEC 15), or not.
+	StartAhead *bool
 	// DesiredState may be ARCHIVED, STANDBY or RUNNING.
 	DesiredState *workspace.DesiredState
 	// IfRevision are the revisions of which the workspace must have one; nil allows any.
@@ -204,7 +206,8 @@ func (s *Service) Update(ctx context.Context, a Actor, id workspace.ID, p Patch)
 		return workspace.Workspace{}, ErrNotFound
 	}
 	edit := store.Edit{
-		Name: p.Name, Description: p.Description, Memo: p.Memo, ImageRef: p.ImageRef, Desired: p.DesiredState,
+		Name: p.Name, Description: p.Description, Memo: p.Memo, ImageRef: p.ImageRef, StartAhead: p.StartAhead,
+		Desired:    p.DesiredState,
 		IfRevision: p.IfRevision,
 	}
 	w, outcome, err := s.store.Update(ctx, a.viewer(), id, edit, s.storeLimits())

@@ -72,6 +72,8 @@ type Report struct {
 	Workspaces []Of
 	// Days are those on which any of them existed.
 	Days []Day
+	// Ahead is what became of the starts ahead of people in that time.
+	Ahead Ahead
 }
 
 // part is for how long something was in a phase, in microseconds.
@@ -216,6 +218,9 @@ func (s *Store) Report(ctx context.Context, from, to time.Time, user string) (Re
 	type ofDay struct {
 		Day time.Time
 		part
+	}
+	if r.Ahead, err = s.Ahead(ctx, from, to, user); err != nil {
+		return r, err
 	}
 	days, err := postgres.Select(ctx, s.db, "reading the usage by day", postgres.RowToStruct[ofDay], owned(byDaySQL, user), args)
 	for _, row := range days {

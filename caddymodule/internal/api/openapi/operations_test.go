@@ -258,6 +258,12 @@ func creatable() object {
 	return of
 }
 
+// changeable are the fields of a workspace that a change may have.
+func changeable() object {
+	return with(writable("name", desired), "start_ahead", object{"type": []string{"boolean", "null"},
+		"description": "Whether it may be started before it is usually opened."})
+}
+
 var operations = []operation{
 	{
 		tag: "Workspaces", pattern: "GET /workspaces", id: "listWorkspaces", summary: "Lists workspaces", status: 200, answer: v1.Page[v1.Workspace]{},
@@ -280,7 +286,7 @@ var operations = []operation{
 	},
 	{tag: "Workspaces", pattern: "GET /workspaces/{id}", id: "getWorkspace", summary: "Reads a workspace", status: 200, answer: v1.Workspace{}},
 	{
-		tag: "Workspaces", pattern: "PATCH /workspaces/{id}", id: "changeWorkspace", summary: "Changes a workspace", body: fields(writable("name", desired)),
+		tag: "Workspaces", pattern: "PATCH /workspaces/{id}", id: "changeWorkspace", summary: "Changes a workspace", body: fields(changeable()),
 		about:  "All of the given fields, or none. Another image applies from the next start on.",
 		params: []parameter{ifMatch}, status: 200, answer: v1.Workspace{}, problems: []string{"operation-in-progress", "changed-meanwhile", "limit-reached"},
 	},

@@ -147,6 +147,8 @@ type View struct {
 	HomeWarn int64
 	// Standby is after how long without use this server puts a workspace to sleep.
 	Standby time.Duration
+	// Ahead says that this server starts workspaces ahead of their owners.
+	Ahead bool
 	// DeletionDelay is how long a deletion can be undone for certain.
 	DeletionDelay time.Duration
 }
@@ -172,7 +174,7 @@ func WorkspaceOf(w workspace.Workspace, v View) Workspace {
 		ErrorReason: orNull(w.ErrorReason), ErrorMessage: orNull(w.ErrorMessage), ErrorCount: w.ErrorCount,
 		DesiredState: w.DesiredState, LastAccessAt: timeOrNull(w.LastAccessAt),
 		CreatedAt: timeOrNull(w.CreatedAt), UpdatedAt: timeOrNull(w.UpdatedAt), DeletedAt: timeOrNull(w.DeletedAt),
-		URL: v.URL, Work: workOf(w, v.Standby),
+		URL: v.URL, Work: workOf(w, v),
 	}
 	if w.ErrorReason != "" {
 		help := explain.Failed(w.ErrorReason)
@@ -209,6 +211,10 @@ type Work struct {
 	// Since when it dozes, because it is not used: its container is frozen or is about to be. It keeps its memory,
 	// its programs and its connections, and goes on at once when it is used. Null while it does not doze.
 	DozeAt *time.Time `json:"doze_at"`
+	// Whether its owner lets it be started before it is usually opened; null where no workspace is.
+	StartAhead *bool `json:"start_ahead"`
+	// Until when its owner is expected, if it was started ahead and has not been opened since: it does not sleep before.
+	AheadUntil *time.Time `json:"ahead_until"`
 	// Why it stays awake: a stable word, what is busy in the workspace's own words, and
 	// since when.
 	Busy *workspace.Busy `json:"busy"`
@@ -217,7 +223,15 @@ type Work struct {
 	PageActivity *workspace.PageActivity `json:"page_activity"`
 }
 
-func workOf(w workspace.Workspace, standby time.Duration) Work {
-	return Work{timeOrNull(w.KeepAwakeUntil), timeOrNull(w.SleepAt), timeOrNull(explain.SleepDue(w, standby)),
-		timeOrNull(w.DozeAt), w.Busy, orNull(w.PageActivity)}
+func workOf(w workspace.Workspace, v View) Work {
+	work := Work{
+		KeepAwakeUntil: timeOrNull(w.KeepAwakeUntil), SleepAt: timeOrNull(w.SleepAt),
+		SleepDueAt: timeOrNull(explain.SleepDue(w, v.Standby)), DozeAt: timeOrNull(w.DozeAt),
+		AheadUntil: timeOrNull(w.AheadUntil), Busy: w.Busy,
+		PageActivity: orNull(w.PageActivity),
+	}
+	if v.Ahead {
+		work.StartAhead = &w.StartAhead
+	}
+	return work
 }

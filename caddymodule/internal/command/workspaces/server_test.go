@@ -29,6 +29,7 @@ func object(t *testing.T, o commandtest.Outcome) (w struct {
 	Memo                 *string
 	Desired              string  `json:"desired_state"`
 	Image                *string `json:"image_ref"`
+	StartAhead           *bool   `json:"start_ahead"`
 	GitURL               *string `json:"git_url"`
 }) {
 	t.Helper()
@@ -77,6 +78,9 @@ func TestWorkspacesThroughAServer(t *testing.T) {
 		t.Errorf("changed to %+v", got)
 	}
 	run(t, "update", "my thesis").Want(t, 1, "nothing to change")
+	if got := object(t, run(t, "update", "my thesis", "--start-ahead=false", "--json")); got.StartAhead == nil || *got.StartAhead {
+		t.Errorf("changed to %+v", got)
+	}
 	for _, c := range [][2]string{{"start", "RUNNING"}, {"sleep", "STANDBY"}, {"archive", "ARCHIVED"}} {
 		if got := object(t, run(t, c[0], "my thesis", "--json")); got.Desired != c[1] {
 			t.Errorf("%s: %+v", c[0], got)

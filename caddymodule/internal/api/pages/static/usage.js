@@ -106,13 +106,15 @@ function report(path, owners) {
   function numbers() {
     if (!answer) return failure ? null : h("div", { class: "skeleton line", "data-key": "waits" });
     if (answer.items.length === 0) return h("p", { class: "empty", role: "status", "data-key": "none" }, t("usage_none"));
-    const { items } = answer;
+    const { items, ahead } = answer;
     const days = everyDay(answer.days);
     const [all, awake] = [sum(items, existed), sum(items, (u) => u.awake_hours)];
     return [
       h("dl", { class: "figures", "data-key": "figures" },
         tile(t("usage_saved"), percent(all > 0 ? 1 - awake / all : 0), t("usage_saved_of", { Hours: hours(all - awake), All: hours(all) })),
-        phases.map((phase) => tile(t(`usage_phase.${phase}`), hours(sum(items, (u) => u[`${phase}_hours`]))))),
+        phases.map((phase) => tile(t(`usage_phase.${phase}`), hours(sum(items, (u) => u[`${phase}_hours`])))),
+        ahead.started > 0 && tile(t("usage_ahead"), percent(ahead.opened / ahead.started),
+          t("usage_ahead_of", { Opened: ahead.opened, Started: ahead.started, Hours: hours(ahead.awake_hours) }))),
       h("p", { class: "hint", "data-key": "about" }, t("usage_about")),
       days.length > 0 && plotted("usage_causes", days, causes, (d, cause) => d.awake_by[`${cause}_hours`], (cause) => t(`awake_by.${cause}`)),
       days.length > 0 && plotted("usage_phases", days, phases, (d, phase) => d[`${phase}_hours`], (phase) => t(`usage_phase.${phase}`)),
