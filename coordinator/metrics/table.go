@@ -130,7 +130,8 @@ var table = [count]Metric{
 	desiredStateChanges: {
 		Name: "codehub_desired_state_changes_total", Kind: Counter,
 		Labels: []Label{desiredStates, causes},
-		Help:   "Changes of desired states, by the new one and the cause. Those to STANDBY are the sleeps.",
+		Help: "Changes of desired states, by the new one and the cause. Those to STANDBY are the sleeps. Waking one that " +
+			"dozes counts as one to RUNNING.",
 	},
 	wrongSleeps: {
 		Name: "codehub_wrong_sleeps_total", Kind: Counter,

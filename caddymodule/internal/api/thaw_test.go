@@ -114,3 +114,21 @@ func TestACommandInAPausedContainer(t *testing.T) {
 	in.exec(`UPDATE workspaces SET conditions = '{}' WHERE id = $1`, w["id"])
 	run(admin, w, "ls").Problem(t, 409, "not-running")
 }
+
+// Streams tell that a workspace dozes and that it goes on, although nothing else of it changes.
+func TestAStreamTellsWhatDozes(t *testing.T) {
+	in := newHarness(t)
+	ann := in.signedIn("ann")
+	w := ann.Create("one")
+	in.exec(`UPDATE workspaces SET phase = 'RUNNING' WHERE id = $1`, w["id"])
+	stream := openStream(t, ann)
+	stream.until("heartbeat", nil)
+	in.exec(`UPDATE workspaces SET doze_at = now() WHERE id = $1`, w["id"])
+	for stream.until("workspace_updated", map[string]any{"phase": "RUNNING"})["doze_at"] == nil {
+	}
+	if a := ann.Do("POST", apitest.WorkspacePath(w)+"/start", nil); a.StatusCode != 200 || a.Object(t)["doze_at"] != nil {
+		t.Errorf("started: %d %s", a.StatusCode, a.Text)
+	}
+	for stream.until("workspace_updated", map[string]any{"phase": "RUNNING"})["doze_at"] != nil {
+	}
+}

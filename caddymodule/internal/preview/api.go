@@ -292,7 +292,7 @@ func (b *board) explain(r *http.Request) any {
 
 // delays are those of the installation.
 var delays = explain.Delays{
-	Doze: 20 * time.Minute, Standby: time.Hour, Archive: 24 * time.Hour, TTLInterval: time.Minute, WorkCap: 12 * time.Hour,
+	Doze: 55 * time.Minute, Standby: time.Hour, Archive: 24 * time.Hour, TTLInterval: time.Minute, WorkCap: 12 * time.Hour,
 	KeepDeleted: deletionDelay, Timeouts: planner.DefaultTimeouts(), MaxRetry: 3, WaitLimit: 10 * time.Minute,
 	HomeWarn: homeWarn,
 }

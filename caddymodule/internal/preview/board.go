@@ -116,6 +116,8 @@ func (p *Preview) dashboardPages(c states) (list []*entry) {
 	add("hundreds", "", &board{rows: manyRows(c)}, ours)
 	add("live", "It takes changes, and forgets them when the preview ends.",
 		&board{rows: liveRows(), changes: make(chan struct{})}, ours)
+	add("live-dozing", "It takes changes, and forgets them when the preview ends.",
+		&board{rows: liveDozingRows(), changes: make(chan struct{})}, ours)
 	add("connection-lost", "", &board{lost: true}, ours)
 	add("session-ended", "", &board{rows: phaseRows(c), expired: true}, ours)
 	add("signed-in-elsewhere", "", &board{rows: phaseRows(c)}, pages.Dashboard{})

@@ -22,6 +22,12 @@ func liveRows() []workspace.Workspace {
 		rowOf("course", workspace.PhaseArchived))
 }
 
+// liveDozingRows are those of one where as many run as may, and one more dozes.
+func liveDozingRows() []workspace.Workspace {
+	return numbered(rowOf("thesis", workspace.PhaseRunning), rowOf("notes", workspace.PhaseRunning),
+		rowOf("idle", workspace.PhaseRunning, dozes))
+}
+
 // changed returns what is closed at the next change.
 func (b *board) changed() <-chan struct{} {
 	b.mu.Lock()

@@ -65,11 +65,16 @@ func awakeRows(c states) (rows []workspace.Workspace) {
 	return numbered(append(rows,
 		rowOf("kept", workspace.PhaseRunning, func(w *workspace.Workspace) { w.KeepAwakeUntil = soon }),
 		rowOf("sleeps-soon", workspace.PhaseRunning, func(w *workspace.Workspace) { w.SleepAt = soon }),
-		rowOf("dozing", workspace.PhaseRunning, func(w *workspace.Workspace) { w.DozeAt = time.Now().Add(-7 * time.Minute) }),
+		rowOf("dozing", workspace.PhaseRunning, dozes),
 		rowOf("traffic", workspace.PhaseRunning, func(w *workspace.Workspace) {
 			w.PageActivity = workspace.PageTraffic
 		}),
 		rowOf("never-used", workspace.PhaseRunning, func(w *workspace.Workspace) { w.LastAccessAt = time.Time{} }))...)
+}
+
+// dozes lets a workspace doze that runs.
+func dozes(w *workspace.Workspace) {
+	w.LastAccessAt, w.DozeAt = time.Now().Add(-57*time.Minute), time.Now().Add(-2*time.Minute)
 }
 
 // fileRows are workspaces about whose files there is something to say.

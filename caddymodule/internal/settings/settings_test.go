@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
@@ -44,6 +45,8 @@ func TestDefaultsAreThoseOfTheSpecification(t *testing.T) {
 		"concurrent":   {live.Reconcile.MaxConcurrent, 10},
 		"jobs":         {live.Reconcile.MaxJobs, 4},
 		"standby":      {live.TTL.Standby, 600 * time.Second},
+		"doze":         {live.TTL.Doze, 300 * time.Second},
+		"dozing":       {live.Limits.Dozing, service.DozingLimits{PerUser: 2, Global: 100}},
 		"archive":      {live.TTL.Archive, 1800 * time.Second},
 		"flush":        {live.Activity.FlushInterval, 30 * time.Second},
 		"per user":     {live.Limits.PerUser, 2},
@@ -102,6 +105,22 @@ func TestSecondsFromEverySource(t *testing.T) {
 		if got := resolveOrFail(t, a).Live.TTL.Standby; got != 90*time.Second {
 			t.Errorf("%s: got %s, want 1m30s", name, got)
 		}
+	}
+}
+
+func TestHowManyDozeAndWhen(t *testing.T) {
+	a := required()
+	a.TTL.Doze, a.Limits.MaxDozingPerUser, a.Limits.MaxDozingGlobal = "90", "3", "7"
+	if r := resolveOrFail(t, a); r.Live.TTL.Doze != 90*time.Second || r.Live.Limits.Dozing != (service.DozingLimits{PerUser: 3, Global: 7}) {
+		t.Errorf("got %s, %+v", r.Live.TTL.Doze, r.Live.Limits.Dozing)
+	}
+	a.TTL.Doze = "0"
+	if r := resolveOrFail(t, a); r.Live.TTL.Doze != 0 {
+		t.Errorf("got %s, want none", r.Live.TTL.Doze)
+	}
+	a.TTL.Doze = "-1s"
+	if _, err := a.Resolve(caddy.NewReplacer()); err == nil || !strings.Contains(err.Error(), `"ttl doze"`) {
+		t.Errorf("got %v", err)
 	}
 }
 

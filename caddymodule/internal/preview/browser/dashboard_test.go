@@ -24,6 +24,8 @@ func TestDashboard(t *testing.T) {
 		{"the menu from the keyboard", "live", menus},
 		{"hundreds of workspaces", "hundreds", hundreds},
 		{"access tokens", "phases", tokens},
+		{"one that dozes", "awake", dozing},
+		{"one that dozes and goes on", "live-dozing", thawing},
 		{"what a running one uses", "phases", uses},
 		{"the installation", "administrator", overviews},
 		{"how long workspaces were awake", "phases", usages},
@@ -120,6 +122,35 @@ func creating(b *tab) {
 
 	b.press(`[data-name=first] h3 a`)
 	b.until("its repository", `document.querySelector("#view-workspace .facts").innerText.includes("https://git.example/first.git")`)
+}
+
+// dozing looks at one that dozes: it says so, and can be opened, woken, put to sleep and archived.
+func dozing(b *tab) {
+	b.until("it says that it dozes", is("dozing", "RUNNING")+`.dataset.dozing !== undefined && `+is("dozing", "RUNNING")+`.querySelector(".phase").innerText === "Dozing"`)
+	b.until("it says what wakes it", is("dozing", "RUNNING")+`.querySelector(".condition").innerText === "Wakes at once when it is used"`)
+	b.until("others do not", `document.querySelectorAll("[data-dozing]").length === 1 && `+is("kept", "RUNNING")+`.querySelector(".phase").innerText === "Running"`)
+	b.until("it can be opened", is("dozing", "RUNNING")+`.querySelector("a.open")`)
+	b.press(`[data-name=dozing] [data-menu]`)
+	b.until("what can be done", `["Wake", "Sleep", "Archive", "Keep awake for 1 hour"].every((name) =>
+		[...document.querySelectorAll("[data-name=dozing] [role=menuitem]")].some((e) => e.innerText.trim() === name))`)
+	b.key("Escape")
+	b.press(`[data-name=dozing] h3 a`)
+	b.until("what wakes it and when it sleeps", `document.querySelector("#view-workspace .awake").innerText.startsWith("Wakes at once when it is used\nSleeps in ")`)
+	b.until("why", `document.querySelector("#view-workspace .explain").innerText.includes("It dozes, because it has not been used for a while")`)
+}
+
+// thawing has one that dozes go on, which holds no place before and needs one.
+func thawing(b *tab) {
+	b.until("two run and one dozes", `document.querySelectorAll("[data-phase=RUNNING]").length === 3 && document.querySelectorAll("[data-dozing]").length === 1`)
+	b.press(`[data-name=idle] [data-menu]`)
+	b.press(`[data-name=idle] [data-action=start]`)
+	b.until("the choice", `document.querySelectorAll("#swap[open] input[name=swap]").length === 2`)
+	b.press(`#swap[open] [value=ok]`)
+	b.until("it goes on in the place of another", is("idle", "RUNNING")+`.querySelector(".phase").innerText === "Running" &&
+		document.querySelectorAll("[data-phase=RUNNING]").length === 2 && !document.querySelector("[data-dozing]")`)
+	b.press(`[data-name=idle] [data-menu]`)
+	b.press(`[data-name=idle] [data-action=sleep]`)
+	b.until("it sleeps", is("idle", "STANDBY"))
 }
 
 func deleting(b *tab) {
