@@ -60,6 +60,8 @@ type Docker struct {
 	outcomes backend.Outcomes
 	// runs caches what a listing does not tell about containers that run.
 	runs backend.Memo[run]
+	// host caches what is known of the engine's host.
+	host host
 	// reports caches what running jobs have printed.
 	reports backend.Reports
 }
@@ -80,7 +82,8 @@ func New(o Options) (backend.Backend, error) {
 		api: api, opts: o, net: guard.Workspaces, jobs: guard.Jobs, guard: guard,
 		homes: home.New(api, o), images: image.New(api, o.Image), sampler: sampler.New(api),
 	}
-	b := backend.Backend{Core: d, Images: d.images, KeepIsolated: d.guard.Keep, Freezer: d, LocalHomes: true}
+	b := backend.Backend{Core: d, Images: d.images, KeepIsolated: d.guard.Keep, Freezer: d, Memory: d.memory,
+		LocalHomes: true}
 	if o.ChoosesAddresses() {
 		b.Addresses = d.addresses
 	}
