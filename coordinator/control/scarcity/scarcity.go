@@ -158,8 +158,8 @@ func (r *Runner) look(ctx context.Context) error {
 		r.reported.Recovered(fields...)
 		return nil
 	}
-	r.reported.Failed(fmt.Errorf("%s of the memory is in use, and something waited for memory in %s of the last 10 s, "+
-		"which is past memory_pressure %s or %s", whole(m.Used()), whole(m.Stalled), percent(s.At), percent(stalledAt)),
+	r.reported.Failed(fmt.Errorf("%s of the memory is in use, and something waited for memory in %s of the last 10 s; "+
+		"the marks are memory_pressure %s and %s", whole(m.Used()), whole(m.Stalled), percent(s.At), percent(stalledAt)),
 		fields...)
 	why := fmt.Sprintf("to free memory: %s of it was in use", whole(m.Used()))
 	var errs []error
