@@ -134,7 +134,7 @@ func (c *Coordinator) lead(ctx context.Context) error {
 		}
 		if t.Shard == 0 {
 			components = append(components, c.publisher.Run, c.history.Run, c.orphans.Run, c.isolation.Run,
-				c.pressure.Sweep, c.census.Run, c.predict.Run,
+				c.pressure.Sweep, c.scarcity.Run, c.census.Run, c.predict.Run,
 				func(ctx context.Context) error { return c.release.Run(backend.WithLease(ctx, t.Lease)) },
 				func(ctx context.Context) error { return c.ttl.Run(ctx, t.Fence) },
 				func(ctx context.Context) error { return c.gc.Run(ctx, t.Fence, t.Lease) },

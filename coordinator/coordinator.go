@@ -34,6 +34,7 @@ import (
 	"github.com/codehub/gateway/coordinator/control/pressure"
 	"github.com/codehub/gateway/coordinator/control/reconcile"
 	"github.com/codehub/gateway/coordinator/control/release"
+	"github.com/codehub/gateway/coordinator/control/scarcity"
 	"github.com/codehub/gateway/coordinator/control/scrub"
 	"github.com/codehub/gateway/coordinator/control/ttl"
 	"github.com/codehub/gateway/coordinator/dataplane/activator"
@@ -96,6 +97,7 @@ type Coordinator struct {
 	identity   *identity.Guard
 	orphans    *orphan.Search
 	pressure   *pressure.Watch
+	scarcity   *scarcity.Runner
 	history    *history.Trimmer
 	audit      *auditlog.Log
 	isolation  *isolation.Keeper
@@ -228,6 +230,10 @@ func (c *Coordinator) assemble() {
 		Backend: c.backend, Store: c.store, Archiver: c.service,
 		Leads: func() bool { return c.terms.count() > 0 }, Controller: c.controller, Log: c.log.Named("pressure"),
 	}, pressure.DefaultSettings())
+	c.scarcity = scarcity.New(scarcity.Options{
+		Memory: c.backend.Memory, Store: c.store, Sleeper: c.service, Identity: c.identity.Backend,
+		Cycles: c.metrics.Cycles, Log: c.log.Named("scarcity"),
+	}, scarcity.DefaultSettings())
 	c.ttl = ttl.New(ttl.Options{
 		Store: c.store, Expirer: c.service, Activity: activity.NewLog(c.redis, activity.DefaultKey),
 		Looker: c.backend, Notebooks: work.NewNotebooks(),
@@ -280,6 +286,7 @@ func (c *Coordinator) apply(s Settings) {
 	s.Reconcile.KeepDeleted = s.GC.Delay // one delay: as long as the archive is kept, so are the files
 	s.Reconcile.HomeWarn = s.HomeWarn
 	c.pressure.Set(s.Pressure)
+	c.scarcity.Set(s.Scarcity)
 	c.controller.Apply(s.Reconcile)
 	if c.backend.Freezer == nil {
 		s.TTL.Doze = 0

@@ -16,6 +16,7 @@ import (
 	"github.com/codehub/gateway/coordinator/control/leader"
 	"github.com/codehub/gateway/coordinator/control/pressure"
 	"github.com/codehub/gateway/coordinator/control/reconcile"
+	"github.com/codehub/gateway/coordinator/control/scarcity"
 	"github.com/codehub/gateway/coordinator/control/scrub"
 	"github.com/codehub/gateway/coordinator/control/ttl"
 	"github.com/codehub/gateway/coordinator/dataplane/activator"
@@ -102,6 +103,8 @@ type Settings struct {
 	Activity  activity.Settings
 	// Pressure says what happens as the disk of the homes fills up.
 	Pressure pressure.Settings
+	// Scarcity says from when on memory is short, and workspaces that doze go to sleep for it.
+	Scarcity scarcity.Settings
 	// HomeWarn is the size of a home, in bytes, from which on its owner and the log are
 	// told; 0 is never, the default.
 	HomeWarn int64
@@ -141,6 +144,7 @@ func DefaultSettings() Settings {
 		Scrub:     scrub.DefaultSettings(),
 		Activity:  activity.DefaultSettings(),
 		Pressure:  pressure.DefaultSettings(),
+		Scarcity:  scarcity.DefaultSettings(),
 		Archive:   archive.DefaultSettings(),
 		Limits:    service.DefaultLimits(),
 		MaxHeld:   activator.DefaultMaxHeld,
@@ -204,7 +208,7 @@ func (o Options) Validate() error {
 func (s Settings) Validate() error {
 	return errors.Join(s.Leader.Validate(), s.Reconcile.Validate(),
 		s.TTL.Validate(), s.GC.Validate(), s.Scrub.Validate(), s.Activity.Validate(), s.Archive.Validate(),
-		s.Limits.Validate(), s.Pressure.Validate(), service.CheckMaxKeepAwake(s.MaxKeepAwake), auditlog.CheckRetention(s.AuditRetention),
+		s.Limits.Validate(), s.Pressure.Validate(), s.Scarcity.Validate(), service.CheckMaxKeepAwake(s.MaxKeepAwake), auditlog.CheckRetention(s.AuditRetention),
 		s.Images.Validate(),
 		activator.CheckMaxHeld(s.MaxHeld),
 		route.CheckLease(s.RouteLease))

@@ -48,6 +48,10 @@ type Backend struct {
 	// go to sleep without dozing before (SPEC 6).
 	Freezer Freezer
 
+	// Memory tells how much of the memory of the engine's host is left. It may be called every few
+	// seconds, by one process. Nil: that is not known.
+	Memory func(ctx context.Context) (Memory, error)
+
 	// LocalHomes says that the homes are folders of one host. Usage then also counts the homes
 	// of workspaces that do not run, and Disk never returns [ErrUnknownDisk].
 	LocalHomes bool

@@ -15,7 +15,7 @@ import (
 // judging are the folders of the packages that decide by time, with all below them.
 var judging = []string{"workspace", "control/reconcile", "control/ttl", "control/gc", "control/scrub", "store",
 	"control/orphan", "dataplane/service", "dataplane/explain",
-	"control/leader", "dataplane/activity", "control/pressure", "dataplane/auth", "identity", "archive",
+	"control/leader", "dataplane/activity", "control/pressure", "control/scarcity", "dataplane/auth", "identity", "archive",
 	"dataplane/activator",
 	"backend/docker", "backend/kubernetes", "backend/internal/peer"}
 
@@ -42,6 +42,8 @@ var readers = map[string]string{
 	"archive.skewOf":                                         follows,
 	"backend/docker/doctor.checks.checkEngine":               skews,
 	"backend/docker.(*Docker).Stats":                         shows,
+	"backend/docker.(*host).known":                           paces,
+	"backend/docker.(*host).learn":                           paces,
 	"backend/docker/internal/network.New":                    paces,
 	"backend/docker/internal/home.(*diskProbe).known":        paces,
 	"backend/docker/internal/home.(*diskProbe).learn":        paces,

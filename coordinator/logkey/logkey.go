@@ -82,8 +82,9 @@ const (
 	Workspaces  = "workspaces"   // how many workspaces
 	Lost        = "lost"         // how many workspaces would have lost their files
 	LookedAt    = "looked_at"    // of how many
-	Used        = "used"         // the share of the disk in use
-	FreeBytes   = "free_bytes"   // what is free on the disk, in bytes
+	Used        = "used"         // the share of the disk or of the memory in use
+	FreeBytes   = "free_bytes"   // what is free of it, in bytes
+	Stalled     = "stalled"      // the share of the last 10 s in which something waited for memory
 	Interval    = "interval"     // the time between two attempts, in seconds
 	Outage      = "outage"       // how long an outage took, in seconds
 	RouteLease  = "route_lease"  // the setting of that name, in seconds

@@ -31,7 +31,7 @@ var (
 
 	desiredStates = Label{"desired_state", texts(workspace.DesiredArchived, workspace.DesiredStandby,
 		workspace.DesiredRunning, workspace.DesiredDeleted)}
-	causes = Label{"cause", []string{string(CauseIdle), string(CauseBusy), string(CausePrediction), "disk", "api", "gateway", "cli", other}}
+	causes = Label{"cause", []string{string(CauseIdle), string(CauseBusy), string(CausePrediction), "disk", "memory", "api", "gateway", "cli", other}}
 
 	operations = Label{"operation", texts(workspace.OpCreateEmptyArchive, workspace.OpProvisioning, workspace.OpRestoring,
 		workspace.OpStarting, workspace.OpStopping, workspace.OpArchiving, workspace.OpDeleting, other)}
@@ -60,7 +60,7 @@ var (
 	queues = Label{"queue", []string{"calls", "removals"}}
 	turns  = Label{"state", []string{"running", "waiting"}}
 
-	components = Label{"component", []string{"activity", "census", "gc", "predict", "prepull", "scrub", "ttl"}}
+	components = Label{"component", []string{"activity", "census", "gc", "memory", "predict", "prepull", "scrub", "ttl"}}
 
 	s3Operations = Label{"operation", []string{
 		"HeadBucket", "CreateBucket", "HeadObject", "GetObject", "PutObject", "DeleteObject", "DeleteObjects",

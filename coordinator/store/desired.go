@@ -330,6 +330,29 @@ func (s *Store) Sleep(ctx context.Context, id workspace.ID, ttl time.Duration, u
 	return tag.RowsAffected() == 1, nil
 }
 
+// sleepForMemorySQL puts a workspace to sleep that still dozes.
+const sleepForMemorySQL = `
+WITH written AS (
+	UPDATE workspaces SET desired_state = 'STANDBY' WHERE id = @id AND ` + dozing + ` RETURNING id
+), history AS (
+	INSERT INTO workspace_history (workspace_id, kind, old_value, new_value, message, cause)
+	SELECT id, 'desired_state', 'RUNNING', 'STANDBY', @message, @cause FROM written
+)
+SELECT FROM written`
+
+// SleepForMemory sets the desired state STANDBY if the workspace still meets the condition of
+// [Store.LongestDozing], and reports whether it did. through is what the history names as the cause, and
+// why goes there, too.
+func (s *Store) SleepForMemory(ctx context.Context, id workspace.ID, through, why string) (bool, error) {
+	tag, err := s.pool.Exec(ctx, sleepForMemorySQL, postgres.Args{
+		"id": string(id), "cause": through, "message": postgres.NullText(why),
+	})
+	if err != nil {
+		return false, fmt.Errorf("putting workspace %s to sleep to free memory: %w", id, err)
+	}
+	return tag.RowsAffected() == 1, nil
+}
+
 // dozeSQL lets a workspace doze of which all that was judged still holds. One process alone runs it,
 // one workspace after the other, so nothing else adds to what it counts.
 const dozeSQL = `

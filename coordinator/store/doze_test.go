@@ -159,6 +159,58 @@ func TestAskingForOneThatDozes(t *testing.T) {
 	}
 }
 
+// TestLongestDozing: those first that have dozed longest, without those that memory is not freed by. What is
+// on its way to STANDBY frees memory, too, until it waits for something.
+func TestLongestDozing(t *testing.T) {
+	s := open(t)
+	owner := addUser(t, s)
+	dozes := func(minutes int, more ...string) workspace.ID {
+		w := idle(t, s, owner)
+		exec(t, s, `UPDATE workspaces SET doze_at = now() - make_interval(mins => $2) WHERE id = $1`, string(w.ID), minutes)
+		for _, change := range more {
+			exec(t, s, `UPDATE workspaces SET `+change+` WHERE id = $1`, string(w.ID))
+		}
+		return w.ID
+	}
+	second, third, first := dozes(20), dozes(10), dozes(30)
+	idle(t, s, owner)
+	dozes(40, `last_access_at = now()`)
+	dozes(50, `operation = 'STOPPING', op_started_at = now()`, `doze_at = now() - interval '50 minutes'`)
+	sleepy := dozes(60, `desired_state = 'STANDBY'`, `doze_at = now() - interval '60 minutes'`)
+	longest := func(limit int, want ...workspace.ID) {
+		t.Helper()
+		if got, err := s.LongestDozing(t.Context(), limit); err != nil || !slices.Equal(got, want) {
+			t.Errorf("at most %d: %v, %v; want %v", limit, got, err, want)
+		}
+	}
+	longest(9, first, second, third)
+	longest(3, first, second)
+	longest(1)
+	longest(0)
+	exec(t, s, `UPDATE workspaces SET waiting = '{"reason": "Paused"}' WHERE id = $1`, string(sleepy))
+	longest(1, first)
+
+	for _, c := range []struct {
+		id    workspace.ID
+		sleep bool
+	}{{second, true}, {second, false}, {first, true}, {sleepy, false}, {idle(t, s, owner).ID, false}} {
+		before := read(t, s, c.id)
+		changed, err := s.SleepForMemory(t.Context(), c.id, "memory", "to free memory")
+		if err != nil || changed != c.sleep {
+			t.Errorf("it was put to sleep: %v, %v; want %v", changed, err, c.sleep)
+		}
+		if after := read(t, s, c.id); c.sleep && (after.DesiredState != workspace.DesiredStandby || !after.DozeAt.IsZero()) ||
+			!c.sleep && after.Revision != before.Revision {
+			t.Errorf("%s, dozing since %s", after.DesiredState, after.DozeAt)
+		}
+	}
+	history, err := s.History(t.Context(), first, 1, 0)
+	if err != nil || len(history) != 1 || history[0].Kind != KindDesiredState || history[0].New != "STANDBY" ||
+		history[0].Cause != "memory" || history[0].Message != "to free memory" {
+		t.Errorf("the history says %+v, %v", history, err)
+	}
+}
+
 // TestAWriterSaysWhatItKnows of the schema.
 func TestAWriterSaysWhatItKnows(t *testing.T) {
 	s := open(t)

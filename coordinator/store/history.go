@@ -54,8 +54,8 @@ type Transition struct {
 	Old     string `db:"old_value"`
 	New     string `db:"new_value"`
 	Message string
-	// Cause is through what the change was made: "api", "gateway", "ttl", "cli",
-	// "controller", "gc". UserID and Username name the user who asked, if one did.
+	// Cause is through what the change was made: "api", "gateway", "ttl", "disk",
+	// "memory", "cli", "controller", "gc". UserID and Username name the user who asked, if one did.
 	Cause, UserID, Username string
 	// Lock and Epoch are the term of the leader that wrote it, if one did.
 	Lock  string `db:"lock_name"`

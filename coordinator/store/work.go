@@ -38,6 +38,14 @@ const (
 	// runs is what a workspace must do for it to be put to sleep.
 	runs = `phase = 'RUNNING' AND operation = 'NONE' AND deleted_at IS NULL AND desired_state = 'RUNNING'`
 
+	// dozing is what a workspace does that can free memory without anybody's notice.
+	dozing = `doze_at IS NOT NULL AND ` + runs
+
+	longestDozingSQL = `
+		SELECT id FROM workspaces WHERE ` + dozing + ` ORDER BY doze_at, id
+		LIMIT GREATEST(0, @limit::bigint - (SELECT count(*) FROM workspaces
+			WHERE in_transition AND phase = 'RUNNING' AND desired_state = 'STANDBY' AND deleted_at IS NULL))`
+
 	unusedSQL = `
 		SELECT now(), id, ` + usedAt + ` AS used_at, ` + quietSince + ` AS quiet_since,
 			keep_awake_until, doze_at, endpoint, base_path, busy, sleep_at
@@ -94,6 +102,13 @@ func (s *Store) Unused(ctx context.Context, ttl, idle time.Duration, after Unuse
 		all, now = append(all, r.Unused), r.Now
 	}
 	return all, now, err
+}
+
+// LongestDozing returns workspaces that doze and have no operation in progress, those first that have
+// dozed longest: they give up their memory first. It returns at most limit, less what is on its way from
+// RUNNING to STANDBY already and will free memory, too.
+func (s *Store) LongestDozing(ctx context.Context, limit int) ([]workspace.ID, error) {
+	return s.ids(ctx, "reading the workspaces that doze longest", longestDozingSQL, postgres.Args{"limit": limit})
 }
 
 // Announce writes Busy and SleepAt of the workspaces. It leaves out one that was used or changed

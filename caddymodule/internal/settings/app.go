@@ -51,6 +51,12 @@ type App struct {
 	HomeWarn Value `json:"home_warn,omitempty"`
 	// DiskPressure says what happens as the disk of the homes fills up.
 	DiskPressure DiskPressure `json:"disk_pressure,omitzero"`
+	// MemoryPressure is how much of the memory of the engine's host is in use, such as `90%`, when
+	// the workspaces that have dozed longest are put to sleep before their time, a few at once, until it is
+	// 5 % below; `off` for never. It is the same when something waits for memory for 10 % of the time.
+	// Of an engine on another host only the memory of its workspaces is known. On Kubernetes this has no
+	// effect. Default: 90%.
+	MemoryPressure Value `json:"memory_pressure,omitempty"`
 	// Encryption encrypts the archives.
 	Encryption Encryption `json:"encryption,omitzero"`
 	// Images are those that users choose from when they create a workspace; the first one is

@@ -29,6 +29,7 @@ import (
 //		sse_heartbeat_interval  <duration>
 //		route_lease             <duration>
 //		home_warn               <size>
+//		memory_pressure         <percentage>|off
 //		brand {
 //			name  <text>
 //			logo  <file>

@@ -5,6 +5,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/parse"
 	"github.com/codehub/gateway/coordinator/control/pressure"
+	"github.com/codehub/gateway/coordinator/control/scarcity"
 )
 
 // DiskPressure says what happens as the disk that the homes are on fills up.
@@ -18,7 +19,7 @@ type DiskPressure struct {
 	StopAt Value `json:"stop_at,omitempty"`
 }
 
-// volumeTable lists the settings about the sizes of homes and their disk; see [App.Table].
+// volumeTable lists the settings about the sizes of homes, their disk and memory; see [App.Table].
 func (a *App) volumeTable(r *Resolved, change func(string) parse.Check) []Setting {
 	live := &r.Live
 	share := func(n float64) string { return fmt.Sprintf("%g%%", n*100) }
@@ -28,5 +29,6 @@ func (a *App) volumeTable(r *Resolved, change func(string) parse.Check) []Settin
 			parse.Percent(&live.Pressure.ArchiveAt)},
 		{"disk_pressure stop_at", &a.DiskPressure.StopAt, share(pressure.DefaultStopAt), "",
 			parse.Percent(&live.Pressure.StopAt, change("disk_pressure stop_at"))},
+		{"memory_pressure", &a.MemoryPressure, share(scarcity.DefaultAt), "", parse.Percent(&live.Scarcity.At, change("memory_pressure"))},
 	}
 }

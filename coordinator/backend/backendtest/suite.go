@@ -109,6 +109,7 @@ func Run(t *testing.T, f Fixture) {
 		"InvalidIDs":             testInvalidIDs,
 		"Usage":                  testUsage,
 		"Disk":                   testDisk,
+		"Memory":                 testMemory,
 		"Logs":                   testLogs,
 		"Follow":                 testFollow,
 		"Stats":                  testStats,

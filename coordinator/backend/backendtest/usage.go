@@ -71,3 +71,19 @@ func testDisk(t *testing.T, f Fixture) {
 		}
 	}
 }
+
+// testMemory: what is told of the host's memory makes sense, also while a container is there to count.
+func testMemory(t *testing.T, f Fixture) {
+	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
+	if b.Memory == nil {
+		t.Skip("nothing here knows of the host's memory")
+	}
+	started(t, b, id)
+	for range 2 { // the second time it may be known in another way
+		m, err := b.Memory(ctx)
+		must(t, err)
+		if m.Total <= 0 || m.Available < 0 || m.Available > m.Total || m.Stalled < 0 || m.Stalled > 1 {
+			t.Errorf("%+v", m)
+		}
+	}
+}

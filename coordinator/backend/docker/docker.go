@@ -62,6 +62,8 @@ type Docker struct {
 	freezer  *freezer.Freezer
 	// runs caches what a listing does not tell about containers that run.
 	runs backend.Memo[run]
+	// host caches what is known of the engine's host.
+	host host
 	// reports caches what running jobs have printed.
 	reports backend.Reports
 }
@@ -83,7 +85,8 @@ func New(o Options) (backend.Backend, error) {
 		homes: home.New(api, o), images: image.New(api, o.Image), sampler: sampler.New(api),
 	}
 	d.freezer = freezer.New(api, o, d.runs.Drop)
-	b := backend.Backend{Core: d, Images: d.images, KeepIsolated: d.guard.Keep, Freezer: d.freezer, LocalHomes: true}
+	b := backend.Backend{Core: d, Images: d.images, KeepIsolated: d.guard.Keep, Freezer: d.freezer,
+		Memory: d.memory, LocalHomes: true}
 	if o.ChoosesAddresses() {
 		b.Addresses = d.addresses
 	}

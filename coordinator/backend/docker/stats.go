@@ -28,13 +28,8 @@ func (d *Docker) Stats(ctx context.Context, id workspace.ID) (backend.Stats, err
 	}
 	name := id.ContainerName()
 	doing := "reading what container " + name + " uses"
-	answer, err := d.api.ContainerStatsOneShot(ctx, c.ID)
+	used, err := d.usage(ctx, c.ID)
 	if err != nil {
-		return none, engine.Wrap(doing, err)
-	}
-	defer answer.Body.Close()
-	var used container.StatsResponse
-	if err := json.NewDecoder(answer.Body).Decode(&used); err != nil {
 		return none, engine.Wrap(doing, err)
 	}
 	if used.Read.IsZero() { // it has ended meanwhile
@@ -53,6 +48,16 @@ func (d *Docker) Stats(ctx context.Context, id workspace.ID) (backend.Stats, err
 		s.Processes, s.Ports = seen.Processes, seen.Ports
 	}
 	return s, nil
+}
+
+// usage asks the engine once what a container uses. Of one that has ended, the time of the answer is zero.
+func (d *Docker) usage(ctx context.Context, containerID string) (used container.StatsResponse, err error) {
+	answer, err := d.api.ContainerStatsOneShot(ctx, containerID)
+	if err != nil {
+		return used, err
+	}
+	defer answer.Body.Close()
+	return used, json.NewDecoder(answer.Body).Decode(&used)
 }
 
 // limited keeps what is written to it up to [glance.MaxOutput], and refuses more.

@@ -51,6 +51,7 @@ type contents struct {
 	jobs       map[workspace.ID][]*job
 	missing    map[string]struct{} // images that must be pulled first
 	disk       backend.Disk        // what Disk finds
+	memory     backend.Memory      // what Memory finds
 }
 
 // newContents returns an engine without anything but all images.
@@ -573,10 +574,10 @@ type LostError struct{ Message string }
 
 func (e *LostError) Error() string { return e.Message }
 
-// Parts returns what consumers get: what every backend does, images, and freezing. Addresses belong
+// Parts returns what consumers get: what every backend does, images, freezing, and memory. Addresses belong
 // to it if there is a [Backend.Pool].
 func (b *Backend) Parts() backend.Backend {
-	parts := backend.Backend{Core: b, Images: b, Freezer: b, LocalHomes: true}
+	parts := backend.Backend{Core: b, Images: b, Freezer: b, Memory: b.Memory, LocalHomes: true}
 	if b.Pool.Size > 0 {
 		parts.Addresses = b.Addresses
 	}

@@ -41,6 +41,20 @@ func (b *Backend) Disk(ctx context.Context) (backend.Disk, error) {
 	return b.disk, nil
 }
 
+// Memory is that of [backend.Backend]. It finds what [Engine.SetMemory] has set; before that, there is
+// plenty.
+func (b *Backend) Memory(ctx context.Context) (backend.Memory, error) {
+	if err := b.before(ctx, "Memory", ""); err != nil {
+		return backend.Memory{}, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.memory == (backend.Memory{}) {
+		return backend.Memory{Total: 1 << 40, Available: 1 << 40}, nil
+	}
+	return b.memory, nil
+}
+
 // Fill sets what a home holds. It does nothing if there is no volume.
 func (b *Backend) Fill(id workspace.ID, u backend.Usage) {
 	b.mu.Lock()
@@ -56,4 +70,11 @@ func (e *Engine) SetDisk(d backend.Disk) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.disk = d
+}
+
+// SetMemory sets how much memory the host has.
+func (e *Engine) SetMemory(m backend.Memory) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.memory = m
 }

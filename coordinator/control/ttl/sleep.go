@@ -186,6 +186,10 @@ func (r *Runner) ask(ctx context.Context, page []store.Unused, now time.Time, s 
 // judge looks at one workspace. When it gets no answer, the workspace counts as busy.
 func (r *Runner) judge(ctx context.Context, u store.Unused, l *look, s Settings) work.Verdict {
 	sample, err := r.Looker.Look(ctx, u.ID)
+	if errors.Is(err, backend.ErrFrozen) { // by a person, or it is just being thawed
+		l.sample = nil
+		return work.Verdict{Known: true}
+	}
 	if errors.Is(err, backend.ErrNotFound) {
 		l.sample = nil
 		return work.Verdict{} // it has just ended, which the controller finds out

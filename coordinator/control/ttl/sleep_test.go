@@ -3,6 +3,7 @@ package ttl_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -306,6 +307,12 @@ func TestAnIdleWorkspaceDozesBeforeItSleeps(t *testing.T) {
 	h.next(w)
 	if w.asked[idle] != asked {
 		t.Error("what goes on in a frozen container is asked")
+	}
+	paused := h.insert(row{phase: workspace.PhaseRunning, accessed: 6 * time.Minute, changed: time.Hour})
+	w.err = fmt.Errorf("container ws: %w", backend.ErrFrozen) // as of one that a person has paused
+	h.next(w)
+	if r := storetest.Row(t, h.store, paused); r.Busy != nil {
+		t.Errorf("what is paused is busy: %+v", r.Busy)
 	}
 	s := atOnce()
 	s.Standby, s.Doze = 5*time.Minute, 0

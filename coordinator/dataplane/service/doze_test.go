@@ -75,3 +75,53 @@ func TestDozing(t *testing.T) {
 		}
 	}
 }
+
+// One that dozes goes to sleep for its memory, which is counted and logged. One that was thawed meanwhile
+// stays.
+func TestSleepForMemory(t *testing.T) {
+	st := storetest.Open(t)
+	core, logs := observer.New(zap.InfoLevel)
+	counted := metrics.New(func() *metrics.State { return new(metrics.State) })
+	s := service.New(st, service.Options{Logger: zap.New(core), Metrics: counted.Service})
+	a := actor(t, st)
+	dozing := func() workspace.ID {
+		w := create(t, s, a)
+		storetest.Set(t, st, w.ID, `phase = 'RUNNING', phase_changed_at = now() - interval '1 hour'`)
+		storetest.Set(t, st, w.ID, `doze_at = now() - interval '1 minute'`)
+		return w.ID
+	}
+	sleeps, thawed := dozing(), dozing()
+	if err := s.SetDesired(t.Context(), a, thawed, workspace.DesiredRunning); err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[workspace.ID]bool{sleeps: true, thawed: false} {
+		if got, err := s.SleepForMemory(t.Context(), id, "to free memory"); got != want || err != nil {
+			t.Errorf("it sleeps: %v, %v; want %v", got, err, want)
+		}
+		if got := storetest.Row(t, st, id).DesiredState; (got == workspace.DesiredStandby) != want {
+			t.Errorf("its desired state is %s", got)
+		}
+	}
+	logged := logs.FilterMessage("workspace put to sleep to free memory").All()
+	if len(logged) != 1 || logged[0].ContextMap()["through"] != "memory" || logged[0].ContextMap()["workspace"] != string(sleeps) {
+		t.Errorf("logged %v", logged)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(counted)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var n float64
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			labels := m.GetLabel() // sorted by name
+			if f.GetName() == "codehub_desired_state_changes_total" && labels[0].GetValue() == "memory" && labels[1].GetValue() == "STANDBY" {
+				n = m.GetCounter().GetValue()
+			}
+		}
+	}
+	if n != 1 {
+		t.Errorf("%v are counted, want 1", n)
+	}
+}

@@ -90,7 +90,7 @@ type Actor struct {
 	// them.
 	Admin bool
 	// Kind is where the change comes from, for the log and the history: "api", "gateway",
-	// "cli", "ttl", "disk", "prediction". Empty means "api".
+	// "cli", "ttl", "disk", "memory", "prediction". Empty means "api".
 	Kind string
 
 	cause metrics.Cause // for the metrics, where Kind says too little

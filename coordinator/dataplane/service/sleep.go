@@ -97,6 +97,19 @@ func (s *Service) Doze(ctx context.Context, id workspace.ID, since time.Time) (b
 	return dozes, err
 }
 
+// SleepForMemory changes the desired state of a workspace that dozes to STANDBY, before its time is up, to
+// free the memory that its container keeps. The statement that writes checks again that it dozes and
+// has no operation in progress. Otherwise SleepForMemory returns false and changes nothing. why goes to
+// the history.
+func (s *Service) SleepForMemory(ctx context.Context, id workspace.ID, why string) (bool, error) {
+	a := Actor{Kind: "memory"}
+	changed, err := s.store.SleepForMemory(ctx, id, a.through(), why)
+	if changed {
+		s.logChange(ctx, "workspace put to sleep to free memory", a, id, workspace.DesiredStandby)
+	}
+	return changed, err
+}
+
 // Archive changes the desired state of a workspace to ARCHIVED that has been in STANDBY
 // for ttl. The statement that writes checks that again, and that it has no operation in
 // progress and is meant to be in STANDBY. Otherwise Archive returns false and changes

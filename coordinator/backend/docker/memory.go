@@ -1,0 +1,169 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/internal/status"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
+)
+
+const (
+	// memoryQuestions is how many containers are asked about at the same time.
+	memoryQuestions = 8
+	// sizeKnown is for how long the size of the host's memory is known. For the answer, the engine
+	// starts three programs.
+	sizeKnown = 30 * time.Minute
+	// procfs is where the kernel tells about the whole host, also in a container.
+	procfs = "/proc"
+)
+
+// host is what is known of the engine's host.
+type host struct {
+	mu     sync.Mutex // guards what follows
+	engine string     // the identity of the engine that the rest is about
+	memory int64      // in bytes
+	asked  time.Time
+}
+
+// known returns the size of the memory of an engine's host.
+func (h *host) known(identity string) (int64, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.memory, h.engine == identity && time.Since(h.asked) < sizeKnown
+}
+
+// learn takes note of it.
+func (h *host) learn(identity string, memory int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.engine, h.memory, h.asked = identity, memory, time.Now()
+}
+
+// memory is Memory of [backend.Backend]. An engine behind a Unix socket runs on this host, unless it has
+// another size, as one in a virtual machine has: then the kernel tells. Of any other host, nothing but
+// the containers of the installation is known to use memory.
+func (d *Docker) memory(ctx context.Context) (backend.Memory, error) {
+	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
+	defer cancel()
+	total, err := d.hostMemory(ctx)
+	if err != nil {
+		return backend.Memory{}, err
+	}
+	if strings.HasPrefix(d.api.DaemonHost(), "unix://") {
+		if m, err := kernelMemory(procfs); err == nil && m.Total == total {
+			return m, nil
+		}
+	}
+	used, err := d.usedMemory(ctx)
+	return backend.Memory{Total: total, Available: max(0, total-used)}, err
+}
+
+// hostMemory is the size of the host's memory.
+func (d *Docker) hostMemory(ctx context.Context) (int64, error) {
+	identity, err := d.api.Identity(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if size, ok := d.host.known(identity); ok {
+		return size, nil
+	}
+	const doing = "asking the engine how much memory its host has"
+	info, err := d.api.Info(ctx)
+	switch {
+	case err != nil:
+		return 0, engine.Wrap(doing, err)
+	case info.MemTotal <= 0:
+		return 0, fmt.Errorf("%s: it says %d", doing, info.MemTotal)
+	}
+	d.host.learn(identity, info.MemTotal)
+	return info.MemTotal, nil
+}
+
+// usedMemory is what the containers of the installation use, without what the kernel may drop.
+func (d *Docker) usedMemory(ctx context.Context) (int64, error) {
+	const doing = "reading how much memory the containers use"
+	list, err := d.api.ContainerList(ctx, container.ListOptions{
+		Filters: filters.NewArgs(filters.Arg("label", spec.LabelInstallation+"="+d.opts.Installation)),
+	})
+	if err != nil {
+		return 0, engine.Wrap(doing, err)
+	}
+	var sum atomic.Int64
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(memoryQuestions)
+	for _, c := range list {
+		g.Go(func() error {
+			used, err := d.usage(ctx, c.ID)
+			if err == nil {
+				sum.Add(status.InUse(used.MemoryStats))
+			}
+			if errdefs.IsNotFound(err) || errdefs.IsConflict(err) {
+				return nil // it has ended meanwhile
+			}
+			return engine.Wrap(doing, err)
+		})
+	}
+	err = g.Wait()
+	return sum.Load(), err
+}
+
+// kernelMemory asks the kernel of this host, whose files are below proc.
+func kernelMemory(proc string) (m backend.Memory, err error) {
+	text, err := os.ReadFile(filepath.Join(proc, "meminfo"))
+	if err != nil {
+		return m, err
+	}
+	found := 0
+	for line := range strings.Lines(string(text)) {
+		name, rest, _ := strings.Cut(line, ":")
+		into := map[string]*int64{"MemTotal": &m.Total, "MemAvailable": &m.Available}[name]
+		if into == nil {
+			continue
+		}
+		kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+		if err != nil {
+			return m, fmt.Errorf("reading %s: %w", name, err)
+		}
+		*into = kib << 10
+		found++
+	}
+	if found != 2 || m.Total <= 0 {
+		return m, fmt.Errorf("%s does not tell how much memory is available", filepath.Join(proc, "meminfo"))
+	}
+	// A kernel without it has no such file, or refuses to read it.
+	if text, err := os.ReadFile(filepath.Join(proc, "pressure", "memory")); err == nil {
+		m.Stalled = stalled(string(text))
+	}
+	return m, nil
+}
+
+// stalled finds the share of the last 10 s in which something waited for memory. It is 0 where the
+// text does not tell.
+func stalled(text string) float64 {
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || fields[0] != "some" {
+			continue
+		}
+		value, ok := strings.CutPrefix(fields[1], "avg10=")
+		if percent, err := strconv.ParseFloat(value, 64); ok && err == nil && percent >= 0 {
+			return min(percent, 100) / 100
+		}
+	}
+	return 0
+}
