@@ -15,6 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/home"
+	"github.com/codehub/gateway/coordinator/backend/docker/internal/sandbox"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -51,17 +52,21 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	g.Go(func() (err error) { present, err = d.inspect(gctx, name); return })
 	var there *volume.Volume
 	g.Go(func() (err error) { there, err = d.homes.Find(gctx, id); return })
+	var box *sandbox.Sandbox
+	g.Go(func() (err error) { box, err = d.sandboxes.Find(gctx, id); return })
 	if err := g.Wait(); err != nil {
 		return err
 	}
+	// One that has lost the network that it had joined is replaced like one that has exited.
+	lost := present != nil && !sandbox.Stands(present, box)
 	if present != nil {
 		if !d.opts.Owns(present.Config.Labels, id, spec.KindWorkspace) {
 			return engine.NotOurs("container", name)
 		}
-		if present.State.Paused {
+		if present.State.Paused && !lost {
 			return engine.Wrap("unpausing container "+name, d.api.ContainerUnpause(ctx, present.ID))
 		}
-		if present.State.Running {
+		if present.State.Running && !lost {
 			return nil
 		}
 	}
@@ -83,7 +88,13 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	if err != nil {
 		return err
 	}
-	want := spec.Workspace(d.opts, s, netID, at)
+	alone := spec.Workspace(d.opts, s, netID, at) // without a sandbox
+	want := alone
+	// One that has ended starts afresh: what has ended it may be left in its network.
+	join := d.opts.Warm > 0 && box != nil && box.Fits(alone) && (present == nil || present.State.Status == container.StateCreated)
+	if join {
+		want = alone.In(box.ID)
+	}
 	containerID := ""
 	switch {
 	case present == nil:
@@ -98,9 +109,14 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 			return engine.Wrap("removing the stopped container "+name, err)
 		}
 	}
+	if box != nil && !join {
+		if err := d.sandboxes.Release(ctx, id); err != nil {
+			return err
+		}
+	}
 	if containerID == "" {
 		containerID, err = d.create(ctx, name, want)
-		if errors.Is(err, errNameTaken) {
+		if errors.Is(err, errNameTaken) || err != nil && join && d.sandboxGone(ctx, id, box) {
 			return backend.ErrChanged
 		}
 		if err != nil {
@@ -129,6 +145,8 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 		return d.undo(ctx, id, containerID, fmt.Errorf("%w: %w", backend.ErrChanged, err))
 	case removedMeanwhile(err):
 		return fmt.Errorf("%w: %w", backend.ErrChanged, err)
+	case join && d.sandboxGone(ctx, id, box), !join && d.vacated(ctx, alone, err):
+		return d.undo(ctx, id, containerID, fmt.Errorf("%w: %w", backend.ErrChanged, err))
 	}
 	return d.undo(ctx, id, containerID, engine.Wrap("starting container "+name, explainAddress(err)))
 }
@@ -173,11 +191,16 @@ func explainAddress(err error) error {
 		// The engine was killed while it started this container. Its processes run, the engine does not
 		// know of them, and they answer at the address: whoever types there types into the wrong home.
 		return fmt.Errorf("%w: a container runs there that the engine has lost: %w", backend.ErrAddressInUse, err)
-	case strings.Contains(text, "exchange full"):
+	case networkFull(err):
 		return fmt.Errorf("the network of the workspaces is full: a Linux bridge holds 1,023 containers at once; "+
 			"put some workspaces to sleep, or lower the limit of running workspaces: %w", err)
 	}
 	return err
+}
+
+// networkFull reports whether the engine has refused to start a container because its network has no place left.
+func networkFull(err error) bool {
+	return strings.Contains(strings.ToLower(err.Error()), "exchange full")
 }
 
 // checkDiskDriver fails if the engine would ignore the limit of a container.
@@ -206,5 +229,9 @@ func (d *Docker) Delete(ctx context.Context, id workspace.ID) error {
 	if !d.opts.Owns(c.Config.Labels, id, spec.KindWorkspace) {
 		return engine.NotOurs("container", name)
 	}
-	return engine.Wrap("removing container "+name, d.remove(ctx, c.ID))
+	if err := d.remove(ctx, c.ID); err != nil {
+		return engine.Wrap("removing container "+name, err)
+	}
+	d.sandboxes.Slept(ctx, id, c)
+	return nil
 }
