@@ -319,6 +319,48 @@ func TestSandboxThatIsLost(t *testing.T) {
 	}
 }
 
+// TestSandboxHalfMade: a process died after any of its requests to the engine, or the engine refuses one. The workspace starts
+// without a sandbox, and has one when it slept again.
+func TestSandboxHalfMade(t *testing.T) {
+	t.Parallel()
+	for name, part := range map[string]string{"created": "/containers/create", "filled": "/archive", "started": "/start"} {
+		e := warmEngine(t, spec.DefaultWarm)
+		installation, id := backendtest.Installation(), newID()
+		b := e.New(t, installation)
+		s := backend.StartSpec{ID: id, Slot: slot(t, b, 4)}
+		start(t, b, s)
+		refused := make(chan struct{}, 1)
+		repair := e.faults.add(func(r *http.Request) (*http.Response, error) {
+			answer, err := failing(http.MethodPost, part, http.StatusInternalServerError, "it is broken")(r)
+			if answer == nil {
+				answer, err = failing(http.MethodPut, part, http.StatusInternalServerError, "it is broken")(r)
+			}
+			if answer != nil {
+				refused <- struct{}{}
+			}
+			return answer, err
+		})
+		must(t, b.Delete(t.Context(), id))
+		<-refused
+		repair()
+		e.gone(t, id, "it could not be "+name)
+
+		labels := map[string]string{spec.LabelInstallation: installation, spec.LabelWorkspace: string(id), spec.LabelKind: spec.KindSandbox}
+		left, err := e.api.ContainerCreate(t.Context(), &container.Config{Image: e.image, Labels: labels}, nil, nil, nil, spec.SandboxPrefix(id)+"1")
+		must(t, err)
+		must(t, b.Start(t.Context(), s))
+		backendtest.Ready(t, b, id)
+		if e.joined(t, id) != "" {
+			t.Errorf("it has joined a sandbox that was never %s", name)
+		}
+		must(t, b.Delete(t.Context(), id))
+		wait.Until(t, "what was left is replaced", func() bool {
+			list := e.sandboxes(t, id)
+			return len(list) == 1 && list[0].ID != left.ID && list[0].State == container.StateRunning
+		})
+	}
+}
+
 // TestObjectsKnowsSandboxes: what belongs to no workspace any more can be found and removed.
 func TestObjectsKnowsSandboxes(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,17 +35,21 @@ type Sandboxes struct {
 	ctx     context.Context // ends with Close
 	close   context.CancelFunc
 	working sync.WaitGroup
-	turn    chan struct{} // held while a sandbox is made: people's starts need the engine more
 
-	mu    sync.Mutex // guards what follows
-	going map[workspace.ID]*task
+	mu sync.Mutex // guards what follows
+	// waiting are the tasks that have not begun, the newest last, and going those and the one that has, by their workspaces.
+	waiting []*task
+	going   map[workspace.ID]*task
+	busy    bool
 }
 
 // task is what is to be done for a workspace that went to sleep.
 type task struct {
-	cancel context.CancelFunc
-	begun  bool
-	done   chan struct{}
+	ctx   context.Context
+	id    workspace.ID
+	c     *container.InspectResponse
+	begun bool
+	done  chan struct{} // closed when one that has begun has ended
 }
 
 // New returns the sandboxes of the installation that the options name, which have their defaults. It performs no
@@ -53,8 +58,7 @@ func New(api *engine.Client, o spec.Options, homes func(context.Context, ...work
 	network func(context.Context) (string, error)) *Sandboxes {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Sandboxes{
-		api: api, opts: o, homes: homes, network: network, ctx: ctx, close: cancel, turn: make(chan struct{}, 1),
-		going: map[workspace.ID]*task{},
+		api: api, opts: o, homes: homes, network: network, ctx: ctx, close: cancel, going: map[workspace.ID]*task{},
 	}
 }
 
@@ -122,51 +126,61 @@ func (s *Sandboxes) Vacate(ctx context.Context, c spec.Container, full bool) (re
 // Slept keeps the network of a workspace whose container has just been removed, in the background; c is what the engine
 // said of it before. Where that cannot be done the next start takes longer. The network of one that did not run is not
 // kept: whatever has ended it, it starts afresh.
+//
+// One sandbox is made at a time: people's starts need the engine more. The workspace that went to sleep last has its turn
+// first, as its sandbox stays longest.
 func (s *Sandboxes) Slept(ctx context.Context, id workspace.ID, c *container.InspectResponse) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // with the leader's lease
-	stop := context.AfterFunc(s.ctx, cancel)
-	t := &task{cancel: cancel, done: make(chan struct{})}
+	t := &task{ctx: context.WithoutCancel(ctx), id: id, c: c, done: make(chan struct{})} // with the leader's lease
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil || s.going[id] != nil {
-		stop()
-		cancel()
 		return
 	}
 	s.going[id] = t
-	s.working.Go(func() {
-		defer cancel()
-		defer stop()
-		defer s.end(id, t)
-		select {
-		case s.turn <- struct{}{}:
-			defer func() { <-s.turn }()
-		case <-ctx.Done():
-			return
-		}
-		if !s.begin(ctx, t) {
-			return
-		}
-		ctx, cancel := context.WithTimeout(ctx, keepLimit)
-		defer cancel()
-		// Nobody waits for the outcome, and the next one that sleeps finds what is left.
-		_ = errors.Join(s.keep(ctx, id, c), s.trim(ctx))
-	})
+	s.waiting = append(s.waiting, t)
+	if len(s.waiting) > max(s.opts.Warm, 1) {
+		s.drop(s.waiting[0])
+	}
+	if !s.busy {
+		s.busy = true
+		s.working.Go(func() {
+			for t := s.next(); t != nil; t = s.next() {
+				s.do(t)
+			}
+		})
+	}
 }
 
-// begin reports whether the task is still wanted. From then on others wait for its end.
-func (s *Sandboxes) begin(ctx context.Context, t *task) bool {
+// next takes the next task, or returns nil and leaves the work to another goroutine.
+func (s *Sandboxes) next() *task {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t.begun = ctx.Err() == nil
-	return t.begun
+	last := len(s.waiting) - 1
+	if last < 0 || s.ctx.Err() != nil {
+		s.busy = false
+		return nil
+	}
+	t := s.waiting[last]
+	s.waiting, t.begun = s.waiting[:last], true
+	return t
 }
 
-func (s *Sandboxes) end(id workspace.ID, t *task) {
+func (s *Sandboxes) do(t *task) {
+	ctx, cancel := context.WithTimeout(t.ctx, keepLimit)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	// Nobody waits for the outcome, and the next one that sleeps finds what is left.
+	_ = errors.Join(s.keep(ctx, t.id, t.c), s.trim(ctx))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.going, id)
+	delete(s.going, t.id)
 	close(t.done)
+}
+
+// drop gives up a task that has not begun; mu is held.
+func (s *Sandboxes) drop(t *task) {
+	s.waiting = slices.DeleteFunc(s.waiting, func(other *task) bool { return other == t })
+	delete(s.going, t.id)
 }
 
 // settle returns when nothing is done for the workspace in the background.
@@ -174,7 +188,8 @@ func (s *Sandboxes) settle(ctx context.Context, id workspace.ID) error {
 	s.mu.Lock()
 	t := s.going[id]
 	if t != nil && !t.begun {
-		t.cancel()
+		s.drop(t)
+		t = nil
 	}
 	s.mu.Unlock()
 	if t == nil {
