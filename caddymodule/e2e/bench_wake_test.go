@@ -29,7 +29,7 @@ const (
 
 // BenchmarkWake compares a request that wakes its workspace with what Docker needs by itself. That
 // is create and start of the same container on the same network, until its first answer. Both
-// alternate in one run. `make bench-wake` runs it.
+// alternate in one run. The workspace has slept shortly, so its network is kept. `make bench-wake` runs it.
 func BenchmarkWake(b *testing.B) {
 	in := install(b, "LIMITS_MAX_RUNNING_PER_USER=100", "COORDINATOR_MAX_CONCURRENT=20")
 	me := in.admin(b)
@@ -60,6 +60,7 @@ func BenchmarkWake(b *testing.B) {
 	slices.Sort(bare)
 	fmt.Printf("figure wake_ms %.1f ms\n", milliseconds(ours[wakeRuns/2]))
 	fmt.Printf("figure wake_raw_ms %.1f ms\n", milliseconds(bare[wakeRuns/2]))
+	fmt.Printf("figure wake_ratio %.3f ratio\n", ours[wakeRuns/2].Seconds()/bare[wakeRuns/2].Seconds())
 	fmt.Printf("figure wake_overhead_ms %.1f ms\n", milliseconds(ours[wakeRuns/2]-bare[wakeRuns/2]))
 
 	var ratios []float64

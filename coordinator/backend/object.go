@@ -19,6 +19,8 @@ const (
 	// ObjectScratch is a volume that holds nothing of a user's. It is that of a job which is gone,
 	// or an empty one that the engine made where a home was missing.
 	ObjectScratch ObjectKind = "scratch"
+	// ObjectSandbox is a container that keeps a workspace's network while the workspace sleeps.
+	ObjectSandbox ObjectKind = "sandbox"
 	// ObjectNetwork is a network that this installation made and does not use any more.
 	// It belongs to no workspace.
 	ObjectNetwork ObjectKind = "network"

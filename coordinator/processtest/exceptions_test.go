@@ -64,6 +64,7 @@ const (
 	byDoze      = "freezes or thaws a container in one request, which changes nothing else and is made again until it is so"
 	bySettings  = "removes a Pod that waits for a node after a change of the settings, at this version only; the next look does it again"
 	byCluster   = "a cluster gives addresses to its Pods itself"
+	bySandbox   = "keeps the network of a workspace that sleeps, which the backend of the scenarios does not; no start needs it, and the next that sleeps removes what is left"
 	byStop      = "the orderly end of a process, and harmless when it does not happen"
 	byMigration = "part of the text of each migration, and of its transaction; the scenarios' database has the newest schema"
 )
@@ -127,6 +128,11 @@ var exceptions = map[string]exception{
 	"backend/docker/internal/network.decision.forget VolumeRemove":            {byPeople, "backend/docker TestEgress"},
 	"backend/docker/internal/network.decision.make VolumeCreate":              {byRules, "backend/docker TestAutoDecidesOnce"},
 	"backend/docker/internal/image.Helper.removeAbandoned ContainerRemove":    {byHelper, "backend/docker TestAbandonedHelper"},
+	"backend/docker/internal/sandbox.(*Sandboxes).keep ContainerRename":       {bySandbox, "backend/docker TestSandboxesAreBounded"},
+	"backend/docker/internal/sandbox.(*Sandboxes).make ContainerCreate":       {bySandbox, "backend/docker TestSandboxHalfMade"},
+	"backend/docker/internal/sandbox.(*Sandboxes).make ContainerStart":        {bySandbox, "backend/docker TestSandboxHalfMade"},
+	"backend/docker/internal/sandbox.(*Sandboxes).make CopyToContainer":       {bySandbox, "backend/docker TestSandboxHalfMade"},
+	"backend/docker/internal/sandbox.(*Sandboxes).remove ContainerRemove":     {bySandbox, "backend/docker TestSandboxGivesWay"},
 	"backend/docker/internal/home.(*Volumes).setOwner CopyToContainer":        {byImages, "backend/docker TestHomeOwner"},
 	"backend/docker/internal/image.(*Store).Pull ImagePull":                   {byRegistry, "backend/docker TestPullIsInterrupted"},
 	"backend/docker/internal/sampler.(*Sampler).askImage ContainerExecCreate": {byImage, "backend/docker TestTheCommandOfAnImage"},

@@ -77,6 +77,7 @@ import (
 //			subnet          <prefix>
 //			job_network     <name>
 //			publish         none|loopback|<from>-<to>
+//			warm            <number>
 //			workspace_image <reference>
 //			workspace_port  <port>
 //			job_image       <reference>

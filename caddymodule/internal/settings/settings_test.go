@@ -209,6 +209,7 @@ func TestOwnersRulesAreReportedAsTheSettings(t *testing.T) {
 		`setting "docker memory": 5 bytes must be`:                        func(a *App) { a.Docker.Memory = "5" },
 		`setting "docker publish": "80-90" must be a range of ports from`: func(a *App) { a.Docker.Publish = "80-90" },
 		`setting "docker publish": "all" must be none, loopback or a`:     func(a *App) { a.Docker.Publish = "all" },
+		`setting "docker warm": -1 must be from 0 for none to 500`:        func(a *App) { a.Docker.Warm = "-1" },
 		`setting "docker pids": must be 0`:                                func(a *App) { a.Docker.Pids = "-1" },
 		`setting "docker disk": 5 bytes must be`:                          func(a *App) { a.Docker.Disk = "5" },
 		`setting "docker home": 5 bytes must be`:                          func(a *App) { a.Docker.Home = "5" },

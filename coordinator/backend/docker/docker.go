@@ -6,7 +6,7 @@
 // not decide what runs, nor touch anything else on the engine.
 //
 // What containers are made of is in package spec, the homes are in home, the networks and their
-// firewall rules in network. What stands here is the order of things: when a container may be created, and
+// firewall rules in network, the networks of those that sleep in sandbox. What stands here is the order of things: when a container may be created, and
 // what it must not run beside.
 //
 // Everything it creates has labels: the installation, the workspace, the kind of
@@ -28,9 +28,11 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/freezer"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/home"
+	"github.com/codehub/gateway/coordinator/backend/docker/internal/hostmemory"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/image"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/network"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/sampler"
+	"github.com/codehub/gateway/coordinator/backend/docker/internal/sandbox"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 )
 
@@ -55,6 +57,8 @@ type Docker struct {
 	guard   *network.Guard
 	images  *image.Store
 	sampler *sampler.Sampler
+	// sandboxes keep the networks of workspaces that went to sleep lately.
+	sandboxes *sandbox.Sandboxes
 	// exits and outcomes cache how containers ended. That never changes, and every
 	// listing includes ended containers until they are removed.
 	exits    backend.Memo[exit]
@@ -63,7 +67,6 @@ type Docker struct {
 	// runs caches what a listing does not tell about containers that run.
 	runs backend.Memo[run]
 	// host caches what is known of the engine's host.
-	host host
 	// reports caches what running jobs have printed.
 	reports backend.Reports
 }
@@ -84,9 +87,13 @@ func New(o Options) (backend.Backend, error) {
 		api: api, opts: o, net: guard.Workspaces, jobs: guard.Jobs, guard: guard,
 		homes: home.New(api, o), images: image.New(api, o.Image), sampler: sampler.New(api),
 	}
+	d.sandboxes = sandbox.New(api, o, d.homes.Volumes, func(ctx context.Context) (string, error) {
+		id, _, err := d.net.Ensure(ctx)
+		return id, err
+	})
 	d.freezer = freezer.New(api, o, d.runs.Drop)
 	b := backend.Backend{Core: d, Images: d.images, KeepIsolated: d.guard.Keep, Freezer: d.freezer,
-		Memory: d.memory, LocalHomes: true}
+		Memory: hostmemory.New(api, o).Memory, LocalHomes: true}
 	if o.ChoosesAddresses() {
 		b.Addresses = d.addresses
 	}
@@ -94,7 +101,10 @@ func New(o Options) (backend.Backend, error) {
 }
 
 // Close implements [backend.Core].
-func (d *Docker) Close() error { return d.api.Close() }
+func (d *Docker) Close() error {
+	d.sandboxes.Close()
+	return d.api.Close()
+}
 
 // Identity implements [backend.Core].
 func (d *Docker) Identity(ctx context.Context) (string, error) { return d.api.Identity(ctx) }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,11 +37,13 @@ type engine struct {
 	faults faults
 	// change edits the options of every backend that New returns.
 	change func(*docker.Options)
+	// warm makes every container join a sandbox: see warmed.
+	warm bool
 }
 
 func newEngine(t testing.TB) *engine {
 	t.Helper()
-	e := &engine{host: devenv.Docker(t)}
+	e := &engine{host: devenv.Docker(t), warm: strings.HasPrefix(t.Name(), "TestInSandboxes/")}
 	var err error
 	e.api, err = client.NewClientWithOpts(client.FromEnv, client.WithHost(e.host), client.WithAPIVersionNegotiation())
 	if err != nil {
@@ -53,6 +56,9 @@ func newEngine(t testing.TB) *engine {
 
 func (e *engine) options(installation string) docker.Options {
 	o := docker.Options{Host: e.host, Installation: installation, Image: e.image, JobImage: e.image, Transport: e.faults.wrap}
+	if e.warm {
+		o.Warm = spec.DefaultWarm
+	}
 	if e.change != nil {
 		e.change(&o)
 	}
@@ -73,6 +79,9 @@ func (e *engine) open(t testing.TB, installation string) backend.Backend {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { b.Close() })
+	if e.warm {
+		b.Core = warmed{b.Core, e, t}
+	}
 	return b
 }
 
@@ -186,7 +195,7 @@ func (e *engine) containersOf(t *testing.T, id workspace.ID) []container.Summary
 	if err != nil {
 		t.Fatal(err)
 	}
-	return list
+	return slices.DeleteFunc(list, func(c container.Summary) bool { return c.Labels[spec.LabelKind] == spec.KindSandbox })
 }
 
 func (e *engine) Break(t *testing.T, id workspace.ID) (ends bool, repair func()) {

@@ -294,7 +294,11 @@ func TestEgress(t *testing.T) {
 	must(t, e.api.ContainerStart(t.Context(), foreign.ID, container.StartOptions{}))
 	elsewhere, err := e.api.ContainerInspect(t.Context(), foreign.ID)
 	must(t, err)
-	inspected, err := e.api.ContainerInspect(t.Context(), one.ContainerName())
+	has := one.ContainerName() // the network
+	if box := e.joined(t, one); box != "" {
+		has = box
+	}
+	inspected, err := e.api.ContainerInspect(t.Context(), has)
 	must(t, err)
 	gateway := ""
 	for _, n := range inspected.NetworkSettings.Networks {

@@ -22,6 +22,7 @@ import (
 var objectKinds = map[string]backend.ObjectKind{
 	spec.KindWorkspace: backend.ObjectContainer, spec.KindJob: backend.ObjectJob, spec.KindHome: backend.ObjectVolume,
 	spec.KindEgress: backend.ObjectJob, spec.KindUsage: backend.ObjectJob,
+	spec.KindSandbox: backend.ObjectSandbox,
 	spec.KindScratch: backend.ObjectScratch, spec.KindAutoCreated: backend.ObjectScratch,
 }
 
@@ -82,7 +83,7 @@ func (d *Docker) Objects(ctx context.Context) ([]backend.Object, error) {
 func (d *Docker) Remove(ctx context.Context, o backend.Object) error {
 	doing := fmt.Sprintf("removing %s %s", o.Kind, o.Name)
 	switch o.Kind {
-	case backend.ObjectContainer, backend.ObjectJob:
+	case backend.ObjectContainer, backend.ObjectJob, backend.ObjectSandbox:
 		c, err := d.api.Inspect(ctx, o.UID)
 		if err != nil || c == nil || c.ID != o.UID {
 			return err

@@ -41,12 +41,13 @@ func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[works
 	listing, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
 	list, err := d.api.ContainerList(listing,
-		container.ListOptions{All: true, Filters: d.opts.Filter(spec.KindWorkspace, ids,
-			func(id workspace.ID) string { return "^/?" + id.ContainerName() + "$" })})
+		container.ListOptions{All: true, Filters: d.opts.Filter("", ids,
+			func(id workspace.ID) string { return "^/?(" + id.ContainerName() + "$|" + spec.SandboxPrefix(id) + ")" })})
 	if err != nil {
 		return nil, engine.Wrap("listing containers", err)
 	}
 	wanted := spec.Selector(ids)
+	networks := d.sandboxNetworks(list)
 	found := make(map[workspace.ID]workspace.Container, len(list))
 	seen := make(map[string]struct{})
 	var mu sync.Mutex // guards found
@@ -61,7 +62,14 @@ func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[works
 			continue
 		}
 		seen[s.ID] = struct{}{}
-		c := d.describe(s, id)
+		network, lost := networks.of(s)
+		if lost {
+			mu.Lock()
+			found[id] = workspace.Container{Disrupted: true, Volume: mountsHome(s, id)}
+			mu.Unlock()
+			continue
+		}
+		c := d.describe(s, network, id)
 		if s.State != container.StateExited && s.State != container.StateDead {
 			// A container that was restarted by hand has no end any more.
 			d.exits.Drop(id, s.ID)
@@ -151,20 +159,28 @@ func (d *Docker) addRun(ctx context.Context, id workspace.ID, containerID string
 
 // describe returns what a listing tells about a container. A paused container counts
 // as running and not as ready. Exit code and times are not in a listing.
-func (d *Docker) describe(s container.Summary, id workspace.ID) workspace.Container {
-	c := workspace.Container{Running: s.State == container.StateRunning || s.State == container.StatePaused}
-	for _, m := range s.Mounts {
-		if m.Type == mount.TypeVolume && m.Destination == spec.HomePath && m.Name == id.VolumeName() {
-			c.Volume = true
-		}
+// network is the container that has its network: itself, or its sandbox.
+func (d *Docker) describe(s, network container.Summary, id workspace.ID) workspace.Container {
+	c := workspace.Container{
+		Running: s.State == container.StateRunning || s.State == container.StatePaused, Volume: mountsHome(s, id),
 	}
 	if c.Running {
 		// One without an address cannot be reached, so it is not ready either.
-		c.Endpoint, c.Health = d.opts.Endpoint(s), status.Health(s.State, s.Status)
+		c.Endpoint, c.Health = d.opts.Endpoint(s, network), status.Health(s.State, s.Status)
 		c.BasePath = s.Labels[spec.LabelBasePath]
 		c.Ready = c.Endpoint != "" && c.Health == ""
 	}
 	return c
+}
+
+// mountsHome reports whether the container has the workspace's own home.
+func mountsHome(s container.Summary, id workspace.ID) bool {
+	for _, m := range s.Mounts {
+		if m.Type == mount.TypeVolume && m.Destination == spec.HomePath && m.Name == id.VolumeName() {
+			return true
+		}
+	}
+	return false
 }
 
 // exitOf returns how a container ended. gone means that it was removed in the

@@ -15,6 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/home"
+	"github.com/codehub/gateway/coordinator/backend/docker/internal/sandbox"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/status"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -52,17 +53,21 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	g.Go(func() (err error) { present, err = d.api.Inspect(gctx, name); return })
 	var there *volume.Volume
 	g.Go(func() (err error) { there, err = d.homes.Find(gctx, id); return })
+	var box *sandbox.Sandbox
+	g.Go(func() (err error) { box, err = d.sandboxes.Find(gctx, id); return })
 	if err := g.Wait(); err != nil {
 		return err
 	}
+	// One that has lost the network that it had joined is replaced like one that has exited.
+	lost := present != nil && !sandbox.Stands(present, box)
 	if present != nil {
 		if !d.opts.Owns(present.Config.Labels, id, spec.KindWorkspace) {
 			return engine.NotOurs("container", name)
 		}
-		if present.State.Paused {
+		if present.State.Paused && !lost {
 			return d.freezer.Thaw(ctx, id)
 		}
-		if present.State.Running {
+		if present.State.Running && !lost {
 			return nil
 		}
 	}
@@ -84,7 +89,13 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	if err != nil {
 		return err
 	}
-	want := spec.Workspace(d.opts, s, netID, at)
+	alone := spec.Workspace(d.opts, s, netID, at) // without a sandbox
+	want := alone
+	// One that has ended starts afresh: what has ended it may be left in its network.
+	join := d.opts.Warm > 0 && box != nil && box.Fits(alone) && (present == nil || present.State.Status == container.StateCreated)
+	if join {
+		want = alone.In(box.ID)
+	}
 	containerID := ""
 	switch {
 	case present == nil:
@@ -99,9 +110,14 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 			return engine.Wrap("removing the stopped container "+name, err)
 		}
 	}
+	if box != nil && !join {
+		if err := d.sandboxes.Release(ctx, id); err != nil {
+			return err
+		}
+	}
 	if containerID == "" {
 		containerID, err = d.create(ctx, name, want)
-		if errors.Is(err, errNameTaken) {
+		if errors.Is(err, errNameTaken) || err != nil && join && d.sandboxGone(ctx, id, box) {
 			return backend.ErrChanged
 		}
 		if err != nil {
@@ -130,6 +146,8 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 		return d.undo(ctx, id, containerID, fmt.Errorf("%w: %w", backend.ErrChanged, err))
 	case removedMeanwhile(err):
 		return fmt.Errorf("%w: %w", backend.ErrChanged, err)
+	case join && d.sandboxGone(ctx, id, box), !join && d.vacated(ctx, alone, err):
+		return d.undo(ctx, id, containerID, fmt.Errorf("%w: %w", backend.ErrChanged, err))
 	}
 	return d.undo(ctx, id, containerID, engine.Wrap("starting container "+name, status.ExplainAddress(err)))
 }
@@ -189,5 +207,9 @@ func (d *Docker) Delete(ctx context.Context, id workspace.ID) error {
 	if !d.opts.Owns(c.Config.Labels, id, spec.KindWorkspace) {
 		return engine.NotOurs("container", name)
 	}
-	return engine.Wrap("removing container "+name, d.remove(ctx, c.ID))
+	if err := d.remove(ctx, c.ID); err != nil {
+		return engine.Wrap("removing container "+name, err)
+	}
+	d.sandboxes.Slept(ctx, id, c)
+	return nil
 }

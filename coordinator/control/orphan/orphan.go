@@ -172,6 +172,6 @@ func (f *Finder) Remove(ctx context.Context, orphans []Orphan, each func(o Orpha
 // order says what is removed before what.
 func order(k backend.ObjectKind) int {
 	return slices.Index([]backend.ObjectKind{
-		backend.ObjectContainer, backend.ObjectJob, backend.ObjectScratch, backend.ObjectVolume, backend.ObjectNetwork,
+		backend.ObjectContainer, backend.ObjectJob, backend.ObjectSandbox, backend.ObjectScratch, backend.ObjectVolume, backend.ObjectNetwork,
 	}, k)
 }

@@ -47,20 +47,30 @@ func (d *Docker) own(workspace string, more ...filters.KeyValuePair) filters.Arg
 	return filters.NewArgs(append(more, filters.Arg("label", label))...)
 }
 
-// Containers implements [Engine].
+// Containers implements [Engine]. A sandbox is none of them: it is the network of one that may join it.
 func (d *Docker) Containers(ctx context.Context, workspace string) ([]Container, error) {
 	list, err := d.ContainerList(ctx, container.ListOptions{All: true, Filters: d.own(workspace)})
 	if err != nil {
 		return nil, err
 	}
-	var all []Container
+	addresses := map[string]string{} // by the ids of the containers that have them
 	for _, c := range list {
-		one := described(c.Labels, c.ID)
-		one.Name, one.State = strings.TrimPrefix(strings.Join(c.Names, " "), "/"), c.State
 		if c.NetworkSettings != nil {
 			for _, n := range c.NetworkSettings.Networks {
-				one.Address = n.IPAddress
+				addresses[c.ID] = n.IPAddress
 			}
+		}
+	}
+	var all []Container
+	for _, c := range list {
+		if c.Labels[spec.LabelKind] == spec.KindSandbox {
+			continue
+		}
+		one := described(c.Labels, c.ID)
+		one.Name, one.State = strings.TrimPrefix(strings.Join(c.Names, " "), "/"), c.State
+		one.Address = addresses[c.ID]
+		if mode := container.NetworkMode(c.HostConfig.NetworkMode); mode.IsContainer() {
+			one.Address = addresses[mode.ConnectedContainer()]
 		}
 		all = append(all, one)
 	}
@@ -153,7 +163,7 @@ var actions = map[events.Action]Action{
 func eventOf(m events.Message) (Event, bool) {
 	e := Event{actions[m.Action], described(m.Actor.Attributes, m.Actor.ID)}
 	e.Name = m.Actor.Attributes["name"]
-	return e, e.Action != ""
+	return e, e.Action != "" && e.Kind != spec.KindSandbox
 }
 
 var ofContainers = filters.Arg("type", string(events.ContainerEventType))

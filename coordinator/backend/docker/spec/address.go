@@ -68,21 +68,22 @@ func (a Address) network(netID string) *network.NetworkingConfig {
 }
 
 // Endpoint returns the address, host:port, at which the gateway reaches a running
-// container; "" while the engine reports none.
-func (o Options) Endpoint(s container.Summary) string {
+// container; "" while the engine reports none. network is the container that has its network: itself, or the
+// sandbox that it has joined.
+func (o Options) Endpoint(s, network container.Summary) string {
 	port := cmp.Or(s.Labels[LabelPort], strconv.Itoa(o.Port))
 	if o.Publish == PublishLoopback {
-		for _, p := range s.Ports {
+		for _, p := range network.Ports {
 			if strconv.Itoa(int(p.PrivatePort)) == port && p.Type == "tcp" && p.PublicPort != 0 {
 				return net.JoinHostPort(loopback, strconv.Itoa(int(p.PublicPort)))
 			}
 		}
 		return ""
 	}
-	if s.NetworkSettings == nil {
+	if network.NetworkSettings == nil {
 		return ""
 	}
-	for _, n := range s.NetworkSettings.Networks { // there is exactly one
+	for _, n := range network.NetworkSettings.Networks { // there is exactly one
 		if n != nil && n.IPAddress != "" {
 			return net.JoinHostPort(n.IPAddress, port)
 		}

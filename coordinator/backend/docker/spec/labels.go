@@ -53,6 +53,8 @@ const (
 	// those that measure homes and their disk.
 	KindEgress = "egress"
 	KindUsage  = "usage"
+	// KindSandbox is the container that keeps a workspace's network while it sleeps.
+	KindSandbox = "sandbox"
 	// KindDecision is the volume that remembers that this engine can have firewall rules. It
 	// holds nothing.
 	KindDecision = "egress-decision"
@@ -94,15 +96,19 @@ func (o Options) AllHelperLabels() []map[string]string {
 	return []map[string]string{o.HelperLabels(KindEgress), o.HelperLabels(KindUsage)}
 }
 
-// Filter selects objects of this installation by kind and, for a few ids, by workspace or name. For
-// many ids, one listing of the whole kind is cheaper. A filter may select too much, so callers
-// check the labels of each result.
+// Filter selects objects of this installation by kind and, for a few ids, by workspace or name. Without a
+// kind it selects what belongs to workspaces. For many ids, one listing of the whole kind is cheaper. A filter may
+// select too much, so callers check the labels of each result.
 func (o Options) Filter(kind string, ids []workspace.ID, name func(workspace.ID) string) filters.Args {
 	const few = 16
 	args := filters.NewArgs(
 		filters.Arg("label", LabelInstallation+"="+o.Installation),
-		filters.Arg("label", LabelKind+"="+kind),
 	)
+	if kind != "" {
+		args.Add("label", LabelKind+"="+kind)
+	} else {
+		args.Add("label", LabelWorkspace)
+	}
 	// Labels cannot be combined with "or", but names can. A label is exact; a name is a
 	// regular expression, so name must anchor it.
 	if len(ids) == 1 {

@@ -26,6 +26,10 @@ const (
 	// DefaultJobMemory is in bytes. A job takes at most 128 MiB itself; the page cache
 	// counts as well.
 	DefaultJobMemory = 512 << 20
+	// DefaultWarm is the default of the setting for [Options.Warm].
+	DefaultWarm = 20
+	// MaxWarm leaves most of the 1,023 places of a Linux bridge to what runs.
+	MaxWarm = 500
 )
 
 // The values of [Options.Publish].
@@ -83,6 +87,9 @@ type Options struct {
 	JobMemoryBytes int64
 	// Egress says what workspaces reach besides the internet.
 	Egress egress.Options
+	// Warm is how many workspaces that sleep keep their network, those that went to sleep last: the next container of
+	// such a workspace starts sooner. 0 means none.
+	Warm int
 	// DiskBytes limits what a workspace's container writes outside its home, HomeBytes
 	// its home. 0 means no limit. An engine that cannot enforce a limit starts nothing.
 	DiskBytes, HomeBytes int64
@@ -175,6 +182,9 @@ func (o Options) Validate() error {
 		if n < 0 {
 			bad("%s: must be 0 for no limit, or more", name)
 		}
+	}
+	if o.Warm < 0 || o.Warm > MaxWarm {
+		bad("warm: %d must be from 0 for none to %d", o.Warm, MaxWarm)
 	}
 	return errors.Join(append(errs, o.Egress.Validate(), o.validateDisk())...)
 }

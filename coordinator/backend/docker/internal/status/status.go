@@ -106,9 +106,14 @@ func ExplainAddress(err error) error {
 		// The engine was killed while it started this container. Its processes run, the engine does not
 		// know of them, and they answer at the address: whoever types there types into the wrong home.
 		return fmt.Errorf("%w: a container runs there that the engine has lost: %w", backend.ErrAddressInUse, err)
-	case strings.Contains(text, "exchange full"):
+	case NetworkFull(err):
 		return fmt.Errorf("the network of the workspaces is full: a Linux bridge holds 1,023 containers at once; "+
 			"put some workspaces to sleep, or lower the limit of running workspaces: %w", err)
 	}
 	return err
+}
+
+// NetworkFull reports whether the engine has refused to start a container because its network has no place left.
+func NetworkFull(err error) bool {
+	return strings.Contains(strings.ToLower(err.Error()), "exchange full")
 }

@@ -1,7 +1,10 @@
-package docker
+// Package hostmemory tells how short of memory the host of an engine is. It owns where that is known from: the kernel, where
+// the engine runs on this host, and else the engine. It must not decide what follows.
+package hostmemory
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -32,73 +35,81 @@ const (
 	procfs = "/proc"
 )
 
-// host is what is known of the engine's host.
-type host struct {
+// Host is the host of an engine. It is safe for concurrent use.
+type Host struct {
+	api          *engine.Client
+	installation string
+
 	mu     sync.Mutex // guards what follows
 	engine string     // the identity of the engine that the rest is about
-	memory int64      // in bytes
+	size   int64      // in bytes
 	asked  time.Time
 }
 
+// New returns the host of the engine behind api. It performs no I/O.
+func New(api *engine.Client, o spec.Options) *Host {
+	return &Host{api: api, installation: o.Installation}
+}
+
 // known returns the size of the memory of an engine's host.
-func (h *host) known(identity string) (int64, bool) {
+func (h *Host) known(identity string) (int64, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.memory, h.engine == identity && time.Since(h.asked) < sizeKnown
+	return h.size, h.engine == identity && time.Since(h.asked) < sizeKnown
 }
 
 // learn takes note of it.
-func (h *host) learn(identity string, memory int64) {
+func (h *Host) learn(identity string, size int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.engine, h.memory, h.asked = identity, memory, time.Now()
+	h.engine, h.size, h.asked = identity, size, time.Now()
 }
 
-// memory is Memory of [backend.Backend]. An engine behind a Unix socket runs on this host, unless it has
+// Memory is that of [backend.Backend]. An engine behind a Unix socket runs on this host, unless it has
 // another size, as one in a virtual machine has: then the kernel tells. Of any other host, nothing but
 // the containers of the installation is known to use memory.
-func (d *Docker) memory(ctx context.Context) (backend.Memory, error) {
+func (h *Host) Memory(ctx context.Context) (backend.Memory, error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
-	total, err := d.hostMemory(ctx)
+	total, err := h.total(ctx)
 	if err != nil {
 		return backend.Memory{}, err
 	}
-	if strings.HasPrefix(d.api.DaemonHost(), "unix://") {
+	if strings.HasPrefix(h.api.DaemonHost(), "unix://") {
 		if m, err := kernelMemory(procfs); err == nil && m.Total == total {
 			return m, nil
 		}
 	}
-	used, err := d.usedMemory(ctx)
+	used, err := h.used(ctx)
 	return backend.Memory{Total: total, Available: max(0, total-used)}, err
 }
 
-// hostMemory is the size of the host's memory.
-func (d *Docker) hostMemory(ctx context.Context) (int64, error) {
-	identity, err := d.api.Identity(ctx)
+// total is the size of the host's memory.
+func (h *Host) total(ctx context.Context) (int64, error) {
+	identity, err := h.api.Identity(ctx)
 	if err != nil {
 		return 0, err
 	}
-	if size, ok := d.host.known(identity); ok {
+	if size, ok := h.known(identity); ok {
 		return size, nil
 	}
 	const doing = "asking the engine how much memory its host has"
-	info, err := d.api.Info(ctx)
+	info, err := h.api.Info(ctx)
 	switch {
 	case err != nil:
 		return 0, engine.Wrap(doing, err)
 	case info.MemTotal <= 0:
 		return 0, fmt.Errorf("%s: it says %d", doing, info.MemTotal)
 	}
-	d.host.learn(identity, info.MemTotal)
+	h.learn(identity, info.MemTotal)
 	return info.MemTotal, nil
 }
 
-// usedMemory is what the containers of the installation use, without what the kernel may drop.
-func (d *Docker) usedMemory(ctx context.Context) (int64, error) {
+// used is what the containers of the installation use, without what the kernel may drop.
+func (h *Host) used(ctx context.Context) (int64, error) {
 	const doing = "reading how much memory the containers use"
-	list, err := d.api.ContainerList(ctx, container.ListOptions{
-		Filters: filters.NewArgs(filters.Arg("label", spec.LabelInstallation+"="+d.opts.Installation)),
+	list, err := h.api.ContainerList(ctx, container.ListOptions{
+		Filters: filters.NewArgs(filters.Arg("label", spec.LabelInstallation+"="+h.installation)),
 	})
 	if err != nil {
 		return 0, engine.Wrap(doing, err)
@@ -108,7 +119,7 @@ func (d *Docker) usedMemory(ctx context.Context) (int64, error) {
 	g.SetLimit(memoryQuestions)
 	for _, c := range list {
 		g.Go(func() error {
-			used, err := d.usage(ctx, c.ID)
+			used, err := h.usage(ctx, c.ID)
 			if err == nil {
 				sum.Add(status.InUse(used.MemoryStats))
 			}
@@ -166,4 +177,14 @@ func stalled(text string) float64 {
 		}
 	}
 	return 0
+}
+
+// usage asks the engine once what a container uses.
+func (h *Host) usage(ctx context.Context, containerID string) (used container.StatsResponse, err error) {
+	answer, err := h.api.ContainerStatsOneShot(ctx, containerID)
+	if err != nil {
+		return used, err
+	}
+	defer answer.Body.Close()
+	return used, json.NewDecoder(answer.Body).Decode(&used)
 }

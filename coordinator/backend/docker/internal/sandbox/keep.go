@@ -1,0 +1,309 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+const (
+	// keepLimit bounds what is done when a workspace went to sleep, once it is its turn.
+	keepLimit = time.Minute
+	// renewAfter is the age from which a sandbox is replaced when its workspace goes to sleep: name servers, and what the
+	// engine has written of them into its files, are those of the time when it was made.
+	renewAfter = 12 * time.Hour
+	// unfinished is the age from which the process that creates a sandbox is taken for dead.
+	unfinished = 5 * time.Minute
+)
+
+// Sandboxes are those of an installation. They are safe for concurrent use, also by several processes.
+type Sandboxes struct {
+	api  *engine.Client
+	opts spec.Options
+	// homes lists the home volumes, and network returns the id of the workspaces' network.
+	homes   func(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Volume, error)
+	network func(ctx context.Context) (string, error)
+
+	ctx     context.Context // ends with Close
+	close   context.CancelFunc
+	working sync.WaitGroup
+
+	mu sync.Mutex // guards what follows
+	// waiting are the tasks that have not begun, the newest last, and going those and the one that has, by their workspaces.
+	waiting []*task
+	going   map[workspace.ID]*task
+	busy    bool
+}
+
+// task is what is to be done for a workspace that went to sleep.
+type task struct {
+	ctx   context.Context
+	id    workspace.ID
+	c     *container.InspectResponse
+	begun bool
+	done  chan struct{} // closed when one that has begun has ended
+}
+
+// New returns the sandboxes of the installation that the options name, which have their defaults. It performs no
+// I/O.
+func New(api *engine.Client, o spec.Options, homes func(context.Context, ...workspace.ID) (map[workspace.ID]workspace.Volume, error),
+	network func(context.Context) (string, error)) *Sandboxes {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Sandboxes{
+		api: api, opts: o, homes: homes, network: network, ctx: ctx, close: cancel, going: map[workspace.ID]*task{},
+	}
+}
+
+// Close ends what is going on, and waits for that. The sandboxes stay.
+func (s *Sandboxes) Close() {
+	s.mu.Lock()
+	s.close()
+	s.mu.Unlock()
+	s.working.Wait()
+}
+
+// Find returns the sandbox of the workspace, or nil if none runs. One that is being made is waited for; one whose turn
+// has not come will not be made.
+func (s *Sandboxes) Find(ctx context.Context, id workspace.ID) (*Sandbox, error) {
+	if err := s.settle(ctx, id); err != nil {
+		return nil, err
+	}
+	v, err := s.look(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	var found *Sandbox
+	for _, b := range v.of(id) { // there is rarely more than one
+		if b.running && (found == nil || v.used[b.ID]) {
+			found = &b
+		}
+	}
+	return found, nil
+}
+
+// Release removes the sandboxes of the workspace, unless its container has joined them.
+func (s *Sandboxes) Release(ctx context.Context, id workspace.ID) error {
+	if err := s.settle(ctx, id); err != nil {
+		return err
+	}
+	v, err := s.look(ctx, id)
+	for _, b := range v.of(id) {
+		if err == nil && !v.used[b.ID] {
+			err = s.remove(ctx, b.ID)
+		}
+	}
+	return err
+}
+
+// Vacate removes sandboxes of workspaces that sleep so that one with that description can start: those that have its
+// address or port or, if the network is full, the one whose workspace has slept longest. It reports whether any was
+// removed.
+func (s *Sandboxes) Vacate(ctx context.Context, c spec.Container, full bool) (removed bool, err error) {
+	v, err := s.look(ctx)
+	if err != nil {
+		return false, err
+	}
+	sleeping := v.sleeping()
+	if full && len(sleeping) > 0 {
+		return true, s.remove(ctx, sleeping[len(sleeping)-1].ID)
+	}
+	for _, b := range sleeping {
+		if err == nil && b.has(c) {
+			removed, err = true, s.remove(ctx, b.ID)
+		}
+	}
+	return removed, err
+}
+
+// Slept keeps the network of a workspace whose container has just been removed, in the background; c is what the engine
+// said of it before. Where that cannot be done the next start takes longer. The network of one that did not run is not
+// kept: whatever has ended it, it starts afresh.
+//
+// One sandbox is made at a time: people's starts need the engine more. The workspace that went to sleep last has its turn
+// first, as its sandbox stays longest.
+func (s *Sandboxes) Slept(ctx context.Context, id workspace.ID, c *container.InspectResponse) {
+	t := &task{ctx: context.WithoutCancel(ctx), id: id, c: c, done: make(chan struct{})} // with the leader's lease
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() != nil || s.going[id] != nil {
+		return
+	}
+	s.going[id] = t
+	s.waiting = append(s.waiting, t)
+	if len(s.waiting) > max(s.opts.Warm, 1) {
+		s.drop(s.waiting[0])
+	}
+	if !s.busy {
+		s.busy = true
+		s.working.Go(func() {
+			for t := s.next(); t != nil; t = s.next() {
+				s.do(t)
+			}
+		})
+	}
+}
+
+// next takes the next task, or returns nil and leaves the work to another goroutine.
+func (s *Sandboxes) next() *task {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := len(s.waiting) - 1
+	if last < 0 || s.ctx.Err() != nil {
+		s.busy = false
+		return nil
+	}
+	t := s.waiting[last]
+	s.waiting, t.begun = s.waiting[:last], true
+	return t
+}
+
+func (s *Sandboxes) do(t *task) {
+	ctx, cancel := context.WithTimeout(t.ctx, keepLimit)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	// Nobody waits for the outcome, and the next one that sleeps finds what is left.
+	_ = errors.Join(s.keep(ctx, t.id, t.c), s.trim(ctx))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.going, t.id)
+	close(t.done)
+}
+
+// drop gives up a task that has not begun; mu is held.
+func (s *Sandboxes) drop(t *task) {
+	s.waiting = slices.DeleteFunc(s.waiting, func(other *task) bool { return other == t })
+	delete(s.going, t.id)
+}
+
+// settle returns when nothing is done for the workspace in the background.
+func (s *Sandboxes) settle(ctx context.Context, id workspace.ID) error {
+	s.mu.Lock()
+	t := s.going[id]
+	if t != nil && !t.begun {
+		s.drop(t)
+		t = nil
+	}
+	s.mu.Unlock()
+	if t == nil {
+		return nil
+	}
+	select {
+	case <-t.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// keep makes the sandbox of the workspace, or notes in its name that the workspace sleeps again.
+func (s *Sandboxes) keep(ctx context.Context, id workspace.ID, c *container.InspectResponse) error {
+	v, err := s.look(ctx, id)
+	if err != nil {
+		return err
+	}
+	now, err := s.api.Now(ctx)
+	if err != nil {
+		return err
+	}
+	wanted := s.opts.Warm > 0 && c.State != nil && c.State.Running
+	like := c
+	for _, b := range v.of(id) {
+		if wanted && b.running && b.ID == Joins(c.HostConfig.NetworkMode) {
+			if now.Sub(b.created) < renewAfter {
+				return engine.Wrap("naming a sandbox", s.api.ContainerRename(ctx, b.ID, spec.SandboxName(id, now)))
+			}
+			box, err := s.api.ContainerInspect(ctx, b.ID)
+			if err != nil {
+				return engine.Wrap("inspecting a sandbox", err)
+			}
+			like = &box
+		}
+		if err := s.remove(ctx, b.ID); err != nil {
+			return err
+		}
+	}
+	if !wanted || Joins(like.HostConfig.NetworkMode) != "" {
+		return nil
+	}
+	return s.make(ctx, id, spec.SandboxName(id, now), spec.Sandbox(s.opts, id, spec.Inspected(like)))
+}
+
+// make creates and starts a sandbox. One that cannot be started is removed: something else has its address. So is one
+// whose workspace has no home any more.
+func (s *Sandboxes) make(ctx context.Context, id workspace.ID, name string, c spec.Container) (err error) {
+	image, err := s.api.ImageInspect(ctx, s.opts.JobImage)
+	if err != nil {
+		return engine.Wrap("inspecting the image of a sandbox", err)
+	}
+	m, ok := machines[image.Architecture]
+	if !ok {
+		return nil
+	}
+	program, err := m.packed()
+	if err != nil {
+		return err
+	}
+	made, err := s.api.ContainerCreate(ctx, c.Config, c.Host, c.Network, nil, name)
+	if err != nil {
+		return engine.Wrap("creating a sandbox", err)
+	}
+	stays := false
+	defer func() {
+		if !stays {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.AnswerLimit)
+			defer cancel()
+			err = errors.Join(err, s.remove(ctx, made.ID))
+		}
+	}()
+	if err := s.api.CopyToContainer(ctx, made.ID, "/", program, container.CopyToContainerOptions{}); err != nil {
+		return engine.Wrap("putting the program into a sandbox", err)
+	}
+	if err := s.api.ContainerStart(ctx, made.ID, container.StartOptions{}); err != nil {
+		return engine.Wrap("starting a sandbox", err)
+	}
+	homes, err := s.homes(ctx, id)
+	_, stays = homes[id]
+	return err
+}
+
+// trim removes the sandboxes that are too many, or that no container will join: of workspaces without a home, on
+// another network, or that do not run.
+func (s *Sandboxes) trim(ctx context.Context) error {
+	v, err := s.look(ctx)
+	if err != nil || len(v.boxes) == 0 {
+		return err
+	}
+	homes, err := s.homes(ctx)
+	if err != nil {
+		return err
+	}
+	network, err := s.network(ctx)
+	if err != nil {
+		return err
+	}
+	now, err := s.api.Now(ctx)
+	if err != nil {
+		return err
+	}
+	kept := map[workspace.ID]bool{}
+	for _, b := range v.sleeping() {
+		_, home := homes[b.of]
+		young := now.Sub(b.created) < unfinished
+		switch {
+		case !b.running && young: // another process is making it
+		case b.running && home && b.network == network && !kept[b.of] && len(kept) < s.opts.Warm:
+			kept[b.of] = true
+		default:
+			err = errors.Join(err, s.remove(ctx, b.ID))
+		}
+	}
+	return err
+}

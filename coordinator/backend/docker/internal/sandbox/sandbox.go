@@ -1,0 +1,163 @@
+// Package sandbox keeps the networks of workspaces that went to sleep lately. Half of the time in which an engine starts a
+// container is its network. A sandbox is a container with a program that does nothing; it has the address, the name,
+// the host name and the ports of the workspace's container, and the next one joins it.
+//
+// It owns the containers of the kind [spec.KindSandbox], from their creation to their removal. What it knows is on the engine
+// alone: labels say whose a sandbox is, and its name when the workspace went to sleep. It must not touch a container of a
+// workspace, nor decide when one starts. A sandbox is never needed: without it a start takes longer.
+package sandbox
+
+import (
+	"cmp"
+	"context"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Sandbox is a container that keeps a workspace's network.
+type Sandbox struct {
+	// ID is the container's.
+	ID string
+
+	of        workspace.ID
+	hash      string // of its network
+	network   string // its id
+	addresses []netip.Addr
+	ports     []uint16 // of the host
+	running   bool
+	created   time.Time
+	slept     time.Time // when the workspace went to sleep last
+}
+
+// Fits reports whether a container with that description would have the network that the sandbox has.
+func (b Sandbox) Fits(c spec.Container) bool { return b.hash == spec.NetworkHash(c) }
+
+// has reports whether the sandbox has an address or a port that the description asks for.
+func (b Sandbox) has(c spec.Container) bool {
+	if slices.Contains(b.addresses, c.Address()) {
+		return true
+	}
+	for _, bindings := range c.Host.PortBindings {
+		for _, to := range bindings {
+			if port, err := strconv.ParseUint(to.HostPort, 10, 16); err == nil && slices.Contains(b.ports, uint16(port)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Joins returns the id of the container whose network the container joins, or "".
+func Joins(mode container.NetworkMode) string {
+	if !mode.IsContainer() {
+		return ""
+	}
+	return mode.ConnectedContainer()
+}
+
+// Stands reports whether a container has its network. box is the sandbox of its workspace, if one runs.
+func Stands(c *container.InspectResponse, box *Sandbox) bool {
+	if c.HostConfig == nil {
+		return true
+	}
+	joined := Joins(c.HostConfig.NetworkMode)
+	return joined == "" || box != nil && box.ID == joined
+}
+
+// view is what one listing shows.
+type view struct {
+	boxes []Sandbox
+	used  map[string]bool // the sandboxes that a workspace's container has joined, by their ids
+}
+
+// of returns the sandboxes of a workspace.
+func (v view) of(id workspace.ID) (own []Sandbox) {
+	for _, b := range v.boxes {
+		if b.of == id {
+			own = append(own, b)
+		}
+	}
+	return own
+}
+
+// sleeping returns the sandboxes that no container has joined, the newest first.
+func (v view) sleeping() (all []Sandbox) {
+	for _, b := range v.boxes {
+		if !v.used[b.ID] {
+			all = append(all, b)
+		}
+	}
+	slices.SortFunc(all, func(a, b Sandbox) int {
+		return cmp.Or(b.slept.Compare(a.slept), strings.Compare(a.ID, b.ID))
+	})
+	return all
+}
+
+// look lists the sandboxes of these workspaces and what has joined them, or all without ids.
+func (s *Sandboxes) look(ctx context.Context, ids ...workspace.ID) (view, error) {
+	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
+	defer cancel()
+	list, err := s.api.ContainerList(ctx, container.ListOptions{All: true, Filters: s.opts.Filter("", ids, nil)})
+	if err != nil {
+		return view{}, engine.Wrap("listing sandboxes", err)
+	}
+	v := view{used: map[string]bool{}}
+	for _, c := range list {
+		id, err := workspace.ParseID(c.Labels[spec.LabelWorkspace])
+		switch {
+		case err != nil:
+		case s.opts.Owns(c.Labels, id, spec.KindSandbox) && len(c.Names) > 0:
+			v.boxes = append(v.boxes, described(c, id))
+		case s.opts.Owns(c.Labels, id, spec.KindWorkspace) && c.State != container.StateExited && c.State != container.StateDead:
+			if joined := Joins(container.NetworkMode(c.HostConfig.NetworkMode)); joined != "" {
+				v.used[joined] = true
+			}
+		}
+	}
+	return v, nil
+}
+
+func described(c container.Summary, id workspace.ID) Sandbox {
+	b := Sandbox{
+		ID: c.ID, of: id, hash: c.Labels[spec.LabelSpec], network: c.HostConfig.NetworkMode,
+		running: c.State == container.StateRunning, created: time.Unix(c.Created, 0),
+	}
+	if slept, ok := spec.SandboxSlept(id, strings.TrimPrefix(c.Names[0], "/")); ok {
+		b.slept = slept
+	}
+	if c.NetworkSettings != nil {
+		for _, n := range c.NetworkSettings.Networks {
+			if n == nil {
+				continue
+			}
+			if ip, err := netip.ParseAddr(n.IPAddress); err == nil {
+				b.addresses = append(b.addresses, ip)
+			}
+		}
+	}
+	for _, p := range c.Ports {
+		if p.PublicPort != 0 {
+			b.ports = append(b.ports, p.PublicPort)
+		}
+	}
+	return b
+}
+
+// remove kills and removes a sandbox.
+func (s *Sandboxes) remove(ctx context.Context, id string) error {
+	err := s.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
+	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) { // another call is removing it already
+		return nil
+	}
+	return engine.Wrap("removing a sandbox", err)
+}
