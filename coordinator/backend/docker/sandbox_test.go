@@ -59,7 +59,7 @@ func (w warmed) Objects(ctx context.Context) ([]backend.Object, error) {
 }
 
 // sandboxes lists the sandboxes of a workspace in any state.
-func (e *engine) sandboxes(t *testing.T, id workspace.ID) []container.Summary {
+func (e *engine) sandboxes(t testing.TB, id workspace.ID) []container.Summary {
 	t.Helper()
 	list, err := e.api.ContainerList(context.WithoutCancel(t.Context()), container.ListOptions{All: true, Filters: filters.NewArgs(
 		filters.Arg("label", spec.LabelWorkspace+"="+string(id)), filters.Arg("label", spec.LabelKind+"="+spec.KindSandbox))})
