@@ -82,7 +82,7 @@ func (e *engine) asleep(t *testing.T, id workspace.ID) (box container.Summary) {
 }
 
 // joined is the sandbox whose network the workspace's container has, or "".
-func (e *engine) joined(t *testing.T, id workspace.ID) string {
+func (e *engine) joined(t testing.TB, id workspace.ID) string {
 	t.Helper()
 	c, err := e.api.ContainerInspect(t.Context(), id.ContainerName())
 	must(t, err)
