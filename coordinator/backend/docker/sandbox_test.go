@@ -68,7 +68,7 @@ func (e *engine) sandboxes(t testing.TB, id workspace.ID) []container.Summary {
 }
 
 // asleep waits until the workspace's only sandbox runs, and returns it.
-func (e *engine) asleep(t *testing.T, id workspace.ID) (box container.Summary) {
+func (e *engine) asleep(t testing.TB, id workspace.ID) (box container.Summary) {
 	t.Helper()
 	wait.For(t, "the sandbox runs", func() error {
 		list := e.sandboxes(t, id)
