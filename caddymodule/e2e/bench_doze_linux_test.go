@@ -22,7 +22,7 @@ const (
 // workspaces that doze cost. `make bench-doze` runs it.
 func BenchmarkDoze(b *testing.B) {
 	in := install(b, "TTL_DOZE_SECONDS=2", "LIMITS_MAX_RUNNING_PER_USER=200", "LIMITS_MAX_RUNNING_GLOBAL=200",
-		"LIMITS_MAX_DOZING_PER_USER=200", "LIMITS_MAX_DOZING_GLOBAL=200", "COORDINATOR_MAX_CONCURRENT=20")
+		"LIMITS_MAX_DOZING_PER_USER=200", "LIMITS_MAX_DOZING_GLOBAL=200", "COORDINATOR_MAX_CONCURRENT=20", "CODEHUB_MEMORY_PRESSURE=off")
 	me := in.admin(b)
 	first := me.create(b, "thawed").ID
 	thaws := make([]time.Duration, thawRuns)

@@ -12,8 +12,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// dozing lets workspaces doze soon after they were used, and not sleep.
-var dozing = []string{"TTL_DOZE_SECONDS=4", "TTL_STANDBY_SECONDS=3600"}
+// dozing lets workspaces doze soon after they were used, and not sleep, however short of memory this host is.
+var dozing = []string{"TTL_DOZE_SECONDS=4", "TTL_STANDBY_SECONDS=3600", "CODEHUB_MEMORY_PRESSURE=off"}
 
 // frozen reports whether the engine has frozen the workspace's container.
 func (in *installation) frozen(t testing.TB, id string) bool {

@@ -25,6 +25,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes"
 	"github.com/codehub/gateway/coordinator/control/pressure"
+	"github.com/codehub/gateway/coordinator/control/scarcity"
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/wait"
 )
@@ -104,6 +105,7 @@ func runProcess(text string) int {
 	s := coordinator.DefaultSettings()
 	// Otherwise off: its containers are none of the points of other scenarios.
 	s.Pressure = pressure.Settings{ArchiveAt: c.Pressure, Interval: time.Second}
+	s.Scarcity = scarcity.Settings{} // how much memory this host has would be chance
 	s.Archive.Keys = c.Keys
 	s.Reconcile.PrepullInterval = 0 // when it looks would be chance
 	if !c.Scrub {

@@ -43,7 +43,7 @@ func TestMemoryOfAnotherHost(t *testing.T) {
 func TestMemoryOfAFrozenContainer(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
-	p := faulty.NewEngine(t, e.host)
+	p := faulty.Listen(t, "tcp", "127.0.0.1:0", e.host)
 	here := e.New(t, backendtest.Installation())
 	e.change = func(o *docker.Options) { o.Host = p.Host }
 	b, id, ctx := e.New(t, backendtest.Installation()), newID(), t.Context()
