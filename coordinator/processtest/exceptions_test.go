@@ -62,6 +62,8 @@ const (
 	byDryRun    = "asks with dryRun, which changes nothing"
 	byGrowth    = "asks for a larger home after a change of that setting, in one request that is made again until it is"
 	byMemory    = "needs a host that is short of memory; one statement, which the next look makes again"
+	byIdle      = "needs a workspace that is idle for long; one statement, which the next look makes again"
+	byHabit     = "needs an owner who has come for weeks; one statement, which the next look makes again"
 	byDoze      = "freezes or thaws a container in one request, which changes nothing else and is made again until it is so"
 	bySettings  = "removes a Pod that waits for a node after a change of the settings, at this version only; the next look does it again"
 	byCluster   = "a cluster gives addresses to its Pods itself"
@@ -83,6 +85,8 @@ var exceptions = map[string]exception{
 	"store.(*Store).Delete SQL":                        {byPeople, "dataplane/service TestDelete"},
 	"store.(*Store).DropAddress SQL":                   {byNeighbour, "control/reconcile TestAnAddressThatSomethingElseHas"},
 	"store.(*Store).FoundIdentity SQL":                 {byAdoption, "identity TestAnotherEngineIsRefusedUntilTheRightOneIsBack"},
+	"store.(*Store).Doze SQL":                          {byIdle, "store TestWhatDozes"},
+	"store.(*Store).StartAhead SQL":                    {byHabit, "control/predict TestAWorkspaceIsStartedAheadOnce"},
 	"store.(*Store).SleepForMemory SQL":                {byMemory, "control/scarcity TestTheLongestDozingSleepFirst"},
 	"store.(*Store).KeepAwake SQL":                     {byPeople, "control/ttl TestAWorkspaceThatIsKeptAwakeIsNotAskedAndDoesNotSleep"},
 	"store.(*Store).Recover SQL":                       {byPeople, "store TestRecoverClearsTheErrorThatWasJudgedAndNoOther"},

@@ -380,3 +380,14 @@ func (s *Store) Doze(ctx context.Context, id workspace.ID, unusedSince time.Time
 	}
 	return tag.RowsAffected() == 1, nil
 }
+
+// EndDozes ends all dozes, as when nothing is to doze any more. Their containers go on.
+func (s *Store) EndDozes(ctx context.Context) error {
+	_, err := s.pool.Exec(ctx, `
+		WITH written AS (UPDATE workspaces SET doze_at = NULL WHERE doze_at IS NOT NULL RETURNING id)
+		INSERT INTO workspace_history (workspace_id, kind, cause) SELECT id, 'thawed', 'ttl' FROM written`)
+	if err != nil {
+		return fmt.Errorf("ending what dozes: %w", err)
+	}
+	return nil
+}

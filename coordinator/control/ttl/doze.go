@@ -1,6 +1,9 @@
 package ttl
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // knowsDoze is the migration with which a process knows of workspaces that doze.
 const knowsDoze = 18
@@ -50,4 +53,16 @@ func (s Settings) unusedFor() time.Duration {
 		unused = min(unused, s.Doze-2*s.gap()-s.Interval)
 	}
 	return unused
+}
+
+// endDozes ends all dozes when nothing may doze any more: by the settings, or because a process of an
+// older release has come, which may also lead next.
+func (r *Runner) endDozes(ctx context.Context, may bool) error {
+	if may || r.ended {
+		r.ended = !may
+		return nil
+	}
+	err := r.Store.EndDozes(ctx)
+	r.ended = err == nil
+	return err
 }

@@ -315,7 +315,7 @@ func TestAnIdleWorkspaceDozesBeforeItSleeps(t *testing.T) {
 		t.Errorf("what is paused is busy: %+v", r.Busy)
 	}
 	s := atOnce()
-	s.Standby, s.Doze = 5*time.Minute, 0
+	s.Standby, s.Doze = 5*time.Minute+30*time.Second, 5*time.Minute
 	h.Set(s)
 	storetest.Set(t, h.store, idle, "sleep_at = now()")
 	h.next(w)
@@ -329,13 +329,13 @@ func TestAnIdleWorkspaceDozesBeforeItSleeps(t *testing.T) {
 func TestNothingDozesBesideAnOlderProcess(t *testing.T) {
 	h, w := watching(t)
 	idle := h.insert(row{phase: workspace.PhaseRunning, accessed: 6 * time.Minute, changed: time.Hour})
-	for i, knows := range []int{17, 17, 17, 18, 18} {
+	for i, knows := range []int{17, 17, 17, 18, 18, 17} {
 		if err := h.store.WriterFlushed(t.Context(), "node", 0, time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		storetest.Exec(t, h.store, `UPDATE activity_writers SET knows = $1`, knows)
 		h.next(w)
-		if r := storetest.Row(t, h.store, idle); r.DozeAt.IsZero() != (i < 4) { // two looks, once they know
+		if r := storetest.Row(t, h.store, idle); r.DozeAt.IsZero() != (i != 4) { // two looks, once they know
 			t.Errorf("tick %d, beside a process that knows %d: it dozes since %s", i, knows, r.DozeAt)
 		}
 	}

@@ -54,6 +54,8 @@ type Store interface {
 	// Announce writes Busy and SleepAt of workspaces that were not used since they were
 	// returned, while f is the newest epoch.
 	Announce(ctx context.Context, f postgres.Fence, ttl time.Duration, all []store.Unused) error
+	// EndDozes ends all dozes.
+	EndDozes(ctx context.Context) error
 	// ExpiredStandby returns at most limit workspaces without an operation that have
 	// been in STANDBY for longer than ttl, the longest first.
 	ExpiredStandby(ctx context.Context, ttl time.Duration, limit int) ([]workspace.ID, error)
@@ -167,7 +169,9 @@ type Runner struct {
 	// behind after.
 	midway bool
 	after  store.Unused
-	soon   time.Duration // until the next tick, if that comes before the interval has passed
+	// ended says that nothing dozes, because nothing may.
+	ended bool
+	soon  time.Duration // until the next tick, if that comes before the interval has passed
 }
 
 // New returns a runner. It performs no I/O.
@@ -193,7 +197,7 @@ func (r *Runner) Set(settings Settings) {
 // returned.
 func (r *Runner) Run(ctx context.Context, f postgres.Fence) error {
 	r.barrier.reset()
-	r.fence, r.looks, r.midway = f, nil, false
+	r.fence, r.looks, r.midway, r.ended = f, nil, false, false
 	r.loop.Run(ctx)
 	return nil
 }
@@ -212,8 +216,12 @@ func (r *Runner) Tick(ctx context.Context) error {
 	if err != nil {
 		errs = append(errs, fmt.Errorf("running workspaces do not expire without their activity: %w", err))
 	}
+	settings = settings.among(knows)
 	if known {
-		errs = append(errs, r.sleep(ctx, fresh, upTo, settings.among(knows)))
+		errs = append(errs, r.sleep(ctx, fresh, upTo, settings))
+	}
+	if err == nil {
+		errs = append(errs, r.endDozes(ctx, settings.Doze > 0))
 	}
 	errs = append(errs, r.archive(ctx, settings.Archive))
 	if r.soon < settings.Interval {

@@ -46,11 +46,8 @@ CREATE TRIGGER wake_doze AFTER UPDATE ON workspaces FOR EACH ROW
     WHEN (OLD.doze_at IS DISTINCT FROM NEW.doze_at)
     EXECUTE FUNCTION notify_workspace('ws_wake');
 
--- What each process knows of the schema. While one writes that does not know of dozing, and so would not wake what it
--- serves, nothing dozes.
+-- What each process knows of the schema. While one writes that does not know of dozing, and so would neither wake what
+-- it serves nor thaw what it leads, nothing dozes.
 ALTER TABLE activity_writers ADD COLUMN knows integer NOT NULL DEFAULT 0;
 ALTER TABLE activity_writers ALTER COLUMN knows
     SET DEFAULT COALESCE(NULLIF(current_setting('codehub.schema', true), '')::integer, 0);
-
--- A leader that does not know of dozing would take a frozen container for one that a person has paused.
-SELECT require_release(18, 1);
