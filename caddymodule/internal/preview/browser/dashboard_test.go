@@ -127,14 +127,14 @@ func creating(b *tab) {
 // dozing looks at one that dozes: it says so, and can be opened, woken, put to sleep and archived.
 func dozing(b *tab) {
 	b.until("it says that it dozes", is("dozing", "RUNNING")+`.dataset.dozing !== undefined && `+is("dozing", "RUNNING")+`.querySelector(".phase").innerText === "Dozing"`)
-	b.until("it says what wakes it", is("dozing", "RUNNING")+`.querySelector(".condition").innerText === "Wakes at once when it is used"`)
+	b.until("it says what wakes it", is("dozing", "RUNNING")+`.innerText.includes("Wakes at once when it is used")`)
 	b.until("others do not", `document.querySelectorAll("[data-dozing]").length === 1 && `+is("kept", "RUNNING")+`.querySelector(".phase").innerText === "Running"`)
 	b.until("it can be opened", is("dozing", "RUNNING")+`.querySelector("a.open")`)
 	b.press(`[data-name=dozing] [data-menu]`)
 	b.until("what can be done", `["Wake", "Sleep", "Archive", "Keep awake for 1 hour"].every((name) =>
 		[...document.querySelectorAll("[data-name=dozing] [role=menuitem]")].some((e) => e.innerText.trim() === name))`)
 	b.key("Escape")
-	b.press(`[data-name=dozing] h3 a`)
+	b.press(`[data-name=dozing] a[id^=name-]`) // of a card or a row
 	b.until("what wakes it and when it sleeps", `document.querySelector("#view-workspace .awake").innerText.startsWith("Wakes at once when it is used\nSleeps in ")`)
 	b.until("why", `document.querySelector("#view-workspace .explain").innerText.includes("It dozes, because it has not been used for a while")`)
 }
