@@ -19,9 +19,10 @@ func TestARouteHasTheRowsValues(t *testing.T) {
 	plain := add(t, s, owner)
 	failed := add(t, s, owner, `phase = 'ERROR'`, `error_reason = 'DataLost'`, `error_message = 'gone'`)
 	well := add(t, s, owner, `endpoint = 'h:1'`, `base_path = '/w/1'`, `phase = 'RUNNING'`, `last_access_at = now()`, `image_ref = 'jupyter'`,
-		`keep_awake_until = now()`, `sleep_at = now()`, `doze_at = now()`, `page_activity = 'traffic'`, `busy = '{"reason": "Job", "since": "2026-01-02T03:04:05Z"}'`)
+		`keep_awake_until = now()`, `sleep_at = now()`, `page_activity = 'traffic'`, `busy = '{"reason": "Job", "since": "2026-01-02T03:04:05Z"}'`)
 	waits := add(t, s, owner, `waiting = '{"reason": "StoreAway", "message": "the store does not answer", "since": "2026-01-02T03:04:05Z"}'`)
 	deleted := add(t, s, owner, `deleted_at = now()`, `desired_state = 'DELETED'`, `phase = 'DELETED'`)
+	exec(t, s, `UPDATE workspaces SET doze_at = now() WHERE id = $1`, string(well.ID))
 	got, err := s.Routes(t.Context(), []workspace.ID{plain.ID, failed.ID, well.ID, waits.ID, deleted.ID, workspace.ID(uuid.NewString())})
 	if err != nil || len(got) != 5 {
 		t.Fatalf("%d routes, %v; want 5", len(got), err)
