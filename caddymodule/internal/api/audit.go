@@ -84,6 +84,9 @@ func (c *call) readAudit() error {
 	format := c.r.URL.Query().Get("format")
 	switch {
 	case format == "jsonl", format == "" && strings.Contains(c.r.Header.Get("Accept"), ndjson):
+		if _, _, err := c.auditPage(); err != nil { // it has none, but what is wrong is refused all the same
+			return err
+		}
 		return c.streamAudit(f)
 	case format != "" && format != "json":
 		return &service.InvalidError{Field: "format", Problem: words.Of("problem.rule.audit_format", nil)}
@@ -100,15 +103,10 @@ func (c *call) ownAudit() error {
 
 // sendAudit answers with a page.
 func (c *call) sendAudit(f auditlog.Filter, view func(auditlog.Entry) v1.AuditEntry) error {
-	limit, err := c.number("limit", service.MaxPage)
+	n, before, err := c.auditPage()
 	if err != nil {
 		return err
 	}
-	before, err := auditCursor(c.r.URL.Query().Get("cursor"))
-	if err != nil {
-		return err
-	}
-	n := cmp.Or(int(limit), service.DefaultPage)
 	// One more than asked for tells whether another page follows.
 	page, err := c.Audit.List(c.r.Context(), f, n+1, before)
 	if err != nil {
@@ -124,6 +122,15 @@ func (c *call) sendAudit(f auditlog.Filter, view func(auditlog.Entry) v1.AuditEn
 		next = base64.RawURLEncoding.EncodeToString(text)
 	}
 	return sendPage(c, page, next, view)
+}
+
+// auditPage reads how many entries a page has, and where it begins; nil is the beginning.
+func (c *call) auditPage() (n int, before *auditlog.Cursor, err error) {
+	limit, err := c.number("limit", service.MaxPage)
+	if err == nil {
+		before, err = auditCursor(c.r.URL.Query().Get("cursor"))
+	}
+	return cmp.Or(int(limit), service.DefaultPage), before, err
 }
 
 // auditCursor reads where a page begins; nil is the beginning.

@@ -296,6 +296,8 @@ func TestTheTabIsToldBeforeItSleeps(t *testing.T) {
 	b := openEditor(t)
 	// sleepIn lets the workspace sleep then, and waits until the tab says in how many seconds.
 	sleepIn := func(d time.Duration) {
+		// The browser counts a person as active for seconds after a click, and so does the tab.
+		wait.Until(t, "the last click is over", func() bool { return !js[bool](b, `navigator.userActivation.isActive`) })
 		at := time.Now().Add(d)
 		b.Change(one, func(r *store.Route) { r.SleepAt = at })
 		wait.For(t, "the tab says when it goes to sleep", func() error {
@@ -388,35 +390,46 @@ func TestTheTabSleepsAndWakesWithItsWorkspace(t *testing.T) {
 	b.do("the limit page", chromedp.WaitVisible(chromedp.CSS(`main a`)))
 }
 
-// TestTheTabGoesOnWithItsWorkspace: a workspace that dozes goes on with a key, which the page gets, too.
-func TestTheTabGoesOnWithItsWorkspace(t *testing.T) {
+// dozingEditor opens the editor of a workspace that dozes. Nobody has done anything in the page before: the browser
+// counts a person as active for seconds.
+func dozingEditor(t *testing.T) *browser {
 	b := openEditor(t)
-	loads := b.loads.Load()
-	b.key("unsaved")
+	js[bool](b, `(text.focus(), text.value = "unsaved", true)`)
 	b.doze()
 	b.awaitSaid("Dozing")
+	return b
+}
+
+// TestTheTabGoesOnWithItsWorkspace: a workspace that dozes goes on with a key, which the page gets, too.
+func TestTheTabGoesOnWithItsWorkspace(t *testing.T) {
+	b := dozingEditor(t)
+	loads := b.loads.Load()
 	b.picture("dozing")
 	if focus := js[string](b, `document.activeElement.id`); focus != "text" || b.Woken() {
 		t.Errorf("%q has the focus, woken: %v", focus, b.Woken())
 	}
 	b.key("k")
-	wait.Until(t, "the key wakes", b.Woken)
+	wait.Until(t, "the key wakes", func() bool { return b.Woken() && !b.dozing() })
 	b.awaitSaid("")
-	if got := js[string](b, `text.value`); got != "unsavedk" || b.loads.Load() != loads {
+	if got := js[string](b, `text.value`); !strings.Contains(got, "unsaved") || len(got) != len("unsavedk") || b.loads.Load() != loads {
 		t.Errorf("the page has %q, loaded %d times since", got, b.loads.Load()-loads)
 	}
-	// It is to sleep, which a person forbids.
-	b.doze()
-	b.awaitSaid("Dozing")
-	b.Change(one, func(r *store.Route) { r.SleepAt = time.Now().Add(30 * time.Second) })
+}
+
+// TestTheTabThatDozesIsToldBeforeItSleeps, which a person can prevent.
+func TestTheTabThatDozesIsToldBeforeItSleeps(t *testing.T) {
+	b := dozingEditor(t)
+	b.Change(one, func(r *store.Route) { r.SleepAt = time.Now().Add(50 * time.Second) })
 	b.awaitSaid("Going to sleep")
 	b.key("k")
 	wait.Until(t, "it goes on", func() bool { return !b.dozing() })
 	b.Change(one, func(r *store.Route) { r.SleepAt = time.Time{} })
 	b.awaitSaid("")
-	// There is no room for it.
-	b.doze()
-	b.awaitSaid("Dozing")
+}
+
+// TestTheTabThatDozesWithoutRoom says that it cannot go on, and leads to why.
+func TestTheTabThatDozesWithoutRoom(t *testing.T) {
+	b := dozingEditor(t)
 	b.Refuse(&service.LimitError{Scope: "user", Limit: 2})
 	b.key("k")
 	b.awaitSaid("It could not be woken")

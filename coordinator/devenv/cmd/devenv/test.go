@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -241,7 +242,8 @@ func things(ctx context.Context, host, run string) ([]string, error) {
 	}
 	for _, c := range containers {
 		if strings.Contains(c.Labels[spec.LabelInstallation], run) {
-			found = append(found, "container "+strings.Join(c.Names, " "))
+			found = append(found, fmt.Sprintf("container %s, a %s of %s", strings.Join(c.Names, " "),
+				cmp.Or(c.Labels[spec.LabelKind], "thing"), c.Labels[spec.LabelInstallation]))
 		}
 	}
 	for _, v := range volumes {
