@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// removeLimit bounds the removal of a helper.
+	// createLimit bounds the creation of a helper, and removeLimit its removal.
+	createLimit = 10 * time.Second
 	removeLimit = 10 * time.Second
 	// abandoned is the age from which the process of a helper is taken for dead. It is longer
 	// than any helper may run.
@@ -61,7 +62,14 @@ func (h Helper) Run(ctx context.Context, doing string, config container.Config, 
 	host.LogConfig = container.LogConfig{
 		Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "1"},
 	}
-	made, err := h.API.ContainerCreate(ctx, &config, &host, nil, nil, "")
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	// A request that is given up may still be carried out, and nobody would know of its container: so it
+	// is waited for although ctx ends meanwhile.
+	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), createLimit)
+	made, err := h.API.ContainerCreate(detached, &config, &host, nil, nil, "")
+	cancel()
 	if err != nil {
 		return nil, engine.Wrap("creating a container for "+doing, err)
 	}
