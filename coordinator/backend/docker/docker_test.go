@@ -18,6 +18,7 @@ import (
 	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/client"
 	"go.uber.org/goleak"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/backendtest"
@@ -38,7 +39,8 @@ type engine struct {
 	// change edits the options of every backend that New returns.
 	change func(*docker.Options)
 	// warm makes every container join a sandbox: see warmed.
-	warm bool
+	warm    bool
+	warming singleflight.Group
 }
 
 func newEngine(t testing.TB) *engine {

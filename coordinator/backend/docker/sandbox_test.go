@@ -28,28 +28,38 @@ type warmed struct {
 }
 
 func (w warmed) Start(ctx context.Context, s backend.StartSpec) error {
-	before, err := w.Core.Containers(ctx, s.ID)
+	// Those who start the same workspace at once wait here for one of them, and then start it at once.
+	box, err, _ := w.engine.warming.Do(string(s.ID), func() (any, error) { return w.sleepFirst(ctx, s) })
 	if err != nil {
-		return w.Core.Start(ctx, s)
-	}
-	if err := w.Core.Start(ctx, s); err != nil || before[s.ID].Running {
 		return err
+	}
+	if err := w.Core.Start(ctx, s); err != nil || box == "" {
+		return err
+	}
+	if got := w.engine.joined(w.t, s.ID); got != box {
+		w.t.Errorf("the container of %s has the network of %q, want that of its sandbox %s", s.ID, got, box)
+	}
+	return nil
+}
+
+// sleepFirst starts a workspace that does not run and, unless its container has joined a sandbox, lets it sleep and
+// returns the sandbox that it has then.
+func (w warmed) sleepFirst(ctx context.Context, s backend.StartSpec) (box string, err error) {
+	before, err := w.Core.Containers(ctx, s.ID)
+	if err != nil || before[s.ID].Running {
+		return "", nil // Start says what is wrong
+	}
+	if err := w.Core.Start(ctx, s); err != nil {
+		return "", err
 	}
 	at := w.engine.sandboxes(w.t, s.ID)
 	if len(at) == 1 && w.engine.joined(w.t, s.ID) == at[0].ID {
-		return nil
+		return "", nil
 	}
 	if err := w.Core.Delete(ctx, s.ID); err != nil {
-		return err
+		return "", err
 	}
-	box := w.engine.asleep(w.t, s.ID)
-	if err := w.Core.Start(ctx, s); err != nil {
-		return err
-	}
-	if got := w.engine.joined(w.t, s.ID); got != box.ID {
-		w.t.Errorf("the container of %s has the network of %q, want that of its sandbox %s", s.ID, got, box.ID)
-	}
-	return nil
+	return w.engine.asleep(w.t, s.ID).ID, nil
 }
 
 // Objects leaves out what only this way of running makes.
