@@ -20,6 +20,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/audit"
@@ -50,6 +51,7 @@ import (
 	"github.com/codehub/gateway/coordinator/launch"
 	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/metrics"
+	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/accounts"
 	"github.com/codehub/gateway/coordinator/store/auditlog"
@@ -174,6 +176,9 @@ func (c *Coordinator) connect() (err error) {
 	if c.archives, err = archive.New(c.opts.Archive); err != nil {
 		return err
 	}
+	networks := outage.New(c.log, zapcore.WarnLevel, "the networks of workspaces that sleep cannot be kept: they wake as usual, "+
+		"a little later", "the networks of workspaces that sleep are kept again")
+	c.opts.Docker.Kept = func(ctx context.Context, err error) { networks.Report(ctx, err) }
 	if c.backend, err = c.opts.NewBackend(); err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ const (
 	skews   = "how far a server's clock differs from this one, for a person"
 	follows = "the store's clock: this one, corrected by the dates of the store's answers"
 	shows   = "when something was measured, for a person to look at"
+	ages    = "how old an engine's object is, in hours: where the clocks differ a start takes longer, or a name server is older"
 	rests   = "how long an engine's object exists, in hours: what is listed is removed only on a person's command"
 )
 
@@ -48,6 +49,7 @@ var readers = map[string]string{
 	"backend/docker/internal/home.(*diskProbe).known":        paces,
 	"backend/docker/internal/home.(*diskProbe).learn":        paces,
 	"backend/docker/internal/sampler.(*Sampler).Sample":      paces,
+	"backend/docker/internal/sandbox.Sandbox.Fits":           ages,
 	"backend/kubernetes.(*Backend).Disk":                     paces,
 	"backend/kubernetes.(*Backend).whyNoPod":                 paces,
 	"backend/kubernetes/cluster.newCache":                    paces,

@@ -6,8 +6,8 @@
 // not decide what runs, nor touch anything else on the engine.
 //
 // What containers are made of is in package spec, the homes are in home, the networks and their
-// firewall rules in network, the networks of those that sleep in sandbox. What stands here is the order of things: when a container may be created, and
-// what it must not run beside.
+// firewall rules in network, the networks of those that sleep in sandbox. What stands here is the order of things:
+// when a container may be created, and what it must not run beside.
 //
 // Everything it creates has labels: the installation, the workspace, the kind of
 // object, and for a job its operation. Names only find an object. Labels decide
@@ -30,6 +30,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/home"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/hostmemory"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/image"
+	"github.com/codehub/gateway/coordinator/backend/docker/internal/inspector"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/network"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/sampler"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/sandbox"
@@ -59,16 +60,11 @@ type Docker struct {
 	sampler *sampler.Sampler
 	// sandboxes keep the networks of workspaces that went to sleep lately.
 	sandboxes *sandbox.Sandboxes
-	// exits and outcomes cache how containers ended. That never changes, and every
-	// listing includes ended containers until they are removed.
-	exits    backend.Memo[exit]
+	freezer   *freezer.Freezer
+	inspector *inspector.Inspector
+	// outcomes caches how jobs ended, and reports what running ones have printed.
 	outcomes backend.Outcomes
-	freezer  *freezer.Freezer
-	// runs caches what a listing does not tell about containers that run.
-	runs backend.Memo[run]
-	// host caches what is known of the engine's host.
-	// reports caches what running jobs have printed.
-	reports backend.Reports
+	reports  backend.Reports
 }
 
 // New returns a backend, or everything that is wrong with the options. It performs no
@@ -86,12 +82,13 @@ func New(o Options) (backend.Backend, error) {
 	d := &Docker{
 		api: api, opts: o, net: guard.Workspaces, jobs: guard.Jobs, guard: guard,
 		homes: home.New(api, o), images: image.New(api, o.Image), sampler: sampler.New(api),
+		inspector: inspector.New(api),
 	}
 	d.sandboxes = sandbox.New(api, o, d.homes.Volumes, func(ctx context.Context) (string, error) {
 		id, _, err := d.net.Ensure(ctx)
 		return id, err
 	})
-	d.freezer = freezer.New(api, o, d.runs.Drop)
+	d.freezer = freezer.New(api, o, d.inspector.Restarted)
 	b := backend.Backend{Core: d, Images: d.images, KeepIsolated: d.guard.Keep, Freezer: d.freezer,
 		Memory: hostmemory.New(api, o).Memory, LocalHomes: true}
 	if o.ChoosesAddresses() {

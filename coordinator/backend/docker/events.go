@@ -70,7 +70,7 @@ func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
 					continue
 				}
 				if m.Action == events.ActionStart {
-					d.runs.Drop(id, m.Actor.ID) // perhaps by hand, so that no listing shows its end
+					d.inspector.Restarted(id, m.Actor.ID)
 				}
 				if m.Action == events.ActionDie {
 					settling.Go(func() {

@@ -2,7 +2,6 @@ package docker
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/internal/sandbox"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/status"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -20,20 +20,6 @@ import (
 
 // inspections is how many ended containers are inspected at the same time.
 const inspections = 8
-
-// exit is how a container ended.
-type exit struct {
-	code              int
-	disrupted         bool
-	started, finished time.Time
-}
-
-// run is what a listing does not tell about a container that runs: when it was started, and whether
-// its health check is known to fail.
-type run struct {
-	started time.Time
-	fails   bool
-}
 
 // Containers implements [backend.Core]. It is one call to the engine, and one more
 // for each container that was started, has ended or has become unhealthy since the last call.
@@ -47,10 +33,15 @@ func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[works
 		return nil, engine.Wrap("listing containers", err)
 	}
 	wanted := spec.Selector(ids)
-	networks := d.sandboxNetworks(list)
+	networks := sandbox.Networks(list, d.opts)
 	found := make(map[workspace.ID]workspace.Container, len(list))
 	seen := make(map[string]struct{})
 	var mu sync.Mutex // guards found
+	put := func(id workspace.ID, c workspace.Container) {
+		mu.Lock()
+		defer mu.Unlock()
+		found[id] = c
+	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(inspections)
 	// After a restart many containers have ended. The engine is asked once for all of them.
@@ -62,35 +53,26 @@ func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[works
 			continue
 		}
 		seen[s.ID] = struct{}{}
-		network, lost := networks.of(s)
+		network, lost := networks.Of(s)
 		if lost {
-			mu.Lock()
-			found[id] = workspace.Container{Disrupted: true, Volume: mountsHome(s, id)}
-			mu.Unlock()
+			put(id, workspace.Container{Disrupted: true, Volume: mountsHome(s, id)})
 			continue
 		}
 		c := d.describe(s, network, id)
 		if s.State != container.StateExited && s.State != container.StateDead {
-			// A container that was restarted by hand has no end any more.
-			d.exits.Drop(id, s.ID)
-			if !c.Running || d.knowsRun(id, s.ID, &c) {
-				mu.Lock()
-				found[id] = c
-				mu.Unlock()
+			if !c.Running || d.inspector.KnowsRunning(id, s.ID, &c) {
+				put(id, c)
 				continue
 			}
 			g.Go(func() error {
-				err := d.addRun(gctx, id, s.ID, &c)
-				mu.Lock()
-				defer mu.Unlock()
-				found[id] = c
+				err := d.inspector.Running(gctx, id, s.ID, &c)
+				put(id, c)
 				return err
 			})
 			continue
 		}
-		d.runs.Drop(id, s.ID)
 		g.Go(func() error {
-			e, gone, err := d.exitOf(gctx, id, s.ID, since)
+			gone, err := d.inspector.Ended(gctx, id, s.ID, since, &c)
 			switch {
 			case gone:
 				return nil
@@ -98,64 +80,21 @@ func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[works
 				c = workspace.Container{Unknown: oneLine(err)}
 			case err != nil:
 				return err
-			default:
-				c.ExitCode, c.Disrupted, c.StartedAt, c.FinishedAt = e.code, e.disrupted, e.started, e.finished
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			found[id] = c
+			put(id, c)
 			return nil
 		})
 	}
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	d.exits.Retain(ids, seen)
-	d.runs.Retain(ids, seen)
+	d.inspector.Retain(ids, seen)
 	d.sampler.Retain(ids, seen)
 	return found, nil
 }
 
 // oneLine is an error as a text of bounded length.
 func oneLine(err error) string { return backend.CleanText(err.Error(), maxMessage) }
-
-// runLimit is how long the engine may take to tell about a container that runs. While it starts or
-// ends one, it does not answer about that one. Then its start is not known, and only freezing needs it.
-const runLimit = 2 * time.Second
-
-// knowsRun adds to c what earlier listings have found out about a container that runs. It reports
-// whether that is all.
-func (d *Docker) knowsRun(id workspace.ID, containerID string, c *workspace.Container) bool {
-	known, ok := d.runs.Get(id, containerID)
-	unhealthy := c.Health == workspace.HealthUnhealthy
-	if known.fails && !unhealthy {
-		known.fails = false
-		d.runs.Put(id, containerID, known)
-	}
-	c.StartedAt = known.started
-	return ok && (!unhealthy || known.fails)
-}
-
-// addRun adds to c what the listing does not tell about a container that runs. The error says that
-// the engine does not answer.
-func (d *Docker) addRun(ctx context.Context, id workspace.ID, containerID string, c *workspace.Container) error {
-	bounded, cancel := context.WithTimeout(ctx, runLimit)
-	defer cancel()
-	full, err := d.api.Inspect(bounded, containerID)
-	switch {
-	case err != nil && bounded.Err() == nil && !engine.Answered(ctx, err), ctx.Err() != nil:
-		return err
-	case err != nil || full == nil || full.State == nil || !full.State.Running:
-		return nil
-	}
-	c.StartedAt = engine.Time(full.State.StartedAt)
-	if c.Health == workspace.HealthUnhealthy {
-		c.Health = status.Probed(full)
-		c.Ready = c.Endpoint != "" && c.Health == ""
-	}
-	d.runs.Put(id, containerID, run{started: c.StartedAt, fails: c.Health == workspace.HealthUnhealthy})
-	return nil
-}
 
 // describe returns what a listing tells about a container. A paused container counts
 // as running and not as ready. Exit code and times are not in a listing.
@@ -181,35 +120,6 @@ func mountsHome(s container.Summary, id workspace.ID) bool {
 		}
 	}
 	return false
-}
-
-// exitOf returns how a container ended. gone means that it was removed in the
-// meantime. engineSince is asked only for a container that was not inspected before.
-func (d *Docker) exitOf(ctx context.Context, id workspace.ID, containerID string,
-	engineSince func() (time.Time, error),
-) (e exit, gone bool, err error) {
-	if e, ok := d.exits.Get(id, containerID); ok {
-		return e, false, nil
-	}
-	c, err := d.api.Inspect(ctx, containerID)
-	switch {
-	case err != nil:
-		return exit{}, false, err
-	case c == nil:
-		return exit{}, true, nil
-	case c.State == nil:
-		return exit{}, false, fmt.Errorf("inspecting container %s: the engine reports no state", containerID)
-	}
-	since, err := engineSince()
-	if err != nil {
-		return exit{}, false, err
-	}
-	e = exit{
-		code: c.State.ExitCode, disrupted: status.Disrupted(c, since), started: engine.Time(c.State.StartedAt),
-		finished: engine.Time(c.State.FinishedAt),
-	}
-	d.exits.Put(id, containerID, e)
-	return e, false, nil
 }
 
 // named reports whether a container has that name. The engine adds a slash to names,

@@ -129,6 +129,15 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	g, gctx = errgroup.WithContext(ctx)
 	g.Go(func() error { return d.homes.Check(gctx, id) })
 	g.Go(func() error { return d.checkNoJob(gctx, id, "") })
+	if join {
+		g.Go(func() error {
+			gone, err := d.sandboxes.Gone(gctx, id, box)
+			if gone {
+				err = backend.ErrChanged
+			}
+			return err
+		})
+	}
 	if err := g.Wait(); err != nil {
 		return d.undo(ctx, id, containerID, err)
 	}
@@ -146,10 +155,16 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 		return d.undo(ctx, id, containerID, fmt.Errorf("%w: %w", backend.ErrChanged, err))
 	case removedMeanwhile(err):
 		return fmt.Errorf("%w: %w", backend.ErrChanged, err)
-	case join && d.sandboxGone(ctx, id, box), !join && d.vacated(ctx, alone, err):
+	case join && d.sandboxGone(ctx, id, box), !join && d.sandboxes.Vacate(ctx, alone, err):
 		return d.undo(ctx, id, containerID, fmt.Errorf("%w: %w", backend.ErrChanged, err))
 	}
 	return d.undo(ctx, id, containerID, engine.Wrap("starting container "+name, status.ExplainAddress(err)))
+}
+
+// sandboxGone reports whether a container could not join a sandbox because of that one.
+func (d *Docker) sandboxGone(ctx context.Context, id workspace.ID, box *sandbox.Sandbox) bool {
+	gone, err := d.sandboxes.Gone(ctx, id, box)
+	return err == nil && gone
 }
 
 // checkNoJob fails while a storage job uses the volume (SPEC 7), other than the one in
@@ -212,4 +227,14 @@ func (d *Docker) Delete(ctx context.Context, id workspace.ID) error {
 	}
 	d.sandboxes.Slept(ctx, id, c)
 	return nil
+}
+
+// DeleteVolume implements [backend.Core]. A workspace without a home does not wake soon, so its network goes too.
+func (d *Docker) DeleteVolume(ctx context.Context, id workspace.ID, opID string) error {
+	if err := backend.CheckID(id); err != nil {
+		return err
+	}
+	// One that stays has no home any more, and is removed when the next workspace goes to sleep.
+	_ = d.sandboxes.Release(ctx, id)
+	return d.homes.DeleteVolume(ctx, id, opID)
 }

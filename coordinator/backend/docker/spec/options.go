@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -90,6 +91,9 @@ type Options struct {
 	// Warm is how many workspaces that sleep keep their network, those that went to sleep last: the next container of
 	// such a workspace starts sooner. 0 means none.
 	Warm int
+	// Kept, if set, is told of each attempt to keep the network of a workspace that sleeps: nil, or why it could not be kept.
+	// Its context ends with the backend.
+	Kept func(ctx context.Context, err error) `json:"-"`
 	// DiskBytes limits what a workspace's container writes outside its home, HomeBytes
 	// its home. 0 means no limit. An engine that cannot enforce a limit starts nothing.
 	DiskBytes, HomeBytes int64

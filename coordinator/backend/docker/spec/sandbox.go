@@ -32,6 +32,11 @@ func SandboxName(id workspace.ID, slept time.Time) string {
 	return SandboxPrefix(id) + strconv.FormatInt(slept.UnixMilli(), 10)
 }
 
+// RetiredSandbox is the name of a sandbox that is being removed, with that id: nothing joins it any more.
+func RetiredSandbox(id workspace.ID, containerID string) string {
+	return SandboxPrefix(id) + "retired-" + containerID
+}
+
 // SandboxSlept is the inverse of [SandboxName].
 func SandboxSlept(id workspace.ID, name string) (slept time.Time, ok bool) {
 	text, ok := strings.CutPrefix(name, SandboxPrefix(id))

@@ -3,13 +3,16 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
 
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/internal/status"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -17,8 +20,8 @@ import (
 const (
 	// keepLimit bounds what is done when a workspace went to sleep, once it is its turn.
 	keepLimit = time.Minute
-	// renewAfter is the age from which a sandbox is replaced when its workspace goes to sleep: name servers, and what the
-	// engine has written of them into its files, are those of the time when it was made.
+	// renewAfter is the age from which no container joins a sandbox, and from which one is replaced when its workspace goes
+	// to sleep: name servers, and what the engine has written of them into its files, are those of the time when it was made.
 	renewAfter = 12 * time.Hour
 	// unfinished is the age from which the process that creates a sandbox is taken for dead.
 	unfinished = 5 * time.Minute
@@ -82,7 +85,7 @@ func (s *Sandboxes) Find(ctx context.Context, id workspace.ID) (*Sandbox, error)
 	}
 	var found *Sandbox
 	for _, b := range v.of(id) { // there is rarely more than one
-		if b.running && (found == nil || v.used[b.ID]) {
+		if b.running && (v.used[b.ID] || found == nil && !b.retired) {
 			found = &b
 		}
 	}
@@ -97,30 +100,43 @@ func (s *Sandboxes) Release(ctx context.Context, id workspace.ID) error {
 	v, err := s.look(ctx, id)
 	for _, b := range v.of(id) {
 		if err == nil && !v.used[b.ID] {
-			err = s.remove(ctx, b.ID)
+			_, err = s.retire(ctx, b)
 		}
 	}
 	return err
 }
 
-// Vacate removes sandboxes of workspaces that sleep so that one with that description can start: those that have its
-// address or port or, if the network is full, the one whose workspace has slept longest. It reports whether any was
-// removed.
-func (s *Sandboxes) Vacate(ctx context.Context, c spec.Container, full bool) (removed bool, err error) {
+// Gone reports whether a container cannot join a sandbox, or must not: it does not run any more, or is being removed.
+// Whoever has one join asks after its container was created and before that starts: see retire.
+func (s *Sandboxes) Gone(ctx context.Context, id workspace.ID, box *Sandbox) (bool, error) {
+	now, err := s.Find(ctx, id)
+	return err == nil && (now == nil || now.ID != box.ID || now.retired), err
+}
+
+// Vacate reports whether the engine has refused a container what a workspace that sleeps had, and has it no more: its
+// address, its port, or a place in the network, which the one loses that has slept longest. A workspace that runs has the
+// first right to them.
+func (s *Sandboxes) Vacate(ctx context.Context, c spec.Container, refused error) (vacated bool) {
+	full := status.NetworkFull(refused)
+	if !full && !errors.Is(status.ExplainAddress(refused), backend.ErrAddressInUse) {
+		return false
+	}
 	v, err := s.look(ctx)
 	if err != nil {
-		return false, err
+		return false
 	}
 	sleeping := v.sleeping()
 	if full && len(sleeping) > 0 {
-		return true, s.remove(ctx, sleeping[len(sleeping)-1].ID)
+		vacated, _ = s.retire(ctx, sleeping[len(sleeping)-1])
+		return vacated
 	}
 	for _, b := range sleeping {
-		if err == nil && b.has(c) {
-			removed, err = true, s.remove(ctx, b.ID)
+		if b.has(c) {
+			removed, _ := s.retire(ctx, b)
+			vacated = vacated || removed
 		}
 	}
-	return removed, err
+	return vacated
 }
 
 // Slept keeps the network of a workspace whose container has just been removed, in the background; c is what the engine
@@ -169,12 +185,16 @@ func (s *Sandboxes) do(t *task) {
 	ctx, cancel := context.WithTimeout(t.ctx, keepLimit)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
-	// Nobody waits for the outcome, and the next one that sleeps finds what is left.
-	_ = errors.Join(s.keep(ctx, t.id, t.c), s.trim(ctx))
+	err := s.keep(ctx, t.id, t.c)
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	delete(s.going, t.id)
-	close(t.done)
+	close(t.done) // a start of this one need not wait for the removal of others
+	s.mu.Unlock()
+	err = errors.Join(err, s.trim(ctx))
+	// The next one that sleeps finds what is left. Another leader keeps networks, too.
+	if s.opts.Kept != nil && !errors.Is(err, backend.ErrLeaseLapsed) {
+		s.opts.Kept(s.ctx, err)
+	}
 }
 
 // drop gives up a task that has not begun; mu is held.
@@ -217,7 +237,7 @@ func (s *Sandboxes) keep(ctx context.Context, id workspace.ID, c *container.Insp
 	like := c
 	for _, b := range v.of(id) {
 		if wanted && b.running && b.ID == Joins(c.HostConfig.NetworkMode) {
-			if now.Sub(b.created) < renewAfter {
+			if !b.retired && now.Sub(b.created) < renewAfter {
 				return engine.Wrap("naming a sandbox", s.api.ContainerRename(ctx, b.ID, spec.SandboxName(id, now)))
 			}
 			box, err := s.api.ContainerInspect(ctx, b.ID)
@@ -226,8 +246,8 @@ func (s *Sandboxes) keep(ctx context.Context, id workspace.ID, c *container.Insp
 			}
 			like = &box
 		}
-		if err := s.remove(ctx, b.ID); err != nil {
-			return err
+		if removed, err := s.retire(ctx, b); err != nil || !removed {
+			return err // or it runs again, by another process
 		}
 	}
 	if !wanted || Joins(like.HostConfig.NetworkMode) != "" {
@@ -245,13 +265,19 @@ func (s *Sandboxes) make(ctx context.Context, id workspace.ID, name string, c sp
 	}
 	m, ok := machines[image.Architecture]
 	if !ok {
-		return nil
+		return fmt.Errorf("no program for sandboxes on %q processors: set the warm option of Docker to 0", image.Architecture)
 	}
 	program, err := m.packed()
 	if err != nil {
 		return err
 	}
-	made, err := s.api.ContainerCreate(ctx, c.Config, c.Host, c.Network, nil, name)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	// A request that is given up may still be carried out, and nobody would know of its container.
+	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.AnswerLimit)
+	made, err := s.api.ContainerCreate(detached, c.Config, c.Host, c.Network, nil, name)
+	cancel()
 	if err != nil {
 		return engine.Wrap("creating a sandbox", err)
 	}
@@ -299,10 +325,11 @@ func (s *Sandboxes) trim(ctx context.Context) error {
 		young := now.Sub(b.created) < unfinished
 		switch {
 		case !b.running && young: // another process is making it
-		case b.running && home && b.network == network && !kept[b.of] && len(kept) < s.opts.Warm:
+		case b.running && !b.retired && home && b.network == network && !kept[b.of] && len(kept) < s.opts.Warm:
 			kept[b.of] = true
 		default:
-			err = errors.Join(err, s.remove(ctx, b.ID))
+			_, failed := s.retire(ctx, b)
+			err = errors.Join(err, failed)
 		}
 	}
 	return err

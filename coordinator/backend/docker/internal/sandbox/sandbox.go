@@ -37,10 +37,13 @@ type Sandbox struct {
 	running   bool
 	created   time.Time
 	slept     time.Time // when the workspace went to sleep last
+	retired   bool      // it is being removed, and nothing may join it any more
 }
 
-// Fits reports whether a container with that description would have the network that the sandbox has.
-func (b Sandbox) Fits(c spec.Container) bool { return b.hash == spec.NetworkHash(c) }
+// Fits reports whether a container with that description may join the sandbox, and would have its network.
+func (b Sandbox) Fits(c spec.Container) bool {
+	return !b.retired && b.hash == spec.NetworkHash(c) && time.Since(b.created) < renewAfter
+}
 
 // has reports whether the sandbox has an address or a port that the description asks for.
 func (b Sandbox) has(c spec.Container) bool {
@@ -72,6 +75,32 @@ func Stands(c *container.InspectResponse, box *Sandbox) bool {
 	}
 	joined := Joins(c.HostConfig.NetworkMode)
 	return joined == "" || box != nil && box.ID == joined
+}
+
+// Running are the sandboxes that run, by the ids of their containers.
+type Running map[string]container.Summary
+
+// Networks returns those of the installation that the options name, of a listing of containers.
+func Networks(list []container.Summary, o spec.Options) Running {
+	found := Running{}
+	for _, s := range list {
+		id, err := workspace.ParseID(s.Labels[spec.LabelWorkspace])
+		if err == nil && s.State == container.StateRunning && o.Owns(s.Labels, id, spec.KindSandbox) {
+			found[s.ID] = s
+		}
+	}
+	return found
+}
+
+// Of returns the container that has the network of a workspace's container. lost says that this one runs and the
+// sandbox that it has joined does not: it cannot be reached, and will never be again.
+func (r Running) Of(s container.Summary) (network container.Summary, lost bool) {
+	joined := Joins(container.NetworkMode(s.HostConfig.NetworkMode))
+	if joined == "" {
+		return s, false
+	}
+	network, ok := r[joined]
+	return network, !ok && (s.State == container.StateRunning || s.State == container.StatePaused)
 }
 
 // view is what one listing shows.
@@ -134,6 +163,8 @@ func described(c container.Summary, id workspace.ID) Sandbox {
 	}
 	if slept, ok := spec.SandboxSlept(id, strings.TrimPrefix(c.Names[0], "/")); ok {
 		b.slept = slept
+	} else {
+		b.retired = true
 	}
 	if c.NetworkSettings != nil {
 		for _, n := range c.NetworkSettings.Networks {
@@ -151,6 +182,26 @@ func described(c container.Summary, id workspace.ID) Sandbox {
 		}
 	}
 	return b
+}
+
+// retire removes a sandbox, unless a container has joined it. Another process may have one join at the same time. So the
+// name says first that nothing may, and what has joined is looked at after that. Whoever has a container join creates it
+// first and looks at the name after that ([Sandboxes.Gone]): at least one of the two sees the other.
+func (s *Sandboxes) retire(ctx context.Context, b Sandbox) (removed bool, err error) {
+	if !b.retired {
+		err := s.api.ContainerRename(ctx, b.ID, spec.RetiredSandbox(b.of, b.ID))
+		if errdefs.IsNotFound(err) {
+			return true, nil
+		}
+		if err != nil {
+			return false, engine.Wrap("naming a sandbox that is to be removed", err)
+		}
+	}
+	v, err := s.look(ctx, b.of)
+	if err != nil || v.used[b.ID] {
+		return false, err
+	}
+	return true, s.remove(ctx, b.ID)
 }
 
 // remove kills and removes a sandbox.

@@ -1,0 +1,117 @@
+// Package inspector finds out what a listing does not tell about the containers of workspaces: since when they run,
+// whether their health check is known to fail, and how they ended.
+//
+// It owns what it has found out, and asks the engine again only when that may have changed. It must not change anything.
+package inspector
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/internal/status"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Inspector is safe for concurrent use.
+type Inspector struct {
+	api  *engine.Client
+	ends backend.Memo[end]
+	runs backend.Memo[run]
+}
+
+// end is how a container ended. That never changes, and every listing includes the containers that ended until they are
+// removed.
+type end struct {
+	code              int
+	disrupted         bool
+	started, finished time.Time
+}
+
+// run is what is known of a container that runs: when it was started, and whether its health check is known to fail.
+type run struct {
+	started time.Time
+	fails   bool
+}
+
+// New returns an inspector. It performs no I/O.
+func New(api *engine.Client) *Inspector { return &Inspector{api: api} }
+
+// Restarted notes that a container was started, perhaps again and by hand, so that no listing shows its end before.
+func (i *Inspector) Restarted(id workspace.ID, containerID string) { i.runs.Drop(id, containerID) }
+
+// Retain forgets the containers of these workspaces, or of all without workspaces, that a listing of them has not seen.
+func (i *Inspector) Retain(ids []workspace.ID, seen map[string]struct{}) {
+	i.ends.Retain(ids, seen)
+	i.runs.Retain(ids, seen)
+}
+
+// runLimit is how long the engine may take to tell about a container that runs. While it starts or
+// ends one, it does not answer about that one. Then its start is not known, and only freezing needs it.
+const runLimit = 2 * time.Second
+
+// KnowsRunning adds to c what earlier calls have found out about a container that runs. It reports whether that is all.
+func (i *Inspector) KnowsRunning(id workspace.ID, containerID string, c *workspace.Container) bool {
+	i.ends.Drop(id, containerID) // one that was restarted by hand has no end any more
+	known, ok := i.runs.Get(id, containerID)
+	unhealthy := c.Health == workspace.HealthUnhealthy
+	if known.fails && !unhealthy {
+		known.fails = false
+		i.runs.Put(id, containerID, known)
+	}
+	c.StartedAt = known.started
+	return ok && (!unhealthy || known.fails)
+}
+
+// Running asks the engine and adds to c what a listing does not tell about a container that runs. The error says that the
+// engine does not answer.
+func (i *Inspector) Running(ctx context.Context, id workspace.ID, containerID string, c *workspace.Container) error {
+	bounded, cancel := context.WithTimeout(ctx, runLimit)
+	defer cancel()
+	full, err := i.api.Inspect(bounded, containerID)
+	switch {
+	case err != nil && bounded.Err() == nil && !engine.Answered(ctx, err), ctx.Err() != nil:
+		return err
+	case err != nil || full == nil || full.State == nil || !full.State.Running:
+		return nil
+	}
+	c.StartedAt = engine.Time(full.State.StartedAt)
+	if c.Health == workspace.HealthUnhealthy {
+		c.Health = status.Probed(full)
+		c.Ready = c.Endpoint != "" && c.Health == ""
+	}
+	i.runs.Put(id, containerID, run{started: c.StartedAt, fails: c.Health == workspace.HealthUnhealthy})
+	return nil
+}
+
+// Ended adds to c how a container ended. gone means that it was removed in the meantime. since, which returns the time
+// from which the engine runs, is called only for a container that was not inspected before.
+func (i *Inspector) Ended(ctx context.Context, id workspace.ID, containerID string, since func() (time.Time, error),
+	c *workspace.Container) (gone bool, err error) {
+	i.runs.Drop(id, containerID)
+	e, ok := i.ends.Get(id, containerID)
+	if !ok {
+		full, err := i.api.Inspect(ctx, containerID)
+		switch {
+		case err != nil:
+			return false, err
+		case full == nil:
+			return true, nil
+		case full.State == nil:
+			return false, fmt.Errorf("inspecting container %s: the engine reports no state", containerID)
+		}
+		at, err := since()
+		if err != nil {
+			return false, err
+		}
+		e = end{
+			code: full.State.ExitCode, disrupted: status.Disrupted(full, at), started: engine.Time(full.State.StartedAt),
+			finished: engine.Time(full.State.FinishedAt),
+		}
+		i.ends.Put(id, containerID, e)
+	}
+	c.ExitCode, c.Disrupted, c.StartedAt, c.FinishedAt = e.code, e.disrupted, e.started, e.finished
+	return false, nil
+}
