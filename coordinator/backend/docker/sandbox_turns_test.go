@@ -240,19 +240,7 @@ func TestSandboxThatIsJoinedMeanwhile(t *testing.T) {
 				e.change = func(o *docker.Options) {
 					o.Warm, o.Kept = warm, func(_ context.Context, err error) { told <- err }
 					if hooked {
-						o.Transport = func(next http.RoundTripper) http.RoundTripper {
-							return roundTripper(func(r *http.Request) (*http.Response, error) {
-								this := r.Method == tt.method && strings.Contains(r.URL.String(), tt.part) && armed.CompareAndSwap(true, false)
-								if this && !tt.after {
-									meanwhile()
-								}
-								answer, err := next.RoundTrip(r)
-								if this && tt.after {
-									meanwhile()
-								}
-								return answer, err
-							})
-						}
+						o.Transport = at(tt.method, tt.part, tt.after, &armed, func() { meanwhile() })
 					}
 				}
 				return e.New(t, installation)
@@ -289,6 +277,64 @@ func TestSandboxThatIsJoinedMeanwhile(t *testing.T) {
 				t.Error("its network was removed under it")
 			}
 		})
+	}
+}
+
+// at is a transport that calls f at the first request with that method and whose URL has that part: before it is sent, or
+// after it was answered.
+func at(method, part string, after bool, armed *atomic.Bool, f func()) func(http.RoundTripper) http.RoundTripper {
+	return func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			this := r.Method == method && strings.Contains(r.URL.String(), part) && armed.CompareAndSwap(true, false)
+			if this && !after {
+				f()
+			}
+			answer, err := next.RoundTrip(r)
+			if this && after {
+				f()
+			}
+			return answer, err
+		})
+	}
+}
+
+// TestSandboxThatIsGoingToBeRemoved: a workspace has found its sandbox before another process marked that, and would join it
+// after that one has seen that nothing has.
+func TestSandboxThatIsGoingToBeRemoved(t *testing.T) {
+	t.Parallel()
+	e, installation := warmEngine(t, spec.DefaultWarm), backendtest.Installation()
+	first, id, other := e.New(t, installation), newID(), newID()
+	start(t, first, backend.StartSpec{ID: other})
+	start(t, first, backend.StartSpec{ID: id})
+	must(t, first.Delete(t.Context(), id))
+	box := e.asleep(t, id)
+	looked, started, removed := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	var finds, removes atomic.Bool
+	finds.Store(true)
+	removes.Store(true)
+	e.change = func(o *docker.Options) {
+		o.Kept = func(_ context.Context, err error) { removed <- err }
+		o.Transport = at(http.MethodDelete, "/containers/"+box.ID, false, &removes, func() {
+			close(looked)
+			<-started
+		})
+	}
+	remover := e.New(t, installation)
+	e.change = func(o *docker.Options) {
+		o.Warm = spec.DefaultWarm
+		o.Transport = at(http.MethodPost, "/containers/create?name=ws-", false, &finds, func() {
+			if err := remover.Delete(t.Context(), other); err != nil {
+				t.Error(err)
+			}
+			<-looked
+		})
+	}
+	starter := e.New(t, installation)
+	must(t, starter.Start(t.Context(), backend.StartSpec{ID: id}))
+	close(started)
+	must(t, <-removed)
+	if code, _ := get(t, backendtest.Ready(t, starter, id), "/status"); code != http.StatusOK {
+		t.Errorf("it answers with %d", code)
 	}
 }
 
