@@ -75,6 +75,7 @@ type soaking struct {
 	created, deleted atomic.Int64  // workspaces
 	doubted          sync.Map      // ids of workspaces that may have either state
 	flawless         atomic.Bool   // nothing may fail now
+	dozes            int
 	recovered        time.Duration // from the last fault until every home had shown its page
 
 	mu       sync.Mutex
@@ -543,6 +544,17 @@ func (s *soaking) checkModel(t *testing.T) {
 		}
 		v.leave()
 	}
+	conn, err := pgx.Connect(ctx, s.setting("DATABASE_URL"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	if err := conn.QueryRow(ctx, `SELECT count(*) FROM workspace_history WHERE kind = 'dozed'`).Scan(&s.dozes); err != nil {
+		t.Fatal(err)
+	}
+	if s.dozes == 0 {
+		s.problem("no workspace has dozed")
+	}
 }
 
 // checkLeaks waits until nothing is left that was not there before, or says what is.
@@ -608,6 +620,7 @@ func (s *soaking) report(t *testing.T) {
 	slow, _ := s.rec.Percentile("wake", 0.99)
 	add("wake_p50", median, "s")
 	add("wake_p99", slow, "s")
+	add("dozes", float64(s.dozes), "count")
 	add("wakes_timed", float64(n), "count")
 	add("recovered", s.recovered.Seconds(), "s")
 	written := 0

@@ -129,7 +129,8 @@ func (s *soaking) measureServers(ctx context.Context, now time.Time) {
 		if conn.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()`).Scan(&n) == nil {
 			s.rec.Gauge("connections/postgresql", now, float64(n))
 		}
-		rows, err := conn.Query(ctx, `SELECT phase, count(*) FROM workspaces WHERE phase NOT IN ('ARCHIVED', 'DELETED') GROUP BY phase`)
+		rows, err := conn.Query(ctx, `SELECT CASE WHEN doze_at IS NULL THEN phase ELSE 'dozing' END AS shown, count(*)
+			FROM workspaces WHERE phase NOT IN ('ARCHIVED', 'DELETED') GROUP BY shown`)
 		if err == nil {
 			var phase string
 			var n int
