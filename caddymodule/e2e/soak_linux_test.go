@@ -71,10 +71,10 @@ type soaking struct {
 	watchers []*visitor
 	names    []map[string]string // of the workspaces of each keeper
 
-	held             atomic.Int64  // requests that wait for an answer
-	created, deleted atomic.Int64  // workspaces
-	doubted          sync.Map      // ids of workspaces that may have either state
-	flawless         atomic.Bool   // nothing may fail now
+	held             atomic.Int64 // requests that wait for an answer
+	created, deleted atomic.Int64 // workspaces
+	doubted          sync.Map     // ids of workspaces that may have either state
+	flawless         atomic.Bool  // nothing may fail now
 	dozes            int
 	recovered        time.Duration // from the last fault until every home had shown its page
 
