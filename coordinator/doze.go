@@ -9,14 +9,21 @@ import (
 // imprecise is by how much the times of one use may differ, here and in the database.
 const imprecise = 2 * time.Second
 
+// unwritten is how old a use may be that is not in the database yet.
+const unwritten = time.Minute
+
 // dozes wakes what begins to doze although it was used through this process meanwhile: a use is known
 // here before it is in the database.
 type dozes struct{ *Coordinator }
 
 // Changed is called by the feed, after the routes.
 func (c dozes) Changed(rows []store.Route, _ int64) {
+	within := time.Duration(c.doze.Load()) - imprecise
+	if within <= 0 { // nothing dozes by the settings of this process, but something may by those of the leader
+		within = unwritten
+	}
 	for i := range rows {
-		if id := rows[i].ID; !rows[i].DozeAt.IsZero() && c.activity.UsedWithin(id, time.Duration(c.doze.Load())-imprecise) {
+		if id := rows[i].ID; !rows[i].DozeAt.IsZero() && c.activity.UsedWithin(id, within) {
 			c.activator.Used(id)
 		}
 	}

@@ -87,6 +87,8 @@ type Edit struct {
 	Name, Description, Memo, ImageRef *string
 	StartAhead                        *bool
 	Desired                           *workspace.DesiredState
+	// Input says that a person in the workspace asks for it to go on: that is the person's input, too.
+	Input bool
 	// IfRevision are the revisions of which the workspace must have one; nil allows any.
 	IfRevision []int64
 }
@@ -161,7 +163,8 @@ WITH w AS (
 		desired_state = CASE outcome WHEN 'changed' THEN @desired ELSE desired_state END,
 		origin = CASE WHEN outcome = 'changed' AND NOT thaws THEN @origin::jsonb ELSE origin END,
 		doze_at = CASE outcome WHEN 'changed' THEN NULL ELSE doze_at END,
-		last_access_at = CASE WHEN outcome = 'changed' AND thaws THEN now() ELSE last_access_at END
+		last_access_at = CASE WHEN outcome = 'changed' AND thaws THEN now() ELSE last_access_at END,
+		last_input_at = CASE WHEN outcome = 'changed' AND thaws AND @input THEN now() ELSE last_input_at END
 	FROM decision
 	WHERE workspaces.id = decision.id
 		AND (outcome = 'changed'
@@ -194,7 +197,7 @@ func (s *Store) Update(ctx context.Context, v Viewer, id workspace.ID, e Edit, l
 	running := e.Desired != nil && *e.Desired == workspace.DesiredRunning
 	w, outcome, err := s.change(ctx, running, id, updateSQL, postgres.Args{
 		"per_user": l.PerUser, "global": l.Global, "id": string(id), "all": v.All, "user": postgres.NullText(v.UserID),
-		"cause": v.Through, "desired": desired,
+		"cause": v.Through, "desired": desired, "input": e.Input,
 		"name": e.Name, "description": e.Description, "memo": e.Memo, "image_ref": e.ImageRef,
 		"start_ahead": e.StartAhead,
 		"if_revision": e.IfRevision, "origin": tracing.Origin(ctx), "by": audit.Of(ctx), "fields": e.fields(),
@@ -353,8 +356,8 @@ func (s *Store) SleepForMemory(ctx context.Context, id workspace.ID, through, wh
 	return tag.RowsAffected() == 1, nil
 }
 
-// dozeSQL lets a workspace doze of which all that was judged still holds. One process alone runs it,
-// one workspace after the other, so nothing else adds to what it counts.
+// dozeSQL lets a workspace doze of which all that was judged still holds. The leader alone runs it, one workspace after the
+// other, so nothing else adds to what it counts, but the last statement of the leader before: then one more dozes.
 const dozeSQL = `
 WITH written AS (
 	UPDATE workspaces w SET doze_at = now()

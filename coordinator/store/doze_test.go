@@ -232,3 +232,36 @@ func TestAWriterSaysWhatItKnows(t *testing.T) {
 		t.Errorf("%d writers, want 2", len(writers.All))
 	}
 }
+
+// TestWhoEndsADoze: the input of a person that ends a doze is known as such, be it that the person asks for it or that the use
+// is written a moment after.
+func TestWhoEndsADoze(t *testing.T) {
+	s := open(t)
+	for name, c := range map[string]struct{ asked, input, want bool }{
+		"a person": {true, true, true}, "a program": {true, false, false}, "a person's use is written after": {false, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			owner := addUser(t, s)
+			w := idle(t, s, owner)
+			if dozes, err := s.Doze(t.Context(), w.ID, time.Now(), DozingLimits{}); err != nil || !dozes {
+				t.Fatal(dozes, err)
+			}
+			running := workspace.DesiredRunning
+			_, outcome, err := s.Update(t.Context(), Viewer{UserID: owner, Through: "gateway"}, w.ID,
+				Edit{Desired: &running, Input: c.asked && c.input}, Limits{})
+			if err != nil || outcome != Changed {
+				t.Fatal(outcome, err)
+			}
+			if !c.asked {
+				const age = 500 * time.Millisecond // a use of just before
+				ages := map[workspace.ID]time.Duration{w.ID: age}
+				if err := s.TouchLastAccess(t.Context(), ages, ages); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := value[bool](t, s, `SELECT last_input_at > now() - interval '1 minute' IS TRUE FROM workspaces WHERE id = $1`, string(w.ID)); got != c.want {
+				t.Errorf("it is known as a person's input: %v, want %v", got, c.want)
+			}
+		})
+	}
+}

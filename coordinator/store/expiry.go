@@ -33,7 +33,8 @@ func (s *Store) TouchLastAccess(ctx context.Context, ages, inputs map[workspace.
 			FROM (SELECT id, now() - make_interval(secs => age) AS at, now() - make_interval(secs => input) AS input_at
 				FROM unnest($1::uuid[], $2::float8[], $3::float8[]) AS v (id, age, input)) AS u
 			JOIN workspaces w ON w.id = u.id
-			WHERE w.deleted_at IS NULL AND (w.last_access_at IS NULL OR w.last_access_at < u.at - interval '1 second')
+			WHERE w.deleted_at IS NULL AND (w.last_access_at IS NULL OR w.last_access_at < u.at - interval '1 second'
+				OR COALESCE(w.last_input_at, '-infinity') < u.input_at - interval '1 second')
 			ORDER BY w.id
 			FOR UPDATE OF w
 		)

@@ -110,10 +110,10 @@ func (g *Gateway) presence(req *request) error {
 	}
 	if (told.Input || told.Stay) && g.tabs.Input(req.at.ID, g.Service.WorkCap()) &&
 		st.Route.Desired == workspace.DesiredRunning {
-		g.Activity.Slot(req.at.ID).Touch(metrics.ByInput)
-		if st.Dozes() {
+		if st.Dozes() { // to go on is a use, which a limit may forbid: then there was none
 			return g.wakeFromPage(req, st)
 		}
+		g.Activity.Slot(req.at.ID).Touch(metrics.ByInput)
 	}
 	if told.Wake && !st.Ready() {
 		if g.Activator.InProgress(req.at.ID, g.WakeTimeout) == nil && !g.tabs.Wakes(req.at.ID) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/docker/docker/api/types/container"
 
@@ -22,11 +23,14 @@ func (d *Docker) awake(ctx context.Context, id workspace.ID) (*container.Inspect
 	return c, err
 }
 
-// orFrozen returns why nothing could be begun in a container that was awake: it was frozen meanwhile,
-// or err.
+// orFrozen returns why nothing could be begun in a container that was awake: it was frozen meanwhile, though it may go on
+// again by now, or err.
 func (d *Docker) orFrozen(ctx context.Context, id workspace.ID, err error) error {
 	if err == nil || !engine.Answered(ctx, err) {
 		return err
+	}
+	if strings.Contains(err.Error(), "is paused") {
+		return fmt.Errorf("%w: %w", backend.ErrFrozen, err)
 	}
 	if _, now := d.awake(ctx, id); errors.Is(now, backend.ErrFrozen) {
 		return now

@@ -106,12 +106,14 @@ func isAwaited(w workspace.Workspace) bool {
 }
 
 // actionClasses is the priority of actuator calls that no person waits for. A call for a
-// workspace that a person waits for goes first, whatever it does.
+// workspace that a person waits for goes first, whatever it does but freezing.
 var actionClasses = map[planner.Action]schedule.Class{
 	planner.ActProvision:          schedule.Interactive, // of one that was just created, or is opened
 	planner.ActStart:              schedule.Interactive,
 	planner.ActStartRestore:       schedule.Interactive,
+	planner.ActThaw:               schedule.Interactive,
 	planner.ActDeleteContainer:    schedule.Normal, // it frees memory and a place under the limits
+	planner.ActFreeze:             schedule.Background,
 	planner.ActStartArchive:       schedule.Background,
 	planner.ActCreateEmptyArchive: schedule.Background,
 	planner.ActDeleteJobs:         schedule.Background,
@@ -132,7 +134,7 @@ func (l *loop) executor(a planner.Action, w workspace.Workspace, at time.Time) (
 	if class == schedule.Cleanup {
 		executor = &l.removals
 	}
-	if isAwaited(w) {
+	if isAwaited(w) && a != planner.ActFreeze {
 		class = schedule.Interactive
 	}
 	return executor, schedule.Request{Owner: w.OwnerID, Class: class, Since: at}

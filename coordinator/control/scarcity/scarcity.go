@@ -172,11 +172,12 @@ func (r *Runner) look(ctx context.Context) error {
 }
 
 // short reports whether memory counts as short: it is past a mark, or it was and has not come far
-// enough below both.
+// enough below both. What waits while most of the memory is free waits at a limit of its own: no other workspace's sleep
+// helps it.
 func (s Settings) short(m backend.Memory, was bool) bool {
 	used, stalled := s.At, stalledAt
 	if was {
 		used, stalled = max(used-margin, used/2), stalled-margin
 	}
-	return s.At > 0 && (m.Used() >= used || m.Stalled >= stalled)
+	return s.At > 0 && (m.Used() >= used || m.Stalled >= stalled && m.Used() >= s.At/2)
 }

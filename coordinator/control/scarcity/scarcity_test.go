@@ -152,7 +152,9 @@ func TestTheLongestDozingSleepFirst(t *testing.T) {
 	h.used(89)
 	h.look(all, 2)
 	h.lines(1, 1)
-	h.engine.SetMemory(backend.Memory{Total: 100, Available: 90, Stalled: 0.12})
+	h.engine.SetMemory(backend.Memory{Total: 100, Available: 90, Stalled: 0.12}) // something waits at a limit of its own
+	h.look(all, 2)
+	h.engine.SetMemory(backend.Memory{Total: 100, Available: 50, Stalled: 0.12})
 	h.look(all, 0)
 	h.lines(2, 1)
 

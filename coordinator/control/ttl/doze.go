@@ -50,7 +50,7 @@ func (s Settings) dozeDue(j judged, sleepAt time.Time) time.Time {
 func (s Settings) unusedFor() time.Duration {
 	unused := s.Standby - s.ahead()
 	if s.Doze > 0 {
-		unused = min(unused, s.Doze-2*s.gap()-s.Interval)
+		unused = min(unused, max(s.Doze-2*s.gap()-s.Interval, s.Doze/2))
 	}
 	return unused
 }

@@ -84,6 +84,10 @@ func TestWhenItIsLookedAt(t *testing.T) {
 	if got, want := s.unusedFor(), 5*time.Minute-2*15*time.Second-time.Minute; got != want {
 		t.Errorf("before it dozes: from %s on, want %s", got, want)
 	}
+	s.Doze = time.Minute
+	if got, want := s.unusedFor(), 30*time.Second; got != want { // one that is in use is not looked at
+		t.Errorf("before it dozes soon: from %s on, want %s", got, want)
+	}
 	s.Doze = 0
 	if got, want := s.unusedFor(), 10*time.Minute-time.Minute-2*15*time.Second-time.Minute; got != want {
 		t.Errorf("before it sleeps: from %s on, want %s", got, want)

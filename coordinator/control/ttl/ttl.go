@@ -218,7 +218,10 @@ func (r *Runner) Tick(ctx context.Context) error {
 	}
 	settings = settings.among(knows)
 	if known {
-		errs = append(errs, r.sleep(ctx, fresh, upTo, settings), r.endDozes(ctx, settings.Doze > 0))
+		errs = append(errs, r.sleep(ctx, fresh, upTo, settings))
+	}
+	if known || err == nil && knows < knowsDoze {
+		errs = append(errs, r.endDozes(ctx, settings.Doze > 0))
 	}
 	errs = append(errs, r.archive(ctx, settings.Archive))
 	if r.soon < settings.Interval {

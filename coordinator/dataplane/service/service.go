@@ -92,6 +92,8 @@ type Actor struct {
 	// Kind is where the change comes from, for the log and the history: "api", "gateway",
 	// "cli", "ttl", "disk", "memory", "prediction". Empty means "api".
 	Kind string
+	// Input says that it is a person who opens the workspace, or works in its page.
+	Input bool
 
 	cause metrics.Cause // for the metrics, where Kind says too little
 }
@@ -208,6 +210,7 @@ func (s *Service) Update(ctx context.Context, a Actor, id workspace.ID, p Patch)
 	edit := store.Edit{
 		Name: p.Name, Description: p.Description, Memo: p.Memo, ImageRef: p.ImageRef, StartAhead: p.StartAhead,
 		Desired:    p.DesiredState,
+		Input:      a.Input,
 		IfRevision: p.IfRevision,
 	}
 	w, outcome, err := s.store.Update(ctx, a.viewer(), id, edit, s.storeLimits())
