@@ -77,6 +77,26 @@ func (d *Docker) Containers(ctx context.Context, workspace string) ([]Container,
 	return all, nil
 }
 
+// Sandbox returns the name of the sandbox of the workspace that runs, "" without one, and whether the
+// workspace's container has joined it.
+func (d *Docker) Sandbox(ctx context.Context, workspace string) (name string, joined bool, err error) {
+	list, err := d.ContainerList(ctx, container.ListOptions{All: true, Filters: d.own(workspace)})
+	if err != nil {
+		return "", false, err
+	}
+	var id string
+	for _, c := range list {
+		if c.Labels[spec.LabelKind] == spec.KindSandbox && c.State == container.StateRunning {
+			id, name = c.ID, strings.TrimPrefix(strings.Join(c.Names, " "), "/")
+		}
+	}
+	for _, c := range list {
+		mode := container.NetworkMode(c.HostConfig.NetworkMode)
+		joined = joined || mode.IsContainer() && mode.ConnectedContainer() == id
+	}
+	return name, joined, nil
+}
+
 func described(labels map[string]string, id string) Container {
 	return Container{
 		Workspace: labels[spec.LabelWorkspace], Kind: labels[spec.LabelKind], Job: labels[spec.LabelJob],
@@ -157,7 +177,7 @@ func (d *Docker) Exec(ctx context.Context, workspace string, stdin io.Reader, co
 // actions are Docker's names of what is told; others, such as exec_start, are not.
 var actions = map[events.Action]Action{
 	events.ActionCreate: ActionCreate, events.ActionStart: ActionStart, events.ActionDie: ActionDie,
-	events.ActionDestroy: ActionRemove,
+	events.ActionDestroy: ActionRemove, events.ActionPause: ActionFreeze, events.ActionUnPause: ActionThaw,
 }
 
 func eventOf(m events.Message) (Event, bool) {
