@@ -128,7 +128,13 @@ var warmStep = step{"asleep with its network", func(t testing.TB, h *home) {
 // joined that.
 func (h *home) sandbox(t testing.TB) (name string, joined bool) {
 	t.Helper()
-	name, joined, err := h.engine.(*inspect.Docker).Sandbox(t.Context(), string(h.id))
+	return h.installation.sandbox(t, string(h.id))
+}
+
+// sandbox returns that of a workspace, or of any for "".
+func (in *installation) sandbox(t testing.TB, workspace string) (name string, joined bool) {
+	t.Helper()
+	name, joined, err := in.engine.(*inspect.Docker).Sandbox(t.Context(), workspace)
 	if err != nil {
 		t.Fatal(err)
 	}

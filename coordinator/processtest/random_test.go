@@ -61,7 +61,7 @@ func TestNoWorkspaceIsDrivenByTwo(t *testing.T) {
 		return postgrestest.Value[int](t, in.own, `SELECT sum(epoch)::int FROM system_locks WHERE lock_name LIKE 'coordinator/%'`)
 	}
 	const enough = 2 * randomShards // a slow machine, or luck, may need longer for them
-	rounds := 0
+	rounds, joined := 0, 0          // in how many rounds a container has joined the network of the one before
 	for begin := time.Now(); time.Since(begin) < randomFor || time.Since(begin) < wait.Timeout && terms() < enough; rounds++ {
 		crowd.disturb(t)
 		for _, i := range r.Perm(len(homes))[:len(homes)/3] {
@@ -69,17 +69,25 @@ func TestNoWorkspaceIsDrivenByTwo(t *testing.T) {
 				continue
 			}
 			wanted := []workspace.DesiredState{workspace.DesiredRunning, workspace.DesiredStandby, workspace.DesiredArchived}[r.IntN(3)]
+			if !homes[i].row(t).DozeAt.IsZero() && r.IntN(2) == 0 {
+				wanted = workspace.DesiredRunning
+			}
 			_ = homes[i].service.SetDesired(t.Context(), in.owner, homes[i].id, wanted) // refused during an operation
 		}
 		before, over := in.transitions(t), time.Now().Add(randomRound)
 		wait.Until(t, "some of it is done", func() bool {
 			return time.Now().After(over) || in.transitions(t) > before+len(homes)/2
 		})
+		if !devenv.OnKubernetes() {
+			if _, any := in.sandbox(t, ""); any {
+				joined++
+			}
+		}
 	}
 	crowd.heal(t)
 	together(homes, func(h *home) { h.runs(t) })
 	if !devenv.OnKubernetes() {
-		checkIdle(t, homes, log.list())
+		checkIdle(t, log.list(), joined)
 	}
 	t.Logf("%d rounds, %d terms, %d transitions, %d events of the engine", rounds, terms(), in.transitions(t), len(log.list()))
 	if n := terms(); n < enough {
@@ -91,21 +99,15 @@ func TestNoWorkspaceIsDrivenByTwo(t *testing.T) {
 
 // checkIdle fails the test unless workspaces have dozed and have started with the network that they had before: otherwise
 // nothing was disturbed in that.
-func checkIdle(t testing.TB, homes []*home, events []inspect.Event) {
+func checkIdle(t testing.TB, events []inspect.Event, joined int) {
 	t.Helper()
 	happened := make(map[inspect.Action]int)
 	for _, e := range events {
 		happened[e.Action]++
 	}
-	joined := 0
-	for _, h := range homes {
-		if _, j := h.sandbox(t); j {
-			joined++
-		}
-	}
-	t.Logf("%d containers froze, %d went on, %d have joined a network", happened[inspect.ActionFreeze], happened[inspect.ActionThaw], joined)
-	if happened[inspect.ActionFreeze] == 0 || happened[inspect.ActionThaw] == 0 || joined == 0 {
-		t.Error("no container froze and went on, or none has joined a network")
+	t.Logf("%d containers froze, %d went on; in %d rounds, some had joined a network", happened[inspect.ActionFreeze], happened[inspect.ActionThaw], joined)
+	if happened[inspect.ActionFreeze] == 0 || joined == 0 {
+		t.Error("no container froze, or none has joined a network")
 	}
 }
 

@@ -78,21 +78,17 @@ func (d *Docker) Containers(ctx context.Context, workspace string) ([]Container,
 }
 
 // Sandbox returns the name of the sandbox of the workspace that runs, "" without one, and whether the
-// workspace's container has joined it.
+// workspace's container has joined one; or those of any workspace for "".
 func (d *Docker) Sandbox(ctx context.Context, workspace string) (name string, joined bool, err error) {
 	list, err := d.ContainerList(ctx, container.ListOptions{All: true, Filters: d.own(workspace)})
 	if err != nil {
 		return "", false, err
 	}
-	var id string
 	for _, c := range list {
 		if c.Labels[spec.LabelKind] == spec.KindSandbox && c.State == container.StateRunning {
-			id, name = c.ID, strings.TrimPrefix(strings.Join(c.Names, " "), "/")
+			name = strings.TrimPrefix(strings.Join(c.Names, " "), "/")
 		}
-	}
-	for _, c := range list {
-		mode := container.NetworkMode(c.HostConfig.NetworkMode)
-		joined = joined || mode.IsContainer() && mode.ConnectedContainer() == id
+		joined = joined || container.NetworkMode(c.HostConfig.NetworkMode).IsContainer()
 	}
 	return name, joined, nil
 }
