@@ -79,7 +79,7 @@ func TestNoWorkspaceIsDrivenByTwo(t *testing.T) {
 			return time.Now().After(over) || in.transitions(t) > before+len(homes)/2
 		})
 		if !devenv.OnKubernetes() {
-			if _, any := in.sandbox(t, ""); any {
+			if _, has := in.sandbox(t, ""); has {
 				joined++
 			}
 		}
