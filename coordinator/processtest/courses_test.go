@@ -116,7 +116,7 @@ func (sc scenario) course(t *testing.T, points []string, tr trap, claimed string
 	if c.trapped() != nil {
 		c.goOn(t)
 	}
-	c.checkAll(t, c.h)
+	c.h.checkAll(t)
 }
 
 // start starts a process in the place of another.
@@ -178,8 +178,10 @@ func (c *course) goOn(t *testing.T) {
 			c.start(t, i)
 		}
 	} else {
-		wait.Until(t, "the other process leads", func() bool { return c.waitsForAll || other.leads() })
-		if !c.waitsForAll {
+		if c.waitsForAll { // it was continued at once
+			victim.await(t, "released "+point)
+		} else {
+			wait.Until(t, "the other process leads", other.leads)
 			c.h.sameState(t, "the stopped process continues at "+point, func() {
 				victim.signal(t, syscall.SIGCONT)
 				victim.await(t, "released "+point)

@@ -62,12 +62,9 @@ const (
 	byDryRun    = "asks with dryRun, which changes nothing"
 	byGrowth    = "asks for a larger home after a change of that setting, in one request that is made again until it is"
 	byMemory    = "needs a host that is short of memory; one statement, which the next look makes again"
-	byIdle      = "needs a workspace that is idle for long; one statement, which the next look makes again"
-	byHabit     = "needs an owner who has come for weeks; one statement, which the next look makes again"
-	byDoze      = "freezes or thaws a container in one request, which changes nothing else and is made again until it is so"
 	bySettings  = "removes a Pod that waits for a node after a change of the settings, at this version only; the next look does it again"
+	byEngine    = "a cluster cannot freeze a container, so nothing dozes there"
 	byCluster   = "a cluster gives addresses to its Pods itself"
-	bySandbox   = "keeps the network of a workspace that sleeps, which the backend of the scenarios does not; no start needs it, and the next that sleeps removes what is left"
 	byStop      = "the orderly end of a process, and harmless when it does not happen"
 	byMigration = "part of the text of each migration, and of its transaction; the scenarios' database has the newest schema"
 )
@@ -85,8 +82,6 @@ var exceptions = map[string]exception{
 	"store.(*Store).Delete SQL":                        {byPeople, "dataplane/service TestDelete"},
 	"store.(*Store).DropAddress SQL":                   {byNeighbour, "control/reconcile TestAnAddressThatSomethingElseHas"},
 	"store.(*Store).FoundIdentity SQL":                 {byAdoption, "identity TestAnotherEngineIsRefusedUntilTheRightOneIsBack"},
-	"store.(*Store).Doze SQL":                          {byIdle, "store TestWhatDozes"},
-	"store.(*Store).StartAhead SQL":                    {byHabit, "control/predict TestAWorkspaceIsStartedAheadOnce"},
 	"store.(*Store).SleepForMemory SQL":                {byMemory, "control/scarcity TestTheLongestDozingSleepFirst"},
 	"store.(*Store).KeepAwake SQL":                     {byPeople, "control/ttl TestAWorkspaceThatIsKeptAwakeIsNotAskedAndDoesNotSleep"},
 	"store.(*Store).Recover SQL":                       {byPeople, "store TestRecoverClearsTheErrorThatWasJudgedAndNoOther"},
@@ -122,8 +117,6 @@ var exceptions = map[string]exception{
 	"backend/docker.(*Docker).Remove NetworkRemove":                           {byHand, "backend/docker TestSurplusNetwork"},
 	"backend/docker.(*Docker).checkNoJob ContainerRemove":                     {byRace, "backend/backendtest testStartAgainstJob"},
 	"backend/docker.(*Docker).removeScratch VolumeRemove":                     {byHand, "backend/docker TestScratchWithoutItsJob"},
-	"backend/docker/internal/freezer.(*Freezer).Freeze ContainerPause":        {byDoze, "backend/backendtest testFreezeAtOnce"},
-	"backend/docker/internal/freezer.(*Freezer).Thaw ContainerUnpause":        {byDoze, "backend/backendtest testFreezeAtOnce"},
 	"backend/docker/internal/network.(*Network).remove NetworkRemove":         {byRace, "backend/docker TestNetworkRace"},
 	"backend/docker/doctor.(*Doctor).DiskLimit ContainerCreate":               {byDoctor, "backend/docker TestDiskLimitsRefused"},
 	"backend/docker/doctor.(*Doctor).DiskLimit ContainerRemove":               {byDoctor, "backend/docker TestDiskLimitsRefused"},
@@ -134,11 +127,6 @@ var exceptions = map[string]exception{
 	"backend/docker/internal/network.decision.forget VolumeRemove":            {byPeople, "backend/docker TestEgress"},
 	"backend/docker/internal/network.decision.make VolumeCreate":              {byRules, "backend/docker TestAutoDecidesOnce"},
 	"backend/docker/internal/image.Helper.removeAbandoned ContainerRemove":    {byHelper, "backend/docker TestAbandonedHelper"},
-	"backend/docker/internal/sandbox.(*Sandboxes).keep ContainerRename":       {bySandbox, "backend/docker TestSandboxesAreBounded"},
-	"backend/docker/internal/sandbox.(*Sandboxes).make ContainerCreate":       {bySandbox, "backend/docker TestSandboxHalfMade"},
-	"backend/docker/internal/sandbox.(*Sandboxes).make ContainerStart":        {bySandbox, "backend/docker TestSandboxHalfMade"},
-	"backend/docker/internal/sandbox.(*Sandboxes).make CopyToContainer":       {bySandbox, "backend/docker TestSandboxHalfMade"},
-	"backend/docker/internal/sandbox.(*Sandboxes).remove ContainerRemove":     {bySandbox, "backend/docker TestSandboxGivesWay"},
 	"backend/docker/internal/home.(*Volumes).setOwner CopyToContainer":        {byImages, "backend/docker TestHomeOwner"},
 	"backend/docker/internal/image.(*Store).Pull ImagePull":                   {byRegistry, "backend/docker TestPullIsInterrupted"},
 	"backend/docker/internal/sampler.(*Sampler).askImage ContainerExecCreate": {byImage, "backend/docker TestTheCommandOfAnImage"},
@@ -157,5 +145,6 @@ var exceptions = map[string]exception{
 
 // exceptionsOnKubernetes are what only a run on Kubernetes does not reach.
 var exceptionsOnKubernetes = map[string]exception{
+	"store.(*Store).Doze SQL":        {byEngine, "store TestWhatDozes"},
 	"store.(*Store).TakeAddress SQL": {byCluster, "store TestTakeAddress"},
 }

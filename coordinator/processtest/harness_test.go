@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -115,6 +116,7 @@ func (in *installation) open(t testing.TB) {
 	}
 	in.store, in.own = st, storetest.Pool(t, st)
 	in.service = service.New(st, service.Options{Inventory: in.inventory(t)})
+	in.service.SetMaxKeepAwake(longEnough)
 }
 
 // onBackend says where containers run: on the cluster of a run on Kubernetes, or on Docker.
@@ -230,6 +232,18 @@ func (h *home) run(t testing.TB) {
 	t.Helper()
 	h.want(t, workspace.DesiredRunning)
 	h.await(t, workspace.PhaseRunning)
+}
+
+// longEnough is longer than any test takes.
+const longEnough = time.Hour
+
+// keepAwake lets the workspace neither doze nor sleep for that time; 0 ends that.
+func (h *home) keepAwake(t testing.TB, d time.Duration) {
+	t.Helper()
+	wait.For(t, "it is kept awake for "+d.String(), func() error {
+		_, err := h.service.KeepAwake(t.Context(), h.owner, h.id, d)
+		return err
+	})
 }
 
 // write adds a file of random content, as the workspace's user.

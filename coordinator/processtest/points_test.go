@@ -107,6 +107,8 @@ var (
 	rules = regexp.MustCompile(`(networkpolicies/codehub)-[0-9a-f]{8}`)
 	// A job's name in Kubernetes may end in a hash in place of the operation's id.
 	jobs = regexp.MustCompile(`(ws-\*-(archive|restore))-[-*a-z0-9]+`)
+	// A sandbox's name in Docker says when its workspace went to sleep.
+	sandboxes = regexp.MustCompile(`^(sandbox-\*)-[0-9]+$`)
 )
 
 // checkObjects are what the check of the object store writes at the start, at random names. It
@@ -125,7 +127,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		_, target, _ = strings.Cut(strings.TrimPrefix(target, "/"), "/") // without the bucket
 	}
 	if name := r.URL.Query().Get("name"); name != "" {
-		target += " " + uuids.ReplaceAllString(name, "*")
+		target += " " + sandboxes.ReplaceAllString(uuids.ReplaceAllString(name, "*"), "$1-*")
 	}
 	name, reached := caller()
 	if strings.Contains(name, "Check>") {
@@ -289,8 +291,8 @@ func (t tracer) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryD
 // TraceBatchEnd implements [pgx.BatchTracer].
 func (t tracer) TraceBatchEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchEndData) { t.end(ctx) }
 
-// refresh is the name of saves that change neither phase nor operation, record no
-// archive, and decide nothing about the home. They follow from what was observed when: which of them happen differs from
+// refresh is the name of saves that change neither phase nor operation, record no archive, and decide
+// nothing about the home or about which container is frozen. They follow from what was observed when: which of them happen differs from
 // run to run, so they are no points.
 const refresh = "database store Save refresh"
 
@@ -313,15 +315,19 @@ func transition(args postgres.Args) string {
 
 // decided says what a save that changes neither phase nor operation decides about the home. It has
 // its archive, or an older archive is the current one now. Or the archive from before has what the
-// volume has, so that the volume may go.
+// volume has, so that the volume may go. Or it decides that this container may be frozen.
 func decided(args postgres.Args) string {
 	op, key := args["archive_op_id"].(*string), args["archive_key"].(*string)
-	_, goesBack := args["home_ctx"].(map[string]json.RawMessage)["revert_id"]
+	changed := args["home_ctx"].(map[string]json.RawMessage)
+	_, goesBack := changed["revert_id"]
+	_, dozes := changed["dozed"]
 	switch {
 	case op != nil && key != nil && strings.Contains(*key, *op):
 		return "with its archive"
 	case goesBack:
 		return "goes back"
+	case dozes:
+		return "dozes"
 	case args["operation"] == "ARCHIVING" && slices.Contains(args["home_ctx_gone"].([]string), "dirty"):
 		return "unchanged"
 	}

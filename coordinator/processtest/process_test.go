@@ -24,6 +24,7 @@ import (
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes"
+	"github.com/codehub/gateway/coordinator/control/predict"
 	"github.com/codehub/gateway/coordinator/control/pressure"
 	"github.com/codehub/gateway/coordinator/control/scarcity"
 	"github.com/codehub/gateway/coordinator/devenv"
@@ -44,6 +45,9 @@ type processConfig struct {
 	GCInterval   time.Duration
 	Standby      time.Duration // 0: nothing is put to sleep
 	ArchiveAfter time.Duration // 0: nothing is archived
+	Doze         time.Duration // 0: the product's, which is longer than any test
+	Warm         int           // how many workspaces that sleep keep their network; with Docker only
+	Predict      string        // the time zone of the days on which workspaces are started ahead; "": none is
 	Pressure     float64       // the share of the disk from which sleeping workspaces make room; 0: never
 	Scrub        bool          // archives are read back
 	Keys         archive.Keys  // none: archives are not encrypted
@@ -94,6 +98,7 @@ func runProcess(text string) int {
 	p := &points{report: report, armed: c.Armed, trap: c.Trap, claims: c.Claims, reached: make(map[string]bool)}
 	log := zap.New(zapcore.NewTee(actionCore{report},
 		zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.Lock(os.Stderr), zap.InfoLevel)))
+	c.Docker.Warm = c.Warm
 	core, err := coordinator.New(coordinator.Options{
 		Database: c.Database, Redis: c.Redis, Archive: c.Archive, Docker: c.Docker, Kubernetes: c.Kubernetes, NodeID: c.Node, Shards: c.Shards,
 		Wrap: coordinator.Wrap{Database: tracer{p}, Backend: p.wrap("engine"), Archive: p.wrap("archive")},
@@ -124,6 +129,15 @@ func runProcess(text string) int {
 	}
 	if c.ArchiveAfter > 0 {
 		s.TTL.Archive = c.ArchiveAfter
+	}
+	if c.Doze > 0 {
+		s.TTL.Doze = c.Doze
+	}
+	if c.Predict != "" {
+		if s.Predict, err = predict.Zone(c.Predict); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
 	}
 	s.Limits.PerUser, s.Limits.Global = 100, 100
 	if c.GCDelay > 0 {

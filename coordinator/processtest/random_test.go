@@ -37,14 +37,15 @@ func randomWorkspaces() int {
 }
 
 // TestNoWorkspaceIsDrivenByTwo: three processes share the workspaces, while they are
-// killed, restarted, stopped and continued at random and people change what they want. The rows'
+// killed, restarted, stopped and continued at random and people change what they want. With Docker,
+// some workspaces doze, and what sleeps keeps its network. The rows'
 // history and the engine's own log show that no leader acted after a later one of the same shard.
 // They show that a volume never had two users. In the end everything is as people want it, with
 // their files.
 func TestNoWorkspaceIsDrivenByTwo(t *testing.T) {
 	r := seed.Source(seed.New(t))
 	in := install(t)
-	in.config.Shards = randomShards
+	in.config.Shards, in.config.Warm = randomShards, randomWorkspaces()
 	log := in.watch(t)
 	crowd := &crowd{installation: in, random: r}
 	for i := range randomProcesses {
@@ -60,26 +61,54 @@ func TestNoWorkspaceIsDrivenByTwo(t *testing.T) {
 		return postgrestest.Value[int](t, in.own, `SELECT sum(epoch)::int FROM system_locks WHERE lock_name LIKE 'coordinator/%'`)
 	}
 	const enough = 2 * randomShards // a slow machine, or luck, may need longer for them
-	rounds := 0
+	rounds, joined := 0, 0          // in how many rounds a container has joined the network of the one before
 	for begin := time.Now(); time.Since(begin) < randomFor || time.Since(begin) < wait.Timeout && terms() < enough; rounds++ {
 		crowd.disturb(t)
 		for _, i := range r.Perm(len(homes))[:len(homes)/3] {
+			if !devenv.OnKubernetes() && r.IntN(4) == 0 && homes[i].doze(t) {
+				continue
+			}
 			wanted := []workspace.DesiredState{workspace.DesiredRunning, workspace.DesiredStandby, workspace.DesiredArchived}[r.IntN(3)]
+			if !homes[i].row(t).DozeAt.IsZero() && r.IntN(2) == 0 {
+				wanted = workspace.DesiredRunning
+			}
 			_ = homes[i].service.SetDesired(t.Context(), in.owner, homes[i].id, wanted) // refused during an operation
 		}
 		before, over := in.transitions(t), time.Now().Add(randomRound)
 		wait.Until(t, "some of it is done", func() bool {
 			return time.Now().After(over) || in.transitions(t) > before+len(homes)/2
 		})
+		if !devenv.OnKubernetes() {
+			if _, has := in.sandbox(t, ""); has {
+				joined++
+			}
+		}
 	}
 	crowd.heal(t)
-	together(homes, func(h *home) { h.run(t); h.check(t) })
+	together(homes, func(h *home) { h.runs(t) })
+	if !devenv.OnKubernetes() {
+		checkIdle(t, log.list(), joined)
+	}
 	t.Logf("%d rounds, %d terms, %d transitions, %d events of the engine", rounds, terms(), in.transitions(t), len(log.list()))
 	if n := terms(); n < enough {
 		t.Errorf("only %d terms of %d shards: nothing was taken over", n, randomShards)
 	}
 	in.epochsGrow(t)
 	checkEvents(t, log.list())
+}
+
+// checkIdle fails the test unless workspaces have dozed and have started with the network that they had before: otherwise
+// nothing was disturbed in that.
+func checkIdle(t testing.TB, events []inspect.Event, joined int) {
+	t.Helper()
+	happened := make(map[inspect.Action]int)
+	for _, e := range events {
+		happened[e.Action]++
+	}
+	t.Logf("%d containers froze, %d went on; in %d rounds, some had joined a network", happened[inspect.ActionFreeze], happened[inspect.ActionThaw], joined)
+	if happened[inspect.ActionFreeze] == 0 || joined == 0 {
+		t.Error("no container froze, or none has joined a network")
+	}
 }
 
 // together does something with all homes at once.

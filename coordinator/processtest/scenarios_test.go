@@ -38,6 +38,8 @@ type scenario struct {
 	// needsDisk says that the backend must know how full the disk of the homes is, which a
 	// cluster without a quota does not.
 	needsDisk bool
+	// needsDocker says that a cluster cannot do it: freeze a container, or keep a network without one.
+	needsDocker bool
 }
 
 // The order matters: a point belongs to the first scenario that reaches it.
@@ -59,17 +61,23 @@ var scenarios = []scenario{
 	{name: "encrypted", steps: encrypted, prepare: archivedOnce, config: processConfig{Keys: newKeys()}},
 	{name: "read back", steps: readBack, prepare: archivedOnce, config: processConfig{Scrub: true}},
 	{name: "pressed", steps: pressed, prepare: running, config: processConfig{Pressure: 0.001}, needsDisk: true},
+	{name: "dozed", steps: dozed, prepare: keptAwake, waitsForAll: true, config: processConfig{Doze: 2 * time.Second}, needsDocker: true},
+	{name: "warm", steps: warm, prepare: running, config: processConfig{Warm: 1}, needsDocker: true},
+	{name: "expected", steps: expected, prepare: expectedSoon, config: processConfig{Predict: zoneAtNoon(time.Now())}},
 }
 
 // configure sets the scenario's delays and what else it needs.
 func (sc scenario) configure(c *processConfig) {
 	c.GCDelay, c.GCInterval, c.Standby, c.ArchiveAfter = sc.config.GCDelay, sc.config.GCInterval, sc.config.Standby, sc.config.ArchiveAfter
 	c.Pressure, c.Scrub, c.Keys = sc.config.Pressure, sc.config.Scrub, sc.config.Keys
+	c.Doze, c.Warm, c.Predict = sc.config.Doze, sc.config.Warm, sc.config.Predict
 }
 
 // possible are the scenarios that this run's backend can play.
 func possible() []scenario {
-	return slices.DeleteFunc(slices.Clone(scenarios), func(sc scenario) bool { return sc.needsDisk && devenv.OnKubernetes() })
+	return slices.DeleteFunc(slices.Clone(scenarios), func(sc scenario) bool {
+		return (sc.needsDisk || sc.needsDocker) && devenv.OnKubernetes()
+	})
 }
 
 // running makes a workspace that is to run.

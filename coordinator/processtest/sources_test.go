@@ -86,7 +86,7 @@ func TestExceptions(t *testing.T) {
 			e.check(t, f)
 		}
 	}
-	for what, e := range exceptionalTransitions {
+	for what, e := range transitionsOnDocker {
 		e.check(t, what)
 	}
 }

@@ -77,6 +77,22 @@ func (d *Docker) Containers(ctx context.Context, workspace string) ([]Container,
 	return all, nil
 }
 
+// Sandbox returns the name of the sandbox of the workspace that runs, "" without one, and whether the
+// workspace's container has joined one; or those of any workspace for "".
+func (d *Docker) Sandbox(ctx context.Context, workspace string) (name string, joined bool, err error) {
+	list, err := d.ContainerList(ctx, container.ListOptions{All: true, Filters: d.own(workspace)})
+	if err != nil {
+		return "", false, err
+	}
+	for _, c := range list {
+		if c.Labels[spec.LabelKind] == spec.KindSandbox && c.State == container.StateRunning {
+			name = strings.TrimPrefix(strings.Join(c.Names, " "), "/")
+		}
+		joined = joined || container.NetworkMode(c.HostConfig.NetworkMode).IsContainer()
+	}
+	return name, joined, nil
+}
+
 func described(labels map[string]string, id string) Container {
 	return Container{
 		Workspace: labels[spec.LabelWorkspace], Kind: labels[spec.LabelKind], Job: labels[spec.LabelJob],
@@ -157,7 +173,7 @@ func (d *Docker) Exec(ctx context.Context, workspace string, stdin io.Reader, co
 // actions are Docker's names of what is told; others, such as exec_start, are not.
 var actions = map[events.Action]Action{
 	events.ActionCreate: ActionCreate, events.ActionStart: ActionStart, events.ActionDie: ActionDie,
-	events.ActionDestroy: ActionRemove,
+	events.ActionDestroy: ActionRemove, events.ActionPause: ActionFreeze, events.ActionUnPause: ActionThaw,
 }
 
 func eventOf(m events.Message) (Event, bool) {

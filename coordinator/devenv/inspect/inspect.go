@@ -23,6 +23,7 @@ const (
 	Created = "created" // made, and not running yet
 	Running = "running"
 	Exited  = "exited"
+	Frozen  = "paused" // on Docker
 )
 
 // Container is the container of a workspace or of a storage job: on Kubernetes the only
@@ -49,6 +50,8 @@ const (
 	ActionStart  Action = "start"
 	ActionDie    Action = "die"
 	ActionRemove Action = "remove"
+	ActionFreeze Action = "freeze" // on Docker
+	ActionThaw   Action = "thaw"   // on Docker
 )
 
 // Event says what has happened to a container.

@@ -1,0 +1,177 @@
+package processtest
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/devenv/inspect"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres/postgrestest"
+	"github.com/codehub/gateway/coordinator/store/storetest"
+	"github.com/codehub/gateway/coordinator/wait"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Scenarios of workspaces that nobody uses at the moment: what makes it quick to go on with them.
+
+// dozed lets an idle workspace doze and uses it: its programs must go on. Then it falls asleep while it
+// dozes.
+var dozed = []step{
+	{"created and used", func(t testing.TB, h *home) { createdStep.do(t, h); h.beginProgram(t) }},
+	{"dozes", func(t testing.TB, h *home) {
+		h.keepAwake(t, 0)
+		h.awaitFrozen(t)
+	}},
+	{"used again", func(t testing.TB, h *home) {
+		h.use(t)
+		wait.Until(t, "the use has ended the doze", func() bool {
+			return postgrestest.Value[bool](t, h.own, `SELECT EXISTS (SELECT FROM workspace_history
+				WHERE workspace_id = $1 AND kind = 'thawed' AND cause = 'gateway')`, string(h.id))
+		})
+		h.keepAwake(t, longEnough) // or it dozes again
+		h.runs(t)
+		h.programGoesOn(t)
+		h.write(t, "two")
+	}},
+	{"dozes again", func(t testing.TB, h *home) {
+		h.keepAwake(t, 0)
+		// A process that was killed may still know of a use, so the leader waits. This does not.
+		wait.Until(t, "it dozes", func() bool { return h.doze(t) || !h.row(t).DozeAt.IsZero() })
+		h.awaitFrozen(t)
+	}},
+	asleepStep,
+	{"awake", func(t testing.TB, h *home) { h.runs(t) }},
+}
+
+// keptAwake makes a workspace that is to run, and not to doze.
+func keptAwake(t testing.TB, in *installation) *home {
+	h := in.create(t)
+	h.keepAwake(t, longEnough)
+	return h
+}
+
+// runs brings the workspace up, keeps it awake, and fails the test unless it is not frozen and its files are right.
+func (h *home) runs(t testing.TB) {
+	t.Helper()
+	h.want(t, workspace.DesiredRunning)
+	h.keepAwake(t, longEnough)
+	h.await(t, workspace.PhaseRunning)
+	wait.Until(t, "its container is not frozen", func() bool { return h.container(t).State != inspect.Frozen })
+	h.check(t)
+}
+
+// doze lets the workspace doze, as the TTL runner does, if it runs and is not kept awake. It reports whether it did.
+func (h *home) doze(t testing.TB) bool {
+	t.Helper()
+	dozes, err := h.store.Doze(t.Context(), h.id, time.Now().Add(longEnough), store.DozingLimits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dozes
+}
+
+// awaitFrozen returns when the container is frozen.
+func (h *home) awaitFrozen(t testing.TB) {
+	t.Helper()
+	wait.Until(t, "its container is frozen", func() bool { return h.container(t).State == inspect.Frozen })
+}
+
+// beginProgram starts a program in the container, which ends with the container's own.
+func (h *home) beginProgram(t testing.TB) {
+	t.Helper()
+	h.exec(t, nil, "sleep 86400 </dev/null >/dev/null 2>&1 & echo $! >/dev/shm/program")
+}
+
+// programGoesOn fails the test unless that program runs: neither was the container replaced nor its program started
+// again.
+func (h *home) programGoesOn(t testing.TB) {
+	t.Helper()
+	const question = "kill -0 $(cat /dev/shm/program) 2>/dev/null && echo yes || echo no"
+	var answer string
+	wait.Until(t, "it is known whether the program goes on", func() bool { answer = string(h.exec(t, nil, question)); return answer != "" })
+	if answer != "yes\n" {
+		t.Error("the container that dozed goes on without its programs")
+	}
+}
+
+// warm lets a workspace sleep that keeps its network, with which it starts again, until it has no home any more.
+var warm = []step{
+	createdStep,
+	warmStep,
+	{"awake", func(t testing.TB, h *home) {
+		kept, _ := h.sandbox(t)
+		awakeStep.do(t, h)
+		if _, joined := h.sandbox(t); kept != "" && !joined {
+			t.Errorf("the workspace has started without its network %s", kept)
+		}
+	}},
+	warmStep,
+	archivedStep,
+	awakeStep,
+}
+
+// warmStep lets the workspace sleep. Its network is kept, unless the process that was to do so is trapped: without it the next start
+// takes longer.
+var warmStep = step{"asleep with its network", func(t testing.TB, h *home) {
+	began := h.term(t)
+	before, _ := h.sandbox(t)
+	asleepStep.do(t, h)
+	wait.Until(t, "its network is kept, or another process leads", func() bool {
+		now, _ := h.sandbox(t)
+		return now != "" && now != before || h.term(t) != began
+	})
+}}
+
+// sandbox returns the name of what keeps the workspace's network, "" if nothing does, and whether its container has
+// joined that.
+func (h *home) sandbox(t testing.TB) (name string, joined bool) {
+	t.Helper()
+	return h.installation.sandbox(t, string(h.id))
+}
+
+// sandbox returns that of a workspace, or of any for "".
+func (in *installation) sandbox(t testing.TB, workspace string) (name string, joined bool) {
+	t.Helper()
+	name, joined, err := in.engine.(*inspect.Docker).Sandbox(t.Context(), workspace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name, joined
+}
+
+// expected is started once, before its owner comes.
+var expected = []step{
+	{"started ahead", func(t testing.TB, h *home) {
+		h.await(t, workspace.PhaseRunning)
+		if w := h.row(t); w.AheadUntil.IsZero() {
+			t.Error("it is not known for whom the workspace was started")
+		}
+		h.write(t, "one")
+	}},
+	asleepStep,
+	{"not started again", func(t testing.TB, h *home) {
+		starts := postgrestest.Value[int](t, h.own, `SELECT count(*)::int FROM workspace_history WHERE workspace_id = $1 AND cause = 'prediction'`, string(h.id))
+		if starts != 1 {
+			t.Errorf("it was started %d times ahead of its owner", starts)
+		}
+	}},
+}
+
+// expectedSoon makes a workspace that is archived, and whose owner has come on every day in a few minutes from now.
+func expectedSoon(t testing.TB, in *installation) *home {
+	h := archivedOnce(t, in)
+	before := in.process(t, "before", nil)
+	h.await(t, workspace.PhaseArchived)
+	before.signal(t, syscall.SIGTERM)
+	wait.Until(t, "the process has ended", before.dead)
+	storetest.Exec(t, h.store, `INSERT INTO arrivals (workspace_id, at)
+		SELECT $1::uuid, now() + interval '4 minutes' - make_interval(days => n) FROM generate_series(1, 28) AS n`, string(h.id))
+	return h
+}
+
+// zoneAtNoon is a time zone in which a day neither begins nor ends soon.
+func zoneAtNoon(now time.Time) string {
+	return fmt.Sprintf("Etc/GMT%+d", now.UTC().Hour()-12) // what is east of Greenwich has a minus there
+}
