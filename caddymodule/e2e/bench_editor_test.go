@@ -53,7 +53,7 @@ type opening struct {
 // that the engine alone creates and starts, behind a plain proxy that keeps its origin: the browser's cache is as warm.
 // `make bench-editor` runs it.
 func BenchmarkEditor(b *testing.B) {
-	in := install(b, "TTL_DOZE_SECONDS=10", "TTL_STANDBY_SECONDS=86400", "TTL_ARCHIVE_SECONDS=86400",
+	in := install(b, "TTL_DOZE_SECONDS=30", "TTL_STANDBY_SECONDS=86400", "TTL_ARCHIVE_SECONDS=86400",
 		"LIMITS_MAX_RUNNING_PER_USER=40", "CODEHUB_MEMORY_PRESSURE=off")
 	me := in.admin(b)
 	var w workspace

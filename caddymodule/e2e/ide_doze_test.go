@@ -26,7 +26,8 @@ const domTerminal = `mkdir -p .local/share/code-server/User && echo '{"terminal.
 // TestIDEDozes: real applications go on where they were after their workspace has dozed under
 // an open tab. What the tab sends meanwhile does not wake it, and the page is not loaded again.
 func TestIDEDozes(t *testing.T) {
-	in := install(t, append(dozing, "TTL_DOZE_SECONDS=10", "LIMITS_MAX_RUNNING_PER_USER=40")...)
+	// Input is reported up to 20 s late: sooner than that a report would end the doze.
+	in := install(t, append(dozing, "TTL_DOZE_SECONDS=30", "LIMITS_MAX_RUNNING_PER_USER=40")...)
 	e := &environments{installation: in, me: in.admin(t), codeServer: in.load(t, ide.CodeServer), jupyter: in.load(t, ide.Jupyter)}
 	for name, scene := range map[string]func(*testing.T){"CodeServer": e.editorDozes, "Jupyter": e.notebookDozes} {
 		t.Run(name, func(t *testing.T) {
