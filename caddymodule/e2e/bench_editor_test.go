@@ -20,6 +20,7 @@ import (
 
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/codehub/gateway/coordinator/devenv/ide"
@@ -52,13 +53,14 @@ type opening struct {
 // that the engine alone creates and starts, behind a plain proxy that keeps its origin: the browser's cache is as warm.
 // `make bench-editor` runs it.
 func BenchmarkEditor(b *testing.B) {
-	in := install(b, "TTL_STANDBY_SECONDS=86400", "TTL_ARCHIVE_SECONDS=86400", "LIMITS_MAX_RUNNING_PER_USER=40")
+	in := install(b, "TTL_DOZE_SECONDS=30", "TTL_STANDBY_SECONDS=86400", "TTL_ARCHIVE_SECONDS=86400",
+		"LIMITS_MAX_RUNNING_PER_USER=40", "CODEHUB_MEMORY_PRESSURE=off")
 	me := in.admin(b)
 	var w workspace
 	me.call(b, http.MethodPost, "/api/v1/workspaces",
 		map[string]string{"name": "editor", "image_ref": in.load(b, ide.CodeServer)}, http.StatusCreated, &w)
 	me.awaitPhase(b, w.ID, "RUNNING")
-	in.inContainer(b, "ws-"+w.ID, "mkdir -p data && cd data && for i in $(seq 200); do head -c 1000000 /dev/urandom > f$i; done; touch ~/ready.txt")
+	in.inContainer(b, "ws-"+w.ID, "mkdir -p data && cd data && for i in $(seq 200); do head -c 1000000 /dev/urandom > f$i; done; touch ~/ready.txt; cd; "+domTerminal)
 	raw := in.rawLike(b, w.ID)
 	var target atomic.Pointer[url.URL]
 	proxy := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
@@ -114,7 +116,14 @@ func BenchmarkEditor(b *testing.B) {
 			syscall.Sync() // see BenchmarkWakeArchived
 			return t.opens(byHost.base(in, w.ID), time.Now())
 		}},
-		{"running", func() opening { return t.opens(byHost.base(in, w.ID), time.Now()) }},
+		{"running", func() opening {
+			in.awaitFrozen(b, w.ID, false)
+			return t.opens(byHost.base(in, w.ID), time.Now())
+		}},
+		{"doze", func() opening {
+			in.awaitFrozen(b, w.ID, true)
+			return t.opens(byHost.base(in, w.ID), time.Now())
+		}},
 	}
 	all := make(map[string][]opening)
 	for run := range editorRuns + 1 {
@@ -140,6 +149,11 @@ func BenchmarkEditor(b *testing.B) {
 		figure("usable", func(o opening) float64 { return o.Usable })
 		fmt.Printf("figure editor_%s_fetched %d count\n", way.name, len(all[way.name][editorRuns-1].Fetched))
 	}
+	t.opens(byHost.base(in, w.ID), time.Now())
+	awake := t.answers(b, "awake", func() {})
+	asleepInTab := t.answers(b, "doze", func() { in.awaitFrozen(b, w.ID, true) })
+	fmt.Printf("figure editor_running_input_ms %.0f ms\n", milliseconds(awake))
+	fmt.Printf("figure editor_doze_input_ms %.0f ms\n", milliseconds(asleepInTab))
 	b.ReportMetric(0, "ns/op")
 }
 
@@ -162,6 +176,46 @@ func (b *tab) opens(address string, began time.Time) (o opening) {
 	start := float64(began.UnixMicro()) / 1000
 	o.Document, o.Workbench, o.Usable = o.Document-start, o.Workbench-start, o.Usable-start
 	return o
+}
+
+// watchTerminal notes when a key reaches the page, and when the terminal shows an answer of the shell to it.
+const watchTerminal = `(() => {
+	addEventListener("keydown", () => { window.codehubPressed = Date.now(); }, true);
+	const look = () => {
+		const now = [...document.querySelectorAll(".terminal-wrapper.active .xterm-rows > div")].map((row) => row.innerText).join("\n");
+		const answer = "is" + window.codehubWanted;
+		if (window.codehubWanted && now.includes(answer)) { window.codehubAnswered = Date.now(); window.codehubWanted = ""; }
+	};
+	new MutationObserver(look).observe(document, { childList: true, subtree: true, characterData: true });
+	return true;
+})()`
+
+// answers returns how long after a key in the editor's terminal the shell's answer is shown, in the middle of
+// some runs before each of which the tab is left alone.
+func (b *tab) answers(t testing.TB, way string, leave func()) time.Duration {
+	t.Helper()
+	b.shell()
+	read(b, "watching the terminal", chromedp.Evaluate[bool](watchTerminal))
+	var all []time.Duration
+	for run := range editorRuns {
+		value := fmt.Sprintf("%s%d", way, run)
+		b.insert("echo i''s" + value)
+		wait.For(t, "the terminal shows what is typed", func() error { return b.prints(screen, "echo i''s"+value) })
+		read(b, "that an answer is awaited", chromedp.Evaluate[bool](fmt.Sprintf(`window.codehubAnswered = 0, window.codehubWanted = %q, true`, value)))
+		leave()
+		b.do("pressing Enter", chromedp.KeyEvent(kb.Enter))
+		var ms float64
+		wait.For(t, "the shell answers", func() error {
+			ms = read(b, "when it did", chromedp.Evaluate[float64](`window.codehubAnswered ? codehubAnswered - codehubPressed : -1`))
+			if ms < 0 {
+				return errors.New("it does not")
+			}
+			return nil
+		})
+		b.t.Logf("%s %d: %.0f ms from the key to the answer", way, run, ms)
+		all = append(all, time.Duration(ms)*time.Millisecond)
+	}
+	return middle(all)
 }
 
 // inContainer runs a shell command in a container.

@@ -32,6 +32,7 @@ type workspace struct {
 	Operation    string `json:"operation"`
 	DesiredState string `json:"desired_state"`
 	ArchiveKey   string `json:"archive_key"`
+	DozeAt       string `json:"doze_at"`
 	ErrorReason  string `json:"error_reason"`
 	ErrorMessage string `json:"error_message"`
 }

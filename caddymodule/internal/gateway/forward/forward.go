@@ -140,7 +140,10 @@ func (f *Forwarder) proxy(x *Exchange, w http.ResponseWriter, r *http.Request, a
 	}
 	var answer http.ResponseWriter = filter
 	if isExtended || site.HeaderValue(r.Header, "Upgrade") != "" {
-		counted, done := upgrade.Count(filter, r, &filter.meter, f.NoIdleTimeout)
+		counted, done := upgrade.Count(filter, r, &filter.meter, f.NoIdleTimeout, func() (bool, <-chan struct{}) {
+			st := about.Entry.State()
+			return st.Dozes(), st.Changed()
+		})
 		defer done()
 		f.Metrics.WebSocket(1)
 		defer f.Metrics.WebSocket(-1)

@@ -18,8 +18,12 @@ type frames struct {
 	left    uint64 // bytes of the payload that are still to come
 	size    uint64 // of the payload of the frame in progress
 	data    bool   // the frame in progress carries data
+	partial bool   // the message in progress goes on in another frame
 	garbage bool
 }
+
+// between reports whether the last byte was the end of a message.
+func (f *frames) between() bool { return f.have == 0 && f.left == 0 && !f.partial && !f.garbage }
 
 // scan parses the next bytes of the stream. It reports whether some of them belong to a data
 // frame, and how large the payload of the largest such frame is.
@@ -85,6 +89,9 @@ func (f *frames) begin(header []byte) {
 	}
 	isControl := opcode >= 8 && opcode <= 10
 	f.have, f.left, f.size, f.data = 0, length, length, !isControl
+	if f.data {
+		f.partial = !final
+	}
 	switch {
 	case length > math.MaxInt64:
 		f.garbage = true

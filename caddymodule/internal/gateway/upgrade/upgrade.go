@@ -25,20 +25,24 @@ type Meter interface {
 
 // Count prepares r for an upgrade to another protocol, and returns the ResponseWriter
 // to proxy it with. The meter is told the messages of both directions. For extended CONNECT it
-// also calls noIdleTimeout, which suspends the server's limit on silence. The caller
-// MUST call done when the request is over.
+// also calls noIdleTimeout, which suspends the server's limit on silence. While still says that
+// what r leads to stands still, connections of VS Code's protocol are kept open for their client.
+// The caller MUST call done when the request is over.
 func Count(
-	w http.ResponseWriter, r *http.Request, meter Meter, noIdleTimeout func(*http.Request) func(),
+	w http.ResponseWriter, r *http.Request, meter Meter, noIdleTimeout func(*http.Request) func(), still Still,
 ) (counting http.ResponseWriter, done func()) {
-	counted := &upgradeWriter{ResponseWriter: w, meter: meter, webSocket: site.IsWebSocket(r)}
+	counted := &upgradeWriter{ResponseWriter: w, meter: meter, webSocket: site.IsWebSocket(r), ended: make(chan struct{})}
+	if counted.webSocket && speaksVSCode(r) {
+		counted.still = still
+	}
 	if !site.IsExtendedConnect(r) {
-		return counted, func() {}
+		return counted, counted.end
 	}
 	counted.extended = true
 	body := r.Body
 	r.Body = &countedBody{ReadCloser: body, counter: counter{meter: meter, webSocket: true}}
 	restore := noIdleTimeout(r)
-	return counted, func() { restore(); r.Body = body }
+	return counted, func() { counted.end(); restore(); r.Body = body }
 }
 
 // counter counts one direction of a connection as activity.
@@ -69,7 +73,25 @@ type upgradeWriter struct {
 	// extended says that the response itself carries the frames (extended CONNECT),
 	// accepted that the workspace has opened the WebSocket.
 	extended, accepted bool
-	out                counter
+	out                *outlet
+	still              Still         // nil for a connection that is not kept
+	ended              chan struct{} // with the request
+}
+
+// opened begins the direction to the client.
+func (u *upgradeWriter) opened(to io.Writer, flush func() error) {
+	u.out = &outlet{to: to, flush: flush, counter: counter{meter: u.meter, webSocket: u.webSocket}}
+	if u.still != nil {
+		go u.out.keep(u.still, u.ended)
+	}
+}
+
+// end ends what was begun for the connection.
+func (u *upgradeWriter) end() {
+	close(u.ended)
+	if u.out != nil {
+		u.out.close()
+	}
 }
 
 // Unwrap lets [http.ResponseController] find the server's own ResponseWriter.
@@ -78,16 +100,26 @@ func (u *upgradeWriter) Unwrap() http.ResponseWriter { return u.ResponseWriter }
 // WriteHeader records whether the workspace has opened the WebSocket.
 func (u *upgradeWriter) WriteHeader(status int) {
 	u.accepted = u.extended && status == http.StatusOK
-	u.out = counter{meter: u.meter, webSocket: true}
 	u.ResponseWriter.WriteHeader(status)
+	if u.accepted {
+		u.opened(u.ResponseWriter, http.NewResponseController(u.ResponseWriter).Flush)
+	}
 }
 
 // Write counts the frames of an open WebSocket.
 func (u *upgradeWriter) Write(p []byte) (int, error) {
 	if u.accepted {
-		u.out.count(p)
+		return u.out.Write(p)
 	}
 	return u.ResponseWriter.Write(p)
+}
+
+// FlushError sends what is buffered.
+func (u *upgradeWriter) FlushError() error {
+	if u.accepted {
+		return u.out.Flush()
+	}
+	return http.NewResponseController(u.ResponseWriter).Flush()
 }
 
 // ReadFrom copies through Write when there are frames to count, and otherwise keeps
@@ -109,8 +141,9 @@ func (u *upgradeWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	counted := &countedConn{
 		Conn: conn,
 		in:   counter{meter: u.meter, webSocket: u.webSocket},
-		out:  counter{meter: u.meter, webSocket: u.webSocket},
 	}
+	u.opened(conn, nil)
+	counted.out = u.out
 	// reverse_proxy uses the buffers too, so they must read and write the counted connection.
 	brw.Writer.Reset(counted)
 	if n := brw.Reader.Buffered(); n > 0 {
@@ -135,7 +168,8 @@ type closeWriter interface{ CloseWrite() error }
 // run at the same time; each has a counter of its own.
 type countedConn struct {
 	net.Conn
-	in, out counter
+	in  counter
+	out *outlet
 }
 
 func (c *countedConn) Read(p []byte) (int, error) {
@@ -145,8 +179,7 @@ func (c *countedConn) Read(p []byte) (int, error) {
 }
 
 func (c *countedConn) Write(p []byte) (int, error) {
-	c.out.count(p)
-	return c.Conn.Write(p)
+	return c.out.Write(p)
 }
 
 // countedHalfConn keeps CloseWrite, which reverse_proxy uses only where there is one.

@@ -1,0 +1,146 @@
+//go:build ide
+
+package e2e
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/codehub/gateway/coordinator/devenv/ide"
+	"github.com/codehub/gateway/coordinator/wait"
+)
+
+// ideDoze is how long a workspace dozes under an open tab.
+var ideDoze = flag.Duration("ide-doze", 90*time.Second, "how long TestIDEDozes leaves the tab of a workspace alone that dozes")
+
+// domTerminal has code-server draw its terminals as text that a test can read.
+const domTerminal = `mkdir -p .local/share/code-server/User && echo '{"terminal.integrated.gpuAcceleration":"off"}' >.local/share/code-server/User/settings.json`
+
+// TestIDEDozes: real applications go on where they were after their workspace has dozed under
+// an open tab. What the tab sends meanwhile does not wake it, and the page is not loaded again.
+func TestIDEDozes(t *testing.T) {
+	// Input is reported up to 20 s late: sooner than that a report would end the doze.
+	in := install(t, append(dozing, "TTL_DOZE_SECONDS=30", "LIMITS_MAX_RUNNING_PER_USER=40")...)
+	e := &environments{installation: in, me: in.admin(t), codeServer: in.load(t, ide.CodeServer), jupyter: in.load(t, ide.Jupyter)}
+	for name, scene := range map[string]func(*testing.T){"CodeServer": e.editorDozes, "Jupyter": e.notebookDozes} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			scene(t)
+		})
+	}
+}
+
+// dozesFor watches a tab, which nobody touches, of a workspace that dozes.
+func (e *environments) dozesFor(t *testing.T, b *tab, id string) {
+	t.Helper()
+	e.awaitFrozen(t, id, true)
+	wait.For(t, "the tab says that it dozes", func() error {
+		if said := read(b, "what the tab says", chromedp.Evaluate[string](noticed)); !strings.Contains(said, "Dozing") {
+			return fmt.Errorf("it says %q", said)
+		}
+		return nil
+	})
+	read(b, "marking the page", chromedp.Evaluate[bool](`window.before = true`))
+	b.documents()
+	began := e.me.workspace(t, id).DozeAt
+	for begin := time.Now(); time.Since(begin) < *ideDoze; pause(t, time.Second) {
+		if w := e.me.workspace(t, id); !e.frozen(t, id) || w.DozeAt != began {
+			t.Fatalf("it goes on by itself after %s:\n%s", time.Since(begin).Round(time.Second), e.explain(t, id))
+		}
+	}
+	t.Log(b.screenshot())
+}
+
+// noticed is what our notice in a page says.
+const noticed = `document.querySelector("codehub-notice")?.shadowRoot.textContent || ""`
+
+// goesOn waits until the tab shows a text in what a selector finds, records how long after began
+// that is, and checks that the page is still the one that was left.
+func (e *environments) goesOn(t *testing.T, b *tab, began time.Time, selector, text string) {
+	t.Helper()
+	wait.For(t, "the tab shows "+text, func() error { return b.prints(selector, text) })
+	figure("ide_doze_goes_on_after "+strings.ReplaceAll(t.Name(), "/", "_"), time.Since(began).Seconds(), "s")
+	if s := b.documents(); len(s) != 0 || !read(b, "the mark", chromedp.Evaluate[bool](`window.before === true`)) {
+		t.Errorf("the page was loaded again: %v", s)
+	}
+	if said := read(b, "what the tab says", chromedp.Evaluate[string](noticed)); said != "" {
+		t.Errorf("it still says %q", said)
+	}
+}
+
+// prints reports whether the text of what a selector finds has a text, whatever its spaces are.
+func (b *tab) prints(selector, text string) error {
+	got := read(b, "what is shown", chromedp.Evaluate[string](fmt.Sprintf(
+		`[...document.querySelectorAll(%q)].map((e) => e.innerText).join("\n").replaceAll("\u00a0", " ")`, selector)))
+	if !strings.Contains(got, text) {
+		return errors.New(got)
+	}
+	return nil
+}
+
+// shell opens code-server's own terminal, which answers to what is typed from then on.
+func (b *tab) shell() {
+	b.t.Helper()
+	b.command("Terminal: Create New Terminal")
+	b.do("the terminal", chromedp.WaitVisible(chromedp.CSS(`.terminal-wrapper.active .xterm-screen`)))
+	wait.For(b.t, "the shell's prompt", func() error { return b.prints(screen, "$") })
+}
+
+// screen finds the lines of code-server's terminal.
+const screen = `.terminal-wrapper.active .xterm-rows`
+
+// editorDozes: the shell in a terminal keeps its variable, and an editor what is not saved.
+func (e *environments) editorDozes(t *testing.T) {
+	id := e.open(t, e.codeServer)
+	e.inContainer(t, "ws-"+id, domTerminal)
+	b := e.tab(t, id, "/", `.monaco-workbench .part.editor`)
+	b.command("Create: New File...")
+	b.do("choosing a text file", chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible(chromedp.CSS(`.monaco-editor.focused`)))
+	b.insert("not saved")
+	b.shell()
+	b.typeLine("VALUE=kept; echo is$VALUE")
+	wait.For(t, "the shell answers", func() error { return b.prints(screen, "iskept") })
+	e.dozesFor(t, b, id)
+	began := time.Now()
+	b.typeLine("echo still$VALUE")
+	e.goesOn(t, b, began, screen, "stillkept")
+	if err := b.prints(`.editor-instance .view-lines`, "not saved"); err != nil {
+		t.Errorf("the editor shows %v", err)
+	}
+	if err := b.prints(`.tab.dirty`, "Untitled"); err != nil {
+		t.Errorf("what is not saved: %v", err)
+	}
+	if err := b.prints(`.monaco-dialog-box, .notification-toast`, "econnect"); err == nil {
+		t.Error("the editor says that it has no connection")
+	}
+}
+
+// notebookDozes: a kernel keeps its variable, and a cell what is not saved.
+func (e *environments) notebookDozes(t *testing.T) {
+	id := e.open(t, e.jupyter)
+	e.inContainer(t, "ws-"+id, `echo '{"cells":[{"cell_type":"code","execution_count":null,"metadata":{},"outputs":[],"source":[]}],"metadata":{"kernelspec":{"display_name":"Python 3 (ipykernel)","language":"python","name":"python3"}},"nbformat":4,"nbformat_minor":4}' >it.ipynb`)
+	b := e.tab(t, id, "/notebooks/it.ipynb", `.CodeMirror`)
+	wait.For(t, "the kernel is idle", func() error {
+		if !read(b, "its state", chromedp.Evaluate[bool](`!!document.querySelector(".kernel_idle_icon") && !!Jupyter.notebook.kernel?.is_connected()`)) {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	run := chromedp.KeyEvent(kb.Enter, chromedp.KeyModifiers(chromedp.ModifierShift))
+	b.do("the cell", chromedp.Click(chromedp.CSS(`.CodeMirror`)))
+	b.insert(`value = "kept"; print("is" + value)`)
+	b.do("running it", run)
+	wait.For(t, "the kernel answers", func() error { return b.prints(`.output_area`, "iskept") })
+	b.insert(`print("still" + value)`)
+	e.dozesFor(t, b, id)
+	began := time.Now()
+	b.do("running the next cell", run)
+	e.goesOn(t, b, began, `.output_area`, "stillkept")
+}

@@ -1,0 +1,94 @@
+package upgrade
+
+import (
+	"io"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Still reports whether what connections lead to stands still at the moment, and what is closed
+// when that may have changed.
+type Still func() (still bool, changed <-chan struct{})
+
+// keepEvery is how often a client is told that its connection is there. It is far below the 20 s
+// without a byte after which code-server's page closes it.
+const keepEvery = 5 * time.Second
+
+// keepAlive is a WebSocket frame with a message of VS Code's protocol: its type (keep-alive), and
+// no number, acknowledgement and length. The page reads it as a sign of life and does nothing.
+var keepAlive = []byte{0x82, 13, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+
+// speaksVSCode reports whether r opens a connection of VS Code's protocol in WebSocket frames.
+func speaksVSCode(r *http.Request) bool {
+	query := r.URL.Query()
+	return query.Get("reconnectionToken") != "" && query.Get("skipWebSocketFrames") == "false"
+}
+
+// outlet is the direction of a connection to the client.
+type outlet struct {
+	mu     sync.Mutex
+	to     io.Writer
+	flush  func() error // nil where nothing is buffered
+	closed bool
+	counter
+}
+
+func (o *outlet) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.count(p)
+	return o.to.Write(p)
+}
+
+// Flush sends what is buffered.
+func (o *outlet) Flush() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.flush()
+}
+
+// close ends what keep writes.
+func (o *outlet) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+}
+
+// keep tells the client that its connection is there for as long as what it leads to stands still,
+// until ended is closed. Otherwise the page would connect again and again, show that over all of
+// it, and be of use only some time after the other end goes on.
+func (o *outlet) keep(still Still, ended <-chan struct{}) {
+	for {
+		is, changed := still()
+		var due <-chan time.Time
+		if is {
+			due = time.After(keepEvery)
+		}
+		select {
+		case <-ended:
+			return
+		case <-changed:
+		case <-due:
+			if o.sendKeepAlive() != nil {
+				return
+			}
+		}
+	}
+}
+
+// sendKeepAlive writes between two messages; within one it leaves the client alone.
+func (o *outlet) sendKeepAlive() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return io.ErrClosedPipe
+	}
+	if !o.frames.between() {
+		return nil
+	}
+	if _, err := o.to.Write(keepAlive); err != nil || o.flush == nil {
+		return err
+	}
+	return o.flush()
+}
