@@ -174,6 +174,7 @@ func (c *Coordinator) connect() (err error) {
 	if c.archives, err = archive.New(c.opts.Archive); err != nil {
 		return err
 	}
+	c.opts.Docker.Reclaimed = c.metrics.Service.Reclaimed
 	if c.backend, err = c.opts.NewBackend(); err != nil {
 		return err
 	}

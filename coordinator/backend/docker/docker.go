@@ -31,6 +31,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/hostmemory"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/image"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/network"
+	"github.com/codehub/gateway/coordinator/backend/docker/internal/reclaim"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/sampler"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/sandbox"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
@@ -64,6 +65,8 @@ type Docker struct {
 	exits    backend.Memo[exit]
 	outcomes backend.Outcomes
 	freezer  *freezer.Freezer
+	// reclaimer hands back the memory of what was frozen.
+	reclaimer *reclaim.Reclaimer
 	// runs caches what a listing does not tell about containers that run.
 	runs backend.Memo[run]
 	// host caches what is known of the engine's host.
@@ -91,7 +94,8 @@ func New(o Options) (backend.Backend, error) {
 		id, _, err := d.net.Ensure(ctx)
 		return id, err
 	})
-	d.freezer = freezer.New(api, o, d.runs.Drop)
+	d.reclaimer = reclaim.New(reclaim.This, o.Reclaimed)
+	d.freezer = freezer.New(api, o, d.runs.Drop, d.reclaimer.Frozen)
 	b := backend.Backend{Core: d, Images: d.images, KeepIsolated: d.guard.Keep, Freezer: d.freezer,
 		Memory: hostmemory.New(api, o).Memory, LocalHomes: true}
 	if o.ChoosesAddresses() {
@@ -103,6 +107,7 @@ func New(o Options) (backend.Backend, error) {
 // Close implements [backend.Core].
 func (d *Docker) Close() error {
 	d.sandboxes.Close()
+	d.reclaimer.Close()
 	return d.api.Close()
 }
 
