@@ -8,8 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -84,30 +85,30 @@ func (h Host) Reclaim(ctx context.Context, containerID string, pid int) (int64, 
 	if err != nil {
 		return 0, err
 	}
-	f, err := os.OpenFile(filepath.Join(group, "memory.reclaim"), os.O_WRONLY, 0)
+	// A file of package os waits for ever after EAGAIN: the kernel never says that this one can be written.
+	file, err := unix.Open(filepath.Join(group, "memory.reclaim"), unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return 0, err
 	}
-	defer f.Close()
+	defer unix.Close(file)
 	before, err := current(group)
 	if err != nil {
 		return 0, err
 	}
 	left := before
 	for ctx.Err() == nil && frozen(group) && left > 0 && h.swap() == nil {
-		_, err := f.WriteString(strconv.FormatInt(min(left, chunk), 10))
-		now, readErr := current(group)
-		if readErr != nil {
-			return before - left, readErr
+		_, err := unix.Write(file, strconv.AppendInt(nil, min(left, chunk), 10))
+		now, gone := current(group)
+		if gone != nil {
+			return before - left, gone
 		}
-		// The kernel says EAGAIN when it found less than it was asked for.
-		again := errors.Is(err, syscall.EAGAIN)
-		done := again || now >= left
+		less := now < left
 		left = now
-		if done || err != nil {
-			if again {
-				err = nil
-			}
+		switch {
+		case errors.Is(err, unix.EINTR): // by a signal of Go's scheduler
+		case errors.Is(err, unix.EAGAIN) || err == nil && !less: // it found less than it was asked for
+			return before - left, nil
+		case err != nil:
 			return before - left, err
 		}
 	}
