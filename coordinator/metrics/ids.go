@@ -26,6 +26,7 @@ const (
 	workspacesInError
 	workspacesDozing
 	dozes
+	dozeReclaimed
 	desiredStateChanges
 	wrongSleeps
 	startsAhead

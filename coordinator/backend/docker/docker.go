@@ -32,6 +32,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/image"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/inspector"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/network"
+	"github.com/codehub/gateway/coordinator/backend/docker/internal/reclaim"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/sampler"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/sandbox"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
@@ -65,6 +66,8 @@ type Docker struct {
 	// outcomes caches how jobs ended, and reports what running ones have printed.
 	outcomes backend.Outcomes
 	reports  backend.Reports
+	// reclaimer hands back the memory of what was frozen.
+	reclaimer *reclaim.Reclaimer
 }
 
 // New returns a backend, or everything that is wrong with the options. It performs no
@@ -88,7 +91,8 @@ func New(o Options) (backend.Backend, error) {
 		id, _, err := d.net.Ensure(ctx)
 		return id, err
 	})
-	d.freezer = freezer.New(api, o, d.inspector.Restarted)
+	d.reclaimer = reclaim.New(reclaim.This, o.Reclaimed)
+	d.freezer = freezer.New(api, o, d.inspector.Restarted, d.reclaimer.Frozen)
 	b := backend.Backend{Core: d, Images: d.images, KeepIsolated: d.guard.Keep, Freezer: d.freezer,
 		Memory: hostmemory.New(api, o).Memory, LocalHomes: true}
 	if o.ChoosesAddresses() {
@@ -100,6 +104,7 @@ func New(o Options) (backend.Backend, error) {
 // Close implements [backend.Core].
 func (d *Docker) Close() error {
 	d.sandboxes.Close()
+	d.reclaimer.Close()
 	return d.api.Close()
 }
 

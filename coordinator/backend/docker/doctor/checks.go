@@ -53,6 +53,7 @@ func (d *Doctor) Checks(e Expected) []check.Row {
 			Remedy: "put the engine's data folder on xfs mounted with pquota, or set docker home to 0"},
 		{Name: "space", Needs: "engine", Run: c.checkSpace,
 			Remedy: "look at the disk of the engine's data folder with df"},
+		{Name: "memory", Needs: "engine", Run: c.checkMemory},
 		{Name: "owners", Needs: "engine", Run: c.checkOwners},
 	}
 }

@@ -32,18 +32,22 @@ type Freezer struct {
 	api       *engine.Client
 	opts      spec.Options
 	restarted func(id workspace.ID, containerID string)
+	frozen    func(containerID string, pid int)
 }
 
 // New returns a freezer. It calls restarted with a container that was started again since its start was
-// reported. It performs no I/O.
-func New(api *engine.Client, o spec.Options, restarted func(id workspace.ID, containerID string)) *Freezer {
-	return &Freezer{api: api, opts: o, restarted: restarted}
+// reported, and frozen with one that it has frozen and with its first process. It performs no I/O.
+func New(api *engine.Client, o spec.Options, restarted func(id workspace.ID, containerID string),
+	frozen func(containerID string, pid int)) *Freezer {
+	return &Freezer{api: api, opts: o, restarted: restarted, frozen: frozen}
 }
 
 // Freeze implements [backend.Freezer]. The engine is asked to freeze one container by its id: another
 // one that takes its place meanwhile is never touched.
 func (f *Freezer) Freeze(ctx context.Context, id workspace.ID, started time.Time) error {
+	var pid int
 	due := func(c *container.InspectResponse) bool {
+		pid = c.State.Pid
 		same := backend.SameStart(engine.Time(c.State.StartedAt), started)
 		if !same {
 			f.restarted(id, c.ID) // it was started again, which no listing has shown
@@ -57,6 +61,9 @@ func (f *Freezer) Freeze(ctx context.Context, id workspace.ID, started time.Time
 			return err
 		}
 		err = f.api.ContainerPause(ctx, containerID)
+		if err == nil {
+			f.frozen(containerID, pid)
+		}
 		return f.unlessChanged(ctx, id, doing, due, err)
 	})
 }
