@@ -107,8 +107,8 @@ var (
 	rules = regexp.MustCompile(`(networkpolicies/codehub)-[0-9a-f]{8}`)
 	// A job's name in Kubernetes may end in a hash in place of the operation's id.
 	jobs = regexp.MustCompile(`(ws-\*-(archive|restore))-[-*a-z0-9]+`)
-	// A sandbox's name in Docker says when its workspace went to sleep.
-	sandboxes = regexp.MustCompile(`^(sandbox-\*)-[0-9]+$`)
+	// A sandbox's name in Docker says when its workspace went to sleep or, once nothing may join it, its id.
+	sandboxes = regexp.MustCompile(`^(sandbox-\*-(retired-)?)[0-9a-f]+$`)
 )
 
 // checkObjects are what the check of the object store writes at the start, at random names. It
@@ -127,7 +127,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		_, target, _ = strings.Cut(strings.TrimPrefix(target, "/"), "/") // without the bucket
 	}
 	if name := r.URL.Query().Get("name"); name != "" {
-		target += " " + sandboxes.ReplaceAllString(uuids.ReplaceAllString(name, "*"), "$1-*")
+		target += " " + sandboxes.ReplaceAllString(uuids.ReplaceAllString(name, "*"), "$1*")
 	}
 	name, reached := caller()
 	if strings.Contains(name, "Check>") {
