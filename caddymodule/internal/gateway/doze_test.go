@@ -64,24 +64,29 @@ func TestWhatWakesAWorkspaceThatDozes(t *testing.T) {
 	}
 }
 
-// TestWhatAPageSendsByItselfWaits until a person comes, and no longer than a program does.
+// TestWhatAPageSendsByItselfWaits for a person, whose sign needs no place among what waits.
 func TestWhatAPageSendsByItselfWaits(t *testing.T) {
-	h := dozes(t)
+	h := dozes(t, func(o *Options) { o.PageWait = time.Minute })
+	h.Wakes.SetMaxHeld(1, 1)
 	waits := h.getting(onePath+"/x", asAlice, asSubrequest)
 	h.WaitHeld(1)
 	if h.Woken() {
 		t.Fatal("it wakes the workspace")
 	}
-	h.tell(`{"input":true}`)
+	if s := h.tell(`{"input":true}`); s != 200 {
+		t.Errorf("the person gets %d", s)
+	}
 	if got := <-waits; got.StatusCode != 200 {
 		t.Errorf("it gets %d: %s", got.StatusCode, got.body)
 	}
 }
 
-func TestWhatAPageSendsByItselfWaitsForATimeOnly(t *testing.T) {
-	h := dozes(t, func(o *Options) { o.WakeTimeout = 200 * time.Millisecond })
-	if got := h.get(503, onePath+"/x", asAlice, asSubrequest); !strings.Contains(got.body, "problem:asleep") || h.Woken() {
-		t.Errorf("nobody comes, and it gets %s", got.body)
+// TestWhatAPageSendsByItselfWaitsForAMomentOnly, not for as long as a program.
+func TestWhatAPageSendsByItselfWaitsForAMomentOnly(t *testing.T) {
+	h := dozes(t, func(o *Options) { o.WakeTimeout = time.Hour; o.PageWait = 200 * time.Millisecond })
+	got := h.get(503, onePath+"/x", asAlice, asSubrequest)
+	if !strings.Contains(got.body, "problem:asleep") || got.Header.Get("Retry-After") == "" || h.Woken() {
+		t.Errorf("nobody comes, and it gets %v: %s", got.Header, got.body)
 	}
 }
 
