@@ -64,6 +64,34 @@ func TestWhatWakesAWorkspaceThatDozes(t *testing.T) {
 	}
 }
 
+// TestInputThatCountsNoMoreWakes now and then: after hours without a pause it may be a script's, or a person's.
+func TestInputThatCountsNoMoreWakes(t *testing.T) {
+	h := newHarness(t)
+	now := time.Now()
+	h.gateway.tabs.Now = func() time.Time { return now }
+	h.Run(one, gatewaytest.App(t, pageApp(t)))
+	for end := now.Add(h.WorkCap()); !now.After(end); now = now.Add(9 * time.Minute) {
+		h.tell(`{"tab":"A","input":true}`)
+	}
+	wakes := 0
+	for range 30 {
+		h.doze()
+		h.Used(one)
+		status := h.tell(`{"tab":"A","input":true}`)
+		if h.Used(one) {
+			t.Fatal("it counts as use")
+		}
+		if status == 429 {
+			break
+		}
+		wakes++
+		wait.Until(t, "it goes on", func() bool { return !h.dozing() && h.Wakes.InProgress(one, 0) == nil })
+	}
+	if wakes < 3 || wakes == 30 {
+		t.Errorf("it was woken %d times", wakes)
+	}
+}
+
 // TestWhatAPageSendsByItselfWaits for a person, whose sign needs no place among what waits.
 func TestWhatAPageSendsByItselfWaits(t *testing.T) {
 	h := dozes(t, func(o *Options) { o.PageWait = time.Minute })
