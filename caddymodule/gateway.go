@@ -49,7 +49,7 @@ type Gateway struct {
 	WakeTimeout settings.Value `json:"wake_timeout,omitempty"`
 	// PageWait is how long a page waits while it is undecided what to show. It waits for the limits
 	// to allow the wake-up, and for a running container's first answer. Then the wake page is
-	// shown. Default: `1500ms`.
+	// shown. What an open page sends by itself while its workspace dozes waits as long. Default: `1500ms`.
 	PageWait settings.Value `json:"page_wait,omitempty"`
 	// StripAuthorization keeps the Authorization header from workspaces. Set it when
 	// people sign in with that header, as with basic_auth: otherwise the workspace

@@ -94,7 +94,13 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 	case decision.ShowFailed:
 		return pages.ShowFailed(req.w, g.branded(req), progress.FailureOf(st), g.home(req))
 	case decision.SendAsleep:
-		problemAsleep.With("problem.workspace.asleep", nil).Write(w, r)
+		p := problemAsleep.With("problem.workspace.asleep", nil)
+		if st.Dozes() { // after a 503 JupyterLab shows over all of its page that its server is lost
+			p = problemAsleep.With("problem.workspace.dozes", nil)
+			p.Status = http.StatusGatewayTimeout
+			w.Header().Set("Retry-After", problem.RetryUnavailable)
+		}
+		p.Write(w, r)
 	case decision.ShowAsleep:
 		return pages.ShowAsleep(w, g.branded(req), &pages.Asleep{
 			Name: st.Route.Name, Back: site.Here(r), Home: g.home(req),

@@ -95,24 +95,35 @@ type browser struct {
 	ctx   context.Context
 	run   func()       // makes the workspace RUNNING
 	ahead atomic.Int64 // how far the clock of the pages that report is ahead
+	asked atomic.Int64 // how often the tab has asked for the state
+	away  atomic.Bool  // sessions cannot be checked when the tab reports
+	lost  atomic.Int64 // reports that got no other answer
 }
 
 // openEditor starts both and opens the editor. Flags are those of the browser.
 func openEditor(t *testing.T, flags ...chromedp.ExecAllocatorOption) *browser {
 	t.Helper()
+	b := &browser{editor: &editor{}}
 	h := newHarness(t, func(o *Options) {
-		o.Identity = func(*http.Request, *site.Address) (auth.Grant, error) {
+		o.Identity = func(r *http.Request, _ *site.Address) (auth.Grant, error) {
+			if strings.HasSuffix(r.URL.Path, "/.codehub/presence") {
+				if r.Method == http.MethodGet {
+					b.asked.Add(1)
+				} else if b.away.Load() {
+					b.lost.Add(1)
+					return auth.Grant{}, errors.New("the database does not answer")
+				}
+			}
 			return auth.Grant{User: auth.User{ID: "alice"}}, nil
 		}
 	})
-	e := &editor{}
 	other := gatewaytest.App(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = io.WriteString(w, `<!doctype html><style>*{margin:0}button{width:200px;height:100px}</style><button>other</button>`)
 	})
-	e.other = other.URL
-	app := gatewaytest.App(t, e.ServeHTTP)
-	b := &browser{harness: h, editor: e, run: func() { h.Run(one, app) }}
+	b.other = other.URL
+	app := gatewaytest.App(t, b.ServeHTTP)
+	b.harness, b.run = h, func() { h.Run(one, app) }
 	h.gateway.tabs.Now = func() time.Time { return time.Now().Add(time.Duration(b.ahead.Load())) }
 	b.run()
 	options := append(slices.Concat(chromedp.DefaultExecAllocatorOptions[:], chromium.Options()),
@@ -427,14 +438,113 @@ func TestTheTabThatDozesIsToldBeforeItSleeps(t *testing.T) {
 	b.awaitSaid("")
 }
 
-// TestTheTabThatDozesWithoutRoom says that it cannot go on, and leads to why.
-func TestTheTabThatDozesWithoutRoom(t *testing.T) {
+// noRoom opens the editor of a workspace that dozes and has no place to go on, presses a key, and waits until the tab
+// has said so and has heard again that the workspace dozes.
+func noRoom(t *testing.T) *browser {
 	b := dozingEditor(t)
 	b.Refuse(&service.LimitError{Scope: "user", Limit: 2})
 	b.key("k")
 	b.awaitSaid("It could not be woken")
+	b.hears()
+	return b
+}
+
+// hears waits until the tab has heard of the state of its workspace, and has shown it.
+func (b *browser) hears() {
+	b.t.Helper()
+	before, at := b.asked.Load(), time.Now().Add(time.Hour)
+	wait.Until(b.t, "the tab asks for the state again", func() bool {
+		at = at.Add(time.Second) // a change, for which it waits
+		b.Change(one, func(r *store.Route) { r.SleepAt = at })
+		// It asks again once it has shown an answer. The first one may have been on its way.
+		return b.asked.Load() >= before+2
+	})
+}
+
+// TestTheTabThatDozesWithoutRoom says that it cannot go on, leads to why, and keeps what is in the page.
+func TestTheTabThatDozesWithoutRoom(t *testing.T) {
+	b := noRoom(t)
+	loads := b.loads.Load()
+	b.hears()
+	b.awaitSaid("It could not be woken")
+	b.picture("dozing-refused")
+
+	// It goes on when there is room, here or elsewhere.
+	b.Refuse(nil)
+	b.press("Wake")
+	wait.Until(t, "the button wakes", func() bool { return !b.dozing() })
+	b.awaitSaid("")
+	b.doze()
+	b.awaitSaid("Dozing")
+	b.Refuse(&service.LimitError{Scope: "user", Limit: 2})
+	b.key("k")
+	b.awaitSaid("It could not be woken")
+	b.Change(one, func(r *store.Route) { r.DozeAt = time.Time{} })
+	b.awaitSaid("")
+	heard := strings.Join(js[[]string](b, `heard`), "\n")
+	if got := js[string](b, `text.value`); !strings.Contains(got, "unsaved") || b.loads.Load() != loads || strings.Contains(heard, "Awake again") {
+		t.Errorf("the page has %q, loaded %d times since, and said %q", got, b.loads.Load()-loads, heard)
+	}
+
+	b.doze()
+	b.awaitSaid("Dozing")
+	b.key("k")
+	b.awaitSaid("It could not be woken")
 	b.press("Show why")
 	b.do("the page that says so", chromedp.WaitVisible(chromedp.CSS(`main a`)))
+}
+
+// TestTheTabOfAnotherRunIsLoadedAgain although it was refused before, and says when its workspace has gone to sleep.
+func TestTheTabOfAnotherRunIsLoadedAgain(t *testing.T) {
+	b := noRoom(t)
+	b.asleep()
+	b.awaitSaid("Asleep since ")
+	loads := b.loads.Load()
+	b.Change(one, func(r *store.Route) { r.DozeAt = time.Time{} })
+	b.run()
+	wait.Until(t, "the page is loaded again", func() bool { return b.loads.Load() == loads+1 })
+}
+
+// TestAnErrorIsNoRefusal: a tab that cannot reach its workspace tries again, and says nothing that is not so.
+func TestAnErrorIsNoRefusal(t *testing.T) {
+	b := dozingEditor(t)
+	fails := func(says string) {
+		t.Helper()
+		b.away.Store(true)
+		lost := b.lost.Load()
+		b.key("k")
+		wait.Until(t, "it is tried again", func() bool { return b.lost.Load() >= lost+2 })
+		if got := js[string](b, said); !strings.Contains(got, says) || b.Woken() {
+			t.Errorf("it says %q, woken: %v", got, b.Woken())
+		}
+	}
+	fails("Dozing")
+	loads := b.loads.Load()
+	b.away.Store(false)
+	wait.Until(t, "it goes on", func() bool { return !b.dozing() })
+	b.awaitSaid("")
+	if got := js[string](b, `text.value`); !strings.Contains(got, "unsaved") || b.loads.Load() != loads {
+		t.Errorf("the page has %q, loaded %d times since", got, b.loads.Load()-loads)
+	}
+}
+
+// TestAnErrorIsNoRefusalOfOneThatSleeps, which is woken once that works.
+func TestAnErrorIsNoRefusalOfOneThatSleeps(t *testing.T) {
+	b := dozingEditor(t)
+	b.away.Store(true)
+	b.key("k")
+	wait.Until(t, "the key is reported", func() bool { return b.lost.Load() > 0 })
+	b.asleep()
+	b.awaitSaid("Asleep since ")
+	lost := b.lost.Load()
+	b.press("Wake")
+	wait.Until(t, "it is tried again", func() bool { return b.lost.Load() >= lost+2 })
+	b.awaitSaid("Waking up")
+	if b.Woken() {
+		t.Fatal("it is woken")
+	}
+	b.away.Store(false)
+	wait.Until(t, "it is woken", b.Woken)
 }
 
 func TestTheScriptSpeaksKoreanOnAPhone(t *testing.T) {

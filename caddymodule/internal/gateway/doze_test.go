@@ -64,24 +64,57 @@ func TestWhatWakesAWorkspaceThatDozes(t *testing.T) {
 	}
 }
 
-// TestWhatAPageSendsByItselfWaits until a person comes, and no longer than a program does.
+// TestInputThatCountsNoMoreWakes now and then: after hours without a pause it may be a script's, or a person's.
+func TestInputThatCountsNoMoreWakes(t *testing.T) {
+	h := newHarness(t)
+	now := time.Now()
+	h.gateway.tabs.Now = func() time.Time { return now }
+	h.Run(one, gatewaytest.App(t, pageApp(t)))
+	for end := now.Add(h.WorkCap()); !now.After(end); now = now.Add(9 * time.Minute) {
+		h.tell(`{"tab":"A","input":true}`)
+	}
+	wakes := 0
+	for range 30 {
+		h.doze()
+		h.Used(one)
+		status := h.tell(`{"tab":"A","input":true}`)
+		if h.Used(one) {
+			t.Fatal("it counts as use")
+		}
+		if status == 429 {
+			break
+		}
+		wakes++
+		wait.Until(t, "it goes on", func() bool { return !h.dozing() && h.Wakes.InProgress(one, 0) == nil })
+	}
+	if wakes < 3 || wakes == 30 {
+		t.Errorf("it was woken %d times", wakes)
+	}
+}
+
+// TestWhatAPageSendsByItselfWaits for a person, whose sign needs no place among what waits.
 func TestWhatAPageSendsByItselfWaits(t *testing.T) {
-	h := dozes(t)
+	h := dozes(t, func(o *Options) { o.PageWait = time.Minute })
+	h.Wakes.SetMaxHeld(1, 1)
 	waits := h.getting(onePath+"/x", asAlice, asSubrequest)
 	h.WaitHeld(1)
 	if h.Woken() {
 		t.Fatal("it wakes the workspace")
 	}
-	h.tell(`{"input":true}`)
+	if s := h.tell(`{"input":true}`); s != 200 {
+		t.Errorf("the person gets %d", s)
+	}
 	if got := <-waits; got.StatusCode != 200 {
 		t.Errorf("it gets %d: %s", got.StatusCode, got.body)
 	}
 }
 
-func TestWhatAPageSendsByItselfWaitsForATimeOnly(t *testing.T) {
-	h := dozes(t, func(o *Options) { o.WakeTimeout = 200 * time.Millisecond })
-	if got := h.get(503, onePath+"/x", asAlice, asSubrequest); !strings.Contains(got.body, "problem:asleep") || h.Woken() {
-		t.Errorf("nobody comes, and it gets %s", got.body)
+// TestWhatAPageSendsByItselfWaitsForAMomentOnly, not for as long as a program.
+func TestWhatAPageSendsByItselfWaitsForAMomentOnly(t *testing.T) {
+	h := dozes(t, func(o *Options) { o.WakeTimeout = time.Hour; o.PageWait = 200 * time.Millisecond })
+	got := h.get(504, onePath+"/x", asAlice, asSubrequest)
+	if !strings.Contains(got.body, "problem:asleep") || got.Header.Get("Retry-After") == "" || h.Woken() {
+		t.Errorf("nobody comes, and it gets %v: %s", got.Header, got.body)
 	}
 }
 

@@ -93,8 +93,9 @@ type Options struct {
 	// [DefaultWakeTimeout].
 	WakeTimeout time.Duration
 	// PageWait is how long a navigation waits before it gets the wake page. It waits for the
-	// desired state to be granted, and for the first answer of a running container. Zero means
-	// no wait. See [DefaultPageWait].
+	// desired state to be granted, and for the first answer of a running container. What
+	// a page sends by itself to a workspace that dozes waits as long for a person. Zero means no wait.
+	// See [DefaultPageWait].
 	PageWait time.Duration
 	// Ports says which ports of workspaces have hosts. Default: [PortsOff].
 	Ports PortAccess

@@ -108,14 +108,15 @@ func (g *Gateway) presence(req *request) error {
 	} else if told.Tab != "" {
 		g.tabs.Leaves(req.at.ID, told.Tab)
 	}
-	if (told.Input || told.Stay) && g.tabs.Input(req.at.ID, g.Service.WorkCap()) &&
-		st.Route.Desired == workspace.DesiredRunning {
+	person := told.Input || told.Stay
+	wakes := told.Wake && !st.Ready() || person && st.Dozes()
+	if person && g.tabs.Input(req.at.ID, g.Service.WorkCap()) && st.Route.Desired == workspace.DesiredRunning {
 		if st.Dozes() { // to go on is a use, which a limit may forbid: then there was none
 			return g.wakeFromPage(req, st)
 		}
 		g.Activity.Slot(req.at.ID).Touch(metrics.ByInput)
 	}
-	if told.Wake && !st.Ready() {
+	if wakes { // perhaps a script does
 		if g.Activator.InProgress(req.at.ID, g.WakeTimeout) == nil && !g.tabs.Wakes(req.at.ID) {
 			problemTooManyWakes.With("problem.workspace.woken_too_often", nil).Write(req.w, req.r)
 			return nil

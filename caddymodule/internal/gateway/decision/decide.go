@@ -52,7 +52,7 @@ const (
 	// SendFailed is problem 502, ShowFailed a page: the reason, and what to do.
 	SendFailed
 	ShowFailed
-	// SendAsleep is problem 503 with Retry-After; ShowAsleep is a page, status 503, with a
+	// SendAsleep is problem 503 with Retry-After, 504 of one that dozes; ShowAsleep is a page, status 503, with a
 	// button that wakes the workspace.
 	SendAsleep
 	ShowAsleep
@@ -283,12 +283,13 @@ var decisions = [...]struct{ navigation, selfNavigation, program, subresource De
 		subresource:    Decision{Answer: SendOverShare},
 	},
 	// The container is frozen because the workspace is idle. It goes on within a moment of being
-	// asked. What a page sends by itself waits for a person, and for so long only as a program does.
+	// asked. What a page sends by itself waits a moment for the person who may have caused it, and no longer:
+	// it would take the places of others, and a browser has few connections of which one reports that person.
 	rowDozing: {
 		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp, Wait: PageWait},
 		selfNavigation: Decision{Answer: ShowAsleep, Wait: PageWait},
 		program:        Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout},
-		subresource:    Decision{Answer: SendAsleep, Wait: WakeTimeout},
+		subresource:    Decision{Answer: SendAsleep, Wait: PageWait},
 	},
 	// The container runs; its application has not answered yet.
 	rowAnswering: {

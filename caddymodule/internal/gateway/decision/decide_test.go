@@ -96,9 +96,9 @@ func TestDecide(t *testing.T) {
 		{"RUNNING, the application has not answered", stateOf(running, false), answering},
 		{"RUNNING without an address", stateOf(up(workspace.PhaseRunning, workspace.OpNone), false), startingUp},
 		{"RUNNING, dozing", stateOf(dozing, true), cells{
-			wakeUp.navigation, Decision{Answer: ShowAsleep, Wait: PageWait}, wakeUp.program, Decision{Answer: SendAsleep, Wait: WakeTimeout}}},
+			wakeUp.navigation, Decision{Answer: ShowAsleep, Wait: PageWait}, wakeUp.program, Decision{Answer: SendAsleep, Wait: PageWait}}},
 		{"a port of a workspace that dozes", portState(dozing), cells{
-			wakeUp.navigation, Decision{Answer: ShowAsleep, Wait: PageWait}, wakeUp.program, Decision{Answer: SendAsleep, Wait: WakeTimeout}}},
+			wakeUp.navigation, Decision{Answer: ShowAsleep, Wait: PageWait}, wakeUp.program, Decision{Answer: SendAsleep, Wait: PageWait}}},
 		{"dozing, and the limit is reached", with(stateOf(dozing, true), LimitReached), limit},
 		{"RUNNING, being stopped", stateOf(stopping, true), pass},
 		{"RUNNING, being stopped, and it answers no more", stateOf(stopping, false), wakeUp},
@@ -217,6 +217,8 @@ func sound(s State, d Decision, kind ClientKind, admitted bool) error {
 		return fmt.Errorf("it is proxied to an address that may be another's: %+v", d)
 	case d.Wait != NoWait && d.Wake == NoWake && !s.Unconfirmed && !s.Dozing:
 		return fmt.Errorf("it waits for a workspace that is not being woken: %+v", d)
+	case d.Wait == WakeTimeout && d.Wake == NoWake && !s.Unconfirmed:
+		return fmt.Errorf("it waits for long for what nobody may want: %+v", d)
 	case kind.IsPage() && d.Wait == WakeTimeout:
 		return fmt.Errorf("a person waits for minutes without a page: %+v", d)
 	case (d.Answer == SendUnavailable) != (d.Detail != ""):

@@ -27,7 +27,7 @@
   }
   function stop() {
     stopped = true;
-    if (view === "notice") hide();
+    if (view === "notice" || view === "dozing") hide();
   }
   function jitter(ms) { return ms * (0.75 + Math.random() / 2); }
 
@@ -35,7 +35,7 @@
   var every = 20000, reportedAt = -every, pending = false, reportTimer = 0;
   function used() {
     if (stopped || view === "asleep") return;
-    if (dozing) return goOn();
+    if (dozing) return wake();
     if (view === "notice") {
       if (!answered) { reportedAt = -every; pending = false; stays(); }
     }
@@ -50,22 +50,35 @@
     pending = false;
     post("presence", { input: true }).catch(function () { used(); });
   }
-  // A workspace that dozes goes on with the first sign of a person, which is reported at once.
-  var dozing = false, asked = false;
-  function goOn() {
-    if (asked) return;
-    asked = true;
+  // A workspace that dozes goes on with the first sign of a person, which is reported at once; one
+  // that sleeps is asked for by name, so that a key for one that dozes never wakes it. Only a limit
+  // refuses that. What gets another error, or no answer, is sent again for half a minute.
+  var dozing = false, asked = null;
+  function wake() {
+    if (asked || view === "asleep" && said !== "asleep") return;
+    if (view === "asleep") say("waking");
     reportedAt = performance.now();
-    post("presence", { input: true }).then(function () {
-      asked = dozing = false;
+    ask(dozing ? { input: true } : { wake: true }, 1000);
+  }
+  function ask(body, pause) {
+    asked = body;
+    post("presence", body).then(function () {
+      if (asked !== body) return;
+      asked = null;
+      dozing = false;
       if (view === "dozing") hide();
       seen = "";
       poll();
     }, function (answer) {
-      asked = false;
-      if (!answer || !answer.status || stopped) return;
-      asleep(0); // a limit forbids it
-      say("failed");
+      if (asked !== body) return;
+      var refused = answer && answer.status === 429;
+      if (!refused && !stopped && pause <= 16000) {
+        setTimeout(function () { if (asked === body) ask(body, 2 * pause); }, jitter(pause));
+        return;
+      }
+      asked = null;
+      if (refused) asleep(0);
+      if (refused || said === "waking") say(refused || stopped ? "failed" : "asleep"); // when signed out the address leads on
     });
   }
   function leave(ends) { // the page may end: what is pending goes now
@@ -154,13 +167,13 @@
   var noticeTimer = 0, dismissed = 0, ends = 0;
   function show(s) {
     clearTimeout(noticeTimer);
-    var other = s.run && run && s.run !== run;
-    if (s.run && !run) run = s.run;
     if (s.state === "running" || s.state === "dozing") {
-      if (other || view === "asleep") return reload();
+      // Of another run this page is dead. Of the same one it goes on, also behind the cover.
+      if (s.run !== run && (run || view === "asleep")) return reload();
+      run = s.run;
       dozing = s.state === "dozing";
+      if (view === "asleep" && !(dozing && said === "failed") || view === "dozing" && !dozing) hide();
       if (dozing) dozes();
-      else if (view === "dozing") hide();
       if (s.sleep_in === undefined) {
         dismissed = 0;
         if (view === "notice" && !answered) hide();
@@ -171,7 +184,11 @@
       else if (Math.abs(at - dismissed) > 5000) noticeTimer = setTimeout(notice, 1000 * (s.sleep_in - 60), at);
       return;
     }
-    dozing = false;
+    if (dozing) { // what was said and asked was about that
+      if (view === "dozing" || view === "asleep") hide();
+      asked = null;
+      dozing = false;
+    }
     if (s.state === "asleep") return asleep(s.since);
     if (view === "asleep") say(s.state === "waking" ? "waking" : "failed");
   }
@@ -179,6 +196,7 @@
   function reload() {
     if (reloading) return;
     reloading = true;
+    asked = null;
     if (view !== "asleep") asleep(0);
     say("loading");
     setTimeout(say, 5000, "back");
@@ -321,7 +339,7 @@
 
   function asleep(seconds) {
     if (view === "asleep") {
-      if (said === "waking") say("asleep");
+      if (said === "waking" && !asked) say("asleep");
       return;
     }
     open("asleep", "dialog");
@@ -352,6 +370,7 @@
         head.textContent = t("failed");
         text.textContent = t("failed_text");
         main = make("button", row, t("show_why"), function () { location.reload(); });
+        if (dozing) make("button", row, t("wake"), function () { hide(); wake(); }); // the page goes on then
         break;
       case "loading":
         head.textContent = t("loading");
@@ -376,18 +395,6 @@
     if (row.lastChild && row.lastChild !== row.firstChild) row.lastChild.remove();
     box.show();
     if (before && before.isConnected && before.focus) before.focus({ preventScroll: true });
-  }
-  function wake() {
-    if (said !== "asleep") return;
-    say("waking");
-    post("presence", { wake: true }).then(function () {
-      seen = "";
-      poll();
-    }, function (answer) {
-      // Signed out, at a limit, or failed: the address itself leads on. No answer at all says
-      // nothing about that.
-      if (view === "asleep") say(answer && answer.status ? "failed" : "asleep");
-    });
   }
   // A key in the page wakes what sleeps. Keys that do nothing by themselves, and those that
   // copy, do not.
