@@ -135,6 +135,9 @@ func TestATabIsToldThatItsWorkspaceDozes(t *testing.T) {
 	if s := h.tell(`{"input":true}`); s != 429 || !h.dozing() {
 		t.Errorf("input at the limit: %d", s)
 	}
+	if h.Used(one) { // it would end the doze without a place
+		t.Error("input that was refused counts as a use")
+	}
 	h.Refuse(nil)
 	wait.Until(t, "it goes on", func() bool { return h.tell(`{"input":true}`) == 200 })
 	if s := ask(); s.State != "running" || s.Run != dozing.Run || s.Tag == dozing.Tag {
