@@ -14,14 +14,16 @@ import (
 // TestWhetherWorkspacesDoze: doctor says it, and that a cluster cannot freeze containers.
 func TestWhetherWorkspacesDoze(t *testing.T) {
 	settings := command.Settings{Live: coordinator.DefaultSettings()}
-	never, late, cluster := settings, settings, settings
+	never, late, cluster, any := settings, settings, settings, settings
+	any.Live.Limits.Dozing.Global = 0
 	never.Live.TTL.Doze, late.Live.TTL.Doze = 0, settings.Live.TTL.Standby
 	cluster.Options.Kubernetes = new(kubernetes.Options)
 	for want, s := range map[string]command.Settings{
-		"workspaces doze after 5m0s without use and keep their memory: at most 100 of them, beside 100 that run": settings,
-		"workspaces do not doze (ttl doze 0s, ttl standby 10m0s)":                                                never,
-		"workspaces do not doze (ttl doze 10m0s, ttl standby 10m0s)":                                             late,
-		"workspaces do not doze: Kubernetes cannot freeze containers, so ttl doze has no effect":                 cluster,
+		"workspaces doze after 5m0s without use and keep their memory: at most 100 of them, beside those that run": settings,
+		"workspaces doze after 5m0s without use and keep their memory: any number of them":                         any,
+		"workspaces do not doze (ttl doze 0s, ttl standby 10m0s)":                                                  never,
+		"workspaces do not doze (ttl doze 10m0s, ttl standby 10m0s)":                                               late,
+		"workspaces do not doze: Kubernetes cannot freeze containers, so ttl doze has no effect":                   cluster,
 	} {
 		found, err := patient{s}.checkDozing(t.Context())
 		if err != nil || len(found) != 1 || found[0].Text != want || found[0].Level != check.LevelOK {

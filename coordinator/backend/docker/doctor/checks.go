@@ -20,8 +20,8 @@ import (
 
 // Expected is what the settings of the rest of the product make of an engine.
 type Expected struct {
-	// Running is how many workspaces may run at once.
-	Running int
+	// Running is how many workspaces may run at once, and Dozing how many may doze beside them; 0: any number.
+	Running, Dozing int
 	// ArchiveAt and StopAt are those of disk_pressure, shares of the disk from 0 (off) to 1.
 	// NearlyFull is the share from which to warn where ArchiveAt is off.
 	ArchiveAt, StopAt, NearlyFull float64
@@ -110,10 +110,11 @@ func (c checks) checkNetwork(ctx context.Context) ([]check.Finding, error) {
 	if size := 1<<max(32-n.Subnet.Bits(), 0) - 3; n.Subnet.IsValid() { // network, broadcast, gateway
 		line := fmt.Sprintf("network %s: %d of the %d addresses in %s are in use", n.Name, n.Used, size, n.Subnet)
 		switch {
-		case c.Running > size:
+		case c.Running+c.Dozing > size:
 			found = append(found, check.Problem("remove the network while no workspace runs, and let a larger one be "+
-				"made, or lower limits max_running_global",
-				"%s, and %d workspaces may run (limits max_running_global)", line, c.Running))
+				"made, or lower limits max_running_global or max_dozing_global",
+				"%s, and %d workspaces may run (limits max_running_global) and %d doze (limits max_dozing_global)",
+				line, c.Running, c.Dozing))
 		case float64(n.Used) > fullShare*float64(size):
 			found = append(found, check.Warning("use a network with a larger subnet", "%s", line))
 		default:
