@@ -39,7 +39,8 @@ func inTransition(w workspace.Workspace) bool {
 
 func counted(w workspace.Workspace) bool {
 	holds := w.Phase != workspace.PhaseError || w.ErrorReason == "" // recovered, so on its way out of ERROR
-	return !w.Deleted() && holds && (w.Phase == workspace.PhaseRunning || w.DesiredState == workspace.DesiredRunning)
+	frozen := w.Conditions.True(workspace.Dozing) && (!w.DozeAt.IsZero() || w.DesiredState != workspace.DesiredRunning)
+	return !w.Deleted() && holds && !frozen && (w.Phase == workspace.PhaseRunning || w.DesiredState == workspace.DesiredRunning)
 }
 
 // shard is the rule of the column slot, written in Go.
@@ -57,15 +58,17 @@ func TestTheSchemasRulesAreThoseOfGo(t *testing.T) {
 	s := open(t)
 	owner := addUser(t, s)
 	exec(t, s, `INSERT INTO workspaces (owner_user_id, name, instance_backend, storage_backend, home_store_key,
-			phase, operation, desired_state, deleted_at, error_reason, awaits_gc, waiting, revert, home_ctx)
-		SELECT $1, 'x', 'docker', 'docker', 'x', p, o, d, CASE d WHEN 'DELETED' THEN now() END, e, g, w, '{"id": "r"}'::jsonb, h
+			phase, operation, desired_state, deleted_at, error_reason, awaits_gc, waiting, revert, home_ctx, conditions, doze_at)
+		SELECT $1, 'x', 'docker', 'docker', 'x', p, o, d, CASE d WHEN 'DELETED' THEN now() END, e, g, w, '{"id": "r"}'::jsonb, h, c, CASE WHEN z THEN now() END
 		FROM unnest($2::text[]) p, unnest($3::text[]) o, unnest($4::text[]) d, unnest($5::text[] || NULL) e,
 			unnest('{f,t}'::bool[]) g, unnest('{"{\"reason\": \"StoreAway\"}",NULL}'::jsonb[]) w,
-			unnest('{"{\"revert_id\": \"r\"}","{}"}'::jsonb[]) h
+			unnest('{"{\"revert_id\": \"r\"}","{}"}'::jsonb[]) h,
+			(VALUES ('{}'::jsonb, false), ('{"infra.dozing": {"status": "False"}}', true), ('{"infra.dozing": {"status": "True"}}', false),
+				('{"infra.dozing": {"status": "True"}}', true)) AS dozing (c, z)
 		WHERE (p <> 'ERROR' OR o = 'NONE') AND (p NOT IN ('DELETING', 'DELETED') OR d = 'DELETED')`, owner,
 		constants(t, "Phase"), constants(t, "Operation"), constants(t, "DesiredState"), constants(t, "ErrorReason"))
 	all, err := s.workspaces(t.Context(), "reading all", `SELECT `+workspaceColumns+` FROM workspaces`)
-	if err != nil || len(all) < 4000 {
+	if err != nil || len(all) < 16000 {
 		t.Fatalf("%d rows, %v", len(all), err)
 	}
 	running, err := s.Running(t.Context(), owner)

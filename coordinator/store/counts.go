@@ -13,7 +13,7 @@ type Counts struct {
 	// Phases, Operations, Waiting and Errors are by phase, by the operation in progress, by why they wait,
 	// and by their error.
 	Phases, Operations, Waiting, Errors map[string]int64
-	// Dozing are RUNNING and doze.
+	// Dozing are RUNNING and doze: their containers are frozen.
 	Dozing int64
 }
 
@@ -25,7 +25,7 @@ SELECT CASE WHEN deleted_at IS NULL THEN phase ELSE 'DELETING' END AS phase, ope
 	FROM workspaces WHERE watched GROUP BY 1, 2, 3, 4
 UNION ALL SELECT 'ASLEEP', 'NONE', '', '', count(*) FROM workspaces
 	WHERE phase = 'STANDBY' AND operation = 'NONE' AND deleted_at IS NULL
-UNION ALL SELECT 'DOZING', 'NONE', '', '', count(*) FROM workspaces WHERE doze_at IS NOT NULL
+UNION ALL SELECT 'DOZING', 'NONE', '', '', count(*) FROM workspaces WHERE doze_at IS NOT NULL AND ` + frozen + `
 UNION ALL SELECT 'ERROR', 'NONE', '', COALESCE(error_reason, ''), count(*) FROM workspaces
 	WHERE phase = 'ERROR' AND NOT watched AND deleted_at IS NULL GROUP BY 4
 UNION ALL SELECT 'ALL', 'NONE', '', '', count(*) FROM workspaces WHERE deleted_at IS NULL`

@@ -384,6 +384,21 @@ func (s *Store) Doze(ctx context.Context, id workspace.ID, unusedSince time.Time
 	return tag.RowsAffected() == 1, nil
 }
 
+// unmadeWhy is what the history says of a doze that was not made.
+const unmadeWhy = "its container could not be frozen"
+
+// EndUnmadeDozes ends the dozes that began longer than limit ago and whose containers are not frozen: the engine
+// cannot freeze them, or they are not fit for it. It returns whose they were.
+func (s *Store) EndUnmadeDozes(ctx context.Context, limit time.Duration) ([]workspace.ID, error) {
+	return s.ids(ctx, "ending the dozes that were not made", `
+		WITH written AS (
+			UPDATE workspaces SET doze_at = NULL WHERE doze_at < now() - @limit::interval AND NOT `+frozen+` RETURNING id
+		), history AS (
+			INSERT INTO workspace_history (workspace_id, kind, cause, message) SELECT id, 'thawed', 'ttl', @why FROM written
+		)
+		SELECT id FROM written`, postgres.Args{"limit": limit, "why": unmadeWhy})
+}
+
 // EndDozes ends all dozes, as when nothing is to doze any more. Their containers go on.
 func (s *Store) EndDozes(ctx context.Context) error {
 	_, err := s.pool.Exec(ctx, `

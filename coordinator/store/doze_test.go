@@ -62,10 +62,75 @@ func TestWhatDozes(t *testing.T) {
 			if got := slices.Contains(kinds(t, s, w.ID), KindDozed); got != c.dozes {
 				t.Errorf("the history tells of it: %v", got)
 			}
-			if counted := value[bool](t, s, `SELECT counted FROM workspaces WHERE id = $1`, string(w.ID)); c.dozes && counted {
-				t.Error("it still has a running place")
-			}
 		})
+	}
+}
+
+// froze is what the controller writes when it has seen the container frozen.
+func froze(t *testing.T, s *Store, id workspace.ID) {
+	t.Helper()
+	exec(t, s, `UPDATE workspaces SET conditions = '{"infra.dozing": {"status": "True"}}' WHERE id = $1`, string(id))
+}
+
+// TestOnlyWhatIsFrozenGivesItsPlaceAway: one that is to doze may not be frozen yet, or never. One that is frozen takes none
+// while it is put to sleep either.
+func TestOnlyWhatIsFrozenGivesItsPlaceAway(t *testing.T) {
+	s := open(t)
+	w := idle(t, s, addUser(t, s))
+	counted := func(when string, want bool) {
+		t.Helper()
+		if got := value[bool](t, s, `SELECT counted FROM workspaces WHERE id = $1`, string(w.ID)); got != want {
+			t.Errorf("%s it holds a place: %v", when, got)
+		}
+	}
+	if dozes, err := s.Doze(t.Context(), w.ID, time.Now(), DozingLimits{}); err != nil || !dozes {
+		t.Fatal(dozes, err)
+	}
+	counted("before it is frozen", true)
+	before := read(t, s, w.ID).Revision
+	froze(t, s, w.ID)
+	counted("frozen", false)
+	if read(t, s, w.ID).Revision == before {
+		t.Error("nobody learns that it is frozen")
+	}
+	for _, change := range []struct {
+		set     string
+		counted bool
+	}{
+		{`desired_state = 'STANDBY'`, false},
+		{`operation = 'STOPPING', op_started_at = now()`, false},
+		{`desired_state = 'RUNNING'`, true}, // it is started again, or goes on
+		{`operation = 'NONE', doze_at = now()`, true},
+		{`doze_at = now()`, false},
+		{`last_access_at = now()`, true},
+	} {
+		exec(t, s, `UPDATE workspaces SET `+change.set+` WHERE id = '`+string(w.ID)+`'`)
+		counted(change.set, change.counted)
+	}
+}
+
+// TestDozesThatWereNotMade end once their time is over.
+func TestDozesThatWereNotMade(t *testing.T) {
+	s := open(t)
+	owner := addUser(t, s)
+	dozes := func(minutes int) workspace.ID {
+		id := idle(t, s, owner).ID
+		exec(t, s, `UPDATE workspaces SET doze_at = now() - make_interval(mins => $2) WHERE id = $1`, string(id), minutes)
+		return id
+	}
+	frozen, refused, young := dozes(5), dozes(5), dozes(0)
+	froze(t, s, frozen)
+	ids, err := s.EndUnmadeDozes(t.Context(), time.Minute)
+	if err != nil || !slices.Equal(ids, []workspace.ID{refused}) || !read(t, s, refused).DozeAt.IsZero() {
+		t.Errorf("%v, %v; want %s", ids, err, refused)
+	}
+	for _, id := range []workspace.ID{frozen, young} {
+		if read(t, s, id).DozeAt.IsZero() {
+			t.Errorf("%s does not doze any more", id)
+		}
+	}
+	if h, err := s.History(t.Context(), refused, 1, 0); err != nil || h[0].Kind != KindThawed || h[0].Message != unmadeWhy {
+		t.Errorf("the history says %+v, %v", h, err)
 	}
 }
 
@@ -128,6 +193,7 @@ func TestAskingForOneThatDozes(t *testing.T) {
 	if dozes, err := s.Doze(t.Context(), w.ID, time.Now(), DozingLimits{}); err != nil || !dozes {
 		t.Fatal(dozes, err)
 	}
+	froze(t, s, w.ID)
 	ask := func(limits Limits) (workspace.Workspace, Outcome) {
 		t.Helper()
 		ctx := audit.With(t.Context(), audit.Actor{Kind: "user", ID: owner})

@@ -13,8 +13,8 @@ type Overview struct {
 	// Phases, Waiting and Errors count workspaces that are not deleted, by their phase, by why they wait,
 	// and by their error. Operations counts those in which one is in progress.
 	Phases, Operations, Waiting, Errors []Count
-	// Running count against the limit of all (SPEC 5), Dozing against that of those that doze, and Deleted can
-	// still be undeleted.
+	// Running count against the limit of all (SPEC 5), Dozing are frozen instead, and Deleted can still be
+	// undeleted.
 	Running, Dozing, Deleted int
 	// HomeBytes is the sum of the homes, as far as they were measured.
 	HomeBytes int64
@@ -63,7 +63,7 @@ func (s *Store) Overview(ctx context.Context) (o Overview, err error) {
 		Running, Dozing, Deleted, Users int
 		HomeBytes                       int64
 	}], `
-		SELECT count(*) FILTER (WHERE counted) AS running, count(doze_at) AS dozing, count(*) FILTER (WHERE `+undeletable+`) AS deleted,
+		SELECT count(*) FILTER (WHERE counted) AS running, count(*) FILTER (WHERE doze_at IS NOT NULL AND `+frozen+`) AS dozing, count(*) FILTER (WHERE `+undeletable+`) AS deleted,
 			COALESCE(sum(home_bytes) FILTER (WHERE deleted_at IS NULL), 0)::bigint AS home_bytes,
 			(SELECT count(*) FROM users) AS users
 		FROM workspaces`)

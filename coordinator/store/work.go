@@ -38,6 +38,8 @@ const (
 	// runs is what a workspace must do for it to be put to sleep.
 	runs = `phase = 'RUNNING' AND operation = 'NONE' AND deleted_at IS NULL AND desired_state = 'RUNNING'`
 
+	// frozen is what the controller has seen: a workspace that is to doze may not be, or not yet.
+	frozen = `(conditions #>> '{infra.dozing,status}') IS NOT DISTINCT FROM 'True'`
 	// dozing is what a workspace does that can free memory without anybody's notice.
 	dozing = `doze_at IS NOT NULL AND ` + runs
 

@@ -166,6 +166,12 @@ type Workspace struct {
 	Revision int64
 }
 
+// Dozes reports whether the workspace dozes: its container is frozen, and is to stay so. One that is to doze
+// may not yet, or the engine cannot freeze it.
+func (w Workspace) Dozes() bool {
+	return w.Phase == PhaseRunning && !w.DozeAt.IsZero() && w.Conditions.True(Dozing)
+}
+
 // Deleted reports whether the workspace's owner has deleted it.
 func (w Workspace) Deleted() bool { return !w.DeletedAt.IsZero() }
 

@@ -18,6 +18,13 @@ func (in *harness) dozes(w map[string]any) {
 	in.t.Helper()
 	in.exec(`UPDATE workspaces SET phase = 'RUNNING' WHERE id = $1`, w["id"])
 	in.exec(`UPDATE workspaces SET doze_at = now() WHERE id = $1`, w["id"])
+	in.freezes(w)
+}
+
+// freezes writes what the controller writes when it has seen a workspace's container frozen.
+func (in *harness) freezes(w map[string]any) {
+	in.t.Helper()
+	in.exec(`UPDATE workspaces SET conditions = '{"infra.dozing": {"status": "True"}}' WHERE id = $1`, w["id"])
 }
 
 // A command in a workspace that dozes has it go on, as a use by its owner, and waits until its container does.
@@ -124,6 +131,10 @@ func TestAStreamTellsWhatDozes(t *testing.T) {
 	stream := openStream(t, ann)
 	stream.until("heartbeat", nil)
 	in.exec(`UPDATE workspaces SET doze_at = now() WHERE id = $1`, w["id"])
+	if said := stream.until("workspace_updated", map[string]any{"phase": "RUNNING"}); said["doze_at"] != nil {
+		t.Errorf("before its container is frozen: %v", said)
+	}
+	in.freezes(w)
 	for stream.until("workspace_updated", map[string]any{"phase": "RUNNING"})["doze_at"] == nil {
 	}
 	if a := ann.Do("POST", apitest.WorkspacePath(w)+"/start", nil); a.StatusCode != 200 || a.Object(t)["doze_at"] != nil {

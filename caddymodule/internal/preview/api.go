@@ -360,7 +360,7 @@ func (b *board) overview(*http.Request) any {
 	}
 	for _, w := range b.rows {
 		o.Phases[string(w.Phase)]++
-		if !w.DozeAt.IsZero() {
+		if w.Dozes() {
 			o.Dozing++
 		}
 		if w.Waiting != nil {

@@ -69,7 +69,7 @@ func (b *board) tell() {
 
 // full refuses what needs a place when there is none, and reports whether it has.
 func (b *board) full(w http.ResponseWriter, r *http.Request) bool {
-	running := slices.DeleteFunc(slices.Clone(b.rows), func(w workspace.Workspace) bool { return w.Phase != workspace.PhaseRunning || !w.DozeAt.IsZero() })
+	running := slices.DeleteFunc(slices.Clone(b.rows), func(w workspace.Workspace) bool { return w.Phase != workspace.PhaseRunning || w.Dozes() })
 	if len(running) < liveLimit {
 		return false
 	}

@@ -75,6 +75,7 @@ func awakeRows(c states) (rows []workspace.Workspace) {
 // dozes lets a workspace doze that runs.
 func dozes(w *workspace.Workspace) {
 	w.LastAccessAt, w.DozeAt = time.Now().Add(-57*time.Minute), time.Now().Add(-2*time.Minute)
+	w.Conditions = w.Conditions.With(workspace.Dozing, true, workspace.ContainerDozing, "", w.DozeAt)
 }
 
 // fileRows are workspaces about whose files there is something to say.

@@ -3,6 +3,11 @@ package ttl
 import (
 	"context"
 	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/coordinator/logkey"
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // knowsDoze is the migration with which a process knows of workspaces that doze.
@@ -22,7 +27,7 @@ func (s Settings) among(knows int) Settings {
 func (s Settings) doze(j judged, sleepAt time.Time) (now bool, again time.Duration) {
 	due := s.dozeDue(j, sleepAt)
 	switch {
-	case due.IsZero(), !j.DozeAt.IsZero():
+	case due.IsZero(), !j.DozeAt.IsZero(), j.unmade:
 		return false, s.Interval
 	case due.After(j.now):
 		return false, max(due.Sub(j.now), s.gap())
@@ -53,6 +58,27 @@ func (s Settings) unusedFor() time.Duration {
 		unused = min(unused, max(s.Doze-2*s.gap()-s.Interval, s.Doze/2))
 	}
 	return unused
+}
+
+// unmadeAfter is how long after a workspace was let doze its container must be frozen. That takes milliseconds; a leader
+// that takes over, and an engine that refuses once, have time for it as well.
+const unmadeAfter = 30 * time.Second
+
+// endUnmade ends the dozes of workspaces that could not be frozen. None is tried again before it was used, or another
+// process leads: meanwhile what its pages send by themselves waits for nothing.
+func (r *Runner) endUnmade(ctx context.Context) error {
+	ids, err := r.Store.EndUnmadeDozes(ctx, unmadeAfter)
+	if r.looks == nil {
+		r.looks = make(map[workspace.ID]*look)
+	}
+	for _, id := range ids {
+		if r.looks[id] == nil {
+			r.looks[id] = new(look)
+		}
+		r.looks[id].unmade, r.looks[id].swept = true, true
+		r.Log.Warn("workspace could not be frozen; it runs on until it sleeps", zap.String(logkey.Workspace, string(id)))
+	}
+	return err
 }
 
 // endDozes ends all dozes when nothing may doze any more: by the settings, or because a process of an

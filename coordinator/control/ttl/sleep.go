@@ -35,6 +35,7 @@ type look struct {
 	verdict work.Verdict
 	asked   time.Time // by the clock of this process
 	swept   bool      // found unused in this round
+	unmade  bool      // it was to doze and could not be frozen; it is not tried again before it was used
 }
 
 // sleep puts the running workspaces to sleep that are unused and in which nothing goes on, while
@@ -84,7 +85,7 @@ func (r *Runner) sleepPage(ctx context.Context, fresh func() bool, page []store.
 	var announce []store.Unused
 	decisions := make([]decision, len(page))
 	for i, u := range page {
-		d := decide(judged{Unused: u, verdict: r.looks[u.ID].verdict, fresh: asked[i], now: now, upTo: upTo}, s)
+		d := decide(judged{Unused: u, verdict: r.looks[u.ID].verdict, unmade: r.looks[u.ID].unmade, fresh: asked[i], now: now, upTo: upTo}, s)
 		decisions[i] = d
 		r.soon = min(r.soon, d.again)
 		if !sameBusy(d.busy, u.Busy) || !d.sleepAt.Equal(u.SleepAt) {

@@ -15,6 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/control/ttl"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/internal/work"
+	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -323,6 +324,42 @@ func TestAnIdleWorkspaceDozesBeforeItSleeps(t *testing.T) {
 	if r := storetest.Row(t, h.store, idle); !r.DozeAt.IsZero() {
 		t.Error("it is to sleep, and still dozes")
 	}
+}
+
+// TestADozeThatCannotBeMadeEnds, and is not tried again before the workspace was used. One that was made stays.
+func TestADozeThatCannotBeMadeEnds(t *testing.T) {
+	h, w := watching(t)
+	idle := func() workspace.ID {
+		return h.insert(row{phase: workspace.PhaseRunning, accessed: 6 * time.Minute, changed: time.Hour})
+	}
+	refused, made := idle(), idle()
+	storetest.Set(t, h.store, made, `conditions = '{"infra.dozing": {"status": "True"}}'`)
+	dozes := func(when string, id workspace.ID, want bool) {
+		t.Helper()
+		if r := storetest.Row(t, h.store, id); r.DozeAt.IsZero() == want {
+			t.Errorf("%s: it dozes since %s", when, r.DozeAt)
+		}
+	}
+	h.next(w)
+	h.next(w)
+	h.next(w)
+	dozes("while it may still be frozen", refused, true)
+	storetest.Exec(t, h.store, `UPDATE workspaces SET doze_at = doze_at - interval '31 seconds'`)
+	for range 3 {
+		h.next(w)
+		dozes("after its time", refused, false)
+		dozes("frozen", made, true)
+	}
+	history, err := h.store.History(t.Context(), refused, 1, 0)
+	if err != nil || len(history) != 1 || history[0].Kind != store.KindThawed || history[0].Message == "" {
+		t.Errorf("the history says %+v, %v", history, err)
+	}
+	storetest.Set(t, h.store, refused, "last_access_at = now()")
+	h.next(w)
+	storetest.Exec(t, h.store, `UPDATE workspaces SET last_access_at = now() - interval '6 minutes'`)
+	h.next(w)
+	h.next(w)
+	dozes("once it was used again", refused, true)
 }
 
 // TestNothingDozesBesideAnOlderProcess, which would not wake what it serves.

@@ -56,6 +56,9 @@ type Store interface {
 	Announce(ctx context.Context, f postgres.Fence, ttl time.Duration, all []store.Unused) error
 	// EndDozes ends all dozes.
 	EndDozes(ctx context.Context) error
+	// EndUnmadeDozes ends those that began longer than limit ago and whose containers are not frozen, and
+	// returns whose they were.
+	EndUnmadeDozes(ctx context.Context, limit time.Duration) ([]workspace.ID, error)
 	// ExpiredStandby returns at most limit workspaces without an operation that have
 	// been in STANDBY for longer than ttl, the longest first.
 	ExpiredStandby(ctx context.Context, ttl time.Duration, limit int) ([]workspace.ID, error)
@@ -217,6 +220,9 @@ func (r *Runner) Tick(ctx context.Context) error {
 		errs = append(errs, fmt.Errorf("running workspaces do not expire without their activity: %w", err))
 	}
 	settings = settings.among(knows)
+	if settings.Doze > 0 {
+		errs = append(errs, r.endUnmade(ctx))
+	}
 	if known {
 		errs = append(errs, r.sleep(ctx, fresh, upTo, settings))
 	}

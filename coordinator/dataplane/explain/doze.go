@@ -6,11 +6,6 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// dozes reports whether a workspace dozes (SPEC 6). One that runs no more dozes no more.
-func dozes(w workspace.Workspace) bool {
-	return w.Phase == workspace.PhaseRunning && !w.DozeAt.IsZero()
-}
-
 // dozeDue is when a running workspace dozes in which nothing works, if it is not used from now on and
 // sleeps at sleepAt (SPEC 6). It is zero where it sleeps before, and where none dozes.
 func dozeDue(w workspace.Workspace, d Delays, sleepAt time.Time) time.Time {
@@ -38,7 +33,7 @@ const lateDoze = 3
 func doze(now time.Time, w workspace.Workspace, d Delays, sleepAt time.Time) []Statement {
 	due := dozeDue(w, d, sleepAt)
 	switch {
-	case due.IsZero(), dozes(w):
+	case due.IsZero(), w.Dozes():
 		return nil
 	case now.Sub(due) > lateDoze*d.TTLInterval && d.TTLInterval > 0:
 		return []Statement{timed("CannotDoze", due, "explain.next.cannot_doze")}

@@ -141,7 +141,7 @@ func why(w workspace.Workspace) Statement {
 			Code: string(w.ErrorReason), Since: w.PhaseChangedAt, Text: since(advice.Meaning, w.PhaseChangedAt),
 			Detail: w.ErrorMessage,
 		}
-	case dozes(w):
+	case w.Dozes():
 		return Statement{
 			Code: "Dozing", Since: w.DozeAt, Text: since(words.Of("explain.dozing", nil), w.DozeAt),
 		}

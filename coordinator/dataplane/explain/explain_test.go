@@ -45,6 +45,11 @@ func row(phase workspace.Phase, desired workspace.DesiredState, more ...func(*wo
 	return w
 }
 
+// frozen is what the controller has seen of one that dozes.
+func frozen(w *workspace.Workspace) {
+	w.Conditions = w.Conditions.With(workspace.Dozing, true, workspace.ContainerDozing, "", now)
+}
+
 // codes lists what comes next, with the time of day.
 func codes(statements []Statement) []string {
 	out := []string{}
@@ -95,8 +100,10 @@ func TestWhyAndWhatComesNext(t *testing.T) {
 		{"kept awake", row("RUNNING", "RUNNING", used(time.Hour), func(w *workspace.Workspace) { w.KeepAwakeUntil = ago(-time.Hour) }), nil, "RUNNING", []string{"KeptAwake 15:00:00", "Sleeps 15:00:00"}, "keeps it awake until 2026-05-06 15:00:00 UTC"},
 		{"started ahead", row("RUNNING", "RUNNING", used(time.Hour), func(w *workspace.Workspace) { w.AheadUntil = ago(-time.Hour) }), nil, "RUNNING", []string{"StartedAhead 15:00:00", "Sleeps 15:00:00"}, "usually opened by 2026-05-06 15:00:00 UTC"},
 		{"its pages cannot report people", row("RUNNING", "RUNNING", used(3*time.Minute), func(w *workspace.Workspace) { w.PageActivity = workspace.PageTraffic }), nil, "RUNNING", []string{"Sleeps 14:07:00", "TrafficCounts"}, "all traffic of theirs counts"},
-		{"dozing", row("RUNNING", "RUNNING", used(6*time.Minute), func(w *workspace.Workspace) { w.DozeAt = ago(time.Minute) }), nil, "Dozing", []string{"Wakes", "Sleeps 14:04:00"}, "takes no processor time (since 2026-05-06 13:59:00 UTC)"},
-		{"dozing no more", row("STANDBY", "RUNNING", operation("STARTING", time.Minute), func(w *workspace.Workspace) { w.DozeAt = ago(time.Hour) }), nil, "STARTING", []string{"Timeout 14:04:00"}, ""},
+		{"dozing", row("RUNNING", "RUNNING", used(6*time.Minute), frozen, func(w *workspace.Workspace) { w.DozeAt = ago(time.Minute) }), nil, "Dozing", []string{"Wakes", "Sleeps 14:04:00"}, "takes no processor time (since 2026-05-06 13:59:00 UTC)"},
+		{"to doze, and not frozen", row("RUNNING", "RUNNING", used(6*time.Minute), func(w *workspace.Workspace) { w.DozeAt = ago(time.Minute) }), nil, "RUNNING", []string{"Sleeps 14:04:00"}, "Its container runs"},
+		{"frozen, and about to go on", row("RUNNING", "RUNNING", used(time.Minute), frozen), nil, "RUNNING", []string{"Sleeps 14:09:00"}, "Its container runs"},
+		{"dozing no more", row("STANDBY", "RUNNING", operation("STARTING", time.Minute), frozen, func(w *workspace.Workspace) { w.DozeAt = ago(time.Hour) }), nil, "STARTING", []string{"Timeout 14:04:00"}, ""},
 		{"asleep", row("STANDBY", "STANDBY", func(w *workspace.Workspace) { w.PhaseChangedAt = ago(10 * time.Minute) }), nil, "STANDBY", []string{"Archived 14:20:00"}, "is archived at 2026-05-06 14:20:00 UTC"},
 		{"asleep for long", row("STANDBY", "STANDBY"), nil, "STANDBY", []string{"Archived 14:01:00"}, "at the next check"},
 		{"archived", row("ARCHIVED", "ARCHIVED"), nil, "ARCHIVED", []string{"Stays"}, "until it is opened"},

@@ -96,7 +96,7 @@ func longestPause(failures int) time.Duration {
 // converged says how long a workspace stays as it is to be, if it is not used.
 func converged(now time.Time, w workspace.Workspace, d Delays) []Statement {
 	switch {
-	case w.Phase == workspace.PhaseRunning && d.Standby > 0 || dozes(w):
+	case w.Phase == workspace.PhaseRunning && d.Standby > 0 || w.Dozes():
 		return running(now, w, d)
 	case w.Phase == workspace.PhaseStandby && d.Archive > 0:
 		return []Statement{ends("Archived", now, w.PhaseChangedAt.Add(d.Archive), d, "explain.next.archived",
@@ -152,7 +152,7 @@ func running(now time.Time, w workspace.Workspace, d Delays) []Statement {
 	if w.KeepAwakeUntil.After(now) {
 		out = append(out, timed("KeptAwake", w.KeepAwakeUntil, "explain.next.kept_awake"))
 	}
-	if dozes(w) {
+	if w.Dozes() {
 		out = append(out, Statement{Code: "Wakes", Text: words.Of("explain.next.wakes", nil)})
 	}
 	if !w.AheadUntil.IsZero() {

@@ -37,6 +37,8 @@ func TestDozing(t *testing.T) {
 	}
 	first := unused()
 	doze(first, true)
+	// As the controller sees it frozen.
+	storetest.Set(t, st, first, `conditions = '{"infra.dozing": {"status": "True"}}'`)
 	second := unused() // in the place of the first
 	doze(second, false)
 

@@ -208,7 +208,7 @@ type Work struct {
 	// When it goes to sleep if it is not used from now on, known as long as it runs. Null while something
 	// works in it. The time moves on with every use; sleep_at is set when it is near.
 	SleepDueAt *time.Time `json:"sleep_due_at"`
-	// Since when it dozes, because it is not used: its container is frozen or is about to be. It keeps its memory,
+	// Since when it dozes, because it is not used: its container is frozen. It keeps its memory,
 	// its programs and its connections, and goes on at once when it is used. Null while it does not doze.
 	DozeAt *time.Time `json:"doze_at"`
 	// Whether its owner lets it be started before it is usually opened; null where no workspace is.
@@ -226,9 +226,12 @@ type Work struct {
 func workOf(w workspace.Workspace, v View) Work {
 	work := Work{
 		KeepAwakeUntil: timeOrNull(w.KeepAwakeUntil), SleepAt: timeOrNull(w.SleepAt),
-		SleepDueAt: timeOrNull(explain.SleepDue(w, v.Standby)), DozeAt: timeOrNull(w.DozeAt),
+		SleepDueAt: timeOrNull(explain.SleepDue(w, v.Standby)),
 		AheadUntil: timeOrNull(w.AheadUntil), Busy: w.Busy,
 		PageActivity: orNull(w.PageActivity),
+	}
+	if w.Dozes() {
+		work.DozeAt = timeOrNull(w.DozeAt)
 	}
 	if v.Ahead {
 		work.StartAhead = &w.StartAhead

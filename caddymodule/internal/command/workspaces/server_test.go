@@ -107,6 +107,10 @@ func TestAWorkspaceThatDozes(t *testing.T) {
 	run(t, "create", "one").Want(t, 0)
 	s.Exec(`UPDATE workspaces SET phase = 'RUNNING', phase_changed_at = now()`)
 	s.Exec(`UPDATE workspaces SET doze_at = now()`)
+	if o := run(t, "show", "one"); strings.Contains(o.Stdout, "doz") {
+		t.Errorf("its container is not frozen yet: %s", o.Stdout)
+	}
+	s.Exec(`UPDATE workspaces SET conditions = '{"infra.dozing": {"status": "True"}}'`)
 	run(t, "list").Want(t, 0, "RUNNING,dozing  ")
 	run(t, "show", "one").Want(t, 0, "phase        RUNNING, dozing\n", "dozes since  ")
 	run(t, "explain", "one").Want(t, 0, "It dozes, because it has not been used for a while", "It goes on at once")
