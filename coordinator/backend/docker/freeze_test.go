@@ -5,18 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/backendtest"
+	backendcheck "github.com/codehub/gateway/coordinator/backend/check"
 	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/backend/docker/doctor"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/internal/work"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -253,4 +257,49 @@ func TestTheDoctorLooksAtAFrozenWorkspace(t *testing.T) {
 	if found, looked, err := d.Strangers(ctx, 5); err != nil || looked != 1 || len(found) != 0 {
 		t.Errorf("it has looked at %d workspaces and found %+v, %v", looked, found, err)
 	}
+}
+
+// TestTheDoctorTriesToFreeze: the engine of the tests can, and nothing is left of the attempt. What one says that cannot
+// is passed on.
+func TestTheDoctorTriesToFreeze(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	o := e.options(backendtest.Installation())
+	d, err := doctor.New(o)
+	must(t, err)
+	defer d.Close()
+	if refused, err := d.Freezes(t.Context()); refused != nil || err != nil {
+		t.Errorf("%v, %v", refused, err)
+	}
+	left, err := e.api.ContainerList(t.Context(), container.ListOptions{All: true, Filters: filters.NewArgs(
+		filters.Arg("label", spec.LabelInstallation+"="+o.Installation))})
+	if err != nil || len(left) != 0 {
+		t.Errorf("%v are left, %v", left, err)
+	}
+
+	const words = "cannot pause container c: OCI runtime pause failed: no freezer cgroup"
+	fake := newFakeEngine(t, "a", "1.47")
+	removed := false
+	maps.Copy(fake.answers, map[string]http.HandlerFunc{
+		"GET /images/job:1/json":    answer(map[string]string{"Architecture": "amd64"}),
+		"POST /containers/create":   answer(map[string]string{"Id": "c"}),
+		"PUT /containers/c/archive": answer(""),
+		"POST /containers/c/start":  answer(""),
+		"POST /containers/c/pause":  refuse(http.StatusInternalServerError, words),
+		"DELETE /containers/c":      func(http.ResponseWriter, *http.Request) { removed = true },
+	})
+	cannot, err := doctor.New(spec.Options{Host: fake.host, Installation: "x", Image: "workspace:1", JobImage: "job:1"})
+	must(t, err)
+	defer cannot.Close()
+	for _, row := range cannot.Checks(doctor.Expected{Dozes: true}) {
+		if row.Name != "freezing" {
+			continue
+		}
+		found, err := row.Run(t.Context())
+		if err != nil || len(found) != 1 || found[0].Level != backendcheck.LevelWarning || !strings.Contains(found[0].Text, words) || !removed {
+			t.Errorf("%+v, %v, removed: %v", found, err, removed)
+		}
+		return
+	}
+	t.Error("it is no check")
 }

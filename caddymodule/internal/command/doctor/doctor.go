@@ -81,12 +81,12 @@ func checksOfBackend(s command.Settings) (rows []check.Row, done func() error, e
 	if err != nil {
 		return nil, nil, fmt.Errorf("the settings of docker: %w", err)
 	}
-	dozing := 0
-	if (patient{s}).dozes() {
+	dozes, dozing := (patient{s}).dozes(), 0
+	if dozes {
 		dozing = s.Live.Limits.Dozing.Global
 	}
 	return engine.Checks(docker.Expected{
-		Running: s.Live.Limits.Global, Dozing: dozing,
+		Running: s.Live.Limits.Global, Dozing: dozing, Dozes: dozes,
 		ArchiveAt: s.Live.Pressure.ArchiveAt, StopAt: s.Live.Pressure.StopAt, NearlyFull: pressure.DefaultArchiveAt,
 	}), engine.Close, nil
 }

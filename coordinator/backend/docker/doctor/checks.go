@@ -22,6 +22,8 @@ import (
 type Expected struct {
 	// Running is how many workspaces may run at once, and Dozing how many may doze beside them; 0: any number.
 	Running, Dozing int
+	// Dozes says that idle workspaces doze.
+	Dozes bool
 	// ArchiveAt and StopAt are those of disk_pressure, shares of the disk from 0 (off) to 1.
 	// NearlyFull is the share from which to warn where ArchiveAt is off.
 	ArchiveAt, StopAt, NearlyFull float64
@@ -53,6 +55,7 @@ func (d *Doctor) Checks(e Expected) []check.Row {
 			Remedy: "put the engine's data folder on xfs mounted with pquota, or set docker home to 0"},
 		{Name: "space", Needs: "engine", Run: c.checkSpace,
 			Remedy: "look at the disk of the engine's data folder with df"},
+		{Name: "freezing", Needs: "engine", Run: c.checkFreezing},
 		{Name: "memory", Needs: "engine", Run: c.checkMemory},
 		{Name: "owners", Needs: "engine", Run: c.checkOwners},
 	}

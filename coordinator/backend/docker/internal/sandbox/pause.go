@@ -86,3 +86,13 @@ func (m machine) packed() (*bytes.Buffer, error) {
 	}
 	return &packed, nil
 }
+
+// Program returns a program that waits for ever, as the engine takes files, for a container whose entry point is
+// [spec.PausePath]; nil if there is none for the engine's name of a processor.
+func Program(architecture string) (*bytes.Buffer, error) {
+	m, ok := machines[architecture]
+	if !ok {
+		return nil, nil
+	}
+	return m.packed()
+}
