@@ -25,7 +25,8 @@ were awake longest first: of the last 30 days, or from a day up to another one, 
 of it, by the days of UTC. It counts from the release on that has this command.
 
 AWAKE BY is what kept it awake, in hours, the longest first: input of people, requests of programs
-and pages, work in it, its owner's wish (keep_awake), or nothing but the TTL (idle).
+and pages, work in it, its owner's wish (keep_awake), or nothing but the TTL (idle). Dozing counts
+as awake.
 
 With prices it shows what that costs, and what it would cost if every workspace had been awake,
 on its volume, for as long as it existed. A month is 730 hours, a GB 1,000,000,000 bytes.

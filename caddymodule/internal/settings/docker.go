@@ -32,8 +32,9 @@ type Docker struct {
 	// than 42000-44999. Default: `none`.
 	Publish Value `json:"publish,omitempty"`
 	// Warm is how many workspaces that sleep keep their network on the engine, those that went to
-	// sleep last: waking one takes half as long. Each takes 0.6 MB, and a process of the engine's
-	// of about 10 MB; 0 keeps none. Default: 20.
+	// sleep last: waking one takes half as long. Each takes 0.6 MB at first and 0.3 MB once it has settled,
+	// as the engine counts it, and a process of the engine's of about 9 MB; 0 keeps none. Set 0 where the
+	// engine's default runtime is gVisor, which may not let a container join the network of another. Default: 20.
 	Warm Value `json:"warm,omitempty"`
 	Workload
 	// Pids is the most processes and threads a workspace may have; 0 is unlimited.

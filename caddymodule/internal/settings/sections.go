@@ -45,7 +45,7 @@ type TTL struct {
 	// Doze is how long a running workspace may be unused before its container is frozen: it
 	// takes no processor time, keeps its memory, terminals and connections, and goes on at once
 	// when somebody comes. With 0, and from standby on, none is frozen. Only Docker can do
-	// it; on Kubernetes this has no effect. Default: 300s.
+	// it, where the engine can freeze containers; on Kubernetes this has no effect. Default: 300s.
 	Doze Value `json:"doze,omitempty"`
 	// Standby is how long a running workspace may be unused before its container is
 	// removed; its volume stays. Default: 600s.

@@ -18,7 +18,8 @@ type machine struct {
 }
 
 // machines are by the engine's names of them. The program has a page of code, and neither data nor a runtime: a
-// container with it takes 0.3 MB, most of it the kernel's, where a program in Go takes several.
+// container with it takes 0.6 MB at first and 0.3 MB once it has settled, most of it the kernel's, where a program in Go
+// takes several. The engine's own process for it, containerd-shim, takes about 9 MB.
 var machines = map[string]machine{
 	"amd64": {62, []byte{
 		0xb8, 34, 0, 0, 0, // mov eax, 34 (pause)
