@@ -171,6 +171,7 @@ func TestPruneByVersion(t *testing.T) {
 			labels = o.Labels
 			answer(volume.Volume{Name: o.Name, Labels: o.Labels})(w, r)
 		}
+		f.answers["GET /containers/json"] = answer([]container.Summary{}) // it has no sandbox
 		running := 3
 		f.answers["POST /volumes/prune"] = func(w http.ResponseWriter, r *http.Request) {
 			if running--; running >= 0 {
