@@ -61,7 +61,7 @@ func RemoveInstallation(ctx context.Context, api *client.Client, id string, all 
 
 // removeNetworks removes the networks that the filters select. It does not prune: of two
 // prunes at once an engine refuses one.
-func removeNetworks(ctx context.Context, api client.NetworkAPIClient, selected filters.Args) error {
+func removeNetworks(ctx context.Context, api client.APIClient, selected filters.Args) error {
 	networks, err := api.NetworkList(ctx, network.ListOptions{Filters: selected})
 	if err != nil {
 		return err
@@ -80,18 +80,20 @@ func removeNetworks(ctx context.Context, api client.NetworkAPIClient, selected f
 }
 
 // disconnectGone removes from a network what is left there of containers that do not exist any
-// more. An engine may keep the endpoint of one that was killed while it was started. It has such a
-// name instead of the container's id.
-func disconnectGone(ctx context.Context, api client.NetworkAPIClient, id string) error {
+// more. An engine may keep the endpoint of one that was killed while it was started: under the id of
+// that container, or under a name of its own.
+func disconnectGone(ctx context.Context, api client.APIClient, id string) error {
 	n, err := api.NetworkInspect(ctx, id, network.InspectOptions{})
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for of, endpoint := range n.Containers {
-		if strings.HasPrefix(of, "ep-") {
-			errs = append(errs, api.NetworkDisconnect(ctx, id, endpoint.Name, true))
+		_, err := api.ContainerInspect(ctx, of)
+		if errdefs.IsNotFound(err) {
+			err = api.NetworkDisconnect(ctx, id, endpoint.Name, true)
 		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
