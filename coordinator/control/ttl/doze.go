@@ -13,11 +13,14 @@ import (
 // knowsDoze is the migration with which a process knows of workspaces that doze.
 const knowsDoze = 18
 
+// Dozes reports whether idle workspaces doze before they sleep.
+func (s Settings) Dozes() bool { return s.Doze > 0 && s.Doze < s.Standby }
+
 // among returns the settings beside processes that all know of that migration. One of an older
 // release that still serves requests does not wake a workspace that dozes: none does while there is
 // one.
 func (s Settings) among(knows int) Settings {
-	if s.Doze >= s.Standby || knows < knowsDoze {
+	if !s.Dozes() || knows < knowsDoze {
 		s.Doze = 0
 	}
 	return s

@@ -59,7 +59,7 @@ func (p patient) checkDozing(context.Context) ([]check.Finding, error) {
 	case p.Options.Kubernetes != nil:
 		return []check.Finding{check.OK("workspaces do not doze: Kubernetes cannot freeze containers, so ttl doze " +
 			"has no effect")}, nil
-	case !p.dozes():
+	case !ttl.Dozes():
 		return []check.Finding{check.OK("workspaces do not doze (ttl doze %s, ttl standby %s)", ttl.Doze, ttl.Standby)}, nil
 	}
 	if limits.Dozing.Global == 0 {
@@ -68,9 +68,6 @@ func (p patient) checkDozing(context.Context) ([]check.Finding, error) {
 	return []check.Finding{check.OK("workspaces doze after %s without use and keep their memory: at most %d of them, "+
 		"beside those that run", ttl.Doze, limits.Dozing.Global)}, nil
 }
-
-// dozes reports whether idle workspaces doze by the settings.
-func (p patient) dozes() bool { return p.Live.TTL.Doze > 0 && p.Live.TTL.Doze < p.Live.TTL.Standby }
 
 func (p patient) checkDatabase(ctx context.Context) ([]check.Finding, error) {
 	db, err := store.Open(p.Options.Database, postgres.Options{})

@@ -81,7 +81,7 @@ func checksOfBackend(s command.Settings) (rows []check.Row, done func() error, e
 	if err != nil {
 		return nil, nil, fmt.Errorf("the settings of docker: %w", err)
 	}
-	dozes, dozing := (patient{s}).dozes(), 0
+	dozes, dozing := s.Live.TTL.Dozes(), 0
 	if dozes {
 		dozing = s.Live.Limits.Dozing.Global
 	}

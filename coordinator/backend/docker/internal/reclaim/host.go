@@ -45,10 +45,7 @@ func (h Host) Able() error {
 	if has, err := filepath.Glob(filepath.Join(h.Groups, "*", "memory.reclaim")); err != nil || len(has) == 0 {
 		return ErrNoReclaim
 	}
-	if err := h.swap(); err != nil {
-		return err
-	}
-	return nil
+	return h.swap()
 }
 
 // May returns why the memory of this container, whose first process that is, cannot be handed back, or nil.

@@ -29,8 +29,7 @@ type Reclaimer struct {
 	close context.CancelFunc
 	turn  chan struct{} // held while one is worked on
 
-	mu      sync.Mutex // guards what follows
-	closed  bool
+	mu      sync.Mutex // nothing begins after Close
 	working sync.WaitGroup
 }
 
@@ -45,9 +44,8 @@ func New(h Host, told func(bytes int64)) *Reclaimer {
 // Close ends what goes on, after the kernel's present work of some MB.
 func (r *Reclaimer) Close() {
 	r.mu.Lock()
-	r.closed = true
-	r.mu.Unlock()
 	r.close()
+	r.mu.Unlock()
 	r.working.Wait()
 }
 
@@ -56,7 +54,7 @@ func (r *Reclaimer) Close() {
 func (r *Reclaimer) Frozen(containerID string, pid int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed || pid <= 0 {
+	if r.ctx.Err() != nil || pid <= 0 {
 		return
 	}
 	r.working.Go(func() {

@@ -263,13 +263,12 @@ func (s *Sandboxes) make(ctx context.Context, id workspace.ID, name string, c sp
 	if err != nil {
 		return engine.Wrap("inspecting the image of a sandbox", err)
 	}
-	m, ok := machines[image.Architecture]
-	if !ok {
-		return fmt.Errorf("no program for sandboxes on %q processors: set the warm option of Docker to 0", image.Architecture)
-	}
-	program, err := m.packed()
+	program, err := Program(image.Architecture)
 	if err != nil {
 		return err
+	}
+	if program == nil {
+		return fmt.Errorf("no program for sandboxes on %q processors: set the warm option of Docker to 0", image.Architecture)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
