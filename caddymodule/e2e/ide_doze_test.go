@@ -27,9 +27,14 @@ const domTerminal = `mkdir -p .local/share/code-server/User && echo '{"terminal.
 // an open tab. What the tab sends meanwhile does not wake it, and the page is not loaded again.
 func TestIDEDozes(t *testing.T) {
 	// Input is reported up to 20 s late: sooner than that a report would end the doze.
-	in := install(t, append(dozing, "TTL_DOZE_SECONDS=30", "LIMITS_MAX_RUNNING_PER_USER=40")...)
+	in := install(t, append(dozing, "TTL_DOZE_SECONDS=30", "TTL_STANDBY_SECONDS=86400", "LIMITS_MAX_RUNNING_PER_USER=40")...)
 	e := &environments{installation: in, me: in.admin(t), codeServer: in.load(t, ide.CodeServer), jupyter: in.load(t, ide.Jupyter)}
-	for name, scene := range map[string]func(*testing.T){"CodeServer": e.editorDozes, "Jupyter": e.notebookDozes} {
+	lab := in.load(t, ide.JupyterLab)
+	for name, scene := range map[string]func(*testing.T){
+		"CodeServer": e.editorDozes,
+		"Jupyter":    e.notebookDozes,
+		"JupyterLab": func(t *testing.T) { e.labDozes(t, lab) },
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			scene(t)
@@ -122,10 +127,13 @@ func (e *environments) editorDozes(t *testing.T) {
 	}
 }
 
+// emptyNotebook makes a notebook of one empty cell.
+const emptyNotebook = `echo '{"cells":[{"cell_type":"code","execution_count":null,"metadata":{},"outputs":[],"source":[]}],"metadata":{"kernelspec":{"display_name":"Python 3 (ipykernel)","language":"python","name":"python3"}},"nbformat":4,"nbformat_minor":4}' >it.ipynb`
+
 // notebookDozes: a kernel keeps its variable, and a cell what is not saved.
 func (e *environments) notebookDozes(t *testing.T) {
 	id := e.open(t, e.jupyter)
-	e.inContainer(t, "ws-"+id, `echo '{"cells":[{"cell_type":"code","execution_count":null,"metadata":{},"outputs":[],"source":[]}],"metadata":{"kernelspec":{"display_name":"Python 3 (ipykernel)","language":"python","name":"python3"}},"nbformat":4,"nbformat_minor":4}' >it.ipynb`)
+	e.inContainer(t, "ws-"+id, emptyNotebook)
 	b := e.tab(t, id, "/notebooks/it.ipynb", `.CodeMirror`)
 	wait.For(t, "the kernel is idle", func() error {
 		if !read(b, "its state", chromedp.Evaluate[bool](`!!document.querySelector(".kernel_idle_icon") && !!Jupyter.notebook.kernel?.is_connected()`)) {
@@ -143,4 +151,24 @@ func (e *environments) notebookDozes(t *testing.T) {
 	began := time.Now()
 	b.do("running the next cell", run)
 	e.goesOn(t, b, began, `.output_area`, "stillkept")
+}
+
+// labDozes: JupyterLab too, which says so where its server fails. Here a click wakes it.
+func (e *environments) labDozes(t *testing.T, image string) {
+	id := e.open(t, image)
+	e.inContainer(t, "ws-"+id, emptyNotebook)
+	b := e.tab(t, id, "/lab/tree/it.ipynb", `.jp-Notebook .cm-content`)
+	b.do("the kernel is idle", chromedp.WaitVisible(chromedp.CSS(`.jp-Notebook-ExecutionIndicator[data-status="idle"]`)))
+	b.do("the cell", chromedp.Click(chromedp.CSS(`.jp-Notebook .cm-content`)))
+	b.insert(`value = "kept"; print("is" + value)`)
+	b.do("running it", chromedp.KeyEvent(kb.Enter, chromedp.KeyModifiers(chromedp.ModifierShift)))
+	wait.For(t, "the kernel answers", func() error { return b.prints(`.jp-OutputArea`, "iskept") })
+	b.insert(`print("still" + value)`)
+	e.dozesFor(t, b, id)
+	began := time.Now()
+	b.do("running the next cell", chromedp.Click(chromedp.CSS(`[data-command="notebook:run-cell-and-select-next"]`)))
+	e.goesOn(t, b, began, `.jp-OutputArea`, "stillkept")
+	if said := read(b, "its dialogs", chromedp.Evaluate[string](`[...document.querySelectorAll(".jp-Dialog")].map((e) => e.innerText).join("\n")`)); said != "" {
+		t.Errorf("JupyterLab says %q", said)
+	}
 }

@@ -13,7 +13,7 @@ import (
 type judged struct {
 	store.Unused
 	verdict work.Verdict
-	unmade  bool // it was to doze and could not be frozen
+	stays   bool // it is not tried to let it doze
 	fresh   bool // the verdict was made in this tick
 	now     time.Time
 	upTo    time.Time // until then all use is known

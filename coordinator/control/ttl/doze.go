@@ -30,14 +30,14 @@ func (s Settings) among(knows int) Settings {
 func (s Settings) doze(j judged, sleepAt time.Time) (now bool, again time.Duration) {
 	due := s.dozeDue(j, sleepAt)
 	switch {
-	case due.IsZero(), !j.DozeAt.IsZero(), j.unmade:
+	case due.IsZero(), !j.DozeAt.IsZero(), j.stays:
 		return false, s.Interval
 	case due.After(j.now):
 		return false, max(due.Sub(j.now), s.gap())
 	case j.upTo.Before(due), !j.fresh:
 		return false, s.gap() // a process may still know of a use
 	}
-	return true, s.Interval // if as many doze as may, it is tried again
+	return true, s.Interval
 }
 
 // dozeDue is from when on an idle workspace may doze: the time counts from its last use and from the

@@ -36,7 +36,11 @@ type look struct {
 	asked   time.Time // by the clock of this process
 	swept   bool      // found unused in this round
 	unmade  bool      // it was to doze and could not be frozen; it is not tried again before it was used
+	full    time.Time // it was to doze, and as many did as may; by the clock of this process
 }
+
+// stays reports whether it is not tried to let it doze: a place may be free after the time in which another one becomes idle.
+func (l *look) stays(now time.Time, s Settings) bool { return l.unmade || now.Sub(l.full) < s.Doze }
 
 // sleep puts the running workspaces to sleep that are unused and in which nothing goes on, while
 // what is known is fresh. It announces that before. upTo is the time until which all use is
@@ -85,7 +89,8 @@ func (r *Runner) sleepPage(ctx context.Context, fresh func() bool, page []store.
 	var announce []store.Unused
 	decisions := make([]decision, len(page))
 	for i, u := range page {
-		d := decide(judged{Unused: u, verdict: r.looks[u.ID].verdict, unmade: r.looks[u.ID].unmade, fresh: asked[i], now: now, upTo: upTo}, s)
+		l := r.looks[u.ID]
+		d := decide(judged{Unused: u, verdict: l.verdict, stays: l.stays(r.now(), s), fresh: asked[i], now: now, upTo: upTo}, s)
 		decisions[i] = d
 		r.soon = min(r.soon, d.again)
 		if !sameBusy(d.busy, u.Busy) || !d.sleepAt.Equal(u.SleepAt) {
@@ -109,7 +114,10 @@ func (r *Runner) sleepPage(ctx context.Context, fresh func() bool, page []store.
 			break
 		}
 		if decisions[i].doze {
-			_, err := r.Expirer.Doze(ctx, u.ID, upTo.Add(-s.Doze))
+			dozes, err := r.Expirer.Doze(ctx, u.ID, upTo.Add(-s.Doze))
+			if err == nil && !dozes {
+				r.looks[u.ID].full = r.now()
+			}
 			if err != nil && len(errs) < maxErrors {
 				errs = append(errs, err)
 			}
@@ -151,6 +159,8 @@ func (r *Runner) ask(ctx context.Context, page []store.Unused, now time.Time, s 
 			l.sample, l.verdict, asked[i] = nil, work.Verdict{Known: true}, true
 		case began.Sub(l.asked) < s.gap():
 			// The look before is too recent for a comparison.
+		case l.stays(began, s) && u.SleepAt.Sub(now) > s.ahead():
+			// It neither dozes nor sleeps soon.
 		case u.SleepAt.After(now) && u.SleepAt.Sub(now) < s.gap():
 			// The next look is when it is to sleep: this one would be too close to that.
 		default:

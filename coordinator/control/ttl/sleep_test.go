@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/control/ttl"
@@ -323,6 +325,46 @@ func TestAnIdleWorkspaceDozesBeforeItSleeps(t *testing.T) {
 	h.wants(idle, workspace.DesiredStandby)
 	if r := storetest.Row(t, h.store, idle); !r.DozeAt.IsZero() {
 		t.Error("it is to sleep, and still dozes")
+	}
+}
+
+// TestAsManyDozeAsMay: one more is left alone, which costs nothing, until a place may be free.
+func TestAsManyDozeAsMay(t *testing.T) {
+	h, w := watching(t)
+	limited := service.New(h.store, service.Options{Logger: zap.NewNop()})
+	limited.SetLimits(service.DefaultLimits())
+	h.Expirer = limited
+	var ids []workspace.ID
+	for range service.DefaultMaxDozingPerUser + 1 {
+		ids = append(ids, h.insert(row{phase: workspace.PhaseRunning, accessed: 6 * time.Minute, changed: time.Hour}))
+	}
+	dozing := func() (dozes []workspace.ID) {
+		for _, id := range ids {
+			if r := storetest.Row(t, h.store, id); !r.DozeAt.IsZero() {
+				dozes = append(dozes, id)
+			}
+		}
+		return dozes
+	}
+	h.next(w)
+	h.next(w)
+	dozes := dozing()
+	if len(dozes) != service.DefaultMaxDozingPerUser {
+		t.Fatalf("%d doze", len(dozes))
+	}
+	left := ids[slices.IndexFunc(ids, func(id workspace.ID) bool { return !slices.Contains(dozes, id) })]
+	storetest.Set(t, h.store, dozes[0], "doze_at = NULL, last_access_at = now()")
+	asked := w.asked[left]
+	for range 4 {
+		h.next(w)
+	}
+	if len(dozing()) != len(dozes)-1 || w.asked[left] != asked {
+		t.Errorf("%d doze, and the other one was asked %d times", len(dozing()), w.asked[left]-asked)
+	}
+	h.next(w)
+	h.next(w)
+	if r := storetest.Row(t, h.store, left); r.DozeAt.IsZero() {
+		t.Error("it does not doze, although there is a place")
 	}
 }
 

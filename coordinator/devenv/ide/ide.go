@@ -1,5 +1,5 @@
-// Package ide makes the images of real development environments, code-server and Jupyter
-// Notebook, for the tests with real browsers (make test-ide).
+// Package ide makes the images of real development environments, code-server, Jupyter Notebook
+// and JupyterLab, for the tests with real browsers (make test-ide).
 //
 // A root file system is made without a container engine and kept in the user's cache. A test loads
 // it into the engine that it uses. Making one takes minutes and the network, once per version of
@@ -51,6 +51,13 @@ var (
 			`--port-retries=0 --NotebookApp.token= --NotebookApp.password= ` +
 			`--NotebookApp.allow_remote_access=True ` +
 			`--NotebookApp.base_url=${CODEHUB_WORKSPACE_BASE_PATH:-/}"]`,
+	}}
+	JupyterLab = Environment{"jupyterlab", []string{"debootstrap"}, []string{
+		home, `USER 1000:1000`, `WORKDIR /home/coder`, `EXPOSE 8080`,
+		`ENTRYPOINT ["/bin/sh","-c","exec jupyter-lab --no-browser --ip=0.0.0.0 --port=8080 ` +
+			`--port-retries=0 --IdentityProvider.token= --PasswordIdentityProvider.hashed_password= ` +
+			`--ServerApp.allow_remote_access=True ` +
+			`--ServerApp.base_url=${CODEHUB_WORKSPACE_BASE_PATH:-/}"]`,
 	}}
 )
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Makes the root file system of a real development environment, for the tests with real
-# browsers and real editors (make test-ide): rootfs.sh code-server|jupyter OUTPUT.tar
+# browsers and real editors (make test-ide): rootfs.sh code-server|jupyter|jupyterlab OUTPUT.tar
 #
 # Needs root on Debian or Ubuntu, and what `make test-ide` installs: debootstrap, and for
 # code-server npm, a C++ compiler, make and Python. It reaches the package mirror that
@@ -9,6 +9,7 @@
 set -euo pipefail
 what=$1 out=$2
 SUITE=bookworm
+[ "$what" != jupyterlab ] || SUITE=trixie # bookworm has none
 CODE_SERVER=4.139.1 # with the Node.js that its package.json asks for
 NODE=24.21.0
 mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -v security | head -n 1)
@@ -17,7 +18,7 @@ mkdir -p "$WORK/packages"
 
 # A small Debian, without documents. debootstrap copies this machine's names; they go.
 base() {
-	local root=$WORK/base
+	local root=$WORK/base-$SUITE
 	if [ ! -e "$root.done" ]; then
 		rm -rf "$root"
 		debootstrap --variant=minbase --include=ca-certificates --cache-dir="$WORK/packages" "$SUITE" "$root" "${mirror%/}"
@@ -97,8 +98,9 @@ code-server)
 	code_server
 	;;
 jupyter) packages jupyter-notebook python3-ipykernel git procps ;;
+jupyterlab) packages jupyterlab python3-ipykernel git procps ;;
 *)
-	echo "rootfs.sh: unknown environment $what: write code-server or jupyter" >&2
+	echo "rootfs.sh: unknown environment $what: write code-server, jupyter or jupyterlab" >&2
 	exit 2
 	;;
 esac

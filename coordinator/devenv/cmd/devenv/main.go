@@ -114,7 +114,7 @@ func dispatch(ctx context.Context, args []string) error {
 	case "test-k8s":
 		return testOnCluster(ctx, root, rest)
 	case "test-ide":
-		for _, e := range []ide.Environment{ide.CodeServer, ide.Jupyter} {
+		for _, e := range []ide.Environment{ide.CodeServer, ide.Jupyter, ide.JupyterLab} {
 			if err := e.Prepare(ctx, os.Stderr); err != nil {
 				return err
 			}
