@@ -80,6 +80,14 @@ func (e *environments) goesOn(t *testing.T, b *tab, began time.Time, selector, t
 	}
 }
 
+// has reports whether a selector finds something.
+func (b *tab) has(selector string) error {
+	if !read(b, "whether it is there", chromedp.Evaluate[bool](fmt.Sprintf("!!document.querySelector(%q)", selector))) {
+		return errors.New("it is not there")
+	}
+	return nil
+}
+
 // prints reports whether the text of what a selector finds has a text, whatever its spaces are.
 func (b *tab) prints(selector, text string) error {
 	got := read(b, "what is shown", chromedp.Evaluate[string](fmt.Sprintf(
@@ -130,7 +138,22 @@ func (e *environments) editorDozes(t *testing.T) {
 // emptyNotebook makes a notebook of one empty cell.
 const emptyNotebook = `echo '{"cells":[{"cell_type":"code","execution_count":null,"metadata":{},"outputs":[],"source":[]}],"metadata":{"kernelspec":{"display_name":"Python 3 (ipykernel)","language":"python","name":"python3"}},"nbformat":4,"nbformat_minor":4}' >it.ipynb`
 
-// notebookDozes: a kernel keeps its variable, and a cell what is not saved.
+// saved fails where the cell is not in the file that was typed before the workspace dozed.
+const saved = `grep -q still it.ipynb`
+
+// savesWhileDozing: the page saves the notebook by itself two minutes after it was changed, which is no use.
+func (e *environments) savesWhileDozing(t *testing.T, id string) {
+	t.Helper()
+	e.awaitFrozen(t, id, true)
+	used := e.me.workspace(t, id).LastAccessAt
+	e.awaitFrozen(t, id, false)
+	e.awaitFrozen(t, id, true)
+	if w := e.me.workspace(t, id); w.LastAccessAt != used {
+		t.Errorf("it was used at %s, and counts as used at %s:\n%s", used, w.LastAccessAt, e.explain(t, id))
+	}
+}
+
+// notebookDozes: a kernel keeps its variable, and a cell what was not run. The page saves it meanwhile.
 func (e *environments) notebookDozes(t *testing.T) {
 	id := e.open(t, e.jupyter)
 	e.inContainer(t, "ws-"+id, emptyNotebook)
@@ -147,10 +170,12 @@ func (e *environments) notebookDozes(t *testing.T) {
 	b.do("running it", run)
 	wait.For(t, "the kernel answers", func() error { return b.prints(`.output_area`, "iskept") })
 	b.insert(`print("still" + value)`)
+	e.savesWhileDozing(t, id)
 	e.dozesFor(t, b, id)
 	began := time.Now()
 	b.do("running the next cell", run)
 	e.goesOn(t, b, began, `.output_area`, "stillkept")
+	e.inContainer(t, "ws-"+id, saved)
 }
 
 // labDozes: JupyterLab too, which says so where its server fails. Here a click wakes it.
@@ -159,15 +184,20 @@ func (e *environments) labDozes(t *testing.T, image string) {
 	e.inContainer(t, "ws-"+id, emptyNotebook)
 	b := e.tab(t, id, "/lab/tree/it.ipynb", `.jp-Notebook .cm-content`)
 	b.do("the kernel is idle", chromedp.WaitVisible(chromedp.CSS(`.jp-Notebook-ExecutionIndicator[data-status="idle"]`)))
-	b.do("the cell", chromedp.Click(chromedp.CSS(`.jp-Notebook .cm-content`)))
+	wait.For(t, "the cell has the keyboard", func() error {
+		b.do("clicking it", chromedp.Click(chromedp.CSS(`.jp-Notebook .cm-content`)))
+		return b.has(`.jp-Notebook.jp-mod-editMode .cm-focused`)
+	})
 	b.insert(`value = "kept"; print("is" + value)`)
 	b.do("running it", chromedp.KeyEvent(kb.Enter, chromedp.KeyModifiers(chromedp.ModifierShift)))
 	wait.For(t, "the kernel answers", func() error { return b.prints(`.jp-OutputArea`, "iskept") })
 	b.insert(`print("still" + value)`)
+	e.savesWhileDozing(t, id)
 	e.dozesFor(t, b, id)
 	began := time.Now()
 	b.do("running the next cell", chromedp.Click(chromedp.CSS(`[data-command="notebook:run-cell-and-select-next"]`)))
 	e.goesOn(t, b, began, `.jp-OutputArea`, "stillkept")
+	e.inContainer(t, "ws-"+id, saved)
 	if said := read(b, "its dialogs", chromedp.Evaluate[string](`[...document.querySelectorAll(".jp-Dialog")].map((e) => e.innerText).join("\n")`)); said != "" {
 		t.Errorf("JupyterLab says %q", said)
 	}
