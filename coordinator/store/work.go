@@ -75,7 +75,8 @@ const (
 
 	keepAwakeSQL = `
 		WITH written AS (
-			UPDATE workspaces SET keep_awake_until = CASE WHEN @for::interval > '0' THEN now() + @for::interval END
+			UPDATE workspaces SET keep_awake_until = CASE WHEN @for::interval > '0' THEN now() + @for::interval
+				WHEN doze_at IS NOT NULL THEN keep_awake_until END -- it is over: a change would end the doze
 			WHERE id = @id AND deleted_at IS NULL AND (@all OR owner_user_id = @user) AND desired_state = 'RUNNING'
 			RETURNING ` + workspaceColumns + `
 		), audit AS (
