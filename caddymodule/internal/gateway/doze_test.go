@@ -78,6 +78,22 @@ func TestAPageThatSavesByItself(t *testing.T) {
 	}
 }
 
+// TestAMessageWithoutAPlaceIsNoUse: written as one it would end the doze, and the limit be passed.
+func TestAMessageWithoutAPlaceIsNoUse(t *testing.T) {
+	h := dozes(t)
+	h.Refuse(&service.LimitError{Limit: 1})
+	h.Activity.Slot(one).Touch(metrics.ByMessage)
+	wait.Until(t, "it is refused", func() bool { return h.Woken() })
+	if h.Used(one) || !h.dozing() {
+		t.Error("it counts as use")
+	}
+	h.Refuse(nil)
+	wait.Until(t, "another message has it go on", func() bool {
+		h.Activity.Slot(one).Touch(metrics.ByMessage)
+		return !h.dozing()
+	})
+}
+
 // TestInputThatCountsNoMoreWakes now and then: after hours without a pause it may be a script's, or a person's.
 func TestInputThatCountsNoMoreWakes(t *testing.T) {
 	h := newHarness(t)

@@ -128,11 +128,15 @@ func (a *Activator) Wake(ctx context.Context, id workspace.ID, e *route.Entry, t
 const thawTimeout = 30 * time.Second
 
 // Used wakes a workspace that dozes and is being used, such as by a message on a connection that was
-// open before, or by a person in its page. It does not block and, for any other, allocates nothing.
-func (a *Activator) Used(id workspace.ID) {
-	if e, known := a.routes.Lookup(id); known && e.State().Dozes() {
-		a.Wake(context.Background(), id, e, thawTimeout, metrics.Program)
+// open before, or by a person in its page. That is a use once it is granted, and none if a limit forbids it: Used
+// returns false. It does not block and, for any other, allocates nothing and returns true.
+func (a *Activator) Used(id workspace.ID) bool {
+	e, known := a.routes.Lookup(id)
+	if !known || !e.State().Dozes() {
+		return true
 	}
+	a.Wake(context.Background(), id, e, thawTimeout, metrics.Program)
+	return false
 }
 
 // Join is [Activator.Wake] for requests that must not wake a workspace. It never sets the desired

@@ -122,9 +122,9 @@ type Options struct {
 	Idle time.Duration
 	// Now is the clock, of which only differences count; nil means [clock.Steady].
 	Now func() time.Time
-	// Used is told that a workspace is being used, at most once in each step of the clock. It must not
-	// block. Default: nobody is.
-	Used func(workspace.ID)
+	// Used is told that a workspace is being used, about once in each step of the clock, and says whether that counts. It
+	// must neither block nor allocate. Default: it counts.
+	Used func(workspace.ID) (counts bool)
 	// Metrics and Cycles count the signals of use and the flushes. Default: nothing does.
 	Metrics *metrics.Activity
 	Cycles  *metrics.Cycles
@@ -166,7 +166,7 @@ func NewBuffer(client redis.UniversalClient, opts Options, log *zap.Logger) *Buf
 		opts.Now = clock.Steady()
 	}
 	if opts.Used == nil {
-		opts.Used = func(workspace.ID) {}
+		opts.Used = func(workspace.ID) bool { return true }
 	}
 	b := &Buffer{opts: opts, redis: client, seed: maphash.MakeSeed()}
 	for i := range b.parts {

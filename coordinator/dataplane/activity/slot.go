@@ -23,11 +23,14 @@ type Slot struct {
 	sent, saved int64
 }
 
-// Touch records that the workspace is being used now, as a signal says. Within one step of the clock
-// only the first call writes and is counted. Many connections of one workspace share the slot, and reading it is ten times
+// Touch records that the workspace is being used now, as a signal says, unless [Options.Used] denies it. Within one step of
+// the clock only the first call writes and is counted. Many connections of one workspace share the slot, and reading it is ten times
 // cheaper than contending for its cache line.
 func (s *Slot) Touch(by metrics.Signal) {
 	now := s.buffer.clock.Load()
+	if s.last.Load() < now && !s.buffer.opts.Used(s.id) {
+		return
+	}
 	if by.Person() && s.input.Load() < now {
 		s.input.Store(now)
 	}
@@ -41,16 +44,10 @@ func (s *Slot) Touch(by metrics.Signal) {
 			return
 		}
 		if s.advance(at, now) {
-			s.buffer.used(s.id, by)
+			s.buffer.opts.Metrics.Used(by)
 			return
 		}
 	}
-}
-
-// used counts a use, and tells of it.
-func (b *Buffer) used(id workspace.ID, by metrics.Signal) {
-	b.opts.Metrics.Used(by)
-	b.opts.Used(id)
 }
 
 // advance moves the time from at to now, and reports whether it did. It is a swap, not a store.
@@ -74,5 +71,5 @@ func (b *Buffer) revive(s *Slot, now int64, by metrics.Signal) {
 		current.Touch(by)
 		return
 	}
-	b.used(s.id, by)
+	b.opts.Metrics.Used(by)
 }

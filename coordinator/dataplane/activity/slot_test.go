@@ -46,3 +46,19 @@ func TestASlotWithUnsentActivityIsNotFreed(t *testing.T) {
 		t.Fatal("the slot was freed, and its touch with it")
 	}
 }
+
+// TestWhatIsDeniedIsNoUse, neither of anybody nor of a person, until it is not denied any more.
+func TestWhatIsDeniedIsNoUse(t *testing.T) {
+	now, counts := time.UnixMilli(1_000_000), false
+	b := NewBuffer(nil, Options{Now: func() time.Time { return now }, Used: func(workspace.ID) bool { return counts }}, zap.NewNop())
+	s := b.Slot("00000000-0000-4000-8000-000000000001")
+	s.Touch(metrics.ByInput)
+	if got := b.unsaved(); len(got) != 0 || s.input.Load() != 0 {
+		t.Errorf("the next flush writes %v, with input at %d", got, s.input.Load())
+	}
+	counts = true
+	s.Touch(metrics.ByInput)
+	if got := b.unsaved(); len(got) != 1 || s.input.Load() != now.UnixMilli() {
+		t.Errorf("the next flush writes %v, with input at %d", got, s.input.Load())
+	}
+}
