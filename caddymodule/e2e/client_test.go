@@ -33,7 +33,6 @@ type workspace struct {
 	DesiredState string `json:"desired_state"`
 	ArchiveKey   string `json:"archive_key"`
 	DozeAt       string `json:"doze_at"`
-	LastAccessAt string `json:"last_access_at"`
 	ErrorReason  string `json:"error_reason"`
 	ErrorMessage string `json:"error_message"`
 }

@@ -89,8 +89,6 @@ type Edit struct {
 	Desired                           *workspace.DesiredState
 	// Input says that a person in the workspace asks for it to go on: that is the person's input, too.
 	Input bool
-	// Unused says that a workspace that dozes is not used by going on.
-	Unused bool
 	// IfRevision are the revisions of which the workspace must have one; nil allows any.
 	IfRevision []int64
 }
@@ -138,8 +136,8 @@ const tooMany = `
 			WHERE c.deleted_at IS NULL AND c.owner_user_id = w.owner_user_id) THEN 'workspace_limit'`
 
 // updateSQL decides and writes in one statement. It locks the row before it decides,
-// so the outcome is about the row that it writes. To ask one to run that dozes is a change and,
-// unless it says otherwise, a use: it needs a place again, and its container goes on.
+// so the outcome is about the row that it writes. To ask one to run that dozes is a change and a
+// use: it needs a place again, and its container goes on.
 const updateSQL = `
 WITH w AS (
 	SELECT id, name, owner_user_id, operation, desired_state, counted, revision,
@@ -165,7 +163,7 @@ WITH w AS (
 		desired_state = CASE outcome WHEN 'changed' THEN @desired ELSE desired_state END,
 		origin = CASE WHEN outcome = 'changed' AND NOT thaws THEN @origin::jsonb ELSE origin END,
 		doze_at = CASE outcome WHEN 'changed' THEN NULL ELSE doze_at END,
-		last_access_at = CASE WHEN outcome = 'changed' AND thaws AND NOT @unused THEN now() ELSE last_access_at END,
+		last_access_at = CASE WHEN outcome = 'changed' AND thaws THEN now() ELSE last_access_at END,
 		last_input_at = CASE WHEN outcome = 'changed' AND thaws AND @input THEN now() ELSE last_input_at END
 	FROM decision
 	WHERE workspaces.id = decision.id
@@ -199,7 +197,7 @@ func (s *Store) Update(ctx context.Context, v Viewer, id workspace.ID, e Edit, l
 	running := e.Desired != nil && *e.Desired == workspace.DesiredRunning
 	w, outcome, err := s.change(ctx, running, id, updateSQL, postgres.Args{
 		"per_user": l.PerUser, "global": l.Global, "id": string(id), "all": v.All, "user": postgres.NullText(v.UserID),
-		"cause": v.Through, "desired": desired, "input": e.Input, "unused": e.Unused,
+		"cause": v.Through, "desired": desired, "input": e.Input,
 		"name": e.Name, "description": e.Description, "memo": e.Memo, "image_ref": e.ImageRef,
 		"start_ahead": e.StartAhead,
 		"if_revision": e.IfRevision, "origin": tracing.Origin(ctx), "by": audit.Of(ctx), "fields": e.fields(),

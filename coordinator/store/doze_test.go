@@ -225,25 +225,6 @@ func TestAskingForOneThatDozes(t *testing.T) {
 	}
 }
 
-// TestAPageThatSavesIsNoUse: what dozes goes on for it and goes to sleep when it would have done so anyway.
-func TestAPageThatSavesIsNoUse(t *testing.T) {
-	s := open(t)
-	owner := addUser(t, s)
-	w := idle(t, s, owner)
-	if dozes, err := s.Doze(t.Context(), w.ID, time.Now(), DozingLimits{}); err != nil || !dozes {
-		t.Fatal(dozes, err)
-	}
-	before := read(t, s, w.ID)
-	got, outcome, err := s.Update(t.Context(), Viewer{UserID: owner, Through: "gateway"}, w.ID,
-		Edit{Desired: new(workspace.DesiredRunning), Unused: true}, Limits{PerUser: 1})
-	if err != nil || outcome != Changed || !got.DozeAt.IsZero() {
-		t.Fatalf("%s, %v: dozes since %s", outcome, err, got.DozeAt)
-	}
-	if !got.LastAccessAt.Equal(before.LastAccessAt) || !got.SleepAt.Equal(before.SleepAt) {
-		t.Errorf("used at %s, sleeps at %s; before %s, %s", got.LastAccessAt, got.SleepAt, before.LastAccessAt, before.SleepAt)
-	}
-}
-
 // TestLongestDozing: those first that have dozed longest, without those that memory is not freed by. What is
 // on its way to STANDBY frees memory, too, until it waits for something.
 func TestLongestDozing(t *testing.T) {

@@ -46,7 +46,6 @@ func TestWhatWakesAWorkspaceThatDozes(t *testing.T) {
 		"a message on an open connection":  {func(h *harness) { h.Activity.Slot(one).Touch(metrics.ByMessage) }, true},
 		"input in a page":                  {func(h *harness) { h.tell(`{"input":true}`) }, true},
 		"who wants to stay":                {func(h *harness) { h.tell(`{"stay":true}`) }, true},
-		"a page that saves":                {func(h *harness) { h.put(200, onePath+"/file", asAlice, asSubrequest) }, true},
 		"a page that loads itself":         {func(h *harness) { h.get(503, onePath+"/", asAlice, asPage, "Sec-Fetch-Site: same-origin") }, false},
 		"a page that was loaded":           {func(h *harness) { h.tell(`{"hello":true}`) }, false},
 		"the state that a page asks for":   {func(h *harness) { h.get(200, onePath+"/.codehub/presence", asAlice, asSubrequest) }, false},
@@ -60,19 +59,6 @@ func TestWhatWakesAWorkspaceThatDozes(t *testing.T) {
 				wait.Until(t, "it goes on", func() bool { return h.Woken() && !h.dozing() })
 			} else if h.Woken() || !h.dozing() || h.Wakes.WakeUps() != 0 {
 				t.Error("it is woken")
-			}
-		})
-	}
-}
-
-// TestAPageThatSavesByItself is no use, unlike a program that does.
-func TestAPageThatSavesByItself(t *testing.T) {
-	for as, unused := range map[string]bool{asSubrequest: true, asProgram: false} {
-		t.Run(as, func(t *testing.T) {
-			h := dozes(t)
-			h.put(200, onePath+"/file", asAlice, as)
-			if a := h.Actors(); len(a) != 1 || a[0].Unused != unused || a[0].Input {
-				t.Errorf("it goes on for %+v", a)
 			}
 		})
 	}

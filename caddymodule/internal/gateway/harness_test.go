@@ -139,24 +139,12 @@ func (h *harness) send(method, path, body string, lines ...string) (reply, error
 // get sends a GET and expects a status.
 func (h *harness) get(want int, path string, lines ...string) reply {
 	h.t.Helper()
-	return h.expect(want, "GET", path, "", lines...)
-}
-
-// put saves a file and expects a status.
-func (h *harness) put(want int, path string, lines ...string) reply {
-	h.t.Helper()
-	return h.expect(want, "PUT", path, "what it is about", lines...)
-}
-
-// expect makes a request and expects a status.
-func (h *harness) expect(want int, method, path, body string, lines ...string) reply {
-	h.t.Helper()
-	got, err := h.send(method, path, body, lines...)
+	got, err := h.send("GET", path, "", lines...)
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	if got.StatusCode != want {
-		h.t.Fatalf("%s %s %q: got %d, want %d: %s", method, path, lines, got.StatusCode, want, got.body)
+		h.t.Fatalf("GET %s %q: got %d, want %d: %s", path, lines, got.StatusCode, want, got.body)
 	}
 	return got
 }

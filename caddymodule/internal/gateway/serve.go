@@ -38,8 +38,7 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, at site.Address)
 		CrossOrigin: !req.byToken && t.CrossOrigin(r),
 		OtherHost: !t.OwnHost && t.ID != "" && g.Site.PerHost() && !req.byToken &&
 			(req.kind.IsPage() || site.IsBrowser(r)) && !req.isOfMainSite(),
-		Named:   t.Alias != "",
-		Changes: r.Method == http.MethodPut || r.Method == http.MethodPatch || r.Method == http.MethodDelete,
+		Named: t.Alias != "",
 	}
 	if s.Outdated || s.Misdirected || s.CrossOrigin || s.OtherHost || s.Named {
 		return g.run(req, s)

@@ -135,7 +135,7 @@ func (w *WakeUp) setDesired(st *route.State) error {
 		ctx = audit.With(ctx, *w.actor)
 	}
 	w.activator.mu.Unlock()
-	actor := service.Actor{UserID: st.Route.OwnerID, Kind: "gateway", Input: w.by == metrics.Navigation, Unused: w.by == metrics.Subresource}
+	actor := service.Actor{UserID: st.Route.OwnerID, Kind: "gateway", Input: w.by == metrics.Navigation}
 	return w.activator.service.SetDesired(ctx, actor, w.id, workspace.DesiredRunning)
 }
 

@@ -94,8 +94,6 @@ type Actor struct {
 	Kind string
 	// Input says that it is a person who opens the workspace, or works in its page.
 	Input bool
-	// Unused says that it is an open page that saves by itself: a workspace that dozes goes on for that, and is not used by it.
-	Unused bool
 
 	cause metrics.Cause // for the metrics, where Kind says too little
 }
@@ -213,7 +211,6 @@ func (s *Service) Update(ctx context.Context, a Actor, id workspace.ID, p Patch)
 		Name: p.Name, Description: p.Description, Memo: p.Memo, ImageRef: p.ImageRef, StartAhead: p.StartAhead,
 		Desired:    p.DesiredState,
 		Input:      a.Input,
-		Unused:     a.Unused,
 		IfRevision: p.IfRevision,
 	}
 	w, outcome, err := s.store.Update(ctx, a.viewer(), id, edit, s.storeLimits())

@@ -24,8 +24,7 @@ const (
 	// the workspace, and as a [Navigation] it gets a page.
 	SelfNavigation
 	// Subresource is a request of an open page: a script, an image, a poll, a WebSocket.
-	// It never wakes a workspace: a forgotten browser tab would keep it running forever. One that dozes goes on for
-	// a moment where the page saves something.
+	// It never wakes a workspace: a forgotten browser tab would keep it running forever.
 	Subresource
 )
 

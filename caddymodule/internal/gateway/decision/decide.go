@@ -291,14 +291,6 @@ var decisions = [...]struct{ navigation, selfNavigation, program, subresource De
 		program:        Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout},
 		subresource:    Decision{Answer: SendAsleep, Wait: PageWait},
 	},
-	// A page that saves by itself gets its file saved: a notebook would say over all of its page that it could not. That is
-	// no use, and the workspace dozes again.
-	rowDozingChange: {
-		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp, Wait: PageWait},
-		selfNavigation: Decision{Answer: ShowAsleep, Wait: PageWait},
-		program:        Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout},
-		subresource:    Decision{Answer: SendAsleep, Wake: StartWakeUp, Wait: WakeTimeout},
-	},
 	// The container runs; its application has not answered yet.
 	rowAnswering: {
 		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp, Wait: PageWait},

@@ -46,7 +46,6 @@ func TestDecide(t *testing.T) {
 	recovering.ErrorReason = ""
 	asleep := stateOf(down(workspace.PhaseStandby, workspace.DesiredStandby), false)
 	with := func(s State, p Progress) State { s.Progress = p; return s }
-	saving := func(s State) State { s.Changes = true; return s }
 	doubtful := func(s State) State { s.Unconfirmed = true; return s }
 
 	type cells struct{ navigation, selfNavigation, program, subresource Decision }
@@ -100,10 +99,6 @@ func TestDecide(t *testing.T) {
 			wakeUp.navigation, Decision{Answer: ShowAsleep, Wait: PageWait}, wakeUp.program, Decision{Answer: SendAsleep, Wait: PageWait}}},
 		{"a port of a workspace that dozes", portState(dozing), cells{
 			wakeUp.navigation, Decision{Answer: ShowAsleep, Wait: PageWait}, wakeUp.program, Decision{Answer: SendAsleep, Wait: PageWait}}},
-		{"RUNNING, dozing, and the request saves", saving(stateOf(dozing, true)), cells{
-			wakeUp.navigation, Decision{Answer: ShowAsleep, Wait: PageWait}, wakeUp.program, Decision{Answer: SendAsleep, Wake: StartWakeUp, Wait: WakeTimeout}}},
-		{"STANDBY, and the request saves", saving(asleep), wakeUp},
-		{"dozing, the request saves, and the limit is reached", with(saving(stateOf(dozing, true)), LimitReached), limit},
 		{"dozing, and the limit is reached", with(stateOf(dozing, true), LimitReached), limit},
 		{"RUNNING, being stopped", stateOf(stopping, true), pass},
 		{"RUNNING, being stopped, and it answers no more", stateOf(stopping, false), wakeUp},
@@ -164,7 +159,7 @@ func TestDecide(t *testing.T) {
 }
 
 // TestEveryStateIsDecided enumerates all states: each has a row, what a page does by itself
-// never wakes, but that what dozes goes on for what it saves, only requests of the owner of a visible workspace are proxied or wake it, and
+// never wakes, only requests of the owner of a visible workspace are proxied or wake it, and
 // every held request gets an answer when its wait is over.
 func TestEveryStateIsDecided(t *testing.T) {
 	seen := map[row]bool{}
@@ -177,12 +172,12 @@ func TestEveryStateIsDecided(t *testing.T) {
 					for _, visible := range bools {
 						for _, desired := range []workspace.DesiredState{workspace.DesiredArchived, workspace.DesiredStandby, workspace.DesiredRunning} {
 							for _, failed := range bools {
-								for up := range 8 { // neither, running, ready, the last two unconfirmed, waking, dozing, and the same for what saves
+								for up := range 7 { // neither, running, ready, the last two unconfirmed, waking, and dozing
 									for progress := NotTried; progress <= Stopping; progress++ {
 										s := refused
 										s.Loading, s.NoSuchHost, s.Identity, s.Visible, s.Desired = loading, noHost, identity, visible, desired
 										s.Failed, s.Running, s.Ready, s.Unconfirmed, s.Progress = failed, up > 0 && up != 5, up == 2 || up == 4, up == 3 || up == 4, progress
-										s.Waking, s.Dozing, s.Changes = up == 5, up >= 6, up == 7
+										s.Waking, s.Dozing = up == 5, up == 6
 										seen[s.row()] = true
 										admitted := refused == State{} && !loading && !noHost && identity == SignedIn && visible
 										for _, kind := range []ClientKind{Program, Navigation, SelfNavigation, Subresource} {
@@ -212,7 +207,7 @@ func TestEveryStateIsDecided(t *testing.T) {
 
 func sound(s State, d Decision, kind ClientKind, admitted bool) error {
 	switch {
-	case (kind == Subresource && !(s.Dozing && s.Changes) || kind == SelfNavigation) && d.Wake == StartWakeUp:
+	case (kind == Subresource || kind == SelfNavigation) && d.Wake == StartWakeUp:
 		return fmt.Errorf("it wakes: %+v", d)
 	case !admitted && (d.Answer == Proxy || d.Wake != NoWake || d.Wait != NoWait):
 		return fmt.Errorf("a request that is not admitted gets %+v", d)

@@ -94,8 +94,6 @@ type State struct {
 	// Unconfirmed: the lease of the routes has run out, so that another workspace may have
 	// the address.
 	Unconfirmed bool
-	// Changes: the request is to change what is stored (PUT, PATCH, DELETE), such as to save a file.
-	Changes bool
 	// Progress is how far the gateway got with the request.
 	Progress Progress
 }
@@ -143,7 +141,6 @@ const (
 	rowHoldFull
 	rowShareFull
 	rowDozing
-	rowDozingChange
 	rowAnswering
 	rowComingUp
 	rowWaking
@@ -209,8 +206,6 @@ func (s State) row() row {
 		return rowWaking
 	case s.Desired != workspace.DesiredRunning:
 		return rowAsleep
-	case s.Dozing && s.Changes:
-		return rowDozingChange
 	case s.Dozing:
 		return rowDozing
 	case s.Running:
