@@ -223,7 +223,8 @@ func (b *tab) command(name string) {
 	b.t.Helper()
 	b.do("opening the commands", chromedp.KeyEvent(kb.F1), chromedp.WaitVisible(chromedp.CSS(`.quick-input-widget input`)))
 	b.insert(name)
-	b.do("choosing "+name, chromedp.WaitVisible(chromedp.CSS(`.quick-input-list .monaco-list-row.focused`)), chromedp.KeyEvent(kb.Enter))
+	wait.For(b.t, "the command is found", func() error { return b.prints(`.quick-input-list .monaco-list-row.focused`, name) })
+	b.do("choosing "+name, chromedp.KeyEvent(kb.Enter))
 }
 
 // insert types a text as an input method does.
