@@ -209,8 +209,7 @@ func (e *environments) forgottenPort(t *testing.T) {
 func (e *environments) typing(t *testing.T) {
 	id := e.open(t, e.codeServer)
 	b := e.tab(t, id, "/", `.monaco-workbench .part.editor`)
-	b.command("Create: New File...")
-	b.do("choosing a text file", chromedp.KeyEvent(kb.Enter))
+	b.newFile()
 	for begin := time.Now(); time.Since(begin) < ideBusy; {
 		b.do("typing", chromedp.KeyEvent("x"))
 		e.stays(t, id, "RUNNING", ideTTL/2)
@@ -225,6 +224,14 @@ func (b *tab) command(name string) {
 	b.insert(name)
 	wait.For(b.t, "the command is found", func() error { return b.prints(`.quick-input-list .monaco-list-row.focused`, name) })
 	b.do("choosing "+name, chromedp.KeyEvent(kb.Enter))
+}
+
+// newFile opens an editor, which has the keyboard then, with a file that is nowhere yet.
+func (b *tab) newFile() {
+	b.t.Helper()
+	b.command("Create: New File...")
+	wait.For(b.t, "the kinds of files", func() error { return b.prints(`.quick-input-list .monaco-list-row.focused`, "Text File") })
+	b.do("choosing a text file", chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible(chromedp.CSS(`.editor-instance .monaco-editor.focused`)))
 }
 
 // insert types a text as an input method does.

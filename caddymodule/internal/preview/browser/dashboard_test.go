@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"github.com/codehub/gateway/coordinator/wait"
 )
@@ -78,6 +79,12 @@ func (b *tab) key(key string) {
 	js[bool](b, fmt.Sprintf(`document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: %q, bubbles: true, cancelable: true })) || true`, key))
 }
 
+// enter presses the key in a field, as a keyboard does: the browser chooses the button.
+func (b *tab) enter(field string) {
+	b.t.Helper()
+	b.call(chromedp.Focus(chromedp.CSS(field)), chromedp.KeyEvent(kb.Enter))
+}
+
 // is is a selector of the workspace with a name in a phase.
 func is(name, phase string) string {
 	return fmt.Sprintf(`document.querySelector('[data-name="%s"][data-phase=%s]')`, name, phase)
@@ -103,7 +110,7 @@ func creating(b *tab) {
 	b.press("#new")
 	b.until("the address is empty", `document.querySelector("#create-git").value === ""`)
 	b.fill("#create-name", "second")
-	b.press("#create")
+	b.enter("#create-name")
 	b.until("the choice", `document.querySelectorAll("#swap[open] input[name=swap]").length === 2`)
 	b.press(`#swap[open] [value=cancel]`)
 	b.until("what was typed is there", `document.getElementById("create-dialog").open && document.getElementById("create-name").value === "second"`)
@@ -190,7 +197,7 @@ func editing(b *tab) {
 	b.press("#edit [value=ok]")
 	b.until("the change is told", `document.getElementById("edit-message").innerText.includes("Name: lecture")`)
 	b.until("it is not undone", `document.getElementById("edit-name").value === "lecture"`)
-	b.press("#edit [value=ok]")
+	b.enter("#edit-description")
 	b.until("both are kept", `document.querySelector("[data-name=lecture] .description")?.innerText === "For the spring" && !document.getElementById("edit").open`)
 }
 

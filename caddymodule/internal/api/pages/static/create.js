@@ -71,7 +71,6 @@ async function send() {
 }
 
 form.addEventListener("submit", (event) => {
-  if (event.submitter?.value === "cancel") return;
   event.preventDefault();
   if (!making) send();
 });

@@ -9,6 +9,11 @@ export function asked(dialog) {
   });
 }
 
+// Where something is filled in, Enter sends it: the button that cancels is none that submits, or the browser would press it.
+document.addEventListener("click", (event) => {
+  event.target.closest?.("dialog button[type=button][value=cancel]")?.closest("dialog").close("cancel");
+});
+
 /** Asks before something that cannot be undone, and returns whether the answer is yes. */
 export async function confirmed(title, words, yes) {
   document.getElementById("confirm-title").textContent = title;
