@@ -23,7 +23,7 @@ func (d *Docker) StartJob(ctx context.Context, s backend.JobSpec) error {
 	if err := s.Validate(); err != nil {
 		return err
 	}
-	return retryChanged(ctx, "starting storage job "+s.Name(), func() error { return d.startJob(ctx, s) })
+	return engine.RetryChanged(ctx, "starting storage job "+s.Name(), func() error { return d.startJob(ctx, s) })
 }
 
 // startJob is one attempt of StartJob. A workspace's container and a job that start at the same

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
@@ -21,25 +20,13 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-const (
-	// While another process creates or removes the same container, a start is retried at this
-	// interval and for this long. The engine reserves a name before it can be inspected.
-	retryFor   = 15 * time.Second
-	retryEvery = 25 * time.Millisecond
-)
-
 // Start implements [backend.Core]. It replaces a container that has exited, and
 // starts one that a dead process created from the same spec and never started.
 func (d *Docker) Start(ctx context.Context, s backend.StartSpec) error {
 	if err := s.Validate(); err != nil {
 		return err
 	}
-	return retryChanged(ctx, "starting container "+s.ID.ContainerName(), func() error { return d.start(ctx, s) })
-}
-
-// retryChanged calls f until it returns anything but [backend.ErrChanged].
-func retryChanged(ctx context.Context, doing string, f func() error) error {
-	return backend.RetryChanged(ctx, doing, retryEvery, retryFor, f)
+	return engine.RetryChanged(ctx, "starting container "+s.ID.ContainerName(), func() error { return d.start(ctx, s) })
 }
 
 // start is one attempt of Start. It creates the container, then checks that the volume

@@ -21,12 +21,6 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// While others change the same container, it is tried again at this interval and for this long.
-const (
-	retryFor   = 15 * time.Second
-	retryEvery = 25 * time.Millisecond
-)
-
 // Freezer implements [backend.Freezer]. It is safe for concurrent use.
 type Freezer struct {
 	api       *engine.Client
@@ -55,7 +49,7 @@ func (f *Freezer) Freeze(ctx context.Context, id workspace.ID, started time.Time
 		return same && c.State.Running && !c.State.Paused
 	}
 	const doing = "freezing"
-	return backend.RetryChanged(ctx, doing+" container "+id.ContainerName(), retryEvery, retryFor, func() error {
+	return engine.RetryChanged(ctx, doing+" container "+id.ContainerName(), func() error {
 		containerID, err := f.ifDue(ctx, id, doing, due)
 		if err != nil || containerID == "" {
 			return err
@@ -72,7 +66,7 @@ func (f *Freezer) Freeze(ctx context.Context, id workspace.ID, started time.Time
 func (f *Freezer) Thaw(ctx context.Context, id workspace.ID) error {
 	due := func(c *container.InspectResponse) bool { return c.State.Paused }
 	const doing = "thawing"
-	return backend.RetryChanged(ctx, doing+" container "+id.ContainerName(), retryEvery, retryFor, func() error {
+	return engine.RetryChanged(ctx, doing+" container "+id.ContainerName(), func() error {
 		containerID, err := f.ifDue(ctx, id, doing, due)
 		if err != nil || containerID == "" {
 			return err
