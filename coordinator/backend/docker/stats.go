@@ -3,12 +3,9 @@ package docker
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
-
-	"github.com/docker/docker/api/types/container"
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
@@ -28,7 +25,7 @@ func (d *Docker) Stats(ctx context.Context, id workspace.ID) (backend.Stats, err
 	}
 	name := id.ContainerName()
 	doing := "reading what container " + name + " uses"
-	used, err := d.usage(ctx, c.ID)
+	used, err := d.api.Usage(ctx, c.ID)
 	if err != nil {
 		return none, engine.Wrap(doing, err)
 	}
@@ -48,16 +45,6 @@ func (d *Docker) Stats(ctx context.Context, id workspace.ID) (backend.Stats, err
 		s.Processes, s.Ports = seen.Processes, seen.Ports
 	}
 	return s, nil
-}
-
-// usage asks the engine once what a container uses. Of one that has ended, the time of the answer is zero.
-func (d *Docker) usage(ctx context.Context, containerID string) (used container.StatsResponse, err error) {
-	answer, err := d.api.ContainerStatsOneShot(ctx, containerID)
-	if err != nil {
-		return used, err
-	}
-	defer answer.Body.Close()
-	return used, json.NewDecoder(answer.Body).Decode(&used)
 }
 
 // limited keeps what is written to it up to [glance.MaxOutput], and refuses more.

@@ -4,7 +4,6 @@ package hostmemory
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -119,7 +118,7 @@ func (h *Host) used(ctx context.Context) (int64, error) {
 	g.SetLimit(memoryQuestions)
 	for _, c := range list {
 		g.Go(func() error {
-			used, err := h.usage(ctx, c.ID)
+			used, err := h.api.Usage(ctx, c.ID)
 			if err == nil {
 				sum.Add(status.InUse(used.MemoryStats))
 			}
@@ -177,14 +176,4 @@ func stalled(text string) float64 {
 		}
 	}
 	return 0
-}
-
-// usage asks the engine once what a container uses.
-func (h *Host) usage(ctx context.Context, containerID string) (used container.StatsResponse, err error) {
-	answer, err := h.api.ContainerStatsOneShot(ctx, containerID)
-	if err != nil {
-		return used, err
-	}
-	defer answer.Body.Close()
-	return used, json.NewDecoder(answer.Body).Decode(&used)
 }

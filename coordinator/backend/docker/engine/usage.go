@@ -1,0 +1,19 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/docker/docker/api/types/container"
+)
+
+// Usage asks the engine once what a container uses. Of one that has ended, the time of the answer is zero. Its errors
+// are the engine's own.
+func (c *Client) Usage(ctx context.Context, containerID string) (used container.StatsResponse, err error) {
+	answer, err := c.ContainerStatsOneShot(ctx, containerID)
+	if err != nil {
+		return used, err
+	}
+	defer answer.Body.Close()
+	return used, json.NewDecoder(answer.Body).Decode(&used)
+}
