@@ -16,12 +16,18 @@ const unwritten = time.Minute
 // here before it is in the database.
 type dozes struct{ *Coordinator }
 
+// unknownFor is how young a use is that the leader did not know of when it let a workspace doze that was not used for doze, by the
+// settings of this process. With 0 nothing dozes by these, but something may by the leader's.
+func unknownFor(doze time.Duration) time.Duration {
+	if doze <= 0 {
+		return unwritten
+	}
+	return max(doze-imprecise, 0)
+}
+
 // Changed is called by the feed, after the routes.
 func (c dozes) Changed(rows []store.Route, _ int64) {
-	within := time.Duration(c.doze.Load()) - imprecise
-	if within <= 0 { // nothing dozes by the settings of this process, but something may by those of the leader
-		within = unwritten
-	}
+	within := unknownFor(time.Duration(c.doze.Load()))
 	for i := range rows {
 		if id := rows[i].ID; !rows[i].DozeAt.IsZero() && c.activity.UsedWithin(id, within) {
 			c.activator.Used(id)
