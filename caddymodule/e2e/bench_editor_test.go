@@ -30,6 +30,9 @@ import (
 // editorRuns is how often the editor is opened in each way.
 const editorRuns = 5
 
+// editorRests is how long the editor is left alone that does not doze, about as long as the one that does.
+const editorRests = 40 * time.Second
+
 // watchEditor notes in each document when the editor's workbench stands and when it can be used: its
 // explorer lists a file of the home.
 const watchEditor = `(() => {
@@ -117,6 +120,9 @@ func BenchmarkEditor(b *testing.B) {
 			return t.opens(byHost.base(in, w.ID), time.Now())
 		}},
 		{"running", func() opening {
+			me.keepAwake(b, w.ID, 1)
+			defer me.keepAwake(b, w.ID, 0)
+			time.Sleep(editorRests) // the browser forgets a page some time after it was left
 			in.awaitFrozen(b, w.ID, false)
 			return t.opens(byHost.base(in, w.ID), time.Now())
 		}},

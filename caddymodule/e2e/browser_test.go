@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -53,7 +52,7 @@ func TestBrowser(t *testing.T) {
 	b.wokeUp()
 
 	// It is not put to sleep while it is deleted.
-	me.call(t, http.MethodPost, "/api/v1/workspaces/"+id+"/keep-awake", map[string]int{"hours": 1}, http.StatusOK, nil)
+	me.keepAwake(t, id, 1)
 	card := fmt.Sprintf(`[data-workspace="%s"]`, id)
 	b.do("back to the list", chromedp.Navigate(in.url("/")))
 	b.do("it is at rest", chromedp.WaitVisible(chromedp.CSS(card+`[data-operation=NONE]`)))

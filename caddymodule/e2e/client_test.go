@@ -37,6 +37,12 @@ type workspace struct {
 	ErrorMessage string `json:"error_message"`
 }
 
+// keepAwake keeps a workspace awake for some hours, and no longer with 0.
+func (u *user) keepAwake(t testing.TB, id string, hours int) {
+	t.Helper()
+	u.call(t, http.MethodPost, "/api/v1/workspaces/"+id+"/keep-awake", map[string]int{"hours": hours}, http.StatusOK, nil)
+}
+
 // testDomain is a domain that test browsers and clients find on this machine.
 const testDomain = "codehub.test"
 
