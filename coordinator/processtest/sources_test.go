@@ -61,7 +61,7 @@ var (
 		"PutObject", "DeleteObjects", "CreateBucket", "AbortMultipartUpload", "CreateMultipartUpload", "UploadPart",
 		"CopyToContainer", "ContainerRename", "Create", "Patch", "Delete")
 	reading = set("Now", "Inspect", "Since", "ContainerInspect", "ContainerList", "ContainerLogs", "ContainerWait", "VolumeInspect", "VolumeList", "NetworkInspect",
-		"NetworkList", "ImageInspect", "Info", "Epoch", "Events", "ContainerTop", "ContainerStatsOneShot", "DaemonHost", "ContainerStatPath", "CopyFromContainer", "ContainerExecInspect", "Identity", "Answers", "StorageDriver", "Close", "ClientVersion",
+		"NetworkList", "ImageInspect", "Info", "Epoch", "Events", "ContainerTop", "Usage", "DaemonHost", "ContainerStatPath", "CopyFromContainer", "ContainerExecInspect", "Identity", "Answers", "StorageDriver", "Close", "ClientVersion",
 		"GetObject", "ListObjectsV2", "ListMultipartUploads", "HeadBucket", "HeadObject", "Options",
 		"Get", "List", "Await")
 )
