@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -57,6 +58,7 @@ func TestEngineRestarted(t *testing.T) {
 			e.stop()
 			want := engineAway
 			if !tt.live {
+				e.endContainers(t)
 				s.stopWork()
 				// Whether the last observation has seen the container end is not certain: the page
 				// waits for the engine, or for the application.
@@ -154,6 +156,35 @@ func (e *ownEngine) start(t *testing.T) {
 func (e *ownEngine) end(how syscall.Signal) {
 	_ = e.cmd.Process.Signal(how) // fails if it has exited
 	_ = e.cmd.Wait()
+}
+
+// endContainers ends what the engine has left running: while it waits for its containers to end it still takes calls, and a
+// workspace that is started meanwhile runs on without it.
+func (e *ownEngine) endContainers(t *testing.T) {
+	t.Helper()
+	read := func(pattern string, of func(path, content string)) {
+		paths, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			if content, err := os.ReadFile(path); err == nil { // else it has ended
+				of(path, string(content))
+			}
+		}
+	}
+	read("/proc/[0-9]*/cmdline", func(path, line string) {
+		if !strings.Contains(line, "containerd-shim") || !strings.Contains(line, filepath.Base(e.dir)) {
+			return // no parent of the engine's containers
+		}
+		read(filepath.Join(filepath.Dir(path), "task", "*", "children"), func(_, children string) {
+			for _, child := range strings.Fields(children) {
+				if pid, err := strconv.Atoi(child); err == nil {
+					_ = syscall.Kill(pid, syscall.SIGKILL) // fails if it has ended
+				}
+			}
+		})
+	})
 }
 
 // settings are those of an installation on this engine, which gets its images.
