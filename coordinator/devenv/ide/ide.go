@@ -36,29 +36,32 @@ type Environment struct {
 	Changes []string
 }
 
-const home = `ENV HOME=/home/coder USER=coder SHELL=/bin/bash LANG=C.UTF-8`
+// inHome are the instructions of an image whose user works at home, with those that start the application.
+func inHome(start ...string) []string {
+	return append([]string{
+		`ENV HOME=/home/coder USER=coder SHELL=/bin/bash LANG=C.UTF-8`, `USER 1000:1000`, `WORKDIR /home/coder`, `EXPOSE 8080`,
+	}, start...)
+}
 
 // The environments.
 var (
-	CodeServer = Environment{"code-server", []string{"debootstrap", "npm", "g++", "make", "python3"}, []string{
-		home, `USER 1000:1000`, `WORKDIR /home/coder`, `EXPOSE 8080`, `ENTRYPOINT ["/usr/bin/code-server"]`,
-		`CMD ["--auth","none","--bind-addr","0.0.0.0:8080","--disable-telemetry","--disable-update-check",` +
+	CodeServer = Environment{"code-server", []string{"debootstrap", "npm", "g++", "make", "python3"}, inHome(
+		`ENTRYPOINT ["/usr/bin/code-server"]`,
+		`CMD ["--auth","none","--bind-addr","0.0.0.0:8080","--disable-telemetry","--disable-update-check",`+
 			`"--disable-workspace-trust","/home/coder"]`,
-	}}
-	Jupyter = Environment{"jupyter", []string{"debootstrap"}, []string{
-		home, `USER 1000:1000`, `WORKDIR /home/coder`, `EXPOSE 8080`,
+	)}
+	Jupyter = Environment{"jupyter", []string{"debootstrap"}, inHome(
 		`ENTRYPOINT ["/bin/sh","-c","exec jupyter-notebook --no-browser --ip=0.0.0.0 --port=8080 ` +
 			`--port-retries=0 --NotebookApp.token= --NotebookApp.password= ` +
 			`--NotebookApp.allow_remote_access=True ` +
 			`--NotebookApp.base_url=${CODEHUB_WORKSPACE_BASE_PATH:-/}"]`,
-	}}
-	JupyterLab = Environment{"jupyterlab", []string{"debootstrap"}, []string{
-		home, `USER 1000:1000`, `WORKDIR /home/coder`, `EXPOSE 8080`,
+	)}
+	JupyterLab = Environment{"jupyterlab", []string{"debootstrap"}, inHome(
 		`ENTRYPOINT ["/bin/sh","-c","exec jupyter-lab --no-browser --ip=0.0.0.0 --port=8080 ` +
 			`--port-retries=0 --IdentityProvider.token= --PasswordIdentityProvider.hashed_password= ` +
 			`--ServerApp.allow_remote_access=True ` +
 			`--ServerApp.base_url=${CODEHUB_WORKSPACE_BASE_PATH:-/}"]`,
-	}}
+	)}
 )
 
 // Prepare makes the root file system, if the user's cache does not have it. It needs root,
