@@ -162,29 +162,23 @@ func (e *ownEngine) end(how syscall.Signal) {
 // workspace that is started meanwhile runs on without it.
 func (e *ownEngine) endContainers(t *testing.T) {
 	t.Helper()
-	read := func(pattern string, of func(path, content string)) {
-		paths, err := filepath.Glob(pattern)
+	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range all {
+		line, err := os.ReadFile(path)
+		if err != nil || !strings.Contains(string(line), "containerd-shim") || !strings.Contains(string(line), filepath.Base(e.dir)) {
+			continue // it has ended, or is no parent of the engine's containers
+		}
+		shim, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, path := range paths {
-			if content, err := os.ReadFile(path); err == nil { // else it has ended
-				of(path, string(content))
-			}
+		for _, pid := range descendants(shim) {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // fails if it has ended
 		}
 	}
-	read("/proc/[0-9]*/cmdline", func(path, line string) {
-		if !strings.Contains(line, "containerd-shim") || !strings.Contains(line, filepath.Base(e.dir)) {
-			return // no parent of the engine's containers
-		}
-		read(filepath.Join(filepath.Dir(path), "task", "*", "children"), func(_, children string) {
-			for _, child := range strings.Fields(children) {
-				if pid, err := strconv.Atoi(child); err == nil {
-					_ = syscall.Kill(pid, syscall.SIGKILL) // fails if it has ended
-				}
-			}
-		})
-	})
 }
 
 // settings are those of an installation on this engine, which gets its images.
