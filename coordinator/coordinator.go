@@ -221,12 +221,12 @@ func (c *Coordinator) assemble() {
 	c.activator = activator.New(c.routes, c.service, nil, c.tracer, c.log.Named("activator"))
 	c.activator.Metrics = c.metrics.Wakes
 	c.activity = activity.NewBuffer(c.redis, activity.Options{
-		Fallback: c.store, Node: c.opts.NodeID, Metrics: c.metrics.Activity, Cycles: c.metrics.Cycles,
+		Fallback: c.service.Limited(), Node: c.opts.NodeID, Metrics: c.metrics.Activity, Cycles: c.metrics.Cycles,
 		Used: c.activator.Used,
 	}, c.log.Named("activity"))
 	c.feed.Subscribe(dozes{c})
 	c.controller = reconcile.New(reconcile.Options{
-		Store: c.store, Backend: c.backend, Archives: c.archives, Identity: c.identity,
+		Store: c.service.Limited(), Backend: c.backend, Archives: c.archives, Identity: c.identity,
 		Launch: c.launch, Configured: c.configuredImages, Quarantine: c.routes.Quarantine,
 		Addresses: c.backend.Addresses, Images: c.backend.Images, Freezer: c.backend.Freezer, LocalHomes: c.backend.LocalHomes,
 		NewOpID: uuid.NewString, Tracer: c.tracer,
@@ -241,7 +241,7 @@ func (c *Coordinator) assemble() {
 		Cycles: c.metrics.Cycles, Log: c.log.Named("scarcity"),
 	}, scarcity.DefaultSettings())
 	c.ttl = ttl.New(ttl.Options{
-		Store: c.store, Expirer: c.service, Activity: activity.NewLog(c.redis, activity.DefaultKey),
+		Store: c.service.Limited(), Expirer: c.service, Activity: activity.NewLog(c.redis, activity.DefaultKey),
 		Looker: c.backend, Notebooks: work.NewNotebooks(),
 		Metrics: c.metrics.Service, Cycles: c.metrics.Cycles, Log: c.log.Named("ttl"),
 	}, ttl.DefaultSettings())

@@ -213,21 +213,24 @@ func (s *Store) ArchiveHealth(ctx context.Context) (h ArchiveHealth, err error) 
 	return h, nil
 }
 
-// revertSQL decides and writes in one statement, like updateSQL.
+// revertSQL decides and writes in one statement, like updateSQL. One that dozes runs again afterwards, so it needs a place.
 const revertSQL = `
 WITH w AS (
-	SELECT id, name, owner_user_id, operation, phase, revert, home_ctx, archive_key FROM workspaces
+	SELECT id, name, owner_user_id, operation, phase, revert, home_ctx, archive_key, counted, doze_at IS NOT NULL AS thaws
+	FROM workspaces
 	WHERE id = @id AND deleted_at IS NULL AND (@all OR owner_user_id = @user)
 	FOR UPDATE
 ), decision AS (
-	SELECT id, archive_key AS was, CASE
+	SELECT id, archive_key AS was, thaws, CASE
 		WHEN operation <> 'NONE' OR phase NOT IN ('ARCHIVED', 'STANDBY', 'RUNNING')
 			OR revert IS NOT NULL AND revert ->> 'id' IS DISTINCT FROM home_ctx ->> 'revert_id' THEN 'busy'
 		WHEN phase = 'ARCHIVED' AND archive_key = @revert::jsonb ->> 'key' THEN 'unchanged'
+		WHEN counted OR NOT thaws THEN 'changed'` + overLimit + `
 		ELSE 'changed' END AS outcome
 	FROM w
 ), written AS (
-	UPDATE workspaces SET revert = @revert, origin = @origin::jsonb FROM decision WHERE workspaces.id = decision.id AND outcome = 'changed'
+	UPDATE workspaces SET revert = @revert, origin = @origin::jsonb, doze_at = NULL, counted = counted OR thaws
+	FROM decision WHERE workspaces.id = decision.id AND outcome = 'changed'
 ), history AS (
 	INSERT INTO workspace_history (workspace_id, kind, old_value, new_value, cause, user_id)
 	SELECT id, 'reverting', was, @revert::jsonb ->> 'key', @cause, @user FROM decision WHERE outcome = 'changed'
@@ -240,10 +243,11 @@ SELECT outcome FROM decision`
 // Revert writes the request to go back to an older archive, which the controller carries out,
 // and returns the workspace afterwards. The outcome is [Busy] while an operation or another such
 // request is in progress, and outside the order of the phases. It is [Unchanged] when it is the
-// current archive and there is no volume besides. It returns [ErrNotFound] like [Store.Update].
-func (s *Store) Revert(ctx context.Context, v Viewer, id workspace.ID, r workspace.Revert) (
+// current archive and there is no volume besides, and a limit where a workspace that dozes has no place to run afterwards. It returns [ErrNotFound] like [Store.Update].
+func (s *Store) Revert(ctx context.Context, v Viewer, id workspace.ID, r workspace.Revert, l Limits) (
 	workspace.Workspace, Outcome, error) {
-	w, outcome, err := s.change(ctx, false, id, revertSQL, postgres.Args{
+	w, outcome, err := s.change(ctx, true, id, revertSQL, postgres.Args{
+		"per_user": l.PerUser, "global": l.Global,
 		"id": string(id), "all": v.All, "user": postgres.NullText(v.UserID), "revert": r, "cause": v.Through,
 		"by": audit.Of(ctx), "origin": tracing.Origin(ctx),
 	})

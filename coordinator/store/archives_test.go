@@ -218,7 +218,7 @@ func TestRevertIsWrittenWhereItCanBeCarriedOut(t *testing.T) {
 		{`phase = 'ARCHIVED', archive_key = 'k', revert = '{"id": "x"}', home_ctx = '{"revert_id": "x"}'`, Changed},
 	} {
 		w := add(t, s, owner, c.set)
-		got, outcome, err := s.Revert(t.Context(), v, w.ID, r)
+		got, outcome, err := s.Revert(t.Context(), v, w.ID, r, Limits{})
 		if outcome != c.want || err != nil {
 			t.Errorf("%s: %s, %v, want %s", c.set, outcome, err, c.want)
 		}
@@ -231,7 +231,7 @@ func TestRevertIsWrittenWhereItCanBeCarriedOut(t *testing.T) {
 		if v.UserID == owner {
 			exec(t, s, `UPDATE workspaces SET `+deletedNow+` WHERE id = $1`, string(w.ID))
 		}
-		if _, _, err := s.Revert(t.Context(), v, w.ID, r); err != postgres.ErrNotFound && !strings.Contains(err.Error(), postgres.ErrNotFound.Error()) {
+		if _, _, err := s.Revert(t.Context(), v, w.ID, r, Limits{}); err != postgres.ErrNotFound && !strings.Contains(err.Error(), postgres.ErrNotFound.Error()) {
 			t.Errorf("Revert = %v", err)
 		}
 	}

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -82,6 +85,7 @@ WITH fence AS (
 		home_ctx = (w.home_ctx - @home_ctx_gone::text[]) || @home_ctx,
 		endpoint = @endpoint, base_path = @base_path,
 		error_reason = @error_reason, error_message = @error_message, error_count = @error_count,
+		counted = w.counted OR @takes_place::boolean AND ` + hasRoom + `,
 		awaits_gc = @awaits_gc AND w.deleted_at IS NOT NULL,
 		waiting = CASE WHEN @waiting_changed THEN @waiting ELSE w.waiting END,
 		progress = CASE WHEN @progress_changed THEN @progress ELSE w.progress END,
@@ -144,6 +148,13 @@ SELECT FROM saved`
 func (s *Store) Save(ctx context.Context, f postgres.Fence, prev, next workspace.Workspace,
 	archived *workspace.ArchiveRecord,
 ) (saved bool, err error) {
+	return s.save(ctx, f, prev, next, archived, nil)
+}
+
+// save is [Store.Save]. With limits, the workspace takes a place if they allow it.
+func (s *Store) save(ctx context.Context, f postgres.Fence, prev, next workspace.Workspace,
+	archived *workspace.ArchiveRecord, limits *Limits,
+) (saved bool, err error) {
 	conditions, noConditions, err := changes(prev.Conditions, next.Conditions)
 	if err != nil {
 		return false, fmt.Errorf("saving the conditions of workspace %s: %w", prev.ID, err)
@@ -157,8 +168,18 @@ func (s *Store) Save(ctx context.Context, f postgres.Fence, prev, next workspace
 		record = *archived
 	}
 	kinds, from, to, messages := columns(controllerHistory(prev, next))
-	tag, err := s.pool.Exec(ctx, saveSQL, postgres.Args{
+	batch := &pgx.Batch{}
+	if limits != nil {
+		done, err := s.countRunning(ctx, batch)
+		if err != nil {
+			return false, err
+		}
+		defer done()
+	}
+	room := cmp.Or(limits, &Limits{})
+	batch.Queue(saveSQL, postgres.Args{
 		"lock": f.Lock, "epoch": f.Epoch, "id": string(prev.ID),
+		"takes_place": limits != nil, "per_user": room.PerUser, "global": room.Global,
 		// What must still be there.
 		"was_operation": string(prev.Operation), "was_op_started_at": postgres.NullTime(prev.OpStartedAt),
 		"desired_state": string(prev.DesiredState), "deleted_at": postgres.NullTime(prev.DeletedAt),
@@ -183,11 +204,14 @@ func (s *Store) Save(ctx context.Context, f postgres.Fence, prev, next workspace
 		"content_bytes": nullNumber(record.Content), "files": nullNumber(record.Files),
 		"sha256": postgres.NullText(record.SHA256),
 		"kinds":  kinds, "old_values": from, "new_values": to, "messages": messages,
+	}).Exec(func(tag pgconn.CommandTag) error {
+		saved = tag.RowsAffected() == 1
+		return nil
 	})
-	if err != nil {
+	if err := s.pool.SendBatch(ctx, batch).Close(); err != nil {
 		return false, fmt.Errorf("saving workspace %s: %w", prev.ID, err)
 	}
-	return tag.RowsAffected() == 1, nil
+	return saved, nil
 }
 
 // nullNumber writes 0 as NULL.

@@ -110,25 +110,6 @@ func (e Edit) fields() []string {
 	return names
 }
 
-// runningLockSQL takes the lock under which workspaces are counted against the
-// limits, one transaction at a time. Its key has two parts, so that it differs from
-// the leader's lock, whose one-part key users may choose.
-const runningLockSQL = `SELECT pg_advisory_xact_lock(1129268290, 1)`
-
-// The limits of w.owner_user_id: the user's own, or those of all users.
-const (
-	ownRunning    = `COALESCE((SELECT max_running FROM users u WHERE u.id = w.owner_user_id), @per_user::int)`
-	ownWorkspaces = `COALESCE((SELECT max_workspaces FROM users u WHERE u.id = w.owner_user_id), @workspaces::int)`
-)
-
-// overLimit are the cases of a CASE that name the limit, the user's or @global, that one more
-// running workspace of w.owner_user_id would exceed. It must run after runningLockSQL and in
-// a statement of its own.
-const overLimit = `
-		WHEN ` + ownRunning + ` > 0 AND ` + ownRunning + ` <=
-			(SELECT count(*) FROM workspaces c WHERE c.counted AND c.owner_user_id = w.owner_user_id) THEN 'user_limit'
-		WHEN @global::int > 0 AND @global <= (SELECT count(*) FROM workspaces c WHERE c.counted) THEN 'global_limit'`
-
 // tooMany is the case for one more workspace of w.owner_user_id in any state, of which
 // a limited number may be there. It must run like overLimit.
 const tooMany = `
@@ -163,6 +144,7 @@ WITH w AS (
 		desired_state = CASE outcome WHEN 'changed' THEN @desired ELSE desired_state END,
 		origin = CASE WHEN outcome = 'changed' AND NOT thaws THEN @origin::jsonb ELSE origin END,
 		doze_at = CASE outcome WHEN 'changed' THEN NULL ELSE doze_at END,
+		counted = counted OR outcome = 'changed' AND thaws,
 		last_access_at = CASE WHEN outcome = 'changed' AND thaws THEN now() ELSE last_access_at END,
 		last_input_at = CASE WHEN outcome = 'changed' AND thaws AND @input THEN now() ELSE last_input_at END
 	FROM decision
@@ -251,38 +233,6 @@ func (s *Store) Create(ctx context.Context, w workspace.Workspace, through strin
 	return w, outcome, nil
 }
 
-// change sends the lock (if counts: the change may count against the limits), the statement, and a
-// query of the row. They are one implicit transaction in one round trip. Each statement has its own
-// snapshot, so the limits are counted after every earlier holder of the lock has committed.
-func (s *Store) change(ctx context.Context, counts bool, id workspace.ID, sql string, args postgres.Args) (
-	w workspace.Workspace, outcome Outcome, err error,
-) {
-	batch := &pgx.Batch{}
-	if counts {
-		select {
-		case s.running <- struct{}{}:
-			defer func() { <-s.running }()
-		case <-ctx.Done():
-			return w, "", ctx.Err()
-		}
-		batch.Queue(runningLockSQL)
-	}
-	batch.Queue(sql, args).QueryRow(func(row pgx.Row) error { return row.Scan(&outcome) })
-	batch.Queue(`SELECT `+workspaceColumns+` FROM workspaces WHERE id = $1`, string(id)).Query(
-		func(rows pgx.Rows) error {
-			found, err := pgx.CollectRows(rows, scanWorkspace)
-			if len(found) == 1 && (outcome == Changed || outcome == Unchanged) {
-				w = found[0]
-			}
-			return err
-		})
-	err = s.pool.SendBatch(ctx, batch).Close()
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = postgres.ErrNotFound
-	}
-	return w, outcome, err
-}
-
 // expireStandbySQL changes the desired state if the condition still holds.
 const expireStandbySQL = `
 WITH written AS (
@@ -354,58 +304,4 @@ func (s *Store) SleepForMemory(ctx context.Context, id workspace.ID, through, wh
 		return false, fmt.Errorf("putting workspace %s to sleep to free memory: %w", id, err)
 	}
 	return tag.RowsAffected() == 1, nil
-}
-
-// dozeSQL lets a workspace doze of which all that was judged still holds. The leader alone runs it, one workspace after the
-// other, so nothing else adds to what it counts, but the last statement of the leader before: then one more dozes.
-const dozeSQL = `
-WITH written AS (
-	UPDATE workspaces w SET doze_at = now()
-	WHERE id = @id AND ` + runs + ` AND doze_at IS NULL AND busy IS NULL
-		AND ` + quietSince + ` <= @unused_since AND COALESCE(keep_awake_until, '-infinity') <= now()
-		AND (@per_user::int <= 0 OR @per_user >
-			(SELECT count(*) FROM workspaces c WHERE c.doze_at IS NOT NULL AND c.owner_user_id = w.owner_user_id))
-		AND (@global::int <= 0 OR @global > (SELECT count(*) FROM workspaces c WHERE c.doze_at IS NOT NULL))
-	RETURNING id
-), history AS (
-	INSERT INTO workspace_history (workspace_id, kind, cause) SELECT id, 'dozed', 'ttl' FROM written
-)
-SELECT FROM written`
-
-// Doze lets a workspace doze that still runs, was not used after unusedSince, is not busy, and is
-// not kept awake. It reports whether it did: not if as many doze as may.
-func (s *Store) Doze(ctx context.Context, id workspace.ID, unusedSince time.Time, l DozingLimits) (bool, error) {
-	tag, err := s.pool.Exec(ctx, dozeSQL, postgres.Args{
-		"id": string(id), "unused_since": unusedSince, "per_user": l.PerUser, "global": l.Global,
-	})
-	if err != nil {
-		return false, fmt.Errorf("letting workspace %s doze: %w", id, err)
-	}
-	return tag.RowsAffected() == 1, nil
-}
-
-// unmadeWhy is what the history says of a doze that was not made.
-const unmadeWhy = "its container could not be frozen"
-
-// EndUnmadeDozes ends the dozes that began longer than limit ago and whose containers are not frozen: the engine
-// cannot freeze them, or they are not fit for it. It returns whose they were.
-func (s *Store) EndUnmadeDozes(ctx context.Context, limit time.Duration) ([]workspace.ID, error) {
-	return s.ids(ctx, "ending the dozes that were not made", `
-		WITH written AS (
-			UPDATE workspaces SET doze_at = NULL WHERE doze_at < now() - @limit::interval AND NOT `+frozen+` RETURNING id
-		), history AS (
-			INSERT INTO workspace_history (workspace_id, kind, cause, message) SELECT id, 'thawed', 'ttl', @why FROM written
-		)
-		SELECT id FROM written`, postgres.Args{"limit": limit, "why": unmadeWhy})
-}
-
-// EndDozes ends all dozes, as when nothing is to doze any more. Their containers go on.
-func (s *Store) EndDozes(ctx context.Context) error {
-	_, err := s.pool.Exec(ctx, `
-		WITH written AS (UPDATE workspaces SET doze_at = NULL WHERE doze_at IS NOT NULL RETURNING id)
-		INSERT INTO workspace_history (workspace_id, kind, cause) SELECT id, 'thawed', 'ttl' FROM written`)
-	if err != nil {
-		return fmt.Errorf("ending what dozes: %w", err)
-	}
-	return nil
 }

@@ -73,7 +73,7 @@ func froze(t *testing.T, s *Store, id workspace.ID) {
 }
 
 // TestOnlyWhatIsFrozenGivesItsPlaceAway: one that is to doze may not be frozen yet, or never. One that is frozen takes none
-// while it is put to sleep either.
+// while it is put to sleep either. A use of which somebody tells late takes none: it sleeps.
 func TestOnlyWhatIsFrozenGivesItsPlaceAway(t *testing.T) {
 	s := open(t)
 	w := idle(t, s, addUser(t, s))
@@ -102,7 +102,9 @@ func TestOnlyWhatIsFrozenGivesItsPlaceAway(t *testing.T) {
 		{`desired_state = 'RUNNING'`, true}, // it is started again, or goes on
 		{`operation = 'NONE', doze_at = now()`, true},
 		{`doze_at = now()`, false},
-		{`last_access_at = now()`, true},
+		{`last_access_at = now()`, false},
+		{`desired_state = 'RUNNING'`, true},
+		{`last_access_at = now() + interval '1 second'`, true},
 	} {
 		exec(t, s, `UPDATE workspaces SET `+change.set+` WHERE id = '`+string(w.ID)+`'`)
 		counted(change.set, change.counted)

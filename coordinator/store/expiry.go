@@ -9,15 +9,18 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TouchLastAccess moves last_access_at forward to the given ages, never back, and never
-// beyond the present. The database subtracts them from its own time, so that no other
-// machine's clock matters. Differences below a second are left out: an age that is
-// reported again, as it is for some minutes, must not write the row again. Unknown and
-// deleted workspaces are ignored. With it, last_input_at moves to the ages of the last input.
-func (s *Store) TouchLastAccess(ctx context.Context, ages, inputs map[workspace.ID]time.Duration) error {
-	if len(ages) == 0 {
-		return nil
-	}
+// usedSQL selects the workspaces whose last use or last input is newer than the row says.
+const usedSQL = `
+			SELECT w.id, u.at, u.input_at, w.doze_at, w.counted
+			FROM (SELECT id, now() - make_interval(secs => age) AS at, now() - make_interval(secs => input) AS input_at
+				FROM unnest($1::uuid[], $2::float8[], $3::float8[]) AS v (id, age, input)) AS u
+			JOIN workspaces w ON w.id = u.id
+			WHERE w.deleted_at IS NULL AND (w.last_access_at IS NULL OR w.last_access_at < u.at - interval '1 second'
+				OR COALESCE(w.last_input_at, '-infinity') < u.input_at - interval '1 second')
+			ORDER BY w.id`
+
+// usedArgs are the arguments of usedSQL.
+func usedArgs(ages, inputs map[workspace.ID]time.Duration) []any {
 	ids, seconds, input := make([]string, 0, len(ages)), make([]float64, 0, len(ages)), make([]*float64, 0, len(ages))
 	for id, age := range ages {
 		ids, seconds, input = append(ids, string(id)), append(seconds, max(age, 0).Seconds()), append(input, nil)
@@ -25,23 +28,27 @@ func (s *Store) TouchLastAccess(ctx context.Context, ages, inputs map[workspace.
 			input[len(input)-1] = new(max(age, 0).Seconds())
 		}
 	}
+	return []any{ids, seconds, input}
+}
+
+// TouchLastAccess moves last_access_at forward to the given ages, never back, and never
+// beyond the present. The database subtracts them from its own time, so that no other
+// machine's clock matters. Differences below a second are left out: an age that is
+// reported again, as it is for some minutes, must not write the row again. Unknown and
+// deleted workspaces are ignored. With it, last_input_at moves to the ages of the last input. A use ends a doze; a workspace that
+// has given its place up goes to STANDBY then: see [Limited].
+func (s *Store) TouchLastAccess(ctx context.Context, ages, inputs map[workspace.ID]time.Duration) error {
+	if len(ages) == 0 {
+		return nil
+	}
 	// The rows are locked in the order of their ids, so that two calls at the same
 	// time cannot deadlock.
 	_, err := s.pool.Exec(ctx, `
-		WITH used AS (
-			SELECT w.id, u.at, u.input_at
-			FROM (SELECT id, now() - make_interval(secs => age) AS at, now() - make_interval(secs => input) AS input_at
-				FROM unnest($1::uuid[], $2::float8[], $3::float8[]) AS v (id, age, input)) AS u
-			JOIN workspaces w ON w.id = u.id
-			WHERE w.deleted_at IS NULL AND (w.last_access_at IS NULL OR w.last_access_at < u.at - interval '1 second'
-				OR COALESCE(w.last_input_at, '-infinity') < u.input_at - interval '1 second')
-			ORDER BY w.id
-			FOR UPDATE OF w
-		)
+		WITH used AS (`+usedSQL+` FOR UPDATE OF w)
 		UPDATE workspaces w SET last_access_at = GREATEST(w.last_access_at, used.at),
 			last_input_at = GREATEST(w.last_input_at, used.input_at)
 		FROM used WHERE w.id = used.id`,
-		ids, seconds, input)
+		usedArgs(ages, inputs)...)
 	if err != nil {
 		return fmt.Errorf("writing the last access of %d workspaces: %w", len(ages), err)
 	}

@@ -96,7 +96,7 @@ func TestWhatIsAskedForNamesItsRequest(t *testing.T) {
 			return err
 		}, `phase = 'RUNNING'`},
 		{"an older archive", `phase = 'STANDBY'`, func(ctx context.Context, id workspace.ID) error {
-			_, _, err := s.Revert(ctx, v, id, workspace.Revert{ID: uuid.NewString(), Key: "k"})
+			_, _, err := s.Revert(ctx, v, id, workspace.Revert{ID: uuid.NewString(), Key: "k"}, Limits{})
 			return err
 		}, `phase = 'RUNNING'`},
 	} {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -72,18 +71,6 @@ const (
 			FOR UPDATE OF w
 		)
 		UPDATE workspaces w SET busy = found.busy::jsonb, sleep_at = found.sleep_at FROM found WHERE w.id = found.id`
-
-	keepAwakeSQL = `
-		WITH written AS (
-			UPDATE workspaces SET keep_awake_until = CASE WHEN @for::interval > '0' THEN now() + @for::interval
-				WHEN doze_at IS NOT NULL THEN keep_awake_until END -- it is over: a change would end the doze
-			WHERE id = @id AND deleted_at IS NULL AND (@all OR owner_user_id = @user) AND desired_state = 'RUNNING'
-			RETURNING ` + workspaceColumns + `
-		), audit AS (
-			` + audit.OfWorkspaces + `'workspace.keep_awake',
-				jsonb_build_object('seconds', EXTRACT(epoch FROM @for::interval)::bigint) FROM written
-		)
-		SELECT * FROM written`
 )
 
 // Unused returns the running workspaces that were neither used nor started within idle and are
@@ -138,15 +125,4 @@ func (s *Store) Announce(ctx context.Context, f postgres.Fence, ttl time.Duratio
 		return fmt.Errorf("announcing when %d workspaces go to sleep: %w", len(all), err)
 	}
 	return nil
-}
-
-// KeepAwake keeps a running workspace awake for d from now, or no longer if d is 0, and
-// returns it. It returns [ErrNotFound] for a workspace that is deleted or that v may not
-// see, and for one that is not meant to run.
-func (s *Store) KeepAwake(ctx context.Context, v Viewer, id workspace.ID, d time.Duration) (
-	workspace.Workspace, error) {
-	return postgres.SelectOne(ctx, s.DB, "keeping workspace "+string(id)+" awake", scanWorkspace,
-		keepAwakeSQL, postgres.Args{
-			"id": string(id), "all": v.All, "user": postgres.NullText(v.UserID), "for": d, "by": audit.Of(ctx),
-		})
 }

@@ -59,7 +59,7 @@ func TestDoze(t *testing.T) {
 	// A use of which only a gateway knew.
 	h.doze(id)
 	h.seen(id, true)
-	storetest.Set(t, h.store, id, "last_access_at = now()")
+	storetest.Set(t, h.store, id, "last_access_at = now(), doze_at = NULL, counted = true") // with a place
 	h.controller.Wake(id)
 	h.seen(id, false)
 	// It sleeps, and is archived, from there.

@@ -31,7 +31,7 @@ func TestARowFromBeforeItsArchivesIsNotProvisioned(t *testing.T) {
 		name, operation string
 		id              workspace.ID
 	}{{"before it was provisioned", "'NONE'", id}, {"while it was provisioned", "'PROVISIONING'", id}, {"never archived", "'PROVISIONING'", other}} {
-		storetest.Exec(t, h.store, `UPDATE workspaces SET phase = 'PENDING', desired_state = 'RUNNING', conditions = '{}', archive_key = NULL,
+		storetest.Exec(t, h.store, `UPDATE workspaces SET phase = 'PENDING', desired_state = 'RUNNING', counted = true, conditions = '{}', archive_key = NULL,
 			archive_op_id = NULL, error_reason = NULL, error_message = NULL, error_count = 0, home_ctx = '{"volume_op_id": "A"}', endpoint = NULL,
 			created_at = now() - interval '1 day', operation = `+c.operation+`, op_started_at = CASE `+c.operation+` WHEN 'NONE' THEN NULL ELSE now() END
 			WHERE id = $1`, string(c.id))

@@ -144,7 +144,7 @@ func TestAHomeInWhichNothingChangedIsNotArchivedAgain(t *testing.T) {
 	// Back to the first one: the workspace that runs is archived first, unless nothing has changed.
 	home.write()
 	v := store.Viewer{UserID: h.owner.UserID, Through: "test"}
-	if _, outcome, err := h.store.Revert(t.Context(), v, id, workspace.Revert{ID: "r", Key: first.ArchiveKey, At: time.Now()}); outcome != store.Changed || err != nil {
+	if _, outcome, err := h.store.Revert(t.Context(), v, id, workspace.Revert{ID: "r", Key: first.ArchiveKey, At: time.Now()}, store.Limits{}); outcome != store.Changed || err != nil {
 		t.Fatal(outcome, err)
 	}
 	h.controller.Wake(id)
@@ -167,7 +167,7 @@ func TestAHomeInWhichNothingChangedIsNotArchivedAgain(t *testing.T) {
 	}
 
 	// An older one that is gone: everything stays as it is.
-	if _, outcome, err := h.store.Revert(t.Context(), v, id, workspace.Revert{ID: "r2", Key: id.ArchiveKey(uuid.NewString()), At: time.Now()}); outcome != store.Changed || err != nil {
+	if _, outcome, err := h.store.Revert(t.Context(), v, id, workspace.Revert{ID: "r2", Key: id.ArchiveKey(uuid.NewString()), At: time.Now()}, store.Limits{}); outcome != store.Changed || err != nil {
 		t.Fatal(outcome, err)
 	}
 	h.controller.Wake(id)

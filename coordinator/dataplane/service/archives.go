@@ -130,9 +130,9 @@ func (s *Service) revert(ctx context.Context, a Actor, w workspace.Workspace, ke
 		return workspace.Workspace{}, err
 	}
 	r := workspace.Revert{ID: uuid.NewString(), Key: key, At: now.UTC().Truncate(time.Microsecond)}
-	reverting, outcome, err := s.store.Revert(ctx, a.viewer(), w.ID, r)
+	reverting, outcome, err := s.store.Revert(ctx, a.viewer(), w.ID, r, s.storeLimits())
 	if err == nil {
-		err = outcomeError(outcome, store.Limits{})
+		err = s.refusal(ctx, outcome, a.UserID, w.ID)
 	}
 	switch {
 	case err != nil:

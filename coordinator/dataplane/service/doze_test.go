@@ -49,7 +49,7 @@ func TestDozing(t *testing.T) {
 	if _, err := s.KeepAwake(t.Context(), a, first, time.Hour); !errors.As(err, &full) {
 		t.Errorf("it is kept awake without a place: %v", err)
 	}
-	storetest.Set(t, st, first, `doze_at = NULL, keep_awake_until = now() - interval '1 minute'`)
+	storetest.Set(t, st, first, `doze_at = NULL, counted = true, keep_awake_until = now() - interval '1 minute'`)
 	storetest.Set(t, st, first, `doze_at = now()`)
 	if w, err := s.KeepAwake(t.Context(), a, first, 0); err != nil || w.DozeAt.IsZero() {
 		t.Errorf("it is kept awake no longer, and dozes since %s, %v", w.DozeAt, err)

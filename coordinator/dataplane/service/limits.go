@@ -72,6 +72,11 @@ func (s *Service) LimitsOf(ctx context.Context, userID string) (Limits, error) {
 // SetLimits changes the limits. Workspaces that are running already are not stopped.
 func (s *Service) SetLimits(l Limits) { s.limits.Store(&l) }
 
+// Limited returns a store whose writes that nobody asks for take a place under the current limits; see [store.Limited].
+func (s *Service) Limited() store.Limited {
+	return store.Limited{Store: s.store, Limits: s.storeLimits}
+}
+
 // storeLimits returns the current limits in the form of package store.
 func (s *Service) storeLimits() store.Limits {
 	l := s.limits.Load()

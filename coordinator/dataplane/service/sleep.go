@@ -9,6 +9,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/metrics"
+	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -38,18 +39,21 @@ func (s *Service) KeepAwake(
 		return workspace.Workspace{}, &InvalidError{"hours",
 			words.Of("problem.rule.from_0", words.Values{"Max": limit.Hours()})}
 	}
-	before, err := s.Get(ctx, a, id)
-	if err != nil {
-		return workspace.Workspace{}, err
-	}
-	if !before.DozeAt.IsZero() && d > 0 { // it needs a place again
-		if err := s.SetDesired(ctx, a, id, workspace.DesiredRunning); err != nil {
-			return workspace.Workspace{}, err
-		}
+	if !valid(a, id) {
+		return workspace.Workspace{}, ErrNotFound
 	}
 	w, err := s.store.KeepAwake(ctx, a.viewer(), id, d)
-	if err = translate(err); err == ErrNotFound && before.DesiredState != workspace.DesiredRunning {
-		err = ErrNotAwake
+	if err == nil && !w.DozeAt.IsZero() && d > 0 { // it needs a place again
+		var outcome store.Outcome
+		w, outcome, err = s.store.KeepAwakeWithin(ctx, a.viewer(), id, d, a.Input, s.storeLimits())
+		if err == nil {
+			err = s.refusal(ctx, outcome, a.UserID, id)
+		}
+	}
+	if err = translate(err); err == ErrNotFound {
+		if _, known := s.Get(ctx, a, id); known == nil {
+			err = ErrNotAwake
+		}
 	}
 	if err != nil {
 		return workspace.Workspace{}, err

@@ -146,7 +146,7 @@ func (c *changes) all() []change {
 		}, audit.WorkspaceKeepAwake, `{"seconds": 3600}`, true},
 		{"archive", nil, c.desire("api", workspace.DesiredArchived), audit.WorkspaceArchive, "null", false},
 		{"restore", c.set(`phase = 'ARCHIVED'`), func(ctx context.Context) error {
-			_, _, err := c.store.Revert(ctx, c.viewer("api"), c.workspace, revert)
+			_, _, err := c.store.Revert(ctx, c.viewer("api"), c.workspace, revert, store.Limits{})
 			return err
 		}, audit.WorkspaceRestore, `{"archive": "a/b/home.tar.zst"}`, false},
 		{"recover", c.set(`phase = 'ERROR', error_reason = 'DataLost', revert = NULL`), func(ctx context.Context) error {

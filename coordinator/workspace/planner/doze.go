@@ -49,3 +49,9 @@ func (p *planner) freeze() (Action, bool) {
 	}
 	return ActFreeze, true
 }
+
+// dozeEnded reports whether the container has ended in which the workspace dozed. Nothing begins before that is saved: the
+// save takes a place for it to run again or, if none is free, puts it to sleep (SPEC 5).
+func (p *planner) dozeEnded() bool {
+	return !p.was.DozeAt.IsZero() && p.was.Phase == workspace.PhaseRunning && p.next.Phase != workspace.PhaseRunning
+}

@@ -132,7 +132,7 @@ func (p *planner) beginNext() Action {
 	}
 	op := p.nextOperation()
 	traits := operations[op]
-	if op == workspace.OpNone {
+	if op == workspace.OpNone || p.dozeEnded() {
 		return ActNothing
 	}
 	if p.startWaits(op) {

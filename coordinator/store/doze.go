@@ -1,0 +1,69 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// dozeSQL lets a workspace doze of which all that was judged still holds. The leader alone runs it, one workspace after the
+// other, so nothing else adds to what it counts, but the last statement of the leader before: then one more dozes.
+const dozeSQL = `
+WITH written AS (
+	UPDATE workspaces w SET doze_at = now()
+	WHERE id = @id AND ` + runs + ` AND doze_at IS NULL AND busy IS NULL
+		AND ` + quietSince + ` <= @unused_since AND COALESCE(keep_awake_until, '-infinity') <= now()
+		AND (@per_user::int <= 0 OR @per_user >
+			(SELECT count(*) FROM workspaces c WHERE c.doze_at IS NOT NULL AND c.owner_user_id = w.owner_user_id))
+		AND (@global::int <= 0 OR @global > (SELECT count(*) FROM workspaces c WHERE c.doze_at IS NOT NULL))
+	RETURNING id
+), history AS (
+	INSERT INTO workspace_history (workspace_id, kind, cause) SELECT id, 'dozed', 'ttl' FROM written
+)
+SELECT FROM written`
+
+// Doze lets a workspace doze that still runs, was not used after unusedSince, is not busy, and is
+// not kept awake. It reports whether it did: not if as many doze as may.
+func (s *Store) Doze(ctx context.Context, id workspace.ID, unusedSince time.Time, l DozingLimits) (bool, error) {
+	tag, err := s.pool.Exec(ctx, dozeSQL, postgres.Args{
+		"id": string(id), "unused_since": unusedSince, "per_user": l.PerUser, "global": l.Global,
+	})
+	if err != nil {
+		return false, fmt.Errorf("letting workspace %s doze: %w", id, err)
+	}
+	return tag.RowsAffected() == 1, nil
+}
+
+// unmade selects the dozes that began longer than @limit ago and whose containers are not frozen.
+const unmade = `doze_at < now() - @limit::interval AND NOT ` + frozen
+
+// unmadeWhy is what the history says of a doze that was not made.
+const unmadeWhy = "its container could not be frozen"
+
+// EndUnmadeDozes ends the dozes that began longer than limit ago and whose containers are not frozen: the engine
+// cannot freeze them, or they are not fit for it. It returns whose they were.
+func (s *Store) EndUnmadeDozes(ctx context.Context, limit time.Duration) ([]workspace.ID, error) {
+	return s.ids(ctx, "ending the dozes that were not made", `
+		WITH written AS (
+			UPDATE workspaces SET doze_at = NULL WHERE `+unmade+` RETURNING id, desired_state
+		), history AS (
+			INSERT INTO workspace_history (workspace_id, kind, cause, message)
+			SELECT id, 'thawed', 'ttl', @why FROM written WHERE desired_state = 'RUNNING'
+		)
+		SELECT id FROM written`, postgres.Args{"limit": limit, "why": unmadeWhy})
+}
+
+// EndDozes ends all dozes, as when nothing is to doze any more. A workspace that has not given its place up goes on, any other one goes
+// to STANDBY: see [Limited].
+func (s *Store) EndDozes(ctx context.Context) error {
+	_, err := s.pool.Exec(ctx, `
+		WITH written AS (UPDATE workspaces SET doze_at = NULL WHERE doze_at IS NOT NULL RETURNING id, desired_state)
+		INSERT INTO workspace_history (workspace_id, kind, cause) SELECT id, 'thawed', 'ttl' FROM written WHERE desired_state = 'RUNNING'`)
+	if err != nil {
+		return fmt.Errorf("ending what dozes: %w", err)
+	}
+	return nil
+}

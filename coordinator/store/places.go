@@ -1,0 +1,181 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// This file holds the rule for taking a running place (SPEC 5). A workspace that counts against the limits holds a place: the column
+// counted. A statement takes one only if it runs after runningLockSQL and has checked overLimit. The trigger
+// admission gives the place up, and puts a workspace to sleep that would run without one.
+
+// runningLockSQL takes the lock under which workspaces are counted against the
+// limits, one transaction at a time. Its key has two parts, so that it differs from
+// the leader's lock, whose one-part key users may choose.
+const runningLockSQL = `SELECT pg_advisory_xact_lock(1129268290, 1)`
+
+// The limits of w.owner_user_id: the user's own, or those of all users.
+const (
+	ownRunning    = `COALESCE((SELECT max_running FROM users u WHERE u.id = w.owner_user_id), @per_user::int)`
+	ownWorkspaces = `COALESCE((SELECT max_workspaces FROM users u WHERE u.id = w.owner_user_id), @workspaces::int)`
+)
+
+// overLimit are the cases of a CASE that name the limit, the user's or @global, that one more
+// running workspace of w.owner_user_id would exceed. It must run after runningLockSQL and in
+// a statement of its own.
+const overLimit = `
+		WHEN ` + ownRunning + ` > 0 AND ` + ownRunning + ` <=
+			(SELECT count(*) FROM workspaces c WHERE c.counted AND c.owner_user_id = w.owner_user_id) THEN 'user_limit'
+		WHEN @global::int > 0 AND @global <= (SELECT count(*) FROM workspaces c WHERE c.counted) THEN 'global_limit'`
+
+// hasRoom says that no limit forbids one more running workspace of w.owner_user_id. It must run like overLimit.
+const hasRoom = `CASE` + overLimit + ` ELSE 'none' END = 'none'`
+
+// placeless selects the workspaces that doze and have given their places up.
+const placeless = `doze_at IS NOT NULL AND NOT counted`
+
+// endDozeSQL ends the doze of a workspace: it goes on with its place or with a free one, else it sleeps.
+const endDozeSQL = `
+WITH w AS (
+	SELECT id, owner_user_id, counted FROM workspaces WHERE id = @id AND doze_at IS NOT NULL FOR UPDATE
+), written AS (
+	UPDATE workspaces SET doze_at = NULL, counted = w.counted OR ` + hasRoom + `
+	FROM w WHERE workspaces.id = w.id RETURNING workspaces.id, workspaces.desired_state
+), history AS (
+	INSERT INTO workspace_history (workspace_id, kind, cause) SELECT id, 'thawed', @cause FROM written WHERE desired_state = 'RUNNING'
+)
+SELECT 'changed' FROM written`
+
+// countRunning queues the lock under which workspaces are counted, as the first statement of the batch. The caller must call done
+// when it has sent the batch.
+func (s *Store) countRunning(ctx context.Context, batch *pgx.Batch) (done func(), err error) {
+	select {
+	case s.running <- struct{}{}:
+		batch.Queue(runningLockSQL)
+		return func() { <-s.running }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// change sends the lock (if counts: the change may count against the limits), the statement, and a
+// query of the row. They are one implicit transaction in one round trip. Each statement has its own
+// snapshot, so the limits are counted after every earlier holder of the lock has committed.
+func (s *Store) change(ctx context.Context, counts bool, id workspace.ID, sql string, args postgres.Args) (
+	w workspace.Workspace, outcome Outcome, err error,
+) {
+	batch := &pgx.Batch{}
+	if counts {
+		done, err := s.countRunning(ctx, batch)
+		if err != nil {
+			return w, "", err
+		}
+		defer done()
+	}
+	batch.Queue(sql, args).QueryRow(func(row pgx.Row) error { return row.Scan(&outcome) })
+	batch.Queue(`SELECT `+workspaceColumns+` FROM workspaces WHERE id = $1`, string(id)).Query(
+		func(rows pgx.Rows) error {
+			found, err := pgx.CollectRows(rows, scanWorkspace)
+			if len(found) == 1 && (outcome == Changed || outcome == Unchanged) {
+				w = found[0]
+			}
+			return err
+		})
+	err = s.pool.SendBatch(ctx, batch).Close()
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = postgres.ErrNotFound
+	}
+	return w, outcome, err
+}
+
+// Limited is a store for writers that nobody asks: the controller, the TTL runner and what records activity. Where such a write
+// ends a doze, or an error that ends by itself, Limited takes a place for the workspace. If no place is free, the
+// workspace goes to STANDBY. With the methods of [Store] it always does.
+type Limited struct {
+	*Store
+	// Limits returns the present limits.
+	Limits func() Limits
+}
+
+// Save is [Store.Save].
+func (s Limited) Save(ctx context.Context, f postgres.Fence, prev, next workspace.Workspace,
+	archived *workspace.ArchiveRecord,
+) (saved bool, err error) {
+	if !needsPlace(prev, next) {
+		return s.Store.Save(ctx, f, prev, next, archived)
+	}
+	l := s.Limits()
+	return s.save(ctx, f, prev, next, archived, &l)
+}
+
+// needsPlace reports whether next is to run, and prev may hold no place.
+func needsPlace(prev, next workspace.Workspace) bool {
+	failed := func(w workspace.Workspace) bool { return w.Phase == workspace.PhaseError && w.ErrorReason != "" }
+	return next.DesiredState == workspace.DesiredRunning && !next.Deleted() && (failed(prev) && !failed(next) ||
+		!prev.DozeAt.IsZero() && (prev.Phase != next.Phase || prev.Operation != next.Operation))
+}
+
+// TouchLastAccess is [Store.TouchLastAccess].
+func (s Limited) TouchLastAccess(ctx context.Context, ages, inputs map[workspace.ID]time.Duration) error {
+	if len(ages) == 0 {
+		return nil
+	}
+	ids, err := s.ids(ctx, "reading which workspaces were used before they dozed",
+		`SELECT id FROM (`+usedSQL+`) AS used WHERE `+placeless, usedArgs(ages, inputs)...)
+	if err == nil {
+		err = s.endEach(ctx, ids, "gateway")
+	}
+	if err != nil {
+		return err
+	}
+	return s.Store.TouchLastAccess(ctx, ages, inputs)
+}
+
+// EndUnmadeDozes is [Store.EndUnmadeDozes].
+func (s Limited) EndUnmadeDozes(ctx context.Context, limit time.Duration) ([]workspace.ID, error) {
+	// Somebody else has let their containers go on, and the engine does not freeze them again.
+	ids, err := s.ids(ctx, "reading the dozes that are not made", `SELECT id FROM workspaces WHERE `+unmade+` AND `+placeless,
+		postgres.Args{"limit": limit})
+	if err == nil {
+		err = s.endEach(ctx, ids, "ttl")
+	}
+	if err != nil {
+		return nil, err
+	}
+	more, err := s.Store.EndUnmadeDozes(ctx, limit)
+	return append(ids, more...), err
+}
+
+// EndDozes is [Store.EndDozes]. Those that began to doze last take a place first.
+func (s Limited) EndDozes(ctx context.Context) error {
+	ids, err := s.ids(ctx, "reading what dozes",
+		`SELECT id FROM workspaces WHERE `+placeless+` ORDER BY doze_at DESC`)
+	if err == nil {
+		err = s.endEach(ctx, ids, "ttl")
+	}
+	if err != nil {
+		return err
+	}
+	return s.Store.EndDozes(ctx)
+}
+
+// endEach ends the dozes of workspaces.
+func (s Limited) endEach(ctx context.Context, ids []workspace.ID, cause string) error {
+	for _, id := range ids {
+		l := s.Limits()
+		_, _, err := s.change(ctx, true, id, endDozeSQL, postgres.Args{
+			"id": string(id), "per_user": l.PerUser, "global": l.Global, "cause": cause,
+		})
+		if err != nil && !errors.Is(err, postgres.ErrNotFound) {
+			return fmt.Errorf("ending the doze of workspace %s: %w", id, err)
+		}
+	}
+	return nil
+}
