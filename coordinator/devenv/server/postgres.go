@@ -66,8 +66,8 @@ func StartPostgreSQL(s Storage) (*PostgreSQL, error) {
 	}
 	// Fast shutdown: sessions are ended, a checkpoint is written.
 	p.Stop = syscall.SIGINT
-	// Data that lasts has PostgreSQL's own settings. With wal_level=minimal, for one, an identity repeats after a
-	// crash if it was used in the transaction that created its table, until the next checkpoint.
+	// Data that lasts keeps PostgreSQL's own settings. Under wal_level=minimal, an identity that was used in the
+	// transaction which created it repeats after a crash, until there was a checkpoint.
 	if s.scratch != "" {
 		for _, setting := range []string{"fsync=off", "synchronous_commit=off", "full_page_writes=off",
 			"wal_level=minimal", "max_wal_senders=0", "shared_buffers=64MB", "checkpoint_timeout=1h", "jit=off",

@@ -80,8 +80,8 @@ type SignInCounter struct {
 	Key [32]byte
 	// Free is the number of failures from which on each one blocks.
 	Free int
-	// Cleared says that taking back a sign-in sets it to 0, as one that succeeds does for its account;
-	// others only lose what that sign-in has added.
+	// Cleared says that taking back a sign-in sets the count to 0. Otherwise the count loses only what
+	// that sign-in has added.
 	Cleared bool
 }
 

@@ -29,8 +29,8 @@ import (
 )
 
 const (
-	// version begins every fingerprint. Another way to compute it needs another one. Those of "1:" name
-	// neither boot nor mount, and prove nothing.
+	// version begins every fingerprint. Another way to compute it needs another one. Those that begin
+	// with "1:" name no boot and no mount: they prove nothing.
 	version = "2:"
 	// tick is more than the time for which the kernel's coarse clock, from which change
 	// times are taken, stands still. Two changes in one tick have the same time.

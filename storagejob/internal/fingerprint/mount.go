@@ -14,7 +14,7 @@ import (
 // trusted are file systems, by the magic number that statfs reports, with their folders in /sys/fs. They
 // have stable inode numbers, and set change times in nanoseconds by the clock of this machine. Only one
 // machine at a time mounts them. A file server (NFS, SMB, FUSE) has a clock of its own and answers from
-// a cache. tmpfs does not outlive its boot, and overlayfs shows the files of others.
+// a cache. A tmpfs does not outlive its boot. An overlayfs shows the files of other file systems.
 //
 // ZFS has no folder there: only the boot identifies its mount.
 var trusted = map[uint32]string{
