@@ -19,6 +19,7 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/object"
 	"github.com/codehub/gateway/storagejob/internal/proof"
 	"github.com/codehub/gateway/storagejob/internal/tree"
+	"github.com/codehub/gateway/storagejob/usage"
 )
 
 // archive makes the archive of the volume, unless it is committed already or the volume is
@@ -86,6 +87,11 @@ func uploaded(ctx context.Context, s settings, to *object.Archive,
 		return object.Info{}, false, err
 	}
 	rep.begin(contract.StepArchive, 0) // its size is not known
+	home, err := usage.Count(ctx, s.volume)
+	if err != nil {
+		return object.Info{}, false, err
+	}
+	to.Expect(home.Bytes + home.Files*headerSize)
 	up := to.Upload(ctx)
 	p, err := pack(ctx, s, up, rep)
 	if err == nil {
@@ -107,6 +113,9 @@ func uploaded(ctx context.Context, s settings, to *object.Archive,
 	}
 	return p.info, true, p.readBack(ctx, to, rep)
 }
+
+// headerSize is what an archive takes, in bytes, for a file besides its content; most take less.
+const headerSize = 2048
 
 // packed is what was uploaded, as it is before the store has it.
 type packed struct {

@@ -1,5 +1,11 @@
 package workspace
 
+import "strings"
+
+// withoutBoot begins the states that storage jobs of release 0.1.0 take. They name no boot of the kernel,
+// so that they prove nothing after a power cut (SPEC 12.15).
+const withoutBoot = "1:"
+
 // Fingerprint says that the volume of one incarnation had the same content as an archive
 // when it was in one state. A storage job takes it: after a restore, and after an upload. An
 // archive job that finds the same state again needs no new archive.
@@ -17,12 +23,13 @@ type Fingerprint struct {
 // KnownState is the fingerprint with which an archive job may compare the home, so that it needs no
 // new archive if nothing has changed. It is empty when a new one is needed. It holds for the
 // incarnation and the archive that the row knows now, and never for one that is damaged or may be.
-// The volume may be all that is left of it.
+// The volume may be all that is left of it. It never holds for a state that names no boot.
 func (w Workspace) KnownState() string {
 	f := w.HomeCtx.Fingerprint
 	if f.VolumeOpID == "" || f.VolumeOpID != w.HomeCtx.VolumeOpID || f.ArchiveKey == "" ||
 		f.ArchiveKey != w.ArchiveKey ||
-		w.HomeCtx.RestoreMarker != w.ArchiveKey || w.ArchiveDamage != "" || w.ArchiveSuspected {
+		w.HomeCtx.RestoreMarker != w.ArchiveKey || w.ArchiveDamage != "" || w.ArchiveSuspected ||
+		strings.HasPrefix(f.Value, withoutBoot) {
 		return ""
 	}
 	return f.Value

@@ -2,39 +2,42 @@ package contract
 
 import "testing"
 
+const mib, gib, tib = int64(1 << 20), int64(1 << 30), int64(1 << 40)
+
 // TestPartsHoldALargeHome is the arithmetic of stores' limits.
 func TestPartsHoldALargeHome(t *testing.T) {
-	const mib, gib = int64(1 << 20), int64(1 << 30)
 	if MaxParts > 10_000 {
 		t.Errorf("%d parts, and stores take 10,000", MaxParts)
 	}
-	var sum int64
-	for n := 1; n <= MaxParts; n++ {
-		size := PartSize(n)
-		if size < 5*mib || size > 5*gib {
-			t.Errorf("part %d has %d bytes: stores take from 5 MiB to 5 GiB", n, size)
+	for _, home := range []int64{0, 1, mib, gib, 5 * gib, 6 * gib, 20 * gib, 100 * gib, 1_000_000_000_000, tib, 1398 * gib} {
+		p := PartsFor(home)
+		var sum int64
+		for n := 1; n <= MaxParts; n++ {
+			size := p.Size(n)
+			if size < 5*mib || size > 5*gib {
+				t.Fatalf("%d bytes: part %d has %d bytes: stores take from 5 MiB to 5 GiB", home, n, size)
+			}
+			// The parts are equal up to twice the measure.
+			if sum < 2*home && size != p.Size(1) {
+				t.Fatalf("%d bytes: after %d, part %d has %d bytes and the first one %d", home, sum, n, size, p.Size(1))
+			}
+			sum += size
 		}
-		if n > 1 && size < PartSize(n-1) {
-			t.Errorf("part %d is smaller than the one before", n)
+		if sum != p.Max() || sum < 300*gib || sum > 5*tib || p.Equal() < 2*home {
+			t.Errorf("%d bytes: the parts hold %d bytes, %d of them in equal parts", home, sum, p.Equal())
 		}
-		// A part is sent again when it fails, and three of them take room in the scratch folder.
-		// Both stay a small share of a large archive.
-		if size > FirstPart && size*40 > sum {
-			t.Errorf("part %d has %d bytes after %d", n, size, sum)
+		// Three parts at a time take room in the scratch folder: a small share of a large home.
+		if size := p.Size(1); size > FirstPart && 3*size > home/100 {
+			t.Errorf("%d bytes: a part has %d bytes", home, size)
 		}
-		sum += size
 	}
-	if sum <= 1_000_000_000_000 || sum <= 1<<40 || sum != MaxArchive() {
-		t.Errorf("%d parts hold %d bytes", MaxParts, sum)
-	}
-	// S3's own limit for an object.
-	if sum > 5<<40 {
-		t.Errorf("an archive of %d bytes is more than a store takes", sum)
-	}
-	for n, want := range map[int]int64{1: 16 * mib, 80: 16 * mib, 81: 32 * mib, 161: 64 * mib, 640: 2 * gib,
-		641: 4 * gib, MaxParts: 4 * gib} {
-		if got := PartSize(n); got != want {
-			t.Errorf("part %d has %d bytes, not %d", n, got, want)
+	// An archive may be larger than 2 TiB, the largest volume of many disks.
+	for home, want := range map[int64]int64{0: 16 * mib, 5 * gib: 16 * mib, 6 * gib: 18 * mib, 20 * gib: 57 * mib, 2 * tib: 4 * gib, 1 << 62: 4 * gib} {
+		if got := PartsFor(home).Size(1); got != want {
+			t.Errorf("%d bytes: a part has %d bytes, not %d", home, got, want)
 		}
+	}
+	if p := PartsFor(2 * tib); p.Equal() < 2*tib {
+		t.Errorf("the equal parts of the largest home hold %d bytes", p.Equal())
 	}
 }

@@ -185,7 +185,8 @@ func (a *Auth) Login(ctx context.Context, username, password string, from Client
 }
 
 // authenticate returns the user who has that password. The attempt counts as failed until
-// [Auth.startSession]. It returns the errors of [Auth.Login].
+// [Auth.startSession], or until it fails for another reason than the password. It returns the errors
+// of [Auth.Login].
 func (a *Auth) authenticate(ctx context.Context, username, password string, from Client) (row accounts.User, err error) {
 	leave, err := a.pending.enter(from.Address)
 	if err != nil {
@@ -195,6 +196,7 @@ func (a *Auth) authenticate(ctx context.Context, username, password string, from
 	if err := a.countAttempt(ctx, counters(username, from)); err != nil {
 		return row, err
 	}
+	defer func() { a.takeBack(ctx, username, from, err) }()
 	if row, err = a.userByName(ctx, username); err != nil && !errors.Is(err, ErrNoUser) {
 		return row, err
 	}
@@ -211,6 +213,7 @@ func (a *Auth) authenticate(ctx context.Context, username, password string, from
 
 // startSession starts a session of a user who has been authenticated with the row's password.
 func (a *Auth) startSession(ctx context.Context, row accounts.User, from Client) (token string, u User, err error) {
+	defer func() { a.takeBack(ctx, row.Username, from, err) }()
 	token, hash := newToken()
 	s, err := a.store.AddSession(ctx, row.ID, row.PasswordHash, hash, a.opts.SessionTTL, from.origin())
 	if errors.Is(err, postgres.ErrNotFound) {

@@ -3,12 +3,15 @@ package auth
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/store/accounts"
 )
@@ -42,7 +45,8 @@ func (e *ThrottledError) Error() string {
 //	an address, any account     20th        after forgetFailures
 //
 // A block lasts firstBlock and doubles with every failure up to longestBlock. An attempt
-// counts as failed before the password is checked, so that many at once are not one.
+// counts as failed before the password is checked, so that many at once are not one. One that
+// fails for another reason than the password, such as an error of the database, is taken back.
 const (
 	failuresPerAccount = 5
 	failuresPerAddress = 20
@@ -50,6 +54,9 @@ const (
 	longestBlock       = 30 * time.Minute
 	forgetFailures     = time.Hour
 )
+
+// takeBackLimit is how long taking back a counted attempt may take. The client may be gone by then.
+const takeBackLimit = 5 * time.Second
 
 // At most so many sign-ins from one address, and in all, are being checked or wait for that.
 // Others are refused at once and do not count as failures, so that a flood of them does not keep
@@ -96,6 +103,23 @@ func (a *Auth) countAttempt(ctx context.Context, rules []accounts.SignInCounter)
 		err = &ThrottledError{RetryAfter: wait}
 	}
 	return err
+}
+
+// takeBack takes back a counted attempt that ended with err, unless that says that the password was
+// wrong. One that succeeded is taken back by [Auth.startSession].
+func (a *Auth) takeBack(ctx context.Context, username string, from Client, err error) {
+	if err == nil || errors.Is(err, ErrBadCredentials) {
+		return
+	}
+	rules := counters(username, from)
+	for i := range rules {
+		rules[i].Cleared = false // wrong passwords of before still count
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeBackLimit)
+	defer cancel()
+	if err := a.store.ClearSignIn(ctx, rules); err != nil {
+		a.log.Warn("a sign-in that failed for another reason stays counted as a wrong password", zap.Error(err))
+	}
 }
 
 // pending counts the sign-ins that are being checked.

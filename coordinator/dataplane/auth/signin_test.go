@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/store/storetest"
+	"github.com/codehub/gateway/coordinator/wait"
 )
 
 // fail signs in with a wrong password, and returns for how long sign-ins are refused.
@@ -81,6 +83,80 @@ func TestASuccessClearsTheAccountAndNotTheAddress(t *testing.T) {
 	}
 	if wait := fail(t, a, "another", address); wait != firstBlock {
 		t.Errorf("an address with %d failures is refused for %s", failuresPerAddress, wait)
+	}
+}
+
+// A sign-in that fails for another reason than the password is no guess, however often it is tried. The wrong
+// passwords of before still count.
+func TestFailuresOfTheServerAreNoWrongPasswords(t *testing.T) {
+	const next = "another horse battery"
+	signIn := func(a *Auth, from Client) error {
+		_, _, err := a.Login(t.Context(), "ann", password, from)
+		return err
+	}
+	for name, c := range map[string]struct {
+		breaks, repairs string
+		do              func(a *Auth, from Client) error
+	}{
+		"the user cannot be read": {
+			`ALTER TABLE users RENAME TO users_away`, `ALTER TABLE users_away RENAME TO users`, signIn,
+		},
+		"the session cannot be written": {
+			`ALTER TABLE sessions RENAME TO sessions_away`, `ALTER TABLE sessions_away RENAME TO sessions`, signIn,
+		},
+		"the audit cannot be written": {
+			`ALTER TABLE audit_log ADD CONSTRAINT broken CHECK (false) NOT VALID`, `ALTER TABLE audit_log DROP CONSTRAINT broken`, signIn,
+		},
+		"the new password cannot be written": {
+			`ALTER TABLE users ADD CONSTRAINT broken CHECK (false) NOT VALID`, `ALTER TABLE users DROP CONSTRAINT broken`,
+			func(a *Auth, from Client) error {
+				_, err := a.ChangePassword(t.Context(), "ann", password, next, from)
+				return err
+			},
+		},
+		"the client has gone while it waited": {`SELECT`, `SELECT`, func(a *Auth, from Client) error {
+			ctx, cancel := context.WithCancel(t.Context())
+			for range cap(a.hasher.turns) {
+				a.hasher.turns <- struct{}{}
+			}
+			defer func() {
+				for range cap(a.hasher.turns) {
+					<-a.hasher.turns
+				}
+			}()
+			defer cancel()
+			tried := make(chan error)
+			go func() { _, _, err := a.Login(ctx, "ann", password, from); tried <- err }()
+			wait.Until(t, "the attempt is counted", func() bool {
+				return storetest.Value[int](t, a.store, `SELECT COALESCE(max(failures), 0)::int FROM sign_in_failures`) == failuresPerAccount
+			})
+			cancel()
+			return <-tried
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, from := open(t, Options{}), Client{Address: "192.0.2.1"}
+			addUser(t, a, "ann")
+			for range failuresPerAccount - 1 {
+				fail(t, a, "ann", from.Address)
+			}
+			storetest.Exec(t, a.store, c.breaks)
+			for range 2 * failuresPerAddress {
+				var throttled *ThrottledError
+				if err := c.do(a, from); err == nil || errors.Is(err, ErrBadCredentials) || errors.As(err, &throttled) {
+					t.Fatalf("got %v", err)
+				}
+			}
+			storetest.Exec(t, a.store, c.repairs)
+			fail(t, a, "ann", from.Address)
+			if wait := fail(t, a, "ann", from.Address); wait != firstBlock {
+				t.Errorf("after the %dth wrong password it is refused for %s, want %s", failuresPerAccount, wait, firstBlock)
+			}
+			storetest.Exec(t, a.store, `UPDATE sign_in_failures SET blocked_until = now()`)
+			if err := signIn(a, from); err != nil {
+				t.Errorf("the right password: %v", err)
+			}
+		})
 	}
 }
 

@@ -138,6 +138,7 @@ func (a *Auth) ChangePassword(ctx context.Context, username, present, password s
 		return "", err
 	}
 	if row, err = a.setPassword(ctx, row, password); err != nil {
+		a.takeBack(ctx, username, from, err)
 		return "", err
 	}
 	token, _, err = a.startSession(ctx, row, from)

@@ -31,6 +31,8 @@ const (
 	// WrongArchives does the same to archives alone, not to their commit markers.
 	WrongArchives Fault = "wrong archives"
 	Gone          Fault = "gone" // closes the connection
+	// EqualParts completes no upload whose parts differ in size.
+	EqualParts Fault = "equal parts"
 )
 
 // Store is the object store behind a proxy that can be made to fail.
@@ -40,6 +42,7 @@ type Store struct {
 	released chan struct{} // closed when a silent request may end
 	passing  int64         // how much of each archive passes; see Hold
 	more     chan struct{} // closed when passing grows
+	parts    parts
 	server   *httptest.Server
 }
 
@@ -50,7 +53,8 @@ func NewStore(t testing.TB, target string) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &Store{released: make(chan struct{}), more: make(chan struct{}), passing: math.MaxInt64}
+	f := &Store{released: make(chan struct{}), more: make(chan struct{}), passing: math.MaxInt64,
+		parts: parts{sizes: make(map[string]map[string]int64)}}
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		host := r.In.Host // signed
 		r.SetURL(u)
@@ -80,6 +84,12 @@ func NewStore(t testing.TB, target string) *Store {
 			}
 		case Gone:
 			panic(http.ErrAbortHandler)
+		case EqualParts:
+			if f.parts.refuses(r) {
+				http.Error(w, "<Error><Code>InvalidPart</Code><Message>All non-trailing parts must have the same length.</Message></Error>",
+					http.StatusBadRequest)
+				return
+			}
 		}
 		proxy.ServeHTTP(w, r)
 	}))

@@ -61,15 +61,16 @@ func StartPostgreSQL(s Storage) (*PostgreSQL, error) {
 	p.Argv = []string{
 		filepath.Join(bin, "postgres"), "-D", data, "-k", s.Sockets, "-h", "", "-p", "5432",
 		"-c", "unix_socket_permissions=0700", "-c", "logging_collector=off", "-c", "max_connections=300",
-		"-c", "wal_level=minimal", "-c", "max_wal_senders=0",
 		// In the data's folder, which goes with a scratch server that was killed.
 		"-c", "dynamic_shared_memory_type=mmap",
 	}
 	// Fast shutdown: sessions are ended, a checkpoint is written.
 	p.Stop = syscall.SIGINT
+	// Data that lasts keeps PostgreSQL's own settings. Under wal_level=minimal, an identity that was used in the
+	// transaction which created it repeats after a crash, until there was a checkpoint.
 	if s.scratch != "" {
 		for _, setting := range []string{"fsync=off", "synchronous_commit=off", "full_page_writes=off",
-			"shared_buffers=64MB", "checkpoint_timeout=1h", "jit=off",
+			"wal_level=minimal", "max_wal_senders=0", "shared_buffers=64MB", "checkpoint_timeout=1h", "jit=off",
 			// A minute is shared among all databases: with hundreds, a worker would start several times a second.
 			"autovacuum_naptime=10min"} {
 			p.Argv = append(p.Argv, "-c", setting)

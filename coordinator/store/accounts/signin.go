@@ -80,8 +80,8 @@ type SignInCounter struct {
 	Key [32]byte
 	// Free is the number of failures from which on each one blocks.
 	Free int
-	// Cleared says that a sign-in that succeeds sets it to 0; others only lose what that
-	// sign-in has added.
+	// Cleared says that taking back a sign-in sets the count to 0. Otherwise the count loses only what
+	// that sign-in has added.
 	Cleared bool
 }
 
@@ -137,7 +137,7 @@ func (d *seconds) ScanFloat64(n pgtype.Float8) error {
 }
 
 // ClearSignIn takes back the failure that CountSignIn has counted for a sign-in that
-// succeeded.
+// succeeded, or that failed for another reason than the password.
 func (s *Store) ClearSignIn(ctx context.Context, counters []SignInCounter) error {
 	batch := &pgx.Batch{}
 	for _, c := range counters {

@@ -46,6 +46,9 @@ func TestUnchanged(t *testing.T) {
 		"the job speaks of another state":  {func(_ *workspace.Workspace, o *workspace.Observation) { o.Jobs[0].Fingerprint = "G" }, anew},
 		"the state is another archive's":   {func(w *workspace.Workspace, _ *workspace.Observation) { w.HomeCtx.Fingerprint.ArchiveKey = "K0" }, anew},
 		"the state is another volume's":    {func(w *workspace.Workspace, _ *workspace.Observation) { w.HomeCtx.Fingerprint.VolumeOpID = "B" }, anew},
+		"the state names no boot": {func(w *workspace.Workspace, o *workspace.Observation) {
+			w.HomeCtx.Fingerprint.Value, o.Jobs[0].Fingerprint = "1:F", "1:F"
+		}, anew},
 		"nothing was known": {func(w *workspace.Workspace, _ *workspace.Observation) {
 			w.HomeCtx.Fingerprint = workspace.Fingerprint{}
 		}, fails},

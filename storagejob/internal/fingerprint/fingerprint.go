@@ -4,6 +4,11 @@
 // It relies on the change time (ctime). The kernel sets it at every change of a file's content,
 // attributes, names and links, and no program can set it. It owns the decision where that can be
 // relied on. Where it cannot, there is no fingerprint.
+//
+// A power cut loses change times that content has outlived: fdatasync writes content to the disk, and
+// need not write times. So a fingerprint is only that of one mount of a file system under one boot of
+// a kernel (SPEC 12.15). As long as that mount lives, no change time was lost and no other machine has
+// written to the file system.
 package fingerprint
 
 import (
@@ -16,7 +21,6 @@ import (
 	"io"
 	"math/bits"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -25,8 +29,9 @@ import (
 )
 
 const (
-	// version begins every fingerprint. Another way to compute it needs another one.
-	version = "1:"
+	// version begins every fingerprint. Another way to compute it needs another one. Those that begin
+	// with "1:" name no boot and no mount: they prove nothing.
+	version = "2:"
 	// tick is more than the time for which the kernel's coarse clock, from which change
 	// times are taken, stands still. Two changes in one tick have the same time.
 	tick = 10 * time.Millisecond
@@ -40,21 +45,15 @@ const (
 	readBatch = 1024
 )
 
-// trusted are file systems, by the magic number that statfs reports. They have stable inode numbers
-// and set change times in nanoseconds by the clock of this machine. A file server (NFS, SMB, FUSE)
-// has a clock of its own and answers from a cache.
-var trusted = []uint32{
-	unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC,
-	unix.TMPFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC, 0x2fc12fc1, // ZFS
-}
-
 // Of returns a text that identifies the present state of a folder and everything below it, except
 // the entry skip at its top. It covers names, types, sizes, modes, owners, modification and change
-// times. It also covers inode numbers, devices, numbers of links, and link targets. A change of
+// times. It also covers inode numbers, device files, numbers of links, and link targets. A change of
 // content or of an extended attribute shows in the change time: reading the attributes would take
-// as long as all the rest. It is "" where a later change might not show: see package comment. It is
-// so on a file system with coarse times, and when a change is less than a tick ago or in the
-// future. It is "" as well when the folder holds another file system.
+// as long as all the rest. It also covers the kernel's boot and the mount of the file system.
+//
+// It is "" where a later change might not show: see package comment. It is so on a file system with
+// coarse times, where the mount cannot be told from a later one, and when a change is less than a tick
+// ago or in the future. It is "" as well when the folder holds another file system.
 //
 // If the folder itself was changed just now, as at the end of a restore, Of waits until a tick has
 // passed. That is at most 100 ms. Memory does not grow with the folder.
@@ -65,12 +64,12 @@ func Of(ctx context.Context, dir, skip string) (string, error) {
 	}
 	root := os.NewFile(uintptr(fd), dir)
 	defer root.Close()
-	var fs unix.Statfs_t
 	var st unix.Stat_t
-	if err := errors.Join(unix.Fstatfs(fd, &fs), unix.Fstat(fd, &st)); err != nil {
+	if err := unix.Fstat(fd, &st); err != nil {
 		return "", fmt.Errorf("looking at %s: %w", dir, err)
 	}
-	if !slices.Contains(trusted, uint32(fs.Type)) {
+	mount := system.mount(fd, st.Dev)
+	if mount == "" {
 		return "", nil
 	}
 	began, err := settled(ctx, &st)
@@ -85,7 +84,7 @@ func Of(ctx context.Context, dir, skip string) (string, error) {
 	if w.foreign || w.coarse() || w.newest > began-int64(tick) {
 		return "", nil
 	}
-	sum := sha256.Sum256(binary.LittleEndian.AppendUint64(w.sum.bytes(), w.entries))
+	sum := sha256.Sum256(appendText(binary.LittleEndian.AppendUint64(w.sum.bytes(), w.entries), mount))
 	return version + hex.EncodeToString(sum[:]), nil
 }
 
@@ -234,7 +233,7 @@ func (w *walker) entry(parent int, child, name string, st *unix.Stat_t) error {
 	w.fine = w.fine || st.Ctim.Nsec != 0
 	r := w.record[:0]
 	for _, n := range []uint64{
-		st.Dev, st.Ino, uint64(st.Mode), uint64(st.Nlink), uint64(st.Uid), uint64(st.Gid), st.Rdev, uint64(st.Size),
+		st.Ino, uint64(st.Mode), uint64(st.Nlink), uint64(st.Uid), uint64(st.Gid), st.Rdev, uint64(st.Size),
 		uint64(st.Mtim.Sec), uint64(st.Mtim.Nsec), uint64(st.Ctim.Sec), uint64(st.Ctim.Nsec),
 	} {
 		r = binary.LittleEndian.AppendUint64(r, n)

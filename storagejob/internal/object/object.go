@@ -55,18 +55,23 @@ type Options struct {
 	Grant *contract.Grant
 }
 
+// parts are the sizes of parts: [contract.Parts], and in tests smaller ones.
+type parts interface {
+	Size(number int) int64
+	Max() int64
+}
+
 // Archive is one archive in a store, whether it exists yet or not.
 type Archive struct {
 	client  *s3.Client
 	bucket  string
 	key     string
 	scratch string
-	// The constant, and [contract.PartSize]; tests have smaller ones.
-	silence  time.Duration
-	partSize func(number int) int64
-	grant    *contract.Grant
-	ended    bool     // the granted upload exists no more
-	killed   []string // the uploads of killed runs that Prepare has removed
+	silence time.Duration // the constant; tests have a smaller one
+	parts   parts
+	grant   *contract.Grant
+	ended   bool     // the granted upload exists no more
+	killed  []string // the uploads of killed runs that Prepare has removed
 }
 
 // Open returns the archive. Region, endpoint, and without a grant the credentials, come
@@ -102,7 +107,7 @@ func Open(ctx context.Context, o Options) (*Archive, error) {
 				s.HTTPClient = signed
 			}
 		}),
-		bucket: bucket, key: key, scratch: o.Scratch, silence: silence, partSize: contract.PartSize, grant: o.Grant,
+		bucket: bucket, key: key, scratch: o.Scratch, silence: silence, parts: contract.PartsFor(0), grant: o.Grant,
 	}, nil
 }
 

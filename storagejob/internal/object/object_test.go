@@ -25,6 +25,7 @@ import (
 
 	archives "github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/devenv/faulty"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
@@ -190,13 +191,21 @@ func download(t *testing.T, a *Archive) ([]byte, error) {
 // small is the size of the first parts in most tests.
 const small = 5 << 20
 
+// sizes are those of parts, by their numbers.
+type sizes func(number int) int64
+
+func (s sizes) Size(number int) int64 { return s(number) }
+
+// Max has no limit.
+func (sizes) Max() int64 { return 1 << 40 }
+
 // TestSizesAroundAPart: parts that grow, the third one is in a file.
 func TestSizesAroundAPart(t *testing.T) {
 	for _, size := range []int{0, 1, small - 1, small, small + 1, 3*small + 5, 3*small + contract.FirstPart} {
 		eachWay(t, func(t *testing.T, a *Archive, _ *proxy) {
-			a.partSize = func(n int) int64 {
+			a.parts = sizes(func(n int) int64 {
 				return []int64{small, small, contract.FirstPart + 1, small}[n-1]
-			}
+			})
 			content := random(size)
 			must(t, upload(t, a, content))
 			got, err := download(t, a)
@@ -211,12 +220,37 @@ func TestSizesAroundAPart(t *testing.T) {
 	}
 }
 
+// TestPartsOfALargeArchiveAreEqual: a store that wants parts of one size takes an archive that has more of the
+// smallest parts than had one size before.
+func TestPartsOfALargeArchiveAreEqual(t *testing.T) {
+	a, _ := openEmpty(t)
+	store := faulty.NewStore(t, os.Getenv("AWS_ENDPOINT_URL_S3"))
+	store.Set(faulty.EqualParts)
+	t.Setenv("AWS_ENDPOINT_URL_S3", store.URL())
+	a, err := Open(t.Context(), Options{URL: "s3://" + a.bucket + "/" + key, PathStyle: true, Scratch: t.TempDir()})
+	must(t, err)
+	t.Cleanup(a.Close)
+	const parts = 83
+	block := random(contract.FirstPart)
+	a.Expect(parts * contract.FirstPart)
+	up := a.Upload(t.Context())
+	defer up.Abort()
+	for range parts {
+		_, err := up.Write(block)
+		must(t, err)
+	}
+	must(t, up.Close())
+	if stored, err := a.Stored(t.Context()); err != nil || stored.Size != parts*contract.FirstPart {
+		t.Errorf("%+v, %v", stored, err)
+	}
+}
+
 // TestNoRoomForAPart names the folder that is full, and is no other error.
 func TestNoRoomForAPart(t *testing.T) {
 	a, _ := openEmpty(t)
 	must(t, unix.Mount("tmpfs", a.scratch, "tmpfs", 0, "size=4m"))
 	t.Cleanup(func() { must(t, unix.Unmount(a.scratch, unix.MNT_DETACH)) })
-	a.partSize = func(n int) int64 { return int64(n) * small * 3 } // all but the first are in files
+	a.parts = sizes(func(n int) int64 { return int64(n) * small * 3 }) // all but the first are in files
 	err := upload(t, a, random(4*small))
 	if !errors.Is(err, unix.ENOSPC) || errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "scratch") {
 		t.Errorf("got %v", err)
@@ -279,7 +313,7 @@ func TestAPartThatArrivesLate(t *testing.T) {
 	t.Setenv("AWS_ENDPOINT_URL_S3", server.URL)
 	a, err := Open(t.Context(), Options{URL: "s3://" + empty.bucket + "/" + key, PathStyle: true, Scratch: t.TempDir()})
 	must(t, err)
-	a.partSize = func(int) int64 { return small }
+	a.parts = sizes(func(int) int64 { return small })
 	ctx, cancel := context.WithCancel(t.Context())
 	u := a.Upload(ctx)
 	_, err = u.Write(random(small + 1))
@@ -337,7 +371,7 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 func TestAGrantIsEnoughForAnArchive(t *testing.T) {
 	for _, size := range []int{100, 3 * small} {
 		a, all, _ := openGranted(t, workspace.JobArchive)
-		a.partSize = func(int) int64 { return small }
+		a.parts = sizes(func(int) int64 { return small })
 		must(t, all.Commit(t.Context(), Info{SHA256: strings.Repeat("0", 64)}))
 		if _, err := a.Stat(t.Context()); !errors.Is(err, ErrMissing) {
 			t.Errorf("before: %v", err)
@@ -369,7 +403,7 @@ func TestAGrantIsEnoughForAnArchive(t *testing.T) {
 // TestWhatIsNotGranted is refused before it is sent, and said so.
 func TestWhatIsNotGranted(t *testing.T) {
 	a, all, _ := openGranted(t, workspace.JobRestore)
-	a.partSize = func(int) int64 { return small }
+	a.parts = sizes(func(int) int64 { return small })
 	for what, err := range map[string]error{
 		"Prepare": a.Prepare(t.Context()), "Commit": a.Commit(t.Context(), Info{}), "a small upload": upload(t, a, []byte("x")),
 		"a large upload": upload(t, a, random(small+1)),
@@ -528,7 +562,7 @@ func TestDownloadDoesNotResumeInAnotherArchive(t *testing.T) {
 
 func TestConnectionsThatAlwaysBreak(t *testing.T) {
 	eachWay(t, func(t *testing.T, a *Archive, l *proxy) {
-		a.partSize = func(int) int64 { return small }
+		a.parts = sizes(func(int) int64 { return small })
 		must(t, upload(t, a, random(small))) // one request: what is granted is one multipart upload
 		l.limit(&l.down, 0)
 		if _, err := download(t, a); !errors.Is(err, ErrUnreachable) ||
@@ -554,7 +588,7 @@ func TestConnectionsThatAlwaysBreak(t *testing.T) {
 // TestAPartIsSentAgain when its connection breaks.
 func TestAPartIsSentAgain(t *testing.T) {
 	eachWay(t, func(t *testing.T, a *Archive, l *proxy) {
-		a.partSize = func(int) int64 { return small }
+		a.parts = sizes(func(int) int64 { return small })
 		content := random(2*small + 1)
 		up := a.Upload(t.Context())
 		l.limit(&l.up, 2<<20)
@@ -617,7 +651,7 @@ func TestUploadTooLargeForTheStoreIsRefused(t *testing.T) {
 	a, _ := openEmpty(t)
 	up := a.Upload(t.Context())
 	defer up.Abort()
-	up.size = contract.MaxArchive() - 1
+	up.size = a.parts.Max() - 1
 	if n, err := up.Write(make([]byte, 2)); n != 0 || err == nil || errors.Is(err, ErrUnreachable) ||
 		!strings.Contains(err.Error(), "GiB") {
 		t.Errorf("%d, %v", n, err)
@@ -628,7 +662,7 @@ func TestAbortAfterCancelLeavesNothing(t *testing.T) {
 	all, _ := openEmpty(t)
 	granted, also, _ := openGranted(t, workspace.JobArchive)
 	for a, as := range map[*Archive]*Archive{all: all, granted: also} {
-		a.partSize = func(int) int64 { return small }
+		a.parts = sizes(func(int) int64 { return small })
 		ctx, cancel := context.WithCancel(t.Context())
 		up := a.Upload(ctx)
 		_, err := up.Write(random(2*small + 1))

@@ -115,8 +115,12 @@ type Upload struct {
 	sent []types.CompletedPart
 }
 
+// Expect says that the archive will be that of a home of so many bytes, from which the sizes of its parts
+// follow. Without it they are those of a small home. It must be called before [Archive.Upload].
+func (a *Archive) Expect(home int64) { a.parts = contract.PartsFor(home) }
+
 // Upload starts an upload. A small archive becomes one request, a larger one a
-// multipart upload with parts of the sizes of [contract.PartSize].
+// multipart upload with parts of the sizes of [contract.Parts].
 func (a *Archive) Upload(ctx context.Context) *Upload {
 	u := &Upload{a: a, free: make(chan []byte, senders+1)}
 	u.ctx, u.cancel = context.WithCancelCause(ctx)
@@ -134,9 +138,9 @@ func (u *Upload) Size() int64 { return u.size }
 // Write implements io.Writer. It waits while all buffers are being sent, and
 // returns the error that ended the upload.
 func (u *Upload) Write(p []byte) (written int, err error) {
-	if u.size+int64(len(p)) > contract.MaxArchive() {
-		return 0, fmt.Errorf("the archive is larger than %d GiB, the most that %d parts hold",
-			contract.MaxArchive()>>30, contract.MaxParts)
+	if most := u.a.parts.Max(); u.size+int64(len(p)) > most {
+		return 0, fmt.Errorf("the archive is larger than %d GiB, the most that %d parts hold for a home that was measured "+
+			"before", most>>30, contract.MaxParts)
 	}
 	for len(p) > 0 {
 		if err := u.next(); err != nil {
@@ -166,7 +170,7 @@ func (u *Upload) next() error {
 	}
 	select {
 	case buffer := <-u.free:
-		made, err := newPart(number, u.a.partSize(number), buffer, u.a.scratch)
+		made, err := newPart(number, u.a.parts.Size(number), buffer, u.a.scratch)
 		if err != nil {
 			u.free <- buffer
 			return err

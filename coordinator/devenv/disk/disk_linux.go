@@ -1,0 +1,107 @@
+// Package disk gives tests a disk that can lose its power: a file system of its own on a loop device.
+//
+// It owns the file system and its mount. It must not know what a test keeps there.
+package disk
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Disk is a mounted file system. The test's end removes it.
+type Disk struct {
+	// Dir is where it is mounted.
+	Dir string
+
+	image string // the file that is the disk
+	cuts  int    // how many disks there were before
+}
+
+// New makes and mounts a file system of a kind, such as ext4, with so many MiB, at the folder dir. It skips
+// the test where that cannot be done.
+func New(t testing.TB, kind string, size int64, dir string) *Disk {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("only root can mount a disk that loses its power")
+	}
+	mkfs, err := exec.LookPath("mkfs." + kind)
+	if err != nil {
+		t.Skipf("there is no program that makes a disk of the kind %s: %v", kind, err)
+	}
+	d := &Disk{Dir: dir, image: filepath.Join(t.TempDir(), "disk")}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(d.image, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(d.image, size<<20); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(mkfs, "-q", d.image).CombinedOutput(); err != nil {
+		t.Fatalf("making a disk: %v\n%s", err, out)
+	}
+	if err := d.mount(); err != nil {
+		t.Skipf("a disk on a loop device cannot be mounted here: %v", err)
+	}
+	t.Cleanup(d.unmount)
+	return d
+}
+
+func (d *Disk) mount() error {
+	if out, err := exec.Command("mount", "-o", "loop", d.image, d.Dir).CombinedOutput(); err != nil {
+		return fmt.Errorf("mounting a disk: %w: %s", err, out)
+	}
+	return nil
+}
+
+// unmount takes the disk out of this mount namespace. Others, of servers that this machine started while
+// it was mounted, may still have it.
+func (d *Disk) unmount() { _ = unix.Unmount(d.Dir, unix.MNT_DETACH) }
+
+// Cut ends the file system as a power cut does: at once, and nothing that is not on the disk gets there.
+// Every later access fails. It serves ext4 and xfs.
+func (d *Disk) Cut() error {
+	const (
+		shutdown   = 0x8004587d // FS_IOC_SHUTDOWN, as `xfs_io -x -c shutdown` sends it
+		withoutLog = 2          // not even the journal is written
+	)
+	f, err := os.Open(d.Dir)
+	if err != nil {
+		return fmt.Errorf("cutting a disk's power: %w", err)
+	}
+	defer f.Close()
+	if err := unix.IoctlSetPointerInt(int(f.Fd()), shutdown, withoutLog); err != nil {
+		return fmt.Errorf("cutting a disk's power: %w", err)
+	}
+	return nil
+}
+
+// Return mounts again what the disk held at the cut, at the same folder. It is a copy: processes that still
+// have the old one mounted, of this test or of others, do not hold it up. What used the disk should have ended.
+func (d *Disk) Return() error {
+	d.cuts++
+	former := d.image
+	d.image = fmt.Sprintf("%s.%d", filepath.Join(filepath.Dir(former), "disk"), d.cuts)
+	if out, err := exec.Command("cp", "--sparse=always", former, d.image).CombinedOutput(); err != nil {
+		return fmt.Errorf("copying a disk: %w: %s", err, out)
+	}
+	d.unmount()
+	if err := os.Remove(former); err != nil {
+		return fmt.Errorf("removing a disk: %w", err)
+	}
+	return d.mount()
+}
+
+// Remount takes the file system away in good order, and mounts it again.
+func (d *Disk) Remount() error {
+	if err := unix.Unmount(d.Dir, 0); err != nil {
+		return fmt.Errorf("unmounting a disk: %w", err)
+	}
+	return d.mount()
+}

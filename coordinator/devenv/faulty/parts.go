@@ -1,0 +1,50 @@
+package faulty
+
+import (
+	"bytes"
+	"encoding/xml"
+	"io"
+	"net/http"
+	"sync"
+)
+
+// parts are the sizes of the parts of uploads, in bytes, by the ids of the uploads and the numbers of the
+// parts.
+type parts struct {
+	mu    sync.Mutex
+	sizes map[string]map[string]int64
+}
+
+// refuses notes a part that is sent, and reports whether a request completes an upload whose parts differ
+// in size, but for the last one: Cloudflare R2 answers InvalidPart then.
+func (p *parts) refuses(r *http.Request) bool {
+	query := r.URL.Query()
+	upload, number := query.Get("uploadId"), query.Get("partNumber")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case r.Method == http.MethodPut && upload != "" && number != "":
+		if p.sizes[upload] == nil {
+			p.sizes[upload] = make(map[string]int64)
+		}
+		p.sizes[upload][number] = r.ContentLength
+		return false
+	case r.Method != http.MethodPost || upload == "":
+		return false
+	}
+	body, err := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	var complete struct {
+		Part []struct{ PartNumber string }
+	}
+	if err != nil || xml.Unmarshal(body, &complete) != nil {
+		return true
+	}
+	for i, part := range complete.Part {
+		size, first := p.sizes[upload][part.PartNumber], p.sizes[upload][complete.Part[0].PartNumber]
+		if last := i == len(complete.Part)-1; size != first && !last || size > first {
+			return true
+		}
+	}
+	return false
+}

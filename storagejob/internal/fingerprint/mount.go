@@ -1,0 +1,85 @@
+package fingerprint
+
+import (
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// trusted are file systems, by the magic number that statfs reports, with their folders in /sys/fs. They
+// have stable inode numbers, and set change times in nanoseconds by the clock of this machine. Only one
+// machine at a time mounts them. A file server (NFS, SMB, FUSE) has a clock of its own and answers from
+// a cache. A tmpfs does not outlive its boot. An overlayfs shows the files of other file systems.
+//
+// ZFS has no folder there: only the boot identifies its mount.
+var trusted = map[uint32]string{
+	unix.EXT4_SUPER_MAGIC: "ext4", unix.XFS_SUPER_MAGIC: "xfs", unix.BTRFS_SUPER_MAGIC: btrfs, unix.F2FS_SUPER_MAGIC: "f2fs",
+	0x2fc12fc1: "", // ZFS
+}
+
+// btrfs names its folders by the id of the file system, because it has several devices.
+const btrfs = "btrfs"
+
+// kernel is where a kernel tells about itself.
+type kernel struct {
+	boot string // the file with the id of the boot
+	sys  string // where sysfs is mounted
+}
+
+// system is the kernel that this program runs on; tests have others.
+var system = kernel{boot: "/proc/sys/kernel/random/boot_id", sys: "/sys"}
+
+// mount returns a text that identifies the mount of a file system, on whose device dev an open folder
+// is. Mounted again after a power cut, or after its disk was lost and came back, it has another one. It
+// is "" where that is not known, and on a file system that is not trusted.
+func (k kernel) mount(fd int, dev uint64) string {
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(fd, &fs); err != nil {
+		return ""
+	}
+	kind, ok := trusted[uint32(fs.Type)]
+	if !ok {
+		return ""
+	}
+	text, err := os.ReadFile(k.boot)
+	boot := strings.TrimSpace(string(text))
+	if err != nil || boot == "" || kind == "" {
+		return boot
+	}
+	var name string
+	if kind == btrfs {
+		name, err = btrfsID(fd)
+	} else {
+		name, err = os.Readlink(fmt.Sprintf("%s/dev/block/%d:%d", k.sys, unix.Major(dev), unix.Minor(dev)))
+	}
+	if err != nil {
+		return ""
+	}
+	// The kernel makes this folder at the mount and removes it at the end. It gives no inode number
+	// of sysfs to two folders in one boot (kernfs counts up, since Linux 4.14).
+	var folder unix.Stat_t
+	if err := unix.Stat(filepath.Join(k.sys, "fs", kind, filepath.Base(name)), &folder); err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%s/%d", boot, folder.Ino)
+}
+
+// btrfsID is the id of the btrfs on which an open folder is.
+func btrfsID(fd int) (string, error) {
+	const fsInfo = 0x8400941f // BTRFS_IOC_FS_INFO, which fills struct btrfs_ioctl_fs_info_args
+	var info struct {
+		_  [2]uint64
+		id [16]byte
+		_  [992]byte
+	}
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), fsInfo, uintptr(unsafe.Pointer(&info))); errno != 0 {
+		return "", errno
+	}
+	h := hex.EncodeToString(info.id[:])
+	return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-"), nil
+}
