@@ -15,13 +15,13 @@ import (
 // an operation in progress does not matter.
 const deleteSQL = `
 WITH w AS (
-	SELECT id, name, owner_user_id, operation, phase, desired_state, deleted_at, delete_now FROM workspaces
+	SELECT id, name, owner_user_id, operation, waiting, phase, desired_state, deleted_at, delete_now FROM workspaces
 	WHERE id = @id AND (@all OR owner_user_id = @user) AND (deleted_at IS NULL OR (@all AND @now))
 	FOR UPDATE
 ), decision AS (
 	SELECT id, desired_state AS was, CASE
 		WHEN deleted_at IS NOT NULL AND (delete_now OR phase = 'DELETED') THEN 'unchanged'
-		WHEN deleted_at IS NULL AND operation <> 'NONE' THEN 'busy'
+		WHEN deleted_at IS NULL AND ` + busy + ` THEN 'busy'
 		ELSE 'changed' END AS outcome
 	FROM w
 ), written AS (
@@ -52,18 +52,19 @@ func (s *Store) Delete(ctx context.Context, v Viewer, id workspace.ID, now bool)
 	return outcome, nil
 }
 
-// undeleteSQL checks the limits of running workspaces only for one that was deleted and still runs.
+// undeleteSQL lets a deletion be undone while its archive job waits for what others must give, and no other
+// step of the deletion. It checks the limits of running workspaces only for one that was deleted and still runs.
 // The deletion has given up its place, and the undeletion takes it again.
 const undeleteSQL = `
 WITH w AS (
-	SELECT id, name, owner_user_id, operation, phase, deleted_at, collected_at FROM workspaces
+	SELECT id, name, owner_user_id, operation, waiting, phase, deleted_at, collected_at FROM workspaces
 	WHERE id = @id AND (@all OR owner_user_id = @user)
 	FOR UPDATE
 ), decision AS (
 	SELECT id, CASE
 		WHEN deleted_at IS NULL THEN 'unchanged'
 		WHEN collected_at IS NOT NULL OR phase = 'DELETED' THEN 'collected'
-		WHEN operation <> 'NONE' THEN 'busy'` + tooMany + `
+		WHEN ` + busy + ` OR operation NOT IN ('NONE', 'ARCHIVING') THEN 'busy'` + tooMany + `
 		WHEN phase <> 'RUNNING' THEN 'changed'` + overLimit + `
 		ELSE 'changed' END AS outcome
 	FROM w

@@ -116,12 +116,17 @@ const tooMany = `
 		WHEN ` + ownWorkspaces + ` > 0 AND ` + ownWorkspaces + ` <= (SELECT count(*) FROM workspaces c
 			WHERE c.deleted_at IS NULL AND c.owner_user_id = w.owner_user_id) THEN 'workspace_limit'`
 
+// busy is the condition under which a change of the desired state is refused (SPEC 1, contract 4). One is
+// not while the operation in progress waits for what others must give: the controller then ends it if it
+// does not lead to the new state.
+const busy = `operation <> 'NONE' AND waiting IS NULL`
+
 // updateSQL decides and writes in one statement. It locks the row before it decides,
 // so the outcome is about the row that it writes. To ask one to run that dozes is a change and a
 // use: it needs a place again, and its container goes on.
 const updateSQL = `
 WITH w AS (
-	SELECT id, name, owner_user_id, operation, desired_state, counted, revision,
+	SELECT id, name, owner_user_id, operation, waiting, desired_state, counted, revision,
 		doze_at IS NOT NULL AND @desired::text = 'RUNNING' AS thaws
 	FROM workspaces
 	WHERE id = @id AND deleted_at IS NULL AND (@all OR owner_user_id = @user)
@@ -130,7 +135,7 @@ WITH w AS (
 	SELECT id, desired_state AS was, thaws, CASE
 		WHEN revision <> ALL(@if_revision::bigint[]) THEN 'stale'
 		WHEN @desired::text IS NULL OR @desired = desired_state AND NOT thaws THEN 'unchanged'
-		WHEN operation <> 'NONE' THEN 'busy'
+		WHEN ` + busy + ` THEN 'busy'
 		WHEN @desired <> 'RUNNING' OR counted THEN 'changed'` + overLimit + `
 		ELSE 'changed' END AS outcome
 	FROM w

@@ -95,7 +95,7 @@ func newLoop(c *Controller, term Term) *loop {
 		Store: c.store, Backend: actuator.Traced(c.backend, c.tracer), Archives: c.archives, Identity: c.identity,
 		Launch: c.launch, Addresses: c.addresses, Images: c.images, Freezer: c.freezer, Quarantine: c.quarantine,
 		Policy: c.policy, Tracer: c.tracer, Log: c.log,
-		Pull:  func(image string) { l.pulls.Join(image, func() {}) },
+		Pull:  func(image string) { l.pulls.Begin(image) },
 		Fence: term.Fence, Label: fmt.Sprintf("%s:%d", term.Fence.Lock, term.Fence.Epoch), Lease: term.Lease,
 	}
 	l.sweeper = &sweep.Sweeper{

@@ -33,8 +33,8 @@ func (l *loop) addPull(w workspace.Workspace, s *state, o *workspace.Observation
 	switch {
 	case s.image == nil:
 		return
-	case !pulls[w.Operation]:
-		s.image = nil
+	case !pulls[w.Operation], !s.image.jobs && s.image.of != l.imageOf(w): // another image was chosen
+		s.dropImage()
 		return
 	}
 	jobs, status := s.image.jobs, l.pulls.Status(s.image.pull)
@@ -46,10 +46,19 @@ func (l *loop) addPull(w workspace.Workspace, s *state, o *workspace.Observation
 	case status.Err != nil:
 		o.Pull = &workspace.Pull{Image: status.Image, Failure: status.Err.Error(), Jobs: jobs}
 		if jobs {
-			s.image = nil // it waits, and the next attempt pulls it again
+			s.dropImage() // it waits, and the next attempt pulls it again
 		}
 	case !s.image.told:
 		s.image.told = true
 		l.trailOf(w).Done(tracing.Backend+"Pull", time.Since(s.image.began))
 	}
+}
+
+// imageOf is the image that the container of w would have now; empty if there is none.
+func (l *loop) imageOf(w workspace.Workspace) string {
+	spec, err := l.launch(w)
+	if err != nil {
+		return ""
+	}
+	return spec.Image
 }

@@ -40,15 +40,26 @@ type retry struct {
 	deleteNow bool
 	recovery  string
 	revert    string
+	image     string
 	dozeAt    time.Time
 }
 
-// image is one that a workspace waits for. jobs says that it is that of storage jobs.
+// image is one that a workspace waits for.
 type image struct {
 	pull  *pull.Pull
-	jobs  bool
+	leave func() // stops waiting for it
+	jobs  bool   // it is that of storage jobs
+	of    string // which image the workspace's container was to have, as Launch says it
 	began time.Time
 	told  bool // that it is pulled
+}
+
+// dropImage stops waiting for an image.
+func (s *state) dropImage() {
+	if s.image != nil {
+		s.image.leave()
+		s.image = nil
+	}
 }
 
 // of returns the state of a workspace, which is new if nothing was known.
@@ -84,7 +95,8 @@ func (s *state) actionError(w workspace.Workspace) error {
 // not be observed again for long.
 func (s *state) endOperation(next workspace.Workspace) {
 	s.trail.End(next)
-	s.begun, s.progress, s.image, s.trail = time.Time{}, nil, nil, nil
+	s.dropImage()
+	s.begun, s.progress, s.trail = time.Time{}, nil, nil
 }
 
 // trailOf follows the operation of w in logs and traces; nil without one.
@@ -110,7 +122,7 @@ func (l *loop) endTrails() {
 // retryIn puts the next attempt off.
 func (s *state) retryIn(w workspace.Workspace, d time.Duration) {
 	s.retry = retry{at: time.Now().Add(d), desired: w.DesiredState, deleteNow: w.DeleteNow, recovery: recoveryID(w),
-		revert: w.OpenRevert(), dozeAt: w.DozeAt}
+		revert: w.OpenRevert(), image: w.ImageRef, dozeAt: w.DozeAt}
 }
 
 // backingOff reports whether the next attempt for w is not due yet.
@@ -118,7 +130,7 @@ func (s *state) backingOff(w workspace.Workspace) bool {
 	r := s.retry
 	return time.Now().Before(r.at) &&
 		r.desired == w.DesiredState && r.deleteNow == w.DeleteNow && r.recovery == recoveryID(w) &&
-		r.revert == w.OpenRevert() && r.dozeAt.Equal(w.DozeAt)
+		r.revert == w.OpenRevert() && r.image == w.ImageRef && r.dozeAt.Equal(w.DozeAt)
 }
 
 func recoveryID(w workspace.Workspace) string {

@@ -99,8 +99,10 @@ func (l *loop) taskFailed(t task, err error) {
 	id := t.Row.ID
 	switch s := l.of(id); {
 	case errors.As(err, &missing) && s.image == nil:
+		joined := l.pulls.Join(missing.Image, func() { l.queue.Add(id) })
 		s.image = &image{
-			pull: l.pulls.Join(missing.Image, func() { l.queue.Add(id) }), jobs: missing.Jobs, began: time.Now(),
+			pull: joined, leave: func() { l.pulls.Leave(joined) }, jobs: missing.Jobs, of: l.imageOf(t.Row),
+			began: time.Now(),
 		}
 	case t.Row.Operation == workspace.OpNone || errors.Is(err, actuator.ErrHeldBack) ||
 		errors.Is(err, backend.ErrLeaseLapsed):
@@ -108,7 +110,7 @@ func (l *loop) taskFailed(t task, err error) {
 			zap.String(logkey.Action, string(t.Action)), zap.Error(err))
 		s.retryIn(t.Row, backoff(cleanupFailures))
 	default:
-		s.image = nil // the image may have been removed again
+		s.dropImage() // the image may have been removed again
 		s.failed = &failure{fmt.Errorf("%s: %w", t.Action, err), t.Row.Operation, t.Row.OpStartedAt}
 	}
 }

@@ -35,6 +35,9 @@ func (p *planner) continueOperation() Action {
 		return a
 	}
 	action := p.advance()
+	if n.Operation == op && p.cancelled(action) {
+		return p.cancel()
+	}
 	if n.Operation != op || p.o.Pull != nil {
 		return action // a pull has a limit of its own
 	}
@@ -167,11 +170,11 @@ func (p *planner) start() Action {
 		return p.done()
 	case p.o.Pull != nil:
 		return p.pulling()
+	case k != nil && k.Running && k.Pending != nil && k.Pending.Outdated:
+		p.pends(k.Pending)
+		return p.act(ActStart) // whatever kept it, the next one is made anew
 	case k != nil && k.Running && k.Pending != nil && k.Pending.Failure == "":
 		p.pends(k.Pending)
-		if k.Pending.Outdated {
-			return p.act(ActStart)
-		}
 		return ActNothing
 	case p.backingOff:
 		return ActNothing

@@ -107,15 +107,15 @@ func (p *planner) deleteContainer() Action {
 func (p *planner) jobRuns(job *workspace.Job) Action {
 	switch w := job.Pending; {
 	case w == nil:
+	case w.Outdated:
+		p.pends(w)
+		return p.act(ActDeleteJobs) // it has done nothing yet; the next one has the present settings
 	case w.Failure != "":
 		failed := *job
 		failed.State, failed.Reason, failed.Message = workspace.JobFailed, w.Failure, w.Message
 		return p.jobFailed(&failed)
 	default:
 		p.pends(w)
-		if w.Outdated {
-			return p.act(ActDeleteJobs) // it has done nothing yet; the next one has the present settings
-		}
 	}
 	return ActNothing
 }

@@ -55,12 +55,17 @@ func TestNothingIsLost(t *testing.T) {
 	})
 }
 
+// mayChange reports whether the service lets the desired state change: see the package store.
+func (h *harness) mayChange() bool {
+	return h.row.Operation == workspace.OpNone || h.row.Waiting != nil
+}
+
 // disturb lets something happen outside the controller.
 func disturb(t *rapid.T, h *harness) {
 	switch rapid.SampledFrom([]string{"nothing", "desired", "write", "write", "job", "job", "jobfails", "crash",
 		"recover", "delete", "undelete", "store", "sensors", "health", "doze", "use", "leader", "revert", "spoil", "backend", "backend"}).Draw(t, "event") {
 	case "desired":
-		if h.row.Operation == workspace.OpNone && !h.deleted { // otherwise the service answers 409
+		if h.mayChange() && !h.deleted { // otherwise the service answers 409
 			h.row.DesiredState = rapid.SampledFrom([]workspace.DesiredState{
 				workspace.DesiredRunning, workspace.DesiredStandby, workspace.DesiredArchived,
 			}).Draw(t, "desired")
@@ -77,12 +82,13 @@ func disturb(t *rapid.T, h *harness) {
 	case "recover":
 		h.recover(t)
 	case "delete":
-		if h.row.Operation == workspace.OpNone && !h.deleted && rapid.IntRange(0, 3).Draw(t, "sure") == 0 {
+		if h.mayChange() && !h.deleted && rapid.IntRange(0, 3).Draw(t, "sure") == 0 {
 			h.deleted = true
 			h.row.DeletedAt, h.row.DesiredState, h.row.DozeAt = h.now, workspace.DesiredDeleted, time.Time{}
 		}
 	case "undelete":
-		if h.deleted && h.row.Operation == workspace.OpNone && h.row.Phase != workspace.PhaseDeleted {
+		archiving := h.row.Operation == workspace.OpArchiving && h.mayChange()
+		if h.deleted && (h.row.Operation == workspace.OpNone || archiving) && h.row.Phase != workspace.PhaseDeleted {
 			h.deleted = false
 			h.row.DeletedAt, h.row.DesiredState = time.Time{}, workspace.DesiredArchived
 			h.forGood = !h.kept(true)

@@ -90,24 +90,25 @@ func putOut(p *corev1.Pod) string {
 	case p.Status.Reason != "":
 		return strings.TrimSuffix(fmt.Sprintf("its node %s did not keep it: %s: %s", p.Spec.NodeName, p.Status.Reason,
 			text(p.Status.Message)), ": ")
+	case target.Status == corev1.ConditionTrue:
+		return strings.TrimSuffix("the cluster ended it: "+cmp.Or(target.Reason, "no reason is given")+": "+
+			text(target.Message), ": ")
 	}
 	return ""
 }
 
 // disrupted reports whether others have ended the Pod's container of that name: the cluster, its
-// node, or a deletion of the Pod while it ran. What goes beyond its own limits has ended by
-// itself.
+// node, or a deletion of the Pod while it ran or before. A Pod of which nothing has an end was ended
+// by others. What goes beyond its own limits has ended by itself.
 func disrupted(p *corev1.Pod, name string) bool {
 	state := ended(p, name)
 	switch {
 	case p.Status.Reason == "Evicted":
 		return !strings.Contains(p.Status.Message, "exceed")
-	case putOut(p) != "", state != nil && state.Reason == reasonUnknown:
+	case putOut(p) != "", state == nil, state.Reason == reasonUnknown:
 		return true
 	case p.DeletionTimestamp == nil:
 		return false
-	case state == nil:
-		return true
 	}
 	asked := p.DeletionTimestamp.Time // by then it is to be gone
 	if grace := p.DeletionGracePeriodSeconds; grace != nil {

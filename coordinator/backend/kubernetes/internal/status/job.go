@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -63,25 +64,42 @@ func finished(j *batchv1.Job, p *corev1.Pod, job workspace.Job) (workspace.Job, 
 	if p == nil {
 		return lostBy(job, "its Pod was removed before it had ended: "+text(message(j, batchv1.JobFailed))), nil
 	}
-	state := main(p, spec.JobContainer)
 	if cause := putOut(p); cause != "" {
 		job = failed(job, cause)
 		job.Disrupted = disrupted(p, spec.JobContainer)
 		return job, nil
 	}
-	switch {
-	case state == nil || state.State.Terminated == nil:
-		_, cause := end(p, spec.JobContainer)
-		return failed(job, "it did not run: "+cause), nil
-	case state.State.Terminated.Reason == reasonUnknown:
+	c := main(p, spec.JobContainer)
+	if c == nil || c.State.Terminated == nil {
+		return lostBy(job, neverRan(p)), nil // only its own end is a failure of the job
+	}
+	switch state := c.State.Terminated; {
+	case state.Reason == reasonUnknown:
 		return lostBy(job, "its node was away and does not know how it ended"), nil
-	case state.State.Terminated.ExitCode != 0 && disrupted(p, spec.JobContainer):
+	case state.ExitCode != 0 && disrupted(p, spec.JobContainer):
 		return lostBy(job, "its Pod was deleted before it had ended"), nil
-	case state.State.Terminated.Reason == reasonStart, state.State.Terminated.Reason == reasonCannot:
+	case state.Reason == reasonStart, state.Reason == reasonCannot:
 		_, cause := end(p, spec.JobContainer)
 		return failed(job, cause), nil
 	}
 	return job, p
+}
+
+// neverRan says why a Pod is over whose job has not run, where neither its node nor the cluster gives
+// a reason.
+func neverRan(p *corev1.Pod) string {
+	switch other := ended(p, spec.JobContainer); {
+	case other != nil:
+		return fmt.Sprintf("another container of its Pod failed before it could run, with exit code %d: %s",
+			other.ExitCode, cmp.Or(text(other.Message), other.Reason))
+	case p.DeletionTimestamp != nil && p.Spec.NodeName == "":
+		return "its Pod was deleted before it had a node"
+	case p.DeletionTimestamp != nil:
+		return fmt.Sprintf("its Pod was deleted before it ran on the node %s", p.Spec.NodeName)
+	case p.Spec.NodeName == "":
+		return "the cluster ended its Pod before it had a node"
+	}
+	return fmt.Sprintf("its Pod ended on the node %s before it ran", p.Spec.NodeName)
 }
 
 func failed(job workspace.Job, message string) workspace.Job {

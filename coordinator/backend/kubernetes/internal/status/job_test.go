@@ -23,6 +23,9 @@ import (
 var jobDisrupts = map[string]bool{
 	"its Pod was removed": true, "its result is gone": true, "its node forgot it": true, "its node is removed, and was back": true,
 	"refused by its node": true, "its Pod was deleted by force": true, "evicted": false, "too long": false, "no such program": false,
+	"deleted before it had a node": true, "the same, and failed by hand": true, "deleted while its image was fetched": true, "drained before it had a node": true,
+	"displaced before it ran": true, "evicted by its node before it ran": true, "its node shut down before it ran": true, "ended by a component that is not known": true,
+	"a container before it failed": true, "its Job failed, and its Pod never ran": true, "its Pod's time was over": true,
 }
 
 // The states of a Job and its Pod, from real ones.
@@ -64,6 +67,45 @@ func TestJob(t *testing.T) {
 		"refused by its node": {"job-running", func(_ *batchv1.Job, p *corev1.Pod) {
 			p.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfmemory", Message: "Pod was rejected: Node didn't have enough resource: memory"}
 		}, want{state: failed, says: "OutOfmemory"}},
+		"deleted before it had a node": {"job-too-large", func(_ *batchv1.Job, p *corev1.Pod) { // as PodGC leaves it
+			deletedNow(p)
+			p.Status.Phase = corev1.PodFailed
+		}, want{state: failed, says: "deleted before it had a node"}},
+		"the same, and failed by hand": {"job-too-large", func(_ *batchv1.Job, p *corev1.Pod) { p.Status.Phase = corev1.PodFailed },
+			want{state: failed, says: "the cluster ended its Pod before it had a node"}},
+		"deleted while its image was fetched": {"job-image", func(_ *batchv1.Job, p *corev1.Pod) {
+			deletedNow(p)
+			p.Status.Phase = corev1.PodFailed
+		}, want{state: failed, says: "deleted before it ran on the node"}},
+		"drained before it had a node": {"job-too-large", func(_ *batchv1.Job, p *corev1.Pod) {
+			deletedNow(p)
+			p.Status.Phase = corev1.PodFailed
+			disrupted(p, "EvictionByEvictionAPI")
+		}, want{state: failed, says: "drained"}},
+		"displaced before it ran": {"job-image", func(_ *batchv1.Job, p *corev1.Pod) {
+			deletedNow(p)
+			p.Status.Phase = corev1.PodFailed
+			disrupted(p, corev1.PodReasonPreemptionByScheduler)
+		}, want{state: failed, says: "higher priority"}},
+		"evicted by its node before it ran": {"job-image", func(_ *batchv1.Job, p *corev1.Pod) {
+			p.Status.Phase, p.Status.Reason, p.Status.Message = corev1.PodFailed, "Evicted", "The node was low on resource: memory."
+		}, want{state: failed, says: "low on resource"}},
+		"its node shut down before it ran": {"job-image", func(_ *batchv1.Job, p *corev1.Pod) {
+			p.Status.Phase, p.Status.Reason = corev1.PodFailed, "NodeShutdown"
+		}, want{state: failed, says: "was shut down"}},
+		"ended by a component that is not known": {"job-failed", func(_ *batchv1.Job, p *corev1.Pod) { disrupted(p, "DeletionByDescheduler") },
+			want{state: failed, says: "DeletionByDescheduler"}},
+		"a container before it failed": {"job-image", func(_ *batchv1.Job, p *corev1.Pod) {
+			p.Status.Phase = corev1.PodFailed
+			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "mesh", State: corev1.ContainerState{
+				Terminated: &corev1.ContainerStateTerminated{ExitCode: 7, Reason: "Error"}}}}
+		}, want{state: failed, says: "another container of its Pod failed before it could run, with exit code 7: Error"}},
+		"its Job failed, and its Pod never ran": {"job-image", func(j *batchv1.Job, p *corev1.Pod) {
+			p.Status.Phase, p.Status.ContainerStatuses = corev1.PodFailed, nil
+			j.Status.Conditions = append(j.Status.Conditions, batchv1.JobCondition{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: "PodFailurePolicy"})
+		}, want{state: failed, says: "before it ran"}},
+		"its Pod's time was over": {"job-failed", func(_ *batchv1.Job, p *corev1.Pod) { p.Status.Reason = "DeadlineExceeded" },
+			want{state: failed, says: "DeadlineExceeded"}},
 		"no Pod yet":                 {"job-quota", nil, want{runs, false, workspace.WaitContainer, "kubectl describe job", ""}},
 		"a Pod that is not seen yet": {"job-running", func(_ *batchv1.Job, p *corev1.Pod) { *p = corev1.Pod{} }, want{state: runs}},
 		"too large":                  {"job-too-large", nil, want{runs, false, workspace.WaitUnschedulable, "too little memory", ""}},
@@ -94,6 +136,9 @@ func TestJob(t *testing.T) {
 			pods = append(pods, p)
 		}
 		job, ended := status.Job(j, pods)
+		if job.State == failed && (job.Message == "" || strings.HasSuffix(job.Message, ": ")) {
+			t.Errorf("%s: it is not said why: %q", name, job.Message)
+		}
 		if job.Disrupted != jobDisrupts[name] {
 			t.Errorf("%s: others have ended it: %v", name, job.Disrupted)
 		}

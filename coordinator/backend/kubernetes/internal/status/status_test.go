@@ -48,6 +48,11 @@ func lose(p *corev1.Pod) {
 func removed(p *corev1.Pod) {
 	p.Status.Phase = corev1.PodFailed
 	disrupted(p, "DeletionByPodGC")
+	deletedNow(p)
+}
+
+// deletedNow marks the Pod as one that was told to end, and is to be gone by now.
+func deletedNow(p *corev1.Pod) {
 	p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: p.CreationTimestamp.Time}, new(int64)
 }
 

@@ -46,11 +46,14 @@ type Pool struct {
 	limits  Limits
 }
 
-// Pull is one pull of an image. Those who wait for it keep it until its end.
+// Pull is one pull of an image. Those who wait for it keep it until its end, or leave it.
 type Pull struct {
 	status  Status
 	waiting []func()
-	ended   chan struct{} // closed at its end
+	joined  int                // those who have joined it and have not left
+	kept    bool               // Ahead wants it, whoever leaves
+	cancel  context.CancelFunc // once it runs
+	ended   chan struct{}      // closed at its end
 }
 
 // Status is how far a pull is.
@@ -88,9 +91,20 @@ func (p *Pool) Apply(limits Limits) {
 // Join returns the pull of the image that is under way, or queues a new one. changed is
 // called after each change of its status, and must not block.
 func (p *Pool) Join(image string, changed func()) *Pull {
+	return p.begin(image, func(pull *Pull) {
+		pull.waiting, pull.joined = append(pull.waiting, changed), pull.joined+1
+	})
+}
+
+// Begin queues the pull of an image that will be needed soon. It is nobody's yet: it goes on until somebody has
+// joined it and everybody has left.
+func (p *Pool) Begin(image string) { p.begin(image, func(*Pull) {}) }
+
+// begin returns the pull of the image that is under way, or queues a new one, after note.
+func (p *Pool) begin(image string, note func(*Pull)) *Pull {
 	p.mu.Lock()
 	pull := p.get(image, &p.queue)
-	pull.waiting = append(pull.waiting, changed)
+	note(pull)
 	if at := slices.Index(p.ahead, pull); at >= 0 {
 		p.ahead = slices.Delete(p.ahead, at, at+1)
 		p.queue = append(p.queue, pull)
@@ -100,11 +114,28 @@ func (p *Pool) Join(image string, changed func()) *Pull {
 	return pull
 }
 
+// Leave says that the caller, who has joined the pull, does not wait for it any more. A pull that everybody
+// has left ends, so that it takes no other's place: an image that was chosen by mistake may never arrive.
+func (p *Pool) Leave(pull *Pull) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if pull.joined--; pull.joined > 0 || pull.kept || p.current[pull.status.Image] != pull {
+		return
+	}
+	delete(p.current, pull.status.Image) // who wants it from now on pulls it anew
+	if at := slices.Index(p.queue, pull); at >= 0 {
+		p.queue = slices.Delete(p.queue, at, at+1)
+		return
+	}
+	pull.cancel()
+}
+
 // Ahead pulls an image that nobody waits for, and returns when that has ended. A new pull begins while
 // no other one runs or is queued, and takes no place away from those that come after it.
 func (p *Pool) Ahead(ctx context.Context, image string) error {
 	p.mu.Lock()
 	pull := p.get(image, &p.ahead)
+	pull.kept = true
 	p.mu.Unlock()
 	p.next()
 	select {
@@ -153,13 +184,16 @@ func (p *Pool) start(queue *[]*Pull, ended func()) {
 	*queue = (*queue)[1:]
 	pull.status.Queued = false
 	stall := p.limits.Stall
-	p.wg.Go(func() { p.run(pull, stall, ended) })
+	ctx, cancel := context.WithCancelCause(p.ctx)
+	pull.cancel = func() { cancel(nil) }
+	p.wg.Go(func() {
+		defer cancel(nil)
+		p.run(ctx, cancel, pull, stall, ended)
+	})
 }
 
 // run makes one pull, and calls ended, holding the lock, at its end.
-func (p *Pool) run(pull *Pull, stall time.Duration, ended func()) {
-	ctx, cancel := context.WithCancelCause(p.ctx)
-	defer cancel(nil)
+func (p *Pool) run(ctx context.Context, cancel context.CancelCauseFunc, pull *Pull, stall time.Duration, ended func()) {
 	stalled := time.AfterFunc(stall, func() { cancel(fmt.Errorf("it got no further for %s", stall)) })
 	defer stalled.Stop()
 	var last int64
@@ -183,7 +217,9 @@ func (p *Pool) run(pull *Pull, stall time.Duration, ended func()) {
 	}
 	p.report(pull, func() {
 		pull.status.Ended, pull.status.Err = true, err
-		delete(p.current, pull.status.Image)
+		if p.current[pull.status.Image] == pull {
+			delete(p.current, pull.status.Image)
+		}
 		close(pull.ended)
 		ended()
 	})

@@ -253,3 +253,57 @@ func TestAhead(t *testing.T) {
 		}
 	})
 }
+
+// TestAPullThatEverybodyHasLeftEnds, and takes no other's place. One that is still wanted goes on, and so does one
+// that is pulled ahead.
+func TestAPullThatEverybodyHasLeftEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		running := map[string]int{}
+		count := func(image string, n int) { mu.Lock(); defer mu.Unlock(); running[image] += n }
+		p := pull.New(func(ctx context.Context, image string, _ func(int64, int64)) error {
+			count(image, 1)
+			defer count(image, -1)
+			<-ctx.Done()
+			return ctx.Err()
+		}, pull.Limits{Max: 1, Stall: time.Hour})
+		defer p.Close()
+		want := func(what string, images ...string) {
+			t.Helper()
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			n := 0
+			for _, image := range images {
+				if n += running[image]; running[image] != 1 {
+					t.Errorf("%s: %v, want %v", what, running, images)
+				}
+			}
+			for _, x := range running {
+				n -= x
+			}
+			if n != 0 {
+				t.Errorf("%s: %v, want %v alone", what, running, images)
+			}
+		}
+		nothing := func() {}
+		first, again, queued, next := p.Join("a", nothing), p.Join("a", nothing), p.Join("b", nothing), p.Join("c", nothing)
+		p.Leave(first)
+		want("one of two has left", "a")
+		p.Leave(queued)
+		p.Leave(again)
+		anew := p.Join("a", nothing)
+		if anew == again {
+			t.Error("a pull that ends is joined")
+		}
+		want("both have left, and nobody waits for b", "c")
+		p.Leave(next)
+		want("who comes later pulls it anew", "a")
+		p.Leave(anew)
+		want("none")
+		go func() { _ = p.Ahead(t.Context(), "d") }()
+		want("pulled ahead", "d")
+		p.Leave(p.Join("d", nothing))
+		want("pulled ahead, joined and left", "d")
+	})
+}

@@ -1,0 +1,143 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/wait"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// never is an image that is pulled for ever.
+const never = "registry.example/never:1"
+
+// hangs makes pulls of the image [never] hang. It returns how many are under way.
+func (h *harness) hangs() *atomic.Int32 {
+	under := new(atomic.Int32)
+	h.backend.Fetch = func(ctx context.Context, image string, progress func(done, total int64)) error {
+		if image != never {
+			return nil
+		}
+		under.Add(1)
+		defer under.Add(-1)
+		progress(1e6, 5e9)
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	h.backend.Forget(never)
+	return under
+}
+
+// TestAPullCanBeCancelled: the owner puts the workspace to sleep, archives or deletes it while its image is pulled,
+// or takes another image. The pull ends, and the workspace can be used as before.
+func TestAPullCanBeCancelled(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	under := h.hangs()
+	h.lead()
+	stopped := func() {
+		t.Helper()
+		wait.Until(t, "the pull has ended", func() bool { return under.Load() == 0 })
+	}
+	pulls := func(id workspace.ID) {
+		t.Helper()
+		if w := h.waits(id, workspace.WaitPullingImage); w.Operation != workspace.OpStarting {
+			t.Fatalf("%s waits for its image", w.Operation)
+		}
+	}
+
+	id := h.createOf(never)
+	pulls(id)
+	h.setDesired(id, workspace.DesiredStandby)
+	if w := h.settles(id, workspace.PhaseStandby); w.Waiting != nil || w.ErrorReason != "" {
+		t.Errorf("asleep, it waits for %+v, %s", w.Waiting, w.ErrorReason)
+	}
+	stopped()
+	h.setDesired(id, workspace.DesiredRunning)
+	pulls(id)
+	h.setDesired(id, workspace.DesiredArchived)
+	h.settles(id, workspace.PhaseArchived)
+	stopped()
+
+	h.setDesired(id, workspace.DesiredRunning)
+	pulls(id)
+	other := ""
+	if _, err := h.service.Update(t.Context(), h.owner, id, service.Patch{ImageRef: &other}); err != nil {
+		t.Fatal(err)
+	}
+	h.controller.WakeAll()
+	if w := h.settles(id, workspace.PhaseRunning); w.ErrorReason != "" {
+		t.Errorf("with another image: %s", w.ErrorReason)
+	}
+	stopped()
+
+	id = h.createOf(never)
+	pulls(id)
+	if err := h.service.Delete(t.Context(), h.owner, id, false); err != nil {
+		t.Fatal(err)
+	}
+	h.controller.Wake(id)
+	h.await(id, "its archive alone is left", func(w workspace.Workspace) bool { return w.AwaitsGC && w.Operation == workspace.OpNone })
+	stopped()
+
+	// One that others wait for goes on.
+	first, second := h.createOf(never), h.createOf(never)
+	pulls(first)
+	pulls(second)
+	h.setDesired(first, workspace.DesiredStandby)
+	h.settles(first, workspace.PhaseStandby)
+	if n := under.Load(); n != 1 {
+		t.Errorf("%d pulls are under way for the other one", n)
+	}
+}
+
+// TestAStartThatTheBackendKeepsCanBeCancelled, and so can an archive and a restore. What was begun is gone
+// afterwards.
+func TestAStartThatTheBackendKeepsCanBeCancelled(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	var keeps atomic.Bool
+	keeps.Store(true)
+	full := fmt.Errorf("creating the Pod: %w", &workspace.PendingError{
+		Pending: workspace.Pending{Reason: workspace.WaitQuota, Message: "the quota q is used up"}, Err: errors.New("403")})
+	h.backend.Container = func(backend.StartSpec) (workspace.Container, error) {
+		if keeps.Load() {
+			return workspace.Container{}, full
+		}
+		return workspace.Container{Running: true, Ready: true, Volume: true, Endpoint: "127.0.0.1:1"}, nil
+	}
+	h.backend.Before = func(_ context.Context, method string, _ workspace.ID) error {
+		if method == "StartJob" && keeps.Load() {
+			return full
+		}
+		return nil
+	}
+	h.lead()
+	id := h.create()
+	h.waits(id, workspace.WaitQuota)
+	h.setDesired(id, workspace.DesiredStandby)
+	h.settles(id, workspace.PhaseStandby)
+	h.setDesired(id, workspace.DesiredArchived)
+	h.await(id, "the archive waits", func(w workspace.Workspace) bool { return w.Operation == workspace.OpArchiving && w.Waiting != nil })
+	keeps.Store(false)
+	h.setDesired(id, workspace.DesiredRunning)
+	h.settles(id, workspace.PhaseRunning)
+	h.reach(id, workspace.DesiredArchived, workspace.PhaseArchived)
+	keeps.Store(true)
+	h.setDesired(id, workspace.DesiredRunning)
+	h.await(id, "the restore waits", func(w workspace.Workspace) bool { return w.Operation == workspace.OpRestoring && w.Waiting != nil })
+	h.setDesired(id, workspace.DesiredArchived)
+	h.settles(id, workspace.PhaseArchived)
+	wait.Until(t, "no volume of the restore is left", func() bool {
+		volumes, err := h.backend.Volumes(t.Context(), id)
+		return err == nil && len(volumes) == 0
+	})
+	keeps.Store(false)
+	h.setDesired(id, workspace.DesiredRunning)
+	h.settles(id, workspace.PhaseRunning)
+}
