@@ -226,6 +226,9 @@ func TestTheSchemaHasEverySetting(t *testing.T) {
 	for name, p := range map[string]schema{"codehub": codehub, "kubernetes": kubernetes, "gateway": gateway} {
 		properties[name] = object(p)
 	}
+	for name, typ := range kubernetesValues {
+		put(properties, name, kubernetesSchema(typ, defs))
+	}
 	image := properties["images"].(schema)["items"].(schema)["properties"].(schema)
 	image["icon"] = schema{"enum": launch.Icons()}
 	image["title"].(schema)["maxLength"] = launch.MaxTitle
