@@ -13,7 +13,7 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// TestInstall: the copy is this program, and anybody may run it. A container that starts a second time makes it anew.
+// TestInstall: the copy equals this program, and every user may run it. Installing a second time replaces it.
 func TestInstall(t *testing.T) {
 	path, err := os.Executable()
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// kubernetesValues are the values that are written as in Kubernetes. Their schemas are made from Kubernetes' own types,
-// so that Helm refuses what the cluster would refuse or, in a Pod template, what no gateway would start with.
+// kubernetesValues are the values in Kubernetes' own form. Their schemas are made from Kubernetes' types, so Helm finds
+// a misspelt key before the cluster or, in a Pod template, the gateway does.
 var kubernetesValues = map[string]reflect.Type{
 	"affinity":                   reflect.TypeFor[corev1.Affinity](),
 	"envFrom":                    reflect.TypeFor[[]corev1.EnvFromSource](),
@@ -46,8 +46,7 @@ var kubernetesValues = map[string]reflect.Type{
 	"serviceAccount labels":      reflect.TypeFor[map[string]string](),
 }
 
-// ofTheNode are the fields with which a Pod would have the node's network or processes in place of its own, with the
-// value that leaves them off.
+// ofTheNode are the fields that give a Pod the network or the processes of its node. Each has its harmless value.
 var ofTheNode = map[reflect.Type]map[string]any{
 	reflect.TypeFor[corev1.PodSpec]():       {"hostNetwork": false, "hostPID": false, "hostIPC": false},
 	reflect.TypeFor[corev1.ContainerPort](): {"hostPort": 0.0},

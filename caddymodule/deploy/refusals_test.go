@@ -12,7 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 )
 
-// misspelt are values that no schema of Kubernetes' or ours has at that place, with what the error names.
+// misspelt are values with an unknown key or a wrong type, each with a part of the error.
 var misspelt = map[string]string{
 	"replica: 3":                                                     "'replica'",
 	"hostNetwork: true":                                              "'hostNetwork'",
@@ -79,8 +79,8 @@ var right = []string{
 	"initContainers: [{name: a, image: b, startupProbe: {httpGet: {path: /, port: http}}, restartPolicy: Always}]",
 }
 
-// TestTheSchemaRefusesWhatIsMisspelt at every level whose keys are known, and leaves free what is free.
-func TestTheSchemaRefusesWhatIsMisspelt(t *testing.T) {
+// TestTheSchemaRefusesMisspeltValues at every level whose keys are known, and takes every key in free maps.
+func TestTheSchemaRefusesMisspeltValues(t *testing.T) {
 	compiled, err := jsonschema.NewCompiler().Compile(schemaFile)
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func TestTheSchemaRefusesWhatIsMisspelt(t *testing.T) {
 	}
 }
 
-// TestHelmSaysWhatToWrite: an error of the chart's own names the value, what it is, and what to write instead.
+// TestHelmSaysWhatToWrite: each error of the chart's own checks names the setting, its value and the remedy.
 func TestHelmSaysWhatToWrite(t *testing.T) {
 	if !devenv.OnKubernetes() {
 		t.Skip("`make test-k8s` brings Helm")

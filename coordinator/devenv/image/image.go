@@ -106,9 +106,9 @@ func (i Image) Build(ctx context.Context, host, root string) (ref string, err er
 	return i.name(ctx, api, id, strings.TrimPrefix(id, "sha256:")[:16])
 }
 
-// BuildTogether makes images on the engine at host, from the repository in root. All get one tag, which has the
-// release in front and changes with the content of any of them, and with nothing else: the Helm chart takes one
-// tag for the gateway and the storage job. It returns their references.
+// BuildTogether makes images on the engine at host, from the repository in root, and returns their references. All have
+// the same tag, because the Helm chart takes one tag for the gateway and the storage job. It begins with the release and
+// changes if the content of any image changes, and only then.
 func BuildTogether(ctx context.Context, host, root string, images ...Image) (refs []string, err error) {
 	api, err := server.EngineClient(host)
 	if err != nil {
@@ -147,7 +147,7 @@ func (i Image) name(ctx context.Context, api *client.Client, id, tag string) (re
 	return ref, nil
 }
 
-// build makes the image, with the tag of this release, and returns its id and a hash of what it is made of.
+// build makes the image with the tag of this release. It returns the image's id and a hash of its content.
 func (i Image) build(ctx context.Context, api *client.Client, root string) (id string, content []byte, err error) {
 	files, err := i.buildContext(ctx, api, root)
 	if err != nil {

@@ -156,8 +156,8 @@ func images(ctx context.Context, root string, which ...image.Image) error {
 	return nil
 }
 
-// releaseImages builds the images of the Helm chart and prints their references: those of the tag that changes with
-// their content, and those of the release.
+// releaseImages builds the images of the Helm chart and prints their references, first with the tag that changes with
+// their content, then with the release's.
 func releaseImages(ctx context.Context, root string) error {
 	host, err := server.AnsweringEngine(ctx)
 	if err != nil {
