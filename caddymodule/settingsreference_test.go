@@ -28,7 +28,7 @@ the documentation of their fields: ~go test ./caddymodule -run TestSettingsRefer
   ~codehub~, but for the last one.
 - The environment variable is what [Caddyfile.example](../../Caddyfile.example) and ~make run~ read it from. Your own
   Caddyfile may read any.
-- Durations are like ~15s~, ~10m~, ~2h~ or ~1d~; a bare number is seconds. Sizes are like ~512MiB~ or ~20GiB~.
+- Durations are like ~15s~, ~10m~, ~2h~ or ~1d~; a bare number is seconds. Sizes are like ~512MiB~ or ~20GiB~; Kubernetes' way to write them, ~20Gi~, means the same.
 - On Kubernetes the chart's values have them under the same names, in ~codehub~, ~kubernetes~ and ~gateway~.
 
 The example also reads three variables for Caddy itself: ~CODEHUB_HTTP_PORT~ (default ~8080~) and ~CODEHUB_BIND~

@@ -4,6 +4,7 @@
 //
 // "storagejob egress" makes the rules about what workspaces reach: see package egress.
 // "storagejob usage" counts what homes hold: see package usage.
+// "storagejob hold" keeps an image on a node, see hold.go.
 //
 // It owns the content of the volume while it runs, and the two objects at the
 // address that it is given. It must not import the coordinator, build paths in the
@@ -39,6 +40,8 @@ const help = `Usage: storagejob archive|restore [flags]
        storagejob egress apply|status|remove
        storagejob egress probe ADDRESS...
        storagejob usage FOLDER...
+       storagejob install FOLDER
+       storagejob hold
 
 archive  packs the volume into a tar.zst, uploads it, reads it back, and commits it with
          a .meta (sha256:{hex}). Does nothing if the archive exists.
@@ -48,6 +51,8 @@ egress   makes, checks or removes the firewall rules in CODEHUB_EGRESS_RULES (JS
          this network namespace; probe prints which addresses can be connected to.
 usage    prints how full the disk at /disk is and what the folders hold, after at most
          CODEHUB_USAGE_SECONDS.
+install  copies this program into the folder, and hold waits for a signal: the container of
+         any image in which the copy waits keeps the image on its node.
 
 Environment of archive and restore:
   ARCHIVE_URL            s3://bucket/path/home.tar.zst
@@ -144,6 +149,12 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	}
 	if len(args) > 0 && args[0] == contract.Usage {
 		return usage.Run(ctx, args[1:], getenv, stdout)
+	}
+	if len(args) > 0 && args[0] == taskInstall {
+		return install(args[1:], stderr)
+	}
+	if len(args) > 0 && args[0] == taskHold {
+		return hold(ctx)
 	}
 	s, err := parse(args, getenv, stderr)
 	s.step = step

@@ -153,8 +153,8 @@ func TestTheChartsCaddyfileIsValid(t *testing.T) {
 	}
 }
 
-// TestTheGatewayIsRestricted: Pod Security's strictest level lets the gateway in.
-func TestTheGatewayIsRestricted(t *testing.T) {
+// TestThePodsAreRestricted: Pod Security's strictest level lets in the gateway and what pulls images.
+func TestThePodsAreRestricted(t *testing.T) {
 	checks, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -164,13 +164,20 @@ func TestTheGatewayIsRestricted(t *testing.T) {
 		if len(deployments) != 1 {
 			t.Fatalf("%s: %d deployments", variant, len(deployments))
 		}
-		pod := deployments[0].Spec.Template
-		r := policy.AggregateCheckResults(checks.EvaluatePod(api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}, &pod.ObjectMeta, &pod.Spec))
-		if !r.Allowed {
-			t.Errorf("%s: %s", variant, r.ForbiddenDetail())
+		pods := []corev1.PodTemplateSpec{deployments[0].Spec.Template}
+		for _, d := range objects[appsv1.DaemonSet](t, variant, "DaemonSet") {
+			pods = append(pods, d.Spec.Template)
 		}
-		if c := pod.Spec.Containers[0]; !*c.SecurityContext.ReadOnlyRootFilesystem {
-			t.Errorf("%s: the root file system can be written", variant)
+		for _, pod := range pods {
+			r := policy.AggregateCheckResults(checks.EvaluatePod(api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}, &pod.ObjectMeta, &pod.Spec))
+			if !r.Allowed {
+				t.Errorf("%s: %s", variant, r.ForbiddenDetail())
+			}
+			for _, c := range pod.Spec.Containers {
+				if !*c.SecurityContext.ReadOnlyRootFilesystem {
+					t.Errorf("%s: the root file system of %s can be written", variant, c.Name)
+				}
+			}
 		}
 	}
 }

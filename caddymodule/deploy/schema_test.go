@@ -16,6 +16,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 
+	"github.com/codehub/gateway/caddymodule/internal/parse"
 	"github.com/codehub/gateway/caddymodule/internal/settings"
 	"github.com/codehub/gateway/coordinator/launch"
 )
@@ -37,7 +38,7 @@ var kinds = map[string]struct {
 	"true|false":            {text(`true|false`, "boolean"), "false", "maybe"},
 	"<duration>":            {text(`[0-9]+(\.[0-9]+)?|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h|d))+`, "number"), "36h", "soon"},
 	"<CPU time per second>": {text(`[0-9]+(\.[0-9]+)?|([0-9]+(\.[0-9]+)?(us|µs|ms|s))+`, "number"), "50ms", "much"},
-	"<size>":                {text(`[0-9]+(\.[0-9]+)? ?([kKmMgGtTpP]([iI]?[bB])?|[bB])?`, "number"), "64GiB", "large"},
+	"<size>":                {text(`[0-9]+(\.[0-9]+)? ?([kKmMgGtTpP][iI]?[bB]?|[bB])?`, "number"), "64GiB", "large"},
 	"<fraction>":            {text(`0?\.[0-9]+|[01](\.0*)?`, "number"), "0.5", "half"},
 	"<percentage>|off":      {text(`off|[0-9]+(\.[0-9]+)?%`), "97%", "full"},
 	"<integer>":             {text(`[0-9]+`, "integer"), "20", "0.5"},
@@ -225,6 +226,9 @@ func TestTheSchemaHasEverySetting(t *testing.T) {
 	for name, p := range map[string]schema{"codehub": codehub, "kubernetes": kubernetes, "gateway": gateway} {
 		properties[name] = object(p)
 	}
+	for name, typ := range kubernetesValues {
+		put(properties, name, kubernetesSchema(typ, defs))
+	}
 	image := properties["images"].(schema)["items"].(schema)["properties"].(schema)
 	image["icon"] = schema{"enum": launch.Icons()}
 	image["title"].(schema)["maxLength"] = launch.MaxTitle
@@ -268,6 +272,20 @@ func TestTheSchemasKinds(t *testing.T) {
 			if (kind == "<secret>" || kind == "<url>") && matches(t, pattern, secret) {
 				t.Errorf("%s: %q is taken, and would be in a ConfigMap", kind, secret)
 			}
+		}
+	}
+}
+
+// TestSizesInTheSchema: the schema takes the same sizes as the settings' parser, Kubernetes' way to write them among them.
+func TestSizesInTheSchema(t *testing.T) {
+	pattern := kinds["<size>"].schema["pattern"].(string)
+	for _, size := range []string{
+		"2Gi", "512Mi", "64Ki", "1Ti", "1Pi", "2gi", "20 Gi", "1.5Gi", "2GiB", "2GB", "2G", "2g", "20b", "1024",
+		"", "Gi", "2i", "2Bi", "2Gii", "2GiBi", "2Gi B", "2Gb i", "-1Gi", "large",
+	} {
+		var n int64
+		if taken := parse.Size(&n)(size) == nil; matches(t, pattern, size) != taken {
+			t.Errorf("%q: the parser takes it: %t, the schema does not agree", size, taken)
 		}
 	}
 }

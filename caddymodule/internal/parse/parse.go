@@ -141,10 +141,14 @@ func parseDuration(s string) (time.Duration, error) {
 	return 0, fmt.Errorf("%q is not a duration: write for example 15s, 10m, 2h, 1d or a number of seconds", s)
 }
 
-// parseSize reads a number of bytes with an optional unit, as Docker does. K, M, G and T count in
-// powers of 1024, with or without "B" or "iB" behind them.
+// parseSize reads a number of bytes with an optional unit. K, M, G, T and P count in powers of 1024,
+// with or without "B", "iB" (as Docker writes them) or "i" (as Kubernetes does) behind them.
 func parseSize(s string) (int64, error) {
-	n, err := units.RAMInBytes(s)
+	text := s
+	if strings.HasSuffix(text, "i") || strings.HasSuffix(text, "I") {
+		text += "B"
+	}
+	n, err := units.RAMInBytes(text)
 	// Docker's parser does not notice an overflow, which gives one of these numbers.
 	if err != nil || n < 0 || n == math.MaxInt64 {
 		return 0, fmt.Errorf("%q is not a size: write for example 512MiB, 2GiB or a number of bytes", s)

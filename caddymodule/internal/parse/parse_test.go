@@ -2,6 +2,7 @@ package parse_test
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -30,16 +31,19 @@ func TestDurations(t *testing.T) {
 func TestSizes(t *testing.T) {
 	for text, want := range map[string]int64{
 		"0": 0, "1024": 1024, "512MiB": 512 << 20, "2GiB": 2 << 30, "2g": 2 << 30, "1.5 GB": 3 << 29, "64k": 64 << 10,
+		// As Kubernetes writes them.
+		"2Gi": 2 << 30, "512Mi": 512 << 20, "1.5Gi": 3 << 29, "64Ki": 64 << 10, "1Ti": 1 << 40, "1Pi": 1 << 50, "20 Gi": 20 << 30, "2gi": 2 << 30,
 	} {
 		var got int64
 		if err := parse.Size(&got)(text); err != nil || got != want {
 			t.Errorf("%q: got %d, %v; want %d", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "much", "-1", "5 apples", "9999999T", "NaN", "Inf", "-0.5k", "0x10", "1e30"} {
+	for _, text := range []string{"", "much", "-1", "5 apples", "9999999T", "NaN", "Inf", "-0.5k", "0x10", "1e30",
+		"2i", "i", "Gi", "2Bi", "2GiBi", "2Gii", "2Gi B", "9999999Ti", "-1Gi"} {
 		var got int64
-		if err := parse.Size(&got)(text); err == nil {
-			t.Errorf("%q: got %d, want an error", text, got)
+		if err := parse.Size(&got)(text); err == nil || !strings.Contains(err.Error(), strconv.Quote(text)) {
+			t.Errorf("%q: got %d, %v, want an error that names it", text, got, err)
 		}
 	}
 }

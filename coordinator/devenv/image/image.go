@@ -8,14 +8,18 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"debug/elf"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/docker/docker/api/types/build"
@@ -95,9 +99,59 @@ func (i Image) Build(ctx context.Context, host, root string) (ref string, err er
 		return "", err
 	}
 	defer api.Close()
+	id, _, err := i.build(ctx, api, root)
+	if err != nil {
+		return "", err
+	}
+	return i.name(ctx, api, id, strings.TrimPrefix(id, "sha256:")[:16])
+}
+
+// BuildTogether makes images on the engine at host, from the repository in root, and returns their references. All have
+// the same tag, because the Helm chart takes one tag for the gateway and the storage job. It begins with the release and
+// changes if the content of any image changes, and only then.
+func BuildTogether(ctx context.Context, host, root string, images ...Image) (refs []string, err error) {
+	api, err := server.EngineClient(host)
+	if err != nil {
+		return nil, err
+	}
+	defer api.Close()
+	var (
+		ids []string
+		all = sha256.New()
+	)
+	for _, i := range images {
+		id, content, err := i.build(ctx, api, root)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+		all.Write(content)
+	}
+	tag := contract.Release + "-" + hex.EncodeToString(all.Sum(nil)[:6])
+	for n, i := range images {
+		ref, err := i.name(ctx, api, ids[n], tag)
+		if err != nil {
+			return nil, err
+		}
+		refs = append(refs, ref)
+	}
+	return refs, nil
+}
+
+// name gives the image with that id a tag.
+func (i Image) name(ctx context.Context, api *client.Client, id, tag string) (ref string, err error) {
+	ref = i.Name + ":" + tag
+	if err := api.ImageTag(ctx, id, ref); err != nil {
+		return "", fmt.Errorf("naming image %s: %w", i.Name, err)
+	}
+	return ref, nil
+}
+
+// build makes the image with the tag of this release. It returns the image's id and a hash of its content.
+func (i Image) build(ctx context.Context, api *client.Client, root string) (id string, content []byte, err error) {
 	files, err := i.buildContext(ctx, api, root)
 	if err != nil {
-		return "", fmt.Errorf("preparing image %s: %w", i.Name, err)
+		return "", nil, fmt.Errorf("preparing image %s: %w", i.Name, err)
 	}
 	resp, err := api.ImageBuild(ctx, bytes.NewReader(files), build.ImageBuildOptions{
 		Tags: []string{i.Name + ":latest", i.Tag()}, Remove: true, ForceRemove: true,
@@ -110,21 +164,17 @@ func (i Image) Build(ctx context.Context, host, root string) (ref string, err er
 		},
 	})
 	if err != nil {
-		return "", fmt.Errorf("building image %s: %w", i.Name, err)
+		return "", nil, fmt.Errorf("building image %s: %w", i.Name, err)
 	}
 	defer resp.Body.Close()
-	id, err := readBuild(resp.Body)
-	if err != nil {
-		return "", fmt.Errorf("building image %s: %w", i.Name, err)
+	if id, err = readBuild(resp.Body); err != nil {
+		return "", nil, fmt.Errorf("building image %s: %w", i.Name, err)
 	}
-	ref = i.Name + ":" + strings.TrimPrefix(id, "sha256:")[:16]
-	if err := api.ImageTag(ctx, id, ref); err != nil {
-		return "", fmt.Errorf("naming image %s: %w", i.Name, err)
-	}
-	return ref, nil
+	sum := sha256.Sum256(files)
+	return id, sum[:], nil
 }
 
-// buildContext returns the build context, a tar archive.
+// buildContext returns the build context, a tar archive. Equal files make an equal archive.
 func (i Image) buildContext(ctx context.Context, api *client.Client, root string) ([]byte, error) {
 	version, err := api.ServerVersion(ctx)
 	if err != nil {
@@ -138,8 +188,8 @@ func (i Image) buildContext(ctx context.Context, api *client.Client, root string
 		return nil, err
 	}
 	var entries []entry
-	for name, body := range files {
-		entries = append(entries, entry{name, 0o755, 0, body})
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		entries = append(entries, entry{name, 0o755, 0, files[name]})
 	}
 	return pack(entries)
 }

@@ -10,6 +10,10 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- define "codehub.labels" -}}
 {{ include "codehub.selector" . }}
 app.kubernetes.io/component: gateway
+{{ include "codehub.chartLabels" . }}
+{{- end }}
+
+{{- define "codehub.chartLabels" -}}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
@@ -81,6 +85,28 @@ CHART
 {{ $folder }}storagejob:{{ include "codehub.tag" . }}
 {{- end }}
 
+{{- /* The gateway's image. */ -}}
+{{- define "codehub.image" -}}
+{{- with .Values.image.digest -}}
+{{ $.Values.image.repository }}@{{ . }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ include "codehub.tag" . }}
+{{- end -}}
+{{- end }}
+
+{{- /* The names of Secrets, in JSON: each is a name, or an object with one. */ -}}
+{{- define "codehub.secretNames" -}}
+{{- $names := list }}
+{{- range . }}
+{{- $name := . }}
+{{- if kindIs "map" . }}
+{{- $name = .name }}
+{{- end }}
+{{- $names = append $names $name }}
+{{- end }}
+{{- $names | uniq | toJson }}
+{{- end }}
+
 {{- /* Where the variable env of the gateway comes from: the Secret, or what secretKeys says. */ -}}
 {{- define "codehub.secretKey" -}}
 {{- $at := index .root.Values.secretKeys .env | default .env -}}
@@ -89,6 +115,34 @@ CHART
 {{- end -}}
 {name: {{ $at.name | default .root.Values.secretName | quote }}, key: {{ $at.key | default .env | quote }}
 {{- if .optional }}, optional: true{{ end }}}
+{{- end }}
+
+{{- /* The versions of the Secrets and ConfigMaps that the gateway reads and the chart does not make. Empty where
+       Helm does not look into a cluster, as in `helm template`. */ -}}
+{{- define "codehub.versions" -}}
+{{- $secrets := list .Values.secretName .Values.filesSecretName }}
+{{- range .Values.secretKeys }}
+{{- if kindIs "map" . }}
+{{- $secrets = append $secrets .name }}
+{{- end }}
+{{- end }}
+{{- $configMaps := list .Values.filesConfigMapName }}
+{{- range .Values.extraEnv }}
+{{- $from := .valueFrom | default dict }}
+{{- $secrets = append $secrets ($from.secretKeyRef | default dict).name }}
+{{- $configMaps = append $configMaps ($from.configMapKeyRef | default dict).name }}
+{{- end }}
+{{- range .Values.envFrom }}
+{{- $secrets = append $secrets (.secretRef | default dict).name }}
+{{- $configMaps = append $configMaps (.configMapRef | default dict).name }}
+{{- end }}
+{{- range $kind, $names := dict "Secret" $secrets "ConfigMap" $configMaps }}
+{{- range $names | compact | uniq | sortAlpha }}
+{{- with lookup "v1" $kind $.Release.Namespace . }}
+{{- printf "%s %s %s\n" $kind .metadata.name .metadata.resourceVersion }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- define "codehub.caddyfile" -}}
@@ -119,7 +173,7 @@ CHART
 {{- with .Values.domain }}
     domain {{ include "codehub.word" . }}
 {{- end }}
-{{- $codehub := deepCopy .Values.codehub }}
+{{- $codehub := deepCopy (.Values.codehub | default dict) }}
 {{- $s3 := merge (dict) ($codehub.s3 | default dict) (dict "access_key" "{env.S3_ACCESS_KEY}" "secret_key" "{env.S3_SECRET_KEY}") }}
 {{- $coordinator := merge (dict "node_id" "{env.COORDINATOR_NODE_ID}" "shards" .Values.shards) ($codehub.coordinator | default dict) }}
 {{- $more := dict "s3" $s3 "coordinator" $coordinator }}
@@ -129,10 +183,13 @@ CHART
 {{ include "codehub.options" (merge $more $codehub) | trim | indent 4 }}
 {{- $kubernetes := dict "job_image" (include "codehub.jobImage" .) "namespace" (include "codehub.workspaceNamespace" .)
       "gateway_pods" (list "app.kubernetes.io/name=codehub" (printf "app.kubernetes.io/instance=%s" .Release.Name)) }}
+{{- with .Values.imagePullSecrets }}
+{{- $_ := set $kubernetes "image_pull_secrets" (include "codehub.secretNames" . | fromJsonArray) }}
+{{- end }}
 {{- if .Values.podTemplate }}
 {{- $_ := set $kubernetes "pod_template" "/etc/caddy/pod-template.yaml" }}
 {{- end }}
-{{- $kubernetes = merge (dict) .Values.kubernetes $kubernetes }}
+{{- $kubernetes = merge (dict) (.Values.kubernetes | default dict) $kubernetes }}
     backend kubernetes {
 {{ include "codehub.options" $kubernetes | trim | indent 6 }}
     }

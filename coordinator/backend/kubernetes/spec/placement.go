@@ -36,7 +36,8 @@ func hash(text []byte) string {
 
 // placed lets a job's Pod go only where the workspace's can. The first Pod that uses a new claim
 // chooses the zone of its volume, and that is a restore. It asks for at least what the workspace
-// asks for, so that there is room for that one too.
+// asks for, so that there is room for that one too. It knows the names that the template adds, because
+// the object store may have one of them.
 func placed(o Options, p *corev1.PodSpec) {
 	ws, err := templated(o)
 	if err != nil {
@@ -45,6 +46,7 @@ func placed(o Options, p *corev1.PodSpec) {
 	s := &ws.Spec
 	p.NodeSelector, p.Affinity, p.Tolerations = s.NodeSelector, s.Affinity.DeepCopy(), s.Tolerations
 	p.PriorityClassName, p.RuntimeClassName, p.SchedulerName = s.PriorityClassName, s.RuntimeClassName, s.SchedulerName
+	p.HostAliases = s.HostAliases
 	r := &p.Containers[0].Resources
 	for _, c := range s.Containers {
 		for name, asked := range asks(c.Resources) {

@@ -19,6 +19,20 @@ func placement(p corev1.PodSpec) []any {
 	return []any{p.NodeSelector, p.Tolerations, p.Affinity, p.PriorityClassName, p.RuntimeClassName, p.SchedulerName}
 }
 
+// TestJobsKnowTheNamesOfWorkspaces: the object store may have a name that only the Pod template knows.
+func TestJobsKnowTheNamesOfWorkspaces(t *testing.T) {
+	o := spec.Options{Installation: "i", Image: "x", PodTemplate: `{"spec": {"dnsPolicy": "Default", "hostAliases": [{"ip": "10.0.0.5", "hostnames": ["s3.example.com"]}]}}`}
+	for _, kind := range []workspace.JobKind{workspace.JobArchive, workspace.JobRestore} {
+		j := spec.Job(o, job(kind)).Spec.Template.Spec
+		if want := []corev1.HostAlias{{IP: "10.0.0.5", Hostnames: []string{"s3.example.com"}}}; !reflect.DeepEqual(j.HostAliases, want) {
+			t.Errorf("%s: %+v, want %+v", kind, j.HostAliases, want)
+		}
+		if j.DNSPolicy != "" { // its store may be a Service, which only the cluster's name servers know
+			t.Errorf("%s asks %s name servers", kind, j.DNSPolicy)
+		}
+	}
+}
+
 // TestJobsGoWhereWorkspacesGo: a restore is the first to use a new claim, and chooses its zone.
 func TestJobsGoWhereWorkspacesGo(t *testing.T) {
 	const template = `

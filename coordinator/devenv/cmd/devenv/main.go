@@ -104,11 +104,7 @@ func dispatch(ctx context.Context, args []string) error {
 	case "images":
 		return images(ctx, root, image.StorageJob, image.Terminal)
 	case "image":
-		if err := images(ctx, root, image.Gateway, image.StorageJob); err != nil {
-			return err
-		}
-		fmt.Printf("%s\n%s\n", image.Gateway.Tag(), image.StorageJob.Tag())
-		return nil
+		return releaseImages(ctx, root)
 	case commandTest, commandAgain:
 		return test(ctx, root, command, rest)
 	case "test-k8s":
@@ -155,6 +151,23 @@ func images(ctx context.Context, root string, which ...image.Image) error {
 		if err != nil {
 			return err
 		}
+		fmt.Println(ref)
+	}
+	return nil
+}
+
+// releaseImages builds the images of the Helm chart and prints their references, first with the tag that changes with
+// their content, then with the release's.
+func releaseImages(ctx context.Context, root string) error {
+	host, err := server.AnsweringEngine(ctx)
+	if err != nil {
+		return err
+	}
+	refs, err := image.BuildTogether(ctx, host, root, image.Gateway, image.StorageJob)
+	if err != nil {
+		return err
+	}
+	for _, ref := range append(refs, image.Gateway.Tag(), image.StorageJob.Tag()) {
 		fmt.Println(ref)
 	}
 	return nil

@@ -1,0 +1,112 @@
+package deploy_test
+
+import (
+	"path"
+	"reflect"
+	"strings"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// kubernetesValues are the values in Kubernetes' own form. Their schemas are made from Kubernetes' types, so Helm finds
+// a misspelt key before the cluster or, in a Pod template, the gateway does.
+var kubernetesValues = map[string]reflect.Type{
+	"affinity":                   reflect.TypeFor[corev1.Affinity](),
+	"envFrom":                    reflect.TypeFor[[]corev1.EnvFromSource](),
+	"extraEnv":                   reflect.TypeFor[[]corev1.EnvVar](),
+	"extraVolumeMounts":          reflect.TypeFor[[]corev1.VolumeMount](),
+	"extraVolumes":               reflect.TypeFor[[]corev1.Volume](),
+	"hostAliases":                reflect.TypeFor[[]corev1.HostAlias](),
+	"initContainers":             reflect.TypeFor[[]corev1.Container](),
+	"nodeSelector":               reflect.TypeFor[map[string]string](),
+	"podAnnotations":             reflect.TypeFor[map[string]string](),
+	"deploymentAnnotations":      reflect.TypeFor[map[string]string](),
+	"podLabels":                  reflect.TypeFor[map[string]string](),
+	"podSecurityContext":         reflect.TypeFor[corev1.PodSecurityContext](),
+	"podTemplate":                reflect.TypeFor[corev1.Pod](),
+	"resources":                  reflect.TypeFor[corev1.ResourceRequirements](),
+	"securityContext":            reflect.TypeFor[corev1.SecurityContext](),
+	"tolerations":                reflect.TypeFor[[]corev1.Toleration](),
+	"topologySpreadConstraints":  reflect.TypeFor[[]corev1.TopologySpreadConstraint](),
+	"autoscaling behavior":       reflect.TypeFor[autoscalingv2.HorizontalPodAutoscalerBehavior](),
+	"autoscaling metrics":        reflect.TypeFor[[]autoscalingv2.MetricSpec](),
+	"httpRoute annotations":      reflect.TypeFor[map[string]string](),
+	"ingress annotations":        reflect.TypeFor[map[string]string](),
+	"metrics from":               reflect.TypeFor[[]networkingv1.NetworkPolicyPeer](),
+	"networkPolicy from":         reflect.TypeFor[[]networkingv1.NetworkPolicyPeer](),
+	"prePull resources":          reflect.TypeFor[corev1.ResourceRequirements](),
+	"service annotations":        reflect.TypeFor[map[string]string](),
+	"service labels":             reflect.TypeFor[map[string]string](),
+	"serviceAccount annotations": reflect.TypeFor[map[string]string](),
+	"serviceAccount labels":      reflect.TypeFor[map[string]string](),
+}
+
+// ofTheNode are the fields that give a Pod the network or the processes of its node. Each has its harmless value.
+var ofTheNode = map[reflect.Type]map[string]any{
+	reflect.TypeFor[corev1.PodSpec]():       {"hostNetwork": false, "hostPID": false, "hostIPC": false},
+	reflect.TypeFor[corev1.ContainerPort](): {"hostPort": 0.0},
+}
+
+// kubernetesSchema returns the schema of a type of Kubernetes', and adds those of the structs in it to defs.
+func kubernetesSchema(typ reflect.Type, defs schema) schema {
+	nullable := func(kind string, more schema) schema {
+		s := schema{"type": []any{kind, "null"}}
+		for name, value := range more {
+			s[name] = value
+		}
+		return s
+	}
+	switch typ {
+	case reflect.TypeFor[resource.Quantity]():
+		return schema{"type": []any{"string", "number", "null"}, "pattern": `^[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]+)?$`}
+	case reflect.TypeFor[intstr.IntOrString]():
+		return schema{"type": []any{"string", "integer", "null"}}
+	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[[]byte]():
+		return nullable("string", nil)
+	}
+	switch typ.Kind() {
+	case reflect.Pointer:
+		return kubernetesSchema(typ.Elem(), defs)
+	case reflect.String:
+		return nullable("string", nil)
+	case reflect.Bool:
+		return nullable("boolean", nil)
+	case reflect.Int32, reflect.Int64:
+		return nullable("integer", nil)
+	case reflect.Slice:
+		return nullable("array", schema{"items": kubernetesSchema(typ.Elem(), defs)})
+	case reflect.Map:
+		return nullable("object", schema{"additionalProperties": kubernetesSchema(typ.Elem(), defs)})
+	}
+	name := path.Base(path.Dir(typ.PkgPath())) + "." + typ.Name()
+	if defs[name] == nil {
+		properties := schema{}
+		// $patch and the like are for the merge of a Pod template.
+		s := nullable("object", schema{"additionalProperties": false, "properties": properties, "patternProperties": schema{`^\$`: schema{}}})
+		defs[name] = s // before its fields, which may be of the same type
+		addFields(properties, typ, defs)
+		for field, off := range ofTheNode[typ] {
+			properties[field] = schema{"const": off, "description": "No Pod has the node's network or processes"}
+		}
+	}
+	return schema{"$ref": "#/$defs/" + name}
+}
+
+// addFields adds the fields of a struct, also those of the structs that are embedded in it.
+func addFields(properties schema, typ reflect.Type, defs schema) {
+	for field := range typ.Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		switch {
+		case name == "" && field.Anonymous:
+			addFields(properties, field.Type, defs)
+		case name == "status" || name == "managedFields": // which only the cluster sets
+		case name != "" && name != "-":
+			properties[name] = kubernetesSchema(field.Type, defs)
+		}
+	}
+}
