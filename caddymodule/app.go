@@ -36,8 +36,7 @@ func init() {
 	caddy.RegisterModule(new(App))
 }
 
-// startTimeout bounds the start of the coordinator, and a change of the administrator's
-// password in a reload.
+// startTimeout bounds a change of the administrator's password in a reload.
 const startTimeout = 30 * time.Second
 
 // App is the `codehub` app: the settings of the installation, and the coordinator
@@ -119,9 +118,29 @@ func (a *App) Start() error {
 		return fmt.Errorf("codehub: %w", err)
 	}
 	warnOfHeaderLimits(a.servers, a.logger)
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	ctx, cancel := untilExit()
 	defer cancel()
 	return a.reference.activate(ctx)
+}
+
+// untilExit returns a context that ends when the process is told to exit. Caddy then waits for the start that is under way,
+// and a start waits for a migration for as long as a backup takes.
+func untilExit() (context.Context, context.CancelFunc) {
+	const interval = 100 * time.Millisecond
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		ticker := time.NewTicker(interval)
+		defer ticker.Stop()
+		for !caddy.Exiting() {
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+		cancel()
+	}()
+	return ctx, cancel
 }
 
 // Stop withdraws the settings of this configuration. The coordinator keeps running

@@ -100,7 +100,9 @@ func (r *reference) activate(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.active = append(s.active, r)
-	err := s.apply(ctx, r)
+	bounded, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	err := s.apply(bounded, r)
 	if err == nil {
 		if err = s.coordinator.Start(ctx); err != nil {
 			err = fmt.Errorf("starting the coordinator: %w", err)
@@ -109,7 +111,9 @@ func (r *reference) activate(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	return errors.Join(err, s.remove(ctx, r))
+	bounded, cancel = context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
+	defer cancel()
+	return errors.Join(err, s.remove(bounded, r))
 }
 
 // deactivate withdraws the settings of the configuration. Those of the newest

@@ -160,7 +160,7 @@ func New(opts Options, log *zap.Logger) (*Coordinator, error) {
 // connect creates the clients. None of them talks to its server yet. After an error,
 // close releases those that were created.
 func (c *Coordinator) connect() (err error) {
-	if c.store, err = store.Open(c.opts.Database, postgres.Options{Tracer: c.opts.Wrap.Database}); err != nil {
+	if c.store, err = store.Open(c.opts.Database, postgres.Options{Tracer: c.opts.Wrap.Database, Waiting: c.waiting}); err != nil {
 		return fmt.Errorf("database: %w", err)
 	}
 	address, err := redis.ParseURL(c.opts.Redis)
@@ -322,7 +322,8 @@ func (c *Coordinator) configuredImages() []string {
 
 // Start connects, migrates the schema and starts the components. It fails when
 // PostgreSQL cannot be reached, because nothing works without it; Redis, the object
-// store and the container backend may become reachable later. A second call does
+// store and the container backend may become reachable later. A migration that needs a
+// lock which others hold, such as a backup, is waited for until ctx ends. A second call does
 // nothing, and a coordinator that was stopped does not start again.
 func (c *Coordinator) Start(ctx context.Context) error {
 	c.mu.Lock()
@@ -355,9 +356,7 @@ func (c *Coordinator) Start(ctx context.Context) error {
 
 // prepare does the part of the start that needs PostgreSQL.
 func (c *Coordinator) prepare(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	err := c.store.Ping(ctx)
+	err := within(ctx, c.store.Ping)
 	var pooler *postgres.PoolerError
 	switch {
 	case errors.As(err, &pooler):
@@ -369,7 +368,12 @@ func (c *Coordinator) prepare(ctx context.Context) error {
 	if err := c.store.Migrate(ctx); err != nil {
 		return fmt.Errorf("database: bringing the schema up to date: %w", err)
 	}
-	return c.writeAdministrator(ctx)
+	return within(ctx, c.writeAdministrator)
+}
+
+// waiting logs that the start waits for a migration.
+func (c *Coordinator) waiting(w postgres.LockWait) {
+	c.log.Warn("this process waits with its start until the schema can be migrated", zap.String(logkey.Message, w.String()))
 }
 
 // writeAdministrator creates the user [AdminUser] with the password of the current

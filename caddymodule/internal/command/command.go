@@ -77,7 +77,10 @@ func migrateCommand() *cobra.Command {
 		Use: "migrate", Short: "Brings the database's schema up to date",
 		Long: `Brings the schema of the database up to date, and creates it in an empty database.
 Caddy does the same at every start; use this to do it before, for example with
-another database user. It may be run at any time and more than once.`,
+another database user. It may be run at any time and more than once.
+
+While another session holds a lock that it needs, such as a backup, it keeps nobody
+waiting: it is tried again, and says which sessions hold the lock.`,
 		Example: "  $ caddy codehub migrate",
 		RunE: withDatabase(0, func(ctx context.Context, d database, _ string) error {
 			if err := d.Store.Migrate(ctx); err != nil {

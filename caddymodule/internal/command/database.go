@@ -53,7 +53,9 @@ func withDatabase(names int,
 			return usageError(cmd, errors.New("which database? Set DATABASE_URL, or give --database, "+
 				"to what the installation uses: postgres://user:password@host:5432/name"))
 		}
-		st, err := store.Open(dsn, postgres.Options{})
+		st, err := store.Open(dsn, postgres.Options{Waiting: func(w postgres.LockWait) {
+			fmt.Fprintln(cmd.ErrOrStderr(), OneLine(w.String()))
+		}})
 		if err != nil {
 			// The parser's message quotes the address. In an address that cannot be parsed,
 			// the password cannot be told from the rest.

@@ -55,6 +55,9 @@ type DB struct {
 	// instance is the id of this process among those that write activity.
 	instance string
 
+	// waiting is told when a migration waits for a lock; nil for nobody.
+	waiting func(LockWait)
+
 	// livenessInterval is how long LISTEN waits for a notification before it pings
 	// the server; livenessTimeout is how long the server has to answer.
 	livenessInterval, livenessTimeout time.Duration
@@ -66,6 +69,9 @@ type Options struct {
 	// batches if it is a [pgx.BatchTracer]. It is for tracing, and for tests that fail or
 	// delay statements.
 	Tracer pgx.QueryTracer
+	// Waiting, if set, is called while [DB.Migrate] waits for locks that other sessions hold: after a second, and then every
+	// ten. It must not block.
+	Waiting func(LockWait)
 }
 
 // Open parses dsn (a URL or key=value form; pool_max_conns and the like are
@@ -105,7 +111,7 @@ func Open(dsn string, o Options) (*DB, error) {
 		return nil, fmt.Errorf("preparing the PostgreSQL pool: %w", err)
 	}
 	return &DB{
-		pool: pool, conn: alone, instance: uuid.NewString(),
+		pool: pool, conn: alone, instance: uuid.NewString(), waiting: o.Waiting,
 		livenessInterval: 10 * time.Second, livenessTimeout: 5 * time.Second,
 	}, nil
 }

@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/tern/v2/migrate"
@@ -36,6 +38,9 @@ var migrations embed.FS
 // this program any more, the error is an [*OlderError]. It is an error, too, if a migration that
 // has run has another text here. It is a [*PoolerError] if the session does not say what this
 // program knows. Then nothing is changed.
+//
+// While another session holds a lock that a migration needs, such as a backup, Migrate gives way: it keeps nobody waiting for longer
+// than a moment. It tries again until ctx ends, and tells [Options.Waiting].
 func (db *DB) Migrate(ctx context.Context) error {
 	dir, err := fs.Sub(migrations, "migrations")
 	if err != nil {
@@ -46,15 +51,33 @@ func (db *DB) Migrate(ctx context.Context) error {
 
 // migrate does that with the migrations in dir.
 func (db *DB) migrate(ctx context.Context, dir fs.FS) error {
-	conn, err := pgx.ConnectConfig(ctx, db.ConnConfig())
-	if err != nil {
-		return fmt.Errorf("connecting to migrate the schema: %w", connecting(err))
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	if err := checkSession(ctx, conn); err != nil {
-		return err
-	}
+	return db.untilUnlocked(ctx, func(limit time.Duration) (wait LockWait, err error) {
+		config := db.ConnConfig()
+		// A setting of the session, which outlives the "reset all" after each migration.
+		config.RuntimeParams["lock_timeout"] = strconv.FormatInt(limit.Milliseconds(), 10)
+		conn, err := pgx.ConnectConfig(ctx, config)
+		if err != nil {
+			return wait, fmt.Errorf("connecting to migrate the schema: %w", connecting(err))
+		}
+		defer conn.Close(context.WithoutCancel(ctx))
+		if err := checkSession(ctx, conn); err != nil {
+			return wait, err
+		}
+		var pid uint32 // that of the server: a pooler gives its clients another one
+		if err := conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid); err != nil {
+			return wait, fmt.Errorf("asking for the session that migrates: %w", err)
+		}
+		wait.Holders, err = db.watchLocks(ctx, pid, func() error { return migrateOn(ctx, conn, dir) })
+		var of migrate.MigrationPgError
+		if errors.As(err, &of) {
+			wait.Migration = of.MigrationName
+		}
+		return wait, err
+	})
+}
 
+// migrateOn does that on a connection, once.
+func migrateOn(ctx context.Context, conn *pgx.Conn, dir fs.FS) error {
 	m, err := migrate.NewMigrator(ctx, conn, versionTable)
 	if err != nil {
 		return fmt.Errorf("preparing the schema's version table: %w", err)
@@ -140,7 +163,7 @@ func compare(ctx context.Context, conn *pgx.Conn, own []checksum) error {
 // record lets every migration from that of the table on write the checksums up to its own, in
 // its own transaction. What has run before there was the table is recorded as it is here. That
 // migration makes the same schema of every text that there was. From that of the audit on, each writes an
-// entry there, too: by the actor of the context.
+// entry there, too: by the actor of the context. Each begins with the locks that it needs.
 func record(ctx context.Context, all []*migrate.Migration, own []checksum) error {
 	by, err := json.Marshal(audit.Of(ctx))
 	if err != nil {
@@ -162,6 +185,7 @@ func record(ctx context.Context, all []*migrate.Migration, own []checksum) error
 				"VALUES (audit_actor(%s), '%s', jsonb_build_object('version', %d, 'name', %s));",
 				literal(string(by)), audit.SystemMigrate, m.Sequence, literal(m.Name))
 		}
+		m.UpSQL = locksFirst(m.UpSQL) + "\n" + m.UpSQL
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -110,15 +111,24 @@ func (p *Phases) of(phase workspace.Phase) *time.Duration {
 
 // The parts of the statements. Each has the condition of one owner, if there is one, so that it reads an index.
 const (
-	daysSQL = `
-		SELECT workspace_id, owner_user_id, day, phase, micros, byte_micros,
-			input_micros AS input, requests_micros AS requests, work_micros AS work, keep_awake_micros AS keep_awake
-		FROM usage_days s WHERE true @owned`
+	sums = `sum(micros)::bigint AS micros, sum(input)::bigint AS input, sum(requests)::bigint AS requests,
+		sum(work)::bigint AS work, sum(keep_awake)::bigint AS keep_awake`
+
+	// groupedSQL are the days that are full, added up by @keys first: they are by far the most rows, and nothing is joined to them.
+	// Only those awake have causes.
+	groupedSQL = `
+		SELECT @keys, sum(micros)::bigint AS micros, sum(byte_micros) AS byte_micros,
+			0::bigint AS input, 0::bigint AS requests, 0::bigint AS work, 0::bigint AS keep_awake
+		FROM usage_days s WHERE phase <> 'RUNNING' AND day >= @from AND day < @to @owned GROUP BY @keys
+		UNION ALL
+		SELECT @keys, sum(micros)::bigint, sum(byte_micros), sum(input_micros)::bigint, sum(requests_micros)::bigint,
+			sum(work_micros)::bigint, sum(keep_awake_micros)::bigint
+		FROM usage_days s WHERE phase = 'RUNNING' AND day >= @from AND day < @to @owned GROUP BY @keys`
 
 	// awakeSQL are the causes of those that are awake which no day has yet.
 	awakeSQL = `
-		SELECT w.id, w.owner_user_id, day, 'RUNNING', 0, 0,
-			(sums ->> 'input')::bigint, (sums ->> 'requests')::bigint, (sums ->> 'work')::bigint, (sums ->> 'keep_awake')::bigint
+		SELECT w.id AS workspace_id, w.owner_user_id, day, 'RUNNING' AS phase, 0 AS micros, 0 AS byte_micros, (sums ->> 'input')::bigint AS input,
+			(sums ->> 'requests')::bigint AS requests, (sums ->> 'work')::bigint AS work, (sums ->> 'keep_awake')::bigint AS keep_awake
 		FROM usage_spans s JOIN workspaces w ON w.id = s.workspace_id AND w.phase = 'RUNNING', LATERAL (
 			SELECT (awake_at AT TIME ZONE 'UTC')::date AS day, awake_by AS sums
 			UNION ALL
@@ -127,31 +137,37 @@ const (
 			FROM generate_series(date_trunc('day', awake_at AT TIME ZONE 'UTC'), now() AT TIME ZONE 'UTC', '1 day') AS d
 			WHERE busy IS NOT NULL OR keep_awake_until > awake_at
 		) AS b
-		WHERE s.phase = 'RUNNING' @owned`
+		WHERE s.phase = 'RUNNING' AND day >= @from AND day < @to @owned`
+)
 
-	sums = `sum(micros)::bigint AS micros, sum(input)::bigint AS input, sum(requests)::bigint AS requests,
-		sum(work)::bigint AS work, sum(keep_awake)::bigint AS keep_awake`
-
+// The statements.
+var (
 	// reportSQL adds the spans that go on to the days that are full.
 	reportSQL = `
-	SELECT u.workspace_id, w.name, owner.username AS owner, u.phase, ` + sums + `,
-		(sum(u.byte_micros) / 3600000000)::float8 AS byte_hours
+	SELECT u.workspace_id, w.name, owner.username AS owner, u.phase, micros, input, requests, work, keep_awake, byte_hours
 	FROM (
-		SELECT * FROM (` + daysSQL + ` UNION ALL ` + awakeSQL + `) AS d WHERE day >= @from AND day < @to
-		UNION ALL
-		SELECT workspace_id, owner_user_id, NULL, phase, lasted, lasted::numeric * bytes, 0, 0, 0, 0
-		FROM usage_spans s, LATERAL (SELECT usage_micros(since, now(), @from, @to) AS lasted) AS l WHERE lasted > 0 @owned
+		SELECT workspace_id, owner_user_id, phase, ` + sums + `, (sum(byte_micros) / 3600000000)::float8 AS byte_hours
+		FROM (
+			` + grouped("workspace_id, owner_user_id, phase") + `
+			UNION ALL
+			SELECT workspace_id, owner_user_id, phase, micros, byte_micros, input, requests, work, keep_awake FROM (` + awakeSQL + `) AS a
+			UNION ALL
+			SELECT workspace_id, owner_user_id, phase, lasted, lasted::numeric * bytes, 0, 0, 0, 0
+			FROM usage_spans s, LATERAL (SELECT usage_micros(since, now(), @from, @to) AS lasted) AS l WHERE lasted > 0 @owned
+		) AS p
+		GROUP BY workspace_id, owner_user_id, phase
 	) AS u
-	LEFT JOIN workspaces w ON w.id = u.workspace_id LEFT JOIN users owner ON owner.id = u.owner_user_id
-	GROUP BY u.workspace_id, w.name, owner.username, u.phase`
+	LEFT JOIN workspaces w ON w.id = u.workspace_id LEFT JOIN users owner ON owner.id = u.owner_user_id`
 
 	// byDaySQL does the same for days. Of the spans that go on it first adds up those that began on the same day.
 	byDaySQL = `
 	SELECT day, phase, ` + sums + `
 	FROM (
-		SELECT * FROM (` + daysSQL + ` UNION ALL ` + awakeSQL + `) AS d WHERE day >= @from AND day < @to
+		` + grouped("day, phase") + `
 		UNION ALL
-		SELECT NULL, NULL, d::date, phase,
+		SELECT day, phase, micros, byte_micros, input, requests, work, keep_awake FROM (` + awakeSQL + `) AS a
+		UNION ALL
+		SELECT d::date, phase,
 			n * usage_micros('-infinity', now(), d::date, d::date + 1) - CASE WHEN d = began THEN missed ELSE 0 END, 0, 0, 0, 0, 0
 		FROM (
 			SELECT phase, began, count(*) AS n, sum(usage_micros('-infinity', since, began::date, began::date + 1)) AS missed
@@ -163,6 +179,9 @@ const (
 	) AS u
 	GROUP BY day, phase ORDER BY day`
 )
+
+// grouped returns [groupedSQL] by these columns.
+func grouped(keys string) string { return strings.ReplaceAll(groupedSQL, "@keys", keys) }
 
 // owned returns a statement for one user, by name or id, or for all if that is empty.
 func owned(sql, user string) string {
@@ -177,6 +196,25 @@ func owned(sql, user string) string {
 	return strings.ReplaceAll(sql, "@owned", condition)
 }
 
+// whole are the settings of the transaction that reads a report of all. Millions of rows are added up by hundreds of thousands of
+// workspaces: that fits into memory, and is slow where it is sorted on the disk. To compile the statements takes longer than they do.
+// A plan for any days would expect few of them.
+const whole = `SET LOCAL work_mem = '64MB'; SET LOCAL enable_sort = off; SET LOCAL jit = off; SET LOCAL plan_cache_mode = force_custom_plan`
+
+type (
+	// ofWorkspace and ofDay are rows of the statements.
+	ofWorkspace struct {
+		WorkspaceID workspace.ID
+		Name, Owner string
+		ByteHours   float64
+		part
+	}
+	ofDay struct {
+		Day time.Time
+		part
+	}
+)
+
 // Report returns what each workspace was from the first day up to the last one, which is not part of it, by the days of
 // UTC. A user's id or name leaves out all others. The phases of a workspace add up to the time for which it existed.
 func (s *Store) Report(ctx context.Context, from, to time.Time, user string) (Report, error) {
@@ -185,16 +223,17 @@ func (s *Store) Report(ctx context.Context, from, to time.Time, user string) (Re
 	if user != "" {
 		args["user"] = user
 	}
-	type ofWorkspace struct {
-		WorkspaceID workspace.ID
-		Name, Owner string
-		ByteHours   float64
-		part
-	}
-	rows, err := postgres.Select(ctx, s.db, "reading the usage", postgres.RowToStruct[ofWorkspace], owned(reportSQL, user), args)
+	rows, days, err := s.read(ctx, user, args)
 	if err != nil {
 		return r, err
 	}
+	r.add(rows, days)
+	r.Ahead, err = s.Ahead(ctx, from, to, user)
+	return r, err
+}
+
+// add adds what the statements have found.
+func (r *Report) add(rows []ofWorkspace, days []ofDay) {
 	found := make(map[workspace.ID]*Of)
 	for _, row := range rows {
 		o := found[row.WorkspaceID]
@@ -209,27 +248,42 @@ func (s *Store) Report(ctx context.Context, from, to time.Time, user string) (Re
 			o.VolumeByteHours += row.ByteHours
 		}
 	}
+	r.Workspaces = make([]Of, 0, len(found))
 	for _, o := range found {
 		r.Workspaces = append(r.Workspaces, *o)
 	}
 	slices.SortFunc(r.Workspaces, func(a, b Of) int {
 		return cmp.Or(cmp.Compare(b.Awake, a.Awake), cmp.Compare(a.WorkspaceID, b.WorkspaceID))
 	})
-	type ofDay struct {
-		Day time.Time
-		part
-	}
-	if r.Ahead, err = s.Ahead(ctx, from, to, user); err != nil {
-		return r, err
-	}
-	days, err := postgres.Select(ctx, s.db, "reading the usage by day", postgres.RowToStruct[ofDay], owned(byDaySQL, user), args)
 	for _, row := range days {
 		if n := len(r.Days); n == 0 || !r.Days[n-1].Day.Equal(row.Day) {
 			r.Days = append(r.Days, Day{Day: row.Day})
 		}
 		r.Days[len(r.Days)-1].add(row.part)
 	}
-	return r, err
+}
+
+// read reads both at one moment.
+func (s *Store) read(ctx context.Context, user string, args postgres.Args) (rows []ofWorkspace, days []ofDay, err error) {
+	const doing = "reading the usage"
+	err = pgx.BeginTxFunc(ctx, s.db.Pool(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		if user == "" {
+			if _, err := tx.Exec(ctx, whole); err != nil {
+				return err
+			}
+		}
+		found, _ := tx.Query(ctx, owned(reportSQL, user), args) // the rows have its error as well
+		if rows, err = pgx.CollectRows(found, postgres.RowToStruct[ofWorkspace]); err != nil {
+			return err
+		}
+		found, _ = tx.Query(ctx, owned(byDaySQL, user), args)
+		days, err = pgx.CollectRows(found, postgres.RowToStruct[ofDay])
+		return err
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	return rows, days, nil
 }
 
 // Trim deletes at most limit days that are older than olderThan, the oldest first, and returns how many.
