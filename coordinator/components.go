@@ -13,6 +13,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/control/leader"
 	"github.com/codehub/gateway/coordinator/control/reconcile"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/outage"
@@ -123,36 +124,83 @@ func (c *Coordinator) route(ctx context.Context) error {
 	return nil
 }
 
-// lead takes part in the election of each shard, and runs the leader's components during each
-// term. The controller runs for its shard, all others with shard 0.
+// component is a part of the coordinator that runs by itself. After a panic it is started again
+// (SPEC 5, Failures).
+type component struct {
+	name string
+	run  func(context.Context) error
+}
+
+// components are those that every process runs from [Coordinator.Start] until [Coordinator.Stop].
+func (c *Coordinator) components() []component {
+	return []component{
+		{"listen", c.listen}, {"changes", c.feed.Run}, {"routes", c.route}, {"activator", c.activator.Run},
+		{"activity", c.activity.Run}, {"events", c.hub.Run}, {"identity", c.identity.Run}, {"leader", c.lead},
+		{"servers", c.awaitServers}, {"addresses", c.checkAddresses}, {"pressure", c.pressure.Run},
+		{"serving", c.watchServing(c.cancel)},
+	}
+}
+
+// run runs the components in goroutines, which c.done counts, until ctx ends.
+func (c *Coordinator) run(ctx context.Context, components []component) {
+	for _, part := range components {
+		c.done.Go(func() {
+			if err := guard.Keep(ctx, c.log, part.name, 0, part.run); err != nil && ctx.Err() == nil {
+				c.log.Error("a component of the coordinator ended with an error; it stays down until the "+
+					"process restarts", zap.String(logkey.Component, part.name), zap.Error(err))
+			}
+		})
+	}
+}
+
+// ofTerm are the components of a term as the leader of a shard. The controller runs for its shard,
+// all others with shard 0.
+func (c *Coordinator) ofTerm(t leader.Term) []component {
+	controller := component{"controller", func(ctx context.Context) error { return c.controller.Run(ctx, reconcile.Term(t)) }}
+	if t.Shard != 0 {
+		return []component{controller}
+	}
+	return []component{
+		controller,
+		{"publisher", c.publisher.Run}, {"history", c.history.Run}, {"orphans", c.orphans.Run},
+		{"isolation", c.isolation.Run}, {"sweep", c.pressure.Sweep}, {"scarcity", c.scarcity.Run},
+		{"census", c.census.Run}, {"predict", c.predict.Run},
+		{"release", func(ctx context.Context) error { return c.release.Run(backend.WithLease(ctx, t.Lease)) }},
+		{"ttl", func(ctx context.Context) error { return c.ttl.Run(ctx, t.Fence) }},
+		{"gc", func(ctx context.Context) error { return c.gc.Run(ctx, t.Fence, t.Lease) }},
+		{"scrub", func(ctx context.Context) error { return c.scrub.Run(ctx, t.Fence) }},
+	}
+}
+
+// lead takes part in the election of each shard until [Coordinator.Resign], and runs the leader's
+// components during each term.
 func (c *Coordinator) lead(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.leading, cancel)()
 	return c.elector.Run(ctx, func(ctx context.Context, t leader.Term) error {
 		defer c.terms.begin(t.Shard, t.Fence.Epoch)()
 		c.metrics.Leader.Began()
-		components := []func(context.Context) error{
-			func(ctx context.Context) error { return c.controller.Run(ctx, reconcile.Term(t)) },
-		}
-		if t.Shard == 0 {
-			components = append(components, c.publisher.Run, c.history.Run, c.orphans.Run, c.isolation.Run,
-				c.pressure.Sweep, c.scarcity.Run, c.census.Run, c.predict.Run,
-				func(ctx context.Context) error { return c.release.Run(backend.WithLease(ctx, t.Lease)) },
-				func(ctx context.Context) error { return c.ttl.Run(ctx, t.Fence) },
-				func(ctx context.Context) error { return c.gc.Run(ctx, t.Fence, t.Lease) },
-				func(ctx context.Context) error { return c.scrub.Run(ctx, t.Fence) })
-		}
-		return together(ctx, components...)
+		return together(ctx, c.log, c.ofTerm(t))
 	})
 }
+
+// Resign gives up the leadership for good, because the process is about to end: another one leads
+// while this one still serves the requests that it has. It does not wait for it.
+func (c *Coordinator) Resign() { c.resign() }
+
+// maxPanics is after how many panics in a row of one component another process is to lead.
+const maxPanics = 5
 
 // together runs the components until ctx ends or one of them returns, and then cancels
 // the others. It returns when all have returned, with the error of the first one: no
 // component outlives the term.
-func together(ctx context.Context, components ...func(context.Context) error) error {
+func together(ctx context.Context, log *zap.Logger, components []component) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var wg sync.WaitGroup
-	for _, run := range components {
-		wg.Go(func() { cancel(run(ctx)) })
+	for _, part := range components {
+		wg.Go(func() { cancel(guard.Keep(ctx, log, part.name, maxPanics, part.run)) })
 	}
 	wg.Wait()
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {

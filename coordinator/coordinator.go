@@ -108,6 +108,8 @@ type Coordinator struct {
 	predict    *predict.Predictor
 	metrics    *metrics.Metrics
 	terms      terms
+	leading    context.Context // ends with Resign
+	resign     context.CancelFunc
 
 	images  atomic.Pointer[launch.Catalog]
 	refused atomic.Pointer[postgres.OlderError] // see Refused
@@ -134,6 +136,7 @@ func New(opts Options, log *zap.Logger) (*Coordinator, error) {
 	}
 	redis.SetLogger(redisLog{log.Named("redis")})
 	c := &Coordinator{opts: opts, log: log, started: time.Now()}
+	c.leading, c.resign = context.WithCancel(context.Background())
 	var err error
 	if c.tracer, err = export.New(opts.NodeID, os.Getenv, log.Named("tracing")); err != nil {
 		return nil, err
@@ -338,19 +341,7 @@ func (c *Coordinator) Start(ctx context.Context) error {
 		return err
 	}
 	ctx, c.cancel = context.WithCancel(context.Background())
-	for _, run := range []func(context.Context) error{
-		c.listen, c.feed.Run, c.route, c.activator.Run, c.activity.Run, c.hub.Run, c.identity.Run, c.lead,
-		c.awaitServers, c.checkAddresses, c.pressure.Run,
-		c.watchServing(c.cancel),
-	} {
-		c.done.Go(func() {
-			if err := run(ctx); err != nil && ctx.Err() == nil {
-				c.log.Error("a component of the coordinator ended with an error; it stays down until the "+
-					"process restarts",
-					zap.Error(err))
-			}
-		})
-	}
+	c.run(ctx, c.components())
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 
 	"github.com/codehub/gateway/coordinator/archive"
@@ -90,6 +91,37 @@ func TestOneLeadsAndHandsOver(t *testing.T) {
 	wait.NoGoroutines(t, before)
 	if err := first.Start(t.Context()); err == nil {
 		t.Error("a stopped coordinator starts again")
+	}
+}
+
+// TestAProcessThatResignsServesOn: another process leads at once, and the one that resigned still follows the changes.
+// It does not lead again, also when the other one ends.
+func TestAProcessThatResignsServesOn(t *testing.T) {
+	for _, shards := range []int{1, 4} {
+		database := devenv.PostgreSQL(t)
+		node := func(name string) Options {
+			o := options(t, database, name)
+			o.Shards = shards
+			return o
+		}
+		first := start(t, node("first"))
+		wait.Until(t, "the first leads", func() bool { return len(first.Health().Led) == shards })
+		second := start(t, node("second"))
+		began := time.Now()
+		first.Resign()
+		first.Resign() // again: nothing
+		wait.Until(t, "the second leads", func() bool { return len(second.Health().Led) == shards })
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("with %d shards the second leads after %s", shards, took)
+		}
+		if first.Health().IsLeader || !first.routes.Ready() {
+			t.Errorf("with %d shards the first says %+v", shards, first.Health())
+		}
+		stop(t, second)
+		third := start(t, node("third"))
+		wait.Until(t, "the third leads", func() bool { return len(third.Health().Led) == shards })
+		stop(t, first)
+		stop(t, third)
 	}
 }
 
@@ -186,9 +218,10 @@ func TestNoAddressIsRepeatedThatMayHoldAPassword(t *testing.T) {
 func TestTogether(t *testing.T) {
 	broken := errors.New("broken")
 	others := make(chan struct{})
-	err := together(t.Context(),
-		func(context.Context) error { return broken },
-		func(ctx context.Context) error { <-ctx.Done(); close(others); return ctx.Err() })
+	err := together(t.Context(), zap.NewNop(), []component{
+		{"broken", func(context.Context) error { return broken }},
+		{"other", func(ctx context.Context) error { <-ctx.Done(); close(others); return ctx.Err() }},
+	})
 	if !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
@@ -199,7 +232,8 @@ func TestTogether(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := together(ctx, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }); err != nil {
+	regular := []component{{"regular", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}}
+	if err := together(ctx, zap.NewNop(), regular); err != nil {
 		t.Errorf("a regular end is an error: %v", err)
 	}
 }

@@ -89,6 +89,8 @@ const (
 	Outage      = "outage"       // how long an outage took, in seconds
 	RouteLease  = "route_lease"  // the setting of that name, in seconds
 	Error       = "error"        // the error
+	Component   = "component"    // the part of the program that the line is about
+	Stack       = "stack"        // where in the program it panicked
 )
 
 // Requests and users.

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/logkey"
 )
 
@@ -25,9 +26,10 @@ type Reporter struct {
 	failed    string
 	recovered string
 
-	mu      sync.Mutex
-	ongoing bool
-	since   time.Time // of the first failure, while ongoing
+	mu       sync.Mutex
+	ongoing  bool
+	panicked bool      // a panic was logged, while ongoing
+	since    time.Time // of the first failure, while ongoing
 }
 
 // New returns a reporter that logs to log. It logs the message failed at the given level when an
@@ -50,7 +52,8 @@ func (r *Reporter) Report(ctx context.Context, err error, fields ...zap.Field) {
 }
 
 // Failed records a failed attempt. The first one of an outage is logged with its
-// cause; the following ones appear at debug level only.
+// cause; the following ones appear at debug level only. The first panic of an outage is logged as
+// an error, with its stack.
 func (r *Reporter) Failed(err error, fields ...zap.Field) {
 	r.mu.Lock()
 	level := zapcore.DebugLevel
@@ -58,9 +61,13 @@ func (r *Reporter) Failed(err error, fields ...zap.Field) {
 		r.ongoing, r.since = true, time.Now()
 		level = r.level
 	}
+	if guard.Panicked(err) && !r.panicked {
+		r.panicked = true
+		level = zapcore.ErrorLevel
+	}
 	r.mu.Unlock()
 	if entry := r.log.Check(level, r.failed); entry != nil {
-		entry.Write(append(fields[:len(fields):len(fields)], zap.Error(err))...)
+		entry.Write(append(fields[:len(fields):len(fields)], zap.Error(err), guard.Stack(err))...)
 	}
 }
 
@@ -69,7 +76,7 @@ func (r *Reporter) Failed(err error, fields ...zap.Field) {
 func (r *Reporter) Recovered(fields ...zap.Field) {
 	r.mu.Lock()
 	ended, since := r.ongoing, r.since
-	r.ongoing = false
+	r.ongoing, r.panicked = false, false
 	r.mu.Unlock()
 	if ended && r.recovered != "" {
 		r.log.Info(r.recovered, append(fields[:len(fields):len(fields)], zap.Duration(logkey.Outage, time.Since(since)))...)

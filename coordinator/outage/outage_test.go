@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/outage"
 )
 
@@ -111,5 +112,20 @@ func TestOneBeginningAmongManyAtOnce(t *testing.T) {
 	wg.Wait()
 	if logs.Len() != 2 {
 		t.Fatalf("%d lines, want one beginning and one end", logs.Len())
+	}
+}
+
+func TestAPanicIsLoggedOnceWithItsStackAlsoInAnOutageOfAnotherCause(t *testing.T) {
+	r, logs := observed(zap.InfoLevel, zap.WarnLevel, "")
+	r.Failed(errAway)
+	for range 2 {
+		r.Failed(guard.Call(guard.Task, func() error { panic("broken") }))
+	}
+	all := logs.All()
+	if len(all) != 2 || all[1].Level != zap.ErrorLevel || all[1].ContextMap()["stack"] == "" {
+		t.Fatalf("logged %v", all)
+	}
+	if _, has := all[0].ContextMap()["stack"]; has {
+		t.Errorf("an error has a stack: %v", all[0])
 	}
 }

@@ -1,5 +1,5 @@
 // Package periodic calls a function at an interval. The TTL runner, the garbage
-// collector and the activity buffer use it. It owns the timing and the log lines. An error skips
+// collector and the activity buffer use it. It owns the timing and the log lines. An error or a panic skips
 // one call and nothing else, and a fault that lasts is logged once (SPEC 5). It must not retry
 // sooner than at the next interval, or bound a call in time.
 package periodic
@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/outage"
 )
@@ -67,7 +68,8 @@ func (l *Loop) Run(ctx context.Context) {
 		case <-l.wake:
 		case <-timer.C:
 		}
-		l.outage.Report(ctx, l.work(ctx), zap.Duration(logkey.Interval, l.Interval()))
+		err := guard.Call(guard.Component, func() error { return l.work(ctx) })
+		l.outage.Report(ctx, err, zap.Duration(logkey.Interval, l.Interval()))
 		timer.Reset(l.Interval())
 	}
 }

@@ -129,3 +129,24 @@ func TestAnErrorDueToStoppingIsNotLogged(t *testing.T) {
 		}
 	})
 }
+
+func TestAPanicSkipsOneCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, logs := observer.New(zapcore.InfoLevel)
+		panics := true
+		_, calls := start(t, time.Minute, zap.New(core), func() error {
+			if panics {
+				panics = false
+				panic("broken")
+			}
+			return nil
+		})
+		if first, second := <-calls, <-calls; second-first != time.Minute {
+			t.Errorf("the next call came after %s", second-first)
+		}
+		synctest.Wait()
+		if all := logs.All(); len(all) != 2 || all[0].Level != zapcore.ErrorLevel || all[0].ContextMap()["stack"] == "" {
+			t.Errorf("logged %v", all)
+		}
+	})
+}
