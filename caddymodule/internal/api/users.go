@@ -8,7 +8,6 @@ import (
 	"go.uber.org/zap"
 
 	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
-	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/logkey"
@@ -41,7 +40,7 @@ func (c *call) listUsers() error {
 
 // createUser is POST /users {"username": …, "password": …, "role": …}, for administrators: it adds a
 // user, of the role user unless role says otherwise, and answers 201. It refuses with 400 a bad field,
-// and with 409 a name that is taken.
+// and with 409 a name that is taken. No access token can do it (403).
 func (c *call) createUser() error {
 	in := struct {
 		Username string `json:"username"`
@@ -93,7 +92,8 @@ func (f *limitField) UnmarshalJSON(b []byte) error {
 // patchUser is PATCH /users/{id}, for administrators: it changes the given fields of role, disabled,
 // password and limits, all or none, and answers with the user. Another role or password, and
 // disabling, end the user's sign-ins and access tokens. Administrators can neither disable
-// themselves nor give up their own role, and the last one who can sign in stays (409).
+// themselves nor give up their own role, and the last one who can sign in stays (409). An access token can
+// change the limits only (403).
 func (c *call) patchUser() error {
 	var in struct {
 		Role     *string `json:"role"`
@@ -107,11 +107,7 @@ func (c *call) patchUser() error {
 	if err := c.decode(&in); err != nil {
 		return err
 	}
-	id := c.r.PathValue("id")
-	if id == c.user.ID && (in.Disabled != nil && *in.Disabled || in.Role != nil && *in.Role != auth.RoleAdmin) {
-		return problem.OwnAccount.With("problem.own_account", nil)
-	}
-	account, err := c.Auth.ChangeAccount(c.r.Context(), id, auth.AccountChange{
+	account, err := c.Auth.ChangeAccount(c.r.Context(), c.r.PathValue("id"), auth.AccountChange{
 		Role: in.Role, Disabled: in.Disabled, Password: in.Password,
 		MaxRunning: in.Limits.Running.value, MaxWorkspaces: in.Limits.Workspaces.value,
 	})
@@ -125,7 +121,7 @@ func (c *call) patchUser() error {
 }
 
 // signOutUser is POST /users/{id}/sign-out, for administrators: all sign-ins and access tokens of the
-// user end.
+// user end. No access token can do it (403).
 func (c *call) signOutUser() error {
 	id := c.r.PathValue("id")
 	if err := c.Auth.SignOut(c.r.Context(), id); err != nil {

@@ -257,6 +257,8 @@ func Of(err error) *Problem {
 		return p
 	case errors.As(err, &scope):
 		return ofScope(scope.Needs)
+	case errors.Is(err, auth.ErrPeopleOnly):
+		return ofScope(auth.NoScope)
 	case errors.Is(err, auth.ErrTooManyTokens):
 		p := Tokens.With("problem.limit_tokens", words.Values{"Limit": auth.MaxTokens})
 		p.Limit = auth.MaxTokens
@@ -267,6 +269,8 @@ func Of(err error) *Problem {
 		p := UserExists.With("problem.user_exists", nil)
 		p.Field = "username"
 		return p
+	case errors.Is(err, auth.ErrOwnAccount):
+		return OwnAccount.With("problem.own_account", nil)
 	case errors.Is(err, auth.ErrLastAdministrator):
 		return LastAdmin.With("problem.last_administrator", nil)
 	case errors.Is(err, auth.ErrNoToken):

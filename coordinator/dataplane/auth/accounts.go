@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/store/accounts"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/words"
@@ -115,8 +116,16 @@ type AccountChange struct {
 
 // ChangeAccount makes the whole change or none of it. Another password or role, and disabling, end the
 // user's sign-ins and access tokens; a lower limit stops nothing that runs. It returns [*InvalidError],
-// [ErrNoUser] and [ErrLastAdministrator].
+// [ErrNoUser], [ErrLastAdministrator], [ErrOwnAccount] and, but for limits alone, [ErrPeopleOnly].
 func (a *Auth) ChangeAccount(ctx context.Context, id string, c AccountChange) (Account, error) {
+	if c.Role != nil || c.Password != nil || c.Disabled != nil { // even if it turns out to change nothing
+		if err := accounts.PeopleOnly(ctx); err != nil {
+			return Account{}, err
+		}
+	}
+	if id == audit.Of(ctx).ID && (c.Disabled != nil && *c.Disabled || c.Role != nil && *c.Role != RoleAdmin) {
+		return Account{}, ErrOwnAccount
+	}
 	present, err := a.Account(ctx, id)
 	if err != nil {
 		return Account{}, err

@@ -47,6 +47,11 @@ var (
 	ErrUserExists = errors.New("the user already exists")
 	// ErrLastAdministrator: no other administrator could sign in after the change.
 	ErrLastAdministrator = accounts.ErrLastAdministrator
+	// ErrOwnAccount: administrators neither disable themselves nor give up their own role.
+	ErrOwnAccount = errors.New("administrators cannot disable or demote themselves")
+	// ErrPeopleOnly: an access token asks for what only people who are signed in may do (SPEC 11). Every method
+	// that changes accounts or sign-ins returns it in the context of such a request.
+	ErrPeopleOnly = accounts.ErrPeopleOnly
 )
 
 // Defaults of [Options].

@@ -72,8 +72,11 @@ func (a *Auth) EnsureUser(ctx context.Context, username, password, role string) 
 	return false, a.editUser(ctx, row.ID, accounts.UserChange{PasswordHash: &hash, Role: &role})
 }
 
-// AddUser adds a user. It returns [*InvalidError] and [ErrUserExists].
+// AddUser adds a user. It returns [*InvalidError], [ErrUserExists] and [ErrPeopleOnly].
 func (a *Auth) AddUser(ctx context.Context, username, password, role string) (User, error) {
+	if err := accounts.PeopleOnly(ctx); err != nil {
+		return User{}, err
+	}
 	if err := validUser(username, password, role, MinPassword); err != nil {
 		return User{}, err
 	}

@@ -4,8 +4,12 @@
 package accounts
 
 import (
+	"context"
+	"errors"
+
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
@@ -18,3 +22,15 @@ type Store struct {
 
 // New returns the queries on a database.
 func New(db *postgres.DB) *Store { return &Store{DB: db, pool: db.Pool()} }
+
+// ErrPeopleOnly refuses an access token what only people who are signed in may do (SPEC 11).
+var ErrPeopleOnly = errors.New("access tokens may not do this")
+
+// PeopleOnly returns [ErrPeopleOnly] if an access token asks for the change in ctx. Every method
+// that changes accounts or sign-ins calls it first, so no route reaches such a change with a token.
+func PeopleOnly(ctx context.Context) error {
+	if audit.Of(ctx).TokenID != "" {
+		return ErrPeopleOnly
+	}
+	return nil
+}

@@ -22,6 +22,9 @@ func (s *Store) UserByIdentity(ctx context.Context, issuer, subject string) (Use
 // AddIdentity adds a user without a password for an identity, or returns the user that it
 // has got meanwhile. It returns [ErrNotFound] when the name is taken.
 func (s *Store) AddIdentity(ctx context.Context, issuer, subject, username, role string) (User, error) {
+	if err := PeopleOnly(ctx); err != nil {
+		return User{}, err
+	}
 	var u User
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		// Two sign-ins of the same identity must not make two users.
@@ -64,6 +67,9 @@ func (s *Store) AddIdentity(ctx context.Context, issuer, subject, username, role
 
 // SetRole changes a user's role. Sessions continue, with the new role within seconds.
 func (s *Store) SetRole(ctx context.Context, id, role string) error {
+	if err := PeopleOnly(ctx); err != nil {
+		return err
+	}
 	_, err := s.pool.Exec(ctx, `
 		WITH changed AS (
 			UPDATE users SET role = @role WHERE id = @id AND role <> @role RETURNING id, username, role
@@ -82,6 +88,9 @@ func (s *Store) SetRole(ctx context.Context, id, role string) error {
 func (s *Store) AddExternalSession(ctx context.Context, userID, issuer, providerSession string,
 	token TokenHash, ttl time.Duration, from Origin,
 ) (Session, error) {
+	if err := PeopleOnly(ctx); err != nil {
+		return Session{}, err
+	}
 	return s.session(ctx, "starting a session", `
 		WITH u AS (
 			SELECT id, username, role FROM users WHERE id = @user AND disabled_at IS NULL FOR SHARE
@@ -117,6 +126,9 @@ func (s *Store) SessionIssuer(ctx context.Context, token TokenHash) (string, err
 // EndExternalSessions ends the sessions that were started with one sign-in at a provider. Without
 // its id it ends those of any sign-in of the identity. It returns their ids.
 func (s *Store) EndExternalSessions(ctx context.Context, issuer, subject, providerSession string) ([]string, error) {
+	if err := PeopleOnly(ctx); err != nil {
+		return nil, err
+	}
 	return postgres.Select(ctx, s.DB, "ending a provider's sessions", pgx.RowTo[string], `
 		WITH ended AS (
 			DELETE FROM sessions WHERE issuer = @issuer AND CASE WHEN @session <> '' THEN provider_session = @session

@@ -12,6 +12,9 @@ import (
 // OpenNamedSession opens, or prolongs, the session of a user whom another authentication
 // than ours has named. It returns [ErrNotFound] if the user is disabled.
 func (s *Store) OpenNamedSession(ctx context.Context, userID string, token TokenHash, ttl time.Duration) error {
+	if err := PeopleOnly(ctx); err != nil {
+		return err
+	}
 	tag, err := s.pool.Exec(ctx, `
 		WITH u AS (
 			SELECT id, username FROM users WHERE id = @user AND disabled_at IS NULL FOR SHARE

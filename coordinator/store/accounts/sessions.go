@@ -38,6 +38,9 @@ type Session struct {
 func (s *Store) AddSession(ctx context.Context, userID, passwordHash string,
 	token TokenHash, ttl time.Duration, from Origin,
 ) (Session, error) {
+	if err := PeopleOnly(ctx); err != nil {
+		return Session{}, err
+	}
 	return s.session(ctx, "starting a session", `
 		WITH expired AS (
 			DELETE FROM sessions WHERE id IN (
@@ -77,6 +80,9 @@ func (s *Store) Session(ctx context.Context, token TokenHash) (Session, error) {
 // EndSession ends the session with this token and the sessions that depend on it.
 // It does nothing if the session does not exist. Whoever has the token is its user.
 func (s *Store) EndSession(ctx context.Context, token TokenHash) error {
+	if err := PeopleOnly(ctx); err != nil {
+		return err
+	}
 	_, err := s.pool.Exec(ctx, `
 		WITH gone AS (
 			DELETE FROM sessions WHERE token_hash = @token RETURNING user_id, parent_id
@@ -101,6 +107,9 @@ const signedOut = audit.OfUsers + `'user.sign_out', jsonb_build_object('sessions
 func (s *Store) AddTicket(ctx context.Context, token TokenHash, id workspace.ID,
 	ticket, browser TokenHash, ttl time.Duration,
 ) error {
+	if err := PeopleOnly(ctx); err != nil {
+		return err
+	}
 	tag, err := s.pool.Exec(ctx, `
 		WITH expired AS (
 			DELETE FROM tickets WHERE ticket_hash IN (
@@ -127,6 +136,9 @@ func (s *Store) AddTicket(ctx context.Context, token TokenHash, id workspace.ID,
 // session ends with its parent session, at the latest when that expires.
 func (s *Store) RedeemTicket(ctx context.Context, ticket, browser TokenHash, id workspace.ID, token TokenHash) (
 	Session, error) {
+	if err := PeopleOnly(ctx); err != nil {
+		return Session{}, err
+	}
 	return s.session(ctx, "redeeming a ticket", `
 		WITH used AS (
 			DELETE FROM tickets WHERE ticket_hash = $1 RETURNING session_id, workspace_id, expires_at, browser_hash

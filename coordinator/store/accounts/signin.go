@@ -48,6 +48,9 @@ func (s *Store) SessionsOf(ctx context.Context, userID string) ([]OpenSession, e
 // EndSessionsOf ends the user's main session id, or with an empty id all but keep, and
 // returns the ids of those that it ended. Access tokens stay.
 func (s *Store) EndSessionsOf(ctx context.Context, userID, id, keep string) ([]string, error) {
+	if err := PeopleOnly(ctx); err != nil {
+		return nil, err
+	}
 	return postgres.Select(ctx, s.DB, "ending sessions", pgx.RowTo[string], `
 		WITH ended AS (
 			DELETE FROM sessions WHERE user_id = @user AND parent_id IS NULL AND name IS NULL

@@ -29,6 +29,9 @@ const tokenColumns = `id, name, scopes, created_at, expires_at,
 func (s *Store) AddToken(ctx context.Context, userID, sessionID string, secret TokenHash,
 	name string, scopes []string, ttl time.Duration,
 ) (Token, error) {
+	if err := PeopleOnly(ctx); err != nil {
+		return Token{}, err
+	}
 	// The user's row is locked first, as by changeUser, whose next statement then finds the token.
 	return postgres.SelectOne(ctx, s.DB, "adding an access token", postgres.RowToStruct[Token], `
 		WITH u AS (
@@ -62,7 +65,7 @@ func (s *Store) TokensOf(ctx context.Context, userID string) ([]Token, error) {
 		ORDER BY created_at DESC, id`, userID)
 }
 
-// EndToken ends one of the user's tokens. It returns the ids of those that it ended: one, or none.
+// EndToken ends one of the user's tokens, which a token may do, too: it gives no rights. It returns the ids of those that it ended: one, or none.
 func (s *Store) EndToken(ctx context.Context, userID, id string) ([]string, error) {
 	return postgres.Select(ctx, s.DB, "ending an access token", pgx.RowTo[string], `
 		WITH ended AS (

@@ -78,6 +78,9 @@ func (s *Store) OverviewOf(ctx context.Context, id string) (Overview, error) {
 
 // AddUser adds a user. created is false if the name is taken.
 func (s *Store) AddUser(ctx context.Context, username, passwordHash, role string) (u User, created bool, err error) {
+	if err := PeopleOnly(ctx); err != nil {
+		return User{}, false, err
+	}
 	u, err = s.user(ctx, "adding a user", `
 		WITH added AS (
 			INSERT INTO users (username, password_hash, role) VALUES (@username, @password_hash, @role)
@@ -104,6 +107,11 @@ type UserChange struct {
 	// SignOut ends all the user's sessions and access tokens, as another password or role and
 	// disabling do.
 	SignOut bool
+}
+
+// onlyLimits reports whether the change affects neither the account nor its sign-ins.
+func (c UserChange) onlyLimits() bool {
+	return c.PasswordHash == nil && c.Role == nil && c.Disabled == nil && !c.SignOut
 }
 
 // actions are what the audit says of the change: an entry each.
@@ -171,6 +179,11 @@ SELECT EXISTS (SELECT FROM users WHERE id = @id), EXISTS (SELECT FROM changed), 
 // and access tokens that it has ended, [ErrNotFound] if there is no such user, and
 // [ErrLastAdministrator]. With an error, nothing was written.
 func (s *Store) EditUser(ctx context.Context, id string, c UserChange) (ended []string, err error) {
+	if !c.onlyLimits() {
+		if err := PeopleOnly(ctx); err != nil {
+			return nil, err
+		}
+	}
 	disables := c.Disabled != nil && *c.Disabled
 	demotes := disables || c.Role != nil && *c.Role != "admin"
 	var found, changed bool

@@ -380,8 +380,9 @@ var operations = []operation{
 		params: []parameter{pageLimit, cursor, {"query", "q", "A text in the name.", search(255)}},
 	},
 	{
-		tag: "Administration", scope: auth.ScopeAdmin, pattern: "POST /users", id: "createUser", summary: "Adds a user", status: 201, answer: v1.Account{}, problems: []string{"user-exists"},
-		body: fields(object{"!username": object{"type": "string", "pattern": word(255), "description": "One visible word."}, "!password": newSecret, "role": nullable(role)}),
+		tag: "Administration", scope: auth.ScopeAdmin, pattern: "POST /users", id: "createUser", summary: "Adds a user", status: 201, answer: v1.Account{}, problems: []string{"user-exists", "token-scope"},
+		about: "For administrators who are signed in: no access token adds a user.",
+		body:  fields(object{"!username": object{"type": "string", "pattern": word(255), "description": "One visible word."}, "!password": newSecret, "role": nullable(role)}),
 	},
 	{tag: "Administration", scope: auth.ScopeAdmin, pattern: "GET /admin/overview", id: "getOverview", summary: "Says how all workspaces are, who leads, how full the disk is, and how the archives are", status: 200, answer: v1.Overview{}},
 	{
@@ -428,12 +429,13 @@ var operations = []operation{
 	},
 	{tag: "Administration", scope: auth.ScopeAdmin, pattern: "GET /users/{id}", id: "getUser", summary: "Reads a user", status: 200, answer: v1.Account{}},
 	{
-		tag: "Administration", scope: auth.ScopeAdmin, pattern: "PATCH /users/{id}", id: "changeUser", summary: "Changes a user", status: 200, answer: v1.Account{}, problems: []string{"own-account", "last-administrator"},
-		about: "All of the given fields, or none. Another role or password, and disabling, end the user's sign-ins and access tokens.",
+		tag: "Administration", scope: auth.ScopeAdmin, pattern: "PATCH /users/{id}", id: "changeUser", summary: "Changes a user", status: 200, answer: v1.Account{}, problems: []string{"own-account", "last-administrator", "token-scope"},
+		about: "All of the given fields, or none. Another role or password, and disabling, end the user's sign-ins and access tokens. An access token changes limits only.",
 		body: fields(object{"role": nullable(role), "disabled": nullable(boolean), "password": nullable(newSecret),
 			"limits": nullable(fields(object{"max_running": limit, "max_workspaces": limit}))}),
 	},
-	{tag: "Administration", scope: auth.ScopeAdmin, pattern: "POST /users/{id}/sign-out", id: "signOutUser", summary: "Ends all sign-ins and access tokens of a user", status: 204},
+	{tag: "Administration", scope: auth.ScopeAdmin, pattern: "POST /users/{id}/sign-out", id: "signOutUser", summary: "Ends all sign-ins and access tokens of a user", status: 204,
+		about: "For administrators who are signed in: no access token ends sign-ins.", problems: []string{"token-scope"}},
 }
 
 // verb is a request for a desired state.
