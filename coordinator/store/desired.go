@@ -34,6 +34,8 @@ const (
 	Busy Outcome = "busy"
 	// Stale: the workspace has changed since the caller has read it.
 	Stale Outcome = "stale"
+	// Overtaken: a user or a program has asked for another state after this change was asked for.
+	Overtaken Outcome = "overtaken"
 	// Collected: nothing is left of the workspace, or the garbage collector deletes it.
 	Collected Outcome = "collected"
 	// UserLimit and GlobalLimit: one more workspace would exceed the limit.
@@ -89,6 +91,9 @@ type Edit struct {
 	Desired                           *workspace.DesiredState
 	// Input says that a person in the workspace asks for it to go on: that is the person's input, too.
 	Input bool
+	// Asked is how long ago the change was asked for, where that is repeated until it is granted. A request for another state than
+	// RUNNING that came later wins. 0: now.
+	Asked time.Duration
 	// IfRevision are the revisions of which the workspace must have one; nil allows any.
 	IfRevision []int64
 }
@@ -121,6 +126,12 @@ const tooMany = `
 // does not lead to the new state.
 const busy = `operation <> 'NONE' AND waiting IS NULL`
 
+// overtaken selects w where a user or a program has asked for sleep or the archive less than @asked ago. What the system does by
+// itself, such as the TTL runner, overtakes nobody (SPEC 12.6).
+const overtaken = `EXISTS (SELECT FROM workspace_history h WHERE h.workspace_id = w.id AND h.kind = 'desired_state'
+			AND h.new_value <> 'RUNNING' AND h.at > now() - @asked::interval
+			AND h.cause NOT IN ('ttl', 'disk', 'memory', 'limits', 'prediction'))`
+
 // updateSQL decides and writes in one statement. It locks the row before it decides,
 // so the outcome is about the row that it writes. To ask one to run that dozes is a change and a
 // use: it needs a place again, and its container goes on.
@@ -135,6 +146,7 @@ WITH w AS (
 	SELECT id, desired_state AS was, thaws, CASE
 		WHEN revision <> ALL(@if_revision::bigint[]) THEN 'stale'
 		WHEN @desired::text IS NULL OR @desired = desired_state AND NOT thaws THEN 'unchanged'
+		WHEN @asked::interval > '0' AND ` + overtaken + ` THEN 'overtaken'
 		WHEN ` + busy + ` THEN 'busy'
 		WHEN @desired <> 'RUNNING' OR counted THEN 'changed'` + overLimit + `
 		ELSE 'changed' END AS outcome
@@ -184,7 +196,7 @@ func (s *Store) Update(ctx context.Context, v Viewer, id workspace.ID, e Edit, l
 	running := e.Desired != nil && *e.Desired == workspace.DesiredRunning
 	w, outcome, err := s.change(ctx, running, id, updateSQL, postgres.Args{
 		"per_user": l.PerUser, "global": l.Global, "id": string(id), "all": v.All, "user": postgres.NullText(v.UserID),
-		"cause": v.Through, "desired": desired, "input": e.Input,
+		"cause": v.Through, "desired": desired, "input": e.Input, "asked": e.Asked,
 		"name": e.Name, "description": e.Description, "memo": e.Memo, "image_ref": e.ImageRef,
 		"start_ahead": e.StartAhead,
 		"if_revision": e.IfRevision, "origin": tracing.Origin(ctx), "by": audit.Of(ctx), "fields": e.fields(),

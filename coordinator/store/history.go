@@ -55,7 +55,7 @@ type Transition struct {
 	New     string `db:"new_value"`
 	Message string
 	// Cause is through what the change was made: "api", "gateway", "ttl", "disk",
-	// "memory", "cli", "controller", "gc". UserID and Username name the user who asked, if one did.
+	// "memory", "limits", "cli", "controller", "gc". UserID and Username name the user who asked, if one did.
 	Cause, UserID, Username string
 	// Lock and Epoch are the term of the leader that wrote it, if one did.
 	Lock  string `db:"lock_name"`

@@ -78,6 +78,7 @@ func (s *Store) change(ctx context.Context, counts bool, id workspace.ID, sql st
 			return w, "", err
 		}
 		defer done()
+		batch.Queue(`SELECT FROM workspaces WHERE id = $1 FOR UPDATE`, string(id)) // so that the snapshot holds what the last writer did
 	}
 	batch.Queue(sql, args).QueryRow(func(row pgx.Row) error { return row.Scan(&outcome) })
 	batch.Queue(`SELECT `+workspaceColumns+` FROM workspaces WHERE id = $1`, string(id)).Query(

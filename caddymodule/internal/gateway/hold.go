@@ -86,6 +86,8 @@ func (h *hold) wait(d decision.Decision, s *decision.State, st *route.State) err
 	case <-wakeUpEnded:
 		h.refusal = h.wakeUp.Refusal()
 		switch {
+		case h.wakeUp.Overtaken():
+			s.Progress = decision.PutToSleep
 		case req.entry.State() != h.wokenIn:
 			h.wakeUp = nil // it ended because of a change, which may be over already
 		case h.refusal != nil:

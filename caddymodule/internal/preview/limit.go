@@ -8,6 +8,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/gateway/progress"
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -48,7 +49,7 @@ func limitPages(c states) []*entry {
 		limit("of-the-installation", true, every[:1]), limit("of-the-installation-none-is-yours", true, nil),
 		{Group: "limit", Name: "asleep", Covers: []string{"stage " + string(progress.Of(asleep, nil, nil).Stage)},
 			show: func(w http.ResponseWriter, r *http.Request) error {
-				page := &pages.Asleep{Name: name, Back: "/", Home: "/", WakeURL: wakePath}
+				page := &pages.Asleep{Name: name, Back: "/", Home: "/", WakeURL: wakePath, Why: words.Of("page.asleep.text", nil)}
 				return pages.ShowAsleep(w, r, page)
 			}},
 	}

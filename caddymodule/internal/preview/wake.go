@@ -62,7 +62,7 @@ func wakePage(named string, k wake) *entry {
 		e.Covers = append(e.Covers, "wait "+k.waiting.Reason)
 	}
 	e.show = func(w http.ResponseWriter, r *http.Request) error {
-		page := &pages.Wake{Name: name, StatusURL: e.Path() + "/status", Home: "/", Status: k.status()}
+		page := &pages.Wake{Name: name, StatusURL: e.Path() + "/status", Home: "/", Back: "/", WakeURL: wakePath, Status: k.status()}
 		return pages.ShowWake(w, r, page)
 	}
 	return e

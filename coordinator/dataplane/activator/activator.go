@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/audit"
+	"github.com/codehub/gateway/coordinator/clock"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/logkey"
@@ -47,7 +48,7 @@ func CheckMaxHeld(n int64) error {
 // Service changes the desired state; it is the service layer.
 type Service interface {
 	// SetDesired returns a [*service.LimitError] when a limit forbids the change, and
-	// the other errors of [service.Service.SetDesired].
+	// the other errors of [service.Service.SetDesired]. Actor.Asked says for how long RUNNING has been asked for.
 	SetDesired(ctx context.Context, a service.Actor, id workspace.ID, d workspace.DesiredState) error
 	// Running returns the user's workspaces that count against the limits.
 	Running(ctx context.Context, userID string) ([]workspace.Workspace, error)
@@ -79,6 +80,7 @@ type Activator struct {
 	failures *outage.Reporter
 
 	held holds
+	now  func() time.Time // for differences only
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -95,7 +97,7 @@ func New(routes Routes, service Service, probe Probe, tracer *tracing.Tracer, lo
 		probe = ProbeHTTP()
 	}
 	a := &Activator{routes: routes, service: service, probe: probe, tracer: tracer, log: log,
-		wakeUps: make(map[workspace.ID]*WakeUp)}
+		wakeUps: make(map[workspace.ID]*WakeUp), now: clock.Steady()}
 	a.failures = outage.New(log, zap.ErrorLevel, "waking workspaces failed; it is tried again",
 		"workspaces can be woken again")
 	a.SetMaxHeld(DefaultMaxHeld, 0)
@@ -117,7 +119,8 @@ func (a *Activator) Run(ctx context.Context) error {
 func (a *Activator) Stopped() <-chan struct{} { return a.ctx.Done() }
 
 // Wake starts a wake-up of the workspace, or joins the one in progress, and extends
-// it to at least timeout from now. What it does is logged and traced as a part of the request
+// it to at least timeout from now. A request for another state that came before is overridden by that; a later one ends the wake-up
+// (see [WakeUp.Overtaken]). What it does is logged and traced as a part of the request
 // that ctx is of; the end of ctx does not matter. A wake-up that starts is counted as by's. The first one that
 // calls Wake has opened the workspace, as the audit says.
 func (a *Activator) Wake(ctx context.Context, id workspace.ID, e *route.Entry, timeout time.Duration, by metrics.Client) *WakeUp {
@@ -174,6 +177,7 @@ func (a *Activator) begin(ctx context.Context, id workspace.ID, e *route.Entry, 
 			w.actor = new(audit.Of(ctx))
 		}
 		w.wakeUntil = later(w.wakeUntil, now.Add(timeout))
+		w.asked = a.now()
 	}
 	return w
 }

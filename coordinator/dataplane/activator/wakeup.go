@@ -38,7 +38,7 @@ const (
 )
 
 // WakeUp is the wake-up of one workspace. It ends when the workspace is ready, has failed or is
-// gone, and when the service layer refuses. It also ends when the timeouts of all requests that
+// gone, when the service layer refuses, and when somebody has asked for another state since it was asked for. It also ends when the timeouts of all requests that
 // started, joined or extended it have passed.
 type WakeUp struct {
 	activator *Activator
@@ -53,7 +53,9 @@ type WakeUp struct {
 	// the desired state.
 	until, wakeUntil time.Time
 	actor            *audit.Actor // who has called Wake first; nil while all only wait
+	asked            time.Time    // when Wake was called last, by the activator's clock
 	refused          *service.LimitError
+	overtaken        bool
 	progress         Progress
 }
 
@@ -66,6 +68,14 @@ func (w *WakeUp) Refusal() *service.LimitError {
 	w.activator.mu.Lock()
 	defer w.activator.mu.Unlock()
 	return w.refused
+}
+
+// Overtaken reports whether the wake-up has ended because somebody has asked for sleep or the archive after the last request to wake
+// the workspace. It is known once the wake-up has ended.
+func (w *WakeUp) Overtaken() bool {
+	w.activator.mu.Lock()
+	defer w.activator.mu.Unlock()
+	return w.overtaken
 }
 
 // run sets the desired state until that is granted, then waits for the
@@ -96,12 +106,16 @@ func (w *WakeUp) run() {
 			w.end(nil, metrics.WakeGivenUp)
 			return
 		}
-		err := w.setDesired(st)
+		asked, err := w.setDesired(st)
 		var limit *service.LimitError
 		switch {
 		case errors.As(err, &limit):
 			if !w.awaitRoom(st) {
 				w.end(limit, metrics.WakeRefused)
+				return
+			}
+		case errors.Is(err, service.ErrOvertaken):
+			if w.giveWay(asked) {
 				return
 			}
 		// Granted, or possible after a change that the row will show: read the row now, in
@@ -126,17 +140,31 @@ func newBackoff(first, longest time.Duration, factor float64) *backoff.Exponenti
 }
 
 // setDesired makes one attempt, as the owner: only the owner's requests start a
-// wake-up, and the owner's limits apply.
-func (w *WakeUp) setDesired(st *route.State) error {
+// wake-up, and the owner's limits apply. It returns when that was asked for.
+func (w *WakeUp) setDesired(st *route.State) (asked time.Time, err error) {
 	ctx, cancel := context.WithTimeout(w.ctx, attemptTimeout)
 	defer cancel()
 	w.activator.mu.Lock()
 	if w.actor != nil {
 		ctx = audit.With(ctx, *w.actor)
 	}
+	asked = w.asked
 	w.activator.mu.Unlock()
-	actor := service.Actor{UserID: st.Route.OwnerID, Kind: "gateway", Input: w.by == metrics.Navigation}
-	return w.activator.service.SetDesired(ctx, actor, w.id, workspace.DesiredRunning)
+	actor := service.Actor{UserID: st.Route.OwnerID, Kind: "gateway", Input: w.by == metrics.Navigation, Asked: w.activator.now().Sub(asked)}
+	return asked, w.activator.service.SetDesired(ctx, actor, w.id, workspace.DesiredRunning)
+}
+
+// giveWay ends the wake-up in favour of a request for another state that came after asked. It reports false if the workspace was to be
+// woken once more meanwhile.
+func (w *WakeUp) giveWay(asked time.Time) bool {
+	w.activator.mu.Lock()
+	defer w.activator.mu.Unlock()
+	if w.asked.After(asked) {
+		return false
+	}
+	w.overtaken = true
+	w.endLocked(nil, metrics.WakeGivenUp)
+	return true
 }
 
 // wait returns when st is no longer the newest state, after at most d, or when the

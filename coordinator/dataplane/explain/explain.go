@@ -84,7 +84,7 @@ type Wait struct {
 // Request is who asked for something, through what.
 type Request struct {
 	Statement
-	// Cause is "api", "gateway", "ttl", "disk", "memory", "cli"; UserID and Username are empty when no user
+	// Cause is "api", "gateway", "ttl", "disk", "memory", "limits", "cli"; UserID and Username are empty when no user
 	// asked.
 	Cause    string `json:"cause"`
 	UserID   string `json:"user_id,omitempty"`

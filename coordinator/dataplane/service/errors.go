@@ -20,6 +20,8 @@ var (
 	ErrOperationInProgress = errors.New("an operation is in progress")
 	// ErrStale means that the workspace has changed since the caller has read it. Nothing was changed.
 	ErrStale = errors.New("the workspace has changed meanwhile")
+	// ErrOvertaken means that somebody has asked for another state since the change was asked for; see [Actor.Asked]. Nothing was changed.
+	ErrOvertaken = errors.New("somebody has asked for another state meanwhile")
 	// ErrNotAwake means that a workspace cannot be kept awake that is not meant to run.
 	ErrNotAwake = errors.New("the workspace is not awake: open it first")
 	// ErrForbidden means that only administrators may do this.
@@ -131,6 +133,8 @@ func outcomeError(o store.Outcome, l store.Limits) error {
 		return ErrOperationInProgress
 	case store.Stale:
 		return ErrStale
+	case store.Overtaken:
+		return ErrOvertaken
 	case store.Collected:
 		return ErrCollected
 	case store.WorkspaceLimit:

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/google/uuid"
 	"go.uber.org/zap"
@@ -94,6 +95,9 @@ type Actor struct {
 	Kind string
 	// Input says that it is a person who opens the workspace, or works in its page.
 	Input bool
+	// Asked is how long ago the change was asked for, where it is tried until it is granted: what somebody has asked for since wins.
+	// 0: now.
+	Asked time.Duration
 
 	cause metrics.Cause // for the metrics, where Kind says too little
 }
@@ -211,6 +215,7 @@ func (s *Service) Update(ctx context.Context, a Actor, id workspace.ID, p Patch)
 		Name: p.Name, Description: p.Description, Memo: p.Memo, ImageRef: p.ImageRef, StartAhead: p.StartAhead,
 		Desired:    p.DesiredState,
 		Input:      a.Input,
+		Asked:      a.Asked,
 		IfRevision: p.IfRevision,
 	}
 	w, outcome, err := s.store.Update(ctx, a.viewer(), id, edit, s.storeLimits())
@@ -233,7 +238,7 @@ func (s *Service) Update(ctx context.Context, a Actor, id workspace.ID, p Patch)
 
 // SetDesired changes the desired state to ARCHIVED, STANDBY or RUNNING. It returns
 // [ErrNotFound]; [ErrOperationInProgress], unless the workspace has that desired
-// state already; and [*LimitError] for RUNNING.
+// state already; [ErrOvertaken]; and [*LimitError] for RUNNING.
 func (s *Service) SetDesired(ctx context.Context, a Actor, id workspace.ID, d workspace.DesiredState) error {
 	_, err := s.Update(ctx, a, id, Patch{DesiredState: &d})
 	return err

@@ -300,7 +300,7 @@ var operations = []operation{
 	verb("archive", "archiveWorkspace", "Archives a workspace"),
 	{
 		tag: "Workspaces", pattern: "POST /workspaces/{id}/keep-awake", id: "keepAwake", summary: "Keeps a workspace awake", status: 200, answer: v1.Workspace{},
-		about: "Also unused, from now on; 0 ends that.", problems: []string{"not-awake"},
+		about: "Also unused, from now on; 0 ends that. A workspace that dozes goes on.", problems: []string{"not-awake", "limit-reached"},
 		body: fields(object{"!hours": object{"type": "number", "minimum": 0, "maximum": 8760}}),
 	},
 	{
@@ -329,8 +329,8 @@ var operations = []operation{
 	{tag: "Archives", pattern: "GET /workspaces/{id}/archives", id: "listArchives", summary: "Lists the archives of a workspace, the newest first", status: 200, answer: v1.List[v1.Archive]{}},
 	{
 		tag: "Archives", pattern: "POST /workspaces/{id}/archives/restore", id: "restoreArchive", summary: "Goes back to an older archive", status: 202, answer: v1.Workspace{},
-		about: "The present state is archived first.", body: fields(object{"!archive": object{"type": "string", "minLength": 1, "description": "The key of the archive."}}),
-		problems: []string{"archive-not-restorable", "operation-in-progress"},
+		about: "The present state is archived first. A workspace that dozes runs again afterwards, so it needs a place.", body: fields(object{"!archive": object{"type": "string", "minLength": 1, "description": "The key of the archive."}}),
+		problems: []string{"archive-not-restorable", "operation-in-progress", "limit-reached"},
 	},
 	{tag: "Archives", pattern: "POST /workspaces/{id}/undelete", id: "undeleteWorkspace", summary: "Undoes a deletion", status: 200, answer: v1.Workspace{}, problems: []string{"collected", "operation-in-progress", "limit-reached"}},
 	{

@@ -52,7 +52,7 @@ const (
 	// SendFailed is problem 502, ShowFailed a page: the reason, and what to do.
 	SendFailed
 	ShowFailed
-	// SendAsleep is problem 503 with Retry-After, 504 of one that dozes; ShowAsleep is a page, status 503, with a
+	// SendAsleep is problem 503 with Retry-After, 504 of one that dozes, 409 with a detail; ShowAsleep is a page, status 503, with a
 	// button that wakes the workspace.
 	SendAsleep
 	ShowAsleep
@@ -108,7 +108,8 @@ type Decision struct {
 	Wake Wake
 	// Wait is how long the request is held first.
 	Wait Wait
-	// Detail is the key of the text in package words that explains SendUnavailable.
+	// Detail is the key of the text in package words that explains SendUnavailable. For SendAsleep and ShowAsleep it is empty, or the
+	// key of another text than the usual one.
 	Detail string
 }
 
@@ -269,6 +270,13 @@ var decisions = [...]struct{ navigation, selfNavigation, program, subresource De
 		selfNavigation: Decision{Answer: ShowWake},
 		program:        unavailable("problem.workspace.not_woken"),
 		subresource:    unavailable("problem.workspace.not_woken"),
+	},
+	// The owner has put the workspace to sleep while this request waited for it. The request does not wake it again; a new one does.
+	rowPutToSleep: {
+		navigation:     Decision{Answer: ShowAsleep, Detail: "page.asleep.put_to_sleep"},
+		selfNavigation: Decision{Answer: ShowAsleep, Detail: "page.asleep.put_to_sleep"},
+		program:        Decision{Answer: SendAsleep, Detail: "problem.workspace.put_to_sleep"},
+		subresource:    Decision{Answer: SendAsleep},
 	},
 	rowHoldFull: {
 		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp},

@@ -37,6 +37,8 @@ const (
 	LimitReached
 	// WakeUpEnded: the wake-up ended and the workspace is not ready.
 	WakeUpEnded
+	// PutToSleep: it ended because somebody has asked for sleep or the archive after this request had come.
+	PutToSleep
 	// Unreachable: nothing accepts connections at the workspace's address.
 	Unreachable
 	// NoAnswer: the application closed the connection, or took too long, before it
@@ -138,6 +140,7 @@ const (
 	rowStopping
 	rowLimitReached
 	rowWakeUpEnded
+	rowPutToSleep
 	rowHoldFull
 	rowShareFull
 	rowDozing
@@ -198,6 +201,8 @@ func (s State) row() row {
 		return rowLimitReached
 	case s.Progress == WakeUpEnded:
 		return rowWakeUpEnded
+	case s.Progress == PutToSleep:
+		return rowPutToSleep
 	case s.Progress == HoldFull:
 		return rowHoldFull
 	case s.Progress == ShareFull:

@@ -210,6 +210,7 @@ func (p *Product) Run(id workspace.ID, app *httptest.Server) {
 func (p *Product) SetDesired(_ context.Context, a service.Actor, id workspace.ID, d workspace.DesiredState) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	a.Asked = 0 // which differs each time
 	p.actors = append(p.actors, a)
 	if p.refused != nil && d == workspace.DesiredRunning {
 		return p.refused

@@ -7,12 +7,14 @@ import (
 	"github.com/codehub/gateway/coordinator/words"
 )
 
-// Asleep is the page for a workspace that sleeps and whose own page was loaded again by itself.
-// No person has asked for it.
+// Asleep is the page for a workspace that sleeps and is not woken: its own page was loaded again by itself, or the owner has put it to
+// sleep while the page waited for it.
 type Asleep struct {
 	// Name is the workspace's, Back the address that was loaded, and Home the list of all
 	// workspaces. WakeURL takes the form that wakes the workspace and leads back.
 	Name, Back, Home, WakeURL string
+	// Why says why it sleeps, or why nothing has woken it.
+	Why words.Text
 	// Main is the origin of the main site, where the limit is shown that may forbid it.
 	Main string
 }

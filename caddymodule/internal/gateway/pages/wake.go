@@ -18,6 +18,8 @@ type Wake struct {
 	// Name is the workspace's, StatusURL where the page polls its status, and Home the list of
 	// all workspaces.
 	Name, StatusURL, Home string
+	// Back, WakeURL and Main are those of [Asleep], which the page becomes when the workspace is put to sleep meanwhile.
+	Back, WakeURL, Main string
 	// Status is the one at the moment.
 	Status progress.Status
 }
@@ -27,11 +29,12 @@ func (p *Wake) Clock() string {
 	return fmt.Sprintf("%d:%02d", p.Status.Elapsed/60, p.Status.Elapsed%60)
 }
 
-// ShowWake shows the page. It polls the status and reloads itself when the workspace is ready;
+// ShowWake shows the page. It polls the status and reloads itself when the workspace is ready. It wakes nothing: where the workspace
+// sleeps again, it offers that with a button;
 // without scripts it asks again every few seconds.
 func ShowWake(w http.ResponseWriter, r *http.Request, p *Wake) error {
 	return layout.Show(w, r, http.StatusBadGateway, web.Page{
 		Title:   words.Of("wake.title", words.Values{"Name": p.Name}),
-		Content: "wake.html", Refresh: pageRefresh, Data: p,
+		Content: "wake.html", Refresh: pageRefresh, Data: p, Leads: p.Main,
 	})
 }

@@ -118,6 +118,14 @@ addEventListener("pageshow", function (event) { // back from the next page
     say(box.querySelector("p"), f.remedy);
     box.hidden = false;
   }
+  // The owner has put it to sleep meanwhile. To load this address again could wake it.
+  function sleep() {
+    ended = true;
+    ["title", "then", "steps", "heard", "since", "late"].forEach(function (id) { document.getElementById(id).hidden = true; });
+    var form = document.getElementById("asleep");
+    form.hidden = false;
+    form.querySelector("button").focus();
+  }
   // One request at a time; the server answers when the status changes.
   function poll(pause) {
     var status = wake.dataset.status + "?wait=25&seen=" + encodeURIComponent(tag);
@@ -129,7 +137,8 @@ addEventListener("pageshow", function (event) { // back from the next page
           if (s.type === "urn:codehub:problem:outdated") { location.reload(); return; }
           if (!answer.ok) throw new Error("status " + answer.status);
           if (s.failure) { fail(s.failure); return; }
-          // Ready, asleep or refused: reloading shows the page for it, with its fragment.
+          if (s.stage === "asleep") { sleep(); return; }
+          // Ready or refused: reloading shows the page for it, with its fragment.
           if (s.ready || !s.waking) { location.reload(); return; }
           tag = s.tag;
           show(s);
