@@ -69,6 +69,7 @@ func TestRestoreDrill(t *testing.T) {
 	in.kill()
 	before := in.archives(t)
 	another := newOwnEngine(t, false)
+	another.start(t)
 	lost := in.docker
 	in.docker = devenv.Inspect(t, another.host(), in.id)
 	in.engine = in.docker

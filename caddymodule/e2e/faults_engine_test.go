@@ -53,6 +53,7 @@ func TestEngineRestarted(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			e := newOwnEngine(t, tt.live)
+			e.start(t)
 			s := play(t, e.settings(t)...)
 			mark := s.mark()
 			e.stop()
@@ -81,35 +82,42 @@ func TestEngineRestarted(t *testing.T) {
 // that it does not disturb the engine of the other tests.
 type ownEngine struct {
 	dir  string
+	data string // below dir, or the folder of a disk of its own
 	live bool
 	cmd  *exec.Cmd // that runs now
 	stop func()
 }
 
+// newOwnEngine returns an engine that was not started yet.
 func newOwnEngine(t *testing.T, live bool) *ownEngine {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "codehub-own") // its path is short enough for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &ownEngine{dir: dir, live: live}
+	e := &ownEngine{dir: dir, data: filepath.Join(dir, "data"), live: live}
 	t.Cleanup(func() {
-		mounts, err := os.ReadFile("/proc/self/mounts")
-		if err != nil {
-			t.Error(err)
-		}
-		for line := range strings.Lines(string(mounts)) { // the engine leaves what it might need again
-			if at := strings.Fields(line)[1]; strings.HasPrefix(at, dir+"/") {
-				_ = syscall.Unmount(at, syscall.MNT_DETACH)
-			}
-		}
+		e.unmount(t)
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Cleanup(func() { e.stop() }) // the present one, after the installation has ended
-	e.start(t)
 	return e
+}
+
+// unmount undoes the engine's mounts: it leaves what it might need again.
+func (e *ownEngine) unmount(t *testing.T) {
+	t.Helper()
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		t.Error(err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if at := strings.Fields(line)[1]; strings.HasPrefix(at, e.dir+"/") || strings.HasPrefix(at, e.data+"/") {
+			_ = syscall.Unmount(at, syscall.MNT_DETACH)
+		}
+	}
 }
 
 func (e *ownEngine) host() string { return "unix://" + filepath.Join(e.dir, "d.sock") }
@@ -130,7 +138,7 @@ func (e *ownEngine) start(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer output.Close()
-	args := []string{"--config-file", config, "--host", e.host(), "--data-root", filepath.Join(e.dir, "data"),
+	args := []string{"--config-file", config, "--host", e.host(), "--data-root", e.data,
 		"--exec-root", filepath.Join(e.dir, "exec"), "--pidfile", filepath.Join(e.dir, "pid"), "--bridge", "none",
 		"--iptables=false", "--ip6tables=false", "--containerd-namespace", filepath.Base(e.dir),
 		"--exec-opt", "native.cgroupdriver=cgroupfs", "--log-level", "error", "--shutdown-timeout", "1"}

@@ -210,6 +210,7 @@ func storeVictim(t *testing.T) (*victim, *server.S3) {
 func engineVictim(t *testing.T) (*victim, *ownEngine) {
 	t.Helper()
 	e := newOwnEngine(t, true)
+	e.start(t)
 	return &victim{
 		Target:    soak.Target{Name: "engine", Whats: []string{soak.Kill, soak.Stop}},
 		processes: func() []int { return []int{e.cmd.Process.Pid} },

@@ -1,0 +1,142 @@
+package e2e
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/devenv/disk"
+	"github.com/codehub/gateway/coordinator/devenv/server"
+	"github.com/codehub/gateway/coordinator/wait"
+)
+
+// powerDisk is the size in MiB of the disk of a [poweredHost]. It takes as much of this machine as is used.
+const powerDisk = 4 << 10
+
+// poweredHost is a whole host that can lose its power: container engine, PostgreSQL and the program keep
+// what they have on one disk. The object store and Redis are elsewhere.
+type poweredHost struct {
+	*installation
+	disk     *disk.Disk
+	own      *ownEngine
+	storage  server.Storage // of PostgreSQL
+	postgres *server.PostgreSQL
+}
+
+// newPoweredHost starts one, with settings as for [install]. It skips the test where there are no disks that
+// can lose their power.
+func newPoweredHost(t *testing.T, settings ...string) *poweredHost {
+	t.Helper()
+	h := &poweredHost{own: newOwnEngine(t, false)}
+	h.disk = disk.New(t, "ext4", powerDisk, filepath.Join(h.own.dir, "disk"))
+	t.Cleanup(func() { h.own.stop(); h.own.endContainers(t) }) // before the disk goes
+	h.own.data = filepath.Join(h.disk.Dir, "docker")
+	h.own.start(t)
+	h.storage = server.Durable(h.disk.Dir, "postgresql")
+	h.startPostgreSQL(t)
+	t.Cleanup(func() { _ = h.postgres.Stop() })
+	if err := h.postgres.CreateDatabase(t.Context(), "codehub"); err != nil {
+		t.Fatal(err)
+	}
+	home := filepath.Join(h.disk.Dir, "caddy")
+	if err := os.Mkdir(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	settings = append(settings, h.own.settings(t)...)
+	h.installation = prepare(t, append(settings, "DATABASE_URL="+h.postgres.DSN("codehub"),
+		"HOME="+home, "XDG_DATA_HOME="+home, "XDG_CONFIG_HOME="+home)...)
+	h.docker = devenv.Inspect(t, h.own.host(), h.id)
+	h.engine = h.docker
+	t.Cleanup(func() { h.uninstall(t) })
+	h.installation.start(t)
+	return h
+}
+
+func (h *poweredHost) startPostgreSQL(t *testing.T) {
+	t.Helper()
+	var err error
+	if h.postgres, err = server.StartPostgreSQL(h.storage); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// lose cuts the power: everything on the host stands still, and the disk ends without a flush.
+func (h *poweredHost) lose(t *testing.T) {
+	t.Helper()
+	// One may start another until all are stopped.
+	for stopped := -1; ; {
+		all := h.processes(t)
+		for _, pid := range all {
+			_ = syscall.Kill(pid, syscall.SIGSTOP) // fails if it has ended
+		}
+		if len(all) == stopped {
+			break
+		}
+		stopped = len(all)
+	}
+	if err := h.disk.Cut(); err != nil {
+		t.Fatal(err)
+	}
+	wait.Until(t, "everything on the host has ended", func() bool {
+		all := h.processes(t)
+		for _, pid := range all {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		return len(all) == 0
+	})
+	<-h.exited
+	_ = h.own.cmd.Wait() // a signal has ended it
+	wait.Until(t, "PostgreSQL's supervisor has ended", h.postgres.Exited)
+}
+
+// processes are all that run on the host: the program, and what has the disk or the engine's folder in its
+// command line, with what that has started. The test itself has neither.
+func (h *poweredHost) processes(t *testing.T) (all []int) {
+	t.Helper()
+	found, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := make(map[int]bool)
+	add := func(pid int) {
+		if !seen[pid] {
+			seen[pid] = true
+			all = append(all, pid)
+		}
+	}
+	for _, path := range found {
+		line, err := os.ReadFile(path)
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if err != nil || !strings.Contains(string(line), h.own.dir) && pid != h.cmd.Process.Pid {
+			continue // it has ended, or is not of this host
+		}
+		add(pid)
+		for _, child := range descendants(pid) {
+			add(child)
+		}
+	}
+	return all
+}
+
+// boot gives the power back: what the disk held is mounted, and everything is started again. Nothing that
+// was in memory is left.
+func (h *poweredHost) boot(t *testing.T) {
+	t.Helper()
+	h.own.unmount(t)
+	if err := errors.Join(h.disk.Return(), os.RemoveAll(filepath.Join(h.own.dir, "exec")), os.Remove(filepath.Join(h.own.dir, "pid"))); err != nil &&
+		!errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	if err := freeSharedMemory(h.storage.Dir); err != nil {
+		t.Fatal(err)
+	}
+	h.startPostgreSQL(t)
+	h.own.start(t)
+	h.installation.start(t)
+}
