@@ -51,7 +51,7 @@ func New(o Options) (backend.Backend, error) {
 	o.Spec.GatewayNamespace = cmp.Or(o.Spec.GatewayNamespace, cluster.PodNamespace())
 	selector := selectorOf(map[string]string{spec.LabelInstallation: o.Spec.Installation})
 	b := &Backend{api: api, opts: o.Spec, caches: api.Follow(selector), settings: spec.Settings(o.Spec)}
-	return backend.Backend{Core: b, KeepIsolated: b.KeepIsolated, Release: b.Release}, nil
+	return backend.Backend{Core: b, KeepIsolated: b.KeepIsolated, Release: b.Release, Outdated: b.Outdated}, nil
 }
 
 // Close implements [backend.Core].
