@@ -39,6 +39,11 @@ type Backend struct {
 	// no such rules.
 	KeepIsolated func(ctx context.Context) (stood bool, err error)
 
+	// Outdated reports whether the workspace's container was started and has never begun to run, and
+	// was made from another spec than this one. Start replaces such a container, so a corrected image
+	// reaches it. It costs no request. Nil: what was started runs, or the start has failed.
+	Outdated func(ctx context.Context, s StartSpec) bool
+
 	// Release removes what keeps containers that have ended in the listings after their
 	// deletion, of these workspaces or of all without ids. It changes nothing before may has
 	// returned nil. Nil: nothing keeps them there.

@@ -140,7 +140,7 @@ var exceptions = map[string]exception{
 
 	"backend/kubernetes.(*Backend).grow Patch":             {byGrowth, "backend/kubernetes TestHomesGrow"},
 	"backend/kubernetes.(*Backend).removeUnstarted Delete": {byRace, "backend/kubernetes TestInterrupted"},
-	"backend/kubernetes.(*Backend).removeUnplaced Delete":  {bySettings, "backend/kubernetes TestCorrectedSettingsReachAPodThatWaits"},
+	"backend/kubernetes.(*Backend).removeUnrun Delete":     {bySettings, "backend/kubernetes TestCorrectedSettingsReachAPodThatWaits"},
 	"backend/kubernetes/enforcement.Probe.Enforced Create": {byProbe, "backend/kubernetes TestDoctor"},
 	"backend/kubernetes/enforcement.Probe.Enforced Patch":  {byProbe, "backend/kubernetes TestDoctor"},
 	"backend/kubernetes/enforcement.Probe.remove Delete":   {byProbe, "backend/kubernetes TestDoctor"},

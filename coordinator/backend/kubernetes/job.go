@@ -60,6 +60,9 @@ func (b *Backend) startJob(ctx context.Context, s backend.JobSpec) error {
 		var err error
 		want := spec.Job(b.opts, s)
 		spec.Near(&want.Spec.Template.Spec, home)
+		if limit := b.jobCPU.Load(); limit != nil {
+			spec.LimitCPU(&want.Spec.Template.Spec, *limit)
+		}
 		job, err = b.api.Jobs.Create(ctx, want, metav1.CreateOptions{FieldManager: spec.Manager})
 		if apierrors.IsAlreadyExists(err) {
 			return backend.ErrChanged
@@ -251,7 +254,8 @@ const (
 )
 
 // whyNoPod asks the cluster why it makes no Pod of the Job, which only events would tell, by
-// a rehearsal of the same request. It returns nil if the answer is not known.
+// a rehearsal of the same request. It returns nil if the answer is not known. Where a limit of
+// processors would help, jobs get it from now on, and this one is outdated.
 func (b *Backend) whyNoPod(ctx context.Context, j *batchv1.Job) *workspace.Pending {
 	of, uid := workspaceOf(j), string(j.UID)
 	if last, ok := b.refusals.Get(of, uid); ok && time.Since(last.at) < refusalEvery {
@@ -267,6 +271,11 @@ func (b *Backend) whyNoPod(ctx context.Context, j *batchv1.Job) *workspace.Pendi
 			FieldManager: spec.Manager, DryRun: []string{metav1.DryRunAll},
 		})
 		next.why = status.Refused(err)
+		limit := status.LimitOfCPU(err, *p.Spec.Containers[0].Resources.Limits.Cpu())
+		if next.why != nil && b.opts.JobNanoCPUs == 0 && !limit.IsZero() {
+			b.jobCPU.Store(&limit)
+			next.why.Outdated = true
+		}
 	}
 	b.refusals.Put(of, uid, next)
 	return next.why

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/codehub/gateway/coordinator/backend"
@@ -34,6 +35,9 @@ type Backend struct {
 	// Pods of jobs are refused, by the uids of the Jobs.
 	reports  backend.Reports
 	refusals backend.Memo[refusal]
+	// jobCPU is the limit of processors that the namespace asks of storage jobs, where the settings set
+	// none; nil while it asks for none.
+	jobCPU   atomic.Pointer[resource.Quantity]
 	noQuota  atomic.Pointer[time.Time] // until then no quota of storage is looked for
 	isolated isolated
 }
@@ -51,7 +55,7 @@ func New(o Options) (backend.Backend, error) {
 	o.Spec.GatewayNamespace = cmp.Or(o.Spec.GatewayNamespace, cluster.PodNamespace())
 	selector := selectorOf(map[string]string{spec.LabelInstallation: o.Spec.Installation})
 	b := &Backend{api: api, opts: o.Spec, caches: api.Follow(selector), settings: spec.Settings(o.Spec)}
-	return backend.Backend{Core: b, KeepIsolated: b.KeepIsolated, Release: b.Release}, nil
+	return backend.Backend{Core: b, KeepIsolated: b.KeepIsolated, Release: b.Release, Outdated: b.Outdated}, nil
 }
 
 // Close implements [backend.Core].

@@ -26,10 +26,10 @@ func (b *Backend) removePod(ctx context.Context, p *corev1.Pod) error {
 	return b.awaitGone(ctx, p)
 }
 
-// removeUnplaced removes a Pod that has no node, at this version only: with one, it is about to
-// run, and stays.
-func (b *Backend) removeUnplaced(ctx context.Context, p *corev1.Pod) error {
-	doing := "replacing pod " + p.Name + ", which has no node"
+// removeUnrun removes a Pod that has not begun to run, at this version only: when its node has said
+// more of it, it may have, and is looked at again.
+func (b *Backend) removeUnrun(ctx context.Context, p *corev1.Pod) error {
+	doing := "replacing pod " + p.Name + ", which has not begun to run"
 	err := b.api.Pods.Delete(ctx, p.Name, object.Incarnation(p.UID, p.ResourceVersion, new(int64(1)), ""))
 	if err != nil && !object.Missing(err) {
 		return object.Changed(doing, err)

@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"context"
 	"errors"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -46,10 +47,27 @@ func (b *Backend) Containers(ctx context.Context, ids ...workspace.ID) (map[work
 	return found, nil
 }
 
-// outdated reports whether the Pod waits for a node and was made from other settings than the
+// Outdated is that of [backend.Backend].
+func (b *Backend) Outdated(ctx context.Context, s backend.StartSpec) bool {
+	want, err := spec.Pod(b.opts, s)
+	if err != nil {
+		return false
+	}
+	pods, err := list(ctx, b.caches.Pods, "listing pods", []workspace.ID{s.ID})
+	return err == nil && slices.ContainsFunc(pods, func(p *corev1.Pod) bool {
+		return b.owns(p, s.ID, spec.KindWorkspace) && p.Name == want.Name && differs(p, want)
+	})
+}
+
+// differs reports whether the Pod was released, has never begun to run, and was made from another spec.
+func differs(p, want *corev1.Pod) bool {
+	return status.NeverRan(p) && p.Annotations[spec.AnnotationSpec] != want.Annotations[spec.AnnotationSpec]
+}
+
+// outdated reports whether the Pod has never begun to run and was made from other settings than the
 // present ones. They may be what keeps it, and corrected ones do not reach it.
 func (b *Backend) outdated(p *corev1.Pod) bool {
-	return status.Unplaced(p) && p.Annotations[spec.AnnotationSettings] != b.settings
+	return status.NeverRan(p) && p.Annotations[spec.AnnotationSettings] != b.settings
 }
 
 // Volumes implements [backend.Core]. It costs no request.

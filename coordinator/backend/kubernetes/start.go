@@ -25,9 +25,9 @@ import (
 // What matters is that it changes the version of the claim: see use.
 const annotationUser = "codehub.dev/used-by"
 
-// Start implements [backend.Core]. It replaces a Pod that has ended, or waits for a node with other
-// settings than the present ones. It releases one that a dead process created from the same spec
-// and never released.
+// Start implements [backend.Core]. It replaces a Pod that has ended, and one that has never begun to
+// run and was made from another spec or other settings. One that runs keeps what it has. It releases
+// one that a dead process created from the same spec and never released.
 func (b *Backend) Start(ctx context.Context, s backend.StartSpec) error {
 	if err := s.Validate(); err != nil {
 		return err
@@ -48,13 +48,18 @@ func (b *Backend) start(ctx context.Context, s backend.StartSpec) error {
 	g.Go(func() (err error) { pod, exists, err = object.Live(gctx, b.api.Pods, "pod", name); return })
 	g.Go(func() (err error) { home, err = b.home(gctx, id); return })
 	err := g.Wait()
+	want, wrong := spec.Pod(b.opts, s)
+	replaces := exists && wrong == nil && differs(pod, want)
 	if exists {
 		if !b.owns(pod, id, spec.KindWorkspace) {
 			return notOurs("pod", name)
 		}
-		if runs(pod) && !b.outdated(pod) {
+		if runs(pod) && !replaces {
 			return b.showPod(ctx, pod)
 		}
+	}
+	if err == nil {
+		err = wrong
 	}
 	if err != nil {
 		return err
@@ -65,17 +70,13 @@ func (b *Backend) start(ctx context.Context, s backend.StartSpec) error {
 	if err := b.checkIsolated(ctx); err != nil {
 		return err
 	}
-	want, err := spec.Pod(b.opts, s)
-	if err != nil {
-		return err
-	}
 	if exists && (pod.DeletionTimestamp != nil || !gated(pod) ||
 		pod.Annotations[spec.AnnotationSpec] != want.Annotations[spec.AnnotationSpec]) {
 		// It has ended, is being deleted, or was created from another spec. What it wrote
-		// outside the home is not kept. One that waits for a node goes only as long as it has none.
+		// outside the home is not kept. One that has not begun to run goes only as long as it has not.
 		remove := b.removePod
-		if b.outdated(pod) {
-			remove = b.removeUnplaced
+		if replaces {
+			remove = b.removeUnrun
 		}
 		if err := remove(ctx, pod); err != nil {
 			return err

@@ -1,8 +1,10 @@
 package kubernetes_test
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/backendtest"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -29,7 +32,7 @@ func pendingOf(t *testing.T, b backend.Backend, id workspace.ID, reason string, 
 }
 
 // TestCorrectedSettingsReachAPodThatWaits: one without a node is replaced when it is started again,
-// and one that has a node is not. The same settings replace nothing.
+// and one that runs is not. The same settings replace nothing.
 func TestCorrectedSettingsReachAPodThatWaits(t *testing.T) {
 	e := newEngine(t)
 	installation, id, ctx := backendtest.Installation(), newID(), backendtest.Context(t)
@@ -59,6 +62,89 @@ func TestCorrectedSettingsReachAPodThatWaits(t *testing.T) {
 	must(t, before.Start(ctx, backend.StartSpec{ID: id}))
 	if uid() != second {
 		t.Error("a Pod that runs was replaced for its settings")
+	}
+}
+
+// TestACorrectedImageReachesAPodThatWaits on its node, whatever is wrong with the one that it was made from. The
+// same spec replaces nothing, and a Pod that runs keeps its image.
+func TestACorrectedImageReachesAPodThatWaits(t *testing.T) {
+	e := newEngine(t)
+	installation, ctx := backendtest.Installation(), backendtest.Context(t)
+	right := e.New(t, installation)
+	unfit := e.options(installation)
+	unfit.Spec.PodTemplate = "spec: {containers: [{name: workspace, envFrom: [{secretRef: {name: nowhere}}]}]}"
+	for name, c := range map[string]struct {
+		b     backend.Backend
+		image string
+		waits string
+	}{
+		"a registry that is away":  {right, "127.0.0.1:1/none:1", workspace.WaitPullingImage},
+		"no name of an image":      {right, "UPPER/case:1", workspace.WaitPullingImage},
+		"a Secret that is missing": {e.with(t, unfit), "", workspace.WaitContainer},
+	} {
+		id := newID()
+		wrong, corrected := backend.StartSpec{ID: id, Image: c.image}, backend.StartSpec{ID: id}
+		uid := func() types.UID {
+			p, err := e.api.Pods.Get(ctx, id.ContainerName(), metav1.GetOptions{})
+			must(t, err)
+			return p.UID
+		}
+		must(t, right.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
+		must(t, c.b.Start(ctx, wrong))
+		pendingOf(t, c.b, id, c.waits, false)
+		first := uid()
+		must(t, c.b.Start(ctx, wrong))
+		if uid() != first || c.b.Outdated(ctx, wrong) || !right.Outdated(ctx, corrected) {
+			t.Errorf("%s: the Pod is to be replaced by the same one: %v, by another: %v", name, c.b.Outdated(ctx, wrong), right.Outdated(ctx, corrected))
+		}
+		must(t, right.Start(ctx, corrected))
+		backendtest.Ready(t, right, id)
+		second := uid()
+		if second == first {
+			t.Errorf("%s: it is the same Pod", name)
+		}
+		must(t, c.b.Start(ctx, wrong))
+		if uid() != second || c.b.Outdated(ctx, wrong) {
+			t.Errorf("%s: a Pod that runs was replaced", name)
+		}
+		must(t, right.Delete(ctx, id))
+	}
+}
+
+// TestAPodOfAJobThatIsDeletedEarly says that others have ended the job, however often that happens: before it has a
+// node, and while its node fetches its image.
+func TestAPodOfAJobThatIsDeletedEarly(t *testing.T) {
+	e := newEngine(t)
+	installation, ctx := backendtest.Installation(), backendtest.Context(t)
+	nowhere, noImage := e.options(installation), e.options(installation)
+	nowhere.Spec.NodeSelector = "codehub.dev/test=nowhere"
+	noImage.Spec.JobImage = "127.0.0.1:1/none:1"
+	for reason, o := range map[string]kubernetes.Options{workspace.WaitUnschedulable: nowhere, workspace.WaitPullingImage: noImage} {
+		b, id := e.with(t, o), newID()
+		must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
+		for i := range 3 {
+			must(t, b.StartJob(ctx, backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: fmt.Sprint("op", i)}))
+			state := func(reached func(workspace.Job) bool) func() bool {
+				return func() bool {
+					all, err := b.Jobs(ctx, id)
+					must(t, err)
+					if len(all[id]) == 1 && all[id][0].State == workspace.JobFailed && !all[id][0].Disrupted {
+						t.Fatalf("%s: it counts as a failure of the job: %+v", reason, all[id][0])
+					}
+					return len(all[id]) == 1 && reached(all[id][0])
+				}
+			}
+			wait.Until(t, "the job waits: "+reason, state(func(j workspace.Job) bool { return j.Pending != nil && j.Pending.Reason == reason }))
+			pods, err := e.api.Pods.List(ctx, metav1.ListOptions{LabelSelector: spec.LabelWorkspace + "=" + string(id)})
+			must(t, err)
+			for _, p := range pods.Items {
+				must(t, e.api.Pods.Delete(ctx, p.Name, metav1.DeleteOptions{}))
+			}
+			wait.Until(t, "the job has ended", state(func(j workspace.Job) bool {
+				return j.State == workspace.JobFailed && j.Message != "" && !strings.HasSuffix(j.Message, ": ")
+			}))
+			must(t, b.DeleteJobs(ctx, id))
+		}
 	}
 }
 

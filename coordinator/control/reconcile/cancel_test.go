@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/control/reconcile"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -140,4 +141,50 @@ func TestAStartThatTheBackendKeepsCanBeCancelled(t *testing.T) {
 	keeps.Store(false)
 	h.setDesired(id, workspace.DesiredRunning)
 	h.settles(id, workspace.PhaseRunning)
+}
+
+// replacing is a backend that replaces a container which was started from another image, as Kubernetes does with one
+// that has not begun to run.
+type replacing struct {
+	reconcile.Backend
+	image  atomic.Value // of the container that it has
+	starts atomic.Int32
+}
+
+func (r *replacing) Start(ctx context.Context, s backend.StartSpec) error {
+	r.starts.Add(1)
+	if was := r.image.Swap(s.Image); was != nil && was != s.Image {
+		if err := r.Backend.Delete(ctx, s.ID); err != nil {
+			return err
+		}
+	}
+	return r.Backend.Start(ctx, s)
+}
+
+// TestACorrectedImageReachesAContainerThatWaits for one that does not come.
+func TestACorrectedImageReachesAContainerThatWaits(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	engine := &replacing{Backend: h.backend}
+	h.engine = engine
+	h.outdated = func(_ context.Context, s backend.StartSpec) bool { return engine.image.Load() != s.Image }
+	h.backend.Container = func(s backend.StartSpec) (workspace.Container, error) {
+		if s.Image == never {
+			return workspace.Container{Running: true, Volume: true, Health: workspace.HealthStarting,
+				Pending: &workspace.Pending{Reason: workspace.WaitPullingImage, Message: "the node cannot fetch it"}}, nil
+		}
+		return workspace.Container{Running: true, Ready: true, Volume: true, Endpoint: "127.0.0.1:1"}, nil
+	}
+	h.use(h.archives, h.log(), nil)
+	h.lead()
+	id := h.createOf(never)
+	h.waits(id, workspace.WaitPullingImage)
+	other := ""
+	if _, err := h.service.Update(t.Context(), h.owner, id, service.Patch{ImageRef: &other}); err != nil {
+		t.Fatal(err)
+	}
+	h.controller.WakeAll()
+	if w := h.settles(id, workspace.PhaseRunning); w.ErrorReason != "" || engine.starts.Load() != 2 {
+		t.Errorf("%s, started %d times", w.ErrorReason, engine.starts.Load())
+	}
 }

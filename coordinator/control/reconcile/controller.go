@@ -74,15 +74,16 @@ type Backend interface {
 	Usage(ctx context.Context, limit time.Duration, ids ...workspace.ID) (map[workspace.ID]backend.Usage, error)
 }
 
-// Options are what the controller needs. All fields are required but Addresses, Images, Freezer and
-// those that have a default.
+// Options are what the controller needs. All fields are required but Addresses, Images, Freezer,
+// Outdated and those that have a default.
 type Options struct {
 	Store   Store
 	Backend Backend
-	// Addresses, Images, Freezer and LocalHomes are those of backend.Backend.
+	// Addresses, Images, Freezer, Outdated and LocalHomes are those of backend.Backend.
 	Addresses  func(context.Context) (backend.Pool, error)
 	Images     backend.Images
 	Freezer    backend.Freezer
+	Outdated   func(context.Context, backend.StartSpec) bool
 	LocalHomes bool
 	Archives   Archives
 	Identity   Identity
@@ -131,10 +132,11 @@ type Controller struct {
 	// quarantine is [Options.Quarantine].
 	quarantine func() time.Duration
 	fullDisk   atomic.Pointer[workspace.FullDisk] // why no home is brought to the disk now
-	// addresses, images, freezer and localHomes are optional parts of the backend: see [Options].
+	// addresses, images, freezer, outdated and localHomes are optional parts of the backend: see [Options].
 	addresses  func(context.Context) (backend.Pool, error)
 	images     backend.Images
 	freezer    backend.Freezer
+	outdated   func(context.Context, backend.StartSpec) bool
 	localHomes bool
 	settings   atomic.Pointer[Settings]
 	clock      *clock.Database   // what decisions go by; the pace of the loops does not follow it
@@ -156,7 +158,7 @@ func New(o Options) *Controller {
 		store: o.Store, backend: o.Backend, archives: o.Archives, identity: o.Identity, log: o.Log,
 		metrics: o.Metrics, cycles: o.Cycles, configured: o.Configured, tracer: cmp.Or(o.Tracer, tracing.Off()),
 		launch: o.Launch, quarantine: o.Quarantine, addresses: o.Addresses, images: o.Images, freezer: o.Freezer,
-		localHomes: o.LocalHomes, newOpID: o.NewOpID, measuring: make(chan struct{}, 1),
+		outdated: o.Outdated, localHomes: o.LocalHomes, newOpID: o.NewOpID, measuring: make(chan struct{}, 1),
 		clock: clock.NewDatabase(o.Store, o.Log), probes: make(chan struct{}, maxProbes),
 		loops: make(map[*loop]struct{}),
 	}

@@ -75,6 +75,7 @@ func (l *loop) prepare(ctx context.Context, w workspace.Workspace, snap snapshot
 	}
 	o := snap.Of(w.ID)
 	l.addPull(w, s, &o)
+	l.addOutdated(ctx, w, &o)
 	l.addProgress(w, s, &o)
 	l.trailOf(w).Jobs(w, o.Jobs)
 	o.Witnessed = w.Operation != workspace.OpNone && s.begun.Equal(w.OpStartedAt)

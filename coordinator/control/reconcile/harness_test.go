@@ -43,6 +43,7 @@ type harness struct {
 	fence      postgres.Fence
 	lapsed     atomic.Bool // the lease may have run out
 	configured []string    // the images that the settings name
+	outdated   func(context.Context, backend.StartSpec) bool
 	quit       context.CancelFunc
 	done       chan error
 }
@@ -119,7 +120,7 @@ func (h *harness) use(a reconcile.Archives, log *zap.Logger, change func(*reconc
 		h.database = h.store
 	}
 	h.controller = reconcile.New(reconcile.Options{
-		Store: h.database, Backend: h.engine, Archives: a, Identity: &h.guard, Addresses: h.backend.Parts().Addresses, Images: h.images, Freezer: h.backend, LocalHomes: true, NewOpID: uuid.NewString, Log: log,
+		Store: h.database, Backend: h.engine, Archives: a, Identity: &h.guard, Addresses: h.backend.Parts().Addresses, Images: h.images, Freezer: h.backend, Outdated: h.outdated, LocalHomes: true, NewOpID: uuid.NewString, Log: log,
 		Launch: func(w workspace.Workspace) (backend.StartSpec, error) {
 			return launch.Spec(launch.Catalog(nil).Default("", 0), launch.Site{}, w)
 		},

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"context"
 	"math/rand/v2"
 	"time"
 
@@ -51,6 +52,19 @@ func (l *loop) addPull(w workspace.Workspace, s *state, o *workspace.Observation
 	case !s.image.told:
 		s.image.told = true
 		l.trailOf(w).Done(tracing.Backend+"Pull", time.Since(s.image.began))
+	}
+}
+
+// addOutdated notes that the container of w waits to run and would be made otherwise now, such as from another
+// image.
+func (l *loop) addOutdated(ctx context.Context, w workspace.Workspace, o *workspace.Observation) {
+	if l.outdated == nil || o.Container == nil || o.Container.Pending == nil {
+		return
+	}
+	if spec, err := l.launch(w); err == nil && l.outdated(ctx, spec) {
+		container, pending := *o.Container, *o.Container.Pending
+		pending.Outdated = true
+		container.Pending, o.Container = &pending, &container
 	}
 }
 

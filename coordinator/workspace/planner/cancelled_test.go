@@ -166,6 +166,12 @@ func TestAnOutdatedContainerIsReplaced(t *testing.T) {
 		if d := planner.Reconcile(now, w, o, false, policy()); d.Action != planner.ActStart || d.Next.ErrorReason != "" || d.Next.Operation != workspace.OpStarting {
 			t.Errorf("%+v: %q %s", outdated, d.Action, d.Next.ErrorReason)
 		}
+		// Its operation has given way.
+		w, o = at(workspace.PhaseStandby)
+		w.DesiredState, o.Container = workspace.DesiredRunning, pendingContainer(&outdated)
+		if d := planner.Reconcile(now, w, o, false, policy()); d.Action != planner.ActStart || d.Next.ErrorReason != "" || d.Next.Operation != workspace.OpStarting {
+			t.Errorf("without an operation, %+v: %q %s %s", outdated, d.Action, d.Next.Operation, d.Next.ErrorReason)
+		}
 		w, o = during(workspace.OpArchiving, workspace.DesiredArchived)
 		w.ArchiveOpID = "op"
 		o.Jobs = []workspace.Job{{Kind: workspace.JobArchive, OpID: "op", State: workspace.JobRunning, Pending: &outdated}}

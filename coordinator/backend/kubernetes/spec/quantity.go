@@ -27,3 +27,12 @@ func resources(memory, memoryRequest, cpus, cpusRequest int64) (limits, requests
 	requests[corev1.ResourceCPU] = processors(cpusRequest)
 	return limits, requests
 }
+
+// LimitCPU gives the container of a storage job's Pod that limit of processors. It asks for no more.
+func LimitCPU(p *corev1.PodSpec, limit resource.Quantity) {
+	r := &p.Containers[0].Resources
+	r.Limits[corev1.ResourceCPU] = limit
+	if request := r.Requests[corev1.ResourceCPU]; limit.Cmp(request) < 0 {
+		r.Requests[corev1.ResourceCPU] = limit
+	}
+}

@@ -11,19 +11,22 @@ import { undelete } from "/assets/undo.js";
 
 const there = (w) => !["DELETING", "DELETED"].includes(w.phase);
 const desired = (w, is) => w.desired_state !== is;
+// It is on its way to another state, and waits for what others must give: that can be cancelled.
+const waits = (w, phase) => w.phase === phase && w.desired_state === "RUNNING" && Boolean(w.waiting);
 const awake = (w) => w.phase === "RUNNING" && w.desired_state === "RUNNING";
 const verb = (name) => (w) => api("POST", `workspaces/${w.id}/${name}`);
 const keepAwake = (hours) => (w) => api("POST", `workspaces/${w.id}/keep-awake`, { hours });
 
-// Each with its picture, when it is offered, and what it does. Those that change no operation are possible in one.
+// Each with its picture, when it is offered, and what it does. Those that change no operation are possible in one, and
+// those that cancel one while it waits.
 const actions = {
-  start: { icon: "play", offered: (w) => dozes(w) || (["PENDING", "ARCHIVED", "STANDBY"].includes(w.phase) && desired(w, "RUNNING")),
+  start: { icon: "play", cancels: true, offered: (w) => dozes(w) || (["PENDING", "ARCHIVED", "STANDBY"].includes(w.phase) && desired(w, "RUNNING")),
     run: (w) => withRoom(w.name, () => verb("start")(w)) },
   // In an error nothing is stopped, but it will not start by itself once it is recovered.
-  sleep: { icon: "moon", offered: (w) => desired(w, "STANDBY") &&
-    (w.phase === "RUNNING" || (w.phase === "ERROR" && w.desired_state === "RUNNING")), run: verb("sleep") },
-  archive: { icon: "archive", offered: (w) => ["RUNNING", "STANDBY"].includes(w.phase) && desired(w, "ARCHIVED"),
-    run: verb("archive") },
+  sleep: { icon: "moon", cancels: true, offered: (w) => desired(w, "STANDBY") &&
+    (w.phase === "RUNNING" || waits(w, "STANDBY") || (w.phase === "ERROR" && w.desired_state === "RUNNING")), run: verb("sleep") },
+  archive: { icon: "archive", cancels: true, offered: (w) => (["RUNNING", "STANDBY"].includes(w.phase) || waits(w, "ARCHIVED")) &&
+    desired(w, "ARCHIVED"), run: verb("archive") },
   keep_awake_1: { icon: "clock", offered: awake, run: keepAwake(1) },
   keep_awake_4: { icon: "clock", offered: awake, run: keepAwake(4) },
   keep_awake_8: { icon: "clock", offered: awake, run: keepAwake(8) },
@@ -32,14 +35,15 @@ const actions = {
     offered: (w) => user.admin && (w.phase === "ERROR" || (w.phase === "RUNNING" && w.waiting?.reason === "Conflict")) },
   edit: { icon: "edit", offered: there, always: true, run: edit },
   details: { icon: "info", offered: there, always: true, run: (w) => { location.hash = pageOf(w.id); } },
-  delete: { icon: "trash", offered: there, danger: true, run: remove },
+  delete: { icon: "trash", cancels: true, offered: there, danger: true, run: remove },
 };
 
 /** The names of what can be done with a workspace. */
 export const offered = (w) => Object.keys(actions).filter((name) => actions[name].offered(w));
 
-/** Whether an action waits for the end of what is being done. */
-export const blocked = (w, name) => !actions[name].always && (w.operation !== "NONE" || state.pending.has(w.id));
+/** Whether an action waits for the end of what is being done. What only waits itself can be cancelled. */
+export const blocked = (w, name) => !actions[name].always &&
+  ((w.operation !== "NONE" && (!w.waiting || !actions[name].cancels)) || state.pending.has(w.id));
 
 export const pictureOf = (name) => actions[name].icon;
 export const isDanger = (name) => Boolean(actions[name].danger);

@@ -10,6 +10,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -214,8 +215,12 @@ func TestRefused(t *testing.T) {
 	}{
 		"exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0":                                                                                       {workspace.WaitQuota, "quota q of the namespace is used up (it needs pods=1, pods=0 is used, the limit is pods=0)", ""},
 		"exceeded quota: mem, requested: requests.cpu=1,requests.memory=2Gi, used: requests.cpu=3,requests.memory=3Gi, limited: requests.cpu=3,requests.memory=4Gi": {workspace.WaitQuota, "limit is requests.cpu=3,requests.memory=4Gi", ""},
-		"failed quota: q: must specify limits.cpu":                                                                                                                  {workspace.WaitContainer, "must specify limits.cpu", workspace.ReasonActionFailed},
-		"maximum memory usage per Container is 1Gi, but limit is 2Gi":                                                                                               {workspace.WaitContainer, "LimitRange", workspace.ReasonActionFailed},
+		"failed quota: q: must specify limits.cpu":                                                                                                                  {workspace.WaitQuota, "must specify limits.cpu", ""},
+		"maximum memory usage per Container is 1Gi, but limit is 2Gi":                                                                                               {workspace.WaitQuota, "LimitRange of the namespace does not allow the resources of the settings. It goes on by itself when one of them is changed: starting: pods \"ws-1\" is forbidden: maximum memory usage per Container is 1Gi, but limit is 2Gi", ""},
+		"minimum cpu usage per Container is 2, but request is 100m":                                                                                                 {workspace.WaitQuota, "minimum cpu usage per Container is 2", ""},
+		"memory max limit to request ratio per Container is 2, but provided ratio is 4.000":                                                                         {workspace.WaitQuota, "ratio is 4.000", ""},
+		"maximum storage usage per PersistentVolumeClaim is 5Gi, but request is 10Gi":                                                                               {workspace.WaitQuota, "5Gi, but request is 10Gi", ""},
+		"insufficient quota to match these scopes: [{PriorityClass In [high]}]":                                                                                     {workspace.WaitQuota, "no quota of the namespace covers it", ""},
 		`violates PodSecurity "restricted:latest": runAsNonRoot != true`:                                                                                            {workspace.WaitContainer, "pod-security.kubernetes.io/enforce", workspace.ReasonActionFailed},
 		"unable to create new content in namespace x because it is being terminated":                                                                                {workspace.WaitContainer, "is being deleted", workspace.ReasonActionFailed},
 		`User "system:serviceaccount:x:y" cannot create resource "pods" in API group "" in the namespace "x"`:                                                       {},
@@ -229,6 +234,35 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	if status.Refused(errors.New("exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0")) != nil || status.Refused(nil) != nil {
+		t.Error("what no cluster has answered counts")
+	}
+}
+
+// TestLimitOfCPU: a job without a limit of processors gets one where the namespace asks for it, and a smaller one
+// where it asks for that. The errors are as a cluster of version 1.34 has answered.
+func TestLimitOfCPU(t *testing.T) {
+	forbidden := func(message string) error {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "ws-1", errors.New(message))
+	}
+	for message, want := range map[string][2]string{ // without a limit, and with one of 1
+		"failed quota: q: must specify limits.cpu for: storagejob":                                                       {"1", "0"},
+		"failed quota: q: must specify limits.cpu for: storagejob; requests.cpu for: storagejob":                         {"1", "0"},
+		"failed quota: q: must specify limits.memory for: storagejob":                                                    {"0", "0"},
+		"exceeded quota: q, requested: limits.cpu=1, used: limits.cpu=0, limited: limits.cpu=500m":                       {"500m", "500m"},
+		"exceeded quota: q, requested: limits.cpu=1, used: limits.cpu=2, limited: limits.cpu=2":                          {"2", "0"},
+		"exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0":                                            {"0", "0"},
+		"maximum cpu usage per Container is 500m, but limit is 1":                                                        {"500m", "500m"},
+		"maximum cpu usage per Pod is 250m.  No limit is specified":                                                      {"250m", "250m"},
+		"[maximum memory usage per Pod is 1Gi, but limit is 2147483648, maximum cpu usage per Pod is 2, but limit is 3]": {"2", "0"},
+		"maximum memory usage per Container is 1Gi, but limit is 2Gi":                                                    {"0", "0"},
+		"exceeded quota: q, requested: limits.cpu=1,pods=1, used: limits.cpu=0,pods=0, limited: limits.cpu=300m,pods=5":  {"300m", "300m"},
+	} {
+		none, one := status.LimitOfCPU(forbidden(message), resource.Quantity{}), status.LimitOfCPU(forbidden(message), resource.MustParse("1"))
+		if none.String() != want[0] || one.String() != want[1] {
+			t.Errorf("%s: %s, then %s; want %q", message, none.String(), one.String(), want)
+		}
+	}
+	if q := status.LimitOfCPU(errors.New("failed quota: q: must specify limits.cpu for: storagejob"), resource.Quantity{}); !q.IsZero() {
 		t.Error("what no cluster has answered counts")
 	}
 }

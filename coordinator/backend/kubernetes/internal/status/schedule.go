@@ -29,10 +29,19 @@ func unscheduled(p *corev1.Pod) *workspace.Pending {
 	return &w
 }
 
-// Unplaced reports whether the Pod has no node, and nothing of it has ever run. It is not
-// behind our gate: it was released.
-func Unplaced(p *corev1.Pod) bool {
-	return p.Spec.NodeName == "" && p.DeletionTimestamp == nil && !terminal(p) && !gated(p)
+// NeverRan reports whether nothing of the Pod has ever run, as far as its node has said: it waits for
+// a node, or its node for an image, a volume or what its template names. It is not behind our gate: it
+// was released.
+func NeverRan(p *corev1.Pod) bool {
+	if p.DeletionTimestamp != nil || terminal(p) || gated(p) || p.Status.Phase == corev1.PodRunning {
+		return false
+	}
+	for _, s := range states(p) {
+		if s.Running != nil || s.Terminated != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // The forms of the scheduler's messages.

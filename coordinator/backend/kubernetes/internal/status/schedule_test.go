@@ -49,16 +49,22 @@ func TestTheSchedulersMessageIsMadePlain(t *testing.T) {
 			}
 		}
 	}
-	for name, want := range map[string]bool{"too-large": true, "foreign-gate": true, "gated": false, "running": false, "image-absent": false, "exit-0": false} {
+	for name, want := range map[string]bool{"too-large": true, "foreign-gate": true, "image-absent": true, "mount-fails": true, "gated": false, "running": false,
+		"not-ready": false, "exit-0": false, "evicted": false} {
 		p := real(t).Pods[name]
-		if got := status.Unplaced(p); got != want {
-			t.Errorf("%s has no node and never ran: %v", name, got)
+		if got := status.NeverRan(p); got != want {
+			t.Errorf("%s never ran: %v", name, got)
 		}
-		if p.DeletionTimestamp = new(metav1.Time); status.Unplaced(p) {
+		if p.DeletionTimestamp = new(metav1.Time); status.NeverRan(p) {
 			t.Errorf("%s, which is told to end, is to be replaced", name)
 		}
 	}
-	p := real(t).Pods["too-large"]
+	p := real(t).Pods["image-absent"]
+	p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "first", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	if status.NeverRan(p) {
+		t.Error("a container before the workspace's runs, and it never ran")
+	}
+	p = real(t).Pods["too-large"]
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "SchedulerError", Message: "binding rejected"}}
 	if w := status.Container(p).Pending; w == nil || w.Reason != workspace.WaitUnschedulable || !strings.Contains(w.Message, "binding rejected") {
 		t.Errorf("an error of the scheduler: %+v", w)
