@@ -2,6 +2,9 @@ package store
 
 import (
 	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -17,24 +20,36 @@ type Counts struct {
 	Dozing int64
 }
 
-// countSQL reads the rows that the controller watches and those with an error that stays. Of those that
-// sleep or doze, and of all, an index entry each is enough. Those that are archived are what is left of all.
-const countSQL = `
-SELECT CASE WHEN deleted_at IS NULL THEN phase ELSE 'DELETING' END AS phase, operation,
-	COALESCE(waiting ->> 'reason', '') AS waiting, COALESCE(error_reason, '') AS error, count(*) AS count
-	FROM workspaces WHERE watched GROUP BY 1, 2, 3, 4
-UNION ALL SELECT 'ASLEEP', 'NONE', '', '', count(*) FROM workspaces
-	WHERE phase = 'STANDBY' AND operation = 'NONE' AND deleted_at IS NULL
-UNION ALL SELECT 'DOZING', 'NONE', '', '', count(*) FROM workspaces WHERE doze_at IS NOT NULL AND ` + frozen + `
-UNION ALL SELECT 'ERROR', 'NONE', '', COALESCE(error_reason, ''), count(*) FROM workspaces
-	WHERE phase = 'ERROR' AND NOT watched AND deleted_at IS NULL GROUP BY 4
-UNION ALL SELECT 'ALL', 'NONE', '', '', count(*) FROM workspaces WHERE deleted_at IS NULL`
+// manyCounts is how many rows the counts may have before they are added up. There are some hundred kinds at most.
+const manyCounts = 2000
 
-// Count counts them. It looks at every workspace: not for every request.
+// The statements about the counts, which triggers keep. None waits for a change of a workspace.
+const (
+	countSQL = `
+		SELECT kind[1] AS phase, kind[2] AS operation, kind[3] AS waiting, kind[4] AS error, kind[5] <> '' AS dozing,
+			sum(n)::bigint AS count, count(*) AS rows
+		FROM workspace_counts GROUP BY kind`
+
+	// addUpSQL makes one row of the rows of each kind. What is committed meanwhile stays beside it.
+	addUpSQL = `
+		WITH gone AS (DELETE FROM workspace_counts RETURNING kind, n)
+		INSERT INTO workspace_counts (kind, n) SELECT kind, sum(n) FROM gone GROUP BY kind HAVING sum(n) <> 0`
+
+	// recountSQL adds what is missing. All that it reads is of one moment.
+	recountSQL = `
+		INSERT INTO workspace_counts (kind, n) SELECT kind, sum(n) FROM (
+			SELECT workspace_kind(w) AS kind, count(*) AS n FROM workspaces w GROUP BY 1
+			UNION ALL
+			SELECT kind, -n FROM workspace_counts
+		) AS c GROUP BY kind HAVING sum(n) <> 0`
+)
+
+// Count counts them. It reads a row for each kind and for each change since the last time, and no workspace.
 func (s *Store) Count(ctx context.Context) (Counts, error) {
 	type counted struct {
 		Phase, Operation, Waiting, Error string
-		Count                            int64
+		Dozing                           bool
+		Count, Rows                      int64
 	}
 	c := Counts{
 		Phases: make(map[string]int64), Operations: make(map[string]int64),
@@ -44,24 +59,13 @@ func (s *Store) Count(ctx context.Context) (Counts, error) {
 	if err != nil {
 		return c, err
 	}
-	const archived, asleep = string(workspace.PhaseArchived), string(workspace.PhaseStandby)
+	rows := int64(0)
 	for _, n := range all {
-		switch {
-		case n.Phase == "ALL":
-			c.Phases[archived] += n.Count
+		rows += n.Rows
+		if n.Count == 0 || n.Phase == string(workspace.PhaseDeleted) {
 			continue
-		case n.Phase == "DOZING":
-			c.Dozing = n.Count
-			continue
-		case n.Phase == "ASLEEP":
-			n.Phase = asleep
-			fallthrough
-		case n.Phase != archived && (n.Phase != asleep || n.Operation != string(workspace.OpNone)):
-			c.Phases[n.Phase] += n.Count
-			if n.Phase != string(workspace.PhaseDeleting) {
-				c.Phases[archived] -= n.Count
-			}
 		}
+		c.Phases[n.Phase] += n.Count
 		if n.Operation != string(workspace.OpNone) {
 			c.Operations[n.Operation] += n.Count
 		}
@@ -71,6 +75,36 @@ func (s *Store) Count(ctx context.Context) (Counts, error) {
 		if n.Error != "" {
 			c.Errors[n.Error] += n.Count
 		}
+		if n.Dozing {
+			c.Dozing += n.Count
+		}
+	}
+	if rows <= manyCounts {
+		return c, nil
+	}
+	if _, err := s.pool.Exec(ctx, addUpSQL); err != nil {
+		return c, fmt.Errorf("adding up the counts of workspaces: %w", err)
 	}
 	return c, nil
 }
+
+// Recount compares the counts with the workspaces, puts them right, and returns how many kinds were wrong. They are
+// wrong where triggers were off, as while a backup is loaded. It reads all workspaces: not often.
+func (s *Store) Recount(ctx context.Context) (wrong int64, err error) {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		// Two at a time would both add what is missing. Once it has the lock, the next one sees what the first has added.
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(`+exclusiveCounts+`)`); err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, recountSQL)
+		wrong = tag.RowsAffected()
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("comparing the counts with the workspaces: %w", err)
+	}
+	return wrong, nil
+}
+
+// exclusiveCounts is the key of the lock of [Store.Recount].
+const exclusiveCounts = `hashtextextended('codehub counts', 0)`

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -170,7 +169,7 @@ var (
 	dropsIndex   = regexp.MustCompile(`(?i)\bDROP\s+INDEX\b`)
 	makesIndex   = regexp.MustCompile(`(?i)\bCREATE\s+(?:UNIQUE\s+)?INDEX\s[^;]*?\bON\s+(\w+)`)
 	changesTable = regexp.MustCompile(`(?i)\bCREATE\s+TRIGGER\s[^;]*?\bON\s+(\w+)|\bREFERENCES\s+(\w+)|\bINSERT\s+INTO\s+(\w+)` +
-		`|\bDELETE\s+FROM\s+(\w+)|\bUPDATE\s+(\w+)\s+(?:AS\s+)?(?:\w+\s+)?SET\b`)
+		`|\bDELETE\s+FROM\s+(\w+)|\bUPDATE\s+(\w+)\s+(?:AS\s+)?(?:\w+\s+)?SET\b|\bCREATE\s+STATISTICS\s[^;]*?\bFROM\s+(\w+)`)
 )
 
 // locksFirst returns the statements that take all locks of tables that a migration needs. With them it has what it needs before it
@@ -178,34 +177,27 @@ var (
 // tables that it changes, and who reads from those only that it alters.
 func locksFirst(sql string) string {
 	text := unlocked.ReplaceAllString(sql, " ")
-	made, altered, changed := map[string]bool{}, map[string]bool{}, map[string]bool{versionTable: true}
-	for into, patterns := range map[*map[string]bool][]*regexp.Regexp{
-		&made: {createsTable}, &altered: {altersTable, dropsTrigger}, &changed: {changesTable, makesIndex},
-	} {
-		for _, p := range patterns {
-			addNames(*into, p, text)
-		}
-	}
+	made, altered := names(text, createsTable), names(text, altersTable, dropsTrigger)
+	changed := append(names(text, changesTable, makesIndex), versionTable)
 	if dropsIndex.MatchString(text) {
-		addNames(altered, makesIndex, text) // which it replaces
+		altered = append(altered, names(text, makesIndex)...) // the tables of those that it replaces
 	}
-	lock := func(mode string, tables map[string]bool) string {
-		var names []string
-		for _, name := range slices.Sorted(maps.Keys(tables)) {
-			if !made[name] && (mode != "EXCLUSIVE" || !altered[name]) {
-				names = append(names, name)
-			}
-		}
-		if len(names) == 0 {
+	lock := func(mode string, tables, but []string) string {
+		tables = slices.DeleteFunc(slices.Sorted(slices.Values(tables)), func(name string) bool { return slices.Contains(but, name) })
+		if len(tables) == 0 {
 			return ""
 		}
-		return "LOCK TABLE " + strings.Join(names, ", ") + " IN " + mode + " MODE;\n"
+		return "LOCK TABLE " + strings.Join(slices.Compact(tables), ", ") + " IN " + mode + " MODE;\n"
 	}
-	return lock("ACCESS EXCLUSIVE", altered) + lock("EXCLUSIVE", changed)
+	return lock("ACCESS EXCLUSIVE", altered, made) + lock("EXCLUSIVE", changed, append(made, altered...))
 }
 
-func addNames(into map[string]bool, pattern *regexp.Regexp, text string) {
-	for _, m := range pattern.FindAllStringSubmatch(text, -1) {
-		into[strings.ToLower(strings.Join(m[1:], ""))] = true
+// names returns what the patterns find in a text.
+func names(text string, patterns ...*regexp.Regexp) (all []string) {
+	for _, p := range patterns {
+		for _, m := range p.FindAllStringSubmatch(text, -1) {
+			all = append(all, strings.ToLower(strings.Join(m[1:], "")))
+		}
 	}
+	return all
 }
