@@ -216,11 +216,12 @@ func (s *Store) ArchiveHealth(ctx context.Context) (h ArchiveHealth, err error) 
 // revertSQL decides and writes in one statement, like updateSQL.
 const revertSQL = `
 WITH w AS (
-	SELECT id, name, owner_user_id, operation, phase, revert, home_ctx, archive_key FROM workspaces
+	SELECT id, name, owner_user_id, operation, phase, revert, home_ctx, archive_key, revision FROM workspaces
 	WHERE id = @id AND deleted_at IS NULL AND (@all OR owner_user_id = @user)
 	FOR UPDATE
 ), decision AS (
 	SELECT id, archive_key AS was, CASE
+		WHEN ` + stale + ` THEN 'stale'
 		WHEN operation <> 'NONE' OR phase NOT IN ('ARCHIVED', 'STANDBY', 'RUNNING')
 			OR revert IS NOT NULL AND revert ->> 'id' IS DISTINCT FROM home_ctx ->> 'revert_id' THEN 'busy'
 		WHEN phase = 'ARCHIVED' AND archive_key = @revert::jsonb ->> 'key' THEN 'unchanged'
@@ -245,7 +246,7 @@ func (s *Store) Revert(ctx context.Context, v Viewer, id workspace.ID, r workspa
 	workspace.Workspace, Outcome, error) {
 	w, outcome, err := s.change(ctx, false, id, revertSQL, postgres.Args{
 		"id": string(id), "all": v.All, "user": postgres.NullText(v.UserID), "revert": r, "cause": v.Through,
-		"by": audit.Of(ctx), "origin": tracing.Origin(ctx),
+		"by": audit.Of(ctx), "origin": tracing.Origin(ctx), "if_revision": v.IfRevision,
 	})
 	if err != nil {
 		return w, outcome, fmt.Errorf("going back to archive %s: %w", r.Key, err)

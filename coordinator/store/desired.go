@@ -39,6 +39,8 @@ const (
 	// UserLimit and GlobalLimit: one more workspace would exceed the limit.
 	UserLimit   Outcome = "user_limit"
 	GlobalLimit Outcome = "global_limit"
+	// Taken: another user's workspace has the id.
+	Taken Outcome = "taken"
 	// WorkspaceLimit: the user has as many workspaces as one may have.
 	WorkspaceLimit Outcome = "workspace_limit"
 )
@@ -80,6 +82,9 @@ type Viewer struct {
 	Deleted bool
 	// Through is what the history names as the cause: "api", "gateway", "cli".
 	Through string
+	// IfRevision are the revisions of which the workspace must have one to be changed; nil allows any. Reading
+	// ignores it.
+	IfRevision []int64
 }
 
 // Edit is a change of one workspace by its user; nil fields keep their values.
@@ -89,8 +94,6 @@ type Edit struct {
 	Desired                           *workspace.DesiredState
 	// Input says that a person in the workspace asks for it to go on: that is the person's input, too.
 	Input bool
-	// IfRevision are the revisions of which the workspace must have one; nil allows any.
-	IfRevision []int64
 }
 
 // fields are the names of the columns that the edit gives, without their values: a memo may hold anything.
@@ -135,6 +138,9 @@ const tooMany = `
 		WHEN ` + ownWorkspaces + ` > 0 AND ` + ownWorkspaces + ` <= (SELECT count(*) FROM workspaces c
 			WHERE c.deleted_at IS NULL AND c.owner_user_id = w.owner_user_id) THEN 'workspace_limit'`
 
+// stale says that a workspace has none of the revisions @if_revision, of [Viewer]. Every statement that somebody asks for checks it.
+const stale = `(revision <> ALL(@if_revision::bigint[])) IS TRUE`
+
 // updateSQL decides and writes in one statement. It locks the row before it decides,
 // so the outcome is about the row that it writes. To ask one to run that dozes is a change and a
 // use: it needs a place again, and its container goes on.
@@ -147,7 +153,7 @@ WITH w AS (
 	FOR UPDATE
 ), decision AS (
 	SELECT id, desired_state AS was, thaws, CASE
-		WHEN revision <> ALL(@if_revision::bigint[]) THEN 'stale'
+		WHEN ` + stale + ` THEN 'stale'
 		WHEN @desired::text IS NULL OR @desired = desired_state AND NOT thaws THEN 'unchanged'
 		WHEN operation <> 'NONE' THEN 'busy'
 		WHEN @desired <> 'RUNNING' OR counted THEN 'changed'` + overLimit + `
@@ -200,7 +206,7 @@ func (s *Store) Update(ctx context.Context, v Viewer, id workspace.ID, e Edit, l
 		"cause": v.Through, "desired": desired, "input": e.Input,
 		"name": e.Name, "description": e.Description, "memo": e.Memo, "image_ref": e.ImageRef,
 		"start_ahead": e.StartAhead,
-		"if_revision": e.IfRevision, "origin": tracing.Origin(ctx), "by": audit.Of(ctx), "fields": e.fields(),
+		"if_revision": v.IfRevision, "origin": tracing.Origin(ctx), "by": audit.Of(ctx), "fields": e.fields(),
 	})
 	if err != nil {
 		return w, outcome, fmt.Errorf("changing workspace %s: %w", id, err)
@@ -213,7 +219,8 @@ WITH w AS (
 	SELECT @owner::uuid AS owner_user_id
 ), decision AS (
 	SELECT owner_user_id, CASE
-		WHEN EXISTS (SELECT FROM workspaces WHERE id = @id) THEN 'unchanged'` + tooMany + `
+		WHEN EXISTS (SELECT FROM workspaces o WHERE o.id = @id AND o.owner_user_id = w.owner_user_id) THEN 'unchanged'
+		WHEN EXISTS (SELECT FROM workspaces WHERE id = @id) THEN 'taken'` + tooMany + `
 		WHEN @desired <> 'RUNNING' THEN 'changed'` + overLimit + `
 		ELSE 'changed' END AS outcome
 	FROM w
@@ -233,8 +240,8 @@ WITH w AS (
 SELECT outcome FROM decision`
 
 // Create adds a workspace. It uses only the fields of w that identify and describe it, and its
-// desired state, RUNNING if it has none. With [Unchanged] there was a workspace of that id, which it returns, perhaps a
-// deleted one. With any outcome but [Changed], nothing was written.
+// desired state, RUNNING if it has none. With [Unchanged] the owner had a workspace of that id, which it returns, perhaps a
+// deleted one. With [Taken] another user has it, such as one for whom it was adopted. With any outcome but [Changed], nothing was written.
 func (s *Store) Create(ctx context.Context, w workspace.Workspace, through string, l Limits) (
 	workspace.Workspace, Outcome, error) {
 	w, outcome, err := s.change(ctx, true, w.ID, createSQL, postgres.Args{

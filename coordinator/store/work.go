@@ -78,6 +78,7 @@ const (
 			UPDATE workspaces SET keep_awake_until = CASE WHEN @for::interval > '0' THEN now() + @for::interval
 				WHEN doze_at IS NOT NULL THEN keep_awake_until END -- it is over: a change would end the doze
 			WHERE id = @id AND deleted_at IS NULL AND (@all OR owner_user_id = @user) AND desired_state = 'RUNNING'
+				AND NOT ` + stale + `
 			RETURNING ` + workspaceColumns + `
 		), audit AS (
 			` + audit.OfWorkspaces + `'workspace.keep_awake',
@@ -142,11 +143,12 @@ func (s *Store) Announce(ctx context.Context, f postgres.Fence, ttl time.Duratio
 
 // KeepAwake keeps a running workspace awake for d from now, or no longer if d is 0, and
 // returns it. It returns [ErrNotFound] for a workspace that is deleted or that v may not
-// see, and for one that is not meant to run.
+// see, for one that is not meant to run, and for one that has none of v.IfRevision.
 func (s *Store) KeepAwake(ctx context.Context, v Viewer, id workspace.ID, d time.Duration) (
 	workspace.Workspace, error) {
 	return postgres.SelectOne(ctx, s.DB, "keeping workspace "+string(id)+" awake", scanWorkspace,
 		keepAwakeSQL, postgres.Args{
 			"id": string(id), "all": v.All, "user": postgres.NullText(v.UserID), "for": d, "by": audit.Of(ctx),
+			"if_revision": v.IfRevision,
 		})
 }

@@ -20,6 +20,8 @@ var (
 	ErrOperationInProgress = errors.New("an operation is in progress")
 	// ErrStale means that the workspace has changed since the caller has read it. Nothing was changed.
 	ErrStale = errors.New("the workspace has changed meanwhile")
+	// ErrKeyTaken means that what a key has created is another user's now: it was adopted for that user.
+	ErrKeyTaken = errors.New("the key has created something else")
 	// ErrNotAwake means that a workspace cannot be kept awake that is not meant to run.
 	ErrNotAwake = errors.New("the workspace is not awake: open it first")
 	// ErrForbidden means that only administrators may do this.
@@ -131,6 +133,8 @@ func outcomeError(o store.Outcome, l store.Limits) error {
 		return ErrOperationInProgress
 	case store.Stale:
 		return ErrStale
+	case store.Taken:
+		return ErrKeyTaken
 	case store.Collected:
 		return ErrCollected
 	case store.WorkspaceLimit:

@@ -29,7 +29,7 @@ func (s *Service) SetMaxKeepAwake(d time.Duration) { s.maxKeepAwake.Store(int64(
 
 // KeepAwake keeps an unused workspace awake for d from now, and no longer if d is 0. Putting it
 // to sleep, archiving and deleting it end that as well. It returns the workspace afterwards;
-// [ErrNotFound]; [*InvalidError] if d is longer than the setting allows; [ErrNotAwake] if the
+// [ErrNotFound]; [ErrStale]; [*InvalidError] if d is longer than the setting allows; [ErrNotAwake] if the
 // workspace is not meant to run; and a [*LimitError] if it dozes and there is no place for it to run.
 func (s *Service) KeepAwake(
 	ctx context.Context, a Actor, id workspace.ID, d time.Duration,
@@ -42,14 +42,21 @@ func (s *Service) KeepAwake(
 	if err != nil {
 		return workspace.Workspace{}, err
 	}
+	if err := a.checkRevision(before); err != nil {
+		return workspace.Workspace{}, err
+	}
 	if !before.DozeAt.IsZero() && d > 0 { // it needs a place again
 		if err := s.SetDesired(ctx, a, id, workspace.DesiredRunning); err != nil {
 			return workspace.Workspace{}, err
 		}
+		a = a.If(nil) // the rest belongs to the same change
 	}
 	w, err := s.store.KeepAwake(ctx, a.viewer(), id, d)
-	if err = translate(err); err == ErrNotFound && before.DesiredState != workspace.DesiredRunning {
+	switch err = translate(err); {
+	case err == ErrNotFound && before.DesiredState != workspace.DesiredRunning:
 		err = ErrNotAwake
+	case err == ErrNotFound && a.revisions != nil:
+		err = ErrStale // since it was read
 	}
 	if err != nil {
 		return workspace.Workspace{}, err
