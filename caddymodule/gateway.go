@@ -111,7 +111,7 @@ func (g *Gateway) Provision(ctx caddy.Context) error {
 		Token: func(r *http.Request, secret string) (auth.Grant, error) {
 			return tokenGrant(app.Auth(), r, secret)
 		},
-		Client:    auditClient,
+		Client: auditClient, ClientAddress: clientAddress,
 		WaitReady: app.WaitReady,
 		Stopping:  app.Stopping(),
 		Refused:   app.Refused,

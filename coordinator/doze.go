@@ -29,8 +29,11 @@ func unknownFor(doze time.Duration) time.Duration {
 func (c dozes) Changed(rows []store.Route, _ int64) {
 	within := unknownFor(time.Duration(c.doze.Load()))
 	for i := range rows {
-		if id := rows[i].ID; !rows[i].DozeAt.IsZero() && c.activity.UsedWithin(id, within) {
-			c.activator.Used(id)
+		if rows[i].DozeAt.IsZero() {
+			continue
+		}
+		if by, used := c.activity.UsedWithin(rows[i].ID, within); used {
+			c.activator.Used(rows[i].ID, by)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -17,16 +18,16 @@ const execUse = time.Second
 // runs: nothing freezes or ends it meanwhile. The caller has found out whose the workspace is.
 func (c *Coordinator) Exec(ctx context.Context, id workspace.ID, command []string, stdout, stderr io.Writer) (
 	exitCode int, err error) {
-	slot, ended := c.activity.Slot(id), make(chan struct{})
+	slot, by, ended := c.activity.Slot(id), audit.Of(ctx), make(chan struct{})
 	defer close(ended)
-	slot.Touch(metrics.ByCommand)
+	slot.TouchBy(metrics.ByCommand, by)
 	go func() {
 		tick := time.NewTicker(execUse)
 		defer tick.Stop()
 		for {
 			select {
 			case <-tick.C:
-				slot.Touch(metrics.ByCommand)
+				slot.TouchBy(metrics.ByCommand, by)
 			case <-ended:
 				return
 			}

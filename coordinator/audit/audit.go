@@ -61,6 +61,12 @@ func (a Actor) By(provider string) Actor {
 	return a
 }
 
+// Asker knows who asks. It is asked from any goroutine, and only when somebody wants to know.
+type Asker interface{ Actor() Actor }
+
+// Actor implements [Asker].
+func (a Actor) Actor() Actor { return a }
+
 // key is that of the actor in a context.
 type key struct{}
 

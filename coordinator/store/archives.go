@@ -216,12 +216,13 @@ func (s *Store) ArchiveHealth(ctx context.Context) (h ArchiveHealth, err error) 
 // revertSQL decides and writes in one statement, like updateSQL. One that dozes runs again afterwards, so it needs a place.
 const revertSQL = `
 WITH w AS (
-	SELECT id, name, owner_user_id, operation, phase, revert, home_ctx, archive_key, counted, doze_at IS NOT NULL AS thaws
+	SELECT id, name, owner_user_id, operation, phase, revert, home_ctx, archive_key, counted, revision, doze_at IS NOT NULL AS thaws
 	FROM workspaces
 	WHERE id = @id AND deleted_at IS NULL AND (@all OR owner_user_id = @user)
 	FOR UPDATE
 ), decision AS (
 	SELECT id, archive_key AS was, thaws, CASE
+		WHEN ` + stale + ` THEN 'stale'
 		WHEN operation <> 'NONE' OR phase NOT IN ('ARCHIVED', 'STANDBY', 'RUNNING')
 			OR revert IS NOT NULL AND revert ->> 'id' IS DISTINCT FROM home_ctx ->> 'revert_id' THEN 'busy'
 		WHEN phase = 'ARCHIVED' AND archive_key = @revert::jsonb ->> 'key' THEN 'unchanged'
@@ -249,7 +250,7 @@ func (s *Store) Revert(ctx context.Context, v Viewer, id workspace.ID, r workspa
 	w, outcome, err := s.change(ctx, true, id, revertSQL, postgres.Args{
 		"per_user": l.PerUser, "global": l.Global,
 		"id": string(id), "all": v.All, "user": postgres.NullText(v.UserID), "revert": r, "cause": v.Through,
-		"by": audit.Of(ctx), "origin": tracing.Origin(ctx),
+		"by": audit.Of(ctx), "origin": tracing.Origin(ctx), "if_revision": v.IfRevision,
 	})
 	if err != nil {
 		return w, outcome, fmt.Errorf("going back to archive %s: %w", r.Key, err)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,16 +11,20 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
+// ErrStale means that a workspace has none of the revisions of [Viewer]. Nothing was written.
+var ErrStale = errors.New("the workspace has another revision")
+
 // keepAwakeSQL decides and writes in one statement. To keep a workspace awake that dozes is a use, and needs a place. A change of the
 // time would end the doze, so without a use it stays as it is.
 const keepAwakeSQL = `
 WITH w AS (
-	SELECT id, name, owner_user_id, counted, doze_at IS NOT NULL AS dozes, doze_at IS NOT NULL AND @for::interval > '0' AS thaws
+	SELECT id, name, owner_user_id, counted, revision, doze_at IS NOT NULL AS dozes, doze_at IS NOT NULL AND @for::interval > '0' AS thaws
 	FROM workspaces
 	WHERE id = @id AND deleted_at IS NULL AND (@all OR owner_user_id = @user) AND desired_state = 'RUNNING'
 	FOR UPDATE
 ), decision AS (
 	SELECT id, dozes, thaws, CASE
+		WHEN ` + stale + ` THEN 'stale'
 		WHEN counted OR NOT thaws THEN 'changed'
 		WHEN NOT @takes_place::boolean THEN 'unchanged'` + overLimit + `
 		ELSE 'changed' END AS outcome
@@ -43,15 +48,18 @@ SELECT outcome FROM decision`
 
 // KeepAwake keeps a running workspace awake for d from now, or no longer if d is 0, and returns it. It takes no place: a workspace
 // that has given its place up is returned as it is, and dozes on; see [Store.KeepAwakeWithin]. It returns [ErrNotFound] for a
-// workspace that is deleted or that v may not see, and for one that is not meant to run.
+// workspace that is deleted or that v may not see, and for one that is not meant to run, and [ErrStale].
 func (s *Store) KeepAwake(ctx context.Context, v Viewer, id workspace.ID, d time.Duration) (
 	workspace.Workspace, error) {
-	w, _, err := s.keepAwake(ctx, v, id, d, false, nil)
+	w, outcome, err := s.keepAwake(ctx, v, id, d, false, nil)
+	if err == nil && outcome == Stale {
+		err = ErrStale
+	}
 	return w, err
 }
 
 // KeepAwakeWithin is [Store.KeepAwake] for a workspace that may have given its place up: it takes one, and goes on. The outcome is
-// [Changed], or the limit that leaves it no place; nothing was written then. With input a person in the workspace asks for it.
+// [Changed], [Stale], or the limit that leaves it no place; nothing was written then. With input a person in the workspace asks for it.
 func (s *Store) KeepAwakeWithin(ctx context.Context, v Viewer, id workspace.ID, d time.Duration, input bool, l Limits) (
 	workspace.Workspace, Outcome, error) {
 	return s.keepAwake(ctx, v, id, d, input, &l)
@@ -66,6 +74,7 @@ func (s *Store) keepAwake(ctx context.Context, v Viewer, id workspace.ID, d time
 	w, outcome, err := s.change(ctx, limits != nil, id, keepAwakeSQL, postgres.Args{
 		"id": string(id), "all": v.All, "user": postgres.NullText(v.UserID), "for": d, "input": input, "cause": v.Through,
 		"takes_place": limits != nil, "per_user": l.PerUser, "global": l.Global, "by": audit.Of(ctx),
+		"if_revision": v.IfRevision,
 	})
 	if err != nil {
 		return w, outcome, fmt.Errorf("keeping workspace %s awake: %w", id, err)

@@ -15,11 +15,12 @@ import (
 // an operation in progress does not matter.
 const deleteSQL = `
 WITH w AS (
-	SELECT id, name, owner_user_id, operation, waiting, phase, desired_state, deleted_at, delete_now FROM workspaces
+	SELECT id, name, owner_user_id, operation, waiting, phase, desired_state, deleted_at, delete_now, revision FROM workspaces
 	WHERE id = @id AND (@all OR owner_user_id = @user) AND (deleted_at IS NULL OR (@all AND @now))
 	FOR UPDATE
 ), decision AS (
 	SELECT id, desired_state AS was, CASE
+		WHEN ` + stale + ` THEN 'stale'
 		WHEN deleted_at IS NOT NULL AND (delete_now OR phase = 'DELETED') THEN 'unchanged'
 		WHEN deleted_at IS NULL AND ` + busy + ` THEN 'busy'
 		ELSE 'changed' END AS outcome
@@ -39,12 +40,13 @@ SELECT outcome FROM decision`
 
 // Delete marks the workspace deleted and sets the desired state DELETED. With now it also gives up
 // what the deletion would keep for a time. If v sees all, that holds even for a workspace that was
-// deleted before. It returns [ErrNotFound] like [Store.Update]; the outcome is [Changed], [Busy]
-// or, with now, [Unchanged].
+// deleted before. It returns [ErrNotFound] like [Store.Update]; the outcome is [Changed], [Busy],
+// [Stale] or, with now, [Unchanged].
 func (s *Store) Delete(ctx context.Context, v Viewer, id workspace.ID, now bool) (Outcome, error) {
 	_, outcome, err := s.change(ctx, false, id, deleteSQL, postgres.Args{
 		"id": string(id), "all": v.All, "user": postgres.NullText(v.UserID), "now": now, "cause": v.Through,
-		"by": audit.Of(ctx), "origin": tracing.Origin(ctx),
+		"if_revision": v.IfRevision,
+		"by":          audit.Of(ctx), "origin": tracing.Origin(ctx),
 	})
 	if err != nil {
 		return "", fmt.Errorf("deleting workspace %s: %w", id, err)
@@ -57,11 +59,12 @@ func (s *Store) Delete(ctx context.Context, v Viewer, id workspace.ID, now bool)
 // The deletion has given up its place, and the undeletion takes it again.
 const undeleteSQL = `
 WITH w AS (
-	SELECT id, name, owner_user_id, operation, waiting, phase, deleted_at, collected_at FROM workspaces
+	SELECT id, name, owner_user_id, operation, waiting, phase, deleted_at, collected_at, revision FROM workspaces
 	WHERE id = @id AND (@all OR owner_user_id = @user)
 	FOR UPDATE
 ), decision AS (
 	SELECT id, CASE
+		WHEN ` + stale + ` THEN 'stale'
 		WHEN deleted_at IS NULL THEN 'unchanged'
 		WHEN collected_at IS NOT NULL OR phase = 'DELETED' THEN 'collected'
 		WHEN ` + busy + ` OR operation NOT IN ('NONE', 'ARCHIVING') THEN 'busy'` + tooMany + `
@@ -81,7 +84,7 @@ WITH w AS (
 SELECT outcome FROM decision`
 
 // Undelete undoes the deletion of a workspace and sets the desired state ARCHIVED, and
-// returns the workspace afterwards. The outcome is [Collected] when it is too late, [Busy], or a
+// returns the workspace afterwards. The outcome is [Collected] when it is too late, [Busy], [Stale], or a
 // limit for one that still runs. It is [Unchanged] for a workspace that is not deleted. It returns
 // [ErrNotFound] if v may not see the workspace.
 func (s *Store) Undelete(ctx context.Context, v Viewer, id workspace.ID, l Limits) (
@@ -89,7 +92,7 @@ func (s *Store) Undelete(ctx context.Context, v Viewer, id workspace.ID, l Limit
 	w, outcome, err := s.change(ctx, true, id, undeleteSQL, postgres.Args{
 		"per_user": l.PerUser, "global": l.Global, "workspaces": l.Workspaces,
 		"id": string(id), "all": v.All, "user": postgres.NullText(v.UserID), "cause": v.Through,
-		"by": audit.Of(ctx), "origin": tracing.Origin(ctx),
+		"by": audit.Of(ctx), "origin": tracing.Origin(ctx), "if_revision": v.IfRevision,
 	})
 	if err != nil {
 		return w, outcome, fmt.Errorf("undeleting workspace %s: %w", id, err)

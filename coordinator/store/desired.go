@@ -41,6 +41,8 @@ const (
 	// UserLimit and GlobalLimit: one more workspace would exceed the limit.
 	UserLimit   Outcome = "user_limit"
 	GlobalLimit Outcome = "global_limit"
+	// Taken: another user's workspace has the id.
+	Taken Outcome = "taken"
 	// WorkspaceLimit: the user has as many workspaces as one may have.
 	WorkspaceLimit Outcome = "workspace_limit"
 )
@@ -82,6 +84,9 @@ type Viewer struct {
 	Deleted bool
 	// Through is what the history names as the cause: "api", "gateway", "cli".
 	Through string
+	// IfRevision are the revisions of which the workspace must have one to be changed; nil allows any. Reading
+	// ignores it.
+	IfRevision []int64
 }
 
 // Edit is a change of one workspace by its user; nil fields keep their values.
@@ -94,8 +99,6 @@ type Edit struct {
 	// Asked is how long ago the change was asked for, where that is repeated until it is granted. A request for another state than
 	// RUNNING that came later wins. 0: now.
 	Asked time.Duration
-	// IfRevision are the revisions of which the workspace must have one; nil allows any.
-	IfRevision []int64
 }
 
 // fields are the names of the columns that the edit gives, without their values: a memo may hold anything.
@@ -132,6 +135,9 @@ const overtaken = `EXISTS (SELECT FROM workspace_history h WHERE h.workspace_id 
 			AND h.new_value <> 'RUNNING' AND h.at > now() - @asked::interval
 			AND h.cause NOT IN ('ttl', 'disk', 'memory', 'limits', 'prediction'))`
 
+// stale says that a workspace has none of the revisions @if_revision, of [Viewer]. Every statement that somebody asks for checks it.
+const stale = `(revision <> ALL(@if_revision::bigint[])) IS TRUE`
+
 // updateSQL decides and writes in one statement. It locks the row before it decides,
 // so the outcome is about the row that it writes. To ask one to run that dozes is a change and a
 // use: it needs a place again, and its container goes on.
@@ -144,7 +150,7 @@ WITH w AS (
 	FOR UPDATE
 ), decision AS (
 	SELECT id, desired_state AS was, thaws, CASE
-		WHEN revision <> ALL(@if_revision::bigint[]) THEN 'stale'
+		WHEN ` + stale + ` THEN 'stale'
 		WHEN @desired::text IS NULL OR @desired = desired_state AND NOT thaws THEN 'unchanged'
 		WHEN @asked::interval > '0' AND ` + overtaken + ` THEN 'overtaken'
 		WHEN ` + busy + ` THEN 'busy'
@@ -199,7 +205,7 @@ func (s *Store) Update(ctx context.Context, v Viewer, id workspace.ID, e Edit, l
 		"cause": v.Through, "desired": desired, "input": e.Input, "asked": e.Asked,
 		"name": e.Name, "description": e.Description, "memo": e.Memo, "image_ref": e.ImageRef,
 		"start_ahead": e.StartAhead,
-		"if_revision": e.IfRevision, "origin": tracing.Origin(ctx), "by": audit.Of(ctx), "fields": e.fields(),
+		"if_revision": v.IfRevision, "origin": tracing.Origin(ctx), "by": audit.Of(ctx), "fields": e.fields(),
 	})
 	if err != nil {
 		return w, outcome, fmt.Errorf("changing workspace %s: %w", id, err)
@@ -212,7 +218,8 @@ WITH w AS (
 	SELECT @owner::uuid AS owner_user_id
 ), decision AS (
 	SELECT owner_user_id, CASE
-		WHEN EXISTS (SELECT FROM workspaces WHERE id = @id) THEN 'unchanged'` + tooMany + `
+		WHEN EXISTS (SELECT FROM workspaces o WHERE o.id = @id AND o.owner_user_id = w.owner_user_id) THEN 'unchanged'
+		WHEN EXISTS (SELECT FROM workspaces WHERE id = @id) THEN 'taken'` + tooMany + `
 		WHEN @desired <> 'RUNNING' THEN 'changed'` + overLimit + `
 		ELSE 'changed' END AS outcome
 	FROM w
@@ -232,8 +239,8 @@ WITH w AS (
 SELECT outcome FROM decision`
 
 // Create adds a workspace. It uses only the fields of w that identify and describe it, and its
-// desired state, RUNNING if it has none. With [Unchanged] there was a workspace of that id, which it returns, perhaps a
-// deleted one. With any outcome but [Changed], nothing was written.
+// desired state, RUNNING if it has none. With [Unchanged] the owner had a workspace of that id, which it returns, perhaps a
+// deleted one. With [Taken] another user has it, such as one for whom it was adopted. With any outcome but [Changed], nothing was written.
 func (s *Store) Create(ctx context.Context, w workspace.Workspace, through string, l Limits) (
 	workspace.Workspace, Outcome, error) {
 	w, outcome, err := s.change(ctx, true, w.ID, createSQL, postgres.Args{

@@ -17,7 +17,7 @@ import (
 const recoverSQL = `
 WITH w AS (
 	SELECT id, name, owner_user_id, desired_state, phase, @reason::text AS error_reason FROM workspaces
-	WHERE id = @id AND (phase = 'ERROR' AND error_reason = @reason
+	WHERE id = @id AND NOT ` + stale + ` AND (phase = 'ERROR' AND error_reason = @reason
 		OR @reason = 'Conflict' AND phase = 'RUNNING' AND operation = 'NONE' AND error_reason IS NULL
 			AND deleted_at IS NULL AND waiting ->> 'reason' = 'Conflict')
 	FOR UPDATE
@@ -44,7 +44,8 @@ WITH w AS (
 		'choice', @recovery::jsonb ->> 'choice', 'archive', @recovery::jsonb ->> 'key'))
 	FROM w
 )
-SELECT CASE WHEN EXISTS (SELECT FROM decision) THEN 'changed' ELSE 'unchanged' END
+SELECT CASE WHEN EXISTS (SELECT FROM decision) THEN 'changed'
+	WHEN EXISTS (SELECT FROM workspaces WHERE id = @id AND ` + stale + `) THEN 'stale' ELSE 'unchanged' END
 WHERE EXISTS (SELECT FROM workspaces WHERE id = @id)`
 
 // Recover clears the error of a workspace, deleted or not, whose phase is ERROR for
@@ -59,6 +60,7 @@ func (s *Store) Recover(ctx context.Context, v Viewer, id workspace.ID, from wor
 	w, outcome, err := s.change(ctx, true, id, recoverSQL, postgres.Args{
 		"per_user": l.PerUser, "global": l.Global, "id": string(id), "reason": string(from), "recovery": r,
 		"cause": v.Through, "user": postgres.NullText(v.UserID), "by": audit.Of(ctx), "origin": tracing.Origin(ctx),
+		"if_revision": v.IfRevision,
 	})
 	if err != nil {
 		return w, outcome, fmt.Errorf("recovering workspace %s: %w", id, err)

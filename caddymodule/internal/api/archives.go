@@ -33,5 +33,5 @@ func (c *call) restoreArchive() error {
 	if err != nil {
 		return err
 	}
-	return sendJSON(c.w, http.StatusAccepted, c.body(w))
+	return c.sendWorkspace(http.StatusAccepted, w)
 }

@@ -30,6 +30,7 @@ type Audit interface {
 	List(ctx context.Context, f auditlog.Filter, limit int, before *auditlog.Cursor) ([]auditlog.Entry, error)
 	Each(ctx context.Context, f auditlog.Filter, do func(auditlog.Entry) error) error
 	Write(ctx context.Context, action audit.Action, about workspace.ID, details map[string]any) error
+	WriteIf(ctx context.Context, revisions []int64, action audit.Action, about workspace.ID, details map[string]any) error
 	Refused(ctx context.Context, r auditlog.Refusal)
 }
 
@@ -60,8 +61,9 @@ func (c *call) auditRefusal(ctx context.Context, p *problem.Problem, err error) 
 const maxProgram = 64
 
 // auditExec writes that a command begins. Of the command it keeps the base name of its program alone: what follows
-// may hold secrets, and so may a first word that is no name.
-func (c *call) auditExec(program string) error {
+// may hold secrets, and so may a first word that is no name. The workspace must have one of the revisions; nil
+// allows any.
+func (c *call) auditExec(program string, revisions []int64) error {
 	name := path.Base(program)
 	if len(name) > maxProgram || strings.ContainsFunc(name, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._+-", r)
@@ -70,7 +72,11 @@ func (c *call) auditExec(program string) error {
 	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), c.DatabaseTimeout)
 	defer cancel()
-	return c.Audit.Write(ctx, audit.WorkspaceExec, c.id, map[string]any{"program": name})
+	err := c.Audit.WriteIf(ctx, revisions, audit.WorkspaceExec, c.id, map[string]any{"program": name})
+	if errors.Is(err, auditlog.ErrStale) {
+		return service.ErrStale
+	}
+	return err
 }
 
 // readAudit is GET /admin/audit?user&workspace&action&since&until&limit&cursor, for administrators: who has asked for

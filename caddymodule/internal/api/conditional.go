@@ -1,6 +1,7 @@
 package api
 
 import (
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -28,6 +29,15 @@ func (c *call) idempotencyKey() (string, error) {
 
 // entityTag returns a workspace's revision as an entity tag.
 func entityTag(revision int64) string { return `"` + strconv.FormatInt(revision, 10) + `"` }
+
+// checkTagless refuses a change with an If-Match of what is no workspace: nothing else has an entity tag that could match.
+func (c *call) checkTagless() error {
+	if c.r.Method == http.MethodGet || c.r.Method == http.MethodHead ||
+		strings.Contains(c.r.Pattern, workspacePath) || c.ifMatch() == nil {
+		return nil
+	}
+	return problem.NoEntityTag.With("problem.no_entity_tag", nil)
+}
 
 // ifMatch returns the revisions that the header If-Match allows, nil when it allows any. What is
 // no entity tag of ours allows none.

@@ -47,10 +47,14 @@ func (c *call) execWorkspace() error {
 		return p
 	}
 	defer c.commands.give(c.user.ID)
-	if err := c.thaw(w); err != nil {
+	revisions := c.ifMatch()
+	if err := c.thaw(w, c.self().If(revisions)); err != nil {
 		return err
 	}
-	if err := c.auditExec(command[0]); err != nil {
+	if !w.DozeAt.IsZero() {
+		revisions = nil // it had one of them; the end of the doze has given it another
+	}
+	if err := c.auditExec(command[0], revisions); err != nil {
 		return err
 	}
 	c.fromMemory = true

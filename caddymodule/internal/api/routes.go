@@ -22,6 +22,9 @@ import (
 // apiPath is the path below which everything belongs to the REST API.
 const apiPath = "/api/v1/"
 
+// workspacePath begins the patterns of one workspace.
+const workspacePath = apiPath + "workspaces/{id}"
+
 // recoverAll is the one path that looks like that of a workspace.
 const recoverAll = "POST " + apiPath + "workspaces/recover"
 
@@ -255,6 +258,9 @@ func signedIn(handle func(*call) error) func(*call) error {
 			return err
 		}
 		c.user = c.grant.User
+		if err := c.checkTagless(); err != nil {
+			return err
+		}
 		c.r = c.r.WithContext(audit.WithLater(c.r.Context(), func() audit.Actor { return c.grant.Actor(c.Client(c.r)) }))
 		return handle(c)
 	}
@@ -271,9 +277,9 @@ func withID(handle func(*call) error) func(*call) error {
 	}
 }
 
-// actor is the user for whom the service acts.
+// actor is the user for whom the service acts, on a workspace of a revision that If-Match allows.
 func (c *call) actor() service.Actor {
-	return service.Actor{UserID: c.user.ID, Admin: c.user.Admin(), Kind: "api"}
+	return service.Actor{UserID: c.user.ID, Admin: c.user.Admin(), Kind: "api"}.If(c.ifMatch())
 }
 
 // self is the user without an administrator's rights: lists and event streams have only

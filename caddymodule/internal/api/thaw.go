@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/caddymodule/internal/problem"
+	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -16,13 +17,13 @@ const thawPoll = 50 * time.Millisecond
 
 // thaw has a workspace go on that dozes: what needs its container is a use of it (SPEC 6). The
 // container goes on a moment later.
-func (c *call) thaw(w workspace.Workspace) error {
+func (c *call) thaw(w workspace.Workspace, a service.Actor) error {
 	if w.DozeAt.IsZero() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), c.DatabaseTimeout)
 	defer cancel()
-	return c.Service.SetDesired(ctx, c.self(), c.id, workspace.DesiredRunning)
+	return c.Service.SetDesired(ctx, a, c.id, workspace.DesiredRunning)
 }
 
 // thawing returns what is called each time when the container is still frozen. It waits for a moment, and
@@ -37,7 +38,7 @@ func (c *call) thawing(ctx context.Context) func() error {
 		if w.DozeAt.IsZero() && w.Conditions[workspace.ContainerReady].Reason == workspace.ContainerPaused {
 			return problem.NotRunning.With("problem.frozen", nil)
 		}
-		if err := c.thaw(w); err != nil {
+		if err := c.thaw(w, c.self()); err != nil {
 			return err
 		}
 		if late == nil {

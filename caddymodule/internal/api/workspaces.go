@@ -145,9 +145,8 @@ func (c *call) patchWorkspace() error {
 	return c.update(patch)
 }
 
-// update changes the workspace, if it has a revision that If-Match allows, and answers with it.
+// update changes the workspace and answers with it.
 func (c *call) update(patch service.Patch) error {
-	patch.IfRevision = c.ifMatch()
 	w, err := c.Service.Update(c.r.Context(), c.actor(), c.id, patch)
 	if err != nil {
 		return err

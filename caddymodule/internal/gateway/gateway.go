@@ -72,6 +72,8 @@ type Options struct {
 	Token func(r *http.Request, secret string) (auth.Grant, error)
 	// Client returns from where a request comes, as the audit has it. Default: it is not known.
 	Client func(*http.Request) audit.Actor
+	// ClientAddress is the address in Client, which costs less. Default: it is not known.
+	ClientAddress func(*http.Request) string
 	// IdentityOnly says that Identity knows who is signed in on workspaces' own hosts, too.
 	// Then there are no sessions and tickets for those, and no page to sign in.
 	IdentityOnly bool
@@ -182,6 +184,7 @@ func New(o Options) *Gateway {
 	return &Gateway{Options: o, tabs: open, forwarder: forward.New(forward.Options{
 		Activity: o.Activity, Tabs: open, Service: o.Service, StripAuthorization: o.StripAuthorization,
 		Proxy: o.Proxy, NoIdleTimeout: o.NoIdleTimeout, Metrics: o.Metrics, Log: o.Log,
+		Client: o.Client, ClientAddress: o.ClientAddress,
 	})}
 }
 

@@ -44,7 +44,8 @@ type harness struct {
 	gateway *Gateway
 	exiting atomic.Bool
 	refused atomic.Pointer[postgres.OlderError]
-	serving atomic.Int64 // requests that the server has not finished
+	serving atomic.Int64  // requests that the server has not finished
+	events  chan struct{} // what the application sends on an event stream
 }
 
 // newHarness starts a gateway. Each change may edit its options.

@@ -13,6 +13,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/gateway/pagescript"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/tabs"
 	"github.com/codehub/gateway/caddymodule/internal/problem"
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/metrics"
@@ -114,7 +115,7 @@ func (g *Gateway) presence(req *request) error {
 		if st.Dozes() { // to go on is a use, which a limit may forbid: then there was none
 			return g.wakeFromPage(req, st)
 		}
-		g.Activity.Slot(req.at.ID).Touch(metrics.ByInput)
+		g.Activity.Slot(req.at.ID).TouchBy(metrics.ByInput, audit.Of(g.acting(req)))
 	}
 	if wakes { // perhaps a script does
 		if g.Activator.InProgress(req.at.ID, g.WakeTimeout) == nil && !g.tabs.Wakes(req.at.ID) {

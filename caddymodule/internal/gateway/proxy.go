@@ -19,7 +19,7 @@ import (
 // s says what happened, and the gateway decides again.
 func (g *Gateway) forward(req *request, s *decision.State, st *route.State) (done bool, err error) {
 	outcome, err := g.forwarder.Forward(&req.exchange, req.w, req.r, forward.Request{
-		Entry: req.entry, State: st, Kind: req.kind, Address: &req.at, ByToken: req.byToken,
+		Entry: req.entry, State: st, Kind: req.kind, Address: &req.at, ByToken: req.byToken, Grant: req.grant,
 		Sandbox: req.at.Prefix != "" && g.Site.PerHost(),
 	})
 	switch outcome {

@@ -74,11 +74,13 @@ var (
 	NotRunning  = New("not-running", 409)
 	Archive     = New("archive-not-restorable", 409)
 	Deleted     = New("deleted", 409)
+	KeyTaken    = New("key-taken", 409)
 	UserExists  = New("user-exists", 409)
 	OwnAccount  = New("own-account", 409)
 	LastAdmin   = New("last-administrator", 409)
 	Collected   = New("collected", 410)
 	Stale       = New("changed-meanwhile", 412)
+	NoEntityTag = New("no-entity-tag", 412)
 	TooLarge    = New("too-large", 413)
 	MediaType   = New("unsupported-media-type", 415)
 	Limit       = New("limit-reached", 429)
@@ -220,6 +222,8 @@ func Of(err error) *Problem {
 		return Busy.With("problem.busy", nil)
 	case errors.Is(err, service.ErrStale):
 		return Stale.With("problem.changed_meanwhile", nil)
+	case errors.Is(err, service.ErrKeyTaken):
+		return KeyTaken.With("problem.key_taken", nil)
 	case errors.Is(err, service.ErrNotAwake):
 		return NotAwake.With("problem.not_awake", nil)
 	case errors.Is(err, service.ErrDeleted):

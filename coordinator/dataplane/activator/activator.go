@@ -132,13 +132,18 @@ const thawTimeout = 30 * time.Second
 
 // Used wakes a workspace that dozes and is being used, such as by a message on a connection that was
 // open before, or by a person in its page. That is a use once it is granted, and none if a limit forbids it: Used
-// returns false. It does not block and, for any other, allocates nothing and returns true.
-func (a *Activator) Used(id workspace.ID) bool {
+// returns false. The audit names by; nil is the system itself. It does not block and, for any other, allocates nothing
+// and returns true.
+func (a *Activator) Used(id workspace.ID, by audit.Asker) bool {
 	e, known := a.routes.Lookup(id)
 	if !known || !e.State().Dozes() {
 		return true
 	}
-	a.Wake(context.Background(), id, e, thawTimeout, metrics.Program)
+	ctx := context.Background()
+	if by != nil {
+		ctx = audit.With(ctx, by.Actor())
+	}
+	a.Wake(ctx, id, e, thawTimeout, metrics.Program)
 	return false
 }
 

@@ -533,7 +533,7 @@ func TestWhatDozesGoesOn(t *testing.T) {
 		h.change(running)
 		<-h.Wake(t.Context(), id, h.entry, time.Minute).Done()
 		attempts, probes := h.attempts(), h.probed()
-		h.Used(id) // it does not doze
+		h.Used(id, nil) // it does not doze
 		synctest.Wait()
 		if h.WakeUps() != 0 || h.attempts() != attempts {
 			h.t.Fatal("a workspace is woken that does not doze")
@@ -542,7 +542,7 @@ func TestWhatDozesGoesOn(t *testing.T) {
 		if h.entry.State().Ready() || !h.entry.State().Dozes() {
 			h.t.Fatalf("dozing: %+v", h.entry.State())
 		}
-		h.Used(id)
+		h.Used(id, nil)
 		synctest.Wait()
 		if h.attempts() != attempts+1 || h.probed() != probes || !h.entry.State().Ready() || h.WakeUps() != 0 {
 			h.t.Errorf("%d attempts, %d probes, %d wake-ups, ready %v", h.attempts(), h.probed(), h.WakeUps(), h.entry.State().Ready())

@@ -26,6 +26,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/clock"
 	"github.com/codehub/gateway/coordinator/internal/periodic"
 	"github.com/codehub/gateway/coordinator/metrics"
@@ -122,9 +123,9 @@ type Options struct {
 	Idle time.Duration
 	// Now is the clock, of which only differences count; nil means [clock.Steady].
 	Now func() time.Time
-	// Used is told that a workspace is being used, about once in each step of the clock, and says whether that counts. It
-	// must neither block nor allocate. Default: it counts.
-	Used func(workspace.ID) (counts bool)
+	// Used is told that a workspace is being used, about once in each step of the clock, and says whether that counts. by
+	// knows who uses it, and is nil if nobody does. It must neither block nor allocate. Default: it counts.
+	Used func(id workspace.ID, by audit.Asker) (counts bool)
 	// Metrics and Cycles count the signals of use and the flushes. Default: nothing does.
 	Metrics *metrics.Activity
 	Cycles  *metrics.Cycles
@@ -166,7 +167,7 @@ func NewBuffer(client redis.UniversalClient, opts Options, log *zap.Logger) *Buf
 		opts.Now = clock.Steady()
 	}
 	if opts.Used == nil {
-		opts.Used = func(workspace.ID) bool { return true }
+		opts.Used = func(workspace.ID, audit.Asker) bool { return true }
 	}
 	b := &Buffer{opts: opts, redis: client, seed: maphash.MakeSeed()}
 	for i := range b.parts {
@@ -216,13 +217,20 @@ func (b *Buffer) Slot(id workspace.ID) *Slot {
 	return s
 }
 
-// UsedWithin reports whether this process has seen a use of the workspace within d.
-func (b *Buffer) UsedWithin(id workspace.ID, d time.Duration) bool {
+// UsedWithin reports whether this process has seen a use of the workspace within d, and returns whose the last one was, nil if
+// that is not known.
+func (b *Buffer) UsedWithin(id workspace.ID, d time.Duration) (by audit.Asker, used bool) {
 	p := b.part(id)
 	p.mu.RLock()
 	s := p.slots[id]
 	p.mu.RUnlock()
-	return s != nil && s.last.Load() > b.clock.Load()-d.Milliseconds()
+	if s == nil || s.last.Load() <= b.clock.Load()-d.Milliseconds() {
+		return nil, false
+	}
+	if user := s.user.Load(); user != nil {
+		by = *user
+	}
+	return by, true
 }
 
 // Run keeps the clock and flushes at once, then every interval until ctx ends; then it

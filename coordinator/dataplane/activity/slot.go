@@ -3,6 +3,7 @@ package activity
 import (
 	"sync/atomic"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -18,18 +19,30 @@ type Slot struct {
 	last atomic.Int64
 	// input is that of the last touch by a person.
 	input atomic.Int64
+	// user is who made the last touch, nil if that is not known.
+	user atomic.Pointer[audit.Actor]
 	// sent is the last value that Redis or PostgreSQL has confirmed, saved the last one
 	// that PostgreSQL has; guarded by buffer.flushing.
 	sent, saved int64
 }
 
-// Touch records that the workspace is being used now, as a signal says, unless [Options.Used] denies it. Within one step of
-// the clock only the first call writes and is counted. Many connections of one workspace share the slot, and reading it is ten times
-// cheaper than contending for its cache line.
-func (s *Slot) Touch(by metrics.Signal) {
+// Touch is [Slot.TouchBy] where it is not known who uses the workspace.
+func (s *Slot) Touch(by metrics.Signal) { s.TouchBy(by, nil) }
+
+// TouchBy records that user uses the workspace now, as a signal says, unless [Options.Used] denies it. Within one step of
+// the clock only the first call writes and is counted, and asks who it is. Many connections of one workspace share the slot, and
+// reading it is ten times cheaper than contending for its cache line.
+func (s *Slot) TouchBy(by metrics.Signal, user audit.Asker) {
 	now := s.buffer.clock.Load()
-	if s.last.Load() < now && !s.buffer.opts.Used(s.id) {
-		return
+	if s.last.Load() < now {
+		if !s.buffer.opts.Used(s.id, user) {
+			return
+		}
+		var actor *audit.Actor
+		if user != nil {
+			actor = new(user.Actor())
+		}
+		s.user.Store(actor)
 	}
 	if by.Person() && s.input.Load() < now {
 		s.input.Store(now)
@@ -37,7 +50,7 @@ func (s *Slot) Touch(by metrics.Signal) {
 	for {
 		at := s.last.Load()
 		if at == retired {
-			s.buffer.revive(s, now, by)
+			s.buffer.revive(s, now, by, user)
 			return
 		}
 		if at >= now {
@@ -58,7 +71,7 @@ func (s *Slot) advance(at, now int64) bool { return s.last.CompareAndSwap(at, no
 // revive puts a retired slot back, or passes its time on to the slot that has
 // replaced it. A slot is retired and put back only under its part's lock, so one
 // that is not in the map is retired.
-func (b *Buffer) revive(s *Slot, now int64, by metrics.Signal) {
+func (b *Buffer) revive(s *Slot, now int64, by metrics.Signal, user audit.Asker) {
 	p := b.part(s.id)
 	p.mu.Lock()
 	current := p.slots[s.id]
@@ -68,7 +81,7 @@ func (b *Buffer) revive(s *Slot, now int64, by metrics.Signal) {
 	}
 	p.mu.Unlock()
 	if current != nil {
-		current.Touch(by)
+		current.TouchBy(by, user)
 		return
 	}
 	b.opts.Metrics.Used(by)

@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -50,7 +51,7 @@ func TestASlotWithUnsentActivityIsNotFreed(t *testing.T) {
 // TestWhatIsDeniedIsNoUse, neither of anybody nor of a person, until it is not denied any more.
 func TestWhatIsDeniedIsNoUse(t *testing.T) {
 	now, counts := time.UnixMilli(1_000_000), false
-	b := NewBuffer(nil, Options{Now: func() time.Time { return now }, Used: func(workspace.ID) bool { return counts }}, zap.NewNop())
+	b := NewBuffer(nil, Options{Now: func() time.Time { return now }, Used: func(workspace.ID, audit.Asker) bool { return counts }}, zap.NewNop())
 	s := b.Slot("00000000-0000-4000-8000-000000000001")
 	s.Touch(metrics.ByInput)
 	if got := b.unsaved(); len(got) != 0 || s.input.Load() != 0 {
@@ -60,5 +61,45 @@ func TestWhatIsDeniedIsNoUse(t *testing.T) {
 	s.Touch(metrics.ByInput)
 	if got := b.unsaved(); len(got) != 1 || s.input.Load() != now.UnixMilli() {
 		t.Errorf("the next flush writes %v, with input at %d", got, s.input.Load())
+	}
+}
+
+// TestWhoseUseItIs: the user is asked for once in a step of the clock, is told before a use counts, and is known of the last use, also
+// of a slot that was retired meanwhile.
+func TestWhoseUseItIs(t *testing.T) {
+	now, counts := time.UnixMilli(1_000_000), true
+	var told []audit.Asker
+	b := NewBuffer(nil, Options{Now: func() time.Time { return now }, Used: func(_ workspace.ID, by audit.Asker) bool {
+		told = append(told, by)
+		return counts
+	}}, zap.NewNop())
+	const id = workspace.ID("00000000-0000-4000-8000-000000000001")
+	ann, bob := audit.Actor{ID: "ann"}, audit.Actor{ID: "bob"}
+	held := b.Slot(id)
+	held.TouchBy(metrics.ByMessage, ann)
+	held.TouchBy(metrics.ByMessage, bob) // in the same step
+	wants := func(when string, want audit.Asker, calls int) {
+		t.Helper()
+		if by, used := b.UsedWithin(id, time.Hour); !used || by != want || len(told) != calls {
+			t.Errorf("%s: %v, used %v, after %d calls", when, by, used, len(told))
+		}
+	}
+	wants("two in one step", ann, 1)
+	now, counts = now.Add(time.Second), false
+	b.tick()
+	held.TouchBy(metrics.ByMessage, bob)
+	if wants("denied", ann, 2); told[1] != audit.Asker(bob) {
+		t.Errorf("a use was denied to %v", told[1])
+	}
+	counts = true
+	held.last.Store(retired)
+	delete(b.part(id).slots, id)
+	b.Slot(id).Touch(metrics.ByProgram)
+	wants("by nobody who is known", nil, 3)
+	now = now.Add(time.Second)
+	b.tick()
+	held.TouchBy(metrics.ByMessage, bob)
+	if by, used := b.UsedWithin(id, time.Hour); !used || by != audit.Asker(bob) {
+		t.Errorf("through a retired slot: %v, used %v", by, used)
 	}
 }

@@ -89,11 +89,14 @@ func merge(w workspace.Workspace, versions []workspace.ArchiveVersion, rows []st
 // way back. Then the workspace comes up from the older archive, if it is meant to. Until then
 // Revert can fail in the background, and leaves the workspace as it was.
 //
-// It returns [ErrNotFound]; [ErrDeleted]; [ErrOperationInProgress], also while another such
+// It returns [ErrNotFound]; [ErrStale]; [ErrDeleted]; [ErrOperationInProgress], also while another such
 // request is carried out; [ErrArchivesUnknown]; and [*RevertError].
 func (s *Service) Revert(ctx context.Context, a Actor, id workspace.ID, key string) (workspace.Workspace, error) {
 	w, err := s.Get(ctx, a, id)
 	if err != nil {
+		return workspace.Workspace{}, err
+	}
+	if err := a.checkRevision(w); err != nil {
 		return workspace.Workspace{}, err
 	}
 	switch {

@@ -13,7 +13,7 @@ import (
 // Delete sets the desired state DELETED. From then on the owner no longer sees the
 // workspace, but can undo the deletion until its files are given up. With now they are
 // given up at once; only administrators may do that ([ErrForbidden]), also for a
-// workspace that is deleted already. Delete returns [ErrNotFound] and
+// workspace that is deleted already. Delete returns [ErrNotFound], [ErrStale] and
 // [ErrOperationInProgress].
 func (s *Service) Delete(ctx context.Context, a Actor, id workspace.ID, now bool) error {
 	if now && !a.Admin {
@@ -37,7 +37,7 @@ func (s *Service) Delete(ctx context.Context, a Actor, id workspace.ID, now bool
 
 // Undelete undoes the deletion of a workspace of the actor, or of any workspace for an
 // administrator: its desired state becomes ARCHIVED. A workspace that is not deleted
-// stays as it is. Undelete returns [ErrNotFound]; [ErrCollected] when it is too late;
+// stays as it is. Undelete returns [ErrNotFound]; [ErrStale]; [ErrCollected] when it is too late;
 // [ErrOperationInProgress]; and [*LimitError] for a workspace that still runs and whose
 // place another one has taken.
 func (s *Service) Undelete(ctx context.Context, a Actor, id workspace.ID) (workspace.Workspace, error) {

@@ -22,6 +22,8 @@ var (
 	ErrStale = errors.New("the workspace has changed meanwhile")
 	// ErrOvertaken means that somebody has asked for another state since the change was asked for; see [Actor.Asked]. Nothing was changed.
 	ErrOvertaken = errors.New("somebody has asked for another state meanwhile")
+	// ErrKeyTaken means that what a key has created is another user's now: it was adopted for that user.
+	ErrKeyTaken = errors.New("the key has created something else")
 	// ErrNotAwake means that a workspace cannot be kept awake that is not meant to run.
 	ErrNotAwake = errors.New("the workspace is not awake: open it first")
 	// ErrForbidden means that only administrators may do this.
@@ -135,6 +137,8 @@ func outcomeError(o store.Outcome, l store.Limits) error {
 		return ErrStale
 	case store.Overtaken:
 		return ErrOvertaken
+	case store.Taken:
+		return ErrKeyTaken
 	case store.Collected:
 		return ErrCollected
 	case store.WorkspaceLimit:

@@ -158,7 +158,7 @@ func (s *Service) look(ctx context.Context, w workspace.Workspace) (workspace.In
 // not concern the data, and takes data that is back after DataLost. Otherwise it returns a
 // [*ChoiceError], which says what exists. Over a limit the workspace is recovered but does not
 // run: its desired state becomes STANDBY. A workspace that is in no error stays as it is. Only
-// administrators may call Recover ([ErrForbidden]). It returns [ErrNotFound],
+// administrators may call Recover ([ErrForbidden]). It returns [ErrNotFound], [ErrStale],
 // [ErrInventoryUnknown], and [*InvalidError] and [ErrDeleted] for a choice that cannot be.
 func (s *Service) Recover(ctx context.Context, a Actor, id workspace.ID, c Choice) (workspace.Workspace, error) {
 	if !a.Admin {
@@ -176,6 +176,9 @@ func (s *Service) Recover(ctx context.Context, a Actor, id workspace.ID, c Choic
 		w, err := s.store.Get(ctx, a.viewer(), id)
 		if err != nil {
 			return workspace.Workspace{}, translate(err)
+		}
+		if err := a.checkRevision(w); err != nil {
+			return workspace.Workspace{}, err
 		}
 		if w.NeedsRecovery() == "" {
 			if c.made() {
@@ -250,7 +253,7 @@ func (s *Service) recoverNow(
 		return workspace.Workspace{}, false, translate(err)
 	}
 	if outcome != store.Changed {
-		return workspace.Workspace{}, false, nil
+		return workspace.Workspace{}, false, outcomeError(outcome, store.Limits{})
 	}
 	s.logChange(ctx, "workspace recovered", a, w.ID, recovered.DesiredState,
 		zap.String(logkey.ErrorReason, string(w.NeedsRecovery())), zap.String(logkey.Choice, string(r.Choice)),

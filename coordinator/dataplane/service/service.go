@@ -100,10 +100,35 @@ type Actor struct {
 	Asked time.Duration
 
 	cause metrics.Cause // for the metrics, where Kind says too little
+	// revisions are those of [Actor.If]; nil allows any. A pointer keeps actors comparable.
+	revisions *[]int64
+}
+
+// If returns the actor for changes of a workspace that has one of the revisions; nil allows any. The statement that makes
+// the change checks that. Every method that changes a workspace returns [ErrStale] otherwise.
+func (a Actor) If(revisions []int64) Actor {
+	a.revisions = nil
+	if revisions != nil {
+		a.revisions = &revisions
+	}
+	return a
 }
 
 func (a Actor) viewer() store.Viewer {
-	return store.Viewer{UserID: a.UserID, All: a.Admin, Through: a.through()}
+	v := store.Viewer{UserID: a.UserID, All: a.Admin, Through: a.through()}
+	if a.revisions != nil {
+		v.IfRevision = *a.revisions
+	}
+	return v
+}
+
+// checkRevision returns [ErrStale] for a workspace that the actor has read and that has none of the revisions. It comes
+// before the other refusals; whether the change is made is for its statement to check.
+func (a Actor) checkRevision(w workspace.Workspace) error {
+	if a.revisions != nil && !slices.Contains(*a.revisions, w.Revision) {
+		return ErrStale
+	}
+	return nil
 }
 
 func (a Actor) through() string { return cmp.Or(a.Kind, "api") }
@@ -146,8 +171,8 @@ func (in CreateInput) id(userID string) workspace.ID {
 }
 
 // Create adds a workspace of the actor, or returns the one that the actor has created with the
-// same key. It returns [*InvalidError], [*ImageError], [*TooManyError], [*LimitError], and
-// [ErrDeleted] for one that was deleted since.
+// same key. It returns [*InvalidError], [*ImageError], [*TooManyError], [*LimitError],
+// [ErrDeleted] for one that was deleted since, and [ErrKeyTaken].
 func (s *Service) Create(ctx context.Context, a Actor, in CreateInput) (workspace.Workspace, error) {
 	in, err := in.clean(s.Images(), a)
 	if err != nil {
@@ -195,8 +220,6 @@ type Patch struct {
 	StartAhead *bool
 	// DesiredState may be ARCHIVED, STANDBY or RUNNING.
 	DesiredState *workspace.DesiredState
-	// IfRevision are the revisions of which the workspace must have one; nil allows any.
-	IfRevision []int64
 }
 
 // Update makes the whole change or none of it, and returns the workspace afterwards. With an
@@ -213,10 +236,9 @@ func (s *Service) Update(ctx context.Context, a Actor, id workspace.ID, p Patch)
 	}
 	edit := store.Edit{
 		Name: p.Name, Description: p.Description, Memo: p.Memo, ImageRef: p.ImageRef, StartAhead: p.StartAhead,
-		Desired:    p.DesiredState,
-		Input:      a.Input,
-		Asked:      a.Asked,
-		IfRevision: p.IfRevision,
+		Desired: p.DesiredState,
+		Input:   a.Input,
+		Asked:   a.Asked,
 	}
 	w, outcome, err := s.store.Update(ctx, a.viewer(), id, edit, s.storeLimits())
 	if err == nil {
@@ -228,6 +250,7 @@ func (s *Service) Update(ctx context.Context, a Actor, id workspace.ID, p Patch)
 	if outcome == store.Changed {
 		s.logChange(ctx, "workspace desired state changed", a, id, *p.DesiredState)
 	}
+	a = a.If(nil) // the rest belongs to the same change
 	if p.ImageRef != nil && w.Phase == workspace.PhaseError && ofImage[w.ErrorReason] {
 		if recovered, changed, err := s.recover(ctx, a, w, Choice{}); changed || err != nil {
 			return recovered, err
@@ -262,8 +285,11 @@ func (s *Service) logChange(ctx context.Context, message string, a Actor, id wor
 
 // translate replaces the store's error for a missing row with this package's.
 func translate(err error) error {
-	if errors.Is(err, postgres.ErrNotFound) {
+	switch {
+	case errors.Is(err, postgres.ErrNotFound):
 		return ErrNotFound
+	case errors.Is(err, store.ErrStale):
+		return ErrStale
 	}
 	return err
 }

@@ -30,7 +30,7 @@ func (s *Service) SetMaxKeepAwake(d time.Duration) { s.maxKeepAwake.Store(int64(
 
 // KeepAwake keeps an unused workspace awake for d from now, and no longer if d is 0. Putting it
 // to sleep, archiving and deleting it end that as well. It returns the workspace afterwards;
-// [ErrNotFound]; [*InvalidError] if d is longer than the setting allows; [ErrNotAwake] if the
+// [ErrNotFound]; [ErrStale]; [*InvalidError] if d is longer than the setting allows; [ErrNotAwake] if the
 // workspace is not meant to run; and a [*LimitError] if it dozes and there is no place for it to run.
 func (s *Service) KeepAwake(
 	ctx context.Context, a Actor, id workspace.ID, d time.Duration,

@@ -5,6 +5,7 @@ package auditlog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -175,15 +176,29 @@ func (l *Log) Trim(ctx context.Context, olderThan time.Duration, limit int) (int
 // Write writes an entry of the context's actor about something that is no change of the database: a command in a
 // container, or what begins now. The caller MUST write before it begins, and not begin on an error.
 func (l *Log) Write(ctx context.Context, action audit.Action, about workspace.ID, details map[string]any) error {
-	_, err := l.db.Pool().Exec(ctx, `
+	return l.WriteIf(ctx, nil, action, about, details)
+}
+
+// ErrStale: the workspace has none of the revisions that were asked for.
+var ErrStale = errors.New("the workspace has changed meanwhile")
+
+// WriteIf is [Log.Write] if the workspace has one of the revisions, and otherwise writes nothing and returns [ErrStale]. Nil
+// revisions allow any.
+func (l *Log) WriteIf(ctx context.Context, revisions []int64, action audit.Action, about workspace.ID, details map[string]any) error {
+	tag, err := l.db.Pool().Exec(ctx, `
 		INSERT INTO audit_log (actor, action, workspace_id, workspace_name, user_id, user_name, details)
 		SELECT audit_actor(@by::jsonb), @action, @workspace::uuid, w.name, w.owner_user_id, u.username, @details
-		FROM (SELECT) AS one LEFT JOIN workspaces w ON w.id = @workspace LEFT JOIN users u ON u.id = w.owner_user_id`,
+		FROM (SELECT) AS one LEFT JOIN workspaces w ON w.id = @workspace LEFT JOIN users u ON u.id = w.owner_user_id
+		WHERE (w.revision <> ALL(@if_revision::bigint[])) IS NOT TRUE`,
 		postgres.Args{
 			"by": audit.Of(ctx), "action": string(action), "workspace": postgres.NullText(about), "details": details,
+			"if_revision": revisions,
 		})
 	if err != nil {
 		return fmt.Errorf("writing the audit: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return ErrStale
 	}
 	return nil
 }

@@ -146,6 +146,9 @@ func (g *generator) operation(o operation) object {
 		}
 		params = append(params, object{"name": m[1], "in": "path", "required": true, "schema": schema})
 	}
+	if method != http.MethodGet && strings.HasPrefix(path, "/workspaces/{id}") {
+		o.params, o.problems = append(slices.Clone(o.params), ifMatch), append(slices.Clone(o.problems), "changed-meanwhile")
+	}
 	for _, p := range o.params {
 		params = append(params, object{"name": p.name, "in": p.in, "description": p.about, "schema": p.schema})
 	}
@@ -161,7 +164,7 @@ func (g *generator) operation(o operation) object {
 		}
 		answer["content"] = content
 	}
-	if o.status == http.StatusCreated || o.answer != nil && reflect.TypeOf(o.answer) == reflect.TypeFor[v1.Workspace]() && o.status == http.StatusOK {
+	if o.status == http.StatusCreated || o.answer != nil && reflect.TypeOf(o.answer) == reflect.TypeFor[v1.Workspace]() {
 		headers := object{"ETag": object{"description": "The revision, for If-Match.", "schema": text}}
 		if _, workspace := o.answer.(v1.Workspace); !workspace {
 			headers = object{}

@@ -80,7 +80,7 @@ var (
 	pageLimit = parameter{"query", "limit", "How many items a page has; 100 without it.", number(1, 500)}
 	cursor    = parameter{"query", "cursor", "The next_cursor of the page before.", text}
 	before    = parameter{"query", "before", "The next_before of the page before.", object{"type": "integer", "format": "int64", "minimum": 1}}
-	ifMatch   = parameter{"header", "If-Match", "The ETag that the workspace must still have.", text}
+	ifMatch   = parameter{"header", "If-Match", "The ETag that the workspace must still have, or several with commas between them.", text}
 )
 
 // timestamp is a time in a query.
@@ -282,13 +282,13 @@ var operations = []operation{
 		tag: "Workspaces", pattern: "POST /workspaces", id: "createWorkspace", summary: "Creates a workspace", body: fields(creatable()),
 		about:  "It is to run, unless desired_state says otherwise. Repeated with the same Idempotency-Key it answers with the workspace that the first request has created.",
 		params: []parameter{{"header", "Idempotency-Key", "A text of the client's choice, such as a UUID, at most 255 characters.", object{"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]*$"}}},
-		status: 201, answer: v1.Workspace{}, problems: []string{"limit-reached", "too-many-workspaces", "deleted"},
+		status: 201, answer: v1.Workspace{}, problems: []string{"limit-reached", "too-many-workspaces", "deleted", "key-taken"},
 	},
 	{tag: "Workspaces", pattern: "GET /workspaces/{id}", id: "getWorkspace", summary: "Reads a workspace", status: 200, answer: v1.Workspace{}},
 	{
 		tag: "Workspaces", pattern: "PATCH /workspaces/{id}", id: "changeWorkspace", summary: "Changes a workspace", body: fields(changeable()),
 		about:  "All of the given fields, or none. Another image applies from the next start on.",
-		params: []parameter{ifMatch}, status: 200, answer: v1.Workspace{}, problems: []string{"operation-in-progress", "changed-meanwhile", "limit-reached"},
+		status: 200, answer: v1.Workspace{}, problems: []string{"operation-in-progress", "limit-reached"},
 	},
 	{
 		tag: "Workspaces", pattern: "DELETE /workspaces/{id}", id: "deleteWorkspace", summary: "Deletes a workspace",
@@ -441,8 +441,8 @@ var operations = []operation{
 // verb is a request for a desired state.
 func verb(path, id, summary string, problems ...string) operation {
 	return operation{
-		tag: "Workspaces", pattern: "POST /workspaces/{id}/" + path, id: id, summary: summary, params: []parameter{ifMatch},
-		status: 200, answer: v1.Workspace{}, problems: append([]string{"operation-in-progress", "changed-meanwhile"}, problems...),
+		tag: "Workspaces", pattern: "POST /workspaces/{id}/" + path, id: id, summary: summary,
+		status: 200, answer: v1.Workspace{}, problems: append([]string{"operation-in-progress"}, problems...),
 	}
 }
 

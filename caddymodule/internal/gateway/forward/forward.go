@@ -17,7 +17,9 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/gateway/tabs"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/upgrade"
 	"github.com/codehub/gateway/caddymodule/internal/site"
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/dataplane/activity"
+	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -38,6 +40,10 @@ type Options struct {
 	// NoIdleTimeout suspends the server's limit on silence for the request until the
 	// returned function is called.
 	NoIdleTimeout func(*http.Request) (restore func())
+	// Client returns from where a request comes, as the audit has it, and ClientAddress its address alone, which costs
+	// less. Default: it is not known.
+	Client        func(*http.Request) audit.Actor
+	ClientAddress func(*http.Request) string
 	// Metrics counts open WebSockets. Default: nothing does.
 	Metrics *metrics.Gateway
 	// Log receives warnings.
@@ -59,7 +65,15 @@ type Forwarder struct {
 }
 
 // New returns a forwarder. It performs no I/O and starts nothing.
-func New(o Options) *Forwarder { return &Forwarder{Options: o} }
+func New(o Options) *Forwarder {
+	if o.Client == nil {
+		o.Client = func(*http.Request) audit.Actor { return audit.Actor{} }
+	}
+	if o.ClientAddress == nil {
+		o.ClientAddress = func(*http.Request) string { return "" }
+	}
+	return &Forwarder{Options: o}
+}
 
 // Request is what the caller knows about a request besides what stands in it.
 type Request struct {
@@ -70,6 +84,8 @@ type Request struct {
 	Kind decision.ClientKind
 	// Address is the address of the request.
 	Address *site.Address
+	// Grant is what lets the request in.
+	Grant auth.Grant
 	// ByToken says that the Authorization header let the request in: it is not the application's.
 	ByToken bool
 	// Sandbox makes documents powerless: the answer is for a program, on the dashboard's

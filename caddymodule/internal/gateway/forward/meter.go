@@ -7,7 +7,9 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/tabs"
 	"github.com/codehub/gateway/caddymodule/internal/site"
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/dataplane/activity"
+	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -39,6 +41,14 @@ type meter struct {
 	page   tabs.Address
 	// signal is what a part of the request is a sign of that is no message or transfer.
 	signal metrics.Signal
+	// grant lets the request in, which comes from address and has that id: what is asked for later, from another goroutine.
+	grant       auth.Grant
+	address, id string
+}
+
+// Actor is who sends the request, for the audit: what it sends may wake the workspace when it dozes. It implements [audit.Asker].
+func (m *meter) Actor() audit.Actor {
+	return m.grant.Actor(audit.Actor{Address: m.address, Request: m.id})
 }
 
 // counting is what of a request counts as use.
@@ -76,14 +86,14 @@ func (m *meter) isSilent() bool {
 // begin counts that the request, or its answer, begins.
 func (m *meter) begin() {
 	if m.counts() == countAll {
-		m.slot.Touch(m.signal)
+		m.slot.TouchBy(m.signal, m)
 	}
 }
 
 // Message counts a message of a WebSocket.
 func (m *meter) Message(size uint64) {
 	if c := m.counts(); c == countAll || c == countTransfers && size >= transferMessage {
-		m.slot.Touch(metrics.ByMessage)
+		m.slot.TouchBy(metrics.ByMessage, m)
 	}
 }
 
@@ -101,13 +111,13 @@ func (m *meter) pass(f *flow, n int) {
 	}
 	switch m.counts() {
 	case countAll:
-		m.slot.Touch(m.signal)
+		m.slot.TouchBy(m.signal, m)
 	case countTransfers:
 		if now := m.buffer.Now(); now-f.since > transferWindow {
 			f.since, f.bytes = now, 0
 		}
 		if f.bytes += n; f.bytes >= transferBytes && !f.endless {
-			m.slot.Touch(metrics.ByTransfer)
+			m.slot.TouchBy(metrics.ByTransfer, m)
 		}
 	}
 }
@@ -135,7 +145,13 @@ func isEndless(h http.Header) bool {
 func (f *Forwarder) newMeter(r *http.Request, about *Request) meter {
 	m := meter{
 		slot: f.Activity.Slot(about.Address.ID), buffer: f.Activity, entry: about.Entry, tabs: f.Tabs,
-		byPage: isByPage(r, about.Kind), signal: metrics.ByPage,
+		byPage: isByPage(r, about.Kind), signal: metrics.ByPage, grant: about.Grant,
+	}
+	if site.IsExtendedConnect(r) || site.HeaderValue(r.Header, "Upgrade") != "" { // few, and open for long
+		client := f.Client(r)
+		m.address, m.id = client.Address, client.Request
+	} else {
+		m.address = f.ClientAddress(r) // the id would be made for this
 	}
 	switch {
 	case m.byPage:

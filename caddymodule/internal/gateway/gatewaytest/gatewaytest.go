@@ -24,6 +24,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/caddymodule/internal/site"
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/dataplane/activator"
 	"github.com/codehub/gateway/coordinator/dataplane/activity"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
@@ -66,6 +67,7 @@ type Product struct {
 	away    bool
 	refused error
 	actors  []service.Actor
+	askers  []audit.Actor
 	running []workspace.Workspace
 	tokens  map[string]string // token → user id
 	clock   time.Time
@@ -207,11 +209,11 @@ func (p *Product) Run(id workspace.ID, app *httptest.Server) {
 
 // SetDesired implements the method of the service layer. Only the desired state RUNNING
 // is refused: a limit forbids nothing else.
-func (p *Product) SetDesired(_ context.Context, a service.Actor, id workspace.ID, d workspace.DesiredState) error {
+func (p *Product) SetDesired(ctx context.Context, a service.Actor, id workspace.ID, d workspace.DesiredState) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a.Asked = 0 // which differs each time
-	p.actors = append(p.actors, a)
+	p.actors, p.askers = append(p.actors, a), append(p.askers, audit.Of(ctx))
 	if p.refused != nil && d == workspace.DesiredRunning {
 		return p.refused
 	}
@@ -231,6 +233,16 @@ func (p *Product) Actors() []service.Actor {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]service.Actor(nil), p.actors...)
+}
+
+// Asker returns who, as the audit has it, has set the desired state last.
+func (p *Product) Asker() (last audit.Actor) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.askers); n > 0 {
+		last = p.askers[n-1]
+	}
+	return last
 }
 
 // Woken reports whether a desired state was ever set.
