@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -95,21 +94,21 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 	case decision.ShowFailed:
 		return pages.ShowFailed(req.w, g.branded(req), progress.FailureOf(st), g.home(req))
 	case decision.SendAsleep:
-		p := problemAsleep.With(cmp.Or(d.Detail, "problem.workspace.asleep"), nil)
+		p := problemAsleep.With("problem.workspace.asleep", nil)
 		if st.Dozes() { // after a 503 JupyterLab shows over all of its page that its server is lost
 			p = problemAsleep.With("problem.workspace.dozes", nil)
 			p.Status = http.StatusGatewayTimeout
 			w.Header().Set("Retry-After", problem.RetryUnavailable)
 		}
-		if d.Detail != "" { // after a 503 programs try again by themselves, which would wake it
-			p.Status = http.StatusConflict
-		}
 		p.Write(w, r)
 	case decision.ShowAsleep:
-		return pages.ShowAsleep(w, g.branded(req), &pages.Asleep{
-			Name: st.Route.Name, Back: site.Here(r), Home: g.home(req), Why: words.Of(cmp.Or(d.Detail, "page.asleep.text"), nil),
-			WakeURL: req.at.Prefix + site.OwnPath + wakePath, Main: req.at.MainOrigin(),
-		})
+		return g.showAsleep(req, st, "page.asleep.text")
+	case decision.SendPutToSleep:
+		p := problemAsleep.With("problem.workspace.put_to_sleep", nil)
+		p.Status = http.StatusConflict
+		p.Write(w, r)
+	case decision.ShowPutToSleep:
+		return g.showAsleep(req, st, "page.asleep.put_to_sleep")
 	case decision.SendOverload:
 		problemOverload.With("problem.try_again", nil).Write(w, r)
 	case decision.SendOverShare:
@@ -188,6 +187,14 @@ func (g *Gateway) showWake(req *request, st *route.State) error {
 	return pages.ShowWake(req.w, g.branded(req), &pages.Wake{
 		Name: st.Route.Name, StatusURL: req.at.Prefix + site.OwnPath + "status", Home: g.home(req), Status: s,
 		Back: site.Here(req.r), WakeURL: req.at.Prefix + site.OwnPath + wakePath, Main: req.at.MainOrigin(),
+	})
+}
+
+// showAsleep shows that the workspace sleeps, with a text of package words that says why nothing wakes it.
+func (g *Gateway) showAsleep(req *request, st *route.State, why string) error {
+	return pages.ShowAsleep(req.w, g.branded(req), &pages.Asleep{
+		Name: st.Route.Name, Back: site.Here(req.r), Home: g.home(req), Why: words.Of(why, nil),
+		WakeURL: req.at.Prefix + site.OwnPath + wakePath, Main: req.at.MainOrigin(),
 	})
 }
 

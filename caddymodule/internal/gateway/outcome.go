@@ -40,6 +40,8 @@ var outcomes = [...]outcome{
 	decision.ShowFailed:       refused(metrics.RefusedFailed),
 	decision.SendAsleep:       refused(metrics.RefusedAsleep),
 	decision.ShowAsleep:       refused(metrics.RefusedAsleep),
+	decision.SendPutToSleep:   refused(metrics.RefusedAsleep),
+	decision.ShowPutToSleep:   refused(metrics.RefusedAsleep),
 	decision.SendOverload:     refused(metrics.RefusedOverload),
 	decision.SendOverShare:    refused(metrics.RefusedOverShare),
 	decision.SendLimit:        refused(metrics.RefusedLimit),

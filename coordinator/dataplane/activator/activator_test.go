@@ -22,8 +22,11 @@ import (
 	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/tracing"
+	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
+
+func TestMain(m *testing.M) { wait.Main(m) }
 
 const id = workspace.ID("0123abcd-0000-4000-8000-00000000000a")
 

@@ -52,10 +52,14 @@ const (
 	// SendFailed is problem 502, ShowFailed a page: the reason, and what to do.
 	SendFailed
 	ShowFailed
-	// SendAsleep is problem 503 with Retry-After, 504 of one that dozes, 409 with a detail; ShowAsleep is a page, status 503, with a
+	// SendAsleep is problem 503 with Retry-After, 504 of one that dozes; ShowAsleep is a page, status 503, with a
 	// button that wakes the workspace.
 	SendAsleep
 	ShowAsleep
+	// SendPutToSleep is problem 409: after a 503 programs try again by themselves, which would wake the workspace. ShowPutToSleep is the
+	// page of ShowAsleep in other words.
+	SendPutToSleep
+	ShowPutToSleep
 	// SendOverload is problem 503 with Retry-After.
 	SendOverload
 	// SendOverShare is the same problem with another detail: the places are the user's own.
@@ -108,8 +112,7 @@ type Decision struct {
 	Wake Wake
 	// Wait is how long the request is held first.
 	Wait Wait
-	// Detail is the key of the text in package words that explains SendUnavailable. For SendAsleep and ShowAsleep it is empty, or the
-	// key of another text than the usual one.
+	// Detail is the key of the text in package words that explains SendUnavailable.
 	Detail string
 }
 
@@ -273,9 +276,9 @@ var decisions = [...]struct{ navigation, selfNavigation, program, subresource De
 	},
 	// The owner has put the workspace to sleep while this request waited for it. The request does not wake it again; a new one does.
 	rowPutToSleep: {
-		navigation:     Decision{Answer: ShowAsleep, Detail: "page.asleep.put_to_sleep"},
-		selfNavigation: Decision{Answer: ShowAsleep, Detail: "page.asleep.put_to_sleep"},
-		program:        Decision{Answer: SendAsleep, Detail: "problem.workspace.put_to_sleep"},
+		navigation:     Decision{Answer: ShowPutToSleep},
+		selfNavigation: Decision{Answer: ShowPutToSleep},
+		program:        Decision{Answer: SendPutToSleep},
 		subresource:    Decision{Answer: SendAsleep},
 	},
 	rowHoldFull: {

@@ -136,8 +136,7 @@ func TestDecide(t *testing.T) {
 		{"the wake-up has ended", with(asleep, WakeUpEnded), cells{
 			Decision{Answer: ShowWake}, Decision{Answer: ShowWake}, unavailable("problem.workspace.not_woken"), unavailable("problem.workspace.not_woken")}},
 		{"it was put to sleep meanwhile", with(asleep, PutToSleep), cells{
-			Decision{Answer: ShowAsleep, Detail: "page.asleep.put_to_sleep"}, Decision{Answer: ShowAsleep, Detail: "page.asleep.put_to_sleep"},
-			Decision{Answer: SendAsleep, Detail: "problem.workspace.put_to_sleep"}, Decision{Answer: SendAsleep}}},
+			Decision{Answer: ShowPutToSleep}, Decision{Answer: ShowPutToSleep}, Decision{Answer: SendPutToSleep}, Decision{Answer: SendAsleep}}},
 		{"it was put to sleep meanwhile, and runs again", with(stateOf(running, true), PutToSleep), pass},
 		{"nothing accepts connections", with(stateOf(running, false), Unreachable), cells{
 			Decision{Answer: ShowWake, Wake: StartWakeUp}, Decision{Answer: ShowWake, Wake: JoinWakeUp}, unavailable("problem.workspace.no_answer"), unavailable("problem.workspace.no_answer")}},

@@ -14,7 +14,7 @@ var (
 		SendUnavailable: "unavailable", ShowUnavailable: "unavailable", SendUnauthorized: "unauthorized",
 		ShowLogin: "unauthorized", SendBadToken: "bad_token", SendScopeMissing: "scope_missing",
 		SendNotFound: "not_found", ShowNotFound: "not_found", SendFailed: "failed", ShowFailed: "failed",
-		SendAsleep: "asleep", ShowAsleep: "asleep", SendOverload: "overload", SendOverShare: "over_share",
+		SendAsleep: "asleep", ShowAsleep: "asleep", SendPutToSleep: "asleep", ShowPutToSleep: "asleep", SendOverload: "overload", SendOverShare: "over_share",
 		SendLimit: "limit", ShowLimit: "limit", SendBadGateway: "bad_gateway", ShowBadGateway: "bad_gateway",
 		ShowWake: "wake_page",
 	}
