@@ -11,7 +11,7 @@ program = mkdir -p .codehub/bin && go build -o .codehub/bin/$(notdir $(1)) $(1) 
 devenv = $(call program,./coordinator/devenv/cmd/devenv)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run preview screenshots images image deb sbom vulncheck reproduce test check test-again fuzz fuzz-ci test-race nightly soak simulate test-ide test-systemd test-compose test-k8s test-k8s-faults bench-k8s bench-gateway bench-events bench-wake bench-doze bench-editor bench-failover bench-reconcile bench-archive lint lint-beside test-built check-pure format vet staticcheck deadcode monitoring fmt clean
+.PHONY: help build run preview screenshots images image deb sbom vulncheck reproduce test check test-again fuzz fuzz-ci test-race nightly soak simulate test-power test-ide test-systemd test-compose test-k8s test-k8s-faults bench-k8s bench-gateway bench-events bench-wake bench-doze bench-editor bench-failover bench-reconcile bench-archive lint lint-beside test-built check-pure format vet staticcheck deadcode monitoring fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,12 @@ FOR ?= 10m
 
 soak: build ## break all servers at random under hundreds of users, for FOR=10m, and look for what is lost or leaked (root)
 	@$(devenv) test -v -count=1 -timeout 0 -run '^TestSoak$$' ./caddymodule/e2e -soak=$(FOR) -soak-folder='$(CURDIR)/.codehub/soak'
+
+# How many power cuts there are, such as: make test-power CUTS=100. SEED makes those of an earlier run again.
+CUTS ?= 24
+
+test-power: build ## cut the power of a whole host at random moments of every operation, CUTS=24 times (root; ten minutes)
+	@$(devenv) test -v -count=1 -timeout 0 -run '^TestPower$$' ./caddymodule/e2e -power=$(CUTS)
 
 # With MEASURE=1 what a million rows cost PostgreSQL is measured again first; compare it with Units in units.go.
 MEASURE ?=
@@ -146,7 +152,7 @@ test-race: build ## run every test with the race detector, at low priority (hour
 
 # What takes long. Each part runs whatever became of those before it, and the end names those that failed. What each
 # prints is in .codehub/nightly.
-nightly := test-race fuzz reproduce sbom vulncheck test-systemd test-compose soak test-again
+nightly := test-race fuzz reproduce sbom vulncheck test-systemd test-compose test-power soak test-again
 
 nightly: ## everything that takes long, one after the other (a night; root, Debian)
 	@mkdir -p .codehub/nightly; failed=; for part in $(nightly); do echo "$$part"; \

@@ -83,9 +83,11 @@ func TestEngineRestarted(t *testing.T) {
 type ownEngine struct {
 	dir  string
 	data string // below dir, or the folder of a disk of its own
-	live bool
-	cmd  *exec.Cmd // that runs now
-	stop func()
+	// bridge is the device of its default network, or none. With one the engine tells since when it runs.
+	bridge string
+	live   bool
+	cmd    *exec.Cmd // that runs now
+	stop   func()
 }
 
 // newOwnEngine returns an engine that was not started yet.
@@ -95,7 +97,7 @@ func newOwnEngine(t *testing.T, live bool) *ownEngine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &ownEngine{dir: dir, data: filepath.Join(dir, "data"), live: live}
+	e := &ownEngine{dir: dir, data: filepath.Join(dir, "data"), bridge: "none", live: live, stop: func() {}}
 	t.Cleanup(func() {
 		e.unmount(t)
 		if err := os.RemoveAll(dir); err != nil {
@@ -139,7 +141,7 @@ func (e *ownEngine) start(t *testing.T) {
 	}
 	defer output.Close()
 	args := []string{"--config-file", config, "--host", e.host(), "--data-root", e.data,
-		"--exec-root", filepath.Join(e.dir, "exec"), "--pidfile", filepath.Join(e.dir, "pid"), "--bridge", "none",
+		"--exec-root", filepath.Join(e.dir, "exec"), "--pidfile", filepath.Join(e.dir, "pid"), "--bridge", e.bridge,
 		"--iptables=false", "--ip6tables=false", "--containerd-namespace", filepath.Base(e.dir),
 		"--exec-opt", "native.cgroupdriver=cgroupfs", "--log-level", "error", "--shutdown-timeout", "1"}
 	if e.live {

@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"crypto/rand"
 	"errors"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -35,8 +37,13 @@ func newPoweredHost(t *testing.T, settings ...string) *poweredHost {
 	t.Helper()
 	h := &poweredHost{own: newOwnEngine(t, false)}
 	h.disk = disk.New(t, "ext4", powerDisk, filepath.Join(h.own.dir, "disk"))
-	t.Cleanup(func() { h.own.stop(); h.own.endContainers(t) }) // before the disk goes
 	h.own.data = filepath.Join(h.disk.Dir, "docker")
+	h.own.bridge = "power" + strings.ToLower(rand.Text()[:8])
+	if out, err := exec.Command("ip", "link", "add", h.own.bridge, "type", "bridge").CombinedOutput(); err != nil {
+		t.Fatalf("making a bridge: %v\n%s", err, out)
+	}
+	t.Cleanup(func() { _ = exec.Command("ip", "link", "delete", h.own.bridge).Run() })
+	t.Cleanup(func() { h.own.stop(); h.own.endContainers(t) }) // before the disk goes
 	h.own.start(t)
 	h.storage = server.Durable(h.disk.Dir, "postgresql")
 	h.startPostgreSQL(t)

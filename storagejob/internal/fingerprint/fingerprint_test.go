@@ -26,6 +26,25 @@ func must(t *testing.T, err error) {
 	}
 }
 
+// folder is an empty folder of which a fingerprint can be taken.
+func folder(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	f, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		t.Fatal(err)
+	}
+	if system.mount(int(f.Fd()), st.Dev) == "" {
+		t.Skipf("no fingerprint is taken of what is on the file system of %s: set TMPDIR to a folder on ext4, XFS or Btrfs", os.TempDir())
+	}
+	return dir
+}
+
 // of is the fingerprint, once the folder has been left alone for a tick.
 func of(t *testing.T, dir string) (sum string) {
 	t.Helper()
@@ -130,7 +149,7 @@ var (
 func TestEveryChangeShows(t *testing.T) { seed.Each(t, everyChangeShows) }
 
 func everyChangeShows(t *testing.T, random *rand.Rand) {
-	dir := t.TempDir()
+	dir := folder(t)
 	files, folders, links := grow(t, dir, random)
 	try := func(c change, path string) {
 		before := of(t, dir)
@@ -158,7 +177,7 @@ func everyChangeShows(t *testing.T, random *rand.Rand) {
 // A write in the tick in which the fingerprint is taken must not go unnoticed: then there
 // is none.
 func TestNoFingerprintOfWhatChangesNow(t *testing.T) {
-	dir := t.TempDir()
+	dir := folder(t)
 	path := filepath.Join(dir, "file")
 	must(t, os.WriteFile(path, []byte("1"), 0o600))
 	of(t, dir)
@@ -181,7 +200,7 @@ func TestNoFingerprintOfWhatChangesNow(t *testing.T) {
 }
 
 func TestWhereItCannotBeTrusted(t *testing.T) {
-	volume := t.TempDir()
+	volume := folder(t)
 	must(t, os.Mkdir(filepath.Join(volume, "mounted"), 0o700))
 	of(t, volume)
 	must(t, unix.Mount("tmpfs", filepath.Join(volume, "mounted"), "tmpfs", 0, ""))
@@ -209,7 +228,7 @@ func TestWhereItCannotBeTrusted(t *testing.T) {
 }
 
 func TestTheStagingFolderDoesNotCount(t *testing.T) {
-	dir := t.TempDir()
+	dir := folder(t)
 	must(t, os.Mkdir(filepath.Join(dir, skipped), 0o700))
 	must(t, os.Mkdir(filepath.Join(dir, "below"), 0o700))
 	before := of(t, dir)
@@ -227,7 +246,7 @@ func TestItEndsWithItsContext(t *testing.T) {
 	stop := errors.New("stop")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(stop)
-	dir := t.TempDir()
+	dir := folder(t)
 	must(t, os.WriteFile(filepath.Join(dir, "x"), nil, 0o600))
 	if _, err := Of(ctx, dir, skipped); !errors.Is(err, stop) {
 		t.Errorf("%v", err)
@@ -236,7 +255,7 @@ func TestItEndsWithItsContext(t *testing.T) {
 
 // BenchmarkOf measures a tree like node_modules.
 func BenchmarkOf(b *testing.B) {
-	dir := b.TempDir()
+	dir := folder(b)
 	for i := range 1000 {
 		folder := filepath.Join(dir, fmt.Sprint(i))
 		if err := os.Mkdir(folder, 0o700); err != nil {

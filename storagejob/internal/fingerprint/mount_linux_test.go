@@ -76,7 +76,7 @@ func TestEveryMountAndBootIsAnother(t *testing.T) {
 			}
 		})
 	}
-	dir := t.TempDir()
+	dir := folder(t)
 	now := of(t, dir)
 	booted(t, "11111111-2222-3333-4444-555555555555\n")
 	if of(t, dir) == now {
@@ -95,7 +95,7 @@ func booted(t *testing.T, text string) {
 
 // TestWithoutAnIdentityThereIsNoFingerprint: what the kernel does not tell is not guessed.
 func TestWithoutAnIdentityThereIsNoFingerprint(t *testing.T) {
-	dir := t.TempDir()
+	dir := folder(t)
 	of(t, dir)
 	for name, hide := range map[string]func(t *testing.T){
 		"no boot id":       func(t *testing.T) { booted(t, ""); system.boot += ".none" },

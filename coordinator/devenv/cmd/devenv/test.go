@@ -59,7 +59,7 @@ func test(ctx context.Context, root, name string, args []string) error {
 		if err := server.CanStartEngine(); err != nil {
 			return fmt.Errorf("%w; or set DOCKER_HOST to the engine that the tests shall use", err)
 		}
-		needs = append(needs, "docker.io", "iproute2")
+		needs = append(needs, "docker.io", "iproute2", "e2fsprogs", "xfsprogs") // the latter two make disks that lose their power
 	}
 	if err := install.Ensure(ctx, os.Stderr, needs...); err != nil {
 		return err

@@ -9,6 +9,8 @@ present() {
 	redis-server) command -v redis-server || command -v valkey-server ;;
 	docker.io) command -v dockerd ;;
 	iproute2) command -v ip ;;
+	e2fsprogs) command -v mkfs.ext4 ;;
+	xfsprogs) command -v mkfs.xfs ;;
 	systemd-container) command -v systemd-nspawn ;;
 	dbus) command -v dbus-daemon ;;
 	libc6-dev) ls /usr/include/stdlib.h ;;
