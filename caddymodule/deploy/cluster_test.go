@@ -75,6 +75,19 @@ func TestHelm(t *testing.T) {
 		}
 	}
 	minimal := filepath.Join("chart", "testdata", "minimal.values.yaml")
+	// What stands behind a service of another namespace is that namespace's to show.
+	for endpoint, namespace := range map[string]string{
+		"http://store.storage.svc:9000": "storage", "https://s.data.svc.cluster.local": "data", "http://store.codehub.svc:9000": "", "http://store:9000": "",
+		"https://bucket.svc.example.com": "", "http://10.0.0.9:9000": "",
+	} {
+		got, err := helm(t, "template", "codehub", "chart", "--namespace", "codehub", "--values", minimal, "--set", "codehub.s3.endpoint="+endpoint)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if namespace != "" && strings.Count(got, "\n  namespace: "+namespace+"\n") != 2 || (namespace != "") != strings.Contains(got, "-store\n") {
+			t.Errorf("%s: the rights in the namespace %q are not those of the store", endpoint, namespace)
+		}
+	}
 	for set, part := range map[string]string{
 		"secretName=": "secretName", "public_url=codehub.example.com": "public_url", "replica=3": "replica", "shards=0": "shards",
 		"codehub.database=postgres://u:p@h/d": "database", "image.digest=latest": "digest",

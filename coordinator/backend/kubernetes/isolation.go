@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,6 +33,7 @@ type isolated struct {
 	making sync.Mutex // held while the rules are made
 	stands atomic.Bool
 	proven clock.Moment // guarded by making; zero before it was looked
+	store  storeMemory  // guarded by making
 }
 
 // KeepIsolated applies the NetworkPolicies of the installation, and removes those of earlier
@@ -89,14 +89,7 @@ var errNotEnforced = errors.New("egress enforce is require, and the cluster enfo
 
 // applyPolicies is [Backend.KeepIsolated] without looking whether the rules are enforced.
 func (b *Backend) applyPolicies(ctx context.Context) (stood bool, err error) {
-	o := b.opts
-	if name := o.StoreName(); name != "" {
-		// Without the store's addresses the other rules stand all the same.
-		lookup, cancel := context.WithTimeout(ctx, object.ReadLimit)
-		o.StoreAddresses, _ = net.DefaultResolver.LookupNetIP(lookup, "ip", name)
-		cancel()
-	}
-	ctx, cancel := context.WithTimeout(ctx, 2*object.ReadLimit)
+	ctx, cancel := context.WithTimeout(ctx, 3*object.ReadLimit)
 	defer cancel()
 	list, err := b.api.NetworkPolicies.List(ctx, metav1.ListOptions{
 		LabelSelector: selectorOf(map[string]string{spec.LabelInstallation: b.opts.Installation}),
@@ -111,7 +104,7 @@ func (b *Backend) applyPolicies(ctx context.Context) (stood bool, err error) {
 	stood = true
 	wanted := make(map[string]bool)
 	var errs []error
-	for _, p := range spec.NetworkPolicies(o) {
+	for _, p := range spec.NetworkPolicies(b.withStore(ctx, b.opts, list.Items)) {
 		wanted[p.Name] = true
 		if _, ours := versions[p.Name]; !ours {
 			have, exists, err := object.Live(ctx, b.api.NetworkPolicies, "network policy", p.Name)

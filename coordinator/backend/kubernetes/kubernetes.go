@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -40,6 +42,7 @@ type Backend struct {
 	jobCPU   atomic.Pointer[resource.Quantity]
 	noQuota  atomic.Pointer[time.Time] // until then no quota of storage is looked for
 	isolated isolated
+	resolve  func(ctx context.Context, network, host string) ([]netip.Addr, error) // looks a name up
 }
 
 // New returns a backend, or everything that is wrong with the options. It asks nothing of
@@ -54,7 +57,8 @@ func New(o Options) (backend.Backend, error) {
 	}
 	o.Spec.GatewayNamespace = cmp.Or(o.Spec.GatewayNamespace, cluster.PodNamespace())
 	selector := selectorOf(map[string]string{spec.LabelInstallation: o.Spec.Installation})
-	b := &Backend{api: api, opts: o.Spec, caches: api.Follow(selector), settings: spec.Settings(o.Spec)}
+	b := &Backend{api: api, opts: o.Spec, caches: api.Follow(selector), settings: spec.Settings(o.Spec),
+		resolve: net.DefaultResolver.LookupNetIP}
 	return backend.Backend{Core: b, KeepIsolated: b.KeepIsolated, Release: b.Release, Outdated: b.Outdated}, nil
 }
 

@@ -158,6 +158,9 @@ func (b *Backend) use(ctx context.Context, home *corev1.PersistentVolumeClaim, o
 	if err == nil {
 		b.grow(ctx, now)
 	}
+	if why := status.Refused(err); why != nil { // a LimitRange is looked at for every change of a claim
+		return &workspace.PendingError{Pending: *why, Err: err}
+	}
 	return err
 }
 

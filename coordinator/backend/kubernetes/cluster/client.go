@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,9 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -38,6 +41,8 @@ type Client struct {
 	Secrets         *Resource[*corev1.Secret, *corev1.SecretList]
 	NetworkPolicies *Resource[*networkingv1.NetworkPolicy, *networkingv1.NetworkPolicyList]
 	Quotas          *Resource[*corev1.ResourceQuota, *corev1.ResourceQuotaList]
+	// endpoints are those of the namespace; see [Client.Endpoints] for others.
+	endpoints *Resource[*discoveryv1.EndpointSlice, *discoveryv1.EndpointSliceList]
 
 	settings settings
 	core     rest.Interface
@@ -98,7 +103,7 @@ func connect(s settings, around func(http.RoundTripper) http.RoundTripper) (*Cli
 func (c *Client) resources() error {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), batchv1.AddToScheme(scheme),
-		networkingv1.AddToScheme(scheme)); err != nil {
+		discoveryv1.AddToScheme(scheme), networkingv1.AddToScheme(scheme)); err != nil {
 		return err
 	}
 	c.params = runtime.NewParameterCodec(scheme)
@@ -120,6 +125,10 @@ func (c *Client) resources() error {
 	if err != nil {
 		return fmt.Errorf("reading the settings of the cluster: %w", err)
 	}
+	discovery, err := group("/apis", discoveryv1.SchemeGroupVersion)
+	if err != nil {
+		return fmt.Errorf("reading the settings of the cluster: %w", err)
+	}
 	c.core = core
 	c.Pods = resource(c, core, "pods", func() *corev1.Pod { return new(corev1.Pod) },
 		func() *corev1.PodList { return new(corev1.PodList) })
@@ -135,7 +144,18 @@ func (c *Client) resources() error {
 	c.NetworkPolicies = resource(c, networking, "networkpolicies",
 		func() *networkingv1.NetworkPolicy { return new(networkingv1.NetworkPolicy) },
 		func() *networkingv1.NetworkPolicyList { return new(networkingv1.NetworkPolicyList) })
+	c.endpoints = resource(c, discovery, "endpointslices",
+		func() *discoveryv1.EndpointSlice { return new(discoveryv1.EndpointSlice) },
+		func() *discoveryv1.EndpointSliceList { return new(discoveryv1.EndpointSliceList) })
 	return nil
+}
+
+// Endpoints returns what stands behind a service of that namespace, which may be another one than the
+// client's; empty means the client's.
+func (c *Client) Endpoints(ctx context.Context, namespace, service string) (*discoveryv1.EndpointSliceList, error) {
+	in := *c.endpoints
+	in.namespace = cmp.Or(namespace, in.namespace)
+	return in.List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service})
 }
 
 func resource[T object, L runtime.Object](c *Client, client rest.Interface, name string, one func() T,

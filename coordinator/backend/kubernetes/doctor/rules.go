@@ -36,6 +36,7 @@ var rules = []struct{ group, resources, verbs string }{
 	{"", "secrets", "create delete get patch"},
 	{"networking.k8s.io", "networkpolicies", "create delete get list patch"},
 	{"", "resourcequotas", "list"},
+	{"discovery.k8s.io", "endpointslices", "list"},
 }
 
 // Rules are the rights that the backend needs, and uses. All are in the namespace of the

@@ -31,6 +31,9 @@ var (
 // nodeCache is where a cache of the cluster's name servers listens on each node.
 var nodeCache = netip.MustParsePrefix("169.254.20.10/32")
 
+// JobPolicy is the end of the name of the policy for storage jobs.
+const JobPolicy = "jobs"
+
 // NetworkPolicies returns the rules about what reaches workspaces and storage jobs, and what they
 // reach, to be applied by [Manager]. Only the gateway reaches a workspace, and nothing a storage
 // job. A workspace reaches name servers, the internet, and what [Options.Egress] opens; a storage
@@ -38,7 +41,7 @@ var nodeCache = netip.MustParsePrefix("169.254.20.10/32")
 // workspaces still not one another. A cluster whose network enforces no such rules ignores them.
 func NetworkPolicies(o Options) []*networkingv1.NetworkPolicy {
 	o = o.withDefaults()
-	workspaces, jobs := closed(o, KindWorkspace, "workspaces"), closed(o, KindJob, "jobs")
+	workspaces, jobs := closed(o, KindWorkspace, "workspaces"), closed(o, KindJob, JobPolicy)
 	workspaces.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{From: gateways(o)}}
 	if o.Egress.Active() {
 		for _, p := range []*networkingv1.NetworkPolicy{workspaces, jobs} {
@@ -108,28 +111,63 @@ func opened(o Options) []networkingv1.NetworkPolicyEgressRule {
 
 // store opens the object store. An address is opened as it is, and so is what a name means
 // now that is private. A name of a service of the cluster stands for its Pods, at whichever
-// ports, because rules see these and not the service. Public addresses behind a name change
-// while jobs run: then it is the port that is opened, on the internet alone.
+// ports, because rules see these and not the service, and for what else is behind it. Public addresses
+// behind a name change while jobs run: then it is the port that is opened, on the internet alone.
 func store(o Options) []networkingv1.NetworkPolicyEgressRule {
 	host, port := o.storeAt()
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return []networkingv1.NetworkPolicyEgressRule{destination(single(ip, port))}
 	}
-	if service, ok := o.storeService(); ok {
-		return []networkingv1.NetworkPolicyEgressRule{{To: []networkingv1.NetworkPolicyPeer{service}}}
-	}
 	var rules []networkingv1.NetworkPolicyEgressRule
-	addresses := slices.Clone(o.StoreAddresses)
-	for i := range addresses {
-		addresses[i] = addresses[i].Unmap()
+	pods, isService := o.storeService()
+	if isService {
+		rules = append(rules, networkingv1.NetworkPolicyEgressRule{To: []networkingv1.NetworkPolicyPeer{pods}})
 	}
-	slices.SortFunc(addresses, netip.Addr.Compare) // always the same rules
-	for _, ip := range slices.Compact(addresses) {
-		if isPrivate(ip) {
-			rules = append(rules, destination(single(ip, port)))
+	endpoints, public := slices.Clone(o.StoreEndpoints), !isService
+	for _, ip := range o.StoreAddresses {
+		if ip = ip.Unmap(); isPrivate(ip) {
+			endpoints = append(endpoints, netip.AddrPortFrom(ip, port))
+		} else {
+			public = true
 		}
 	}
-	return append(rules, internet(nil, at(port)...)...)
+	slices.SortFunc(endpoints, netip.AddrPort.Compare) // always the same rules
+	for _, a := range slices.Compact(endpoints) {
+		rules = append(rules, destination(single(a.Addr(), a.Port())))
+	}
+	if public {
+		rules = append(rules, internet(nil, at(port)...)...)
+	}
+	return rules
+}
+
+// StoreService returns the service of the cluster in [Options.Store], and its namespace; empty for that
+// of the jobs. Ok is false if the store is none, or the rules need none.
+func (o Options) StoreService() (name, namespace string, ok bool) {
+	if _, ok = o.storeService(); !ok || !o.Egress.Active() {
+		return "", "", false
+	}
+	host, _ := o.storeAt()
+	parts := strings.Split(host, ".")
+	if len(parts) > 1 {
+		namespace = parts[1]
+	}
+	return parts[0], namespace, true
+}
+
+// Opened returns the single addresses that a policy opens to the object store, with their ports. It
+// is how what was known of the store is found again by a process that cannot ask for it.
+func Opened(p *networkingv1.NetworkPolicy) (all []netip.AddrPort) {
+	for _, r := range p.Spec.Egress {
+		if len(r.To) != 1 || r.To[0].IPBlock == nil || len(r.Ports) == 0 || r.Ports[0].Port == nil {
+			continue
+		}
+		block, err := netip.ParsePrefix(r.To[0].IPBlock.CIDR)
+		if err == nil && block.IsSingleIP() {
+			all = append(all, netip.AddrPortFrom(block.Addr(), uint16(r.Ports[0].Port.IntValue())))
+		}
+	}
+	return all
 }
 
 // StoreName returns the name in [Options.Store] whose addresses the rules need in

@@ -97,6 +97,8 @@ type Options struct {
 	Store string
 	// StoreAddresses are what the name in Store, [Options.StoreName], stands for now.
 	StoreAddresses []netip.Addr `json:"-"`
+	// StoreEndpoints are what stands behind the store and is no Pod, see [Options.StoreService].
+	StoreEndpoints []netip.AddrPort `json:"-"`
 }
 
 // withDefaults sets the default of every option that is not set.

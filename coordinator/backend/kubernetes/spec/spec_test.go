@@ -2,6 +2,7 @@ package spec_test
 
 import (
 	"encoding/json"
+	"net/netip"
 	"reflect"
 	"regexp"
 	"slices"
@@ -175,6 +176,39 @@ func TestStore(t *testing.T) {
 	o.Store, o.Egress.Enforce = "http://store.example.com", egress.EnforceOpen
 	if o.StoreName() != "" {
 		t.Error("a name is looked up for rules that are not wanted")
+	}
+	o.Store = "http://store:9000"
+	if _, _, ok := o.StoreService(); ok {
+		t.Error("a service is asked for, for rules that are not wanted")
+	}
+}
+
+// TestWhatStandsBehindAService of the cluster and is no Pod is opened besides, and is found again in the policy.
+func TestWhatStandsBehindAService(t *testing.T) {
+	for store, want := range map[string][2]string{
+		"http://store:9000": {"store", ""}, "http://store.storage.svc:9000": {"store", "storage"}, "https://s.data.svc.cluster.local.": {"s", "data"},
+	} {
+		o := plain()
+		o.Store = store
+		if name, namespace, ok := o.StoreService(); !ok || name != want[0] || namespace != want[1] {
+			t.Errorf("%s: %q in %q, %v", store, name, namespace, ok)
+		}
+		pods := len(spec.NetworkPolicies(o)[1].Spec.Egress)
+		at := []netip.AddrPort{netip.MustParseAddrPort("10.0.0.9:9001"), netip.MustParseAddrPort("198.51.100.7:443"), netip.MustParseAddrPort("[fd00::9]:9001")}
+		o.StoreEndpoints = append(slices.Clone(at), at[0])
+		jobs := spec.NetworkPolicies(o)[1]
+		if got := spec.Opened(jobs); !slices.Equal(got, at) || len(jobs.Spec.Egress) != pods+len(at) {
+			t.Errorf("%s: opens %v, %d rules", store, got, len(jobs.Spec.Egress))
+		}
+		o.StoreEndpoints, o.StoreAddresses = nil, []netip.Addr{netip.MustParseAddr("10.96.0.5"), netip.MustParseAddr("198.51.100.7")}
+		jobs = spec.NetworkPolicies(o)[1]
+		text, err := json.Marshal(jobs.Spec.Egress)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := spec.Opened(jobs); len(got) != 1 || got[0].Addr().String() != "10.96.0.5" || !strings.Contains(string(text), `"cidr":"0.0.0.0/0"`) {
+			t.Errorf("%s, of another domain: opens %v, %s", store, got, text)
+		}
 	}
 }
 

@@ -1,0 +1,114 @@
+package kubernetes
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/internal/object"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
+	"github.com/codehub/gateway/coordinator/clock"
+)
+
+// storeKept is for how long an address of the object store stays open that is not told any more: a job
+// that runs may use it, and a name may stand for another one of several each time.
+const storeKept = time.Hour
+
+// storeMemory is what was known of the object store, and when it was told last. A name server or an API
+// server that does not answer must not cut off the jobs that run.
+type storeMemory struct {
+	of   string // the store
+	seen map[netip.AddrPort]clock.Moment
+}
+
+// add notes what was told of the store, and forgets what was not for long if anything was.
+func (m *storeMemory) add(told []netip.AddrPort) {
+	for _, a := range told {
+		m.seen[a] = clock.Now()
+	}
+	for a, at := range m.seen {
+		if len(told) > 0 && at.Elapsed() > storeKept {
+			delete(m.seen, a)
+		}
+	}
+}
+
+// withStore returns the options with what stands behind the object store, as it is told now or was known
+// before. The policies are those that the cluster has: a process that has just begun knows no more.
+// Without the store's addresses the other rules stand all the same.
+func (b *Backend) withStore(ctx context.Context, o spec.Options, policies []networkingv1.NetworkPolicy) spec.Options {
+	name := o.StoreName()
+	service, namespace, isService := o.StoreService()
+	if name == "" && !isService {
+		return o
+	}
+	ctx, cancel := context.WithTimeout(ctx, object.ReadLimit)
+	defer cancel()
+	m := &b.isolated.store
+	if m.of != o.Store {
+		*m = storeMemory{of: o.Store, seen: make(map[netip.AddrPort]clock.Moment)}
+	}
+	var told []netip.AddrPort
+	if isService {
+		// A service that stands for a name of another domain has none, and those of another namespace
+		// may not be ours to see.
+		if list, err := b.api.Endpoints(ctx, namespace, service); err == nil {
+			told = foreign(list)
+		}
+		if namespace == "" {
+			namespace = b.api.Namespace()
+		}
+		name = service + "." + namespace + ".svc"
+	}
+	if len(told) == 0 {
+		addresses, _ := b.resolve(ctx, "ip", name)
+		for _, ip := range addresses {
+			told = append(told, netip.AddrPortFrom(ip.Unmap(), 0)) // at the port of the store
+		}
+	}
+	if m.add(told); len(m.seen) == 0 {
+		for i := range policies {
+			if strings.HasSuffix(policies[i].Name, spec.JobPolicy) {
+				m.add(spec.Opened(&policies[i]))
+			}
+		}
+	}
+	for a := range m.seen {
+		if a.Port() == 0 {
+			o.StoreAddresses = append(o.StoreAddresses, a.Addr())
+		} else {
+			o.StoreEndpoints = append(o.StoreEndpoints, a)
+		}
+	}
+	return o
+}
+
+// foreign returns the endpoints of a service that are no Pods: somebody has written them.
+func foreign(list *discoveryv1.EndpointSliceList) (all []netip.AddrPort) {
+	for _, slice := range list.Items {
+		for _, e := range slice.Endpoints {
+			if e.TargetRef != nil && e.TargetRef.Kind == "Pod" {
+				continue
+			}
+			for _, text := range e.Addresses {
+				ip, err := netip.ParseAddr(text)
+				if err != nil { // the name of another domain
+					continue
+				}
+				for _, p := range slice.Ports {
+					if p.Port != nil {
+						all = append(all, netip.AddrPortFrom(ip.Unmap(), uint16(*p.Port)))
+					}
+				}
+				if len(slice.Ports) == 0 {
+					all = append(all, netip.AddrPortFrom(ip.Unmap(), 0))
+				}
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,134 @@
+package kubernetes_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/netip"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/backendtest"
+	"github.com/codehub/gateway/coordinator/backend/egress"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
+	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/wait"
+)
+
+// resolves answers for the name of the object store; nil means that no name server answers.
+func resolves(addresses ...string) func(context.Context, string, string) ([]netip.Addr, error) {
+	var all []netip.Addr
+	for _, a := range addresses {
+		all = append(all, netip.MustParseAddr(a))
+	}
+	return func(context.Context, string, string) ([]netip.Addr, error) {
+		if len(all) == 0 {
+			return nil, errors.New("i/o timeout")
+		}
+		return all, nil
+	}
+}
+
+// opened is what the policy of the installation's storage jobs opens to single addresses.
+func (e *engine) opened(t *testing.T, installation string) (all []string) {
+	t.Helper()
+	list, err := e.api.NetworkPolicies.List(t.Context(), metav1.ListOptions{LabelSelector: spec.LabelInstallation + "=" + installation})
+	must(t, err)
+	for i := range list.Items {
+		for _, a := range spec.Opened(&list.Items[i]) {
+			all = append(all, a.String())
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// TestANameServerThatFails narrows no rule, whether this process or one before it has asked: storage jobs that run go
+// on. An address that is not told any more stays open for a while, and what is new is opened at once.
+func TestANameServerThatFails(t *testing.T) {
+	e := newEngine(t)
+	installation, ctx := backendtest.Installation(), backendtest.Context(t)
+	o := e.options(installation)
+	o.Spec.Store, o.Spec.Egress.Enforce = "http://store.example:9000", egress.EnforceAuto
+	b, next := e.with(t, o), e.with(t, o)
+	keep := func(b backend.Backend, resolve func(context.Context, string, string) ([]netip.Addr, error), stood bool, want ...string) {
+		t.Helper()
+		kubernetes.SetResolve(b, resolve)
+		was, err := b.KeepIsolated(ctx)
+		if got := e.opened(t, installation); err != nil || was != stood || !slices.Equal(got, want) {
+			t.Errorf("opened %v, want %v; the rules stood: %v, %v", got, want, was, err)
+		}
+	}
+	keep(b, resolves("10.1.0.9", "10.1.0.8"), false, "10.1.0.8:9000", "10.1.0.9:9000")
+	keep(b, resolves(), true, "10.1.0.8:9000", "10.1.0.9:9000")
+	keep(b, resolves("10.1.0.9"), true, "10.1.0.8:9000", "10.1.0.9:9000")
+	keep(next, resolves(), true, "10.1.0.8:9000", "10.1.0.9:9000")
+	keep(next, resolves("10.1.0.7", "198.51.100.1"), false, "10.1.0.7:9000", "10.1.0.8:9000", "10.1.0.9:9000")
+	elsewhere := e.options(installation)
+	elsewhere.Spec.Store, elsewhere.Spec.Egress.Enforce = "http://other.example:9000", egress.EnforceAuto
+	keep(e.with(t, elsewhere), resolves("10.1.0.6"), false, "10.1.0.6:9000")
+}
+
+// TestAStoreBehindAServiceWithoutSelector: what somebody has written as its endpoints is opened to storage jobs, in
+// this namespace and another, and so is the other domain that a service stands for.
+func TestAStoreBehindAServiceWithoutSelector(t *testing.T) {
+	e := newEngine(t)
+	other := devenv.Kubernetes(t)
+	ctx := backendtest.Context(t)
+	create := func(namespace, kind string, object any) {
+		t.Helper()
+		must(t, e.Inspect(t, "").Do(ctx, http.MethodPost, "/api/v1/namespaces/"+namespace+"/"+kind, nil, object, nil))
+	}
+	for _, namespace := range []string{e.Namespace, other.Namespace} {
+		create(namespace, "services", &corev1.Service{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}, ObjectMeta: metav1.ObjectMeta{Name: "store"},
+			Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 9000}}},
+		})
+		create(namespace, "endpoints", map[string]any{
+			"apiVersion": "v1", "kind": "Endpoints", "metadata": map[string]any{"name": "store"},
+			"subsets": []any{map[string]any{"addresses": []any{map[string]any{"ip": "10.1.0.9"}, map[string]any{"ip": "198.51.100.7"}}, "ports": []any{map[string]any{"port": 9001}}}},
+		})
+	}
+	// As the chart does where the settings name a service of another namespace.
+	const rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/"
+	type object map[string]any
+	must(t, e.Inspect(t, "").Do(ctx, http.MethodPost, rbac+other.Namespace+"/roles", nil, object{
+		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": object{"name": "store"},
+		"rules": []object{{"apiGroups": []string{"discovery.k8s.io"}, "resources": []string{"endpointslices"}, "verbs": []string{"list"}}},
+	}, nil))
+	must(t, e.Inspect(t, "").Do(ctx, http.MethodPost, rbac+other.Namespace+"/rolebindings", nil, object{
+		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": object{"name": "store"},
+		"roleRef":  object{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "store"},
+		"subjects": []object{{"kind": "ServiceAccount", "name": "gateway", "namespace": e.Namespace}},
+	}, nil))
+	create(e.Namespace, "services", &corev1.Service{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}, ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"},
+		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "store.example"},
+	})
+	for store, want := range map[string][]string{
+		"http://store:9000": {"10.1.0.9:9001", "198.51.100.7:9001"},
+		"http://store." + other.Namespace + ".svc.cluster.local:9000": {"10.1.0.9:9001", "198.51.100.7:9001"},
+		"http://elsewhere:9000": {"10.1.0.5:9000"},
+	} {
+		installation := backendtest.Installation()
+		o := e.options(installation)
+		o.Spec.Store, o.Spec.Egress.Enforce = store, egress.EnforceAuto
+		b := e.with(t, o)
+		kubernetes.SetResolve(b, func(_ context.Context, _, host string) ([]netip.Addr, error) {
+			if host != "elsewhere."+e.Namespace+".svc" {
+				return nil, errors.New("no such host")
+			}
+			return []netip.Addr{netip.MustParseAddr("10.1.0.5")}, nil
+		})
+		wait.Until(t, store+" is opened", func() bool { // the cluster makes the slices of written endpoints
+			_, err := b.KeepIsolated(ctx)
+			must(t, err)
+			return slices.Equal(e.opened(t, installation), want)
+		})
+	}
+}
