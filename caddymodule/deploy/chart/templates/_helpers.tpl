@@ -94,6 +94,7 @@ CHART
 {{- define "codehub.caddyfile" -}}
 {
   admin localhost:2019
+  shutdown_delay {{ .Values.drainSeconds }}s
   grace_period {{ .Values.graceSeconds }}s
   servers {
     max_header_size 1MiB
