@@ -77,6 +77,7 @@ func (a *API) Provision(ctx caddy.Context) error {
 		WaitReady:     app.WaitReady,
 		Stopping:      app.Stopping(),
 		Refused:       app.Refused,
+		Exiting:       caddy.Exiting,
 		Heartbeat:     app.Heartbeat(),
 
 		Administration: app.Coordinator(),
@@ -95,6 +96,7 @@ func (a *API) Provision(ctx caddy.Context) error {
 // ServeHTTP serves requests to the API, and hands others to the next handler. A page
 // that cannot be shown is an error, which Caddy's handle_errors may show.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	askToReconnect(w, r)
 	if a.handler.ForWorkspace(r) { // first: nearly every request is, and looking for a route costs
 		return a.caddyError(w, r, next.ServeHTTP(w, r))
 	}

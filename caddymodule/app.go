@@ -95,8 +95,10 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := eventsApp.(*caddyevents.App).On("stopping", onStopping(a.stopping)); err != nil {
-		return fmt.Errorf("codehub: subscribing to the end of the configuration: %w", err)
+	for _, handler := range []caddyevents.Handler{drain{a}, onStopping(a.stopping)} { // called in this order
+		if err := eventsApp.(*caddyevents.App).On("stopping", handler); err != nil {
+			return fmt.Errorf("codehub: subscribing to the end of the configuration: %w", err)
+		}
 	}
 	if err := quiesceFirst(ctx); err != nil {
 		return fmt.Errorf("codehub: %w", err)

@@ -182,6 +182,7 @@ func proxyJSON(proxy *reverseproxy.Handler) json.RawMessage {
 // ServeHTTP hands requests for workspaces to the gateway, and all others to the next
 // handler.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	askToReconnect(w, r)
 	at := g.site.Parse(r)
 	if !at.ForWorkspace() {
 		return next.ServeHTTP(w, r)

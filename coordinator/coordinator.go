@@ -163,7 +163,9 @@ func New(opts Options, log *zap.Logger) (*Coordinator, error) {
 // connect creates the clients. None of them talks to its server yet. After an error,
 // close releases those that were created.
 func (c *Coordinator) connect() (err error) {
-	if c.store, err = store.Open(c.opts.Database, postgres.Options{Tracer: c.opts.Wrap.Database, Waiting: c.waiting}); err != nil {
+	if c.store, err = store.Open(c.opts.Database, postgres.Options{
+		Tracer: c.opts.Wrap.Database, Log: c.log.Named("store"), Waiting: c.waiting,
+	}); err != nil {
 		return fmt.Errorf("database: %w", err)
 	}
 	address, err := redis.ParseURL(c.opts.Redis)

@@ -80,10 +80,18 @@ func Stack(err error) zap.Field {
 
 // Call calls f and returns its error. A panic in it is counted and becomes a [*PanicError], which the caller
 // logs with [Stack]. It does not see those of goroutines that f starts: each needs a Call of its own.
-func Call(s Scope, f func() error) (err error) {
+func Call(s Scope, f func() error) error {
+	err := Recover(f)
+	if Panicked(err) {
+		Count(s)
+	}
+	return err
+}
+
+// Recover is [Call] for a caller that counts the fault itself.
+func Recover(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			Count(s)
 			err = &PanicError{Value: v, Stack: string(debug.Stack())}
 		}
 	}()

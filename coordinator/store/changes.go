@@ -42,6 +42,10 @@ type Route struct {
 	Revision int64
 }
 
+// MarkUnreadable is that of [workspace.Workspace]. What cannot be read of a route is told to people and leads no
+// request elsewhere.
+func (r *Route) MarkUnreadable(err error) { r.Waiting = workspace.InternalError(err, r.PhaseChangedAt) }
+
 // routeColumns are the columns of a [Route].
 const routeColumns = `id, owner_user_id, name, phase, operation, desired_state, endpoint, base_path, image_ref,
 	keep_awake_until, busy, sleep_at, doze_at, page_activity, progress, error_reason, error_message, waiting,

@@ -47,6 +47,11 @@ type Protection struct {
 	CollectedAt time.Time
 }
 
+// MarkUnreadable protects everything of a workspace whose row cannot be read.
+func (p *Protection) MarkUnreadable(error) {
+	p.Deleted, p.Unhealthy, p.CollectedAt = false, true, time.Time{}
+}
+
 // Protection returns what protects the archives of ids. An id that is missing from
 // the result has no row at all.
 func (s *Store) Protection(ctx context.Context, ids []workspace.ID) (map[workspace.ID]Protection, error) {
@@ -58,7 +63,9 @@ func (s *Store) Protection(ctx context.Context, ids []workspace.ID) (map[workspa
 			phase = 'ERROR' OR COALESCE(conditions -> $2 ->> 'status' = 'False', false)
 				OR recovery IS NOT NULL AND recovery ->> 'id' IS DISTINCT FROM home_ctx ->> 'recovery_id'
 				OR revert IS NOT NULL AND revert ->> 'id' IS DISTINCT FROM home_ctx ->> 'revert_id'
-				OR archive_damage IS NOT NULL OR archive_suspected AS unhealthy,
+				OR archive_damage IS NOT NULL OR archive_suspected
+				OR COALESCE('string' <> ANY (ARRAY[jsonb_typeof(home_ctx -> 'newest'), jsonb_typeof(home_ctx -> 'replaced')]), false)
+				AS unhealthy,
 			archive_key, archive_op_id, home_ctx ->> 'newest' AS newest, home_ctx ->> 'replaced' AS replaced,
 			phase, created_at, deleted_at, collected_at
 		FROM workspaces WHERE id = ANY($1::uuid[])`, texts(ids), string(workspace.PolicyHealthy))

@@ -26,7 +26,12 @@ type Unused struct {
 	// Busy and SleepAt are what [Store.Announce] has written last.
 	Busy    *workspace.Busy
 	SleepAt time.Time
+	// Unreadable is that of [workspace.Workspace].
+	Unreadable error `db:"-"`
 }
+
+// MarkUnreadable sets Unreadable.
+func (u *Unused) MarkUnreadable(err error) { u.Unreadable = err }
 
 const (
 	// usedAt is the time from which the @ttl is counted. To keep a workspace awake is

@@ -78,7 +78,15 @@ const (
 	WaitEgressRules = "EgressRules"
 	// WaitConflict: the container runs on a volume that the row does not know.
 	WaitConflict = "Conflict"
+	// WaitInternalError: the program has failed with this workspace, and leaves it as it is.
+	WaitInternalError = "InternalError"
 )
+
+// InternalError is what a workspace waits for that the program has failed with, since then.
+func InternalError(err error, since time.Time) *Waiting {
+	return &Waiting{Reason: WaitInternalError, Message: "the program has failed with this workspace and leaves it as it is: " +
+		err.Error(), Since: since}
+}
 
 // timeless are the waits for what others must give. The time of those that are true never counts
 // against the limits of the operation (SPEC 3). Where a reason is missing, the operation itself is
@@ -95,6 +103,7 @@ var timeless = map[string]bool{
 	WaitJobQueue:      true, // its turn comes
 	WaitJobImage:      true, // the engine and the settings must give it
 	WaitEgressRules:   true,
+	WaitInternalError: true,  // the program must be corrected
 	WaitContainer:     false, // the node has all that it needs
 }
 

@@ -164,6 +164,15 @@ type Workspace struct {
 	Revert *Revert
 	// Revision grows with every change that a gateway or a browser needs to know.
 	Revision int64
+	// Unreadable says why some of the row could not be read; those fields are zero. Nil when all could. Nothing may be
+	// decided or written from such a row (SPEC 5, Failures).
+	Unreadable error `db:"-"`
+}
+
+// MarkUnreadable sets Unreadable, and says in Waiting, to whoever reads the row, why nothing happens with the workspace.
+func (w *Workspace) MarkUnreadable(err error) {
+	w.Unreadable = err
+	w.Waiting = InternalError(err, w.UpdatedAt)
 }
 
 // Dozes reports whether the workspace dozes: its container is frozen, and is to stay so. One that is to doze

@@ -85,6 +85,8 @@ type Options struct {
 	Stopping <-chan struct{}
 	// Refused returns why this process must not serve requests any more, or nil. Default: nil.
 	Refused func() *postgres.OlderError
+	// Exiting reports whether the process is about to end, and should get no new connections. Default: never.
+	Exiting func() bool
 	// Heartbeat is how often an event stream sends a heartbeat and checks that its
 	// session is still valid. Default: [events.DefaultHeartbeat].
 	Heartbeat time.Duration
@@ -132,6 +134,9 @@ func New(o Options) (*Handler, error) {
 		o.WaitReady == nil {
 		return nil, errors.New("the API needs a site, the service, auth, the audit, the usage, the hub, health and a way to wait " +
 			"until ready")
+	}
+	if o.Exiting == nil {
+		o.Exiting = func() bool { return false }
 	}
 	if o.Heartbeat <= 0 {
 		o.Heartbeat = events.DefaultHeartbeat

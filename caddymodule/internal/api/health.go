@@ -32,11 +32,14 @@ func (h *Handler) health(w http.ResponseWriter, _ *http.Request) error {
 }
 
 // readiness answers 200 once this process can serve requests for workspaces and users, and 503
-// before that. From then on it is as health is: while a server is away, running workspaces
-// are still reached through this process.
+// before that, and once the process is about to end. In between it is as health is: while a server is
+// away, running workspaces are still reached through this process.
 func (h *Handler) readiness(w http.ResponseWriter, r *http.Request) error {
 	if h.Refused() != nil {
 		return h.health(w, r)
+	}
+	if h.Exiting() {
+		return sendJSON(w, http.StatusServiceUnavailable, healthBody{Status: "stopping"})
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), readyWait)
 	defer cancel()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/clock"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
@@ -53,6 +54,7 @@ type cycle struct {
 	due     []due
 	judged  clock.Moment  // when the rows of the present batch were read
 	life    time.Duration // of a judgement; default judgementLife
+	faults  []error       // panics about single workspaces, whose archives stay
 }
 
 // due is an archive to delete, with what its judgement was based on.
@@ -77,7 +79,7 @@ func (c *cycle) collect(ctx context.Context) error {
 		return fmt.Errorf("%w: %d archives would be deleted, %d were confirmed; look again", ErrNotConfirmed,
 			c.report.Due, c.request.Confirmed)
 	}
-	return errors.Join(c.sweep(ctx), c.uploads(ctx))
+	return errors.Join(append(c.faults, c.sweep(ctx), c.uploads(ctx))...)
 }
 
 // inspect judges all archives and records the orphans. It deletes nothing.
@@ -177,11 +179,20 @@ func (c *cycle) inspectArchives(ctx context.Context, archives []listed) error {
 	var rows []store.Archive
 	for group := range groups(archives) {
 		p, known := protection[group[0].id]
-		compared, err := c.compare(ctx, group, p)
-		if err != nil {
+		var compared comparison
+		err := guard.Call(guard.Workspace, func() (err error) {
+			if compared, err = c.compare(ctx, group, p); err == nil {
+				retain(group, p, compared, c.settings.Keep)
+			}
+			return err
+		})
+		if guard.Panicked(err) {
+			c.faults = append(c.faults, fmt.Errorf("judging the archives of workspace %s, which all stay: %w", group[0].id, err))
+			p.MarkUnreadable(err)
+			known = true
+		} else if err != nil {
 			return err
 		}
-		retain(group, p, compared, c.settings.Keep)
 		for _, a := range group {
 			if known && a.complete() && p.CollectedAt.IsZero() {
 				rows = append(rows, store.Archive{WorkspaceID: a.id, Key: a.key, Size: a.size, CreatedAt: a.modified})

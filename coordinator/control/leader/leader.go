@@ -31,6 +31,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store/postgres"
@@ -288,7 +289,8 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, t Term
 			e.outage.Failed(err)
 			pause = jitter(time.Duration(e.retry.Load()))
 		} else {
-			e.log.Warn("this process is no longer the leader; it takes part in the election again", zap.Error(err))
+			e.log.Warn("this process is no longer the leader; it takes part in the election again",
+				zap.Error(err), guard.Stack(err))
 			if time.Since(began) > longTerm {
 				again.Reset()
 			}

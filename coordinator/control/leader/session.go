@@ -13,6 +13,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/clock"
 	"github.com/codehub/gateway/coordinator/dialer"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
@@ -72,11 +73,30 @@ func (e *Elector) session(ctx context.Context, lead func(context.Context, Term) 
 		return time.Time{}, err
 	}
 	s.heard.beat(clock.Now())
-	if err := s.enter(ctx); err != nil {
-		return time.Time{}, err
+	err = guard.Call(guard.Component, func() error {
+		if err := s.enter(ctx); err != nil {
+			return err
+		}
+		return s.hold(ctx)
+	})
+	if guard.Panicked(err) {
+		s.abandon(err)
 	}
-	err = s.hold(ctx)
 	return s.began, err
+}
+
+// abandon ends all terms after a panic in the session itself. Closing its connection gives back the locks. So it waits
+// for their work, but not for ever: what the session knows of it may be wrong. The epochs stop what is late.
+func (s *session) abandon(err error) {
+	s.revokeAll(err)
+	limit := time.After(s.opts.LeaseDuration)
+	for range s.terms {
+		select {
+		case <-s.ended:
+		case <-limit:
+			return
+		}
+	}
 }
 
 // mayLead returns why this process must not lead, if it is too old for the schema (SPEC 12.14).

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/clock"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
@@ -50,7 +51,7 @@ func (s *session) begin(ctx context.Context, shard int) error {
 	s.log.Info("this process is the leader now", zap.Int(logkey.Shard, shard), zap.Int(logkey.Shards, s.opts.Shards),
 		zap.Int64(logkey.Epoch, epoch))
 	go func() {
-		t.err = s.lead(leading, t.Term)
+		t.err = guard.Call(guard.Component, func() error { return s.lead(leading, t.Term) })
 		s.ended <- t
 		s.bell.ring()
 	}()

@@ -29,6 +29,7 @@ import (
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/pull"
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/schedule"
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/sweep"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store/postgres"
@@ -145,6 +146,7 @@ type Controller struct {
 	calls      schedule.Executor // the actuator calls of all loops
 	removals   schedule.Executor // those that remove volumes
 	jobs       *schedule.Jobs    // the storage jobs of all loops
+	faults     faults            // of all loops
 
 	mu    sync.Mutex // guards what follows
 	loops map[*loop]struct{}
@@ -264,12 +266,21 @@ func (c *Controller) Run(ctx context.Context, term Term) error {
 	defer l.wg.Wait()
 	defer c.removals.Drop(&l.wg)
 	defer c.calls.Drop(&l.wg)
-	l.wg.Go(func() { l.sweeper.Run(ctx) })
-	l.wg.Go(func() { l.sweeper.Measure(ctx) })
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // first: what runs beside the loop ends also after a panic in it
+	l.beside(ctx, "sweep", l.sweeper.Run)
+	l.beside(ctx, "measure", l.sweeper.Measure)
 	if term.Shard == 0 {
-		l.wg.Go(func() { l.puller.Run(ctx) })
+		l.beside(ctx, "prepull", l.puller.Run)
 	}
 	return l.run(ctx)
+}
+
+// beside runs a component of the term beside the loop.
+func (l *loop) beside(ctx context.Context, component string, run func(context.Context)) {
+	l.wg.Go(func() {
+		_ = guard.Keep(ctx, l.log, component, 0, func(ctx context.Context) error { run(ctx); return nil })
+	})
 }
 
 // join adds a loop. The first one starts what all share.
@@ -282,7 +293,7 @@ func (c *Controller) join(l *loop) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			c.subscribe(ctx)
+			_ = guard.Keep(ctx, c.log, "container events", 0, func(ctx context.Context) error { c.subscribe(ctx); return nil })
 		}()
 		c.quit = func() { cancel(); <-done }
 		c.pulls = pull.New(func(ctx context.Context, image string, progress func(done, total int64)) error {
@@ -298,6 +309,11 @@ func (c *Controller) leave(l *loop) {
 	c.mu.Lock()
 	delete(c.loops, l)
 	c.jobs.Drop(l.term.Shard, l.term.Shards)
+	for id, s := range l.states {
+		if s.fault != nil {
+			c.faults.remove(id)
+		}
+	}
 	quit, pulls := c.quit, c.pulls
 	last := len(c.loops) == 0
 	if last {

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/observation"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/tracing"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -38,6 +39,7 @@ type plan struct {
 	decision planner.Decision
 	logs     bool // there is a container whose output may explain an error
 	counts   bool // the decision counts an actuator's error, and says nothing of what is observed
+	fault    bool // it says only that the program fails with the workspace
 }
 
 // candidate is a workspace of which everything is known that its next step depends on.
@@ -167,27 +169,40 @@ func (l *loop) apply(ctx context.Context, plans []plan) {
 			todo <- p
 			continue
 		}
-		l.of(p.row.ID).unsaved = 0 // there is nothing left to save
-		l.putOff(p.decision)
-		l.follow(ctx, p)
+		l.safely(p.row, func() {
+			l.of(p.row.ID).unsaved = 0 // there is nothing left to save
+			l.putOff(p.decision)
+			l.follow(ctx, p)
+		})
 	}
 	close(todo)
 	n := len(todo)
 	for range min(n, savesAtOnce) {
 		l.wg.Go(func() {
 			for p := range todo {
-				p.decision.Next = l.storable(ctx, p)
-				saved, err := l.write(ctx, p.row, p.decision)
-				done <- outcome{p, saved, err}
+				o := outcome{plan: p}
+				o.err = guard.Call(guard.Workspace, func() (err error) {
+					o.decision.Next = l.storable(ctx, p)
+					o.saved, err = l.write(ctx, p.row, o.decision)
+					return err
+				})
+				done <- o
 			}
 		})
 	}
 	for range n {
-		if o := <-done; l.wrote(ctx, o.row, o.decision, o.saved, o.err) {
-			l.follow(ctx, o.plan)
-		} else if o.counts && o.err == nil {
-			l.queue.Add(o.row.ID) // the row changed in between: the error is counted against the present one
+		o := <-done
+		if guard.Panicked(o.err) {
+			l.setAside(o.row, o.err)
+			continue
 		}
+		l.safely(o.row, func() {
+			if l.wrote(ctx, o.row, o.decision, o.saved, o.err) {
+				l.follow(ctx, o.plan)
+			} else if o.counts && o.err == nil {
+				l.queue.Add(o.row.ID) // the row changed in between: the error is counted against the present one
+			}
+		})
 	}
 	if !l.anyUnsaved() {
 		l.saving.Recovered()
@@ -218,11 +233,16 @@ func (l *loop) follow(ctx context.Context, p plan) {
 	switch {
 	case d.Action != planner.ActNothing:
 		l.enqueue(ctx, d)
+		return // whether that goes well is not known yet
 	case d.Next.Phase == workspace.PhaseDeleted:
+		l.works(d.Next.ID)
 		delete(l.states, d.Next.ID) // it is never observed again
 	case d.Changed && !d.OnlyProgress && !l.of(d.Next.ID).backingOff(d.Next) &&
 		(busy || string(d.Next.Phase) != string(d.Next.Wanted())):
 		l.queue.Add(p.row.ID) // the next step follows at once, not with the next tick
+	}
+	if !p.fault && !l.of(p.row.ID).backingOff(d.Next) {
+		l.works(p.row.ID)
 	}
 }
 

@@ -41,8 +41,9 @@ type harness struct {
 	controller *reconcile.Controller
 	owner      service.Actor
 	fence      postgres.Fence
-	lapsed     atomic.Bool // the lease may have run out
-	configured []string    // the images that the settings name
+	lapsed     atomic.Bool   // the lease may have run out
+	configured []string      // the images that the settings name
+	newOpID    func() string // uuid.NewString, unless a test wraps it
 	outdated   func(context.Context, backend.StartSpec) bool
 	quit       context.CancelFunc
 	done       chan error
@@ -119,8 +120,11 @@ func (h *harness) use(a reconcile.Archives, log *zap.Logger, change func(*reconc
 	if h.database == nil {
 		h.database = h.store
 	}
+	if h.newOpID == nil {
+		h.newOpID = uuid.NewString
+	}
 	h.controller = reconcile.New(reconcile.Options{
-		Store: h.database, Backend: h.engine, Archives: a, Identity: &h.guard, Addresses: h.backend.Parts().Addresses, Images: h.images, Freezer: h.backend, Outdated: h.outdated, LocalHomes: true, NewOpID: uuid.NewString, Log: log,
+		Store: h.database, Backend: h.engine, Archives: a, Identity: &h.guard, Addresses: h.backend.Parts().Addresses, Images: h.images, Freezer: h.backend, Outdated: h.outdated, LocalHomes: true, NewOpID: h.newOpID, Log: log,
 		Launch: func(w workspace.Workspace) (backend.StartSpec, error) {
 			return launch.Spec(launch.Catalog(nil).Default("", 0), launch.Site{}, w)
 		},

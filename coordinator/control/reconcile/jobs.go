@@ -5,14 +5,15 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/schedule"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
 // queueJobs asks for places for the storage jobs that the decisions begin, and decides again
 // where there is none. How many jobs run is asked of the backend each time, for all shards and
-// processes. What is not remembered is right also under the next leader.
-func (l *loop) queueJobs(ctx context.Context, ready []candidate) {
+// processes. What is not remembered is right also under the next leader. It adds to the plans.
+func (l *loop) queueJobs(ctx context.Context, ready []candidate, plans *[]plan) {
 	var asking []schedule.Claim
 	at := l.clock.Now()
 	for i := range ready {
@@ -34,7 +35,8 @@ func (l *loop) queueJobs(ctx context.Context, ready []candidate) {
 	}
 	bounded, cancel := context.WithTimeout(ctx, observeTimeout)
 	defer cancel()
-	listed, err := l.backend.Jobs(bounded)
+	var listed map[workspace.ID][]workspace.Job
+	err := guard.Call(guard.Task, func() (err error) { listed, err = l.backend.Jobs(bounded); return err })
 	if err != nil {
 		listed = nil // the sensor says so
 	}
@@ -43,7 +45,7 @@ func (l *loop) queueJobs(ctx context.Context, ready []candidate) {
 		c := &ready[i]
 		if before, waits := queued[c.row.ID]; waits {
 			c.observation.Queued = &workspace.Queued{Before: before}
-			c.reconcile()
+			l.isolate(c.row, plans, c.reconcile)
 		}
 	}
 }

@@ -252,15 +252,19 @@ func (l *loop) reconcile(ctx context.Context, s scope, ids []workspace.ID) {
 	var plans []plan
 	var ready []candidate
 	for _, w := range snap.rows {
-		if c, ok := l.prepare(ctx, w, snap, policy); ok {
-			ready = append(ready, c)
-		}
+		l.isolate(w, &plans, func() {
+			if c, ok := l.prepare(ctx, w, snap, policy); ok {
+				ready = append(ready, c)
+			}
+		})
 	}
-	l.queueJobs(ctx, ready)
+	l.queueJobs(ctx, ready, &plans)
 	for _, c := range ready {
-		if p, ok := l.decide(ctx, c, look); ok {
-			plans = append(plans, p)
-		}
+		l.isolate(c.row, &plans, func() {
+			if p, ok := l.decide(ctx, c, look); ok {
+				plans = append(plans, p)
+			}
+		})
 	}
 	for _, loss := range l.breaker.Confirm(look, l.settings.Load().MaxLossShare) {
 		plans = append(plans, plan{row: loss.Row, decision: loss.Decision, logs: loss.Observation.Container != nil})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/actuator"
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/observation"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
@@ -35,7 +36,11 @@ func (l *loop) startProbe(ctx context.Context, w workspace.Workspace, ask planne
 		case <-ctx.Done():
 			return
 		}
-		p, err := observation.Store{Archives: l.archives, Identity: l.identity}.Ask(ctx, q)
+		var p observation.Answer
+		err := guard.Call(guard.Workspace, func() (err error) {
+			p, err = observation.Store{Archives: l.archives, Identity: l.identity}.Ask(ctx, q)
+			return err
+		})
 		l.send(ctx, result{task: task{Call: actuator.Call{Row: q.Row}}, answer: &p, err: err})
 	})
 }

@@ -23,6 +23,7 @@ type state struct {
 	storeAway bool                 // it waits for an object store that is away
 	failed    *failure             // of an actuator, until it is counted
 	trail     *trail.Operation     // the operation in progress
+	fault     *fault               // the program fails with it
 }
 
 // failure is what an actuator's call for an operation returned.

@@ -11,6 +11,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/actuator"
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/observation"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -44,7 +45,7 @@ func (l *loop) enqueue(ctx context.Context, d planner.Decision) {
 	executor.Submit(&l.wg, request, func() {
 		t.waited = time.Since(queued)
 		began := time.Now()
-		err := l.actuator.Execute(ctx, t.Call)
+		err := guard.Call(guard.Workspace, func() error { return l.actuator.Execute(ctx, t.Call) })
 		l.metrics.Acted(string(t.Action), t.waited, time.Since(began), err)
 		l.wg.Go(func() { l.send(ctx, result{task: t, err: err}) }) // the turn is over
 	})
@@ -62,21 +63,30 @@ func (l *loop) send(ctx context.Context, r result) {
 // handle records the outcome of a task or a probe and requests the next observation
 // of its workspace.
 func (l *loop) handle(ctx context.Context, r result) {
+	l.of(r.task.Row.ID).busy = false
+	l.safely(r.task.Row, func() { l.took(ctx, r) })
+	l.ended = append(l.ended, r.task.Row.ID)
+}
+
+// took is the part of handle that depends on the result.
+func (l *loop) took(ctx context.Context, r result) {
 	id := r.task.Row.ID
 	s := l.of(id)
-	s.busy = false
 	if s.progress != nil {
 		s.progress.Waited(r.task.waited)
 	}
 	switch {
 	case ctx.Err() != nil:
+	case guard.Panicked(r.err):
+		l.setAside(r.task.Row, r.err)
 	case r.answer != nil:
 		l.metrics.Sensed(ctx, metrics.ObjectStore, r.err)
 		l.probeDone(r.answer, r.err)
 	case r.err != nil:
 		l.taskFailed(r.task, r.err)
+	default:
+		l.works(id)
 	}
-	l.ended = append(l.ended, id)
 }
 
 // handleMore handles the results that wait already: one observation serves them all.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/internal/work"
 	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/store"
@@ -88,9 +89,20 @@ func (r *Runner) sleepPage(ctx context.Context, fresh func() bool, page []store.
 	asked := r.ask(ctx, page, now, s)
 	var announce []store.Unused
 	decisions := make([]decision, len(page))
+	var errs []error
 	for i, u := range page {
+		if u.Unreadable != nil {
+			continue // it stays awake
+		}
 		l := r.looks[u.ID]
-		d := decide(judged{Unused: u, verdict: l.verdict, stays: l.stays(r.now(), s), fresh: asked[i], now: now, upTo: upTo}, s)
+		var d decision
+		if err := guard.Call(guard.Workspace, func() error {
+			d = decide(judged{Unused: u, verdict: l.verdict, stays: l.stays(r.now(), s), fresh: asked[i], now: now, upTo: upTo}, s)
+			return nil
+		}); err != nil {
+			errs = append(errs, fmt.Errorf("deciding about workspace %s: %w", u.ID, err))
+			continue
+		}
 		decisions[i] = d
 		r.soon = min(r.soon, d.again)
 		if !sameBusy(d.busy, u.Busy) || !d.sleepAt.Equal(u.SleepAt) {
@@ -99,13 +111,12 @@ func (r *Runner) sleepPage(ctx context.Context, fresh func() bool, page []store.
 		}
 	}
 	if !fresh() {
-		return nil
+		return errors.Join(errs...)
 	}
 	if err := r.Store.Announce(ctx, r.fence, s.Standby, announce); err != nil {
 		r.barrier.reset()
-		return err
+		return errors.Join(append(errs, err)...)
 	}
-	var errs []error
 	for i, u := range page {
 		if !decisions[i].sleep && !decisions[i].doze {
 			continue
@@ -155,6 +166,7 @@ func (r *Runner) ask(ctx context.Context, page []store.Unused, now time.Time, s 
 		}
 		l.swept = true
 		switch {
+		case u.Unreadable != nil:
 		case r.Looker == nil, !u.DozeAt.IsZero(): // nothing works in one that is frozen
 			l.sample, l.verdict, asked[i] = nil, work.Verdict{Known: true}, true
 		case began.Sub(l.asked) < s.gap():
@@ -182,8 +194,12 @@ func (r *Runner) ask(ctx context.Context, page []store.Unused, now time.Time, s 
 		g.Go(func() error {
 			l := r.looks[page[i].ID] // no other goroutine has this one
 			l.asked = r.now()
-			verdict := r.judge(ctx, page[i], l, s)
-			l.verdict = verdict
+			err := guard.Call(guard.Workspace, func() error { l.verdict = r.judge(ctx, page[i], l, s); return nil })
+			if err != nil {
+				l.sample, l.verdict = nil, work.Verdict{Known: true, Reason: workspace.BusyNoAnswer}
+				r.Log.Error("looking at a workspace panicked; it stays awake",
+					zap.String(logkey.Workspace, string(page[i].ID)), zap.Error(err), guard.Stack(err))
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			asked[i] = true

@@ -223,6 +223,10 @@ func (r *run) row(ctx context.Context, versions []workspace.ArchiveVersion) erro
 	r.report.Workspaces++
 	r.report.Archives += int64(len(versions))
 	volume, found := r.volumes[w.ID]
+	if w.Unreadable != nil {
+		return r.tell(finding(w.Workspace, check.Problem("have the program corrected, or the row; until then nothing happens with the workspace",
+			"its row cannot be read: %v", w.Unreadable)))
+	}
 	seen := sight{id: w.ID, row: &w, versions: newestFirst(versions), volumes: r.volumes != nil}
 	if found {
 		seen.volume = &volume

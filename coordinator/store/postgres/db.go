@@ -5,6 +5,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/codehub/gateway/coordinator/dialer"
 )
@@ -61,6 +64,8 @@ type DB struct {
 	// livenessInterval is how long LISTEN waits for a notification before it pings
 	// the server; livenessTimeout is how long the server has to answer.
 	livenessInterval, livenessTimeout time.Duration
+
+	unreadable *zap.Logger // for rows that cannot be read
 }
 
 // Options configure a [DB].
@@ -72,6 +77,8 @@ type Options struct {
 	// Waiting, if set, is called while [DB.Migrate] waits for locks that other sessions hold: after a second, and then every
 	// ten. It must not block.
 	Waiting func(LockWait)
+	// Log is told of rows that cannot be read. Default: nothing is logged.
+	Log *zap.Logger
 }
 
 // Open parses dsn (a URL or key=value form; pool_max_conns and the like are
@@ -113,6 +120,9 @@ func Open(dsn string, o Options) (*DB, error) {
 	return &DB{
 		pool: pool, conn: alone, instance: uuid.NewString(), waiting: o.Waiting,
 		livenessInterval: 10 * time.Second, livenessTimeout: 5 * time.Second,
+		unreadable: cmp.Or(o.Log, zap.NewNop()).WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
+			return zapcore.NewSamplerWithOptions(core, time.Minute, 1, 0)
+		})),
 	}, nil
 }
 

@@ -159,6 +159,7 @@ CHART
 {{- define "codehub.caddyfile" -}}
 {
   admin localhost:2019
+  shutdown_delay {{ .Values.drainSeconds }}s
   grace_period {{ .Values.graceSeconds }}s
   servers {
     max_header_size 1MiB

@@ -12,11 +12,12 @@ package observation
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"go.uber.org/zap"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/outage"
@@ -64,15 +65,19 @@ func NewOutage(log *zap.Logger, what string) *outage.Reporter {
 // Read reads containers, volumes and jobs at the same time, each in one call. What they
 // say is used only if the backend is the recorded one, also after the last answer. A
 // sensor that has not answered when the time of bounded is up does not answer.
-func Read(ctx, bounded context.Context, sensors backend.Sensors, guard Identity, log Outages,
+func Read(ctx, bounded context.Context, sensors backend.Sensors, servers Identity, log Outages,
 	ids []workspace.ID) Snapshot {
 	var snap Snapshot
 	var failed [3]error
-	var g errgroup.Group
-	g.Go(func() error { snap.Containers, failed[0] = sensors.Containers(bounded, ids...); return nil })
-	g.Go(func() error { snap.Volumes, failed[1] = sensors.Volumes(bounded, ids...); return nil })
-	g.Go(func() error { snap.Jobs, failed[2] = sensors.Jobs(bounded, ids...); return nil })
-	_ = g.Wait()
+	var all sync.WaitGroup
+	for i, read := range []func() error{
+		func() (err error) { snap.Containers, err = sensors.Containers(bounded, ids...); return err },
+		func() (err error) { snap.Volumes, err = sensors.Volumes(bounded, ids...); return err },
+		func() (err error) { snap.Jobs, err = sensors.Jobs(bounded, ids...); return err },
+	} {
+		all.Go(func() { failed[i] = guard.Call(guard.Task, read) })
+	}
+	all.Wait()
 	log.containers.Report(ctx, failed[0])
 	log.volumes.Report(ctx, failed[1])
 	log.jobs.Report(ctx, failed[2])
@@ -87,7 +92,7 @@ func Read(ctx, bounded context.Context, sensors backend.Sensors, guard Identity,
 	if snap.Unseen == workspace.AllSensors {
 		return snap
 	}
-	if err := guard.Backend(bounded); err != nil { // the guard logs it
+	if err := servers.Backend(bounded); err != nil { // the guard logs it
 		snap.Unseen = workspace.AllSensors
 		snap.Reason, snap.Message = backendWait(err), err.Error()
 	}

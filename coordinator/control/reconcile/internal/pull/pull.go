@@ -13,6 +13,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/codehub/gateway/coordinator/guard"
 )
 
 // notice is the shortest time between two changes of the progress that waiting
@@ -198,16 +200,18 @@ func (p *Pool) run(ctx context.Context, cancel context.CancelCauseFunc, pull *Pu
 	defer stalled.Stop()
 	var last int64
 	var shown time.Time
-	err := p.pull(ctx, pull.status.Image, func(done, total int64) {
-		if done == last {
-			return
-		}
-		last = done
-		stalled.Reset(stall)
-		if time.Since(shown) >= notice {
-			shown = time.Now()
-			p.report(pull, func() { pull.status.Done, pull.status.Total = done, max(total, 0) })
-		}
+	err := guard.Call(guard.Task, func() error {
+		return p.pull(ctx, pull.status.Image, func(done, total int64) {
+			if done == last {
+				return
+			}
+			last = done
+			stalled.Reset(stall)
+			if time.Since(shown) >= notice {
+				shown = time.Now()
+				p.report(pull, func() { pull.status.Done, pull.status.Total = done, max(total, 0) })
+			}
+		})
 	})
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause

@@ -22,7 +22,7 @@ type Executor struct {
 	served  Served
 }
 
-// call is one that waits or runs.
+// call is one that waits or runs. Its run must not panic.
 type call struct {
 	Request
 	of  *sync.WaitGroup
@@ -69,11 +69,13 @@ func (e *Executor) Next() {
 // do runs a call and begins the next one.
 func (e *Executor) do(c *call) {
 	defer c.of.Done()
+	defer func() {
+		e.mu.Lock()
+		e.running = slices.DeleteFunc(e.running, func(other *call) bool { return other == c })
+		e.mu.Unlock()
+		e.Next()
+	}()
 	c.run()
-	e.mu.Lock()
-	e.running = slices.DeleteFunc(e.running, func(other *call) bool { return other == c })
-	e.mu.Unlock()
-	e.Next()
 }
 
 // Length is how many run and how many wait for their turn.

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -44,8 +45,9 @@ func (s *Sweeper) Measure(ctx context.Context) {
 			return
 		case s.Measuring <- struct{}{}:
 		}
-		counting.Report(ctx, s.measureSome(ctx, skipped))
+		err := guard.Call(guard.Component, func() error { return s.measureSome(ctx, skipped) })
 		<-s.Measuring
+		counting.Report(ctx, err)
 	}
 }
 

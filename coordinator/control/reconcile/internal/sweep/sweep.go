@@ -20,6 +20,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/clock"
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/observation"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -162,6 +163,8 @@ func (s *Sweeper) inspect(ctx context.Context, rows []workspace.Workspace) {
 	var homes, archives []workspace.Workspace
 	for _, w := range rows {
 		switch {
+		case w.Unreadable != nil:
+			s.Changed(w.ID) // the controller says so
 		case !w.AwaitsGC:
 			homes = append(homes, w)
 		case !w.Deleted():
@@ -191,9 +194,13 @@ func (s *Sweeper) inspectHomes(ctx context.Context, rows []workspace.Workspace) 
 	policy := s.Policy()
 	policy.NewOpID = func() string { return "" } // nothing is begun
 	for _, w := range rows {
-		if d := planner.Reconcile(s.Clock.Now(), w, snap.Of(w.ID), true, policy); d.Changed ||
-			len(snap.Jobs[w.ID]) > 0 {
-			s.Changed(w.ID)
+		if err := guard.Recover(func() error {
+			if d := planner.Reconcile(s.Clock.Now(), w, snap.Of(w.ID), true, policy); d.Changed || len(snap.Jobs[w.ID]) > 0 {
+				s.Changed(w.ID)
+			}
+			return nil
+		}); err != nil {
+			s.Changed(w.ID) // the controller meets the same, and says so
 		}
 	}
 }

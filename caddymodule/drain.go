@@ -1,0 +1,57 @@
+package codehub
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyevents"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// heldLook is how often a process that is about to end looks whether it still holds requests.
+const heldLook = 50 * time.Millisecond
+
+// drain is the beginning of the end of a process (SPEC 5): it gives up the leadership at once, so that another
+// process leads with its own settings, and serves on for shutdown_delay. Without that it serves on while it
+// holds requests, for half of the grace period at most. Its answers meanwhile ask clients to come back over
+// another connection ([askToReconnect]). A reload is no end: another configuration of the same process goes on.
+//
+// It delays what follows: the end of event streams and of requests that are still held, and quiesce.
+type drain struct{ app *App }
+
+// Handle is called by Caddy when the configuration begins to stop.
+func (d drain) Handle(context.Context, caddy.Event) error {
+	if !caddy.Exiting() {
+		return nil
+	}
+	c := d.app.Coordinator()
+	c.Resign()
+	servers, err := d.app.context.AppIfConfigured("http")
+	if err != nil {
+		return nil // nothing is served
+	}
+	h := servers.(*caddyhttp.App)
+	if delay := time.Duration(h.ShutdownDelay); delay > 0 {
+		h.ShutdownDelay = 0 // Caddy would wait once more, after the listeners were closed
+		time.Sleep(delay)
+		return nil
+	}
+	for end := time.Now().Add(time.Duration(h.GracePeriod) / 2); c.Activator().Held() > 0 && time.Now().Before(end); {
+		time.Sleep(heldLook)
+	}
+	return nil
+}
+
+// askToReconnect has the connection of a request closed after its answer while the process ends: HTTP/1.1 says so in the
+// answer, and HTTP/2 sends GOAWAY. A connection that is closed while it is idle may meet the client's next request. HTTP/3
+// says so itself at the end.
+func askToReconnect(w http.ResponseWriter, r *http.Request) {
+	if caddy.Exiting() && r.ProtoMajor < 3 && r.Method != http.MethodConnect && r.Header.Get("Upgrade") == "" {
+		w.Header().Set("Connection", "close")
+	}
+}
+
+// Interface guard.
+var _ caddyevents.Handler = drain{}
