@@ -26,7 +26,7 @@ func testPauseEvents(t *testing.T, f Fixture) {
 	Ready(t, b, id)
 	events, err := b.Events(ctx)
 	must(t, err)
-	// What is listed after each event, at once: the call that pauses may still be under way.
+	// The listing is read right after each event: the call that pauses may still be under way.
 	listed, ended := make(chan workspace.Health, 100), make(chan struct{})
 	go func() {
 		defer close(ended)

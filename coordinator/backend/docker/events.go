@@ -88,17 +88,17 @@ func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
 	return ids, nil
 }
 
-// shown are the events that the engine sends when its listings show what they are about. The others (an end, a pause and its
-// end, and what is not known here) come first: the engine sends them while it still works on the container.
+// shown are the events that the engine sends after its listings show the change. It sends the others (an end, a pause, the end of
+// a pause) while it still works on the container.
 var shown = map[events.Action]bool{events.ActionStart: true, events.ActionDestroy: true}
 
 // settleLimit is how long a change of a container may stay unseen because the engine is still
 // busy with it.
 const settleLimit = 5 * time.Second
 
-// settle returns when listings show what an event of a container is about. After an end the engine unmounts and
-// disconnects the container, which takes up to a second on a busy host; after a pause it writes the container's state to
-// its disk. It sends no other event when listings show the change. Until then it does not answer about the container.
+// settle returns when listings show the change that an event of a container reports. After an end the engine unmounts and
+// disconnects the container, which takes up to a second on a busy host. After a pause it writes the container's state to
+// its disk. It sends no further event. Until it is done it does not answer about the container.
 func (d *Docker) settle(ctx context.Context, containerID string) {
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
