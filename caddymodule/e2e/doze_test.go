@@ -81,6 +81,15 @@ func TestDoze(t *testing.T) {
 	if _, got, err := messages.Read(t.Context()); err != nil || string(got) != "there" {
 		t.Errorf("the answer on a connection that was open before is %q, %v", got, err)
 	}
+	var opened struct {
+		Items []struct {
+			Actor struct{ Kind, Name, Through string }
+		}
+	}
+	me.call(t, "GET", "/api/v1/admin/audit?limit=1&action=workspace.open&workspace="+w.ID, nil, http.StatusOK, &opened)
+	if len(opened.Items) != 1 || opened.Items[0].Actor.Kind != "user" || opened.Items[0].Actor.Name != "admin" || opened.Items[0].Actor.Through != "page" {
+		t.Errorf("the audit says that %+v had it go on", opened.Items)
+	}
 
 	// It sleeps and is deleted from there.
 	in.awaitFrozen(t, w.ID, true)
@@ -101,5 +110,41 @@ func TestNothingStaysFrozen(t *testing.T) {
 	began := time.Now()
 	if res, body := me.get(t, byPath.base(in, w.ID)+"healthz", program); res.StatusCode != http.StatusOK {
 		t.Errorf("after %s: %s %s", time.Since(began), res.Status, body)
+	}
+}
+
+// TestAPauseByHandIsNoticed within a second, and so is its end: not by the next look at everything (SPEC 5).
+func TestAPauseByHandIsNoticed(t *testing.T) {
+	t.Parallel()
+	in := install(t)
+	me := in.admin(t)
+	w := me.create(t, "paused")
+	me.awaitPhase(t, w.ID, "RUNNING")
+	paused := func(want bool) func() bool {
+		return func() bool {
+			var got struct {
+				Conditions map[string]struct{ Reason string }
+			}
+			me.call(t, "GET", "/api/v1/workspaces/"+w.ID, nil, http.StatusOK, &got)
+			return (got.Conditions["ContainerReady"].Reason == "ContainerPaused") == want
+		}
+	}
+	wait.Until(t, "it runs", paused(false))
+	noticed := func(what string, by func() error, want bool) {
+		t.Helper()
+		began := time.Now()
+		if err := by(); err != nil {
+			t.Fatal(err)
+		}
+		wait.Until(t, what, paused(want))
+		if took := time.Since(began); took > 5*time.Second { // an idle look comes after 15 s; a busy machine takes longer than a second
+			t.Errorf("%s is noticed after %s", what, took)
+		} else {
+			t.Logf("%s is noticed after %s", what, took.Round(time.Millisecond))
+		}
+	}
+	for range 4 {
+		noticed("a pause", func() error { return in.docker.ContainerPause(t.Context(), "ws-"+w.ID) }, true)
+		noticed("its end", func() error { return in.docker.ContainerUnpause(t.Context(), "ws-"+w.ID) }, false)
 	}
 }

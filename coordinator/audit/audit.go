@@ -61,7 +61,7 @@ func (a Actor) By(provider string) Actor {
 	return a
 }
 
-// Asker knows who asks. It is asked from any goroutine, and only when somebody wants to know.
+// Asker returns an actor when it is needed. Its method may be called from any goroutine.
 type Asker interface{ Actor() Actor }
 
 // Actor implements [Asker].

@@ -82,8 +82,8 @@ type Core interface {
 	Executor
 
 	// Events sends the id of a workspace when its container or a job of it changed. It
-	// is a hint: events may be lost or repeated. When it tells of an end, listings that are
-	// made after it MUST show that. The channel is closed when ctx ends or
+	// is a hint: events may be lost or repeated. Listings made after an event MUST show its change,
+	// because no other event may follow. The channel is closed when ctx ends or
 	// the source fails or hangs; the caller then subscribes again.
 	Events(ctx context.Context) (<-chan workspace.ID, error)
 

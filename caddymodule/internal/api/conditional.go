@@ -30,7 +30,7 @@ func (c *call) idempotencyKey() (string, error) {
 // entityTag returns a workspace's revision as an entity tag.
 func entityTag(revision int64) string { return `"` + strconv.FormatInt(revision, 10) + `"` }
 
-// checkTagless refuses a change with an If-Match of what is no workspace: nothing else has an entity tag that could match.
+// checkTagless refuses a change with If-Match unless it is of a workspace: nothing else has an entity tag.
 func (c *call) checkTagless() error {
 	if c.r.Method == http.MethodGet || c.r.Method == http.MethodHead ||
 		strings.Contains(c.r.Pattern, workspacePath) || c.ifMatch() == nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // TestIfMatchAppliesToEveryChange: a change of a workspace that has another revision is refused with 412 and changes nothing,
-// whatever else would become of the request. With its present revision the change is made. A new route is a new row.
+// also where the request would be refused anyway. With its present revision the change is made. A new route is a new row.
 func TestIfMatchAppliesToEveryChange(t *testing.T) {
 	commands := 0
 	in := newHarness(t, withExec(func(context.Context, workspace.ID, []string, io.Writer, io.Writer) (int, error) {
@@ -85,8 +85,8 @@ func TestIfMatchAppliesToEveryChange(t *testing.T) {
 	}
 }
 
-// TestEveryRouteRespectsIfMatch: no route that changes something ignores the header. That of a workspace which is not there is 404
-// all the same; where nothing has an entity tag nothing can match.
+// TestEveryRouteRespectsIfMatch: no route that changes something ignores the header. An unknown workspace is still 404, and a change
+// of anything else is refused.
 func TestEveryRouteRespectsIfMatch(t *testing.T) {
 	in := newHarness(t)
 	admin := in.signedIn("admin")

@@ -87,6 +87,7 @@ func Run(t *testing.T, f Fixture) {
 		"ImagePulled":            testImagePulled,
 		"Unhealthy":              testUnhealthy,
 		"Paused":                 testPaused,
+		"PauseEvents":            testPauseEvents,
 		"Frozen":                 testFrozen,
 		"OneObjectUnknown":       testOneObjectUnknown,
 		"JobProgress":            testJobProgress,

@@ -72,14 +72,14 @@ func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
 				if m.Action == events.ActionStart {
 					d.inspector.Restarted(id, m.Actor.ID)
 				}
-				if m.Action == events.ActionDie {
-					settling.Go(func() {
-						d.settle(ctx, m.Actor.ID)
-						hint(id)
-					})
+				if shown[m.Action] {
+					hint(id)
 					continue
 				}
-				hint(id)
+				settling.Go(func() {
+					d.settle(ctx, m.Actor.ID)
+					hint(id)
+				})
 			case <-failed:
 				return
 			}
@@ -88,13 +88,17 @@ func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
 	return ids, nil
 }
 
-// settleLimit is how long the end of a container may stay unseen because the engine is still
+// shown are the events that the engine sends after its listings show the change. It sends the others (an end, a pause, the end of
+// a pause) while it still works on the container.
+var shown = map[events.Action]bool{events.ActionStart: true, events.ActionDestroy: true}
+
+// settleLimit is how long a change of a container may stay unseen because the engine is still
 // busy with it.
 const settleLimit = 5 * time.Second
 
-// settle returns when listings show that a container has ended. The engine sends the event
-// first. It unmounts and disconnects the container then, which takes up to a second on a busy
-// host, and sends no other event. Until it is done it does not answer about the container.
+// settle returns when listings show the change that an event of a container reports. After an end the engine unmounts and
+// disconnects the container, which takes up to a second on a busy host. After a pause it writes the container's state to
+// its disk. It sends no further event. Until it is done it does not answer about the container.
 func (d *Docker) settle(ctx context.Context, containerID string) {
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()

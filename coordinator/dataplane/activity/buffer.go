@@ -124,7 +124,7 @@ type Options struct {
 	// Now is the clock, of which only differences count; nil means [clock.Steady].
 	Now func() time.Time
 	// Used is told that a workspace is being used, about once in each step of the clock, and says whether that counts. by
-	// knows who uses it, and is nil if nobody does. It must neither block nor allocate. Default: it counts.
+	// is the user, or nil if the user is not known. It must neither block nor allocate. Default: it counts.
 	Used func(id workspace.ID, by audit.Asker) (counts bool)
 	// Metrics and Cycles count the signals of use and the flushes. Default: nothing does.
 	Metrics *metrics.Activity
@@ -217,8 +217,8 @@ func (b *Buffer) Slot(id workspace.ID) *Slot {
 	return s
 }
 
-// UsedWithin reports whether this process has seen a use of the workspace within d, and returns whose the last one was, nil if
-// that is not known.
+// UsedWithin reports whether this process has seen a use of the workspace within d. It also returns the last user, or nil if the
+// user is not known.
 func (b *Buffer) UsedWithin(id workspace.ID, d time.Duration) (by audit.Asker, used bool) {
 	p := b.part(id)
 	p.mu.RLock()

@@ -19,18 +19,18 @@ type Slot struct {
 	last atomic.Int64
 	// input is that of the last touch by a person.
 	input atomic.Int64
-	// user is who made the last touch, nil if that is not known.
+	// user made the last touch; nil if the user is not known.
 	user atomic.Pointer[audit.Actor]
 	// sent is the last value that Redis or PostgreSQL has confirmed, saved the last one
 	// that PostgreSQL has; guarded by buffer.flushing.
 	sent, saved int64
 }
 
-// Touch is [Slot.TouchBy] where it is not known who uses the workspace.
+// Touch is [Slot.TouchBy] for a user who is not known.
 func (s *Slot) Touch(by metrics.Signal) { s.TouchBy(by, nil) }
 
 // TouchBy records that user uses the workspace now, as a signal says, unless [Options.Used] denies it. Within one step of
-// the clock only the first call writes and is counted, and asks who it is. Many connections of one workspace share the slot, and
+// the clock only the first call writes, is counted, and calls user.Actor. Many connections of one workspace share the slot, and
 // reading it is ten times cheaper than contending for its cache line.
 func (s *Slot) TouchBy(by metrics.Signal, user audit.Asker) {
 	now := s.buffer.clock.Load()

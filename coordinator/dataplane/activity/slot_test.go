@@ -64,8 +64,8 @@ func TestWhatIsDeniedIsNoUse(t *testing.T) {
 	}
 }
 
-// TestWhoseUseItIs: the user is asked for once in a step of the clock, is told before a use counts, and is known of the last use, also
-// of a slot that was retired meanwhile.
+// TestWhoseUseItIs: the first use in each step of the clock tells its user, before it counts. The last user is known, also after the
+// slot was retired.
 func TestWhoseUseItIs(t *testing.T) {
 	now, counts := time.UnixMilli(1_000_000), true
 	var told []audit.Asker

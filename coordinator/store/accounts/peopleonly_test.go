@@ -11,8 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// TestEveryChangeOfWhoSignsInIsForPeople calls every method of the store in the name of an access token, whatever route
-// leads there (SPEC 11). A new method is a new row.
+// TestEveryChangeOfWhoSignsInIsForPeople calls every method of the store in the name of an access token
+// (SPEC 11). A new method is a new row.
 func TestEveryChangeOfWhoSignsInIsForPeople(t *testing.T) {
 	db, err := postgres.Open("postgres://nobody@127.0.0.1:1/nothing?connect_timeout=1", postgres.Options{})
 	if err != nil {

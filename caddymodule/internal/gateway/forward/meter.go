@@ -41,12 +41,12 @@ type meter struct {
 	page   tabs.Address
 	// signal is what a part of the request is a sign of that is no message or transfer.
 	signal metrics.Signal
-	// grant lets the request in, which comes from address and has that id: what is asked for later, from another goroutine.
+	// grant lets the request in; address is the client's, and id the request's. They are copies, because other goroutines read them.
 	grant       auth.Grant
 	address, id string
 }
 
-// Actor is who sends the request, for the audit: what it sends may wake the workspace when it dozes. It implements [audit.Asker].
+// Actor implements [audit.Asker]: the user and the token that the audit names if the request wakes the workspace.
 func (m *meter) Actor() audit.Actor {
 	return m.grant.Actor(audit.Actor{Address: m.address, Request: m.id})
 }
