@@ -244,7 +244,7 @@ SELECT outcome FROM decision`
 // Revert writes the request to go back to an older archive, which the controller carries out,
 // and returns the workspace afterwards. The outcome is [Busy] while an operation or another such
 // request is in progress, and outside the order of the phases. It is [Unchanged] when it is the
-// current archive and there is no volume besides, and a limit where a workspace that dozes has no place to run afterwards. It returns [ErrNotFound] like [Store.Update].
+// current archive and there is no volume besides. It is a limit if the workspace dozes and no place is free. It returns [ErrNotFound] like [Store.Update].
 func (s *Store) Revert(ctx context.Context, v Viewer, id workspace.ID, r workspace.Revert, l Limits) (
 	workspace.Workspace, Outcome, error) {
 	w, outcome, err := s.change(ctx, true, id, revertSQL, postgres.Args{

@@ -64,14 +64,16 @@ func TestTheLaterRequestWins(t *testing.T) {
 			c.after(t, w.ID)
 			was := storetest.Row(t, st, w.ID)
 			wakes := service.Actor{UserID: a.UserID, Kind: "gateway", Asked: c.asked}
-			if err := s.SetDesired(t.Context(), wakes, w.ID, workspace.DesiredRunning); errors.Is(err, service.ErrOvertaken) != c.yields || err != nil && !c.yields {
+			err := s.SetDesired(t.Context(), wakes, w.ID, workspace.DesiredRunning)
+			if errors.Is(err, service.ErrOvertaken) != c.yields || err != nil && !c.yields {
 				t.Errorf("%v, want it to yield: %v", err, c.yields)
 			}
 			if got := storetest.Row(t, st, w.ID); (got.DesiredState == workspace.DesiredRunning) == c.yields || c.yields && got.Revision != was.Revision {
 				t.Errorf("it is to be %s", got.DesiredState)
 			}
 			wakes.Asked = 0 // a new request
-			if err := s.SetDesired(t.Context(), wakes, w.ID, workspace.DesiredRunning); err != nil || storetest.Row(t, st, w.ID).DesiredState != workspace.DesiredRunning {
+			err = s.SetDesired(t.Context(), wakes, w.ID, workspace.DesiredRunning)
+			if err != nil || storetest.Row(t, st, w.ID).DesiredState != workspace.DesiredRunning {
 				t.Errorf("a new request: %v", err)
 			}
 		})
