@@ -70,7 +70,7 @@ Environment of archive and restore:
   CODEHUB_VERIFY         full (default): before an upload counts, read it back and
                          compare every entry; checksum: compare what the store reports
   CODEHUB_FINGERPRINT    what a restore has printed: archive does nothing while the
-                         volume still has it
+                         volume still has it, under the same boot and mount
   CODEHUB_ABOUT          JSON with what every line of the output says besides: workspace,
                          operation, op_id, uuid, traceID
   CODEHUB_AGE_RECIPIENTS age's public keys, one a line, to encrypt the archive to

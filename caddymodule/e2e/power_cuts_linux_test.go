@@ -22,8 +22,8 @@ import (
 
 var powerCuts = flag.Int("power", 0, "how many power cuts TestPower makes; it does not run without")
 
-// written are the numbers in the files of a home: one is written in place and brought to the disk with
-// fdatasync, the other is replaced by a new file and brought there with fsync.
+// written are the numbers in the two files of a home. One file is written in place and synced with
+// fdatasync. The other is replaced by a new file, which was synced with fsync.
 type written struct{ inPlace, replaced int }
 
 // powerHome is a workspace whose home is compared with what was written to it.
@@ -211,9 +211,9 @@ var powerOperations = map[string]powerOperation{
 	}},
 }
 
-// TestPower: the power of a whole host goes at random moments of every operation. Whatever a home was told to
-// be on the disk is there afterwards: when its workspace runs again, and after it was archived and restored. No
-// workspace waits for a person. `make test-power` runs it.
+// TestPower cuts the power of a whole host at random moments of every operation. What was written and synced in a
+// home is there when its workspace runs again, and after it was archived and restored. No workspace ends in
+// ERROR. `make test-power` runs it.
 func TestPower(t *testing.T) {
 	if *powerCuts == 0 {
 		t.Skip("make test-power says how many power cuts it makes")
@@ -221,7 +221,9 @@ func TestPower(t *testing.T) {
 	number := seed.New(t)
 	fmt.Printf("power: SEED=%d\n", number)
 	random := seed.Source(number)
-	p := &powered{poweredHost: newPoweredHost(t, append([]string{"COORDINATOR_KEEP_ARCHIVES=3"}, dozing...)...)}
+	p := &powered{poweredHost: newPoweredHost(t, append([]string{
+		"COORDINATOR_KEEP_ARCHIVES=3", "LIMITS_MAX_RUNNING_PER_USER=9",
+	}, dozing...)...)}
 	p.me = p.admin(t)
 	h, other := p.newHome(t, "home"), p.newHome(t, "another")
 	names := slices.Sorted(maps.Keys(powerOperations))

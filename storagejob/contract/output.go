@@ -84,8 +84,9 @@ type Result struct {
 	// Skipped counts sockets, fifos and devices that were not archived, or
 	// attributes that the volume's file system does not support.
 	Skipped int64 `json:"skipped"`
-	// Fingerprint identifies the state of the volume: the next archive job that finds the same
-	// one needs no new archive. Unchanged says that this job has found the one that it was
+	// Fingerprint identifies the state of the volume, under one boot of the kernel and one mount of the
+	// file system (SPEC 12.15): the next archive job that finds the same one needs no new archive. It
+	// is empty where it would prove nothing. Unchanged says that this job has found the one that it was
 	// given, and has made none.
 	Fingerprint string `json:"fingerprint,omitempty"`
 	Unchanged   bool   `json:"unchanged,omitempty"`
