@@ -13,6 +13,8 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/backendtest"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/doctor"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -95,6 +97,12 @@ func TestANamespaceThatAsksForLimits(t *testing.T) {
 				}
 				return err != nil && pending.Pending.Reason == workspace.WaitQuota && strings.Contains(pending.Pending.Message, "cpu")
 			})
+			d, err := doctor.New(cluster.Options{Kubeconfig: e.account, Namespace: e.Namespace}, o.Spec)
+			must(t, err)
+			t.Cleanup(func() { d.Close() })
+			if a, err := d.Admission(ctx); err != nil || a.Workspace == nil || a.Job != nil {
+				t.Errorf("the doctor says of a workspace %v, of a job %v; %v", a.Workspace, a.Job, err)
+			}
 			p := e.jobWithPod(t, b, id)
 			if limit := p.Spec.Containers[0].Resources.Limits.Cpu(); limit.String() != c.want {
 				t.Errorf("the job has the limit %s, want %s", limit, c.want)
