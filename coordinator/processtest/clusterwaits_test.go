@@ -84,6 +84,56 @@ func TestAClusterIsWaitedForWithoutALimit(t *testing.T) {
 	}
 }
 
+// TestAWaitOnAClusterIsCancelled: a workspace for which there is no node is put to sleep, archived and started again, and
+// its files are as they were. Its storage jobs wait for the same node, and are cancelled, too.
+func TestAWaitOnAClusterIsCancelled(t *testing.T) {
+	if !devenv.OnKubernetes() {
+		t.Skip("Docker has no nodes to choose from")
+	}
+	in := install(t)
+	on := *in.config.Kubernetes
+	on.Spec.NodeSelector = nodeLabel + "=" + in.config.Installation
+	in.config.Kubernetes = &on
+	api := devenv.Cluster{Kubeconfig: on.Kubeconfig, Namespace: on.Namespace}.Inspect(t, in.config.Installation)
+	t.Cleanup(func() { label(t, api, nil) })
+	in.process(t, "only", nil)
+	h := in.create(t)
+	waits := func(op workspace.Operation) {
+		t.Helper()
+		wait.Until(t, string(op)+" waits for a node", func() bool {
+			w := h.row(t)
+			return w.Operation == op && w.Waiting != nil && w.Waiting.Reason == workspace.WaitUnschedulable
+		})
+	}
+	waits(workspace.OpStarting)
+	h.want(t, workspace.DesiredStandby)
+	h.await(t, workspace.PhaseStandby)
+	label(t, api, in.config.Installation)
+	h.run(t)
+	h.write(t, "one")
+	h.want(t, workspace.DesiredStandby)
+	h.await(t, workspace.PhaseStandby)
+	label(t, api, nil)
+	h.want(t, workspace.DesiredArchived)
+	waits(workspace.OpArchiving)
+	h.want(t, workspace.DesiredStandby)
+	h.await(t, workspace.PhaseStandby)
+	label(t, api, in.config.Installation)
+	h.want(t, workspace.DesiredArchived)
+	h.await(t, workspace.PhaseArchived)
+	label(t, api, nil)
+	h.want(t, workspace.DesiredRunning)
+	waits(workspace.OpRestoring)
+	h.want(t, workspace.DesiredArchived)
+	h.await(t, workspace.PhaseArchived)
+	label(t, api, in.config.Installation)
+	h.run(t)
+	h.check(t)
+	if w := h.row(t); w.ErrorCount != 0 || w.Waiting != nil {
+		t.Errorf("it runs after %d failures, and waits for %+v", w.ErrorCount, w.Waiting)
+	}
+}
+
 const (
 	nodeLabel = "codehub.dev/test-node"
 	quotas    = "/api/v1/namespaces/%s/resourcequotas"

@@ -120,7 +120,13 @@ func TestWorkspaceOverTheAPI(t *testing.T) {
 	in.exec("UPDATE workspaces SET operation = 'STARTING', op_started_at = now() WHERE id = $1", w["id"])
 	ann.Do("PATCH", apitest.WorkspacePath(w), map[string]any{"desired_state": "ARCHIVED"}).Problem(t, 409, "operation-in-progress")
 	ann.Do("DELETE", apitest.WorkspacePath(w), nil).Problem(t, 409, "operation-in-progress")
-	in.exec("UPDATE workspaces SET operation = 'NONE', op_started_at = NULL WHERE id = $1", w["id"])
+	// One that only waits is cancelled by asking for another state.
+	in.exec(`UPDATE workspaces SET waiting = '{"reason": "PullingImage", "message": "m", "since": "2026-11-21T10:00:00Z"}' WHERE id = $1`, w["id"])
+	for verb, state := range map[string]string{"archive": "ARCHIVED", "start": "RUNNING", "sleep": "STANDBY"} {
+		if a := ann.Do("POST", apitest.WorkspacePath(w)+"/"+verb, nil); a.StatusCode != 200 || a.Object(t)["desired_state"] != state {
+			t.Errorf("%s while it waits: status %d: %s", verb, a.StatusCode, a.Text)
+		}
+	}
 	if a := ann.Do("DELETE", apitest.WorkspacePath(w), nil); a.StatusCode != 202 || len(a.Text) != 0 {
 		t.Errorf("got status %d: %s", a.StatusCode, a.Text)
 	}

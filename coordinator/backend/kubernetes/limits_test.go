@@ -13,6 +13,8 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/backendtest"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/doctor"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -95,6 +97,12 @@ func TestANamespaceThatAsksForLimits(t *testing.T) {
 				}
 				return err != nil && pending.Pending.Reason == workspace.WaitQuota && strings.Contains(pending.Pending.Message, "cpu")
 			})
+			d, err := doctor.New(cluster.Options{Kubeconfig: e.account, Namespace: e.Namespace}, o.Spec)
+			must(t, err)
+			t.Cleanup(func() { d.Close() })
+			if a, err := d.Admission(ctx); err != nil || a.Workspace == nil || a.Job != nil {
+				t.Errorf("the doctor says of a workspace %v, of a job %v; %v", a.Workspace, a.Job, err)
+			}
 			p := e.jobWithPod(t, b, id)
 			if limit := p.Spec.Containers[0].Resources.Limits.Cpu(); limit.String() != c.want {
 				t.Errorf("the job has the limit %s, want %s", limit, c.want)
@@ -110,13 +118,12 @@ func TestALimitRangeThatIsTooSmall(t *testing.T) {
 	e := newEngine(t)
 	b, id, ctx := e.New(t, backendtest.Installation()), newID(), backendtest.Context(t)
 	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
-	remove := e.limits(t, "limitranges", &corev1.LimitRange{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "LimitRange"}, ObjectMeta: metav1.ObjectMeta{Name: "limits"},
-		Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{
-			{Type: corev1.LimitTypeContainer, Min: corev1.ResourceList{"memory": resource.MustParse("9Gi")}},
-			{Type: corev1.LimitTypePersistentVolumeClaim, Max: corev1.ResourceList{"storage": resource.MustParse("1Mi")}},
-		}},
-	})
+	limit := func(item corev1.LimitRangeItem) (remove func()) {
+		return e.limits(t, "limitranges", &corev1.LimitRange{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "LimitRange"}, ObjectMeta: metav1.ObjectMeta{Name: "limits"},
+			Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{item}},
+		})
+	}
 	waits := func(what, figure string, try func() error) {
 		t.Helper()
 		wait.Until(t, what+" waits", func() bool {
@@ -128,15 +135,20 @@ func TestALimitRangeThatIsTooSmall(t *testing.T) {
 			return err != nil && pending.Pending.Reason == workspace.WaitQuota && strings.Contains(pending.Pending.Message, figure)
 		})
 	}
-	waits("a workspace", "9Gi", func() error {
+	start := func() error {
 		err := b.Start(ctx, backend.StartSpec{ID: id})
-		if err == nil {
+		if err == nil { // the API server does not know of the LimitRange yet
 			must(t, b.Delete(ctx, id))
 		}
 		return err
-	})
-	waits("a home", "1Mi", func() error { return b.Provision(ctx, backend.VolumeSpec{ID: newID(), OpID: "op"}) })
-	must(t, b.StartJob(ctx, backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: "op2"}))
+	}
+	startJob := func() error {
+		return b.StartJob(ctx, backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: "op2"})
+	}
+
+	remove := limit(corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, Min: corev1.ResourceList{"memory": resource.MustParse("9Gi")}})
+	waits("a workspace", "9Gi", start)
+	must(t, startJob())
 	wait.Until(t, "a job waits", func() bool {
 		jobs, err := b.Jobs(ctx, id)
 		must(t, err)
@@ -147,6 +159,12 @@ func TestALimitRangeThatIsTooSmall(t *testing.T) {
 		return w != nil && w.Failure == "" && w.Reason == workspace.WaitQuota && strings.Contains(w.Message, "9Gi")
 	})
 	must(t, b.DeleteJobs(ctx, id))
+	remove()
+
+	remove = limit(corev1.LimitRangeItem{Type: corev1.LimitTypePersistentVolumeClaim, Max: corev1.ResourceList{"storage": resource.MustParse("1Mi")}})
+	waits("a home", "1Mi", func() error { return b.Provision(ctx, backend.VolumeSpec{ID: newID(), OpID: "op"}) })
+	waits("a workspace whose home is larger", "1Mi", start)
+	waits("a job for such a home", "1Mi", startJob)
 	remove()
 	wait.Until(t, "it starts", func() bool { return b.Start(ctx, backend.StartSpec{ID: id}) == nil })
 	backendtest.Ready(t, b, id)

@@ -3,6 +3,7 @@ package kubernetes_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -131,4 +132,38 @@ func TestAStoreBehindAServiceWithoutSelector(t *testing.T) {
 			return slices.Equal(e.opened(t, installation), want)
 		})
 	}
+}
+
+// TestAStoreBehindAServiceIsReached by storage jobs on a cluster that enforces NetworkPolicies, although it is no Pod.
+func TestAStoreBehindAServiceIsReached(t *testing.T) {
+	w := newWorld(t)
+	behind, err := netip.ParseAddrPort(w.targets["a private network"])
+	must(t, err)
+	ctx, api, path := backendtest.Context(t), w.Inspect(t, ""), "/api/v1/namespaces/"+w.Namespace
+	var service corev1.Service
+	must(t, api.Do(ctx, http.MethodPost, path+"/services", nil, &corev1.Service{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}, ObjectMeta: metav1.ObjectMeta{Name: "store"},
+		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 9000}}},
+	}, &service))
+	must(t, api.Do(ctx, http.MethodPost, path+"/endpoints", nil, map[string]any{
+		"apiVersion": "v1", "kind": "Endpoints", "metadata": map[string]any{"name": "store"},
+		"subsets": []any{map[string]any{"addresses": []any{map[string]any{"ip": behind.Addr().String()}}, "ports": []any{map[string]any{"port": behind.Port()}}}},
+	}, nil))
+	w.targets = map[string]string{"the store": service.Spec.ClusterIP + ":9000"}
+	installation := backendtest.Installation()
+	o := w.options(installation)
+	o.Spec.Store, o.Spec.Egress.Enforce = "http://store:9000", egress.EnforceAuto
+	b := w.with(t, o)
+	wait.Until(t, "the store is opened", func() bool {
+		_, err := b.KeepIsolated(ctx)
+		must(t, err)
+		return slices.Equal(w.opened(t, installation), []string{behind.String()})
+	})
+	wait.For(t, "a storage job reaches the store", func() error {
+		reached, err := w.reach(t, w.api, spec.Labels(installation, newID(), spec.KindJob))
+		if err == nil && len(reached) != 1 {
+			err = fmt.Errorf("it reaches %q", reached)
+		}
+		return err
+	})
 }

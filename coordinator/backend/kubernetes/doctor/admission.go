@@ -12,6 +12,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/internal/status"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -38,7 +39,7 @@ func (d *Doctor) Admission(ctx context.Context) (a Admission, err error) {
 		return a, err
 	}
 	// A restore has more rights than an archive.
-	if a.Job, err = d.refused(ctx, podOf(spec.Job(d.spec, backend.JobSpec{
+	if a.Job, err = d.refusedJob(ctx, podOf(spec.Job(d.spec, backend.JobSpec{
 		ID: id, Kind: workspace.JobRestore, OpID: uuid.NewString(),
 	}))); err != nil {
 		return a, err
@@ -66,6 +67,21 @@ func (d *Doctor) refused(ctx context.Context, p *corev1.Pod) (why, err error) {
 		_, err := d.client.Pods.Create(ctx, p, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	})
+}
+
+// refusedJob is refused for the Pod of a storage job, which takes the limit of processors that the
+// namespace asks for: perhaps one first, and then a smaller one.
+func (d *Doctor) refusedJob(ctx context.Context, p *corev1.Pod) (why, err error) {
+	why, err = d.refused(ctx, p)
+	for range 2 {
+		limit := status.LimitOfCPU(why, *p.Spec.Containers[0].Resources.Limits.Cpu())
+		if err != nil || d.spec.JobNanoCPUs != 0 || limit.IsZero() {
+			return why, err
+		}
+		spec.LimitCPU(&p.Spec, limit)
+		why, err = d.refused(ctx, p)
+	}
+	return why, err
 }
 
 // refusal tells a request that the cluster refuses from one that it does not answer.

@@ -104,6 +104,7 @@ func (d Probe) probe(name string) *batchv1.Job {
 		&unprivileged, &unprivileged, new(true)
 	c := &pod.Containers[0]
 	c.VolumeMounts, c.Env, c.SecurityContext.Capabilities.Add = nil, nil, nil
+	spec.LimitCPU(&pod, c.Resources.Requests[corev1.ResourceCPU]) // where a quota asks for a limit
 	c.Args = []string{contract.Egress, contract.EgressProbe, probeSettle.String(), apiServer}
 	labels := map[string]string{labelProbe: name}
 	return &batchv1.Job{
