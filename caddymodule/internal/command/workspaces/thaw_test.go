@@ -27,7 +27,7 @@ func TestCommandThaws(t *testing.T) {
 
 	in.Run("", "workspace", "thaw", string(byID)).Want(t, 0, "by id is thawed.")
 	in.Run("", "workspace", "thaw", "by name").Want(t, 0, "by name is thawed.")
-	in.Run("", "workspace", "thaw", "other").Want(t, 1, "running") // it finds no place
+	in.Run("", "workspace", "thaw", "other").Want(t, 1, "may run at the same time")
 	if got := dozes(); got != "other two two" {
 		t.Errorf("these doze: %s", got)
 	}
