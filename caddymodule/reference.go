@@ -20,8 +20,8 @@ import (
 )
 
 // stopTimeout bounds stopping the coordinator: flushing activity, giving up the
-// leadership, closing connections.
-const stopTimeout = 10 * time.Second
+// leadership, thawing what dozes, closing connections.
+const stopTimeout = 15 * time.Second
 
 // coordinators holds the running coordinators, one per installation and set of
 // servers. Caddy starts a new configuration before it stops the old one, so both

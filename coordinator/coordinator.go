@@ -403,7 +403,7 @@ func (l redisLog) Printf(_ context.Context, format string, v ...any) {
 }
 
 // Stop ends everything that Start began: it resigns as the leader, writes recorded
-// activity and closes the connections. It returns when that is done, or with ctx's
+// activity, thaws what dozes if no other process supports that, and closes the connections. It returns when that is done, or with ctx's
 // error when it takes longer; the rest then continues in the background. A second call
 // does nothing.
 func (c *Coordinator) Stop(ctx context.Context) error {
@@ -413,12 +413,16 @@ func (c *Coordinator) Stop(ctx context.Context) error {
 		return nil
 	}
 	c.closed = true
-	if c.cancel != nil {
+	started := c.cancel != nil
+	if started {
 		c.cancel()
 	}
 	ended := make(chan struct{})
 	go func() {
 		c.done.Wait()
+		if started {
+			c.endDozes()
+		}
 		c.close()
 		close(ended)
 	}()

@@ -65,7 +65,7 @@ func (c *Census) count(ctx context.Context) error {
 	if now := time.Now(); !now.Before(c.recount) {
 		c.recount = now.Add(recountInterval)
 		switch wrong, err := c.store.Recount(ctx); {
-		case err != nil:
+		case err != nil && ctx.Err() == nil:
 			c.log.Warn("the counts of workspaces in the metrics could not be compared with the workspaces", zap.Error(err))
 		case wrong > 0:
 			c.log.Info("the counts of workspaces in the metrics were wrong, as after a backup was loaded, and are right again",

@@ -7,11 +7,15 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/logkey"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // knowsDoze is the migration with which a process knows of workspaces that doze.
 const knowsDoze = 18
+
+// KnowsDoze reports whether a process supports dozing.
+func KnowsDoze(w postgres.Writer) bool { return w.Knows >= knowsDoze }
 
 // Dozes reports whether idle workspaces doze before they sleep.
 func (s Settings) Dozes() bool { return s.Doze > 0 && s.Doze < s.Standby }

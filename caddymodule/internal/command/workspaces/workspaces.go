@@ -28,7 +28,7 @@ func Command(resolve command.Resolver) *cobra.Command {
 
 Where you are logged in (caddy codehub login), the commands work through that server, on your own
 workspaces: each is named by its name or its id. With --config, and where you are logged in nowhere,
-list, explain, history, archives, restore, recover, adopt, delete and undelete work on the servers that the
+list, explain, history, archives, restore, recover, adopt, thaw, delete and undelete work on the servers that the
 configuration names (default: ./Caddyfile), as an administrator: on workspaces of all users, named
 by id.
 
@@ -46,7 +46,7 @@ that leads does it.`,
 		stateCommand("archive", "Puts a workspace into the archive", "ARCHIVED"),
 		keepAwakeCommand(), logsCommand(), statsCommand(), execCommand(), explainCommand(resolve), historyCommand(resolve),
 		archivesCommand(resolve), restoreCommand(resolve), recoverCommand(resolve), deleteCommand(resolve),
-		undeleteCommand(resolve), adoptCommand(resolve))
+		undeleteCommand(resolve), adoptCommand(resolve), thawCommand(resolve))
 	return cmd
 }
 

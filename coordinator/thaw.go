@@ -1,0 +1,93 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/control/ttl"
+	"github.com/codehub/gateway/coordinator/logkey"
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+const (
+	// thawTimeout bounds the thaw at the stop of a process.
+	thawTimeout = 5 * time.Second
+	// thawing is how many containers are thawed at once.
+	thawing = 8
+)
+
+// ThawAll ends all dozes, and thaws the containers of the workspaces that run on (SPEC 3). A workspace without a running place goes to
+// sleep, frozen as it is. It returns how many dozed, and an error for each container that could not be thawed. No process needs to
+// lead: an older release, which knows of no doze, may come next.
+func ThawAll(ctx context.Context, s *store.Store, f backend.Freezer) (dozed int, err error) {
+	found, err := s.Frozen(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.EndDozes(ctx); err != nil {
+		return 0, err
+	}
+	for _, w := range found {
+		if w.Dozes {
+			dozed++
+		}
+	}
+	return dozed, Thaw(ctx, s, f, "")
+}
+
+// Thaw thaws the container of a workspace that does not doze any more, or of all of them where the id is empty.
+func Thaw(ctx context.Context, s *store.Store, f backend.Freezer, id workspace.ID) error {
+	ids, err := s.ToThaw(ctx, id)
+	if err != nil || f == nil {
+		return err
+	}
+	errs := make([]error, len(ids))
+	places := make(chan struct{}, thawing)
+	var all sync.WaitGroup
+	for i, id := range ids {
+		places <- struct{}{}
+		all.Go(func() {
+			defer func() { <-places }()
+			if err := f.Thaw(ctx, id); err != nil {
+				errs[i] = fmt.Errorf("thawing workspace %s: %w", id, err)
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// endDozes ends all dozes at the stop of this process, if no other process supports dozing: the next one may be of a release that
+// does not. While another one does, as in a rolling restart, all stays as it is. It runs after this process has recorded that it
+// writes no more activity. So of two that stop together, the later one does it.
+func (c *Coordinator) endDozes() {
+	if c.backend.Freezer == nil || c.Refused() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), thawTimeout)
+	defer cancel()
+	writers, err := c.store.Writers(ctx)
+	if err == nil && slices.ContainsFunc(writers.All, func(w postgres.Writer) bool { return !w.Gone && !w.Late && ttl.KnowsDoze(w) }) {
+		return
+	}
+	dozed := 0
+	if err == nil {
+		dozed, err = ThawAll(ctx, c.store, c.backend.Freezer)
+	}
+	switch {
+	case err != nil:
+		c.log.Error("frozen workspaces could not be thawed at the stop of this process; before an older release starts, run "+
+			"caddy codehub workspace thaw --all", zap.Error(err))
+	case dozed > 0:
+		c.log.Info("no workspace dozes any more, because no other process supports dozing", zap.Int(logkey.Workspaces, dozed))
+	}
+}
