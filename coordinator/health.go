@@ -1,6 +1,9 @@
 package coordinator
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Health is what /health/coordinator answers to administrators (SPEC 5).
 type Health struct {
@@ -13,7 +16,7 @@ type Health struct {
 	// Led are the shards that this process leads, of the Shards that there are.
 	Led    []int
 	Shards int
-	// Problems say, for an administrator, what keeps workspaces from being acted upon, or from
+	// Problems say, for an administrator, also which workspaces the program fails with, and what keeps workspaces from being acted upon, or from
 	// being isolated where this process leads.
 	Problems []string
 }
@@ -22,6 +25,7 @@ type Health struct {
 func (c *Coordinator) Health() Health {
 	s := c.elector.Status()
 	problems := append(c.identity.Problems(), c.isolation.Problems()...)
+	problems = append(problems, c.setAside()...)
 	if older := c.Refused(); older != nil {
 		problems = append(problems, older.Error())
 	} else if s.Refused != nil {
@@ -31,4 +35,21 @@ func (c *Coordinator) Health() Health {
 		IsLeader: s.IsLeader, NodeID: s.NodeID, Uptime: time.Since(c.started),
 		Led: s.Led, Shards: s.Shards, Problems: problems,
 	}
+}
+
+// maxSetAside is how many workspaces are named in [Health.Problems].
+const maxSetAside = 5
+
+// setAside says which workspaces of the shards of this process the program fails with.
+func (c *Coordinator) setAside() []string {
+	var problems []string
+	all := c.controller.Faults()
+	for _, f := range all[:min(len(all), maxSetAside)] {
+		problems = append(problems, fmt.Sprintf("workspace %s is left as it is, because the program fails with it: %s; the log has "+
+			"the place in the program", f.ID, f.Cause))
+	}
+	if more := len(all) - maxSetAside; more > 0 {
+		problems = append(problems, fmt.Sprintf("%d more workspaces are left as they are", more))
+	}
+	return problems
 }

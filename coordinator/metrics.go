@@ -83,7 +83,7 @@ func (c *Coordinator) leaderState() *metrics.LeaderState {
 	l := &metrics.LeaderState{
 		JobsRunning: queues.Jobs.Running, JobsWaiting: queues.Jobs.Waiting, JobsLimit: maxJobs,
 		Calls: metrics.Queue(queues.Calls), Removals: metrics.Queue(queues.Removals),
-		Workspaces: (*metrics.Workspaces)(c.census.Counts()),
+		Workspaces: (*metrics.Workspaces)(c.census.Counts()), SetAside: len(c.controller.Faults()),
 	}
 	if d := c.pressure.State(); d.Known && c.terms.leads(0) {
 		l.Disk = &metrics.Disk{Total: d.Disk.Total, Free: d.Disk.Free, Pressed: d.Pressed, Full: d.Full}

@@ -39,6 +39,21 @@ func (in *installation) withGlobal(t *testing.T, options, servers string) {
 	}
 }
 
+// drainable returns an installation whose program the test ends.
+func drainable(t *testing.T, settings ...string) *installation {
+	t.Helper()
+	in := prepareWithoutEngine(t, t.TempDir(), settings...)
+	t.Cleanup(func() {
+		if in.cmd != nil && in.cmd.Process != nil {
+			in.stop(t)
+		}
+		if t.Failed() {
+			t.Logf("the program's log:\n%s", in.log)
+		}
+	})
+	return in
+}
+
 // beside starts another process of the installation at the same port, and returns it when it serves.
 func (in *installation) beside(t *testing.T) *installation {
 	t.Helper()
@@ -119,8 +134,7 @@ func streams(in *installation, transport *http.Transport) (end func() error) {
 // that is over, the request is finished, and no client's connection is cut, over HTTP/1.1 and HTTP/2.
 func TestATerminationIsPolite(t *testing.T) {
 	t.Parallel()
-	in := prepare(t, "CODEHUB_SHARE_PORTS=true")
-	t.Cleanup(func() { in.uninstall(t) })
+	in := drainable(t, "CODEHUB_SHARE_PORTS=true")
 	in.withGlobal(t, "", "\t\tprotocols h1 h2 h2c")
 	in.start(t)
 	wait.Until(t, "the first process leads", func() bool { return strings.Contains(in.log.String(), leads) })
@@ -158,8 +172,7 @@ func TestATerminationIsPolite(t *testing.T) {
 // later. Its listener stays open meanwhile, and it says that it is not ready.
 func TestAProcessServesOnForItsShutdownDelay(t *testing.T) {
 	t.Parallel()
-	in := prepare(t)
-	t.Cleanup(func() { in.uninstall(t) })
+	in := drainable(t)
 	in.withGlobal(t, "\tshutdown_delay 3s", "")
 	in.start(t)
 	wait.Until(t, "it leads", func() bool { return strings.Contains(in.log.String(), leads) })

@@ -58,8 +58,18 @@ func install(t testing.TB, settings ...string) *installation {
 // prepare does so without starting the program.
 func prepare(t testing.TB, settings ...string) *installation {
 	t.Helper()
-	store := devenv.S3(t)
 	home := t.TempDir()
+	in := prepareWithoutEngine(t, home, settings...)
+	in.env = append(in.env, "CODEHUB_WORKSPACE_IMAGE="+devenv.TerminalImage(t), "CODEHUB_JOB_IMAGE="+devenv.StorageJobImage(t))
+	in.env = append(in.env, in.onBackend(t, home)...)
+	in.env = append(in.env, settings...)
+	return in
+}
+
+// prepareWithoutEngine does so where no workspace runs.
+func prepareWithoutEngine(t testing.TB, home string, settings ...string) *installation {
+	t.Helper()
+	store := devenv.S3(t)
 	in := &installation{
 		id: devenv.Installation("e2e"), port: freePort(t), domain: "localhost",
 		config: "../../Caddyfile.example", adminSocket: filepath.Join(home, "admin.sock"),
@@ -77,12 +87,11 @@ func prepare(t testing.TB, settings ...string) *installation {
 		"S3_ENDPOINT="+store.Endpoint, "S3_REGION="+store.Region, "S3_BUCKET="+store.Bucket,
 		"S3_ACCESS_KEY="+store.AccessKey, "S3_SECRET_KEY="+store.SecretKey, "S3_PATH_STYLE=true",
 		"CODEHUB_INSTALLATION="+in.id,
-		"CODEHUB_WORKSPACE_IMAGE="+devenv.TerminalImage(t), "CODEHUB_JOB_IMAGE="+devenv.StorageJobImage(t),
+		"CODEHUB_WORKSPACE_IMAGE=none", "DOCKER_HOST=unix:///nowhere.sock",
 		fmt.Sprintf("CODEHUB_HTTP_PORT=%d", in.port), "CODEHUB_ADMIN_PASSWORD="+in.password,
 		"CODEHUB_ADMIN_ADDRESS=unix/"+in.adminSocket,
 		"COORDINATOR_IDLE_INTERVAL=2s", "COORDINATOR_RETRY_INTERVAL=1s", "COORDINATOR_TTL_INTERVAL=1s",
 		"ACTIVITY_FLUSH_INTERVAL=1s", "TTL_STANDBY_SECONDS=3600", "TTL_ARCHIVE_SECONDS=3600")
-	in.env = append(in.env, in.onBackend(t, home)...)
 	in.env = append(in.env, settings...)
 	return in
 }

@@ -38,6 +38,8 @@ const (
 	shardsLed
 	leaderEpoch
 	leaderTerms
+	internalFailures
+	workspacesSetAside
 	reconcileDuration
 	sensorErrors
 	sensorAnswered

@@ -3,6 +3,7 @@ package metrics
 import (
 	"strconv"
 
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -44,7 +45,7 @@ var (
 		workspace.WaitUnhealthy, workspace.WaitUnschedulable, workspace.WaitVolume, workspace.WaitQuota,
 		workspace.WaitNodeLost, workspace.WaitTerminating, workspace.WaitEvicted, workspace.WaitContainer,
 		workspace.WaitPaused, workspace.WaitDiskPressure, workspace.WaitJobQueue, workspace.WaitArchiveLocked,
-		workspace.WaitJobImage, workspace.WaitEgressRules, workspace.WaitConflict, other,
+		workspace.WaitJobImage, workspace.WaitEgressRules, workspace.WaitConflict, workspace.WaitInternalError, other,
 	}}
 	errorReasons = Label{"reason", texts(workspace.ReasonTimeout, workspace.ReasonRetryExceeded,
 		workspace.ReasonActionFailed, workspace.ReasonDataLost, workspace.ReasonUnreachable,
@@ -59,6 +60,8 @@ var (
 	}}
 	queues = Label{"queue", []string{"calls", "removals"}}
 	turns  = Label{"state", []string{"running", "waiting"}}
+
+	failed = Label{"scope", guard.Scopes[:]}
 
 	components = Label{"component", []string{"activity", "census", "gc", "memory", "predict", "prepull", "scrub", "ttl"}}
 

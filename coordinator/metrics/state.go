@@ -42,6 +42,8 @@ type LeaderState struct {
 	JobsRunning, JobsWaiting, JobsLimit int
 	// Calls are actuator calls, and Removals those that remove volumes.
 	Calls, Removals Queue
+	// SetAside are workspaces that the program fails with.
+	SetAside int
 	// What follows is nil where it is not known, and where another process leads shard 0.
 	Workspaces *Workspaces
 	Disk       *Disk

@@ -1,6 +1,10 @@
 package metrics
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/codehub/gateway/coordinator/guard"
+)
 
 // The boundaries of the histograms, in seconds.
 var (
@@ -198,6 +202,22 @@ var table = [count]Metric{
 	leaderTerms: {
 		Name: "codehub_leader_terms_total", Kind: Counter,
 		Help: "Terms as a leader that this process has begun.",
+	},
+	internalFailures: {
+		Name: "codehub_internal_failures_total", Kind: Counter,
+		Labels: []Label{failed},
+		Help: "Panics of the program, and rows that it could not read, by what was affected: one workspace, a component that " +
+			"was started again, or one request or call.",
+		read: func(_ *State, tell tell) {
+			for s, name := range guard.Scopes {
+				tell(float64(guard.Counted(guard.Scope(s))), name)
+			}
+		},
+	},
+	workspacesSetAside: {
+		Name: "codehub_workspaces_set_aside", Kind: Gauge, Leader: true,
+		Help: "Workspaces that the leader leaves as they are, because a step for them panics or their row cannot be read.",
+		read: func(s *State, tell tell) { tell(float64(s.Leader.SetAside)) },
 	},
 	reconcileDuration: {
 		Name: "codehub_reconcile_duration_seconds", Kind: Histogram, Unit: seconds,

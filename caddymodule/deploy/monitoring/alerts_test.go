@@ -138,6 +138,11 @@ var cases = map[string]struct{ fires, also, quiet []string }{
 		quiet: []string{`codehub_cycle_errors_total{component="ttl"} 0+1x60`, `codehub_cycle_last_success_timestamp_seconds{component="ttl"} 0+60x60`,
 			`codehub_cycle_errors_total{component="gc"} 0x5 1x115`, `codehub_cycle_last_success_timestamp_seconds{component="gc"} 0x120`},
 	},
+	"CodeHubInternalFailures": {
+		fires: []string{`codehub_internal_failures_total{scope="component"} 0x30 1x30`},
+		also:  []string{`codehub_internal_failures_total{scope="workspace"} 3x60`, `codehub_workspaces_set_aside 0x20 1x40`},
+		quiet: []string{`codehub_internal_failures_total{scope="component"} 3x60`, `codehub_workspaces_set_aside 0x60`},
+	},
 	"CodeHubDiskFull": {
 		fires: []string{`codehub_homes_disk_mark_passed{mark="stop_at"} 0x30 1x30`},
 		quiet: []string{`codehub_homes_disk_mark_passed{mark="stop_at"} 0x60`, `codehub_homes_disk_mark_passed{mark="archive_at"} 1x60`},
