@@ -3,7 +3,6 @@ package e2e
 import (
 	"crypto/rand"
 	"errors"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -102,8 +101,8 @@ func (h *poweredHost) lose(t *testing.T) {
 	wait.Until(t, "PostgreSQL's supervisor has ended", h.postgres.Exited)
 }
 
-// processes are all that run on the host: the program, and what has the disk or the engine's folder in its
-// command line, with what that has started. The test itself has neither.
+// processes are all that run on the host: the program, and those with the engine's folder, in which the disk is,
+// in their command lines. Their descendants belong to it, too. The test itself does not.
 func (h *poweredHost) processes(t *testing.T) (all []int) {
 	t.Helper()
 	found, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -117,11 +116,19 @@ func (h *poweredHost) processes(t *testing.T) (all []int) {
 			all = append(all, pid)
 		}
 	}
+	select {
+	case <-h.exited: // its number may be another's
+	default:
+		add(h.cmd.Process.Pid)
+	}
 	for _, path := range found {
 		line, err := os.ReadFile(path)
-		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		if err != nil || !strings.Contains(string(line), h.own.dir) && pid != h.cmd.Process.Pid {
+		if err != nil || !strings.Contains(string(line), h.own.dir+"/") {
 			continue // it has ended, or is not of this host
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if err != nil {
+			t.Fatal(err)
 		}
 		add(pid)
 		for _, child := range descendants(pid) {
@@ -136,8 +143,7 @@ func (h *poweredHost) processes(t *testing.T) (all []int) {
 func (h *poweredHost) boot(t *testing.T) {
 	t.Helper()
 	h.own.unmount(t)
-	if err := errors.Join(h.disk.Return(), os.RemoveAll(filepath.Join(h.own.dir, "exec")), os.Remove(filepath.Join(h.own.dir, "pid"))); err != nil &&
-		!errors.Is(err, fs.ErrNotExist) {
+	if err := errors.Join(h.disk.Return(), os.RemoveAll(filepath.Join(h.own.dir, "exec")), os.RemoveAll(filepath.Join(h.own.dir, "pid"))); err != nil {
 		t.Fatal(err)
 	}
 	if err := freeSharedMemory(h.storage.Dir); err != nil {

@@ -16,10 +16,9 @@ import (
 // machine at a time mounts them. A file server (NFS, SMB, FUSE) has a clock of its own and answers from
 // a cache. A tmpfs does not outlive its boot. An overlayfs shows the files of other file systems.
 //
-// ZFS has no folder there: only the boot identifies its mount.
+// ZFS has no such folder, so that a later mount cannot be told from the present one.
 var trusted = map[uint32]string{
 	unix.EXT4_SUPER_MAGIC: "ext4", unix.XFS_SUPER_MAGIC: "xfs", unix.BTRFS_SUPER_MAGIC: btrfs, unix.F2FS_SUPER_MAGIC: "f2fs",
-	0x2fc12fc1: "", // ZFS
 }
 
 // btrfs names its folders by the id of the file system, because it has several devices.
@@ -48,8 +47,8 @@ func (k kernel) mount(fd int, dev uint64) string {
 	}
 	text, err := os.ReadFile(k.boot)
 	boot := strings.TrimSpace(string(text))
-	if err != nil || boot == "" || kind == "" {
-		return boot
+	if err != nil || boot == "" {
+		return ""
 	}
 	var name string
 	if kind == btrfs {
