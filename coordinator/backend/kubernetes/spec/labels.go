@@ -39,7 +39,7 @@ const (
 	AnnotationPort     = "codehub.dev/port"
 	AnnotationBasePath = "codehub.dev/base-path"
 	// AnnotationSpec is a hash of what a workspace's Pod was made from. A Pod with the same
-	// hash is the same but for its term.
+	// hash is the same but for its term and its owner.
 	AnnotationSpec = "codehub.dev/spec"
 	// AnnotationSettings is a hash of the settings that a Pod or Job was made from, see [Settings].
 	AnnotationSettings = "codehub.dev/settings"

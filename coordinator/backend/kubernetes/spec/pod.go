@@ -41,7 +41,7 @@ const (
 const endAtOnce int64 = 1
 
 // Pod returns the Pod of a workspace, with the scheduling gate [Gate] closed. Equal input
-// gives an equal Pod, but for [AnnotationTerm]; see [AnnotationSpec].
+// gives an equal Pod, but for [AnnotationTerm] and [LabelOwner]; see [AnnotationSpec].
 func Pod(o Options, s backend.StartSpec) (*corev1.Pod, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func Pod(o Options, s backend.StartSpec) (*corev1.Pod, error) {
 		return nil, err
 	}
 	p.Name = s.ID.ContainerName()
-	p.Labels = With(p.Labels, owned(Labels(o.Installation, s.ID, KindWorkspace), s.Owner))
+	p.Labels = With(p.Labels, Labels(o.Installation, s.ID, KindWorkspace))
 	port := cmp.Or(s.Port, o.Port)
 	p.Annotations = With(p.Annotations, map[string]string{
 		AnnotationPort: strconv.Itoa(port), AnnotationSettings: Settings(o),
@@ -84,7 +84,9 @@ func Pod(o Options, s backend.StartSpec) (*corev1.Pod, error) {
 	if err := stamp(p); err != nil {
 		return nil, err
 	}
-	p.Annotations[AnnotationTerm] = s.Term // not a part of the hash: any term's Pod will do
+	// Not a part of the hash: any term's Pod will do, and one without an owner.
+	p.Annotations[AnnotationTerm] = s.Term
+	p.Labels = owned(p.Labels, s.Owner)
 	return p, nil
 }
 
