@@ -126,7 +126,7 @@ func TestAPauseByHandIsNoticed(t *testing.T) {
 				Conditions map[string]struct{ Reason string }
 			}
 			me.call(t, "GET", "/api/v1/workspaces/"+w.ID, nil, http.StatusOK, &got)
-			return (got.Conditions["ContainerReady"].Reason == "ContainerPaused") == want
+			return (got.Conditions["infra.container_ready"].Reason == "ContainerPaused") == want
 		}
 	}
 	wait.Until(t, "it runs", paused(false))
