@@ -21,6 +21,7 @@ import (
 	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/outage"
@@ -162,7 +163,7 @@ func (a *Activator) begin(ctx context.Context, id workspace.ID, e *route.Entry, 
 		a.wakeUps[id] = w
 		e.Hold() // so that the table does not lose it meanwhile
 		if a.ctx.Err() == nil {
-			a.wg.Go(w.run)
+			a.wg.Go(w.guarded)
 		} else {
 			w.endLocked(nil, metrics.WakeStopped)
 		}
