@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
-	"github.com/codehub/gateway/coordinator/guard"
+	recovery "github.com/codehub/gateway/coordinator/guard"
 )
 
 // liveOutput is an answer that goes on as something prints. One goroutine uses it, but for End.
@@ -36,7 +36,7 @@ func (c *call) live(media string) (ctx context.Context, out *liveOutput, done fu
 	}
 	go func() {
 		defer cancel() // what cannot be checked ends
-		_ = guard.Call(guard.Task, func() error { c.watch(ctx, cancel); return nil })
+		_ = recovery.Call(recovery.Task, func() error { c.watch(ctx, cancel); return nil })
 	}()
 	return ctx, out, func() { cancel(); out.binding.Detach() }, nil
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
-	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/outage"
