@@ -16,6 +16,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/codehub/gateway/coordinator/logkey"
 )
@@ -150,4 +151,9 @@ func Keep(ctx context.Context, log *zap.Logger, component string, limit Limit, r
 		case <-time.After(pause):
 		}
 	}
+}
+
+// Go runs f in the group, with a panic as its error. The group itself would panic in its Wait.
+func Go(g *errgroup.Group, f func() error) {
+	g.Go(func() error { return Call(Task, f) })
 }

@@ -3,6 +3,8 @@ package identity
 import (
 	"context"
 	"sync"
+
+	"github.com/codehub/gateway/coordinator/guard"
 )
 
 // flight shares calls. Unlike golang.org/x/sync/singleflight it never gives a caller the result of
@@ -68,7 +70,7 @@ func (l *flight) work(f func(context.Context) error) {
 		if c == nil {
 			return
 		}
-		c.err = f(c.ctx)
+		c.err = guard.Call(guard.Task, func() error { return f(c.ctx) })
 		c.cancel()
 		close(c.done)
 	}

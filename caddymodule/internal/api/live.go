@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
+	recovery "github.com/codehub/gateway/coordinator/guard"
 )
 
 // liveOutput is an answer that goes on as something prints. One goroutine uses it, but for End.
@@ -34,23 +35,29 @@ func (c *call) live(media string) (ctx context.Context, out *liveOutput, done fu
 		return nil, nil, nil, auth.ErrNoSession
 	}
 	go func() {
-		ticker := time.NewTicker(c.Heartbeat)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ticker.C:
-				if _, err := c.grantFor(c.r, &c.at, c.scope); errors.Is(err, auth.ErrNoSession) {
-					cancel()
-				}
-			case <-c.Stopping:
-				cancel()
-				return
-			case <-ctx.Done():
-				return
-			}
-		}
+		defer cancel() // what cannot be checked ends
+		_ = recovery.Call(recovery.Task, func() error { c.watch(ctx, cancel); return nil })
 	}()
 	return ctx, out, func() { cancel(); out.binding.Detach() }, nil
+}
+
+// watch ends a live answer with its session and this configuration.
+func (c *call) watch(ctx context.Context, cancel context.CancelFunc) {
+	ticker := time.NewTicker(c.Heartbeat)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			if _, err := c.grantFor(c.r, &c.at, c.scope); errors.Is(err, auth.ErrNoSession) {
+				cancel()
+			}
+		case <-c.Stopping:
+			cancel()
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // End implements [auth.Ender].

@@ -11,6 +11,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -56,34 +57,11 @@ func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
 		defer cancel()
 		quiet := time.NewTimer(quietLimit)
 		defer quiet.Stop()
-		for {
-			select {
-			case <-quiet.C:
-				if d.api.Answers(ctx) != nil {
-					return
-				}
-				quiet.Reset(quietLimit)
-			case m := <-messages:
-				quiet.Reset(quietLimit)
-				id, err := workspace.ParseID(m.Actor.Attributes[spec.LabelWorkspace])
-				if err != nil {
-					continue
-				}
-				if m.Action == events.ActionStart {
-					d.inspector.Restarted(id, m.Actor.ID)
-				}
-				if shown[m.Action] {
-					hint(id)
-					continue
-				}
-				settling.Go(func() {
-					d.settle(ctx, m.Actor.ID)
-					hint(id)
-				})
-			case <-failed:
-				return
-			}
-		}
+		// A panic ends the events as their loss does: the reader asks for them again.
+		_ = guard.Call(guard.Task, func() error {
+			d.pass(ctx, messages, failed, quiet, &settling, hint)
+			return nil
+		})
 	}()
 	return ids, nil
 }
@@ -91,6 +69,39 @@ func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
 // shown are the events that the engine sends after its listings show the change. It sends the others (an end, a pause, the end of
 // a pause) while it still works on the container.
 var shown = map[events.Action]bool{events.ActionStart: true, events.ActionDestroy: true}
+
+// pass passes the events on until they are lost.
+func (d *Docker) pass(ctx context.Context, messages <-chan events.Message, failed <-chan error, quiet *time.Timer,
+	settling *sync.WaitGroup, hint func(workspace.ID)) {
+	for {
+		select {
+		case <-quiet.C:
+			if d.api.Answers(ctx) != nil {
+				return
+			}
+			quiet.Reset(quietLimit)
+		case m := <-messages:
+			quiet.Reset(quietLimit)
+			id, err := workspace.ParseID(m.Actor.Attributes[spec.LabelWorkspace])
+			if err != nil {
+				continue
+			}
+			if m.Action == events.ActionStart {
+				d.inspector.Restarted(id, m.Actor.ID)
+			}
+			if shown[m.Action] {
+				hint(id)
+				continue
+			}
+			settling.Go(func() {
+				_ = guard.Call(guard.Task, func() error { d.settle(ctx, m.Actor.ID); return nil })
+				hint(id)
+			})
+		case <-failed:
+			return
+		}
+	}
+}
 
 // settleLimit is how long a change of a container may stay unseen because the engine is still
 // busy with it.

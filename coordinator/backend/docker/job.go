@@ -13,6 +13,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -35,9 +36,9 @@ func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 	name := s.Name()
 	var present *container.InspectResponse
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() (err error) { present, err = d.api.Inspect(gctx, name); return })
-	g.Go(func() error { return d.homes.Check(gctx, s.ID) })
-	g.Go(func() error { return d.checkNoContainer(gctx, s.ID) })
+	guard.Go(g, func() (err error) { present, err = d.api.Inspect(gctx, name); return })
+	guard.Go(g, func() error { return d.homes.Check(gctx, s.ID) })
+	guard.Go(g, func() error { return d.checkNoContainer(gctx, s.ID) })
 	refused := g.Wait()
 	containerID := ""
 	if present != nil {
@@ -70,9 +71,9 @@ func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 	}
 	// Check again, now that the job's container exists and uses the volume: see start.
 	g, gctx = errgroup.WithContext(ctx)
-	g.Go(func() error { return d.homes.Check(gctx, s.ID) })
-	g.Go(func() error { return d.checkNoContainer(gctx, s.ID) })
-	g.Go(func() error { return d.checkNoJob(gctx, s.ID, containerID) })
+	guard.Go(g, func() error { return d.homes.Check(gctx, s.ID) })
+	guard.Go(g, func() error { return d.checkNoContainer(gctx, s.ID) })
+	guard.Go(g, func() error { return d.checkNoJob(gctx, s.ID, containerID) })
 	if err := g.Wait(); err != nil {
 		return d.undo(ctx, s.ID, containerID, err)
 	}
@@ -135,7 +136,7 @@ func (d *Docker) DeleteJobs(ctx context.Context, id workspace.ID) error {
 	}
 	var g errgroup.Group
 	for _, s := range list {
-		g.Go(func() error {
+		guard.Go(&g, func() error {
 			return engine.Wrap("removing storage job "+strings.Join(s.Names, ","), d.remove(ctx, s.ID))
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -74,11 +75,18 @@ func (d *Docker) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.I
 		// Not started yet, or about to be gone: in both cases there is no job to report.
 		case container.StateCreated, container.StateRemoving:
 		case container.StateExited, container.StateDead:
-			g.Go(func() error {
-				end, gone, err := d.outcomeOf(gctx, id, s.ID)
+			guard.Go(g, func() error {
+				var end workspace.Job
+				var gone bool
+				err := guard.Call(guard.Workspace, func() (err error) {
+					end, gone, err = d.outcomeOf(gctx, id, s.ID)
+					return err
+				})
 				switch {
 				case gone:
 					return nil
+				case err != nil && alone(ctx, err):
+					job.Unknown = oneLine(err)
 				case err != nil:
 					return err
 				default:
@@ -89,7 +97,7 @@ func (d *Docker) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.I
 				return nil
 			})
 		default:
-			g.Go(func() error {
+			guard.Go(g, func() error {
 				job.Progress = d.reports.Progress(gctx, id, s.ID, every, func(ctx context.Context) ([]byte, error) {
 					stdout, _, err := d.output(ctx, s.ID, reportLines)
 					return stdout, err

@@ -15,6 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/sandbox"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/status"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -64,19 +65,26 @@ func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[works
 				put(id, c)
 				continue
 			}
-			g.Go(func() error {
-				err := d.inspector.Running(gctx, id, s.ID, &c)
+			guard.Go(g, func() error {
+				err := guard.Call(guard.Workspace, func() error { return d.inspector.Running(gctx, id, s.ID, &c) })
+				if err != nil && alone(ctx, err) {
+					c, err = workspace.Container{Unknown: oneLine(err)}, nil
+				}
 				put(id, c)
 				return err
 			})
 			continue
 		}
-		g.Go(func() error {
-			gone, err := d.inspector.Ended(gctx, id, s.ID, since, &c)
+		guard.Go(g, func() error {
+			var gone bool
+			err := guard.Call(guard.Workspace, func() (err error) {
+				gone, err = d.inspector.Ended(gctx, id, s.ID, since, &c)
+				return err
+			})
 			switch {
 			case gone:
 				return nil
-			case err != nil && engine.Answered(ctx, err):
+			case err != nil && alone(ctx, err):
 				c = workspace.Container{Unknown: oneLine(err)}
 			case err != nil:
 				return err
@@ -91,6 +99,11 @@ func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[works
 	d.inspector.Retain(ids, seen)
 	d.sampler.Retain(ids, seen)
 	return found, nil
+}
+
+// alone reports whether err concerns one container alone: the engine did answer, or the program failed with it.
+func alone(ctx context.Context, err error) bool {
+	return engine.Answered(ctx, err) || guard.Panicked(err)
 }
 
 // oneLine is an error as a text of bounded length.

@@ -17,6 +17,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/sandbox"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/status"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -37,11 +38,11 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	id, name := s.ID, s.ID.ContainerName()
 	var present *container.InspectResponse
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() (err error) { present, err = d.api.Inspect(gctx, name); return })
+	guard.Go(g, func() (err error) { present, err = d.api.Inspect(gctx, name); return })
 	var there *volume.Volume
-	g.Go(func() (err error) { there, err = d.homes.Find(gctx, id); return })
+	guard.Go(g, func() (err error) { there, err = d.homes.Find(gctx, id); return })
 	var box *sandbox.Sandbox
-	g.Go(func() (err error) { box, err = d.sandboxes.Find(gctx, id); return })
+	guard.Go(g, func() (err error) { box, err = d.sandboxes.Find(gctx, id); return })
 	if err := g.Wait(); err != nil {
 		return err
 	}
@@ -114,10 +115,10 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	// From here on the container uses its volume, and a job that starts sees it. So what these
 	// checks find stays true until the container is removed.
 	g, gctx = errgroup.WithContext(ctx)
-	g.Go(func() error { return d.homes.Check(gctx, id) })
-	g.Go(func() error { return d.checkNoJob(gctx, id, "") })
+	guard.Go(g, func() error { return d.homes.Check(gctx, id) })
+	guard.Go(g, func() error { return d.checkNoJob(gctx, id, "") })
 	if join {
-		g.Go(func() error {
+		guard.Go(g, func() error {
 			gone, err := d.sandboxes.Gone(gctx, id, box)
 			if gone {
 				err = backend.ErrChanged

@@ -17,6 +17,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/internal/object"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/internal/status"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -38,9 +39,9 @@ func (b *Backend) startJob(ctx context.Context, s backend.JobSpec) error {
 	var exists bool
 	var home *corev1.PersistentVolumeClaim
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() (err error) { job, exists, err = object.Live(gctx, b.api.Jobs, "storage job", name); return })
-	g.Go(func() (err error) { home, err = b.checkHome(ctx, s.ID); return })
-	g.Go(func() error { return b.checkNoContainer(gctx, s.ID) })
+	guard.Go(g, func() (err error) { job, exists, err = object.Live(gctx, b.api.Jobs, "storage job", name); return })
+	guard.Go(g, func() (err error) { home, err = b.checkHome(ctx, s.ID); return })
+	guard.Go(g, func() error { return b.checkNoContainer(gctx, s.ID) })
 	refusal := g.Wait()
 	if exists {
 		if !b.owns(job, s.ID, spec.KindJob) {
@@ -72,9 +73,9 @@ func (b *Backend) startJob(ctx context.Context, s backend.JobSpec) error {
 		}
 	}
 	g, gctx = errgroup.WithContext(ctx)
-	g.Go(func() error { return b.use(gctx, home, s.Owner, job.UID) })
-	g.Go(func() error { return b.checkNoContainer(gctx, s.ID) })
-	g.Go(func() error { return b.checkNoJob(gctx, s.ID, job.UID) })
+	guard.Go(g, func() error { return b.use(gctx, home, s.Owner, job.UID) })
+	guard.Go(g, func() error { return b.checkNoContainer(gctx, s.ID) })
+	guard.Go(g, func() error { return b.checkNoJob(gctx, s.ID, job.UID) })
 	if err := g.Wait(); err != nil {
 		return b.undoJob(ctx, job, err)
 	}
@@ -188,12 +189,12 @@ func (b *Backend) DeleteJobs(ctx context.Context, id workspace.ID) error {
 		g, gctx := errgroup.WithContext(ctx)
 		for i := range jobs.Items {
 			if j := &jobs.Items[i]; b.owns(j, id, spec.KindJob) {
-				g.Go(func() error { return b.removeJob(gctx, j) })
+				guard.Go(g, func() error { return b.removeJob(gctx, j) })
 			}
 		}
 		for i := range pods.Items {
 			if p := &pods.Items[i]; b.owns(p, id, spec.KindJob) {
-				g.Go(func() error { return b.removePod(gctx, p) })
+				guard.Go(g, func() error { return b.removePod(gctx, p) })
 			}
 		}
 		if err := g.Wait(); err != nil || len(jobs.Items)+len(pods.Items) == 0 {

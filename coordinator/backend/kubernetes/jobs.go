@@ -21,6 +21,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/internal/object"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/internal/status"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -69,9 +70,14 @@ func (b *Backend) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.
 			continue
 		}
 		seen[string(j.UID)] = struct{}{}
-		g.Go(func() error {
-			job, there, err := b.describeJob(gctx, j, byJob[j.UID], every)
-			if err != nil && answered(ctx, err) {
+		guard.Go(g, func() error {
+			var job workspace.Job
+			there := true
+			err := guard.Call(guard.Workspace, func() (err error) {
+				job, there, err = b.describeJob(gctx, j, byJob[j.UID], every)
+				return err
+			})
+			if err != nil && (answered(ctx, err) || guard.Panicked(err)) {
 				job.Unknown, err = oneLine(err), nil
 			}
 			if err != nil || !there {

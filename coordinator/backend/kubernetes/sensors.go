@@ -13,6 +13,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/internal/object"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/internal/status"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -37,9 +38,14 @@ func (b *Backend) Containers(ctx context.Context, ids ...workspace.ID) (map[work
 	for _, p := range pods {
 		id, err := workspace.ParseID(p.Labels[spec.LabelWorkspace])
 		if err == nil && b.owns(p, id, spec.KindWorkspace) && p.Name == id.ContainerName() {
-			c := status.Container(p)
-			if c.Pending != nil {
-				c.Pending.Outdated = b.outdated(p)
+			var c workspace.Container
+			if err := guard.Call(guard.Workspace, func() error {
+				if c = status.Container(p); c.Pending != nil {
+					c.Pending.Outdated = b.outdated(p)
+				}
+				return nil
+			}); err != nil {
+				c = workspace.Container{Unknown: oneLine(err)}
 			}
 			found[id] = c
 		}
@@ -80,7 +86,11 @@ func (b *Backend) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspa
 	for _, c := range claims {
 		id, err := workspace.ParseID(c.Labels[spec.LabelWorkspace])
 		if err == nil && b.owns(c, id, spec.KindHome) && c.Name == id.VolumeName() {
-			found[id] = status.Volume(c)
+			var v workspace.Volume
+			if err := guard.Call(guard.Workspace, func() error { v = status.Volume(c); return nil }); err != nil {
+				v = workspace.Volume{Unknown: oneLine(err)}
+			}
+			found[id] = v
 		}
 	}
 	return found, nil

@@ -18,6 +18,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/internal/object"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/internal/status"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -45,8 +46,8 @@ func (b *Backend) start(ctx context.Context, s backend.StartSpec) error {
 	var exists bool
 	var home *corev1.PersistentVolumeClaim
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() (err error) { pod, exists, err = object.Live(gctx, b.api.Pods, "pod", name); return })
-	g.Go(func() (err error) { home, err = b.home(gctx, id); return })
+	guard.Go(g, func() (err error) { pod, exists, err = object.Live(gctx, b.api.Pods, "pod", name); return })
+	guard.Go(g, func() (err error) { home, err = b.home(gctx, id); return })
 	err := g.Wait()
 	want, wrong := spec.Pod(b.opts, s)
 	replaces := exists && wrong == nil && differs(pod, want)
@@ -93,8 +94,8 @@ func (b *Backend) start(ctx context.Context, s backend.StartSpec) error {
 		}
 	}
 	g, gctx = errgroup.WithContext(ctx)
-	g.Go(func() error { return b.use(gctx, home, s.Owner, pod.UID) })
-	g.Go(func() error { return b.checkNoJob(gctx, id, "") })
+	guard.Go(g, func() error { return b.use(gctx, home, s.Owner, pod.UID) })
+	guard.Go(g, func() error { return b.checkNoJob(gctx, id, "") })
 	if err := g.Wait(); err != nil {
 		return b.undo(ctx, pod, err)
 	}
@@ -185,8 +186,8 @@ func (b *Backend) checkNoJob(ctx context.Context, id workspace.ID, own types.UID
 	var jobs *batchv1.JobList
 	var pods *corev1.PodList
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() (err error) { jobs, err = b.liveJobs(gctx, id); return })
-	g.Go(func() (err error) { pods, err = b.livePods(gctx, b.labels(id, spec.KindJob)); return })
+	guard.Go(g, func() (err error) { jobs, err = b.liveJobs(gctx, id); return })
+	guard.Go(g, func() (err error) { pods, err = b.livePods(gctx, b.labels(id, spec.KindJob)); return })
 	if err := g.Wait(); err != nil {
 		return err
 	}

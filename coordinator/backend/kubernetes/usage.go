@@ -13,6 +13,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/internal/object"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/internal/sampler"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -39,7 +40,7 @@ func (b *Backend) Usage(ctx context.Context, limit time.Duration, ids ...workspa
 	var g errgroup.Group
 	g.SetLimit(countsAtOnce)
 	for _, id := range ids {
-		g.Go(func() error {
+		guard.Go(&g, func() error {
 			p, err := b.workspacePod(ctx, id)
 			if err != nil {
 				return nil

@@ -191,7 +191,7 @@ func (r *Runner) ask(ctx context.Context, page []store.Unused, now time.Time, s 
 		if ctx.Err() != nil {
 			break
 		}
-		g.Go(func() error {
+		guard.Go(&g, func() error {
 			l := r.looks[page[i].ID] // no other goroutine has this one
 			l.asked = r.now()
 			err := guard.Call(guard.Workspace, func() error { l.verdict = r.judge(ctx, page[i], l, s); return nil })

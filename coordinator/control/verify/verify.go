@@ -20,6 +20,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/check"
 	"github.com/codehub/gateway/coordinator/control/scrub"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
@@ -300,7 +301,7 @@ func (r *run) ask(ctx context.Context) map[string]stat {
 	all := make([]stat, len(r.rows))
 	for i, w := range r.rows {
 		if current(w) != "" {
-			g.Go(func() error { all[i].Info, all[i].err = r.Archives.Stat(ctx, w.ArchiveKey); return nil })
+			guard.Go(&g, func() error { all[i].Info, all[i].err = r.Archives.Stat(ctx, w.ArchiveKey); return nil })
 		}
 	}
 	_ = g.Wait() // each has its own error

@@ -170,7 +170,7 @@ func (a *Activator) begin(ctx context.Context, id workspace.ID, e *route.Entry, 
 		a.wakeUps[id] = w
 		e.Hold() // so that the table does not lose it meanwhile
 		if a.ctx.Err() == nil {
-			a.wg.Go(w.run)
+			a.wg.Go(w.guarded)
 		} else {
 			w.endLocked(nil, metrics.WakeStopped)
 		}

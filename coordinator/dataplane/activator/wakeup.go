@@ -13,6 +13,7 @@ import (
 	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/tracing"
@@ -76,6 +77,19 @@ func (w *WakeUp) Overtaken() bool {
 	w.activator.mu.Lock()
 	defer w.activator.mu.Unlock()
 	return w.overtaken
+}
+
+// guarded is run. After a panic the wake-up has failed, and the next request begins another one.
+func (w *WakeUp) guarded() {
+	if err := guard.Call(guard.Workspace, func() error { w.run(); return nil }); err != nil {
+		w.activator.log.Error("waking a workspace panicked", zap.String(logkey.Workspace, string(w.id)), zap.Error(err),
+			guard.Stack(err))
+		select {
+		case <-w.done:
+		default:
+			w.end(nil, metrics.WakeFailed)
+		}
+	}
 }
 
 // run sets the desired state until that is granted, then waits for the

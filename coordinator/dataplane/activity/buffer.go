@@ -238,6 +238,9 @@ func (b *Buffer) UsedWithin(id workspace.ID, d time.Duration) (by audit.Asker, u
 // lost with the process.
 func (b *Buffer) Run(ctx context.Context) error {
 	var ticks sync.WaitGroup
+	ctx, cancel := context.WithCancel(ctx)
+	defer ticks.Wait()
+	defer cancel() // first: the clock ends also after a panic here
 	ticks.Go(func() {
 		t := time.NewTicker(clockStep)
 		defer t.Stop()

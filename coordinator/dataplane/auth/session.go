@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/codehub/gateway/coordinator/clock"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store/accounts"
 	"github.com/codehub/gateway/coordinator/store/postgres"
@@ -217,7 +218,7 @@ func (s *sessions) background(f func()) bool {
 	}
 	s.checks.Go(func() {
 		defer func() { <-s.lookups }()
-		f()
+		s.outage.Report(s.ctx, guard.Call(guard.Task, func() error { f(); return nil }))
 	})
 	return true
 }
@@ -235,7 +236,7 @@ func (s *sessions) resync() {
 	turn := s.resyncs.Add(1)
 	s.checks.Go(func() {
 		for s.resyncs.Load() == turn {
-			err := s.compare()
+			err := guard.Call(guard.Task, s.compare)
 			s.outage.Report(s.ctx, err)
 			if err == nil {
 				return

@@ -38,7 +38,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/clock"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/internal/workqueue"
+	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -107,6 +109,7 @@ type Feed struct {
 	confirmed   func(since, at clock.Moment)
 	passedOn    func(store.Position)
 	outage      *outage.Reporter
+	log         *zap.Logger
 	options     Options
 	queue       *workqueue.Queue[workspace.ID]
 	interval    atomic.Int64  // between two readings without any hint
@@ -155,7 +158,7 @@ func New(source Source, options Options, log *zap.Logger) *Feed {
 	options.Poll = cmp.Or(options.Poll, DefaultPoll)
 	options.Window = cmp.Or(options.Window, DefaultWindow)
 	f := &Feed{
-		source: source, options: options, confirmed: func(since, at clock.Moment) {},
+		source: source, options: options, log: log, confirmed: func(since, at clock.Moment) {},
 		passedOn: func(store.Position) {},
 		outage: outage.New(log, zap.ErrorLevel,
 			"reading what has changed failed; gateways and pages show the last known state until it succeeds",
@@ -404,6 +407,15 @@ func (f *Feed) pass(rows []store.Route) {
 // tell tells every subscriber.
 func (f *Feed) tell(rows []store.Route) {
 	for _, s := range f.subscribers {
-		s.Changed(rows, f.floor)
+		err := guard.Call(guard.Task, func() error { s.Changed(rows, f.floor); return nil })
+		if err == nil {
+			continue
+		}
+		f.log.Error("taking over changes panicked; they are passed on one by one", zap.Error(err), guard.Stack(err))
+		for i := range rows { // of one row twice, the second one changes nothing
+			if err := guard.Call(guard.Workspace, func() error { s.Changed(rows[i:i+1], f.floor); return nil }); err != nil {
+				f.log.Error("a change is not taken over", zap.String(logkey.Workspace, string(rows[i].ID)), zap.Error(err))
+			}
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"github.com/codehub/gateway/coordinator/clock"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -37,8 +38,12 @@ const (
 // repeated, and until one succeeds the table keeps its entries.
 func (t *Table) Run(ctx context.Context) {
 	var reader sync.WaitGroup
-	reader.Go(func() { t.read(ctx) })
+	ctx, cancel := context.WithCancel(ctx)
 	defer reader.Wait()
+	defer cancel() // first: the reader ends also after a panic here
+	reader.Go(func() {
+		_ = guard.Keep(ctx, t.log, "route reader", 0, func(ctx context.Context) error { t.read(ctx); return nil })
+	})
 	t.fill(ctx)
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()

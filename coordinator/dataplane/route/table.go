@@ -81,6 +81,7 @@ type Table struct {
 	source  Source
 	options Options
 	outage  *outage.Reporter
+	log     *zap.Logger
 
 	// clock counts the ticks of Run, from 1. It tells how long ago something was used
 	// without asking for the time with every request.
@@ -112,7 +113,7 @@ func New(source Source, options Options, log *zap.Logger) *Table {
 		options.Feed = noFeed{}
 	}
 	t := &Table{
-		source: source, options: options,
+		source: source, options: options, log: log,
 		outage: outage.New(log, zap.ErrorLevel,
 			"reading routes failed; running workspaces are served, the others are answered with 503 until it succeeds",
 			"routes can be read again"),

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -51,8 +52,8 @@ func (s *Service) KeepAwake(
 		}
 	}
 	if err = translate(err); err == ErrNotFound {
-		if _, known := s.Get(ctx, a, id); known == nil {
-			err = ErrNotAwake
+		if present, known := s.Get(ctx, a, id); known == nil {
+			err = cmp.Or(a.checkRevision(present), ErrNotAwake)
 		}
 	}
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"sync"
 	"time"
+
+	"github.com/codehub/gateway/coordinator/guard"
 )
 
 // limit is how long a question may take: all who wait for it may leave earlier.
@@ -56,7 +58,7 @@ func (a *Answers[K, V]) Get(ctx context.Context, key K, ask func(context.Context
 		go func() {
 			asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 			defer cancel()
-			known.value, known.err = ask(asking)
+			known.err = guard.Call(guard.Task, func() (err error) { known.value, err = ask(asking); return err })
 			known.at = time.Now()
 			close(known.done)
 		}()

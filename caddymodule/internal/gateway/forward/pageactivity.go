@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/dataplane/route"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -33,10 +34,11 @@ func (f *Forwarder) RecordPageActivity(e *route.Entry, activity workspace.PageAc
 		defer p.leave(r.ID)
 		ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
 		defer cancel()
-		if err := f.Service.SetPageActivity(ctx, r.ID, activity); err != nil {
+		err := guard.Call(guard.Task, func() error { return f.Service.SetPageActivity(ctx, r.ID, activity) })
+		if err != nil {
 			f.Log.Warn("how people use the pages of a workspace is not recorded; "+
 				"until it is, all that its pages send counts as use",
-				zap.String(logkey.Workspace, string(r.ID)), zap.Error(err))
+				zap.String(logkey.Workspace, string(r.ID)), zap.Error(err), guard.Stack(err))
 		}
 	}()
 }

@@ -14,6 +14,7 @@ import (
 	"net/http"
 
 	"github.com/codehub/gateway/caddymodule/internal/site"
+	"github.com/codehub/gateway/coordinator/guard"
 )
 
 // Meter learns what passes.
@@ -82,7 +83,9 @@ type upgradeWriter struct {
 func (u *upgradeWriter) opened(to io.Writer, flush func() error) {
 	u.out = &outlet{to: to, flush: flush, counter: counter{meter: u.meter, webSocket: u.webSocket}}
 	if u.still != nil {
-		go u.out.keep(u.still, u.ended)
+		go func() { // it only keeps the connection
+			_ = guard.Call(guard.Task, func() error { u.out.keep(u.still, u.ended); return nil })
+		}()
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/internal/peer"
 	"github.com/codehub/gateway/coordinator/dialer"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -215,5 +216,5 @@ func (c *Client) task(f func(context.Context), otherwise func()) {
 		}
 		return
 	}
-	c.tasks.Go(func() { f(c.ctx) })
+	c.tasks.Go(func() { _ = guard.Call(guard.Task, func() error { f(c.ctx); return nil }) })
 }

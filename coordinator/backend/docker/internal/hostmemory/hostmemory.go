@@ -22,6 +22,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/status"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
+	"github.com/codehub/gateway/coordinator/guard"
 )
 
 const (
@@ -117,7 +118,7 @@ func (h *Host) used(ctx context.Context) (int64, error) {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(memoryQuestions)
 	for _, c := range list {
-		g.Go(func() error {
+		guard.Go(g, func() error {
 			used, err := h.api.Usage(ctx, c.ID)
 			if err == nil {
 				sum.Add(status.InUse(used.MemoryStats))

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codehub/gateway/coordinator/guard"
 )
 
 const (
@@ -67,9 +69,12 @@ func (r *Reclaimer) Frozen(containerID string, pid int) {
 		ctx, cancel := context.WithTimeout(r.ctx, limit)
 		defer cancel()
 		// What stays is the same memory as before: nobody waits for this, and doctor tells what is missing.
-		if n, _ := r.host.Reclaim(ctx, containerID, pid); n > 0 && r.told != nil {
-			r.told(n)
-		}
+		_ = guard.Call(guard.Task, func() error {
+			if n, _ := r.host.Reclaim(ctx, containerID, pid); n > 0 && r.told != nil {
+				r.told(n)
+			}
+			return nil
+		})
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/status"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -161,7 +162,7 @@ func (s *Sandboxes) Slept(ctx context.Context, id workspace.ID, c *container.Ins
 		s.busy = true
 		s.working.Go(func() {
 			for t := s.next(); t != nil; t = s.next() {
-				s.do(t)
+				_ = guard.Call(guard.Task, func() error { s.do(t); return nil }) // counted; what is kept only saves time
 			}
 		})
 	}
