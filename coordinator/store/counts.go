@@ -44,18 +44,26 @@ const (
 		) AS c GROUP BY kind HAVING sum(n) <> 0`
 )
 
-// Count counts them. It reads a row for each kind and for each change since the last time, and no workspace.
+// kindCount is a kind of workspaces, and Rows how many rows its count has.
+type kindCount struct {
+	Phase, Operation, Waiting, Error string
+	Dozing                           bool
+	Count, Rows                      int64
+}
+
+// Count counts them. It reads a row for each kind and for each change since the last time, and no workspace. Where nothing is
+// counted, as after all was loaded without triggers, it counts by [Store.Recount] first.
 func (s *Store) Count(ctx context.Context) (Counts, error) {
-	type counted struct {
-		Phase, Operation, Waiting, Error string
-		Dozing                           bool
-		Count, Rows                      int64
-	}
 	c := Counts{
 		Phases: make(map[string]int64), Operations: make(map[string]int64),
 		Waiting: make(map[string]int64), Errors: make(map[string]int64),
 	}
-	all, err := postgres.Select(ctx, s.DB, "counting workspaces", postgres.RowToStruct[counted], countSQL)
+	all, err := s.countKinds(ctx)
+	if err == nil && len(all) == 0 {
+		if _, err = s.Recount(ctx); err == nil {
+			all, err = s.countKinds(ctx)
+		}
+	}
 	if err != nil {
 		return c, err
 	}
@@ -86,6 +94,10 @@ func (s *Store) Count(ctx context.Context) (Counts, error) {
 		return c, fmt.Errorf("adding up the counts of workspaces: %w", err)
 	}
 	return c, nil
+}
+
+func (s *Store) countKinds(ctx context.Context) ([]kindCount, error) {
+	return postgres.Select(ctx, s.DB, "counting workspaces", postgres.RowToStruct[kindCount], countSQL)
 }
 
 // Recount compares the counts with the workspaces, puts them right, and returns how many kinds were wrong. They are

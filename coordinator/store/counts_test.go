@@ -17,7 +17,7 @@ import (
 
 // fullCountSQL counts by reading every workspace; triggersSQL has what the triggers have counted.
 const (
-	fullCountSQL = `SELECT CASE WHEN deleted_at IS NOT NULL AND phase <> 'DELETED' THEN 'DELETING' ELSE phase END || ' ' || operation || ' '
+	fullCountSQL = `SELECT CASE WHEN deleted_at IS NULL THEN phase WHEN watched THEN 'DELETING' ELSE 'DELETED' END || ' ' || operation || ' '
 		|| COALESCE(waiting ->> 'reason', '') || ' ' || COALESCE(error_reason, '') || ' '
 		|| CASE WHEN doze_at IS NOT NULL AND ` + frozen + ` THEN 'dozing' ELSE '' END AS kind, count(*) AS n FROM workspaces GROUP BY 1`
 	triggersSQL = `SELECT array_to_string(kind, ' ') AS kind, sum(n)::bigint AS n FROM workspace_counts GROUP BY 1 HAVING sum(n) <> 0`
@@ -58,6 +58,9 @@ func randomChange(r *rand.Rand, owner string) string {
 	case 7:
 		return `UPDATE workspaces SET doze_at = ` + one("NULL", "now()") +
 			`, conditions = ` + one(`'{}'`, `'{"infra.dozing": {"status": "True"}}'`, `'{"infra.dozing": {"status": "False"}}'`) + where
+	}
+	if r.IntN(2) == 0 {
+		return `UPDATE workspaces SET awaits_gc = NOT awaits_gc` + where
 	}
 	return `UPDATE workspaces SET last_access_at = clock_timestamp(), name = 'renamed'` + where
 }

@@ -8,9 +8,10 @@ CREATE TABLE workspace_counts (
     n    bigint NOT NULL
 );
 
--- The kind of a workspace. Of a deleted one something is left to remove until its phase says so.
+-- The kind of a workspace. A deleted one counts as DELETING while something of it is left to remove, and then as DELETED.
 CREATE FUNCTION workspace_kind(w workspaces) RETURNS text[] LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT ARRAY[CASE WHEN w.deleted_at IS NULL OR w.phase = 'DELETED' THEN w.phase ELSE 'DELETING' END, w.operation,
+    SELECT ARRAY[CASE WHEN w.deleted_at IS NULL THEN w.phase WHEN w.phase = 'DELETED' OR w.awaits_gc THEN 'DELETED' ELSE 'DELETING' END,
+        w.operation,
         COALESCE(w.waiting ->> 'reason', ''), COALESCE(w.error_reason, ''),
         CASE WHEN w.doze_at IS NOT NULL AND w.conditions #>> '{infra.dozing,status}' = 'True' THEN 'dozing' ELSE '' END]
 $$;
@@ -29,10 +30,10 @@ END $$;
 CREATE TRIGGER count_one AFTER INSERT OR DELETE ON workspaces FOR EACH ROW EXECUTE FUNCTION count_workspace();
 -- What it compares is what the kind is made of.
 CREATE TRIGGER count_change AFTER UPDATE ON workspaces FOR EACH ROW
-    WHEN ((OLD.phase, OLD.operation, OLD.error_reason, OLD.deleted_at IS NULL, OLD.doze_at IS NULL,
+    WHEN ((OLD.phase, OLD.operation, OLD.error_reason, OLD.deleted_at IS NULL, OLD.awaits_gc, OLD.doze_at IS NULL,
             OLD.waiting ->> 'reason', OLD.conditions #>> '{infra.dozing,status}')
         IS DISTINCT FROM
-        (NEW.phase, NEW.operation, NEW.error_reason, NEW.deleted_at IS NULL, NEW.doze_at IS NULL,
+        (NEW.phase, NEW.operation, NEW.error_reason, NEW.deleted_at IS NULL, NEW.awaits_gc, NEW.doze_at IS NULL,
             NEW.waiting ->> 'reason', NEW.conditions #>> '{infra.dozing,status}'))
     EXECUTE FUNCTION count_workspace();
 
