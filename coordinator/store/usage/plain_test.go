@@ -104,7 +104,10 @@ func TestAReportIsTheSumOfItsRows(t *testing.T) {
 			if user != "" {
 				args["user"] = user
 			}
-			rows, days, err := u.read(t.Context(), user, args)
+			var rows []ofWorkspace
+			var days []ofDay
+			err := u.read(t.Context(), user, args,
+				func(row ofWorkspace) { rows = append(rows, row) }, func(row ofDay) { days = append(days, row) })
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -114,16 +114,11 @@ const (
 	sums = `sum(micros)::bigint AS micros, sum(input)::bigint AS input, sum(requests)::bigint AS requests,
 		sum(work)::bigint AS work, sum(keep_awake)::bigint AS keep_awake`
 
-	// groupedSQL are the days that are full, added up by @keys first: they are by far the most rows, and nothing is joined to them.
-	// Only those awake have causes.
-	groupedSQL = `
-		SELECT @keys, sum(micros)::bigint AS micros, sum(byte_micros) AS byte_micros,
-			0::bigint AS input, 0::bigint AS requests, 0::bigint AS work, 0::bigint AS keep_awake
-		FROM usage_days s WHERE phase <> 'RUNNING' AND day >= @from AND day < @to @owned GROUP BY @keys
-		UNION ALL
-		SELECT @keys, sum(micros)::bigint, sum(byte_micros), sum(input_micros)::bigint, sum(requests_micros)::bigint,
-			sum(work_micros)::bigint, sum(keep_awake_micros)::bigint
-		FROM usage_days s WHERE phase = 'RUNNING' AND day >= @from AND day < @to @owned GROUP BY @keys`
+	// daysSQL are the days that are full: by far the most rows.
+	daysSQL = `
+		SELECT workspace_id, owner_user_id, day, phase, micros, byte_micros,
+			input_micros AS input, requests_micros AS requests, work_micros AS work, keep_awake_micros AS keep_awake
+		FROM usage_days s WHERE day >= @from AND day < @to @owned`
 
 	// awakeSQL are the causes of those that are awake which no day has yet.
 	awakeSQL = `
@@ -142,13 +137,13 @@ const (
 
 // The statements.
 var (
-	// reportSQL adds the spans that go on to the days that are full.
+	// reportSQL adds the spans that go on to the days that are full. Nothing is joined to them before they are added up.
 	reportSQL = `
 	SELECT u.workspace_id, w.name, owner.username AS owner, u.phase, micros, input, requests, work, keep_awake, byte_hours
 	FROM (
 		SELECT workspace_id, owner_user_id, phase, ` + sums + `, (sum(byte_micros) / 3600000000)::float8 AS byte_hours
 		FROM (
-			` + grouped("workspace_id, owner_user_id, phase") + `
+			SELECT workspace_id, owner_user_id, phase, micros, byte_micros, input, requests, work, keep_awake FROM (` + daysSQL + `) AS d
 			UNION ALL
 			SELECT workspace_id, owner_user_id, phase, micros, byte_micros, input, requests, work, keep_awake FROM (` + awakeSQL + `) AS a
 			UNION ALL
@@ -159,16 +154,16 @@ var (
 	) AS u
 	LEFT JOIN workspaces w ON w.id = u.workspace_id LEFT JOIN users owner ON owner.id = u.owner_user_id`
 
-	// byDaySQL does the same for days. Of the spans that go on it first adds up those that began on the same day.
+	// byDaySQL does the same for days, which it adds up first: few rows remain. Of the spans that go on it first adds up those that began on the same day.
 	byDaySQL = `
 	SELECT day, phase, ` + sums + `
 	FROM (
-		` + grouped("day, phase") + `
+		SELECT day, phase, ` + sums + ` FROM (` + daysSQL + `) AS d GROUP BY day, phase
 		UNION ALL
-		SELECT day, phase, micros, byte_micros, input, requests, work, keep_awake FROM (` + awakeSQL + `) AS a
+		SELECT day, phase, micros, input, requests, work, keep_awake FROM (` + awakeSQL + `) AS a
 		UNION ALL
 		SELECT d::date, phase,
-			n * usage_micros('-infinity', now(), d::date, d::date + 1) - CASE WHEN d = began THEN missed ELSE 0 END, 0, 0, 0, 0, 0
+			n * usage_micros('-infinity', now(), d::date, d::date + 1) - CASE WHEN d = began THEN missed ELSE 0 END, 0, 0, 0, 0
 		FROM (
 			SELECT phase, began, count(*) AS n, sum(usage_micros('-infinity', since, began::date, began::date + 1)) AS missed
 			FROM usage_spans s, LATERAL (SELECT GREATEST(date_trunc('day', since AT TIME ZONE 'UTC'), @from::date::timestamp) AS began) AS b
@@ -179,9 +174,6 @@ var (
 	) AS u
 	GROUP BY day, phase ORDER BY day`
 )
-
-// grouped returns [groupedSQL] by these columns.
-func grouped(keys string) string { return strings.ReplaceAll(groupedSQL, "@keys", keys) }
 
 // owned returns a statement for one user, by name or id, or for all if that is empty.
 func owned(sql, user string) string {
@@ -218,72 +210,78 @@ type (
 // Report returns what each workspace was from the first day up to the last one, which is not part of it, by the days of
 // UTC. A user's id or name leaves out all others. The phases of a workspace add up to the time for which it existed.
 func (s *Store) Report(ctx context.Context, from, to time.Time, user string) (Report, error) {
-	r := Report{From: from, To: to}
+	r := Report{From: from, To: to, Workspaces: []Of{}}
 	args := postgres.Args{"from": from, "to": to}
 	if user != "" {
 		args["user"] = user
 	}
-	rows, days, err := s.read(ctx, user, args)
+	at := make(map[workspace.ID]int)
+	err := s.read(ctx, user, args, func(row ofWorkspace) { r.addWorkspace(at, row) }, r.addDay)
 	if err != nil {
-		return r, err
-	}
-	r.add(rows, days)
-	r.Ahead, err = s.Ahead(ctx, from, to, user)
-	return r, err
-}
-
-// add adds what the statements have found.
-func (r *Report) add(rows []ofWorkspace, days []ofDay) {
-	found := make(map[workspace.ID]*Of)
-	for _, row := range rows {
-		o := found[row.WorkspaceID]
-		if o == nil {
-			o = &Of{WorkspaceID: row.WorkspaceID, Name: row.Name, Owner: row.Owner}
-			found[row.WorkspaceID] = o
-		}
-		o.add(row.part)
-		if row.Phase == workspace.PhaseArchived {
-			o.ArchiveByteHours += row.ByteHours
-		} else {
-			o.VolumeByteHours += row.ByteHours
-		}
-	}
-	r.Workspaces = make([]Of, 0, len(found))
-	for _, o := range found {
-		r.Workspaces = append(r.Workspaces, *o)
+		return r, fmt.Errorf("reading the usage: %w", err)
 	}
 	slices.SortFunc(r.Workspaces, func(a, b Of) int {
 		return cmp.Or(cmp.Compare(b.Awake, a.Awake), cmp.Compare(a.WorkspaceID, b.WorkspaceID))
 	})
-	for _, row := range days {
-		if n := len(r.Days); n == 0 || !r.Days[n-1].Day.Equal(row.Day) {
-			r.Days = append(r.Days, Day{Day: row.Day})
-		}
-		r.Days[len(r.Days)-1].add(row.part)
-	}
+	r.Ahead, err = s.Ahead(ctx, from, to, user)
+	return r, err
 }
 
-// read reads both at one moment.
-func (s *Store) read(ctx context.Context, user string, args postgres.Args) (rows []ofWorkspace, days []ofDay, err error) {
-	const doing = "reading the usage"
-	err = pgx.BeginTxFunc(ctx, s.db.Pool(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+// read reads both at one moment, and passes on each row as it arrives.
+func (s *Store) read(ctx context.Context, user string, args postgres.Args, workspaces func(ofWorkspace), days func(ofDay)) error {
+	return pgx.BeginTxFunc(ctx, s.db.Pool(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		if user == "" {
 			if _, err := tx.Exec(ctx, whole); err != nil {
 				return err
 			}
 		}
-		found, _ := tx.Query(ctx, owned(reportSQL, user), args) // the rows have its error as well
-		if rows, err = pgx.CollectRows(found, postgres.RowToStruct[ofWorkspace]); err != nil {
+		if err := each(ctx, tx, owned(reportSQL, user), args, workspaces); err != nil {
 			return err
 		}
-		found, _ = tx.Query(ctx, owned(byDaySQL, user), args)
-		days, err = pgx.CollectRows(found, postgres.RowToStruct[ofDay])
-		return err
+		return each(ctx, tx, owned(byDaySQL, user), args, days)
 	})
+}
+
+// each calls add for each row of a statement as it arrives.
+func each[T any](ctx context.Context, tx pgx.Tx, sql string, args postgres.Args, add func(T)) error {
+	rows, err := tx.Query(ctx, sql, args)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", doing, err)
+		return err
 	}
-	return rows, days, nil
+	defer rows.Close()
+	for rows.Next() {
+		row, err := postgres.RowToStruct[T](rows)
+		if err != nil {
+			return err
+		}
+		add(row)
+	}
+	return rows.Err()
+}
+
+// addWorkspace adds a row to that of its workspace, which is at that index.
+func (r *Report) addWorkspace(at map[workspace.ID]int, row ofWorkspace) {
+	i, ok := at[row.WorkspaceID]
+	if !ok {
+		i = len(r.Workspaces)
+		at[row.WorkspaceID] = i
+		r.Workspaces = append(r.Workspaces, Of{WorkspaceID: row.WorkspaceID, Name: row.Name, Owner: row.Owner})
+	}
+	o := &r.Workspaces[i]
+	o.add(row.part)
+	if row.Phase == workspace.PhaseArchived {
+		o.ArchiveByteHours += row.ByteHours
+	} else {
+		o.VolumeByteHours += row.ByteHours
+	}
+}
+
+// addDay adds a row to that of its day. They come in the order of the days.
+func (r *Report) addDay(row ofDay) {
+	if n := len(r.Days); n == 0 || !r.Days[n-1].Day.Equal(row.Day) {
+		r.Days = append(r.Days, Day{Day: row.Day})
+	}
+	r.Days[len(r.Days)-1].add(row.part)
 }
 
 // Trim deletes at most limit days that are older than olderThan, the oldest first, and returns how many.
