@@ -40,6 +40,7 @@ const (
 	SystemMigrate Action = "system.migrate"
 	SystemOrphans Action = "system.orphans"
 	SystemEgress  Action = "system.egress"
+	SystemThaw    Action = "system.thaw"
 
 	// APIRequest is a request of a known user that was refused because that user, or the token, may not make it.
 	APIRequest Action = "api.request"
@@ -52,7 +53,7 @@ func Actions() []Action {
 		WorkspaceKeepAwake, WorkspaceDelete, WorkspaceUndelete, WorkspaceRecover, WorkspaceRestore, WorkspaceExec,
 		UserCreate, UserSignIn, UserSignOut, UserPassword, UserRole, UserDisable, UserEnable, UserLimits,
 		TokenCreate, TokenRevoke,
-		SystemCollect, SystemScrub, SystemAccept, SystemMigrate, SystemOrphans, SystemEgress, APIRequest,
+		SystemCollect, SystemScrub, SystemAccept, SystemMigrate, SystemOrphans, SystemEgress, SystemThaw, APIRequest,
 	}
 }
 

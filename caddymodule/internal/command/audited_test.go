@@ -52,6 +52,7 @@ func TestEveryCommandThatChangesSomethingIsInTheAudit(t *testing.T) {
 		{command: "workspace undelete " + string(deleted), want: "workspace.undelete"},
 		{command: "gc --yes", want: "system.gc"},
 		{command: "orphans --older-than 0s --remove --yes", want: "system.orphans"},
+		{command: "workspace thaw --all", want: "system.thaw"},
 		{command: "egress remove", want: "system.egress", anyhow: true},
 		{before: `INSERT INTO system_identity (resource, identity, found, found_at) VALUES ('backend', 'old', 'new', now())
 			ON CONFLICT (resource) DO UPDATE SET found = 'new', found_at = now()`,

@@ -236,7 +236,7 @@ func (c *changes) all() []change {
 
 // elsewhere are the actions that are no change of the database, or that a migration writes.
 var elsewhere = []audit.Action{
-	audit.WorkspaceExec, audit.SystemCollect, audit.SystemOrphans, audit.SystemEgress, audit.SystemMigrate, audit.APIRequest,
+	audit.WorkspaceExec, audit.SystemCollect, audit.SystemOrphans, audit.SystemEgress, audit.SystemThaw, audit.SystemMigrate, audit.APIRequest,
 }
 
 // fingerprint is all that a change may touch.

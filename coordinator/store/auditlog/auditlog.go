@@ -89,10 +89,10 @@ const columns = `id, at, action, outcome, actor, workspace_id, workspace_name, u
 const newestFirst = ` ORDER BY at DESC, id DESC LIMIT @limit`
 
 // List returns at most limit entries, the newest first, that are older than the cursor; nil begins. An entry
-// whose transaction ends late may appear among those of the last minute.
+// whose transaction ends late may appear among those of the last minute. An entry that cannot be read is an error: none is left out.
 func (l *Log) List(ctx context.Context, f Filter, limit int, before *Cursor) ([]Entry, error) {
 	sql, args := f.statement(limit, before)
-	return postgres.Select(ctx, l.db, "reading the audit", postgres.RowToStruct[Entry], sql, args)
+	return postgres.SelectAll(ctx, l.db, "reading the audit", postgres.RowToStruct[Entry], sql, args)
 }
 
 // statement is that of [Log.List]. There are few: one for each set of conditions.

@@ -23,6 +23,16 @@ func Select[T any](ctx context.Context, db *DB, doing string, scan pgx.RowToFunc
 	return out, err
 }
 
+// SelectAll is [Select] for rows of which none may be missing: it returns an [*UnreadableError] for one that cannot be read.
+func SelectAll[T any](ctx context.Context, db *DB, doing string, scan pgx.RowToFunc[T], sql string, args ...any) (
+	[]T, error) {
+	out, left, err := collect(ctx, db, doing, scan, sql, args)
+	if err == nil && left != nil {
+		return nil, fmt.Errorf("%s: %w", doing, left)
+	}
+	return out, err
+}
+
 // SelectOne is [Select] for a query of one row. It returns [ErrNotFound] if there is none, and an
 // [*UnreadableError] for one that Select leaves out.
 func SelectOne[T any](ctx context.Context, db *DB, doing string, scan pgx.RowToFunc[T], sql string, args ...any) (

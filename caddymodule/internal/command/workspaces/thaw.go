@@ -9,6 +9,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/command"
 	"github.com/codehub/gateway/coordinator"
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -41,6 +42,9 @@ doze again. To thaw a workspace of your own at a server: caddy codehub workspace
 		return s.WithClients(func(c command.Clients) error {
 			if !*all {
 				return thawOne(ctx, cmd, s, c, args[0])
+			}
+			if err := s.Audit().Write(ctx, audit.SystemThaw, "", nil); err != nil {
+				return err
 			}
 			n, err := coordinator.ThawAll(ctx, s.Store, c.Backend.Freezer)
 			if err != nil {
