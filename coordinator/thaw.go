@@ -25,10 +25,10 @@ const (
 	thawing = 8
 )
 
-// ThawAll ends all dozes, and thaws the containers of the workspaces that run on (SPEC 3). A workspace without a running place goes to
-// sleep, frozen as it is. It returns how many dozed, and an error for each container that could not be thawed. No process needs to
+// ThawAll ends all dozes, and thaws the containers of the workspaces that run on (SPEC 3). A workspace for which no running place is
+// free goes to sleep, frozen as it is. It returns how many dozed, and an error for each container that could not be thawed. No process needs to
 // lead: an older release, which knows of no doze, may come next.
-func ThawAll(ctx context.Context, s *store.Store, f backend.Freezer) (dozed int, err error) {
+func ThawAll(ctx context.Context, s store.Limited, f backend.Freezer) (dozed int, err error) {
 	found, err := s.Frozen(ctx)
 	if err != nil {
 		return 0, err
@@ -41,7 +41,7 @@ func ThawAll(ctx context.Context, s *store.Store, f backend.Freezer) (dozed int,
 			dozed++
 		}
 	}
-	return dozed, Thaw(ctx, s, f, "")
+	return dozed, Thaw(ctx, s.Store, f, "")
 }
 
 // Thaw thaws the container of a workspace that does not doze any more, or of all of them where the id is empty.
@@ -81,7 +81,7 @@ func (c *Coordinator) endDozes() {
 	}
 	dozed := 0
 	if err == nil {
-		dozed, err = ThawAll(ctx, c.store, c.backend.Freezer)
+		dozed, err = ThawAll(ctx, c.service.Limited(), c.backend.Freezer)
 	}
 	switch {
 	case err != nil:

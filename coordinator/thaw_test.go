@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/codehub/gateway/coordinator/control/leader"
+	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -113,6 +114,34 @@ func TestAStopEndsDozesUnlessAnotherProcessSupportsThem(t *testing.T) {
 				t.Errorf("%d doze, and %q are thawed, want %q", dozing, f.ids, want)
 			}
 		})
+	}
+}
+
+// TestAStopLeavesRunningWhatHasAPlace: of the frozen workspaces as many run on as there are places, those first that began to doze last.
+func TestAStopLeavesRunningWhatHasAPlace(t *testing.T) {
+	t.Parallel()
+	o := options(t, devenv.PostgreSQL(t), "one")
+	pool := leaderless(t, o.Database)
+	p := start(t, o)
+	p.service.SetLimits(service.Limits{PerUser: 2, Global: 10})
+	f := &thawed{}
+	p.backend.Freezer = f
+	for _, name := range []string{"first", "second", "third"} {
+		if _, err := pool.Exec(t.Context(), `INSERT INTO workspaces (owner_user_id, name, instance_backend, storage_backend, home_store_key,
+				phase, desired_state, doze_at, home_ctx, conditions)
+			SELECT id, $1, 'docker', 'docker', 'home', 'RUNNING', 'RUNNING', clock_timestamp(), '{"dozed": "2026-11-01T00:00:00Z"}',
+				'{"infra.dozing": {"status": "True"}}' FROM users LIMIT 1`, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop(t, p)
+	var running string
+	if err := pool.QueryRow(t.Context(), `SELECT COALESCE(string_agg(name, ' ' ORDER BY name), 'none') FROM workspaces
+		WHERE desired_state = 'RUNNING' AND counted AND doze_at IS NULL`).Scan(&running); err != nil {
+		t.Fatal(err)
+	}
+	if running != "second third" || len(f.ids) != 2 {
+		t.Errorf("these run on: %s; thawed are %d", running, len(f.ids))
 	}
 }
 

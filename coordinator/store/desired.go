@@ -130,7 +130,7 @@ const tooMany = `
 const busy = `operation <> 'NONE' AND waiting IS NULL`
 
 // overtaken selects w where a user or a program has asked for sleep or the archive less than @asked ago. What the system does by
-// itself, such as the TTL runner, overtakes nobody (SPEC 12.6).
+// itself, such as the TTL runner, overtakes nobody (SPEC 8).
 const overtaken = `EXISTS (SELECT FROM workspace_history h WHERE h.workspace_id = w.id AND h.kind = 'desired_state'
 			AND h.new_value <> 'RUNNING' AND h.at > now() - @asked::interval
 			AND h.cause NOT IN ('ttl', 'disk', 'memory', 'limits', 'prediction'))`

@@ -11,7 +11,7 @@ import (
 
 // usedSQL selects the workspaces whose last use or last input is newer than the row says.
 const usedSQL = `
-			SELECT w.id, u.at, u.input_at, w.doze_at, w.counted
+			SELECT w.id, u.at, u.input_at, w.doze_at
 			FROM (SELECT id, now() - make_interval(secs => age) AS at, now() - make_interval(secs => input) AS input_at
 				FROM unnest($1::uuid[], $2::float8[], $3::float8[]) AS v (id, age, input)) AS u
 			JOIN workspaces w ON w.id = u.id

@@ -130,3 +130,46 @@ func TestWithoutAPlaceItSleeps(t *testing.T) {
 		t.Errorf("unpaused, it dozes since %s and holds a place", got.DozeAt)
 	}
 }
+
+// TestAUseWhileTheContainerIsFrozenTakesThePlaceBack: what was used goes on, also if the controller sees its container frozen after the
+// write of its use has begun.
+func TestAUseWhileTheContainerIsFrozenTakesThePlaceBack(t *testing.T) {
+	for name, end := range map[string]func(l Limited, ages map[workspace.ID]time.Duration) error{
+		"a late use": func(l Limited, ages map[workspace.ID]time.Duration) error {
+			return l.TouchLastAccess(t.Context(), ages, nil)
+		},
+		"the end of all dozes": func(l Limited, _ map[workspace.ID]time.Duration) error { return l.EndDozes(t.Context()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t)
+			owner := addUser(t, s)
+			ages := make(map[workspace.ID]time.Duration)
+			for range 2 {
+				w := idle(t, s, owner)
+				if dozes, err := s.Doze(t.Context(), w.ID, time.Now(), DozingLimits{}); err != nil || !dozes {
+					t.Fatal(dozes, err)
+				}
+				if len(ages) == 0 {
+					froze(t, s, w.ID)
+				}
+				ages[w.ID] = 0
+			}
+			first := true
+			l := Limited{s, func() Limits { // is asked for after the dozes were looked for
+				if first {
+					for id := range ages {
+						froze(t, s, id)
+					}
+					first = false
+				}
+				return Limits{PerUser: 2}
+			}}
+			if err := end(l, ages); err != nil {
+				t.Fatal(err)
+			}
+			if n := value[int](t, s, `SELECT count(*)::int FROM workspaces WHERE desired_state = 'RUNNING' AND counted AND doze_at IS NULL`); n != 2 {
+				t.Errorf("%d go on, want 2", n)
+			}
+		})
+	}
+}

@@ -38,9 +38,6 @@ const overLimit = `
 // hasRoom says that no limit forbids one more running workspace of w.owner_user_id. It must run like overLimit.
 const hasRoom = `CASE` + overLimit + ` ELSE 'none' END = 'none'`
 
-// placeless selects the workspaces that doze and have given their places up.
-const placeless = `doze_at IS NOT NULL AND NOT counted`
-
 // endDozeSQL ends the doze of a workspace: it goes on with its place or with a free one, else it sleeps.
 const endDozeSQL = `
 WITH w AS (
@@ -128,8 +125,9 @@ func (s Limited) TouchLastAccess(ctx context.Context, ages, inputs map[workspace
 	if len(ages) == 0 {
 		return nil
 	}
+	// Also those that have not given their places up yet: they may do so before the use is written.
 	ids, err := s.ids(ctx, "reading which workspaces were used before they dozed",
-		`SELECT id FROM (`+usedSQL+`) AS used WHERE `+placeless, usedArgs(ages, inputs)...)
+		`SELECT id FROM (`+usedSQL+`) AS used WHERE doze_at IS NOT NULL`, usedArgs(ages, inputs)...)
 	if err == nil {
 		err = s.endEach(ctx, ids, "gateway")
 	}
@@ -142,7 +140,7 @@ func (s Limited) TouchLastAccess(ctx context.Context, ages, inputs map[workspace
 // EndUnmadeDozes is [Store.EndUnmadeDozes].
 func (s Limited) EndUnmadeDozes(ctx context.Context, limit time.Duration) ([]workspace.ID, error) {
 	// Somebody else has let their containers go on, and the engine does not freeze them again.
-	ids, err := s.ids(ctx, "reading the dozes that are not made", `SELECT id FROM workspaces WHERE `+unmade+` AND `+placeless,
+	ids, err := s.ids(ctx, "reading the dozes that are not made", `SELECT id FROM workspaces WHERE `+unmade+` AND NOT counted`,
 		postgres.Args{"limit": limit})
 	if err == nil {
 		err = s.endEach(ctx, ids, "ttl")
@@ -157,7 +155,7 @@ func (s Limited) EndUnmadeDozes(ctx context.Context, limit time.Duration) ([]wor
 // EndDozes is [Store.EndDozes]. Those that began to doze last take a place first.
 func (s Limited) EndDozes(ctx context.Context) error {
 	ids, err := s.ids(ctx, "reading what dozes",
-		`SELECT id FROM workspaces WHERE `+placeless+` ORDER BY doze_at DESC`)
+		`SELECT id FROM workspaces WHERE doze_at IS NOT NULL ORDER BY doze_at DESC`)
 	if err == nil {
 		err = s.endEach(ctx, ids, "ttl")
 	}

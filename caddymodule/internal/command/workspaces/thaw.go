@@ -22,10 +22,10 @@ func thawCommand(resolve command.Resolver) *cobra.Command {
 thaw --all before you go back to one, or afterwards with the program of this release. The last
 process that stops does the same; a process that was killed does not.
 
-The workspace is named by its id, or by its name if no other frozen one has it. One that finds no
-running place within the limits goes to sleep instead. The command works on the installation's own
-servers, whether or not any process runs there. While one runs that supports dozing, idle workspaces
-doze again. To thaw a workspace of your own at a server: caddy codehub workspace start.`,
+The workspace is named by its id, or by its name if no other frozen one has it. It needs a running
+place: where the limits leave none, it dozes on, and --all puts the workspaces without a place to
+sleep. The command works on the installation's own servers, whether or not any process runs there.
+While one runs that supports dozing, idle workspaces doze again. To thaw a workspace of your own at a server: caddy codehub workspace start.`,
 		Example: `  $ caddy codehub workspace thaw --all --config Caddyfile
   $ caddy codehub workspace thaw ` + exampleID,
 	}
@@ -43,15 +43,17 @@ doze again. To thaw a workspace of your own at a server: caddy codehub workspace
 			if !*all {
 				return thawOne(ctx, cmd, s, c, args[0])
 			}
-			if err := s.Audit().Write(ctx, audit.SystemThaw, "", nil); err != nil {
-				return err
-			}
-			n, err := coordinator.ThawAll(ctx, s.Store, c.Backend.Freezer)
-			if err != nil {
-				return err
-			}
-			say(cmd, "%s dozed; none does any more.", command.Count(n, "workspace"))
-			return nil
+			return withService(s, func(p installation) error {
+				if err := s.Audit().Write(ctx, audit.SystemThaw, "", nil); err != nil {
+					return err
+				}
+				n, err := coordinator.ThawAll(ctx, p.Limited(), c.Backend.Freezer)
+				if err != nil {
+					return err
+				}
+				say(cmd, "%s dozed; none does any more.", command.Count(n, "workspace"))
+				return nil
+			})
 		})
 	})
 }

@@ -20,6 +20,9 @@ func TestCommandThaws(t *testing.T) {
 	dozes := func() string {
 		return in.Value(`SELECT COALESCE(string_agg(name, ' ' ORDER BY name), 'none') FROM workspaces WHERE doze_at IS NOT NULL`)
 	}
+	runs := func() string {
+		return in.Value(`SELECT string_agg(name, ' ' ORDER BY name) FROM workspaces WHERE desired_state = 'RUNNING'`)
+	}
 	byID, _, _ := dozing("by id"), dozing("by name"), dozing("other")
 	dozing("two")
 	dozing("two")
@@ -43,6 +46,15 @@ func TestCommandThaws(t *testing.T) {
 	in.Run("", "workspace", "thaw", "--all").Want(t, 0, "3 workspaces dozed; none does any more.")
 	if got := dozes(); got != "none" {
 		t.Errorf("these doze: %s", got)
+	}
+	if got := runs(); got != "by id by name" {
+		t.Errorf("at the limit these run: %s", got)
+	}
+	dozing("last")
+	in.Exec(`UPDATE workspaces SET desired_state = 'STANDBY', phase = 'STANDBY' WHERE name = 'by id'`)
+	in.Run("", "workspace", "thaw", "--all").Want(t, 0, "1 workspace dozed; none does any more.")
+	if got := runs(); got != "by name last" {
+		t.Errorf("with a free place these run: %s", got)
 	}
 	in.Run("", "workspace", "thaw", "--all").Want(t, 0, "0 workspaces dozed; none does any more.")
 }
