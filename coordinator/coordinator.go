@@ -45,6 +45,7 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/events"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/internal/recent"
 	"github.com/codehub/gateway/coordinator/internal/work"
@@ -340,6 +341,7 @@ func (c *Coordinator) Start(ctx context.Context) error {
 	if c.cancel != nil {
 		return nil
 	}
+	guard.LogTo(c.log)
 	if err := c.prepare(ctx); err != nil {
 		return err
 	}
@@ -419,12 +421,12 @@ func (c *Coordinator) Stop(ctx context.Context) error {
 	}
 	ended := make(chan struct{})
 	go func() {
+		defer close(ended)
 		c.done.Wait()
 		if started {
-			c.endDozes()
+			guard.Run("ending what dozes", c.endDozes)
 		}
-		c.close()
-		close(ended)
+		guard.Run("closing the connections", c.close)
 	}()
 	select {
 	case <-ended:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -18,20 +19,23 @@ const execUse = time.Second
 // runs: nothing freezes or ends it meanwhile. The caller has found out whose the workspace is.
 func (c *Coordinator) Exec(ctx context.Context, id workspace.ID, command []string, stdout, stderr io.Writer) (
 	exitCode int, err error) {
-	slot, by, ended := c.activity.Slot(id), audit.Of(ctx), make(chan struct{})
-	defer close(ended)
+	slot, by := c.activity.Slot(id), audit.Of(ctx)
+	running, ended := context.WithCancel(context.Background())
+	defer ended()
 	slot.TouchBy(metrics.ByCommand, by)
 	go func() {
-		tick := time.NewTicker(execUse)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				slot.TouchBy(metrics.ByCommand, by)
-			case <-ended:
-				return
+		_ = guard.Keep(running, c.log, "use by a command", 0, func(ctx context.Context) error {
+			tick := time.NewTicker(execUse)
+			defer tick.Stop()
+			for {
+				select {
+				case <-tick.C:
+					slot.TouchBy(metrics.ByCommand, by)
+				case <-ctx.Done():
+					return nil
+				}
 			}
-		}
+		})
 	}()
 	return c.backend.Exec(ctx, id, command, stdout, stderr)
 }

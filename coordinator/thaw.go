@@ -12,6 +12,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/control/ttl"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
@@ -57,7 +58,7 @@ func Thaw(ctx context.Context, s *store.Store, f backend.Freezer, id workspace.I
 		places <- struct{}{}
 		all.Go(func() {
 			defer func() { <-places }()
-			if err := f.Thaw(ctx, id); err != nil {
+			if err := guard.Call(guard.Workspace, func() error { return f.Thaw(ctx, id) }); err != nil {
 				errs[i] = fmt.Errorf("thawing workspace %s: %w", id, err)
 			}
 		})

@@ -37,8 +37,6 @@ const (
 // Scopes are the names of the scopes, as metrics and logs have them.
 var Scopes = [...]string{"workspace", "component", "task"}
 
-func (s Scope) String() string { return Scopes[s] }
-
 // counts are those of the process: a panic is the program's, not that of one of its coordinators.
 var counts [len(Scopes)]atomic.Int64
 
@@ -99,10 +97,24 @@ func Recover(f func() error) (err error) {
 	return f()
 }
 
-// Run calls f, for a goroutine whose end nobody waits for. It logs a panic with what the goroutine was doing, a gerund.
-func Run(log *zap.Logger, doing string, f func()) {
+// logger is that of the process.
+var logger atomic.Pointer[zap.Logger]
+
+// LogTo sets where [Run] logs, and [Keep] without a logger of its own: what runs in a backend or a leaf has none. It holds for the
+// process, as the counts do. Before the first call nothing is logged.
+func LogTo(log *zap.Logger) { logger.Store(log) }
+
+func log() *zap.Logger {
+	if l := logger.Load(); l != nil {
+		return l
+	}
+	return zap.NewNop()
+}
+
+// Run calls f, for a goroutine with no caller that could log a panic. It logs one with what the goroutine was doing, a gerund.
+func Run(doing string, f func()) {
 	if err := Call(Task, func() error { f(); return nil }); err != nil {
-		log.Error("the program panicked; what it was doing has failed", zap.String(logkey.Component, doing),
+		log().Error("the program panicked; what it was doing has failed", zap.String(logkey.Component, doing),
 			zap.Error(err), Stack(err))
 	}
 }
@@ -119,9 +131,10 @@ const (
 type Limit int
 
 // Keep runs a component until it returns, and starts it again after a panic in it, when the pause is over. It
-// returns the component's error, or nil when ctx ends during a pause. After so many panics in a row as the limit allows it returns the last one.
+// returns the component's error, or nil when ctx ends during a pause. After so many panics in a row as the limit allows it returns
+// the last one, which its caller logs. A logger that is nil stands for the process's: see [LogTo].
 // The context that run gets ends with each run, so that nothing of one remains when the next one starts.
-func Keep(ctx context.Context, log *zap.Logger, component string, limit Limit, run func(context.Context) error) error {
+func Keep(ctx context.Context, to *zap.Logger, component string, limit Limit, run func(context.Context) error) error {
 	pauses := backoff.ExponentialBackOff{
 		InitialInterval: pauseMin, MaxInterval: pauseMax, Multiplier: 2, RandomizationFactor: 0.25,
 	}
@@ -139,12 +152,15 @@ func Keep(ctx context.Context, log *zap.Logger, component string, limit Limit, r
 			inRow = 1
 			pauses.Reset()
 		}
-		pause := pauses.NextBackOff()
-		log.Error("a component panicked; it is started again", zap.String(logkey.Component, component),
-			zap.Duration(logkey.Interval, pause), zap.Error(err), Stack(err))
 		if inRow == limit {
 			return err
 		}
+		if to == nil {
+			to = log()
+		}
+		pause := pauses.NextBackOff()
+		to.Error("a component panicked; it is started again", zap.String(logkey.Component, component),
+			zap.Duration(logkey.Interval, pause), zap.Error(err), Stack(err))
 		select {
 		case <-ctx.Done():
 			return nil

@@ -82,10 +82,14 @@ func TestAComponentIsStartedAgainWithGrowingPauses(t *testing.T) {
 
 func TestSoManyPanicsInARowAsTheLimitAllowsEndAComponent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		core, logs := observer.New(zapcore.DebugLevel)
 		runs := 0
-		err := guard.Keep(t.Context(), zap.NewNop(), "controller", 3, func(context.Context) error { runs++; panic("broken") })
+		err := guard.Keep(t.Context(), zap.New(core), "controller", 3, func(context.Context) error { runs++; panic("broken") })
 		if runs != 3 || !guard.Panicked(err) {
 			t.Fatalf("%d runs, %v", runs, err)
+		}
+		if logs.Len() != 2 { // the last one is the caller's: it is not started again
+			t.Errorf("logged %v", logs.All())
 		}
 	})
 }
@@ -99,7 +103,9 @@ func TestTheEndOfTheContextEndsThePause(t *testing.T) {
 
 func TestAGoroutineThatNobodyWaitsForIsLogged(t *testing.T) {
 	core, logs := observer.New(zapcore.DebugLevel)
-	guard.Run(zap.New(core), "probing", func() { panic("broken") })
+	guard.LogTo(zap.New(core))
+	defer guard.LogTo(nil)
+	guard.Run("probing", func() { panic("broken") })
 	if all := logs.All(); len(all) != 1 || all[0].ContextMap()["component"] != "probing" || all[0].ContextMap()["stack"] == "" {
 		t.Fatalf("logged %v", all)
 	}

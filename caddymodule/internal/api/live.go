@@ -36,7 +36,7 @@ func (c *call) live(media string) (ctx context.Context, out *liveOutput, done fu
 	}
 	go func() {
 		defer cancel() // what cannot be checked ends
-		_ = recovery.Call(recovery.Task, func() error { c.watch(ctx, cancel); return nil })
+		recovery.Run("watching a session", func() { c.watch(ctx, cancel) })
 	}()
 	return ctx, out, func() { cancel(); out.binding.Detach() }, nil
 }

@@ -58,10 +58,7 @@ func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
 		quiet := time.NewTimer(quietLimit)
 		defer quiet.Stop()
 		// A panic ends the events as their loss does: the reader asks for them again.
-		_ = guard.Call(guard.Task, func() error {
-			d.pass(ctx, messages, failed, quiet, &settling, hint)
-			return nil
-		})
+		guard.Run("watching the engine's events", func() { d.pass(ctx, messages, failed, quiet, &settling, hint) })
 	}()
 	return ids, nil
 }
@@ -94,7 +91,7 @@ func (d *Docker) pass(ctx context.Context, messages <-chan events.Message, faile
 				continue
 			}
 			settling.Go(func() {
-				_ = guard.Call(guard.Task, func() error { d.settle(ctx, m.Actor.ID); return nil })
+				guard.Run("waiting for the end of a change", func() { d.settle(ctx, m.Actor.ID) })
 				hint(id)
 			})
 		case <-failed:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -23,27 +24,33 @@ func (b *Backend) Events(ctx context.Context) (<-chan workspace.ID, error) {
 	go func() {
 		defer close(ids)
 		defer cancel()
-		tick := time.NewTicker(quietLimit)
-		defer tick.Stop()
-		for {
-			select {
-			case id, ok := <-changes:
-				if !ok {
-					return
-				}
-				select {
-				case ids <- id:
-				case <-ctx.Done():
-					return
-				}
-			case <-tick.C:
-				if b.follows(ctx) != nil {
-					return
-				}
-			}
-		}
+		// A panic ends the events as their loss does: the reader asks for them again.
+		guard.Run("watching the cluster's events", func() { b.pass(ctx, changes, ids) })
 	}()
 	return ids, nil
+}
+
+// pass passes the changes on while the caches follow the cluster.
+func (b *Backend) pass(ctx context.Context, changes <-chan workspace.ID, ids chan<- workspace.ID) {
+	tick := time.NewTicker(quietLimit)
+	defer tick.Stop()
+	for {
+		select {
+		case id, ok := <-changes:
+			if !ok {
+				return
+			}
+			select {
+			case ids <- id:
+			case <-ctx.Done():
+				return
+			}
+		case <-tick.C:
+			if b.follows(ctx) != nil {
+				return
+			}
+		}
+	}
 }
 
 // follows fails unless the caches follow the cluster. It costs no request.

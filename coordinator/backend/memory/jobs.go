@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -57,7 +58,7 @@ func (b *Backend) StartJob(ctx context.Context, spec backend.JobSpec) error {
 		var size int64
 		var err error
 		if b.Work != nil {
-			size, err = b.Work(ctx, spec)
+			err = guard.Call(guard.Task, func() (err error) { size, err = b.Work(ctx, spec); return err })
 		}
 		b.mu.Lock()
 		// The outcome is complete when the lock is released: an observation sees a job that

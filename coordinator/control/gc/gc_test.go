@@ -12,6 +12,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/control/gc"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -396,4 +397,43 @@ func TestWithoutRedisNothingIsDeleted(t *testing.T) {
 		t.Fatal("Collect succeeds")
 	}
 	h.has(all...)
+}
+
+// breaking is a bucket that panics about the archives of one workspace.
+type breaking struct {
+	gc.Archives
+	id workspace.ID
+}
+
+func (b *breaking) Stat(ctx context.Context, key string) (archive.Info, error) {
+	if strings.HasPrefix(key, string(b.id)+"/") {
+		panic("injected")
+	}
+	return b.Archives.Stat(ctx, key)
+}
+
+// The runner asks the bucket about the archives of a workspace that has too many to compare: see
+// TestMoreArchivesOfOneWorkspaceThanCanBeCompared.
+func TestAPanicAboutOneWorkspaceKeepsItsArchivesAlone(t *testing.T) {
+	h := newHarness(t)
+	const each = gc.MaxHeld + 1000
+	g := &generated{workspaces: 2, each: each}
+	h.opts.Archives, h.opts.Store, h.opts.Identity = &breaking{g, id(0)}, rows{Store: h.store, g: g}, passing{}
+	h.opts.Settings.Delay = time.Nanosecond
+	var report gc.Report
+	for range 2 {
+		var err error
+		report, err = gc.Collect(t.Context(), h.opts, gc.Request{}, nil)
+		if !guard.Panicked(err) || !strings.Contains(err.Error(), string(id(0))) || strings.Contains(err.Error(), string(id(1))) {
+			t.Fatalf("Collect returns %v", err)
+		}
+	}
+	// All of the other one, and of the broken one only what was judged before the panic.
+	if n := report.Deleted; report.Archives != 2*each || n < each-1 || n > 2*(each-1)-500 || n != report.Orphans {
+		t.Errorf("%+v", report)
+	}
+	h.opts.Archives = g
+	if r := h.collect(); r.Orphans != 2*(each-1) || r.Newer != 0 {
+		t.Errorf("once it is mended: %+v", r)
+	}
 }

@@ -43,11 +43,12 @@ func (l *loop) enqueue(ctx context.Context, d planner.Decision) {
 	t, queued := task{Call: actuator.Call{Action: d.Action, Row: d.Next, VolumeOpID: d.VolumeOpID}}, time.Now()
 	executor, request := l.executor(d.Action, d.Next, queued)
 	executor.Submit(&l.wg, request, func() {
-		t.waited = time.Since(queued)
 		began := time.Now()
-		err := guard.Call(guard.Workspace, func() error { return l.actuator.Execute(ctx, t.Call) })
+		t.waited = began.Sub(queued)
+		var err error
+		defer func() { l.wg.Go(func() { l.send(ctx, result{task: t, err: err}) }) }() // the turn is over
+		err = guard.Call(guard.Workspace, func() error { return l.actuator.Execute(ctx, t.Call) })
 		l.metrics.Acted(string(t.Action), t.waited, time.Since(began), err)
-		l.wg.Go(func() { l.send(ctx, result{task: t, err: err}) }) // the turn is over
 	})
 }
 

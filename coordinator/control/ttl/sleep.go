@@ -32,12 +32,13 @@ const (
 
 // look is what this process has last seen in a workspace. A new leader begins without any.
 type look struct {
-	sample  *work.Sample // nil before the first answer
-	verdict work.Verdict
-	asked   time.Time // by the clock of this process
-	swept   bool      // found unused in this round
-	unmade  bool      // it was to doze and could not be frozen; it is not tried again before it was used
-	full    time.Time // it was to doze, and as many did as may; by the clock of this process
+	sample   *work.Sample // nil before the first answer
+	verdict  work.Verdict
+	asked    time.Time // by the clock of this process
+	panicked bool      // the last one; it is logged once
+	swept    bool      // found unused in this round
+	unmade   bool      // it was to doze and could not be frozen; it is not tried again before it was used
+	full     time.Time // it was to doze, and as many did as may; by the clock of this process
 }
 
 // stays reports whether it is not tried to let it doze: a place may be free after the time in which another one becomes idle.
@@ -125,18 +126,17 @@ func (r *Runner) sleepPage(ctx context.Context, fresh func() bool, page []store.
 			break
 		}
 		if decisions[i].doze {
-			dozes, err := r.Expirer.Doze(ctx, u.ID, upTo.Add(-s.Doze))
+			dozes, err := alone(func() (bool, error) { return r.Expirer.Doze(ctx, u.ID, upTo.Add(-s.Doze)) })
 			if err == nil && !dozes {
 				r.looks[u.ID].full = r.now()
 			}
 			if err != nil && len(errs) < maxErrors {
-				errs = append(errs, err)
+				errs = append(errs, fmt.Errorf("letting workspace %s doze: %w", u.ID, err))
 			}
 			continue
 		}
-		slept, err := r.Expirer.Sleep(ctx, u.ID, service.Unused{
-			TTL: s.Standby, Since: upTo.Add(-s.Standby), Why: decisions[i].why,
-		})
+		unused := service.Unused{TTL: s.Standby, Since: upTo.Add(-s.Standby), Why: decisions[i].why}
+		slept, err := alone(func() (bool, error) { return r.Expirer.Sleep(ctx, u.ID, unused) })
 		if slept {
 			r.slept.add(u.ID, r.now())
 		}
@@ -145,6 +145,12 @@ func (r *Runner) sleepPage(ctx context.Context, fresh func() bool, page []store.
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// alone calls f, which is about one workspace: a panic is the error of that one.
+func alone(f func() (bool, error)) (done bool, err error) {
+	err = guard.Call(guard.Workspace, func() (err error) { done, err = f(); return err })
+	return done, err
 }
 
 // sameBusy compares what people are told.
@@ -197,9 +203,12 @@ func (r *Runner) ask(ctx context.Context, page []store.Unused, now time.Time, s 
 			err := guard.Call(guard.Workspace, func() error { l.verdict = r.judge(ctx, page[i], l, s); return nil })
 			if err != nil {
 				l.sample, l.verdict = nil, work.Verdict{Known: true, Reason: workspace.BusyNoAnswer}
-				r.Log.Error("looking at a workspace panicked; it stays awake",
-					zap.String(logkey.Workspace, string(page[i].ID)), zap.Error(err), guard.Stack(err))
+				if !l.panicked {
+					r.Log.Error("looking at a workspace panicked; it stays awake",
+						zap.String(logkey.Workspace, string(page[i].ID)), zap.Error(err), guard.Stack(err))
+				}
 			}
+			l.panicked = err != nil
 			mu.Lock()
 			defer mu.Unlock()
 			asked[i] = true

@@ -346,7 +346,7 @@ func (r *Runner) archive(ctx context.Context, ttl time.Duration) error {
 		}
 		changed := 0
 		for _, id := range ids {
-			ok, err := r.Expirer.Archive(ctx, id, ttl)
+			ok, err := alone(func() (bool, error) { return r.Expirer.Archive(ctx, id, ttl) })
 			if err != nil && len(errs) < maxErrors {
 				errs = append(errs, fmt.Errorf("changing the desired state of workspace %s to ARCHIVED: %w", id, err))
 			}

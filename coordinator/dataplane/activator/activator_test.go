@@ -49,6 +49,8 @@ type harness struct {
 	origins []*workspace.Origin
 	answers bool
 	probes  int
+
+	setting, probing func() // called without mu, if set
 }
 
 func newHarness(t *testing.T) *harness {
@@ -95,6 +97,9 @@ func (h *harness) AwakeRoutes(context.Context, workspace.ID, int) ([]store.Route
 }
 
 func (h *harness) SetDesired(ctx context.Context, a service.Actor, _ workspace.ID, d workspace.DesiredState) error {
+	if h.setting != nil {
+		h.setting()
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.actors = append(h.actors, a)
@@ -113,6 +118,9 @@ func (h *harness) Running(context.Context, string) ([]workspace.Workspace, error
 }
 
 func (h *harness) answer(context.Context, string, string) bool {
+	if h.probing != nil {
+		h.probing()
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.probes++
@@ -559,4 +567,35 @@ func TestWhatDozesGoesOn(t *testing.T) {
 			h.t.Errorf("at the limit: %v, %+v", w.Refusal(), h.entry.State())
 		}
 	})
+}
+
+func TestAPanicEndsItsWakeUpAlone(t *testing.T) {
+	for name, inject := range map[string]func(h *harness, f func()){
+		"while the state is set": func(h *harness, f func()) { h.setting = f },
+		"while it is probed":     func(h *harness, f func()) { h.probing = f },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(h *harness) {
+				inject(h, func() { panic("injected") })
+				h.set(func() { h.answers = true })
+				w := h.Wake(t.Context(), id, h.entry, time.Minute)
+				synctest.Wait()
+				h.change(running)
+				<-w.Done()
+				if h.entry.State().Ready() || w.Refusal() != nil || h.WakeUps() != 0 {
+					t.Errorf("ready %t, refused %v, %d wake-ups", h.entry.State().Ready(), w.Refusal(), h.WakeUps())
+				}
+				if all := h.logs.FilterField(zap.String("workspace", string(id))).FilterMessage("waking a workspace panicked").All(); len(all) != 1 ||
+					all[0].ContextMap()["stack"] == nil {
+					t.Errorf("logged %v", h.logs.All())
+				}
+				inject(h, nil)
+				again := h.Wake(t.Context(), id, h.entry, time.Minute)
+				<-again.Done()
+				if again == w || !h.entry.State().Ready() {
+					t.Error("the next request does not wake it")
+				}
+			})
+		})
+	}
 }

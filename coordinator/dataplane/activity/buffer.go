@@ -28,6 +28,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/clock"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/internal/periodic"
 	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/outage"
@@ -242,21 +243,26 @@ func (b *Buffer) Run(ctx context.Context) error {
 	defer ticks.Wait()
 	defer cancel() // first: the clock ends also after a panic here
 	ticks.Go(func() {
-		t := time.NewTicker(clockStep)
-		defer t.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-t.C:
-				b.tick()
-			}
-		}
+		_ = guard.Keep(ctx, nil, "activity clock", 0, func(ctx context.Context) error { b.keepClock(ctx); return nil })
 	})
 	b.loop.Wake() // makes this process known before the TTL runner relies on what it knows
 	b.loop.Run(ctx)
 	ticks.Wait()
 	return b.stop(context.WithoutCancel(ctx))
+}
+
+// keepClock ticks until ctx ends.
+func (b *Buffer) keepClock(ctx context.Context) {
+	t := time.NewTicker(clockStep)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			b.tick()
+		}
+	}
 }
 
 // stop writes what is left, and records that this process writes no more. It does the latter also

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/coordinator/audit"
+	"github.com/codehub/gateway/coordinator/guard"
 )
 
 // Grant is what lets a request in: a user, and the session in memory that vouches for
@@ -135,7 +136,7 @@ func (l *life) expireAfter(d time.Duration, f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.over {
-		l.expiry = time.AfterFunc(d, f)
+		l.expiry = time.AfterFunc(d, func() { guard.Run("ending a session that has expired", f) })
 	}
 }
 
@@ -167,6 +168,6 @@ func (l *life) end() {
 		s := l.ring.next
 		e := s.ender
 		s.unlink()
-		e.End()
+		guard.Run("ending what a session has open", e.End) // also after a panic the others end
 	}
 }

@@ -218,7 +218,9 @@ func (s *sessions) background(f func()) bool {
 	}
 	s.checks.Go(func() {
 		defer func() { <-s.lookups }()
-		s.outage.Report(s.ctx, guard.Call(guard.Task, func() error { f(); return nil }))
+		if err := guard.Call(guard.Task, func() error { f(); return nil }); err != nil { // f reports its own end
+			s.outage.Report(s.ctx, err)
+		}
 	})
 	return true
 }

@@ -414,7 +414,8 @@ func (f *Feed) tell(rows []store.Route) {
 		f.log.Error("taking over changes panicked; they are passed on one by one", zap.Error(err), guard.Stack(err))
 		for i := range rows { // of one row twice, the second one changes nothing
 			if err := guard.Call(guard.Workspace, func() error { s.Changed(rows[i:i+1], f.floor); return nil }); err != nil {
-				f.log.Error("a change is not taken over", zap.String(logkey.Workspace, string(rows[i].ID)), zap.Error(err))
+				f.log.Error("a change is not taken over", zap.String(logkey.Workspace, string(rows[i].ID)), zap.Error(err),
+					guard.Stack(err))
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -314,4 +315,65 @@ func TestAServerThatIsRestartedAndOneThatIsRestored(t *testing.T) {
 	if row, _ := h.row(id); row.Revision >= forgotten.Revision || row.Desired == workspace.DesiredStandby {
 		t.Errorf("after the backup was restored the subscriber has %+v", row)
 	}
+}
+
+// breaking is a subscriber that panics about one workspace, under a lock.
+type breaking struct {
+	*recorder
+	id    atomic.Pointer[workspace.ID]
+	calls atomic.Int32
+}
+
+func (b *breaking) Changed(rows []store.Route, settled int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, row := range rows {
+		if broken := b.id.Load(); broken != nil && row.ID == *broken {
+			b.calls.Add(1)
+			panic("injected")
+		}
+		b.rows[row.ID] = row
+	}
+	b.settled = settled
+}
+
+func TestARowThatASubscriberPanicsAboutConcernsItAlone(t *testing.T) {
+	core, logs := observer.New(zap.ErrorLevel)
+	b := &breaking{recorder: newRecorder()}
+	h, id := newHarness(t, storetest.Open(t), poll, zap.New(core), func(f *changes.Feed) { f.Subscribe(b) })
+	others := []workspace.ID{h.create(), h.create()}
+	for _, other := range others {
+		h.await(other)
+	}
+	b.id.Store(&id)
+	// One transaction: they are passed on together.
+	ids := append(others, id)
+	storetest.Exec(t, h.store, "UPDATE workspaces SET memo = 'together' WHERE id = ANY ($1::uuid[])", ids)
+	for _, each := range ids {
+		h.await(each) // the other subscriber has all of them
+	}
+	wait.Until(t, "the one that panics has the others", func() bool {
+		return !slices.ContainsFunc(others, func(other workspace.ID) bool {
+			row, _ := b.row(other)
+			return row.Revision < storetest.Row(t, h.store, other).Revision
+		})
+	})
+	if row, _ := b.row(id); row.Revision == storetest.Row(t, h.store, id).Revision {
+		t.Error("it has the row that it panics about")
+	}
+	if found := logs.FilterField(zap.String("workspace", string(id))).All(); len(found) != 1 || found[0].ContextMap()["stack"] == nil {
+		t.Errorf("logged %v", logs.All())
+	}
+	// The feed does not come to the row again by itself, and does with its next change.
+	calls, read := b.calls.Load(), h.db.count(&h.db.pages)
+	wait.Until(t, "some more polls have passed", func() bool { return h.db.count(&h.db.pages) > read+10 })
+	if now := b.calls.Load(); now != calls {
+		t.Errorf("it panicked %d times more without a change", now-calls)
+	}
+	b.id.Store(nil)
+	storetest.Set(t, h.store, id, "memo = 'mended'")
+	wait.Until(t, "the row is taken over", func() bool {
+		row, _ := b.row(id)
+		return row.Revision == storetest.Row(t, h.store, id).Revision
+	})
 }

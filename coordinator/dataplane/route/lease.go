@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/coordinator/clock"
+	"github.com/codehub/gateway/coordinator/guard"
 )
 
 // The lease of the routes (SPEC 8).
@@ -68,7 +69,7 @@ type lease struct {
 func (l *lease) init(missed func()) {
 	l.length, l.again, l.missed = DefaultLease, make(chan struct{}), missed
 	l.stale.Store(true)
-	l.timer = time.AfterFunc(time.Hour, l.check)
+	l.timer = time.AfterFunc(time.Hour, func() { guard.Run("checking the lease of the routes", l.check) })
 	l.timer.Stop()
 }
 

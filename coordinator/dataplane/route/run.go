@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/codehub/gateway/coordinator/guard"
 )
 
 // runs names the containers to which the table has routes. A run is one container of a workspace
@@ -66,11 +68,12 @@ func (t *Table) AfterRun(run string, f func()) (stop func() bool) {
 	t.runs.mu.RLock()
 	l, ok := t.runs.live[run]
 	t.runs.mu.RUnlock()
+	const doing = "acting on the end of a container"
 	if !ok {
-		go f()
+		go guard.Run(doing, f)
 		return func() bool { return false }
 	}
-	return context.AfterFunc(l, f)
+	return context.AfterFunc(l, func() { guard.Run(doing, f) })
 }
 
 // Run is the number of the workspace's container, empty while it does not run.

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/codehub/gateway/coordinator/guard"
 )
 
 const (
@@ -104,7 +106,7 @@ const holdersSQL = `
 // watchLocks calls f, which works in the session with that process, and returns for which sessions that has waited last.
 func (db *DB) watchLocks(ctx context.Context, pid uint32, f func() error) ([]LockHolder, error) {
 	ended := make(chan error, 1)
-	go func() { ended <- f() }()
+	go func() { ended <- guard.Call(guard.Task, f) }()
 	var last []LockHolder
 	ticker := time.NewTicker(watchInterval)
 	defer ticker.Stop()

@@ -84,7 +84,7 @@ func (u *upgradeWriter) opened(to io.Writer, flush func() error) {
 	u.out = &outlet{to: to, flush: flush, counter: counter{meter: u.meter, webSocket: u.webSocket}}
 	if u.still != nil {
 		go func() { // it only keeps the connection
-			_ = guard.Call(guard.Task, func() error { u.out.keep(u.still, u.ended); return nil })
+			guard.Run("keeping a WebSocket open", func() { u.out.keep(u.still, u.ended) })
 		}()
 	}
 }

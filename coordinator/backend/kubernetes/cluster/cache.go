@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -64,7 +65,18 @@ func newCache[T object, L runtime.Object](c *Client, r *Resource[T, L], what, se
 
 // start begins to follow the objects. It returns at once.
 func (k *Cache[T]) start() {
-	k.started.Do(func() { k.client.task(k.run, nil) })
+	k.started.Do(func() { k.client.task("following the "+k.what, k.keep, nil) })
+}
+
+// keep is run, again after a panic. Until the objects are followed again, the panic is why they are not known.
+func (k *Cache[T]) keep(ctx context.Context) {
+	_ = guard.Keep(ctx, nil, "watch of "+k.what, 0, func(ctx context.Context) error {
+		err := guard.Recover(func() error { k.run(ctx); return nil })
+		if err != nil {
+			k.failed(err)
+		}
+		return err
+	})
 }
 
 // run follows the objects until ctx ends, from anew when another cluster has taken the

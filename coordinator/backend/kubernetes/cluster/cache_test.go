@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -309,4 +310,32 @@ func TestChanges(t *testing.T) {
 	if _, err := all.Claims.List(t.Context()); err == nil {
 		t.Error("a closed client lists")
 	}
+}
+
+// TestAPanic: it ends neither the process nor the cache. Until the objects are followed again nothing is known of them.
+func TestAPanic(t *testing.T) {
+	f := newFake(t, "A")
+	f.put("one", "w1")
+	k, clock := follow(f.connect())
+	var broken atomic.Bool
+	var panics atomic.Int32
+	changed := k.changed
+	k.changed = func(id workspace.ID) {
+		if broken.Load() {
+			panics.Add(1)
+			panic("injected")
+		}
+		changed(id)
+	}
+	wantPods(t, k, "[one]")
+	broken.Store(true)
+	f.put("two", "w2")
+	wait.Until(t, "a change panics", func() bool { return panics.Load() > 0 })
+	clock.by.Store(int64(time.Hour))
+	wait.Until(t, "the panic is why nothing is known", func() bool {
+		_, err := k.List(t.Context())
+		return guard.Panicked(err) && workspace.ReasonOf(err) == workspace.ReasonUnreachable
+	})
+	broken.Store(false)
+	wantNextPods(t, k, "[one two]")
 }

@@ -45,7 +45,7 @@ func (s *Caches) Changes(ctx context.Context) <-chan workspace.ID {
 	s.Claims.start()
 	s.Jobs.start()
 	out := make(chan workspace.ID)
-	s.client.task(func(closed context.Context) {
+	s.client.task("passing on what has changed", func(closed context.Context) {
 		defer close(out)
 		defer func() {
 			s.mu.Lock()

@@ -206,8 +206,8 @@ func (c *Client) Logs(ctx context.Context, pod string, o *corev1.PodLogOptions) 
 }
 
 // task runs f in the background, with a context that ends with the client; or, if the client is closed
-// already, calls otherwise.
-func (c *Client) task(f func(context.Context), otherwise func()) {
+// already, calls otherwise. A panic is logged with what f was doing, a gerund.
+func (c *Client) task(doing string, f func(context.Context), otherwise func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ctx.Err() != nil {
@@ -216,5 +216,5 @@ func (c *Client) task(f func(context.Context), otherwise func()) {
 		}
 		return
 	}
-	c.tasks.Go(func() { _ = guard.Call(guard.Task, func() error { f(c.ctx); return nil }) })
+	c.tasks.Go(func() { guard.Run(doing, func() { f(c.ctx) }) })
 }

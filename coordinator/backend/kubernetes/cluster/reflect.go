@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"github.com/codehub/gateway/coordinator/guard"
 )
 
 const (
@@ -129,31 +131,37 @@ func newFeed[T object](k *Cache[T], w watch.Interface, strip func(T), sendsFirst
 		defer stop()
 		silence := time.NewTimer(k.silence)
 		defer silence.Stop()
-		for {
-			var event watch.Event
-			var ok bool
-			select {
-			case event, ok = <-w.ResultChan():
-			case <-silence.C:
-				k.fellSilent()
-			case <-ctx.Done():
-			}
-			if !ok {
-				return
-			}
-			silence.Reset(k.silence)
-			// A bookmark's annotation says that all there was in the beginning has been sent.
-			if o, is := event.Object.(T); is && event.Type != watch.Bookmark {
-				strip(o)
-			}
-			select {
-			case f.events <- event:
-			case <-ctx.Done():
-				return
-			}
-		}
+		// After a panic the watch has ended, and another one begins.
+		guard.Run("watching the "+k.what, func() { f.pass(ctx, k, w, strip, silence) })
 	}()
 	return f
+}
+
+// pass passes on what the watch tells until it or ctx ends.
+func (f *feed[T]) pass(ctx context.Context, k *Cache[T], w watch.Interface, strip func(T), silence *time.Timer) {
+	for {
+		var event watch.Event
+		var ok bool
+		select {
+		case event, ok = <-w.ResultChan():
+		case <-silence.C:
+			k.fellSilent()
+		case <-ctx.Done():
+		}
+		if !ok {
+			return
+		}
+		silence.Reset(k.silence)
+		// A bookmark's annotation says that all there was in the beginning has been sent.
+		if o, is := event.Object.(T); is && event.Type != watch.Bookmark {
+			strip(o)
+		}
+		select {
+		case f.events <- event:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // Stop implements [watch.Interface].

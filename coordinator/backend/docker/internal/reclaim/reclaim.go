@@ -69,11 +69,10 @@ func (r *Reclaimer) Frozen(containerID string, pid int) {
 		ctx, cancel := context.WithTimeout(r.ctx, limit)
 		defer cancel()
 		// What stays is the same memory as before: nobody waits for this, and doctor tells what is missing.
-		_ = guard.Call(guard.Task, func() error {
+		guard.Run("handing back memory", func() {
 			if n, _ := r.host.Reclaim(ctx, containerID, pid); n > 0 && r.told != nil {
 				r.told(n)
 			}
-			return nil
 		})
 	})
 }

@@ -190,7 +190,7 @@ func (p *Pool) start(queue *[]*Pull, ended func()) {
 	pull.cancel = func() { cancel(nil) }
 	p.wg.Go(func() {
 		defer cancel(nil)
-		p.run(ctx, cancel, pull, stall, ended)
+		guard.Run("pulling an image", func() { p.run(ctx, cancel, pull, stall, ended) })
 	})
 }
 
@@ -219,6 +219,7 @@ func (p *Pool) run(ctx context.Context, cancel context.CancelCauseFunc, pull *Pu
 	if err != nil {
 		err = fmt.Errorf("pulling image %s: %w", pull.status.Image, err)
 	}
+	defer p.next()
 	p.report(pull, func() {
 		pull.status.Ended, pull.status.Err = true, err
 		if p.current[pull.status.Image] == pull {
@@ -227,7 +228,6 @@ func (p *Pool) run(ctx context.Context, cancel context.CancelCauseFunc, pull *Pu
 		close(pull.ended)
 		ended()
 	})
-	p.next()
 }
 
 // report changes the pull and calls the changed of each Join.

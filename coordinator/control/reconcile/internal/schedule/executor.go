@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/codehub/gateway/coordinator/guard"
 )
 
 // callMaxWait is how long a class of calls is passed over by higher ones. A call takes
@@ -22,7 +24,7 @@ type Executor struct {
 	served  Served
 }
 
-// call is one that waits or runs. Its run must not panic.
+// call is one that waits or runs.
 type call struct {
 	Request
 	of  *sync.WaitGroup
@@ -58,7 +60,7 @@ func (e *Executor) Next() {
 		e.waiting[i] = nil
 		e.running = append(e.running, c)
 		e.served.Note(c.Request, now)
-		go e.do(c)
+		go guard.Run("running an actuator", func() { e.do(c) })
 	}
 	e.waiting = slices.DeleteFunc(e.waiting, func(c *call) bool { return c == nil })
 	if len(e.waiting) == 0 {
