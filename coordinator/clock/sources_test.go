@@ -85,6 +85,9 @@ var readers = map[string]string{
 	"control/scrub.(*Runner).check":                          paces,
 	"control/scrub.(*Runner).lookAtHealth":                   paces,
 	"control/ttl.(*Runner).sync":                             paces,
+	"control/reconcile.(*loop).isolate":                      paces,
+	"control/reconcile.(*loop).setAside":                     paces,
+	"store/postgres.(*DB).untilUnlocked":                     paces,
 }
 
 // TestNothingIsJudgedByThisProcessesClock: times that are compared are the database's
