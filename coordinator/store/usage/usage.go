@@ -137,20 +137,25 @@ const (
 
 // The statements.
 var (
-	// reportSQL adds the spans that go on to the days that are full. Nothing is joined to them before they are added up.
+	// reportSQL adds what goes on to the days that are full. Nothing is joined to those before they are added up, which all processors
+	// of the server do together.
 	reportSQL = `
-	SELECT u.workspace_id, w.name, owner.username AS owner, u.phase, micros, input, requests, work, keep_awake, byte_hours
+	SELECT u.workspace_id, w.name, owner.username AS owner, u.phase, micros, input, requests, work, keep_awake,
+		(byte_micros / 3600000000)::float8 AS byte_hours
 	FROM (
-		SELECT workspace_id, owner_user_id, phase, ` + sums + `, (sum(byte_micros) / 3600000000)::float8 AS byte_hours
+		SELECT workspace_id, owner_user_id, phase, ` + total("micros", "input", "requests", "work", "keep_awake", "byte_micros") + `
 		FROM (
-			SELECT workspace_id, owner_user_id, phase, micros, byte_micros, input, requests, work, keep_awake FROM (` + daysSQL + `) AS d
-			UNION ALL
-			SELECT workspace_id, owner_user_id, phase, micros, byte_micros, input, requests, work, keep_awake FROM (` + awakeSQL + `) AS a
-			UNION ALL
-			SELECT workspace_id, owner_user_id, phase, lasted, lasted::numeric * bytes, 0, 0, 0, 0
-			FROM usage_spans s, LATERAL (SELECT usage_micros(since, now(), @from, @to) AS lasted) AS l WHERE lasted > 0 @owned
-		) AS p
-		GROUP BY workspace_id, owner_user_id, phase
+			SELECT workspace_id, owner_user_id, phase, ` + sums + `, sum(byte_micros) AS byte_micros
+			FROM (` + daysSQL + `) AS d GROUP BY workspace_id, owner_user_id, phase
+		) AS past FULL JOIN (
+			SELECT workspace_id, owner_user_id, phase, ` + sums + `, sum(byte_micros) AS byte_micros
+			FROM (
+				SELECT workspace_id, owner_user_id, phase, micros, byte_micros, input, requests, work, keep_awake FROM (` + awakeSQL + `) AS a
+				UNION ALL
+				SELECT workspace_id, owner_user_id, phase, lasted, lasted::numeric * bytes, 0, 0, 0, 0
+				FROM usage_spans s, LATERAL (SELECT usage_micros(since, now(), @from, @to) AS lasted) AS l WHERE lasted > 0 @owned
+			) AS p GROUP BY workspace_id, owner_user_id, phase
+		) AS present USING (workspace_id, owner_user_id, phase)
 	) AS u
 	LEFT JOIN workspaces w ON w.id = u.workspace_id LEFT JOIN users owner ON owner.id = u.owner_user_id`
 
@@ -174,6 +179,14 @@ var (
 	) AS u
 	GROUP BY day, phase ORDER BY day`
 )
+
+// total returns the sums of columns of past and present, one of which may have no row.
+func total(columns ...string) string {
+	for i, c := range columns {
+		columns[i] = fmt.Sprintf("COALESCE(past.%[1]s, 0) + COALESCE(present.%[1]s, 0) AS %[1]s", c)
+	}
+	return strings.Join(columns, ", ")
+}
 
 // owned returns a statement for one user, by name or id, or for all if that is empty.
 func owned(sql, user string) string {
