@@ -102,9 +102,11 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	}
 	r = brand.In(r, a.brand)
 	r = r.WithContext(tracing.WithRequest(r.Context(), func() string { return requestID(r) }))
-	return a.caddyError(w, r, a.handler.Serve(w, r, func(w http.ResponseWriter, r *http.Request) error {
-		return orNotFound(w, r, next)
-	}))
+	answer := &web.ReconnectWriter{}
+	answer.Reset(w, r, caddy.Exiting)
+	err := a.handler.Serve(answer, r, func(w http.ResponseWriter, r *http.Request) error { return orNotFound(w, r, next) })
+	askToReconnect(w, r) // an answer that is still to come
+	return a.caddyError(w, r, err)
 }
 
 // caddyError makes an error one that Caddy knows, or answers it.

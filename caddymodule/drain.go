@@ -8,6 +8,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/codehub/gateway/caddymodule/internal/web"
 )
 
 // heldLook is how often a process that is about to end looks whether it still holds requests.
@@ -15,8 +17,8 @@ const heldLook = 50 * time.Millisecond
 
 // drain is the beginning of the end of a process (SPEC 5): it gives up the leadership at once, so that another
 // process leads with its own settings, and serves on for shutdown_delay. Without that it serves on while it
-// holds requests, for half of the grace period at most. Its answers meanwhile ask clients to come back over
-// another connection ([askToReconnect]). A reload is no end: another configuration of the same process goes on.
+// holds requests, for half of the grace period at most. Every answer that begins meanwhile asks its client to come back over
+// another connection ([web.ReconnectWriter]). A reload is no end: another configuration of the same process goes on.
 //
 // It delays what follows: the end of event streams and of requests that are still held, and quiesce.
 type drain struct{ app *App }
@@ -44,12 +46,10 @@ func (d drain) Handle(context.Context, caddy.Event) error {
 	return nil
 }
 
-// askToReconnect has the connection of a request closed after its answer while the process ends: HTTP/1.1 says so in the
-// answer, and HTTP/2 sends GOAWAY. A connection that is closed while it is idle may meet the client's next request. HTTP/3
-// says so itself at the end.
+// askToReconnect asks the client of a request to reconnect ([web.AskToReconnect]) while the process ends.
 func askToReconnect(w http.ResponseWriter, r *http.Request) {
-	if caddy.Exiting() && r.ProtoMajor < 3 && r.Method != http.MethodConnect && r.Header.Get("Upgrade") == "" {
-		w.Header().Set("Connection", "close")
+	if caddy.Exiting() {
+		web.AskToReconnect(w, r)
 	}
 }
 

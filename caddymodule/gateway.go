@@ -188,6 +188,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		return next.ServeHTTP(w, r)
 	}
 	err := g.gateway.Serve(w, r, at)
+	if err != nil { // its answer is still to come
+		askToReconnect(w, r)
+	}
 	if errors.Is(err, gateway.ErrClientGone) {
 		return caddyhttp.Error(499, err) // the status that Caddy's proxy logs for it, too
 	}

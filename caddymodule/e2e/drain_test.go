@@ -189,8 +189,8 @@ func TestAProcessServesOnForItsShutdownDelay(t *testing.T) {
 	if res.StatusCode != http.StatusServiceUnavailable || !res.Close {
 		t.Errorf("ready says %s, and its connection is closed: %t", res.Status, res.Close)
 	}
-	if res := finish(); res.StatusCode != http.StatusOK {
-		t.Errorf("the request that had begun got %s", res.Status)
+	if res := finish(); res.StatusCode != http.StatusOK || !res.Close {
+		t.Errorf("the request that had begun got %s, and its connection is closed: %t", res.Status, res.Close)
 	}
 	<-in.exited
 	in.cmd = nil

@@ -25,6 +25,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/gateway/forward"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/tabs"
 	"github.com/codehub/gateway/caddymodule/internal/site"
+	"github.com/codehub/gateway/caddymodule/internal/web"
 	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/dataplane/activator"
 	"github.com/codehub/gateway/coordinator/dataplane/activity"
@@ -214,6 +215,8 @@ type request struct {
 	retried bool
 	// err is why the application gave no answer.
 	err error
+	// answer is w: it asks the client to reconnect while the process ends.
+	answer web.ReconnectWriter
 	// exchange is what passing it on needs.
 	exchange forward.Exchange
 }

@@ -23,7 +23,9 @@ import (
 // Cross-origin requests are refused before anything else is looked up, and a workspace
 // of another user is answered like a missing one.
 func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, at site.Address) error {
-	req := &request{w: w, r: r, at: at}
+	req := &request{r: r, at: at}
+	req.answer.Reset(w, r, g.Exiting)
+	w, req.w = &req.answer, &req.answer
 	if req.token, req.byToken = site.Bearer(r.Header, auth.TokenPrefix); !req.byToken {
 		req.kind = decision.Classify(r, at.Prefix)
 	} // else a program: no browser adds a token by itself
