@@ -156,8 +156,9 @@ const product = "github.com/codehub/gateway/coordinator/"
 // one for the caller that names the object. They cause no side effects of their own.
 var clientPackages = []string{"backend/kubernetes/cluster", "backend/kubernetes/internal/object", "backend/peer"}
 
-// around are functions that stand around those that cause a side effect.
-var around = []string{"archive.New", "archive.countingClient.Do", "backend.RetryChanged", "store/postgres.Select", "store/postgres.SelectOne"}
+// around are functions that stand around those that cause a side effect, as all of the package guard do.
+var around = []string{"archive.New", "archive.countingClient.Do", "backend.RetryChanged", "store/postgres.Select", "store/postgres.SelectOne",
+	"store/postgres.collect"}
 
 // caller names the product's code that causes a side effect. It gives the innermost function of the
 // product and, in the same package, the outermost one: what is done, and for what. It also returns
@@ -172,14 +173,16 @@ func caller() (name string, reached []string) {
 		f, more := frames.Next()
 		name, ok := strings.CutPrefix(f.Function, product)
 		if ok && !strings.HasPrefix(name, "processtest") {
-			name, _, _ = strings.Cut(strings.ReplaceAll(name, "[...]", ""), ".func") // closures have numbers that change
+			// Closures have numbers that change. Where guard.Go is inlined, its closure has its name after the caller's.
+			name, _, _ = strings.Cut(strings.ReplaceAll(name, "[...]", ""), ".func")
+			name = strings.TrimSuffix(name, ".Go")
 			if slices.Contains(clientPackages, packageOf(name)) {
 				if f := functionOf(name); len(functions) == 0 && ast.IsExported(f) && strings.Contains(name, ".(*") {
 					method = f
 				}
 				continue
 			}
-			if slices.Contains(around, name) {
+			if packageOf(name) == "guard" || slices.Contains(around, name) {
 				continue
 			}
 			if n := len(functions); n == 0 || functions[n-1] != name {
@@ -206,7 +209,9 @@ func caller() (name string, reached []string) {
 		}
 	}
 	name = path.Base(packageOf(inner)) + " " + functionOf(outer)
-	if outer != inner {
+	// A method of store.Limited has the name of that of store.Store which it calls.
+	limited := strings.HasPrefix(outer, "store.Limited.") && strings.EqualFold(functionOf(outer), functionOf(inner))
+	if outer != inner && !limited {
 		name += ">" + functionOf(inner)
 	}
 	return name, reached
@@ -277,12 +282,14 @@ func (t tracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQue
 // TraceQueryEnd implements [pgx.QueryTracer].
 func (t tracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) { t.end(ctx) }
 
-// TraceBatchStart implements [pgx.BatchTracer]: a batch is one transaction.
+// TraceBatchStart implements [pgx.BatchTracer]: a batch is one transaction. Its first statement that writes describes it.
 func (t tracer) TraceBatchStart(ctx context.Context, _ *pgx.Conn, b pgx.TraceBatchStartData) context.Context {
-	if !slices.ContainsFunc(b.Batch.QueuedQueries, func(q *pgx.QueuedQuery) bool { return isWrite(q.SQL) }) {
+	queries := b.Batch.QueuedQueries
+	i := slices.IndexFunc(queries, func(q *pgx.QueuedQuery) bool { return isWrite(q.SQL) })
+	if i < 0 {
 		return ctx
 	}
-	return t.start(ctx, nil)
+	return t.start(ctx, queries[i].Arguments)
 }
 
 // TraceBatchQuery implements [pgx.BatchTracer].
