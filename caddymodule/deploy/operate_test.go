@@ -128,5 +128,6 @@ func (r *release) answers(t *testing.T) error {
 	if !ready {
 		return errors.New("no gateway is ready")
 	}
-	return r.try(t.Context(), http.MethodGet, "/health/ready", nil, nil)
+	// One that was told to end still answers, over connections that it has. It is not ready.
+	return r.try(t.Context(), http.MethodGet, "/health", nil, nil)
 }

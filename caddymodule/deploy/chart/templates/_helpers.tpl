@@ -28,7 +28,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{- /* The namespace of the object store, if that is a service of another namespace than the workspaces'. */ -}}
 {{- define "codehub.storeNamespace" -}}
-{{- $s3 := .Values.codehub.s3 | default dict }}
+{{- $s3 := (.Values.codehub).s3 | default dict }}
 {{- $parts := splitList "." (urlParse (toString ($s3.job_endpoint | default $s3.endpoint | default ""))).hostname }}
 {{- if ge (len $parts) 3 }}
 {{- if and (eq (index $parts 2) "svc") (ne (index $parts 1) (include "codehub.workspaceNamespace" .)) }}
