@@ -153,6 +153,8 @@ var exceptions = map[string]exception{
 
 // exceptionsOnKubernetes are what only a run on Kubernetes does not reach.
 var exceptionsOnKubernetes = map[string]exception{
-	"store.(*Store).Doze SQL":        {byEngine, "store TestWhatDozes"},
-	"store.(*Store).TakeAddress SQL": {byCluster, "store TestTakeAddress"},
+	"store.(*Store).Doze SQL":           {byEngine, "store TestWhatDozes"},
+	"store.(*Store).EndUnmadeDozes SQL": {byEngine, "store TestDozesThatWereNotMade"},
+	"store.(*Store).TakeAddress SQL":    {byCluster, "store TestTakeAddress"},
+	"store.Limited.endEach SQL":         {byEngine, "store TestNothingTakesAPlaceBeyondTheLimits"},
 }

@@ -19,9 +19,11 @@ var update = flag.Bool("update", false, "write the recorded points to the list o
 
 // listedWith names the scenario that always reaches a point which an earlier one reaches only
 // sometimes. On Kubernetes a process may begin a restore before its watch tells it of a volume that
-// a test has made, and finds it then. Archives are collected a minute after a term has begun.
+// a test has made, and finds it then. Where nothing dozes, dozes are ended once it is known that every process has written its
+// activity, which sleep waits for too. Archives are collected a minute after a term has begun.
 var listedWith = map[string]string{
 	"database store Save RESTORING - ARCHIVED ERROR NONE": "damaged",
+	"database store EndDozes":                             "unused",
 	"database store AddArchives":                          "end",
 	"database postgres TryExclusive>begin":                "end",
 }
