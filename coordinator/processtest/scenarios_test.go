@@ -357,10 +357,12 @@ func (h *home) beginUpload(t testing.TB) {
 	}
 }
 
-// uploads returns how many uploads are unfinished.
+// uploads returns how many uploads of the workspace's archives are unfinished. What a process that was killed has left of its check
+// of the store stays longer.
 func (h *home) uploads(t testing.TB) int {
 	t.Helper()
-	out, err := h.s3.ListMultipartUploads(t.Context(), &s3.ListMultipartUploadsInput{Bucket: &h.bucket.Bucket})
+	of := h.archiveObject(string(h.id))
+	out, err := h.s3.ListMultipartUploads(t.Context(), &s3.ListMultipartUploadsInput{Bucket: &h.bucket.Bucket, Prefix: &of})
 	if err != nil {
 		t.Fatal(err)
 	}

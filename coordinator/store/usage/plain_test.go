@@ -105,7 +105,7 @@ func TestAReportIsTheSumOfItsRows(t *testing.T) {
 				args["user"] = user
 			}
 			var rows []ofWorkspace
-			var days []ofDay
+			days := []ofDay{}
 			err := u.read(t.Context(), user, args,
 				func(row ofWorkspace) { rows = append(rows, row) }, func(row ofDay) { days = append(days, row) })
 			if err != nil {
