@@ -70,7 +70,10 @@ func removeNetworks(ctx context.Context, api client.APIClient, selected filters.
 	for _, n := range networks {
 		err := api.NetworkRemove(ctx, n.ID)
 		if err != nil && strings.Contains(err.Error(), "active endpoints") {
-			err = errors.Join(err, disconnectGone(ctx, api, n.ID))
+			listed, failed := disconnectGone(ctx, api, n.ID)
+			if err = errors.Join(err, failed); listed == 0 && failed == nil {
+				err = nil // The engine counts an endpoint that it does not list, until it starts again: nobody can remove the network.
+			}
 		}
 		if err != nil && !errdefs.IsNotFound(err) {
 			errs = append(errs, err)
@@ -81,11 +84,11 @@ func removeNetworks(ctx context.Context, api client.APIClient, selected filters.
 
 // disconnectGone removes from a network what is left there of containers that do not exist any
 // more. An engine may keep the endpoint of one that was killed while it was started: under the id of
-// that container, or under a name of its own.
-func disconnectGone(ctx context.Context, api client.APIClient, id string) error {
+// that container, or under a name of its own. It returns how many endpoints the engine lists.
+func disconnectGone(ctx context.Context, api client.APIClient, id string) (listed int, err error) {
 	n, err := api.NetworkInspect(ctx, id, network.InspectOptions{})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	var errs []error
 	for of, endpoint := range n.Containers {
@@ -95,5 +98,5 @@ func disconnectGone(ctx context.Context, api client.APIClient, id string) error 
 		}
 		errs = append(errs, err)
 	}
-	return errors.Join(errs...)
+	return len(n.Containers), errors.Join(errs...)
 }
