@@ -137,16 +137,20 @@ const (
 
 // The statements.
 var (
-	// reportSQL adds what goes on to the days that are full. Nothing is joined to those before they are added up, which all processors
-	// of the server do together.
+	// reportSQL adds what goes on to the days that are full. Nothing is joined to those before they are added up, which two processors
+	// of the server do together. Only those awake have causes.
 	reportSQL = `
 	SELECT u.workspace_id, w.name, owner.username AS owner, u.phase, micros, input, requests, work, keep_awake,
 		(byte_micros / 3600000000)::float8 AS byte_hours
 	FROM (
 		SELECT workspace_id, owner_user_id, phase, ` + total("micros", "input", "requests", "work", "keep_awake", "byte_micros") + `
 		FROM (
+			SELECT workspace_id, owner_user_id, phase, sum(micros)::bigint AS micros, 0::bigint AS input, 0::bigint AS requests,
+				0::bigint AS work, 0::bigint AS keep_awake, sum(byte_micros) AS byte_micros
+			FROM (` + daysSQL + `) AS d WHERE phase <> 'RUNNING' GROUP BY workspace_id, owner_user_id, phase
+			UNION ALL
 			SELECT workspace_id, owner_user_id, phase, ` + sums + `, sum(byte_micros) AS byte_micros
-			FROM (` + daysSQL + `) AS d GROUP BY workspace_id, owner_user_id, phase
+			FROM (` + daysSQL + `) AS d WHERE phase = 'RUNNING' GROUP BY workspace_id, owner_user_id, phase
 		) AS past FULL JOIN (
 			SELECT workspace_id, owner_user_id, phase, ` + sums + `, sum(byte_micros) AS byte_micros
 			FROM (
@@ -163,7 +167,10 @@ var (
 	byDaySQL = `
 	SELECT day, phase, ` + sums + `
 	FROM (
-		SELECT day, phase, ` + sums + ` FROM (` + daysSQL + `) AS d GROUP BY day, phase
+		SELECT day, phase, sum(micros)::bigint AS micros, 0::bigint AS input, 0::bigint AS requests, 0::bigint AS work, 0::bigint AS keep_awake
+		FROM (` + daysSQL + `) AS d WHERE phase <> 'RUNNING' GROUP BY day, phase
+		UNION ALL
+		SELECT day, phase, ` + sums + ` FROM (` + daysSQL + `) AS d WHERE phase = 'RUNNING' GROUP BY day, phase
 		UNION ALL
 		SELECT day, phase, micros, input, requests, work, keep_awake FROM (` + awakeSQL + `) AS a
 		UNION ALL
@@ -204,7 +211,8 @@ func owned(sql, user string) string {
 // whole are the settings of the transaction that reads a report of all. Millions of rows are added up by hundreds of thousands of
 // workspaces: that fits into memory, and is slow where it is sorted on the disk. To compile the statements takes longer than they do.
 // A plan for any days would expect few of them.
-const whole = `SET LOCAL work_mem = '64MB'; SET LOCAL enable_sort = off; SET LOCAL jit = off; SET LOCAL plan_cache_mode = force_custom_plan`
+const whole = `SET LOCAL work_mem = '128MB'; SET LOCAL enable_sort = off; SET LOCAL jit = off;
+	SET LOCAL max_parallel_workers_per_gather = 1; SET LOCAL plan_cache_mode = force_custom_plan`
 
 type (
 	// ofWorkspace and ofDay are rows of the statements.
