@@ -138,19 +138,14 @@ const (
 // The statements.
 var (
 	// reportSQL adds what goes on to the days that are full. Nothing is joined to those before they are added up, which two processors
-	// of the server do together. Only those awake have causes.
+	// of the server do together.
 	reportSQL = `
 	SELECT u.workspace_id, w.name, owner.username AS owner, u.phase, micros, input, requests, work, keep_awake,
 		(byte_micros / 3600000000)::float8 AS byte_hours
 	FROM (
 		SELECT workspace_id, owner_user_id, phase, ` + total("micros", "input", "requests", "work", "keep_awake", "byte_micros") + `
 		FROM (
-			SELECT workspace_id, owner_user_id, phase, sum(micros)::bigint AS micros, 0::bigint AS input, 0::bigint AS requests,
-				0::bigint AS work, 0::bigint AS keep_awake, sum(byte_micros) AS byte_micros
-			FROM (` + daysSQL + `) AS d WHERE phase <> 'RUNNING' GROUP BY workspace_id, owner_user_id, phase
-			UNION ALL
-			SELECT workspace_id, owner_user_id, phase, ` + sums + `, sum(byte_micros) AS byte_micros
-			FROM (` + daysSQL + `) AS d WHERE phase = 'RUNNING' GROUP BY workspace_id, owner_user_id, phase
+			` + past("workspace_id, owner_user_id, phase", ", sum(byte_micros) AS byte_micros") + `
 		) AS past FULL JOIN (
 			SELECT workspace_id, owner_user_id, phase, ` + sums + `, sum(byte_micros) AS byte_micros
 			FROM (
@@ -167,10 +162,7 @@ var (
 	byDaySQL = `
 	SELECT day, phase, ` + sums + `
 	FROM (
-		SELECT day, phase, sum(micros)::bigint AS micros, 0::bigint AS input, 0::bigint AS requests, 0::bigint AS work, 0::bigint AS keep_awake
-		FROM (` + daysSQL + `) AS d WHERE phase <> 'RUNNING' GROUP BY day, phase
-		UNION ALL
-		SELECT day, phase, ` + sums + ` FROM (` + daysSQL + `) AS d WHERE phase = 'RUNNING' GROUP BY day, phase
+		` + past("day, phase", "") + `
 		UNION ALL
 		SELECT day, phase, micros, input, requests, work, keep_awake FROM (` + awakeSQL + `) AS a
 		UNION ALL
@@ -186,6 +178,15 @@ var (
 	) AS u
 	GROUP BY day, phase ORDER BY day`
 )
+
+// past returns the days that are full, added up by these columns, and more sums. Only those awake have causes: all others are far more
+// rows, and their causes are not added up.
+func past(by, more string) string {
+	const none = `sum(micros)::bigint AS micros, 0::bigint AS input, 0::bigint AS requests, 0::bigint AS work, 0::bigint AS keep_awake`
+	return `SELECT ` + by + `, ` + none + more + ` FROM (` + daysSQL + `) AS d WHERE phase <> 'RUNNING' GROUP BY ` + by + `
+		UNION ALL
+		SELECT ` + by + `, ` + sums + more + ` FROM (` + daysSQL + `) AS d WHERE phase = 'RUNNING' GROUP BY ` + by
+}
 
 // total returns the sums of columns of past and present, one of which may have no row.
 func total(columns ...string) string {
