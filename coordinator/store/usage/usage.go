@@ -12,7 +12,9 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -83,6 +85,11 @@ type part struct {
 	Micros, Input, Requests, Work, KeepAwake int64
 }
 
+// fields are where the columns of both statements go, and those of more.
+func (p *part) fields(more ...any) []any {
+	return append([]any{&p.Phase, &p.Micros, &p.Input, &p.Requests, &p.Work, &p.KeepAwake}, more...)
+}
+
 func (p *Phases) add(of part) {
 	for _, sum := range []struct {
 		of     *time.Duration
@@ -111,14 +118,30 @@ func (p *Phases) of(phase workspace.Phase) *time.Duration {
 
 // The parts of the statements. Each has the condition of one owner, if there is one, so that it reads an index.
 const (
-	sums = `sum(micros)::bigint AS micros, sum(input)::bigint AS input, sum(requests)::bigint AS requests,
-		sum(work)::bigint AS work, sum(keep_awake)::bigint AS keep_awake`
+	sums   = `sum(micros)::bigint AS micros, ` + causes
+	causes = `sum(input)::bigint AS input, sum(requests)::bigint AS requests, sum(work)::bigint AS work, sum(keep_awake)::bigint AS keep_awake`
 
-	// daysSQL are the days that are full: by far the most rows.
+	ofSpan   = `phase, micros, byte_micros, ` + ofCauses
+	ofCauses = `input_micros AS input, requests_micros AS requests, work_micros AS work, keep_awake_micros AS keep_awake`
+
+	// totalsSQL are the spans of all workspaces that have ended, by day, and daysSQL those of one owner.
+	totalsSQL = `
+		SELECT day, phase, sum(micros)::bigint AS micros, sum(input_micros)::bigint AS input, sum(requests_micros)::bigint AS requests,
+			sum(work_micros)::bigint AS work, sum(keep_awake_micros)::bigint AS keep_awake
+		FROM usage_totals WHERE day >= @from AND day < @to GROUP BY day, phase HAVING sum(days) <> 0`
 	daysSQL = `
-		SELECT workspace_id, owner_user_id, day, phase, micros, byte_micros,
-			input_micros AS input, requests_micros AS requests, work_micros AS work, keep_awake_micros AS keep_awake
-		FROM usage_days s WHERE day >= @from AND day < @to @owned`
+		SELECT day, phase, micros, ` + ofCauses + ` FROM usage_days s WHERE day >= @from AND day < @to @owned`
+
+	// weeksSQL are the same spans: the weeks that lie within the report, and the days before and after them. Without
+	// such a week, the first Monday is not before the last one, and all days are before or after.
+	weeksSQL = `
+		SELECT workspace_id, owner_user_id, ` + ofSpan + ` FROM usage_weeks s WHERE week >= ` + firstMonday + ` AND week < ` + lastMonday + ` @owned
+		UNION ALL
+		SELECT workspace_id, owner_user_id, ` + ofSpan + ` FROM usage_days s
+		WHERE day >= @from AND day < @to AND (day < ` + firstMonday + ` OR day >= ` + lastMonday + `) @owned`
+
+	firstMonday = `date_trunc('week', (@from::date + 6)::timestamp)::date`
+	lastMonday  = `date_trunc('week', @to::date::timestamp)::date`
 
 	// awakeSQL are the causes of those that are awake which no day has yet.
 	awakeSQL = `
@@ -137,15 +160,18 @@ const (
 
 // The statements.
 var (
-	// reportSQL adds what goes on to the days that are full. Nothing is joined to those before they are added up, which two processors
-	// of the server do together.
+	// reportSQL adds the present spans to those that have ended. Nothing is joined to these before they are added up, which two processors
+	// of the server do together. One workspace cannot exist for as many microseconds as a double has no room for, and the server adds
+	// up doubles faster.
 	reportSQL = `
-	SELECT u.workspace_id, w.name, owner.username AS owner, u.phase, micros, input, requests, work, keep_awake,
-		(byte_micros / 3600000000)::float8 AS byte_hours
+	SELECT u.workspace_id, COALESCE(w.name, '') AS name, COALESCE(owner.username, '') AS owner,
+		u.phase, micros, input, requests, work, keep_awake, (byte_micros / 3600000000)::float8 AS byte_hours
 	FROM (
-		SELECT workspace_id, owner_user_id, phase, ` + total("micros", "input", "requests", "work", "keep_awake", "byte_micros") + `
+		SELECT workspace_id, owner_user_id, phase, ` + total("micros", "byte_micros", "input", "requests", "work", "keep_awake") + `
 		FROM (
-			` + past("workspace_id, owner_user_id, phase", ", sum(byte_micros) AS byte_micros") + `
+			` + past("0::bigint AS input, 0::bigint AS requests, 0::bigint AS work, 0::bigint AS keep_awake", "phase <> 'RUNNING'") + `
+			UNION ALL
+			` + past(causes, "phase = 'RUNNING'") + `
 		) AS past FULL JOIN (
 			SELECT workspace_id, owner_user_id, phase, ` + sums + `, sum(byte_micros) AS byte_micros
 			FROM (
@@ -158,11 +184,11 @@ var (
 	) AS u
 	LEFT JOIN workspaces w ON w.id = u.workspace_id LEFT JOIN users owner ON owner.id = u.owner_user_id`
 
-	// byDaySQL does the same for days, which it adds up first: few rows remain. Of the spans that go on it first adds up those that began on the same day.
+	// byDaySQL does the same by day. Of the spans that go on it first adds up those that began on the same day.
 	byDaySQL = `
 	SELECT day, phase, ` + sums + `
 	FROM (
-		` + past("day, phase", "") + `
+		@days
 		UNION ALL
 		SELECT day, phase, micros, input, requests, work, keep_awake FROM (` + awakeSQL + `) AS a
 		UNION ALL
@@ -179,13 +205,11 @@ var (
 	GROUP BY day, phase ORDER BY day`
 )
 
-// past returns the days that are full, added up by these columns, and more sums. Only those awake have causes: all others are far more
+// past returns the spans of some phases that have ended, added up with these causes. Only those awake have any: all others are far more
 // rows, and their causes are not added up.
-func past(by, more string) string {
-	const none = `sum(micros)::bigint AS micros, 0::bigint AS input, 0::bigint AS requests, 0::bigint AS work, 0::bigint AS keep_awake`
-	return `SELECT ` + by + `, ` + none + more + ` FROM (` + daysSQL + `) AS d WHERE phase <> 'RUNNING' GROUP BY ` + by + `
-		UNION ALL
-		SELECT ` + by + `, ` + sums + more + ` FROM (` + daysSQL + `) AS d WHERE phase = 'RUNNING' GROUP BY ` + by
+func past(causes, phases string) string {
+	return `SELECT workspace_id, owner_user_id, phase, sum(micros::float8)::bigint AS micros, sum(byte_micros) AS byte_micros, ` + causes + `
+		FROM (` + weeksSQL + `) AS d WHERE ` + phases + ` GROUP BY workspace_id, owner_user_id, phase`
 }
 
 // total returns the sums of columns of past and present, one of which may have no row.
@@ -198,15 +222,16 @@ func total(columns ...string) string {
 
 // owned returns a statement for one user, by name or id, or for all if that is empty.
 func owned(sql, user string) string {
-	condition := ``
+	condition, days := ``, daysSQL
 	switch {
 	case user == "":
+		days = totalsSQL
 	case uuid.Validate(user) == nil:
 		condition = `AND s.owner_user_id = @user::uuid`
 	default:
 		condition = `AND s.owner_user_id = (SELECT id FROM users WHERE lower(username) = lower(@user))`
 	}
-	return strings.ReplaceAll(sql, "@owned", condition)
+	return strings.ReplaceAll(strings.ReplaceAll(sql, "@days", days), "@owned", condition)
 }
 
 // whole are the settings of the transaction that reads a report of all. Millions of rows are added up by hundreds of thousands of
@@ -237,15 +262,22 @@ func (s *Store) Report(ctx context.Context, from, to time.Time, user string) (Re
 	if user != "" {
 		args["user"] = user
 	}
-	at := make(map[workspace.ID]int)
-	err := s.read(ctx, user, args, func(row ofWorkspace) { r.addWorkspace(at, row) }, r.addDay)
-	if err != nil {
-		return r, fmt.Errorf("reading the usage: %w", err)
-	}
-	slices.SortFunc(r.Workspaces, func(a, b Of) int {
-		return cmp.Or(cmp.Compare(b.Awake, a.Awake), cmp.Compare(a.WorkspaceID, b.WorkspaceID))
+	g, gctx := errgroup.WithContext(ctx)
+	guard.Go(g, func() (err error) {
+		r.Ahead, err = s.Ahead(gctx, from, to, user)
+		return err
 	})
-	r.Ahead, err = s.Ahead(ctx, from, to, user)
+	guard.Go(g, func() error {
+		at := make(map[workspace.ID]int)
+		if err := s.read(gctx, user, args, func(row ofWorkspace) { r.addWorkspace(at, row) }, r.addDay); err != nil {
+			return fmt.Errorf("reading the usage: %w", err)
+		}
+		slices.SortFunc(r.Workspaces, func(a, b Of) int {
+			return cmp.Or(cmp.Compare(b.Awake, a.Awake), cmp.Compare(a.WorkspaceID, b.WorkspaceID))
+		})
+		return nil
+	})
+	err := g.Wait() // until then r is written
 	return r, err
 }
 
@@ -257,28 +289,23 @@ func (s *Store) read(ctx context.Context, user string, args postgres.Args, works
 				return err
 			}
 		}
-		if err := each(ctx, tx, owned(reportSQL, user), args, workspaces); err != nil {
-			return err
-		}
-		return each(ctx, tx, owned(byDaySQL, user), args, days)
-	})
-}
-
-// each calls add for each row of a statement as it arrives.
-func each[T any](ctx context.Context, tx pgx.Tx, sql string, args postgres.Args, add func(T)) error {
-	rows, err := tx.Query(ctx, sql, args)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		row, err := postgres.RowToStruct[T](rows)
+		var w ofWorkspace
+		rows, _ := tx.Query(ctx, owned(reportSQL, user), args) // the rows have its error as well
+		_, err := pgx.ForEachRow(rows, append([]any{&w.WorkspaceID, &w.Name, &w.Owner}, w.fields(&w.ByteHours)...), func() error {
+			workspaces(w)
+			return nil
+		})
 		if err != nil {
 			return err
 		}
-		add(row)
-	}
-	return rows.Err()
+		var d ofDay
+		rows, _ = tx.Query(ctx, owned(byDaySQL, user), args)
+		_, err = pgx.ForEachRow(rows, append([]any{&d.Day}, d.fields()...), func() error {
+			days(d)
+			return nil
+		})
+		return err
+	})
 }
 
 // addWorkspace adds a row to that of its workspace, which is at that index.
@@ -306,7 +333,8 @@ func (r *Report) addDay(row ofDay) {
 	r.Days[len(r.Days)-1].add(row.part)
 }
 
-// Trim deletes at most limit days that are older than olderThan, the oldest first, and returns how many.
+// Trim deletes at most limit days that are older than olderThan, the oldest first, and returns how many. It leaves one row of the sums of
+// all workspaces for each day and phase.
 func (s *Store) Trim(ctx context.Context, olderThan time.Duration, limit int) (int64, error) {
 	tag, err := s.db.Pool().Exec(ctx, `
 		DELETE FROM usage_days WHERE (workspace_id, day, phase) IN (
@@ -314,6 +342,14 @@ func (s *Store) Trim(ctx context.Context, olderThan time.Duration, limit int) (i
 		olderThan, limit)
 	if err != nil {
 		return 0, fmt.Errorf("trimming the usage: %w", err)
+	}
+	// What is committed meanwhile stays beside it.
+	_, err = s.db.Pool().Exec(ctx, `
+		WITH gone AS (DELETE FROM usage_totals RETURNING *)
+		INSERT INTO usage_totals SELECT day, phase, sum(days), sum(micros), sum(input_micros), sum(requests_micros), sum(work_micros), sum(keep_awake_micros)
+		FROM gone GROUP BY day, phase HAVING sum(days) <> 0`)
+	if err != nil {
+		return tag.RowsAffected(), fmt.Errorf("adding up the usage: %w", err)
 	}
 	return tag.RowsAffected(), nil
 }
