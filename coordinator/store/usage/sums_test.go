@@ -22,7 +22,8 @@ func TestTheSumsAreThoseOfTheDays(t *testing.T) {
 				AS byte_micros, sum(input_micros) AS input, sum(requests_micros) AS requests, sum(work_micros) AS work, sum(keep_awake_micros) AS keep_awake
 			FROM usage_days GROUP BY 1, 2, 3, 4
 		) AS d FULL JOIN usage_weeks w ON
-			(d.week, d.workspace_id, d.phase, d.owner_user_id, d.days, d.micros, d.byte_micros, d.input, d.requests, d.work, d.keep_awake) = (w.week, w.workspace_id, w.phase, w.owner_user_id, w.days, w.micros, w.byte_micros, w.input_micros, w.requests_micros, w.work_micros, w.keep_awake_micros)
+			(d.week, d.workspace_id, d.phase, d.owner_user_id, d.days, d.micros, d.byte_micros, d.input, d.requests, d.work, d.keep_awake) =
+			(w.week, w.workspace_id, w.phase, w.owner_user_id, w.days, w.micros, w.byte_micros, w.input_micros, w.requests_micros, w.work_micros, w.keep_awake_micros)
 		WHERE d.week IS NULL OR w.week IS NULL`
 		const ofTotals = `SELECT count(*) FROM (
 			SELECT day, phase, count(*)::numeric AS days, sum(micros) AS micros, sum(input_micros) AS input, sum(requests_micros) AS requests,
