@@ -70,8 +70,8 @@ type Workload struct {
 	// CPUs is the most processors a workspace may use, such as `0.5`; 0 is unlimited.
 	// Default: 2.
 	CPUs Value `json:"cpus,omitempty"`
-	// StopGrace is how long the programs of a workspace may take to end after they are asked to, before it sleeps, is archived
-	// or is deleted; what runs then is killed. It ends as soon as the last program has ended. At most 1m; 0 kills at once.
+	// StopGrace is how long the programs of a workspace may take to end before it sleeps, is archived or is deleted. They are
+	// asked to end, and killed after that time. The wait is over as soon as the last one has ended. At most 1m; 0 kills at once.
 	// Default: 3s.
 	StopGrace Value `json:"stop_grace,omitempty"`
 }

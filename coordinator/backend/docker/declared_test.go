@@ -85,7 +85,7 @@ func volumesOf(paths ...string) map[string]struct{} {
 	return all
 }
 
-// TestVolumesOfAnImage: whatever volumes an image declares, what is in the home stays, and the home is the only volume.
+// TestVolumesOfAnImage: an image may declare any volumes. The files in the home stay, and the home is the only volume.
 func TestVolumesOfAnImage(t *testing.T) {
 	t.Parallel()
 	r := newReal(t)
@@ -161,8 +161,8 @@ func TestVolumeOfAnotherImage(t *testing.T) {
 	}
 }
 
-// TestDeclarations: nothing else that an image declares changes what a workspace is: its user and its working folder, variables, the
-// signal to stop, the shell, and labels that look like ours.
+// TestDeclarations: an image declares a user, a working folder, HOME, a stop signal, a shell and labels that look like ours. The home
+// is where it was, and the labels are ignored.
 func TestDeclarations(t *testing.T) {
 	t.Parallel()
 	r := newReal(t)
@@ -222,8 +222,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// TestVolumesThatCannotBeLeftOut: an engine that does not take the image without its volumes starts no workspace on one that would
-// hide files, and says which volume it is. It starts one whose volumes are elsewhere.
+// TestVolumesThatCannotBeLeftOut: the engine refuses the image without its volumes. No workspace starts if a volume would hide
+// files, and the error names it. With volumes elsewhere it starts.
 func TestVolumesThatCannotBeLeftOut(t *testing.T) {
 	t.Parallel()
 	r := newReal(t, func(o *docker.Options) { o.Transport = withoutLoading })

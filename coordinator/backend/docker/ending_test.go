@@ -93,7 +93,7 @@ func TestAskedToEnd(t *testing.T) {
 	}
 }
 
-// TestTerminalIsAskedToEnd: what runs in a terminal gets its time, and then the shell ends as if the terminal was closed.
+// TestTerminalIsAskedToEnd: the program in a terminal has its time, and then the shell ends as if the terminal was closed.
 func TestTerminalIsAskedToEnd(t *testing.T) {
 	t.Parallel()
 	const grace = time.Minute

@@ -220,7 +220,7 @@ func (d *Docker) Delete(ctx context.Context, id workspace.ID) error {
 		if c.State.Paused {
 			_ = d.freezer.Thaw(ctx, id) // what stays frozen is killed after the grace period
 		}
-		ending.Ask(ctx, d.api, c, grace)
+		ending.New(d.api).Ask(ctx, c, grace)
 	}
 	if err := d.remove(ctx, c.ID); err != nil {
 		return engine.Wrap("removing container "+name, err)

@@ -15,8 +15,7 @@ import (
 // undoLimit bounds the removal of what must not stay, when the caller's time is over.
 const undoLimit = 10 * time.Second
 
-// leastGrace is the shortest grace period, in seconds. 0 would tell the cluster that it is known that the Pod's containers
-// do not run any more.
+// leastGrace is the shortest grace period, in seconds. 0 would tell the cluster that the Pod's containers do not run any more.
 const leastGrace = 1
 
 // removePod kills the Pod and returns when it is gone.

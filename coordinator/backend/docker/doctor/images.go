@@ -10,8 +10,8 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 )
 
-// checkDeclarations looks at what the configured images say that concerns homes. It has the engine make what it needs
-// to start a container without the volumes of its image, as a start does.
+// checkDeclarations looks for volumes inside the home and for other homes in the configured images. Like a start, it loads the image
+// without the volumes.
 func (c checks) checkDeclarations(ctx context.Context) ([]check.Finding, error) {
 	var found []check.Finding
 	var missing *backend.MissingImageError
@@ -32,7 +32,7 @@ func (c checks) checkDeclarations(ctx context.Context) ([]check.Finding, error) 
 		case err != nil && volumes == "":
 			return nil, err
 		case err != nil:
-			found = append(found, check.Problem("remove that VOLUME from its Dockerfile, or use an engine that loads images without it",
+			found = append(found, check.Problem("remove that VOLUME from its Dockerfile",
 				"no workspace starts with image %s: %v", ref, err))
 		case volumes != "":
 			found = append(found, check.OK("image %s declares the volume %s: it is a folder of the home here", ref, volumes))

@@ -65,8 +65,8 @@ func Workspace(o Options, s backend.StartSpec, netID string, at Address) Contain
 	return made
 }
 
-// sharedMemory returns how much /dev/shm holds, in bytes: half of the workspace's memory, where what is in it counts, as Linux
-// gives it half of a machine's. Where the memory has no limit, nor has this.
+// sharedMemory returns the size of /dev/shm, in bytes. It is half of the workspace's memory, as it is half of the machine's on
+// Linux. Its content counts as the workspace's memory. Without a limit of memory it has none either.
 func sharedMemory(memory int64) int64 {
 	if memory == 0 {
 		return noLimit

@@ -57,8 +57,8 @@ type Options struct {
 	// workspace. Default: [DefaultMemoryRequest] and [DefaultCPURequest], and never above the
 	// limit.
 	MemoryRequestBytes, NanoCPUsRequest int64
-	// StopGrace is how long a workspace's container may take to end once it is asked to, in whole seconds that are rounded
-	// up. 0 kills it at once: after one second, as 0 would say that it is known not to run.
+	// StopGrace is how long a workspace's container may take to end after SIGTERM (SPEC 7). Kubernetes counts whole seconds: it is
+	// rounded up, and at least one.
 	StopGrace time.Duration
 	// User and Group run the workspaces' processes, and the home belongs to the group.
 	// Default [DefaultUser].

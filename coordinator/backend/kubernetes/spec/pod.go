@@ -49,8 +49,8 @@ func (o Options) stopGrace() int64 {
 	return max(endAtOnce, int64((o.StopGrace+time.Second-1)/time.Second))
 }
 
-// GraceOf returns the grace period of a workspace's Pod, in seconds: that of the settings or of the Pod template when it was made,
-// and at least 1. A deletion with 0 would say that it is known that nothing of the Pod runs.
+// GraceOf returns the grace period of a workspace's Pod, in seconds and at least 1: see [Options.StopGrace]. A Pod template may have
+// set another. A deletion with 0 would tell the cluster that nothing of the Pod runs any more.
 func GraceOf(p *corev1.Pod) int64 {
 	grace := endAtOnce
 	if own := p.Spec.TerminationGracePeriodSeconds; own != nil {
@@ -191,8 +191,8 @@ func homeVolume(claim string) corev1.Volume {
 	}}
 }
 
-// sharedMemory is the volume of a workspace's shared memory: half of its memory, where what is in it counts, as Linux gives it
-// half of a machine's. A runtime gives it 64 MiB.
+// sharedMemory is the volume at /dev/shm, for which a runtime has 64 MiB. Its size is half of the workspace's memory, as it is half
+// of the machine's on Linux. Its content counts as the workspace's memory.
 func sharedMemory(memory int64) corev1.Volume {
 	dir := &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}
 	if memory > 0 {

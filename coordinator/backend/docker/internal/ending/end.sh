@@ -1,6 +1,6 @@
-# Ends what runs in other sessions than that of the first process, of which the application is a part.
-# Programs get SIGTERM, until $1 hundredths of a second have passed. Interactive shells ignore that. They get SIGHUP
-# afterwards, as from a terminal that is closed, and save their history: until $2 hundredths have passed.
+# Ends the programs in other sessions than that of the first process and of the application.
+# They get SIGTERM, and time until $1 hundredths of a second have passed. Interactive shells ignore SIGTERM. They then get SIGHUP,
+# as from a terminal that is closed, and save their history: until $2 hundredths have passed.
 PATH=/usr/local/bin:/usr/bin:/bin
 now() { read -r up rest </proc/uptime; echo "${up%.*}${up#*.}"; }
 session() { read -r stat <"/proc/$1/stat" && set -- ${stat##*) } && echo "$4"; }

@@ -1,7 +1,6 @@
 // Package ending asks the programs of a container to end before the container is removed (SPEC 7).
 //
-// It owns which program is asked when, by which signal, and for how long it is waited for. It must not
-// remove anything, nor decide which containers end.
+// It owns the order, the signals and the waits. It must not remove anything, nor decide which containers end.
 package ending
 
 import (
@@ -21,27 +20,33 @@ import (
 //go:embed end.sh
 var script string
 
+// Ender asks the programs of an engine's containers to end. It is safe for concurrent use.
+type Ender struct{ api *engine.Client }
+
+// New returns what asks the programs of that engine's containers. It performs no I/O.
+func New(api *engine.Client) Ender { return Ender{api} }
+
 // Ask asks the programs of a running container to end, and returns when none runs any more, at the latest after
-// the grace period. It asks those of other sessions than the application's first: programs in terminals, and daemons. They and their
-// shells have two thirds of the time. The application has the rest: it is asked by the signal that its image declares, and ends
-// what belongs to it. With its end the engine kills what is left.
+// the grace period. Programs of other sessions than the application's come first, such as daemons and programs in terminals. They and their
+// shells have two thirds of the time. Then the application gets the stop signal of its image, and ends its own processes. The engine kills all
+// others when the application has ended.
 //
-// Ask reports no errors: a container that cannot be asked is removed like one that does not listen.
-func Ask(ctx context.Context, api *engine.Client, c *container.InspectResponse, grace time.Duration) {
+// Ask reports no errors: the caller removes the container in any case.
+func (e Ender) Ask(ctx context.Context, c *container.InspectResponse, grace time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
-	if hasOtherSessions(ctx, api, c) {
-		endOtherSessions(ctx, api, c.ID, grace)
+	if e.hasOtherSessions(ctx, c) {
+		e.endOtherSessions(ctx, c.ID, grace)
 	}
 	// The engine counts whole seconds. It goes on to wait when it is not listened to any more, and does no harm.
 	limit := int(grace/time.Second) + 1
-	_ = api.ContainerStop(ctx, c.ID, container.StopOptions{Timeout: &limit})
+	_ = e.api.ContainerStop(ctx, c.ID, container.StopOptions{Timeout: &limit})
 }
 
 // hasOtherSessions reports whether anything runs in the container in another session than that of its first process.
 // What cannot be found out is none.
-func hasOtherSessions(ctx context.Context, api *engine.Client, c *container.InspectResponse) bool {
-	top, err := api.ContainerTop(ctx, c.ID, []string{"-eo", "pid,sid"})
+func (e Ender) hasOtherSessions(ctx context.Context, c *container.InspectResponse) bool {
+	top, err := e.api.ContainerTop(ctx, c.ID, []string{"-eo", "pid,sid"})
 	if err != nil {
 		return false
 	}
@@ -60,17 +65,17 @@ func hasOtherSessions(ctx context.Context, api *engine.Client, c *container.Insp
 }
 
 // endOtherSessions runs the script in the container. Without a shell in the image it does nothing.
-func endOtherSessions(ctx context.Context, api *engine.Client, containerID string, grace time.Duration) {
+func (e Ender) endOtherSessions(ctx context.Context, containerID string, grace time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, grace*2/3)
 	defer cancel()
 	const tick = time.Second / 100 // of the script
-	made, err := api.ContainerExecCreate(ctx, containerID, container.ExecOptions{AttachStdout: true, Cmd: []string{
+	made, err := e.api.ContainerExecCreate(ctx, containerID, container.ExecOptions{AttachStdout: true, Cmd: []string{
 		"sh", "-c", script, "end", strconv.Itoa(int(grace / 2 / tick)), strconv.Itoa(int(grace * 2 / 3 / tick)),
 	}})
 	if err != nil {
 		return
 	}
-	output, err := api.ContainerExecAttach(ctx, made.ID, container.ExecAttachOptions{})
+	output, err := e.api.ContainerExecAttach(ctx, made.ID, container.ExecAttachOptions{})
 	if err != nil {
 		return
 	}

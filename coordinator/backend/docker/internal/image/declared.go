@@ -37,8 +37,8 @@ type Workspace struct {
 	of string // the image of which Reference is the one without volumes
 }
 
-// Vanished reports whether a container could not be created because the engine does not have the image without volumes any more.
-// [Store.ForWorkspace] then makes it again.
+// Vanished reports whether a container could not be created because the image without volumes was removed. [Store.ForWorkspace]
+// then makes it again.
 func (w Workspace) Vanished(err error) bool {
 	var missing *backend.MissingImageError
 	return errors.As(err, &missing) && missing.Image == w.Reference && w.Reference != w.of
@@ -49,10 +49,9 @@ func (w Workspace) Vanished(err error) bool {
 //
 // An engine mounts an empty volume at each of them, also inside the home, and removes it with the container.
 // A container cannot be created without the volumes of its image. So it is created from an image of the
-// same layers, whose configuration does not declare any. The engine keeps that beside the image, without a name: it takes no
-// room, and `docker image prune` removes it with what else has no name and is not used.
+// same layers whose configuration has no volumes. That image has no name and takes no room, and `docker image prune` may remove it.
 //
-// An engine that does not take such an image uses the one with the volumes, unless one of them would lie in the home.
+// If the engine refuses that image, the one with the volumes is used, unless one of them lies inside the home.
 func (s *Store) ForWorkspace(ctx context.Context, ref string) (Workspace, error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
@@ -71,7 +70,7 @@ func (s *Store) ForWorkspace(ctx context.Context, ref string) (Workspace, error)
 		found.Reference = id
 	case len(d.inHome) > 0 || !engine.Answered(ctx, err) || errors.Is(err, backend.ErrLeaseLapsed):
 		return Workspace{}, fmt.Errorf("image %s declares the volume %s inside the home, which would hide files there and lose new ones, and the "+
-			"engine does not take the image without it: build the image without that VOLUME: %w", ref, strings.Join(d.inHome, ", "), err)
+			"engine refuses the image without it: build the image without that VOLUME: %w", ref, strings.Join(d.inHome, ", "), err)
 	}
 	return found, nil
 }
