@@ -75,8 +75,11 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	if err := d.guard.BeforeStart(ctx, netID); err != nil {
 		return err
 	}
-	if err := errors.Join(d.checkDiskDriver(ctx), unfit); err != nil {
+	if err := d.checkDiskDriver(ctx); err != nil {
 		return err
+	}
+	if unfit != nil {
+		return unfit
 	}
 	s.Image = from.Reference
 	at, err := d.opts.Address(s.Slot, subnet)

@@ -27,7 +27,7 @@ func (c checks) checkDeclarations(ctx context.Context) ([]check.Finding, error) 
 			found = append(found, check.Warning("write ENV HOME="+spec.HomePath+" in its Dockerfile",
 				"image %s declares the home %s: what its programs keep there is lost when the workspace sleeps", ref, d.Home))
 		}
-		volumes := strings.Join(d.InHome(), ", ")
+		volumes := strings.Join(d.InHome, ", ")
 		switch _, err := c.images.ForWorkspace(ctx, ref); {
 		case err != nil && volumes == "":
 			return nil, err

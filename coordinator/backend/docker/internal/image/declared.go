@@ -24,6 +24,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // Workspace is an image as a workspace's container uses it.
@@ -61,30 +62,32 @@ func (s *Store) ForWorkspace(ctx context.Context, ref string) (Workspace, error)
 		return Workspace{}, err
 	}
 	found := Workspace{Reference: ref, Folders: d.folders, of: ref}
-	if len(d.Volumes) == 0 {
+	if len(d.volumes) == 0 {
 		return found, nil
 	}
 	id, err := s.withoutVolumes(ctx, d)
 	switch {
 	case err == nil:
 		found.Reference = id
-	case len(d.inHome) > 0 || !engine.Answered(ctx, err) || errors.Is(err, backend.ErrLeaseLapsed):
+	case !engine.Answered(ctx, err) || errors.Is(err, backend.ErrLeaseLapsed):
+		return Workspace{}, err
+	case len(d.InHome) > 0:
 		return Workspace{}, fmt.Errorf("image %s declares the volume %s inside the home, which would hide files there and lose new ones, and the "+
-			"engine refuses the image without it: build the image without that VOLUME: %w", ref, strings.Join(d.inHome, ", "), err)
+			"engine refuses the image without it: build the image without that VOLUME: %w", ref, strings.Join(d.InHome, ", "), err)
 	}
 	return found, nil
 }
 
 // Declared is what an image says that concerns the home of a workspace.
 type Declared struct {
-	// Volumes are the paths of its volumes, cleaned and sorted.
-	Volumes []string
+	// InHome are the paths of its volumes inside the home, cleaned and sorted.
+	InHome []string
 	// Home is the variable HOME of its environment, "" without one.
 	Home string
 
-	inHome, folders []string
-	found           image.InspectResponse
-	config          map[string]json.RawMessage
+	volumes, folders []string // all volumes; the folders of [Workspace]
+	found            image.InspectResponse
+	config           map[string]json.RawMessage // without the volumes
 }
 
 // Declared returns what the image declares, or a [backend.MissingImageError].
@@ -98,10 +101,12 @@ func (s *Store) declared(ctx context.Context, ref string) (Declared, error) {
 	doing := "inspecting image " + ref
 	var raw bytes.Buffer
 	found, err := s.api.ImageInspect(ctx, ref, client.ImageInspectWithRawResponse(&raw))
-	if errdefs.IsNotFound(err) {
+	switch {
+	case errdefs.IsNotFound(err):
 		return Declared{}, &backend.MissingImageError{Image: ref}
-	}
-	if err != nil {
+	case errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "reference format"): // no image can have that reference: only the user can repair that
+		return Declared{}, workspace.Fail(workspace.ReasonImagePullFailed, fmt.Errorf("%s: %w", doing, err))
+	case err != nil:
 		return Declared{}, engine.Wrap(doing, err)
 	}
 	d := Declared{found: found}
@@ -116,18 +121,18 @@ func (s *Store) declared(ctx context.Context, ref string) (Declared, error) {
 	d.config = text.Config
 	delete(d.config, "Volumes")
 	for volume := range found.Config.Volumes {
-		d.Volumes = append(d.Volumes, path.Clean("/"+volume))
+		d.volumes = append(d.volumes, path.Clean("/"+volume))
 	}
-	slices.Sort(d.Volumes)
+	slices.Sort(d.volumes)
 	for _, env := range found.Config.Env {
 		if home, ok := strings.CutPrefix(env, "HOME="); ok {
 			d.Home = home
 		}
 	}
 	folders := map[string]bool{}
-	for _, folder := range d.Volumes {
+	for _, folder := range d.volumes {
 		if below(folder) {
-			d.inHome = append(d.inHome, folder)
+			d.InHome = append(d.InHome, folder)
 			folders[folder] = true
 		}
 	}
@@ -137,9 +142,6 @@ func (s *Store) declared(ctx context.Context, ref string) (Declared, error) {
 	d.folders = slices.Sorted(maps.Keys(folders))
 	return d, nil
 }
-
-// InHome returns those of the volumes that lie inside the home.
-func (d Declared) InHome() []string { return d.inHome }
 
 // below reports whether a clean path lies inside the home.
 func below(folder string) bool { return strings.HasPrefix(folder, spec.HomePath+"/") }
