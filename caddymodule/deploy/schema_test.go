@@ -37,6 +37,7 @@ var kinds = map[string]struct {
 }{
 	"true|false":            {text(`true|false`, "boolean"), "false", "maybe"},
 	"<duration>":            {text(`[0-9]+(\.[0-9]+)?|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h|d))+`, "number"), "36h", "soon"},
+	"<short duration>":      {text(`[0-9]+(\.[0-9]+)?|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m))+`, "number"), "1m", "36h"},
 	"<CPU time per second>": {text(`[0-9]+(\.[0-9]+)?|([0-9]+(\.[0-9]+)?(us|µs|ms|s))+`, "number"), "50ms", "much"},
 	"<size>":                {text(`[0-9]+(\.[0-9]+)? ?([kKmMgGtTpP][iI]?[bB]?|[bB])?`, "number"), "64GiB", "large"},
 	"<fraction>":            {text(`0?\.[0-9]+|[01](\.0*)?`, "number"), "0.5", "half"},

@@ -117,8 +117,8 @@ type Actuators interface {
 	// (SPEC 12.4). It does not pull images: the error is a [MissingImageError] then. It
 	// returns when the container runs; readiness is observed.
 	Start(ctx context.Context, spec StartSpec) error
-	// Delete kills and removes the container, if there is one, and keeps the volume. A frozen one
-	// ends where it is: nothing in it runs again.
+	// Delete removes the container, if there is one, and keeps the volume. Before that it asks the container's programs to end,
+	// and gives them the time that the settings allow (SPEC 7). It thaws a frozen one for that. Where they allow none, it kills a container where it is.
 	Delete(ctx context.Context, id workspace.ID) error
 	// Provision creates an empty home volume that carries the operation that makes it. If one
 	// exists with the same operation it does nothing. If one exists with another, the error carries

@@ -52,6 +52,8 @@ const (
 	byImage     = "runs a command of the image's that changes nothing of this system"
 	byRules     = "needs firewall rules, which the engine of the scenarios does not make; they are made all at once, and again when in doubt"
 	byHelper    = "removes what a helper of a process that has died has left for some minutes"
+	byEnding    = "asks the programs of a container to end, which is removed next, asked or not"
+	byLayers    = "makes the image without the volumes of another one, which has no name, and which the next start makes again if it is gone"
 	byImages    = "gives an empty home to the image's user before the container runs, and again with every start"
 	byMeasure   = "writes how large a home is, in one statement; the next measurement writes it again"
 	byDoctor    = "tries on a person's command what the engine can do, with an object of its own that is removed at once"
@@ -116,29 +118,31 @@ var exceptions = map[string]exception{
 	"store/postgres.(*DB).WriterGone SQL":              {byStop, "store/postgres TestWritersTellWhenTheyHaveWrittenAndWhenTheyWillAgain"},
 	"store/postgres.record SQL":                        {byMigration, "store/postgres TestEveryTextOfAMigrationGivesOneSchema"},
 
-	"backend/docker.(*Docker).Remove NetworkRemove":                           {byHand, "backend/docker TestSurplusNetwork"},
-	"backend/docker.(*Docker).checkNoJob ContainerRemove":                     {byRace, "backend/backendtest testStartAgainstJob"},
-	"backend/docker.(*Docker).removeScratch VolumeRemove":                     {byHand, "backend/docker TestScratchWithoutItsJob"},
-	"backend/docker/internal/network.(*Network).remove NetworkRemove":         {byRace, "backend/docker TestNetworkRace"},
-	"backend/docker/doctor.(*Doctor).DiskLimit ContainerCreate":               {byDoctor, "backend/docker TestDiskLimitsRefused"},
-	"backend/docker/doctor.(*Doctor).DiskLimit ContainerRemove":               {byDoctor, "backend/docker TestDiskLimitsRefused"},
-	"backend/docker/doctor.(*Doctor).Freezes ContainerCreate":                 {byDoctor, "backend/docker TestTheDoctorTriesToFreeze"},
-	"backend/docker/doctor.(*Doctor).Freezes ContainerPause":                  {byDoctor, "backend/docker TestTheDoctorTriesToFreeze"},
-	"backend/docker/doctor.(*Doctor).Freezes ContainerRemove":                 {byDoctor, "backend/docker TestTheDoctorTriesToFreeze"},
-	"backend/docker/doctor.(*Doctor).Freezes ContainerStart":                  {byDoctor, "backend/docker TestTheDoctorTriesToFreeze"},
-	"backend/docker/doctor.(*Doctor).Freezes ContainerUnpause":                {byDoctor, "backend/docker TestTheDoctorTriesToFreeze"},
-	"backend/docker/doctor.(*Doctor).Freezes CopyToContainer":                 {byDoctor, "backend/docker TestTheDoctorTriesToFreeze"},
-	"backend/docker/doctor.(*Doctor).HomeLimit VolumeCreate":                  {byDoctor, "backend/docker TestDiskLimitsRefused"},
-	"backend/docker.(*Docker).exec ContainerExecAttach":                       {byCommand, "backend/backendtest testExec"},
-	"backend/docker.(*Docker).exec ContainerExecCreate":                       {byCommand, "backend/backendtest testExec"},
-	"backend/docker/doctor.(*Doctor).HomeLimit VolumeRemove":                  {byDoctor, "backend/docker TestDiskLimitsRefused"},
-	"backend/docker/internal/network.decision.forget VolumeRemove":            {byPeople, "backend/docker TestEgress"},
-	"backend/docker/internal/network.decision.make VolumeCreate":              {byRules, "backend/docker TestAutoDecidesOnce"},
-	"backend/docker/internal/image.Helper.removeAbandoned ContainerRemove":    {byHelper, "backend/docker TestAbandonedHelper"},
-	"backend/docker/internal/home.(*Volumes).setOwner CopyToContainer":        {byImages, "backend/docker TestHomeOwner"},
-	"backend/docker/internal/image.(*Store).Pull ImagePull":                   {byRegistry, "backend/docker TestPullIsInterrupted"},
-	"backend/docker/internal/sampler.(*Sampler).askImage ContainerExecCreate": {byImage, "backend/docker TestTheCommandOfAnImage"},
-	"backend/docker/internal/sampler.(*Sampler).askImage ContainerExecStart":  {byImage, "backend/docker TestTheCommandOfAnImage"},
+	"backend/docker.(*Docker).Remove NetworkRemove":                             {byHand, "backend/docker TestSurplusNetwork"},
+	"backend/docker.(*Docker).checkNoJob ContainerRemove":                       {byRace, "backend/backendtest testStartAgainstJob"},
+	"backend/docker.(*Docker).removeScratch VolumeRemove":                       {byHand, "backend/docker TestScratchWithoutItsJob"},
+	"backend/docker/internal/network.(*Network).remove NetworkRemove":           {byRace, "backend/docker TestNetworkRace"},
+	"backend/docker/doctor.(*Doctor).DiskLimit ContainerCreate":                 {byDoctor, "backend/docker TestDiskLimitsRefused"},
+	"backend/docker/doctor.(*Doctor).DiskLimit ContainerRemove":                 {byDoctor, "backend/docker TestDiskLimitsRefused"},
+	"backend/docker/doctor.(*Doctor).Freezes ContainerCreate":                   {byDoctor, "backend/docker TestTheDoctorTriesToFreeze"},
+	"backend/docker/doctor.(*Doctor).Freezes ContainerPause":                    {byDoctor, "backend/docker TestTheDoctorTriesToFreeze"},
+	"backend/docker/doctor.(*Doctor).Freezes ContainerRemove":                   {byDoctor, "backend/docker TestTheDoctorTriesToFreeze"},
+	"backend/docker/doctor.(*Doctor).Freezes ContainerStart":                    {byDoctor, "backend/docker TestTheDoctorTriesToFreeze"},
+	"backend/docker/doctor.(*Doctor).Freezes ContainerUnpause":                  {byDoctor, "backend/docker TestTheDoctorTriesToFreeze"},
+	"backend/docker/doctor.(*Doctor).Freezes CopyToContainer":                   {byDoctor, "backend/docker TestTheDoctorTriesToFreeze"},
+	"backend/docker/doctor.(*Doctor).HomeLimit VolumeCreate":                    {byDoctor, "backend/docker TestDiskLimitsRefused"},
+	"backend/docker.(*Docker).exec ContainerExecAttach":                         {byCommand, "backend/backendtest testExec"},
+	"backend/docker.(*Docker).exec ContainerExecCreate":                         {byCommand, "backend/backendtest testExec"},
+	"backend/docker/doctor.(*Doctor).HomeLimit VolumeRemove":                    {byDoctor, "backend/docker TestDiskLimitsRefused"},
+	"backend/docker/internal/network.decision.forget VolumeRemove":              {byPeople, "backend/docker TestEgress"},
+	"backend/docker/internal/network.decision.make VolumeCreate":                {byRules, "backend/docker TestAutoDecidesOnce"},
+	"backend/docker/internal/image.Helper.removeAbandoned ContainerRemove":      {byHelper, "backend/docker TestAbandonedHelper"},
+	"backend/docker/internal/home.(*Volumes).putFolder CopyToContainer":         {byImages, "backend/docker TestHomeOwner"},
+	"backend/docker/internal/image.(*Store).withoutVolumes ImageLoad":           {byLayers, "backend/docker TestImageWithoutVolumesIsPruned"},
+	"backend/docker/internal/ending.Ender.endOtherSessions ContainerExecAttach": {byEnding, "backend/docker TestAskedToEnd"},
+	"backend/docker/internal/image.(*Store).Pull ImagePull":                     {byRegistry, "backend/docker TestPullIsInterrupted"},
+	"backend/docker/internal/sampler.(*Sampler).askImage ContainerExecCreate":   {byImage, "backend/docker TestTheCommandOfAnImage"},
+	"backend/docker/internal/sampler.(*Sampler).askImage ContainerExecStart":    {byImage, "backend/docker TestTheCommandOfAnImage"},
 
 	"backend/kubernetes.(*Backend).grow Patch":             {byGrowth, "backend/kubernetes TestHomesGrow"},
 	"backend/kubernetes.(*Backend).removeUnstarted Delete": {byRace, "backend/kubernetes TestInterrupted"},

@@ -127,6 +127,7 @@ func (c *processConfig) onBackend(t testing.TB) {
 	if !devenv.OnKubernetes() {
 		c.Docker = docker.Options{
 			Host: devenv.Docker(t), Installation: c.Installation, Image: image, JobImage: job, JobNetwork: "host",
+			StopGrace: backend.DefaultStopGrace,
 		}
 		return
 	}
@@ -135,6 +136,7 @@ func (c *processConfig) onBackend(t testing.TB) {
 		Options: cluster.Options{Kubeconfig: on.Kubeconfig, Namespace: on.Namespace},
 		Spec: spec.Options{
 			Installation: c.Installation, Image: image, JobImage: job,
+			StopGrace: backend.DefaultStopGrace,
 			// Many workspaces fit on a small node.
 			MemoryRequestBytes: 16 << 20, NanoCPUsRequest: 1_000_000, HomeBytes: 1 << 30, JobScratchBytes: 1 << 30,
 		},

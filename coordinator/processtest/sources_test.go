@@ -16,7 +16,7 @@ import (
 // clients are the fields through which packages reach a server, by folder.
 var clients = map[string][]string{"backend/docker": {"api"}, "backend/docker/doctor": {"api"},
 	"backend/docker/internal/network": {"api"},
-	"backend/docker/internal/image":   {"api", "API"}, "backend/docker/internal/home": {"api"}, "backend/docker/internal/freezer": {"api"}, "backend/docker/internal/sampler": {"api"}, "backend/docker/internal/sandbox": {"api"}, "archive": {"client"}}
+	"backend/docker/internal/image":   {"api", "API"}, "backend/docker/internal/home": {"api"}, "backend/docker/internal/freezer": {"api"}, "backend/docker/internal/ending": {"api"}, "backend/docker/internal/sampler": {"api"}, "backend/docker/internal/sandbox": {"api"}, "archive": {"client"}}
 
 // clientsOf returns the fields through which a package reaches a server. Those of the cluster's
 // client are its resources: a new one cannot be forgotten.
@@ -59,7 +59,7 @@ var (
 	changing = set("ContainerCreate", "ContainerStart", "ContainerRemove", "ContainerPause", "ContainerUnpause", "VolumeCreate", "VolumeRemove",
 		"VolumesPrune", "NetworkCreate", "NetworkRemove", "ImagePull", "ContainerExecCreate", "ContainerExecStart", "ContainerExecAttach",
 		"PutObject", "DeleteObjects", "CreateBucket", "AbortMultipartUpload", "CreateMultipartUpload", "UploadPart",
-		"CopyToContainer", "ContainerRename", "Create", "Patch", "Delete")
+		"CopyToContainer", "ContainerRename", "ContainerStop", "ImageLoad", "Create", "Patch", "Delete")
 	reading = set("Now", "Inspect", "Since", "ContainerInspect", "ContainerList", "ContainerLogs", "ContainerWait", "VolumeInspect", "VolumeList", "NetworkInspect",
 		"NetworkList", "ImageInspect", "Info", "Epoch", "Events", "ContainerTop", "Usage", "DaemonHost", "ContainerStatPath", "CopyFromContainer", "ContainerExecInspect", "Identity", "Answers", "StorageDriver", "Close", "ClientVersion",
 		"GetObject", "ListObjectsV2", "ListMultipartUploads", "HeadBucket", "HeadObject", "Options",

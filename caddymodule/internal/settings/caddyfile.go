@@ -83,6 +83,7 @@ import (
 //			job_image       <reference>
 //			memory          <size>
 //			cpus            <number>
+//			stop_grace      <short duration>
 //			pids            <number>
 //			disk            <size>
 //			home            <size>
@@ -100,6 +101,7 @@ import (
 //			image_pull_secrets <names...>
 //			memory             <size>
 //			cpus               <number>
+//			stop_grace         <short duration>
 //			disk               <size>
 //			memory_request     <size>
 //			cpus_request       <number>

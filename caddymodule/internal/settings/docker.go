@@ -3,8 +3,10 @@ package settings
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/codehub/gateway/caddymodule/internal/parse"
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 )
 
@@ -62,12 +64,16 @@ type Workload struct {
 	// JobImage is the image of storage jobs, of this release: another one is refused, and what
 	// needs it waits. Default: `codehub/storagejob:0.1.0`.
 	JobImage Value `json:"job_image,omitempty"`
-	// Memory is the most memory a workspace may use, such as `2GiB`; 0 is unlimited.
-	// Default: 2GiB.
+	// Memory is the most memory a workspace may use, such as `2GiB`; 0 is unlimited. Half of it is the size of
+	// `/dev/shm`, where what programs share counts as memory. Default: 2GiB.
 	Memory Value `json:"memory,omitempty"`
 	// CPUs is the most processors a workspace may use, such as `0.5`; 0 is unlimited.
 	// Default: 2.
 	CPUs Value `json:"cpus,omitempty"`
+	// StopGrace is how long the programs of a workspace may take to end before it sleeps, is archived or is deleted. They are
+	// asked to end, and killed after that time. The wait is over as soon as the last one has ended. At most 1m; 0 kills at once.
+	// Default: 3s.
+	StopGrace Value `json:"stop_grace,omitempty"`
 }
 
 // workloadOptions are the options of a backend that a [Workload] is for.
@@ -75,11 +81,12 @@ type workloadOptions struct {
 	image, jobImage *string
 	port            *int
 	memory, cpus    *int64
+	stopGrace       *time.Duration
 }
 
-// table lists the settings for a backend. Its values go to o.
-func (w *Workload) table(backend string, o workloadOptions, check func(string) parse.Check) []Setting {
-	name := func(option string) string { return backend + " " + option }
+// table lists the settings for the backend of that name. Its values go to o.
+func (w *Workload) table(engine string, o workloadOptions, check func(string) parse.Check) []Setting {
+	name := func(option string) string { return engine + " " + option }
 	return []Setting{
 		{name("workspace_image"), &w.WorkspaceImage, defaultWorkspaceImage, "",
 			parse.Text(o.image, check("workspace_image"))},
@@ -88,6 +95,7 @@ func (w *Workload) table(backend string, o workloadOptions, check func(string) p
 		{name("job_image"), &w.JobImage, spec.DefaultJobImage, "", parse.Text(o.jobImage, check("job_image"))},
 		{name("memory"), &w.Memory, defaultWorkspaceMemory, "", parse.Size(o.memory, check("memory"))},
 		{name("cpus"), &w.CPUs, defaultWorkspaceCPUs, "", parse.CPUs(o.cpus, check("cpus"))},
+		{name("stop_grace"), &w.StopGrace, backend.DefaultStopGrace.String(), "", parse.Duration(o.stopGrace, 0, check("stop_grace"))},
 	}
 }
 
@@ -95,7 +103,7 @@ func (w *Workload) table(backend string, o workloadOptions, check func(string) p
 func (a *App) dockerTable(r *Resolved, option func(string) parse.Check) []Setting {
 	e, o := &a.Docker, &r.Options.Docker
 	check := func(name string) parse.Check { return option("docker " + strings.ReplaceAll(name, "_", " ")) }
-	of := workloadOptions{&o.Image, &o.JobImage, &o.Port, &o.MemoryBytes, &o.NanoCPUs}
+	of := workloadOptions{&o.Image, &o.JobImage, &o.Port, &o.MemoryBytes, &o.NanoCPUs, &o.StopGrace}
 	return append(e.Workload.table("docker", of, check), []Setting{
 		{"docker host", &e.Host, "", "", parse.Text(&o.Host, check("host"))},
 		{"docker network", &e.Network, "", "", parse.Text(&o.Network, check("network"))},

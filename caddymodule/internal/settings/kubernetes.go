@@ -97,7 +97,7 @@ func (a *App) kubernetesTable(r *Resolved) []Setting {
 		return Setting{"kubernetes " + name, text, fmt.Sprint(def), "", parse.Integer(dst, notZero(dst), check(name))}
 	}
 	bytes := func(n int64) string { return units.BytesSize(float64(n)) }
-	of := workloadOptions{&s.Image, &s.JobImage, &s.Port, &s.MemoryBytes, &s.NanoCPUs}
+	of := workloadOptions{&s.Image, &s.JobImage, &s.Port, &s.MemoryBytes, &s.NanoCPUs, &s.StopGrace}
 	return append(k.Workload.table("kubernetes", of, check), []Setting{
 		text("kubeconfig", &k.Kubeconfig, &o.Kubeconfig, ""),
 		text("context", &k.Context, &o.Context, ""),

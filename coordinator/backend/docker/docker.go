@@ -6,7 +6,7 @@
 // not decide what runs, nor touch anything else on the engine.
 //
 // What containers are made of is in package spec, the homes are in home, the networks and their
-// firewall rules in network, the networks of those that sleep in sandbox. What stands here is the order of things:
+// firewall rules in network, the networks of those that sleep in sandbox, the end of their programs in ending. What stands here is the order of things:
 // when a container may be created, and what it must not run beside.
 //
 // Everything it creates has labels: the installation, the workspace, the kind of

@@ -13,7 +13,9 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/internal/ending"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/home"
+	"github.com/codehub/gateway/coordinator/backend/docker/internal/image"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/sandbox"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/status"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
@@ -43,6 +45,9 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	guard.Go(g, func() (err error) { there, err = d.homes.Find(gctx, id); return })
 	var box *sandbox.Sandbox
 	guard.Go(g, func() (err error) { box, err = d.sandboxes.Find(gctx, id); return })
+	var from image.Workspace
+	var unfit error // why no container can be created; one that is there does not need it
+	guard.Go(g, func() error { from, unfit = d.images.ForWorkspace(gctx, s.Image); return nil })
 	if err := g.Wait(); err != nil {
 		return err
 	}
@@ -73,6 +78,10 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	if err := d.checkDiskDriver(ctx); err != nil {
 		return err
 	}
+	if unfit != nil {
+		return unfit
+	}
+	s.Image = from.Reference
 	at, err := d.opts.Address(s.Slot, subnet)
 	if err != nil {
 		return err
@@ -105,7 +114,7 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	}
 	if containerID == "" {
 		containerID, err = d.create(ctx, name, want)
-		if errors.Is(err, errNameTaken) || err != nil && join && d.sandboxGone(ctx, id, box) {
+		if errors.Is(err, errNameTaken) || from.Vanished(err) || err != nil && join && d.sandboxGone(ctx, id, box) {
 			return backend.ErrChanged
 		}
 		if err != nil {
@@ -130,6 +139,7 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 		return d.undo(ctx, id, containerID, err)
 	}
 	d.homes.Own(ctx, id, containerID, want.Config.Image, there.Labels[spec.LabelOp])
+	d.homes.MakeFolders(ctx, containerID, from.Folders)
 	err = d.api.ContainerStart(ctx, containerID, container.StartOptions{})
 	switch {
 	// When ctx ended, the start may have succeeded. The container stays: the next call
@@ -196,8 +206,7 @@ func (d *Docker) checkDiskDriver(ctx context.Context) error {
 	return d.opts.CheckDriver(driver)
 }
 
-// Delete implements [backend.Core]. It kills the container without a grace period,
-// so that a workspace falls asleep quickly: its data is on the volume.
+// Delete implements [backend.Core].
 func (d *Docker) Delete(ctx context.Context, id workspace.ID) error {
 	if err := backend.CheckID(id); err != nil {
 		return err
@@ -209,6 +218,12 @@ func (d *Docker) Delete(ctx context.Context, id workspace.ID) error {
 	}
 	if !d.opts.Owns(c.Config.Labels, id, spec.KindWorkspace) {
 		return engine.NotOurs("container", name)
+	}
+	if grace := d.opts.StopGrace; grace > 0 && c.State != nil && c.State.Running {
+		if c.State.Paused {
+			_ = d.freezer.Thaw(ctx, id) // what stays frozen is killed after the grace period
+		}
+		ending.New(d.api).Ask(ctx, c, grace)
 	}
 	if err := d.remove(ctx, c.ID); err != nil {
 		return engine.Wrap("removing container "+name, err)

@@ -1,6 +1,7 @@
 package docker_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -26,7 +27,8 @@ type real struct {
 	image   string
 }
 
-func newReal(t *testing.T) *real {
+// newReal returns an engine whose options the functions have edited.
+func newReal(t *testing.T, edits ...func(*docker.Options)) *real {
 	t.Helper()
 	host := devenv.Docker(t)
 	api, err := client.NewClientWithOpts(client.WithHost(host), client.WithAPIVersionNegotiation())
@@ -36,7 +38,11 @@ func newReal(t *testing.T) *real {
 	r := &real{T: t, api: api, image: devenv.TerminalImage(t)}
 	installation := "test-" + uuid.NewString()[:13]
 	// A program that computes gets a fifth of a core, for the tests beside it.
-	b, err := docker.New(docker.Options{Host: host, Installation: installation, Image: r.image, NanoCPUs: 2e8})
+	o := docker.Options{Host: host, Installation: installation, Image: r.image, NanoCPUs: 2e8}
+	for _, edit := range edits {
+		edit(&o)
+	}
+	b, err := docker.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,8 +67,15 @@ func (r *real) start(image string) workspace.ID {
 	r.Helper()
 	id := workspace.ID(uuid.NewString())
 	r.must(r.backend.Provision(r.Context(), backend.VolumeSpec{ID: id, OpID: "op"}))
-	r.must(r.backend.Start(r.Context(), backend.StartSpec{ID: id, Image: image}))
+	r.run(id, image)
 	return id
+}
+
+// run starts the workspace, whose home exists. At the end of the test its container goes before the image.
+func (r *real) run(id workspace.ID, image string) {
+	r.Helper()
+	r.must(r.backend.Start(r.Context(), backend.StartSpec{ID: id, Image: image}))
+	r.Cleanup(func() { check(r, r.backend.Delete(context.Background(), id)) })
 }
 
 // typed types lines, if any, into a shell on a terminal of its own, once its prompt has arrived. A

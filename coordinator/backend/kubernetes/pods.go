@@ -15,26 +15,32 @@ import (
 // undoLimit bounds the removal of what must not stay, when the caller's time is over.
 const undoLimit = 10 * time.Second
 
-// removePod kills the Pod and returns when it is gone. The grace period is not 0: that would
-// tell the cluster that it is known that its containers do not run any more.
+// leastGrace is the shortest grace period, in seconds. 0 would tell the cluster that the Pod's containers do not run any more.
+const leastGrace = 1
+
+// removePod kills the Pod and returns when it is gone.
 func (b *Backend) removePod(ctx context.Context, p *corev1.Pod) error {
-	name, grace := p.Name, int64(1)
-	if err := object.Delete(ctx, b.api.Pods, "deleting pod "+name, name,
+	return b.endPod(ctx, p, leastGrace)
+}
+
+// endPod removes the Pod after so many seconds at most, in which its containers may end, and returns when it is gone.
+func (b *Backend) endPod(ctx context.Context, p *corev1.Pod, grace int64) error {
+	if err := object.Delete(ctx, b.api.Pods, "deleting pod "+p.Name, p.Name,
 		object.Incarnation(p.UID, "", &grace, "")); err != nil {
 		return err
 	}
-	return b.awaitGone(ctx, p)
+	return b.awaitGone(ctx, p, time.Duration(grace)*time.Second)
 }
 
 // removeUnrun removes a Pod that has not begun to run, at this version only: when its node has said
 // more of it, it may have, and is looked at again.
 func (b *Backend) removeUnrun(ctx context.Context, p *corev1.Pod) error {
 	doing := "replacing pod " + p.Name + ", which has not begun to run"
-	err := b.api.Pods.Delete(ctx, p.Name, object.Incarnation(p.UID, p.ResourceVersion, new(int64(1)), ""))
+	err := b.api.Pods.Delete(ctx, p.Name, object.Incarnation(p.UID, p.ResourceVersion, new(int64(leastGrace)), ""))
 	if err != nil && !object.Missing(err) {
 		return object.Changed(doing, err)
 	}
-	return b.awaitGone(ctx, p)
+	return b.awaitGone(ctx, p, 0)
 }
 
 // stuck is the error for a Pod whose end is not confirmed: its containers may still write to

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -60,9 +61,10 @@ func (b *Backend) release(ctx context.Context, p *corev1.Pod) error {
 }
 
 // awaitGone returns when that Pod, which was told to end, is gone, and lets it go when nothing of
-// it runs any more. It does not wait for a node that does not report.
-func (b *Backend) awaitGone(ctx context.Context, p *corev1.Pod) error {
+// it runs any more. It waits for [object.GoneLimit] longer than the grace period, and not for a node that does not report.
+func (b *Backend) awaitGone(ctx context.Context, p *corev1.Pod, grace time.Duration) error {
 	var ended *corev1.Pod // as it was when it was released
+	lost := false
 	for {
 		err := object.Gone(ctx, b.api.Pods, b.caches.Pods, "pod", p.Name, p.UID, func(now *corev1.Pod) error {
 			switch {
@@ -70,6 +72,7 @@ func (b *Backend) awaitGone(ctx context.Context, p *corev1.Pod) error {
 				ended = now
 				return errEnded
 			case status.NodeLost(now):
+				lost = true
 				return object.ErrStays
 			}
 			return nil
@@ -79,6 +82,8 @@ func (b *Backend) awaitGone(ctx context.Context, p *corev1.Pod) error {
 			if err := b.release(ctx, ended); err != nil {
 				return err
 			}
+		case errors.Is(err, object.ErrStays) && !lost && grace > object.GoneLimit/2:
+			grace -= object.GoneLimit
 		case errors.Is(err, object.ErrStays):
 			return b.stuck(ctx, p)
 		default:

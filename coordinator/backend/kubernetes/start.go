@@ -299,7 +299,7 @@ func (b *Backend) Delete(ctx context.Context, id workspace.ID) error {
 	if p.Spec.NodeName != "" {
 		b.lastUsed(ctx, id, p.Spec.NodeName)
 	}
-	return b.removePod(ctx, p)
+	return b.endPod(ctx, p, spec.GraceOf(p))
 }
 
 // lastUsed notes on the home where it was last used. It is a preference, so that a failure does

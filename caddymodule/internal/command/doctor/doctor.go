@@ -71,11 +71,7 @@ func checksOfBackend(s command.Settings) (rows []check.Row, done func() error, e
 		if err != nil {
 			return nil, nil, fmt.Errorf("the settings of backend kubernetes: %w", err)
 		}
-		var images []string
-		for _, i := range s.Live.Images.Default(k.Spec.Image, k.Spec.Port) {
-			images = append(images, i.Reference)
-		}
-		return cluster.Checks(images), cluster.Close, nil
+		return cluster.Checks(s.Live.Images.Default(k.Spec.Image, k.Spec.Port).References()), cluster.Close, nil
 	}
 	engine, err := docker.New(o.Engine())
 	if err != nil {
@@ -87,6 +83,7 @@ func checksOfBackend(s command.Settings) (rows []check.Row, done func() error, e
 	}
 	return engine.Checks(docker.Expected{
 		Running: s.Live.Limits.Global, Dozing: dozing, Dozes: dozes,
+		Images:    s.Live.Images.Default(o.Docker.Image, o.Docker.Port).References(),
 		ArchiveAt: s.Live.Pressure.ArchiveAt, StopAt: s.Live.Pressure.StopAt, NearlyFull: pressure.DefaultArchiveAt,
 	}), engine.Close, nil
 }

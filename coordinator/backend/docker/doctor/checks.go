@@ -24,6 +24,8 @@ type Expected struct {
 	Running, Dozing int
 	// Dozes says that idle workspaces doze.
 	Dozes bool
+	// Images are those that workspaces may have.
+	Images []string
 	// ArchiveAt and StopAt are those of disk_pressure, shares of the disk from 0 (off) to 1.
 	// NearlyFull is the share from which to warn where ArchiveAt is off.
 	ArchiveAt, StopAt, NearlyFull float64
@@ -44,6 +46,7 @@ func (d *Doctor) Checks(e Expected) []check.Row {
 		{Name: "engine", Run: c.checkEngine,
 			Remedy: "check the setting docker host (DOCKER_HOST), and that the engine runs"},
 		{Name: "images", Needs: "engine", Run: c.checkImages},
+		{Name: "declarations", Needs: "engine", Run: c.checkDeclarations},
 		{Name: "network", Needs: "engine", Run: c.checkNetwork},
 		{Name: "egress", Needs: "engine", Run: c.checkEgress,
 			Remedy: "egress enforce open says that workspaces may reach everything; allow the engine's host to run a " +

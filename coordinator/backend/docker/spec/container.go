@@ -39,12 +39,11 @@ func Workspace(o Options, s backend.StartSpec, netID string, at Address) Contain
 	port := strconv.Itoa(cmp.Or(s.Port, o.Port))
 	c := &container.Config{
 		Image: cmp.Or(s.Image, o.Image), Cmd: s.Command, Env: s.Env,
-		Hostname: hostname(s), Labels: Owned(o.Labels(s.ID, KindWorkspace), s.Owner),
+		Hostname: hostname(s), Labels: o.Labels(s.ID, KindWorkspace),
 	}
 	c.Labels[LabelPort] = port
-	if s.BasePath != "" {
-		c.Labels[LabelBasePath] = s.BasePath
-	}
+	// An image may have labels with these names: they count nothing, because each has a value here, if only an empty one.
+	c.Labels[LabelOwner], c.Labels[LabelBasePath], c.Labels[LabelOp], c.Labels[LabelJob] = s.Owner, s.BasePath, "", ""
 	h := &container.HostConfig{
 		Init:        &initProcess, // workspaces run several processes, which must be reaped
 		NetworkMode: container.NetworkMode(netID),
@@ -54,6 +53,7 @@ func Workspace(o Options, s backend.StartSpec, netID string, at Address) Contain
 		LogConfig:   logging(),
 		Mounts:      []mount.Mount{homeMount(o, s.ID, HomePath, false)},
 		StorageOpt:  SizeOption(o.DiskBytes),
+		ShmSize:     sharedMemory(o.MemoryBytes),
 	}
 	if o.Publish == PublishLoopback {
 		inside := nat.Port(port + "/tcp")
@@ -64,6 +64,18 @@ func Workspace(o Options, s backend.StartSpec, netID string, at Address) Contain
 	made.Config.Labels[LabelTerm] = s.Term // not a part of the hash: any term's container will do
 	return made
 }
+
+// sharedMemory returns the size of /dev/shm, in bytes. It is half of the workspace's memory, as it is half of the machine's on
+// Linux. Its content counts as the workspace's memory. Without a limit of memory it has none either.
+func sharedMemory(memory int64) int64 {
+	if memory == 0 {
+		return noLimit
+	}
+	return memory / 2
+}
+
+// noLimit is more than any machine has: an engine takes 0 for its default of 64 MiB.
+const noLimit = 1 << 50
 
 // maxHostname is the longest host name that Linux takes.
 const maxHostname = 64

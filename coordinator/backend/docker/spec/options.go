@@ -7,10 +7,12 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/distribution/reference"
 	"github.com/docker/docker/client"
 
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/egress"
 	"github.com/codehub/gateway/storagejob/contract"
 )
@@ -84,6 +86,8 @@ type Options struct {
 	// MemoryBytes, PidsLimit and NanoCPUs (billionths of a processor) limit each
 	// workspace's container. 0 means no limit.
 	MemoryBytes, PidsLimit, NanoCPUs int64
+	// StopGrace is how long the programs of a workspace may take to end before its container is removed. 0 kills them at once.
+	StopGrace time.Duration
 	// JobMemoryBytes limits each storage job. Default [DefaultJobMemory].
 	JobMemoryBytes int64
 	// Egress says what workspaces reach besides the internet.
@@ -192,6 +196,9 @@ func (o Options) Validate() error {
 	}
 	if o.Warm < 0 || o.Warm > MaxWarm {
 		bad("warm: %d must be from 0 for none to %d", o.Warm, MaxWarm)
+	}
+	if err := backend.CheckStopGrace(o.StopGrace); err != nil {
+		bad("stop grace: %w", err)
 	}
 	return errors.Join(append(errs, o.Egress.Validate(), o.validateDisk())...)
 }

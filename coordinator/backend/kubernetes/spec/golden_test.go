@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -34,7 +35,7 @@ func full() spec.Options {
 	return spec.Options{
 		Installation: "co_de.hub", Image: "registry.example/code:1", Port: 8888, JobImage: "registry.example/job:1", ImagePullSecrets: "registry mirror",
 		MemoryBytes: 2 << 30, NanoCPUs: 1_500_000_000, DiskBytes: 10 << 30, MemoryRequestBytes: 1 << 30, NanoCPUsRequest: 250_000_000,
-		User: 1001, Group: 1002, BusyCommand: "pgrep make",
+		StopGrace: 2500 * time.Millisecond, User: 1001, Group: 1002, BusyCommand: "pgrep make",
 		PodTemplate: `
 metadata:
   labels: {team: tools}

@@ -3,6 +3,7 @@ package spec
 import (
 	"cmp"
 	"net/netip"
+	"time"
 
 	"github.com/codehub/gateway/coordinator/backend/egress"
 	"github.com/codehub/gateway/storagejob/contract"
@@ -56,6 +57,9 @@ type Options struct {
 	// workspace. Default: [DefaultMemoryRequest] and [DefaultCPURequest], and never above the
 	// limit.
 	MemoryRequestBytes, NanoCPUsRequest int64
+	// StopGrace is how long a workspace's container may take to end after SIGTERM (SPEC 7). Kubernetes counts whole seconds: it is
+	// rounded up, and at least one.
+	StopGrace time.Duration
 	// User and Group run the workspaces' processes, and the home belongs to the group.
 	// Default [DefaultUser].
 	User, Group int64

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,7 +27,11 @@ const (
 	volumeHome    = "home"
 	volumeScratch = "scratch"
 	volumeGrant   = "grant"
+	volumeShared  = "shared-memory"
 )
+
+// sharedPath is where programs look for shared memory.
+const sharedPath = "/dev/shm"
 
 // The smallest requests: what is kept free for a storage job, and for what a container
 // writes outside its volumes. Without one, Kubernetes would keep the whole limit free.
@@ -36,9 +41,23 @@ const (
 	diskRequest      = 256 << 20
 )
 
-// endAtOnce is the grace period: a workspace's files are on its volume, and a job can be
-// started again.
+// endAtOnce is the grace period of what is killed, in seconds: a job can be started again.
 const endAtOnce int64 = 1
+
+// stopGrace is the grace period of a workspace, in seconds.
+func (o Options) stopGrace() int64 {
+	return max(endAtOnce, int64((o.StopGrace+time.Second-1)/time.Second))
+}
+
+// GraceOf returns the grace period of a workspace's Pod, in seconds and at least 1: see [Options.StopGrace]. A Pod template may have
+// set another. A deletion with 0 would tell the cluster that nothing of the Pod runs any more.
+func GraceOf(p *corev1.Pod) int64 {
+	grace := endAtOnce
+	if own := p.Spec.TerminationGracePeriodSeconds; own != nil {
+		grace = max(grace, *own)
+	}
+	return grace
+}
 
 // Pod returns the Pod of a workspace, with the scheduling gate [Gate] closed. Equal input
 // gives an equal Pod, but for [AnnotationTerm] and [LabelOwner]; see [AnnotationSpec].
@@ -118,12 +137,15 @@ func base(o Options) *corev1.Pod {
 						Drop: []corev1.Capability{"ALL"},
 					},
 				},
-				VolumeMounts: []corev1.VolumeMount{{Name: volumeHome, MountPath: Home, SubPath: Folder}},
+				VolumeMounts: []corev1.VolumeMount{
+					{Name: volumeHome, MountPath: Home, SubPath: Folder}, {Name: volumeShared, MountPath: sharedPath},
+				},
 			}},
-			Volumes: []corev1.Volume{homeVolume("")},
+			Volumes: []corev1.Volume{homeVolume(""), sharedMemory(o.MemoryBytes)},
 		},
 	}
 	common(o, &p.Spec)
+	p.Spec.TerminationGracePeriodSeconds = new(o.stopGrace())
 	return p
 }
 
@@ -167,6 +189,16 @@ func homeVolume(claim string) corev1.Volume {
 	return corev1.Volume{Name: volumeHome, VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
 	}}
+}
+
+// sharedMemory is the volume at /dev/shm, for which a runtime has 64 MiB. Its size is half of the workspace's memory, as it is half
+// of the machine's on Linux. Its content counts as the workspace's memory.
+func sharedMemory(memory int64) corev1.Volume {
+	dir := &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}
+	if memory > 0 {
+		dir.SizeLimit = new(inBytes(memory / 2))
+	}
+	return corev1.Volume{Name: volumeShared, VolumeSource: corev1.VolumeSource{EmptyDir: dir}}
 }
 
 // workspaceContainer is the workspace's container in its Pod, or nil.

@@ -103,11 +103,20 @@ func taken(ours, p *corev1.Pod) error {
 	keep("spec.containers["+Container+"].args, which is the image's command in the settings,", first.Args, c.Args)
 	keep("spec.containers["+Container+"].restartPolicy", first.RestartPolicy, c.RestartPolicy)
 	keep("spec.containers["+Container+"].restartPolicyRules", first.RestartPolicyRules, c.RestartPolicyRules)
-	keep("spec.containers["+Container+"].volumeMounts["+volumeHome+"]", first.VolumeMounts, slices.DeleteFunc(
-		slices.Clone(c.VolumeMounts), func(m corev1.VolumeMount) bool {
-			return m.Name != volumeHome && path.Clean(m.MountPath) != Home
-		}))
+	keep("spec.containers["+Container+"].volumeMounts["+volumeHome+"]", ofHome(first), ofHome(*c))
 	return errors.Join(errs...)
+}
+
+// ofHome returns the mounts that make the home. A folder of the home that is mounted at its own place changes nothing of what is where. It keeps
+// a runtime from mounting there the volume that an image declares (SPEC 7).
+func ofHome(c corev1.Container) []corev1.VolumeMount {
+	return slices.DeleteFunc(slices.Clone(c.VolumeMounts), func(m corev1.VolumeMount) bool {
+		folder, inside := strings.CutPrefix(path.Clean(m.MountPath), Home+"/")
+		itsOwn := inside && reflect.DeepEqual(m, corev1.VolumeMount{
+			Name: volumeHome, MountPath: m.MountPath, SubPath: path.Join(Folder, folder),
+		})
+		return itsOwn || m.Name != volumeHome && path.Clean(m.MountPath) != Home
+	})
 }
 
 // prefix is that of all our labels and annotations.

@@ -10,6 +10,8 @@ import (
 	"github.com/distribution/reference"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/codehub/gateway/coordinator/backend"
 )
 
 // installationForm is that of a label's value, as on other backends in lower case.
@@ -78,6 +80,9 @@ func (o Options) Validate() error {
 		if cpus.n < 0 {
 			bad("%s: must be 0 or more", cpus.name)
 		}
+	}
+	if err := backend.CheckStopGrace(o.StopGrace); err != nil {
+		bad("stop_grace: %w", err)
 	}
 	for _, name := range []struct{ setting, text string }{
 		{"storage_class", o.StorageClass}, {"priority_class", o.PriorityClass}, {"runtime_class", o.RuntimeClass},

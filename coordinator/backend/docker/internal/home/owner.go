@@ -72,7 +72,7 @@ func (h *Volumes) Own(ctx context.Context, id workspace.ID, containerID, image, 
 			return
 		}
 		if home.uid != who.uid || home.gid != who.gid || home.mode&usable != usable {
-			_ = h.setOwner(ctx, containerID, who, home.mode|usable)
+			_ = h.putFolder(ctx, containerID, spec.HomePath, who, home.mode|usable)
 			return
 		}
 	}
@@ -155,21 +155,64 @@ func (h *Volumes) folder(ctx context.Context, containerID string) (folder, error
 	return folder{uid: first.Uid, gid: first.Gid, mode: first.Mode & 0o7777, empty: err != nil}, nil
 }
 
-// setOwner gives the home to a user. The engine writes a folder that exists by changing its
-// owner and mode.
-func (h *Volumes) setOwner(ctx context.Context, containerID string, who identity, mode int64) error {
+// putFolder makes a folder of a user's. The engine writes one that exists by changing its owner and mode.
+func (h *Volumes) putFolder(ctx context.Context, containerID, folder string, who identity, mode int64) error {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
-	var folder bytes.Buffer
-	w := tar.NewWriter(&folder)
+	var content bytes.Buffer
+	w := tar.NewWriter(&content)
 	err := w.WriteHeader(&tar.Header{
-		Name: path.Base(spec.HomePath) + "/", Typeflag: tar.TypeDir, Mode: mode, Uid: who.uid, Gid: who.gid,
+		Name: path.Base(folder) + "/", Typeflag: tar.TypeDir, Mode: mode, Uid: who.uid, Gid: who.gid,
 	})
 	if err := errors.Join(err, w.Close()); err != nil {
-		return fmt.Errorf("describing the home: %w", err)
+		return fmt.Errorf("describing the folder %s: %w", folder, err)
 	}
-	err = h.api.CopyToContainer(ctx, containerID, path.Dir(spec.HomePath), &folder, container.CopyToContainerOptions{})
-	return engine.Wrap(fmt.Sprintf("giving the home to user %d", who.uid), err)
+	err = h.api.CopyToContainer(ctx, containerID, path.Dir(folder), &content, container.CopyToContainerOptions{})
+	return engine.Wrap(fmt.Sprintf("giving the folder %s to user %d", folder, who.uid), err)
+}
+
+// MakeFolders makes those folders below the home that do not exist, for the user of the container, which was created and
+// does not run. The outer ones come first. What is there stays as it is, and nothing is made below what is no folder. Like Own it is a help.
+func (h *Volumes) MakeFolders(ctx context.Context, containerID string, folders []string) {
+	var missing []string
+	for _, folder := range folders {
+		missing = append(missing, h.missing(ctx, containerID, folder)...)
+	}
+	if len(missing) == 0 {
+		return
+	}
+	user, err := h.userOf(ctx, containerID)
+	if err != nil {
+		return
+	}
+	who, err := identityOf(user, h.accounts(ctx, containerID))
+	if err != nil {
+		return
+	}
+	for _, folder := range missing {
+		_ = h.putFolder(ctx, containerID, folder, who, newFolder)
+	}
+}
+
+// newFolder is the mode of a folder that is made.
+const newFolder = 0o755
+
+// missing returns the folder and those of its parents inside the home that do not exist, the outer ones first. It returns
+// nothing where something else than a folder is in the way, or where that cannot be found out.
+func (h *Volumes) missing(ctx context.Context, containerID, folder string) (missing []string) {
+	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
+	defer cancel()
+	for ; folder != spec.HomePath; folder = path.Dir(folder) {
+		stat, err := h.api.ContainerStatPath(ctx, containerID, folder)
+		if err == nil && stat.Mode.IsDir() {
+			break
+		}
+		if !errdefs.IsNotFound(err) {
+			return nil
+		}
+		missing = append([]string{folder}, missing...)
+	}
+	return missing
 }
 
 // identityOf resolves the user of an image as the engine does: a number or a name, with or without

@@ -1,0 +1,113 @@
+package docker_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/codehub/gateway/coordinator/backend/docker"
+)
+
+// The programs below are in the form of a shell. Once they listen to their signal they make the file /tmp/up-WORD.
+const forever = `; while :; do sleep 0.1; done`
+
+// ends is a program that, so many seconds after the signal, writes the word into ~/ends and ends.
+func ends(word, signal, after string) string {
+	return fmt.Sprintf(`trap 'sleep %s; echo %s >>/home/coder/ends; exit 0' %s; touch /tmp/up-%s`, after, word, signal, word) + forever
+}
+
+// deaf is a program that ignores these signals.
+func deaf(signals string) string {
+	return fmt.Sprintf(`trap '' %s; touch /tmp/up-deaf`, signals) + forever
+}
+
+// detached is a command that leaves the program behind in a session of its own.
+func detached(program string) string {
+	return fmt.Sprintf("setsid sh -c '%s' </dev/null >/dev/null 2>&1 &\n", strings.ReplaceAll(program, "'", `'\''`))
+}
+
+// TestAskedToEnd: before a container is removed its programs are asked to end, and have the time that the settings give them. It
+// is not waited for longer than until the last one has ended.
+func TestAskedToEnd(t *testing.T) {
+	t.Parallel()
+	const long = time.Minute // nobody waits for its end
+	for name, c := range map[string]struct {
+		main   string // the application; empty is the terminal's
+		signal string // that its image declares
+		beside string // leaves programs behind in the container
+		up     string // the programs, by their words
+		grace  time.Duration
+		frozen bool
+		want   string // what stands in ~/ends afterwards
+	}{
+		"asked":                {main: ends("asked", "TERM", "0"), up: "asked", grace: long, want: "asked"},
+		"it takes its time":    {main: ends("asked", "TERM", "1"), up: "asked", grace: long, want: "asked"},
+		"too late":             {main: ends("asked", "TERM", "600"), up: "asked", grace: time.Second},
+		"no grace":             {main: ends("asked", "TERM", "0"), up: "asked"},
+		"its own signal":       {main: ends("quit", "QUIT", "0"), up: "quit", signal: "SIGQUIT", grace: long, want: "quit"},
+		"a number":             {main: ends("usr1", "USR1", "0"), up: "usr1", signal: "10", grace: long, want: "usr1"},
+		"killed by its image":  {main: ends("asked", "TERM", "0"), up: "asked", signal: "SIGKILL", grace: long},
+		"frozen":               {main: ends("asked", "TERM", "0"), up: "asked", grace: long, frozen: true, want: "asked"},
+		"deaf":                 {main: deaf("TERM"), up: "deaf", grace: time.Second},
+		"a program beside":     {beside: detached(ends("beside", "TERM", "1")), up: "beside", grace: long, want: "beside"},
+		"one beside, frozen":   {beside: detached(ends("beside", "TERM", "1")), up: "beside", grace: long, frozen: true, want: "beside"},
+		"a program and it":     {main: ends("asked", "TERM", "0"), beside: detached(ends("beside", "TERM", "0.5")), up: "asked beside", grace: long, want: "beside asked"},
+		"a shell":              {beside: detached(`trap "" TERM; ` + ends("shell", "HUP", "0.2")), up: "shell", grace: long, want: "shell"},
+		"a shell after others": {beside: detached(ends("program", "TERM", "0.5")) + detached(`trap "" TERM; `+ends("shell", "HUP", "0")), up: "program shell", grace: long, want: "program shell"},
+		"deaf beside":          {main: ends("asked", "TERM", "0"), beside: detached(deaf("TERM HUP")), up: "asked deaf", grace: 3 * time.Second, want: "asked"},
+		"stopped beside":       {beside: detached("echo $$ >/tmp/pid; " + ends("went-on", "TERM", "0")), up: "went-on", grace: long, want: "went-on"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newReal(t, func(o *docker.Options) { o.StopGrace, o.NanoCPUs = c.grace, 0 })
+			config := container.Config{StopSignal: c.signal}
+			if c.main != "" {
+				config.Entrypoint = []string{"sh", "-c", c.main}
+			}
+			id := r.start(r.variant(config, nil))
+			r.sh(id, c.beside+"for p in "+c.up+"; do until [ -e /tmp/up-$p ]; do sleep 0.05; done; done")
+			if name == "stopped beside" {
+				r.sh(id, "kill -STOP $(cat /tmp/pid)")
+			}
+			if c.frozen {
+				all, err := r.backend.Containers(t.Context(), id)
+				r.must(err)
+				r.must(r.backend.Freezer.Freeze(t.Context(), id, all[id].StartedAt))
+			}
+			begin := time.Now()
+			r.must(r.backend.Delete(t.Context(), id))
+			if took := time.Since(begin); c.grace == long && took > long/2 {
+				t.Errorf("it took %s of %s", took, c.grace)
+			}
+			if all, err := r.backend.Containers(t.Context()); err != nil || len(all) != 0 {
+				t.Errorf("%+v, %v, want no container", all, err)
+			}
+			r.run(id, "")
+			if got := r.sh(id, "cat ~/ends 2>/dev/null || true"); strings.Join(strings.Fields(got), " ") != c.want {
+				t.Errorf("~/ends says %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestTerminalIsAskedToEnd: the program in a terminal has its time, and then the shell ends as if the terminal was closed.
+func TestTerminalIsAskedToEnd(t *testing.T) {
+	t.Parallel()
+	const grace = time.Minute
+	r := newReal(t, func(o *docker.Options) { o.StopGrace, o.NanoCPUs = grace, 0 })
+	id := r.start("")
+	r.typed(id, `sh -c '`+strings.ReplaceAll(ends("program", "TERM", "0.5"), "'", `'\''`)+"'")
+	r.sh(id, "until [ -e /tmp/up-program ]; do sleep 0.05; done")
+	begin := time.Now()
+	r.must(r.backend.Delete(t.Context(), id))
+	if took := time.Since(begin); took > grace/2 {
+		t.Errorf("it took %s of %s", took, grace)
+	}
+	r.run(id, "")
+	if got := r.sh(id, "cat ~/ends"); got != "program" {
+		t.Errorf("~/ends says %q", got)
+	}
+}

@@ -1,0 +1,214 @@
+package image
+
+import (
+	"archive/tar"
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/client"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// Workspace is an image as a workspace's container uses it.
+type Workspace struct {
+	// Reference is what the container is created from.
+	Reference string
+	// Folders are the folders below the home that the image expects there: its volumes and its working
+	// folder, the outer ones first.
+	Folders []string
+
+	of string // the image of which Reference is the one without volumes
+}
+
+// Vanished reports whether a container could not be created because the image without volumes was removed. [Store.ForWorkspace]
+// then makes it again.
+func (w Workspace) Vanished(err error) bool {
+	var missing *backend.MissingImageError
+	return errors.As(err, &missing) && missing.Image == w.Reference && w.Reference != w.of
+}
+
+// ForWorkspace returns the image as a workspace's container uses it: without the volumes that it declares
+// (SPEC 7). If the engine does not have it, the error is a [backend.MissingImageError].
+//
+// An engine mounts an empty volume at each of them, also inside the home, and removes it with the container.
+// A container cannot be created without the volumes of its image. So it is created from an image of the
+// same layers whose configuration has no volumes. That image has no name and takes no room, and `docker image prune` may remove it.
+//
+// If the engine refuses that image, the one with the volumes is used, unless one of them lies inside the home.
+func (s *Store) ForWorkspace(ctx context.Context, ref string) (Workspace, error) {
+	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
+	defer cancel()
+	ref = cmp.Or(ref, s.fallback)
+	d, err := s.declared(ctx, ref)
+	if err != nil {
+		return Workspace{}, err
+	}
+	found := Workspace{Reference: ref, Folders: d.folders, of: ref}
+	if len(d.volumes) == 0 {
+		return found, nil
+	}
+	id, err := s.withoutVolumes(ctx, d)
+	switch {
+	case err == nil:
+		found.Reference = id
+	case !engine.Answered(ctx, err) || errors.Is(err, backend.ErrLeaseLapsed):
+		return Workspace{}, err
+	case len(d.InHome) > 0:
+		return Workspace{}, fmt.Errorf("image %s declares the volume %s inside the home, which would hide files there and lose new ones, and the "+
+			"engine refuses the image without it: build the image without that VOLUME: %w", ref, strings.Join(d.InHome, ", "), err)
+	}
+	return found, nil
+}
+
+// Declared is what an image says that concerns the home of a workspace.
+type Declared struct {
+	// InHome are the paths of its volumes inside the home, cleaned and sorted.
+	InHome []string
+	// Home is the variable HOME of its environment, "" without one.
+	Home string
+
+	volumes, folders []string // all volumes; the folders of [Workspace]
+	found            image.InspectResponse
+	config           map[string]json.RawMessage // without the volumes
+}
+
+// Declared returns what the image declares, or a [backend.MissingImageError].
+func (s *Store) Declared(ctx context.Context, ref string) (Declared, error) {
+	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
+	defer cancel()
+	return s.declared(ctx, ref)
+}
+
+func (s *Store) declared(ctx context.Context, ref string) (Declared, error) {
+	doing := "inspecting image " + ref
+	var raw bytes.Buffer
+	found, err := s.api.ImageInspect(ctx, ref, client.ImageInspectWithRawResponse(&raw))
+	switch {
+	case errdefs.IsNotFound(err):
+		return Declared{}, &backend.MissingImageError{Image: ref}
+	case errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "reference format"): // no image can have that reference: only the user can repair that
+		return Declared{}, workspace.Fail(workspace.ReasonImagePullFailed, fmt.Errorf("%s: %w", doing, err))
+	case err != nil:
+		return Declared{}, engine.Wrap(doing, err)
+	}
+	d := Declared{found: found}
+	if found.Config == nil {
+		return d, nil
+	}
+	// What this version of the SDK does not know of the configuration stays in it.
+	var text struct{ Config map[string]json.RawMessage }
+	if err := json.Unmarshal(raw.Bytes(), &text); err != nil {
+		return Declared{}, fmt.Errorf("%s: %w", doing, err)
+	}
+	d.config = text.Config
+	delete(d.config, "Volumes")
+	for volume := range found.Config.Volumes {
+		d.volumes = append(d.volumes, path.Clean("/"+volume))
+	}
+	slices.Sort(d.volumes)
+	for _, env := range found.Config.Env {
+		if home, ok := strings.CutPrefix(env, "HOME="); ok {
+			d.Home = home
+		}
+	}
+	folders := map[string]bool{}
+	for _, folder := range d.volumes {
+		if below(folder) {
+			d.InHome = append(d.InHome, folder)
+			folders[folder] = true
+		}
+	}
+	if folder := path.Clean("/" + found.Config.WorkingDir); below(folder) {
+		folders[folder] = true
+	}
+	d.folders = slices.Sorted(maps.Keys(folders))
+	return d, nil
+}
+
+// below reports whether a clean path lies inside the home.
+func below(folder string) bool { return strings.HasPrefix(folder, spec.HomePath+"/") }
+
+// withoutVolumes returns the id of the image without its volumes, which the engine has then.
+func (s *Store) withoutVolumes(ctx context.Context, d Declared) (id string, err error) {
+	layers := d.found.RootFS.Layers
+	description := map[string]any{
+		"architecture": d.found.Architecture, "variant": d.found.Variant, "os": d.found.Os, "config": d.config,
+		"rootfs": map[string]any{"type": "layers", "diff_ids": layers},
+	}
+	if d.found.Created != "" {
+		description["created"] = d.found.Created
+	}
+	config, err := json.Marshal(description)
+	if err != nil {
+		return "", fmt.Errorf("describing an image: %w", err)
+	}
+	sum := sha256.Sum256(config)
+	id = "sha256:" + hex.EncodeToString(sum[:]) // an engine names images so
+	if !s.Missing(ctx, id) {
+		return id, nil
+	}
+	content, err := onlyConfig(config, len(layers))
+	if err != nil {
+		return "", err
+	}
+	const doing = "loading an image without its volumes"
+	loaded, err := s.api.ImageLoad(ctx, content, client.ImageLoadWithQuiet(true))
+	if err != nil {
+		return "", engine.Wrap(doing, err)
+	}
+	defer loaded.Body.Close()
+	if err := read(loaded.Body, func(int64, int64) {}); err != nil {
+		return "", engine.Wrap(doing, err)
+	}
+	if s.Missing(ctx, id) {
+		return "", fmt.Errorf("%s: the engine has made another one of it", doing)
+	}
+	return id, nil
+}
+
+// onlyConfig packs an image of which the engine has all layers: it asks for none that it has.
+func onlyConfig(config []byte, layers int) (io.Reader, error) {
+	const name = "config.json"
+	type manifest struct {
+		Config   string
+		RepoTags []string
+		Layers   []string
+	}
+	m := manifest{Config: name}
+	for i := range layers {
+		m.Layers = append(m.Layers, strconv.Itoa(i)+"/layer.tar")
+	}
+	list, err := json.Marshal([]manifest{m})
+	if err != nil {
+		return nil, fmt.Errorf("describing an image: %w", err)
+	}
+	var packed bytes.Buffer
+	w := tar.NewWriter(&packed)
+	for _, f := range []struct {
+		name    string
+		content []byte
+	}{{name, config}, {"manifest.json", list}} {
+		err = errors.Join(err, w.WriteHeader(&tar.Header{Name: f.name, Mode: 0o644, Size: int64(len(f.content))}))
+		_, failed := w.Write(f.content)
+		err = errors.Join(err, failed)
+	}
+	return &packed, errors.Join(err, w.Close())
+}

@@ -1,0 +1,31 @@
+package docker_test
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/codehub/gateway/coordinator/backend/docker"
+)
+
+// TestSharedMemory: programs may share half of the workspace's memory, and what they share is counted as its memory.
+func TestSharedMemory(t *testing.T) {
+	t.Parallel()
+	const memory, shared = 256 << 20, 100 << 20
+	r := newReal(t, func(o *docker.Options) { o.MemoryBytes = memory })
+	id := r.start("")
+	r.sh(id, "dd if=/dev/zero of=/dev/shm/x bs=1M count="+strconv.Itoa(shared>>20))
+	if got := r.sh(id, "df -k /dev/shm | tail -1 | tr -s ' ' | cut -d ' ' -f 2"); got != strconv.Itoa(memory/2>>10) {
+		t.Errorf("/dev/shm holds %s KiB, want half of %d bytes", got, memory)
+	}
+	if s, err := r.backend.Stats(t.Context(), id); err != nil || s.Memory < shared {
+		t.Errorf("%+v, %v, want the memory that is shared in it", s, err)
+	}
+}
+
+// TestSharedMemoryWithoutALimit: where the workspace's memory has no limit, that of what its programs share has none either.
+func TestSharedMemoryWithoutALimit(t *testing.T) {
+	t.Parallel()
+	r := newReal(t)
+	id := r.start("")
+	r.sh(id, "dd if=/dev/zero of=/dev/shm/x bs=1M count=100")
+}
