@@ -39,7 +39,7 @@ func (w *Watch) look(ctx context.Context, age time.Duration) (r workspace.Readin
 // more time: the application may open its ports one after the other.
 func (w *Watch) answersInstead(ctx context.Context, host string, port int, listens, declared []int, age time.Duration) bool {
 	if w.OnePort || len(listens) != 1 || listens[0] == port || !slices.Contains(declared, listens[0]) ||
-		slices.Contains(declared, port) && age < silentAfter {
+		slices.Contains(declared, port) && age < bothAfter {
 		return false
 	}
 	return w.Probe(ctx, at(host, listens[0]), w.container.BasePath)

@@ -23,9 +23,11 @@ const (
 	// readyAfter is when a container without a health check is probed first: it waits for nobody here, and
 	// whoever opens it probes it at once.
 	readyAfter = time.Second
-	// elsewhereAfter is when it counts that nothing listens on the port while others do, and silentAfter when
-	// it counts that nothing answers. Before, the application is just starting.
+	// elsewhereAfter is when it counts that nothing listens on the port while others do, bothAfter the same where
+	// the image declares that port, too, and silentAfter when it counts that nothing answers. Before, the
+	// application is just starting.
 	elsewhereAfter = 5 * time.Second
+	bothAfter      = 10 * time.Second
 	silentAfter    = 30 * time.Second
 	// lookMin and lookMax bound the pause between two looks at what listens.
 	lookMin = 5 * time.Second
