@@ -235,8 +235,8 @@ func (c *Coordinator) assemble() {
 		Store: c.service.Limited(), Backend: c.backend, Archives: c.archives, Identity: c.identity,
 		Launch: c.launch, Configured: c.configuredImages, Quarantine: c.routes.Quarantine,
 		Addresses: c.backend.Addresses, Images: c.backend.Images, Freezer: c.backend.Freezer, Outdated: c.backend.Outdated,
-		LocalHomes: c.backend.LocalHomes,
-		NewOpID:    uuid.NewString, Tracer: c.tracer,
+		OnePort: c.backend.OnePort, LocalHomes: c.backend.LocalHomes, Probe: activator.ProbeHTTP(),
+		NewOpID: uuid.NewString, Tracer: c.tracer,
 		Metrics: c.metrics.Reconcile, Cycles: c.metrics.Cycles, Log: c.log.Named("controller"),
 	})
 	c.pressure = pressure.New(pressure.Options{

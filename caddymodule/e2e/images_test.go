@@ -2,10 +2,12 @@ package e2e
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -66,19 +68,38 @@ func TestImages(t *testing.T) {
 		t.Errorf("it is told %q, want %q", told, want)
 	}
 
-	// An image that cannot be pulled, from an address that answers nothing.
+	// An image that cannot be pulled for now: the registry is overloaded. Its owner is told so, and has it tried again.
+	var status atomic.Int32
+	status.Store(http.StatusServiceUnavailable)
+	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(status.Load())) }))
+	defer registry.Close()
+	image := registry.Listener.Addr().String() + "/nothing:1"
 	ann.setDesiredState(t, before, "STANDBY")
 	ann.awaitPhase(t, before, "STANDBY")
-	admin.call(t, "PATCH", "/api/v1/workspaces/"+before, map[string]string{"image_ref": "127.0.0.1:9/nothing:1"}, http.StatusOK, nil)
+	admin.call(t, "PATCH", "/api/v1/workspaces/"+before, map[string]string{"image_ref": image}, http.StatusOK, nil)
 	ann.setDesiredState(t, before, "RUNNING")
+	card := `article[data-name="before"]`
+	b.do("it waits", chromedp.WaitVisible(chromedp.CSS(card+`[data-phase=STANDBY] [data-action=retry]`)))
+	b.says(card+` .waiting`, "failed with an error of its own", "레지스트리 자체에서 오류")
+	if text := read(b, "the card", chromedp.Evaluate[string](`document.querySelector('article[data-name="before"]').innerText`)); strings.Contains(text, "127.0.0.1") {
+		t.Errorf("the owner is told %q", text)
+	}
+	// What the registry does not have is an error, and its owner can have that tried again, too.
+	status.Store(http.StatusNotFound)
+	b.click("trying again", card+` [data-action=retry]`)
 	if w := ann.awaitPhase(t, before, "ERROR"); w.ErrorReason != "ImagePullFailed" || strings.Contains(w.ErrorMessage, "127.0.0.1") {
 		t.Fatalf("the owner is told %+v", w)
 	}
-	if w := admin.workspace(t, before); !strings.Contains(w.ErrorMessage, "127.0.0.1:9/nothing:1") {
+	if w := admin.workspace(t, before); !strings.Contains(w.ErrorMessage, image) {
 		t.Errorf("an administrator is told %+v", w)
 	}
-	card := `article[data-name="before"]`
 	b.says(card+` .failure`, "Choose another image", "다른 이미지를 고르")
+	status.Store(http.StatusServiceUnavailable)
+	b.click("trying again", card+` [data-action=retry]`)
+	b.do("it waits again", chromedp.WaitVisible(chromedp.CSS(card+`[data-phase=STANDBY] .waiting`)))
+	status.Store(http.StatusNotFound)
+	b.click("trying again", card+` [data-action=retry]`)
+	ann.awaitPhase(t, before, "ERROR")
 	b.click("edit", card+` [data-action=edit]`)
 	b.do("the dialog", chromedp.WaitVisible(chromedp.CSS(`#edit[open] .cards`)))
 	b.says(`#edit-note`, "tries again to start", "다시 시작해")

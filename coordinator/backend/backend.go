@@ -57,6 +57,9 @@ type Backend struct {
 	// seconds, by one process. Nil: that is not known.
 	Memory func(ctx context.Context) (Memory, error)
 
+	// OnePort says that the gateway reaches the application's port of a container, and no other one.
+	OnePort bool
+
 	// LocalHomes says that the homes are folders of one host. Usage then also counts the homes
 	// of workspaces that do not run, and Disk never returns [ErrUnknownDisk].
 	LocalHomes bool
@@ -220,7 +223,8 @@ type Images interface {
 	// Pull pulls an image that Start or StartJob has reported missing, and reports its progress in
 	// bytes. The number done never shrinks, and total grows while the size is being found out. A
 	// concurrent Pull of the same image MAY share the work. It calls progress from one goroutine at
-	// a time. A registry that refuses or does not have the image is ImagePullFailed.
+	// a time. A registry that refuses or does not have the image, and a name that no image can have, is
+	// ImagePullFailed. What may pass is a [workspace.PendingError] that waits for WaitPullingImage, with its cause.
 	Pull(ctx context.Context, image string, progress func(done, total int64)) error
 }
 

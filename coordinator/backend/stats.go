@@ -15,4 +15,10 @@ type Stats struct {
 	// Ports are the TCP ports that listen on addresses which others reach, the lowest first. The
 	// workspace says so itself. Nil where nothing is known.
 	Ports []int
+	// Local are the TCP ports that listen on the container's own loopback address alone. The workspace
+	// says so itself, too.
+	Local []int
+	// Declared are the TCP ports that the image declares (EXPOSE). Nil where that is not known, as on
+	// Kubernetes.
+	Declared []int
 }

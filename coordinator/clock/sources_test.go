@@ -57,6 +57,7 @@ var readers = map[string]string{
 	"backend/kubernetes/internal/sampler.Sample":             paces,
 	"backend/kubernetes/internal/sampler.Stats":              shows,
 	"backend/internal/peer.New":                              paces,
+	"control/reconcile/internal/readiness.(*Watch).Run":      paces,
 	"control/leader.(*Elector).Run":                          paces,
 	"control/leader.(*heartbeat).deadline":                   paces,
 	"control/leader.(*session).begin":                        paces,

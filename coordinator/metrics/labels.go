@@ -42,7 +42,7 @@ var (
 		workspace.WaitStoreAway, workspace.WaitStoreRefuses, workspace.WaitBucketMismatch, workspace.WaitBackendAway,
 		workspace.WaitBackendMismatch, workspace.WaitArchiveFailed, workspace.WaitDeletionFailed,
 		workspace.WaitKeptUntilDeleted, workspace.WaitKeptUntilGivenUp, workspace.WaitPullingImage,
-		workspace.WaitUnhealthy, workspace.WaitUnschedulable, workspace.WaitVolume, workspace.WaitQuota,
+		workspace.WaitUnhealthy, workspace.WaitNotAnswering, workspace.WaitUnschedulable, workspace.WaitVolume, workspace.WaitQuota,
 		workspace.WaitNodeLost, workspace.WaitTerminating, workspace.WaitEvicted, workspace.WaitContainer,
 		workspace.WaitPaused, workspace.WaitDiskPressure, workspace.WaitJobQueue, workspace.WaitArchiveLocked,
 		workspace.WaitJobImage, workspace.WaitEgressRules, workspace.WaitConflict, workspace.WaitInternalError, other,

@@ -44,6 +44,8 @@ type Pending struct {
 	// Failure is set when it does not pass by itself, such as an image that does not exist:
 	// the operation fails with it.
 	Failure ErrorReason
+	// Cause is that of [Waiting].
+	Cause string
 	// Outdated says that it has not begun to run and was made from other settings than the present
 	// ones. Those may be what it waits for, so it is to be started again.
 	Outdated bool
@@ -208,8 +210,10 @@ type Pull struct {
 	Queued bool
 	// Done of Total bytes are there. Done is 0 before anything is known, Total while it is unknown.
 	Done, Total int64
-	// Failure says why it could not be pulled; empty while it may be.
+	// Failure says why it could not be pulled; empty while it may be. Cause, as in [Waiting], says that the next
+	// attempt may go better.
 	Failure string
+	Cause   string
 	// Jobs says that it is the image of storage jobs, and not the workspace's own.
 	Jobs bool
 }
@@ -250,6 +254,13 @@ type Observation struct {
 	Store StoreAnswer
 	// Pull is the state of fetching the image; nil when nothing is fetched.
 	Pull *Pull
+	// Readiness is what the controller's own probe has found out about the container; nil while none
+	// is probed.
+	Readiness *Readiness
+	// Image and Port are with which the workspace's container would be started now, as in a start; for
+	// [FoundPort].
+	Image string
+	Port  int
 	// ProgressAt is when the operation was last seen to make progress; zero when unknown.
 	ProgressAt time.Time
 	// Progress is how far the job of the operation is; nil when that is not known.

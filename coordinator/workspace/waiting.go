@@ -16,10 +16,19 @@ type Waiting struct {
 	// Done of Total bytes of the image are pulled, for WaitPullingImage. Total is 0 while it is unknown.
 	Done  int64 `json:"done,omitempty"`
 	Total int64 `json:"total,omitempty"`
+	// Cause is why the last attempt to pull the image has failed, one of the causes below, and Tries how
+	// many in a row have, for WaitPullingImage. Empty while none has, or while bytes arrive.
+	Cause string `json:"cause,omitempty"`
+	Tries int    `json:"tries,omitempty"`
 	// Percent of the disk is in use, and Count workspaces are being archived to make room, for
 	// WaitDiskPressure.
 	Percent int `json:"percent,omitempty"`
 	Count   int `json:"count,omitempty"`
+	// Port is where the application does not answer, Ports are those that listen and that others
+	// reach, and LocalPorts those that only the container itself reaches, for WaitNotAnswering.
+	Port       int   `json:"port,omitempty"`
+	Ports      []int `json:"ports,omitempty"`
+	LocalPorts []int `json:"local_ports,omitempty"`
 	// Subject is the owner's own file that has changed while it was archived, for WaitArchiveFailed.
 	Subject string `json:"subject,omitempty"`
 }
@@ -52,6 +61,8 @@ const (
 	WaitKeptUntilGivenUp = "KeptUntilGivenUp"
 	WaitPullingImage     = "PullingImage"
 	WaitUnhealthy        = "Unhealthy"
+	// WaitNotAnswering: the container runs, and nothing answers at its port.
+	WaitNotAnswering = "NotAnswering"
 	// WaitUnschedulable: the cluster has no node for it. WaitVolume: its volume is not bound or
 	// attached. WaitQuota: a quota of the namespace is used up. WaitNodeLost: its node does not
 	// report. WaitTerminating: it was told to end and does not.
@@ -81,6 +92,18 @@ const (
 	// WaitInternalError: the program has failed with this workspace, and leaves it as it is.
 	WaitInternalError = "InternalError"
 )
+
+// Why an image cannot be pulled for now. What will never be pulled is an error, [ReasonImagePullFailed].
+const (
+	CauseUnreachable = "unreachable"  // the registry, or the name of its host, was not found
+	CauseTimeout     = "timeout"      // it did not answer in time
+	CauseRateLimit   = "rate_limit"   // it gives out no more for now
+	CauseServerError = "server_error" // it failed itself
+	CauseUnknown     = "unknown"
+)
+
+// FailedPull reports whether the workspace waits for another attempt to pull its image.
+func (w *Waiting) FailedPull() bool { return w != nil && w.Reason == WaitPullingImage && w.Cause != "" }
 
 // InternalError is what a workspace waits for that the program has failed with, since then.
 func InternalError(err error, since time.Time) *Waiting {

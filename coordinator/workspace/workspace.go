@@ -254,6 +254,8 @@ type HomeContext struct {
 	// clock. It is saved before: that container does not stay frozen, whatever happens then. One that
 	// a person has paused does.
 	Dozed time.Time `json:"dozed,omitzero"`
+	// Found is where the application was found to answer in place of the configured port.
+	Found FoundPort `json:"found_port,omitzero"`
 	// Fingerprint is a state of the volume that is known to be in an archive.
 	Fingerprint Fingerprint `json:"fingerprint,omitzero"`
 }

@@ -47,7 +47,7 @@ type Fixture interface {
 	// workspace that is not there and can be; it is asked for only where the backend has
 	// Images. SickImage is one of a workspace whose health check fails, empty where the
 	// engine does not run the health checks of images.
-	MissingImage() string
+	MissingImage(t *testing.T) string
 	PullableImage(t *testing.T) string
 	SickImage(t *testing.T) string
 	// ShellImage is one of the suite's program that has a shell, empty where the default image has one

@@ -149,17 +149,18 @@ func testImageMissing(t *testing.T, f Fixture) {
 		return
 	}
 	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
-	missing(t, b.Images.Check(ctx, f.MissingImage()), f.MissingImage())
+	absent := f.MissingImage(t)
+	missing(t, b.Images.Check(ctx, absent), absent)
 	must(t, b.Images.Check(ctx, ""))
-	_, err := b.Images.Size(ctx, f.MissingImage())
-	missing(t, err, f.MissingImage())
+	_, err := b.Images.Size(ctx, absent)
+	missing(t, err, absent)
 	if size, err := b.Images.Size(ctx, ""); err != nil || size < 1 {
 		t.Errorf("the default image takes up %d bytes, %v", size, err)
 	}
-	missing(t, b.Start(ctx, backend.StartSpec{ID: id, Image: f.MissingImage()}), f.MissingImage())
+	missing(t, b.Start(ctx, backend.StartSpec{ID: id, Image: absent}), absent)
 	begin := time.Now()
 	ignore := func(int64, int64) {}
-	refused(t, b.Images.Pull(ctx, f.MissingImage(), ignore), workspace.ReasonImagePullFailed)
+	refused(t, b.Images.Pull(ctx, absent, ignore), workspace.ReasonImagePullFailed)
 	if d := time.Since(begin); d > wait.Timeout {
 		t.Errorf("the failure took %s", d)
 	}
@@ -178,7 +179,7 @@ func testImageNotPulled(t *testing.T, f Fixture, b backend.Backend) {
 	id, ctx := newID(), Context(t)
 	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	for image, failure := range map[string]workspace.ErrorReason{
-		f.MissingImage(): "", "Not A Reference": workspace.ReasonImagePullFailed,
+		f.MissingImage(t): "", "Not A Reference": workspace.ReasonImagePullFailed,
 	} {
 		must(t, b.Start(ctx, backend.StartSpec{ID: id, Image: image}))
 		wait.Until(t, "the listing tells that the image cannot be pulled", func() bool {

@@ -94,7 +94,7 @@ func New(o Options) (backend.Backend, error) {
 	d.reclaimer = reclaim.New(reclaim.This, o.Reclaimed)
 	d.freezer = freezer.New(api, o, d.inspector.Restarted, d.reclaimer.Frozen)
 	b := backend.Backend{Core: d, Images: d.images, KeepIsolated: d.guard.Keep, Freezer: d.freezer,
-		Memory: hostmemory.New(api, o).Memory, LocalHomes: true}
+		Memory: hostmemory.New(api, o).Memory, LocalHomes: true, OnePort: o.Publish == spec.PublishLoopback}
 	if o.ChoosesAddresses() {
 		b.Addresses = d.addresses
 	}

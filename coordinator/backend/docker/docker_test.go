@@ -167,7 +167,9 @@ func (e *engine) JobCount(t *testing.T, id workspace.ID) int {
 
 func (e *engine) JobName(s backend.JobSpec) string { return s.Name() }
 
-func (e *engine) MissingImage() string { return "registry.invalid/codehub/no-such-image:1" }
+func (e *engine) MissingImage(t *testing.T) string {
+	return registryThat(t, http.StatusNotFound, `{"errors":[{"code":"MANIFEST_UNKNOWN","message":"manifest unknown"}]}`)
+}
 
 func (e *engine) SickImage(t *testing.T) string { return sickImage(t, e.api) }
 

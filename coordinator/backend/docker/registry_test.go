@@ -95,6 +95,27 @@ func (e *engine) PullableImage(t *testing.T) string {
 	return ref
 }
 
+// registryThat returns an image of a registry that answers every request about it in this way; with 200 it is a list of
+// manifests.
+func registryThat(t *testing.T, status int, body string) string {
+	t.Helper()
+	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Docker-Distribution-Api-Version", "registry/2.0")
+		w.Header().Set("Content-Type", "application/json")
+		if status == http.StatusOK {
+			w.Header().Set("Content-Type", "application/vnd.docker.distribution.manifest.list.v2+json")
+			w.Header().Set("Docker-Content-Digest", digestOf([]byte(body)))
+		}
+		if r.URL.Path == "/v2/" {
+			return
+		}
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}))
+	t.Cleanup(registry.Close)
+	return registry.Listener.Addr().String() + "/codehub/absent:1"
+}
+
 func digestOf(b []byte) string {
 	sum := sha256.Sum256(b)
 	return "sha256:" + hex.EncodeToString(sum[:])

@@ -33,7 +33,8 @@ func (d *Docker) Stats(ctx context.Context, id workspace.ID) (backend.Stats, err
 		return none, fmt.Errorf("container %s: %w", name, backend.ErrNotFound)
 	}
 	s := backend.Stats{
-		At: time.Now(), CPU: time.Duration(used.CPUStats.CPUUsage.TotalUsage), Cores: status.Cores(c.HostConfig),
+		Declared: d.images.Declared(ctx, c.Image),
+		At:       time.Now(), CPU: time.Duration(used.CPUStats.CPUUsage.TotalUsage), Cores: status.Cores(c.HostConfig),
 		Memory: status.InUse(used.MemoryStats), Processes: -1,
 	}
 	if c.HostConfig != nil {
@@ -42,7 +43,7 @@ func (d *Docker) Stats(ctx context.Context, id workspace.ID) (backend.Stats, err
 	var out limited
 	if _, err := d.exec(ctx, id, c.ID, doing, glance.Command, &out, io.Discard); err == nil {
 		seen := glance.Parse(out.Bytes())
-		s.Processes, s.Ports = seen.Processes, seen.Ports
+		s.Processes, s.Ports, s.Local = seen.Processes, seen.Ports, seen.Local
 	}
 	return s, nil
 }

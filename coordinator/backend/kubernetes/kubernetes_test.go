@@ -213,7 +213,7 @@ func (e *engine) JobCount(t *testing.T, id workspace.ID) (n int) {
 	return n
 }
 
-func (e *engine) MissingImage() string { return "registry.invalid/codehub/no-such-image:1" }
+func (e *engine) MissingImage(*testing.T) string { return "registry.invalid/codehub/no-such-image:1" }
 
 func (e *engine) PullableImage(t *testing.T) string {
 	t.Fatal("nodes pull images themselves")

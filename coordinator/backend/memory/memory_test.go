@@ -334,7 +334,7 @@ func (f *fixture) JobCount(_ *testing.T, id workspace.ID) int {
 	return len(f.engine.jobs[id])
 }
 
-func (f *fixture) MissingImage() string { return missingImage }
+func (f *fixture) MissingImage(*testing.T) string { return missingImage }
 
 // suiteCommand is what the suite's program does as a command.
 func suiteCommand(ctx context.Context, command []string, stdout, stderr io.Writer) int {

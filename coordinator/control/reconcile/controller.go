@@ -27,6 +27,7 @@ import (
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/observation"
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/prepull"
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/pull"
+	"github.com/codehub/gateway/coordinator/control/reconcile/internal/readiness"
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/schedule"
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/sweep"
 	"github.com/codehub/gateway/coordinator/guard"
@@ -73,21 +74,26 @@ type Backend interface {
 	Events(ctx context.Context) (<-chan workspace.ID, error)
 	Logs(ctx context.Context, id workspace.ID, lines int) (string, error)
 	Usage(ctx context.Context, limit time.Duration, ids ...workspace.ID) (map[workspace.ID]backend.Usage, error)
+	Stats(ctx context.Context, id workspace.ID) (backend.Stats, error)
 }
 
 // Options are what the controller needs. All fields are required but Addresses, Images, Freezer,
-// Outdated and those that have a default.
+// Outdated, Probe and those that have a default.
 type Options struct {
 	Store   Store
 	Backend Backend
-	// Addresses, Images, Freezer, Outdated and LocalHomes are those of backend.Backend.
+	// Addresses, Images, Freezer, Outdated, OnePort and LocalHomes are those of backend.Backend.
 	Addresses  func(context.Context) (backend.Pool, error)
 	Images     backend.Images
 	Freezer    backend.Freezer
 	Outdated   func(context.Context, backend.StartSpec) bool
+	OnePort    bool
 	LocalHomes bool
-	Archives   Archives
-	Identity   Identity
+	// Probe reports whether the application at an endpoint, which serves below basePath, gives a good answer.
+	// Its first one ends the wait for a container that was started. Nil: what the backend says counts alone.
+	Probe    func(ctx context.Context, endpoint, basePath string) bool
+	Archives Archives
+	Identity Identity
 	// Launch returns how a workspace's container is started now; its errors are those of
 	// launch.Spec.
 	Launch func(workspace.Workspace) (backend.StartSpec, error)
@@ -139,6 +145,7 @@ type Controller struct {
 	freezer    backend.Freezer
 	outdated   func(context.Context, backend.StartSpec) bool
 	localHomes bool
+	prober     readiness.Prober
 	settings   atomic.Pointer[Settings]
 	clock      *clock.Database   // what decisions go by; the pace of the loops does not follow it
 	measuring  chan struct{}     // held while homes are measured
@@ -159,10 +166,13 @@ func New(o Options) *Controller {
 	c := &Controller{
 		store: o.Store, backend: o.Backend, archives: o.Archives, identity: o.Identity, log: o.Log,
 		metrics: o.Metrics, cycles: o.Cycles, configured: o.Configured, tracer: cmp.Or(o.Tracer, tracing.Off()),
-		launch: o.Launch, quarantine: o.Quarantine, addresses: o.Addresses, images: o.Images, freezer: o.Freezer,
+		launch: atFoundPort(o.Launch), quarantine: o.Quarantine, addresses: o.Addresses, images: o.Images, freezer: o.Freezer,
 		outdated: o.Outdated, localHomes: o.LocalHomes, newOpID: o.NewOpID, measuring: make(chan struct{}, 1),
 		clock: clock.NewDatabase(o.Store, o.Log), probes: make(chan struct{}, maxProbes),
 		loops: make(map[*loop]struct{}),
+	}
+	if o.Probe != nil {
+		c.prober = readiness.Prober{Probe: o.Probe, Stats: o.Backend.Stats, OnePort: o.OnePort}
 	}
 	if c.configured == nil {
 		c.configured = func() []string { return nil }

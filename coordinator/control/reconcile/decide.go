@@ -78,6 +78,7 @@ func (l *loop) prepare(ctx context.Context, w workspace.Workspace, snap snapshot
 	o := snap.Of(w.ID)
 	l.addPull(w, s, &o)
 	l.addOutdated(ctx, w, &o)
+	l.addReadiness(ctx, w, s, &o)
 	l.addProgress(w, s, &o)
 	l.trailOf(w).Jobs(w, o.Jobs)
 	o.Witnessed = w.Operation != workspace.OpNone && s.begun.Equal(w.OpStartedAt)
@@ -236,6 +237,7 @@ func (l *loop) follow(ctx context.Context, p plan) {
 		return // whether that goes well is not known yet
 	case d.Next.Phase == workspace.PhaseDeleted:
 		l.works(d.Next.ID)
+		l.of(d.Next.ID).endWatch()
 		delete(l.states, d.Next.ID) // it is never observed again
 	case d.Changed && !d.OnlyProgress && !l.of(d.Next.ID).backingOff(d.Next) &&
 		(busy || string(d.Next.Phase) != string(d.Next.Wanted())):

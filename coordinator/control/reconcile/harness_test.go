@@ -45,6 +45,7 @@ type harness struct {
 	configured []string      // the images that the settings name
 	newOpID    func() string // uuid.NewString, unless a test wraps it
 	outdated   func(context.Context, backend.StartSpec) bool
+	probe      func(ctx context.Context, endpoint, basePath string) bool
 	quit       context.CancelFunc
 	done       chan error
 }
@@ -124,7 +125,7 @@ func (h *harness) use(a reconcile.Archives, log *zap.Logger, change func(*reconc
 		h.newOpID = uuid.NewString
 	}
 	h.controller = reconcile.New(reconcile.Options{
-		Store: h.database, Backend: h.engine, Archives: a, Identity: &h.guard, Addresses: h.backend.Parts().Addresses, Images: h.images, Freezer: h.backend, Outdated: h.outdated, LocalHomes: true, NewOpID: h.newOpID, Log: log,
+		Store: h.database, Backend: h.engine, Archives: a, Identity: &h.guard, Addresses: h.backend.Parts().Addresses, Images: h.images, Freezer: h.backend, Outdated: h.outdated, Probe: h.probe, LocalHomes: true, NewOpID: h.newOpID, Log: log,
 		Launch: func(w workspace.Workspace) (backend.StartSpec, error) {
 			return launch.Spec(launch.Catalog(nil).Default("", 0), launch.Site{}, w)
 		},

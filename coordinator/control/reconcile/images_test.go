@@ -179,3 +179,55 @@ func TestAnImageThatIsNotConfigured(t *testing.T) {
 	h.controller.Wake(id)
 	h.settles(id, workspace.PhaseRunning)
 }
+
+// TestAnImageThatCannotBePulledForNow: the workspace waits and says why, is no error, and goes on by itself. Its owner can
+// have it tried again at once.
+func TestAnImageThatCannotBePulledForNow(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	var fails atomic.Pointer[error]
+	var pulls atomic.Int32
+	fails.Store(ptr(&workspace.PendingError{Pending: workspace.Pending{Reason: workspace.WaitPullingImage, Cause: workspace.CauseRateLimit}, Err: errors.New("toomanyrequests")}))
+	h.backend.Fetch = func(context.Context, string, func(done, total int64)) error {
+		if err := fails.Load(); err != nil {
+			pulls.Add(1)
+			return *err
+		}
+		return nil
+	}
+	h.backend.Forget(never)
+	h.lead()
+	id := h.createOf(never)
+	w := h.await(id, "a second failure", func(w workspace.Workspace) bool { return w.Waiting.FailedPull() && w.Waiting.Tries > 1 })
+	if w.Phase != workspace.PhaseStandby || w.ErrorReason != "" || w.ErrorCount != 0 || w.Waiting.Cause != workspace.CauseRateLimit || !strings.Contains(w.Waiting.Message, "toomanyrequests") {
+		t.Errorf("%s %s, waits for %+v", w.Phase, w.ErrorReason, w.Waiting)
+	}
+	// The pause has become long. A start that is asked for does not wait for its end.
+	storetest.Exec(t, h.store, `UPDATE workspaces SET waiting = jsonb_set(waiting, '{tries}', '9') WHERE id = $1`, string(id))
+	h.await(id, "a long pause", func(w workspace.Workspace) bool { return w.Waiting.FailedPull() && w.Waiting.Tries > 9 })
+	before := pulls.Load()
+	fails.Store(nil)
+	h.setDesired(id, workspace.DesiredRunning)
+	h.settles(id, workspace.PhaseRunning)
+	if pulls.Load() != before {
+		t.Errorf("%d pulls have failed since", pulls.Load()-before)
+	}
+
+	// An engine that was away is no error either.
+	h.reach(id, workspace.DesiredStandby, workspace.PhaseStandby)
+	h.backend.Forget(never)
+	fails.Store(ptr(workspace.Fail(workspace.ReasonUnreachable, errors.New("no engine"))))
+	h.setDesired(id, workspace.DesiredRunning)
+	h.await(id, "another failure", func(w workspace.Workspace) bool { return w.Waiting.FailedPull() && w.ErrorReason == "" })
+	h.setDesired(id, workspace.DesiredStandby)
+	h.settles(id, workspace.PhaseStandby)
+	// What will never be pulled is an error at once, and its owner can start it again.
+	fails.Store(ptr(workspace.Fail(workspace.ReasonImagePullFailed, errors.New("manifest unknown"))))
+	h.setDesired(id, workspace.DesiredRunning)
+	if w := h.settles(id, workspace.PhaseError); w.ErrorReason != workspace.ReasonImagePullFailed {
+		t.Fatalf("%s", w.ErrorReason)
+	}
+	fails.Store(nil)
+	h.setDesired(id, workspace.DesiredRunning)
+	h.settles(id, workspace.PhaseRunning)
+}

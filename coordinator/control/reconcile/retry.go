@@ -1,10 +1,13 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
+	"github.com/codehub/gateway/coordinator/control/reconcile/internal/pull"
 	"github.com/codehub/gateway/coordinator/tracing"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -45,14 +48,28 @@ func (l *loop) addPull(w workspace.Workspace, s *state, o *workspace.Observation
 			Image: status.Image, Queued: status.Queued, Done: status.Done, Total: status.Total, Jobs: jobs,
 		}
 	case status.Err != nil:
-		o.Pull = &workspace.Pull{Image: status.Image, Failure: status.Err.Error(), Jobs: jobs}
-		if jobs {
+		o.Pull = &workspace.Pull{Image: status.Image, Failure: status.Err.Error(), Cause: causeOf(status.Err), Jobs: jobs}
+		if jobs || o.Pull.Cause != "" {
 			s.dropImage() // it waits, and the next attempt pulls it again
 		}
 	case !s.image.told:
 		s.image.told = true
 		l.trailOf(w).Done(tracing.Backend+"Pull", time.Since(s.image.began))
 	}
+}
+
+// causeOf is why another attempt to pull an image may go better; empty for one that cannot.
+func causeOf(err error) string {
+	var pending *workspace.PendingError
+	switch {
+	case errors.As(err, &pending):
+		return cmp.Or(pending.Pending.Cause, workspace.CauseUnknown)
+	case errors.Is(err, pull.ErrStalled):
+		return workspace.CauseTimeout
+	case workspace.ReasonOf(err) == workspace.ReasonUnreachable:
+		return workspace.CauseUnknown // the engine was away
+	}
+	return ""
 }
 
 // addOutdated notes that the container of w waits to run and would be made otherwise now, such as from another

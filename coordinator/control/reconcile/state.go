@@ -5,6 +5,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/observation"
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/pull"
+	"github.com/codehub/gateway/coordinator/control/reconcile/internal/readiness"
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/trail"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -24,6 +25,7 @@ type state struct {
 	failed    *failure             // of an actuator, until it is counted
 	trail     *trail.Operation     // the operation in progress
 	fault     *fault               // the program fails with it
+	watch     *readiness.Watch     // of its container, until that has answered
 }
 
 // failure is what an actuator's call for an operation returned.

@@ -113,10 +113,10 @@ func Explain(now time.Time, w workspace.Workspace, d Delays, history []store.Tra
 		advice := adviceOnWait(w.Waiting.Reason)
 		e.Waiting = &Wait{
 			Statement: Statement{
-				Code: w.Waiting.Reason, Since: w.Waiting.Since, Text: since(advice.Meaning, w.Waiting.Since),
+				Code: w.Waiting.Reason, Since: w.Waiting.Since, Text: since(meaning(*w.Waiting, advice.Meaning), w.Waiting.Since),
 				Detail: w.Waiting.Message,
 			},
-			Remedy: advice.Remedy,
+			Remedy: remedy(*w.Waiting, advice.Remedy),
 			of:     *w.Waiting,
 		}
 	}

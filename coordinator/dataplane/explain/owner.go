@@ -56,7 +56,7 @@ func (e Explanation) ForOwner() Explanation {
 		if ownersMessage(w.of) != w.Detail {
 			w.Detail = changed(w.of).String() // the rest would repeat the text
 		}
-		w.Remedy = ownersAdvice(aboutWaits, w.Code).Remedy
+		w.Remedy = remedy(w.of, ownersAdvice(aboutWaits, w.Code).Remedy)
 		e.Waiting = &w
 	}
 	failures := make([]Failure, len(e.Errors))

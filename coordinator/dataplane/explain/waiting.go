@@ -1,6 +1,10 @@
 package explain
 
 import (
+	"slices"
+	"strconv"
+	"strings"
+
 	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -11,7 +15,7 @@ func Waits(w workspace.Waiting, admin bool) words.Text {
 	if admin {
 		advice = adviceOnWait(w.Reason)
 	}
-	advice.Meaning = meaning(w, advice.Meaning)
+	advice.Meaning, advice.Remedy = meaning(w, advice.Meaning), remedy(w, advice.Remedy)
 	if c := changed(w); !c.Empty() {
 		advice.Meaning = words.Join(advice.Meaning, " ", c)
 	}
@@ -21,8 +25,14 @@ func Waits(w workspace.Waiting, admin bool) words.Text {
 // meaning is what a wait means, with the figures that are known of it.
 func meaning(w workspace.Waiting, otherwise words.Text) words.Text {
 	switch {
+	case w.FailedPull() && words.Has("wait.PullingImage.failed."+w.Cause):
+		return words.Of("wait.PullingImage.failed."+w.Cause, nil)
+	case w.FailedPull():
+		return words.Of("wait.PullingImage.failed."+workspace.CauseUnknown, nil)
 	case w.Reason == workspace.WaitPullingImage && w.Done > 0:
 		return words.Of("wait.PullingImage.pulled", words.Values{"Pulled": Pulled(w)})
+	case w.Reason == workspace.WaitNotAnswering && w.Port > 0:
+		return aboutPorts(w, "meaning")
 	case w.Reason == workspace.WaitDiskPressure && w.Count > 0:
 		return words.Of("wait.DiskPressure.leaving", words.Values{"Percent": w.Percent, "Count": w.Count})
 	case w.Reason == workspace.WaitJobQueue && w.Before == 0:
@@ -33,6 +43,35 @@ func meaning(w workspace.Waiting, otherwise words.Text) words.Text {
 		return words.Of("wait.JobQueued.before", words.Values{"Before": w.Before})
 	}
 	return otherwise
+}
+
+// remedy is what to do about a wait, by what is known of it.
+func remedy(w workspace.Waiting, otherwise words.Text) words.Text {
+	if w.Reason == workspace.WaitNotAnswering && w.Port > 0 {
+		return aboutPorts(w, "remedy")
+	}
+	if w.FailedPull() {
+		return words.Of("wait.PullingImage.failed.remedy", nil)
+	}
+	return otherwise
+}
+
+// aboutPorts says of an application that does not answer what listens in its place, or what to do about that.
+func aboutPorts(w workspace.Waiting, part string) words.Text {
+	found, listening := "nothing", w.Ports
+	switch {
+	case slices.Contains(w.Ports, w.Port):
+		found = "mute"
+	case len(w.Ports) > 0:
+		found = "elsewhere"
+	case len(w.LocalPorts) > 0:
+		found, listening = "local", w.LocalPorts
+	}
+	ports := make([]string, len(listening))
+	for i, port := range listening {
+		ports[i] = strconv.Itoa(port)
+	}
+	return words.Of("wait.NotAnswering."+found+"."+part, words.Values{"Port": w.Port, "Ports": strings.Join(ports, ", ")})
 }
 
 // Pulled says how much of an image is pulled, such as "120 MB of 540 MB"; empty if nothing is known.
@@ -61,6 +100,8 @@ var ownMessages = map[string]bool{
 // with the figures of its reason is the planner's own.
 func ownersMessage(w workspace.Waiting) string {
 	switch advice := ownersAdvice(aboutWaits, w.Reason); {
+	case w.FailedPull(), w.Reason == workspace.WaitNotAnswering:
+		return meaning(w, advice.Meaning).String()
 	case ownMessages[w.Reason],
 		w.Reason == workspace.WaitPullingImage && w.Done > 0,
 		w.Reason == workspace.WaitDiskPressure && w.Percent > 0:

@@ -22,6 +22,17 @@ func TestWaits(t *testing.T) {
 		{workspace.Waiting{Reason: workspace.WaitPullingImage}, "which is being pulled", "내려받는 중"},
 		{workspace.Waiting{Reason: workspace.WaitPullingImage, Done: 12e6}, "12 MB so far", "지금까지 12 MB"},
 		{workspace.Waiting{Reason: workspace.WaitPullingImage, Done: 12e6, Total: 30e6}, "12 MB of 30 MB", "30 MB 중 12 MB"},
+		{workspace.Waiting{Reason: workspace.WaitPullingImage, Message: "10.0.0.5", Done: 12e6, Cause: workspace.CauseRateLimit}, "rate limit). It is tried again by itself", "요청 한도를 넘어"},
+		{workspace.Waiting{Reason: workspace.WaitPullingImage, Cause: workspace.CauseUnreachable}, "cannot be reached. It is tried again", "연결할 수 없습니다. 간격을"},
+		{workspace.Waiting{Reason: workspace.WaitPullingImage, Cause: workspace.CauseTimeout}, "did not answer in time. It", "제시간에 응답하지"},
+		{workspace.Waiting{Reason: workspace.WaitPullingImage, Cause: workspace.CauseServerError}, "an error of its own. It", "레지스트리 자체에서"},
+		{workspace.Waiting{Reason: workspace.WaitPullingImage, Cause: workspace.CauseUnknown}, "could not be pulled yet. It", "내려받지 못했습니다. 간격을"},
+		{workspace.Waiting{Reason: workspace.WaitPullingImage, Cause: "of a later release"}, "could not be pulled yet. It", "내려받지 못했습니다. 간격을"},
+		{workspace.Waiting{Reason: workspace.WaitNotAnswering}, "its application does not answer. Look", "애플리케이션이 응답하지 않습니다. 워크스페이스의 로그"},
+		{workspace.Waiting{Reason: workspace.WaitNotAnswering, Port: 8080}, "nothing was found that listens on port 8080. It may", "8080번 포트에서 수신하는 프로그램을 찾지"},
+		{workspace.Waiting{Reason: workspace.WaitNotAnswering, Port: 8080, Ports: []int{22, 8888}}, "nothing listens on port 8080. Listening: 22, 8888. Have the application listen on port 8080", "수신 중인 포트: 22, 8888."},
+		{workspace.Waiting{Reason: workspace.WaitNotAnswering, Port: 8080, Ports: []int{22, 8080}}, "something listens on port 8080, but", "8080번 포트에서 수신하는 프로그램은 있지만"},
+		{workspace.Waiting{Reason: workspace.WaitNotAnswering, Port: 8080, LocalPorts: []int{8080}}, "on the loopback address: 8080). Have the application listen on port 8080 of all interfaces", "루프백 주소의 포트: 8080"},
 		{workspace.Waiting{Reason: workspace.WaitArchiveFailed, Subject: "./a"}, `"./a" has changed`, `"./a"의 내용이`},
 		{workspace.Waiting{Reason: "OfALaterRelease", Message: "it waits for the moon"}, "does not know", "이 버전에서 알 수 없는"},
 	} {
@@ -55,4 +66,28 @@ func TestFiguresOfAnotherReason(t *testing.T) {
 			t.Errorf("%s: the owner reads %q", reason, got)
 		}
 	}
+}
+
+// TestPortsAreExplained: an explanation names the port at which nothing answers, those that listen, and the remedy, to
+// everybody. Of a registry the owner is told why it gives no image, and not what it said.
+func TestPortsAreExplained(t *testing.T) {
+	w := row(workspace.PhaseRunning, workspace.DesiredRunning, func(w *workspace.Workspace) {
+		w.Waiting = &workspace.Waiting{Reason: workspace.WaitNotAnswering, Message: secret, Since: now, Port: 8080, Ports: []int{8888}}
+	})
+	e := Explain(now, w, delays, nil)
+	for _, wait := range []*Wait{e.Waiting, e.ForOwner().Waiting} {
+		if !strings.Contains(wait.Text["en"], "Listening: 8888") || !strings.Contains(wait.Remedy["en"], "listen on port 8080") || !strings.Contains(wait.Remedy["ko"], "8080번") {
+			t.Errorf("%+v", wait)
+		}
+	}
+	hidden(t, "ports", OwnersView(w), e.ForOwner())
+	w.Waiting = &workspace.Waiting{Reason: workspace.WaitPullingImage, Message: secret, Since: now, Done: 1, Cause: workspace.CauseServerError}
+	e = Explain(now, w, delays, nil)
+	if got := e.ForOwner().Waiting; !strings.Contains(got.Text["en"], "failed with an error of its own") || !strings.Contains(got.Remedy["en"], "start the workspace again") {
+		t.Errorf("%+v", got)
+	}
+	if e.Waiting.Detail != secret {
+		t.Errorf("an administrator reads %q", e.Waiting.Detail)
+	}
+	hidden(t, "pull", OwnersView(w), e.ForOwner())
 }

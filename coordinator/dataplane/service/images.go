@@ -1,7 +1,12 @@
 package service
 
 import (
+	"context"
+
+	"github.com/google/uuid"
+
 	"github.com/codehub/gateway/coordinator/launch"
+	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -17,4 +22,29 @@ func (s *Service) Images() launch.Catalog { return *s.images.Load() }
 // nothing is decided about the files.
 var ofImage = map[workspace.ErrorReason]bool{
 	workspace.ReasonImagePullFailed: true, workspace.ReasonRetryExceeded: true, workspace.ReasonTimeout: true,
+}
+
+// retryImage has the image of w pulled again at once, after a failed attempt or an error, for a person who asks for w to
+// run. Any other workspace stays as it is. It returns [*LimitError] when there is no place for it any more.
+func (s *Service) retryImage(ctx context.Context, a Actor, w workspace.Workspace) (workspace.Workspace, error) {
+	if w.Waiting.FailedPull() {
+		retried, outcome, err := s.store.RetryPull(ctx, a.viewer(), w.ID, uuid.NewString())
+		if err != nil || outcome != store.Changed {
+			return w, translate(err)
+		}
+		return retried, nil
+	}
+	if w.Phase != workspace.PhaseError || w.ErrorReason != workspace.ReasonImagePullFailed {
+		return w, nil
+	}
+	recovered, changed, err := s.recover(ctx, a, w, Choice{})
+	if err != nil || !changed {
+		return w, err
+	}
+	if recovered.DesiredState == workspace.DesiredRunning {
+		return recovered, nil
+	}
+	// It had lost its place: now it asks for one like any other.
+	running := workspace.DesiredRunning
+	return s.Update(ctx, a, w.ID, Patch{DesiredState: &running})
 }

@@ -173,3 +173,70 @@ func TestAWorkspaceInErrorHoldsNoPlace(t *testing.T) {
 	}
 	create(t, s, a)
 }
+
+// Its owner who starts a workspace again, or chooses an image, has the image pulled again at once. The gateway, which asks for
+// as long as a page is open, does not.
+func TestTheOwnerHasAnImagePulledAgain(t *testing.T) {
+	const waits = `phase = 'STANDBY', operation = 'STARTING', op_started_at = now(), waiting = '{"reason": "PullingImage", "cause": "rate_limit", "tries": 5, "message": "x", "since": "2026-01-02T03:04:05Z"}'`
+	const failed = `phase = 'ERROR', operation = 'NONE', op_started_at = NULL, waiting = NULL, error_count = 1, error_message = 'x', error_reason = 'ImagePullFailed'`
+	running, same := workspace.DesiredRunning, "code"
+	st := storetest.Open(t)
+	s := service.New(st, service.Options{Limits: service.Limits{PerUser: 1}})
+	s.SetImages(images)
+	a := actor(t, st)
+	w := create(t, s, a)
+	gateway, stranger, admin := a, actor(t, st), actor(t, st)
+	gateway.Kind, admin.Admin = "gateway", true
+	last := ""
+	for _, c := range []struct {
+		name    string
+		set     string
+		by      service.Actor
+		patch   service.Patch
+		retried bool
+	}{
+		{"the owner starts it", waits, a, service.Patch{DesiredState: &running}, true},
+		{"the owner starts it again", waits, a, service.Patch{DesiredState: &running}, true},
+		{"an administrator starts it", waits, admin, service.Patch{DesiredState: &running}, true},
+		{"the owner chooses the same image", waits, a, service.Patch{ImageRef: &same}, true},
+		{"the owner gives it a name", waits, a, service.Patch{Name: ptr("renamed")}, false},
+		{"the gateway asks", waits, gateway, service.Patch{DesiredState: &running}, false},
+		{"the image is being pulled", strings.ReplaceAll(waits, `"cause": "rate_limit", `, ""), a, service.Patch{DesiredState: &running}, false},
+		{"the owner starts it in ERROR", failed, a, service.Patch{DesiredState: &running}, true},
+		{"the gateway asks in ERROR", failed, gateway, service.Patch{DesiredState: &running}, false},
+		{"another error", strings.ReplaceAll(failed, "ImagePullFailed", "Conflict"), a, service.Patch{DesiredState: &running}, false},
+	} {
+		storetest.Set(t, st, w.ID, c.set)
+		before := storetest.Row(t, st, w.ID)
+		if _, err := s.Update(t.Context(), stranger, w.ID, c.patch); !errors.Is(err, service.ErrNotFound) {
+			t.Errorf("%s: a stranger: %v", c.name, err)
+		}
+		got, err := s.Update(t.Context(), c.by, w.ID, c.patch)
+		if err != nil || got.ID != w.ID {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		id := ""
+		if got.Recovery != nil {
+			id = got.Recovery.ID
+		}
+		if (id != last) != c.retried || c.retried && (got.Recovery.Choice != workspace.RecoverRetry || got.ErrorReason != "") ||
+			!c.retried && got.ErrorReason != before.ErrorReason || got.DesiredState != workspace.DesiredRunning {
+			t.Errorf("%s: recovery %+v, error %q, desired %s", c.name, got.Recovery, got.ErrorReason, got.DesiredState)
+		}
+		last = id
+	}
+	// In ERROR it holds no place. To start it again takes one.
+	storetest.Set(t, st, w.ID, failed)
+	other := create(t, s, a)
+	var limit *service.LimitError
+	if _, err := s.Update(t.Context(), a, w.ID, service.Patch{DesiredState: &running}); !errors.As(err, &limit) {
+		t.Errorf("without a place: %v", err)
+	}
+	if err := s.SetDesired(t.Context(), a, other.ID, workspace.DesiredArchived); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Update(t.Context(), a, w.ID, service.Patch{DesiredState: &running}); err != nil || got.DesiredState != workspace.DesiredRunning || got.ErrorReason != "" {
+		t.Errorf("with a place: %+v, %v", got, err)
+	}
+}

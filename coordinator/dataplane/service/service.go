@@ -224,7 +224,8 @@ type Patch struct {
 
 // Update makes the whole change or none of it, and returns the workspace afterwards. With an
 // image, also the one that it had, it tries again to start a workspace whose error another image
-// can fix. It returns [*InvalidError], [*ImageError], [ErrStale] and the errors of
+// can fix. With RUNNING, asked for by a person or a program, it tries again at once to pull an image that could not be
+// pulled. It returns [*InvalidError], [*ImageError], [ErrStale] and the errors of
 // [Service.SetDesired].
 func (s *Service) Update(ctx context.Context, a Actor, id workspace.ID, p Patch) (workspace.Workspace, error) {
 	p, err := p.clean(s.Images(), a)
@@ -255,6 +256,10 @@ func (s *Service) Update(ctx context.Context, a Actor, id workspace.ID, p Patch)
 		if recovered, changed, err := s.recover(ctx, a, w, Choice{}); changed || err != nil {
 			return recovered, err
 		}
+	}
+	// The gateway repeats its request for as long as somebody waits.
+	if p.ImageRef != nil || p.DesiredState != nil && *p.DesiredState == workspace.DesiredRunning && a.Kind != "gateway" {
+		return s.retryImage(ctx, a, w)
 	}
 	return w, nil
 }

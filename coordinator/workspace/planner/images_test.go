@@ -89,3 +89,86 @@ func TestAProgressLimitsNothingForEver(t *testing.T) {
 		}
 	}
 }
+
+// TestAPullThatFailsForNowIsTriedAgain: after pauses that grow, with the cause, and never as an error. While it waits the
+// desired state may change, and another attempt that is asked for begins at once.
+func TestAPullThatFailsForNowIsTriedAgain(t *testing.T) {
+	w, o := during(workspace.OpStarting, workspace.DesiredRunning)
+	w.OpStartedAt = now
+	at := now
+	var pauses []time.Duration
+	for range 12 {
+		o.Pull = &workspace.Pull{Failure: "toomanyrequests: later", Cause: workspace.CauseRateLimit}
+		d := planner.Reconcile(at, w, o, false, policy())
+		n := d.Next
+		if d.Action != planner.ActNothing || n.Operation != workspace.OpStarting || n.ErrorReason != "" || n.ErrorCount != 0 ||
+			!n.Waiting.FailedPull() || n.Waiting.Cause != workspace.CauseRateLimit || !n.Waiting.Since.Equal(now) || n.Waiting.Message != "toomanyrequests: later" {
+			t.Fatalf("%s %q %s, waits for %+v", n.Operation, d.Action, n.ErrorReason, n.Waiting)
+		}
+		pauses = append(pauses, d.Retry)
+		o.Pull = nil
+		if idle := planner.Reconcile(at, n, o, true, policy()); idle.Action != planner.ActNothing || !idle.Next.Waiting.FailedPull() {
+			t.Fatalf("before the next attempt: %q, waits for %+v", idle.Action, idle.Next.Waiting)
+		}
+		again := planner.Reconcile(at, n, o, false, policy())
+		if again.Action != planner.ActStart || !again.Next.Waiting.FailedPull() {
+			t.Fatalf("the next attempt: %q, waits for %+v", again.Action, again.Next.Waiting)
+		}
+		o.Pull = &workspace.Pull{}
+		if n = planner.Reconcile(at, again.Next, o, false, policy()).Next; !n.Waiting.FailedPull() {
+			t.Fatalf("before a byte has come: %+v", n.Waiting)
+		}
+		w, at = n, at.Add(time.Second)
+	}
+	if pauses[0] != time.Second || pauses[1] != 2*time.Second || pauses[5] != 32*time.Second || pauses[11] != 5*time.Minute {
+		t.Errorf("it is tried again after %s", pauses)
+	}
+	// Bytes arrive, and then no more.
+	o.Pull = &workspace.Pull{Done: 1, Total: 2}
+	n := planner.Reconcile(at, w, o, false, policy()).Next
+	if n.Waiting.FailedPull() || n.Waiting.Done != 1 || n.Waiting.Tries != 12 {
+		t.Errorf("bytes arrive: %+v", n.Waiting)
+	}
+	// It gives way after its limit, as other waits do, and goes on to say why.
+	o.Pull = nil
+	late := at.Add(6 * time.Minute)
+	gave := planner.Reconcile(late, w, o, true, policy()).Next
+	if gave.Operation != workspace.OpNone || gave.Phase != workspace.PhaseStandby || gave.ErrorReason != "" || !gave.Waiting.FailedPull() {
+		t.Errorf("after its limit: %s %s %s, waits for %+v", gave.Phase, gave.Operation, gave.ErrorReason, gave.Waiting)
+	}
+	w.DesiredState = workspace.DesiredStandby
+	if d := planner.Reconcile(at, w, o, false, policy()); d.Next.Operation != workspace.OpNone || d.Next.Waiting != nil || d.Next.Phase != workspace.PhaseStandby {
+		t.Errorf("put to sleep: %s, waits for %+v", d.Next.Operation, d.Next.Waiting)
+	}
+}
+
+// TestARetryOfThePullReplacesWhatANodeTries: its node tries again ever more seldom. What has begun to run stays.
+func TestARetryOfThePullReplacesWhatANodeTries(t *testing.T) {
+	asked := &workspace.Recovery{ID: "asked", Choice: workspace.RecoverRetry}
+	for name, c := range map[string]struct {
+		pending *workspace.Pending
+		then    planner.Action
+	}{
+		"it cannot be pulled": {&workspace.Pending{Reason: workspace.WaitPullingImage, Message: "503", Cause: workspace.CauseServerError}, planner.ActDeleteContainer},
+		"it is being pulled":  {pulls, planner.ActNothing},
+		"it has no node":      {noNode, planner.ActNothing},
+		"it runs":             {nil, planner.ActNothing},
+	} {
+		w, o := during(workspace.OpStarting, workspace.DesiredRunning)
+		w.OpStartedAt = now.Add(-time.Minute)
+		o.Container = pendingContainer(c.pending)
+		if d := planner.Reconcile(now, w, o, false, policy()); d.Action != planner.ActNothing {
+			t.Errorf("%s: %q", name, d.Action)
+		} else if c.pending != nil && d.Next.Waiting.Cause != c.pending.Cause {
+			t.Errorf("%s: waits for %+v", name, d.Next.Waiting)
+		}
+		w.Recovery = asked
+		d := planner.Reconcile(now, w, o, false, policy())
+		if d.Action != c.then || d.Next.HomeCtx.RecoveryID != "asked" || d.Next.Operation != workspace.OpStarting {
+			t.Errorf("%s, asked for again: %q, carried out %q", name, d.Action, d.Next.HomeCtx.RecoveryID)
+		}
+		if d := planner.Reconcile(now, d.Next, o, false, policy()); d.Action != planner.ActNothing {
+			t.Errorf("%s, once more: %q", name, d.Action)
+		}
+	}
+}

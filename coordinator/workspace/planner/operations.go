@@ -46,7 +46,10 @@ func (p *planner) continueOperation() Action {
 	}
 	switch {
 	case p.waiting.Unlimited() && p.outlasted():
-		if a := p.giveWay(p.waiting.Reason, p.waiting.Message); len(p.o.Jobs) > 0 {
+		waited := *p.waiting
+		a := p.giveWay(waited.Reason, waited.Message)
+		p.waiting.Cause = waited.Cause
+		if len(p.o.Jobs) > 0 {
 			return a
 		}
 		return ActNothing // what was started goes on by itself
@@ -170,6 +173,8 @@ func (p *planner) start() Action {
 		return p.done()
 	case p.o.Pull != nil:
 		return p.pulling()
+	case p.retryAsked() && k != nil && k.Running && k.Pending != nil && k.Pending.Cause != "":
+		return ActDeleteContainer // its node waits longer and longer between two attempts; that of another one begins at once
 	case k != nil && k.Running && k.Pending != nil && k.Pending.Outdated:
 		p.pends(k.Pending)
 		return p.act(ActStart) // whatever kept it, the next one is made anew
@@ -216,14 +221,32 @@ func (p *planner) pulling() Action {
 	switch {
 	case pull.Failure != "" && pull.Jobs:
 		return p.waitFor(workspace.WaitJobImage, pull.Failure)
+	case pull.Cause != "":
+		return p.pullLater(pull)
 	case pull.Failure != "":
 		return p.fail(workspace.ReasonImagePullFailed, pull.Failure)
 	case pull.Jobs && was != nil && was.Reason == workspace.WaitJobImage:
 		p.keepWaiting() // another attempt, which may end like the one before
+	case was.FailedPull() && pull.Done == 0:
+		p.keepWaiting() // it may end like the one before, too
 	default:
 		p.wait(workspace.WaitPullingImage, pullMessage(*pull))
 		p.waiting.Done, p.waiting.Total = pull.Done, pull.Total
+		if was != nil {
+			p.waiting.Tries = was.Tries
+		}
 	}
+	return ActNothing
+}
+
+// pullLater has the image pulled again after a pause: the cause may pass.
+func (p *planner) pullLater(pull *workspace.Pull) Action {
+	p.wait(workspace.WaitPullingImage, pull.Failure)
+	p.waiting.Cause, p.waiting.Tries = pull.Cause, 1
+	if was := p.was.Waiting; was != nil {
+		p.waiting.Tries += was.Tries
+	}
+	p.retryLater()
 	return ActNothing
 }
 

@@ -49,7 +49,7 @@ func (p *planner) startWaits(op workspace.Operation) bool {
 		k.Pending.Outdated {
 		return false
 	}
-	p.wait(k.Pending.Reason, k.Pending.Message)
+	p.waitAs(k.Pending)
 	return p.waiting.Unlimited()
 }
 
@@ -81,14 +81,20 @@ func howEnded(k *workspace.Container) string {
 func (p *planner) pends(w *workspace.Pending) {
 	was := p.was.Waiting
 	if p.now.Sub(p.next.OpStartedAt) >= pendingAfter || was != nil && was.Reason == w.Reason {
-		p.wait(w.Reason, w.Message)
+		p.waitAs(w)
 	}
+}
+
+// waitAs waits for what the backend waits for, in its words.
+func (p *planner) waitAs(w *workspace.Pending) {
+	p.wait(w.Reason, w.Message)
+	p.waiting.Cause = w.Cause
 }
 
 // keepPending keeps what an actuator of this operation has waited for, until it is known how
 // the next attempt goes.
 func (p *planner) keepPending() {
-	if w := p.was.Waiting; w != nil && p.was.Operation == p.next.Operation && pendingReasons[w.Reason] {
+	if w := p.was.Waiting; w != nil && p.was.Operation == p.next.Operation && (pendingReasons[w.Reason] || w.FailedPull()) {
 		p.waiting = w
 	}
 }

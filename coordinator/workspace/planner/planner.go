@@ -282,6 +282,7 @@ func (p *planner) describeContainer() {
 	case workspace.ContainerPaused:
 		p.wait(workspace.WaitPaused, c.Message)
 	}
+	p.describeSilence()
 }
 
 // orphanJobs returns the removal of jobs that no operation waits for, if there are any. One

@@ -73,3 +73,14 @@ func recoveryPending(w workspace.Workspace) bool {
 	return w.Recovery != nil && w.Recovery.ID != w.HomeCtx.RecoveryID && !w.Deleted() &&
 		w.ErrorReason == "" && w.Operation == workspace.OpNone
 }
+
+// retryAsked reports, once, whether somebody has asked for another attempt to start the workspace since the operation
+// began to wait.
+func (p *planner) retryAsked() bool {
+	r := p.was.Recovery
+	if r == nil || r.ID == p.next.HomeCtx.RecoveryID || r.Choice != workspace.RecoverRetry {
+		return false
+	}
+	p.next.HomeCtx.RecoveryID, p.next.HomeCtx.Deferred = r.ID, 0
+	return true
+}

@@ -18,6 +18,7 @@ var steps = []step{
 	{"count an actuator's error", (*planner).countError},
 	{"carry out a recovery", (*planner).recover},
 	// What was observed (SPEC 2).
+	{"take the application's own answer", always((*planner).readiness)},
 	{"see the volume", always((*planner).updateVolume)},
 	{"see the archive", always((*planner).updateArchive)},
 	{"see the container", always((*planner).updateContainer)},

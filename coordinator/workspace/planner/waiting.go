@@ -30,6 +30,8 @@ const (
 	retryMin     = time.Second
 	retryMax     = 10 * time.Minute
 	retryMaxAway = 30 * time.Second
+	// retryMaxPull is less often than that: a registry counts the attempts.
+	retryMaxPull = 5 * time.Minute
 )
 
 // wait records what the workspace waits for. The time of a wait for the same reason
@@ -50,6 +52,10 @@ func (p *planner) retryLater() {
 	n := &p.next
 	d := retryMin << min(n.HomeCtx.Deferred, 10)
 	limit := retryMax
+	if p.waiting.FailedPull() {
+		p.retry = min(retryMin<<min(n.HomeCtx.Deferred+p.waiting.Tries-1, 10), retryMaxPull)
+		return
+	}
 	if p.waiting != nil {
 		d = max(d, p.now.Sub(p.waiting.Since)/2)
 		switch p.waiting.Reason {

@@ -96,6 +96,14 @@ type Waiting struct {
 	// Done of Total bytes of the image are pulled; Total is absent while it is unknown.
 	Done  int64 `json:"done,omitempty"`
 	Total int64 `json:"total,omitempty"`
+	// Cause is why the last attempt to pull the image has failed: "unreachable", "timeout", "rate_limit",
+	// "server_error" or "unknown". It is absent while none has failed; another attempt follows by itself.
+	Cause string `json:"cause,omitempty"`
+	// Port is where the application does not answer; Ports are those that listen, and LocalPorts those that only
+	// the workspace itself reaches.
+	Port       int   `json:"port,omitempty"`
+	Ports      []int `json:"ports,omitempty"`
+	LocalPorts []int `json:"local_ports,omitempty"`
 	// Help says in the languages of the pages what it waits for and what to do.
 	Help words.Text `json:"help"`
 }
@@ -185,7 +193,8 @@ func WorkspaceOf(w workspace.Workspace, v View) Workspace {
 	}
 	if w.Waiting != nil {
 		body.Waiting = &Waiting{Reason: w.Waiting.Reason, Message: w.Waiting.Message,
-			Since: timeOrNull(w.Waiting.Since), Done: w.Waiting.Done, Total: w.Waiting.Total, Help: explain.Waits(*w.Waiting, v.Admin)}
+			Since: timeOrNull(w.Waiting.Since), Done: w.Waiting.Done, Total: w.Waiting.Total,
+			Cause: w.Waiting.Cause, Port: w.Waiting.Port, Ports: w.Waiting.Ports, LocalPorts: w.Waiting.LocalPorts, Help: explain.Waits(*w.Waiting, v.Admin)}
 		if w.Waiting.Reason == workspace.WaitJobQueue {
 			body.Waiting.Before = &w.Waiting.Before
 		}

@@ -29,6 +29,9 @@ type Seen struct {
 	Processes int
 	// Ports are the TCP ports that listen on other addresses than the loopback ones, the lowest first.
 	Ports []int
+	// Local are those that listen on 127.0.0.1 or ::1 alone, the lowest first: nothing outside of the
+	// container reaches them.
+	Local []int
 	// CPU is the processor time that was used so far.
 	CPU time.Duration
 	// Memory is in bytes, without what the kernel has read ahead and may drop.
@@ -57,8 +60,11 @@ func Parse(out []byte) Seen {
 				s.Processes = n - 1
 			}
 		case len(fields) > 3 && strings.HasPrefix(file, "/proc/net/tcp") && fields[3] == listens:
-			if port := reachable(fields[1]); port != 0 && !slices.Contains(s.Ports, port) {
+			switch port, scope := listener(fields[1]); scope {
+			case reachable:
 				s.Ports = append(s.Ports, port)
+			case local:
+				s.Local = append(s.Local, port)
 			}
 		case len(fields) == 2 && fields[0] == "usage_usec":
 			if n, err := strconv.ParseInt(fields[1], 10, 64); err == nil && n >= 0 {
@@ -75,18 +81,34 @@ func Parse(out []byte) Seen {
 	if s.Memory >= 0 {
 		s.Memory = max(0, s.Memory-max(0, dropped))
 	}
-	slices.Sort(s.Ports)
+	s.Ports = sorted(s.Ports)
+	s.Local = slices.DeleteFunc(sorted(s.Local), func(port int) bool { return slices.Contains(s.Ports, port) })
 	return s
 }
 
-// reachable returns the port of an address as the kernel writes it, 0 for a loopback address. Each four
-// bytes of the address are in the order of the machine, the least significant one first.
-func reachable(address string) (port int) {
+// sorted returns the ports without repetitions, the lowest first.
+func sorted(ports []int) []int {
+	slices.Sort(ports)
+	return slices.Compact(ports)
+}
+
+// scope is who reaches an address at which something listens.
+type scope int
+
+const (
+	unknown   scope = iota // also the other loopback addresses: the engine's own name server has one
+	local                  // the container itself
+	reachable              // others, too
+)
+
+// listener returns the port of an address as the kernel writes it, and who reaches it. Each four bytes of
+// the address are in the order of the machine, the least significant one first.
+func listener(address string) (port int, reach scope) {
 	host, text, _ := strings.Cut(address, ":")
 	ip, err := hex.DecodeString(host)
 	n, portErr := strconv.ParseUint(text, 16, 16)
-	if err != nil || portErr != nil || len(ip) != 4 && len(ip) != 16 {
-		return 0
+	if err != nil || portErr != nil || len(ip) != 4 && len(ip) != 16 || n == 0 {
+		return 0, unknown
 	}
 	for word := range slices.Chunk(ip, 4) {
 		slices.Reverse(word)
@@ -97,11 +119,14 @@ func reachable(address string) (port int) {
 		case bytes.Equal(ip[:12], []byte{10: 0xff, 11: 0xff}): // an IPv4 address
 			ip = last
 		case bytes.Equal(ip, []byte{15: 1}): // ::1
-			return 0
+			return int(n), local
 		}
 	}
-	if len(ip) == 4 && ip[0] == 127 {
-		return 0
+	switch {
+	case bytes.Equal(ip, []byte{127, 0, 0, 1}):
+		return int(n), local
+	case len(ip) == 4 && ip[0] == 127:
+		return 0, unknown
 	}
-	return int(n)
+	return int(n), reachable
 }

@@ -36,7 +36,7 @@ user_usec 1
 anon 3000
 inactive_file 1000
 `
-	want := Seen{Processes: 3, Ports: []int{80, 3000, 3001, 8080}, CPU: 1500 * time.Millisecond, Memory: 4000}
+	want := Seen{Processes: 3, Ports: []int{80, 3000, 3001, 8080}, Local: []int{8000, 8081, 8082}, CPU: 1500 * time.Millisecond, Memory: 4000}
 	if got := Parse([]byte(out)); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

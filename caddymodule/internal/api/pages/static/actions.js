@@ -3,7 +3,7 @@ import { api, t } from "/assets/text.js";
 import { edit } from "/assets/edit.js";
 import { recover } from "/assets/recovery.js";
 import { pageOf } from "/assets/router.js";
-import { dozes, kept } from "/assets/status.js";
+import { dozes, kept, pullFailed } from "/assets/status.js";
 import { changed, put, running, signedOut, state, user } from "/assets/store.js";
 import { withRoom } from "/assets/swap.js";
 import { toast } from "/assets/toast.js";
@@ -22,6 +22,8 @@ const keepAwake = (hours) => (w) => api("POST", `workspaces/${w.id}/keep-awake`,
 const actions = {
   start: { icon: "play", cancels: true, offered: (w) => dozes(w) || (["PENDING", "ARCHIVED", "STANDBY"].includes(w.phase) && desired(w, "RUNNING")),
     run: (w) => withRoom(w.name, () => verb("start")(w)) },
+  // Its image could not be pulled: a start tries that at once.
+  retry: { icon: "play", cancels: true, offered: pullFailed, run: (w) => withRoom(w.name, () => verb("start")(w)) },
   // In an error nothing is stopped, but it will not start by itself once it is recovered.
   sleep: { icon: "moon", cancels: true, offered: (w) => desired(w, "STANDBY") &&
     (w.phase === "RUNNING" || waits(w, "STANDBY") || (w.phase === "ERROR" && w.desired_state === "RUNNING")), run: verb("sleep") },

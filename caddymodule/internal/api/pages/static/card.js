@@ -28,13 +28,16 @@ function primaryOf(w) {
 /** The button for the one thing, and the menu with the rest. */
 export function doings(w, without = []) {
   const primary = without.includes(primaryOf(w)) ? "" : primaryOf(w);
+  const again = !without.includes("retry") && offered(w).includes("retry");
   return h("div", { class: "actions" },
     primary === "open" && h("a", { class: "open button primary", target: "_blank", rel: "noopener", href: w.url,
       "aria-label": t("open_label", { Name: w.name }), onclick: (event) => open(w, event) }, t("open")),
     primary && primary !== "open" && h("button", { type: "button", class: "primary", "data-action": primary,
       disabled: blocked(w, primary), "aria-label": t("action_label", { Action: nameOf(primary, w), Name: w.name }),
       onclick: () => act(w, primary) }, nameOf(primary, w)),
-    menu(w, [primary, ...without]));
+    again && h("button", { type: "button", "data-action": "retry", disabled: blocked(w, "retry"),
+      "aria-label": t("action_label", { Action: nameOf("retry", w), Name: w.name }), onclick: () => act(w, "retry") }, nameOf("retry", w)),
+    menu(w, [primary, again && "retry", ...without]));
 }
 
 // The bar of a step whose size is unknown moves without saying how far.

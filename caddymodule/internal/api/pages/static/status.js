@@ -85,10 +85,12 @@ export function failureText(w) {
   return lines.join("\n");
 }
 
-/** Whether its error is one after which another image, or the same one fixed, is tried at once. */
-export const imageMayHelp = (w) =>
-  w.phase === "ERROR" && ["ImagePullFailed", "RetryExceeded", "Timeout"].includes(w.error_reason);
+/** Whether its image could not be pulled, for now or for good. */
+export const pullFailed = (w) => Boolean(w.waiting?.cause) || (w.phase === "ERROR" && w.error_reason === "ImagePullFailed");
+
+/** Whether another image, or the same one fixed, is tried at once. */
+export const imageMayHelp = (w) => pullFailed(w) || (w.phase === "ERROR" && ["RetryExceeded", "Timeout"].includes(w.error_reason));
 
 /** Whether a person has to look at it. */
 export const needsCare = (w) => w.phase === "ERROR" || Boolean(w.archive?.damage) ||
-  Boolean(w.waiting && w.waiting.reason !== "JobQueued" && w.waiting.reason !== "PullingImage");
+  Boolean(w.waiting && w.waiting.reason !== "JobQueued" && (w.waiting.reason !== "PullingImage" || w.waiting.cause));

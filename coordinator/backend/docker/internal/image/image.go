@@ -10,12 +10,15 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/image"
+	"github.com/docker/go-connections/nat"
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/internal/registry"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
 )
@@ -62,6 +65,25 @@ func (s *Store) Size(ctx context.Context, ref string) (int64, error) {
 	return found.Size, nil
 }
 
+// Declared returns the TCP ports that the image declares, the lowest first; nil where that is not known.
+func (s *Store) Declared(ctx context.Context, ref string) []int {
+	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
+	defer cancel()
+	found, err := s.api.ImageInspect(ctx, ref)
+	if err != nil || found.Config == nil {
+		return nil
+	}
+	var ports []int
+	for declared := range found.Config.ExposedPorts {
+		// A range such as 3000-3005/tcp names no port by which an application is found.
+		if port := nat.Port(declared); port.Proto() == "tcp" && port.Int() > 0 {
+			ports = append(ports, port.Int())
+		}
+	}
+	slices.Sort(ports)
+	return ports
+}
+
 // CheckJobs returns nil if the engine has the image of storage jobs and it is of this release.
 // Otherwise it is a [backend.MissingImageError], or a [workspace.PendingError] that says what to do.
 func (s *Store) CheckJobs(ctx context.Context, ref string) error {
@@ -87,8 +109,7 @@ func (s *Store) CheckJobs(ctx context.Context, ref string) error {
 }
 
 // Pull pulls an image, and calls progress as bytes arrive. The engine shares what several pulls have in
-// common. A lost connection to the engine is not ImagePullFailed, because the image may
-// be fine.
+// common. Only what another attempt cannot change is ImagePullFailed.
 func (s *Store) Pull(ctx context.Context, ref string, progress func(done, total int64)) error {
 	ref = cmp.Or(ref, s.fallback)
 	doing := fmt.Sprintf("pulling image %q", ref)
@@ -102,9 +123,14 @@ func (s *Store) Pull(ctx context.Context, ref string, progress func(done, total 
 	if err == nil {
 		return nil
 	}
-	if failed := engine.Wrap(doing, err); ctx.Err() != nil ||
-		workspace.ReasonOf(failed) == workspace.ReasonUnreachable {
+	failed := engine.Wrap(doing, err)
+	switch {
+	case ctx.Err() != nil || workspace.ReasonOf(failed) == workspace.ReasonUnreachable:
 		return failed
+	case registry.Judge(err.Error()) != registry.Temporary:
+		return workspace.Fail(workspace.ReasonImagePullFailed, failed)
 	}
-	return workspace.Fail(workspace.ReasonImagePullFailed, fmt.Errorf("%s: %w", doing, err))
+	return &workspace.PendingError{Pending: workspace.Pending{
+		Reason: workspace.WaitPullingImage, Message: failed.Error(), Cause: registry.Cause(err.Error()),
+	}, Err: failed}
 }

@@ -29,7 +29,8 @@ func Stats(ctx context.Context, api *cluster.Client, p *corev1.Pod) (backend.Sta
 		return s, cluster.Wrap("reading what pod "+p.Name+" uses", err)
 	}
 	seen := glance.Parse(out.Bytes())
-	s.CPU, s.Memory, s.Processes, s.Ports = seen.CPU, seen.Memory, seen.Processes, seen.Ports
+	s.CPU, s.Memory = seen.CPU, seen.Memory
+	s.Processes, s.Ports, s.Local = seen.Processes, seen.Ports, seen.Local
 	for i := range p.Spec.Containers {
 		if c := &p.Spec.Containers[i]; c.Name == spec.Container {
 			s.Cores = c.Resources.Limits.Cpu().AsApproximateFloat64()

@@ -2,23 +2,12 @@ package status
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/codehub/gateway/coordinator/backend/internal/registry"
 	"github.com/codehub/gateway/coordinator/workspace"
-)
-
-// How a registry says that an image cannot be pulled, whatever is done: it is not there, or it
-// is not for us. Everything else may be the network. None of these can be a part of the
-// image's own name, which the message repeats.
-var (
-	absent = regexp.MustCompile(`(?i): not found\b|manifest unknown|repository name not known|` +
-		`no match for platform|code = NotFound`)
-	denied = regexp.MustCompile(`(?i)\b401 unauthorized|\b403 forbidden|status: 40[13]\b|` +
-		`code = (Unauthenticated|PermissionDenied)|: (unauthorized|denied):|pull access denied|` +
-		`insufficient_scope|authorization failed|authentication required|no basic auth credentials`)
 )
 
 // image is why the image of the container cannot be pulled; nil if that is not what its state is
@@ -42,12 +31,12 @@ func image(p *corev1.Pod, container, reason, message string) *workspace.Pending 
 		}
 		w.Message = fmt.Sprintf("the node %s cannot fetch the image %s and tries again; check that it reaches the "+
 			"registry: %s", node, ref, why)
-		backedOff := reason == "ImagePullBackOff"
+		backedOff, verdict := reason == "ImagePullBackOff", registry.Judge(why)
 		switch {
-		case absent.MatchString(why):
+		case verdict == registry.Absent:
 			w.Message = fmt.Sprintf("the registry does not have the image %s, or not for this kind of node: %s", ref,
 				why)
-		case denied.MatchString(why):
+		case verdict == registry.Denied:
 			w.Message = fmt.Sprintf("the registry refuses the image %s: it does not exist there, or the pull secrets "+
 				"of the settings do not open it: %s", ref, why)
 		case reason == "SignatureValidationFailed":
@@ -58,6 +47,8 @@ func image(p *corev1.Pod, container, reason, message string) *workspace.Pending 
 		}
 		if backedOff {
 			w.Failure = workspace.ReasonImagePullFailed
+		} else {
+			w.Cause = registry.Cause(why)
 		}
 	default:
 		return nil

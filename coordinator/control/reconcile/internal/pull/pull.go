@@ -32,6 +32,9 @@ type Limits struct {
 	Stall time.Duration
 }
 
+// ErrStalled is in the error of a pull that was ended because it got no further.
+var ErrStalled = errors.New("it got no further")
+
 // Pool runs the pulls. Its methods are safe for concurrent use.
 type Pool struct {
 	pull   Puller
@@ -196,7 +199,7 @@ func (p *Pool) start(queue *[]*Pull, ended func()) {
 
 // run makes one pull, and calls ended, holding the lock, at its end.
 func (p *Pool) run(ctx context.Context, cancel context.CancelCauseFunc, pull *Pull, stall time.Duration, ended func()) {
-	stalled := time.AfterFunc(stall, func() { cancel(fmt.Errorf("it got no further for %s", stall)) })
+	stalled := time.AfterFunc(stall, func() { cancel(fmt.Errorf("%w for %s", ErrStalled, stall)) })
 	defer stalled.Stop()
 	var last int64
 	var shown time.Time

@@ -1,0 +1,60 @@
+package readiness
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// maxDialled bounds the ports of an image that are tried one after the other.
+const maxDialled = 16
+
+// look finds out what listens in a container of that age which does not answer.
+func (w *Watch) look(ctx context.Context, age time.Duration) (r workspace.Readiness) {
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	host, text, _ := net.SplitHostPort(w.container.Endpoint)
+	port, _ := strconv.Atoi(text)
+	s, err := w.Stats(ctx, w.id)
+	listens := s.Ports
+	if (err != nil || s.Processes < 0) && !w.OnePort {
+		// The image has no shell to ask with. What it declares can be tried from here.
+		listens = listening(ctx, host, s.Declared)
+	}
+	if w.answersInstead(ctx, host, port, listens, s.Declared, age) {
+		return workspace.Readiness{Instead: listens[0]}
+	}
+	if age >= silentAfter || len(listens) > 0 && !slices.Contains(listens, port) || slices.Contains(s.Local, port) {
+		r.Silence = &workspace.Silence{Port: port, Ports: slices.Clone(listens), Local: slices.Clone(s.Local)}
+	}
+	return r
+}
+
+// answersInstead reports whether the application is at another port than the one that is configured: exactly one
+// listens, the image declares it, and it answers. Where the image declares the configured one as well, that one has
+// more time: the application may open its ports one after the other.
+func (w *Watch) answersInstead(ctx context.Context, host string, port int, listens, declared []int, age time.Duration) bool {
+	if w.OnePort || len(listens) != 1 || listens[0] == port || !slices.Contains(declared, listens[0]) ||
+		slices.Contains(declared, port) && age < bothAfter {
+		return false
+	}
+	return w.Probe(ctx, at(host, listens[0]), w.container.BasePath)
+}
+
+// listening returns those of the ports that accept a connection.
+func listening(ctx context.Context, host string, ports []int) (open []int) {
+	dialer := net.Dialer{Timeout: dialLimit}
+	for _, port := range ports[:min(len(ports), maxDialled)] {
+		if c, err := dialer.DialContext(ctx, "tcp", at(host, port)); err == nil {
+			c.Close()
+			open = append(open, port)
+		}
+	}
+	return open
+}
+
+func at(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }

@@ -1,0 +1,133 @@
+// Package readiness finds out when the application in a container that was just started gives its first
+// answer. While it gives none, the package finds out which ports listen in place of its own.
+//
+// It owns the probes of one container until the answer, their pace, and when another port is taken for the
+// application's. It must not know what follows from that, nor probe a container that has answered.
+package readiness
+
+import (
+	"context"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// The pace of the probes of one container, by the time since they began.
+const (
+	// probeMin and probeMax bound the pause between two probes, which is a tenth of that time.
+	probeMin = 25 * time.Millisecond
+	probeMax = 5 * time.Second
+	// readyAfter is when a container without a health check is probed first: it waits for nobody here, and
+	// whoever opens it probes it at once.
+	readyAfter = time.Second
+	// elsewhereAfter is when it counts that nothing listens on the port while others do, bothAfter the same where
+	// the image declares that port, too, and silentAfter when it counts that nothing answers. Before, the
+	// application is just starting.
+	elsewhereAfter = 5 * time.Second
+	bothAfter      = 10 * time.Second
+	silentAfter    = 30 * time.Second
+	// lookMin and lookMax bound the pause between two looks at what listens.
+	lookMin = 5 * time.Second
+	lookMax = time.Minute
+	// lookLimit bounds one look, and dialLimit one connection to a port.
+	lookLimit = 10 * time.Second
+	dialLimit = time.Second
+)
+
+// Prober probes containers.
+type Prober struct {
+	// Probe reports whether the application at an endpoint, which serves below basePath, gives a good answer.
+	Probe func(ctx context.Context, endpoint, basePath string) bool
+	// Stats tells what listens in a workspace's container, and what its image declares.
+	Stats func(ctx context.Context, id workspace.ID) (backend.Stats, error)
+	// OnePort is that of [backend.Backend].
+	OnePort bool
+}
+
+// Watch probes one container until it answers, or until Cancel.
+type Watch struct {
+	Prober
+	// Cancel ends it.
+	Cancel context.CancelFunc
+
+	id        workspace.ID
+	container workspace.Container
+	changed   func()
+
+	mu    sync.Mutex // guards what follows
+	found workspace.Readiness
+}
+
+// New returns the watch of a workspace's running container, which has an endpoint. [Watch.Run] probes it until ctx
+// ends. changed is called, and must not block, when something was found out that matters.
+func (p Prober) New(ctx context.Context, id workspace.ID, c workspace.Container, changed func()) (*Watch, context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	return &Watch{Prober: p, Cancel: cancel, id: id, container: c, changed: changed}, ctx
+}
+
+// Of reports whether it is the watch of that container.
+func (w *Watch) Of(c workspace.Container) bool {
+	return w.container.Endpoint == c.Endpoint && w.container.StartedAt.Equal(c.StartedAt)
+}
+
+// Found returns what was found out so far.
+func (w *Watch) Found() workspace.Readiness {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.found
+}
+
+// set notes what was found out.
+func (w *Watch) set(r workspace.Readiness) {
+	w.mu.Lock()
+	same := reflect.DeepEqual(w.found, r)
+	w.found = r
+	w.mu.Unlock()
+	if !same {
+		w.changed()
+	}
+}
+
+// Run probes the container until it has answered.
+func (w *Watch) Run(ctx context.Context) {
+	defer w.Cancel()
+	began := time.Now()
+	var looked time.Time
+	if w.container.Ready && !rest(ctx, readyAfter) {
+		return
+	}
+	for ctx.Err() == nil {
+		if w.Probe(ctx, w.container.Endpoint, w.container.BasePath) {
+			w.set(workspace.Readiness{Answered: true})
+			return
+		}
+		age := time.Since(began)
+		if age >= elsewhereAfter && time.Since(looked) >= min(max(age/5, lookMin), lookMax) {
+			r := w.look(ctx, age)
+			if ctx.Err() != nil {
+				return
+			}
+			looked = time.Now()
+			w.set(r)
+			if r.Instead != 0 {
+				return
+			}
+		}
+		rest(ctx, min(max(age/10, probeMin), probeMax))
+	}
+}
+
+// rest waits, and reports false when ctx has ended.
+func rest(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

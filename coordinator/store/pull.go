@@ -1,0 +1,41 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/codehub/gateway/coordinator/audit"
+	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/tracing"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// retryPullSQL gives a workspace that waits for another attempt to pull its image a recovery that decides nothing: the
+// controller tries again at once. No trigger wakes the controller for that, so the statement does.
+const retryPullSQL = `
+WITH w AS (
+	SELECT id, name, owner_user_id FROM workspaces
+	WHERE id = @id AND deleted_at IS NULL AND (@all OR owner_user_id = @user) AND NOT ` + stale + `
+		AND desired_state = 'RUNNING' AND waiting ->> 'reason' = 'PullingImage' AND waiting ->> 'cause' <> ''
+	FOR UPDATE
+), written AS (
+	UPDATE workspaces SET recovery = @recovery::jsonb, origin = @origin::jsonb FROM w WHERE workspaces.id = w.id
+	RETURNING pg_notify('ws_wake', json_build_object('id', w.id, 'owner', w.owner_user_id)::text)
+), audit AS (
+	` + audit.OfWorkspaces + `'workspace.start', NULL::jsonb FROM w
+)
+SELECT CASE WHEN EXISTS (SELECT FROM written) THEN 'changed' ELSE 'unchanged' END`
+
+// RetryPull asks for another attempt, at once, to pull the image of a workspace that waits for one and is to run. The
+// attempt is named id. It returns the workspace afterwards. The outcome is [Unchanged], and nothing was written, when it
+// does not wait for that.
+func (s *Store) RetryPull(ctx context.Context, v Viewer, id workspace.ID, attempt string) (workspace.Workspace, Outcome, error) {
+	w, outcome, err := s.change(ctx, false, id, retryPullSQL, postgres.Args{
+		"id": string(id), "all": v.All, "user": postgres.NullText(v.UserID), "if_revision": v.IfRevision,
+		"recovery": workspace.Recovery{ID: attempt, Choice: workspace.RecoverRetry}, "origin": tracing.Origin(ctx), "by": audit.Of(ctx),
+	})
+	if err != nil {
+		return w, outcome, fmt.Errorf("trying again to pull the image of workspace %s: %w", id, err)
+	}
+	return w, outcome, nil
+}

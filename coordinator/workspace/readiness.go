@@ -1,0 +1,42 @@
+package workspace
+
+import "time"
+
+// Readiness is what the controller's own probe has found out about the application in a container.
+type Readiness struct {
+	// Answered says that the application has answered at the container's endpoint.
+	Answered bool
+	// Instead is the port at which it has answered in place of the endpoint's: the only one that
+	// listens, and one that the image declares. 0 while there is none.
+	Instead int
+	// Silence is what listens while nothing answers; nil before that has lasted for a while.
+	Silence *Silence
+}
+
+// Silence is what is known of a container whose application does not answer.
+type Silence struct {
+	// Port is that of the endpoint, at which the answer is expected.
+	Port int
+	// Ports listen on addresses that others reach, Local on the container's own loopback address
+	// alone; the lowest first. Both are nil where it is not known what listens.
+	Ports, Local []int
+}
+
+// FoundPort is the port at which the application answers in place of the configured one.
+type FoundPort struct {
+	// Port is where it has answered in the container that was started at that time, by the engine's clock.
+	Port    int       `json:"port"`
+	Started time.Time `json:"started"`
+	// Image and Configured are what that container was started with. The next one that is to be started
+	// with the same gets the found port at once.
+	Image      string `json:"image,omitempty"`
+	Configured int    `json:"configured,omitempty"`
+}
+
+// StartPort is the port to start a container with, of that image and configured port.
+func (f FoundPort) StartPort(image string, configured int) int {
+	if f.Port != 0 && f.Image == image && f.Configured == configured {
+		return f.Port
+	}
+	return configured
+}
