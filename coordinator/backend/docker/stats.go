@@ -33,12 +33,14 @@ func (d *Docker) Stats(ctx context.Context, id workspace.ID) (backend.Stats, err
 		return none, fmt.Errorf("container %s: %w", name, backend.ErrNotFound)
 	}
 	s := backend.Stats{
-		Declared: d.images.Declared(ctx, c.Image),
-		At:       time.Now(), CPU: time.Duration(used.CPUStats.CPUUsage.TotalUsage), Cores: status.Cores(c.HostConfig),
+		At: time.Now(), CPU: time.Duration(used.CPUStats.CPUUsage.TotalUsage), Cores: status.Cores(c.HostConfig),
 		Memory: status.InUse(used.MemoryStats), Processes: -1,
 	}
 	if c.HostConfig != nil {
 		s.MemoryLimit = c.HostConfig.Memory
+	}
+	if image, err := d.images.Declared(ctx, c.Image); err == nil { // otherwise its ports are not known
+		s.Declared = image.Ports
 	}
 	var out limited
 	if _, err := d.exec(ctx, id, c.ID, doing, glance.Command, &out, io.Discard); err == nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/client"
+	"github.com/docker/go-connections/nat"
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
@@ -78,8 +79,10 @@ func (s *Store) ForWorkspace(ctx context.Context, ref string) (Workspace, error)
 	return found, nil
 }
 
-// Declared is what an image says that concerns the home of a workspace.
+// Declared is what an image says of its workspaces.
 type Declared struct {
+	// Ports are its TCP ports, the lowest first.
+	Ports []int
 	// InHome are the paths of its volumes inside the home, cleaned and sorted.
 	InHome []string
 	// Home is the variable HOME of its environment, "" without one.
@@ -129,6 +132,13 @@ func (s *Store) declared(ctx context.Context, ref string) (Declared, error) {
 			d.Home = home
 		}
 	}
+	for declared := range found.Config.ExposedPorts {
+		// A range such as 3000-3005/tcp names no port by which an application is found.
+		if port := nat.Port(declared); port.Proto() == "tcp" && port.Int() > 0 {
+			d.Ports = append(d.Ports, port.Int())
+		}
+	}
+	slices.Sort(d.Ports)
 	folders := map[string]bool{}
 	for _, folder := range d.volumes {
 		if below(folder) {

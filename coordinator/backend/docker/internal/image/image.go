@@ -10,11 +10,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/image"
-	"github.com/docker/go-connections/nat"
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
@@ -63,25 +61,6 @@ func (s *Store) Size(ctx context.Context, ref string) (int64, error) {
 		return 0, engine.Wrap("inspecting image "+ref, err)
 	}
 	return found.Size, nil
-}
-
-// Declared returns the TCP ports that the image declares, the lowest first; nil where that is not known.
-func (s *Store) Declared(ctx context.Context, ref string) []int {
-	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
-	defer cancel()
-	found, err := s.api.ImageInspect(ctx, ref)
-	if err != nil || found.Config == nil {
-		return nil
-	}
-	var ports []int
-	for declared := range found.Config.ExposedPorts {
-		// A range such as 3000-3005/tcp names no port by which an application is found.
-		if port := nat.Port(declared); port.Proto() == "tcp" && port.Int() > 0 {
-			ports = append(ports, port.Int())
-		}
-	}
-	slices.Sort(ports)
-	return ports
 }
 
 // CheckJobs returns nil if the engine has the image of storage jobs and it is of this release.
