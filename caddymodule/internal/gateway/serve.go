@@ -65,8 +65,8 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, at site.Address)
 		}
 	}
 	if s.Visible {
-		if req.kind == decision.Navigation {
-			g.tabs.Opened(t.ID)
+		if req.kind == decision.Navigation || req.kind == decision.Program && r.Header.Get("Sec-Fetch-User") == "?1" {
+			g.tabs.Opened(t.ID) // or sends a form
 		}
 		if t.Port != 0 && g.isApplications(req.entry.State(), t.Port) {
 			site.Redirect(w, req.at.WorkspaceOrigin(t.ID)+ownPath(t, r), http.StatusTemporaryRedirect)

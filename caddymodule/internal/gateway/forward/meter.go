@@ -36,9 +36,10 @@ type meter struct {
 	buffer *activity.Buffer
 	entry  *route.Entry
 	tabs   *tabs.Tabs
-	// byPage says that a page has sent the request by itself, page which, if that is known.
-	byPage bool
-	page   tabs.Address
+	// byPage says that a page has sent the request by itself; page is which, if that is known, and
+	// exact the same with its query.
+	byPage      bool
+	page, exact tabs.Address
 	// signal is what a part of the request is a sign of that is no message or transfer.
 	signal metrics.Signal
 	// grant lets the request in; address is the client's, and id the request's. They are copies, because other goroutines read them.
@@ -80,7 +81,8 @@ func (m *meter) counts() counting {
 
 // isSilent reports whether the page is known not to report what people do in it.
 func (m *meter) isSilent() bool {
-	return m.page != 0 && m.tabs.Silent(m.entry.State().Route.ID, m.page)
+	id := m.entry.State().Route.ID
+	return m.tabs.Plain(id, m.exact) || m.page != 0 && m.tabs.Silent(id, m.page)
 }
 
 // begin counts that the request, or its answer, begins.
@@ -164,8 +166,9 @@ func (f *Forwarder) newMeter(r *http.Request, about *Request) meter {
 	case !m.byPage || about.Kind == decision.SelfNavigation:
 	case site.IsWebSocket(r):
 		m.page = f.Tabs.Opener(about.Address.ID)
+		m.exact = m.page
 	default:
-		m.page = tabs.Sender(r)
+		m.page, m.exact = tabs.Sender(r), tabs.SenderExact(r)
 	}
 	return m
 }
