@@ -99,6 +99,7 @@ type Tabs struct {
 type tabs struct {
 	pages []page
 	plain []plain
+	kept  map[Address]int // requests that wait for a thaw, by their page
 	// inputSince and inputLast are the first and the last report of the present run.
 	inputSince, inputLast time.Time
 	wakes                 *rate.Limiter
@@ -266,7 +267,7 @@ func (t *Tabs) sweep(now time.Time) {
 	}
 	for id, w := range t.workspaces {
 		w.forget(now)
-		if len(w.pages) == 0 && len(w.plain) == 0 && now.Sub(w.inputLast) > pauseTime && (w.wakes == nil || w.wakes.TokensAt(now) >= wakes) {
+		if len(w.pages) == 0 && len(w.plain) == 0 && len(w.kept) == 0 && now.Sub(w.inputLast) > pauseTime && (w.wakes == nil || w.wakes.TokensAt(now) >= wakes) {
 			delete(t.workspaces, id)
 		}
 	}
