@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -132,6 +133,57 @@ func TestWhatAPageSendsByItselfWaitsForAMomentOnly(t *testing.T) {
 	if !strings.Contains(got.body, "problem:asleep") || got.Header.Get("Retry-After") == "" || h.Woken() {
 		t.Errorf("nobody comes, and it gets %v: %s", got.Header, got.body)
 	}
+}
+
+// TestAFewRequestsOfEachTabWaitForTheThaw: an application that asks again while it is frozen ends its session with an error.
+func TestAFewRequestsOfEachTabWaitForTheThaw(t *testing.T) {
+	h := dozes(t, func(o *Options) { o.WakeTimeout = time.Hour; o.PageWait = time.Millisecond })
+	h.Wakes.SetMaxHeld(1, 1)
+	from := "Referer: " + h.url + onePath + "/app"
+	h.tell(`{"tab":"A","hello":true}`, sameOrigin, from)
+	var waiting []<-chan reply
+	entry, _ := h.Table.Lookup(one)
+	for n := int64(1); n <= 2; n++ {
+		waiting = append(waiting, h.getting(onePath+"/l", asAlice, asSubrequest, from))
+		wait.Until(t, "it waits", func() bool { return entry.PageRequests.Load() == n })
+	}
+	h.get(504, onePath+"/l", asAlice, asSubrequest, from)
+	ctx, leave := context.WithCancel(t.Context())
+	other := "Referer: " + h.url + onePath + "/other"
+	h.tell(`{"tab":"B","hello":true}`, sameOrigin, other)
+	r := gatewaytest.NewRequest("GET", h.url+onePath+"/l", asAlice, asSubrequest, other).WithContext(ctx)
+	gone := make(chan error, 1)
+	go func() {
+		_, err := client.Do(r)
+		gone <- err
+	}()
+	wait.Until(t, "that of another tab waits, too", func() bool { return entry.PageRequests.Load() == 3 })
+	leave()
+	if err := <-gone; err == nil {
+		t.Error("it is answered")
+	}
+	wait.Until(t, "the end of the tab ends it", func() bool { return entry.PageRequests.Load() == 2 })
+	if h.Woken() || h.Used(one) {
+		t.Fatal("one of them wakes the workspace")
+	}
+	if s := h.tell(`{"input":true}`); s != 200 {
+		t.Errorf("the person gets %d", s)
+	}
+	for _, c := range waiting {
+		if got := <-c; got.StatusCode != 200 {
+			t.Errorf("one that waits gets %d: %s", got.StatusCode, got.body)
+		}
+	}
+}
+
+// TestAPersonHasAConnectionLeft: over HTTP/1.1 what waits for the thaw must not take the last one of the browser.
+func TestAPersonHasAConnectionLeft(t *testing.T) {
+	h := dozes(t, func(o *Options) { o.PageWait = time.Millisecond })
+	from := "Referer: " + h.url + onePath + "/app"
+	h.tell(`{"tab":"A","hello":true}`, sameOrigin, from)
+	entry, _ := h.Table.Lookup(one)
+	entry.PageRequests.Add(sharedConnections) // streams that were open before
+	h.get(504, onePath+"/l", asAlice, asSubrequest, from)
 }
 
 func TestATabIsToldThatItsWorkspaceDozes(t *testing.T) {

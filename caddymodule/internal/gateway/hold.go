@@ -9,6 +9,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway/decision"
+	"github.com/codehub/gateway/caddymodule/internal/gateway/tabs"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/activator"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
@@ -31,8 +33,9 @@ type hold struct {
 	ctx      context.Context // for what is done for the request, once there is such
 	span     trace.Span      // while it is held
 	timer    *time.Timer
-	expired  bool // the request has waited as long as its decision allows
-	replaced bool // the gateway's configuration is being replaced, seen once
+	keep     func() // releases the place among the few of its tab that wait for a thaw; nil without one
+	expired  bool   // the request has waited as long as its decision allows
+	replaced bool   // the gateway's configuration is being replaced, seen once
 	wakeUp   *activator.WakeUp
 	wokenIn  *route.State // the state in which the wake-up was asked for
 	refusal  *service.LimitError
@@ -44,7 +47,7 @@ type hold struct {
 // has disconnected.
 func (h *hold) wait(d decision.Decision, s *decision.State, st *route.State) error {
 	g, req := h.gateway, h.request
-	if !h.held {
+	if !h.held && d.Wait != decision.UntilThaw {
 		switch g.Activator.Hold(req.user) {
 		case activator.Full:
 			s.Progress = decision.HoldFull
@@ -64,6 +67,10 @@ func (h *hold) wait(d decision.Decision, s *decision.State, st *route.State) err
 	}
 	h.wake(d, st)
 	var confirmed, wakeUpEnded <-chan struct{}
+	var expired <-chan time.Time
+	if h.timer != nil {
+		expired = h.timer.C
+	}
 	if h.wakeUp != nil {
 		wakeUpEnded = h.wakeUp.Done()
 	}
@@ -81,7 +88,7 @@ func (h *hold) wait(d decision.Decision, s *decision.State, st *route.State) err
 		return ErrClientGone
 	case <-req.grant.Ended():
 		req.signOut(s)
-	case <-h.timer.C:
+	case <-expired:
 		h.expired = true
 	case <-wakeUpEnded:
 		h.refusal = h.wakeUp.Refusal()
@@ -132,9 +139,33 @@ func (h *hold) context() context.Context {
 	return h.ctx
 }
 
+// sharedConnections is how many requests of a workspace's pages may be under way over HTTP/1.1 for one of them
+// to wait for a thaw. A browser has six connections to a host. One must be left that reports a person, and one for
+// what gets its answer soon.
+const sharedConnections = 4
+
+// keepForThaw takes a place among the few requests of a tab that wait until the workspace goes on, and reports
+// whether there was one.
+func (h *hold) keepForThaw() bool {
+	req := h.request
+	if h.keep != nil {
+		return true
+	}
+	if req.kind != decision.Subresource || site.IsWebSocket(req.r) ||
+		req.r.ProtoMajor < 2 && req.entry.PageRequests.Load() > sharedConnections {
+		return false
+	}
+	h.keep = h.gateway.tabs.Keep(req.at.ID, tabs.Sender(req.r))
+	return h.keep != nil
+}
+
 // release ends the hold and gives its place to another request. It may be called more
 // than once. The wake-up continues without the request.
 func (h *hold) release() {
+	if h.keep != nil {
+		h.keep()
+		h.keep = nil
+	}
 	if h.held {
 		h.held = false
 		h.timer.Stop()

@@ -103,6 +103,7 @@ func (g *Gateway) presence(req *request) error {
 	st := req.entry.State()
 	if told.Hello {
 		g.forwarder.RecordPageActivity(req.entry, workspace.PagePresence)
+		g.tabs.LoadScripted(req.at.ID, tabs.SenderExact(req.r))
 	}
 	if !told.Bye {
 		g.hear(req, told.Tab, told.Frames...)
@@ -128,10 +129,14 @@ func (g *Gateway) presence(req *request) error {
 	return nil
 }
 
-// hear records that the script runs in a tab, whose address the browser says, and in frames.
+// hear records that the script runs in a tab, whose address the browser says, and in frames. A page
+// that reports says so for the workspace, too: another one, without the script, may have come since.
 func (g *Gateway) hear(req *request, tab string, frames ...string) {
 	if tab == "" || len(tab) > maxTab {
 		return
+	}
+	if req.entry.State().Route.PageActivity == workspace.PageTraffic {
+		g.forwarder.RecordPageActivity(req.entry, workspace.PagePresence)
 	}
 	pages := []tabs.Address{tabs.Sender(req.r)}
 	for _, path := range frames {

@@ -119,6 +119,91 @@ func TestANavigationGetsTheScriptAndNothingElseDoes(t *testing.T) {
 	}
 }
 
+// TestThePageThatAnswersAFormReports: how its request is held does not matter.
+func TestThePageThatAnswersAFormReports(t *testing.T) {
+	h := newHarness(t)
+	h.Run(one, gatewaytest.App(t, pageApp(t)))
+	for name, c := range map[string]struct {
+		lines []string
+		want  bool
+	}{
+		"a person sends a form":             {[]string{asPage, "Sec-Fetch-Dest: document", "Sec-Fetch-User: ?1", sameOrigin}, true},
+		"a script sends it":                 {[]string{asPage, "Sec-Fetch-Dest: document", sameOrigin}, true},
+		"a browser that says little":        {[]string{"Accept: text/html", "Upgrade-Insecure-Requests: 1", "Origin: " + h.url}, true},
+		"a service worker sends it":         {[]string{"Sec-Fetch-Mode: same-origin", "Sec-Fetch-Dest: empty", "Accept: text/html", "Upgrade-Insecure-Requests: 1", sameOrigin}, true},
+		"into a frame of the page":          {[]string{asPage, "Sec-Fetch-Dest: iframe", sameOrigin}, false},
+		"a script asks":                     {[]string{asSubrequest, "Sec-Fetch-Dest: empty", "Accept: text/html", sameOrigin}, false},
+		"a program that takes nothing else": {[]string{"Accept: text/html"}, false},
+	} {
+		got, err := h.send("POST", onePath+"/", "a=b", append(c.lines, asAlice)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if has := strings.Contains(got.body, `data-keep="8" data-posted></script>`); got.StatusCode != 200 || has != c.want || strings.Contains(got.body, "presence.js") != c.want {
+			t.Errorf("%s: %d %s", name, got.StatusCode, got.body)
+		}
+	}
+}
+
+// TestAPageWithoutTheScriptBesideOneThatReports: what it sends counts, and nothing else does.
+func TestAPageWithoutTheScriptBesideOneThatReports(t *testing.T) {
+	for name, header := range map[string][]string{
+		"XML":     {"Content-Type", "application/xml"},
+		"SVG":     {"Content-Type", "image/svg+xml"},
+		"packed":  {"Content-Encoding", "gzip"},
+		"sandbox": {"Content-Security-Policy", "sandbox"},
+		"policy":  {"Content-Security-Policy", "default-src 'none'"},
+		"hidden":  {"Content-Security-Policy", "default-src 'none'", "Referrer-Policy", "no-referrer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHarness(t)
+			app := pageApp(t, header...)
+			h.Run(one, gatewaytest.App(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/feed.xml" && r.URL.RawQuery == "" {
+					app(w, r)
+				}
+			}))
+			from := func(path string) string { return "Referer: " + h.url + onePath + path }
+			h.tell(`{"tab":"A","hello":true}`, sameOrigin, from("/"))
+			wait.Until(t, "presence holds", func() bool { return h.mode(one) == workspace.PagePresence })
+			h.get(200, onePath+"/feed.xml", asAlice, asPage, "Accept-Encoding: gzip")
+			counts := func(lines ...string) bool {
+				h.waitServed()
+				h.Used(one)
+				h.get(200, onePath+"/p", append(lines, asAlice, asSubrequest)...)
+				h.waitServed()
+				return h.Used(one)
+			}
+			if counts(from("/")) || counts(from("/feed.xml?old")) {
+				t.Error("what the page that reports sends counts")
+			}
+			if own := counts(from("/feed.xml")); own == (name == "hidden") {
+				t.Errorf("what the page without the script sends counts: %v", own)
+			}
+			if hidden := counts(); hidden != (name == "hidden") {
+				t.Errorf("what a page sends that hides its address counts: %v", hidden)
+			}
+			if h.mode(one) != workspace.PagePresence || h.PageWrites() != 1 {
+				t.Errorf("the row says %s after %d writes", h.mode(one), h.PageWrites())
+			}
+			h.tell(`{"tab":"B","hello":true}`, sameOrigin, from("/feed.xml"))
+			if counts(from("/feed.xml")) {
+				t.Error("it counts although the page has been loaded with the script")
+			}
+		})
+	}
+}
+
+// TestAnyReportEndsThatAllTrafficCounts: a page without the script came while no other one was known.
+func TestAnyReportEndsThatAllTrafficCounts(t *testing.T) {
+	h := newHarness(t)
+	h.Run(one, gatewaytest.App(t, pageApp(t, "Content-Type", "application/xml")))
+	h.get(200, onePath+"/feed.xml", asAlice, asPage)
+	wait.Until(t, "the row says that traffic counts", func() bool { return h.mode(one) == workspace.PageTraffic })
+	h.get(200, onePath+"/.codehub/presence?tab=A", asAlice, asSubrequest)
+	wait.Until(t, "a page reports", func() bool { return h.mode(one) == workspace.PagePresence })
+}
+
 func TestThePageOfAnErrorReports(t *testing.T) {
 	h := newHarness(t)
 	h.Run(one, gatewaytest.App(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -65,8 +65,8 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, at site.Address)
 		}
 	}
 	if s.Visible {
-		if req.kind == decision.Navigation {
-			g.tabs.Opened(t.ID)
+		if req.kind == decision.Navigation || req.kind == decision.Program && r.Header.Get("Sec-Fetch-User") == "?1" {
+			g.tabs.Opened(t.ID) // or sends a form
 		}
 		if t.Port != 0 && g.isApplications(req.entry.State(), t.Port) {
 			site.Redirect(w, req.at.WorkspaceOrigin(t.ID)+ownPath(t, r), http.StatusTemporaryRedirect)
@@ -94,6 +94,10 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, at site.Address)
 func (g *Gateway) run(req *request, s decision.State) error {
 	h := hold{gateway: g, request: req}
 	defer func() { h.release() }()
+	if e := req.entry; e != nil && req.kind == decision.Subresource && req.r.ProtoMajor < 2 && !site.IsWebSocket(req.r) {
+		e.PageRequests.Add(1)
+		defer e.PageRequests.Add(-1)
+	}
 	for {
 		s.Outdated = g.Refused() != nil
 		var st *route.State
@@ -101,6 +105,7 @@ func (g *Gateway) run(req *request, s decision.State) error {
 			st = req.entry.State()
 			s.Observe(st)
 			s.Unconfirmed = !g.Routes.Fresh()
+			s.Kept = s.Dozing && (s.Kept || !h.held && h.keepForThaw())
 			s.Waking = req.kind == decision.SelfNavigation && !s.Ready &&
 				g.Activator.InProgress(req.at.ID, g.WakeTimeout) != nil
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway/gatewaytest"
 	"github.com/codehub/gateway/coordinator/wait"
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // The clock of these tests moves by a minute with every call of Used, so each transfer
@@ -117,5 +118,35 @@ func TestAnUploadKeepsItsWorkspaceAwakeWhileBytesFlow(t *testing.T) {
 	}
 	if s := <-status; s != http.StatusOK {
 		t.Errorf("the upload got %d", s)
+	}
+}
+
+// TestSoundThatAPagePlaysIsATransfer: 24 kbit/s are less than other transfers have, and more than an idle page plays.
+func TestSoundThatAPagePlaysIsATransfer(t *testing.T) {
+	h := newHarness(t)
+	h.Run(one, gatewaytest.App(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/typed":
+			w.Header().Set("Content-Type", "audio/mpeg")
+		case "/short":
+			w.Header().Set("Content-Type", "audio/mpeg")
+			_, _ = w.Write(make([]byte, 10<<10))
+			return
+		}
+		_, _ = w.Write(make([]byte, 60<<10))
+	}))
+	h.tell(`{"hello":true}`)
+	wait.Until(t, "presence holds", func() bool { return h.mode(one) == workspace.PagePresence })
+	for _, c := range []struct {
+		path, dest string
+		want       bool
+	}{{"/stream", "audio", true}, {"/stream", "video", true}, {"/typed", "empty", true}, {"/stream", "empty", false}, {"/short", "audio", false}} {
+		h.waitServed()
+		h.Used(one)
+		h.get(200, onePath+c.path, asAlice, "Sec-Fetch-Mode: no-cors", "Sec-Fetch-Dest: "+c.dest)
+		h.waitServed()
+		if got := h.Used(one); got != c.want {
+			t.Errorf("%s for %s: use %v", c.path, c.dest, got)
+		}
 	}
 }

@@ -2,10 +2,15 @@ package docker
 
 import (
 	"context"
+	"io"
+	"time"
 
 	"github.com/codehub/gateway/coordinator/internal/work"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
+
+// insideLimit is how long a look into a container may take.
+const insideLimit = 5 * time.Second
 
 // Look implements [backend.Core].
 func (d *Docker) Look(ctx context.Context, id workspace.ID) (work.Sample, error) {
@@ -14,5 +19,21 @@ func (d *Docker) Look(ctx context.Context, id workspace.ID) (work.Sample, error)
 		return work.Sample{}, err
 	}
 	s, err := d.sampler.Sample(ctx, c)
+	if err == nil && s.LookInside() {
+		s.Inside = d.lookInside(ctx, id, c.ID)
+	}
 	return s, d.orFrozen(ctx, id, err)
+}
+
+// lookInside asks the container itself what [work.Inside] needs. It returns nil when no such command
+// runs there.
+func (d *Docker) lookInside(ctx context.Context, id workspace.ID, container string) *work.Inside {
+	ctx, cancel := context.WithTimeout(ctx, insideLimit)
+	defer cancel()
+	var out limited
+	command := []string{"sh", "-c", work.InsideScript}
+	if _, err := d.exec(ctx, id, container, "looking into container "+id.ContainerName(), command, &out, io.Discard); err != nil {
+		return nil
+	}
+	return work.ParseInside(out.Bytes())
 }

@@ -146,6 +146,7 @@ func TestRealPrograms(t *testing.T) {
 		"vi":                                        {typed: `vi x`, runs: "vi x"},
 		"a prompt of another program":               {typed: `cat`, runs: "cat"},
 		"an agent's name as an argument":            {typed: `cp /etc/passwd claude; less claude`, runs: "less claude"},
+		"a server that waits":                       {typed: `httpd -f -p 9022 -h /home/coder`, runs: "httpd"},
 		"the busy file":                             {typed: `mkdir -p ~/.codehub && echo "nightly build" > ~/.codehub/busy; exit`, reason: workspace.BusyFile},
 		"an old busy file":                          {typed: `mkdir -p ~/.codehub && touch -d 2001-01-01 ~/.codehub/busy; exit`},
 		"a link as the busy file":                   {typed: `mkdir -p ~/.codehub && ln -s /etc/passwd ~/.codehub/busy; exit`},

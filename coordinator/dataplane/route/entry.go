@@ -72,6 +72,9 @@ type Entry struct {
 	table *Table
 	used  atomic.Int64 // the clock when the entry was last asked for, 0 for never
 	holds atomic.Int64
+	// PageRequests are those that pages of the workspace have under way over HTTP/1.1 in this process. The
+	// gateway counts them.
+	PageRequests atomic.Int64
 }
 
 // newEntry returns an entry whose application has not answered yet.

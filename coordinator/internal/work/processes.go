@@ -11,28 +11,59 @@ import (
 // its own.
 var inits = []string{"docker-init", "tini", "dumb-init", "catatonit"}
 
-// application returns the application: the main process and, where that is an init, what it
-// has started first. What shares a session with one of them belongs to it.
+// launchers start the application from a script or a list, and wait for it. Shells do, too.
+var launchers = []string{"npm", "npx", "npm-cli", "npx-cli", "yarn", "yarnpkg", "pnpm", "pnpx", "bunx", "corepack", "su", "sudo", "gosu", "su-exec",
+	"setpriv", "runuser", "env", "nodemon", "concurrently", "pm2", "pm2-runtime", "supervisord", "foreman", "honcho",
+	"s6-svscan", "s6-supervise", "runsvdir", "runsv", "uv", "poetry", "pipenv", "bundle"}
+
+// shells run the commands that start the application.
+var shells = []string{"sh", "bash", "dash", "ash", "zsh", "ksh", "busybox"}
+
+// launches reports whether the program with that command line only starts others.
+func launches(args string) bool {
+	program, _, _ := strings.Cut(args, " ")
+	return slices.Contains(shells, base(program)) ||
+		slices.ContainsFunc(names(args), func(name string) bool { return slices.Contains(launchers, name) })
+}
+
+// application returns the application: the main process and, where that is an init, a shell or
+// another launcher, what it has started. What shares a session with one of them belongs to it.
 func (s Sample) application() (main []Process) {
-	parent := -1
-	for range 4 { // of an engine's init, an image's init, and the application
-		i := -1
-		for n, p := range s.Processes {
-			if (parent < 0 && p.PID == s.Main || parent >= 0 && p.Parent == parent) &&
-				(i < 0 || p.PID < s.Processes[i].PID) {
-				i = n
-			}
-		}
-		if i < 0 {
-			break
-		}
-		main = append(main, s.Processes[i])
-		parent = s.Processes[i].PID
-		if !slices.Contains(inits, name(s.Processes[i].Args)) {
-			break
+	i := slices.IndexFunc(s.Processes, func(p Process) bool { return p.PID == s.Main })
+	if i < 0 {
+		return nil
+	}
+	main = append(main, s.Processes[i])
+	for n := 0; n < len(main); n++ { // it grows
+		switch parent := main[n]; {
+		case slices.Contains(inits, name(parent.Args)):
+			main = append(main, s.children(parent, false)...)
+		case launches(parent.Args):
+			main = append(main, s.children(parent, true)...)
 		}
 	}
 	return main
+}
+
+// children returns the first process that the parent has started. With all it returns those that share
+// the parent's session if there are such: what a terminal has left behind does not.
+func (s Sample) children(parent Process, all bool) (found []Process) {
+	var first []Process
+	for _, p := range s.Processes {
+		if p.Parent != parent.PID || p.PID == parent.PID {
+			continue
+		}
+		if all && p.Session == parent.Session {
+			found = append(found, p)
+		}
+		if first == nil || p.PID < first[0].PID {
+			first = []Process{p}
+		}
+	}
+	if len(found) > 0 {
+		return found
+	}
+	return first
 }
 
 // job is what is in the foreground of a terminal, with the session's leader, the shell.
@@ -93,20 +124,26 @@ func (j job) waits() bool {
 	})
 }
 
+// used is what processes have used since the look before. Written is -1 when it is not known, and writes 0.
+type used struct {
+	cpu             time.Duration
+	written, writes int64
+}
+
 // since returns what the members have used and written since the look before. A member
 // that was not there yet counts from zero; one that has ended counts in its parent.
-// Written is -1 when it is not known.
-func (j job) since(before *Sample) (cpu time.Duration, written int64) {
+func (j job) since(before *Sample) (u used) {
 	for _, p := range j.members {
 		was := before.find(p)
-		cpu += p.CPU - was.CPU
+		u.cpu += p.CPU - was.CPU
+		u.writes += p.Writes - was.Writes
 		if p.Written < 0 {
-			written = -1
-		} else if written >= 0 {
-			written += p.Written - max(was.Written, 0)
+			u.written = -1
+		} else if u.written >= 0 {
+			u.written += p.Written - max(was.Written, 0)
 		}
 	}
-	return cpu, written
+	return u
 }
 
 // find returns the process as it was. It returns a zero one if the process is new, or is another

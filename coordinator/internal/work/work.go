@@ -16,6 +16,9 @@
 //	sleep 600, less, vim, idle node    0               0
 //	while :; do sleep 1; done          0               1
 //
+// A program of Node that waits wakes itself every few seconds by a write of 8 bytes to an eventfd, and
+// a server that answers writes to sockets. Neither is work (waiting.go).
+//
 // So two figures tell work. The bytes that a job has written (/proc/PID/io: terminal, files and
 // sockets, with those of its ended children) tell what prints, downloads or builds. CPU tells what
 // computes. Both are zero for what waits. Only viewers, which draw the same screen again and again,
@@ -125,6 +128,8 @@ type Sample struct {
 	Label Answer
 	// Kernel is the name of a busy notebook kernel; empty if there is none that is known.
 	Kernel string
+	// Inside is what its own kernel tables say of it; nil where that is not known.
+	Inside *Inside
 	// KernelsUnknown says that the application has not answered in time whether one is busy.
 	KernelsUnknown bool
 }
@@ -138,6 +143,10 @@ type Process struct {
 	// of children that have ended. Written is -1 where the engine's host cannot tell.
 	CPU     time.Duration
 	Written int64
+	// Writes is by how many calls that was written, 0 where the engine's host cannot tell.
+	Writes int64
+	// Terminal is its pseudoterminal: the number below /dev/pts plus one, 0 if it has none.
+	Terminal int
 	// Args is the command line, separated by spaces. The process itself may have changed it.
 	Args string
 }
@@ -251,7 +260,7 @@ func (s Settings) commandInForeground(l look) (string, bool) {
 }
 
 // jobInForeground: what is in the foreground of a terminal has written something since the
-// look before, or computes. The shell is counted with its job, because its figures include those of
+// look before that is more than waiting and answering, or computes. The shell is counted with its job, because its figures include those of
 // the children that have ended. Of a loop, that is all of them.
 func (s Settings) jobInForeground(l look) (string, bool) {
 	if !comparable(l.before, l.Sample) {
@@ -259,8 +268,9 @@ func (s Settings) jobInForeground(l look) (string, bool) {
 	}
 	for _, job := range l.foreground() {
 		name := job.name()
-		if cpu, written := job.since(l.before); cpu >= s.enough(l) || written > 0 && !viewer(name) ||
-			written < 0 && !viewer(name) && !job.waits() {
+		used := job.since(l.before)
+		if used.cpu >= s.enough(l) || !viewer(name) && (used.written > 0 && l.produces(job, used) ||
+			used.written < 0 && !job.waits()) {
 			return name, true
 		}
 	}
@@ -281,8 +291,7 @@ func (s Settings) computesInBackground(l look) (string, bool) {
 		}
 	}
 	for _, members := range sessions {
-		cpu, _ := job{members: members}.since(l.before)
-		if cpu >= s.enough(l) {
+		if (job{members: members}).since(l.before).cpu >= s.enough(l) {
 			return busiest(l.before, members), true
 		}
 	}
@@ -297,13 +306,14 @@ func (s Settings) isDebugged(l look) (string, bool) {
 	}
 	var members []Process
 	for _, p := range l.programs() {
-		was := l.before.find(p)
-		if was.PID != 0 && was.Written >= 0 && p.Written > was.Written {
+		alone := job{members: []Process{p}}
+		if was := l.before.find(p); was.PID != 0 && was.Written >= 0 && p.Written > was.Written &&
+			l.produces(alone, alone.since(l.before)) {
 			return name(p.Args), true
 		}
 		members = append(members, p)
 	}
-	cpu, _ := job{members: members}.since(l.before)
+	cpu := job{members: members}.since(l.before).cpu
 	return busiest(l.before, members), len(members) > 0 && cpu >= s.enough(l)
 }
 

@@ -130,6 +130,115 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// TestWaitingAndAnsweringAreNoWork: a program that listens, and one that only wakes itself.
+func TestWaitingAndAnsweringAreNoWork(t *testing.T) {
+	const s = time.Second
+	inside := func(printed int64, listening ...string) *Inside {
+		in := &Inside{Listening: map[string]bool{}, Printed: map[int]int64{2: printed}}
+		for _, args := range listening {
+			in.Listening[args] = true
+		}
+		return in
+	}
+	server := func(written, writes int64, used time.Duration) Process {
+		return Process{PID: 30, Parent: 20, Group: 30, Session: 20, Foreground: 30, Terminal: 3, CPU: used, Written: written, Writes: writes, Args: "node server.js"}
+	}
+	noTerminal := func(written, writes int64) Process {
+		p := debugged("node ./server.js", 0, written)
+		p.Writes = writes
+		return p
+	}
+	for _, c := range []struct {
+		name        string
+		before, now Process
+		was, is     *Inside
+		reason      string
+	}{
+		{"a program that wakes itself", server(0, 0, 0), server(80, 10, s), inside(7), inside(7), ""},
+		{"one that writes to a file", server(0, 0, 0), server(81, 10, 0), inside(7), inside(7), workspace.BusyTerminal},
+		{"one that prints as much as others wake themselves with", server(0, 0, 0), server(80, 10, 0), inside(7), inside(9), workspace.BusyTerminal},
+		{"a server that answers", server(0, 0, 0), server(9000, 10, s), inside(7, "node server.js"), inside(7, "node server.js"), ""},
+		{"a server that prints", server(0, 0, 0), server(9000, 10, 0), inside(7, "node server.js"), inside(9, "node server.js"), workspace.BusyTerminal},
+		{"a server that computes", server(0, 0, 0), server(0, 0, 9*s), inside(7, "node server.js"), inside(7, "node server.js"), workspace.BusyTerminal},
+		{"a server of which that is not known", server(0, 0, 0), server(80, 10, 0), nil, inside(7, "node server.js"), workspace.BusyTerminal},
+		{"a debugged server that waits", noTerminal(0, 0), noTerminal(80, 10), nil, nil, ""},
+		{"a debugged server that answers", noTerminal(0, 0), noTerminal(9000, 10), inside(7, "node ./server.js"), inside(7, "node ./server.js"), ""},
+		{"a debugged program that writes", noTerminal(0, 0), noTerminal(9000, 10), inside(7), inside(7), workspace.BusyBackground},
+	} {
+		before, now := after(0, shell(30, 0, 0), c.before), after(60, shell(30, 0, 0), c.now)
+		before.Inside, now.Inside = c.was, c.is
+		for i := range before.Processes {
+			if p := &before.Processes[i]; p.PID == 20 {
+				p.Terminal, now.Processes[i].Terminal = 3, 3
+			}
+		}
+		if got := DefaultSettings().Judge(&before, now, 10*time.Minute); got.Reason != c.reason || !got.Known {
+			t.Errorf("%s: %+v, want %q", c.name, got, c.reason)
+		}
+	}
+}
+
+// TestWhatLaunchesTheApplicationIsNotIt: a shell, npm and an init lead to it.
+func TestWhatLaunchesTheApplicationIsNotIt(t *testing.T) {
+	for name, chain := range map[string][]string{
+		"a shell":             {"sh -c node server.js; exit 1", "node server.js"},
+		"a script":            {"/bin/bash /entrypoint.sh", "node server.js"},
+		"npm":                 {"npm start", "sh -c node server.js", "node server.js"},
+		"npm by its file":     {"node /usr/local/bin/npm start", "sh -c node server.js", "node server.js"},
+		"an init and npm":     {"/sbin/docker-init -- tini -- npm run dev", "tini -- npm run dev", "npm run dev", "sh -c nodemon server.js", "node /app/node_modules/.bin/nodemon server.js", "node server.js"},
+		"yarn behind a shell": {"sh -c yarn start", "node /usr/share/yarn/bin/yarn.js start", "/bin/sh -c node ./server.js", "node ./server.js"},
+	} {
+		look := func(at time.Time, used time.Duration, written int64) Sample {
+			s := Sample{At: at, Container: "c", Main: 10, Terminals: true}
+			for i, args := range chain {
+				s.Processes = append(s.Processes, Process{PID: 10 + i, Parent: 9 + i, Group: 10, Session: 10, Foreground: -1, Args: args})
+			}
+			last := &s.Processes[len(chain)-1]
+			last.CPU, last.Written, last.Writes = used, written, written/100
+			// Of the same application, and left behind by a terminal.
+			s.Processes = append(s.Processes,
+				Process{PID: 40, Parent: last.PID, Group: 10, Session: 10, Foreground: -1, Written: written, Args: last.Args},
+				Process{PID: 50, Parent: 10, Group: 50, Session: 50, Foreground: -1, CPU: 0, Args: "python3 train.py"})
+			return s
+		}
+		before, now := look(began, 0, 0), look(began.Add(time.Minute), 50*time.Second, 9000)
+		if got := DefaultSettings().Judge(&before, now, time.Hour); got.Reason != "" {
+			t.Errorf("%s: %+v", name, got)
+		}
+		now.Processes[len(now.Processes)-1].CPU = 50 * time.Second
+		if got := DefaultSettings().Judge(&before, now, time.Hour); got.Reason != workspace.BusyBackground || got.Detail != "train" {
+			t.Errorf("%s: what a terminal has left behind: %+v", name, got)
+		}
+	}
+}
+
+func TestParseInside(t *testing.T) {
+	got := ParseInside([]byte(`==> inside <==
+/dev/pts/0 1764288000
+/dev/pts/12 5
+==> /proc/net/tcp <==
+  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 00000000:0BB8 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 77 1
+   1: 00000000:0BB9 020011AC:0001 01 00000000:00000000 00:00000000 00000000  1000        0 78 1
+
+==> /proc/net/tcp6 <==
+  sl  local_address                         remote_address                        st tx_queue
+/proc/5/fd:
+total 0
+lrwx------ 1 coder coder 64 Nov 27 10:00 3 -> socket:[77]
+
+/proc/6/fd:
+lrwx------ 1 coder coder 64 Nov 27 10:00 3 -> socket:[78]
+==> /proc/5/cmdline <==
+` + "node\x00server.js\x00" + `
+==> /proc/6/cmdline <==
+` + "sh\x00-c\x00x" + `
+`))
+	if len(got.Listening) != 1 || !got.Listening["node server.js"] || len(got.Printed) != 2 || got.Printed[0] != 1764288000 || got.Printed[12] != 5 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestTheFirstLook can tell what needs no comparison, and nothing else.
 func TestTheFirstLook(t *testing.T) {
 	computes := after(0, shell(30, 0, 0), runs(30, "make", time.Hour, 1<<30))

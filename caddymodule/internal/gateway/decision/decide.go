@@ -101,6 +101,8 @@ const (
 	PageWait
 	// WakeTimeout is the option of that name, the longest that a program waits.
 	WakeTimeout
+	// UntilThaw is for as long as the workspace dozes and the client waits.
+	UntilThaw
 )
 
 // Decision is what the gateway does with a request: it wakes the workspace or not,
@@ -301,6 +303,14 @@ var decisions = [...]struct{ navigation, selfNavigation, program, subresource De
 		selfNavigation: Decision{Answer: ShowAsleep, Wait: PageWait},
 		program:        Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout},
 		subresource:    Decision{Answer: SendAsleep, Wait: PageWait},
+	},
+	// Applications that ask again and again end their session with the first error. So the first requests of each
+	// tab wait for as long as they would at the frozen application. The browser, or the end of the tab, ends them.
+	rowDozingKept: {
+		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp, Wait: PageWait},
+		selfNavigation: Decision{Answer: ShowAsleep, Wait: PageWait},
+		program:        Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout},
+		subresource:    Decision{Answer: SendAsleep, Wait: UntilThaw},
 	},
 	// The container runs; its application has not answered yet.
 	rowAnswering: {

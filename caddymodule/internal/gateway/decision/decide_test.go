@@ -46,6 +46,7 @@ func TestDecide(t *testing.T) {
 	recovering.ErrorReason = ""
 	asleep := stateOf(down(workspace.PhaseStandby, workspace.DesiredStandby), false)
 	with := func(s State, p Progress) State { s.Progress = p; return s }
+	kept := func(s State) State { s.Kept = true; return s }
 	doubtful := func(s State) State { s.Unconfirmed = true; return s }
 
 	type cells struct{ navigation, selfNavigation, program, subresource Decision }
@@ -97,6 +98,9 @@ func TestDecide(t *testing.T) {
 		{"RUNNING without an address", stateOf(up(workspace.PhaseRunning, workspace.OpNone), false), startingUp},
 		{"RUNNING, dozing", stateOf(dozing, true), cells{
 			wakeUp.navigation, Decision{Answer: ShowAsleep, Wait: PageWait}, wakeUp.program, Decision{Answer: SendAsleep, Wait: PageWait}}},
+		{"RUNNING, dozing, one of the few requests of a tab", kept(stateOf(dozing, true)), cells{
+			wakeUp.navigation, Decision{Answer: ShowAsleep, Wait: PageWait}, wakeUp.program, Decision{Answer: SendAsleep, Wait: UntilThaw}}},
+		{"one of the few requests of a tab, and it goes on", kept(stateOf(running, true)), pass},
 		{"a port of a workspace that dozes", portState(dozing), cells{
 			wakeUp.navigation, Decision{Answer: ShowAsleep, Wait: PageWait}, wakeUp.program, Decision{Answer: SendAsleep, Wait: PageWait}}},
 		{"dozing, and the limit is reached", with(stateOf(dozing, true), LimitReached), limit},
@@ -175,12 +179,12 @@ func TestEveryStateIsDecided(t *testing.T) {
 					for _, visible := range bools {
 						for _, desired := range []workspace.DesiredState{workspace.DesiredArchived, workspace.DesiredStandby, workspace.DesiredRunning} {
 							for _, failed := range bools {
-								for up := range 7 { // neither, running, ready, the last two unconfirmed, waking, and dozing
+								for up := range 8 { // neither, running, ready, the last two unconfirmed, waking, dozing, and kept meanwhile
 									for progress := NotTried; progress <= Stopping; progress++ {
 										s := refused
 										s.Loading, s.NoSuchHost, s.Identity, s.Visible, s.Desired = loading, noHost, identity, visible, desired
 										s.Failed, s.Running, s.Ready, s.Unconfirmed, s.Progress = failed, up > 0 && up != 5, up == 2 || up == 4, up == 3 || up == 4, progress
-										s.Waking, s.Dozing = up == 5, up == 6
+										s.Waking, s.Dozing, s.Kept = up == 5, up >= 6, up == 7
 										seen[s.row()] = true
 										admitted := refused == State{} && !loading && !noHost && identity == SignedIn && visible
 										for _, kind := range []ClientKind{Program, Navigation, SelfNavigation, Subresource} {

@@ -89,6 +89,8 @@ type State struct {
 	Running bool
 	// Dozing: its container is frozen, or about to be.
 	Dozing bool
+	// Kept: the request is one of the few of its tab that wait until a workspace that dozes goes on.
+	Kept bool
 	// Ready: it runs and does not doze, and its application has answered.
 	Ready bool
 	// Waking: a wake-up of a workspace that sleeps is in progress, for which a person has asked.
@@ -144,6 +146,7 @@ const (
 	rowHoldFull
 	rowShareFull
 	rowDozing
+	rowDozingKept
 	rowAnswering
 	rowComingUp
 	rowWaking
@@ -211,6 +214,8 @@ func (s State) row() row {
 		return rowWaking
 	case s.Desired != workspace.DesiredRunning:
 		return rowAsleep
+	case s.Dozing && s.Kept:
+		return rowDozingKept
 	case s.Dozing:
 		return rowDozing
 	case s.Running:

@@ -4,15 +4,18 @@ import (
 	"net/http"
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway/pagescript"
+	"github.com/codehub/gateway/caddymodule/internal/gateway/tabs"
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// document is the answer to a navigation, which may be a page that gets the script.
+// document is the answer to a request that loads a page, which may get the script.
 type document struct {
 	forwarder *Forwarder
 	entry     *route.Entry
+	address   tabs.Address
+	posted    bool
 	own       string // the path of what the gateway serves on the page's origin
 	lang      string
 	secure    bool
@@ -23,11 +26,11 @@ type document struct {
 // newDocument prepares the request r for a page with the script. It returns nil, and changes
 // nothing, for all that loads no page into a tab, and when the script has no use.
 func (f *Forwarder) newDocument(r *http.Request, about *Request) *document {
-	if !about.Kind.IsPage() || !f.Activity.Presence() || !pagescript.Wanted(r) {
+	if about.ByToken || about.Sandbox || !f.Activity.Presence() || !pagescript.Wanted(r) {
 		return nil
 	}
 	d := &document{
-		forwarder: f, entry: about.Entry, own: about.Address.Prefix + site.OwnPath,
+		forwarder: f, entry: about.Entry, address: tabs.Loaded(r), posted: r.Method != http.MethodGet, own: about.Address.Prefix + site.OwnPath,
 		lang: site.Language(r), secure: about.Address.IsHTTPS(),
 	}
 	pagescript.Ask(r.Header)
@@ -35,15 +38,23 @@ func (f *Forwarder) newDocument(r *http.Request, about *Request) *document {
 }
 
 // begin decides what becomes of the answer, and changes the headers of a page that carries
-// the script. Of one that cannot, the workspace's row tells the others.
+// the script. What one sends that cannot counts, beside those that report; where none does, the
+// workspace's row says so.
 func (d *document) begin(status int, h http.Header) {
 	verdict, nonce := pagescript.Judge(status, h, d.secure)
 	switch verdict {
 	case pagescript.Carries:
 		pagescript.Begin(h)
-		d.carries, d.injector.Tag = true, pagescript.Tag(d.own, d.lang, nonce, d.forwarder.Service.MaxKeepAwake())
+		d.carries, d.injector.Tag = true, pagescript.Tag(d.own, d.lang, nonce, d.forwarder.Service.MaxKeepAwake(), d.posted)
 	case pagescript.Forbidden:
-		d.forwarder.RecordPageActivity(d.entry, workspace.PageTraffic)
+		id, talks := d.entry.State().Route.ID, pagescript.Talks(h)
+		if talks && pagescript.HidesAddress(h) {
+			d.address = tabs.Hidden
+		}
+		d.forwarder.Tabs.LoadPlain(id, d.address, talks)
+		if !d.forwarder.Tabs.HasReporter(id) {
+			d.forwarder.RecordPageActivity(d.entry, workspace.PageTraffic)
+		}
 	}
 }
 

@@ -149,6 +149,7 @@ func (f *Forwarder) proxy(x *Exchange, w http.ResponseWriter, r *http.Request, a
 	isExtended := site.IsExtendedConnect(r)
 	if !isExtended { // its messages are told from its control frames, in both directions
 		filter.metered = true
+		filter.playing = isPlayed(r)
 		if body != nil && body != http.NoBody {
 			filter.upload = upload{ReadCloser: body, meter: &filter.meter}
 			r.Body = &filter.upload

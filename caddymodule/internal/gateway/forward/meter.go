@@ -25,6 +25,8 @@ const (
 	// milliseconds, to make it a transfer. Polls and slow streams of events are below.
 	transferBytes  = 256 << 10
 	transferWindow = 60_000
+	// mediaBytes is the same of sound and video: speech takes 60 kB a minute, and no idle page polls for it.
+	mediaBytes = 32 << 10
 )
 
 // meter counts what one request does as use of its workspace, at once and for as long as
@@ -36,9 +38,10 @@ type meter struct {
 	buffer *activity.Buffer
 	entry  *route.Entry
 	tabs   *tabs.Tabs
-	// byPage says that a page has sent the request by itself, page which, if that is known.
-	byPage bool
-	page   tabs.Address
+	// byPage says that a page has sent the request by itself; page is which, if that is known, and
+	// exact the same with its query.
+	byPage      bool
+	page, exact tabs.Address
 	// signal is what a part of the request is a sign of that is no message or transfer.
 	signal metrics.Signal
 	// grant lets the request in; address is the client's, and id the request's. They are copies, because other goroutines read them.
@@ -80,7 +83,8 @@ func (m *meter) counts() counting {
 
 // isSilent reports whether the page is known not to report what people do in it.
 func (m *meter) isSilent() bool {
-	return m.page != 0 && m.tabs.Silent(m.entry.State().Route.ID, m.page)
+	id := m.entry.State().Route.ID
+	return m.tabs.Plain(id, m.exact) || m.page != 0 && m.tabs.Silent(id, m.page)
 }
 
 // begin counts that the request, or its answer, begins.
@@ -100,6 +104,7 @@ func (m *meter) Message(size uint64) {
 // flow is one direction of a request whose bytes are counted.
 type flow struct {
 	endless bool  // a stream of events, never a transfer
+	media   bool  // sound or video
 	since   int64 // begin of the present window
 	bytes   int   // passed in it
 }
@@ -116,7 +121,11 @@ func (m *meter) pass(f *flow, n int) {
 		if now := m.buffer.Now(); now-f.since > transferWindow {
 			f.since, f.bytes = now, 0
 		}
-		if f.bytes += n; f.bytes >= transferBytes && !f.endless {
+		enough := transferBytes
+		if f.media {
+			enough = mediaBytes
+		}
+		if f.bytes += n; f.bytes >= enough && !f.endless {
 			m.slot.TouchBy(metrics.ByTransfer, m)
 		}
 	}
@@ -139,6 +148,18 @@ func isByPage(r *http.Request, kind decision.ClientKind) bool {
 func isEndless(h http.Header) bool {
 	kind := site.HeaderValue(h, "Content-Type")
 	return strings.HasPrefix(kind, "text/event-stream") || strings.HasPrefix(kind, "multipart/x-mixed-replace")
+}
+
+// isPlayed reports whether a page plays the answer to r.
+func isPlayed(r *http.Request) bool {
+	dest := site.HeaderValue(r.Header, "Sec-Fetch-Dest")
+	return dest == "audio" || dest == "video"
+}
+
+// isMedia reports whether the header announces sound or video.
+func isMedia(h http.Header) bool {
+	kind := site.HeaderValue(h, "Content-Type")
+	return strings.HasPrefix(kind, "audio/") || strings.HasPrefix(kind, "video/")
 }
 
 // newMeter returns the meter of the request r.
@@ -164,8 +185,9 @@ func (f *Forwarder) newMeter(r *http.Request, about *Request) meter {
 	case !m.byPage || about.Kind == decision.SelfNavigation:
 	case site.IsWebSocket(r):
 		m.page = f.Tabs.Opener(about.Address.ID)
+		m.exact = m.page
 	default:
-		m.page = tabs.Sender(r)
+		m.page, m.exact = tabs.Sender(r), tabs.SenderExact(r)
 	}
 	return m
 }

@@ -22,6 +22,7 @@ type responseFilter struct {
 	meter   meter
 	metered bool
 	down    flow
+	playing bool // the page plays what comes, whatever its type is
 	// document is what the script is put into; nil for all that is no navigation.
 	document *document
 }
@@ -50,7 +51,7 @@ func (f *responseFilter) WriteHeader(status int) {
 	}
 	f.ResponseWriter.WriteHeader(status)
 	if f.metered {
-		f.down.endless = isEndless(f.Header())
+		f.down.endless, f.down.media = isEndless(f.Header()), f.playing || isMedia(f.Header())
 		f.meter.begin()
 	}
 }

@@ -9,26 +9,35 @@ package pagescript
 
 import (
 	"net/http"
+	"slices"
 	"strings"
+
+	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
 // Wanted reports whether the answer to r is to carry the script, if it turns out to be a
 // document: r loads a page into a tab, or into a frame of a page that is not the
 // workspace's own. The frames within a workspace's page are watched by that page's script.
 //
-// The caller knows that r is a navigation.
+// How the request is held (package decision) does not matter: people type in the answer to a
+// form, too, and open what was fetched ahead of time. A service worker that repeats a request
+// hides what it is for, but not Upgrade-Insecure-Requests, which browsers send with documents only.
 func Wanted(r *http.Request) bool {
 	h := r.Header
-	switch h.Get("Sec-Fetch-Dest") {
-	case "", "document":
-	case "iframe", "frame":
-		if h.Get("Sec-Fetch-Site") == "same-origin" {
-			return false
-		}
-	default:
+	if r.Method != http.MethodGet && r.Method != http.MethodPost || h.Get("Range") != "" || h.Get("Service-Worker") != "" {
 		return false
 	}
-	return r.Method == http.MethodGet && h.Get("Range") == "" && h.Get("Service-Worker") == ""
+	switch h.Get("Sec-Fetch-Dest") {
+	case "document":
+		return true
+	case "iframe", "frame":
+		return h.Get("Sec-Fetch-Site") != "same-origin"
+	case "", "empty":
+		mode := h.Get("Sec-Fetch-Mode")
+		return mode == "navigate" || site.AcceptsHTML(h) && !site.IsWebSocket(r) &&
+			(h.Get("Upgrade-Insecure-Requests") == "1" || mode == "" && r.Method == http.MethodGet)
+	}
+	return false
 }
 
 // Ask changes the headers of a request whose answer is wanted: the document must come as
@@ -65,8 +74,8 @@ func Judge(status int, h http.Header, secure bool) (v Verdict, nonce string) {
 	}
 	kind, parameters, _ := strings.Cut(h.Get("Content-Type"), ";")
 	switch kind = strings.ToLower(strings.TrimSpace(kind)); kind {
-	case "text/html":
-	case "application/xhtml+xml", "image/svg+xml", "application/xml", "text/xml":
+	case typeHTML:
+	case typeXHTML, "image/svg+xml", "application/xml", "text/xml":
 		return Forbidden, ""
 	default:
 		return Other, ""
@@ -79,6 +88,33 @@ func Judge(status int, h http.Header, secure bool) (v Verdict, nonce string) {
 		return Forbidden, ""
 	}
 	return Carries, nonce
+}
+
+// The types of the documents that applications are made of.
+const (
+	typeHTML  = "text/html"
+	typeXHTML = "application/xhtml+xml"
+)
+
+// Talks reports whether a document that does not carry the script is one that sends requests by
+// itself, as pages of applications do: HTML that is not in a sandbox. What is sent from a sandbox has
+// no session.
+func Talks(h http.Header) bool {
+	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
+	kind = strings.ToLower(strings.TrimSpace(kind))
+	return (kind == typeHTML || kind == typeXHTML) &&
+		!slices.ContainsFunc(parsePolicies(h["Content-Security-Policy"]), policy.isolates)
+}
+
+// HidesAddress reports whether a document keeps its address from what it asks for.
+func HidesAddress(h http.Header) bool {
+	hides := false
+	for _, line := range h["Referrer-Policy"] {
+		for name := range strings.SplitSeq(line, ",") { // the last one holds that a browser knows
+			hides = strings.EqualFold(strings.TrimSpace(name), "no-referrer")
+		}
+	}
+	return hides
 }
 
 // isShown reports whether a browser shows the body of an answer with that status. It follows

@@ -32,6 +32,15 @@ func TestWanted(t *testing.T) {
 		{"GET", "Sec-Fetch-Dest: object", false},
 		{"GET", "Sec-Fetch-Dest: serviceworker", false},
 		{"GET", "Service-Worker: script", false},
+		{"POST", "Sec-Fetch-Dest: document", true},
+		{"POST", "Accept: text/html|Upgrade-Insecure-Requests: 1", true},
+		{"POST", "Accept: text/html", false},
+		{"PUT", "Sec-Fetch-Dest: document", false},
+		{"GET", "Sec-Fetch-Dest: empty|Sec-Fetch-Mode: navigate", true}, // repeated by a service worker
+		{"GET", "Sec-Fetch-Dest: empty|Sec-Fetch-Mode: same-origin|Accept: text/html|Upgrade-Insecure-Requests: 1", true},
+		{"GET", "Sec-Fetch-Dest: empty|Sec-Fetch-Mode: cors|Accept: text/html", false},
+		{"GET", "Sec-Fetch-Dest: document|Sec-Purpose: prefetch;prerender", true},
+		{"GET", "Accept: text/html|Upgrade: websocket", false},
 	} {
 		if got := Wanted(&http.Request{Method: c.method, Header: header(c.lines)}); got != c.want {
 			t.Errorf("%s %s: %v", c.method, c.lines, got)

@@ -63,7 +63,7 @@ func allowed(lines []string, secure bool) (nonce string, ok bool) {
 
 // allows is [allowed] for one policy.
 func (p policy) allows(nonce string, secure bool) bool {
-	if sandbox, ok := p["sandbox"]; ok && !(has(sandbox, "allow-scripts") && has(sandbox, "allow-same-origin")) {
+	if p.isolates() {
 		return false
 	}
 	script := p.first("script-src-elem", "script-src", "default-src")
@@ -72,6 +72,12 @@ func (p policy) allows(nonce string, secure bool) bool {
 	}
 	connect := p.first("connect-src", "default-src")
 	return connect == nil || matchesSelf(connect, secure)
+}
+
+// isolates reports whether the document is in a sandbox without scripts, or with an origin of its own.
+func (p policy) isolates() bool {
+	sandbox, ok := p["sandbox"]
+	return ok && !(has(sandbox, "allow-scripts") && has(sandbox, "allow-same-origin"))
 }
 
 // first returns the sources of the first directive that the policy has, nil without any.

@@ -5,8 +5,11 @@
   "use strict";
   var tag = document.currentScript, mark = Symbol.for("codehub.presence");
   if (!tag || window[mark]) return;
+  try { // behind a service worker a frame gets this, too: the page around it watches it
+    if (parent !== window && parent[mark]) return tag.remove();
+  } catch (e) { /* of another origin */ }
   Object.defineProperty(window, mark, { value: true });
-  var own = new URL(".", tag.src).href, lang = tag.dataset.lang, keep = Number(tag.dataset.keep);
+  var own = new URL(".", tag.src).href, lang = tag.dataset.lang, keep = Number(tag.dataset.keep), posted = "posted" in tag.dataset;
   var send = window.fetch.bind(window), id = Math.random().toString(36).slice(2);
   tag.remove();
 
@@ -14,6 +17,7 @@
   function call(name, options) {
     options.credentials = "same-origin";
     options.cache = "no-store";
+    options.referrerPolicy = "same-origin"; // the address is how the gateway knows the page, whatever its policy is
     options.redirect = "error";
     return send(own + name, options).then(function (answer) {
       if (answer.status === 401 || answer.status === 403 || answer.status === 404) stop();
@@ -110,16 +114,39 @@
   // click has made the page active. Neither says that the person goes on here.
   function justClosed() { return performance.now() < closedAt + 6000; }
   // Frames of the same origin are watched as the page is. In others a click or a key makes
-  // the page active for a few seconds, and this looks more often than that.
-  var kinds = ["keydown", "pointerdown", "pointermove", "touchstart", "wheel"];
+  // the page active for a few seconds, and this looks more often than that. So are windows that
+  // the page opens: what it writes into them comes from nowhere, and has no script of its own.
+  var kinds = ["keydown", "pointerdown", "pointermove", "touchstart", "wheel"], windows = [], followed = Symbol();
   function watch(w) {
     try {
-      if (!w.document) return;
+      if (!w.document || w !== window && w[mark]) return; // it reports by itself
       if (w !== window && w.location.host === location.host) meet(w.location.pathname);
       kinds.forEach(function (kind) { w.addEventListener(kind, onInput, { capture: true, passive: true }); });
       w.addEventListener("keydown", onKey, true);
+      follow(w);
       for (var i = 0; i < w.frames.length; i++) watch(w.frames[i]);
     } catch (e) { /* of another origin */ }
+  }
+  // follow hears of the windows that w opens: there is no other way to them.
+  function follow(w) {
+    if (w[followed]) return;
+    Object.defineProperty(w, followed, { value: true });
+    [w, w.Document.prototype].forEach(function (of) { // document.open opens a window, too
+      of.open = new Proxy(of.open, { apply: function (open, self, given) { return opened(Reflect.apply(open, self, given)); } });
+    });
+    if (w.documentPictureInPicture) w.documentPictureInPicture.addEventListener("enter", function (e) { opened(e.window); });
+  }
+  function opened(w) {
+    if (w && w.window === w && windows.indexOf(w) < 0) {
+      windows.push(w);
+      watch(w);
+    }
+    return w;
+  }
+  function active(w) {
+    try {
+      if (!w.document.hidden && w.navigator.userActivation.isActive && !justClosed()) used();
+    } catch (e) { /* of another origin, or not known here */ }
   }
   var met = {}, found = []; // the frames' paths, and those that are not reported yet
   function meet(path) {
@@ -130,32 +157,42 @@
   function look() {
     if (host) place();
     if (stopped) return;
-    watch(window);
+    listen();
+    manifests();
+    windows = windows.filter(function (w) { return !w.closed; });
+    windows.concat(window).forEach(watch);
     if (announced && found.length) {
       var some = found.splice(0, 12);
       post("presence", { frames: some }).catch(function () { found = some.concat(found); });
     }
-    if (document.hidden) return;
-    if (navigator.userActivation && navigator.userActivation.isActive && !justClosed()) used();
+    windows.concat(window).forEach(active);
   }
 
   // The state of the workspace: one request that waits for the next change while the page is
-  // visible, a short one about every minute while it is hidden.
-  var seen = "", run = "", pollTimer = 0, failures = 0, waiting = null, polls = 0;
+  // visible, a short one about every minute while it is hidden. Over HTTP/1.1 a browser has six
+  // connections for all pages of a host, which the page may need: there none waits while it runs.
+  var live = false, seen = "", run = "", pollTimer = 0, failures = 0, waiting = null, polls = 0;
   function poll() {
     quiet();
     if (stopped) return;
     var mine = ++polls, hidden = document.hidden, began = performance.now();
+    var waits = !hidden && !(live && few());
     waiting = new AbortController();
-    call("presence?tab=" + id + "&seen=" + encodeURIComponent(seen) + (hidden ? "" : "&wait=25"), { signal: waiting.signal }).then(function (s) {
+    call("presence?tab=" + id + "&seen=" + encodeURIComponent(seen) + (waits ? "&wait=25" : ""), { signal: waiting.signal }).then(function (s) {
       if (mine !== polls) return;
       failures = 0;
       seen = s.tag;
-      again(hidden ? jitter(60000) : performance.now() - began > 1000 ? 100 : jitter(1000));
+      live = s.state === "running" || s.state === "dozing";
+      var soon = s.sleep_in !== undefined || s.state === "dozing";
+      again(hidden ? jitter(60000) : live && few() ? jitter(soon ? 2000 : 4000) : performance.now() - began > 1000 ? 100 : jitter(1000));
       show(s);
     }).catch(function () {
       if (mine === polls) again(jitter(Math.min(1000 * Math.pow(2, failures++), document.hidden ? 120000 : 20000)));
     });
+  }
+  function few() {
+    var page = performance.getEntriesByType("navigation")[0];
+    return !page || !/^h[23]/.test(page.nextHopProtocol);
   }
   function again(ms) { if (!stopped) pollTimer = setTimeout(poll, ms); }
   function quiet() {
@@ -198,6 +235,7 @@
     reloading = true;
     asked = null;
     if (view !== "asleep") asleep(0);
+    if (posted) return say("back"); // a form that was sent would be sent again
     say("loading");
     setTimeout(say, 5000, "back");
     location.reload(); // a page with changes that it cannot keep may ask first, and stay
@@ -403,7 +441,7 @@
     if (view !== "asleep" || looking || !e.isTrusted) return;
     e.stopImmediatePropagation();
     if (e.ctrlKey || e.metaKey || e.altKey || idle.indexOf(e.key) >= 0 || /^F\d/.test(e.key)) return;
-    if ((e.key === "Enter" || e.key === " ") && root.activeElement) return; // presses the button
+    if ((e.key === "Enter" || e.key === " ") && e.view === window && root.activeElement) return; // presses the button
     e.preventDefault();
     wake();
   }
@@ -434,11 +472,11 @@
       look();
     }, function () { setTimeout(announce, jitter(pause), Math.min(2 * pause, 60000)); });
   }
-  document.addEventListener("securitypolicyviolation", function (e) {
+  function refused(e) {
     if (!e.isTrusted || e.disposition !== "enforce" || e.effectiveDirective !== "connect-src" || e.blockedURI.indexOf(own) !== 0) return;
     stop();
     quiet();
-  });
+  }
   // once does something when an event has come, and after ms at the latest.
   function once(target, event, ms, does) {
     var timer = setTimeout(act, ms);
@@ -449,16 +487,38 @@
       does();
     }
   }
-  document.addEventListener("visibilitychange", function () {
+  function turned() {
     if (document.hidden) leave(false); else used(); // who comes to the page is there
     look();
     poll();
-  });
-  addEventListener("pagehide", function () { leave(true); quiet(); });
-  addEventListener("pageshow", function (e) { if (e.persisted) { seen = ""; announce(1000); poll(); } });
+  }
+  function left() { leave(true); quiet(); }
+  function shown(e) { if (e.persisted) { seen = ""; announce(1000); poll(); } }
+  // listen is called again and again: a page that writes itself anew (document.open) takes all listeners away.
+  function listen() {
+    document.addEventListener("securitypolicyviolation", refused);
+    document.addEventListener("visibilitychange", turned);
+    addEventListener("pagehide", left);
+    addEventListener("pageshow", shown);
+    addEventListener("load", look, true); // also of each frame
+  }
+  // A browser asks for the manifest without cookies, unless its link says that it is to send them: to
+  // the gateway that is a request of nobody.
+  function manifests() {
+    var links = document.head ? document.head.querySelectorAll('link[rel~="manifest" i]') : [];
+    for (var i = 0; i < links.length; i++) {
+      if (links[i].crossOrigin !== "use-credentials" && links[i].href.indexOf(location.origin + "/") === 0) links[i].crossOrigin = "use-credentials";
+    }
+  }
+  var heads = new MutationObserver(manifests);
+  heads.observe(document, { childList: true, subtree: true });
   setInterval(look, 2500);
-  addEventListener("load", look, true); // also of each frame
   look();
-  once(document, "DOMContentLoaded", 3000, function () { announce(1000); });
+  once(document, "DOMContentLoaded", 3000, function () {
+    announce(1000);
+    manifests();
+    heads.disconnect();
+    if (document.head) heads.observe(document.head, { childList: true });
+  });
   once(window, "load", 15000, poll); // an element more would disturb a page that compares itself with its source
 })();

@@ -2,9 +2,9 @@
 // their reports can do.
 //
 // A page reports for itself alone (SPEC 6): what it sends by itself is no use, because its
-// reports are. What a page sends that does not report counts: one that a service worker has
-// made, or whose own policy forbids the script to send. The package must not know how the
-// script gets into a page, nor perform I/O.
+// reports are. What a page sends that does not report counts: one whose document came without
+// the script (plain.go), that a service worker has made, or whose own policy forbids the script
+// to send. The package must not know how the script gets into a page, nor perform I/O.
 package tabs
 
 import (
@@ -60,19 +60,27 @@ func AddressOf(host, path string) Address {
 // the page hides it, and of what style sheets, modules and workers ask for. Their own addresses
 // have the extension of a file. It does not allocate.
 func Sender(r *http.Request) Address {
-	_, rest, _ := strings.Cut(r.Header.Get("Referer"), "://")
-	at, ok := strings.CutPrefix(rest, r.Host)
-	if !ok || !strings.HasPrefix(at, "/") {
+	at := referrer(r)
+	if at == "" {
 		return 0
 	}
-	if end := strings.IndexAny(at, "?#"); end >= 0 {
-		at = at[:end]
-	}
+	at, _, _ = strings.Cut(at, "?")
 	switch path.Ext(at) {
 	case "", ".html", ".htm", ".xhtml", ".php", ".asp", ".aspx", ".jsp":
 		return AddressOf(r.Host, at)
 	}
 	return 0
+}
+
+// referrer returns the path and the query of the page that has sent r, empty when it is not known.
+func referrer(r *http.Request) string {
+	_, rest, _ := strings.Cut(r.Header.Get("Referer"), "://")
+	at, ok := strings.CutPrefix(rest, r.Host)
+	if !ok || !strings.HasPrefix(at, "/") {
+		return ""
+	}
+	at, _, _ = strings.Cut(at, "#")
+	return at
 }
 
 // Tabs are the pages of all workspaces that are open. The zero value is ready, and safe for
@@ -90,6 +98,8 @@ type Tabs struct {
 // tabs are those of one workspace.
 type tabs struct {
 	pages []page
+	plain []plain
+	kept  map[Address]int // requests that wait for a thaw, by their page
 	// inputSince and inputLast are the first and the last report of the present run.
 	inputSince, inputLast time.Time
 	wakes                 *rate.Limiter
@@ -145,8 +155,20 @@ func (t *Tabs) Opener(id workspace.ID) Address {
 				latest = p
 			}
 		}
+		if p, ok := w.plainOpener(now); ok && !p.last.Before(latest.last) {
+			return p.address
+		}
 	}
 	return latest.address
+}
+
+// HasReporter reports whether any page of the workspace reports.
+func (t *Tabs) HasReporter(id workspace.ID) bool {
+	now := t.now()
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	w := t.workspaces[id]
+	return w != nil && slices.ContainsFunc(w.pages, func(p page) bool { return p.isReporter(now) })
 }
 
 // Reports records that the script of a tab runs in the pages: its own, and frames in it.
@@ -245,7 +267,7 @@ func (t *Tabs) sweep(now time.Time) {
 	}
 	for id, w := range t.workspaces {
 		w.forget(now)
-		if len(w.pages) == 0 && now.Sub(w.inputLast) > pauseTime && (w.wakes == nil || w.wakes.TokensAt(now) >= wakes) {
+		if len(w.pages) == 0 && len(w.plain) == 0 && len(w.kept) == 0 && now.Sub(w.inputLast) > pauseTime && (w.wakes == nil || w.wakes.TokensAt(now) >= wakes) {
 			delete(t.workspaces, id)
 		}
 	}
@@ -254,6 +276,7 @@ func (t *Tabs) sweep(now time.Time) {
 
 func (w *tabs) forget(now time.Time) {
 	w.pages = slices.DeleteFunc(w.pages, func(p page) bool { return now.Sub(p.last) >= trustTime })
+	w.plain = slices.DeleteFunc(w.plain, func(p plain) bool { return now.Sub(p.last) >= plainTime })
 }
 
 // add adds a page, in place of the one that was heard of longest ago if there are too many.

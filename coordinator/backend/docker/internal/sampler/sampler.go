@@ -36,12 +36,16 @@ const (
 // not know what a process has written, and that of BusyBox knows neither that nor terminals. S
 // adds what ended children have used to their parents.
 var psArguments = [][]string{
-	{"S", "-eo", "pid,ppid,pgid,sid,tpgid,cputimes,wchars,args"},
-	{"S", "-eo", "pid,ppid,pgid,sid,tpgid,cputimes,args"},
+	{"S", "-eo", "pid,ppid,pgid,sid,tpgid,cputimes,tty,wchars,wops,args"},
+	{"S", "-eo", "pid,ppid,pgid,sid,tpgid,cputimes,tty,args"},
 }
 
-// numbers is how many columns are numbers, where all are known.
-const numbers = 7
+// The columns are numbers but for the terminal and the command line. The last ones are not always known.
+const (
+	terminal = 6
+	written  = 7
+	writes   = 8
+)
 
 // Sampler looks into the containers of one engine. It is safe for concurrent use.
 type Sampler struct {
@@ -102,30 +106,39 @@ func (s *Sampler) processes(ctx context.Context, containerID string) (all []work
 func parseProcesses(top container.TopResponse) []work.Process {
 	out := make([]work.Process, 0, len(top.Processes))
 	for _, line := range top.Processes {
-		if len(line) < numbers { // the fewest columns that are asked for
+		last := len(line) - 1
+		if last <= terminal { // the fewest columns that are asked for
 			continue
 		}
-		var n [numbers]int64
-		columns := min(len(line)-1, numbers)
+		n := [writes + 1]int64{written: -1}
 		var err error
-		for i := range columns {
-			var e error
-			n[i], e = strconv.ParseInt(line[i], 10, 64)
-			err = errors.Join(err, e)
+		for i := range min(last, len(n)) {
+			if i != terminal {
+				var e error
+				n[i], e = strconv.ParseInt(line[i], 10, 64)
+				err = errors.Join(err, e)
+			}
 		}
 		if err != nil {
 			continue
 		}
-		p := work.Process{
+		out = append(out, work.Process{
 			PID: int(n[0]), Parent: int(n[1]), Group: int(n[2]), Session: int(n[3]), Foreground: int(n[4]),
-			CPU: time.Duration(n[5]) * time.Second, Written: -1, Args: line[len(line)-1],
-		}
-		if columns == numbers {
-			p.Written = n[6]
-		}
-		out = append(out, p)
+			CPU: time.Duration(n[5]) * time.Second, Terminal: pseudoterminal(line[terminal]),
+			Written: n[written], Writes: n[writes], Args: line[last],
+		})
 	}
 	return out
+}
+
+// pseudoterminal returns what [work.Process] has of a terminal of that name.
+func pseudoterminal(name string) int {
+	number, ok := strings.CutPrefix(name, "pts/")
+	n, err := strconv.Atoi(number)
+	if !ok || err != nil {
+		return 0
+	}
+	return n + 1
 }
 
 // busyFile returns the file by which a program says that it works, nil if there is none.

@@ -48,7 +48,8 @@ head -c 4096 /proc/[0-9]*/stat /proc/[0-9]*/io /proc/[0-9]*/cmdline 2>/dev/null
 f=` + spec.Home + "/" + work.BusyFile + `
 [ -f "$f" ] && [ ! -L "$f" ] && echo && echo "==> busy <==" && stat -c %Y "$f" && date +%s &&
 	head -c 1024 "$f" 2>/dev/null
-exit 0`
+echo
+` + work.InsideScript
 
 // Sample looks into a workspace's Pod by one small command in its container. A Pod whose container
 // does not run is [backend.ErrNotFound].
@@ -131,6 +132,7 @@ var lookHeader = regexp.MustCompile(`(?m)^==> (?:/proc/(\d+)/(stat|io|cmdline)|b
 // started besides. What cannot be read has ended, or is not this user's.
 func parseLook(out []byte, shared bool) (work.Sample, error) {
 	s := work.Sample{Terminals: true}
+	out, inside, _ := bytes.Cut(out, []byte("\n==> inside <==\n"))
 	line, _, _ := bytes.Cut(out, []byte("\n"))
 	self, err := strconv.Atoi(string(line))
 	headers := lookHeader.FindAllSubmatchIndex(out, -1)
@@ -158,7 +160,7 @@ func parseLook(out []byte, shared bool) (work.Sample, error) {
 			}
 		case "io":
 			if p != nil {
-				p.Written = parseWritten(string(body))
+				p.Written, p.Writes = parseIO(string(body), "wchar: "), max(parseIO(string(body), "syscw: "), 0)
 			}
 		case "cmdline":
 			if p != nil {
@@ -188,12 +190,13 @@ func parseLook(out []byte, shared bool) (work.Sample, error) {
 	if s.Main == 0 {
 		return s, errors.New("it does not show the application")
 	}
+	s.Inside = work.ParseInside(append([]byte("==> inside <==\n"), inside...))
 	return s, nil
 }
 
 // parseStat reads /proc/PID/stat, of which the program's name may hold anything.
 func parseStat(text string) (p work.Process, ok bool) {
-	const first, tpgid, cutime, cstime = 1, 5, 13, 14 // of the fields after the name
+	const first, tty, tpgid, cutime, cstime = 1, 4, 5, 13, 14 // of the fields after the name
 	open, close := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
 	if open < 0 || close < open {
 		return p, false
@@ -218,14 +221,23 @@ func parseStat(text string) (p work.Process, ok bool) {
 	cpu := n[11] + n[12] + n[cutime] + n[cstime]
 	return work.Process{
 		PID: pid, Parent: int(n[1]), Group: int(n[2]), Session: int(n[3]), Foreground: int(n[tpgid]),
-		CPU: time.Duration(cpu) * time.Second / ticks, Written: -1,
+		CPU: time.Duration(cpu) * time.Second / ticks, Written: -1, Terminal: pseudoterminal(n[tty]),
 	}, true
 }
 
-// parseWritten returns what /proc/PID/io says of bytes written, or -1.
-func parseWritten(text string) int64 {
+// pseudoterminal returns what [work.Process] has of a terminal with that device number.
+func pseudoterminal(device int64) int {
+	const major = 136
+	if device>>8&0xfff != major {
+		return 0
+	}
+	return int(device&0xff|device>>12&0xfff00) + 1
+}
+
+// parseIO returns what /proc/PID/io says under that name, or -1.
+func parseIO(text, name string) int64 {
 	for line := range strings.Lines(text) {
-		if v, ok := strings.CutPrefix(line, "wchar: "); ok {
+		if v, ok := strings.CutPrefix(line, name); ok {
 			if n, err := strconv.ParseInt(strings.TrimSpace(v), 10, 64); err == nil {
 				return n
 			}

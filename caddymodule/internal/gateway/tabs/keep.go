@@ -1,0 +1,47 @@
+package tabs
+
+import (
+	"sync"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// keptPerTab is how many requests of one tab may wait until a workspace that dozes goes on.
+const keptPerTab = 2
+
+// Keep takes a place for a request of the page among those that wait until the workspace goes on, and returns
+// what gives it back. It returns nil when there is none: each tab that reports has [keptPerTab]. Requests of
+// other and of unknown pages share as many again, because only a tab that reports lets a person end the wait.
+func (t *Tabs) Keep(id workspace.ID, a Address) (release func()) {
+	now := t.now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w := t.of(id, now)
+	all, own := make(map[string]bool), make(map[string]bool)
+	for _, p := range w.pages {
+		if p.isReporter(now) {
+			all[p.tab] = true
+			if p.address == a {
+				own[p.tab] = true
+			}
+		}
+	}
+	places := len(own)
+	if places == 0 {
+		a, places = 0, len(all)
+	}
+	if w.kept[a] >= keptPerTab*places {
+		return nil
+	}
+	if w.kept == nil {
+		w.kept = make(map[Address]int)
+	}
+	w.kept[a]++
+	return sync.OnceFunc(func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if w.kept[a]--; w.kept[a] == 0 {
+			delete(w.kept, a)
+		}
+	})
+}

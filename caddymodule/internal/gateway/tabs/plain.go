@@ -1,0 +1,101 @@
+package tabs
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+const (
+	// maxPlain bounds the pages without the script that are known of one workspace.
+	maxPlain = 64
+	// plainTime is for how long one is known after it has sent something last: people read.
+	plainTime = time.Hour
+)
+
+// Hidden stands for all pages together that keep their address to themselves.
+const Hidden Address = 1
+
+// plain is a page whose document came without the script: it never reports.
+type plain struct {
+	// address is that of the page with its query: another query may be a page that reports.
+	address Address
+	// last is when it was loaded, or has sent something last.
+	last time.Time
+	// opens says that it may open WebSockets: it is a document with scripts, or has sent something.
+	opens bool
+}
+
+// SenderExact returns the address of the page that has sent r, with its query. It is known of
+// documents whatever their name is, and one address stands for all pages that hide theirs. It
+// does not allocate.
+func SenderExact(r *http.Request) Address {
+	if at := referrer(r); at != "" {
+		return AddressOf(r.Host, at)
+	}
+	if r.Header.Get("Referer") == "" {
+		return Hidden
+	}
+	return 0
+}
+
+// Loaded returns the address, as [SenderExact] has it, of the page that the answer to r becomes.
+func Loaded(r *http.Request) Address { return AddressOf(r.Host, r.RequestURI) }
+
+// LoadPlain records that a page was loaded whose document came without the script. Until nothing
+// has come from it for [plainTime], what it sends counts. Opens says that it can open WebSockets.
+func (t *Tabs) LoadPlain(id workspace.ID, a Address, opens bool) {
+	now := t.now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w := t.of(id, now)
+	w.plain = slices.DeleteFunc(w.plain, func(p plain) bool { return p.address == a })
+	if len(w.plain) >= maxPlain { // they are in the order in which they were loaded
+		w.plain = slices.Delete(w.plain, 0, 1)
+	}
+	w.plain = append(w.plain, plain{address: a, last: now, opens: opens})
+}
+
+// LoadScripted records that the page was loaded with the script now.
+func (t *Tabs) LoadScripted(id workspace.ID, a Address) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if w := t.workspaces[id]; w != nil {
+		w.plain = slices.DeleteFunc(w.plain, func(p plain) bool { return p.address == a })
+	}
+}
+
+// Plain reports whether the page that has sent something was loaded without the script.
+func (t *Tabs) Plain(id workspace.ID, a Address) bool {
+	if a == 0 || !t.hasPlain(id) {
+		return false
+	}
+	now := t.now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w := t.of(id, now)
+	i := slices.IndexFunc(w.plain, func(p plain) bool { return p.address == a })
+	if i >= 0 {
+		w.plain[i].last, w.plain[i].opens = now, true
+	}
+	return i >= 0
+}
+
+func (t *Tabs) hasPlain(id workspace.ID) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	w := t.workspaces[id]
+	return w != nil && len(w.plain) > 0
+}
+
+// plainOpener returns the page without the script that may have opened a WebSocket last.
+func (w *tabs) plainOpener(now time.Time) (latest plain, ok bool) {
+	for _, p := range w.plain {
+		if p.opens && now.Sub(p.last) < socketTime && !p.last.Before(latest.last) {
+			latest, ok = p, true
+		}
+	}
+	return latest, ok
+}

@@ -1,0 +1,113 @@
+package work
+
+import (
+	"bufio"
+	"bytes"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// wakeUp is how much a program writes to wake itself: a number, to an eventfd. Programs that wait
+// do so, those of Node every few seconds.
+const wakeUp = 8
+
+// Inside is what is known of a container only inside of it: which of its programs listen, and when
+// something was printed on its terminals. It is the workspace's own word, which keeps nothing awake
+// that would not be without it.
+type Inside struct {
+	// Listening are the command lines of the programs that listen on a TCP port.
+	Listening map[string]bool
+	// Printed is when something was last printed on a terminal, by its number, in seconds since 1970.
+	// The kernel has it within 8 s.
+	Printed map[int]int64
+}
+
+// produces reports whether what the job has written is more than waiting and answering. A program
+// that listens produces what it prints on its terminal. Another one produces all but what it wakes
+// itself with. What is not known counts.
+func (l look) produces(j job, u used) bool {
+	if l.Inside == nil || l.before.Inside == nil {
+		return u.written != wakeUp*u.writes || j.members[0].Terminal > 0
+	}
+	for _, p := range j.members {
+		if p.Terminal == 0 {
+			continue
+		}
+		now, known := l.Inside.Printed[p.Terminal-1]
+		was, before := l.before.Inside.Printed[p.Terminal-1]
+		if !known || !before || now != was {
+			return true
+		}
+	}
+	if slices.ContainsFunc(j.members, func(p Process) bool { return l.Inside.Listening[p.Args] }) {
+		return false
+	}
+	return u.written != wakeUp*u.writes
+}
+
+// LookInside reports whether it matters for the verdict what [InsideScript] prints.
+func (s Sample) LookInside() bool {
+	return len(s.programs()) > 0 || slices.ContainsFunc(s.foreground(), func(j job) bool { return !j.shell && !viewer(j.name()) })
+}
+
+// InsideScript prints what [ParseInside] reads. It needs sh, head, ls and stat, which any image with a
+// shell has.
+const InsideScript = `echo "==> inside <=="
+stat -c '%n %Y' /dev/pts/[0-9]* 2>/dev/null
+head -c 1048576 /proc/net/tcp /proc/net/tcp6 2>/dev/null
+ls -l /proc/[0-9]*/fd 2>/dev/null
+head -c 4096 /proc/[0-9]*/cmdline 2>/dev/null
+exit 0`
+
+// listens is the state of a socket that listens, in /proc/net/tcp.
+const listens = "0A"
+
+var (
+	folderOf  = regexp.MustCompile(`^/proc/(\d+)/fd:$`)
+	fileOf    = regexp.MustCompile(`^==> (?:/proc/(\d+)/cmdline|(.*)) <==$`)
+	socketOf  = regexp.MustCompile(` -> socket:\[(\d+)\]$`)
+	printedOn = regexp.MustCompile(`^/dev/pts/(\d+) (\d+)$`)
+)
+
+// ParseInside reads what [InsideScript] has printed.
+func ParseInside(out []byte) *Inside {
+	in := &Inside{Listening: make(map[string]bool), Printed: make(map[int]int64)}
+	sockets, owners := make(map[string]bool), make(map[string]bool)
+	file, folder, process := "", "", ""
+	lines := bufio.NewScanner(bytes.NewReader(out))
+	lines.Buffer(nil, len(out)+1)
+	for lines.Scan() {
+		line := lines.Text()
+		if m := fileOf.FindStringSubmatch(line); m != nil {
+			process, file = m[1], m[2]
+			continue
+		}
+		if m := folderOf.FindStringSubmatch(line); m != nil {
+			folder, file = m[1], ""
+			continue
+		}
+		if m := printedOn.FindStringSubmatch(line); m != nil && file == "inside" {
+			n, _ := strconv.Atoi(m[1])
+			in.Printed[n], _ = strconv.ParseInt(m[2], 10, 64)
+			continue
+		}
+		switch fields := strings.Fields(line); {
+		case strings.HasPrefix(file, "/proc/net/tcp"):
+			if len(fields) > 9 && fields[3] == listens {
+				sockets[fields[9]] = true
+			}
+		case process != "":
+			if args := strings.TrimSpace(strings.ReplaceAll(line, "\x00", " ")); owners[process] && args != "" {
+				in.Listening[args] = true
+			}
+			process = "" // its first line is enough to know it by
+		default:
+			if m := socketOf.FindStringSubmatch(line); m != nil && sockets[m[1]] {
+				owners[folder] = true
+			}
+		}
+	}
+	return in
+}
