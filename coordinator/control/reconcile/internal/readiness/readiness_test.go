@@ -96,7 +96,7 @@ func TestAContainerWithoutAHealthCheckIsProbedLater(t *testing.T) {
 		if len(a.probes) != 0 {
 			t.Error("it is probed at once")
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if !w.Found().Answered {
 			t.Error("it is not probed")
