@@ -76,7 +76,7 @@ func TestReadiness(t *testing.T) {
 
 	declared, there := create("declared", "EXPOSE 8888", `CMD ["--bind-addr=0.0.0.0:8888"]`)
 	for name, c := range map[string]struct{ address, says string }{
-		"elsewhere": {"0.0.0.0:9999", "nothing listens on port 8080. Listening: 9999."},
+		"elsewhere": {"0.0.0.0:9999", "nothing listens on port 8080. Listening: 9999"},
 		"loopback":  {"127.0.0.1:8080", "ports on the loopback address: 8080"},
 	} {
 		u, id := create(name, `CMD ["--bind-addr=`+c.address+`"]`)

@@ -86,6 +86,7 @@ var exceptions = map[string]exception{
 	"store.(*Store).Delete SQL":                        {byPeople, "dataplane/service TestDelete"},
 	"store.(*Store).DropAddress SQL":                   {byNeighbour, "control/reconcile TestAnAddressThatSomethingElseHas"},
 	"store.(*Store).FoundIdentity SQL":                 {byAdoption, "identity TestAnotherEngineIsRefusedUntilTheRightOneIsBack"},
+	"store.(*Store).RetryPull SQL":                     {byPeople, "dataplane/service TestTheOwnerHasAnImagePulledAgain"},
 	"store.(*Store).SleepForMemory SQL":                {byMemory, "control/scarcity TestTheLongestDozingSleepFirst"},
 	"store.(*Store).keepAwake SQL":                     {byPeople, "control/ttl TestAWorkspaceThatIsKeptAwakeIsNotAskedAndDoesNotSleep"},
 	"store.(*Store).Recover SQL":                       {byPeople, "store TestRecoverClearsTheErrorThatWasJudgedAndNoOther"},
