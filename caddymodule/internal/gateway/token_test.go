@@ -159,7 +159,7 @@ func TestAWebSocketWithAToken(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Timeout)
 	defer cancel()
 	for _, origin := range []string{"", "https://evil.example"} {
-		header := http.Header{"Authorization": {"Bearer " + gatewaytest.Secret}, "Cookie": {"session=x"}}
+		header := http.Header{"Authorization": {"Bearer " + gatewaytest.Secret}, "Cookie": {"codehub_session=x"}}
 		if origin != "" {
 			header.Set("Origin", origin)
 		}

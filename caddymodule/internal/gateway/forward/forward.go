@@ -139,7 +139,7 @@ func (f *Forwarder) proxy(x *Exchange, w http.ResponseWriter, r *http.Request, a
 	filter.meter = f.newMeter(r, about)
 	filter.meter.begin()
 	filter.document = f.newDocument(r, about) // before the cookies are removed
-	cleanRequestHeaders(r.Header, f.StripAuthorization || about.ByToken)
+	cleanRequestHeaders(r.Header, about.Address.OwnHost, f.StripAuthorization || about.ByToken)
 	if stripped != "" {
 		x.prefix[0] = stripped
 		r.Header["X-Forwarded-Prefix"] = x.prefix[:]
