@@ -65,6 +65,8 @@ type Gateway struct {
 	wakeTimeout, pageWait time.Duration
 	site                  *site.Site
 	vouched               func(userID string) auth.Grant // for whom the placeholder vouches
+	untrusted             *untrustedProxies
+	https                 bool // browsers use https, whatever arrives here
 	gateway               *gateway.Gateway
 	proxy                 caddyhttp.MiddlewareHandler
 }
@@ -96,7 +98,7 @@ func (g *Gateway) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	g.vouched = app.Auth().Vouched
+	g.vouched, g.untrusted = app.Auth().Vouched, app.untrusted
 	options := gateway.Options{
 		Brand:     app.brand,
 		Ports:     app.portAccess(),
@@ -151,7 +153,7 @@ func (g *Gateway) provision(ctx caddy.Context, addresses settings.Addresses, o g
 	if err := own.Check(); err != nil {
 		return fmt.Errorf("codehub: %w", err)
 	}
-	g.site = newSite(own)
+	g.site, g.https = newSite(own, g.untrusted), own.Scheme() == "https"
 	leaseConnections(g.proxy, o.Routes)
 	if g.Identity != "" {
 		o.Identity = placeholderIdentity(g.Identity, g.vouched)
@@ -200,7 +202,22 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 // forward is the gateway's proxy.
 func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, st *route.State) error {
 	caddyhttp.SetVar(r.Context(), upstreamVar, st)
+	if g.https && r.TLS == nil {
+		sayHTTPS(r)
+	}
 	return proxyError(g.proxy.ServeHTTP(w, r, noNext))
+}
+
+// sayHTTPS tells the application that the browser uses https, where public_url says so and a proxy in front ends TLS.
+// reverse_proxy says by itself how the request has arrived here, unless a trusted proxy has said otherwise: so what one
+// that is not trusted has said goes first.
+func sayHTTPS(r *http.Request) {
+	if !fromTrustedProxy(r) {
+		delete(r.Header, "X-Forwarded-For")
+		r.Header["X-Forwarded-Host"] = []string{r.Host}
+		caddyhttp.SetVar(r.Context(), caddyhttp.TrustedProxyVarKey, true)
+	}
+	r.Header["X-Forwarded-Proto"] = []string{"https"}
 }
 
 // noNext stands behind the proxy, which answers every request itself.
