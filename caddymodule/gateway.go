@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -51,6 +52,10 @@ type Gateway struct {
 	// to allow the wake-up, and for a running container's first answer. Then the wake page is
 	// shown. What an open page sends by itself while its workspace dozes waits as long. Default: `1500ms`.
 	PageWait settings.Value `json:"page_wait,omitempty"`
+	// PageStatus is the status of the wake page, and of the pages that say why there is no workspace: `502`, or `503` or
+	// `200` where a CDN or a proxy in front shows a page of its own in place of those. Programs keep their statuses.
+	// Default: `502`.
+	PageStatus settings.Value `json:"page_status,omitempty"`
 	// StripAuthorization keeps the Authorization header from workspaces. Set it when
 	// people sign in with that header, as with basic_auth: otherwise the workspace
 	// learns the password. Default: false, because applications in workspaces use the
@@ -63,6 +68,7 @@ type Gateway struct {
 
 	addresses             settings.Addresses
 	wakeTimeout, pageWait time.Duration
+	pageStatus            string
 	site                  *site.Site
 	vouched               func(userID string) auth.Grant // for whom the placeholder vouches
 	untrusted             *untrustedProxies
@@ -89,6 +95,10 @@ func (g *Gateway) table() []settings.Setting {
 		settings.Setting{
 			Name: "page_wait", Text: &g.PageWait, Default: gateway.DefaultPageWait.String(),
 			Parse: parse.Duration(&g.pageWait, 0),
+		},
+		settings.Setting{
+			Name: "page_status", Text: &g.PageStatus, Default: strconv.Itoa(gateway.DefaultPageStatus),
+			Parse: parse.Text(&g.pageStatus, parse.OneOf("502", "503", "200")),
 		})
 }
 
@@ -162,6 +172,7 @@ func (g *Gateway) provision(ctx caddy.Context, addresses settings.Addresses, o g
 	}
 	o.Site, o.Proxy, o.Log = g.site, g.forward, ctx.Logger()
 	o.WakeTimeout, o.PageWait = g.wakeTimeout, g.pageWait
+	o.PageStatus, _ = strconv.Atoi(g.pageStatus) // one of three numbers
 	o.StripAuthorization = g.StripAuthorization || o.StripAuthorization
 	o.Exiting, o.NoIdleTimeout = caddy.Exiting, noIdleTimeout
 	g.gateway = gateway.New(o)

@@ -49,7 +49,7 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 	case decision.SendOutdated:
 		problem.Of(g.Refused()).Write(w, r)
 	case decision.ShowOutdated:
-		return web.ShowOutdated(w, g.branded(req), g.Refused(), g.home(req))
+		return web.ShowOutdated(g.page(req), g.branded(req), g.Refused(), g.home(req))
 	case decision.SendCrossOrigin:
 		problem.CrossSite.With("problem.cross_site_workspace", nil).Write(w, r)
 	case decision.SendMisdirected:
@@ -92,7 +92,7 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 	case decision.SendFailed:
 		problemFailed.Because(progress.FailureOf(st).Why).Write(w, r)
 	case decision.ShowFailed:
-		return pages.ShowFailed(req.w, g.branded(req), progress.FailureOf(st), g.home(req))
+		return pages.ShowFailed(g.page(req), g.branded(req), progress.FailureOf(st), g.home(req))
 	case decision.SendAsleep:
 		p := problemAsleep.With("problem.workspace.asleep", nil)
 		if st.Dozes() { // after a 503 JupyterLab shows over all of its page that its server is lost
@@ -184,7 +184,7 @@ func (g *Gateway) showWake(req *request, st *route.State) error {
 	if s.Steps == nil { // nothing goes on yet, or no longer
 		s.Steps = progress.StepsFrom(st)
 	}
-	return pages.ShowWake(req.w, g.branded(req), &pages.Wake{
+	return pages.ShowWake(g.page(req), g.branded(req), &pages.Wake{
 		Name: st.Route.Name, StatusURL: req.at.Prefix + site.OwnPath + "status", Home: g.home(req), Status: s,
 		Back: site.Here(req.r), WakeURL: req.at.Prefix + site.OwnPath + wakePath, Main: req.at.MainOrigin(),
 	})
@@ -192,7 +192,7 @@ func (g *Gateway) showWake(req *request, st *route.State) error {
 
 // showAsleep shows that the workspace sleeps, with a text of package words that says why nothing wakes it.
 func (g *Gateway) showAsleep(req *request, st *route.State, why string) error {
-	return pages.ShowAsleep(req.w, g.branded(req), &pages.Asleep{
+	return pages.ShowAsleep(g.page(req), g.branded(req), &pages.Asleep{
 		Name: st.Route.Name, Back: site.Here(req.r), Home: g.home(req), Why: words.Of(why, nil),
 		WakeURL: req.at.Prefix + site.OwnPath + wakePath, Main: req.at.MainOrigin(),
 	})
@@ -200,7 +200,7 @@ func (g *Gateway) showAsleep(req *request, st *route.State, why string) error {
 
 // showMessage shows a message with a link to the list of all workspaces.
 func (g *Gateway) showMessage(req *request, status int, m *web.Message) error {
-	return pages.ShowMessage(req.w, g.branded(req), status, m, g.home(req))
+	return pages.ShowMessage(g.page(req), g.branded(req), status, m, g.home(req))
 }
 
 // branded returns the request as pages need it, which most requests never show.
