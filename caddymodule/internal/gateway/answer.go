@@ -78,9 +78,17 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 		w.Header().Set("Retry-After", problem.RetryUnavailable)
 		return g.showMessage(req, http.StatusServiceUnavailable, pages.Unavailable(site.Here(r)))
 	case decision.SendUnauthorized:
-		problem.NoSession.With("problem.sign_in_first", nil).Write(w, r)
+		p := problem.NoSession.With("problem.sign_in_first", nil)
+		if !site.IsBrowser(r) {
+			p = p.Challenge(site.BasicChallenge)
+		}
+		p.Write(w, r)
 	case decision.SendBadToken:
-		problem.Of(auth.ErrBadToken).Write(w, r)
+		p := problem.Of(auth.ErrBadToken)
+		if req.basic && !site.IsBrowser(r) {
+			p = p.Challenge(site.BasicChallenge)
+		}
+		p.Write(w, r)
 	case decision.SendScopeMissing:
 		problem.Of(&auth.ScopeError{Needs: auth.ScopeWorkspace}).Write(w, r)
 	case decision.ShowLogin:

@@ -143,6 +143,12 @@ func (p Problem) In(language string) *Problem {
 	return &p
 }
 
+// Challenge returns the problem with that header WWW-Authenticate.
+func (p Problem) Challenge(challenge string) *Problem {
+	p.challenge = challenge
+	return &p
+}
+
 // Error lets a problem travel as an error.
 func (p *Problem) Error() string {
 	if p.Cause != nil {
@@ -173,6 +179,8 @@ func (p *Problem) Write(w http.ResponseWriter, r *http.Request) {
 	}
 	if p.challenge != "" {
 		h.Set("WWW-Authenticate", p.challenge)
+	} else if p.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", site.BearerChallenge)
 	}
 	said := p.In(site.Language(r))
 	if site.ChosenLanguage(r) != "" || r.Header.Get("Accept-Language") != "" {
