@@ -64,7 +64,7 @@ func (a *API) Provision(ctx caddy.Context) error {
 			"write host where names below the domain lead here")
 	}
 	options := api.Options{
-		Site:          newSite(addresses),
+		Site:          newSite(addresses, app.untrusted),
 		Service:       app.Service(),
 		Auth:          app.Auth(),
 		Hub:           app.Hub(),

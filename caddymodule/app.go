@@ -54,6 +54,7 @@ type App struct {
 	brand          *brand.Brand
 	site           settings.Addresses
 	mainSite       *site.Site
+	untrusted      *untrustedProxies
 	context        caddy.Context
 	servers        []*caddyhttp.Server // those with handlers of ours
 	workspacePorts bool
@@ -85,7 +86,8 @@ func (a *App) Provision(ctx caddy.Context) error {
 		a.logger.Warn(w)
 	}
 	a.oidc, a.passwords, a.identity, a.brand = r.OIDC, r.Passwords, r.Identity, r.Brand
-	a.site, a.mainSite, a.heartbeat = r.Site, newSite(r.Site), r.Heartbeat
+	a.untrusted = newUntrustedProxies(a.logger)
+	a.site, a.mainSite, a.heartbeat = r.Site, newSite(r.Site, a.untrusted), r.Heartbeat
 	a.workspacePorts, a.sharePorts = r.WorkspacePorts, r.SharePorts
 	a.published = r.Options.Docker.Publish == spec.PublishLoopback
 	a.gcDelay = r.Live.GC.Delay
@@ -120,6 +122,7 @@ func (a *App) Start() error {
 		return fmt.Errorf("codehub: %w", err)
 	}
 	warnOfHeaderLimits(a.servers, a.logger)
+	warnOfAddresses(a.site, a.servers, a.logger)
 	ctx, cancel := untilExit()
 	defer cancel()
 	return a.reference.activate(ctx)

@@ -18,6 +18,7 @@ import (
 //		workspace_url       host|path
 //		wake_timeout        <duration>
 //		page_wait           <duration>
+//		page_status         502|503|200
 //		strip_authorization
 //		...
 //	}

@@ -13,7 +13,6 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/command/verify"
 	"github.com/codehub/gateway/caddymodule/internal/command/workspaces"
 	"github.com/codehub/gateway/caddymodule/internal/settings"
-	"github.com/codehub/gateway/coordinator"
 )
 
 func init() {
@@ -22,11 +21,11 @@ func init() {
 }
 
 // commandSettings resolves the configuration of the app for a command, as when Caddy starts.
-func commandSettings(config json.RawMessage) (coordinator.Options, coordinator.Settings, error) {
+func commandSettings(config json.RawMessage) (command.Settings, error) {
 	app := new(settings.App)
 	if err := caddy.StrictUnmarshalJSON(config, app); err != nil {
-		return coordinator.Options{}, coordinator.Settings{}, fmt.Errorf("reading the app codehub: %w", err)
+		return command.Settings{}, fmt.Errorf("reading the app codehub: %w", err)
 	}
 	r, err := app.Resolve(caddy.NewReplacer())
-	return r.Options, r.Live, err
+	return command.Settings{Options: r.Options, Live: r.Live, PublicURL: r.Site.Written, MainHost: r.Site.MainHost}, err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -51,6 +52,10 @@ type Gateway struct {
 	// to allow the wake-up, and for a running container's first answer. Then the wake page is
 	// shown. What an open page sends by itself while its workspace dozes waits as long. Default: `1500ms`.
 	PageWait settings.Value `json:"page_wait,omitempty"`
+	// PageStatus is the status of the wake page, and of the pages that say why there is no workspace: `502`, or `503` or
+	// `200` where a CDN or a proxy in front shows a page of its own in place of those. Programs keep their statuses.
+	// Default: `502`.
+	PageStatus settings.Value `json:"page_status,omitempty"`
 	// StripAuthorization keeps the Authorization header from workspaces. Set it when
 	// people sign in with that header, as with basic_auth: otherwise the workspace
 	// learns the password. Default: false, because applications in workspaces use the
@@ -63,8 +68,11 @@ type Gateway struct {
 
 	addresses             settings.Addresses
 	wakeTimeout, pageWait time.Duration
+	pageStatus            string
 	site                  *site.Site
 	vouched               func(userID string) auth.Grant // for whom the placeholder vouches
+	untrusted             *untrustedProxies
+	https                 bool // browsers use https, whatever arrives here
 	gateway               *gateway.Gateway
 	proxy                 caddyhttp.MiddlewareHandler
 }
@@ -87,6 +95,10 @@ func (g *Gateway) table() []settings.Setting {
 		settings.Setting{
 			Name: "page_wait", Text: &g.PageWait, Default: gateway.DefaultPageWait.String(),
 			Parse: parse.Duration(&g.pageWait, 0),
+		},
+		settings.Setting{
+			Name: "page_status", Text: &g.PageStatus, Default: strconv.Itoa(gateway.DefaultPageStatus),
+			Parse: parse.Text(&g.pageStatus, parse.OneOf("502", "503", "200")),
 		})
 }
 
@@ -96,7 +108,7 @@ func (g *Gateway) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	g.vouched = app.Auth().Vouched
+	g.vouched, g.untrusted = app.Auth().Vouched, app.untrusted
 	options := gateway.Options{
 		Brand:     app.brand,
 		Ports:     app.portAccess(),
@@ -151,7 +163,7 @@ func (g *Gateway) provision(ctx caddy.Context, addresses settings.Addresses, o g
 	if err := own.Check(); err != nil {
 		return fmt.Errorf("codehub: %w", err)
 	}
-	g.site = newSite(own)
+	g.site, g.https = newSite(own, g.untrusted), own.Scheme() == "https"
 	leaseConnections(g.proxy, o.Routes)
 	if g.Identity != "" {
 		o.Identity = placeholderIdentity(g.Identity, g.vouched)
@@ -160,6 +172,7 @@ func (g *Gateway) provision(ctx caddy.Context, addresses settings.Addresses, o g
 	}
 	o.Site, o.Proxy, o.Log = g.site, g.forward, ctx.Logger()
 	o.WakeTimeout, o.PageWait = g.wakeTimeout, g.pageWait
+	o.PageStatus, _ = strconv.Atoi(g.pageStatus) // one of three numbers
 	o.StripAuthorization = g.StripAuthorization || o.StripAuthorization
 	o.Exiting, o.NoIdleTimeout = caddy.Exiting, noIdleTimeout
 	g.gateway = gateway.New(o)
@@ -200,7 +213,22 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 // forward is the gateway's proxy.
 func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, st *route.State) error {
 	caddyhttp.SetVar(r.Context(), upstreamVar, st)
+	if g.https && r.TLS == nil {
+		sayHTTPS(r)
+	}
 	return proxyError(g.proxy.ServeHTTP(w, r, noNext))
+}
+
+// sayHTTPS tells the application that the browser uses https, where public_url says so and a proxy in front ends TLS.
+// reverse_proxy says by itself how the request has arrived here, unless a trusted proxy has said otherwise: so what one
+// that is not trusted has said goes first.
+func sayHTTPS(r *http.Request) {
+	if !fromTrustedProxy(r) {
+		delete(r.Header, "X-Forwarded-For")
+		r.Header["X-Forwarded-Host"] = []string{r.Host}
+		caddyhttp.SetVar(r.Context(), caddyhttp.TrustedProxyVarKey, true)
+	}
+	r.Header["X-Forwarded-Proto"] = []string{"https"}
 }
 
 // noNext stands behind the proxy, which answers every request itself.

@@ -49,6 +49,8 @@ var underTest struct {
 	identity func(*http.Request, *site.Address) (auth.Grant, error)
 	// token does the same.
 	token func(*http.Request, string) (auth.Grant, error)
+	// addresses are those of the installation.
+	addresses settings.Addresses
 }
 
 func (*testGateway) CaddyModule() caddy.ModuleInfo {
@@ -71,8 +73,9 @@ func (g *testGateway) Provision(ctx caddy.Context) error {
 		token = underTest.token
 	}
 	g.vouched = func(userID string) auth.Grant { return auth.Grant{User: auth.User{ID: userID}} }
-	return g.provision(ctx, settings.Addresses{}, gateway.Options{
+	return g.provision(ctx, underTest.addresses, gateway.Options{
 		Routes: p.Table, Activator: p.Wakes, Activity: p.Activity, Sessions: p, Service: p, Identity: identity, Token: token,
+		ClientAddress: clientAddress,
 	})
 }
 

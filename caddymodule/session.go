@@ -54,7 +54,7 @@ func (s *SessionAuth) Provision(ctx caddy.Context) (err error) {
 }
 
 // Authenticate looks the session up. A personal access token counts for requests to workspaces only.
-func (s *SessionAuth) Authenticate(_ http.ResponseWriter, r *http.Request) (caddyauth.User, bool, error) {
+func (s *SessionAuth) Authenticate(w http.ResponseWriter, r *http.Request) (caddyauth.User, bool, error) {
 	at := s.app.mainSite.Parse(r)
 	grant, err := sessionGrant(s.app.Auth(), r, &at)
 	switch {
@@ -62,6 +62,9 @@ func (s *SessionAuth) Authenticate(_ http.ResponseWriter, r *http.Request) (cadd
 		caddyhttp.SetVar(r.Context(), grantVar, grant)
 		return caddyUser(grant.User), true, nil
 	case errors.Is(err, auth.ErrNoSession):
+		if !s.Optional {
+			w.Header().Set("WWW-Authenticate", site.BearerChallenge)
+		}
 		return caddyUser(auth.User{}), s.Optional, nil
 	case s.Optional:
 		caddyhttp.SetVar(r.Context(), authErrorVar, err)
@@ -79,7 +82,7 @@ func caddyUser(u auth.User) caddyauth.User {
 
 // sessionGrant returns what the session that the request carries lets in, or its access token.
 func sessionGrant(a *auth.Auth, r *http.Request, at *site.Address) (auth.Grant, error) {
-	if secret, ok := site.Bearer(r.Header, auth.TokenPrefix); ok {
+	if secret, _, ok := site.AccessToken(r.Header, auth.TokenPrefix); ok {
 		if !at.ForWorkspace() {
 			return auth.Grant{}, auth.ErrBadToken // the API checks it itself
 		}

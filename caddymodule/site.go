@@ -10,10 +10,17 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
-// newSite returns the site with these addresses.
-func newSite(a settings.Addresses) *site.Site {
+// newSite returns the site with these addresses. Proxies that are not trusted are reported, unless report is nil.
+func newSite(a settings.Addresses, report *untrustedProxies) *site.Site {
 	return site.New(site.Options{
-		Domain: a.Domain, MainHost: a.MainHost, PerHost: a.WorkspaceURL == site.HostURL, Trusted: fromTrustedProxy,
+		Domain: a.Domain, MainHost: a.MainHost, PerHost: a.WorkspaceURL == site.HostURL, Scheme: a.Scheme(),
+		Trusted: func(r *http.Request) bool {
+			if fromTrustedProxy(r) {
+				return true
+			}
+			report.seen(r)
+			return false
+		},
 	})
 }
 

@@ -286,6 +286,7 @@ func (c *Coordinator) Apply(ctx context.Context, s Settings) error {
 // apply hands the settings to the parts. It performs no I/O.
 func (c *Coordinator) apply(s Settings) {
 	c.adminPassword = s.AdminPassword
+	c.auth.SetExempt(s.SignInExempt)
 	c.service.SetLimits(s.Limits)
 	c.service.SetMaxKeepAwake(s.MaxKeepAwake)
 	images := s.Images.Default(c.opts.defaultImage())

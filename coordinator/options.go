@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
+	"net/netip"
 	"os"
 	"time"
 
@@ -129,6 +130,8 @@ type Settings struct {
 	// RouteLease is how long this process routes to addresses that PostgreSQL has not
 	// confirmed. All processes should have the same. Default: [route.DefaultLease].
 	RouteLease time.Duration
+	// SignInExempt are the networks whose failed sign-ins slow nobody else there down (SPEC 11). Default: none.
+	SignInExempt []netip.Prefix
 	// AdminPassword is the password of the user [AdminUser], who is created if missing.
 	// Empty leaves that user unchanged. It MUST NOT be logged.
 	AdminPassword string

@@ -30,6 +30,7 @@ const (
 	UserDisable  Action = "user.disable"
 	UserEnable   Action = "user.enable"
 	UserLimits   Action = "user.limits"
+	UserUnlock   Action = "user.unlock"
 
 	TokenCreate Action = "token.create"
 	TokenRevoke Action = "token.revoke"
@@ -51,7 +52,7 @@ func Actions() []Action {
 	return []Action{
 		WorkspaceCreate, WorkspaceEdit, WorkspaceOpen, WorkspaceStart, WorkspaceSleep, WorkspaceArchive,
 		WorkspaceKeepAwake, WorkspaceDelete, WorkspaceUndelete, WorkspaceRecover, WorkspaceRestore, WorkspaceExec,
-		UserCreate, UserSignIn, UserSignOut, UserPassword, UserRole, UserDisable, UserEnable, UserLimits,
+		UserCreate, UserSignIn, UserSignOut, UserPassword, UserRole, UserDisable, UserEnable, UserLimits, UserUnlock,
 		TokenCreate, TokenRevoke,
 		SystemCollect, SystemScrub, SystemAccept, SystemMigrate, SystemOrphans, SystemEgress, SystemThaw, APIRequest,
 	}

@@ -106,6 +106,7 @@ const (
 	Password      = "password"        // whether a password was set; never the password
 	MaxRunning    = "max_running"     // a user's own limit of running workspaces
 	MaxWorkspaces = "max_workspaces"  // a user's own limit of workspaces
+	Proxy         = "proxy"           // the address of a proxy that is not trusted
 	Server        = "server"          // a server of the Caddyfile
 	Listen        = "listen"          // where that server listens
 	MaxHeaderSize = "max_header_size" // the limit for the headers of a request, in bytes

@@ -230,9 +230,9 @@ func (h *Handler) ready(ctx context.Context) error {
 }
 
 // byToken reports whether the request comes with a personal access token. Then nothing else that it
-// carries lets it in, and the same-origin rule does not apply: no browser adds one by itself.
+// carries lets it in.
 func byToken(r *http.Request) bool {
-	_, ok := site.Bearer(r.Header, auth.TokenPrefix)
+	_, _, ok := site.AccessToken(r.Header, auth.TokenPrefix)
 	return ok
 }
 
@@ -244,7 +244,7 @@ func (h *Handler) sessionGrant(r *http.Request, at *site.Address) (auth.Grant, e
 // grantFor returns what the personal access token of the request, its session, or the authentication
 // before us lets in. A token needs the scope.
 func (h *Handler) grantFor(r *http.Request, at *site.Address, scope auth.Scope) (auth.Grant, error) {
-	if secret, ok := site.Bearer(r.Header, auth.TokenPrefix); ok {
+	if secret, _, ok := site.AccessToken(r.Header, auth.TokenPrefix); ok {
 		return h.Auth.Token(r.Context(), secret, scope, h.ClientAddress(r))
 	}
 	if h.Identity != nil {

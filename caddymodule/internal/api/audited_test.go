@@ -89,6 +89,10 @@ func TestEveryRouteThatChangesSomethingIsInTheAudit(t *testing.T) {
 		}, "user.password user.role user.disable user.limits"},
 		{"PATCH /api/v1/users/{id}", admin, nil, object{"disabled": false}, "user.enable"},
 		{"POST /api/v1/users/{id}/sign-out", admin, nil, nil, "user.sign_out"},
+		{"POST /api/v1/users/{id}/unlock", admin, nil, nil, ""},
+		{"POST /api/v1/users/{id}/unlock", admin, func() {
+			in.anyone().Do("POST", "/api/v1/auth/login", object{"username": "bob", "password": "wrong"}).Problem(t, 401, "bad-credentials")
+		}, nil, "user.unlock"},
 		{"POST /api/v1/admin/gc", admin, nil, object{"dry_run": false}, "system.gc"},
 		{"POST /api/v1/admin/gc", admin, nil, object{"dry_run": true}, ""},
 		{"POST /api/v1/admin/scrub", admin, nil, object{"dry_run": false}, "system.scrub"},

@@ -18,13 +18,20 @@ func guard(w http.ResponseWriter, r *http.Request, at *site.Address) error {
 	switch {
 	case !at.IsMain():
 		return problem.Misdirected.With("problem.use_main", words.Values{"Main": at.MainOrigin()})
-	case !byToken(r) && at.CrossOrigin(r):
+	case !byBearer(r) && at.CrossOrigin(r):
 		return problem.CrossSite.With("problem.cross_site", nil)
 	}
 	if _, err := at.Token(r.Header, site.SessionCookie); err != nil {
 		at.ExpireCopies(w, r, site.SessionCookie)
 	}
 	return nil
+}
+
+// byBearer reports whether a personal access token came as Bearer. The same-origin rule does not apply then: no browser adds
+// one by itself, as it does with the password of Basic.
+func byBearer(r *http.Request) bool {
+	_, ok := site.Bearer(r.Header, auth.TokenPrefix)
+	return ok
 }
 
 // guarded is a page behind [guard], in a process that may serve. It gets the parsed address.

@@ -72,6 +72,8 @@ func TestNoTokenDecidesWhoSignsIn(t *testing.T) {
 		{"PATCH /api/v1/users/{id}", gone, object{"disabled": false}, nil, refused},
 		{"POST /api/v1/users/{id}/sign-out", bob, nil, nil, refused},
 		{"POST /api/v1/users/{id}/sign-out", own, nil, nil, refused},
+		{"POST /api/v1/users/{id}/unlock", bob, nil, nil, refused},
+		{"POST /api/v1/users/{id}/unlock", own, nil, nil, refused},
 
 		{"PATCH /api/v1/users/{id}", bob, object{"limits": object{"max_running": 1}}, nil, passes},
 		{"PATCH /api/v1/users/{id}", bob, object{}, nil, passes},

@@ -134,6 +134,7 @@ func apiRoutes() []route {
 		{"GET /api/v1/users/{id}", admin, patient(signedIn(administrator((*call).getUser)))},
 		{"PATCH /api/v1/users/{id}", admin, patient(signedIn(administrator((*call).patchUser)))},
 		{"POST /api/v1/users/{id}/sign-out", admin, patient(signedIn(administrator((*call).signOutUser)))},
+		{"POST /api/v1/users/{id}/unlock", admin, patient(signedIn(administrator((*call).unlockUser)))},
 		{"GET /api/v1/admin/overview", admin, patient(signedIn(administrator((*call).overview)))},
 		{"GET /api/v1/admin/history", admin, patient(signedIn(administrator((*call).allHistory)))},
 		{"GET /api/v1/admin/audit", admin, signedIn(administrator((*call).readAudit))},

@@ -98,7 +98,7 @@ func TestEveryRouteNeedsItsScope(t *testing.T) {
 		"POST /api/v1/workspaces/{id}/recover": adminOnly, "POST /api/v1/workspaces/recover": adminOnly,
 		"GET /api/v1/admin/overview": adminOnly, "GET /api/v1/admin/history": adminOnly, "GET /api/v1/admin/audit": adminOnly, "GET /api/v1/admin/report": adminOnly, "POST /api/v1/admin/gc": adminOnly, "POST /api/v1/admin/scrub": adminOnly,
 		"GET /api/v1/users": adminOnly, "POST /api/v1/users": adminOnly, "GET /api/v1/users/{id}": adminOnly,
-		"PATCH /api/v1/users/{id}": adminOnly, "POST /api/v1/users/{id}/sign-out": adminOnly,
+		"PATCH /api/v1/users/{id}": adminOnly, "POST /api/v1/users/{id}/sign-out": adminOnly, "POST /api/v1/users/{id}/unlock": adminOnly,
 	}
 	tokens := map[string]map[string]any{}
 	for _, scope := range []string{"read", "write", "workspace", "admin"} {

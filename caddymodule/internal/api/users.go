@@ -132,3 +132,16 @@ func (c *call) signOutUser() error {
 	c.w.WriteHeader(http.StatusNoContent)
 	return nil
 }
+
+// unlockUser is POST /users/{id}/unlock, for administrators: wrong passwords of before keep the user from signing in no
+// longer. No access token can do it (403).
+func (c *call) unlockUser() error {
+	id := c.r.PathValue("id")
+	if err := c.Auth.Unlock(c.r.Context(), id); err != nil {
+		return err
+	}
+	c.Logger.Info("user unlocked", zap.String(logkey.User, id), zap.String(logkey.By, c.user.ID))
+	c.w.Header().Set("Cache-Control", "no-store")
+	c.w.WriteHeader(http.StatusNoContent)
+	return nil
+}

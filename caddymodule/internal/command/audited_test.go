@@ -45,6 +45,10 @@ func TestEveryCommandThatChangesSomethingIsInTheAudit(t *testing.T) {
 		{command: "user disable bob", want: "user.disable"},
 		{command: "user enable bob", want: "user.enable"},
 		{command: "user sign-out bob", want: "user.sign_out"},
+		{
+			before:  `INSERT INTO sign_in_failures (key, account, failures) VALUES (sha256('1'), sha256('account\000bob'), 9)`,
+			command: "user unlock bob", want: "user.unlock",
+		},
 		{command: "workspace adopt " + string(unknown) + " --owner ann", want: "workspace.create"},
 		{command: "workspace restore " + string(w) + " " + key + " --yes", want: "workspace.restore"},
 		{command: "workspace recover " + string(broken), want: "workspace.recover"},

@@ -130,7 +130,7 @@ func TestCommandChangesUsers(t *testing.T) {
 		t.Errorf("ann's limits are %+v, %v", users, err)
 	}
 
-	for _, does := range []string{"passwd", "disable", "enable", "sign-out"} {
+	for _, does := range []string{"passwd", "disable", "enable", "sign-out", "unlock"} {
 		commandtest.Run(t, strings.NewReader(otherPassword), "user", does, "bob").Want(t, 1,
 			`Error: there is no user "bob"; to see who there is: caddy codehub user list`)
 	}

@@ -1,16 +1,21 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator"
 )
 
@@ -18,11 +23,15 @@ import (
 type Settings struct {
 	Options coordinator.Options
 	Live    coordinator.Settings
+	// PublicURL is that setting, "" where it is not set, and MainHost the host where people sign in.
+	PublicURL, MainHost string
+	// Servers are those of Caddy's that serve the installation.
+	Servers []site.Server
 }
 
 // Resolver returns the settings in the configuration of the app codehub, as they apply in
-// this environment.
-type Resolver func(app json.RawMessage) (coordinator.Options, coordinator.Settings, error)
+// this environment, without the servers.
+type Resolver func(app json.RawMessage) (Settings, error)
 
 // configLong ends the help of every command that reads the configuration.
 const configLong = `
@@ -89,6 +98,9 @@ func (resolve Resolver) readSettings(file, adapter string) (Settings, error) {
 	var config struct {
 		Apps struct {
 			CodeHub json.RawMessage `json:"codehub"`
+			HTTP    struct {
+				Servers map[string]json.RawMessage `json:"servers"`
+			} `json:"http"`
 		} `json:"apps"`
 	}
 	if err := json.Unmarshal(text, &config); err != nil {
@@ -98,9 +110,52 @@ func (resolve Resolver) readSettings(file, adapter string) (Settings, error) {
 		return Settings{}, fmt.Errorf("%s has no codehub block in its global options: is it the configuration "+
 			"of the installation?", file)
 	}
-	options, live, err := resolve(config.Apps.CodeHub)
+	settings, err := resolve(config.Apps.CodeHub)
 	if err != nil {
 		return Settings{}, fmt.Errorf("the settings in %s cannot be used here:\n%w", file, err)
 	}
-	return Settings{options, live}, nil
+	for _, name := range slices.Sorted(maps.Keys(config.Apps.HTTP.Servers)) {
+		if text := config.Apps.HTTP.Servers[name]; bytes.Contains(text, []byte(`"handler":"codehub`)) {
+			settings.Servers = append(settings.Servers, serverOf(name, text))
+		}
+	}
+	return settings, nil
+}
+
+// serverOf returns what the configuration says of a server. Whether it will end TLS follows from where it listens, from its
+// policies and from the hosts for which Caddy gets certificates.
+func serverOf(name string, text json.RawMessage) site.Server {
+	var c struct {
+		Listen        []string          `json:"listen"`
+		Policies      []json.RawMessage `json:"tls_connection_policies"`
+		Trusted       json.RawMessage   `json:"trusted_proxies"`
+		TrustedUnix   bool              `json:"trusted_proxies_unix"`
+		TrustedStrict int               `json:"trusted_proxies_strict"`
+		Automatic     struct {
+			Disable bool     `json:"disable"`
+			Skip    []string `json:"skip"`
+		} `json:"automatic_https"`
+		Routes []struct {
+			Match []struct {
+				Host []string `json:"host"`
+			} `json:"match"`
+		} `json:"routes"`
+	}
+	_ = json.Unmarshal(text, &c) // what it cannot be read from is not there
+	s := site.Server{
+		Name: name, TLS: len(c.Policies) > 0, Trusts: len(c.Trusted) > 0 || c.TrustedUnix, Strict: c.TrustedStrict > 0,
+	}
+	onlyHTTP := len(c.Listen) > 0
+	for _, address := range c.Listen {
+		s.TLS = s.TLS || strings.HasSuffix(address, ":443")
+		onlyHTTP = onlyHTTP && strings.HasSuffix(address, ":80")
+	}
+	for _, r := range c.Routes {
+		for _, m := range r.Match {
+			for _, host := range m.Host {
+				s.TLS = s.TLS || !onlyHTTP && !c.Automatic.Disable && !slices.Contains(c.Automatic.Skip, host)
+			}
+		}
+	}
+	return s
 }

@@ -101,6 +101,19 @@ valid again, and so are the passwords of then.`,
 			return signOutUsers(ctx, d, name, all, yes)
 		})(cmd, args)
 	}
+	unlock := &cobra.Command{
+		Use: "unlock NAME", Short: "Lets a user sign in again after too many wrong passwords",
+		Long: `Forgets the wrong passwords for a user's account, from all addresses: the next sign-in is
+tried at once. The password stays as it is, and nobody is signed out.`,
+		Example: "  $ caddy codehub user unlock ann",
+		RunE: withDatabase(1, func(ctx context.Context, d database, name string) error {
+			if err := d.Auth.UnlockByName(ctx, name); err != nil {
+				return err
+			}
+			d.Say("%s can try to sign in at once.", name)
+			return nil
+		}),
+	}
 	var running, workspaces int
 	limits := &cobra.Command{
 		Use: "limits NAME", Short: "Changes a user's own limits",
@@ -121,7 +134,7 @@ have. 0 makes the limits of all users hold again. A lower limit stops nothing th
 	})
 	limits.Flags().IntVar(&running, "running", 0, "how many may run at the same time; 0 is the limit of all users")
 	limits.Flags().IntVar(&workspaces, "workspaces", 0, "how many the user may have; 0 is the limit of all users")
-	Group(cmd, add, passwd, list, signOut, disable, enable, limits)
+	Group(cmd, add, passwd, list, signOut, disable, enable, unlock, limits)
 	return cmd
 }
 

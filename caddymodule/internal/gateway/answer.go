@@ -47,52 +47,60 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 	w, r := req.w, req.r
 	switch d.Answer {
 	case decision.SendOutdated:
-		problem.Of(g.Refused()).Write(w, r)
+		return g.send(req, problem.Of(g.Refused()))
 	case decision.ShowOutdated:
-		return web.ShowOutdated(w, g.branded(req), g.Refused(), g.home(req))
+		return web.ShowOutdated(g.page(req), g.branded(req), g.Refused(), g.home(req))
 	case decision.SendCrossOrigin:
-		problem.CrossSite.With("problem.cross_site_workspace", nil).Write(w, r)
+		return g.send(req, problem.CrossSite.With("problem.cross_site_workspace", nil))
 	case decision.SendMisdirected:
-		problem.Misdirected.With("problem.use_main", words.Values{"Main": req.at.MainOrigin()}).Write(w, r)
+		return g.send(req, problem.Misdirected.With("problem.use_main", words.Values{"Main": req.at.MainOrigin()}))
 	case decision.ShowMisdirected:
 		return g.showMessage(req, http.StatusMisdirectedRequest, pages.Misdirected(req.at.MainOrigin()))
 	case decision.SendOtherHost:
-		problemOtherHost.With("problem.use_host", words.Values{"Host": req.at.WorkspaceOrigin(req.at.ID)}).Write(w, r)
+		return g.send(req, problemOtherHost.With("problem.use_host", words.Values{"Host": req.at.WorkspaceOrigin(req.at.ID)}))
 	case decision.RedirectToHost:
 		site.Redirect(w, req.at.WorkspaceOrigin(req.at.ID)+ownPath(&req.at, r), http.StatusTemporaryRedirect)
 	case decision.SendUnpublished:
-		problem.NotFound.With("problem.workspace.unpublished", nil).Write(w, r)
+		return g.send(req, problem.NotFound.With("problem.workspace.unpublished", nil))
 	case decision.ShowUnpublished:
 		return g.showMessage(req, http.StatusNotFound, pages.Unpublished())
 	case decision.SendNoListener:
 		w.Header().Set("Retry-After", portRefresh)
-		problemNoListener.With("problem.workspace.no_listener", words.Values{"Port": req.at.Port}).Write(w, r)
+		return g.send(req, problemNoListener.With("problem.workspace.no_listener", words.Values{"Port": req.at.Port}))
 	case decision.ShowNoListener:
 		w.Header().Set("Refresh", portRefresh)
 		return g.showMessage(req, http.StatusBadGateway, pages.NoListener(site.Here(r), req.at.Port))
 	case decision.RedirectByName:
 		site.Redirect(w, req.at.NameURL(r.URL.RequestURI()), http.StatusTemporaryRedirect)
 	case decision.SendUnavailable:
-		problem.Unavailable.Because(unavailableDetail(d, st)).Write(w, r)
+		return g.send(req, problem.Unavailable.Because(unavailableDetail(d, st)))
 	case decision.ShowUnavailable:
 		w.Header().Set("Retry-After", problem.RetryUnavailable)
 		return g.showMessage(req, http.StatusServiceUnavailable, pages.Unavailable(site.Here(r)))
 	case decision.SendUnauthorized:
-		problem.NoSession.With("problem.sign_in_first", nil).Write(w, r)
+		p := problem.NoSession.With("problem.sign_in_first", nil)
+		if !site.IsBrowser(r) {
+			p = p.Challenge(site.BasicChallenge)
+		}
+		return g.send(req, p)
 	case decision.SendBadToken:
-		problem.Of(auth.ErrBadToken).Write(w, r)
+		p := problem.Of(auth.ErrBadToken)
+		if req.basic && !site.IsBrowser(r) {
+			p = p.Challenge(site.BasicChallenge)
+		}
+		return g.send(req, p)
 	case decision.SendScopeMissing:
-		problem.Of(&auth.ScopeError{Needs: auth.ScopeWorkspace}).Write(w, r)
+		return g.send(req, problem.Of(&auth.ScopeError{Needs: auth.ScopeWorkspace}))
 	case decision.ShowLogin:
 		return g.showLogin(req)
 	case decision.SendNotFound:
-		problem.NotFound.With("problem.no_workspace_here", nil).Write(w, r)
+		return g.send(req, problem.NotFound.With("problem.no_workspace_here", nil))
 	case decision.ShowNotFound:
 		return g.showMessage(req, http.StatusNotFound, pages.NotFound())
 	case decision.SendFailed:
-		problemFailed.Because(progress.FailureOf(st).Why).Write(w, r)
+		return g.send(req, problemFailed.Because(progress.FailureOf(st).Why))
 	case decision.ShowFailed:
-		return pages.ShowFailed(req.w, g.branded(req), progress.FailureOf(st), g.home(req))
+		return pages.ShowFailed(g.page(req), g.branded(req), progress.FailureOf(st), g.home(req))
 	case decision.SendAsleep:
 		p := problemAsleep.With("problem.workspace.asleep", nil)
 		if st.Dozes() { // after a 503 JupyterLab shows over all of its page that its server is lost
@@ -100,26 +108,26 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 			p.Status = http.StatusGatewayTimeout
 			w.Header().Set("Retry-After", problem.RetryUnavailable)
 		}
-		p.Write(w, r)
+		return g.send(req, p)
 	case decision.ShowAsleep:
 		return g.showAsleep(req, st, "page.asleep.text")
 	case decision.SendPutToSleep:
 		p := problemAsleep.With("problem.workspace.put_to_sleep", nil)
 		p.Status = http.StatusConflict
-		p.Write(w, r)
+		return g.send(req, p)
 	case decision.ShowPutToSleep:
 		return g.showAsleep(req, st, "page.asleep.put_to_sleep")
 	case decision.SendOverload:
-		problemOverload.With("problem.try_again", nil).Write(w, r)
+		return g.send(req, problemOverload.With("problem.try_again", nil))
 	case decision.SendOverShare:
-		problemOverload.With("problem.workspace.over_share", nil).Write(w, r)
+		return g.send(req, problemOverload.With("problem.workspace.over_share", nil))
 	case decision.SendLimit:
 		w.Header().Set("Retry-After", limitRetryAfter)
 		var running []problem.RunningWorkspace
 		if !req.at.OwnHost || !site.IsBrowser(r) { // a page of the workspace could read the answer to a form
 			running = g.running(req)
 		}
-		problem.OfLimit(refusal, running).Write(w, r)
+		return g.send(req, problem.OfLimit(refusal, running))
 	case decision.ShowLimit:
 		return g.showLimit(req, st, refusal, g.wanted(req, site.Here(r)))
 	case decision.SendBadGateway:
@@ -128,7 +136,7 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 			p = problemNoAnswer.With("problem.workspace.too_slow", nil)
 		}
 		p.Status = noAnswerStatus(req.err)
-		p.Write(w, r)
+		return g.send(req, p)
 	case decision.ShowBadGateway:
 		return g.showMessage(req, noAnswerStatus(req.err), pages.NoAnswer(site.Here(r)))
 	case decision.ShowWake:
@@ -138,6 +146,20 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 		return fmt.Errorf("answering a request: unknown answer %d", d.Answer)
 	}
 	return nil
+}
+
+// send answers a program with a problem. A person who has sent a form, or looks at a frame, sees it as a page.
+func (g *Gateway) send(req *request, p *problem.Problem) error {
+	if req.byToken || !site.IsNavigation(req.r) || !site.AcceptsHTML(req.r.Header) {
+		p.Write(req.w, req.r)
+		return nil
+	}
+	p.SetHeaders(req.w.Header())
+	if p.Status == http.StatusUnauthorized {
+		return g.showMessage(req, p.Status, pages.SignedOut(req.at.Prefix+"/"))
+	}
+	heading, text := p.Texts()
+	return g.showMessage(req, p.Status, &web.Message{Heading: heading, Text: text})
 }
 
 // unavailableDetail is the decision's detail, and what keeps the workspace from getting on
@@ -184,7 +206,7 @@ func (g *Gateway) showWake(req *request, st *route.State) error {
 	if s.Steps == nil { // nothing goes on yet, or no longer
 		s.Steps = progress.StepsFrom(st)
 	}
-	return pages.ShowWake(req.w, g.branded(req), &pages.Wake{
+	return pages.ShowWake(g.page(req), g.branded(req), &pages.Wake{
 		Name: st.Route.Name, StatusURL: req.at.Prefix + site.OwnPath + "status", Home: g.home(req), Status: s,
 		Back: site.Here(req.r), WakeURL: req.at.Prefix + site.OwnPath + wakePath, Main: req.at.MainOrigin(),
 	})
@@ -192,7 +214,7 @@ func (g *Gateway) showWake(req *request, st *route.State) error {
 
 // showAsleep shows that the workspace sleeps, with a text of package words that says why nothing wakes it.
 func (g *Gateway) showAsleep(req *request, st *route.State, why string) error {
-	return pages.ShowAsleep(req.w, g.branded(req), &pages.Asleep{
+	return pages.ShowAsleep(g.page(req), g.branded(req), &pages.Asleep{
 		Name: st.Route.Name, Back: site.Here(req.r), Home: g.home(req), Why: words.Of(why, nil),
 		WakeURL: req.at.Prefix + site.OwnPath + wakePath, Main: req.at.MainOrigin(),
 	})
@@ -200,7 +222,7 @@ func (g *Gateway) showAsleep(req *request, st *route.State, why string) error {
 
 // showMessage shows a message with a link to the list of all workspaces.
 func (g *Gateway) showMessage(req *request, status int, m *web.Message) error {
-	return pages.ShowMessage(req.w, g.branded(req), status, m, g.home(req))
+	return pages.ShowMessage(g.page(req), g.branded(req), status, m, g.home(req))
 }
 
 // branded returns the request as pages need it, which most requests never show.

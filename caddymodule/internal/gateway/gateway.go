@@ -100,6 +100,9 @@ type Options struct {
 	// a page sends by itself to a workspace that dozes waits as long for a person. Zero means no wait.
 	// See [DefaultPageWait].
 	PageWait time.Duration
+	// PageStatus is the status of pages that have one of 5xx otherwise. Default: [DefaultPageStatus], which leaves all
+	// as they are.
+	PageStatus int
 	// Ports says which ports of workspaces have hosts. Default: [PortsOff].
 	Ports PortAccess
 	// StripAuthorization removes the Authorization header before a request is proxied.
@@ -172,6 +175,9 @@ func New(o Options) *Gateway {
 	if o.WakeTimeout == 0 {
 		o.WakeTimeout = DefaultWakeTimeout
 	}
+	if o.PageStatus == 0 {
+		o.PageStatus = DefaultPageStatus
+	}
 	if o.Tracer == nil {
 		o.Tracer = tracing.Off()
 	}
@@ -206,6 +212,7 @@ type request struct {
 	// else, such as a cookie, lets it in then.
 	token   string
 	byToken bool
+	basic   bool // the token is the password of Basic
 	user    string
 	grant   auth.Grant
 	entry   *route.Entry // nil when the workspace does not exist or is not the user's

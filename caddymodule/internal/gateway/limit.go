@@ -62,7 +62,7 @@ func (g *Gateway) showLimit(req *request, st *route.State, refusal *service.Limi
 	if to, err := url.Parse(back); err == nil && to.Host != "" {
 		page.Origin = to.Scheme + "://" + to.Host
 	}
-	return pages.ShowLimit(req.w, g.branded(req), page)
+	return pages.ShowLimit(g.page(req), g.branded(req), page)
 }
 
 // wanted returns the address in s, to which a page leads back. It is one of the workspace, on

@@ -26,9 +26,10 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, at site.Address)
 	req := &request{r: r, at: at}
 	req.answer.Reset(w, r, g.Exiting)
 	w, req.w = &req.answer, &req.answer
-	if req.token, req.byToken = site.Bearer(r.Header, auth.TokenPrefix); !req.byToken {
+	if req.token, req.basic, req.byToken = site.AccessToken(r.Header, auth.TokenPrefix); !req.byToken {
 		req.kind = decision.Classify(r, at.Prefix)
-	} // else a program: no browser adds a token by itself
+	} // else a program
+	byItself := !req.byToken || req.basic // a browser adds cookies and passwords by itself, and no Bearer
 	t := &req.at
 	if t.OwnHost && r.URL.Path == web.LanguagePath { // on the main site it is the API's
 		web.SwitchLanguage(t, w, r)
@@ -37,8 +38,8 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, at site.Address)
 	s := decision.State{
 		Outdated:    g.Refused() != nil,
 		Misdirected: !t.OwnHost && !t.IsMain(),
-		CrossOrigin: !req.byToken && t.CrossOrigin(r),
-		OtherHost: !t.OwnHost && t.ID != "" && g.Site.PerHost() && !req.byToken &&
+		CrossOrigin: byItself && t.CrossOrigin(r),
+		OtherHost: !t.OwnHost && t.ID != "" && g.Site.PerHost() && byItself &&
 			(req.kind.IsPage() || site.IsBrowser(r)) && !req.isOfMainSite(),
 		Named: t.Alias != "",
 	}
@@ -84,6 +85,7 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, at site.Address)
 		}
 	} else if s.NeedsSignIn() && isForm(r.URL.Path[len(t.Prefix):]) && sentByPage(r) {
 		// The policy of those pages lets no form lead to another host to sign in there.
+		w.Header().Set("WWW-Authenticate", site.BearerChallenge)
 		return g.showMessage(req, http.StatusUnauthorized, pages.SignedOut(t.Prefix+"/"))
 	}
 	return g.run(req, s)

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"encoding/base64"
 	"net/http"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway/gatewaytest"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/wait"
 )
@@ -159,7 +161,7 @@ func TestAWebSocketWithAToken(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Timeout)
 	defer cancel()
 	for _, origin := range []string{"", "https://evil.example"} {
-		header := http.Header{"Authorization": {"Bearer " + gatewaytest.Secret}, "Cookie": {"session=x"}}
+		header := http.Header{"Authorization": {"Bearer " + gatewaytest.Secret}, "Cookie": {"codehub_session=x"}}
 		if origin != "" {
 			header.Set("Origin", origin)
 		}
@@ -190,4 +192,40 @@ func roundTrip(ctx context.Context, c *websocket.Conn) (string, error) {
 	}
 	_, text, err := c.Read(ctx)
 	return string(text), err
+}
+
+// git, docker, WebDAV and Maven know no Bearer: they send an access token as the password of Basic, once they are asked for it.
+func TestAnAccessTokenAsAPassword(t *testing.T) {
+	basic := func(password string) string {
+		return "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("anybody:"+password))
+	}
+	h := newHarness(t, perHost)
+	h.Run(one, gatewaytest.Echo(t))
+	for _, c := range []struct {
+		status    int
+		path      string
+		lines     []string
+		challenge string
+		seen      bool // by the application
+	}{
+		{401, "/a", []string{oneHost, asProgram}, site.BasicChallenge, false},
+		{401, onePath + "/a", []string{asProgram}, site.BasicChallenge, false},
+		{401, "/a", []string{oneHost, asSubrequest}, site.BearerChallenge, false}, // a browser would ask its user
+		{401, "/a", []string{oneHost, mozilla}, site.BearerChallenge, false},
+		{401, "/a", []string{oneHost, basic("chg_unknown")}, site.BasicChallenge, false},
+		{401, "/a", []string{oneHost, asAlice, basic("chg_unknown")}, site.BasicChallenge, false},
+		{403, "/a", []string{oneHost, basic(gatewaytest.NarrowSecret)}, `Bearer error="insufficient_scope", scope="workspace"`, false},
+		{200, "/a", []string{oneHost, basic(gatewaytest.Secret)}, "", false},
+		{200, onePath + "/a", []string{basic(gatewaytest.Secret)}, "", false},
+		{200, "/a", []string{oneHost, asAlice, basic("of-the-application")}, "", true},
+		// A browser adds a password by itself, so that a page of another origin must not use it.
+		{403, "/a", []string{oneHost, basic(gatewaytest.Secret), "Origin: https://evil.example"}, "", false},
+		{403, "/a", []string{oneHost, basic(gatewaytest.Secret), asSubrequest, "Sec-Fetch-Site: same-site"}, "", false},
+		{403, onePath + "/a", []string{basic(gatewaytest.Secret), asSubrequest, "Sec-Fetch-Site: same-origin"}, "", false},
+	} {
+		got := h.get(c.status, c.path, c.lines...)
+		if got.Header.Get("WWW-Authenticate") != c.challenge || strings.Contains(got.body, "Authorization: Basic") != c.seen {
+			t.Errorf("%s %q: %q, %s", c.path, c.lines, got.Header.Get("WWW-Authenticate"), got.body)
+		}
+	}
 }

@@ -143,6 +143,30 @@ func (p Problem) In(language string) *Problem {
 	return &p
 }
 
+// Challenge returns the problem with that header WWW-Authenticate.
+func (p Problem) Challenge(challenge string) *Problem {
+	p.challenge = challenge
+	return &p
+}
+
+// SetHeaders sets the headers that an answer with the problem has, in whatever form it is sent.
+func (p *Problem) SetHeaders(h http.Header) {
+	if p.Status == http.StatusServiceUnavailable {
+		h.Set("Retry-After", RetryUnavailable)
+	}
+	if p.RetryAfter != 0 {
+		h.Set("Retry-After", strconv.Itoa(p.RetryAfter))
+	}
+	if p.challenge != "" {
+		h.Set("WWW-Authenticate", p.challenge)
+	} else if p.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", site.BearerChallenge)
+	}
+}
+
+// Texts returns the title and the detail, for a page.
+func (p *Problem) Texts() (title, detail words.Text) { return p.title, p.detail }
+
 // Error lets a problem travel as an error.
 func (p *Problem) Error() string {
 	if p.Cause != nil {
@@ -165,15 +189,7 @@ func (p *Problem) Write(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Del("Content-Length")
-	if p.Status == http.StatusServiceUnavailable {
-		h.Set("Retry-After", RetryUnavailable)
-	}
-	if p.RetryAfter != 0 {
-		h.Set("Retry-After", strconv.Itoa(p.RetryAfter))
-	}
-	if p.challenge != "" {
-		h.Set("WWW-Authenticate", p.challenge)
-	}
+	p.SetHeaders(h)
 	said := p.In(site.Language(r))
 	if site.ChosenLanguage(r) != "" || r.Header.Get("Accept-Language") != "" {
 		said.Help = words.Join(p.title, ". ", p.detail)

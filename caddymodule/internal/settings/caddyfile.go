@@ -36,7 +36,8 @@ import (
 //			color <rrggbb>
 //		}
 //		sign_in {
-//			password true|false
+//			password        true|false
+//			exempt_networks <address|network...>
 //		}
 //		oidc {
 //			issuer         <url>

@@ -29,7 +29,7 @@ type Egress struct {
 // listSettings are the settings that take one value or several.
 var listSettings = map[string]bool{"egress allow": true, "egress deny": true, "egress gateway": true, "s3 sse": true,
 	"kubernetes image_pull_secrets": true, "kubernetes node_selector": true, "kubernetes tolerations": true,
-	"kubernetes gateway_pods": true, "kubernetes busy_command": true}
+	"kubernetes gateway_pods": true, "sign_in exempt_networks": true, "kubernetes busy_command": true}
 
 // egressTable lists the settings about what a workspace reaches.
 func (a *App) egressTable(r *Resolved) []Setting {

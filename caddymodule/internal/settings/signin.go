@@ -2,6 +2,8 @@ package settings
 
 import (
 	"errors"
+	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -20,6 +22,9 @@ type SignIn struct {
 	// Password allows to sign in with a password. Turn it off when an identity provider is
 	// to decide alone. Default: true.
 	Password Value `json:"password,omitempty"`
+	// ExemptNetworks are networks, such as `203.0.113.0/24`, that many people share and trust each other in: wrong
+	// passwords of others slow nobody down there. Wrong passwords for one account are limited there, too. Default: none.
+	ExemptNetworks Value `json:"exempt_networks,omitempty"`
 }
 
 // OIDC is an OpenID Connect provider through which people may sign in.
@@ -58,6 +63,7 @@ func (a *App) signInTable(r *Resolved) []Setting {
 	o, s := &a.OIDC, &r.OIDC
 	return []Setting{
 		{"sign_in password", &a.SignIn.Password, "true", "", parse.Bool(&r.Passwords)},
+		{"sign_in exempt_networks", &a.SignIn.ExemptNetworks, "", "", networks(&r.Live.SignInExempt)},
 		{"oidc issuer", &o.Issuer, "", "",
 			parse.Text(&s.Issuer, parse.Owner(func() error { return s.Validate() }, "oidc issuer"))},
 		{"oidc client_id", &o.ClientID, "", "", parse.Text(&s.ClientID)},
@@ -77,6 +83,24 @@ func list(dst *[]string) parse.Parser {
 		*dst = slices.DeleteFunc(strings.Split(s, ","), func(item string) bool { return strings.TrimSpace(item) == "" })
 		for i, item := range *dst {
 			(*dst)[i] = strings.TrimSpace(item)
+		}
+		return nil
+	}
+}
+
+// networks reads addresses and networks with spaces or commas between them.
+func networks(dst *[]netip.Prefix) parse.Parser {
+	return func(s string) error {
+		*dst = nil
+		for _, word := range strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || r == ',' }) {
+			p, err := netip.ParsePrefix(word)
+			if a, ofAddress := netip.ParseAddr(word); ofAddress == nil {
+				p, err = netip.PrefixFrom(a, a.BitLen()), nil
+			}
+			if err != nil {
+				return fmt.Errorf("%q is no network: write addresses such as 203.0.113.7, or networks such as 203.0.113.0/24", word)
+			}
+			*dst = append(*dst, p.Masked())
 		}
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strings"
 
 	"github.com/codehub/gateway/caddymodule/internal/parse"
 	"github.com/codehub/gateway/caddymodule/internal/site"
@@ -34,6 +35,14 @@ type Site struct {
 // Addresses are the settings of a site after their placeholders were replaced.
 type Addresses struct {
 	Domain, MainHost, WorkspaceURL, PublicURL string
+	// Written is the setting public_url, "" where PublicURL follows from MainHost.
+	Written string
+}
+
+// Scheme is that of the setting public_url, "" where it is not set.
+func (s Addresses) Scheme() string {
+	scheme, _, _ := strings.Cut(s.Written, "://")
+	return scheme
 }
 
 // Table lists the settings, without defaults. The resolved values go to dst.
@@ -58,6 +67,7 @@ func (a *App) siteTable(r *Resolved) []Setting {
 // complete fills in what follows from other addresses, and returns what the coordinator
 // needs to know.
 func (s *Addresses) complete() coordinator.Site {
+	s.Written = s.PublicURL
 	if u, err := url.Parse(s.PublicURL); err == nil && s.MainHost == "" {
 		s.MainHost = u.Host
 	}

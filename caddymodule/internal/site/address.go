@@ -27,6 +27,7 @@ type Address struct {
 	site         *Site
 	forWorkspace bool
 	https        bool
+	proxied      bool   // by a trusted proxy that says how
 	host         string // the host that the browser uses, with its port
 	name, port   string // the parts of host
 }
@@ -34,20 +35,15 @@ type Address struct {
 // Parse returns the address of r. It does not check whether the workspace exists, and does not
 // allocate unless the host is in capitals.
 func (s *Site) Parse(r *http.Request) Address {
-	a := Address{site: s, https: r.TLS != nil, host: r.Host}
+	a := Address{site: s, https: r.TLS != nil || s.scheme == httpsScheme, host: r.Host}
 	a.name, a.port = splitHost(r.Host)
 	if a.WorkspaceHost, a.OwnHost = s.workspaceHost(a.name); a.OwnHost {
 		a.forWorkspace = true
 	} else {
 		a.parsePath(r)
 	}
-	proto, host := HeaderValue(r.Header, "X-Forwarded-Proto"), HeaderValue(r.Header, "X-Forwarded-Host")
-	if (proto == "https" || host != "") && s.trusted(r) {
-		a.https = a.https || proto == "https"
-		if host != "" {
-			a.host = host
-			a.name, a.port = splitHost(host)
-		}
+	if proto, host := r.Header[forwardedProto], r.Header[forwardedHost]; (proto != nil || host != nil) && s.trusted(r) {
+		a.readForwarded(proto, host)
 	}
 	return a
 }
@@ -89,9 +85,9 @@ func (a *Address) IsHTTPS() bool { return a.https }
 // scheme is the scheme that the browser uses.
 func (a *Address) scheme() string {
 	if a.https {
-		return "https"
+		return httpsScheme
 	}
-	return "http"
+	return httpScheme
 }
 
 // IsMain reports whether the request came to a host where people may sign in. That is the main

@@ -7,10 +7,11 @@ import (
 )
 
 // The product's own cookies, by their plain names. They are never sent on to a workspace or set
-// by one. Under TLS all but the language have the prefix __Host-. Browsers take such a cookie
+// by one, see [IsOwnCookie]. Under TLS all but the language have the prefix __Host-. Browsers take such a cookie
 // from the host itself only, never from a sibling or a parent.
 const (
-	// SessionCookie carries the session on the main site.
+	// SessionCookie carries the session on the main site. On a workspace's own host the name is the application's: Flask,
+	// Starlette and others use it.
 	SessionCookie = "session"
 	// WorkspaceCookie carries the session on a workspace's own host.
 	WorkspaceCookie = "codehub_ws"
@@ -49,16 +50,16 @@ func hostOnlyName(name string) string {
 	return name
 }
 
-// IsOwnCookie reports whether a name is that of one of the product's cookies, with any prefix.
-// A browser keeps names apart by case, other programs may not.
-func IsOwnCookie(name string) bool {
+// IsOwnCookie reports whether a name is that of one of the product's cookies, with any prefix. On a workspace's own host
+// these are the names that begin with codehub_, and no others. A browser keeps names apart by case, other programs may not.
+func IsOwnCookie(name string, ownHost bool) bool {
 	for _, prefix := range [...]string{hostOnly, "__Secure-"} {
 		if len(name) > len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) {
 			name = name[len(prefix):]
 			break
 		}
 	}
-	return name == SessionCookie || strings.HasPrefix(name, ownPrefix)
+	return strings.HasPrefix(name, ownPrefix) || name == SessionCookie && !ownHost
 }
 
 // CookieName returns the name that one of the product's cookies has in the request and
@@ -71,9 +72,12 @@ func (a *Address) CookieName(name string) string {
 }
 
 // Token returns the value of one of the product's cookies in the header of the request, "" without it. It returns
-// [ErrTwoCookies] when there are several: none of them is to be trusted. It does not
-// allocate.
+// [ErrTwoCookies] when there are several: none of them is to be trusted. A workspace's own host has no session of the main
+// site. It does not allocate.
 func (a *Address) Token(h http.Header, name string) (string, error) {
+	if name == SessionCookie && a.OwnHost {
+		return "", nil
+	}
 	token, n := cookie(h, a.CookieName(name))
 	if n > 1 {
 		return "", ErrTwoCookies

@@ -122,3 +122,46 @@ func TestCookiesWithLongNamesAreClearedInRounds(t *testing.T) {
 		}
 	}
 }
+
+// On a workspace's own host the name of the session's cookie is the application's: what has it there is neither a session
+// nor planted, and two of them are no matter of ours.
+func TestTheSessionIsOfTheMainSite(t *testing.T) {
+	s := site.New(site.Options{Domain: "h.example"})
+	const id = "0123abcd-0000-4000-8000-00000000000a"
+	large := "; p=" + strings.Repeat("x", 9000)
+	for _, c := range []struct {
+		url, token string
+		ours       bool
+	}{
+		{"http://h.example/", "a", true},
+		{"http://h.example/w/" + id + "/", "a", true},
+		{"http://ws-" + id + ".h.example/", "", false},
+		{"http://5000--ws-" + id + ".h.example/", "", false},
+		{"http://name--ann.h.example/", "", false},
+	} {
+		r := request("GET", c.url, "Cookie: session=a"+large)
+		at, w := s.Parse(r), httptest.NewRecorder()
+		if token, err := at.Token(r.Header, site.SessionCookie); token != c.token || err != nil {
+			t.Errorf("%s: the session is %q, %v", c.url, token, err)
+		}
+		at.ClearPlanted(w, r, at.Prefix)
+		cleared := strings.Contains(strings.Join(w.Header()["Set-Cookie"], "\n"), "\nsession=;") // which deletes only what is for a domain
+		if cleared == c.ours {
+			t.Errorf("%s: deleted is %q", c.url, w.Header()["Set-Cookie"])
+		}
+		r.Header.Set("Cookie", "session=a; session=b")
+		if token, err := at.Token(r.Header, site.SessionCookie); token != "" || (err == nil) == c.ours {
+			t.Errorf("%s: of two the session is %q, %v", c.url, token, err)
+		}
+		for _, name := range []string{"session", "__Host-session", "__Secure-session", "__hoSt-session"} {
+			if site.IsOwnCookie(name, at.OwnHost) != c.ours {
+				t.Errorf("%s: the cookie %s is taken for %v", c.url, name, !c.ours)
+			}
+		}
+		for name, want := range map[string]bool{"codehub_ws": true, "__Host-codehub_browser": true, "codehub_": true, "sessions": false, "Session": false, "codehub": false} {
+			if site.IsOwnCookie(name, at.OwnHost) != want {
+				t.Errorf("%s: the cookie %s is taken for %v", c.url, name, !want)
+			}
+		}
+	}
+}

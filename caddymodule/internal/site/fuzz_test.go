@@ -101,12 +101,14 @@ func plainHost(host string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(host, ":443"), ":80")
 }
 
-// FuzzCookie asserts that a cookie of ours is found only under its whole name, and that two are never one.
+// FuzzCookie asserts that a cookie of ours is found only under its whole name, and that two are never one. On a workspace's
+// own host the name is the application's.
 func FuzzCookie(f *testing.F) {
 	for _, line := range []string{"session=a", "a=b; session=c", "session=a; session=b", " session = x ;", "__Host-session=y", "session"} {
 		f.Add(line)
 	}
 	a := fuzzed.Parse(&http.Request{Host: "main.example", URL: &url.URL{Path: "/"}, Header: http.Header{}})
+	own := fuzzed.Parse(&http.Request{Host: "ws-0123abcd-0000-4000-8000-00000000000a.ws.example", URL: &url.URL{Path: "/"}, Header: http.Header{}})
 	f.Fuzz(func(t *testing.T, line string) {
 		h := http.Header{"Cookie": {line}}
 		token, err := a.Token(h, SessionCookie)
@@ -119,6 +121,9 @@ func FuzzCookie(f *testing.F) {
 		}
 		if (err != nil) != (named > 1) || (token != "") != (named == 1) {
 			t.Errorf("%q: %q, %v, and %d cookies have the name", line, token, err, named)
+		}
+		if token, err := own.Token(h, SessionCookie); token != "" || err != nil {
+			t.Errorf("%q on a workspace's own host: %q, %v", line, token, err)
 		}
 	})
 }

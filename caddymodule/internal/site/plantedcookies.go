@@ -56,7 +56,7 @@ func (a *Address) ClearPlanted(w http.ResponseWriter, r *http.Request, prefix st
 	for _, line := range r.Header["Cookie"] {
 		for part := range strings.SplitSeq(line, ";") {
 			name, _, _ := strings.Cut(part, "=")
-			if name = strings.TrimSpace(name); !isKept(name) && len(names) < maxExpired {
+			if name = strings.TrimSpace(name); !a.isKept(name) && len(names) < maxExpired {
 				names[name] = true
 			}
 		}
@@ -91,10 +91,12 @@ func (a *Address) ClearPlanted(w http.ResponseWriter, r *http.Request, prefix st
 
 // isKept reports whether a cookie is one that the product sets itself. Another one whose
 // name begins alike is planted.
-func isKept(name string) bool {
+func (a *Address) isKept(name string) bool {
 	switch strings.TrimPrefix(name, hostOnly) {
-	case SessionCookie, WorkspaceCookie, BrowserCookie, SignInCookie, LanguageCookie, clearedCookie:
+	case WorkspaceCookie, BrowserCookie, SignInCookie, LanguageCookie, clearedCookie:
 		return true
+	case SessionCookie:
+		return !a.OwnHost
 	}
 	return false
 }

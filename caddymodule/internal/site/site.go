@@ -35,6 +35,7 @@ type Site struct {
 	suffix   string // ".<domain>", lower case
 	mainHost string
 	perHost  bool
+	scheme   string // that browsers use, "" where it is not known
 	trusted  func(*http.Request) bool
 }
 
@@ -48,8 +49,11 @@ type Options struct {
 	// PerHost says that browsers find workspaces on hosts of their own, and not below
 	// [PathPrefix] of the main site.
 	PerHost bool
+	// Scheme is the one of the setting public_url. With https browsers use https, however requests arrive here.
+	// Default: requests and trusted proxies say it.
+	Scheme string
 	// Trusted reports whether a request comes from a trusted proxy, whose
-	// X-Forwarded-Proto and X-Forwarded-Host are believed. Default: none is.
+	// X-Forwarded-Proto and X-Forwarded-Host are believed. It is called for requests with one of them. Default: none is.
 	Trusted func(*http.Request) bool
 }
 
@@ -60,7 +64,7 @@ func New(o Options) *Site {
 	}
 	return &Site{
 		suffix: "." + strings.ToLower(cmp.Or(o.Domain, DefaultDomain)), mainHost: strings.ToLower(o.MainHost),
-		perHost: o.PerHost, trusted: o.Trusted,
+		perHost: o.PerHost, scheme: o.Scheme, trusted: o.Trusted,
 	}
 }
 

@@ -184,6 +184,26 @@ func (a *Auth) SignOutByName(ctx context.Context, username string) error {
 	return a.SignOut(ctx, row.ID)
 }
 
+// Unlock forgets the failed sign-ins of a user, at all addresses: the user can sign in at once. It returns [ErrNoUser] and
+// [ErrPeopleOnly].
+func (a *Auth) Unlock(ctx context.Context, id string) error {
+	user, err := a.Account(ctx, id)
+	if err != nil {
+		return err
+	}
+	_, err = a.store.Unlock(ctx, user.ID, keyOf("account", accountName(user.Username)))
+	return err
+}
+
+// UnlockByName is [Auth.Unlock] for a user by name.
+func (a *Auth) UnlockByName(ctx context.Context, username string) error {
+	row, err := a.userByName(ctx, username)
+	if err != nil {
+		return err
+	}
+	return a.Unlock(ctx, row.ID)
+}
+
 // editUser changes a user, and ends at once what is open in this process with sessions that the
 // change has ended. It returns [ErrNoUser] and [ErrLastAdministrator].
 func (a *Auth) editUser(ctx context.Context, id string, c accounts.UserChange) error {

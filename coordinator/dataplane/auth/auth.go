@@ -13,6 +13,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -136,7 +138,10 @@ type Auth struct {
 	hasher   *hasher
 	sessions *sessions
 	vouched  *life // of every grant without a session
-	pending  pending
+	pending  *pending
+	slowed   *pending
+	exempt   atomic.Pointer[[]netip.Prefix]
+	sleep    func(context.Context, time.Duration) error
 }
 
 // New returns an Auth over st. It performs no I/O. [Auth.Close] ends its background
@@ -149,7 +154,7 @@ func New(st *accounts.Store, o Options) *Auth {
 		store: st, opts: o, log: o.Logger,
 		hasher:   newHasher(o.MaxHashing),
 		sessions: newSessions(st, o), vouched: newLife("", 0),
-		pending: pending{byAddress: make(map[string]int)},
+		pending: newPending(maxPending, maxPendingPerAddress), slowed: newPending(maxSlowed, maxSlowedPerAddress), sleep: sleep,
 	}
 }
 
@@ -197,11 +202,18 @@ func (a *Auth) authenticate(ctx context.Context, username, password string, from
 	if err != nil {
 		return row, err
 	}
-	defer leave()
-	if err := a.countAttempt(ctx, counters(username, from)); err != nil {
+	defer func() { leave() }()
+	delay, err := a.countAttempt(ctx, a.counters(username, from))
+	if err != nil {
 		return row, err
 	}
 	defer func() { a.takeBack(ctx, username, from, err) }()
+	if delay > 0 {
+		leave()
+		if leave, err = a.slowDown(ctx, from.Address, delay); err != nil {
+			return row, err
+		}
+	}
 	if row, err = a.userByName(ctx, username); err != nil && !errors.Is(err, ErrNoUser) {
 		return row, err
 	}
@@ -227,7 +239,7 @@ func (a *Auth) startSession(ctx context.Context, row accounts.User, from Client)
 	if err != nil {
 		return "", User{}, err
 	}
-	if err := a.store.ClearSignIn(ctx, counters(row.Username, from)); err != nil {
+	if err := a.store.ClearSignIn(ctx, a.counters(row.Username, from)); err != nil {
 		a.log.Warn("a sign-in that succeeded stays counted as a failed one", zap.String(logkey.User, row.ID), zap.Error(err))
 	}
 	return token, userOf(s), nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -38,13 +39,15 @@ func (e *ThrottledError) Error() string {
 
 // Failed sign-ins in a row, in all processes, and what follows. There is no rule for an account
 // from all addresses together: with it, anyone could lock out its owner. An attacker with many
-// addresses has the guesses that the rules leave to each of them.
+// addresses has the guesses that the rules leave to each of them. An address alone refuses nobody,
+// because many people may share it, such as those of an office: it only slows sign-ins down.
 //
-//	what is counted             block from  counted anew
-//	an account at an address    5th         when a sign-in succeeds, or after forgetFailures
-//	an address, any account     20th        after forgetFailures
+//	what is counted             what follows    from   counted anew
+//	an account at an address    a block         5th    when a sign-in succeeds, or after forgetFailures
+//	an address, any account     a short delay   20th   after forgetFailures
 //
-// A block lasts firstBlock and doubles with every failure up to longestBlock. An attempt
+// A block lasts firstBlock and doubles with every failure up to longestBlock, a delay lasts firstDelay and
+// doubles up to longestDelay. Networks that are exempt have no delays. An attempt
 // counts as failed before the password is checked, so that many at once are not one. One that
 // fails for another reason than the password, such as an error of the database, is taken back.
 const (
@@ -52,6 +55,8 @@ const (
 	failuresPerAddress = 20
 	firstBlock         = 30 * time.Second
 	longestBlock       = 30 * time.Minute
+	firstDelay         = 250 * time.Millisecond
+	longestDelay       = 2 * time.Second
 	forgetFailures     = time.Hour
 )
 
@@ -60,25 +65,44 @@ const takeBackLimit = 5 * time.Second
 
 // At most so many sign-ins from one address, and in all, are being checked or wait for that.
 // Others are refused at once and do not count as failures, so that a flood of them does not keep
-// honest people waiting.
+// honest people waiting. Those that are slowed down wait apart, so that they take nobody's place.
 const (
 	maxPending           = 32
 	maxPendingPerAddress = 4
+	maxSlowed            = 512
+	maxSlowedPerAddress  = 64
 )
+
+// keyOf is the hash by which something is counted.
+func keyOf(parts ...string) [sha256.Size]byte {
+	return sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+}
+
+// accountName is a user name as sign-ins are counted by it.
+func accountName(username string) string { return strings.ToLower(strings.TrimSpace(username)) }
 
 // counters returns what a sign-in counts for. An account that does not exist counts like
 // one that does.
-func counters(username string, c Client) []accounts.SignInCounter {
-	address := network(c.Address)
-	name := strings.ToLower(strings.TrimSpace(username))
-	key := func(of string) [sha256.Size]byte { return sha256.Sum256([]byte(of)) }
-	rules := []accounts.SignInCounter{
-		{Key: key("account\x00" + name + "\x00" + address), Free: failuresPerAccount, Cleared: true},
-	}
-	if address != "" { // behind a socket all clients would have the same
-		rules = append(rules, accounts.SignInCounter{Key: key("address\x00" + address), Free: failuresPerAddress})
+func (a *Auth) counters(username string, c Client) []accounts.SignInCounter {
+	address, name := network(c.Address), accountName(username)
+	rules := []accounts.SignInCounter{{
+		Key: keyOf("account", name, address), Account: keyOf("account", name), Free: failuresPerAccount, Cleared: true,
+	}}
+	if address != "" && !a.isExempt(c.Address) { // behind a socket all clients would have the same
+		rules = append(rules, accounts.SignInCounter{Key: keyOf("slow", address)})
 	}
 	return rules
+}
+
+// SetExempt names the networks whose addresses slow nobody down. It takes effect with the next sign-in.
+func (a *Auth) SetExempt(networks []netip.Prefix) { a.exempt.Store(&networks) }
+
+func (a *Auth) isExempt(address string) bool {
+	networks, at := a.exempt.Load(), netip.Addr{}
+	if networks != nil {
+		at, _ = netip.ParseAddr(address)
+	}
+	return at.IsValid() && slices.ContainsFunc(*networks, func(p netip.Prefix) bool { return p.Contains(at.Unmap().WithZone("")) })
 }
 
 // network is what one customer of a provider has: an IPv4 address, or the /64 of an IPv6
@@ -95,14 +119,49 @@ func network(address string) string {
 	return p.String()
 }
 
-// countAttempt counts a sign-in as failed, or refuses it with a [*ThrottledError].
-func (a *Auth) countAttempt(ctx context.Context, rules []accounts.SignInCounter) error {
+// countAttempt counts a sign-in as failed, or refuses it with a [*ThrottledError]. It returns for how long the sign-in
+// waits before its password is checked.
+func (a *Auth) countAttempt(ctx context.Context, rules []accounts.SignInCounter) (delay time.Duration, err error) {
 	blocks := accounts.SignInBlocks{First: firstBlock, Longest: longestBlock, Forget: forgetFailures}
-	wait, err := a.store.CountSignIn(ctx, rules, blocks)
-	if err == nil && wait > 0 {
-		err = &ThrottledError{RetryAfter: wait}
+	wait, failures, err := a.store.CountSignIn(ctx, rules, blocks)
+	switch {
+	case err != nil:
+		return 0, err
+	case wait > 0:
+		return 0, &ThrottledError{RetryAfter: wait}
+	case failures < failuresPerAddress:
+		return 0, nil
 	}
-	return err
+	return min(longestDelay, firstDelay<<min(failures-failuresPerAddress, 8)), nil
+}
+
+// slowDown waits for a delay, and then for a place to have the password checked. It returns the errors of
+// [pending.enter]. The caller MUST call leave.
+func (a *Auth) slowDown(ctx context.Context, address string, delay time.Duration) (leave func(), err error) {
+	done, err := a.slowed.enter(address)
+	if err != nil {
+		return func() {}, err
+	}
+	defer done()
+	if err := a.sleep(ctx, delay); err != nil {
+		return func() {}, err
+	}
+	if leave, err = a.pending.enter(address); err != nil {
+		return func() {}, err
+	}
+	return leave, nil
+}
+
+// sleep waits, or returns the error of a context that ends before.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // takeBack takes back a counted attempt that ended with err, unless that says that the password was
@@ -111,7 +170,7 @@ func (a *Auth) takeBack(ctx context.Context, username string, from Client, err e
 	if err == nil || errors.Is(err, ErrBadCredentials) {
 		return
 	}
-	rules := counters(username, from)
+	rules := a.counters(username, from)
 	for i := range rules {
 		rules[i].Cleared = false // wrong passwords of before still count
 	}
@@ -122,20 +181,27 @@ func (a *Auth) takeBack(ctx context.Context, username string, from Client, err e
 	}
 }
 
-// pending counts the sign-ins that are being checked.
+// pending counts the sign-ins that are being checked, or wait.
 type pending struct {
+	most, mostPerAddress int
+
 	mu        sync.Mutex
 	all       int
 	byAddress map[string]int
 }
 
+// newPending returns one with these bounds.
+func newPending(most, mostPerAddress int) *pending {
+	return &pending{most: most, mostPerAddress: mostPerAddress, byAddress: make(map[string]int)}
+}
+
 // enter counts one more, or refuses it with a [*ThrottledError]. The caller MUST call
-// leave.
+// leave, once.
 func (p *pending) enter(address string) (leave func(), err error) {
 	address = network(address)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.all >= maxPending || address != "" && p.byAddress[address] >= maxPendingPerAddress {
+	if p.all >= p.most || address != "" && p.byAddress[address] >= p.mostPerAddress {
 		return nil, &ThrottledError{RetryAfter: time.Second}
 	}
 	p.all++

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 	"testing"
@@ -32,6 +33,9 @@ func fail(t testing.TB, a *Auth, name, address string) time.Duration {
 func TestFailedSignInsAreThrottledInAllProcesses(t *testing.T) {
 	dsn := devenv.PostgreSQL(t)
 	here, there := openAt(t, dsn, Options{}), openAt(t, dsn, Options{})
+	for _, a := range []*Auth{here, there} {
+		a.sleep = func(context.Context, time.Duration) error { return nil } // of the address alone
+	}
 	addUser(t, here, "ann")
 	const attacker, owner = "192.0.2.1", "192.0.2.2"
 	for _, name := range []string{"ann", "nobody"} { // both behave alike
@@ -48,6 +52,7 @@ func TestFailedSignInsAreThrottledInAllProcesses(t *testing.T) {
 			fail(t, here, name, attacker)
 		}
 	}
+	fail(t, there, "ann", attacker)
 	var throttled *ThrottledError
 	if _, _, err := here.Login(t.Context(), "Ann ", password, Client{Address: attacker}); !errors.As(err, &throttled) {
 		t.Errorf("the right password at a blocked address: %v", err)
@@ -76,13 +81,102 @@ func TestASuccessClearsTheAccountAndNotTheAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	var slept []time.Duration
+	a.sleep = func(_ context.Context, d time.Duration) error { slept = append(slept, d); return nil }
 	for i := range failuresPerAddress - 3*(failuresPerAccount-1) {
+		if len(slept) != 0 {
+			t.Fatalf("after %d more it is slowed down", i)
+		}
 		if wait := fail(t, a, fmt.Sprint("user", i), address); wait != 0 {
 			t.Fatalf("refused for %s", wait)
 		}
 	}
-	if wait := fail(t, a, "another", address); wait != firstBlock {
-		t.Errorf("an address with %d failures is refused for %s", failuresPerAddress, wait)
+	if len(slept) != 1 || slept[0] != firstDelay {
+		t.Errorf("at an address with %d failures it waits %v", failuresPerAddress, slept)
+	}
+}
+
+// People of one office share an address. Wrong passwords of others there slow them down for a moment, and never lock them
+// out, however many there are. One account is locked out there all the same, and not elsewhere.
+func TestAnAddressAloneOnlySlowsDown(t *testing.T) {
+	a := open(t, Options{})
+	addUser(t, a, "ann")
+	addUser(t, a, "bob")
+	var slept []time.Duration
+	a.sleep = func(_ context.Context, d time.Duration) error { slept = append(slept, d); return nil }
+	const office = "203.0.113.7"
+	for i := range 3 * failuresPerAddress {
+		if wait := fail(t, a, fmt.Sprint("nobody", i), office); wait != 0 {
+			t.Fatalf("the %dth is refused for %s", i+1, wait)
+		}
+	}
+	for range failuresPerAccount {
+		fail(t, a, "bob", office)
+	}
+	if wait := fail(t, a, "bob", office); wait != firstBlock {
+		t.Errorf("the account with wrong passwords is refused for %s", wait)
+	}
+	if _, _, err := a.Login(t.Context(), "ann", password, Client{Address: office}); err != nil {
+		t.Errorf("another one of the office: %v", err)
+	}
+	if last := slept[len(slept)-1]; last != longestDelay {
+		t.Errorf("it waits %s", last)
+	}
+	if _, _, err := a.Login(t.Context(), "bob", password, Client{Address: "192.0.2.2"}); err != nil {
+		t.Errorf("elsewhere: %v", err)
+	}
+	// Who leaves while waiting takes the attempt back, and one who waits takes nobody's place.
+	a.sleep = func(context.Context, time.Duration) error {
+		if a.pending.all != 0 || a.slowed.all != 1 {
+			t.Errorf("%d are being checked and %d wait", a.pending.all, a.slowed.all)
+		}
+		return context.Canceled
+	}
+	const counted = `SELECT max(failures) FROM sign_in_failures WHERE account IS NULL`
+	before := storetest.Value[int](t, a.store, counted)
+	if _, _, err := a.Login(t.Context(), "ann", "wrong", Client{Address: office}); !errors.Is(err, context.Canceled) {
+		t.Errorf("one who leaves: %v", err)
+	}
+	if after := storetest.Value[int](t, a.store, counted); after != before || a.pending.all != 0 || a.slowed.all != 0 {
+		t.Errorf("%d failures became %d", before, after)
+	}
+	// An exempt network slows nobody down. One account is locked out there, too.
+	a.SetExempt([]netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")})
+	a.sleep = func(context.Context, time.Duration) error { t.Error("it is slowed down"); return nil }
+	for i := range failuresPerAddress {
+		fail(t, a, fmt.Sprint("somebody", i), office)
+	}
+	if wait := fail(t, a, "bob", office); wait == 0 {
+		t.Error("the account is not refused in an exempt network")
+	}
+}
+
+// An administrator unlocks an account, at every address, and no other.
+func TestUnlock(t *testing.T) {
+	a := open(t, Options{})
+	addUser(t, a, "ann")
+	addUser(t, a, "bob")
+	at := []string{"192.0.2.1", "2001:db8::1", ""}
+	for _, address := range at {
+		for range failuresPerAccount {
+			fail(t, a, "Ann ", address)
+			fail(t, a, "bob", address)
+		}
+	}
+	if err := a.UnlockByName(t.Context(), "ANN"); err != nil {
+		t.Fatal(err)
+	}
+	for _, address := range at {
+		var throttled *ThrottledError
+		if _, _, err := a.Login(t.Context(), "ann", password, Client{Address: address}); err != nil {
+			t.Errorf("ann at %q: %v", address, err)
+		}
+		if _, _, err := a.Login(t.Context(), "bob", password, Client{Address: address}); !errors.As(err, &throttled) {
+			t.Errorf("bob at %q: %v", address, err)
+		}
+	}
+	if err := a.UnlockByName(t.Context(), "nobody"); !errors.Is(err, ErrNoUser) {
+		t.Errorf("nobody: %v", err)
 	}
 }
 
@@ -191,7 +285,7 @@ func TestManyGuessesAtOnceAreNotOne(t *testing.T) {
 
 // A client that sends many sign-ins at once does not make others wait.
 func TestPendingSignInsAreBounded(t *testing.T) {
-	p := pending{byAddress: make(map[string]int)}
+	p := newPending(maxPending, maxPendingPerAddress)
 	var leave []func()
 	for i := range maxPending {
 		address := fmt.Sprintf("192.0.2.%d", i/maxPendingPerAddress)

@@ -37,6 +37,7 @@ func TestEveryChangeOfWhoSignsInIsForPeople(t *testing.T) {
 			func() error { _, err := s.EndSessionsOf(ctx, "a", "", ""); return err },
 			func() error { _, err := s.EndSessionsOf(ctx, "a", "s", ""); return err },
 		},
+		"Unlock":              {func() error { _, err := s.Unlock(ctx, "a", [32]byte{}); return err }},
 		"EndExternalSessions": {func() error { _, err := s.EndExternalSessions(ctx, "i", "s", ""); return err }},
 		"AddTicket":           {func() error { return s.AddTicket(ctx, TokenHash{}, "w", TokenHash{}, TokenHash{}, time.Minute) }},
 		"RedeemTicket":        {func() error { _, err := s.RedeemTicket(ctx, TokenHash{}, TokenHash{}, "w", TokenHash{}); return err }},

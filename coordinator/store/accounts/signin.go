@@ -81,7 +81,9 @@ func (s *Store) TouchSession(ctx context.Context, v Session, address string) err
 type SignInCounter struct {
 	// Key is a hash of what is counted.
 	Key [32]byte
-	// Free is the number of failures from which on each one blocks.
+	// Account is a hash of the account that the counter is of, by which [Store.Unlock] finds it; zero for none.
+	Account [32]byte
+	// Free is the number of failures from which on each one blocks. With 0 none does: they are only counted.
 	Free int
 	// Cleared says that taking back a sign-in sets the count to 0. Otherwise the count loses only what
 	// that sign-in has added.
@@ -95,10 +97,10 @@ type SignInBlocks struct{ First, Longest, Forget time.Duration }
 // errBlocked ends the transaction of a sign-in that must not be counted.
 var errBlocked = errors.New("blocked")
 
-// CountSignIn adds a failure to every counter and returns 0; or, when one of them blocks,
-// adds nothing and returns for how long. It also removes some old rows.
+// CountSignIn adds a failure to every counter; or, when one of them blocks, adds nothing and returns for how long. Failures
+// are those of the counters that never block. It also removes some old rows.
 func (s *Store) CountSignIn(ctx context.Context, counters []SignInCounter, b SignInBlocks) (
-	wait time.Duration, err error) {
+	wait time.Duration, failures int, err error) {
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `
 			DELETE FROM sign_in_failures WHERE key IN (
@@ -107,27 +109,56 @@ func (s *Store) CountSignIn(ctx context.Context, counters []SignInCounter, b Sig
 			return err
 		}
 		for _, c := range counters {
-			tag, err := tx.Exec(ctx, `
-				INSERT INTO sign_in_failures AS f (key, failures) VALUES ($1, 1)
-				ON CONFLICT (key) DO UPDATE SET failures = f.failures + 1, failed_at = now(),
-					blocked_until = CASE WHEN f.failures + 1 >= $2
-						THEN now() + LEAST($4::interval, $3::interval * 2 ^ LEAST(20, f.failures + 1 - $2)) END
-				WHERE f.blocked_until IS NULL OR f.blocked_until <= now()`, c.Key[:], c.Free, b.First, b.Longest)
-			if err != nil {
-				return err
+			var account []byte
+			if c.Account != [32]byte{} {
+				account = c.Account[:]
 			}
-			if tag.RowsAffected() == 0 {
+			var n int
+			err := tx.QueryRow(ctx, `
+				INSERT INTO sign_in_failures AS f (key, account, failures) VALUES ($1, $5, 1)
+				ON CONFLICT (key) DO UPDATE SET failures = f.failures + 1, failed_at = now(), account = $5,
+					blocked_until = CASE WHEN $2 > 0 AND f.failures + 1 >= $2
+						THEN now() + LEAST($4::interval, $3::interval * 2 ^ LEAST(20, f.failures + 1 - $2)) END
+				WHERE f.blocked_until IS NULL OR f.blocked_until <= now()
+				RETURNING failures`, c.Key[:], c.Free, b.First, b.Longest, account).Scan(&n)
+			switch {
+			case errors.Is(err, pgx.ErrNoRows):
 				err := tx.QueryRow(ctx, `SELECT EXTRACT(epoch FROM blocked_until - now())::float8
 					FROM sign_in_failures WHERE key = $1`, c.Key[:]).Scan((*seconds)(&wait))
 				return errors.Join(errBlocked, err)
+			case err != nil:
+				return err
+			case c.Free == 0:
+				failures += n
 			}
 		}
 		return nil
 	})
 	if err != nil && wait == 0 {
-		return 0, fmt.Errorf("counting a sign-in: %w", err)
+		return 0, 0, fmt.Errorf("counting a sign-in: %w", err)
 	}
-	return wait, nil
+	return wait, failures, nil
+}
+
+// Unlock forgets the failed sign-ins of an account, whose hash is that of its counters, at all addresses. It returns at how many. The
+// user is the account's.
+func (s *Store) Unlock(ctx context.Context, userID string, account [32]byte) (addresses int, err error) {
+	if err := PeopleOnly(ctx); err != nil {
+		return 0, err
+	}
+	err = s.pool.QueryRow(ctx, `
+		WITH forgotten AS (
+			DELETE FROM sign_in_failures WHERE account = @account RETURNING key
+		), counted AS (
+			SELECT count(*) AS n FROM forgotten
+		), audit AS (
+			`+audit.OfUsers+`'user.unlock', jsonb_build_object('addresses', n) FROM users, counted WHERE id = @user AND n > 0
+		)
+		SELECT n FROM counted`, postgres.Args{"account": account[:], "user": userID, "by": audit.Of(ctx)}).Scan(&addresses)
+	if err != nil {
+		return 0, fmt.Errorf("unlocking a user: %w", err)
+	}
+	return addresses, nil
 }
 
 // seconds scans a number of seconds.

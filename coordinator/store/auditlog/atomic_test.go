@@ -221,6 +221,14 @@ func (c *changes) all() []change {
 			c.edit(accounts.UserChange{Role: text("user")}), audit.UserRole, `{"role": "user"}`, true},
 		{"password", nil, c.edit(accounts.UserChange{PasswordHash: text("hash2")}), audit.UserPassword, "{}", true},
 		{"all out", nil, c.edit(accounts.UserChange{SignOut: true}), audit.UserSignOut, "{}", true},
+		{"unlock", func() {
+			if _, _, err := c.accounts.CountSignIn(ctx, []accounts.SignInCounter{{Key: [32]byte{1}, Account: [32]byte{2}, Free: 5}}, accounts.SignInBlocks{}); err != nil {
+				c.t.Fatal(err)
+			}
+		}, func(ctx context.Context) error {
+			_, err := c.accounts.Unlock(ctx, c.owner.ID, [32]byte{2})
+			return err
+		}, audit.UserUnlock, `{"addresses": 1}`, false},
 		{"disable", nil, c.edit(accounts.UserChange{Disabled: on(true)}), audit.UserDisable, "{}", true},
 		{"enable", nil, c.edit(accounts.UserChange{Disabled: on(false)}), audit.UserEnable, "{}", true},
 

@@ -165,6 +165,7 @@ CHART
     max_header_size 1MiB
 {{- with .Values.trustedProxies }}
     trusted_proxies static {{ join " " . }}
+    trusted_proxies_strict
 {{- end }}
 {{- with .Values.extraServers }}
 {{ trim . | indent 4 }}

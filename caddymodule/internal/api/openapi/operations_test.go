@@ -436,6 +436,8 @@ var operations = []operation{
 	},
 	{tag: "Administration", scope: auth.ScopeAdmin, pattern: "POST /users/{id}/sign-out", id: "signOutUser", summary: "Ends all sign-ins and access tokens of a user", status: 204,
 		about: "For administrators who are signed in: no access token ends sign-ins.", problems: []string{"token-scope"}},
+	{tag: "Administration", scope: auth.ScopeAdmin, pattern: "POST /users/{id}/unlock", id: "unlockUser", summary: "Lets a user sign in again after too many wrong passwords", status: 204,
+		about: "For administrators who are signed in: no access token does it. The password stays as it is.", problems: []string{"token-scope"}},
 }
 
 // verb is a request for a desired state.

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/caddymodule/internal/command"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/backend/check"
 	"github.com/codehub/gateway/coordinator/identity"
@@ -33,6 +34,7 @@ func (p patient) checks(backend []check.Row) []check.Row {
 	}, backend, []check.Row{
 		{Name: "dozing", Run: p.checkDozing},
 		{Name: "hosts", Run: p.checkHosts},
+		{Name: "proxies", Run: p.checkProxies},
 	})
 }
 
@@ -175,15 +177,26 @@ func (p patient) whoseBucket(ctx context.Context, s *archive.Store) ([]check.Fin
 	return nil, nil
 }
 
+// checkProxies says whether the address that people open, and what is believed of proxies, fit the servers.
+func (p patient) checkProxies(context.Context) (found []check.Finding, err error) {
+	for _, a := range site.Advise(p.PublicURL, p.MainHost, p.Settings.Servers) {
+		found = append(found, check.Warning(a.Remedy, "%s", a.Text))
+	}
+	if found == nil {
+		found = []check.Finding{check.OK("the addresses of clients are those of connections, or of trusted proxies in strict order")}
+	}
+	return found, nil
+}
+
 func (p patient) checkHosts(ctx context.Context) ([]check.Finding, error) {
-	site := p.Options.Site
-	if !site.PerHost {
+	at := p.Options.Site
+	if !at.PerHost {
 		return []check.Finding{check.Warning("set workspace_url host, with a wildcard name",
 			"workspaces are at paths of the main site and share its origin: "+
 				"what runs in one can act for its owner on the dashboard")}, nil
 	}
-	name := "ws-00000000-0000-4000-8000-000000000000." + site.Domain
-	if site.Domain == "localhost" || strings.HasSuffix(site.Domain, ".localhost") {
+	name := "ws-00000000-0000-4000-8000-000000000000." + at.Domain
+	if at.Domain == "localhost" || strings.HasSuffix(at.Domain, ".localhost") {
 		return []check.Finding{check.OK("browsers resolve every name below localhost to this machine")}, nil
 	}
 	addresses, err := net.DefaultResolver.LookupHost(ctx, name)
@@ -193,7 +206,7 @@ func (p patient) checkHosts(ctx context.Context) ([]check.Finding, error) {
 		return []check.Finding{check.Warning(
 			"if browsers do not resolve them either, add a wildcard record of the domain to DNS, "+
 				"or set workspace_url path",
-			"names below %s do not resolve on this machine: %s", site.Domain, err)}, nil
+			"names below %s do not resolve on this machine: %s", at.Domain, err)}, nil
 	}
-	return []check.Finding{check.OK("names below %s resolve to %s", site.Domain, strings.Join(addresses, ", "))}, nil
+	return []check.Finding{check.OK("names below %s resolve to %s", at.Domain, strings.Join(addresses, ", "))}, nil
 }

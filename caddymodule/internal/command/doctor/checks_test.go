@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/codehub/gateway/caddymodule/internal/command"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/backend/check"
 	"github.com/codehub/gateway/coordinator/backend/docker"
@@ -57,6 +58,18 @@ func TestChecksOfBackends(t *testing.T) {
 		}
 		if err := done(); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestAddressesAreChecked: what is wrong with them is a warning with a remedy.
+func TestAddressesAreChecked(t *testing.T) {
+	s := command.Settings{PublicURL: "https://codehub.example.com", MainHost: "codehub.example.com", Servers: []site.Server{{Name: "srv0", TLS: true}}}
+	for _, loose := range []bool{false, true} {
+		s.Servers[0].Trusts = loose
+		found, err := patient{s}.checkProxies(t.Context())
+		if err != nil || len(found) != 1 || (found[0].Level == check.LevelWarning) != loose || (found[0].Remedy != "") != loose {
+			t.Errorf("trusted without strict %v: %+v, %v", loose, found, err)
 		}
 	}
 }

@@ -139,7 +139,11 @@ func (f *Forwarder) proxy(x *Exchange, w http.ResponseWriter, r *http.Request, a
 	filter.meter = f.newMeter(r, about)
 	filter.meter.begin()
 	filter.document = f.newDocument(r, about) // before the cookies are removed
-	cleanRequestHeaders(r.Header, f.StripAuthorization || about.ByToken)
+	cleanRequestHeaders(r.Header, about.Address.OwnHost, f.StripAuthorization || about.ByToken)
+	about.Address.NormalizeForwarded(r.Header)
+	if _, ok := r.Header[forwardedFor]; ok {
+		trimForwardedFor(r.Header, f.ClientAddress(r))
+	}
 	if stripped != "" {
 		x.prefix[0] = stripped
 		r.Header["X-Forwarded-Prefix"] = x.prefix[:]

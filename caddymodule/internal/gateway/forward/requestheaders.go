@@ -8,19 +8,19 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
-// isOwnCookie reports whether a cookie belongs to the gateway.
-func isOwnCookie(part string) bool {
+// isOwnCookie reports whether a cookie belongs to the gateway, on a workspace's own host or on the main site.
+func isOwnCookie(part string, ownHost bool) bool {
 	name, _, _ := strings.Cut(part, "=")
-	return site.IsOwnCookie(strings.TrimSpace(name))
+	return site.IsOwnCookie(strings.TrimSpace(name), ownHost)
 }
 
 // cleanRequestHeaders removes what a workspace must not see or must not believe. These are the
 // gateway's cookies, headers in which proxies state who the user is, and, if authorization is
-// set, the Authorization header. Other cookies stay byte for byte the same. It does not
+// set, the Authorization header. Which cookies are the gateway's depends on whether the request is for a workspace's own host. Other cookies stay byte for byte the same. It does not
 // allocate when there is nothing to remove.
-func cleanRequestHeaders(h http.Header, authorization bool) {
+func cleanRequestHeaders(h http.Header, ownHost, authorization bool) {
 	if lines, ok := h["Cookie"]; ok {
-		cleanCookies(h, lines)
+		cleanCookies(h, lines, ownHost)
 	}
 	cleanConnection(h)
 	for name := range h {
@@ -62,17 +62,17 @@ func cleanConnection(h http.Header) {
 
 // cleanCookies removes the gateway's cookies from the Cookie lines. Lines without one
 // stay untouched.
-func cleanCookies(h http.Header, lines []string) {
+func cleanCookies(h http.Header, lines []string, ownHost bool) {
 	found := false
 	for _, line := range lines {
-		found = found || hasOwnCookie(line)
+		found = found || hasOwnCookie(line, ownHost)
 	}
 	if !found {
 		return
 	}
 	kept := lines[:0]
 	for _, line := range lines {
-		if line = withoutOwnCookies(line); line != "" {
+		if line = withoutOwnCookies(line, ownHost); line != "" {
 			kept = append(kept, line)
 		}
 	}
@@ -84,11 +84,11 @@ func cleanCookies(h http.Header, lines []string) {
 }
 
 // hasOwnCookie reports whether a Cookie line carries one of the gateway's cookies.
-func hasOwnCookie(line string) bool {
+func hasOwnCookie(line string, ownHost bool) bool {
 	for len(line) > 0 {
 		var part string
 		part, line, _ = strings.Cut(line, ";")
-		if isOwnCookie(part) {
+		if isOwnCookie(part, ownHost) {
 			return true
 		}
 	}
@@ -97,15 +97,15 @@ func hasOwnCookie(line string) bool {
 
 // withoutOwnCookies returns a Cookie line without the gateway's cookies; empty if
 // nothing else was in it. It allocates only for a cookie that stands between others.
-func withoutOwnCookies(line string) string {
-	if !hasOwnCookie(line) {
+func withoutOwnCookies(line string, ownHost bool) string {
+	if !hasOwnCookie(line, ownHost) {
 		return line
 	}
 	for at := 0; at < len(line); {
 		part, rest, _ := strings.Cut(line[at:], ";")
 		end := at + len(part)
 		switch {
-		case !isOwnCookie(part):
+		case !isOwnCookie(part, ownHost):
 			at = end + 1
 		case at == 0:
 			line = rest

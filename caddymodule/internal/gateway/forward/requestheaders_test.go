@@ -7,7 +7,8 @@ import (
 )
 
 func TestCleanCookies(t *testing.T) {
-	for _, c := range []struct{ in, want []string }{
+	const applications = "session=1; __Host-session=2; __Secure-session=3; __hOsT-session=4"
+	for _, c := range []struct{ in, want []string }{ // on the main site
 		{[]string{"a=1; b=2"}, []string{"a=1; b=2"}},
 		{[]string{"session=x"}, nil},
 		{[]string{"codehub_oidc=x; __Host-codehub_oidc=y; codehub_lang=ko; codehub_browser=z; codehubs=1"}, []string{"codehubs=1"}},
@@ -19,12 +20,18 @@ func TestCleanCookies(t *testing.T) {
 		{[]string{"session"}, nil},
 		{[]string{"sessions=1; xsession=2; Session=3"}, []string{"sessions=1; xsession=2; Session=3"}},
 		{[]string{"weird;;=; a==b=; session=x"}, []string{"weird;;=; a==b="}},
+		{[]string{applications + "; codehub_session=x; __Host-codehub_session=y"}, nil},
 	} {
 		h := http.Header{"Cookie": slices.Clone(c.in)}
-		cleanRequestHeaders(h, false)
+		cleanRequestHeaders(h, false, false)
 		if got := h["Cookie"]; !slices.Equal(got, c.want) {
 			t.Errorf("%q: got %q, want %q", c.in, got, c.want)
 		}
+	}
+	h := http.Header{"Cookie": {applications + "; codehub_session=x; __Host-codehub_ws=y; __Secure-codehub_browser=z"}}
+	cleanRequestHeaders(h, true, false)
+	if got := h["Cookie"]; !slices.Equal(got, []string{applications}) {
+		t.Errorf("on the workspace's own host: got %q", got)
 	}
 }
 
@@ -39,7 +46,7 @@ func TestCleanHeadersRemovesClaims(t *testing.T) {
 	for _, n := range append(slices.Clone(claims), keep...) {
 		h[n] = []string{"v"}
 	}
-	cleanRequestHeaders(h, false)
+	cleanRequestHeaders(h, false, false)
 	for _, n := range claims {
 		if h[n] != nil {
 			t.Errorf("%s was kept", n)
@@ -50,7 +57,7 @@ func TestCleanHeadersRemovesClaims(t *testing.T) {
 			t.Errorf("%s was removed", n)
 		}
 	}
-	cleanRequestHeaders(h, true)
+	cleanRequestHeaders(h, true, true)
 	if h["Authorization"] != nil {
 		t.Error("the password reaches the workspace")
 	}
@@ -58,7 +65,7 @@ func TestCleanHeadersRemovesClaims(t *testing.T) {
 
 func TestCleanHeadersAllocatesNothing(t *testing.T) {
 	h := http.Header{"Cookie": {"a=1; b=2"}, "Accept": {"*/*"}, "X-Forwarded-For": {"1.2.3.4"}}
-	if n := testing.AllocsPerRun(100, func() { cleanRequestHeaders(h, false) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { cleanRequestHeaders(h, true, false) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

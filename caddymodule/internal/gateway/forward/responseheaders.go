@@ -20,8 +20,34 @@ type responseCleaner struct {
 	}
 }
 
-// ofAllHosts are the headers that no workspace may send.
-var ofAllHosts = [...]string{"Clear-Site-Data", "Alt-Svc"}
+// ofAllHosts are the headers that no workspace may send, but for what [ownSiteData] leaves of the first.
+var ofAllHosts = [...]string{clearSiteData, "Alt-Svc"}
+
+const clearSiteData = "Clear-Site-Data"
+
+// siteData are the types of Clear-Site-Data that concern the origin of the answer alone. Cookies are cleared
+// for all hosts of the domain, so that they sign the user out.
+var siteData = [...]string{`"cache"`, `"storage"`, `"executionContexts"`}
+
+// ownSiteData returns what a workspace may clear on its own host, of what it asks to be cleared.
+func ownSiteData(lines []string) []string {
+	asked := make(map[string]bool)
+	for _, line := range lines {
+		for t := range strings.SplitSeq(line, ",") {
+			asked[strings.TrimSpace(t)] = true
+		}
+	}
+	var types []string
+	for _, t := range siteData {
+		if asked[t] || asked[`"*"`] {
+			types = append(types, t)
+		}
+	}
+	if types == nil {
+		return nil
+	}
+	return []string{strings.Join(types, ", ")}
+}
 
 // note remembers the headers that the server has set itself, such as Alt-Svc for HTTP/3,
 // and Strict-Transport-Security.
@@ -44,7 +70,7 @@ func (c *responseCleaner) note(h http.Header) {
 // refuses reports whether a workspace may not send a header, by where it is:
 //
 //	                                                  own host  path
-//	Clear-Site-Data (cookies of all hosts below)         no      no
+//	Clear-Site-Data (cookies of all hosts below)         partly  no
 //	Alt-Svc (where the whole host is served)             no      no
 //	what a browser keeps for the origin or the host      yes     no
 //	everything else                                      yes     yes
@@ -69,8 +95,14 @@ func (c *responseCleaner) clean(h http.Header) {
 		c.cleanCookies(h, cookies)
 	}
 	if c.prefix == "" { // two lookups cost less than a look at every header
+		own := h[clearSiteData]
 		for _, name := range ofAllHosts {
 			delete(h, name)
+		}
+		if own != nil {
+			if own = ownSiteData(own); own != nil {
+				h[clearSiteData] = own
+			}
 		}
 	} else {
 		maps.DeleteFunc(h, func(name string, _ []string) bool { return c.refuses(name) })
@@ -96,7 +128,7 @@ func (c *responseCleaner) cleanCookies(h http.Header, cookies []string) {
 	kept := cookies[:0:0]
 	changed := false
 	for _, line := range cookies {
-		if setsOwnCookie(line) {
+		if setsOwnCookie(line, c.prefix == "") {
 			changed = true
 			continue
 		}
@@ -141,7 +173,7 @@ func (c *responseCleaner) confine(line string) string {
 // setsOwnCookie reports whether a Set-Cookie line sets one of the gateway's cookies. Browsers
 // send a cookie without a name back as its value alone, which may look like a cookie
 // with a name.
-func setsOwnCookie(line string) bool {
+func setsOwnCookie(line string, ownHost bool) bool {
 	pair, _, _ := strings.Cut(line, ";")
-	return isOwnCookie(strings.TrimLeft(pair, "= \t"))
+	return isOwnCookie(strings.TrimLeft(pair, "= \t"), ownHost)
 }

@@ -86,6 +86,15 @@ async function signOut(account) {
   }
 }
 
+async function unlock(account) {
+  try {
+    await api("POST", `users/${account.id}/unlock`);
+    toast(() => t("user_unlocked", { Name: account.username }));
+  } catch (error) {
+    if (!signedOut(error)) failed(t("user_unlock"), error);
+  }
+}
+
 const entry = (account) => lazy(account.id, [account, locale(), state.minute], () => h("li", { "data-user": account.username },
   h("p", null, h("bdi", { class: "name" }, account.username),
     account.role === "admin" && h("span", { class: "tag" }, t("role.admin")),
@@ -95,6 +104,8 @@ const entry = (account) => lazy(account.id, [account, locale(), state.minute], (
   h("div", { class: "actions" },
     h("button", { type: "button", "aria-label": t("action_label", { Action: t("edit"), Name: account.username }),
       onclick: () => ask(account) }, t("edit")),
+    h("button", { type: "button", "data-unlock": true, onclick: () => unlock(account),
+      "aria-label": t("action_label", { Action: t("user_unlock"), Name: account.username }) }, t("user_unlock")),
     account.id !== user.id && h("button", { type: "button", "data-sign-out": true, onclick: () => signOut(account),
       "aria-label": t("action_label", { Action: t("sign_out"), Name: account.username }) }, t("sign_out")))));
 

@@ -1,0 +1,38 @@
+package forward
+
+import (
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+const forwardedFor = "X-Forwarded-For"
+
+// trimForwardedFor removes from the list of addresses what stands before the client's own, as the server knows it: the
+// client has made that up. A list of one, which nearly all are, stays as it is. So does one without the client.
+func trimForwardedFor(h http.Header, client string) {
+	lines := h[forwardedFor]
+	if len(lines) == 0 || len(lines) == 1 && strings.IndexByte(lines[0], ',') < 0 {
+		return
+	}
+	own, err := netip.ParseAddr(client)
+	if err != nil {
+		return
+	}
+	entries := strings.Split(strings.Join(lines, ","), ",")
+	for i := len(entries) - 1; i >= 0; i-- {
+		if entries[i] = strings.TrimSpace(entries[i]); addressOf(entries[i]) == own.Unmap() {
+			h[forwardedFor] = []string{strings.Join(entries[i:], ", ")}
+			return
+		}
+	}
+}
+
+// addressOf returns the address in an entry of the list, which may have a port or a zone.
+func addressOf(entry string) netip.Addr {
+	if at, err := netip.ParseAddrPort(entry); err == nil {
+		return at.Addr().Unmap().WithZone("")
+	}
+	a, _ := netip.ParseAddr(strings.Trim(entry, "[]"))
+	return a.Unmap().WithZone("")
+}

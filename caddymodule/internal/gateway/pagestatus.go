@@ -1,0 +1,29 @@
+package gateway
+
+import "net/http"
+
+// DefaultPageStatus is the status of the wake page, and of the pages that say why there is no workspace (SPEC 8).
+const DefaultPageStatus = http.StatusBadGateway
+
+// pageWriter replaces the status of a page that says that something is not there, because some CDNs and proxies show a page
+// of their own in its place.
+type pageWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader implements [http.ResponseWriter]: what is no error stays as it is.
+func (w pageWriter) WriteHeader(status int) {
+	if status >= http.StatusInternalServerError {
+		status = w.status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// page is where the answer to a person goes. Programs keep the statuses of SPEC 8.
+func (g *Gateway) page(req *request) http.ResponseWriter {
+	if g.PageStatus == DefaultPageStatus {
+		return req.w
+	}
+	return pageWriter{req.w, g.PageStatus}
+}

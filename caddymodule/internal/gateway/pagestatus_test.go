@@ -1,0 +1,33 @@
+package gateway
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// CDNs replace 502 and 504 of the origin with a page of their own. People see ours where the setting says another status, and
+// programs keep theirs.
+func TestPageStatus(t *testing.T) {
+	for _, c := range []struct{ setting, wake, asleep int }{{0, 502, 503}, {502, 502, 503}, {503, 503, 503}, {200, 200, 200}} {
+		t.Run(fmt.Sprint(c.setting), func(t *testing.T) {
+			h := newHarness(t, perHost, func(o *Options) { o.PageStatus, o.PageWait = c.setting, 0 })
+			h.Change(one, func(r *store.Route) { r.Phase, r.ErrorReason = workspace.PhaseError, workspace.ReasonTimeout })
+			if got := h.get(c.wake, "/", oneHost, asAlice, asPage, "Accept: text/html"); !strings.Contains(got.body, "<html") {
+				t.Errorf("%d: the page of an error is %s", c.setting, got.body)
+			}
+			h.get(502, "/", oneHost, asAlice, asProgram)
+			h.Change(two, func(*store.Route) {})
+			other := strings.Replace(oneHost, string(one), string(two), 1)
+			h.get(c.asleep, "/", other, asAlice, asPage, "Accept: text/html", "Sec-Fetch-Site: same-origin")
+			h.get(503, "/", other, asAlice, asSubrequest)
+			if got := h.get(c.wake, "/", other, asAlice, asPage, "Accept: text/html"); got.Header.Get("Retry-After") == "" || got.Header.Get("Cache-Control") != "no-store" {
+				t.Errorf("%d: the wake page has %v", c.setting, got.Header)
+			}
+			h.get(404, "/", strings.Replace(oneHost, "0a.", "0c.", 1), asAlice, asPage)
+		})
+	}
+}

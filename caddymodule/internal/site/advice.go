@@ -1,0 +1,50 @@
+package site
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// Server is what matters of a server of Caddy's to the addresses that clients and browsers have.
+type Server struct {
+	Name string
+	// TLS says that it ends TLS itself.
+	TLS bool
+	// Trusts says that it has trusted_proxies, and Strict that it has trusted_proxies_strict, too.
+	Trusts, Strict bool
+}
+
+// Advice is what is wrong with an installation that starts all the same, and what to do about it.
+type Advice struct{ Text, Remedy string }
+
+// Advise looks at the servers of an installation, at its setting public_url, "" where it is not set, and at the host
+// where people sign in.
+func Advise(publicURL, mainHost string, servers []Server) (advice []Advice) {
+	warn := func(remedy, format string, args ...any) {
+		advice = append(advice, Advice{fmt.Sprintf(format, args...), remedy})
+	}
+	public, err := url.Parse(publicURL)
+	isPublic := err == nil && public.Host != ""
+	if isPublic && public.Scheme == httpScheme && !IsLocal(public.Host) {
+		warn("write public_url https://"+public.Host+", with a certificate here or at a proxy in front",
+			"public_url is %s: passwords and the cookies of sessions cross the network in the clear", publicURL)
+	}
+	if main, _ := splitHost(mainHost); isPublic && main != "" && !strings.EqualFold(main, public.Hostname()) {
+		warn("give both the same host, or leave main_host out",
+			"public_url is %s, and people sign in at %s alone (main_host): elsewhere they get 421", publicURL, mainHost)
+	}
+	for _, s := range servers {
+		switch {
+		case s.Trusts && !s.Strict:
+			warn("add trusted_proxies_strict to the option servers",
+				"the server %s has trusted_proxies without trusted_proxies_strict: clients choose the address that counts their "+
+					"wrong passwords and stands in the audit, because the first one in X-Forwarded-For is believed", s.Name)
+		case !s.Trusts && !s.TLS && isPublic && public.Scheme == httpsScheme:
+			warn("name the proxy in the option servers: trusted_proxies static ADDRESS, and trusted_proxies_strict",
+				"public_url is %s and the server %s has no certificate, so a proxy in front ends TLS, and the server trusts none: "+
+					"all clients count as one address", publicURL, s.Name)
+		}
+	}
+	return advice
+}

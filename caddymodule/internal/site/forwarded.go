@@ -1,0 +1,75 @@
+package site
+
+import (
+	"net/http"
+	"strings"
+)
+
+const httpScheme, httpsScheme = "http", "https"
+
+// The headers in which a proxy says which address the browser has asked for.
+const forwardedProto, forwardedHost = "X-Forwarded-Proto", "X-Forwarded-Host"
+
+// readForwarded takes what trusted proxies say. Proxies spell the scheme in any case, call it ws or wss for a
+// WebSocket, and several in a row make a list or repeat the header.
+//
+// Of the scheme, a list has an entry for each leg of the way: https where any leg has it, because the legs behind the
+// proxy that ends TLS have not. Where public_url says http, all must have it. Of the host, the nearest proxy's entry
+// counts, because a client can have made up the others.
+func (a *Address) readForwarded(proto, host []string) {
+	a.proxied = true
+	https, http := forwardedSchemes(proto)
+	a.https = a.https || https && !(http && a.site.scheme == httpScheme)
+	if name := lastEntry(host); name != "" && CheckHost(name) == nil {
+		a.host = name
+		a.name, a.port = splitHost(name)
+	}
+}
+
+// forwardedSchemes reports which schemes the entries of X-Forwarded-Proto name. Other words say nothing.
+func forwardedSchemes(lines []string) (https, http bool) {
+	for _, line := range lines {
+		for len(line) > 0 {
+			var entry string
+			entry, line, _ = strings.Cut(line, ",")
+			switch entry = unquote(entry); {
+			case strings.EqualFold(entry, httpsScheme), strings.EqualFold(entry, "wss"):
+				https = true
+			case strings.EqualFold(entry, httpScheme), strings.EqualFold(entry, "ws"):
+				http = true
+			}
+		}
+	}
+	return https, http
+}
+
+// lastEntry returns the last entry of a list that may be spread over several lines, "" without one.
+func lastEntry(lines []string) string {
+	for i := len(lines) - 1; i >= 0; i-- {
+		for line := lines[i]; line != ""; {
+			at := strings.LastIndexByte(line, ',')
+			if entry := unquote(line[at+1:]); entry != "" {
+				return entry
+			}
+			line = line[:max(at, 0)]
+		}
+	}
+	return ""
+}
+
+// unquote returns an entry of a list without white space and quotes around it.
+func unquote(entry string) string { return strings.Trim(entry, " \t\"") }
+
+// NormalizeForwarded replaces what trusted proxies have said by what was understood of it, so that an application
+// reads the same. It does not allocate where both are alike.
+func (a *Address) NormalizeForwarded(h http.Header) {
+	if !a.proxied {
+		return // the proxy to the application says how the request has arrived here
+	}
+	if lines := h[forwardedProto]; lines != nil && (len(lines) != 1 || lines[0] != a.scheme()) {
+		h[forwardedProto] = []string{a.scheme()}
+	}
+	if lines := h[forwardedHost]; lines != nil && (len(lines) != 1 || lines[0] != a.host) {
+		h[forwardedHost] = []string{a.host}
+	}
+}

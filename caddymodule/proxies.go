@@ -1,0 +1,77 @@
+package codehub
+
+import (
+	"net"
+	"net/http"
+	"reflect"
+	"sync"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/caddymodule/internal/settings"
+	"github.com/codehub/gateway/caddymodule/internal/site"
+	"github.com/codehub/gateway/coordinator/logkey"
+)
+
+// maxUntrusted bounds how many proxies are reported: clients can pretend to be one.
+const maxUntrusted = 16
+
+// untrustedProxies reports, once each, the addresses that say for whom they forward requests and that Caddy does not
+// trust. It is safe for concurrent use; nil reports nothing.
+type untrustedProxies struct {
+	log       *zap.Logger
+	mu        sync.RWMutex
+	addresses map[string]bool
+}
+
+func newUntrustedProxies(log *zap.Logger) *untrustedProxies {
+	return &untrustedProxies{log: log, addresses: make(map[string]bool)}
+}
+
+// seen reports where r comes from.
+func (u *untrustedProxies) seen(r *http.Request) {
+	if u == nil {
+		return
+	}
+	address, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		address = "a Unix socket"
+	}
+	u.mu.RLock()
+	known := u.addresses[address] || len(u.addresses) >= maxUntrusted
+	u.mu.RUnlock()
+	if known {
+		return
+	}
+	u.mu.Lock()
+	known = u.addresses[address]
+	u.addresses[address] = true
+	u.mu.Unlock()
+	if !known {
+		u.log.Warn("a proxy that is not trusted forwards requests: what it says about clients, hosts and https is ignored, and "+
+			"all who come through it count as one address; if it is yours, name it in the global options as "+
+			"`servers { trusted_proxies static ADDRESS` and `trusted_proxies_strict }`", zap.String(logkey.Proxy, address))
+	}
+}
+
+// trustsProxies reports whether a server that is provisioned has trusted_proxies. Caddy has let go of the configuration by
+// then, and keeps what it became to itself.
+func trustsProxies(s *caddyhttp.Server) bool {
+	field := reflect.ValueOf(s).Elem().FieldByName("trustedProxies")
+	return field.IsValid() && !field.IsNil()
+}
+
+// warnOfAddresses says what is wrong with public_url, and with what the servers believe of proxies.
+func warnOfAddresses(a settings.Addresses, servers []*caddyhttp.Server, log *zap.Logger) {
+	var all []site.Server
+	for _, s := range servers {
+		all = append(all, site.Server{
+			Name: s.Name(), TLS: len(s.TLSConnPolicies) > 0,
+			Trusts: trustsProxies(s) || s.TrustedProxiesUnix, Strict: s.TrustedProxiesStrict > 0,
+		})
+	}
+	for _, advice := range site.Advise(a.Written, a.MainHost, all) {
+		log.Warn("an address is not what people or proxies expect", zap.String(logkey.Problem, advice.Text), zap.String(logkey.Remedy, advice.Remedy))
+	}
+}
