@@ -18,6 +18,7 @@ type document struct {
 	secure    bool
 	carries   bool
 	injector  pagescript.Injector
+	asked     conditions // of the request, which are not passed on
 }
 
 // newDocument prepares the request r for a page with the script. It returns nil, and changes
@@ -30,13 +31,15 @@ func (f *Forwarder) newDocument(r *http.Request, about *Request) *document {
 		forwarder: f, entry: about.Entry, own: about.Address.Prefix + site.OwnPath,
 		lang: site.Language(r), secure: about.Address.IsHTTPS(),
 	}
+	d.asked = conditionsOf(r.Header)
 	pagescript.Ask(r.Header)
 	return d
 }
 
 // begin decides what becomes of the answer, and changes the headers of a page that carries
-// the script. Of one that cannot, the workspace's row tells the others.
-func (d *document) begin(status int, h http.Header) {
+// the script. Of one that cannot, the workspace's row tells the others. It reports whether the client has that answer
+// already: the application was not told the conditions of the request.
+func (d *document) begin(status int, h http.Header) (unchanged bool) {
 	verdict, nonce := pagescript.Judge(status, h, d.secure)
 	switch verdict {
 	case pagescript.Carries:
@@ -45,6 +48,7 @@ func (d *document) begin(status int, h http.Header) {
 	case pagescript.Forbidden:
 		d.forwarder.RecordPageActivity(d.entry, workspace.PageTraffic)
 	}
+	return !d.carries && status == http.StatusOK && d.asked.unchanged(h)
 }
 
 // write sends a part of the answer.
