@@ -124,10 +124,11 @@ func (f *Forwarder) Forward(x *Exchange, w http.ResponseWriter, r *http.Request,
 		clear(w.Header())
 		err = &NoAnswerError{Status: http.StatusBadGateway, Err: errNoAnswer}
 	}
-	if err == nil || begun || r.Context().Err() != nil {
+	outcome := outcomeOf(err)
+	if err == nil || begun || r.Context().Err() != nil && outcome != BadBody { // a limit on reading ends the context, too
 		return Answered, err
 	}
-	return outcomeOf(err), err
+	return outcome, err
 }
 
 // proxy passes r on, without what the workspace must not see: the gateway's cookies and claims
