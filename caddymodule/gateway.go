@@ -164,7 +164,9 @@ func (g *Gateway) provision(ctx caddy.Context, addresses settings.Addresses, o g
 		return fmt.Errorf("codehub: %w", err)
 	}
 	g.site, g.https = newSite(own, g.untrusted), own.Scheme() == "https"
-	leaseConnections(g.proxy, o.Routes)
+	if err := prepareTransport(ctx, g.proxy, o.Routes); err != nil {
+		return err
+	}
 	if g.Identity != "" {
 		o.Identity = placeholderIdentity(g.Identity, g.vouched)
 	} else {
@@ -282,14 +284,24 @@ func placeholderIdentity(
 	}
 }
 
-// noIdleTimeout lets the body of r be silent for ever: Caddy ends HTTP/2 and HTTP/3
-// requests that send nothing for a minute.
+// caddysIdleTimeout is how long a client may be silent by default: send nothing of a body, or take nothing of an answer.
+const caddysIdleTimeout = time.Minute
+
+// noIdleTimeout lets the client of r be silent for ever while it talks to an application, unless the Caddyfile sets another
+// time than Caddy's own default. On a WebSocket over HTTP/2 or HTTP/3 silence is always right.
 func noIdleTimeout(r *http.Request) (restore func()) {
 	const forever = 100 * 365 * 24 * time.Hour
-	if idle, _ := caddyhttp.IdleTimeoutsFromContext(r.Context()); idle != nil {
-		return idle.Override(forever, 0)
+	reader, writer := caddyhttp.IdleTimeoutsFromContext(r.Context())
+	always := site.IsExtendedConnect(r)
+	isDefault := func(d *caddyhttp.IdleDeadline) bool { return d.Timeout == caddysIdleTimeout && d.MinRate == 0 }
+	restoreReader, restoreWriter := func() {}, func() {}
+	if reader != nil && (always || isDefault(&reader.Deadline)) && r.Body != http.NoBody {
+		restoreReader = reader.Override(forever, 0)
 	}
-	return func() {}
+	if writer != nil && (always || isDefault(&writer.Deadline)) {
+		restoreWriter = writer.Override(forever, 0, 0)
+	}
+	return func() { restoreReader(); restoreWriter() }
 }
 
 // Interface guards.

@@ -98,7 +98,7 @@ func BenchmarkProxied(b *testing.B) {
 		}); err != nil {
 			b.Fatal(err)
 		}
-		g.proxy.(*reverseproxy.Handler).Transport.(*leasedTransport).Transport.RegisterProtocol("http", app)
+		g.proxy.(*reverseproxy.Handler).Transport.(*transport).Transport.RegisterProtocol("http", app)
 		for name, handler := range map[string]caddyhttp.MiddlewareHandler{"gateway": g, "plain": plain} {
 			b.Run(c.name+"/"+name, func(b *testing.B) {
 				server := &caddyhttp.Server{}

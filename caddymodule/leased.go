@@ -2,19 +2,20 @@ package codehub
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"sync"
+	"syscall"
 	"time"
-
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/dialer"
 )
 
-// leaseConnections makes the proxy's connections follow the routes' lease (SPEC 8). A lot can
+// leaseConnections makes the transport's connections follow the routes' lease (SPEC 8). A lot can
 // happen between the decision about a request and its connection. The process may pause, the proxy
 // may wait, or the transport may repeat the request.
 //
@@ -22,46 +23,14 @@ import (
 // address alone. And whether that container has the address is asked after each
 // connection was made: a connection belongs to the container that has the address then.
 //
-// It concerns the proxy's standard transport over TCP; HTTP/3 and the transports of other
-// modules have the decision alone.
-func leaseConnections(proxy caddyhttp.MiddlewareHandler, routes *route.Table) {
-	handler, ok := proxy.(*reverseproxy.Handler)
-	if !ok {
-		return
-	}
-	standard, ok := handler.Transport.(*reverseproxy.HTTPTransport)
-	if !ok || standard.Transport == nil {
-		return
-	}
-	t := standard.Transport
+// It concerns connections over TCP; HTTP/3 has the decision alone.
+func leaseConnections(t *http.Transport, routes *route.Table) {
 	if t.DialContext != nil {
 		t.DialContext = leasedDial(t.DialContext, routes)
 	}
 	if t.DialTLSContext != nil {
 		t.DialTLSContext = leasedDial(t.DialTLSContext, routes)
 	}
-	handler.Transport = &leasedTransport{standard, routes}
-}
-
-// leasedTransport keeps connections by the key of the container.
-type leasedTransport struct {
-	*reverseproxy.HTTPTransport
-	routes *route.Table
-}
-
-// RoundTrip implements http.RoundTripper.
-func (t *leasedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	st, _ := caddyhttp.GetVar(r.Context(), upstreamVar).(*route.State)
-	switch {
-	case st == nil:
-	case t.ProxyProtocolEnabled(): // keeps connections by client
-		if err := t.routes.MayDial(st.Run()); err != nil {
-			return nil, err
-		}
-	default:
-		r.URL.Host = st.Key(r.URL.Host) // the request's own Host is another field
-	}
-	return t.HTTPTransport.RoundTrip(r)
 }
 
 // dialFunc is the type of a transport's dial functions.
@@ -87,8 +56,8 @@ func leasedDial(dial dialFunc, routes *route.Table) dialFunc {
 			conn.Close()
 			return nil, fmt.Errorf("connecting to %s: %w", address, err)
 		}
-		if tcp, ok := conn.(*net.TCPConn); ok {
-			return doubtAfter(tcp, routes, run), nil
+		if tcp, ok := conn.(tcpConn); ok {
+			return newContainerConn(tcp, routes, run), nil
 		}
 		return conn, nil
 	}
@@ -100,29 +69,68 @@ func leasedDial(dial dialFunc, routes *route.Table) dialFunc {
 // which are minutes. One that runs all the same acknowledges, and keeps its connections.
 var vanished = dialer.Limits{Idle: time.Second, Interval: time.Second, Count: 3, Unacknowledged: 4 * time.Second}
 
-// doubtedConn is a connection to a container, which need not be there any more once its run
-// has ended.
-type doubtedConn struct {
-	*net.TCPConn
-	forget func() bool
+// tcpConn is a connection over TCP, with or without the proxy's read_timeout and write_timeout.
+type tcpConn interface {
+	net.Conn
+	dialer.Socket
+	CloseWrite() error
 }
 
-// doubtAfter makes the connection break soon after the run has ended, if the container does
-// not acknowledge any more. The error of a connection that is closed meanwhile does not matter.
-func doubtAfter(conn *net.TCPConn, routes *route.Table, run string) net.Conn {
-	return &doubtedConn{conn, routes.AfterRun(run, func() { _ = vanished.Set(conn) })}
+// containerConn is a connection to a container.
+//
+// The container need not be there any more once its run has ended: then the connection breaks soon, if the container does
+// not acknowledge any more.
+//
+// An application that answers before it has read all of a request, and closes the connection, makes writing fail before
+// its answer was read. So an error of writing counts only when nothing can be read any more: until then, what is written
+// is dropped.
+type containerConn struct {
+	tcpConn
+	forget func() bool
+	ended  chan struct{} // closed when nothing can be read any more
+	end    func()
+}
+
+// newContainerConn returns the connection to the container of the run. The error of a connection that is closed when its
+// limits are set does not matter.
+func newContainerConn(conn tcpConn, routes *route.Table, run string) net.Conn {
+	c := &containerConn{tcpConn: conn, ended: make(chan struct{})}
+	c.end = sync.OnceFunc(func() { close(c.ended) })
+	c.forget = routes.AfterRun(run, func() { _ = vanished.Set(conn) })
+	return c
+}
+
+// Read reads from the container.
+func (c *containerConn) Read(p []byte) (int, error) {
+	n, err := c.tcpConn.Read(p)
+	if err != nil {
+		c.end()
+	}
+	return n, err
+}
+
+// Write writes to the container.
+func (c *containerConn) Write(p []byte) (int, error) {
+	n, err := c.tcpConn.Write(p)
+	if !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
+		return n, err
+	}
+	select {
+	case <-c.ended:
+		return n, err
+	default:
+		return len(p), nil
+	}
+}
+
+// ReadFrom copies through Write.
+func (c *containerConn) ReadFrom(r io.Reader) (int64, error) {
+	return io.Copy(struct{ io.Writer }{c}, r)
 }
 
 // Close closes the connection.
-func (c *doubtedConn) Close() error {
+func (c *containerConn) Close() error {
 	c.forget()
-	return c.TCPConn.Close()
+	c.end()
+	return c.tcpConn.Close()
 }
-
-// Interface guards: what the proxy looks for in a transport.
-var (
-	_ http.RoundTripper                      = (*leasedTransport)(nil)
-	_ reverseproxy.TLSTransport              = (*leasedTransport)(nil)
-	_ reverseproxy.ProxyProtocolTransport    = (*leasedTransport)(nil)
-	_ reverseproxy.RequestHeaderOpsTransport = (*leasedTransport)(nil)
-)

@@ -9,6 +9,7 @@ package dialer
 import (
 	"fmt"
 	"net"
+	"syscall"
 	"time"
 )
 
@@ -37,9 +38,15 @@ func New(l Limits) *net.Dialer {
 	}
 }
 
+// Socket is what [Limits.Set] needs of a connection. Every [net.TCPConn] has it.
+type Socket interface {
+	SetKeepAliveConfig(net.KeepAliveConfig) error
+	syscall.Conn
+}
+
 // Set sets the limits on a connection that is open already, but for Connect. They count from
 // then on what has been silent, or waits for an acknowledgement, since before.
-func (l Limits) Set(conn *net.TCPConn) error {
+func (l Limits) Set(conn Socket) error {
 	if err := conn.SetKeepAliveConfig(l.keepAlive()); err != nil {
 		return fmt.Errorf("setting how a silent connection is probed: %w", err)
 	}

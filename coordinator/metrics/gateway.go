@@ -37,6 +37,7 @@ type Refusal uint8
 const (
 	NotRefused Refusal = iota
 	RefusedAsleep
+	RefusedBadBody
 	RefusedBadGateway
 	RefusedBadToken
 	RefusedCrossOrigin
@@ -54,6 +55,7 @@ const (
 	RefusedStarting
 	RefusedStopping
 	RefusedTimeout
+	RefusedTooEarly
 	RefusedUnauthorized
 	RefusedUnchecked
 	RefusedUnconfirmed

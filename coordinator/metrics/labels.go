@@ -15,9 +15,9 @@ var (
 	outcomes = Label{"outcome", []string{"proxied", "wake_page", "sign_in", "redirected", "refused", "client_gone"}}
 
 	refusalReasons = Label{"reason", []string{
-		"asleep", "bad_gateway", "bad_token", "cross_origin", "failed", "limit", "misdirected", "no_listener", "not_found",
+		"asleep", "bad_body", "bad_gateway", "bad_token", "cross_origin", "failed", "limit", "misdirected", "no_listener", "not_found",
 		"not_woken", "other_host", "outdated", "over_share", "overload", "scope_missing", "starting", "stopping",
-		"timeout", "unauthorized", "unchecked", "unconfirmed", "unpublished", "unreachable",
+		"timeout", "too_early", "unauthorized", "unchecked", "unconfirmed", "unpublished", "unreachable",
 	}}
 
 	signals = Label{"signal", []string{"navigation", "program", "page", "transfer", "message", "input", "command"}}

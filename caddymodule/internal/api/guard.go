@@ -10,12 +10,14 @@ import (
 	"github.com/codehub/gateway/coordinator/words"
 )
 
-// guard refuses requests that a page of another origin makes, and those at a host where
+// guard refuses requests that may be a copy where they could change something, those that a page of another origin makes, and those at a host where
 // users do not sign in. A page of an attacker's host name that leads here (DNS rebinding)
 // is of that origin itself. It deletes the cookies that pages of workspaces may have planted
 // to lock the user out.
 func guard(w http.ResponseWriter, r *http.Request, at *site.Address) error {
 	switch {
+	case site.IsEarly(r) && r.Method != http.MethodGet && r.Method != http.MethodHead:
+		return problem.TooEarly.With("problem.too_early", nil)
 	case !at.IsMain():
 		return problem.Misdirected.With("problem.use_main", words.Values{"Main": at.MainOrigin()})
 	case !byBearer(r) && at.CrossOrigin(r):

@@ -27,6 +27,7 @@ var (
 	problemFailed       = problem.New("workspace-failed", http.StatusBadGateway)
 	problemOverload     = problem.New("too-many-waiting", http.StatusServiceUnavailable)
 	problemOtherHost    = problem.New("other-host", http.StatusForbidden)
+	problemBody         = problem.New("body-incomplete", http.StatusBadRequest)
 	problemNoAnswer     = problem.New("no-answer", http.StatusBadGateway)
 )
 
@@ -50,6 +51,8 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 		return g.send(req, problem.Of(g.Refused()))
 	case decision.ShowOutdated:
 		return web.ShowOutdated(g.page(req), g.branded(req), g.Refused(), g.home(req))
+	case decision.SendTooEarly:
+		return g.send(req, problem.TooEarly.With("problem.too_early", nil))
 	case decision.SendCrossOrigin:
 		return g.send(req, problem.CrossSite.With("problem.cross_site_workspace", nil))
 	case decision.SendMisdirected:
@@ -139,6 +142,17 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 		return g.send(req, p)
 	case decision.ShowBadGateway:
 		return g.showMessage(req, noAnswerStatus(req.err), pages.NoAnswer(site.Here(r)))
+	case decision.SendBadBody:
+		p := problemBody.With("problem.workspace.body_broken", nil)
+		var body *forward.BodyError
+		if errors.As(req.err, &body) && body.Status == http.StatusRequestTimeout {
+			p = problemBody.With("problem.workspace.body_silent", nil)
+			p.Status = body.Status
+		}
+		if r.ProtoMajor == 1 {
+			w.Header().Set("Connection", "close") // the rest of the body may still come
+		}
+		return g.send(req, p)
 	case decision.ShowWake:
 		w.Header().Set("Retry-After", wakePageRetryAfter)
 		return g.showWake(req, st)

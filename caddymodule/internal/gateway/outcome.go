@@ -18,6 +18,8 @@ func refused(why metrics.Refusal) outcome { return outcome{metrics.Refused, why}
 var outcomes = [...]outcome{
 	decision.SendOutdated:     refused(metrics.RefusedOutdated),
 	decision.ShowOutdated:     refused(metrics.RefusedOutdated),
+	decision.SendTooEarly:     refused(metrics.RefusedTooEarly),
+	decision.SendBadBody:      refused(metrics.RefusedBadBody),
 	decision.SendCrossOrigin:  refused(metrics.RefusedCrossOrigin),
 	decision.SendMisdirected:  refused(metrics.RefusedMisdirected),
 	decision.ShowMisdirected:  refused(metrics.RefusedMisdirected),

@@ -33,7 +33,7 @@ func TestEveryDecisionCounts(t *testing.T) {
 		}
 	}
 	for _, s := range []decision.State{
-		{Outdated: true}, {Misdirected: true}, {CrossOrigin: true}, {OtherHost: true}, {Named: true}, {Loading: true},
+		{Outdated: true}, {TooEarly: true}, {Misdirected: true}, {CrossOrigin: true}, {OtherHost: true}, {Named: true}, {Loading: true},
 		{NoSuchHost: true}, {}, {Identity: decision.Unverifiable}, {Identity: decision.BadToken},
 		{Identity: decision.ScopeMissing}, {Identity: decision.SignedIn},
 	} {

@@ -41,6 +41,8 @@ func (g *Gateway) forward(req *request, s *decision.State, st *route.State) (don
 		g.Log.Warn("the workspace gave no answer; the client gets 502 or 504",
 			append(tracing.Fields(g.inform(req.r)), zap.String(logkey.Workspace, string(req.at.ID)), zap.Error(err))...)
 		req.err, s.Progress = err, decision.NoAnswer
+	case forward.BadBody:
+		req.err, s.Progress = err, decision.BadBody
 	}
 	return false, nil
 }

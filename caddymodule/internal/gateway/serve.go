@@ -37,13 +37,14 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, at site.Address)
 	}
 	s := decision.State{
 		Outdated:    g.Refused() != nil,
+		TooEarly:    site.IsEarly(r),
 		Misdirected: !t.OwnHost && !t.IsMain(),
 		CrossOrigin: byItself && t.CrossOrigin(r),
 		OtherHost: !t.OwnHost && t.ID != "" && g.Site.PerHost() && byItself &&
 			(req.kind.IsPage() || site.IsBrowser(r)) && !req.isOfMainSite(),
 		Named: t.Alias != "",
 	}
-	if s.Outdated || s.Misdirected || s.CrossOrigin || s.OtherHost || s.Named {
+	if s.Outdated || s.TooEarly || s.Misdirected || s.CrossOrigin || s.OtherHost || s.Named {
 		return g.run(req, s)
 	}
 	if req.kind.IsPage() && t.ClearPlanted(w, r, t.Prefix) {

@@ -83,6 +83,7 @@ var (
 	NoEntityTag = New("no-entity-tag", 412)
 	TooLarge    = New("too-large", 413)
 	MediaType   = New("unsupported-media-type", 415)
+	TooEarly    = New("too-early", 425)
 	Limit       = New("limit-reached", 429)
 	Throttled   = New("too-many-attempts", 429)
 	TooMany     = New("too-many-workspaces", 429)

@@ -16,6 +16,8 @@ const (
 	// SendOutdated is problem 503 with the reason, ShowOutdated a page.
 	SendOutdated
 	ShowOutdated
+	// SendTooEarly is problem 425: the client sends the request again.
+	SendTooEarly
 	// SendCrossOrigin is problem 403.
 	SendCrossOrigin
 	// SendMisdirected is problem 421, ShowMisdirected a page.
@@ -71,6 +73,8 @@ const (
 	// SendBadGateway is problem 502 or 504, ShowBadGateway a page.
 	SendBadGateway
 	ShowBadGateway
+	// SendBadBody is problem 408 or 400.
+	SendBadBody
 	// ShowWake is the wake page, status 502. Its script reloads the address when the
 	// workspace is ready.
 	ShowWake
@@ -140,6 +144,12 @@ var decisions = [...]struct{ navigation, selfNavigation, program, subresource De
 		program:        Decision{Answer: SendOutdated},
 		subresource:    Decision{Answer: SendOutdated},
 	},
+	rowTooEarly: {
+		navigation:     Decision{Answer: SendTooEarly},
+		selfNavigation: Decision{Answer: SendTooEarly},
+		program:        Decision{Answer: SendTooEarly},
+		subresource:    Decision{Answer: SendTooEarly},
+	},
 	rowMisdirected: {
 		navigation:     Decision{Answer: ShowMisdirected},
 		selfNavigation: Decision{Answer: ShowMisdirected},
@@ -207,6 +217,12 @@ var decisions = [...]struct{ navigation, selfNavigation, program, subresource De
 		selfNavigation: Decision{Answer: ShowBadGateway},
 		program:        Decision{Answer: SendBadGateway},
 		subresource:    Decision{Answer: SendBadGateway},
+	},
+	rowBadBody: {
+		navigation:     Decision{Answer: SendBadBody},
+		selfNavigation: Decision{Answer: SendBadBody},
+		program:        Decision{Answer: SendBadBody},
+		subresource:    Decision{Answer: SendBadBody},
 	},
 	rowUnpublished: {
 		navigation:     Decision{Answer: ShowUnpublished},

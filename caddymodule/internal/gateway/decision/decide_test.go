@@ -113,6 +113,7 @@ func TestDecide(t *testing.T) {
 		{"ERROR, and the limit of held requests is reached", with(stateOf(failed, false), HoldFull), errors502},
 		{"the process is too old, whatever else is known", State{Outdated: true, CrossOrigin: true, Identity: SignedIn, Visible: true, Ready: true}, cells{
 			Decision{Answer: ShowOutdated}, Decision{Answer: ShowOutdated}, Decision{Answer: SendOutdated}, Decision{Answer: SendOutdated}}},
+		{"a request that may be a copy", State{TooEarly: true, CrossOrigin: true, Identity: SignedIn, Visible: true, Ready: true}, all(Decision{Answer: SendTooEarly})},
 		{"a page of another origin", State{CrossOrigin: true, Identity: SignedIn, Visible: true, Ready: true}, all(Decision{Answer: SendCrossOrigin})},
 		{"a host where nobody signs in, and a page of another origin", State{Misdirected: true, CrossOrigin: true, Identity: SignedIn, Visible: true, Ready: true}, cells{
 			Decision{Answer: ShowMisdirected}, Decision{Answer: ShowMisdirected}, Decision{Answer: SendMisdirected}, Decision{Answer: SendMisdirected}}},
@@ -146,6 +147,7 @@ func TestDecide(t *testing.T) {
 			Decision{Answer: ShowWake, Wake: StartWakeUp}, Decision{Answer: ShowWake, Wake: JoinWakeUp}, unavailable("problem.workspace.no_answer"), unavailable("problem.workspace.no_answer")}},
 		{"the application closed the connection", with(stateOf(running, true), NoAnswer), cells{
 			Decision{Answer: ShowBadGateway}, Decision{Answer: ShowBadGateway}, Decision{Answer: SendBadGateway}, Decision{Answer: SendBadGateway}}},
+		{"the client did not send the rest", with(stateOf(running, true), BadBody), all(Decision{Answer: SendBadBody})},
 		{"the process is ending", with(asleep, Stopping), cells{
 			Decision{Answer: ShowWake}, Decision{Answer: ShowWake}, unavailable("problem.workspace.stopping"), unavailable("problem.workspace.stopping")}},
 		{"the address is not confirmed", doubtful(stateOf(running, true)), cells{
@@ -172,7 +174,7 @@ func TestEveryStateIsDecided(t *testing.T) {
 	seen := map[row]bool{}
 	bools := []bool{false, true}
 	n := 0
-	for _, refused := range []State{{}, {Outdated: true}, {Misdirected: true}, {CrossOrigin: true}, {OtherHost: true}, {Named: true}, {Unpublished: true}} {
+	for _, refused := range []State{{}, {Outdated: true}, {TooEarly: true}, {Misdirected: true}, {CrossOrigin: true}, {OtherHost: true}, {Named: true}, {Unpublished: true}} {
 		for _, loading := range bools {
 			for _, noHost := range bools {
 				for identity := Anonymous; identity <= ScopeMissing; identity++ {

@@ -16,6 +16,7 @@ var (
 		SendNotFound: "not_found", ShowNotFound: "not_found", SendFailed: "failed", ShowFailed: "failed",
 		SendAsleep: "asleep", ShowAsleep: "asleep", SendPutToSleep: "asleep", ShowPutToSleep: "asleep", SendOverload: "overload", SendOverShare: "over_share",
 		SendLimit: "limit", ShowLimit: "limit", SendBadGateway: "bad_gateway", ShowBadGateway: "bad_gateway",
+		SendTooEarly: "too_early", SendBadBody: "bad_body",
 		ShowWake: "wake_page",
 	}
 )

@@ -44,6 +44,8 @@ const (
 	// NoAnswer: the application closed the connection, or took too long, before it
 	// answered.
 	NoAnswer
+	// BadBody: the client did not send the rest of its request.
+	BadBody
 	// NoListener: nothing accepts connections at the port of the workspace that the host
 	// names. The workspace runs.
 	NoListener
@@ -56,6 +58,8 @@ const (
 type State struct {
 	// Outdated: this process must not serve requests any more (SPEC 12.14).
 	Outdated bool
+	// TooEarly: somebody may have recorded the request and sent it again (RFC 8470).
+	TooEarly bool
 	// Misdirected: the request came for a path of the main site, at a host where users
 	// do not sign in.
 	Misdirected bool
@@ -121,6 +125,7 @@ type row uint8
 
 const (
 	rowOutdated row = iota
+	rowTooEarly
 	rowMisdirected
 	rowCrossOrigin
 	rowOtherHost
@@ -133,6 +138,7 @@ const (
 	rowNotFound
 	rowUnpublished
 	rowNoAnswer
+	rowBadBody
 	rowNoListener
 	rowUnreachable
 	rowUnconfirmed
@@ -160,6 +166,8 @@ func (s State) row() row {
 	switch {
 	case s.Outdated:
 		return rowOutdated
+	case s.TooEarly:
+		return rowTooEarly
 	case s.Misdirected:
 		return rowMisdirected
 	case s.CrossOrigin:
@@ -186,6 +194,8 @@ func (s State) row() row {
 		return rowUnpublished
 	case s.Progress == NoAnswer:
 		return rowNoAnswer
+	case s.Progress == BadBody:
+		return rowBadBody
 	case s.Progress == NoListener:
 		return rowNoListener
 	case s.Progress == Unreachable:

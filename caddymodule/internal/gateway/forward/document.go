@@ -21,6 +21,7 @@ type document struct {
 	secure    bool
 	carries   bool
 	injector  pagescript.Injector
+	asked     conditions // of the request, which are not passed on
 }
 
 // newDocument prepares the request r for a page with the script. It returns nil, and changes
@@ -33,14 +34,16 @@ func (f *Forwarder) newDocument(r *http.Request, about *Request) *document {
 		forwarder: f, entry: about.Entry, address: tabs.Loaded(r), posted: r.Method != http.MethodGet, own: about.Address.Prefix + site.OwnPath,
 		lang: site.Language(r), secure: about.Address.IsHTTPS(),
 	}
+	d.asked = conditionsOf(r.Header)
 	pagescript.Ask(r.Header)
 	return d
 }
 
 // begin decides what becomes of the answer, and changes the headers of a page that carries
 // the script. What one sends that cannot counts, beside those that report; where none does, the
-// workspace's row says so.
-func (d *document) begin(status int, h http.Header) {
+// workspace's row says so. It reports whether the client has that answer already: the application was not told the
+// conditions of the request.
+func (d *document) begin(status int, h http.Header) (unchanged bool) {
 	verdict, nonce := pagescript.Judge(status, h, d.secure)
 	switch verdict {
 	case pagescript.Carries:
@@ -56,6 +59,7 @@ func (d *document) begin(status int, h http.Header) {
 			d.forwarder.RecordPageActivity(d.entry, workspace.PageTraffic)
 		}
 	}
+	return !d.carries && status == http.StatusOK && d.asked.unchanged(h)
 }
 
 // write sends a part of the answer.

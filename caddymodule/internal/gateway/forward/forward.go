@@ -124,10 +124,11 @@ func (f *Forwarder) Forward(x *Exchange, w http.ResponseWriter, r *http.Request,
 		clear(w.Header())
 		err = &NoAnswerError{Status: http.StatusBadGateway, Err: errNoAnswer}
 	}
-	if err == nil || begun || r.Context().Err() != nil {
+	outcome := outcomeOf(err)
+	if err == nil || begun || r.Context().Err() != nil && outcome != BadBody { // a limit on reading ends the context, too
 		return Answered, err
 	}
-	return outcomeOf(err), err
+	return outcome, err
 }
 
 // proxy passes r on, without what the workspace must not see: the gateway's cookies and claims
@@ -147,21 +148,28 @@ func (f *Forwarder) proxy(x *Exchange, w http.ResponseWriter, r *http.Request, a
 	if stripped != "" {
 		x.prefix[0] = stripped
 		r.Header["X-Forwarded-Prefix"] = x.prefix[:]
+		filter.cleaner.links = about.Address
 	}
+	mapDestination(r.Header, about.Address, stripped, about.State.Route.BasePath)
 	body := r.Body
 	defer func() { r.Body = body }()
 	isExtended := site.IsExtendedConnect(r)
+	defer f.NoIdleTimeout(r)()
 	if !isExtended { // its messages are told from its control frames, in both directions
 		filter.metered = true
 		filter.playing = isPlayed(r)
 		if body != nil && body != http.NoBody {
-			filter.upload = upload{ReadCloser: body, meter: &filter.meter}
+			filter.upload = upload{ReadCloser: body, meter: &filter.meter, keptOpen: r.ProtoMajor == 1}
 			r.Body = &filter.upload
+			if r.ProtoMajor == 1 { // or else Go stops reading it when the answer begins
+				_ = http.NewResponseController(w).EnableFullDuplex() // fails only for writers of tests, which have no connection
+				filter.expecting = expectsContinue(r)
+			}
 		}
 	}
 	var answer http.ResponseWriter = filter
 	if isExtended || site.HeaderValue(r.Header, "Upgrade") != "" {
-		counted, done := upgrade.Count(filter, r, &filter.meter, f.NoIdleTimeout, func() (bool, <-chan struct{}) {
+		counted, done := upgrade.Count(filter, r, &filter.meter, func() (bool, <-chan struct{}) {
 			st := about.Entry.State()
 			return st.Dozes(), st.Changed()
 		})
@@ -177,6 +185,12 @@ func (f *Forwarder) proxy(x *Exchange, w http.ResponseWriter, r *http.Request, a
 	err := f.Proxy(answer, r, at)
 	if err == nil && filter.begun && filter.document != nil {
 		err = filter.document.end(w)
+	}
+	if failure := filter.upload.failure.Load(); failure != nil && err != nil {
+		return failure
+	}
+	if err == nil && filter.begun && filter.upload.ReadCloser != nil {
+		filter.upload.linger(w)
 	}
 	return err
 }

@@ -57,12 +57,17 @@ const (
 	Unreachable
 	// NoAnswer: see [NoAnswerError].
 	NoAnswer
+	// BadBody: see [BodyError].
+	BadBody
 )
 
 // outcomeOf returns what an error of the proxy means for a request whose answer has not begun.
 func outcomeOf(err error) Outcome {
 	var noAnswer *NoAnswerError
+	var body *BodyError
 	switch {
+	case errors.As(err, &body):
+		return BadBody
 	case errors.Is(err, ErrUnconfirmed):
 		return Unconfirmed
 	case errors.Is(err, ErrUnreachable):

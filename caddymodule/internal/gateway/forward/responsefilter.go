@@ -17,7 +17,11 @@ type responseFilter struct {
 	// invalid says that the application answered with a status that HTTP does not have.
 	// Nothing of that answer is sent.
 	invalid bool
-	upload  upload // here, as the next one, so that it costs no allocation of its own
+	// unchanged says that the client has the answer, and is told no more than that.
+	unchanged bool
+	upload    upload // here, as the next one, so that it costs no allocation of its own
+	// expecting says that the client waits for `100 Continue` over HTTP/1.
+	expecting bool
 	// meter counts what the client gets, unless something else does.
 	meter   meter
 	metered bool
@@ -45,14 +49,45 @@ func (f *responseFilter) WriteHeader(status int) {
 	if !f.begun {
 		f.cleaner.clean(f.Header())
 		f.begun = status >= 200 || status == http.StatusSwitchingProtocols
-		if f.begun && f.document != nil {
-			f.document.begin(status, f.Header())
+		if f.begun && f.document != nil && f.document.begin(status, f.Header()) {
+			f.unchanged, status = true, http.StatusNotModified
+			notModified(f.Header())
+		}
+		if f.begun {
+			f.keepUntyped()
+			if f.expecting && !f.upload.begun.Load() {
+				f.Header()["Connection"] = []string{"close"} // what follows may be the body or another request
+			}
 		}
 	}
 	f.ResponseWriter.WriteHeader(status)
 	if f.metered {
 		f.down.endless, f.down.media = isEndless(f.Header()), f.playing || isMedia(f.Header())
 		f.meter.begin()
+	}
+}
+
+// keepUntyped keeps an answer without a type as it is: the browser finds the type out, and with it the encoding. Go's
+// servers would guess one, unless the field is there without a value. So would a compressor before the gateway,
+// which has nothing to do with such an answer and is passed by.
+func (f *responseFilter) keepUntyped() {
+	h := f.Header()
+	values, ok := h["Content-Type"]
+	if !ok {
+		h["Content-Type"] = nil
+	}
+	if len(values) > 0 && values[0] != "" {
+		return
+	}
+	for at := f.ResponseWriter; ; {
+		wrapper, ok := at.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return
+		}
+		at = wrapper.Unwrap()
+		if _, compresses := wrapper.(io.Closer); compresses { // it has an end to write
+			f.ResponseWriter = at
+		}
 	}
 }
 
@@ -74,7 +109,7 @@ func (f *responseFilter) begin() {
 // a client that takes none keeps nothing awake.
 func (f *responseFilter) Write(p []byte) (int, error) {
 	f.begin()
-	if f.invalid {
+	if f.invalid || f.unchanged {
 		return len(p), nil
 	}
 	var n int
@@ -101,20 +136,6 @@ func (f *responseFilter) FlushError() error {
 		return nil
 	}
 	return http.NewResponseController(f.ResponseWriter).Flush()
-}
-
-// upload is the body of a request. What arrives of it is counted.
-type upload struct {
-	io.ReadCloser
-	meter *meter
-	up    flow
-}
-
-// Read counts what it has read.
-func (u *upload) Read(p []byte) (int, error) {
-	n, err := u.ReadCloser.Read(p)
-	u.meter.pass(&u.up, n)
-	return n, err
 }
 
 // Interface guards.

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"net/http"
 	"strings"
+
+	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
 // responseCleaner removes from a workspace's response headers what concerns more than
@@ -13,6 +15,8 @@ type responseCleaner struct {
 	// sandbox makes documents powerless: the answer is for a program, on the dashboard's
 	// origin, and no browser must be able to use it.
 	sandbox bool
+	// links is the address of the request, if the application does not see its prefix; or else nil.
+	links *site.Address
 	// before are the server's own headers of a name that workspaces may not use.
 	before [2]struct {
 		name   string
@@ -114,6 +118,9 @@ func (c *responseCleaner) clean(h http.Header) {
 	}
 	if _, ok := h["Service-Worker-Allowed"]; ok && c.prefix != "" {
 		h["Service-Worker-Allowed"] = []string{c.prefix + "/"}
+	}
+	if c.links != nil {
+		mapLinks(h, c.links)
 	}
 	if c.sandbox {
 		h.Add("Content-Security-Policy", "sandbox; frame-ancestors 'none'")

@@ -25,12 +25,11 @@ type Meter interface {
 }
 
 // Count prepares r for an upgrade to another protocol, and returns the ResponseWriter
-// to proxy it with. The meter is told the messages of both directions. For extended CONNECT it
-// also calls noIdleTimeout, which suspends the server's limit on silence. While still says that
+// to proxy it with. The meter is told the messages of both directions. While still says that
 // what r leads to stands still, connections of VS Code's protocol are kept open for their client.
 // The caller MUST call done when the request is over.
 func Count(
-	w http.ResponseWriter, r *http.Request, meter Meter, noIdleTimeout func(*http.Request) func(), still Still,
+	w http.ResponseWriter, r *http.Request, meter Meter, still Still,
 ) (counting http.ResponseWriter, done func()) {
 	counted := &upgradeWriter{ResponseWriter: w, meter: meter, webSocket: site.IsWebSocket(r), ended: make(chan struct{})}
 	if counted.webSocket && speaksVSCode(r) {
@@ -42,8 +41,7 @@ func Count(
 	counted.extended = true
 	body := r.Body
 	r.Body = &countedBody{ReadCloser: body, counter: counter{meter: meter, webSocket: true}}
-	restore := noIdleTimeout(r)
-	return counted, func() { counted.end(); restore(); r.Body = body }
+	return counted, func() { counted.end(); r.Body = body }
 }
 
 // counter counts one direction of a connection as activity.

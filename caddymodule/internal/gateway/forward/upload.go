@@ -1,0 +1,107 @@
+package forward
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/codehub/gateway/caddymodule/internal/site"
+)
+
+// What a client sends after its answer is read and dropped, so that a client which reads nothing before it has sent everything
+// gets to the answer. That ends when nothing comes for lingerSilence, and in any case after lingerLimit.
+const (
+	lingerSilence = 500 * time.Millisecond
+	lingerLimit   = 5 * time.Second
+)
+
+// upload is the body of a request. What arrives of it is counted.
+type upload struct {
+	io.ReadCloser
+	meter *meter
+	up    flow
+	// keptOpen says that closing the body does nothing: the server does that when the request is over.
+	keptOpen bool
+	begun    atomic.Bool // somebody has asked for it
+	ended    atomic.Bool // it was read to its end, or is not wanted any more
+	// failure is why it breaks off, if that is the client's doing.
+	failure atomic.Pointer[BodyError]
+}
+
+// Read counts what it has read.
+func (u *upload) Read(p []byte) (int, error) {
+	if !u.begun.Load() {
+		u.begun.Store(true)
+	}
+	n, err := u.ReadCloser.Read(p)
+	u.meter.pass(&u.up, n)
+	if err != nil && !u.ended.Swap(true) && err != io.EOF {
+		u.failure.Store(newBodyError(err))
+	}
+	return n, err
+}
+
+// Close says that the body is not wanted any more.
+func (u *upload) Close() error {
+	if u.keptOpen {
+		return nil
+	}
+	u.ended.Store(true)
+	return u.ReadCloser.Close()
+}
+
+// linger ends the body of a request over HTTP/1 whose answer was passed on to w.
+func (u *upload) linger(w http.ResponseWriter) {
+	if !u.keptOpen || u.ended.Load() {
+		return
+	}
+	c := http.NewResponseController(w)
+	if !u.begun.Load() { // the client waits for `100 Continue`, and need not send anything
+		_ = c.SetReadDeadline(past)
+		return
+	}
+	_ = c.Flush()
+	p := make([]byte, 32<<10)
+	for until := time.Now().Add(lingerLimit); time.Now().Before(until); {
+		if c.SetReadDeadline(time.Now().Add(lingerSilence)) != nil {
+			return
+		}
+		if _, err := u.ReadCloser.Read(p); err == io.EOF {
+			_ = c.SetReadDeadline(time.Time{})
+			return
+		} else if err != nil {
+			return
+		}
+	}
+}
+
+// expectsContinue reports whether the client waits for `100 Continue` before it sends its body.
+func expectsContinue(r *http.Request) bool {
+	return strings.EqualFold(site.HeaderValue(r.Header, "Expect"), "100-continue")
+}
+
+// BodyError says that the body of a request broke off before its end, or did not go on. The application has nothing to do with it.
+type BodyError struct {
+	// Status is the status for the client: 408 if it sent nothing for too long, and otherwise 400.
+	Status int
+	// Err is the error of reading the body.
+	Err error
+}
+
+func newBodyError(err error) *BodyError {
+	var timeout net.Error
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		return &BodyError{http.StatusRequestTimeout, err}
+	}
+	return &BodyError{http.StatusBadRequest, err}
+}
+
+// Error implements error.
+func (e *BodyError) Error() string { return "reading the body of a request: " + e.Err.Error() }
+
+// Unwrap returns the error of reading.
+func (e *BodyError) Unwrap() error { return e.Err }
