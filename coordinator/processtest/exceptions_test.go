@@ -116,6 +116,7 @@ var exceptions = map[string]exception{
 	"store/accounts.(*Store).ReplaceHash SQL":          {bySessions, "dataplane/auth TestAnOutdatedHashIsRenewedAtLogin"},
 	"store/accounts.(*Store).SetRole SQL":              {bySessions, "../caddymodule TestSignInThroughAProvider"},
 	"store/accounts.(*Store).TouchSession SQL":         {bySessions, "dataplane/auth TestSessionsAreListedAndEnded"},
+	"store/accounts.(*Store).Unlock SQL":               {byPeople, "dataplane/auth TestUnlock"},
 	"store/postgres.(*DB).WriterGone SQL":              {byStop, "store/postgres TestWritersTellWhenTheyHaveWrittenAndWhenTheyWillAgain"},
 	"store/postgres.record SQL":                        {byMigration, "store/postgres TestEveryTextOfAMigrationGivesOneSchema"},
 
