@@ -59,6 +59,13 @@ func TestClassify(t *testing.T) {
 		{"the dashboard leads there", "/w/1", navigation(same, "Referer: https://h.example/"), Navigation},
 		{"the sign-in leads there", "/w/1", navigation(same, "Referer: https://h.example/login?return=/w/1/"), Navigation},
 		{"another workspace's path", "/w/1", navigation(same, "Referer: https://h.example/w/12/"), Navigation},
+		// As Chromium sends it for a service worker with e.respondWith(fetch(e.request)).
+		{"a service worker repeats an address that is typed", "", navigation(same, "Sec-Fetch-Dest: empty"), Navigation},
+		{"a service worker repeats it below its path", "/w/1", navigation(same, "Sec-Fetch-Dest: empty"), Navigation},
+		{"a service worker repeats a link of another site", "", navigation("Sec-Fetch-Site: cross-site", "Sec-Fetch-Dest: empty", "Referer: https://o.example/"), Navigation},
+		{"a service worker repeats what a page loads", "", navigation(same, "Sec-Fetch-Dest: empty", "Referer: https://h.example/"), SelfNavigation},
+		{"a service worker repeats what a page below its path loads", "/w/1", navigation(same, "Sec-Fetch-Dest: empty", "Referer: https://h.example/w/1/"), SelfNavigation},
+		{"a service worker asks by itself", "", gatewaytest.NewRequest("GET", "/", "Sec-Fetch-Mode: cors", same, "Sec-Fetch-Dest: empty"), Subresource},
 		{"no address", "/w/1", navigation(same, "Referer: about:blank"), Navigation},
 	} {
 		if got := Classify(c.r, c.prefix); got != c.want {
