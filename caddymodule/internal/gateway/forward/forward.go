@@ -159,7 +159,7 @@ func (f *Forwarder) proxy(x *Exchange, w http.ResponseWriter, r *http.Request, a
 		filter.metered = true
 		filter.playing = isPlayed(r)
 		if body != nil && body != http.NoBody {
-			filter.upload = upload{ReadCloser: body, meter: &filter.meter, keptOpen: r.ProtoMajor == 1}
+			filter.upload = upload{ReadCloser: body, request: r.Context(), meter: &filter.meter, keptOpen: r.ProtoMajor == 1}
 			r.Body = &filter.upload
 			if r.ProtoMajor == 1 { // or else Go stops reading it when the answer begins
 				_ = http.NewResponseController(w).EnableFullDuplex() // fails only for writers of tests, which have no connection
@@ -186,8 +186,10 @@ func (f *Forwarder) proxy(x *Exchange, w http.ResponseWriter, r *http.Request, a
 	if err == nil && filter.begun && filter.document != nil {
 		err = filter.document.end(w)
 	}
-	if failure := filter.upload.failure.Load(); failure != nil && err != nil {
-		return failure
+	if err != nil || !filter.begun {
+		if failure := filter.upload.brokenOff(); failure != nil {
+			return failure
+		}
 	}
 	if err == nil && filter.begun && filter.upload.ReadCloser != nil {
 		filter.upload.linger(w)

@@ -40,10 +40,13 @@ func (f *responseFilter) reset(w http.ResponseWriter, prefix string, sandbox boo
 // Unwrap lets [http.ResponseController] find the server's own ResponseWriter.
 func (f *responseFilter) Unwrap() http.ResponseWriter { return f.ResponseWriter }
 
+// clientGone is what the proxy answers when the request's context has ended, for which there may be another reason.
+const clientGone = 499
+
 // WriteHeader sends the header without what a workspace must not set. An informational
 // response (1xx) is cleaned as well and does not begin the final one.
 func (f *responseFilter) WriteHeader(status int) {
-	if f.invalid = f.invalid || !f.begun && (status < 100 || status > 999); f.invalid {
+	if f.invalid = f.invalid || !f.begun && (status < 100 || status > 999 || status == clientGone && f.upload.brokenOff() != nil); f.invalid {
 		return
 	}
 	if !f.begun {

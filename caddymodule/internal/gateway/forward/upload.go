@@ -1,11 +1,13 @@
 package forward
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,10 +24,12 @@ const (
 // upload is the body of a request. What arrives of it is counted.
 type upload struct {
 	io.ReadCloser
-	meter *meter
-	up    flow
+	request context.Context // that of the request, whose body this is; nil without a body
+	meter   *meter
+	up      flow
 	// keptOpen says that closing the body does nothing: the server does that when the request is over.
 	keptOpen bool
+	reading  sync.Mutex  // held while it is read
 	begun    atomic.Bool // somebody has asked for it
 	ended    atomic.Bool // it was read to its end, or is not wanted any more
 	// failure is why it breaks off, if that is the client's doing.
@@ -37,12 +41,24 @@ func (u *upload) Read(p []byte) (int, error) {
 	if !u.begun.Load() {
 		u.begun.Store(true)
 	}
+	u.reading.Lock()
+	defer u.reading.Unlock()
 	n, err := u.ReadCloser.Read(p)
 	u.meter.pass(&u.up, n)
 	if err != nil && !u.ended.Swap(true) && err != io.EOF {
 		u.failure.Store(newBodyError(err))
 	}
 	return n, err
+}
+
+// brokenOff returns why the body broke off, or nil if it did not. An error of reading ends the request's context before the reader has
+// it, and with the context the proxy. What ended the context otherwise ends reading, too.
+func (u *upload) brokenOff() *BodyError {
+	if u.request != nil && u.request.Err() != nil {
+		u.reading.Lock()
+		defer u.reading.Unlock()
+	}
+	return u.failure.Load()
 }
 
 // Close says that the body is not wanted any more.
