@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"testing"
 	"time"
@@ -106,6 +107,39 @@ func TestAnAnswerThatBeginsBeforeItsUploadHasEnded(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestClientsKeepTheirConnections: a connection serves any number of requests, with and without a body, whose answers begin after their
+// bodies have ended.
+func TestClientsKeepTheirConnections(t *testing.T) {
+	s := startGateway(t, nil)
+	s.Run(gatewaytest.One, gatewaytest.App(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	client := &http.Client{Transport: new(http.Transport), Timeout: time.Minute}
+	defer client.CloseIdleConnections()
+	made := 0
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+		if !info.Reused {
+			made++
+		}
+	}})
+	for i := range 300 {
+		r := s.upload(t, 1000, i%2 == 0)
+		if i%3 != 0 {
+			r.Method, r.Body, r.ContentLength = http.MethodGet, nil, 0
+		}
+		resp, err := client.Do(r.WithContext(ctx))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+		if resp.StatusCode != 200 {
+			t.Fatalf("request %d: %s", i, resp.Status)
+		}
+	}
+	if made != 1 {
+		t.Errorf("300 requests took %d connections", made)
 	}
 }
 

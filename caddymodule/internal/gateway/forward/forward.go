@@ -158,12 +158,11 @@ func (f *Forwarder) proxy(x *Exchange, w http.ResponseWriter, r *http.Request, a
 	if !isExtended { // its messages are told from its control frames, in both directions
 		filter.metered = true
 		filter.playing = isPlayed(r)
-		if body != nil && body != http.NoBody {
+		if r.ContentLength != 0 { // the server may have wrapped a body that is none
 			filter.upload = upload{ReadCloser: body, request: r.Context(), meter: &filter.meter, keptOpen: r.ProtoMajor == 1}
 			r.Body = &filter.upload
 			if r.ProtoMajor == 1 { // or else Go stops reading it when the answer begins
 				_ = http.NewResponseController(w).EnableFullDuplex() // fails only for writers of tests, which have no connection
-				filter.expecting = expectsContinue(r)
 			}
 		}
 	}

@@ -20,8 +20,6 @@ type responseFilter struct {
 	// unchanged says that the client has the answer, and is told no more than that.
 	unchanged bool
 	upload    upload // here, as the next one, so that it costs no allocation of its own
-	// expecting says that the client waits for `100 Continue` over HTTP/1.
-	expecting bool
 	// meter counts what the client gets, unless something else does.
 	meter   meter
 	metered bool
@@ -58,8 +56,8 @@ func (f *responseFilter) WriteHeader(status int) {
 		}
 		if f.begun {
 			f.keepUntyped()
-			if f.expecting && !f.upload.begun.Load() {
-				f.Header()["Connection"] = []string{"close"} // what follows may be the body or another request
+			if f.upload.keptOpen && !f.upload.ended.Load() {
+				f.Header()["Connection"] = []string{"close"} // or else the rest of the body could be taken for another request
 			}
 		}
 	}

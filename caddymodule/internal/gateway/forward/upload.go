@@ -6,12 +6,9 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
 // What a client sends after its answer is read and dropped, so that a client which reads nothing before it has sent everything
@@ -93,11 +90,6 @@ func (u *upload) linger(w http.ResponseWriter) {
 			return
 		}
 	}
-}
-
-// expectsContinue reports whether the client waits for `100 Continue` before it sends its body.
-func expectsContinue(r *http.Request) bool {
-	return strings.EqualFold(site.HeaderValue(r.Header, "Expect"), "100-continue")
 }
 
 // BodyError says that the body of a request broke off before its end, or did not go on. The application has nothing to do with it.
