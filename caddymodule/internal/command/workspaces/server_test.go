@@ -131,8 +131,8 @@ func TestAwaitingAState(t *testing.T) {
 	if !regexp.MustCompile(`^http://[\d.:]+/w/[0-9a-f-]+/\n$`).MatchString(o.Stdout) {
 		t.Errorf("the address is %q", o.Stdout)
 	}
-	s.Exec(`UPDATE workspaces SET phase = 'ERROR', error_reason = 'ImagePullFailed', error_message = 'x'`)
-	run(t, "start", "one", "--wait").Want(t, 1, "one is in ERROR: ImagePullFailed: ")
+	s.Exec(`UPDATE workspaces SET phase = 'ERROR', error_reason = 'RetryExceeded', error_message = 'x'`) // which start does not try again
+	run(t, "start", "one", "--wait").Want(t, 1, "one is in ERROR: RetryExceeded: ")
 }
 
 func TestNamesThatMeanSeveral(t *testing.T) {
