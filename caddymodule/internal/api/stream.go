@@ -84,6 +84,8 @@ type stream struct {
 	alive   string      // what says that it works: heartbeat or resumed
 	// position is up to where the client knows everything.
 	position store.Position
+	// read is the last revision before what the client lacked was read.
+	read int64
 	// id is that of the next event: where the client may go on.
 	id   string
 	head []byte // of an event, used again and again
@@ -159,6 +161,7 @@ func (s *stream) begin(last string) (next reader, now store.Position, err error)
 	if now, err = s.Service.Position(ctx); err != nil {
 		return nil, now, err
 	}
+	s.read = now.Revision
 	origin, oldest, _ := strings.Cut(last, "-")
 	before := store.Position{Origin: now.Origin}
 	before.Oldest, err = strconv.ParseUint(oldest, 10, 64)
@@ -315,17 +318,16 @@ func (s *stream) changed(c events.Change, more <-chan events.Change) error {
 // one sends the present state of a workspace that has changed. What it takes is read and made once for
 // all streams that send the same.
 func (s *stream) one(c events.Change) error {
+	if c.Revision <= s.read {
+		return s.again(c.ID)
+	}
 	if c.Type == events.Deleted {
 		return s.gone(c.ID)
 	}
-	w, found, err := c.Workspace(func(ids []workspace.ID) ([]workspace.Workspace, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.r.Context()), s.DatabaseTimeout)
-		defer cancel()
-		return s.Service.Several(ctx, ids)
-	})
+	w, found, err := c.Workspace(s.several)
 	switch {
 	case err != nil:
-		return fmt.Errorf("reading the workspaces that changed: %w", err)
+		return err
 	case !found || w.Deleted():
 		return s.gone(c.ID)
 	}
@@ -334,6 +336,30 @@ func (s *stream) one(c events.Change) error {
 		return err
 	}
 	return s.event("workspace_updated", data)
+}
+
+// again reads a workspace and sends it. Its change may be older than what the client has got: passed on as it is, the
+// change would take a workspace that was undeleted from a client that is cut before the next one.
+func (s *stream) again(id workspace.ID) error {
+	present, err := s.several([]workspace.ID{id})
+	if err != nil {
+		return err
+	}
+	if len(present) == 0 {
+		return s.gone(id)
+	}
+	return s.sendOne(present[0])
+}
+
+// several reads workspaces. The client may have gone: other streams wait for the same reading.
+func (s *stream) several(ids []workspace.ID) ([]workspace.Workspace, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.r.Context()), s.DatabaseTimeout)
+	defer cancel()
+	present, err := s.Service.Several(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("reading the workspaces that changed: %w", err)
+	}
+	return present, nil
 }
 
 // resync sends what the client lacks because events may have been lost. The stream ends where only the

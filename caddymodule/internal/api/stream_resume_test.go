@@ -19,6 +19,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/api/apitest"
 	"github.com/codehub/gateway/coordinator/seed"
 	"github.com/codehub/gateway/coordinator/wait"
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // told reads up to the event that ends what the client lacked, and returns what came before it by the
@@ -140,6 +141,38 @@ func TestATransactionThatIsOpenMeanwhileIsNotMissed(t *testing.T) {
 	got, _ := openStream(t, ann, "Last-Event-ID: "+end.id).told()
 	if got[late["id"]] != "workspace_updated" {
 		t.Errorf("got %v", got)
+	}
+}
+
+// A feed may have read a row before the stream has read the list, and pass it on afterwards.
+func TestAChangeThatIsOlderThanTheListDoesNotUndoIt(t *testing.T) {
+	in := newHarness(t)
+	ann := in.signedIn("ann")
+	w := ann.Create("one")
+	id := workspace.ID(w["id"].(string))
+	ann.Do("DELETE", apitest.WorkspacePath(w), nil)
+	deleted, err := in.store.Routes(t.Context(), []workspace.ID{id})
+	if err != nil || len(deleted) != 1 {
+		t.Fatalf("the route is %v, %v", deleted, err)
+	}
+	ann.Do("POST", apitest.WorkspacePath(w)+"/undelete", nil)
+	now, err := in.store.Position(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait.Until(t, "the feed has passed on that the workspace is back", func() bool {
+		in.feed.RefreshAll()
+		return in.hub.Position().Revision >= now.Revision
+	})
+	s := openStream(t, ann)
+	if list, _ := s.told(); len(list) != 1 {
+		t.Fatalf("the list is %v", list)
+	}
+	in.hub.Changed(deleted, 0)
+	for e, ok := s.next(); e.name != "workspace_updated"; e, ok = s.next() {
+		if !ok || e.name == "workspace_deleted" {
+			t.Fatalf("got %v, %v", e, ok)
+		}
 	}
 }
 

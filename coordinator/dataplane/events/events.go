@@ -41,6 +41,8 @@ type Event struct {
 // [Deleted] there is none.
 type Change struct {
 	Event
+	// Revision is that of the change. Of [Resync] there is none.
+	Revision int64
 	*Row
 }
 

@@ -95,7 +95,7 @@ func (h *Hub) Changed(rows []store.Route, _ int64) {
 		if len(h.users[r.OwnerID]) == 0 {
 			continue
 		}
-		c := Change{Event: of(r)}
+		c := Change{Event: of(r), Revision: r.Revision}
 		if c.Type == Updated {
 			c.Row = &Row{id: r.ID, reading: together, made: make(map[any]func() ([]byte, error))}
 			together.rows = append(together.rows, c.Row)

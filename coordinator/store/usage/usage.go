@@ -126,9 +126,9 @@ const (
 
 	// totalsSQL are the spans of all workspaces that have ended, by day, and daysSQL those of one owner.
 	totalsSQL = `
-		SELECT day, phase, sum(micros)::bigint AS micros, sum(input_micros)::bigint AS input, sum(requests_micros)::bigint AS requests,
-			sum(work_micros)::bigint AS work, sum(keep_awake_micros)::bigint AS keep_awake
-		FROM usage_totals WHERE day >= @from AND day < @to GROUP BY day, phase HAVING sum(days) <> 0`
+		SELECT day, phase, ` + sums + `
+		FROM (SELECT day, phase, days, micros, ` + ofCauses + ` FROM usage_totals WHERE day >= @from AND day < @to) AS t
+		GROUP BY day, phase HAVING sum(days) <> 0`
 	daysSQL = `
 		SELECT day, phase, micros, ` + ofCauses + ` FROM usage_days s WHERE day >= @from AND day < @to @owned`
 
@@ -333,8 +333,8 @@ func (r *Report) addDay(row ofDay) {
 	r.Days[len(r.Days)-1].add(row.part)
 }
 
-// Trim deletes at most limit days that are older than olderThan, the oldest first, and returns how many. It leaves one row of the sums of
-// all workspaces for each day and phase.
+// Trim deletes at most limit days that are older than olderThan, the oldest first, and returns how many. When it has deleted the last one,
+// it leaves one row of the sums of all workspaces for each day and phase.
 func (s *Store) Trim(ctx context.Context, olderThan time.Duration, limit int) (int64, error) {
 	tag, err := s.db.Pool().Exec(ctx, `
 		DELETE FROM usage_days WHERE (workspace_id, day, phase) IN (
@@ -343,9 +343,13 @@ func (s *Store) Trim(ctx context.Context, olderThan time.Duration, limit int) (i
 	if err != nil {
 		return 0, fmt.Errorf("trimming the usage: %w", err)
 	}
+	if tag.RowsAffected() == int64(limit) {
+		return tag.RowsAffected(), nil
+	}
 	// What is committed meanwhile stays beside it.
 	_, err = s.db.Pool().Exec(ctx, `
-		WITH gone AS (DELETE FROM usage_totals RETURNING *)
+		WITH gone AS (
+			DELETE FROM usage_totals WHERE (day, phase) IN (SELECT day, phase FROM usage_totals GROUP BY day, phase HAVING count(*) > 1) RETURNING *)
 		INSERT INTO usage_totals SELECT day, phase, sum(days), sum(micros), sum(input_micros), sum(requests_micros), sum(work_micros), sum(keep_awake_micros)
 		FROM gone GROUP BY day, phase HAVING sum(days) <> 0`)
 	if err != nil {
