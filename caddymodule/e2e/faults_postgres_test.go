@@ -222,7 +222,8 @@ func (s *scene) tellsStrangers(t *testing.T) {
 	t.Helper()
 	for lang, want := range map[string]string{"en": "Your files are safe", "ko": "파일은 안전합니다"} {
 		header := navigation.Clone()
-		header.Set("Cookie", "session="+strings.Repeat("A", 43))
+		unknown := strings.Repeat("A", 43)
+		header.Set("Cookie", "session="+unknown+"; codehub_ws="+unknown)
 		header.Set("Accept-Language", lang)
 		for _, url := range []string{s.url("/"), byHost.base(s.installation, s.open)} {
 			if res, body := s.anonymous().get(t, url, header); res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, want) {

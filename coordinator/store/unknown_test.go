@@ -118,6 +118,8 @@ func mutate(r *rand.Rand, h workspace.HomeContext) workspace.HomeContext {
 			f.Set(reflect.ValueOf([]time.Time{{}, time.Unix(r.Int64N(100), 0).UTC()}[r.IntN(2)]))
 		case workspace.Fingerprint:
 			f.Set(reflect.ValueOf([]workspace.Fingerprint{{}, {Value: "v", Size: r.Int64N(3)}}[r.IntN(2)]))
+		case workspace.FoundPort:
+			f.Set(reflect.ValueOf([]workspace.FoundPort{{}, {Port: 8888, Started: time.Unix(r.Int64N(100), 0).UTC()}}[r.IntN(2)]))
 		default:
 			panic("no other value for " + v.Type().Field(i).Name)
 		}
