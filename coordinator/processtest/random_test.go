@@ -64,7 +64,7 @@ func TestNoWorkspaceIsDrivenByTwo(t *testing.T) {
 		return postgrestest.Value[int](t, in.own, `SELECT sum(epoch)::int FROM system_locks WHERE lock_name LIKE 'coordinator/%'`)
 	}
 	const enough = 2 * randomShards
-	rounds, joined := 0, 0 // in how many rounds a container has joined the network of the one before
+	rounds, joined := 0, 0   // in how many rounds a container has joined the network of the one before
 	lacking := func() bool { // a slow machine, or luck, may need longer for them
 		return terms() < enough || !devenv.OnKubernetes() && (joined == 0 || happened(log.list())[inspect.ActionFreeze] == 0)
 	}
