@@ -222,8 +222,8 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, st *route.Stat
 }
 
 // sayHTTPS tells the application that the browser uses https, where public_url says so and a proxy in front ends TLS.
-// reverse_proxy says by itself how the request has arrived here, unless a trusted proxy has said otherwise: so what one
-// that is not trusted has said goes first.
+// By itself, reverse_proxy tells it how the request has arrived here, or what a trusted proxy has said. The headers of a proxy that is
+// not trusted are dropped first.
 func sayHTTPS(r *http.Request) {
 	if !fromTrustedProxy(r) {
 		delete(r.Header, "X-Forwarded-For")

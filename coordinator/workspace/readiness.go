@@ -6,8 +6,8 @@ import "time"
 type Readiness struct {
 	// Answered says that the application has answered at the container's endpoint.
 	Answered bool
-	// Instead is the port at which it has answered in place of the endpoint's: the only one that
-	// listens, and one that the image declares. 0 while there is none.
+	// Instead is the port at which it has answered in place of the endpoint's. No other port listens, and
+	// the image declares this one. 0 means none.
 	Instead int
 	// Silence is what listens while nothing answers; nil before that has lasted for a while.
 	Silence *Silence

@@ -123,8 +123,8 @@ func TestCookiesWithLongNamesAreClearedInRounds(t *testing.T) {
 	}
 }
 
-// On a workspace's own host the name of the session's cookie is the application's: what has it there is neither a session
-// nor planted, and two of them are no matter of ours.
+// On a workspace's own host the name of the session's cookie belongs to the application: a cookie of that name is neither a
+// session nor planted there, and two of them are allowed.
 func TestTheSessionIsOfTheMainSite(t *testing.T) {
 	s := site.New(site.Options{Domain: "h.example"})
 	const id = "0123abcd-0000-4000-8000-00000000000a"

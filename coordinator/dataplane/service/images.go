@@ -24,8 +24,8 @@ var ofImage = map[workspace.ErrorReason]bool{
 	workspace.ReasonImagePullFailed: true, workspace.ReasonRetryExceeded: true, workspace.ReasonTimeout: true,
 }
 
-// retryImage has the image of w pulled again at once, after a failed attempt or an error, for a person who asks for w to
-// run. Any other workspace stays as it is. It returns [*LimitError] when there is no place for it any more.
+// retryImage pulls the image of w again at once, after a failed attempt or an error, because a person has asked for w to
+// run. It leaves any other workspace as it is. It returns [*LimitError] when there is no place for it any more.
 func (s *Service) retryImage(ctx context.Context, a Actor, w workspace.Workspace) (workspace.Workspace, error) {
 	if w.Waiting.FailedPull() {
 		retried, outcome, err := s.store.RetryPull(ctx, a.viewer(), w.ID, uuid.NewString())

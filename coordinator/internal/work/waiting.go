@@ -13,9 +13,9 @@ import (
 // do so, those of Node every few seconds.
 const wakeUp = 8
 
-// Inside is what is known of a container only inside of it: which of its programs listen, and when
-// something was printed on its terminals. It is the workspace's own word, which keeps nothing awake
-// that would not be without it.
+// Inside is what only a look inside a container tells: which of its programs listen, and when
+// something was printed on its terminals. The workspace could forge it, and can keep nothing awake by
+// that.
 type Inside struct {
 	// Listening are the command lines of the programs that listen on a TCP port.
 	Listening map[string]bool

@@ -259,9 +259,9 @@ func (s Settings) commandInForeground(l look) (string, bool) {
 	return "", false
 }
 
-// jobInForeground: what is in the foreground of a terminal has written something since the
-// look before that is more than waiting and answering, or computes. The shell is counted with its job, because its figures include those of
-// the children that have ended. Of a loop, that is all of them.
+// jobInForeground: the foreground program of a terminal computes, or since the last look it has written more than
+// waiting and answering takes. The shell is counted with its job, because its figures include those of the
+// children that have ended, which are all the programs of a loop.
 func (s Settings) jobInForeground(l look) (string, bool) {
 	if !comparable(l.before, l.Sample) {
 		return "", false

@@ -19,8 +19,8 @@ import (
 // document: r loads a page into a tab, or into a frame of a page that is not the
 // workspace's own. The frames within a workspace's page are watched by that page's script.
 //
-// How the request is held (package decision) does not matter: people type in the answer to a
-// form, too, and open what was fetched ahead of time. A service worker that repeats a request
+// How the request is held (package decision) does not matter. People also type in the answer to a
+// form, and open pages that were prefetched. A service worker that repeats a request
 // hides what it is for, but not Upgrade-Insecure-Requests, which browsers send with documents only.
 func Wanted(r *http.Request) bool {
 	h := r.Header

@@ -23,8 +23,8 @@ const (
 	Invalid
 )
 
-// None of the phrases can be a part of an image's own name, which the message repeats: a name has no blanks, and
-// no colon that a blank follows.
+// The message repeats the image's name. No phrase can occur in a name, which has neither blanks nor a colon
+// before a blank.
 var (
 	throttled = regexp.MustCompile(`(?im)(^|: )toomanyrequests(: |$)|too many requests|\brate limit\b|` + status + `429\b`)
 	broken    = regexp.MustCompile(`(?i)\b5\d\d (internal server error|bad gateway|service unavailable|gateway time-?out)|` +

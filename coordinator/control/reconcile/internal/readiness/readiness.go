@@ -20,8 +20,8 @@ const (
 	// probeMin and probeMax bound the pause between two probes, which is a tenth of that time.
 	probeMin = 25 * time.Millisecond
 	probeMax = 5 * time.Second
-	// readyAfter is when a container without a health check is probed first: it waits for nobody here, and
-	// whoever opens it probes it at once.
+	// readyAfter is when a container without a health check is probed first. Nothing waits for this probe: the
+	// gateway sends its own as soon as somebody opens the workspace.
 	readyAfter = time.Second
 	// elsewhereAfter is when it counts that nothing listens on the port while others do, bothAfter the same where
 	// the image declares that port, too, and silentAfter when it counts that nothing answers. Before, the
