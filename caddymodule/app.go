@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -56,7 +55,7 @@ type App struct {
 	mainSite       *site.Site
 	untrusted      *untrustedProxies
 	context        caddy.Context
-	servers        []*caddyhttp.Server // those with handlers of ours
+	servers        []servedBy // those with handlers of ours
 	workspacePorts bool
 	published      bool // the engine publishes the port of the application, and no other
 	sharePorts     bool
@@ -216,8 +215,8 @@ func appOf(ctx caddy.Context) (*App, error) {
 		return nil, err
 	}
 	a := app.(*App)
-	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && !slices.Contains(a.servers, server) {
-		a.servers = append(a.servers, server)
+	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
+		a.servers = serveBy(a.servers, server)
 	}
 	return a, nil
 }

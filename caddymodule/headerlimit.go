@@ -1,7 +1,6 @@
 package codehub
 
 import (
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/logkey"
@@ -14,7 +13,7 @@ import (
 const headerRoom = 1 << 20
 
 // warnOfHeaderLimits says which of the servers refuse headers of that size.
-func warnOfHeaderLimits(servers []*caddyhttp.Server, logger *zap.Logger) {
+func warnOfHeaderLimits(servers []servedBy, logger *zap.Logger) {
 	for _, server := range servers {
 		if server.MaxHeaderBytes < headerRoom {
 			logger.Warn("cookies that a page of a workspace sets for the whole domain can lock its user out, "+

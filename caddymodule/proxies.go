@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"reflect"
+	"slices"
 	"sync"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -62,13 +63,30 @@ func trustsProxies(s *caddyhttp.Server) bool {
 	return field.IsValid() && !field.IsNil()
 }
 
+// servedBy is a server with handlers of ours.
+type servedBy struct {
+	*caddyhttp.Server
+	strict bool // as it was configured
+}
+
+// serveBy adds a server that is being provisioned, unless it is there. From then on the nearest address in
+// X-Forwarded-For that no trusted proxy has counts, whatever is configured: the first one is the client's own invention.
+func serveBy(servers []servedBy, s *caddyhttp.Server) []servedBy {
+	if slices.ContainsFunc(servers, func(there servedBy) bool { return there.Server == s }) {
+		return servers
+	}
+	servers = append(servers, servedBy{s, s.TrustedProxiesStrict > 0})
+	s.TrustedProxiesStrict = 1
+	return servers
+}
+
 // warnOfAddresses says what is wrong with public_url, and with what the servers believe of proxies.
-func warnOfAddresses(a settings.Addresses, servers []*caddyhttp.Server, log *zap.Logger) {
+func warnOfAddresses(a settings.Addresses, servers []servedBy, log *zap.Logger) {
 	var all []site.Server
 	for _, s := range servers {
 		all = append(all, site.Server{
 			Name: s.Name(), TLS: len(s.TLSConnPolicies) > 0,
-			Trusts: trustsProxies(s) || s.TrustedProxiesUnix, Strict: s.TrustedProxiesStrict > 0,
+			Trusts: trustsProxies(s.Server) || s.TrustedProxiesUnix, Strict: s.strict,
 		})
 	}
 	for _, advice := range site.Advise(a.Written, a.MainHost, all) {

@@ -114,6 +114,36 @@ func TestPublicURLSaysHTTPS(t *testing.T) {
 	}
 }
 
+// TestClientsDoNotChooseTheirAddress: the address that a client makes up counts neither for its wrong passwords nor in the
+// audit, even if trusted_proxies_strict is missing.
+func TestClientsDoNotChooseTheirAddress(t *testing.T) {
+	in := install(t)
+	in.server = map[string]any{"trusted_proxies_unix": true, "client_ip_headers": []string{"X-Forwarded-For"}}
+	if err := in.load(); err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	for n := range 8 {
+		got := in.anyone().Do("POST", "/api/v1/auth/login", map[string]any{"username": "admin", "password": "wrong"},
+			fmt.Sprintf("X-Forwarded-For: 203.0.113.%d, 198.51.100.7", n))
+		if got.StatusCode == 429 {
+			refused++
+		}
+	}
+	if refused == 0 {
+		t.Error("wrong passwords from addresses that were made up are not counted together")
+	}
+	entries := in.signedIn("admin").Do("GET", "/api/v1/admin/audit?action=user.sign_in", nil).Object(t)["items"].([]any)
+	if len(entries) < 2 {
+		t.Errorf("the audit has %v", entries)
+	}
+	for _, entry := range entries[1:] { // the first is the administrator's own
+		if address := entry.(map[string]any)["actor"].(map[string]any)["address"]; address != "198.51.100.7" {
+			t.Errorf("the audit has the address %v", address)
+		}
+	}
+}
+
 // TestTheSessionIsSecureBehindAProxy: its cookie is, however the proxy says that the browser uses https, and where public_url
 // says so.
 func TestTheSessionIsSecureBehindAProxy(t *testing.T) {

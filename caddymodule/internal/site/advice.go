@@ -38,8 +38,8 @@ func Advise(publicURL, mainHost string, servers []Server) (advice []Advice) {
 		switch {
 		case s.Trusts && !s.Strict:
 			warn("add trusted_proxies_strict to the option servers",
-				"the server %s has trusted_proxies without trusted_proxies_strict: clients choose the address that counts their "+
-					"wrong passwords and stands in the audit, because the first one in X-Forwarded-For is believed", s.Name)
+				"the server %s has trusted_proxies without trusted_proxies_strict, which is in force here all the same: by the first "+
+					"address in X-Forwarded-For, clients would choose where their wrong passwords count and what stands in the audit", s.Name)
 		case !s.Trusts && !s.TLS && isPublic && public.Scheme == httpsScheme:
 			warn("name the proxy in the option servers: trusted_proxies static ADDRESS, and trusted_proxies_strict",
 				"public_url is %s and the server %s has no certificate, so a proxy in front ends TLS, and the server trusts none: "+
