@@ -121,6 +121,9 @@ func valueSchema(kind string) schema {
 	if kinds[kind].schema != nil {
 		return schema{"$ref": "#/$defs/" + defName(kind)}
 	}
+	if strings.Trim(kind, "0123456789|") == "" {
+		return text(kind, "integer") // YAML takes these words for numbers
+	}
 	return text(kind) // words
 }
 
