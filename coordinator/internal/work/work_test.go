@@ -239,6 +239,34 @@ lrwx------ 1 coder coder 64 Nov 27 10:00 3 -> socket:[78]
 	}
 }
 
+// TestAServerIsKnownByItsCommandLine: what shows processes changes some of them, and the container shows no more
+// than the beginning of a long one.
+func TestAServerIsKnownByItsCommandLine(t *testing.T) {
+	long := "java -cp " + strings.Repeat("/srv/lib/a.jar:", 600) + " Main"
+	for name, c := range map[string]struct{ raw, shown string }{
+		"a long one":                     {strings.ReplaceAll(long, " ", "\x00")[:8192], long},
+		"blanks in an argument":          {"node\x00-e\x00a;  b\x00", "node -e a; b"},
+		"an empty argument":              {"serve\x00\x00-p\x001\x00", "serve -p 1"},
+		"several lines":                  {"python3\x00-c\x00import http\n\nserve()\x00", "python3 -c import http??serve()"},
+		"several lines, shown as blanks": {"python3\x00-c\x00import http\n\nserve()\x00", "python3 -c import http serve()"},
+		"an empty line first":            {"python3\x00-c\x00\nserve()\x00", "python3 -c ?serve()"},
+		"a path in Korean":               {"node\x00/srv/\uc11c\ubc84.js\x00", "node /srv/??????.js"},
+		"a path in Korean that is shown": {"node\x00/srv/\uc11c\ubc84.js\x00", "node /srv/\uc11c\ubc84.js"},
+		"a byte that is no letter":       {"node\x00/srv/\xff.js\x00", "node /srv/?.js"},
+	} {
+		in := ParseInside([]byte("==> inside <==\n==> /proc/net/tcp <==\n0: 0:1 0:0 0A 0:0 0:0 0 1000 0 77 1\n/proc/5/fd:\nlrwx------ 1 u u 64 Nov 27 10:00 3 -> socket:[77]\n" +
+			"==> /proc/5/cmdline <==\n" + c.raw + "\n==> /proc/6/cmdline <==\nsleep\x009\x00"))
+		before, now := after(0, shell(30, 0, 0), runs(30, c.shown, 0, 0)), after(60, shell(30, 0, 0), runs(30, c.shown, 0, 9000))
+		before.Inside, now.Inside = in, in
+		if got := DefaultSettings().Judge(&before, now, time.Hour); got.Reason != "" {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if len(in.Listening) != 1 {
+			t.Errorf("%s: these listen: %v", name, in.Listening)
+		}
+	}
+}
+
 // TestTheFirstLook can tell what needs no comparison, and nothing else.
 func TestTheFirstLook(t *testing.T) {
 	computes := after(0, shell(30, 0, 0), runs(30, "make", time.Hour, 1<<30))
