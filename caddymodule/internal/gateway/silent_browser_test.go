@@ -104,6 +104,13 @@ func TestAPageReportsForItselfAlone(t *testing.T) {
 	}
 }
 
+// TestAPageThatHasEndedDoesNotReport: a browser hides it after that.
+func TestAPageThatHasEndedDoesNotReport(t *testing.T) {
+	b := openEditor(t)
+	b.do("leaving", chromedp.Navigate("about:blank"))
+	wait.Until(t, "the page has left", func() bool { return !b.gateway.tabs.HasReporter(one) })
+}
+
 // TestAPageFindsNothingThatItHasNotSent: the script has run and removed its tag before a script of
 // the page runs.
 func TestAPageFindsNothingThatItHasNotSent(t *testing.T) {

@@ -487,13 +487,15 @@
       does();
     }
   }
+  var gone = false; // a page that has ended becomes hidden after that, and says nothing more
   function turned() {
+    if (gone && document.hidden) return;
     if (document.hidden) leave(false); else used(); // who comes to the page is there
     look();
     poll();
   }
-  function left() { leave(true); quiet(); }
-  function shown(e) { if (e.persisted) { seen = ""; announce(1000); poll(); } }
+  function left() { gone = true; leave(true); quiet(); }
+  function shown(e) { if (e.persisted) { gone = false; seen = ""; announce(1000); poll(); } }
   // listen is called again and again: a page that writes itself anew (document.open) takes all listeners away.
   function listen() {
     document.addEventListener("securitypolicyviolation", refused);
