@@ -41,8 +41,8 @@ const maxTab = 32
 
 // report is what the script in a page tells.
 type report struct {
-	// Tab tells the page from others; Frames are the paths of those frames of its origin that
-	// the script has found since it told last.
+	// Tab tells the page from others; Frames are the paths of frames of its origin, all of which the
+	// script tells again and again.
 	Tab    string   `json:"tab"`
 	Frames []string `json:"frames"`
 	// Hello: the script runs in a page that has just been loaded. Bye: that page ends.

@@ -148,7 +148,14 @@
       if (!w.document.hidden && w.navigator.userActivation.isActive && !justClosed()) used();
     } catch (e) { /* of another origin, or not known here */ }
   }
-  var met = {}, found = []; // the frames' paths, and those that are not reported yet
+  // The frames' paths since metAt, and those that are not reported yet. All are reported again and again:
+  // the gateway forgets them, and each of its processes has to hear of them.
+  var met = {}, found = [], metAt = 0, meetEvery = 30000;
+  function meetAgain() {
+    met = {};
+    found = [];
+    metAt = Date.now();
+  }
   function meet(path) {
     if (met[path] || path.length > 250) return;
     met[path] = true;
@@ -159,6 +166,7 @@
     if (stopped) return;
     listen();
     manifests();
+    if (Math.abs(Date.now() - metAt) > meetEvery) meetAgain(); // people set clocks back
     windows = windows.filter(function (w) { return !w.closed; });
     windows.concat(window).forEach(watch);
     if (announced && found.length) {
@@ -469,6 +477,7 @@
     if (stopped) return;
     post("presence", { hello: true }).then(function () {
       announced = true;
+      meetAgain(); // after a page has left, the gateway knows nothing of its frames
       look();
     }, function () { setTimeout(announce, jitter(pause), Math.min(2 * pause, 60000)); });
   }
