@@ -143,6 +143,7 @@ func (g *Gateway) hear(req *request, tab string, frames ...string) {
 		pages = append(pages, tabs.AddressOf(req.r.Host, path))
 	}
 	g.tabs.Reports(req.at.ID, tab, pages...)
+	g.tabs.ReportsBeside(req.at.ID, tabs.SenderExact(req.r))
 }
 
 // readReport reads the JSON body of the request. If there is none, it answers and reports

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -191,6 +192,31 @@ func TestAPageWithoutTheScriptBesideOneThatReports(t *testing.T) {
 				t.Error("it counts although the page has been loaded with the script")
 			}
 		})
+	}
+}
+
+// TestAPageThatReportsDoesNotCountForOneOfItsAddress that came without the script, and was closed.
+func TestAPageThatReportsDoesNotCountForOneOfItsAddress(t *testing.T) {
+	h := newHarness(t)
+	var ahead atomic.Int64
+	h.gateway.tabs.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	h.Run(one, gatewaytest.App(t, pageApp(t, "Content-Type", "application/xml")))
+	from := "Referer: " + h.url + onePath + "/"
+	h.tell(`{"tab":"A","hello":true}`, sameOrigin, from)
+	wait.Until(t, "presence holds", func() bool { return h.mode(one) == workspace.PagePresence })
+	h.get(200, onePath+"/", asAlice, asPage)
+	for range 61 {
+		h.get(200, onePath+"/.codehub/presence?tab=A", asAlice, asSubrequest, from)
+		h.get(200, onePath+"/p", asAlice, asSubrequest, from)
+		ahead.Add(int64(time.Minute))
+	}
+	h.get(200, onePath+"/.codehub/presence?tab=A", asAlice, asSubrequest, from)
+	h.waitServed()
+	h.Used(one)
+	h.get(200, onePath+"/p", asAlice, asSubrequest, from)
+	h.waitServed()
+	if h.Used(one) {
+		t.Error("what the page that reports sends counts an hour after the other was loaded")
 	}
 }
 
