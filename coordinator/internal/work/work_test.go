@@ -187,9 +187,14 @@ func TestWhatLaunchesTheApplicationIsNotIt(t *testing.T) {
 		"npm by its file":     {"node /usr/local/bin/npm start", "sh -c node server.js", "node server.js"},
 		"an init and npm":     {"/sbin/docker-init -- tini -- npm run dev", "tini -- npm run dev", "npm run dev", "sh -c nodemon server.js", "node /app/node_modules/.bin/nodemon server.js", "node server.js"},
 		"yarn behind a shell": {"sh -c yarn start", "node /usr/share/yarn/bin/yarn.js start", "/bin/sh -c node ./server.js", "node ./server.js"},
+		"make":                {"make run", "node server.js"},
+		"bun":                 {"bun run start", "node ./server.js"},
+		"yarn in the project": {"node .yarn/releases/yarn-4.1.0.cjs start", "node ./server.js"},
+		"just":                {"just dev", "sh -c tsx watch server.ts", "node /app/node_modules/.bin/tsx watch server.ts", "node --import tsx server.ts"},
+		"go":                  {"go run .", "./main"},
 	} {
 		look := func(at time.Time, used time.Duration, written int64) Sample {
-			s := Sample{At: at, Container: "c", Main: 10, Terminals: true}
+			s := Sample{At: at, Container: "c", Main: 10, Terminals: true, Inside: &Inside{Listening: map[string]bool{"worker": true}}}
 			for i, args := range chain {
 				s.Processes = append(s.Processes, Process{PID: 10 + i, Parent: 9 + i, Group: 10, Session: 10, Foreground: -1, Args: args})
 			}
@@ -209,6 +214,51 @@ func TestWhatLaunchesTheApplicationIsNotIt(t *testing.T) {
 		if got := DefaultSettings().Judge(&before, now, time.Hour); got.Reason != workspace.BusyBackground || got.Detail != "train" {
 			t.Errorf("%s: what a terminal has left behind: %+v", name, got)
 		}
+	}
+}
+
+// TestWhatAnApplicationStartsForPeopleIsNotIt, although it is all that the application has started. What listens
+// is the application.
+func TestWhatAnApplicationStartsForPeopleIsNotIt(t *testing.T) {
+	editor := []string{"node /usr/lib/code-server", "node /usr/lib/code-server/out/node/entry", "node /usr/lib/code-server/bootstrap-fork --type=extensionHost"}
+	for name, c := range map[string]struct {
+		chain     []string
+		listening map[string]bool // nil: there was no look inside
+	}{
+		"code-server":                           {editor, map[string]bool{editor[1]: true}},
+		"code-server, of which nothing is seen": {editor, map[string]bool{}},
+		"code-server without a look inside":     {editor, nil},
+		"an application that has one child":     {[]string{"theia /home/coder"}, map[string]bool{"theia /home/coder": true}},
+	} {
+		look := func(at time.Time, used time.Duration) Sample {
+			s := Sample{At: at, Container: "c", Main: 10}
+			if c.listening != nil {
+				s.Inside = &Inside{Listening: c.listening}
+			}
+			for i, args := range append(slices.Clone(c.chain), "node ./app.js") {
+				s.Processes = append(s.Processes, Process{PID: 10 + i, Parent: 9 + i, Group: 10, Session: 10, Foreground: -1, Args: args})
+			}
+			s.Processes[len(c.chain)].CPU = used
+			return s
+		}
+		before, now := look(began, 0), look(began.Add(time.Minute), 50*time.Second)
+		if got := DefaultSettings().Judge(&before, now, time.Hour); got.Reason != workspace.BusyBackground || got.Detail != "app" {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// TestATerminalIsNoApplication, although its shell is all that the main process has started.
+func TestATerminalIsNoApplication(t *testing.T) {
+	look := func(at time.Time, used time.Duration) Sample {
+		s := Sample{At: at, Container: "c", Main: 11, Terminals: true, Inside: &Inside{Listening: map[string]bool{"worker": true}}}
+		s.Processes = []Process{{PID: 11, Group: 11, Session: 11, Foreground: -1, Args: "terminals"}, shell(20, 0, 0),
+			{PID: 40, Parent: 20, Group: 40, Session: 20, Foreground: 20, CPU: used, Args: "python3 train.py"}}
+		return s
+	}
+	before, now := look(began, 0), look(began.Add(time.Minute), 50*time.Second)
+	if got := DefaultSettings().Judge(&before, now, time.Hour); got.Reason != workspace.BusyBackground || got.Detail != "train" {
+		t.Errorf("%+v", got)
 	}
 }
 
