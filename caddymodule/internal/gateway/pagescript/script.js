@@ -455,7 +455,8 @@
   }
 
   var css = ":host{color-scheme:light dark}*{box-sizing:border-box}" +
-    "h2,p,button,span{font:400 15px/1.5 system-ui,-apple-system,'Segoe UI','Noto Sans KR','Apple SD Gothic Neo',sans-serif;margin:0;word-break:keep-all;overflow-wrap:anywhere}" +
+    "h2,p,button,span{font:400 15px/1.5 system-ui,-apple-system,'Segoe UI','Noto Sans KR','Apple SD Gothic Neo',sans-serif;" +
+    "margin:0;word-break:keep-all;overflow-wrap:anywhere}" +
     ".card{background:#fff;color:#1c1e21;border:1px solid #c9ced6;border-radius:12px;padding:16px 20px;max-width:480px;box-shadow:0 8px 32px rgba(0,0,0,.25)}" +
     "h2{font-size:17px;font-weight:600}p{margin-top:4px;color:#4a5058}p:empty{display:none}" +
     ".row{display:flex;flex-wrap:wrap;gap:8px;align-items:center;margin-top:12px}.row:empty{display:none}" +
@@ -463,10 +464,12 @@
     "button:hover{background:rgba(127,127,127,.15)}button:focus-visible{outline:3px solid #4c8dff;outline-offset:2px}" +
     "button.main,button.main:hover{background:#1d5fd0;border-color:#1d5fd0;color:#fff;font-weight:600}" +
     ".notice,.dozing{position:fixed;inset:auto 16px 16px auto;max-width:calc(100vw - 32px)}" +
-    ".asleep{position:fixed;inset:0;width:100vw;height:100vh;max-width:none;max-height:none;margin:0;border:0;padding:16px;background:rgba(20,22,26,.55);cursor:pointer}" +
+    ".asleep{position:fixed;inset:0;width:100vw;height:100vh;max-width:none;max-height:none;margin:0;border:0;" +
+    "padding:16px;background:rgba(20,22,26,.55);cursor:pointer}" +
     ".asleep[open]{display:grid;place-items:center}.asleep::backdrop{background:none}.asleep .card{cursor:default}" +
     ".asleep.bar{inset:auto 0 0 0;height:auto;padding:8px;background:none;cursor:default}.bar .card{width:100%;max-width:none;padding:8px 16px}" +
-    "@media(prefers-color-scheme:dark){.card{background:#202327;color:#e8eaed;border-color:#454b54}p{color:#b4bac2}button.main,button.main:hover{background:#8ab4ff;border-color:#8ab4ff;color:#10203a}}" +
+    "@media(prefers-color-scheme:dark){.card{background:#202327;color:#e8eaed;border-color:#454b54}" +
+    "p{color:#b4bac2}button.main,button.main:hover{background:#8ab4ff;border-color:#8ab4ff;color:#10203a}}" +
     "@media(prefers-reduced-motion:no-preference){.card{animation:in .2s ease-out}@keyframes in{from{opacity:0;transform:translateY(8px)}}}" +
     "@media(max-width:480px){.notice,.dozing{inset:auto 8px 8px 8px;max-width:none}}@media print{:host{display:none}}";
 
