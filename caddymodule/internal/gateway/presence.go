@@ -83,7 +83,8 @@ func (g *Gateway) script(req *request) error {
 
 // presence answers the script in a page: POST reports what a person does, GET is the state
 // of the workspace. With ?wait=<seconds>, GET answers as soon as the state differs from
-// ?seen=<tag>, and at the latest after that time. Only input and requests of a person count as
+// ?seen=<tag>, and at the latest after that time. ?hides says that the page keeps its address to itself,
+// which the script does not. Only input and requests of a person count as
 // use. Only a request to wake wakes what sleeps; what dozes goes on with any input.
 //
 // Requests of other origins do not get here: those that report have an unsafe method.
@@ -166,6 +167,9 @@ func (g *Gateway) awaitPageState(req *request) error {
 	defer req.entry.Release()
 	query := req.r.URL.Query()
 	g.hear(req, query.Get("tab"))
+	if query.Has("hides") {
+		g.tabs.ReportsBeside(req.at.ID, tabs.Hidden)
+	}
 	wait, _ := strconv.Atoi(query.Get("wait"))
 	timer := time.NewTimer(min(time.Duration(max(wait, 0))*time.Second, maxPoll))
 	defer timer.Stop()

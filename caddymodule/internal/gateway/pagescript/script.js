@@ -9,7 +9,8 @@
     if (parent !== window && parent[mark]) return tag.remove();
   } catch (e) { /* of another origin */ }
   Object.defineProperty(window, mark, { value: true });
-  var own = new URL(".", tag.src).href, lang = tag.dataset.lang, keep = Number(tag.dataset.keep), posted = "posted" in tag.dataset;
+  var own = new URL(".", tag.src).href, lang = tag.dataset.lang, keep = Number(tag.dataset.keep);
+  var posted = "posted" in tag.dataset, hides = "hides" in tag.dataset;
   var send = window.fetch.bind(window), id = Math.random().toString(36).slice(2);
   tag.remove();
 
@@ -186,7 +187,8 @@
     var mine = ++polls, hidden = document.hidden, began = performance.now();
     var waits = !hidden && !(live && few());
     waiting = new AbortController();
-    call("presence?tab=" + id + "&seen=" + encodeURIComponent(seen) + (waits ? "&wait=25" : ""), { signal: waiting.signal }).then(function (s) {
+    var query = "?tab=" + id + "&seen=" + encodeURIComponent(seen) + (waits ? "&wait=25" : "") + (hides ? "&hides" : "");
+    call("presence" + query, { signal: waiting.signal }).then(function (s) {
       if (mine !== polls) return;
       failures = 0;
       seen = s.tag;
