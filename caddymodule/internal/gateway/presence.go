@@ -41,8 +41,8 @@ const maxTab = 32
 
 // report is what the script in a page tells.
 type report struct {
-	// Tab tells the page from others; Frames are the paths of those frames of its origin that
-	// the script has found since it told last.
+	// Tab tells the page from others; Frames are the paths of frames of its origin, all of which the
+	// script tells again and again.
 	Tab    string   `json:"tab"`
 	Frames []string `json:"frames"`
 	// Hello: the script runs in a page that has just been loaded. Bye: that page ends.
@@ -83,7 +83,8 @@ func (g *Gateway) script(req *request) error {
 
 // presence answers the script in a page: POST reports what a person does, GET is the state
 // of the workspace. With ?wait=<seconds>, GET answers as soon as the state differs from
-// ?seen=<tag>, and at the latest after that time. Only input and requests of a person count as
+// ?seen=<tag>, and at the latest after that time. ?hides says that the page keeps its address to itself,
+// which the script does not. Only input and requests of a person count as
 // use. Only a request to wake wakes what sleeps; what dozes goes on with any input.
 //
 // Requests of other origins do not get here: those that report have an unsafe method.
@@ -143,6 +144,7 @@ func (g *Gateway) hear(req *request, tab string, frames ...string) {
 		pages = append(pages, tabs.AddressOf(req.r.Host, path))
 	}
 	g.tabs.Reports(req.at.ID, tab, pages...)
+	g.tabs.ReportsBeside(req.at.ID, tabs.SenderExact(req.r))
 }
 
 // readReport reads the JSON body of the request. If there is none, it answers and reports
@@ -165,6 +167,9 @@ func (g *Gateway) awaitPageState(req *request) error {
 	defer req.entry.Release()
 	query := req.r.URL.Query()
 	g.hear(req, query.Get("tab"))
+	if query.Has("hides") {
+		g.tabs.ReportsBeside(req.at.ID, tabs.Hidden)
+	}
 	wait, _ := strconv.Atoi(query.Get("wait"))
 	timer := time.NewTimer(min(time.Duration(max(wait, 0))*time.Second, maxPoll))
 	defer timer.Stop()

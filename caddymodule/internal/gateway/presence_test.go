@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -189,6 +190,57 @@ func TestAPageWithoutTheScriptBesideOneThatReports(t *testing.T) {
 			h.tell(`{"tab":"B","hello":true}`, sameOrigin, from("/feed.xml"))
 			if counts(from("/feed.xml")) {
 				t.Error("it counts although the page has been loaded with the script")
+			}
+		})
+	}
+}
+
+// TestAPageThatReportsDoesNotCountForOneOfItsAddress that came without the script, and was closed.
+func TestAPageThatReportsDoesNotCountForOneOfItsAddress(t *testing.T) {
+	for name, c := range map[string]struct {
+		header []string // of both pages
+		hides  bool
+		script string
+	}{
+		"its address is known": {nil, false, ""},
+		"both hide theirs":     {[]string{"Referrer-Policy", "no-referrer"}, true, "&hides"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHarness(t)
+			var ahead atomic.Int64
+			h.gateway.tabs.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+			scripted, plain := pageApp(t, c.header...), pageApp(t, append(c.header, "Content-Security-Policy", "default-src 'none'")...)
+			h.Run(one, gatewaytest.App(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.RawQuery == "" {
+					plain(w, r)
+				} else {
+					scripted(w, r)
+				}
+			}))
+			from := "Referer: " + h.url + onePath + "/"
+			if page := h.get(200, onePath+"/?scripted", asAlice, asPage); strings.Contains(page.body, " data-hides>") != c.hides {
+				t.Errorf("the page is %s", page.body)
+			}
+			h.tell(`{"tab":"A","hello":true}`, sameOrigin, from)
+			wait.Until(t, "presence holds", func() bool { return h.mode(one) == workspace.PagePresence })
+			h.get(200, onePath+"/", asAlice, asPage)
+			asks := func() {
+				h.get(200, onePath+"/.codehub/presence?tab=A"+c.script, asAlice, asSubrequest, from)
+				h.waitServed()
+				h.Used(one)
+				lines := []string{asAlice, asSubrequest}
+				if !c.hides {
+					lines = append(lines, from)
+				}
+				h.get(200, onePath+"/p?x", lines...)
+				h.waitServed()
+			}
+			for range 61 {
+				asks()
+				ahead.Add(int64(time.Minute))
+			}
+			if asks(); h.Used(one) {
+				t.Error("what the page that reports sends counts an hour after the other was loaded")
 			}
 		})
 	}

@@ -104,6 +104,55 @@ func TestAPageReportsForItselfAlone(t *testing.T) {
 	}
 }
 
+// TestAPageThatHasEndedDoesNotReport: a browser hides it after that.
+func TestAPageThatHasEndedDoesNotReport(t *testing.T) {
+	b := openEditor(t)
+	b.do("leaving", chromedp.Navigate("about:blank"))
+	wait.Until(t, "the page has left", func() bool { return !b.gateway.tabs.HasReporter(one) })
+}
+
+// TestAFrameIsReportedAgain when the gateway has forgotten it: the page has come back from the browser's cache,
+// has given no sign for long, or another process answers.
+func TestAFrameIsReportedAgain(t *testing.T) {
+	b := openEditor(t)
+	var polls atomic.Int64
+	b.Run(one, gatewaytest.App(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		switch r.URL.Path {
+		case "/outer":
+			_, _ = io.WriteString(w, `<!doctype html><title>Outer</title><iframe src="inner"></iframe><p id="outer">outer</p>`)
+		case "/inner":
+			_, _ = io.WriteString(w, `<!doctype html><script>setInterval(() => fetch("poll"), 100)</script>`)
+		case "/poll":
+			polls.Add(1)
+		}
+	}))
+	asks := func() {
+		n := polls.Load() + 5
+		wait.Until(t, "the frame asks for something", func() bool { return polls.Load() > n })
+	}
+	isKnown := func(when string) {
+		wait.Until(t, "what the frame sends does not count "+when, func() bool {
+			asks()
+			b.ahead.Add(int64(time.Minute)) // the time in which it could have begun to report
+			b.Used(one)
+			asks()
+			return !b.Used(one)
+		})
+	}
+	b.do("opening it", chromedp.Navigate(b.url+onePath+"/outer"), chromedp.WaitReady(chromedp.CSS("#outer")))
+	isKnown("at first")
+
+	js[bool](b, `dispatchEvent(new PageTransitionEvent("pagehide", { persisted: true }))`)
+	wait.Until(t, "the page has left", func() bool { return !b.gateway.tabs.HasReporter(one) })
+	js[bool](b, `dispatchEvent(new PageTransitionEvent("pageshow", { persisted: true }))`)
+	isKnown("when the page is back")
+
+	b.ahead.Add(int64(time.Hour))
+	js[bool](b, `{ const now = Date.now; Date.now = () => now() + 3600e3; true; }`)
+	isKnown("after a long time without a sign")
+}
+
 // TestAPageFindsNothingThatItHasNotSent: the script has run and removed its tag before a script of
 // the page runs.
 func TestAPageFindsNothingThatItHasNotSent(t *testing.T) {

@@ -43,7 +43,7 @@ func noticePages() (list []*entry) {
 		e.show = func(w http.ResponseWriter, r *http.Request) error {
 			w.Header().Set("Content-Type", "text/html; charset=utf-8")
 			lang := site.Language(r)
-			script := pagescript.Tag(e.Path()+"/"+noticeOwn, lang, "", 24*time.Hour, false)
+			script := pagescript.Tag(e.Path()+"/"+noticeOwn, lang, "", 24*time.Hour, false, false)
 			_, err := fmt.Fprintf(w, workspacePage, lang, script)
 			return err
 		}

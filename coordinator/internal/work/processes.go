@@ -27,7 +27,7 @@ func launches(args string) bool {
 }
 
 // application returns the application: the main process and, where that is an init, a shell or
-// another launcher, what it has started. What shares a session with one of them belongs to it.
+// another launcher, what it has started, and so on. What shares a session with one of them belongs to it.
 func (s Sample) application() (main []Process) {
 	i := slices.IndexFunc(s.Processes, func(p Process) bool { return p.PID == s.Main })
 	if i < 0 {
@@ -40,9 +40,25 @@ func (s Sample) application() (main []Process) {
 			main = append(main, s.children(parent, false)...)
 		case launches(parent.Args):
 			main = append(main, s.children(parent, true)...)
+		default:
+			main = append(main, s.launched(parent)...)
 		}
 	}
 	return main
+}
+
+// launched returns what a launcher of any other name has started: its one child in its session. What
+// listens launches nothing: it is the application, and its child may be what a person debugs. Nor is
+// anything said where it is not seen what listens.
+func (s Sample) launched(parent Process) []Process {
+	if s.Inside == nil || len(s.Inside.Listening) == 0 || s.Inside.Listening[comparableArgs(parent.Args)] {
+		return nil
+	}
+	found := s.children(parent, true)
+	if len(found) != 1 || found[0].Session != parent.Session {
+		return nil
+	}
+	return found
 }
 
 // children returns the first process that the parent has started. With all it returns those that share

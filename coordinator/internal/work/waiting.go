@@ -17,7 +17,7 @@ const wakeUp = 8
 // something was printed on its terminals. The workspace could forge it, and can keep nothing awake by
 // that.
 type Inside struct {
-	// Listening are the command lines of the programs that listen on a TCP port.
+	// Listening are the command lines of the programs that listen on a TCP port, as [comparableArgs] has them.
 	Listening map[string]bool
 	// Printed is when something was last printed on a terminal, by its number, in seconds since 1970.
 	// The kernel has it within 8 s.
@@ -41,7 +41,7 @@ func (l look) produces(j job, u used) bool {
 			return true
 		}
 	}
-	if slices.ContainsFunc(j.members, func(p Process) bool { return l.Inside.Listening[p.Args] }) {
+	if slices.ContainsFunc(j.members, func(p Process) bool { return l.Inside.Listening[comparableArgs(p.Args)] }) {
 		return false
 	}
 	return u.written != wakeUp*u.writes
@@ -58,7 +58,7 @@ const InsideScript = `echo "==> inside <=="
 stat -c '%n %Y' /dev/pts/[0-9]* 2>/dev/null
 head -c 1048576 /proc/net/tcp /proc/net/tcp6 2>/dev/null
 ls -l /proc/[0-9]*/fd 2>/dev/null
-head -c 4096 /proc/[0-9]*/cmdline 2>/dev/null
+head -c 8192 /proc/[0-9]*/cmdline 2>/dev/null
 exit 0`
 
 // listens is the state of a socket that listens, in /proc/net/tcp.
@@ -71,17 +71,41 @@ var (
 	printedOn = regexp.MustCompile(`^/dev/pts/(\d+) (\d+)$`)
 )
 
+// maxArgs is how many bytes of two command lines are compared.
+const maxArgs = 4000
+
+// comparableArgs returns a command line in the form in which two views of it are compared. What shows
+// processes puts a blank or a question mark for control characters and letters that it does not know,
+// and moby puts one blank for several.
+func comparableArgs(args string) string {
+	fields := strings.FieldsFunc(args, func(r rune) bool { return r <= ' ' || r > '~' || r == '?' })
+	args = strings.Join(fields, " ")
+	return args[:min(len(args), maxArgs)]
+}
+
 // ParseInside reads what [InsideScript] has printed.
 func ParseInside(out []byte) *Inside {
 	in := &Inside{Listening: make(map[string]bool), Printed: make(map[int]int64)}
 	sockets, owners := make(map[string]bool), make(map[string]bool)
+	var args strings.Builder // of the process that is being read, which may have several lines
 	file, folder, process := "", "", ""
+	end := func() {
+		if line := comparableArgs(args.String()); owners[process] && line != "" {
+			in.Listening[line] = true
+		}
+		args.Reset()
+	}
 	lines := bufio.NewScanner(bytes.NewReader(out))
 	lines.Buffer(nil, len(out)+1)
 	for lines.Scan() {
 		line := lines.Text()
 		if m := fileOf.FindStringSubmatch(line); m != nil {
+			end()
 			process, file = m[1], m[2]
+			continue
+		}
+		if process != "" {
+			args.WriteString(line + "\n")
 			continue
 		}
 		if m := folderOf.FindStringSubmatch(line); m != nil {
@@ -93,21 +117,14 @@ func ParseInside(out []byte) *Inside {
 			in.Printed[n], _ = strconv.ParseInt(m[2], 10, 64)
 			continue
 		}
-		switch fields := strings.Fields(line); {
-		case strings.HasPrefix(file, "/proc/net/tcp"):
-			if len(fields) > 9 && fields[3] == listens {
+		if strings.HasPrefix(file, "/proc/net/tcp") {
+			if fields := strings.Fields(line); len(fields) > 9 && fields[3] == listens {
 				sockets[fields[9]] = true
 			}
-		case process != "":
-			if args := strings.TrimSpace(strings.ReplaceAll(line, "\x00", " ")); owners[process] && args != "" {
-				in.Listening[args] = true
-			}
-			process = "" // its first line is enough to know it by
-		default:
-			if m := socketOf.FindStringSubmatch(line); m != nil && sockets[m[1]] {
-				owners[folder] = true
-			}
+		} else if m := socketOf.FindStringSubmatch(line); m != nil && sockets[m[1]] {
+			owners[folder] = true
 		}
 	}
+	end()
 	return in
 }

@@ -187,9 +187,14 @@ func TestWhatLaunchesTheApplicationIsNotIt(t *testing.T) {
 		"npm by its file":     {"node /usr/local/bin/npm start", "sh -c node server.js", "node server.js"},
 		"an init and npm":     {"/sbin/docker-init -- tini -- npm run dev", "tini -- npm run dev", "npm run dev", "sh -c nodemon server.js", "node /app/node_modules/.bin/nodemon server.js", "node server.js"},
 		"yarn behind a shell": {"sh -c yarn start", "node /usr/share/yarn/bin/yarn.js start", "/bin/sh -c node ./server.js", "node ./server.js"},
+		"make":                {"make run", "node server.js"},
+		"bun":                 {"bun run start", "node ./server.js"},
+		"yarn in the project": {"node .yarn/releases/yarn-4.1.0.cjs start", "node ./server.js"},
+		"just":                {"just dev", "sh -c tsx watch server.ts", "node /app/node_modules/.bin/tsx watch server.ts", "node --import tsx server.ts"},
+		"go":                  {"go run .", "./main"},
 	} {
 		look := func(at time.Time, used time.Duration, written int64) Sample {
-			s := Sample{At: at, Container: "c", Main: 10, Terminals: true}
+			s := Sample{At: at, Container: "c", Main: 10, Terminals: true, Inside: &Inside{Listening: map[string]bool{"worker": true}}}
 			for i, args := range chain {
 				s.Processes = append(s.Processes, Process{PID: 10 + i, Parent: 9 + i, Group: 10, Session: 10, Foreground: -1, Args: args})
 			}
@@ -209,6 +214,51 @@ func TestWhatLaunchesTheApplicationIsNotIt(t *testing.T) {
 		if got := DefaultSettings().Judge(&before, now, time.Hour); got.Reason != workspace.BusyBackground || got.Detail != "train" {
 			t.Errorf("%s: what a terminal has left behind: %+v", name, got)
 		}
+	}
+}
+
+// TestWhatAnApplicationStartsForPeopleIsNotIt, although it is all that the application has started. What listens
+// is the application.
+func TestWhatAnApplicationStartsForPeopleIsNotIt(t *testing.T) {
+	editor := []string{"node /usr/lib/code-server", "node /usr/lib/code-server/out/node/entry", "node /usr/lib/code-server/bootstrap-fork --type=extensionHost"}
+	for name, c := range map[string]struct {
+		chain     []string
+		listening map[string]bool // nil: there was no look inside
+	}{
+		"code-server":                           {editor, map[string]bool{editor[1]: true}},
+		"code-server, of which nothing is seen": {editor, map[string]bool{}},
+		"code-server without a look inside":     {editor, nil},
+		"an application that has one child":     {[]string{"theia /home/coder"}, map[string]bool{"theia /home/coder": true}},
+	} {
+		look := func(at time.Time, used time.Duration) Sample {
+			s := Sample{At: at, Container: "c", Main: 10}
+			if c.listening != nil {
+				s.Inside = &Inside{Listening: c.listening}
+			}
+			for i, args := range append(slices.Clone(c.chain), "node ./app.js") {
+				s.Processes = append(s.Processes, Process{PID: 10 + i, Parent: 9 + i, Group: 10, Session: 10, Foreground: -1, Args: args})
+			}
+			s.Processes[len(c.chain)].CPU = used
+			return s
+		}
+		before, now := look(began, 0), look(began.Add(time.Minute), 50*time.Second)
+		if got := DefaultSettings().Judge(&before, now, time.Hour); got.Reason != workspace.BusyBackground || got.Detail != "app" {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// TestATerminalIsNoApplication, although its shell is all that the main process has started.
+func TestATerminalIsNoApplication(t *testing.T) {
+	look := func(at time.Time, used time.Duration) Sample {
+		s := Sample{At: at, Container: "c", Main: 11, Terminals: true, Inside: &Inside{Listening: map[string]bool{"worker": true}}}
+		s.Processes = []Process{{PID: 11, Group: 11, Session: 11, Foreground: -1, Args: "terminals"}, shell(20, 0, 0),
+			{PID: 40, Parent: 20, Group: 40, Session: 20, Foreground: 20, CPU: used, Args: "python3 train.py"}}
+		return s
+	}
+	before, now := look(began, 0), look(began.Add(time.Minute), 50*time.Second)
+	if got := DefaultSettings().Judge(&before, now, time.Hour); got.Reason != workspace.BusyBackground || got.Detail != "train" {
+		t.Errorf("%+v", got)
 	}
 }
 
@@ -236,6 +286,34 @@ lrwx------ 1 coder coder 64 Nov 27 10:00 3 -> socket:[78]
 `))
 	if len(got.Listening) != 1 || !got.Listening["node server.js"] || len(got.Printed) != 2 || got.Printed[0] != 1764288000 || got.Printed[12] != 5 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestAServerIsKnownByItsCommandLine: what shows processes changes some of them, and the container shows no more
+// than the beginning of a long one.
+func TestAServerIsKnownByItsCommandLine(t *testing.T) {
+	long := "java -cp " + strings.Repeat("/srv/lib/a.jar:", 600) + " Main"
+	for name, c := range map[string]struct{ raw, shown string }{
+		"a long one":                     {strings.ReplaceAll(long, " ", "\x00")[:8192], long},
+		"blanks in an argument":          {"node\x00-e\x00a;  b\x00", "node -e a; b"},
+		"an empty argument":              {"serve\x00\x00-p\x001\x00", "serve -p 1"},
+		"several lines":                  {"python3\x00-c\x00import http\n\nserve()\x00", "python3 -c import http??serve()"},
+		"several lines, shown as blanks": {"python3\x00-c\x00import http\n\nserve()\x00", "python3 -c import http serve()"},
+		"an empty line first":            {"python3\x00-c\x00\nserve()\x00", "python3 -c ?serve()"},
+		"a path in Korean":               {"node\x00/srv/\uc11c\ubc84.js\x00", "node /srv/??????.js"},
+		"a path in Korean that is shown": {"node\x00/srv/\uc11c\ubc84.js\x00", "node /srv/\uc11c\ubc84.js"},
+		"a byte that is no letter":       {"node\x00/srv/\xff.js\x00", "node /srv/?.js"},
+	} {
+		in := ParseInside([]byte("==> inside <==\n==> /proc/net/tcp <==\n0: 0:1 0:0 0A 0:0 0:0 0 1000 0 77 1\n/proc/5/fd:\nlrwx------ 1 u u 64 Nov 27 10:00 3 -> socket:[77]\n" +
+			"==> /proc/5/cmdline <==\n" + c.raw + "\n==> /proc/6/cmdline <==\nsleep\x009\x00"))
+		before, now := after(0, shell(30, 0, 0), runs(30, c.shown, 0, 0)), after(60, shell(30, 0, 0), runs(30, c.shown, 0, 9000))
+		before.Inside, now.Inside = in, in
+		if got := DefaultSettings().Judge(&before, now, time.Hour); got.Reason != "" {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if len(in.Listening) != 1 {
+			t.Errorf("%s: these listen: %v", name, in.Listening)
+		}
 	}
 }
 

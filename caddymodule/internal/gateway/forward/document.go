@@ -48,7 +48,8 @@ func (d *document) begin(status int, h http.Header) (unchanged bool) {
 	switch verdict {
 	case pagescript.Carries:
 		pagescript.Begin(h)
-		d.carries, d.injector.Tag = true, pagescript.Tag(d.own, d.lang, nonce, d.forwarder.Service.MaxKeepAwake(), d.posted)
+		hides := pagescript.HidesAddress(h)
+		d.carries, d.injector.Tag = true, pagescript.Tag(d.own, d.lang, nonce, d.forwarder.Service.MaxKeepAwake(), d.posted, hides)
 	case pagescript.Forbidden:
 		id, talks := d.entry.State().Route.ID, pagescript.Talks(h)
 		if talks && pagescript.HidesAddress(h) {

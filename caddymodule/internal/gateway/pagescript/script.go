@@ -68,13 +68,16 @@ const ScriptName = "presence.js"
 // Tag returns the tag that loads the script from below own, the path of what the gateway
 // serves on the page's origin. The script speaks lang, one of package words, and offers to keep the
 // workspace awake for at most keepAwake. Posted says that the page is the answer to a form, which
-// the script does not load again. The page waits for the script, which removes the tag: frameworks
+// the script does not load again, and hides that it keeps its address to itself. The page waits for the script, which removes the tag: frameworks
 // that render a whole document compare it with what they expect.
-func Tag(own, lang, nonce string, keepAwake time.Duration, posted bool) string {
+func Tag(own, lang, nonce string, keepAwake time.Duration, posted, hides bool) string {
 	tag := `<script src="` + own + ScriptName + "?v=" + version + `" data-lang="` + lang + `" data-keep="` +
 		strconv.Itoa(int(keepAwake.Hours())) + `"`
 	if posted {
 		tag += " data-posted"
+	}
+	if hides {
+		tag += " data-hides"
 	}
 	if nonce != "" {
 		tag += ` nonce="` + nonce + `"`

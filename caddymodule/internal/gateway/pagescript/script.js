@@ -9,7 +9,8 @@
     if (parent !== window && parent[mark]) return tag.remove();
   } catch (e) { /* of another origin */ }
   Object.defineProperty(window, mark, { value: true });
-  var own = new URL(".", tag.src).href, lang = tag.dataset.lang, keep = Number(tag.dataset.keep), posted = "posted" in tag.dataset;
+  var own = new URL(".", tag.src).href, lang = tag.dataset.lang, keep = Number(tag.dataset.keep);
+  var posted = "posted" in tag.dataset, hides = "hides" in tag.dataset;
   var send = window.fetch.bind(window), id = Math.random().toString(36).slice(2);
   tag.remove();
 
@@ -148,7 +149,14 @@
       if (!w.document.hidden && w.navigator.userActivation.isActive && !justClosed()) used();
     } catch (e) { /* of another origin, or not known here */ }
   }
-  var met = {}, found = []; // the frames' paths, and those that are not reported yet
+  // The frames' paths since metAt, and those that are not reported yet. All are reported again and again:
+  // the gateway forgets them, and each of its processes has to hear of them.
+  var met = {}, found = [], metAt = 0, meetEvery = 30000;
+  function meetAgain() {
+    met = {};
+    found = [];
+    metAt = Date.now();
+  }
   function meet(path) {
     if (met[path] || path.length > 250) return;
     met[path] = true;
@@ -159,6 +167,7 @@
     if (stopped) return;
     listen();
     manifests();
+    if (Math.abs(Date.now() - metAt) > meetEvery) meetAgain(); // people set clocks back
     windows = windows.filter(function (w) { return !w.closed; });
     windows.concat(window).forEach(watch);
     if (announced && found.length) {
@@ -178,7 +187,8 @@
     var mine = ++polls, hidden = document.hidden, began = performance.now();
     var waits = !hidden && !(live && few());
     waiting = new AbortController();
-    call("presence?tab=" + id + "&seen=" + encodeURIComponent(seen) + (waits ? "&wait=25" : ""), { signal: waiting.signal }).then(function (s) {
+    var query = "?tab=" + id + "&seen=" + encodeURIComponent(seen) + (waits ? "&wait=25" : "") + (hides ? "&hides" : "");
+    call("presence" + query, { signal: waiting.signal }).then(function (s) {
       if (mine !== polls) return;
       failures = 0;
       seen = s.tag;
@@ -447,7 +457,8 @@
   }
 
   var css = ":host{color-scheme:light dark}*{box-sizing:border-box}" +
-    "h2,p,button,span{font:400 15px/1.5 system-ui,-apple-system,'Segoe UI','Noto Sans KR','Apple SD Gothic Neo',sans-serif;margin:0;word-break:keep-all;overflow-wrap:anywhere}" +
+    "h2,p,button,span{font:400 15px/1.5 system-ui,-apple-system,'Segoe UI','Noto Sans KR','Apple SD Gothic Neo',sans-serif;" +
+    "margin:0;word-break:keep-all;overflow-wrap:anywhere}" +
     ".card{background:#fff;color:#1c1e21;border:1px solid #c9ced6;border-radius:12px;padding:16px 20px;max-width:480px;box-shadow:0 8px 32px rgba(0,0,0,.25)}" +
     "h2{font-size:17px;font-weight:600}p{margin-top:4px;color:#4a5058}p:empty{display:none}" +
     ".row{display:flex;flex-wrap:wrap;gap:8px;align-items:center;margin-top:12px}.row:empty{display:none}" +
@@ -455,10 +466,12 @@
     "button:hover{background:rgba(127,127,127,.15)}button:focus-visible{outline:3px solid #4c8dff;outline-offset:2px}" +
     "button.main,button.main:hover{background:#1d5fd0;border-color:#1d5fd0;color:#fff;font-weight:600}" +
     ".notice,.dozing{position:fixed;inset:auto 16px 16px auto;max-width:calc(100vw - 32px)}" +
-    ".asleep{position:fixed;inset:0;width:100vw;height:100vh;max-width:none;max-height:none;margin:0;border:0;padding:16px;background:rgba(20,22,26,.55);cursor:pointer}" +
+    ".asleep{position:fixed;inset:0;width:100vw;height:100vh;max-width:none;max-height:none;margin:0;border:0;" +
+    "padding:16px;background:rgba(20,22,26,.55);cursor:pointer}" +
     ".asleep[open]{display:grid;place-items:center}.asleep::backdrop{background:none}.asleep .card{cursor:default}" +
     ".asleep.bar{inset:auto 0 0 0;height:auto;padding:8px;background:none;cursor:default}.bar .card{width:100%;max-width:none;padding:8px 16px}" +
-    "@media(prefers-color-scheme:dark){.card{background:#202327;color:#e8eaed;border-color:#454b54}p{color:#b4bac2}button.main,button.main:hover{background:#8ab4ff;border-color:#8ab4ff;color:#10203a}}" +
+    "@media(prefers-color-scheme:dark){.card{background:#202327;color:#e8eaed;border-color:#454b54}" +
+    "p{color:#b4bac2}button.main,button.main:hover{background:#8ab4ff;border-color:#8ab4ff;color:#10203a}}" +
     "@media(prefers-reduced-motion:no-preference){.card{animation:in .2s ease-out}@keyframes in{from{opacity:0;transform:translateY(8px)}}}" +
     "@media(max-width:480px){.notice,.dozing{inset:auto 8px 8px 8px;max-width:none}}@media print{:host{display:none}}";
 
@@ -469,6 +482,7 @@
     if (stopped) return;
     post("presence", { hello: true }).then(function () {
       announced = true;
+      meetAgain(); // after a page has left, the gateway knows nothing of its frames
       look();
     }, function () { setTimeout(announce, jitter(pause), Math.min(2 * pause, 60000)); });
   }
@@ -487,13 +501,15 @@
       does();
     }
   }
+  var gone = false; // a page that has ended becomes hidden after that, and says nothing more
   function turned() {
+    if (gone && document.hidden) return;
     if (document.hidden) leave(false); else used(); // who comes to the page is there
     look();
     poll();
   }
-  function left() { leave(true); quiet(); }
-  function shown(e) { if (e.persisted) { seen = ""; announce(1000); poll(); } }
+  function left() { gone = true; leave(true); quiet(); }
+  function shown(e) { if (e.persisted) { gone = false; seen = ""; announce(1000); poll(); } }
   // listen is called again and again: a page that writes itself anew (document.open) takes all listeners away.
   function listen() {
     document.addEventListener("securitypolicyviolation", refused);

@@ -24,6 +24,9 @@ type plain struct {
 	address Address
 	// last is when it was loaded, or has sent something last.
 	last time.Time
+	// beside is when a page of the same address has reported last since it was loaded. What that page
+	// sends cannot be told from what this one does.
+	beside time.Time
 	// opens says that it may open WebSockets: it is a document with scripts, or has sent something.
 	opens bool
 }
@@ -67,6 +70,23 @@ func (t *Tabs) LoadScripted(id workspace.ID, a Address) {
 	}
 }
 
+// ReportsBeside records that a page reports that has this address, as [SenderExact] has it. While it does,
+// requests of one without the script say no more that this one is still open.
+func (t *Tabs) ReportsBeside(id workspace.ID, a Address) {
+	if !t.hasPlain(id) {
+		return
+	}
+	now := t.now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w := t.of(id, now)
+	for i := range w.plain {
+		if w.plain[i].address == a {
+			w.plain[i].beside = now
+		}
+	}
+}
+
 // Plain reports whether the page that has sent something was loaded without the script.
 func (t *Tabs) Plain(id workspace.ID, a Address) bool {
 	if a == 0 || !t.hasPlain(id) {
@@ -77,7 +97,7 @@ func (t *Tabs) Plain(id workspace.ID, a Address) bool {
 	defer t.mu.Unlock()
 	w := t.of(id, now)
 	i := slices.IndexFunc(w.plain, func(p plain) bool { return p.address == a })
-	if i >= 0 {
+	if i >= 0 && now.Sub(w.plain[i].beside) >= trustTime {
 		w.plain[i].last, w.plain[i].opens = now, true
 	}
 	return i >= 0

@@ -97,6 +97,40 @@ func TestAPageThatIsLoadedAgainHasTimeToReport(t *testing.T) {
 	}
 }
 
+// TestAPageWithoutTheScriptIsForgottenBesideOneThatReports: what comes from their address may be the other's.
+func TestAPageWithoutTheScriptIsForgottenBesideOneThatReports(t *testing.T) {
+	for name, c := range map[string]struct {
+		reports func(*Tabs)
+		want    bool
+	}{
+		"one of the same address reports": {func(t *Tabs) { t.ReportsBeside(one, 1) }, false},
+		"one of another address reports":  {func(t *Tabs) { t.ReportsBeside(one, 2) }, true},
+		"one in another workspace":        {func(t *Tabs) { t.ReportsBeside(two, 1) }, true},
+		"none does":                       {func(*Tabs) {}, true},
+	} {
+		tabs, clock := open()
+		tabs.LoadPlain(one, 1, true)
+		for range plainTime / time.Minute {
+			if c.reports(tabs); !tabs.Plain(one, 1) {
+				t.Errorf("%s: it is forgotten too soon", name)
+			}
+			clock.move(time.Minute)
+		}
+		if got := tabs.Plain(one, 1); got != c.want {
+			t.Errorf("%s: it is known: %t", name, got)
+		}
+	}
+	tabs, clock := open()
+	tabs.LoadPlain(one, 1, true)
+	tabs.ReportsBeside(one, 1)
+	for range 2 * plainTime / time.Minute {
+		clock.move(time.Minute)
+		if !tabs.Plain(one, 1) {
+			t.Fatal("it is forgotten although the other has left")
+		}
+	}
+}
+
 func TestAWebSocketBelongsToThePageWithoutReports(t *testing.T) {
 	tabs, clock := open()
 	if tabs.Reports(one, "A", 1); tabs.Opener(one) != 0 {

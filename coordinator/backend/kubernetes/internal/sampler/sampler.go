@@ -44,7 +44,7 @@ const (
 // few processes: head prints the name of each file before its content. The first line is the
 // script's own process. A link is no busy file: it would show the first line of another one.
 const lookScript = `echo $$
-head -c 4096 /proc/[0-9]*/stat /proc/[0-9]*/io /proc/[0-9]*/cmdline 2>/dev/null
+head -c 8192 /proc/[0-9]*/stat /proc/[0-9]*/io /proc/[0-9]*/cmdline 2>/dev/null
 f=` + spec.Home + "/" + work.BusyFile + `
 [ -f "$f" ] && [ ! -L "$f" ] && echo && echo "==> busy <==" && stat -c %Y "$f" && date +%s &&
 	head -c 1024 "$f" 2>/dev/null
