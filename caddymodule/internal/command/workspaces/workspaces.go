@@ -92,6 +92,9 @@ func printExplanation(w io.Writer, e explain.Explanation) error {
 	line("why", e.Why.Text.String(), e.Why.Detail)
 	if e.Waiting != nil {
 		line("waits", e.Waiting.Text.String(), e.Waiting.Detail)
+		if remedy := e.Waiting.Remedy.String(); remedy != "" {
+			line("remedy", remedy, "")
+		}
 	}
 	if e.Home != nil {
 		line("home", e.Home.Text.String(), "")

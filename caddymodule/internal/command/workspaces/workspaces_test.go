@@ -192,6 +192,23 @@ func TestCommandShowsExplanationAndHistory(t *testing.T) {
 	}
 }
 
+// What a workspace waits for is said with the remedy, as in the dashboard.
+func TestCommandExplainsWhatHelpsAgainstAWait(t *testing.T) {
+	for _, waiting := range []struct{ value, remedy string }{
+		{`{"reason": "NotAnswering", "port": 8080, "ports": [8888], "since": "2026-11-21T10:00:00Z"}`, "8080"},
+		{`{"reason": "PullingImage", "cause": "rate_limit", "since": "2026-11-21T10:00:00Z"}`, "choose another image"},
+	} {
+		in := commandtest.NewInstallation(t)
+		id := string(in.Workspace("one", ""))
+		in.Exec("UPDATE workspaces SET waiting = '" + waiting.value + "'")
+		o := in.Run("", "workspace", "explain", id)
+		o.Want(t, 0, "waits ")
+		if _, remedy, said := strings.Cut(o.Stdout, "\nremedy "); !said || !strings.Contains(remedy, waiting.remedy) {
+			t.Errorf("%s: got no remedy with %q: %s", waiting.value, waiting.remedy, o.Stdout)
+		}
+	}
+}
+
 func TestCommandWorkspaceRefusesWhatItDoesNotUnderstand(t *testing.T) {
 	for _, c := range []struct{ args, problem string }{
 		{"", "a command is missing"},
