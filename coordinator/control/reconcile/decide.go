@@ -344,9 +344,12 @@ func (l *loop) logDecision(ctx context.Context, prev, next workspace.Workspace) 
 	case next.ErrorCount > prev.ErrorCount:
 		fields = append(fields, zap.String(logkey.ErrorReason, string(next.ErrorReason)),
 			zap.String(logkey.Error, next.ErrorMessage), zap.Int(logkey.ErrorCount, next.ErrorCount))
-		if next.Phase == workspace.PhaseError {
+		switch {
+		case next.ErrorReason == workspace.ReasonImagePullFailed:
+			l.log.Error("workspace operation failed; its owner can start it again, or choose another image", fields...)
+		case next.Phase == workspace.PhaseError:
 			l.log.Error("workspace operation failed; an administrator must recover the workspace", fields...)
-		} else {
+		default:
 			l.log.Warn("workspace operation failed; it is retried", fields...)
 		}
 	case next.Waiting != nil && (prev.Waiting == nil || prev.Waiting.Reason != next.Waiting.Reason):
