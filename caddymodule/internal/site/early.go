@@ -1,9 +1,23 @@
 package site
 
-import "net/http"
+import (
+	"net/http"
+	"strings"
+)
 
 // IsEarly reports whether r may be a replay: it came in TLS early data (0-RTT), here or at a proxy that says so (RFC 8470).
 // Such a request must have no effect. The client sends it again when it gets status 425.
+//
+// Repeated and invalid values of Early-Data count as 1: a proxy may add a line to one that the client has sent. 0 says that
+// the data was not early.
 func IsEarly(r *http.Request) bool {
-	return r.TLS != nil && !r.TLS.HandshakeComplete || HeaderValue(r.Header, "Early-Data") == "1"
+	if r.TLS != nil && !r.TLS.HandshakeComplete {
+		return true
+	}
+	for _, line := range r.Header["Early-Data"] {
+		if strings.Trim(line, "0, \t") != "" {
+			return true
+		}
+	}
+	return false
 }
