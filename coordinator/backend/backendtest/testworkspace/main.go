@@ -7,7 +7,9 @@
 // TEST_GRANT it fails unless its grant has that checksum, and with TEST_NO_GRANT if there
 // is one. As a command in a container, "exec" prints its arguments and exits with the first, "input" prints how long
 // its input is, "flood" prints without an end, and "listen" listens at a port, silently. "usage" counts homes as the storage job's program does. "sick" is a health check that always fails.
-// "serve" with a port is a workspace at another port than 8080. A workspace with TEST_ENDS_WELL ends with 0 when it is asked to stop.
+// "serve" with a port is a workspace at another port than 8080. A workspace with TEST_ENDS_WELL ends with 0 when it is asked to stop,
+// and has then written "asked" to the file of its home that TEST_ENDS_WELL names, if that is a name with a dot.
+// One with TEST_STAYS does not end when it is asked.
 package main
 
 import (
@@ -175,13 +177,24 @@ func tryVolumes(kind string) error {
 	return os.Remove(name)
 }
 
+// inHome is a file's path, which is relative to the home and does not leave it.
+func inHome(name string) string { return filepath.Join("/home/coder", filepath.Clean("/"+name)) }
+
 func serve(port string) {
 	fmt.Println("serving")
-	if os.Getenv("TEST_ENDS_WELL") != "" {
+	if os.Getenv("TEST_STAYS") != "" {
+		signal.Ignore(syscall.SIGTERM)
+	}
+	if file := os.Getenv("TEST_ENDS_WELL"); file != "" {
 		stop := make(chan os.Signal, 1)
 		signal.Notify(stop, syscall.SIGTERM)
 		go func() {
 			<-stop
+			if strings.Contains(file, ".") {
+				if err := os.WriteFile(inHome(file), []byte("asked"), 0o600); err != nil {
+					fmt.Fprintln(os.Stderr, err)
+				}
+			}
 			os.Exit(0)
 		}()
 	}
@@ -192,7 +205,7 @@ func serve(port string) {
 		os.Exit(code)
 	})
 	http.HandleFunc("/file", func(w http.ResponseWriter, r *http.Request) {
-		name := filepath.Join("/home/coder", filepath.Base(r.FormValue("name")))
+		name := inHome(r.FormValue("name"))
 		if r.Method == http.MethodPut {
 			body, err := io.ReadAll(r.Body)
 			if err == nil {
@@ -204,6 +217,13 @@ func serve(port string) {
 			return
 		}
 		http.ServeFile(w, r, name)
+	})
+	// Whether that many bytes fit into shared memory.
+	http.HandleFunc("/shared", func(w http.ResponseWriter, r *http.Request) {
+		size, _ := strconv.Atoi(r.FormValue("bytes"))
+		if err := os.WriteFile("/dev/shm/test", make([]byte, size), 0o600); err != nil {
+			http.Error(w, err.Error(), http.StatusInsufficientStorage)
+		}
 	})
 	// A line every few milliseconds, with its number and its time, as the response and in a file.
 	http.HandleFunc("/ticks", func(w http.ResponseWriter, r *http.Request) {
