@@ -30,7 +30,7 @@ func guard(w http.ResponseWriter, r *http.Request, at *site.Address) error {
 }
 
 // byBearer reports whether a personal access token came as Bearer. The same-origin rule does not apply then: no browser adds
-// one by itself, as it does with the password of Basic.
+// one by itself, as it does with Basic.
 func byBearer(r *http.Request) bool {
 	_, ok := site.Bearer(r.Header, auth.TokenPrefix)
 	return ok
