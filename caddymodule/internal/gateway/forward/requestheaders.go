@@ -16,8 +16,9 @@ func isOwnCookie(part string, ownHost bool) bool {
 
 // cleanRequestHeaders removes what a workspace must not see or must not believe. These are the
 // gateway's cookies, headers in which proxies state who the user is, and, if authorization is
-// set, the Authorization header. Which cookies are the gateway's depends on whether the request is for a workspace's own host. Other cookies stay byte for byte the same. It does not
-// allocate when there is nothing to remove.
+// set, the Authorization header. Which cookies are the gateway's depends on whether the request
+// is for a workspace's own host. Other cookies stay byte for byte the same. It does not allocate
+// when there is nothing to remove.
 func cleanRequestHeaders(h http.Header, ownHost, authorization bool) {
 	if lines, ok := h["Cookie"]; ok {
 		cleanCookies(h, lines, ownHost)
