@@ -3,6 +3,7 @@ package codehub
 import (
 	"net"
 	"net/http"
+	"net/netip"
 	"reflect"
 	"slices"
 	"sync"
@@ -18,7 +19,7 @@ import (
 // maxUntrusted bounds how many proxies are reported: clients can pretend to be one.
 const maxUntrusted = 16
 
-// untrustedProxies reports, once each, the addresses that say for whom they forward requests and that Caddy does not
+// untrustedProxies reports, once each, the addresses (of IPv6, the networks of 64 bits) that say for whom they forward requests and that Caddy does not
 // trust. It is safe for concurrent use; nil reports nothing.
 type untrustedProxies struct {
 	log       *zap.Logger
@@ -39,6 +40,10 @@ func (u *untrustedProxies) seen(r *http.Request) {
 	if err != nil {
 		address = "a Unix socket"
 	}
+	if ip, err := netip.ParseAddr(address); err == nil && ip.Is6() && !ip.Is4In6() {
+		network, _ := ip.WithZone("").Prefix(64) // all of it may be one client's
+		address = network.String()
+	}
 	u.mu.RLock()
 	known := u.addresses[address] || len(u.addresses) >= maxUntrusted
 	u.mu.RUnlock()
@@ -46,8 +51,9 @@ func (u *untrustedProxies) seen(r *http.Request) {
 		return
 	}
 	u.mu.Lock()
-	known = u.addresses[address]
-	u.addresses[address] = true
+	if known = u.addresses[address] || len(u.addresses) >= maxUntrusted; !known {
+		u.addresses[address] = true
+	}
 	u.mu.Unlock()
 	if !known {
 		u.log.Warn("a proxy that is not trusted forwards requests: what it says about clients, hosts and https is ignored, and "+

@@ -192,10 +192,17 @@ func TestUntrustedProxiesAreReported(t *testing.T) {
 	request("192.0.2.1:1", true, "X-Forwarded-Proto")
 	request("192.0.2.2:1", false, "Accept")
 	for range 3 {
+		request("192.0.2.3:1", false, "X-Forwarded-For")
 		request("192.0.2.3:1", false, "X-Forwarded-Proto")
 		request("192.0.2.3:2", false, "X-Forwarded-Host")
 	}
 	if logs.Len() != 1 || logs.All()[0].ContextMap()["proxy"] != "192.0.2.3" || !strings.Contains(logs.All()[0].Message, "trusted_proxies_strict") {
+		t.Errorf("got %+v", logs.All())
+	}
+	for i := range maxUntrusted {
+		request(fmt.Sprintf("[2001:db8::%d]:1", i), false, "X-Forwarded-For")
+	}
+	if logs.Len() != 2 || logs.All()[1].ContextMap()["proxy"] != "2001:db8::/64" {
 		t.Errorf("got %+v", logs.All())
 	}
 	for i := range 2 * maxUntrusted {

@@ -10,9 +10,9 @@ import (
 	"github.com/codehub/gateway/coordinator/words"
 )
 
-// guard refuses requests that may be a copy where they could change something, those that a page of another origin makes, and those at a host where
-// users do not sign in. A page of an attacker's host name that leads here (DNS rebinding)
-// is of that origin itself. It deletes the cookies that pages of workspaces may have planted
+// guard refuses requests that may be a copy where they could change something, those that a page
+// of another origin makes, and those at a host where users do not sign in. A page of an attacker's
+// host name that leads here (DNS rebinding) is of that origin itself. It deletes the cookies that pages of workspaces may have planted
 // to lock the user out.
 func guard(w http.ResponseWriter, r *http.Request, at *site.Address) error {
 	switch {
@@ -30,7 +30,7 @@ func guard(w http.ResponseWriter, r *http.Request, at *site.Address) error {
 }
 
 // byBearer reports whether a personal access token came as Bearer. The same-origin rule does not apply then: no browser adds
-// one by itself, as it does with the password of Basic.
+// one by itself, as it does with Basic.
 func byBearer(r *http.Request) bool {
 	_, ok := site.Bearer(r.Header, auth.TokenPrefix)
 	return ok

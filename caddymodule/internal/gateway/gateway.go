@@ -212,7 +212,7 @@ type request struct {
 	// else, such as a cookie, lets it in then.
 	token   string
 	byToken bool
-	basic   bool // the token is the password of Basic
+	basic   bool // the token is in Basic
 	user    string
 	grant   auth.Grant
 	entry   *route.Entry // nil when the workspace does not exist or is not the user's

@@ -1,6 +1,10 @@
 package gateway
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/codehub/gateway/caddymodule/internal/site"
+)
 
 // DefaultPageStatus is the status of the wake page, and of the pages that say why there is no workspace (SPEC 8).
 const DefaultPageStatus = http.StatusBadGateway
@@ -20,9 +24,10 @@ func (w pageWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// page is where the answer to a person goes. Programs keep the statuses of SPEC 8.
+// page is where the answer to a person goes. Programs keep the statuses of SPEC 8: so does what only accepts HTML, and sends something,
+// because a script would take its failure for a success.
 func (g *Gateway) page(req *request) http.ResponseWriter {
-	if g.PageStatus == DefaultPageStatus {
+	if g.PageStatus == DefaultPageStatus || req.r.Method != http.MethodGet && site.HeaderValue(req.r.Header, "Sec-Fetch-Mode") != "navigate" {
 		return req.w
 	}
 	return pageWriter{req.w, g.PageStatus}

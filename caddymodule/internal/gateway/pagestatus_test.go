@@ -20,6 +20,12 @@ func TestPageStatus(t *testing.T) {
 				t.Errorf("%d: the page of an error is %s", c.setting, got.body)
 			}
 			h.get(502, "/", oneHost, asAlice, asProgram)
+			for mode, want := range map[string]int{"": 502, "navigate": c.wake} {
+				got, err := h.send("POST", "/", "x", oneHost, asAlice, "Accept: text/html", "Sec-Fetch-Mode: "+mode)
+				if err != nil || got.StatusCode != want || !strings.Contains(got.body, "<html") {
+					t.Errorf("%d: a form of mode %q gets %v %s %v", c.setting, mode, got.Response, got.body, err)
+				}
+			}
 			h.Change(two, func(*store.Route) {})
 			other := strings.Replace(oneHost, string(one), string(two), 1)
 			h.get(c.asleep, "/", other, asAlice, asPage, "Accept: text/html", "Sec-Fetch-Site: same-origin")

@@ -25,6 +25,8 @@ func (g *Gateway) forward(req *request, s *decision.State, st *route.State) (don
 	switch outcome {
 	case forward.Answered:
 		return true, err
+	case forward.ClientGone:
+		return true, ErrClientGone
 	case forward.SessionEnded:
 		req.signOut(s)
 		return false, nil

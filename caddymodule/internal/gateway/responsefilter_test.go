@@ -64,3 +64,20 @@ func TestWorkspaceSetsNoneOfOurCookies(t *testing.T) {
 	}
 	check("stream", resp.Header, onePath+"/")
 }
+
+// The gateway judges the conditions of a GET that loads a page, and leaves those of a POST to the application.
+func TestAPostIsNotAnsweredWith304(t *testing.T) {
+	h := newHarness(t)
+	h.Run(one, gatewaytest.App(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		w.Header().Set("Content-Security-Policy", "script-src 'none'") // without the script the page keeps its tag
+		w.Header().Set("Etag", `"a"`)
+		fmt.Fprintf(w, "seen: %s", r.Header.Get("If-None-Match"))
+	}))
+	for method, want := range map[string]int{"GET": 304, "POST": 200} {
+		got, err := h.send(method, onePath+"/", "", asAlice, asPage, "Sec-Fetch-Dest: document", `If-None-Match: "a"`)
+		if err != nil || got.StatusCode != want || want == 200 && got.body != `seen: "a"` {
+			t.Errorf("%s: got %v %q %v", method, got.Response, got.body, err)
+		}
+	}
+}

@@ -119,7 +119,11 @@ func (g *Gateway) run(req *request, s decision.State) error {
 			g.answered(req, d)
 			done, err := g.forward(req, &s, st)
 			if done {
-				g.Metrics.Answered(clientOf(req.kind), metrics.Proxied, metrics.NotRefused)
+				outcome := metrics.Proxied
+				if errors.Is(err, ErrClientGone) {
+					outcome = metrics.ClientGone
+				}
+				g.Metrics.Answered(clientOf(req.kind), outcome, metrics.NotRefused)
 				return err
 			}
 			h = hold{gateway: g, request: req}

@@ -199,6 +199,9 @@ func TestAnAccessTokenAsAPassword(t *testing.T) {
 	basic := func(password string) string {
 		return "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("anybody:"+password))
 	}
+	asUser := func(name string) string {
+		return "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(name+":x-oauth-basic"))
+	}
 	h := newHarness(t, perHost)
 	h.Run(one, gatewaytest.Echo(t))
 	for _, c := range []struct {
@@ -217,6 +220,8 @@ func TestAnAccessTokenAsAPassword(t *testing.T) {
 		{403, "/a", []string{oneHost, basic(gatewaytest.NarrowSecret)}, `Bearer error="insufficient_scope", scope="workspace"`, false},
 		{200, "/a", []string{oneHost, basic(gatewaytest.Secret)}, "", false},
 		{200, onePath + "/a", []string{basic(gatewaytest.Secret)}, "", false},
+		{200, "/a", []string{oneHost, asAlice, asUser(gatewaytest.Secret)}, "", false},
+		{401, "/a", []string{oneHost, asAlice, asUser("chg_unknown")}, site.BasicChallenge, false},
 		{200, "/a", []string{oneHost, asAlice, basic("of-the-application")}, "", true},
 		// A browser adds a password by itself, so that a page of another origin must not use it.
 		{403, "/a", []string{oneHost, basic(gatewaytest.Secret), "Origin: https://evil.example"}, "", false},

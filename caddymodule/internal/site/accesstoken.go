@@ -13,9 +13,9 @@ const (
 	BasicChallenge  = `Basic realm="CodeHub", charset="UTF-8"`
 )
 
-// AccessToken reports whether the request carries a secret that begins with prefix, as Bearer or as the password of Basic, and
-// returns it. It is "" beside other credentials, because it is unknown which of them count. Basic says that it is a password: a
-// browser adds such credentials by itself, and no Bearer. Without the header it is one look-up.
+// AccessToken reports whether the request carries a secret that begins with prefix, as Bearer or in Basic, and returns it. In Basic it is
+// the password or, as some users of git write it, the user name. It is "" beside other credentials, because it is unknown which of them
+// count. A browser adds Basic by itself, and no Bearer. Without the header it is one look-up.
 func AccessToken(h http.Header, prefix string) (secret string, basic, ok bool) {
 	if secret, ok = Bearer(h, prefix); ok {
 		return secret, false, true
@@ -23,8 +23,11 @@ func AccessToken(h http.Header, prefix string) (secret string, basic, ok bool) {
 	lines := h["Authorization"]
 	for _, line := range lines {
 		for part := range strings.SplitSeq(line, ",") {
-			if password := basicPassword(part); strings.HasPrefix(password, prefix) {
-				secret, ok = password, true
+			user, password := basicCredentials(part)
+			for _, text := range [...]string{user, password} { // the password counts more
+				if strings.HasPrefix(text, prefix) {
+					secret, ok = text, true
+				}
 			}
 		}
 	}
@@ -34,21 +37,25 @@ func AccessToken(h http.Header, prefix string) (secret string, basic, ok bool) {
 	return secret, ok, ok
 }
 
-// basicPassword returns the password of Basic credentials, "" where there is none. It takes what lenient servers take.
-func basicPassword(credentials string) string {
-	scheme, rest, _ := strings.Cut(strings.TrimSpace(credentials), " ")
+// basicCredentials returns the user name and the password of Basic credentials, "" where there are none. It passes over characters that
+// base64 does not have and over what is cut off, as many servers do.
+func basicCredentials(credentials string) (user, password string) {
+	scheme, rest := splitCredentials(credentials)
 	if !strings.EqualFold(scheme, "Basic") {
-		return ""
+		return "", ""
 	}
-	rest = strings.TrimRight(strings.TrimSpace(rest), "=")
-	encoding := base64.RawStdEncoding
-	if strings.ContainsAny(rest, "-_") {
-		encoding = base64.RawURLEncoding
-	}
-	text, err := encoding.DecodeString(rest)
-	if err != nil {
-		return ""
-	}
-	_, password, _ := strings.Cut(string(text), ":")
-	return password
+	rest = strings.Map(func(c rune) rune {
+		switch {
+		case c == '-':
+			return '+'
+		case c == '_':
+			return '/'
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '+', c == '/':
+			return c
+		}
+		return -1
+	}, rest)
+	text, _ := base64.RawStdEncoding.DecodeString(rest) // returns what precedes an error
+	user, password, _ = strings.Cut(string(text), ":")
+	return user, password
 }

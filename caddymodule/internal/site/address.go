@@ -30,19 +30,21 @@ type Address struct {
 	proxied      bool   // by a trusted proxy that says how
 	host         string // the host that the browser uses, with its port
 	name, port   string // the parts of host
+	received     string // the host that the request names, which a proxy may have changed; the application sees this one
 }
 
 // Parse returns the address of r. It does not check whether the workspace exists, and does not
 // allocate unless the host is in capitals.
 func (s *Site) Parse(r *http.Request) Address {
-	a := Address{site: s, https: r.TLS != nil || s.scheme == httpsScheme, host: r.Host}
+	a := Address{site: s, https: r.TLS != nil || s.scheme == httpsScheme, host: r.Host, received: r.Host}
 	a.name, a.port = splitHost(r.Host)
 	if a.WorkspaceHost, a.OwnHost = s.workspaceHost(a.name); a.OwnHost {
 		a.forWorkspace = true
 	} else {
 		a.parsePath(r)
 	}
-	if proto, host := r.Header[forwardedProto], r.Header[forwardedHost]; (proto != nil || host != nil) && s.trusted(r) {
+	proto, host := r.Header[forwardedProto], r.Header[forwardedHost]
+	if (proto != nil || host != nil || r.Header["X-Forwarded-For"] != nil) && s.trusted(r) { // which reports who is not
 		a.readForwarded(proto, host)
 	}
 	return a

@@ -16,8 +16,7 @@ func Bearer(h http.Header, prefix string) (credentials string, ok bool) {
 	for _, line := range lines {
 		for part := range strings.SplitSeq(line, ",") { // a proxy may have joined two headers
 			parts++
-			scheme, rest, _ := strings.Cut(strings.TrimSpace(part), " ")
-			if rest = strings.TrimSpace(rest); strings.EqualFold(scheme, "Bearer") && strings.HasPrefix(rest, prefix) {
+			if scheme, rest := splitCredentials(part); strings.EqualFold(scheme, "Bearer") && strings.HasPrefix(rest, prefix) {
 				credentials, ok = rest, true
 			}
 		}
@@ -26,4 +25,13 @@ func Bearer(h http.Header, prefix string) (credentials string, ok bool) {
 		credentials = ""
 	}
 	return credentials, ok
+}
+
+// splitCredentials splits one value of Authorization into its scheme and the rest. Some servers take a tab for the space between them.
+func splitCredentials(text string) (scheme, rest string) {
+	text = strings.TrimSpace(text)
+	if at := strings.IndexAny(text, " \t"); at >= 0 {
+		return text[:at], strings.TrimSpace(text[at:])
+	}
+	return text, ""
 }

@@ -22,6 +22,7 @@ func TestBearer(t *testing.T) {
 		{[]string{"Bearer theirs", "Basic x"}, "", false},
 		{[]string{"Bearer chg_a"}, "chg_a", true},
 		{[]string{"bearer   chg_a "}, "chg_a", true},
+		{[]string{"Bearer\tchg_a"}, "chg_a", true},
 		{[]string{"Bearer chg_a b"}, "chg_a b", true},
 		{[]string{"Bearer chg_a", "Bearer chg_a"}, "", true},
 		{[]string{"Bearer theirs", "Bearer chg_a"}, "", true},

@@ -35,14 +35,11 @@ func (a *Address) CrossOrigin(r *http.Request) bool {
 	}
 	// The standard library lets all safe methods pass.
 	judged := http.Request{Method: http.MethodPost, Header: r.Header}
-	hosts := [...]string{r.Host, a.host, a.site.mainHost}
-	if _, own := a.site.workspaceHost(a.name); own || a.OwnHost {
-		hosts[2] = ""
+	hosts := a.hosts()
+	if _, own := a.site.workspaceHost(a.name); !own && !a.OwnHost && a.site.mainHost != "" {
+		hosts = append(hosts, a.site.mainHost)
 	}
 	for _, host := range hosts {
-		if host == "" {
-			continue
-		}
 		judged.Host = withoutDefaultPort(strings.ToLower(host), origin)
 		if crossOrigin.Check(&judged) == nil {
 			return false
@@ -79,17 +76,14 @@ func IsBrowser(r *http.Request) bool {
 // scheme: browsers leave it out of an Origin.
 func withoutDefaultPort(host, origin string) string {
 	name, port, err := net.SplitHostPort(host)
-	if err != nil {
+	scheme, _, _ := strings.Cut(origin, "://")
+	switch {
+	case err != nil, port == "", withoutDefault(scheme, port) != "":
 		return host
+	case strings.Contains(name, ":"):
+		return "[" + name + "]"
 	}
-	switch scheme, _, _ := strings.Cut(origin, "://"); {
-	case scheme == "http" && port == "80", scheme == "https" && port == "443":
-		if strings.Contains(name, ":") {
-			return "[" + name + "]"
-		}
-		return name
-	}
-	return host
+	return name
 }
 
 // IsWebSocket reports whether r opens a WebSocket, over any version of HTTP.

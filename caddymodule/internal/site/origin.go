@@ -1,9 +1,12 @@
 package site
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // SplitURL splits an address in a header field into what comes before its path, and the rest, where the address leads to the
-// host of the request: "https://host", "//host" or nothing. It reports false for an address that leads to another host, and
+// host of the request, as the browser or as the application sees it: "https://host", "//host" or nothing. It reports false for an address that leads to another host, and
 // for one that is relative to the path of the page. The case of the host, the default port and the scheme make no
 // difference: an application behind a proxy may not know the scheme.
 func (a *Address) SplitURL(address string) (before, rest string, ok bool) {
@@ -19,8 +22,7 @@ func (a *Address) SplitURL(address string) (before, rest string, ok bool) {
 		if scheme == "" {
 			scheme = a.scheme()
 		}
-		name, port := splitHost(authority[:end])
-		if !strings.EqualFold(name, a.name) || withoutDefault(scheme, port) != withoutDefault(a.scheme(), a.port) {
+		if !slices.ContainsFunc(a.hosts(), func(host string) bool { return a.isSame(host, scheme, authority[:end]) }) {
 			return "", "", false
 		}
 		end += len(address) - len(authority)
@@ -30,6 +32,16 @@ func (a *Address) SplitURL(address string) (before, rest string, ok bool) {
 		return "", "", false
 	}
 	return "", address, true
+}
+
+// hosts are those that the request is for: the one that it names, and the one that the browser uses.
+func (a *Address) hosts() []string { return []string{a.received, a.host} }
+
+// isSame reports whether an address with this scheme and authority leads to a host of the request.
+func (a *Address) isSame(host, scheme, authority string) bool {
+	name, port := splitHost(host)
+	otherName, otherPort := splitHost(authority)
+	return strings.EqualFold(name, otherName) && withoutDefault(a.scheme(), port) == withoutDefault(scheme, otherPort)
 }
 
 // withoutDefault is the port, empty for that of the scheme.

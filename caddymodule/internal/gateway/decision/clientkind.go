@@ -74,8 +74,9 @@ func Classify(r *http.Request, prefix string) ClientKind {
 // Below the main site's paths, the dashboard and the pages of the workspace have one origin.
 // There the Referer tells them apart, and a page that hides it counts as the workspace's own.
 //
-// A service worker that repeats a navigation hides Sec-Fetch-User, and calls the same origin the one of an address that is typed. It is known
-// by a Sec-Fetch-Dest that is "empty": what has no Referer then was typed.
+// A service worker that repeats a navigation hides Sec-Fetch-User, and reports same-origin even for a
+// typed address. It is known by a Sec-Fetch-Dest that is "empty": what has no Referer then counts as
+// typed, although a page that hides its address may have sent it.
 func isByItself(r *http.Request, prefix string) bool {
 	if site.HeaderValue(r.Header, "Sec-Fetch-Site") != "same-origin" || site.HeaderValue(r.Header, "Sec-Fetch-User") == "?1" {
 		return false

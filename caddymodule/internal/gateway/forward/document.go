@@ -34,8 +34,10 @@ func (f *Forwarder) newDocument(r *http.Request, about *Request) *document {
 		forwarder: f, entry: about.Entry, address: tabs.Loaded(r), posted: r.Method != http.MethodGet, own: about.Address.Prefix + site.OwnPath,
 		lang: site.Language(r), secure: about.Address.IsHTTPS(),
 	}
-	d.asked = conditionsOf(r.Header)
-	pagescript.Ask(r.Header)
+	if r.Method == http.MethodGet { // of another one, the conditions are the application's to judge
+		d.asked = conditionsOf(r.Header)
+	}
+	pagescript.Ask(r)
 	return d
 }
 

@@ -8,6 +8,7 @@ package forward
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -124,8 +125,12 @@ func (f *Forwarder) Forward(x *Exchange, w http.ResponseWriter, r *http.Request,
 		clear(w.Header())
 		err = &NoAnswerError{Status: http.StatusBadGateway, Err: errNoAnswer}
 	}
-	outcome := outcomeOf(err)
-	if err == nil || begun || r.Context().Err() != nil && outcome != BadBody { // a limit on reading ends the context, too
+	outcome, isOver := outcomeOf(err), r.Context().Err() != nil
+	var body *BodyError
+	switch {
+	case isOver && errors.As(err, &body) && body.Status != http.StatusRequestTimeout: // which ends the context, too
+		return ClientGone, err
+	case err == nil, begun, isOver && outcome != BadBody:
 		return Answered, err
 	}
 	return outcome, err

@@ -21,6 +21,23 @@ func linkAddress(t *testing.T, origin string) *site.Address {
 	return &at
 }
 
+// TestAddressesOfTheHostThatTheApplicationSees get the prefix as well: the proxy in front maps that host to its own.
+func TestAddressesOfTheHostThatTheApplicationSees(t *testing.T) {
+	r := gatewaytest.NewRequest("GET", "http://backend:8080"+gatewaytest.OnePath+"/a", "X-Forwarded-Host: public.example", "X-Forwarded-Proto: https")
+	at := site.New(site.Options{Trusted: func(*http.Request) bool { return true }}).Parse(r)
+	for location, want := range map[string]string{
+		"http://backend:8080/x":         "http://backend:8080" + gatewaytest.OnePath + "/x",
+		"https://public.example/x":      "https://public.example" + gatewaytest.OnePath + "/x",
+		"https://public.example:8080/x": "https://public.example:8080/x",
+		"http://backend/x":              "http://backend/x",
+	} {
+		h := http.Header{"Location": {location}}
+		if mapLinks(h, &at); h.Get("Location") != want {
+			t.Errorf("%s: got %s", location, h.Get("Location"))
+		}
+	}
+}
+
 func TestAddressesInHeadersGetThePrefix(t *testing.T) {
 	const p = gatewaytest.OnePath
 	for _, c := range []struct{ origin, name, value, want string }{

@@ -46,7 +46,7 @@ func (e *NoAnswerError) Unwrap() error { return e.Err }
 type Outcome uint8
 
 const (
-	// Answered: the answer has begun, the client has gone, or the error cannot be turned into an
+	// Answered: the answer has begun, the client has gone while it waited for it, or the error cannot be turned into an
 	// answer. With every other outcome nothing was sent to the client.
 	Answered Outcome = iota
 	// SessionEnded: the session that let the request in has ended. Nothing was sent.
@@ -59,6 +59,8 @@ const (
 	NoAnswer
 	// BadBody: see [BodyError].
 	BadBody
+	// ClientGone: the client has disconnected before the end of its request.
+	ClientGone
 )
 
 // outcomeOf returns what an error of the proxy means for a request whose answer has not begun.

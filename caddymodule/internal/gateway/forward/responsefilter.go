@@ -55,7 +55,7 @@ func (f *responseFilter) WriteHeader(status int) {
 			notModified(f.Header())
 		}
 		if f.begun {
-			f.keepUntyped()
+			f.keepUntyped(status)
 			if f.upload.keptOpen && !f.upload.ended.Load() {
 				f.Header()["Connection"] = []string{"close"} // or else the rest of the body could be taken for another request
 			}
@@ -71,7 +71,10 @@ func (f *responseFilter) WriteHeader(status int) {
 // keepUntyped keeps an answer without a type as it is: the browser finds the type out, and with it the encoding. Go's
 // servers would guess one, unless the field is there without a value. So would a compressor before the gateway,
 // which has nothing to do with such an answer and is passed by.
-func (f *responseFilter) keepUntyped() {
+func (f *responseFilter) keepUntyped(status int) {
+	if status < 200 || status == http.StatusNoContent || status == http.StatusNotModified {
+		return // without a body nothing is guessed or compressed
+	}
 	h := f.Header()
 	values, ok := h["Content-Type"]
 	if !ok {

@@ -25,9 +25,9 @@ type responseCleaner struct {
 }
 
 // ofAllHosts are the headers that no workspace may send, but for what [ownSiteData] leaves of the first.
-var ofAllHosts = [...]string{clearSiteData, "Alt-Svc"}
+var ofAllHosts = [...]string{clearSiteData, altSvc}
 
-const clearSiteData = "Clear-Site-Data"
+const clearSiteData, altSvc = "Clear-Site-Data", "Alt-Svc"
 
 // siteData are the types of Clear-Site-Data that concern the origin of the answer alone. Cookies are cleared
 // for all hosts of the domain, so that they sign the user out.
@@ -80,7 +80,7 @@ func (c *responseCleaner) note(h http.Header) {
 //	everything else                                      yes     yes
 func (c *responseCleaner) refuses(name string) bool {
 	switch name {
-	case ofAllHosts[0], ofAllHosts[1]:
+	case clearSiteData, altSvc:
 		return true
 	case "Strict-Transport-Security", "Public-Key-Pins", "Public-Key-Pins-Report-Only", "Expect-Ct",
 		"Nel", "Report-To", "Reporting-Endpoints", "Accept-Ch", "Critical-Ch", "Accept-Ch-Lifetime",

@@ -15,7 +15,7 @@ import (
 // gets to the answer. That ends when nothing comes for lingerSilence, and in any case after lingerLimit.
 const (
 	lingerSilence = 500 * time.Millisecond
-	lingerLimit   = 5 * time.Second
+	lingerLimit   = 30 * time.Second
 )
 
 // upload is the body of a request. What arrives of it is counted.

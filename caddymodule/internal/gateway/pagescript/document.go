@@ -42,9 +42,13 @@ func Wanted(r *http.Request) bool {
 
 // Ask changes the headers of a request whose answer is wanted: the document must come as
 // plain text, and whole. A cached copy of it, which the application would confirm, may lack
-// the script.
-func Ask(h http.Header) {
+// the script. The answer to a POST comes from no cache.
+func Ask(r *http.Request) {
+	h := r.Header
 	h["Accept-Encoding"] = []string{"identity"} // without the header, Go's transport asks for gzip
+	if r.Method != http.MethodGet {
+		return
+	}
 	for _, name := range []string{"If-None-Match", "If-Modified-Since"} {
 		delete(h, name)
 	}

@@ -78,9 +78,11 @@ func TestHeadersAreTrueOfWhatIsSent(t *testing.T) {
 	if Begin(h); len(h) != 2 {
 		t.Errorf("an answer with the script has %v", h)
 	}
-	h = header("Accept-Encoding: gzip|If-None-Match: x|If-Modified-Since: y|Accept: z")
-	if Ask(h); len(h) != 2 || h.Get("Accept-Encoding") != "identity" {
-		t.Errorf("asked with %v", h)
+	for method, want := range map[string]int{http.MethodGet: 2, http.MethodPost: 4} { // the conditions of a POST are the application's
+		h = header("Accept-Encoding: gzip|If-None-Match: x|If-Modified-Since: y|Accept: z")
+		if Ask(&http.Request{Method: method, Header: h}); len(h) != want || h.Get("Accept-Encoding") != "identity" {
+			t.Errorf("%s: asked with %v", method, h)
+		}
 	}
 }
 
