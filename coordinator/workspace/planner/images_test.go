@@ -172,3 +172,41 @@ func TestARetryOfThePullReplacesWhatANodeTries(t *testing.T) {
 		}
 	}
 }
+
+// TestARetryOfThePullDecidesNothingElse, when the start has given way, and when the image has come meanwhile: what is
+// known of the files stays, and no other decision waits for it.
+func TestARetryOfThePullDecidesNothingElse(t *testing.T) {
+	failed := &workspace.Waiting{Reason: workspace.WaitPullingImage, Cause: workspace.CauseRateLimit, Since: now, Tries: 9}
+	known := workspace.Fingerprint{Value: "v", VolumeOpID: "A", ArchiveKey: "key"}
+	for name, c := range map[string]struct {
+		phase     workspace.Phase
+		waiting   *workspace.Waiting
+		container *workspace.Container
+		then      planner.Action
+		operation workspace.Operation
+	}{
+		"it has given way": {workspace.PhaseStandby, failed, nil, planner.ActStart, workspace.OpStarting},
+		"a node tries": {workspace.PhaseStandby, failed,
+			pendingContainer(&workspace.Pending{Reason: workspace.WaitPullingImage, Message: "503", Cause: workspace.CauseServerError}),
+			planner.ActDeleteContainer, workspace.OpNone},
+		"it runs":        {workspace.PhaseRunning, nil, running, planner.ActNothing, workspace.OpNone},
+		"it is to sleep": {workspace.PhaseRunning, nil, running, planner.ActDeleteContainer, workspace.OpStopping},
+	} {
+		w, o := at(c.phase)
+		w.DesiredState, w.Waiting, w.Recovery = workspace.DesiredRunning, c.waiting, &workspace.Recovery{ID: "asked", Choice: workspace.RecoverRetry}
+		w.HomeCtx.Fingerprint, w.HomeCtx.Crashes, w.HomeCtx.Unread = known, 1, 1
+		o.Container, o.Unseen = c.container, workspace.SensorJobs
+		if c.operation == workspace.OpStopping {
+			w.DesiredState = workspace.DesiredStandby
+		}
+		d := planner.Reconcile(now, w, o, false, policy())
+		if h := d.Next.HomeCtx; h.Fingerprint != known || h.Crashes != 1 || h.Unread != 1 || c.operation == workspace.OpStopping && d.Action != c.then {
+			t.Errorf("%s, no jobs are seen: %q %+v", name, d.Action, h)
+		}
+		o.Unseen = 0
+		d = planner.Reconcile(now, d.Next, o, false, policy())
+		if h := d.Next.HomeCtx; d.Action != c.then || d.Next.Operation != c.operation || h.Fingerprint != known || h.RecoveryID != "asked" {
+			t.Errorf("%s: %q %s %+v", name, d.Action, d.Next.Operation, h)
+		}
+	}
+}

@@ -173,8 +173,8 @@ func (p *planner) start() Action {
 		return p.done()
 	case p.o.Pull != nil:
 		return p.pulling()
-	case p.retryAsked() && k != nil && k.Running && k.Pending != nil && k.Pending.Cause != "":
-		return ActDeleteContainer // its node waits longer and longer between two attempts; that of another one begins at once
+	case p.retriesPull():
+		return ActDeleteContainer
 	case k != nil && k.Running && k.Pending != nil && k.Pending.Outdated:
 		p.pends(k.Pending)
 		return p.act(ActStart) // whatever kept it, the next one is made anew
