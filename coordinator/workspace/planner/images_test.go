@@ -210,3 +210,53 @@ func TestARetryOfThePullDecidesNothingElse(t *testing.T) {
 		}
 	}
 }
+
+// TestThePullsOfAnotherImageBeginAnew, and so they do when somebody asks for another attempt: a second, the first try, and
+// nothing is said of the image before.
+func TestThePullsOfAnotherImageBeginAnew(t *testing.T) {
+	failed := workspace.Waiting{
+		Reason: workspace.WaitPullingImage, Message: "503 of A", Cause: workspace.CauseServerError, Since: now.Add(-time.Hour), Tries: 10, Image: "A",
+	}
+	asked := &workspace.Recovery{ID: "asked", Choice: workspace.RecoverRetry}
+	for name, c := range map[string]struct {
+		image     string
+		operation workspace.Operation
+		recovery  *workspace.Recovery
+		under     bool // the retry is asked for while a pull is under way
+		tries     int
+		pause     time.Duration
+		since     time.Time
+		says      string // before the next attempt has failed
+	}{
+		"the same image":                         {image: "A", operation: workspace.OpStarting, tries: 11, pause: 5 * time.Minute, since: failed.Since, says: "503 of A"},
+		"it is not known":                        {image: "", operation: workspace.OpStarting, tries: 11, pause: 5 * time.Minute, since: failed.Since, says: "503 of A"},
+		"another image":                          {image: "B", operation: workspace.OpStarting, tries: 1, pause: time.Second, since: now},
+		"another image, after it gave way":       {image: "B", operation: workspace.OpNone, tries: 1, pause: time.Second, since: now},
+		"another attempt":                        {image: "A", operation: workspace.OpStarting, recovery: asked, tries: 1, pause: time.Second, since: failed.Since, says: "503 of A"},
+		"another attempt, during the one before": {image: "A", operation: workspace.OpStarting, recovery: asked, under: true, tries: 1, pause: time.Second, since: failed.Since, says: "503 of A"},
+	} {
+		w, o := during(c.operation, workspace.DesiredRunning)
+		if c.operation == workspace.OpNone {
+			w.OpStartedAt, w.HomeCtx.Deferred = time.Time{}, 9
+		}
+		waiting := failed
+		w.OpStartedAt, w.Waiting, w.Recovery, o.Image = now, &waiting, c.recovery, c.image
+		if !c.under {
+			d := planner.Reconcile(now, w, o, false, policy())
+			if d.Action != planner.ActStart {
+				t.Fatalf("%s: %q", name, d.Action)
+			}
+			w = d.Next
+		}
+		o.Pull = &workspace.Pull{}
+		w = planner.Reconcile(now, w, o, false, policy()).Next
+		if w.Waiting == nil || !strings.Contains(w.Waiting.Message, c.says) || c.says == "" && w.Waiting.FailedPull() {
+			t.Errorf("%s, before a byte has come: %+v", name, w.Waiting)
+		}
+		o.Pull = &workspace.Pull{Failure: "429", Cause: workspace.CauseRateLimit}
+		d := planner.Reconcile(now, w, o, false, policy())
+		if got := d.Next.Waiting; got.Tries != c.tries || d.Retry != c.pause || !got.Since.Equal(c.since) || got.Image != c.image || got.Message != "429" {
+			t.Errorf("%s: the next attempt follows after %s: %+v", name, d.Retry, got)
+		}
+	}
+}

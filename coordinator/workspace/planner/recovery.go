@@ -89,6 +89,7 @@ func (p *planner) retryAsked() bool {
 		return false
 	}
 	p.next.HomeCtx.RecoveryID, p.next.HomeCtx.Deferred = r.ID, 0
+	p.asked = true
 	return true
 }
 
