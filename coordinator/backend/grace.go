@@ -9,13 +9,13 @@ import (
 // says otherwise (SPEC 7).
 const DefaultStopGrace = 3 * time.Second
 
-// maxStopGrace is far below the limit of the operation that removes a container, 5 minutes (SPEC 3).
-const maxStopGrace = time.Minute
+// MaxStopGrace is far below the limit of the operation that removes a container, 5 minutes (SPEC 3).
+const MaxStopGrace = time.Minute
 
 // CheckStopGrace returns an error unless programs can have that long to end.
 func CheckStopGrace(grace time.Duration) error {
-	if grace < 0 || grace > maxStopGrace {
-		return fmt.Errorf("%s must be from 0, which kills at once, to %s", grace, maxStopGrace)
+	if grace < 0 || grace > MaxStopGrace {
+		return fmt.Errorf("%s must be from 0, which kills at once, to %s", grace, MaxStopGrace)
 	}
 	return nil
 }

@@ -257,8 +257,8 @@ type Observation struct {
 	// Readiness is what the controller's own probe has found out about the container; nil while none
 	// is probed.
 	Readiness *Readiness
-	// Image and Port are with which the workspace's container would be started now, as in a start; for
-	// [FoundPort].
+	// Image and Port are with which the workspace's container would be started now, as in a start. They are known
+	// while it is probed, for [FoundPort], and Image while an image is pulled, too.
 	Image string
 	Port  int
 	// ProgressAt is when the operation was last seen to make progress; zero when unknown.

@@ -27,16 +27,22 @@ type FoundPort struct {
 	// Port is where it has answered in the container that was started at that time, by the engine's clock.
 	Port    int       `json:"port"`
 	Started time.Time `json:"started"`
-	// Image and Configured are what that container was started with. The next one that is to be started
-	// with the same gets the found port at once.
+	// Image and Configured are what that container was started with. In the next one that is started with
+	// the same, the found port is tried at once.
 	Image      string `json:"image,omitempty"`
 	Configured int    `json:"configured,omitempty"`
 }
 
-// StartPort is the port to start a container with, of that image and configured port.
-func (f FoundPort) StartPort(image string, configured int) int {
-	if f.Port != 0 && f.Image == image && f.Configured == configured {
+// In reports whether the port was found in that container.
+func (f FoundPort) In(c Container) bool {
+	return f.Port != 0 && !c.StartedAt.IsZero() && c.StartedAt.Equal(f.Started)
+}
+
+// Known is the port to try in a container, of that image and configured port, while the configured one does not answer;
+// 0 if there is none.
+func (f FoundPort) Known(c Container, image string, configured int) int {
+	if f.In(c) || f.Image == image && f.Configured == configured {
 		return f.Port
 	}
-	return configured
+	return 0
 }

@@ -20,6 +20,8 @@ type Waiting struct {
 	// many in a row have, for WaitPullingImage. Empty while none has, or while bytes arrive.
 	Cause string `json:"cause,omitempty"`
 	Tries int    `json:"tries,omitempty"`
+	// Image is the reference of those attempts, as in a start; empty where the engine itself makes them.
+	Image string `json:"image,omitempty"`
 	// Percent of the disk is in use, and Count workspaces are being archived to make room, for
 	// WaitDiskPressure.
 	Percent int `json:"percent,omitempty"`

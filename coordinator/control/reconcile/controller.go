@@ -166,7 +166,7 @@ func New(o Options) *Controller {
 	c := &Controller{
 		store: o.Store, backend: o.Backend, archives: o.Archives, identity: o.Identity, log: o.Log,
 		metrics: o.Metrics, cycles: o.Cycles, configured: o.Configured, tracer: cmp.Or(o.Tracer, tracing.Off()),
-		launch: atFoundPort(o.Launch), quarantine: o.Quarantine, addresses: o.Addresses, images: o.Images, freezer: o.Freezer,
+		launch: o.Launch, quarantine: o.Quarantine, addresses: o.Addresses, images: o.Images, freezer: o.Freezer,
 		outdated: o.Outdated, localHomes: o.LocalHomes, newOpID: o.NewOpID, measuring: make(chan struct{}, 1),
 		clock: clock.NewDatabase(o.Store, o.Log), probes: make(chan struct{}, maxProbes),
 		loops: make(map[*loop]struct{}),

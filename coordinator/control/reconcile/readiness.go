@@ -3,7 +3,6 @@ package reconcile
 import (
 	"context"
 
-	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/readiness"
 	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -21,33 +20,31 @@ func (l *loop) addReadiness(ctx context.Context, w workspace.Workspace, s *state
 	if s.watch != nil && (!probed || !s.watch.Of(*c) || answered(s.watch, w, *c)) {
 		s.endWatch()
 	}
-	if s.watch == nil && probed && awaitsAnswer(w, *c) {
-		watch, watching := l.prober.New(ctx, w.ID, *c, func() { l.queue.Add(w.ID) })
-		s.watch = watch
-		l.wg.Go(func() { guard.Run("probing an application", func() { watch.Run(watching) }) })
-	}
-	if s.watch == nil {
+	if s.watch == nil && !(probed && awaitsAnswer(w, *c)) {
 		return
 	}
-	found := s.watch.Found()
-	o.Readiness = &found
-	w.HomeCtx.Found = workspace.FoundPort{}
 	if spec, err := l.launch(w); err == nil {
 		o.Image, o.Port = spec.Image, spec.Port
 	}
+	if s.watch == nil {
+		watch, watching := l.prober.New(ctx, w.ID, *c, w.HomeCtx.Found.Known(*c, o.Image, o.Port), func() { l.queue.Add(w.ID) })
+		s.watch = watch
+		l.wg.Go(func() { guard.Run("probing an application", func() { watch.Run(watching) }) })
+	}
+	found := s.watch.Found()
+	o.Readiness = &found
 }
 
 // awaitsAnswer reports whether the first answer of the container's application matters: it ends a start and the wait
-// for a health check, and what a container that does not answer waits for.
+// for a health check, what a container that does not answer waits for, and the use of another port.
 func awaitsAnswer(w workspace.Workspace, c workspace.Container) bool {
-	return w.Phase != workspace.PhaseRunning || c.Health == workspace.HealthStarting ||
+	return w.Phase != workspace.PhaseRunning || c.Health == workspace.HealthStarting || w.HomeCtx.Found.In(c) ||
 		w.Waiting != nil && w.Waiting.Reason == workspace.WaitNotAnswering
 }
 
-// answered reports whether all that the watch has found out is in the row.
+// answered reports whether the watch has found out all that matters, and the row has it.
 func answered(watch *readiness.Watch, w workspace.Workspace, c workspace.Container) bool {
-	found := watch.Found()
-	return !awaitsAnswer(w, c) && (found.Answered || found.Instead != 0 && found.Instead == w.HomeCtx.Found.Port)
+	return !awaitsAnswer(w, c) && watch.Found().Answered
 }
 
 // endWatch ends the probes of a container.
@@ -55,14 +52,5 @@ func (s *state) endWatch() {
 	if s.watch != nil {
 		s.watch.Cancel()
 		s.watch = nil
-	}
-}
-
-// atFoundPort starts a container at the port where its application was found (SPEC 7).
-func atFoundPort(launch func(workspace.Workspace) (backend.StartSpec, error)) func(workspace.Workspace) (backend.StartSpec, error) {
-	return func(w workspace.Workspace) (backend.StartSpec, error) {
-		spec, err := launch(w)
-		spec.Port = w.HomeCtx.Found.StartPort(spec.Image, spec.Port)
-		return spec, err
 	}
 }

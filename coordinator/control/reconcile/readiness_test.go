@@ -22,6 +22,7 @@ type applications struct {
 	mu     sync.Mutex
 	open   []string
 	stats  backend.Stats
+	looks  atomic.Int32
 	probes atomic.Int32
 }
 
@@ -33,6 +34,7 @@ func (a *applications) probe(_ context.Context, endpoint, _ string) bool {
 }
 
 func (a *applications) Stats(context.Context, workspace.ID) (backend.Stats, error) {
+	a.looks.Add(1)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.stats, nil
@@ -86,7 +88,8 @@ func TestTheFirstAnswerEndsAStart(t *testing.T) {
 	h.reach(id, workspace.DesiredStandby, workspace.PhaseStandby)
 }
 
-// TestAPortThatIsFoundIsUsed, in the container in which it was found and by the next one from its start.
+// TestAPortThatIsFoundIsUsed, in the container in which it was found and by the next one from its start, until the
+// configured one answers.
 func TestAPortThatIsFoundIsUsed(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -100,18 +103,26 @@ func TestAPortThatIsFoundIsUsed(t *testing.T) {
 	if w := h.row(id); w.Phase != workspace.PhaseRunning || w.Waiting != nil || w.HomeCtx.Found.Port != 8888 {
 		t.Errorf("%s, waits for %+v, found %+v", w.Phase, w.Waiting, w.HomeCtx.Found)
 	}
-	if started.Load() != 8080 {
-		t.Errorf("it was started at %d", started.Load())
-	}
 	h.resign()
 	h.lead()
 	h.controller.WakeAll()
 	h.reach(id, workspace.DesiredStandby, workspace.PhaseStandby)
+	looks := a.looks.Load()
 	h.setDesired(id, workspace.DesiredRunning)
-	h.settles(id, workspace.PhaseRunning)
-	if started.Load() != 8888 {
-		t.Errorf("the next one was started at %d", started.Load())
+	h.await(id, "its port again", func(w workspace.Workspace) bool {
+		return w.Phase == workspace.PhaseRunning && w.Endpoint == "10.0.0.2:8888"
+	})
+	if started.Load() != 8080 || a.looks.Load() != looks {
+		t.Errorf("it was started at %d, and what listens was asked for %d times", started.Load(), a.looks.Load()-looks)
 	}
+	h.resign()
+	h.lead()
+	h.controller.WakeAll()
+	a.answers("10.0.0.2:8080")
+	h.await(id, "the configured port", func(w workspace.Workspace) bool {
+		return w.Phase == workspace.PhaseRunning && w.Endpoint == "10.0.0.2:8080" && w.HomeCtx.Found.Port == 0
+	})
+	h.reach(id, workspace.DesiredStandby, workspace.PhaseStandby)
 }
 
 // TestWhatListensIsTold in the row of a workspace that does not answer, by whichever process leads, until it answers.

@@ -34,10 +34,13 @@ var pulls = map[workspace.Operation]bool{
 
 // addPull adds the state of the image that w waits for.
 func (l *loop) addPull(w workspace.Workspace, s *state, o *workspace.Observation) {
+	if s.image != nil || w.Waiting.FailedPull() {
+		o.Image = l.imageOf(w)
+	}
 	switch {
 	case s.image == nil:
 		return
-	case !pulls[w.Operation], !s.image.jobs && s.image.of != l.imageOf(w): // another image was chosen
+	case !pulls[w.Operation], !s.image.jobs && s.image.of != o.Image: // another image was chosen
 		s.dropImage()
 		return
 	}

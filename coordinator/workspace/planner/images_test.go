@@ -172,3 +172,91 @@ func TestARetryOfThePullReplacesWhatANodeTries(t *testing.T) {
 		}
 	}
 }
+
+// TestARetryOfThePullDecidesNothingElse, when the start has given way, and when the image has come meanwhile: what is
+// known of the files stays, and no other decision waits for it.
+func TestARetryOfThePullDecidesNothingElse(t *testing.T) {
+	failed := &workspace.Waiting{Reason: workspace.WaitPullingImage, Cause: workspace.CauseRateLimit, Since: now, Tries: 9}
+	known := workspace.Fingerprint{Value: "v", VolumeOpID: "A", ArchiveKey: "key"}
+	for name, c := range map[string]struct {
+		phase     workspace.Phase
+		waiting   *workspace.Waiting
+		container *workspace.Container
+		then      planner.Action
+		operation workspace.Operation
+	}{
+		"it has given way": {workspace.PhaseStandby, failed, nil, planner.ActStart, workspace.OpStarting},
+		"a node tries": {workspace.PhaseStandby, failed,
+			pendingContainer(&workspace.Pending{Reason: workspace.WaitPullingImage, Message: "503", Cause: workspace.CauseServerError}),
+			planner.ActDeleteContainer, workspace.OpNone},
+		"it runs":        {workspace.PhaseRunning, nil, running, planner.ActNothing, workspace.OpNone},
+		"it is to sleep": {workspace.PhaseRunning, nil, running, planner.ActDeleteContainer, workspace.OpStopping},
+	} {
+		w, o := at(c.phase)
+		w.DesiredState, w.Waiting, w.Recovery = workspace.DesiredRunning, c.waiting, &workspace.Recovery{ID: "asked", Choice: workspace.RecoverRetry}
+		w.HomeCtx.Fingerprint, w.HomeCtx.Crashes, w.HomeCtx.Unread = known, 1, 1
+		o.Container, o.Unseen = c.container, workspace.SensorJobs
+		if c.operation == workspace.OpStopping {
+			w.DesiredState = workspace.DesiredStandby
+		}
+		d := planner.Reconcile(now, w, o, false, policy())
+		if h := d.Next.HomeCtx; h.Fingerprint != known || h.Crashes != 1 || h.Unread != 1 || c.operation == workspace.OpStopping && d.Action != c.then {
+			t.Errorf("%s, no jobs are seen: %q %+v", name, d.Action, h)
+		}
+		o.Unseen = 0
+		d = planner.Reconcile(now, d.Next, o, false, policy())
+		if h := d.Next.HomeCtx; d.Action != c.then || d.Next.Operation != c.operation || h.Fingerprint != known || h.RecoveryID != "asked" {
+			t.Errorf("%s: %q %s %+v", name, d.Action, d.Next.Operation, h)
+		}
+	}
+}
+
+// TestThePullsOfAnotherImageBeginAnew, and so they do when somebody asks for another attempt: a second, the first try, and
+// nothing is said of the image before.
+func TestThePullsOfAnotherImageBeginAnew(t *testing.T) {
+	failed := workspace.Waiting{
+		Reason: workspace.WaitPullingImage, Message: "503 of A", Cause: workspace.CauseServerError, Since: now.Add(-time.Hour), Tries: 10, Image: "A",
+	}
+	asked := &workspace.Recovery{ID: "asked", Choice: workspace.RecoverRetry}
+	for name, c := range map[string]struct {
+		image     string
+		operation workspace.Operation
+		recovery  *workspace.Recovery
+		under     bool // the retry is asked for while a pull is under way
+		tries     int
+		pause     time.Duration
+		since     time.Time
+		says      string // before the next attempt has failed
+	}{
+		"the same image":                         {image: "A", operation: workspace.OpStarting, tries: 11, pause: 5 * time.Minute, since: failed.Since, says: "503 of A"},
+		"it is not known":                        {image: "", operation: workspace.OpStarting, tries: 11, pause: 5 * time.Minute, since: failed.Since, says: "503 of A"},
+		"another image":                          {image: "B", operation: workspace.OpStarting, tries: 1, pause: time.Second, since: now},
+		"another image, after it gave way":       {image: "B", operation: workspace.OpNone, tries: 1, pause: time.Second, since: now},
+		"another attempt":                        {image: "A", operation: workspace.OpStarting, recovery: asked, tries: 1, pause: time.Second, since: failed.Since, says: "503 of A"},
+		"another attempt, during the one before": {image: "A", operation: workspace.OpStarting, recovery: asked, under: true, tries: 1, pause: time.Second, since: failed.Since, says: "503 of A"},
+	} {
+		w, o := during(c.operation, workspace.DesiredRunning)
+		if c.operation == workspace.OpNone {
+			w.OpStartedAt, w.HomeCtx.Deferred = time.Time{}, 9
+		}
+		waiting := failed
+		w.OpStartedAt, w.Waiting, w.Recovery, o.Image = now, &waiting, c.recovery, c.image
+		if !c.under {
+			d := planner.Reconcile(now, w, o, false, policy())
+			if d.Action != planner.ActStart {
+				t.Fatalf("%s: %q", name, d.Action)
+			}
+			w = d.Next
+		}
+		o.Pull = &workspace.Pull{}
+		w = planner.Reconcile(now, w, o, false, policy()).Next
+		if w.Waiting == nil || !strings.Contains(w.Waiting.Message, c.says) || c.says == "" && w.Waiting.FailedPull() {
+			t.Errorf("%s, before a byte has come: %+v", name, w.Waiting)
+		}
+		o.Pull = &workspace.Pull{Failure: "429", Cause: workspace.CauseRateLimit}
+		d := planner.Reconcile(now, w, o, false, policy())
+		if got := d.Next.Waiting; got.Tries != c.tries || d.Retry != c.pause || !got.Since.Equal(c.since) || got.Image != c.image || got.Message != "429" {
+			t.Errorf("%s: the next attempt follows after %s: %+v", name, d.Retry, got)
+		}
+	}
+}

@@ -136,6 +136,9 @@ func (p *planner) beginNext() Action {
 		return ActNothing
 	}
 	if p.startWaits(op) {
+		if p.retriesPull() {
+			return ActDeleteContainer
+		}
 		return ActNothing
 	}
 	if d := p.policy.FullDisk; traits.needsDisk && d != nil {

@@ -48,7 +48,7 @@ func (p *planner) continueOperation() Action {
 	case p.waiting.Unlimited() && p.outlasted():
 		waited := *p.waiting
 		a := p.giveWay(waited.Reason, waited.Message)
-		p.waiting.Cause = waited.Cause
+		p.waiting.Cause, p.waiting.Image = waited.Cause, waited.Image
 		if len(p.o.Jobs) > 0 {
 			return a
 		}
@@ -168,13 +168,17 @@ func (p *planner) remove() Action {
 // traffic.
 func (p *planner) start() Action {
 	k := p.o.Container
+	retries := p.retriesPull()
+	if p.was.Waiting != nil && p.waited() == nil {
+		p.next.HomeCtx.Deferred = 0 // it waited for another image
+	}
 	switch {
 	case p.next.Conditions.True(workspace.ContainerReady):
 		return p.done()
 	case p.o.Pull != nil:
 		return p.pulling()
-	case p.retryAsked() && k != nil && k.Running && k.Pending != nil && k.Pending.Cause != "":
-		return ActDeleteContainer // its node waits longer and longer between two attempts; that of another one begins at once
+	case retries:
+		return ActDeleteContainer
 	case k != nil && k.Running && k.Pending != nil && k.Pending.Outdated:
 		p.pends(k.Pending)
 		return p.act(ActStart) // whatever kept it, the next one is made anew
@@ -217,7 +221,7 @@ func (p *planner) exited(k *workspace.Container) bool {
 
 // pulling waits for an image that the operation needs: the workspace's or the jobs'.
 func (p *planner) pulling() Action {
-	was, pull := p.was.Waiting, p.o.Pull
+	was, pull := p.waited(), p.o.Pull
 	switch {
 	case pull.Failure != "" && pull.Jobs:
 		return p.waitFor(workspace.WaitJobImage, pull.Failure)
@@ -233,7 +237,7 @@ func (p *planner) pulling() Action {
 		p.wait(workspace.WaitPullingImage, pullMessage(*pull))
 		p.waiting.Done, p.waiting.Total = pull.Done, pull.Total
 		if was != nil {
-			p.waiting.Tries = was.Tries
+			p.waiting.Tries, p.waiting.Image = was.Tries, was.Image
 		}
 	}
 	return ActNothing
@@ -242,8 +246,8 @@ func (p *planner) pulling() Action {
 // pullLater has the image pulled again after a pause: the cause may pass.
 func (p *planner) pullLater(pull *workspace.Pull) Action {
 	p.wait(workspace.WaitPullingImage, pull.Failure)
-	p.waiting.Cause, p.waiting.Tries = pull.Cause, 1
-	if was := p.was.Waiting; was != nil {
+	p.waiting.Cause, p.waiting.Tries, p.waiting.Image = pull.Cause, 1, p.o.Image
+	if was := p.waited(); was != nil {
 		p.waiting.Tries += was.Tries
 	}
 	p.retryLater()

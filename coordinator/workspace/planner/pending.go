@@ -94,7 +94,7 @@ func (p *planner) waitAs(w *workspace.Pending) {
 // keepPending keeps what an actuator of this operation has waited for, until it is known how
 // the next attempt goes.
 func (p *planner) keepPending() {
-	if w := p.was.Waiting; w != nil && p.was.Operation == p.next.Operation && (pendingReasons[w.Reason] || w.FailedPull()) {
+	if w := p.waited(); w != nil && p.was.Operation == p.next.Operation && (pendingReasons[w.Reason] || w.FailedPull()) {
 		p.waiting = w
 	}
 }

@@ -30,6 +30,7 @@ type planner struct {
 	ask      Ask               // what must be known first
 	partial  bool              // archives that this row depends on were not asked for yet
 	begins   workspace.JobKind // the job that needs a place
+	asked    bool              // another attempt to start was asked for
 	retry    time.Duration
 }
 

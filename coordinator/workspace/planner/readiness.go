@@ -12,7 +12,7 @@ import (
 
 // readiness adds to the container what the controller's own probe has found out (SPEC 2). An application
 // that has answered is ready, whatever its health check has not found out yet. One that answers at
-// another port has that one.
+// another port has that one, until it answers at its own.
 func (p *planner) readiness() {
 	k, r, found := p.o.Container, p.o.Readiness, &p.next.HomeCtx.Found
 	if k == nil || !k.Running || k.Endpoint == "" {
@@ -20,18 +20,20 @@ func (p *planner) readiness() {
 	}
 	c := *k
 	p.o.Container = &c
-	if r != nil && r.Instead != 0 && !c.StartedAt.IsZero() {
+	switch {
+	case r == nil:
+	case r.Instead != 0 && !c.StartedAt.IsZero() && !(found.In(c) && found.Port == r.Instead):
 		*found = workspace.FoundPort{Port: r.Instead, Started: c.StartedAt.UTC().Round(0), Image: p.o.Image, Configured: p.o.Port}
+	case r.Answered, r.Silence != nil && !found.In(c):
+		*found = workspace.FoundPort{} // the configured port is the right one, or the found one is not any more
 	}
-	if found.Port != 0 && !c.StartedAt.IsZero() && c.StartedAt.Equal(found.Started) {
+	if found.In(c) {
 		if host, _, err := net.SplitHostPort(c.Endpoint); err == nil {
 			c.Endpoint = net.JoinHostPort(host, strconv.Itoa(found.Port))
 		}
 	}
 	switch {
 	case r == nil:
-	case r.Silence != nil && !c.StartedAt.Equal(found.Started):
-		*found = workspace.FoundPort{} // it does not answer there any more
 	case !r.Answered && r.Instead == 0 || c.Pending != nil:
 	case c.Health == workspace.HealthStarting, c.Health == workspace.HealthUnhealthy && p.was.Phase != workspace.PhaseRunning:
 		c.Health, c.Ready = "", true

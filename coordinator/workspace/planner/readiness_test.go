@@ -73,28 +73,40 @@ func TestTheFoundPortIsUsed(t *testing.T) {
 	if next := planner.Reconcile(now, n, o, false, policy()).Next; next.Endpoint != "172.18.0.2:8888" || !reflect.DeepEqual(next.HomeCtx, n.HomeCtx) {
 		t.Errorf("%q, found %+v", next.Endpoint, next.HomeCtx.Found)
 	}
+	// It goes on being used. What was found holds for what the container was started with.
+	o.Readiness, o.Image = &workspace.Readiness{Instead: 8888}, "test/image:2"
+	if next := planner.Reconcile(now, n, o, false, policy()).Next; next.Endpoint != "172.18.0.2:8888" || next.HomeCtx.Found != want {
+		t.Errorf("%q, found %+v", next.Endpoint, next.HomeCtx.Found)
+	}
+	// The configured port is the right one as soon as it answers.
+	o.Readiness = &workspace.Readiness{Answered: true}
+	if next := planner.Reconcile(now, n, o, false, policy()).Next; next.Endpoint != "172.18.0.2:8080" || next.HomeCtx.Found.Port != 0 {
+		t.Errorf("%q, found %+v", next.Endpoint, next.HomeCtx.Found)
+	}
+	o.Readiness = nil
 	k := *running
 	k.StartedAt = k.StartedAt.Add(time.Second)
 	o.Container = &k
 	if next := planner.Reconcile(now, n, o, false, policy()).Next; next.Endpoint != "172.18.0.2:8080" || next.HomeCtx.Found != want {
 		t.Errorf("the next container: %q, found %+v", next.Endpoint, next.HomeCtx.Found)
 	}
-	// The next one that has the port, and does not answer there, is started without it again.
+	// The next one, which does not answer there, gives it up.
 	o.Readiness = &workspace.Readiness{Silence: &workspace.Silence{Port: 8888}}
 	if next := planner.Reconcile(now, n, o, false, policy()).Next; next.HomeCtx.Found.Port != 0 {
 		t.Errorf("found %+v", next.HomeCtx.Found)
 	}
 	for _, c := range []struct {
+		container  workspace.Container
 		image      string
 		configured int
 		want       int
-	}{{"test/image:1", 0, 8888}, {"test/image:2", 0, 0}, {"test/image:1", 9000, 9000}} {
-		if got := want.StartPort(c.image, c.configured); got != c.want {
-			t.Errorf("%s at %d starts at %d", c.image, c.configured, got)
+	}{{k, "test/image:1", 0, 8888}, {k, "test/image:2", 0, 0}, {k, "test/image:1", 9000, 0}, {*running, "test/image:2", 9000, 8888}} {
+		if got := want.Known(c.container, c.image, c.configured); got != c.want {
+			t.Errorf("in a container of %s at %d, %d is tried", c.image, c.configured, got)
 		}
 	}
-	if got := (workspace.FoundPort{}).StartPort("", 0); got != 0 {
-		t.Errorf("nothing was found, and it starts at %d", got)
+	if got := (workspace.FoundPort{}).Known(workspace.Container{}, "", 0); got != 0 {
+		t.Errorf("nothing was found, and %d is tried", got)
 	}
 }
 

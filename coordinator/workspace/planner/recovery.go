@@ -10,6 +10,13 @@ func (p *planner) recover() (Action, bool) {
 	if !recoveryPending(p.was) {
 		return ActNothing, false
 	}
+	if r.Choice == workspace.RecoverRetry && p.was.Phase != workspace.PhaseError {
+		// It asks for another attempt to pull the image, which the next start makes, and decides nothing else.
+		if !p.was.Waiting.FailedPull() {
+			p.retryAsked() // the image has come meanwhile
+		}
+		return ActNothing, false
+	}
 	if !p.o.Knows(workspace.AllSensors) {
 		p.keepWaiting()
 		if p.doubtful {
@@ -82,5 +89,13 @@ func (p *planner) retryAsked() bool {
 		return false
 	}
 	p.next.HomeCtx.RecoveryID, p.next.HomeCtx.Deferred = r.ID, 0
+	p.asked = true
 	return true
+}
+
+// retriesPull reports, once, whether somebody has asked for another attempt, and the container's node waits longer and
+// longer between two. That of another container begins at once.
+func (p *planner) retriesPull() bool {
+	k := p.o.Container
+	return p.retryAsked() && k != nil && k.Running && k.Pending != nil && k.Pending.Cause != ""
 }

@@ -38,13 +38,28 @@ const (
 // goes on.
 func (p *planner) wait(reason, message string) {
 	p.waiting = &workspace.Waiting{Reason: reason, Message: message, Since: p.now}
-	if w := p.was.Waiting; w != nil && w.Reason == reason {
+	if w := p.waited(); w != nil && w.Reason == reason {
 		p.waiting.Since = w.Since
 	}
 }
 
+// waited is what the workspace has waited for so far. The attempts to pull an image begin anew with another image, and
+// are counted anew when somebody has asked for one.
+func (p *planner) waited() *workspace.Waiting {
+	w := p.was.Waiting
+	switch {
+	case w == nil || w.Image != "" && p.o.Image != "" && w.Image != p.o.Image:
+		return nil
+	case p.asked && w.Tries > 0:
+		again := *w
+		again.Tries = 0
+		return &again
+	}
+	return w
+}
+
 // keepWaiting leaves the reason of the wait as it is: nothing new is known.
-func (p *planner) keepWaiting() { p.waiting = p.was.Waiting }
+func (p *planner) keepWaiting() { p.waiting = p.waited() }
 
 // retryLater asks for another attempt after a pause, which grows with the length of
 // the wait and the number of attempts.

@@ -62,7 +62,9 @@ func TestStopGrace(t *testing.T) {
 		}
 	}
 	o := plain()
-	for template, want := range map[string]int64{"spec: {terminationGracePeriodSeconds: 30}": 30, "spec: {terminationGracePeriodSeconds: 0}": 1} {
+	for template, want := range map[string]int64{
+		"spec: {terminationGracePeriodSeconds: 30}": 30, "spec: {terminationGracePeriodSeconds: 60}": 60, "spec: {terminationGracePeriodSeconds: 0}": 1,
+	} {
 		o.PodTemplate = template
 		if got := spec.GraceOf(pod(t, o, start())); got != want {
 			t.Errorf("%s: %d s, want %d", template, got, want)

@@ -96,10 +96,14 @@ func TestPodTemplateRefuses(t *testing.T) {
 		"spec: {containers: [{name: workspace, volumeMounts: [{mountPath: /srv/a, name: home, subPath: home/a}]}]}":                        "spec.containers[workspace].volumeMounts[home]",
 		"spec: {containers: [{name: workspace, volumeMounts: null}]}":                                                                      "spec.containers[workspace].volumeMounts[home]",
 
-		"spec: {nodeselector: {a: b}}":             `unknown field "spec.nodeselector"`,
-		"template: {spec: {}}":                     `unknown field "template"`,
-		"spec: {replicas: 2}":                      `unknown field "spec.replicas"`,
-		"spec: {terminationGracePeriodSeconds: x}": "terminationGracePeriodSeconds",
+		"spec: {nodeselector: {a: b}}":                       `unknown field "spec.nodeselector"`,
+		"template: {spec: {}}":                               `unknown field "template"`,
+		"spec: {replicas: 2}":                                `unknown field "spec.replicas"`,
+		"spec: {terminationGracePeriodSeconds: x}":           "terminationGracePeriodSeconds",
+		"spec: {terminationGracePeriodSeconds: 61}":          "spec.terminationGracePeriodSeconds: 61 must be from 0 to 60",
+		"spec: {terminationGracePeriodSeconds: -1}":          "spec.terminationGracePeriodSeconds: -1 must be from 0 to 60",
+		"spec: {terminationGracePeriodSeconds: 10000000000}": "remove it for stop_grace",
+
 		"spec: x":    "no Pod template",
 		"[]":         "no Pod template",
 		"a: 1\na: 2": "neither YAML nor JSON",

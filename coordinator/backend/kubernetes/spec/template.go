@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
@@ -17,6 +18,8 @@ import (
 	"k8s.io/pod-security-admission/policy"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+
+	"github.com/codehub/gateway/coordinator/backend"
 )
 
 // templated returns what all workspaces' Pods have in common: ours, with the Pod template
@@ -46,10 +49,20 @@ func templated(o Options) (*corev1.Pod, error) {
 	if err := errors.Join(append(unknown, err)...); err != nil {
 		return nil, fmt.Errorf("is no Pod template: %w", err)
 	}
-	if err := errors.Join(taken(ours, p), secure(p)); err != nil {
+	if err := errors.Join(taken(ours, p), endsInTime(p), secure(p)); err != nil {
 		return nil, err
 	}
 	return p, nil
+}
+
+// endsInTime returns an error if the template gives programs more time to end than [backend.CheckStopGrace] allows.
+func endsInTime(p *corev1.Pod) error {
+	longest := int64(backend.MaxStopGrace / time.Second)
+	if grace := p.Spec.TerminationGracePeriodSeconds; grace != nil && (*grace < 0 || *grace > longest) {
+		return fmt.Errorf("spec.terminationGracePeriodSeconds: %d must be from 0 to %d: a stop fails that takes longer than its limit; "+
+			"write a smaller number, or remove it for stop_grace", *grace, longest)
+	}
+	return nil
 }
 
 // taken returns an error for each field of the template that is not the operator's to set. These

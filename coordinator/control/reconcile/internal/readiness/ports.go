@@ -25,7 +25,7 @@ func (w *Watch) look(ctx context.Context, age time.Duration) (r workspace.Readin
 		// The image has no shell to ask with. What it declares can be tried from here.
 		listens = listening(ctx, host, s.Declared)
 	}
-	if w.answersInstead(ctx, host, port, listens, s.Declared, age) {
+	if w.answersInstead(ctx, port, listens, s.Declared, age) {
 		return workspace.Readiness{Instead: listens[0]}
 	}
 	if age >= silentAfter || len(listens) > 0 && !slices.Contains(listens, port) || slices.Contains(s.Local, port) {
@@ -35,14 +35,18 @@ func (w *Watch) look(ctx context.Context, age time.Duration) (r workspace.Readin
 }
 
 // answersInstead reports whether the application is at another port than the one that is configured: exactly one
-// listens, the image declares it, and it answers. Where the image declares the configured one as well, that one has
-// more time: the application may open its ports one after the other.
-func (w *Watch) answersInstead(ctx context.Context, host string, port int, listens, declared []int, age time.Duration) bool {
-	if w.OnePort || len(listens) != 1 || listens[0] == port || !slices.Contains(declared, listens[0]) ||
-		slices.Contains(declared, port) && age < bothAfter {
+// listens, the image declares it, and it answers.
+func (w *Watch) answersInstead(ctx context.Context, port int, listens, declared []int, age time.Duration) bool {
+	if w.OnePort || age < insteadAfter || len(listens) != 1 || listens[0] == port || !slices.Contains(declared, listens[0]) {
 		return false
 	}
-	return w.Probe(ctx, at(host, listens[0]), w.container.BasePath)
+	return w.answersAt(ctx, listens[0])
+}
+
+// answersAt probes another port of the container.
+func (w *Watch) answersAt(ctx context.Context, port int) bool {
+	host, _, _ := net.SplitHostPort(w.container.Endpoint)
+	return w.Probe(ctx, at(host, port), w.container.BasePath)
 }
 
 // listening returns those of the ports that accept a connection.

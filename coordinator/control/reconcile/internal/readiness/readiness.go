@@ -23,12 +23,14 @@ const (
 	// readyAfter is when a container without a health check is probed first. Nothing waits for this probe: the
 	// gateway sends its own as soon as somebody opens the workspace.
 	readyAfter = time.Second
-	// elsewhereAfter is when it counts that nothing listens on the port while others do, bothAfter the same where
-	// the image declares that port, too, and silentAfter when it counts that nothing answers. Before, the
-	// application is just starting.
+	// elsewhereAfter is when it counts that nothing listens on the port while others do, insteadAfter when one of
+	// those is taken for the application's, and silentAfter when it counts that nothing answers. Before, the
+	// application is just starting: it may open its ports one after the other.
 	elsewhereAfter = 5 * time.Second
-	bothAfter      = 10 * time.Second
+	insteadAfter   = 10 * time.Second
 	silentAfter    = 30 * time.Second
+	// probeInstead is probeMax while another port is used.
+	probeInstead = time.Minute
 	// lookMin and lookMax bound the pause between two looks at what listens.
 	lookMin = 5 * time.Second
 	lookMax = time.Minute
@@ -55,6 +57,7 @@ type Watch struct {
 
 	id        workspace.ID
 	container workspace.Container
+	known     int // the port at which an earlier container has answered instead; 0 for none
 	changed   func()
 
 	mu    sync.Mutex // guards what follows
@@ -62,10 +65,14 @@ type Watch struct {
 }
 
 // New returns the watch of a workspace's running container, which has an endpoint. [Watch.Run] probes it until ctx
-// ends. changed is called, and must not block, when something was found out that matters.
-func (p Prober) New(ctx context.Context, id workspace.ID, c workspace.Container, changed func()) (*Watch, context.Context) {
+// ends. known is the port at which an earlier container of the same image has answered in place of the endpoint's, or
+// 0. changed is called, and must not block, when something was found out that matters.
+func (p Prober) New(ctx context.Context, id workspace.ID, c workspace.Container, known int, changed func()) (*Watch, context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
-	return &Watch{Prober: p, Cancel: cancel, id: id, container: c, changed: changed}, ctx
+	if p.OnePort {
+		known = 0
+	}
+	return &Watch{Prober: p, Cancel: cancel, id: id, container: c, known: known, changed: changed}, ctx
 }
 
 // Of reports whether it is the watch of that container.
@@ -91,12 +98,13 @@ func (w *Watch) set(r workspace.Readiness) {
 	}
 }
 
-// Run probes the container until it has answered.
+// Run probes the container until it has answered at its endpoint. That one always comes first, also after another
+// port was found.
 func (w *Watch) Run(ctx context.Context) {
 	defer w.Cancel()
 	began := time.Now()
 	var looked time.Time
-	if w.container.Ready && !rest(ctx, readyAfter) {
+	if w.container.Ready && w.known == 0 && !rest(ctx, readyAfter) {
 		return
 	}
 	for ctx.Err() == nil {
@@ -104,19 +112,21 @@ func (w *Watch) Run(ctx context.Context) {
 			w.set(workspace.Readiness{Answered: true})
 			return
 		}
-		age := time.Since(began)
-		if age >= elsewhereAfter && time.Since(looked) >= min(max(age/5, lookMin), lookMax) {
+		age, limit := time.Since(began), probeMax
+		switch {
+		case w.Found().Instead != 0:
+			limit = probeInstead
+		case w.known != 0 && w.answersAt(ctx, w.known):
+			w.set(workspace.Readiness{Instead: w.known})
+		case age >= elsewhereAfter && time.Since(looked) >= min(max(age/5, lookMin), lookMax):
 			r := w.look(ctx, age)
 			if ctx.Err() != nil {
 				return
 			}
 			looked = time.Now()
 			w.set(r)
-			if r.Instead != 0 {
-				return
-			}
 		}
-		rest(ctx, min(max(age/10, probeMin), probeMax))
+		rest(ctx, min(max(age/10, probeMin), limit))
 	}
 }
 

@@ -55,10 +55,10 @@ func (a *application) set(change func()) {
 	change()
 }
 
-// watch starts the watch of a container.
-func (a *application) watch(t *testing.T, c workspace.Container, onePort bool) *Watch {
+// watch starts the watch of a container in which that port is known, or none.
+func (a *application) watch(t *testing.T, c workspace.Container, onePort bool, known int) *Watch {
 	p := Prober{Probe: a.probe, Stats: a.look, OnePort: onePort}
-	w, ctx := p.New(t.Context(), id, c, func() { a.set(func() { a.told++ }) })
+	w, ctx := p.New(t.Context(), id, c, known, func() { a.set(func() { a.told++ }) })
 	go w.Run(ctx)
 	return w
 }
@@ -68,7 +68,7 @@ var starting = workspace.Container{Running: true, Health: workspace.HealthStarti
 func TestTheFirstAnswerIsNoticedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &application{open: map[string]bool{}}
-		w := a.watch(t, starting, false)
+		w := a.watch(t, starting, false, 0)
 		time.Sleep(100 * time.Millisecond)
 		a.set(func() { a.open[starting.Endpoint] = true })
 		time.Sleep(probeMin)
@@ -90,7 +90,7 @@ func TestAContainerWithoutAHealthCheckIsProbedLater(t *testing.T) {
 		a := &application{open: map[string]bool{starting.Endpoint: true}}
 		c := starting
 		c.Health, c.Ready = "", true
-		w := a.watch(t, c, false)
+		w := a.watch(t, c, false, 0)
 		time.Sleep(readyAfter - 1)
 		synctest.Wait()
 		if len(a.probes) != 0 {
@@ -118,10 +118,12 @@ func TestWhatListensInstead(t *testing.T) {
 		"nothing listens":        {stats: backend.Stats{Processes: 3}, age: time.Minute, want: silent(nil, nil)},
 		"it listens and is mute": {stats: backend.Stats{Processes: 3, Ports: []int{22, 8080}}, age: time.Minute, want: silent([]int{22, 8080}, nil)},
 		"mute, just starting":    {stats: backend.Stats{Processes: 3, Ports: []int{22, 8080}}, age: 20 * time.Second},
-		"another one, declared": {stats: backend.Stats{Processes: 3, Ports: []int{8888}, Declared: []int{8888}}, open: []string{there}, age: 10 * time.Second,
+		"another one, declared": {stats: backend.Stats{Processes: 3, Ports: []int{8888}, Declared: []int{8888}}, open: []string{there}, age: 20 * time.Second,
 			want: workspace.Readiness{Instead: 8888}},
+		"another one, declared, at first": {stats: backend.Stats{Processes: 3, Ports: []int{8888}, Declared: []int{8888}}, open: []string{there}, age: 9 * time.Second,
+			want: silent([]int{8888}, nil)},
 		"another one of two that are declared": {stats: backend.Stats{Processes: 3, Ports: []int{8888}, Declared: []int{8888, 9229}}, open: []string{there},
-			age: 10 * time.Second, want: workspace.Readiness{Instead: 8888}},
+			age: 20 * time.Second, want: workspace.Readiness{Instead: 8888}},
 		"both are declared, at first": {stats: backend.Stats{Processes: 3, Ports: []int{8888}, Declared: []int{8080, 8888}}, open: []string{there}, age: 9 * time.Second,
 			want: silent([]int{8888}, nil)},
 		"both are declared, later": {stats: backend.Stats{Processes: 3, Ports: []int{8888}, Declared: []int{8080, 8888}}, open: []string{there}, age: 20 * time.Second,
@@ -129,10 +131,10 @@ func TestWhatListensInstead(t *testing.T) {
 		"another one, not declared":    {stats: backend.Stats{Processes: 3, Ports: []int{8888}}, open: []string{there}, age: time.Minute, want: silent([]int{8888}, nil)},
 		"another one that is declared": {stats: backend.Stats{Processes: 3, Ports: []int{8888}, Declared: []int{9229}}, open: []string{there}, age: time.Minute, want: silent([]int{8888}, nil)},
 		"declared, but mute":           {stats: backend.Stats{Processes: 3, Ports: []int{8888}, Declared: []int{8888}}, age: time.Minute, want: silent([]int{8888}, nil)},
-		"two listen": {stats: backend.Stats{Processes: 3, Ports: []int{8888, 9229}, Declared: []int{8888}}, open: []string{there}, age: 10 * time.Second,
+		"two listen": {stats: backend.Stats{Processes: 3, Ports: []int{8888, 9229}, Declared: []int{8888}}, open: []string{there}, age: 20 * time.Second,
 			want: silent([]int{8888, 9229}, nil)},
 		"only the application's port can be reached": {stats: backend.Stats{Processes: 3, Ports: []int{8888}, Declared: []int{8888}}, open: []string{there},
-			onePort: true, age: 10 * time.Second, want: silent([]int{8888}, nil)},
+			onePort: true, age: 20 * time.Second, want: silent([]int{8888}, nil)},
 		"on the loopback address":     {stats: backend.Stats{Processes: 3, Local: []int{8080}}, age: 10 * time.Second, want: silent(nil, []int{8080})},
 		"a helper's port, at first":   {stats: backend.Stats{Processes: 3, Local: []int{40123}}, age: 20 * time.Second},
 		"a helper's port":             {stats: backend.Stats{Processes: 3, Local: []int{40123}}, age: time.Minute, want: silent(nil, []int{40123})},
@@ -145,7 +147,7 @@ func TestWhatListensInstead(t *testing.T) {
 				for _, endpoint := range c.open {
 					a.open[endpoint] = true
 				}
-				w := a.watch(t, starting, c.onePort)
+				w := a.watch(t, starting, c.onePort, 0)
 				time.Sleep(c.age)
 				synctest.Wait()
 				if got := w.Found(); !reflect.DeepEqual(got, c.want) {
@@ -166,7 +168,7 @@ func silent(ports, local []int) workspace.Readiness {
 func TestTheSilenceEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &application{open: map[string]bool{}, stats: backend.Stats{Processes: 1, Ports: []int{22}}}
-		w := a.watch(t, starting, false)
+		w := a.watch(t, starting, false, 0)
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if w.Found().Silence == nil || a.told != 1 {
@@ -182,6 +184,62 @@ func TestTheSilenceEnds(t *testing.T) {
 			t.Errorf("%+v, told %d times", got, a.told)
 		}
 	})
+}
+
+// TestTheConfiguredPortWins over one that was found, however late it answers: that one may be for metrics alone, and
+// the application may be building.
+func TestTheConfiguredPortWins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const there = "10.0.0.2:9090"
+		a := &application{open: map[string]bool{there: true}, stats: backend.Stats{Processes: 3, Ports: []int{9090}, Declared: []int{9090}}}
+		w := a.watch(t, starting, false, 0)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if got := w.Found(); !reflect.DeepEqual(got, workspace.Readiness{Instead: 9090}) {
+			t.Fatalf("%+v", got)
+		}
+		if probes := a.probes[starting.Endpoint]; probes > 200 || a.probes[there] != 1 || a.looks != 2 {
+			t.Errorf("%d and %d probes and %d looks in an hour", probes, a.probes[there], a.looks)
+		}
+		a.set(func() { a.open[starting.Endpoint] = true })
+		time.Sleep(probeInstead)
+		synctest.Wait()
+		if got := w.Found(); !reflect.DeepEqual(got, workspace.Readiness{Answered: true}) {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// TestAKnownPortIsTriedAtOnce, after the configured one.
+func TestAKnownPortIsTriedAtOnce(t *testing.T) {
+	const here, there = "10.0.0.2:8080", "10.0.0.2:8888"
+	for name, c := range map[string]struct {
+		open    []string
+		onePort bool
+		want    workspace.Readiness
+	}{
+		"it answers":                           {open: []string{there}, want: workspace.Readiness{Instead: 8888}},
+		"both answer":                          {open: []string{here, there}, want: workspace.Readiness{Answered: true}},
+		"none does":                            {},
+		"no other than the own can be reached": {open: []string{there}, onePort: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := &application{open: map[string]bool{}, stats: backend.Stats{Processes: 3}}
+				for _, endpoint := range c.open {
+					a.open[endpoint] = true
+				}
+				ready := starting
+				ready.Health, ready.Ready = "", true
+				w := a.watch(t, ready, c.onePort, 8888)
+				synctest.Wait()
+				if got := w.Found(); !reflect.DeepEqual(got, c.want) || a.looks != 0 {
+					t.Errorf("%+v, want %+v; %d looks", got, c.want, a.looks)
+				}
+				w.Cancel()
+			})
+		})
+	}
 }
 
 // An image without a shell: what it declares is tried from outside.
