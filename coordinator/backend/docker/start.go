@@ -138,8 +138,7 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	if err := g.Wait(); err != nil {
 		return d.undo(ctx, id, containerID, err)
 	}
-	d.homes.Own(ctx, id, containerID, want.Config.Image, there.Labels[spec.LabelOp])
-	d.homes.MakeFolders(ctx, containerID, from.Folders)
+	d.homes.Own(ctx, id, containerID, want.Config.Image, there.Labels[spec.LabelOp], from.Folders)
 	err = d.api.ContainerStart(ctx, containerID, container.StartOptions{})
 	switch {
 	// When ctx ended, the start may have succeeded. The container stays: the next call
