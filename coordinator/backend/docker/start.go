@@ -126,6 +126,7 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	g, gctx = errgroup.WithContext(ctx)
 	guard.Go(g, func() error { return d.homes.Check(gctx, id) })
 	guard.Go(g, func() error { return d.checkNoJob(gctx, id, "") })
+	guard.Go(g, func() error { return d.images.CheckMounted(gctx, containerID, from) })
 	if join {
 		guard.Go(g, func() error {
 			gone, err := d.sandboxes.Gone(gctx, id, box)
