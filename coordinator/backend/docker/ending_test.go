@@ -1,6 +1,7 @@
 package docker_test
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -146,5 +147,18 @@ while kill -0 $! 2>/dev/null; do wait $!; done
 				t.Errorf("~/ends says %q", got)
 			}
 		})
+	}
+}
+
+// TestAskedWithinTheTimeThatIsLeft: however long programs may take, there is time left for the removal of the container.
+func TestAskedWithinTheTimeThatIsLeft(t *testing.T) {
+	t.Parallel()
+	r := newReal(t, func(o *docker.Options) { o.StopGrace = time.Minute })
+	for _, left := range []time.Duration{8 * time.Second, 11 * time.Second} {
+		id := r.start(r.variant(container.Config{Entrypoint: []string{"sh", "-c", deaf("TERM")}}, nil))
+		r.sh(id, "until [ -e /tmp/up-deaf ]; do sleep 0.05; done")
+		ctx, cancel := context.WithTimeout(t.Context(), left)
+		r.must(r.backend.Delete(ctx, id))
+		cancel()
 	}
 }
