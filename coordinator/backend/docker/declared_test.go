@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"path"
 	"slices"
@@ -339,5 +340,27 @@ func TestDoctorLooksAtImages(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestDoctorDoesNotBlameTheImage: an engine that does not answer says nothing about an image.
+func TestDoctorDoesNotBlameTheImage(t *testing.T) {
+	t.Parallel()
+	r := newReal(t)
+	inside := r.variant(container.Config{Volumes: volumesOf("/home/coder/away")}, nil)
+	d, err := doctor.New(docker.Options{Host: r.api.DaemonHost(), Installation: "test", Image: r.image, Transport: func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(req *http.Request) (*http.Response, error) {
+			if strings.HasSuffix(req.URL.Path, "/images/load") {
+				return nil, io.ErrUnexpectedEOF
+			}
+			return next.RoundTrip(req)
+		})
+	}})
+	r.must(err)
+	defer d.Close()
+	rows := d.Checks(doctor.Expected{Images: []string{inside}})
+	at := slices.IndexFunc(rows, func(row backendcheck.Row) bool { return row.Name == "declarations" })
+	if found, err := rows[at].Run(t.Context()); workspace.ReasonOf(err) != workspace.ReasonUnreachable {
+		t.Errorf("%+v, %v, want that the engine does not answer", found, err)
 	}
 }
