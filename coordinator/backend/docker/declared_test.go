@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"path"
 	"slices"
@@ -223,7 +224,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 // TestVolumesThatCannotBeLeftOut: the engine refuses the image without its volumes. No workspace starts if a volume would hide
-// files, and the error names it. With volumes elsewhere it starts.
+// files, also through a link, and the error names it. With volumes elsewhere it starts.
 func TestVolumesThatCannotBeLeftOut(t *testing.T) {
 	t.Parallel()
 	r := newReal(t, func(o *docker.Options) { o.Transport = withoutLoading })
@@ -234,7 +235,23 @@ func TestVolumesThatCannotBeLeftOut(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "/home/coder/project") || !strings.Contains(err.Error(), inside) {
 		t.Errorf("%v, want an error that names the image and its volume", err)
 	}
-	elsewhere := r.variant(container.Config{Volumes: volumesOf("/data")}, nil)
+	for volume, link := range map[string][2]string{
+		"/srv/linked":  {"srv", "home/coder"},
+		"/home/mine/x": {"home/mine", "coder"},
+		"/home/mine":   {"home/mine", "coder"},
+		"/one/a/b":     {"one", "two/home/coder"}, // a link through another
+		"/deep/er/all": {"deep/er/all", "/home"},
+	} {
+		ref := r.variant(container.Config{Volumes: volumesOf(volume)}, map[string]string{link[0]: link[1], "two": "."})
+		err := r.backend.Start(t.Context(), backend.StartSpec{ID: id, Image: ref})
+		if err == nil || !strings.Contains(err.Error(), volume) || !strings.Contains(err.Error(), ref) {
+			t.Errorf("%s, through %v: %v, want an error that names the image and its volume", volume, link, err)
+		}
+		if all, err := r.backend.Containers(t.Context(), id); err != nil || len(all) != 0 {
+			t.Errorf("%s: %+v, %v, want no container", volume, all, err)
+		}
+	}
+	elsewhere := r.variant(container.Config{Volumes: volumesOf("/data", "/var/mine/x", "/home")}, map[string]string{"var/mine": "/opt"})
 	r.run(id, elsewhere)
 	r.sh(id, "true")
 }
@@ -323,5 +340,27 @@ func TestDoctorLooksAtImages(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestDoctorDoesNotBlameTheImage: an engine that does not answer says nothing about an image.
+func TestDoctorDoesNotBlameTheImage(t *testing.T) {
+	t.Parallel()
+	r := newReal(t)
+	inside := r.variant(container.Config{Volumes: volumesOf("/home/coder/away")}, nil)
+	d, err := doctor.New(docker.Options{Host: r.api.DaemonHost(), Installation: "test", Image: r.image, Transport: func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(req *http.Request) (*http.Response, error) {
+			if strings.HasSuffix(req.URL.Path, "/images/load") {
+				return nil, io.ErrUnexpectedEOF
+			}
+			return next.RoundTrip(req)
+		})
+	}})
+	r.must(err)
+	defer d.Close()
+	rows := d.Checks(doctor.Expected{Images: []string{inside}})
+	at := slices.IndexFunc(rows, func(row backendcheck.Row) bool { return row.Name == "declarations" })
+	if found, err := rows[at].Run(t.Context()); workspace.ReasonOf(err) != workspace.ReasonUnreachable {
+		t.Errorf("%+v, %v, want that the engine does not answer", found, err)
 	}
 }

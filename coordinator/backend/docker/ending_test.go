@@ -1,6 +1,9 @@
 package docker_test
 
 import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -109,5 +112,53 @@ func TestTerminalIsAskedToEnd(t *testing.T) {
 	r.run(id, "")
 	if got := r.sh(id, "cat ~/ends"); got != "program" {
 		t.Errorf("~/ends says %q", got)
+	}
+}
+
+// TestApplicationBehindAnInit: an init has put the application into a session of its own. Only the init asks it to end, with the signal of
+// the image. Programs beside it come first all the same.
+func TestApplicationBehindAnInit(t *testing.T) {
+	t.Parallel()
+	const script = `#!/bin/sh
+setsid "$@" &
+trap "kill -USR1 $!" USR1
+trap "kill $!" TERM
+while kill -0 $! 2>/dev/null; do wait $!; done
+`
+	for name, chain := range map[string][]string{
+		"dumb-init": {"dumb-init"}, "s6": {"s6-svscan", "s6-supervise"}, "both": {"dumb-init", "s6-svscan", "s6-supervise"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newReal(t, func(o *docker.Options) { o.StopGrace, o.NanoCPUs = time.Minute, 0 })
+			built := "USER 0\n"
+			for _, program := range chain {
+				file := "/usr/local/bin/" + program
+				built += fmt.Sprintf("RUN mkdir -p /usr/local/bin && echo %s | base64 -d >%s && chmod +x %s\n",
+					base64.StdEncoding.EncodeToString([]byte(script)), file, file)
+			}
+			entry, err := json.Marshal(append(chain, "sh", "-c", `trap "echo wrong >>/home/coder/ends" TERM; `+ends("usr1", "USR1", "0.3")))
+			r.must(err)
+			id := r.start(r.built(built + "USER 1000:1000\nSTOPSIGNAL SIGUSR1\nENTRYPOINT " + string(entry) + "\n"))
+			r.sh(id, detached(ends("beside", "TERM", "0"))+"for p in usr1 beside; do until [ -e /tmp/up-$p ]; do sleep 0.05; done; done")
+			r.must(r.backend.Delete(t.Context(), id))
+			r.run(id, "")
+			if got := r.sh(id, "cat ~/ends"); strings.Join(strings.Fields(got), " ") != "beside usr1" {
+				t.Errorf("~/ends says %q", got)
+			}
+		})
+	}
+}
+
+// TestAskedWithinTheTimeThatIsLeft: however long programs may take, there is time left for the removal of the container.
+func TestAskedWithinTheTimeThatIsLeft(t *testing.T) {
+	t.Parallel()
+	r := newReal(t, func(o *docker.Options) { o.StopGrace = time.Minute })
+	for _, left := range []time.Duration{8 * time.Second, 11 * time.Second} {
+		id := r.start(r.variant(container.Config{Entrypoint: []string{"sh", "-c", deaf("TERM")}}, nil))
+		r.sh(id, "until [ -e /tmp/up-deaf ]; do sleep 0.05; done")
+		ctx, cancel := context.WithTimeout(t.Context(), left)
+		r.must(r.backend.Delete(ctx, id))
+		cancel()
 	}
 }

@@ -126,6 +126,7 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	g, gctx = errgroup.WithContext(ctx)
 	guard.Go(g, func() error { return d.homes.Check(gctx, id) })
 	guard.Go(g, func() error { return d.checkNoJob(gctx, id, "") })
+	guard.Go(g, func() error { return d.images.CheckMounted(gctx, containerID, from) })
 	if join {
 		guard.Go(g, func() error {
 			gone, err := d.sandboxes.Gone(gctx, id, box)
@@ -138,8 +139,7 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	if err := g.Wait(); err != nil {
 		return d.undo(ctx, id, containerID, err)
 	}
-	d.homes.Own(ctx, id, containerID, want.Config.Image, there.Labels[spec.LabelOp])
-	d.homes.MakeFolders(ctx, containerID, from.Folders)
+	d.homes.Own(ctx, id, containerID, want.Config.Image, there.Labels[spec.LabelOp], from.Folders)
 	err = d.api.ContainerStart(ctx, containerID, container.StartOptions{})
 	switch {
 	// When ctx ended, the start may have succeeded. The container stays: the next call

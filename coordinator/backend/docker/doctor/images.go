@@ -7,6 +7,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/check"
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 )
 
@@ -29,7 +30,7 @@ func (c checks) checkDeclarations(ctx context.Context) ([]check.Finding, error) 
 		}
 		volumes := strings.Join(d.InHome, ", ")
 		switch _, err := c.images.ForWorkspace(ctx, ref); {
-		case err != nil && volumes == "":
+		case err != nil && (volumes == "" || !engine.Answered(ctx, err)):
 			return nil, err
 		case err != nil:
 			found = append(found, check.Problem("remove that VOLUME from its Dockerfile",

@@ -26,13 +26,22 @@ type Ender struct{ api *engine.Client }
 // New returns what asks the programs of that engine's containers. It performs no I/O.
 func New(api *engine.Client) Ender { return Ender{api} }
 
+// forRemoval is what Ask leaves of the caller's time, for the removal of the container.
+const forRemoval = 10 * time.Second
+
 // Ask asks the programs of a running container to end, and returns when none runs any more, at the latest after
-// the grace period. Programs of other sessions than the application's come first, such as daemons and programs in terminals. They and their
+// the grace period, and early enough for the caller to remove the container before ctx ends. Programs of other sessions than the application's come first, such as daemons and programs in terminals. They and their
 // shells have two thirds of the time. Then the application gets the stop signal of its image, and ends its own processes. The engine kills all
 // others when the application has ended.
 //
 // Ask reports no errors: the caller removes the container in any case.
 func (e Ender) Ask(ctx context.Context, c *container.InspectResponse, grace time.Duration) {
+	if until, ok := ctx.Deadline(); ok {
+		grace = min(grace, time.Until(until)-forRemoval)
+	}
+	if grace <= 0 {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
 	if e.hasOtherSessions(ctx, c) {

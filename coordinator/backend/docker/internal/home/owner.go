@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,47 +38,89 @@ const (
 	maxRest = 64 << 10
 )
 
-// folder is the home as a container sees it.
+// folder is the home, or a folder in it, as a container sees it.
 type folder struct {
 	uid, gid int
 	mode     int64
-	empty    bool
+	// empty says that there is nothing in it but what the engine makes: see expected.
+	empty bool
 }
 
 // identity is the user and the group that a container's program runs as.
 type identity struct{ uid, gid int }
 
 // Own gives an empty home to the user of the container, which was created and does not
-// run. A home with files in it is never changed: their owner is not known. The engine makes the
-// same of an empty home with every container from the same image. So this process does not look
-// again at what needed no change.
+// run. A home with files in it is never changed: their owner is not known. Then it does the same for the folders that the image expects
+// below the home. The engine, or what starts the program, makes a working folder for root: in a new home, and in one without it.
+// What else is there stays as it is, and nothing is made below what is no folder.
 //
-// It is a help: if it fails, the container starts on the home as it is, and doctor tells
-// which homes cannot be written to.
-func (h *Volumes) Own(ctx context.Context, id workspace.ID, containerID, image, incarnation string) {
+// The engine makes the same of an empty home with every container from the same image. So this process does not look
+// again at what needed no change, unless there are such folders: they make a home that was emptied root's again.
+//
+// It is a help: if it fails, the container starts on the home as it is, the next start looks again, and doctor tells
+// which homes cannot be written to. Nothing more is then done to the home: it would not be empty at the next start.
+func (h *Volumes) Own(ctx context.Context, id workspace.ID, containerID, image, incarnation string, folders []string) {
 	key := image + " " + incarnation
-	if known, _ := h.owned.Get(id, id.VolumeName()); known == key {
+	if known, _ := h.owned.Get(id, id.VolumeName()); known == key && len(folders) == 0 {
 		return
 	}
-	home, err := h.folder(ctx, containerID)
+	expected := expected(folders)
+	home, err := h.folder(ctx, containerID, spec.HomePath, expected)
 	if err != nil {
 		return
 	}
-	if home.empty {
+	var who identity
+	if home.empty || len(expected) > 0 {
 		user, err := h.userOf(ctx, containerID)
 		if err != nil {
 			return
 		}
-		who, err := identityOf(user, h.accounts(ctx, containerID))
-		if err != nil {
-			return
-		}
-		if home.uid != who.uid || home.gid != who.gid || home.mode&usable != usable {
-			_ = h.putFolder(ctx, containerID, spec.HomePath, who, home.mode|usable)
+		if who, err = identityOf(user, h.accounts(ctx, containerID)); err != nil {
 			return
 		}
 	}
+	if home.empty && (home.uid != who.uid || home.gid != who.gid || home.mode&usable != usable) {
+		key = "" // the next start looks again
+		if h.putFolder(ctx, containerID, spec.HomePath, who, home.mode|usable) != nil {
+			return
+		}
+	}
+	h.ownFolders(ctx, containerID, who, expected)
 	h.owned.Put(id, id.VolumeName(), key)
+}
+
+// newFolder is the mode of a folder that is made.
+const newFolder = 0o755
+
+// ownFolders makes the expected folders that do not exist, and gives away those of root's in which there is nothing else.
+func (h *Volumes) ownFolders(ctx context.Context, containerID string, who identity, expected []string) {
+	closed := make(map[string]bool) // nothing is done below them
+	for _, at := range expected {
+		if closed[path.Dir(at)] {
+			closed[at] = true
+			continue
+		}
+		found, err := h.folder(ctx, containerID, at, expected)
+		switch {
+		case errdefs.IsNotFound(err):
+			closed[at] = h.putFolder(ctx, containerID, at, who, newFolder) != nil
+		case err != nil:
+			closed[at] = true
+		case found.empty && found.uid == 0 && found.gid == 0 && who != (identity{}):
+			closed[at] = h.putFolder(ctx, containerID, at, who, found.mode|usable) != nil
+		}
+	}
+}
+
+// expected returns the folders, which lie below the home, and their parents there, the outer ones first.
+func expected(folders []string) []string {
+	all := make(map[string]bool)
+	for _, folder := range folders {
+		for ; folder != spec.HomePath; folder = path.Dir(folder) {
+			all[folder] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
 }
 
 // usable are the rights without which its owner cannot use a folder.
@@ -104,7 +148,7 @@ type Access struct {
 
 // Access looks at the home in a container whose program runs as that user.
 func (h *Volumes) Access(ctx context.Context, containerID, user string) (Access, error) {
-	home, err := h.folder(ctx, containerID)
+	home, err := h.folder(ctx, containerID, spec.HomePath, nil)
 	if err != nil {
 		return Access{}, err
 	}
@@ -126,13 +170,13 @@ func (h *Volumes) userOf(ctx context.Context, containerID string) (string, error
 	return c.Config.User, nil
 }
 
-// folder looks at the home. It reads the folder and the first name in it, however much
-// there is.
-func (h *Volumes) folder(ctx context.Context, containerID string) (folder, error) {
+// folder looks at the home or a folder in it. It reads the folder and the first name in it that is none of the expected folders of root's,
+// however much there is.
+func (h *Volumes) folder(ctx context.Context, containerID, at string, expected []string) (folder, error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
-	const doing = "looking at the home in a container"
-	content, _, err := h.api.CopyFromContainer(ctx, containerID, spec.HomePath)
+	doing := "looking at " + at + " in a container"
+	content, _, err := h.api.CopyFromContainer(ctx, containerID, at)
 	if err != nil {
 		return folder{}, engine.Wrap(doing, err)
 	}
@@ -146,13 +190,21 @@ func (h *Volumes) folder(ctx context.Context, containerID string) (folder, error
 		return folder{}, engine.Wrap(doing, err)
 	}
 	if first.Typeflag != tar.TypeDir {
-		return folder{}, fmt.Errorf("%s: %s is no folder", doing, spec.HomePath)
+		return folder{}, fmt.Errorf("%s: it is no folder", doing)
 	}
-	_, err = files.Next()
-	if err != nil && !errors.Is(err, io.EOF) {
-		return folder{}, engine.Wrap(doing, err)
+	found := folder{uid: first.Uid, gid: first.Gid, mode: first.Mode & 0o7777}
+	for {
+		next, err := files.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			found.empty = true
+			return found, nil
+		case err != nil:
+			return folder{}, engine.Wrap(doing, err)
+		case next.Typeflag != tar.TypeDir || next.Uid != 0 || next.Gid != 0 || !slices.Contains(expected, path.Join(path.Dir(at), next.Name)):
+			return found, nil
+		}
 	}
-	return folder{uid: first.Uid, gid: first.Gid, mode: first.Mode & 0o7777, empty: err != nil}, nil
 }
 
 // putFolder makes a folder of a user's. The engine writes one that exists by changing its owner and mode.
@@ -169,50 +221,6 @@ func (h *Volumes) putFolder(ctx context.Context, containerID, folder string, who
 	}
 	err = h.api.CopyToContainer(ctx, containerID, path.Dir(folder), &content, container.CopyToContainerOptions{})
 	return engine.Wrap(fmt.Sprintf("giving the folder %s to user %d", folder, who.uid), err)
-}
-
-// MakeFolders makes those folders below the home that do not exist, for the user of the container, which was created and
-// does not run. The outer ones come first. What is there stays as it is, and nothing is made below what is no folder. Like Own it is a help.
-func (h *Volumes) MakeFolders(ctx context.Context, containerID string, folders []string) {
-	var missing []string
-	for _, folder := range folders {
-		missing = append(missing, h.missing(ctx, containerID, folder)...)
-	}
-	if len(missing) == 0 {
-		return
-	}
-	user, err := h.userOf(ctx, containerID)
-	if err != nil {
-		return
-	}
-	who, err := identityOf(user, h.accounts(ctx, containerID))
-	if err != nil {
-		return
-	}
-	for _, folder := range missing {
-		_ = h.putFolder(ctx, containerID, folder, who, newFolder)
-	}
-}
-
-// newFolder is the mode of a folder that is made.
-const newFolder = 0o755
-
-// missing returns the folder and those of its parents inside the home that do not exist, the outer ones first. It returns
-// nothing where something else than a folder is in the way, or where that cannot be found out.
-func (h *Volumes) missing(ctx context.Context, containerID, folder string) (missing []string) {
-	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
-	defer cancel()
-	for ; folder != spec.HomePath; folder = path.Dir(folder) {
-		stat, err := h.api.ContainerStatPath(ctx, containerID, folder)
-		if err == nil && stat.Mode.IsDir() {
-			break
-		}
-		if !errdefs.IsNotFound(err) {
-			return nil
-		}
-		missing = append([]string{folder}, missing...)
-	}
-	return missing
 }
 
 // identityOf resolves the user of an image as the engine does: a number or a name, with or without

@@ -36,7 +36,9 @@ type Workspace struct {
 	// folder, the outer ones first.
 	Folders []string
 
-	of string // the image of which Reference is the one without volumes
+	of      string   // the image of which Reference is the one without volumes
+	mounted []string // the volumes of an image that has kept them
+	refused error    // why it has
 }
 
 // Vanished reports whether a container could not be created because the image without volumes was removed. [Store.ForWorkspace]
@@ -53,7 +55,8 @@ func (w Workspace) Vanished(err error) bool {
 // A container cannot be created without the volumes of its image. So it is created from an image of the
 // same layers whose configuration has no volumes. That image has no name and takes no room, and `docker image prune` may remove it.
 //
-// If the engine refuses that image, the one with the volumes is used, unless one of them lies inside the home.
+// If the engine refuses that image, the one with the volumes is used, unless one of them lies inside the home. [Store.CheckMounted] then
+// tells whether one is reached through a link.
 func (s *Store) ForWorkspace(ctx context.Context, ref string) (Workspace, error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
@@ -73,10 +76,41 @@ func (s *Store) ForWorkspace(ctx context.Context, ref string) (Workspace, error)
 	case !engine.Answered(ctx, err) || errors.Is(err, backend.ErrLeaseLapsed):
 		return Workspace{}, err
 	case len(d.InHome) > 0:
-		return Workspace{}, fmt.Errorf("image %s declares the volume %s inside the home, which would hide files there and lose new ones, and the "+
-			"engine refuses the image without it: build the image without that VOLUME: %w", ref, strings.Join(d.InHome, ", "), err)
+		return Workspace{}, hides(ref, d.InHome, err)
+	default:
+		found.mounted, found.refused = d.volumes, err
 	}
 	return found, nil
+}
+
+// hides is the error for volumes inside the home of an image that the engine refuses without them.
+func hides(ref string, volumes []string, refused error) error {
+	return fmt.Errorf("image %s declares the volume %s inside the home, which would hide files there and lose new ones, and the "+
+		"engine refuses the image without it: build the image without that VOLUME: %w", ref, strings.Join(volumes, ", "), refused)
+}
+
+// CheckMounted fails if the container, which was created from the image and does not run, mounts one of the image's volumes over the
+// home or inside it, through a symbolic link. Such a link is seen in a container only.
+func (s *Store) CheckMounted(ctx context.Context, containerID string, w Workspace) error {
+	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
+	defer cancel()
+	for _, volume := range w.mounted {
+		at := "/"
+		for name := range strings.SplitSeq(strings.TrimPrefix(volume, "/"), "/") {
+			at = path.Join(at, name)
+			stat, err := s.api.ContainerStatPath(ctx, containerID, at)
+			switch {
+			case err != nil && !errdefs.IsNotFound(err):
+				return engine.Wrap("looking at the volume "+volume+" in a container", err)
+			case err == nil && stat.LinkTarget != "":
+				at = path.Clean(stat.LinkTarget) // without links
+			}
+		}
+		if at != volume && (below(at+"/") || strings.HasPrefix(spec.HomePath, strings.TrimSuffix(at, "/")+"/")) {
+			return hides(w.of, []string{volume}, w.refused)
+		}
+	}
+	return nil
 }
 
 // Declared is what an image says of its workspaces.
