@@ -134,6 +134,7 @@ func TestRealPrograms(t *testing.T) {
 		"a program that computes":                   {typed: computing, runs: "do :; done", reason: workspace.BusyTerminal},
 		"one that computes, with children that end": {typed: `while :; do sh -c 'for i in $(seq 3000); do :; done'; done`, runs: "seq", reason: workspace.BusyTerminal},
 		"one that computes in the background":       {typed: computing + ` &`, runs: "do :; done", reason: workspace.BusyBackground},
+		"one in the background, whose children end": {typed: `(while :; do sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done'; done) &`, runs: "lt 20000", reason: workspace.BusyBackground},
 		"one without a terminal":                    {typed: `setsid ` + computing + ` & sleep 1; exit`, runs: "do :; done", reason: workspace.BusyBackground},
 		"a pipe":                                    {typed: `cat /dev/urandom | cat >/dev/null`, runs: "urandom", reason: workspace.BusyTerminal},
 		"a coding agent that waits":                 {typed: `echo 'read answer' >claude; sh ./claude`, runs: "sh ./claude", reason: workspace.BusyCommand},

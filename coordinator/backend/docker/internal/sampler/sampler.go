@@ -34,14 +34,16 @@ const (
 
 // psArguments are what the engine's host is asked for, the most telling first. An older ps does
 // not know what a process has written, and that of BusyBox knows neither that nor terminals. S
-// adds what ended children have used to their parents.
+// adds what ended children have used to their parents. That of procps 4.0.2 does so in bsdtime, and
+// not in cputimes: what builds by many short programs would seem to compute nothing.
 var psArguments = [][]string{
-	{"S", "-eo", "pid,ppid,pgid,sid,tpgid,cputimes,tty,wchars,wops,args"},
-	{"S", "-eo", "pid,ppid,pgid,sid,tpgid,cputimes,tty,args"},
+	{"S", "-eo", "pid,ppid,pgid,sid,tpgid,bsdtime,tty,wchars,wops,args"},
+	{"S", "-eo", "pid,ppid,pgid,sid,tpgid,bsdtime,tty,args"},
 }
 
-// The columns are numbers but for the terminal and the command line. The last ones are not always known.
+// The columns are numbers but for the time, the terminal and the command line. The last ones are not always known.
 const (
+	used     = 5
 	terminal = 6
 	written  = 7
 	writes   = 8
@@ -113,22 +115,37 @@ func parseProcesses(top container.TopResponse) []work.Process {
 		n := [writes + 1]int64{written: -1}
 		var err error
 		for i := range min(last, len(n)) {
-			if i != terminal {
-				var e error
+			var e error
+			switch i {
+			case terminal:
+			case used:
+				n[i], e = seconds(line[i])
+			default:
 				n[i], e = strconv.ParseInt(line[i], 10, 64)
-				err = errors.Join(err, e)
 			}
+			err = errors.Join(err, e)
 		}
 		if err != nil {
 			continue
 		}
 		out = append(out, work.Process{
 			PID: int(n[0]), Parent: int(n[1]), Group: int(n[2]), Session: int(n[3]), Foreground: int(n[4]),
-			CPU: time.Duration(n[5]) * time.Second, Terminal: pseudoterminal(line[terminal]),
+			CPU: time.Duration(n[used]) * time.Second, Terminal: pseudoterminal(line[terminal]),
 			Written: n[written], Writes: n[writes], Args: line[last],
 		})
 	}
 	return out
+}
+
+// seconds reads the CPU time that ps writes as minutes and seconds.
+func seconds(bsdtime string) (int64, error) {
+	minutes, rest, ok := strings.Cut(bsdtime, ":")
+	if !ok {
+		return 0, errors.New("no time: " + bsdtime)
+	}
+	m, err := strconv.ParseInt(minutes, 10, 64)
+	s, e := strconv.ParseInt(rest, 10, 64)
+	return 60*m + s, errors.Join(err, e)
 }
 
 // pseudoterminal returns what [work.Process] has of a terminal of that name.
