@@ -5,12 +5,14 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// maxDialled bounds the ports of an image that are tried one after the other.
+// maxDialled bounds the ports of an image that are tried.
 const maxDialled = 16
 
 // look finds out what listens in a container of that age which does not answer.
@@ -23,7 +25,7 @@ func (w *Watch) look(ctx context.Context, age time.Duration) (r workspace.Readin
 	listens := s.Ports
 	if (err != nil || s.Processes < 0) && !w.OnePort {
 		// The image has no shell to ask with. What it declares can be tried from here.
-		listens = listening(ctx, host, s.Declared)
+		listens = listening(ctx, (&net.Dialer{Timeout: dialLimit}).DialContext, host, s.Declared)
 	}
 	if w.answersInstead(ctx, port, listens, s.Declared, age) {
 		return workspace.Readiness{Instead: listens[0]}
@@ -49,16 +51,33 @@ func (w *Watch) answersAt(ctx context.Context, port int) bool {
 	return w.Probe(ctx, at(host, port), w.container.BasePath)
 }
 
-// listening returns those of the ports that accept a connection.
-func listening(ctx context.Context, host string, ports []int) (open []int) {
-	dialer := net.Dialer{Timeout: dialLimit}
-	for _, port := range ports[:min(len(ports), maxDialled)] {
-		if c, err := dialer.DialContext(ctx, "tcp", at(host, port)); err == nil {
-			c.Close()
-			open = append(open, port)
+// dial opens a connection as [net.Dialer.DialContext] does.
+type dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+// listening returns those of the ports that accept a connection. It tries them at once: where packets are dropped, each
+// takes all of its time.
+func listening(ctx context.Context, dial dial, host string, ports []int) []int {
+	ports = ports[:min(len(ports), maxDialled)]
+	open := make([]bool, len(ports))
+	var wg sync.WaitGroup
+	for i, port := range ports {
+		wg.Go(func() {
+			guard.Run("trying a port", func() {
+				if c, err := dial(ctx, "tcp", at(host, port)); err == nil {
+					c.Close()
+					open[i] = true
+				}
+			})
+		})
+	}
+	wg.Wait()
+	var found []int
+	for i, port := range ports {
+		if open[i] {
+			found = append(found, port)
 		}
 	}
-	return open
+	return found
 }
 
 func at(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }

@@ -251,7 +251,26 @@ func TestListening(t *testing.T) {
 	defer l.Close()
 	_, text, _ := net.SplitHostPort(l.Addr().String())
 	open, _ := strconv.Atoi(text)
-	if got := listening(t.Context(), "127.0.0.1", []int{1, open}); !reflect.DeepEqual(got, []int{open}) {
+	if got := listening(t.Context(), new(net.Dialer).DialContext, "127.0.0.1", []int{1, open}); !reflect.DeepEqual(got, []int{open}) {
 		t.Errorf("%v, want %d", got, open)
 	}
+}
+
+// TestThePortsAreTriedAtOnce: one after the other, ports that drop packets would leave a look no time.
+func TestThePortsAreTriedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		drops := func(ctx context.Context, _, address string) (net.Conn, error) {
+			if address != "10.0.0.2:8888" && address != "10.0.0.2:22" {
+				rest(ctx, dialLimit)
+				return nil, errors.New("timeout")
+			}
+			c, _ := net.Pipe()
+			return c, nil
+		}
+		began := time.Now()
+		got := listening(t.Context(), drops, "10.0.0.2", []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 22, 10, 11, 12, 13, 14, 8888, 16})
+		if took := time.Since(began); took != dialLimit || !reflect.DeepEqual(got, []int{22, 8888}) {
+			t.Errorf("%v after %s", got, took)
+		}
+	})
 }
