@@ -85,7 +85,7 @@ func New(o Options) (backend.Backend, error) {
 	guard := network.New(api, o)
 	d := &Docker{
 		api: api, opts: o, net: guard.Workspaces, jobs: guard.Jobs, guard: guard,
-		homes: home.New(api, o), images: image.New(api, o.Image), sampler: sampler.New(api),
+		homes: home.New(api, o), images: image.New(api, o), sampler: sampler.New(api),
 		inspector: inspector.New(api), memory: hostmemory.New(api, o),
 	}
 	d.sandboxes = sandbox.New(api, o, d.homes.Volumes, func(ctx context.Context) (string, error) {
