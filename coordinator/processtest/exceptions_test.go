@@ -141,6 +141,7 @@ var exceptions = map[string]exception{
 	"backend/docker/internal/image.Helper.removeAbandoned ContainerRemove":      {byHelper, "backend/docker TestAbandonedHelper"},
 	"backend/docker/internal/home.(*Volumes).putFolder CopyToContainer":         {byImages, "backend/docker TestHomeOwner"},
 	"backend/docker/internal/image.(*Store).withoutVolumes ImageLoad":           {byLayers, "backend/docker TestImageWithoutVolumesIsPruned"},
+	"backend/docker/internal/image.(*Store).removeAbandoned ImageRemove":        {byLayers, "backend/docker TestImagesWithoutVolumesAreRemoved"},
 	"backend/docker/internal/ending.Ender.endOtherSessions ContainerExecAttach": {byEnding, "backend/docker TestAskedToEnd"},
 	"backend/docker/internal/image.(*Store).Pull ImagePull":                     {byRegistry, "backend/docker TestPullIsInterrupted"},
 	"backend/docker/internal/sampler.(*Sampler).askImage ContainerExecCreate":   {byImage, "backend/docker TestTheCommandOfAnImage"},

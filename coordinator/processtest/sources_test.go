@@ -59,9 +59,9 @@ var (
 	changing = set("ContainerCreate", "ContainerStart", "ContainerRemove", "ContainerPause", "ContainerUnpause", "VolumeCreate", "VolumeRemove",
 		"VolumesPrune", "NetworkCreate", "NetworkRemove", "ImagePull", "ContainerExecCreate", "ContainerExecStart", "ContainerExecAttach",
 		"PutObject", "DeleteObjects", "CreateBucket", "AbortMultipartUpload", "CreateMultipartUpload", "UploadPart",
-		"CopyToContainer", "ContainerRename", "ContainerStop", "ImageLoad", "Create", "Patch", "Delete")
+		"CopyToContainer", "ContainerRename", "ContainerStop", "ImageLoad", "ImageRemove", "Create", "Patch", "Delete")
 	reading = set("Now", "Inspect", "Since", "ContainerInspect", "ContainerList", "ContainerLogs", "ContainerWait", "VolumeInspect", "VolumeList", "NetworkInspect",
-		"NetworkList", "ImageInspect", "Info", "Epoch", "Events", "ContainerTop", "Usage", "DaemonHost", "ContainerStatPath", "CopyFromContainer", "ContainerExecInspect", "Identity", "Answers", "StorageDriver", "Close", "ClientVersion",
+		"NetworkList", "ImageInspect", "ImageList", "Info", "Epoch", "Events", "ContainerTop", "Usage", "DaemonHost", "ContainerStatPath", "CopyFromContainer", "ContainerExecInspect", "Identity", "Answers", "StorageDriver", "Close", "ClientVersion",
 		"GetObject", "ListObjectsV2", "ListMultipartUploads", "HeadBucket", "HeadObject", "Options",
 		"Get", "List", "Await")
 )

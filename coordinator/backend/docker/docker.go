@@ -62,6 +62,7 @@ type Docker struct {
 	// sandboxes keep the networks of workspaces that went to sleep lately.
 	sandboxes *sandbox.Sandboxes
 	freezer   *freezer.Freezer
+	memory    *hostmemory.Host
 	inspector *inspector.Inspector
 	// outcomes caches how jobs ended, and reports what running ones have printed.
 	outcomes backend.Outcomes
@@ -84,8 +85,8 @@ func New(o Options) (backend.Backend, error) {
 	guard := network.New(api, o)
 	d := &Docker{
 		api: api, opts: o, net: guard.Workspaces, jobs: guard.Jobs, guard: guard,
-		homes: home.New(api, o), images: image.New(api, o.Image), sampler: sampler.New(api),
-		inspector: inspector.New(api),
+		homes: home.New(api, o), images: image.New(api, o), sampler: sampler.New(api),
+		inspector: inspector.New(api), memory: hostmemory.New(api, o),
 	}
 	d.sandboxes = sandbox.New(api, o, d.homes.Volumes, func(ctx context.Context) (string, error) {
 		id, _, err := d.net.Ensure(ctx)
@@ -94,7 +95,7 @@ func New(o Options) (backend.Backend, error) {
 	d.reclaimer = reclaim.New(reclaim.This, o.Reclaimed)
 	d.freezer = freezer.New(api, o, d.inspector.Restarted, d.reclaimer.Frozen)
 	b := backend.Backend{Core: d, Images: d.images, KeepIsolated: d.guard.Keep, Freezer: d.freezer,
-		Memory: hostmemory.New(api, o).Memory, LocalHomes: true, OnePort: o.Publish == spec.PublishLoopback}
+		Memory: d.memory.Memory, LocalHomes: true, OnePort: o.Publish == spec.PublishLoopback}
 	if o.ChoosesAddresses() {
 		b.Addresses = d.addresses
 	}

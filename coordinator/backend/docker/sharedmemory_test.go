@@ -22,10 +22,17 @@ func TestSharedMemory(t *testing.T) {
 	}
 }
 
-// TestSharedMemoryWithoutALimit: where the workspace's memory has no limit, that of what its programs share has none either.
+// TestSharedMemoryWithoutALimit: where the workspace's memory has no limit, programs may share half of the host's.
 func TestSharedMemoryWithoutALimit(t *testing.T) {
 	t.Parallel()
 	r := newReal(t)
 	id := r.start("")
 	r.sh(id, "dd if=/dev/zero of=/dev/shm/x bs=1M count=100")
+	info, err := r.api.Info(t.Context())
+	r.must(err)
+	c, err := r.api.ContainerInspect(t.Context(), id.ContainerName())
+	r.must(err)
+	if got := c.HostConfig.ShmSize; got != info.MemTotal/2 {
+		t.Errorf("/dev/shm holds %d bytes, the host has %d", got, info.MemTotal)
+	}
 }

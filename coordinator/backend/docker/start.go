@@ -86,7 +86,13 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	if err != nil {
 		return err
 	}
-	alone := spec.Workspace(d.opts, s, netID, at) // without a sandbox
+	memory := d.opts.MemoryBytes
+	if memory == 0 {
+		if memory, err = d.memory.Size(ctx); err != nil {
+			return err
+		}
+	}
+	alone := spec.Workspace(d.opts, s, netID, at, memory) // without a sandbox
 	want := alone
 	// One that has ended starts afresh: what has ended it may be left in its network.
 	join := d.opts.Warm > 0 && box != nil && box.Fits(alone) && (present == nil || present.State.Status == container.StateCreated)

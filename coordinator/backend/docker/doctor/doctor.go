@@ -55,7 +55,7 @@ func New(o spec.Options) (*Doctor, error) {
 	o = o.WithDefaults()
 	name, _ := o.WorkspaceNetwork()
 	return &Doctor{
-		api: api, opts: o, name: name, homes: home.New(api, o), images: image.New(api, o.Image),
+		api: api, opts: o, name: name, homes: home.New(api, o), images: image.New(api, o),
 		guard: network.New(api, o),
 	}, nil
 }

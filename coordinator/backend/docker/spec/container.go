@@ -34,7 +34,10 @@ type Container struct {
 // Workspace describes the container of a workspace: without capabilities, without
 // new privileges, with the configured limits. It sets no restart policy, because only
 // the coordinator decides what runs.
-func Workspace(o Options, s backend.StartSpec, netID string, at Address) Container {
+//
+// Half of the memory that it can have, in bytes, is the size of /dev/shm, as on Linux. Its content counts as the workspace's memory. An engine
+// takes 0 for its own default of 64 MiB.
+func Workspace(o Options, s backend.StartSpec, netID string, at Address, memory int64) Container {
 	initProcess := true
 	port := strconv.Itoa(cmp.Or(s.Port, o.Port))
 	c := &container.Config{
@@ -53,7 +56,7 @@ func Workspace(o Options, s backend.StartSpec, netID string, at Address) Contain
 		LogConfig:   logging(),
 		Mounts:      []mount.Mount{homeMount(o, s.ID, HomePath, false)},
 		StorageOpt:  SizeOption(o.DiskBytes),
-		ShmSize:     sharedMemory(o.MemoryBytes),
+		ShmSize:     memory / 2,
 	}
 	if o.Publish == PublishLoopback {
 		inside := nat.Port(port + "/tcp")
@@ -64,18 +67,6 @@ func Workspace(o Options, s backend.StartSpec, netID string, at Address) Contain
 	made.Config.Labels[LabelTerm] = s.Term // not a part of the hash: any term's container will do
 	return made
 }
-
-// sharedMemory returns the size of /dev/shm, in bytes. It is half of the workspace's memory, as it is half of the machine's on
-// Linux. Its content counts as the workspace's memory. Without a limit of memory it has none either.
-func sharedMemory(memory int64) int64 {
-	if memory == 0 {
-		return noLimit
-	}
-	return memory / 2
-}
-
-// noLimit is more than any machine has: an engine takes 0 for its default of 64 MiB.
-const noLimit = 1 << 50
 
 // maxHostname is the longest host name that Linux takes.
 const maxHostname = 64

@@ -19,7 +19,7 @@ func TestHostnameHasADomain(t *testing.T) {
 		strings.Repeat("x", 63):             strings.Repeat("x", 52) + ".ws-0a1b2c3d",
 		strings.Repeat("x", 51) + "-longer": strings.Repeat("x", 51) + ".ws-0a1b2c3d",
 	} {
-		c := Workspace(Options{}, backend.StartSpec{ID: id, Hostname: name}, "net", Address{})
+		c := Workspace(Options{}, backend.StartSpec{ID: id, Hostname: name}, "net", Address{}, 0)
 		if got := c.Config.Hostname; got != want || len(got) > maxHostname {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}
@@ -31,7 +31,7 @@ func TestHostnameHasADomain(t *testing.T) {
 func TestAWorkspaceHasNoRights(t *testing.T) {
 	const id = workspace.ID("0a1b2c3d-0000-4000-8000-000000000000")
 	for _, o := range []Options{{}, {Publish: PublishLoopback, MemoryBytes: 1 << 30, NanoCPUs: 1e9, PidsLimit: 10}} {
-		c := Workspace(o, backend.StartSpec{ID: id, Image: "image", Command: []string{"run"}, Owner: "ann"}, "net", Address{})
+		c := Workspace(o, backend.StartSpec{ID: id, Image: "image", Command: []string{"run"}, Owner: "ann"}, "net", Address{}, 0)
 		h := c.Host
 		if h.Privileged || len(h.CapAdd) > 0 || !slices.Equal(h.CapDrop, []string{"ALL"}) || !slices.Equal(h.SecurityOpt, []string{"no-new-privileges"}) ||
 			len(h.Devices)+len(h.DeviceRequests)+len(h.DeviceCgroupRules) > 0 || len(h.Sysctls) > 0 || len(h.GroupAdd) > 0 {

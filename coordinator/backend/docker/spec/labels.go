@@ -37,6 +37,8 @@ const (
 	// LabelSpec is a hash of what a workspace's container was made from. One with the same hash
 	// is the same but for its term.
 	LabelSpec = "codehub.spec"
+	// LabelSource is the id of the image of which one is the same without volumes.
+	LabelSource = "codehub.source"
 )
 
 // The values of [LabelKind].
@@ -55,6 +57,8 @@ const (
 	KindUsage  = "usage"
 	// KindSandbox is the container that keeps a workspace's network while it sleeps.
 	KindSandbox = "sandbox"
+	// KindImage is an image without the volumes of another one.
+	KindImage = "image"
 	// KindDecision is the volume that remembers that this engine can have firewall rules. It
 	// holds nothing.
 	KindDecision = "egress-decision"

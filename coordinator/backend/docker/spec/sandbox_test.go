@@ -25,7 +25,7 @@ func described(t *testing.T, publish string, s backend.StartSpec) spec.Container
 		t.Fatal(err)
 	}
 	s.ID, s.Term = sleeper, "term"
-	return spec.Workspace(o, s, "net", at)
+	return spec.Workspace(o, s, "net", at, 0)
 }
 
 // TestWhatASandboxFits: what belongs to the network must be the same, and nothing else.

@@ -71,7 +71,7 @@ func (h *Host) learn(identity string, size int64) {
 func (h *Host) Memory(ctx context.Context) (backend.Memory, error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
-	total, err := h.total(ctx)
+	total, err := h.Size(ctx)
 	if err != nil {
 		return backend.Memory{}, err
 	}
@@ -84,8 +84,8 @@ func (h *Host) Memory(ctx context.Context) (backend.Memory, error) {
 	return backend.Memory{Total: total, Available: max(0, total-used)}, err
 }
 
-// total is the size of the host's memory.
-func (h *Host) total(ctx context.Context) (int64, error) {
+// Size is how much memory the host has, in bytes.
+func (h *Host) Size(ctx context.Context) (int64, error) {
 	identity, err := h.api.Identity(ctx)
 	if err != nil {
 		return 0, err

@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/client"
 	"github.com/docker/go-connections/nat"
@@ -53,7 +54,7 @@ func (w Workspace) Vanished(err error) bool {
 //
 // An engine mounts an empty volume at each of them, also inside the home, and removes it with the container.
 // A container cannot be created without the volumes of its image. So it is created from an image of the
-// same layers whose configuration has no volumes. That image has no name and takes no room, and `docker image prune` may remove it.
+// same layers whose configuration has no volumes. That image has our labels and no name. `docker image prune` may remove it.
 //
 // If the engine refuses that image, the one with the volumes is used, unless one of them lies inside the home. [Store.CheckMounted] then
 // tells whether one is reached through a link.
@@ -193,6 +194,13 @@ func below(folder string) bool { return strings.HasPrefix(folder, spec.HomePath+
 // withoutVolumes returns the id of the image without its volumes, which the engine has then.
 func (s *Store) withoutVolumes(ctx context.Context, d Declared) (id string, err error) {
 	layers := d.found.RootFS.Layers
+	labels := map[string]string{}
+	maps.Copy(labels, d.found.Config.Labels)
+	maps.Copy(labels, s.opts.HelperLabels(spec.KindImage))
+	labels[spec.LabelSource] = d.found.ID
+	if d.config["Labels"], err = json.Marshal(labels); err != nil {
+		return "", fmt.Errorf("describing an image: %w", err)
+	}
 	description := map[string]any{
 		"architecture": d.found.Architecture, "variant": d.found.Variant, "os": d.found.Os, "config": d.config,
 		"rootfs": map[string]any{"type": "layers", "diff_ids": layers},
@@ -209,6 +217,7 @@ func (s *Store) withoutVolumes(ctx context.Context, d Declared) (id string, err 
 	if !s.Missing(ctx, id) {
 		return id, nil
 	}
+	s.removeAbandoned(ctx)
 	content, err := onlyConfig(config, len(layers))
 	if err != nil {
 		return "", err
@@ -226,6 +235,24 @@ func (s *Store) withoutVolumes(ctx context.Context, d Declared) (id string, err 
 		return "", fmt.Errorf("%s: the engine has made another one of it", doing)
 	}
 	return id, nil
+}
+
+// removeAbandoned removes the images without volumes whose sources are gone and that no container uses. It is called before another one
+// is made, so that there are not more and more. It is a help: what stays is removed the next time.
+func (s *Store) removeAbandoned(ctx context.Context) {
+	args := filters.NewArgs()
+	for k, v := range s.opts.HelperLabels(spec.KindImage) {
+		args.Add("label", k+"="+v)
+	}
+	list, err := s.api.ImageList(ctx, image.ListOptions{Filters: args})
+	if err != nil {
+		return
+	}
+	for _, made := range list {
+		if source := made.Labels[spec.LabelSource]; source != "" && s.Missing(ctx, source) {
+			_, _ = s.api.ImageRemove(ctx, made.ID, image.RemoveOptions{}) // the engine refuses while a container uses it
+		}
+	}
 }
 
 // onlyConfig packs an image of which the engine has all layers: it asks for none that it has.

@@ -13,6 +13,7 @@ import (
 	"github.com/docker/docker/pkg/stdcopy"
 
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 )
 
 const (
@@ -95,7 +96,9 @@ func (h Helper) Run(ctx context.Context, doing string, config container.Config, 
 }
 
 // Check is [Store.CheckJobs] of the helper's image.
-func (h Helper) Check(ctx context.Context) error { return New(h.API, "").CheckJobs(ctx, h.Image) }
+func (h Helper) Check(ctx context.Context) error {
+	return New(h.API, spec.Options{}).CheckJobs(ctx, h.Image)
+}
 
 // output is what the container has printed.
 func (h Helper) output(ctx context.Context, doing, id string) ([]byte, error) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 	"github.com/codehub/gateway/coordinator/backend/internal/registry"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
@@ -25,10 +26,11 @@ import (
 type Store struct {
 	api      *engine.Client
 	fallback string // the image that an empty reference means
+	opts     spec.Options
 }
 
-// New returns the images of an engine. It performs no I/O.
-func New(api *engine.Client, fallback string) *Store { return &Store{api, fallback} }
+// New returns the images of the engine, for the installation that the options name. It performs no I/O.
+func New(api *engine.Client, o spec.Options) *Store { return &Store{api, o.Image, o} }
 
 // Missing reports whether the engine does not have the image. What creates a container must
 // ask, because the engine reports a missing image, network and volume alike.
