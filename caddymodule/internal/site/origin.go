@@ -6,9 +6,9 @@ import (
 )
 
 // SplitURL splits an address in a header field into what comes before its path, and the rest, where the address leads to the
-// host of the request, as the browser or as the application sees it: "https://host", "//host" or nothing. It reports false for an address that leads to another host, and
-// for one that is relative to the path of the page. The case of the host, the default port and the scheme make no
-// difference: an application behind a proxy may not know the scheme.
+// host of the request, as the browser or as the application sees it: "https://host", "//host" or nothing. It reports false for
+// an address that leads to another host, and for one that is relative to the path of the page. The case of the host, the default
+// port and the scheme make no difference: an application behind a proxy may not know the scheme.
 func (a *Address) SplitURL(address string) (before, rest string, ok bool) {
 	scheme, after := "", address
 	if i := strings.Index(address, "://"); i > 0 && (strings.EqualFold(address[:i], "http") || strings.EqualFold(address[:i], "https")) {
