@@ -43,6 +43,7 @@ var readers = map[string]string{
 	"archive.skewOf":                                         follows,
 	"backend/docker/doctor.checks.checkEngine":               skews,
 	"backend/docker.(*Docker).Stats":                         shows,
+	"backend/docker/internal/ending.Ender.Ask":               paces,
 	"backend/docker/internal/hostmemory.(*Host).known":       paces,
 	"backend/docker/internal/hostmemory.(*Host).learn":       paces,
 	"backend/docker/internal/network.New":                    paces,
