@@ -30,9 +30,10 @@ func New(api *engine.Client) Ender { return Ender{api} }
 const forRemoval = 10 * time.Second
 
 // Ask asks the programs of a running container to end, and returns when none runs any more, at the latest after
-// the grace period, and early enough for the caller to remove the container before ctx ends. Programs of other sessions than the application's come first, such as daemons and programs in terminals. They and their
-// shells have two thirds of the time. Then the application gets the stop signal of its image, and ends its own processes. The engine kills all
-// others when the application has ended.
+// the grace period, and early enough for the caller to remove the container before ctx ends. Programs of other
+// sessions than the application's come first, such as daemons and programs in terminals. They and their shells have
+// two thirds of the time. Then the application gets the stop signal of its image, and ends its own processes. The
+// engine kills all others when the application has ended.
 //
 // Ask reports no errors: the caller removes the container in any case.
 func (e Ender) Ask(ctx context.Context, c *container.InspectResponse, grace time.Duration) {

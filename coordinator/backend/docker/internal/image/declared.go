@@ -61,7 +61,7 @@ func (w Workspace) Vanished(err error) bool {
 func (s *Store) ForWorkspace(ctx context.Context, ref string) (Workspace, error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
-	ref = cmp.Or(ref, s.fallback)
+	ref = cmp.Or(ref, s.opts.Image)
 	d, err := s.declared(ctx, ref)
 	if err != nil {
 		return Workspace{}, err

@@ -24,13 +24,12 @@ import (
 
 // Store are the images that an engine has. It implements [backend.Images].
 type Store struct {
-	api      *engine.Client
-	fallback string // the image that an empty reference means
-	opts     spec.Options
+	api  *engine.Client
+	opts spec.Options // an empty reference means its Image
 }
 
 // New returns the images of the engine, for the installation that the options name. It performs no I/O.
-func New(api *engine.Client, o spec.Options) *Store { return &Store{api, o.Image, o} }
+func New(api *engine.Client, o spec.Options) *Store { return &Store{api, o} }
 
 // Missing reports whether the engine does not have the image. What creates a container must
 // ask, because the engine reports a missing image, network and volume alike.
@@ -43,7 +42,7 @@ func (s *Store) Missing(ctx context.Context, ref string) bool {
 func (s *Store) Check(ctx context.Context, ref string) error {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
-	ref = cmp.Or(ref, s.fallback)
+	ref = cmp.Or(ref, s.opts.Image)
 	if s.Missing(ctx, ref) {
 		return &backend.MissingImageError{Image: ref}
 	}
@@ -54,7 +53,7 @@ func (s *Store) Check(ctx context.Context, ref string) error {
 func (s *Store) Size(ctx context.Context, ref string) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
-	ref = cmp.Or(ref, s.fallback)
+	ref = cmp.Or(ref, s.opts.Image)
 	found, err := s.api.ImageInspect(ctx, ref)
 	if errdefs.IsNotFound(err) {
 		return 0, &backend.MissingImageError{Image: ref}
@@ -92,7 +91,7 @@ func (s *Store) CheckJobs(ctx context.Context, ref string) error {
 // Pull pulls an image, and calls progress as bytes arrive. The engine shares what several pulls have in
 // common. Only what another attempt cannot change is ImagePullFailed.
 func (s *Store) Pull(ctx context.Context, ref string, progress func(done, total int64)) error {
-	ref = cmp.Or(ref, s.fallback)
+	ref = cmp.Or(ref, s.opts.Image)
 	doing := fmt.Sprintf("pulling image %q", ref)
 	stream, err := s.api.ImagePull(ctx, ref, image.PullOptions{})
 	if err == nil {
