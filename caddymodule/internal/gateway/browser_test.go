@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
@@ -145,7 +146,7 @@ func (b *browser) open() {
 	b.t.Helper()
 	b.do("opening the editor", chromedp.Navigate(b.url+onePath+"/"), chromedp.WaitVisible(chromedp.CSS(`#text`)))
 	wait.Until(b.t, "the page reports", func() bool { return b.mode(one) == workspace.PagePresence })
-	wait.Until(b.t, "its frames are there", func() bool { return js[bool](b, `document.readyState === "complete"`) })
+	wait.Until(b.t, "its frames are there", func() bool { return b.holds(`document.readyState === "complete"`) })
 	wait.Until(b.t, "the page is loaded", func() bool { return !b.Used(one) && b.messages.Load() > 3 && b.polls.Load() > 1 })
 	js[bool](b, recorder)
 }
@@ -169,6 +170,30 @@ func js[T any](b *browser, expression string) T {
 		b.t.Fatalf("%s: %v", expression, err)
 	}
 	return v
+}
+
+// holds says whether a condition is true in the page that is open. It is false while one page
+// gives way to another, which ends the evaluation.
+func (b *browser) holds(condition string) bool {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, wait.Timeout)
+	defer cancel()
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[bool](condition))
+	var refused *cdproto.Error
+	if errors.As(err, &refused) && slices.Contains(betweenPages, refused.Message) {
+		return false
+	}
+	if err != nil {
+		b.t.Fatalf("%s: %v", condition, err)
+	}
+	return v
+}
+
+// betweenPages are the protocol's errors for an evaluation whose page goes.
+var betweenPages = []string{
+	"Inspected target navigated or closed",
+	"Execution context was destroyed.",
+	"Cannot find context with specified id",
 }
 
 // said is what the script shows, "" for nothing.
@@ -388,7 +413,7 @@ func TestTheTabSleepsAndWakesWithItsWorkspace(t *testing.T) {
 	b.run()
 	wait.Until(t, "the page is loaded again", func() bool { return b.loads.Load() == loads+2 })
 	// The application is asked before the old page makes way.
-	wait.Until(t, "it is another page", func() bool { return js[bool](b, `!window.old && !!document.querySelector("#text")`) })
+	wait.Until(t, "it is another page", func() bool { return b.holds(`!window.old && !!document.querySelector("#text")`) })
 
 	// At a limit, the address leads on.
 	b.flows()

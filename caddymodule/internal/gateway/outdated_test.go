@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -20,8 +19,8 @@ func TestAWakePageSaysThatTheServerIsTooOld(t *testing.T) {
 	b.refused.Store(&postgres.OlderError{Serving: true, Release: postgres.Release{Known: 5, Schema: 6, Serve: 6}})
 	b.wants(workspace.PhasePending, nil) // which answers the poll of the page
 	wait.Until(t, "the page says why", func() bool {
-		text := js[string](b, `document.body?.innerText ?? ""`) // a page that is being loaded has no body
-		return strings.Contains(text, "This server is too old") && strings.Contains(text, "version 6 on: start a newer release")
+		return b.holds(`["This server is too old", "version 6 on: start a newer release"].every((text) =>
+			document.body?.innerText.includes(text))`) // a page that is being loaded has no body
 	})
 	b.refused.Store(nil)
 	b.do("the wake page of another process", chromedp.WaitVisible(chromedp.CSS(`#wake`)))
