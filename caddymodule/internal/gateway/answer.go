@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 
 	"github.com/codehub/gateway/caddymodule/internal/brand"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/decision"
@@ -111,15 +112,15 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 			p.Status = http.StatusGatewayTimeout
 			w.Header().Set("Retry-After", problem.RetryUnavailable)
 		}
-		return g.send(req, p)
+		return g.sendAsleep(req, st, p)
 	case decision.ShowAsleep:
-		return g.showAsleep(req, st, "page.asleep.text")
+		return g.showAsleep(req, st, http.StatusServiceUnavailable, site.Here(r), words.Of("page.asleep.text", nil))
 	case decision.SendPutToSleep:
 		p := problemAsleep.With("problem.workspace.put_to_sleep", nil)
 		p.Status = http.StatusConflict
-		return g.send(req, p)
+		return g.sendAsleep(req, st, p)
 	case decision.ShowPutToSleep:
-		return g.showAsleep(req, st, "page.asleep.put_to_sleep")
+		return g.showAsleep(req, st, http.StatusServiceUnavailable, site.Here(r), words.Of("page.asleep.put_to_sleep", nil))
 	case decision.SendOverload:
 		return g.send(req, problemOverload.With("problem.try_again", nil))
 	case decision.SendOverShare:
@@ -164,7 +165,7 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 
 // send answers a program with a problem. A person who has sent a form, or looks at a frame, sees it as a page.
 func (g *Gateway) send(req *request, p *problem.Problem) error {
-	if req.byToken || !site.IsNavigation(req.r) || !site.AcceptsHTML(req.r.Header) {
+	if !isSeen(req) {
 		p.Write(req.w, req.r)
 		return nil
 	}
@@ -174,6 +175,25 @@ func (g *Gateway) send(req *request, p *problem.Problem) error {
 	}
 	heading, text := p.Texts()
 	return g.showMessage(req, p.Status, &web.Message{Heading: heading, Text: text})
+}
+
+// isSeen reports whether a person sees the answer, although the client kind is not that of a page.
+func isSeen(req *request) bool {
+	return !req.byToken && site.IsNavigation(req.r) && site.AcceptsHTML(req.r.Header)
+}
+
+// sendAsleep answers what does not wake a workspace that sleeps. Whoever has sent a form sees a page with a button that wakes it and
+// leads back to where the form is: the address that it was sent to may answer to forms only.
+func (g *Gateway) sendAsleep(req *request, st *route.State, p *problem.Problem) error {
+	if req.r.Method == http.MethodGet || !isSeen(req) {
+		return g.send(req, p)
+	}
+	p.SetHeaders(req.w.Header())
+	back := site.Here(req.r)
+	if from, err := url.Parse(req.r.Referer()); err == nil && from.Host != "" {
+		back = g.wanted(req, from.RequestURI())
+	}
+	return g.showAsleep(req, st, p.Status, back, words.Of("page.asleep.form", nil))
 }
 
 // unavailableDetail is the decision's detail, and what keeps the workspace from getting on
@@ -226,10 +246,10 @@ func (g *Gateway) showWake(req *request, st *route.State) error {
 	})
 }
 
-// showAsleep shows that the workspace sleeps, with a text of package words that says why nothing wakes it.
-func (g *Gateway) showAsleep(req *request, st *route.State, why string) error {
-	return pages.ShowAsleep(g.page(req), g.branded(req), &pages.Asleep{
-		Name: st.Route.Name, Back: site.Here(req.r), Home: g.home(req), Why: words.Of(why, nil),
+// showAsleep shows that the workspace sleeps, and why nothing wakes it. Its button wakes it and leads back.
+func (g *Gateway) showAsleep(req *request, st *route.State, status int, back string, why words.Text) error {
+	return pages.ShowAsleep(g.page(req), g.branded(req), status, &pages.Asleep{
+		Name: st.Route.Name, Back: back, Home: g.home(req), Why: why,
 		WakeURL: req.at.Prefix + site.OwnPath + wakePath, Main: req.at.MainOrigin(),
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/codehub/gateway/caddymodule/internal/gateway/gatewaytest"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -37,5 +38,58 @@ func TestAFormGetsAPage(t *testing.T) {
 		if got.StatusCode == 401 && got.Header.Get("WWW-Authenticate") == "" {
 			t.Errorf("%q: %v", c.lines, got.Header)
 		}
+	}
+}
+
+// A form that a workspace that sleeps does not get is answered with the page that wakes it, as a page would be. The button leads back to
+// the page of the form: the address that it was sent to may take nothing but forms.
+func TestAFormThatDoesNotWakeGetsTheButton(t *testing.T) {
+	const from = "Referer: http://" + gatewaytest.OneHost + "/form?a=b"
+	for name, c := range map[string]struct {
+		lines []string
+		back  string
+	}{
+		"sent by a script":             {[]string{from}, "/form?a=b"},
+		"from a page that hides where": {nil, "/save"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHarness(t)
+			h.Change(one, func(r *store.Route) { r.Phase, r.Desired = workspace.PhaseStandby, workspace.DesiredStandby })
+			h.getsTheButton(503, c.back, append(append(c.lines, asForm...), "Accept: text/html")...)
+			if h.Woken() {
+				t.Error("it wakes the workspace")
+			}
+			// A script that sends it without showing the answer gets a problem.
+			got, err := h.send("POST", "/save", "a=b", append(c.lines, asAlice, oneHost, asSubrequest, "Accept: text/html")...)
+			if err != nil || got.StatusCode != 503 || !strings.Contains(got.body, "problem:asleep") {
+				t.Errorf("%v: %d %s", err, got.StatusCode, got.body)
+			}
+		})
+	}
+	t.Run("put to sleep while it waits", func(t *testing.T) {
+		h := newHarness(t)
+		h.Change(one, func(*store.Route) {})
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			h.getsTheButton(409, "/form?a=b", append([]string{from, byPerson, "Accept: text/html"}, asForm...)...)
+		}()
+		h.WaitHeld(1)
+		h.starting()
+		h.putToSleep()
+		<-done
+	})
+}
+
+// getsTheButton sends a form, and looks for the button in the answer and for where it leads.
+func (h *harness) getsTheButton(status int, back string, lines ...string) {
+	got, err := h.send("POST", "/save", "a=b", append(lines, asAlice, oneHost)...)
+	if err != nil {
+		h.t.Error(err)
+		return
+	}
+	if got.StatusCode != status || !strings.Contains(got.body, `action="/.codehub/wake"`) || !strings.Contains(got.body, `value="`+back+`"`) ||
+		!strings.Contains(got.body, "What you sent has not reached it") {
+		h.t.Errorf("status %d:\n%s", got.StatusCode, got.body)
 	}
 }

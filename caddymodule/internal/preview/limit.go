@@ -44,13 +44,16 @@ func limitPages(c states) []*entry {
 				})
 			}}
 	}
+	sleeps := func(named string, status int, why string) *entry {
+		return &entry{Group: "limit", Name: named, Covers: []string{"stage " + string(progress.Of(asleep, nil, nil).Stage)},
+			show: func(w http.ResponseWriter, r *http.Request) error {
+				return pages.ShowAsleep(w, r, status, &pages.Asleep{Name: name, Back: "/", Home: "/", WakeURL: wakePath, Why: words.Of(why, nil)})
+			}}
+	}
 	return []*entry{
 		limit("of-the-user", false, every[:2]), limit("of-the-user-everything", false, every),
 		limit("of-the-installation", true, every[:1]), limit("of-the-installation-none-is-yours", true, nil),
-		{Group: "limit", Name: "asleep", Covers: []string{"stage " + string(progress.Of(asleep, nil, nil).Stage)},
-			show: func(w http.ResponseWriter, r *http.Request) error {
-				page := &pages.Asleep{Name: name, Back: "/", Home: "/", WakeURL: wakePath, Why: words.Of("page.asleep.text", nil)}
-				return pages.ShowAsleep(w, r, page)
-			}},
+		sleeps("asleep", http.StatusServiceUnavailable, "page.asleep.text"), sleeps("asleep-put-to-sleep", http.StatusServiceUnavailable, "page.asleep.put_to_sleep"),
+		sleeps("asleep-form", http.StatusConflict, "page.asleep.form"),
 	}
 }

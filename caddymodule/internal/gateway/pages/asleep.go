@@ -7,10 +7,10 @@ import (
 	"github.com/codehub/gateway/coordinator/words"
 )
 
-// Asleep is the page for a workspace that sleeps and is not woken: its own page was loaded again by itself, or the owner has put it to
-// sleep while the page waited for it.
+// Asleep is the page for a workspace that sleeps and is not woken: its own page was loaded again by itself, the owner has put it to
+// sleep while the page waited for it, or a form was sent to it that does not wake it.
 type Asleep struct {
-	// Name is the workspace's, Back the address that was loaded, and Home the list of all
+	// Name is the workspace's, Back the address that is wanted, and Home the list of all
 	// workspaces. WakeURL takes the form that wakes the workspace and leads back.
 	Name, Back, Home, WakeURL string
 	// Why says why it sleeps, or why nothing has woken it.
@@ -25,8 +25,8 @@ func (p *Asleep) Title() words.Text {
 }
 
 // ShowAsleep shows the page, with a button that wakes the workspace.
-func ShowAsleep(w http.ResponseWriter, r *http.Request, p *Asleep) error {
-	return layout.Show(w, r, http.StatusServiceUnavailable, web.Page{
+func ShowAsleep(w http.ResponseWriter, r *http.Request, status int, p *Asleep) error {
+	return layout.Show(w, r, status, web.Page{
 		Title: p.Title(), Content: "asleep.html", Data: p, Leads: p.Main,
 	})
 }
