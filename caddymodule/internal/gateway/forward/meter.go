@@ -188,6 +188,9 @@ func (f *Forwarder) newMeter(r *http.Request, about *Request) meter {
 		m.exact = m.page
 	default:
 		m.page, m.exact = tabs.Sender(r), tabs.SenderExact(r)
+		if part := tabs.Part(r); part != 0 {
+			f.Tabs.LoadPart(about.Address.ID, part)
+		}
 	}
 	return m
 }

@@ -57,19 +57,27 @@ func AddressOf(host, path string) Address {
 }
 
 // Sender returns the address of the page that has sent r. It is not known of WebSockets, where
-// the page hides it, and of what style sheets, modules and workers ask for. Their own addresses
-// have the extension of a file. It does not allocate.
+// the page hides it, and of what style sheets, modules and workers ask for, whose own addresses
+// have the extension of a file: parts.go knows those that have none. It does not allocate.
 func Sender(r *http.Request) Address {
 	at := referrer(r)
 	if at == "" {
 		return 0
 	}
 	at, _, _ = strings.Cut(at, "?")
+	if !isNamedAsPage(at) {
+		return 0
+	}
+	return AddressOf(r.Host, at)
+}
+
+// isNamedAsPage reports whether a page may have the path.
+func isNamedAsPage(at string) bool {
 	switch path.Ext(at) {
 	case "", ".html", ".htm", ".xhtml", ".php", ".asp", ".aspx", ".jsp":
-		return AddressOf(r.Host, at)
+		return true
 	}
-	return 0
+	return false
 }
 
 // referrer returns the path and the query of the page that has sent r, empty when it is not known.
@@ -99,6 +107,7 @@ type Tabs struct {
 type tabs struct {
 	pages []page
 	plain []plain
+	parts []part
 	kept  map[Address]int // requests that wait for a thaw, by their page
 	// inputSince and inputLast are the first and the last report of the present run.
 	inputSince, inputLast time.Time
@@ -131,6 +140,9 @@ func (t *Tabs) Silent(id workspace.ID, a Address) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w = t.of(id, now)
+	if w.isPart(a, now) {
+		return false
+	}
 	i := slices.IndexFunc(w.pages, func(p page) bool { return p.address == a })
 	if i < 0 {
 		w.add(page{address: a, since: now, last: now})
@@ -267,7 +279,7 @@ func (t *Tabs) sweep(now time.Time) {
 	}
 	for id, w := range t.workspaces {
 		w.forget(now)
-		if len(w.pages) == 0 && len(w.plain) == 0 && len(w.kept) == 0 && now.Sub(w.inputLast) > pauseTime && (w.wakes == nil || w.wakes.TokensAt(now) >= wakes) {
+		if len(w.pages) == 0 && len(w.plain) == 0 && len(w.parts) == 0 && len(w.kept) == 0 && now.Sub(w.inputLast) > pauseTime && (w.wakes == nil || w.wakes.TokensAt(now) >= wakes) {
 			delete(t.workspaces, id)
 		}
 	}
@@ -277,6 +289,7 @@ func (t *Tabs) sweep(now time.Time) {
 func (w *tabs) forget(now time.Time) {
 	w.pages = slices.DeleteFunc(w.pages, func(p page) bool { return now.Sub(p.last) >= trustTime })
 	w.plain = slices.DeleteFunc(w.plain, func(p plain) bool { return now.Sub(p.last) >= plainTime })
+	w.parts = slices.DeleteFunc(w.parts, func(p part) bool { return now.Sub(p.last) >= trustTime })
 }
 
 // add adds a page, in place of the one that was heard of longest ago if there are too many.

@@ -154,6 +154,56 @@ func TestAWebSocketBelongsToThePageWithoutReports(t *testing.T) {
 	}
 }
 
+func TestPart(t *testing.T) {
+	for _, c := range []struct {
+		dest, at, referer string
+		want              Address
+	}{
+		{"script", "/@vite/client", "/", AddressOf("ws.example", "/@vite/client")},
+		{"script", "/@vite/client?t=1", "/@vite/client2", AddressOf("ws.example", "/@vite/client")},
+		{"worker", "/w", "/", AddressOf("ws.example", "/w")},
+		{"style", "/style.php", "/", AddressOf("ws.example", "/style.php")},
+		{"script", "/index.php?script", "/index.php?a", 0}, // of the page's own path
+		{"script", "/main.js", "/", 0},
+		{"empty", "/@vite/client", "/", 0},
+		{"document", "/a", "/", 0},
+		{"iframe", "/a", "/", 0},
+		{"", "/a", "/", 0},
+	} {
+		r := &http.Request{Host: "ws.example", RequestURI: c.at, Header: http.Header{"Sec-Fetch-Dest": {c.dest}, "Referer": {"https://ws.example" + c.referer}}}
+		if got := Part(r); got != c.want {
+			t.Errorf("%+v: got %d", c, got)
+		}
+	}
+}
+
+// TestAPartIsNoPage: what a script, style sheet or worker asks for is asked for by the page that has loaded it.
+func TestAPartIsNoPage(t *testing.T) {
+	tabs, clock := open()
+	tabs.Silent(one, 2) // the gateway has started since the script was loaded
+	tabs.LoadPart(one, 2)
+	for range 20 {
+		if tabs.Silent(one, 2) || tabs.Opener(one) != 0 {
+			t.Fatal("the part counts as a page without reports")
+		}
+		clock.move(trustTime - 1)
+	}
+	clock.move(1)
+	if tabs.Silent(one, 2); tabs.Opener(one) != 2 {
+		t.Error("a part of some time ago is still known")
+	}
+	for a := range Address(3 * maxParts) {
+		clock.move(1)
+		tabs.LoadPart(one, 10+a)
+	}
+	if n := len(tabs.workspaces[one].parts); n != maxParts {
+		t.Errorf("%d parts are known", n)
+	}
+	if tabs.Silent(one, 10+3*maxParts-1); tabs.Opener(one) != 2 {
+		t.Error("the latest part is not known")
+	}
+}
+
 func TestReportsOfInputHaveAnEnd(t *testing.T) {
 	const limit = 12 * time.Hour
 	tabs, clock := open()

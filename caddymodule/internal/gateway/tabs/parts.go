@@ -1,0 +1,71 @@
+package tabs
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/codehub/gateway/caddymodule/internal/site"
+	"github.com/codehub/gateway/coordinator/workspace"
+)
+
+// maxParts bounds the parts of pages that are known of one workspace.
+const maxParts = 64
+
+// part is a script, a style sheet or a worker whose address could be a page's, such as Vite's /@vite/client. What it loads
+// names it as the sender, and it never reports: taken for a page, it would keep its workspace awake.
+type part struct {
+	address Address
+	last    time.Time // when it was loaded, or has sent something last
+}
+
+// Part returns the address of what r loads into a page, and 0 where that is no script, style sheet or worker, or has a name that no page
+// has. What a page loads from its own path, with another query, says nothing about the path. It does not allocate.
+func Part(r *http.Request) Address {
+	switch site.HeaderValue(r.Header, "Sec-Fetch-Dest") {
+	case "script", "style", "worker", "sharedworker", "serviceworker", "audioworklet", "paintworklet":
+	default:
+		return 0
+	}
+	at, _, _ := strings.Cut(r.RequestURI, "?")
+	if !isNamedAsPage(at) {
+		return 0
+	}
+	a := AddressOf(r.Host, at)
+	if a == Sender(r) {
+		return 0
+	}
+	return a
+}
+
+// LoadPart records that a page loads what has this address, as [Part] has it.
+func (t *Tabs) LoadPart(id workspace.ID, a Address) {
+	now := t.now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w := t.of(id, now)
+	if w.isPart(a, now) {
+		return
+	}
+	w.pages = slices.DeleteFunc(w.pages, func(p page) bool { return p.address == a && p.tab == "" })
+	if len(w.parts) >= maxParts {
+		oldest := 0
+		for i := range w.parts {
+			if w.parts[i].last.Before(w.parts[oldest].last) {
+				oldest = i
+			}
+		}
+		w.parts = slices.Delete(w.parts, oldest, oldest+1)
+	}
+	w.parts = append(w.parts, part{address: a, last: now})
+}
+
+// isPart reports whether a is the address of a part, which is heard of now.
+func (w *tabs) isPart(a Address, now time.Time) bool {
+	i := slices.IndexFunc(w.parts, func(p part) bool { return p.address == a })
+	if i >= 0 {
+		w.parts[i].last = now
+	}
+	return i >= 0
+}
