@@ -65,7 +65,8 @@ type Workload struct {
 	// needs it waits. Default: `codehub/storagejob:0.1.0`.
 	JobImage Value `json:"job_image,omitempty"`
 	// Memory is the most memory a workspace may use, such as `2GiB`; 0 is unlimited. Half of it is the size of
-	// `/dev/shm`, where what programs share counts as memory. Default: 2GiB.
+	// `/dev/shm`, where what programs share counts as memory. With 0 that is half of the host's memory on Docker, and
+	// what the cluster allows on Kubernetes. Default: 2GiB.
 	Memory Value `json:"memory,omitempty"`
 	// CPUs is the most processors a workspace may use, such as `0.5`; 0 is unlimited.
 	// Default: 2.
