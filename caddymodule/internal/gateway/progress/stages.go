@@ -167,7 +167,7 @@ func (s *Step) present(w *Waiting, room string) {
 	case s.Stage == StageRoom:
 		s.Text = words.Of("wake.putting_to_sleep", words.Values{"Name": room})
 	case w == nil:
-	case s.Stage == StagePulling:
+	case s.Stage == StagePulling && !w.of.FailedPull():
 		s.pulled(w.of)
 	default:
 		s.Text = w.Text
