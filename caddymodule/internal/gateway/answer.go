@@ -190,7 +190,7 @@ func (g *Gateway) sendAsleep(req *request, st *route.State, p *problem.Problem) 
 	}
 	p.SetHeaders(req.w.Header())
 	back := site.Here(req.r)
-	if from, err := url.Parse(req.r.Referer()); err == nil && from.Host != "" {
+	if from, err := url.Parse(req.r.Referer()); err == nil && from.Host == req.r.Host {
 		back = g.wanted(req, from.RequestURI())
 	}
 	return g.showAsleep(req, st, p.Status, back, words.Of("page.asleep.form", nil))
