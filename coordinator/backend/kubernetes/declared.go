@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/internal/mount"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/internal/object"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/internal/sampler"
@@ -76,7 +77,8 @@ func hides(image string, places []string) error {
 // mounts returns what is mounted in the workspace's container and is not its Pod's. Where nobody can look that is
 // nothing. A container that does not run any more is [backend.ErrNotFound].
 func (b *Backend) mounts(ctx context.Context, p *corev1.Pod) (mount.Found, error) {
-	began := time.Now()
+	limit := time.NewTimer(lookFor)
+	defer limit.Stop()
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
@@ -90,12 +92,13 @@ func (b *Backend) mounts(ctx context.Context, p *corev1.Pod) (mount.Found, error
 			return found, readErr
 		case !exists || now.UID != p.UID || now.DeletionTimestamp != nil || !sampler.Running(now):
 			return found, fmt.Errorf("pod %s: %w", p.Name, backend.ErrNotFound)
-		case time.Since(began) > lookFor:
-			return found, nil
 		}
 		select {
 		case <-tick.C:
+		case <-limit.C:
+			return found, nil
 		case <-ctx.Done():
+			return found, cluster.Wrap("looking into pod "+p.Name, ctx.Err())
 		}
 	}
 }
