@@ -126,6 +126,7 @@ FUZZTIME ?= 300000x
 FUZZ ?= Fuzz
 fuzz_targets := storagejob/internal/tree:FuzzUnpack storagejob/contract:FuzzMeta storagejob/contract:FuzzParseResult \
 	storagejob/contract:FuzzParseArchiveURL coordinator/backend/internal/glance:FuzzParse \
+	coordinator/backend/kubernetes/internal/mount:FuzzInside \
 	caddymodule/internal/site:FuzzLocalPath caddymodule/internal/site:FuzzWorkspaceHost \
 	caddymodule/internal/site:FuzzCrossOrigin caddymodule/internal/site:FuzzCookie \
 	caddymodule/internal/gateway/pagescript:FuzzInjector caddymodule/internal/gateway/upgrade:FuzzFrames

@@ -114,7 +114,7 @@ type Sensors interface {
 // Actuators change what exists.
 type Actuators interface {
 	// Start runs the workspace's container. If it runs already, Start does nothing, except that it
-	// thaws a frozen one; if it exists and does not run, Start replaces it. It MUST refuse, with
+	// thaws a frozen one, and looks into one whose StartAgain is set, which it may replace; if it exists and does not run, Start replaces it. It MUST refuse, with
 	// ContainerWithoutVolume, if the volume does not exist, and MUST NOT create the
 	// volume. It MUST refuse while a storage job runs; one that has ended does not hinder it
 	// (SPEC 12.4). It does not pull images: the error is a [MissingImageError] then. It

@@ -16,6 +16,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/internal/object"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/internal/sampler"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/internal/status"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 	"github.com/codehub/gateway/coordinator/guard"
@@ -27,8 +28,9 @@ import (
 const annotationUser = "codehub.dev/used-by"
 
 // Start implements [backend.Core]. It replaces a Pod that has ended, and one that has never begun to
-// run and was made from another spec or other settings. One that runs keeps what it has. It releases
-// one that a dead process created from the same spec and never released.
+// run and was made from another spec or other settings. One that runs keeps what it has, unless its
+// image hides folders of the home: see [Backend.see]. It releases one that a dead process created from
+// the same spec and never released.
 func (b *Backend) Start(ctx context.Context, s backend.StartSpec) error {
 	if err := s.Validate(); err != nil {
 		return err
@@ -56,7 +58,17 @@ func (b *Backend) start(ctx context.Context, s backend.StartSpec) error {
 			return notOurs("pod", name)
 		}
 		if runs(pod) && !replaces {
-			return b.showPod(ctx, pod)
+			if pod.Annotations[spec.AnnotationUnseen] == "" || !sampler.Running(pod) || err == nil && home == nil {
+				return b.showPod(ctx, pod)
+			}
+			if err != nil {
+				return err
+			}
+			var removed bool
+			if home, removed, err = b.see(ctx, pod, home); err != nil || !removed {
+				return err
+			}
+			exists = false
 		}
 	}
 	if err == nil {
@@ -85,6 +97,7 @@ func (b *Backend) start(ctx context.Context, s backend.StartSpec) error {
 		exists = false
 	}
 	if !exists {
+		spec.MountFolders(want, spec.FoldersOf(home, want.Annotations[spec.AnnotationUnseen]))
 		pod, err = b.api.Pods.Create(ctx, want, metav1.CreateOptions{FieldManager: spec.Manager})
 		if apierrors.IsAlreadyExists(err) {
 			return backend.ErrChanged

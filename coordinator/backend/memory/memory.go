@@ -293,7 +293,7 @@ func (b *Backend) Start(ctx context.Context, spec backend.StartSpec) error {
 		return err
 	}
 	// Start is idempotent: the container that runs is left alone, whatever its image.
-	if present != nil && present.state.Running {
+	if present != nil && present.state.Running && !present.state.StartAgain {
 		if present.frozen() {
 			present.thaw()
 			b.changed(b.owner, spec.ID)

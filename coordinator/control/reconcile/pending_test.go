@@ -67,3 +67,24 @@ func TestABackendThatWaits(t *testing.T) {
 	refuses.Store(false)
 	h.settles(id, workspace.PhaseStandby)
 }
+
+// TestAContainerThatIsReplacedAtOnce: a backend may look into a container before anybody uses it, and replace it. That is no
+// failure, and no route leads to the container that goes.
+func TestAContainerThatIsReplacedAtOnce(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	var starts atomic.Int32
+	const again = 2
+	h.backend.Container = func(backend.StartSpec) (workspace.Container, error) {
+		n := starts.Add(1)
+		return workspace.Container{
+			Running: true, Ready: true, Volume: true, StartAgain: n <= again, Endpoint: fmt.Sprintf("127.0.0.1:%d", n),
+		}, nil
+	}
+	h.lead()
+	id := h.create()
+	w := h.await(id, "it has an address", func(w workspace.Workspace) bool { return w.Endpoint != "" })
+	if w.Phase != workspace.PhaseRunning || w.Endpoint != "127.0.0.1:3" || w.ErrorCount != 0 || w.Waiting != nil || starts.Load() != again+1 {
+		t.Errorf("%s at %s with %d errors after %d starts, waits for %+v", w.Phase, w.Endpoint, w.ErrorCount, starts.Load(), w.Waiting)
+	}
+}

@@ -205,6 +205,8 @@ func (p *planner) start() Action {
 			return ActNothing
 		}
 		return ActDeleteContainer
+	case k != nil && k.Running && k.StartAgain:
+		return ActStart
 	case k != nil && k.Running:
 		return ActNothing // its health check has not passed yet
 	case !p.restored():

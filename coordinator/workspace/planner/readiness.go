@@ -40,6 +40,16 @@ func (p *planner) readiness() {
 	}
 }
 
+// holdBack keeps a container from being used into which its backend must look first. One that people may be using
+// already is left alone.
+func (p *planner) holdBack() {
+	if k := p.o.Container; k != nil && k.Running && k.StartAgain && p.was.Phase != workspace.PhaseRunning {
+		c := *k
+		c.Ready, c.Health = false, workspace.HealthStarting
+		p.o.Container = &c
+	}
+}
+
 // describeSilence says that nothing answers at the port of a running container, and which ports listen. While
 // the container is frozen nothing new can be known.
 func (p *planner) describeSilence() {

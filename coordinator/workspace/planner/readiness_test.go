@@ -49,6 +49,40 @@ func TestTheFirstAnswerEndsTheStart(t *testing.T) {
 	}
 }
 
+// TestAContainerIsHeldBack into which its backend must look: it is started again, which is no failure, and nobody uses it
+// meanwhile. One that people may be using already, such as that of an older leader, is left alone.
+func TestAContainerIsHeldBack(t *testing.T) {
+	unseen := *running
+	unseen.StartAgain = true
+	silent := unseen
+	silent.Ready, silent.Health = false, workspace.HealthStarting
+	for name, k := range map[string]workspace.Container{"ready": unseen, "with a health check": silent} {
+		w, o := during(workspace.OpStarting, workspace.DesiredRunning)
+		o.Container, o.Readiness = &k, &workspace.Readiness{Answered: true}
+		d := planner.Reconcile(now, w, o, false, policy())
+		if n := d.Next; d.Action != planner.ActStart || n.Operation != workspace.OpStarting || n.Phase != workspace.PhaseStandby || n.Endpoint != "" || n.Waiting != nil || n.ErrorCount != 0 {
+			t.Errorf("%s: %s, %s %s at %q, %d errors", name, d.Action, n.Phase, n.Operation, n.Endpoint, n.ErrorCount)
+		}
+		if d := planner.Reconcile(now, w, o, true, policy()); d.Action != planner.ActNothing {
+			t.Errorf("%s, before a retry is due: %s", name, d.Action)
+		}
+		w, _ = at(workspace.PhaseStandby)
+		w.DesiredState, w.HomeCtx.VolumeOpID, o.Readiness = workspace.DesiredRunning, o.Volume.OpID, nil
+		if d := planner.Reconcile(now, w, o, false, policy()); d.Action != planner.ActStart || d.Next.Operation != workspace.OpStarting {
+			t.Errorf("%s, without an operation: %s, %s", name, d.Action, d.Next.Operation)
+		}
+		w.DesiredState = workspace.DesiredStandby
+		if d := planner.Reconcile(now, w, o, false, policy()); d.Action != planner.ActDeleteContainer {
+			t.Errorf("%s, when it is to sleep: %s", name, d.Action)
+		}
+	}
+	w, o := at(workspace.PhaseRunning)
+	o.Container = &unseen
+	if d := planner.Reconcile(now, w, o, false, policy()); d.Action != planner.ActNothing || d.Next.Phase != workspace.PhaseRunning || d.Next.Endpoint != running.Endpoint || !d.Next.Conditions.True(workspace.ContainerReady) {
+		t.Errorf("in use: %s, %s at %q", d.Action, d.Next.Phase, d.Next.Endpoint)
+	}
+}
+
 // TestAnErrorOfTheStartEndsWithTheAnswer, as with the container's readiness.
 func TestAnErrorOfTheStartEndsWithTheAnswer(t *testing.T) {
 	w, o := at(workspace.PhaseError)

@@ -19,6 +19,7 @@ var steps = []step{
 	{"carry out a recovery", (*planner).recover},
 	// What was observed (SPEC 2).
 	{"take the application's own answer", always((*planner).readiness)},
+	{"hold a container back that its backend must look into", always((*planner).holdBack)},
 	{"see the volume", always((*planner).updateVolume)},
 	{"see the archive", always((*planner).updateArchive)},
 	{"see the container", always((*planner).updateContainer)},

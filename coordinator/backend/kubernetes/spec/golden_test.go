@@ -92,7 +92,10 @@ func TestGolden(t *testing.T) {
 	made := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: spec.JobName(job(workspace.JobRestore)), UID: "uid-of-the-job"}}
 	open := plain()
 	open.Egress.Enforce = egress.EnforceOpen
+	folders := pod(t, full(), start())
+	spec.MountFolders(folders, []string{"/home/coder/project", "/home/coder/.local/share/editor"})
 	for name, objects := range map[string][]any{
+		"pod_folders":  {folders},
 		"pod":          {pod(t, plain(), backend.StartSpec{ID: id, Term: "node:1"})},
 		"pod_full":     {pod(t, full(), start())},
 		"claim":        {spec.Claim(plain(), backend.VolumeSpec{ID: id, OpID: "op-1", Owner: owner})},
@@ -142,6 +145,7 @@ func TestPodSecurity(t *testing.T) {
 	}
 	for name, o := range map[string]spec.Options{"plain": plain(), "full": full()} {
 		p := pod(t, o, start())
+		spec.MountFolders(p, []string{"/home/coder/project"})
 		for level, pods := range map[api.Level][]*corev1.PodTemplateSpec{
 			api.LevelRestricted: {{ObjectMeta: p.ObjectMeta, Spec: p.Spec}},
 			api.LevelBaseline:   {&spec.Job(o, job(workspace.JobArchive)).Spec.Template, &spec.Job(o, job(workspace.JobRestore)).Spec.Template},

@@ -39,7 +39,7 @@ const (
 	AnnotationPort     = "codehub.dev/port"
 	AnnotationBasePath = "codehub.dev/base-path"
 	// AnnotationSpec is a hash of what a workspace's Pod was made from. A Pod with the same
-	// hash is the same but for its term and its owner.
+	// hash is the same but for its term, its owner and what [MountFolders] adds.
 	AnnotationSpec = "codehub.dev/spec"
 	// AnnotationSettings is a hash of the settings that a Pod or Job was made from, see [Settings].
 	AnnotationSettings = "codehub.dev/settings"
@@ -47,6 +47,11 @@ const (
 	AnnotationNode = "codehub.dev/node"
 	// AnnotationBusy is the command that exits with 0 in the workspace while it is busy.
 	AnnotationBusy = "codehub.dev/busy-command"
+	// AnnotationUnseen is on a workspace's Pod until it is known what its image mounts inside the home
+	// (SPEC 7). Its value is the image, as the settings name it. Pods of earlier releases do not have it.
+	AnnotationUnseen = "codehub.dev/unseen-image"
+	// AnnotationFolders is, on a home, at which of its folders an image declares volumes: [Folders], as JSON.
+	AnnotationFolders = "codehub.dev/folders"
 )
 
 // The values of [LabelKind].

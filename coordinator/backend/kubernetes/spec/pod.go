@@ -60,7 +60,7 @@ func GraceOf(p *corev1.Pod) int64 {
 }
 
 // Pod returns the Pod of a workspace, with the scheduling gate [Gate] closed. Equal input
-// gives an equal Pod, but for [AnnotationTerm] and [LabelOwner]; see [AnnotationSpec].
+// gives an equal Pod, but for [AnnotationTerm] and [LabelOwner]; see [AnnotationSpec]. [MountFolders] completes it.
 func Pod(o Options, s backend.StartSpec) (*corev1.Pod, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -103,8 +103,8 @@ func Pod(o Options, s backend.StartSpec) (*corev1.Pod, error) {
 	if err := stamp(p); err != nil {
 		return nil, err
 	}
-	// Not a part of the hash: any term's Pod will do, and one without an owner.
-	p.Annotations[AnnotationTerm] = s.Term
+	// Not a part of the hash: any term's Pod will do, one without an owner, and one into which nobody looks.
+	p.Annotations[AnnotationTerm], p.Annotations[AnnotationUnseen] = s.Term, c.Image
 	p.Labels = owned(p.Labels, s.Owner)
 	return p, nil
 }

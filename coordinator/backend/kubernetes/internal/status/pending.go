@@ -105,10 +105,33 @@ func starting(p *corev1.Pod, c *corev1.ContainerStatus) *workspace.Pending {
 	w := &workspace.Pending{Reason: workspace.WaitContainer,
 		Message: fmt.Sprintf("the node %s cannot make the container yet and tries again: %s", p.Spec.NodeName,
 			cmp.Or(message, reason))}
-	if why := misconfigured(message); reason == "CreateContainerConfigError" && why != "" {
+	why := misconfigured(message)
+	if strings.Contains(message, "subPath") {
+		why = unusable(p, message)
+	}
+	if reason == "CreateContainerConfigError" && why != "" {
 		w.Failure, w.Message = workspace.ReasonActionFailed, why
 	}
 	return w
+}
+
+// unusable says that a folder of the home cannot be mounted at its place. Its node follows no link that leads out of
+// the volume. It is "" if no such folder is to be mounted.
+func unusable(p *corev1.Pod, message string) string {
+	var paths []string
+	for _, c := range p.Spec.Containers {
+		for _, m := range c.VolumeMounts {
+			if c.Name == spec.Container && strings.HasPrefix(m.SubPath, spec.Folder+"/") {
+				paths = append(paths, m.MountPath)
+			}
+		}
+	}
+	if len(paths) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the image or the Pod template has a volume at %s, and what the home has there cannot be mounted: "+
+		"it must be a folder, and no link. Start the workspace on an image without that VOLUME, and replace the link by a "+
+		"folder: %s", strings.Join(paths, ", "), message)
 }
 
 // misconfigured says what is wrong in the settings or the image, if that is certain. It is "" for

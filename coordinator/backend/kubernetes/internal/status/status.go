@@ -48,6 +48,7 @@ func Container(p *corev1.Pod) workspace.Container {
 		}
 	}
 	k.Ready = k.Endpoint != "" && k.Health == ""
+	k.StartAgain = !k.StartedAt.IsZero() && k.Pending == nil && p.Annotations[spec.AnnotationUnseen] != ""
 	return k
 }
 

@@ -124,6 +124,11 @@ func TestContainer(t *testing.T) {
 		"the image runs as root":       {"no-secret", saying("CreateContainerConfigError", `container has runAsNonRoot and image will run as root (pod: "x", container: workspace)`), want{"starting", workspace.WaitContainer, "runs as root", workspace.ReasonActionFailed, 0}},
 		"the image names its user":     {"no-secret", saying("CreateContainerConfigError", `container has runAsNonRoot and image has non-numeric user (coder), cannot verify`), want{"starting", workspace.WaitContainer, "does not number it", workspace.ReasonActionFailed, 0}},
 		"a Secret is not read yet":     {"no-secret", saying("CreateContainerConfigError", "failed to sync secret cache: timed out waiting for the condition"), want{"starting", workspace.WaitContainer, "timed out", "", 0}},
+		"a folder of the home is a link": {"no-secret", func(p *corev1.Pod) {
+			mountsFolder(p)
+			saying("CreateContainerConfigError", `failed to prepare subPath for volumeMount "home" of container "workspace"`)(p)
+		}, want{"starting", workspace.WaitContainer, "/home/coder/project, and what the home has there cannot be mounted", workspace.ReasonActionFailed, 0}},
+		"another subPath":              {"no-secret", saying("CreateContainerConfigError", `failed to prepare subPath for volumeMount "x" of container "workspace"`), want{"starting", workspace.WaitContainer, "failed to prepare subPath", "", 0}},
 		"the engine is slow":           {"no-secret", saying("CreateContainerError", "context deadline exceeded"), want{"starting", workspace.WaitContainer, "context deadline exceeded", "", 0}},
 		"the container does not start": {"no-secret", saying("RunContainerError", "context deadline exceeded"), want{"starting", workspace.WaitContainer, "tries again", "", 0}},
 
@@ -196,6 +201,44 @@ func TestContainer(t *testing.T) {
 		}
 		if !k.Volume {
 			t.Errorf("%s: without its home", name)
+		}
+	}
+}
+
+// mountsFolder adds the mount of a folder of the home at its own place.
+func mountsFolder(p *corev1.Pod) {
+	c := &p.Spec.Containers[0]
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: c.VolumeMounts[0].Name, MountPath: "/home/coder/project", SubPath: "home/project"})
+}
+
+// A container of this release is looked into once it runs. One of an earlier release is not, nor is one on its way, at
+// its end, or on a node that is lost.
+func TestAContainerIsLookedInto(t *testing.T) {
+	for name, c := range map[string]struct {
+		from   string
+		change func(*corev1.Pod)
+		want   bool
+	}{
+		"running":                  {"running", nil, true},
+		"a probe fails":            {"not-ready", nil, true},
+		"no address yet":           {"running", func(p *corev1.Pod) { p.Status.PodIP = "" }, true},
+		"of an earlier release":    {"running", func(p *corev1.Pod) { delete(p.Annotations, spec.AnnotationUnseen) }, false},
+		"an image is fetched":      {"image-absent", nil, false},
+		"behind the gate":          {"gated", nil, false},
+		"told to end":              {"stuck", nil, false},
+		"its node does not report": {"running", lose, false},
+		"ended":                    {"exit-3", nil, false},
+	} {
+		p := real(t).Pods[c.from]
+		if p.Annotations == nil {
+			p.Annotations = map[string]string{}
+		}
+		p.Annotations[spec.AnnotationUnseen] = "code:1"
+		if c.change != nil {
+			c.change(p)
+		}
+		if got := status.Container(p).StartAgain; got != c.want {
+			t.Errorf("%s: it is to be started again: %v, want %v", name, got, c.want)
 		}
 	}
 }

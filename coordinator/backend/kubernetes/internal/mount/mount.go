@@ -1,0 +1,157 @@
+// Package mount finds what is mounted inside the home of a workspace beside what its Pod mounts there: the
+// volumes that its image declares (SPEC 7).
+//
+// It is pure: it takes the text of /proc/self/mountinfo and returns paths. That text is the word of a program in the
+// workspace: any text must be read without harm, and nothing may follow from it for another workspace.
+package mount
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
+)
+
+// Command prints what the kernel tells of the mounts. It needs cat in the image, and no shell.
+var Command = []string{"cat", "/proc/self/mountinfo"}
+
+// MaxOutput is what Command may print, in bytes.
+const MaxOutput = 1 << 20
+
+// Found is what is mounted inside the home and is not the Pod's.
+type Found struct {
+	// Folders are where that is, sorted.
+	Folders []string
+	// Hiding are those places that the Pod mounts as well, or where nothing of it can be mounted, sorted. The home
+	// itself may be one of them.
+	Hiding []string
+}
+
+// maxDepth bounds the mounts over which one is mounted.
+const maxDepth = 64
+
+// entry is a line of mountinfo (proc_pid_mountinfo(5)).
+type entry struct{ id, parent, device, root, at string }
+
+// Inside returns what is mounted strictly inside the home, where the workspace's container has those mounts of
+// its Pod. Of a text that does not show the home nothing is concluded.
+func Inside(mountinfo []byte, own []corev1.VolumeMount) (found Found) {
+	all := make(map[string]entry)
+	var homes []entry
+	for line := range strings.Lines(string(mountinfo)) {
+		if e, ok := parse(line); ok {
+			all[e.id] = e
+			if e.at == spec.Home {
+				homes = append(homes, e)
+			}
+		}
+	}
+	if len(homes) == 0 {
+		return found
+	}
+	home := top(homes)
+	if len(homes) > 1 && !isHome(home) && slices.ContainsFunc(homes, isHome) {
+		return Found{Hiding: []string{spec.Home}}
+	}
+	at := make(map[string][]entry)
+	for _, e := range all {
+		if strings.HasPrefix(e.at, spec.Home+"/") && below(e, home, all) {
+			at[e.at] = append(at[e.at], e)
+		}
+	}
+	mounts := make(map[string]bool)
+	for _, m := range own {
+		mounts[path.Clean(m.MountPath)] = true
+	}
+	for _, place := range slices.Sorted(maps.Keys(at)) {
+		here := at[place]
+		switch e := top(here); {
+		case e.device == home.device && e.root == path.Join(home.root, strings.TrimPrefix(place, spec.Home)):
+			// It is the folder of the home that belongs there.
+		case mounts[place] && len(here) == 1:
+		case mounts[place] || !spec.IsFolder(place):
+			found.Hiding = append(found.Hiding, place)
+		default:
+			found.Folders = append(found.Folders, place)
+		}
+	}
+	return found.withoutMoved(at, mounts)
+}
+
+// withoutMoved leaves out what may be mounts of the Pod that the user has led elsewhere by a link in the home: as many
+// as are not at their own places.
+func (f Found) withoutMoved(at map[string][]entry, mounts map[string]bool) Found {
+	moved := 0
+	for place := range mounts {
+		if strings.HasPrefix(place, spec.Home+"/") && len(at[place]) == 0 {
+			moved++
+		}
+	}
+	if moved >= len(f.Folders) {
+		f.Folders = nil
+	}
+	return f
+}
+
+// parse reads a line.
+func parse(line string) (e entry, ok bool) {
+	fields := strings.Fields(line)
+	if len(fields) < 5 {
+		return e, false
+	}
+	return entry{fields[0], fields[1], fields[2], unescape(fields[3]), unescape(fields[4])}, true
+}
+
+// top is the mount that is over all others at one place.
+func top(here []entry) entry {
+	for _, e := range here {
+		if !slices.ContainsFunc(here, func(over entry) bool { return over.parent == e.id }) {
+			return e
+		}
+	}
+	return here[0]
+}
+
+// isHome reports whether the mount is of the folder of a volume that is a home.
+func isHome(e entry) bool { return path.Base(e.root) == spec.Folder }
+
+// below reports whether the mount is on the home, or on something that is. One that was mounted before is hidden by
+// the home.
+func below(e, home entry, all map[string]entry) bool {
+	for range maxDepth {
+		if e.parent == home.id {
+			return true
+		}
+		parent, ok := all[e.parent]
+		if !ok {
+			return false
+		}
+		e = parent
+	}
+	return false
+}
+
+// unescape reads what the kernel writes as \ooo: space, tab, newline, backslash and number sign.
+func unescape(text string) string {
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		if i+3 < len(text) && text[i] == '\\' {
+			n, ok := 0, true
+			for _, c := range []byte(text[i+1 : i+4]) {
+				ok = ok && c >= '0' && c <= '7'
+				n = n<<3 | int(c-'0')
+			}
+			if ok && n < 256 {
+				b.WriteByte(byte(n))
+				i += 3
+				continue
+			}
+		}
+		b.WriteByte(text[i])
+	}
+	return b.String()
+}
