@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/docker/docker/api/types/build"
 	"github.com/docker/docker/client"
@@ -60,18 +59,14 @@ func TestReadiness(t *testing.T) {
 		u.setDesiredState(t, w.ID, "RUNNING")
 		return u, w.ID
 	}
-	const interval = 30 * time.Second
-	began := time.Now()
+	// Neither is due while the test waits.
 	for name, check := range map[string]string{
-		"passes": "HEALTHCHECK --interval=30s --timeout=5s CMD true",
-		"fails":  "HEALTHCHECK --interval=30s --timeout=5s --retries=1 CMD false",
+		"passes": "HEALTHCHECK --interval=1h --timeout=5s CMD true",
+		"fails":  "HEALTHCHECK --interval=1h --timeout=5s --retries=1 CMD false",
 	} {
 		u, id := create(name, check)
 		u.awaitPhase(t, id, "RUNNING")
 		wait.For(t, "it serves", func() error { return u.showsTerminal(t, in.url("/w/"+id+"/")) })
-	}
-	if took := time.Since(began); took >= interval {
-		t.Errorf("two starts took %s, although both applications answer at once", took)
 	}
 
 	declared, there := create("declared", "EXPOSE 8888", `CMD ["--bind-addr=0.0.0.0:8888"]`)
