@@ -163,9 +163,7 @@ func (b *browser) do(what string, actions ...chromedp.Action[chromedp.Void]) {
 // js returns the value of an expression in the page.
 func js[T any](b *browser, expression string) T {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, wait.Timeout)
-	defer cancel()
-	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
+	v, err := evaluate[T](b, expression)
 	if err != nil {
 		b.t.Fatalf("%s: %v", expression, err)
 	}
@@ -176,9 +174,7 @@ func js[T any](b *browser, expression string) T {
 // gives way to another, which ends the evaluation.
 func (b *browser) holds(condition string) bool {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, wait.Timeout)
-	defer cancel()
-	v, err := chromedp.Run(ctx, chromedp.Evaluate[bool](condition))
+	v, err := evaluate[bool](b, condition)
 	var refused *cdproto.Error
 	if errors.As(err, &refused) && slices.Contains(betweenPages, refused.Message) {
 		return false
@@ -187,6 +183,12 @@ func (b *browser) holds(condition string) bool {
 		b.t.Fatalf("%s: %v", condition, err)
 	}
 	return v
+}
+
+func evaluate[T any](b *browser, expression string) (T, error) {
+	ctx, cancel := context.WithTimeout(b.ctx, wait.Timeout)
+	defer cancel()
+	return chromedp.Run(ctx, chromedp.Evaluate[T](expression))
 }
 
 // betweenPages are the protocol's errors for an evaluation whose page goes.

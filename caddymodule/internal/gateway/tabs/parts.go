@@ -49,16 +49,7 @@ func (t *Tabs) LoadPart(id workspace.ID, a Address) {
 		return
 	}
 	w.pages = slices.DeleteFunc(w.pages, func(p page) bool { return p.address == a && p.tab == "" })
-	if len(w.parts) >= maxParts {
-		oldest := 0
-		for i := range w.parts {
-			if w.parts[i].last.Before(w.parts[oldest].last) {
-				oldest = i
-			}
-		}
-		w.parts = slices.Delete(w.parts, oldest, oldest+1)
-	}
-	w.parts = append(w.parts, part{address: a, last: now})
+	w.parts = append(withRoom(w.parts, maxParts, func(p part) time.Time { return p.last }), part{address: a, last: now})
 }
 
 // isPart reports whether a is the address of a part, which is heard of now.

@@ -294,14 +294,19 @@ func (w *tabs) forget(now time.Time) {
 
 // add adds a page, in place of the one that was heard of longest ago if there are too many.
 func (w *tabs) add(p page) {
-	if len(w.pages) >= maxPages {
-		oldest := 0
-		for i := range w.pages {
-			if w.pages[i].last.Before(w.pages[oldest].last) {
-				oldest = i
-			}
-		}
-		w.pages = slices.Delete(w.pages, oldest, oldest+1)
+	w.pages = append(withRoom(w.pages, maxPages, func(p page) time.Time { return p.last }), p)
+}
+
+// withRoom returns a list with room for one more below the limit: without the one that was heard of longest ago if it is full.
+func withRoom[T any](list []T, limit int, last func(T) time.Time) []T {
+	if len(list) < limit {
+		return list
 	}
-	w.pages = append(w.pages, p)
+	oldest := 0
+	for i := range list {
+		if last(list[i]).Before(last(list[oldest])) {
+			oldest = i
+		}
+	}
+	return slices.Delete(list, oldest, oldest+1)
 }
