@@ -11,7 +11,7 @@ program = mkdir -p .codehub/bin && go build -o .codehub/bin/$(notdir $(1)) $(1) 
 devenv = $(call program,./coordinator/devenv/cmd/devenv)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run preview screenshots images image deb sbom vulncheck reproduce test check test-again fuzz fuzz-ci test-race nightly soak simulate test-power test-ide test-systemd test-compose test-k8s test-k8s-faults bench-k8s bench-gateway bench-events bench-wake bench-doze bench-editor bench-failover bench-reconcile bench-archive lint lint-beside test-built check-pure format vet staticcheck deadcode monitoring fmt clean
+.PHONY: help build run preview screenshots images image deb sbom vulncheck reproduce test test-all check test-again fuzz fuzz-ci test-race nightly soak simulate test-power test-ide test-systemd test-compose test-k8s test-k8s-faults bench-k8s bench-gateway bench-events bench-wake bench-doze bench-editor bench-failover bench-reconcile bench-archive lint lint-beside test-built check-pure format vet staticcheck deadcode monitoring fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -88,6 +88,9 @@ test: ## lint, build, and run all tests against real servers
 	@rm -f $(lint_failed)
 	@$(MAKE) --no-print-directory -k -j 2 lint-beside test-built || { [ ! -f $(lint_failed) ] || cat $(lint_failed); exit 1; }
 
+test-all: export CODEHUB_TEST_ALL := 1
+test-all: test ## the same with every case of the large matrices, of which `make test` chooses a third (an hour)
+
 lint_failed := .codehub/lint/failed
 
 # Without the flags, so that it does not take the job of the tests.
@@ -153,7 +156,7 @@ test-race: build ## run every test with the race detector, at low priority (hour
 
 # What takes long. Each part runs whatever became of those before it, and the end names those that failed. What each
 # prints is in .codehub/nightly.
-nightly := test-race fuzz reproduce sbom vulncheck test-systemd test-compose test-power soak test-again
+nightly := test-all test-race fuzz reproduce sbom vulncheck test-systemd test-compose test-power soak test-again
 
 nightly: ## everything that takes long, one after the other (a night; root, Debian)
 	@mkdir -p .codehub/nightly; failed=; for part in $(nightly); do echo "$$part"; \

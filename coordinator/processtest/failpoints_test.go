@@ -157,21 +157,26 @@ func (h *home) checkAll(t testing.TB) {
 	h.runs(t)
 }
 
-// allPointsEnv set, every point is tried in a run on Kubernetes, which takes hours on a small
-// machine; otherwise as many as a sample has.
-const (
-	allPointsEnv   = "CODEHUB_TEST_ALL_POINTS"
-	sampleOfPoints = 8
-)
+// sampleOfPoints is how many points are tried in a run on Kubernetes, where all of them take hours on a
+// small machine.
+const sampleOfPoints = 8
+
+// always are the scenarios whose points are tried in every run: they archive, restore, delete and collect.
+var always = []string{"life", "end"}
 
 // eachPoint traps a process at every listed point. A scenario has a few lanes, which run at the same
 // time: they mostly wait.
 func eachPoint(t *testing.T, tr trap) {
-	listed := pointsOf(t, "")
-	if devenv.OnKubernetes() && os.Getenv(allPointsEnv) == "" {
-		listed = sample(t, listed, sampleOfPoints)
+	listed, chosen := pointsOf(t, ""), possible()
+	switch {
+	case devenv.OnKubernetes() && !seed.All():
+		listed = seed.Sample(t, listed, sampleOfPoints)
+	case !devenv.OnKubernetes():
+		kept := func(sc scenario) bool { return slices.Contains(always, sc.name) }
+		some := seed.Third(t, slices.DeleteFunc(possible(), kept))
+		chosen = append(some, slices.DeleteFunc(chosen, func(sc scenario) bool { return !kept(sc) })...)
 	}
-	for _, sc := range possible() {
+	for _, sc := range chosen {
 		var points []string
 		for _, line := range listed {
 			if point, ok := strings.CutPrefix(line, sc.name+": "); ok {
@@ -188,16 +193,4 @@ func eachPoint(t *testing.T, tr trap) {
 			})
 		}
 	}
-}
-
-// sample chooses n of all at random, in their order.
-func sample[T any](t testing.TB, all []T, n int) []T {
-	t.Helper()
-	chosen := seed.Source(seed.New(t)).Perm(len(all))[:min(n, len(all))]
-	slices.Sort(chosen)
-	var some []T
-	for _, i := range chosen {
-		some = append(some, all[i])
-	}
-	return some
 }

@@ -14,6 +14,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,6 +25,34 @@ import (
 
 // Env is the variable that holds a seed, from 1 on: tests then run with it alone.
 const Env = "SEED"
+
+// AllEnv is the variable with which [Third] chooses all: `make test-all` sets it.
+const AllEnv = "CODEHUB_TEST_ALL"
+
+// All reports whether every case of a large matrix is to be tried.
+func All() bool { return os.Getenv(AllEnv) != "" }
+
+// Third returns a random third of the cases of a large matrix in their order, or all of them if [All]
+// says so.
+func Third[T any](t testing.TB, cases []T) []T {
+	t.Helper()
+	if All() {
+		return cases
+	}
+	return Sample(t, cases, (len(cases)+2)/3)
+}
+
+// Sample returns n random cases in their order.
+func Sample[T any](t testing.TB, cases []T, n int) []T {
+	t.Helper()
+	chosen := Source(New(t)).Perm(len(cases))[:min(n, len(cases))]
+	slices.Sort(chosen)
+	some := make([]T, len(chosen))
+	for i, index := range chosen {
+		some[i] = cases[index]
+	}
+	return some
+}
 
 // fixed is how many fixed seeds [Each] and [Rapid] try: 1, 2 and so on.
 const fixed = 3

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -79,5 +80,32 @@ func TestWhatFailsTellsHowToRepeatIt(t *testing.T) {
 	}
 	if wrong := run("x"); !strings.Contains(wrong, `SEED is "x"; give a number from 1 on`) {
 		t.Errorf("it prints\n%s", wrong)
+	}
+}
+
+// TestAThirdOfTheCases: another one with each seed, in order; and all where that is asked for.
+func TestAThirdOfTheCases(t *testing.T) {
+	cases := []int{1, 2, 3, 4, 5, 6, 7}
+	t.Setenv(AllEnv, "")
+	seen := make(map[int]bool)
+	for number := range 50 {
+		t.Setenv(Env, strconv.Itoa(number+1))
+		some := Third(t, cases)
+		if len(some) != 3 || !slices.IsSorted(some) || !slices.Equal(some, Third(t, cases)) {
+			t.Errorf("with %s=%d: %d", Env, number+1, some)
+		}
+		for _, c := range some {
+			seen[c] = true
+		}
+	}
+	if len(seen) != len(cases) {
+		t.Errorf("50 seeds choose %v", seen)
+	}
+	if one := Third(t, cases[:1]); len(one) != 1 {
+		t.Errorf("of one case, %d", one)
+	}
+	t.Setenv(AllEnv, "1")
+	if all := Third(t, cases); !slices.Equal(all, cases) || len(Sample(t, cases, 2)) != 2 {
+		t.Errorf("all are %d", all)
 	}
 }

@@ -72,7 +72,7 @@ func (c *Client) attach(api *client.Client, around func(http.RoundTripper) http.
 		return fmt.Errorf("the client has an unknown transport %T", h.Transport)
 	}
 	base.MaxIdleConns, base.MaxIdleConnsPerHost, base.IdleConnTimeout = idleConns, idleConns, idleFor
-	c.base, c.watch = base, peer.New("Docker engine", ask)
+	c.base, c.watch = base, peer.New("Docker engine", new(asker).ask)
 	c.watch.Attach(base)
 	// The client looks for TLS settings in a plain transport only.
 	scheme := "http"

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
 
 	"github.com/codehub/gateway/coordinator/backend/internal/peer"
 )
@@ -15,33 +16,62 @@ import (
 // dataIDLength is how much of an id of 64 digits tells data folders apart.
 const dataIDLength = 12
 
-// ask asks for the engine's id on a new connection. For the answer, Docker starts three programs, to tell
-// their versions, too.
+// asker asks engines for their ids. It is safe for concurrent use, and its zero value is ready.
+type asker struct {
+	mu    sync.Mutex // guards what follows
+	none  string     // the id of the network "none" of the last engine that told
+	known string     // the id of that engine
+}
+
+// ask asks for the engine's id on a new connection.
 //
 // The id has two parts. What the engine calls its id names the machine rather than the data.
 // Before version 23, and on a machine that was updated since, it comes from
 // /etc/docker/key.json. It stays the same when the data folder is not mounted. The network
-// "none" is in the data folder, gets its id when that is made, and cannot be removed.
-func ask(_ context.Context, c net.Conn) (id string, err error) {
+// "none" is in the data folder, gets its id when that is made, and cannot be removed. No two have the same, so
+// an engine with one that is known is not asked for the rest: for /info Docker starts three programs, to
+// tell their versions, too.
+func (a *asker) ask(_ context.Context, c net.Conn) (id string, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("asking the engine for its id: %w", err)
 		}
 	}()
+	var none struct{ ID string }
+	if _, err := get(c, "/networks/none", &none); err != nil {
+		return "", err
+	}
+	if id := a.of(none.ID); id != "" {
+		return id, nil
+	}
 	var info struct{ ID string }
 	if found, err := get(c, "/info", &info); err != nil {
 		return "", err
 	} else if !found || info.ID == "" {
 		return "", errors.New("GET /info: the engine has no id")
 	}
-	var none struct{ ID string }
-	if _, err := get(c, "/networks/none", &none); err != nil {
-		return "", err
+	if none.ID == "" { // another program with Docker's API may have no such network
+		return info.ID, nil
 	}
-	if none.ID != "" { // another program with Docker's API may have no such network
-		info.ID += "/" + none.ID[:min(len(none.ID), dataIDLength)]
+	id = info.ID + "/" + none.ID[:min(len(none.ID), dataIDLength)]
+	a.remember(none.ID, id)
+	return id, nil
+}
+
+// of returns the id of the engine whose network "none" has that id, empty if it is not known.
+func (a *asker) of(none string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if none == "" || none != a.none {
+		return ""
 	}
-	return info.ID, nil
+	return a.known
+}
+
+func (a *asker) remember(none, id string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.none, a.known = none, id
 }
 
 // get makes a request on a connection, and decodes the answer into v. It reports whether

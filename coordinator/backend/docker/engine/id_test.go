@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { wait.Main(m) }
 // fake starts an engine that answers GET /info so, and has that data folder; "" means that
 // it does not tell. It returns a client of it, and counts the calls other than questions
 // for the id.
-func fake(t *testing.T, info http.HandlerFunc, data string) (*Client, *atomic.Int64) {
+func fake(t *testing.T, info http.HandlerFunc, data func() string) (*Client, *atomic.Int64) {
 	t.Helper()
 	calls := new(atomic.Int64)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -24,10 +24,10 @@ func fake(t *testing.T, info http.HandlerFunc, data string) (*Client, *atomic.In
 		case "/info":
 			info(w, r)
 		case "/networks/none":
-			if data == "" {
+			if id := data(); id == "" {
 				http.NotFound(w, r)
 			} else {
-				fmt.Fprintf(w, `{"Name":"none","Id":%q}`, data)
+				fmt.Fprintf(w, `{"Name":"none","Id":%q}`, id)
 			}
 		default:
 			calls.Add(1)
@@ -48,9 +48,33 @@ func TestIdentity(t *testing.T) {
 	for data, want := range map[string]string{
 		"": "A", "12": "A/12", strings.Repeat("1", 64): "A/111111111111", strings.Repeat("2", 64): "A/222222222222",
 	} {
-		c, _ := fake(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"ID":"A","Name":"x"}`) }, data)
+		c, _ := fake(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"ID":"A","Name":"x"}`) }, func() string { return data })
 		if id, err := c.Identity(t.Context()); id != want || err != nil {
 			t.Errorf("data folder %q: %q, %v, want %q", data, id, err, want)
+		}
+	}
+}
+
+// TestAnEngineIsAskedOnceForWhatIsExpensive: further connections to the same data folder cost one small
+// question each, and another data folder is noticed all the same.
+func TestAnEngineIsAskedOnceForWhatIsExpensive(t *testing.T) {
+	var asked atomic.Int64
+	var data atomic.Value
+	c, _ := fake(t, func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		fmt.Fprint(w, `{"ID":"A"}`)
+	}, func() string { return data.Load().(string) })
+	for _, step := range []struct {
+		data, want string
+		asked      int64
+	}{{"12", "A/12", 1}, {"12", "A/12", 1}, {"34", "A/34", 2}, {"34", "A/34", 2}} {
+		data.Store(step.data)
+		c.base.CloseIdleConnections()
+		if err := c.Answers(t.Context()); err != nil { // on a new connection
+			t.Fatal(err)
+		}
+		if id, err := c.Identity(t.Context()); id != step.want || err != nil || asked.Load() != step.asked {
+			t.Errorf("%+v: %q, %v, asked %d times", step, id, err, asked.Load())
 		}
 	}
 }
@@ -68,7 +92,7 @@ func TestAnEngineWhoseIDCannotBeHad(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, calls := fake(t, info, "")
+			c, calls := fake(t, info, func() string { return "" })
 			if err := c.Answers(t.Context()); err == nil || !strings.Contains(err.Error(), "asking the engine for its id") {
 				t.Errorf("a call: %v", err)
 			}
