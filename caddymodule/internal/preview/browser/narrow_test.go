@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/codehub/gateway/coordinator/seed"
 	"github.com/codehub/gateway/coordinator/words"
 )
 
@@ -29,7 +30,7 @@ func TestEveryState(t *testing.T) {
 	for _, l := range words.Languages() {
 		languages += fmt.Sprintf("%q,", l.Code)
 	}
-	each(t, pagesOf(open(t), "en"), func(b *tab, path string) {
+	each(t, seed.Third(t, pagesOf(open(t), "en")), func(b *tab, path string) {
 		b.look("light", 320)
 		b.states(path, "en", func(name string) {
 			for _, width := range []int{320, 410, 640} {
