@@ -97,12 +97,6 @@ func builtImage(t testing.TB, i image.Image) string {
 	return built.refs[i.Name]
 }
 
-// LoadImage brings an image that a test has made on the engine of [Docker] to the nodes of the cluster.
-func LoadImage(t testing.TB, ref string) {
-	t.Helper()
-	load(t, Docker(t), ref)
-}
-
 // RemoveInstallation removes the containers, volumes and networks that carry the label of an
 // installation, and its firewall rules. It runs at the end of a test that may have failed.
 func RemoveInstallation(t testing.TB, engine *client.Client, installation string) {

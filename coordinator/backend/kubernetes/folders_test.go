@@ -1,16 +1,12 @@
 package kubernetes_test
 
 import (
-	"archive/tar"
 	"bytes"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/image"
-	"github.com/docker/docker/client"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,41 +20,10 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// variant returns the test workspace's image with that configuration added, and with those symbolic links. The nodes
-// have it.
-func (e *engine) variant(t *testing.T, with container.Config, links map[string]string) string {
-	t.Helper()
-	ctx := t.Context()
-	api, err := client.NewClientWithOpts(client.WithHost(devenv.Docker(t)), client.WithAPIVersionNegotiation())
-	must(t, err)
-	defer api.Close()
-	made, err := api.ContainerCreate(ctx, &container.Config{Image: e.image}, nil, nil, nil, "")
-	must(t, err)
-	var files bytes.Buffer
-	w := tar.NewWriter(&files)
-	for name, target := range links {
-		must(t, w.WriteHeader(&tar.Header{Name: name, Linkname: target, Typeflag: tar.TypeSymlink}))
-	}
-	must(t, w.Close())
-	must(t, api.CopyToContainer(ctx, made.ID, "/", &files, container.CopyToContainerOptions{}))
-	ref := "codehub/test-variant:" + string(newID())
-	_, err = api.ContainerCommit(ctx, made.ID, container.CommitOptions{Config: &with, Reference: ref})
-	must(t, err)
-	must(t, api.ContainerRemove(ctx, made.ID, container.RemoveOptions{}))
-	devenv.LoadImage(t, ref)
-	_, err = api.ImageRemove(ctx, ref, image.RemoveOptions{})
-	must(t, err)
-	return ref
-}
-
-// declaring returns an image that declares those volumes.
+// declaring returns the test workspace's image with those volumes declared, and with those symbolic links. The nodes have it.
 func (e *engine) declaring(t *testing.T, links map[string]string, volumes ...string) string {
 	t.Helper()
-	all := map[string]struct{}{}
-	for _, v := range volumes {
-		all[v] = struct{}{}
-	}
-	return e.variant(t, container.Config{Volumes: all}, links)
+	return devenv.VariantOf(t, e.image, devenv.Variant{Volumes: volumes, Links: links})
 }
 
 // comesUp starts the workspace as the controller does, which starts it again where the backend asks for that. It
@@ -321,7 +286,7 @@ func TestAPodThatIsNotLookedInto(t *testing.T) {
 		}
 	})
 	t.Run("without tools", func(t *testing.T) {
-		s := backend.StartSpec{ID: newID(), Image: e.variant(t, container.Config{Env: []string{"PATH=/nowhere"}, Volumes: map[string]struct{}{"/home/coder/project": {}}}, nil)}
+		s := backend.StartSpec{ID: newID(), Image: devenv.VariantOf(t, e.image, devenv.Variant{Env: []string{"PATH=/nowhere"}, Volumes: []string{"/home/coder/project"}})}
 		must(t, b.Provision(backendtest.Context(t), backend.VolumeSpec{ID: s.ID, OpID: "op"}))
 		if pods, err := e.comesUp(t, b, s); err != nil || pods != 1 {
 			t.Errorf("%d Pods: %v", pods, err)

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"sync"
 
 	"github.com/codehub/gateway/coordinator/backend/internal/peer"
 )
@@ -16,11 +15,10 @@ import (
 // dataIDLength is how much of an id of 64 digits tells data folders apart.
 const dataIDLength = 12
 
-// asker asks engines for their ids. It is safe for concurrent use, and its zero value is ready.
+// asker asks engines for their ids. Its zero value is ready; package peer asks on one connection at a time.
 type asker struct {
-	mu    sync.Mutex // guards what follows
-	none  string     // the id of the network "none" of the last engine that told
-	known string     // the id of that engine
+	none string // the id of the network "none" of the last engine that told
+	id   string // the id of that engine
 }
 
 // ask asks for the engine's id on a new connection.
@@ -41,8 +39,8 @@ func (a *asker) ask(_ context.Context, c net.Conn) (id string, err error) {
 	if _, err := get(c, "/networks/none", &none); err != nil {
 		return "", err
 	}
-	if id := a.of(none.ID); id != "" {
-		return id, nil
+	if none.ID != "" && none.ID == a.none {
+		return a.id, nil
 	}
 	var info struct{ ID string }
 	if found, err := get(c, "/info", &info); err != nil {
@@ -53,25 +51,8 @@ func (a *asker) ask(_ context.Context, c net.Conn) (id string, err error) {
 	if none.ID == "" { // another program with Docker's API may have no such network
 		return info.ID, nil
 	}
-	id = info.ID + "/" + none.ID[:min(len(none.ID), dataIDLength)]
-	a.remember(none.ID, id)
-	return id, nil
-}
-
-// of returns the id of the engine whose network "none" has that id, empty if it is not known.
-func (a *asker) of(none string) string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if none == "" || none != a.none {
-		return ""
-	}
-	return a.known
-}
-
-func (a *asker) remember(none, id string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.none, a.known = none, id
+	a.none, a.id = none.ID, info.ID+"/"+none.ID[:min(len(none.ID), dataIDLength)]
+	return a.id, nil
 }
 
 // get makes a request on a connection, and decodes the answer into v. It reports whether
