@@ -116,7 +116,8 @@ func (r *real) look(id workspace.ID) work.Sample {
 // TestRealPrograms lists what people leave running in terminals, and whether it is work.
 // What is no work is judged over the longest time that any of the others needed.
 func TestRealPrograms(t *testing.T) {
-	r := newReal(t)
+	// Seven of them compute as long as the test takes: together they get a third of a core, for the tests beside it.
+	r := newReal(t, func(o *docker.Options) { o.NanoCPUs = 5e7 })
 	const computing = `sh -c 'while :; do :; done'`
 	cases := map[string]*struct {
 		typed  string
@@ -160,8 +161,8 @@ func TestRealPrograms(t *testing.T) {
 		}
 	}
 	settings := work.DefaultSettings()
-	// On a machine with much else to do, five programs that compute get a fiftieth of a core each.
-	// That is less than the default asks for. What is no work stays far below this, too.
+	// A program that computes gets no more here than the default asks for, and less on a machine with much else to
+	// do. What is no work stays far below this, too.
 	starved := settings
 	starved.CPU /= 10
 	for name, c := range cases {

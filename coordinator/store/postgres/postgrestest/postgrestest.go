@@ -5,6 +5,7 @@ package postgrestest
 
 import (
 	"context"
+	"errors"
 	"regexp"
 	"slices"
 	"testing"
@@ -46,10 +47,20 @@ func Migrated[D interface {
 	}
 }
 
-// Exec executes a statement.
+// Exec executes a statement. It may take longer than those of the product: many make thousands of rows.
 func Exec(t testing.TB, pool *pgxpool.Pool, sql string, args ...any) {
 	t.Helper()
-	if _, err := pool.Exec(t.Context(), sql, args...); err != nil {
+	conn, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	if _, err = conn.Exec(t.Context(), "SET statement_timeout = 0"); err == nil {
+		_, err = conn.Exec(t.Context(), sql, args...)
+		_, reset := conn.Exec(t.Context(), "RESET statement_timeout")
+		err = errors.Join(err, reset)
+	}
+	if err != nil {
 		t.Fatalf("%s: %v", sql, err)
 	}
 }
