@@ -78,9 +78,9 @@ simulate: ## compute what a million workspaces ask of each server on working day
 
 # Arguments for go test, such as: make test ARGS='-run TestGC ./coordinator/control/gc'
 # SEED=123, as a failed test has printed it, chooses again what that one chose at random.
-# The two packages that take longest mostly wait for servers. They begin first, and the others run
+# The three packages that take longest mostly wait for servers. They begin first, and the others run
 # beside them one after the other.
-ARGS ?= -timeout 60m -p 3 ./coordinator/processtest ./caddymodule/e2e ./...
+ARGS ?= -timeout 80m -p 3 ./coordinator/processtest ./caddymodule/e2e ./coordinator/backend/docker ./...
 
 # Lint runs beside the tests, on what they leave of the processors. It has its output to itself, and
 # fails the tests that pass.
