@@ -50,7 +50,7 @@ type harness struct {
 	answers bool
 	probes  int
 
-	setting, probing func() // called without mu, if set
+	setting, probing, listing func() // called without mu, if set
 }
 
 func newHarness(t *testing.T) *harness {
@@ -112,6 +112,9 @@ func (h *harness) SetDesired(ctx context.Context, a service.Actor, _ workspace.I
 }
 
 func (h *harness) Running(context.Context, string) ([]workspace.Workspace, error) {
+	if h.listing != nil {
+		h.listing()
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.running, nil
@@ -301,12 +304,12 @@ func TestARefusalIsKeptForAMoment(t *testing.T) {
 				h.t.Fatal("not refused")
 			}
 		}
-		if h.attempts() != 1 {
+		if h.attempts() != 2 { // the second one makes sure; see TestALimitIsAskedOnceMore
 			h.t.Fatalf("%d attempts for 100 requests", h.attempts())
 		}
 		time.Sleep(2 * refusalKept)
 		<-h.Wake(t.Context(), id, h.entry, time.Minute).Done()
-		if h.attempts() != 2 {
+		if h.attempts() != 4 {
 			h.t.Fatal("a refusal is kept forever")
 		}
 	})
@@ -339,6 +342,24 @@ func TestALimitIsWaitedForWhileAnotherWorkspaceStops(t *testing.T) {
 	})
 }
 
+// The other workspace may come to rest between the attempt that the limit refuses and the question which
+// one is being put to sleep.
+func TestALimitIsAskedOnceMore(t *testing.T) {
+	for _, scope := range []string{"user", "global"} {
+		t.Run(scope, func(t *testing.T) {
+			bubble(t, func(h *harness) {
+				h.refuse = &service.LimitError{Scope: scope, Limit: 1}
+				h.listing = func() { h.set(func() { h.refuse = nil }) }
+				w := h.Wake(t.Context(), id, h.entry, time.Minute)
+				synctest.Wait()
+				if w.Refusal() != nil || h.entry.State().Route.Desired != workspace.DesiredRunning {
+					h.t.Fatal("the workspace is not woken although there is room")
+				}
+			})
+		})
+	}
+}
+
 func TestALimitEndsTheWakeUpOnceTheOtherWorkspaceIsWantedAgain(t *testing.T) {
 	bubble(t, func(h *harness) {
 		h.refuse = &service.LimitError{Scope: "user", Limit: 1}
@@ -356,7 +377,7 @@ func TestALimitEndsTheWakeUpOnceTheOtherWorkspaceIsWantedAgain(t *testing.T) {
 		h.Forget(id)
 		h.Wake(t.Context(), id, h.entry, time.Minute)
 		synctest.Wait()
-		if h.attempts() != attempts+1 {
+		if h.attempts() != attempts+2 {
 			h.t.Error("a refusal that was to be forgotten still answers")
 		}
 	})

@@ -54,8 +54,8 @@ func (w *WakeUp) follow(st *route.State) {
 }
 
 // awaitRoom waits until another workspace of the owner changes that a limit counts and that is
-// being put to sleep, for at most checkAgain. It reports false when there is none: then the limit
-// stands. Which one it is comes from the database, so any process may wait, not only the one that
+// being put to sleep, for at most checkAgain. It reports false when there is none: then a limit that
+// refuses the next attempt stands. Which one it is comes from the database, so any process may wait, not only the one that
 // was asked to make room.
 func (w *WakeUp) awaitRoom(st *route.State) bool {
 	ctx, cancel := context.WithTimeout(w.activator.ctx, attemptTimeout)

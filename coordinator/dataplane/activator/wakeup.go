@@ -96,6 +96,7 @@ func (w *WakeUp) guarded() {
 // application's first answer.
 func (w *WakeUp) run() {
 	pause := newBackoff(retryMin, retryMax, 2)
+	settled := false // when the last attempt was made, no other workspace of the owner was being put to sleep
 	for !w.expired() {
 		st := w.entry.State()
 		w.follow(st)
@@ -124,10 +125,13 @@ func (w *WakeUp) run() {
 		var limit *service.LimitError
 		switch {
 		case errors.As(err, &limit):
-			if !w.awaitRoom(st) {
+			// The other workspace may have come to rest just after the attempt: one more attempt tells.
+			room := w.awaitRoom(st)
+			if !room && settled {
 				w.end(limit, metrics.WakeRefused)
 				return
 			}
+			settled = !room
 		case errors.Is(err, service.ErrOvertaken):
 			if w.giveWay(asked) {
 				return
