@@ -17,6 +17,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/settings"
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/tracing"
 )
 
@@ -70,10 +71,12 @@ func (a *API) Provision(ctx caddy.Context) error {
 		Hub:           app.Hub(),
 		ClientAddress: clientAddress,
 		Client:        auditClient,
+		Authenticated: func(r *http.Request, user auth.User) { offerUser(r.Context(), user) },
 		Audit:         app.Coordinator().Audit(),
 		Usage:         app.Coordinator().Usage(),
 		Containers:    app.Coordinator(),
 		Health:        app.Health,
+		Database:      app.Coordinator().Database,
 		WaitReady:     app.WaitReady,
 		Stopping:      app.Stopping(),
 		Refused:       app.Refused,

@@ -3,8 +3,12 @@ package codehub
 import (
 	"bufio"
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
+	"maps"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -91,4 +95,46 @@ func TestEventStreamsEndWithTheConfiguration(t *testing.T) {
 		}
 		in.app["limits"] = map[string]any{"max_running_per_user": 8}
 	}
+}
+
+// TestTheAccessLogNamesWhoAsksTheAPI under Caddy's own key: the id of the user of the session or of the access token, and
+// of nobody where nobody is let in.
+func TestTheAccessLogNamesWhoAsksTheAPI(t *testing.T) {
+	in := install(t)
+	in.log, in.server = filepath.Join(t.TempDir(), "log"), map[string]any{"logs": map[string]any{}}
+	if err := in.load(); err != nil {
+		t.Fatal(err)
+	}
+	ann, anyone := in.signedIn("ann"), in.anyone()
+	id := ann.Do("GET", "/api/v1/me", nil).Object(t)["user_id"].(string)
+	token := ann.Do("POST", "/api/v1/tokens", map[string]any{"name": "x", "scopes": []string{"read"}}).Object(t)["token"].(string)
+	for _, path := range []string{"/api/v1/limits", "/api/v1/users"} { // the scope of the token allows the first one only
+		anyone.Do("GET", path, nil, "Authorization: Bearer "+token)
+	}
+	anyone.Do("GET", "/api/v1/images", nil)
+	want := map[string]string{"/api/v1/me": id, "/api/v1/tokens": id, "/api/v1/limits": id, "/api/v1/users": "", "/api/v1/images": ""}
+	wait.For(t, "the log says who has asked", func() error {
+		text, err := os.ReadFile(in.log)
+		if err != nil {
+			return err
+		}
+		got := make(map[string]string)
+		for line := range strings.Lines(string(text)) {
+			var access struct {
+				Logger  string
+				UserID  string `json:"user_id"`
+				Request struct{ URI string }
+			}
+			if err := json.Unmarshal([]byte(line), &access); err != nil {
+				return err // the end of the line is still to come
+			}
+			if _, asked := want[access.Request.URI]; asked && strings.HasPrefix(access.Logger, "http.log.access") {
+				got[access.Request.URI] = access.UserID
+			}
+		}
+		if !maps.Equal(got, want) {
+			return fmt.Errorf("%v, not %v", got, want)
+		}
+		return nil
+	})
 }

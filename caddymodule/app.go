@@ -60,8 +60,9 @@ type App struct {
 	published      bool // the engine publishes the port of the application, and no other
 	sharePorts     bool
 	heartbeat      time.Duration
-	gcDelay        time.Duration
+	keepDeleted    time.Duration
 	reference      *reference
+	first          bool // this configuration is the first one of the process
 	stopping       chan struct{}
 	logger         *zap.Logger
 }
@@ -89,12 +90,15 @@ func (a *App) Provision(ctx caddy.Context) error {
 	a.site, a.mainSite, a.heartbeat = r.Site, newSite(r.Site, a.untrusted), r.Heartbeat
 	a.workspacePorts, a.sharePorts = r.WorkspacePorts, r.SharePorts
 	a.published = r.Options.Docker.Publish == spec.PublishLoopback
-	a.gcDelay = r.Live.GC.Delay
+	a.keepDeleted = r.Live.GC.KeepDeleted()
 	// Long requests, such as event streams, must end before the HTTP servers wait for
 	// them, and the servers may be stopped before this app is.
 	eventsApp, err := ctx.App("events")
 	if err != nil {
 		return err
+	}
+	if err := eventsApp.(*caddyevents.App).On("started", examine{a, examined(r)}); err != nil {
+		return fmt.Errorf("codehub: subscribing to the start of the configuration: %w", err)
 	}
 	for _, handler := range []caddyevents.Handler{drain{a}, onStopping(a.stopping)} { // called in this order
 		if err := eventsApp.(*caddyevents.App).On("stopping", handler); err != nil {
@@ -120,15 +124,17 @@ func (a *App) Start() error {
 	if err := a.checkPorts(); err != nil {
 		return fmt.Errorf("codehub: %w", err)
 	}
-	warnOfHeaderLimits(a.servers, a.logger)
 	warnOfAddresses(a.site, a.servers, a.logger)
 	ctx, cancel := untilExit()
 	defer cancel()
-	return a.reference.activate(ctx)
+	// A reload is refused if its database cannot be reached, and the former configuration serves on.
+	_, err := caddy.ActiveContext().AppIfConfigured("codehub")
+	a.first = errors.Is(err, caddy.ErrNotConfigured)
+	return a.reference.activate(ctx, a.first)
 }
 
 // untilExit returns a context that ends when the process is told to exit. Caddy then waits for the start that is under way,
-// and a start waits for a migration for as long as a backup takes.
+// and a start waits for PostgreSQL, and for a migration for as long as a backup takes.
 func untilExit() (context.Context, context.CancelFunc) {
 	const interval = 100 * time.Millisecond
 	ctx, cancel := context.WithCancel(context.Background())
@@ -201,7 +207,7 @@ func (a *App) Stopping() <-chan struct{} { return a.stopping }
 func (a *App) Heartbeat() time.Duration { return a.heartbeat }
 
 // DeletionDelay is how long the deletion of a workspace can be undone.
-func (a *App) DeletionDelay() time.Duration { return a.gcDelay }
+func (a *App) DeletionDelay() time.Duration { return a.keepDeleted }
 
 // appOf returns the configuration's codehub app. Handlers call it once, in
 // Provision.

@@ -27,5 +27,10 @@ func commandSettings(config json.RawMessage) (command.Settings, error) {
 		return command.Settings{}, fmt.Errorf("reading the app codehub: %w", err)
 	}
 	r, err := app.Resolve(caddy.NewReplacer())
-	return command.Settings{Options: r.Options, Live: r.Live, PublicURL: r.Site.Written, MainHost: r.Site.MainHost}, err
+	return examined(r), err
+}
+
+// examined is what commands look at of resolved settings.
+func examined(r settings.Resolved) command.Settings {
+	return command.Settings{Options: r.Options, Live: r.Live, PublicURL: r.Site.Written, MainHost: r.Site.MainHost}
 }

@@ -34,14 +34,34 @@ func TestExampleIsValid(t *testing.T) {
 // TestServiceConfigurationIsValid: the configuration beside the unit of systemd is one, with the variables that
 // the package names alone.
 func TestServiceConfigurationIsValid(t *testing.T) {
-	t.Setenv("DATABASE_URL", "postgres://codehub@db.example/codehub")
-	t.Setenv("REDIS_URL", "redis://redis.example:6379/0")
+	secrets := t.TempDir()
 	text, err := os.ReadFile("deploy/systemd/Caddyfile")
 	if err != nil {
 		t.Fatal(err)
 	}
+	const there = "/etc/codehub/secrets/"
+	installed, err := os.ReadFile("deploy/debian/postinst")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(installed), "\nfor name in ")
+	list, _, _ = strings.Cut(list, ";")
+	named := regexp.MustCompile(`\{file\.`+there+`(\w+)\}`).FindAllSubmatch(text, -1)
+	if len(named) != len(strings.Fields(list)) {
+		t.Errorf("the package makes the files for secrets %s; %d are read", list, len(named))
+	}
+	for _, m := range named {
+		if !slices.Contains(strings.Fields(list), string(m[1])) {
+			t.Errorf("the package makes no file for %s", m[1])
+		}
+		content := map[string]string{"DATABASE_URL": "postgres://codehub@db.example/codehub", "REDIS_URL": "redis://redis.example:6379/0"}[string(m[1])]
+		if err := os.WriteFile(filepath.Join(secrets, string(m[1])), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	here := strings.ReplaceAll(string(text), there, secrets+"/")
 	config := new(caddy.Config)
-	if err := json.Unmarshal([]byte(adapt(t, string(text))), config); err != nil {
+	if err := json.Unmarshal([]byte(adapt(t, here)), config); err != nil {
 		t.Fatal(err)
 	}
 	if err := caddy.Validate(config); err != nil {
@@ -50,13 +70,9 @@ func TestServiceConfigurationIsValid(t *testing.T) {
 	if formatted := caddyfile.Format(text); !bytes.Equal(formatted, text) {
 		t.Errorf("not formatted; `caddy fmt` gives:\n%s", formatted)
 	}
-	installed, err := os.ReadFile("deploy/debian/postinst")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, m := range regexp.MustCompile(`\{env\.(\w+)\}`).FindAllSubmatch(text, -1) {
 		if name := string(m[1]); name != "S3_REGION" && name != "S3_BUCKET" && !bytes.Contains(installed, []byte("# "+name+"=")) {
-			t.Errorf("the package's file for secrets does not name %s", name)
+			t.Errorf("the package's file for addresses does not name %s", name)
 		}
 	}
 }
@@ -266,6 +282,42 @@ func sameValue(a, b string) bool {
 	}
 	var x, y time.Duration
 	return parse.Duration(&x, 0)(a) == nil && parse.Duration(&y, 0)(b) == nil && x == y
+}
+
+// TestTheExampleBeginsWithAMinimum, which is a configuration by itself.
+func TestTheExampleBeginsWithAMinimum(t *testing.T) {
+	var minimum strings.Builder
+	lines := 0
+	for line := range strings.Lines(string(readExample(t))) {
+		if text, ok := strings.CutPrefix(line, "#\t"); ok {
+			minimum.WriteString(text)
+			lines++
+		}
+		if line == "{\n" {
+			break
+		}
+	}
+	if lines < 20 || lines > 35 {
+		t.Errorf("the minimum has %d lines", lines)
+	}
+	secrets := t.TempDir()
+	for name, value := range map[string]string{
+		"DATABASE_URL": "postgres://codehub@db.example/codehub", "REDIS_URL": "redis://redis.example:6379/0",
+		"S3_ACCESS_KEY": "key", "S3_SECRET_KEY": "secret", "CODEHUB_ADMIN_PASSWORD": "long enough a secret",
+	} {
+		if err := os.WriteFile(filepath.Join(secrets, name), []byte(value), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := new(caddy.Config)
+	text := strings.NewReplacer("tls /etc/codehub/codehub.pem /etc/codehub/codehub.key", "tls internal",
+		"/etc/codehub/secrets", secrets).Replace(minimum.String())
+	if err := json.Unmarshal([]byte(adapt(t, text)), config); err != nil {
+		t.Fatal(err)
+	}
+	if err := caddy.Validate(config); err != nil {
+		t.Error(err)
+	}
 }
 
 func readExample(t *testing.T) []byte {

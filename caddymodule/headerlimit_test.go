@@ -10,6 +10,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
 // TestPlantedCookiesLockNobodyOut: a page of a workspace sets as many and as large ones for the
@@ -23,8 +25,10 @@ func TestPlantedCookiesLockNobodyOut(t *testing.T) {
 			t.Fatal(err)
 		}
 		core, logs := observer.New(zapcore.WarnLevel)
-		warnOfHeaderLimits(app.(*App).servers, zap.New(core))
-		return logs.FilterMessageSnippet("max_header_size 1MiB").Len()
+		warnOfAddresses(app.(*App).site, app.(*App).servers, zap.New(core))
+		return logs.Filter(func(e observer.LoggedEntry) bool {
+			return strings.Contains(fmt.Sprint(e.ContextMap()["remedy"]), "max_header_size 1MiB")
+		}).Len()
 	}
 	planted := func(n int) string {
 		var all []string
@@ -36,7 +40,7 @@ func TestPlantedCookiesLockNobodyOut(t *testing.T) {
 	if got := in.anyone().Do("GET", "/", nil, planted(8), "Sec-Fetch-Mode: navigate").StatusCode; got != http.StatusRequestHeaderFieldsTooLarge || warnings() != 1 {
 		t.Errorf("with Caddy's own limit: %d, %d warnings", got, warnings())
 	}
-	in.server = map[string]any{"max_header_bytes": headerRoom}
+	in.server = map[string]any{"max_header_bytes": site.HeaderRoom}
 	if err := in.load(); err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +58,7 @@ func TestPlantedCookiesLockNobodyOut(t *testing.T) {
 
 // TestTheExampleTakesPlantedCookies, and the chart does: its own test compares it with the example.
 func TestTheExampleTakesPlantedCookies(t *testing.T) {
-	if got, want := adapt(t, string(readExample(t))), fmt.Sprintf(`"max_header_bytes": %d`, headerRoom); !strings.Contains(got, want) {
+	if got, want := adapt(t, string(readExample(t))), fmt.Sprintf(`"max_header_bytes": %d`, site.HeaderRoom); !strings.Contains(got, want) {
 		t.Errorf("Caddyfile.example gives no %s", want)
 	}
 }

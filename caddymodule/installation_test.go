@@ -31,6 +31,7 @@ type installation struct {
 	routes []map[string]any
 	errors []map[string]any // routes for errors
 	server map[string]any   // the server's other settings
+	log    string           // the file for Caddy's log, or none
 	db     *pgx.Conn
 }
 
@@ -84,9 +85,13 @@ func (in *installation) load() error {
 		"automatic_https": map[string]any{"disable": true},
 	}
 	maps.Copy(srv, in.server)
+	log := map[string]any{"output": "discard"}
+	if in.log != "" {
+		log = map[string]any{"output": "file", "filename": in.log}
+	}
 	config, err := json.Marshal(map[string]any{
 		"admin":   map[string]any{"disabled": true, "config": map[string]any{"persist": false}},
-		"logging": map[string]any{"logs": map[string]any{"default": map[string]any{"writer": map[string]any{"output": "discard"}}}},
+		"logging": map[string]any{"logs": map[string]any{"default": map[string]any{"writer": log}}},
 		"apps": map[string]any{
 			"codehub": in.app,
 			"http":    map[string]any{"servers": map[string]any{"s": srv}},

@@ -86,16 +86,16 @@ func serveBy(servers []servedBy, s *caddyhttp.Server) []servedBy {
 	return servers
 }
 
-// warnOfAddresses says what is wrong with public_url, and with what the servers believe of proxies.
+// warnOfAddresses says what is wrong with public_url, with the servers' limits, and with what they believe of proxies.
 func warnOfAddresses(a settings.Addresses, servers []servedBy, log *zap.Logger) {
 	var all []site.Server
 	for _, s := range servers {
 		all = append(all, site.Server{
-			Name: s.Name(), TLS: len(s.TLSConnPolicies) > 0,
+			Name: s.Name(), MaxHeader: s.MaxHeaderBytes, TLS: len(s.TLSConnPolicies) > 0,
 			Trusts: trustsProxies(s.Server) || s.TrustedProxiesUnix, Strict: s.strict,
 		})
 	}
 	for _, advice := range site.Advise(a.Written, a.MainHost, all) {
-		log.Warn("an address is not what people or proxies expect", zap.String(logkey.Problem, advice.Text), zap.String(logkey.Remedy, advice.Remedy))
+		log.Warn("the settings of addresses or servers do not fit", zap.String(logkey.Problem, advice.Text), zap.String(logkey.Remedy, advice.Remedy))
 	}
 }

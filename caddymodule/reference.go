@@ -94,8 +94,9 @@ func shardsError(running, wanted int) error {
 func (r *reference) coordinator() *coordinator.Coordinator { return r.shared.coordinator }
 
 // activate applies the settings of the configuration, and starts the coordinator if it
-// does not run yet. After an error the former settings apply.
-func (r *reference) activate(ctx context.Context) error {
+// does not run yet. In a process that serves nothing yet, first, it waits for PostgreSQL until ctx ends. After an error
+// the former settings apply.
+func (r *reference) activate(ctx context.Context, first bool) error {
 	s := r.shared
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,6 +104,9 @@ func (r *reference) activate(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	err := s.apply(bounded, r)
+	if err == nil && first {
+		err = s.coordinator.AwaitDatabase(ctx)
+	}
 	if err == nil {
 		if err = s.coordinator.Start(ctx); err != nil {
 			err = fmt.Errorf("starting the coordinator: %w", err)

@@ -297,7 +297,7 @@ func (c *Coordinator) apply(s Settings) {
 	c.activity.Set(s.Activity)
 	c.archives.Apply(s.Archive)
 	c.elector.Set(s.Leader)
-	s.Reconcile.KeepDeleted = s.GC.Delay // one delay: as long as the archive is kept, so are the files
+	s.Reconcile.KeepDeleted = s.GC.KeepDeleted() // one window: as long as the archive is kept, so are the files
 	s.Reconcile.HomeWarn = s.HomeWarn
 	c.pressure.Set(s.Pressure)
 	c.scarcity.Set(s.Scarcity)
@@ -326,6 +326,28 @@ func (c *Coordinator) configuredImages() []string {
 		images = append(images, c.opts.Docker.WithDefaults().JobImage)
 	}
 	return images
+}
+
+// AwaitDatabase returns when PostgreSQL answers, and logs what it waits for. Servers often start
+// together, in any order. It also returns, without an error, when waiting does not help, for example
+// after a wrong password: [Coordinator.Start] reports that. Its only error is that of ctx.
+func (c *Coordinator) AwaitDatabase(ctx context.Context) error {
+	const pause = time.Second
+	waits := outage.New(c.log, zapcore.WarnLevel, "this process waits with its start until PostgreSQL can be reached",
+		"PostgreSQL can be reached: this process starts")
+	for {
+		err := within(ctx, c.store.Ping)
+		if err == nil {
+			waits.Recovered()
+		}
+		if !postgres.IsUnreachable(err) {
+			return ctx.Err()
+		}
+		waits.Report(ctx, err)
+		if !sleep(ctx, pause) {
+			return ctx.Err()
+		}
+	}
 }
 
 // Start connects, migrates the schema and starts the components. It fails when

@@ -16,8 +16,8 @@ import (
 const execUse = time.Second
 
 // Exec runs a command in the container of a workspace, as [backend.Executor] says, and counts as use for as long as it
-// runs: nothing freezes or ends it meanwhile. The caller has found out whose the workspace is.
-func (c *Coordinator) Exec(ctx context.Context, id workspace.ID, command []string, stdout, stderr io.Writer) (
+// runs: nothing freezes or ends it meanwhile. A terminal hangs up when ctx ends. The caller has found out whose the workspace is.
+func (c *Coordinator) Exec(ctx context.Context, id workspace.ID, command backend.Command, stdout, stderr io.Writer) (
 	exitCode int, err error) {
 	slot, by := c.activity.Slot(id), audit.Of(ctx)
 	running, ended := context.WithCancel(context.Background())
@@ -37,6 +37,9 @@ func (c *Coordinator) Exec(ctx context.Context, id workspace.ID, command []strin
 			}
 		})
 	}()
+	if command.Terminal != nil {
+		return backend.ExecInTerminal(ctx, c.backend, id, command, stdout)
+	}
 	return c.backend.Exec(ctx, id, command, stdout, stderr)
 }
 

@@ -37,6 +37,9 @@ func (c *Coordinator) Health() Health {
 	}
 }
 
+// Database returns the identity of the database (SPEC 2), empty until it has been read. It performs no I/O.
+func (c *Coordinator) Database() string { return c.identity.Database() }
+
 // maxSetAside is how many workspaces are named in [Health.Problems].
 const maxSetAside = 5
 

@@ -162,7 +162,7 @@ func DefaultSettings() Settings {
 func (s Settings) Delays() explain.Delays {
 	return explain.Delays{
 		Standby: s.TTL.Standby, Archive: s.TTL.Archive, Doze: s.TTL.Doze, TTLInterval: s.TTL.Interval, WorkCap: s.TTL.Work.Cap,
-		KeepDeleted: s.GC.Delay, HomeWarn: s.HomeWarn, Ahead: s.Predict != nil,
+		KeepDeleted: s.GC.KeepDeleted(), HomeWarn: s.HomeWarn, Ahead: s.Predict != nil,
 		Timeouts: s.Reconcile.Timeouts, MaxRetry: s.Reconcile.MaxRetry, WaitLimit: s.Reconcile.WaitLimit,
 	}
 }

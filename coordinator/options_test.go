@@ -58,7 +58,8 @@ func TestJobsReachALocalStore(t *testing.T) {
 // TestExplanationsKnowTheSettings: every delay that an explanation names is a setting.
 func TestExplanationsKnowTheSettings(t *testing.T) {
 	s := DefaultSettings()
-	s.TTL.Standby, s.TTL.Archive, s.TTL.Interval, s.GC.Delay = 1, 2, 3, 4
+	s.TTL.Standby, s.TTL.Archive, s.TTL.Interval, s.GC.UndeleteFor = 1, 2, 3, 4
+	s.GC.Delay = 1
 	s.Reconcile.MaxRetry, s.Reconcile.WaitLimit, s.TTL.Doze = 5, 6, 7
 	d := s.Delays()
 	if d.Standby != 1 || d.Archive != 2 || d.TTLInterval != 3 || d.KeepDeleted != 4 || d.MaxRetry != 5 || d.WaitLimit != 6 || d.Doze != 7 || len(d.Timeouts) == 0 {

@@ -24,6 +24,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/devenv/server"
@@ -340,7 +341,7 @@ func (r *release) examine(t *testing.T) {
 	t.Helper()
 	var out bytes.Buffer
 	_, err := r.api.Exec(t.Context(), r.gateways(t)[0].Name, "gateway",
-		[]string{"/usr/bin/caddy", "codehub", "doctor", "--json", "--config", "/etc/caddy/Caddyfile"}, &out, nil)
+		backend.Command{Words: []string{"/usr/bin/caddy", "codehub", "doctor", "--json", "--config", "/etc/caddy/Caddyfile"}}, &out, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -105,7 +105,12 @@ func filesOfTheGuides(t *testing.T) string {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "secrets"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for name, content := range map[string][]byte{
+		"secrets/DATABASE_URL": []byte("postgres://codehub@db.example/codehub\n"), "secrets/REDIS_URL": []byte("redis://redis.example:6379/0\n"),
+		"secrets/S3_ACCESS_KEY": []byte("key\n"), "secrets/S3_SECRET_KEY": []byte("secret\n"),
 		"codehub.pem":    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]}),
 		"codehub.key":    pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
 		"identities.txt": []byte(identity.String() + "\n"), "recipients.txt": []byte(identity.Recipient().String() + "\n"),

@@ -35,7 +35,7 @@ var programs = map[string]func(args []string) error{
 	"xcaddy":    nil, // make build does the same, and the tests use what it builds
 	"pg_dump":   nil,
 	"sha256sum": nil, "zstd": nil, "tar": nil, "age": nil, "age-keygen": nil,
-	"mkdir": nil, "chmod": nil, "echo": nil, "rm": nil, "sleep": nil, "kill": nil, "export": nil,
+	".": nil, "mkdir": nil, "chmod": nil, "echo": nil, "rm": nil, "sleep": nil, "kill": nil, "export": nil,
 	"pg_restore": nil, "./build.sh": nil,
 	"[": nil, "timeout": nil, "rmdir": nil, "mv": nil, "exec": nil, // TestCloningARepository runs them
 }

@@ -41,11 +41,15 @@ func TestDoctor(t *testing.T) {
 	in.kill() // it would make the rules again
 	levels, printed := in.doctor(t)
 	for check, want := range map[string]string{
-		"database": "ok", "redis": "ok", "object store": "ok", "engine": "ok", "images": "ok", "network": "ok", "egress": "ok", "isolation": "ok",
+		"database": "ok", "identity": "ok", "object store": "ok", "engine": "ok", "images": "ok", "network": "ok", "egress": "ok", "isolation": "ok",
 	} {
 		if levels[check] != want {
 			t.Errorf("%s: %s, want %s\n%s", check, levels[check], want, printed)
 		}
+	}
+	// The Redis of the tests keeps nothing on disk.
+	if levels["redis"] != "warning" {
+		t.Errorf("redis: %s\n%s", levels["redis"], printed)
 	}
 	// The engine of the tests is on a file system without quotas, and no limit is set.
 	for _, check := range []string{"disk", "home"} {

@@ -78,7 +78,7 @@ func TestRestoreDrill(t *testing.T) {
 		devenv.Clear(t, in.engine)
 		in.engine = lost
 	})
-	in.env = append(in.env, "DOCKER_HOST="+another.host(), "REDIS_URL="+empty, "COORDINATOR_GC_DELAY=1s")
+	in.env = append(in.env, "DOCKER_HOST="+another.host(), "REDIS_URL="+empty, "COORDINATOR_GC_DELAY=1s", "COORDINATOR_UNDELETE_FOR=1s")
 	in.postgres(t, "pg_restore", "--clean", "--if-exists", "--no-owner", "--dbname="+dsn, dump)
 
 	// The drill, as the guide has it.

@@ -197,7 +197,7 @@ func newSoaking(t *testing.T) *soaking {
 	engineV, engine := engineVictim(t)
 	settings := append(engine.settings(t), "DATABASE_URL="+database, "REDIS_URL="+redisURL,
 		"S3_ENDPOINT="+bucket.Endpoint, "S3_BUCKET=soak", "S3_ACCESS_KEY="+bucket.AccessKey, "S3_SECRET_KEY="+bucket.SecretKey,
-		"TTL_DOZE_SECONDS=5", "TTL_STANDBY_SECONDS=20", "TTL_ARCHIVE_SECONDS=15", "COORDINATOR_GC_INTERVAL=10s", "COORDINATOR_GC_DELAY=10s",
+		"TTL_DOZE_SECONDS=5", "TTL_STANDBY_SECONDS=20", "TTL_ARCHIVE_SECONDS=15", "COORDINATOR_GC_INTERVAL=10s", "COORDINATOR_GC_DELAY=10s", "COORDINATOR_UNDELETE_FOR=10s",
 		"COORDINATOR_SHARDS=2", "LIMITS_MAX_WORKSPACES_PER_USER=0", "COORDINATOR_SCRUB=0")
 	s.installation = prepare(t, settings...)
 	s.config = copied(t, s.config)

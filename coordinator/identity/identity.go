@@ -40,7 +40,8 @@ const (
 	// settings would otherwise contradict each other with every check.
 	reconfirm   = 20 * time.Second
 	forgetAfter = time.Minute
-	// followInterval is how often a process reads what the others have found.
+	// followInterval is how often a process reads what the others have found, and looks again itself while
+	// something is wrong.
 	followInterval = 15 * time.Second
 )
 
@@ -78,10 +79,12 @@ type Guard struct {
 	ours  map[store.Resource]bool // mismatches that this process has written
 }
 
-// check is one of the two checks: its calls, and the log of its outage.
+// check is one of the two checks: its calls, and the log of what this process finds and of what
+// others do.
 type check struct {
 	calls  flight
 	outage *outage.Reporter
+	others *outage.Reporter
 }
 
 // New returns a guard. It performs no I/O.
@@ -91,10 +94,14 @@ func New(s Store, backend Backend, bucket Bucket, installation string, log *zap.
 		backendCheck: check{
 			outage: outage.New(log, zapcore.ErrorLevel, "the container backend is not the recorded one",
 				"the container backend is the recorded one"),
+			others: outage.New(log, zapcore.WarnLevel, "another process finds another container backend than the recorded one",
+				"no other process finds another container backend any more"),
 		},
 		bucketCheck: check{
 			outage: outage.New(log, zapcore.ErrorLevel, "the bucket is not the recorded one",
 				"the bucket is the recorded one"),
+			others: outage.New(log, zapcore.WarnLevel, "another process finds another bucket than the recorded one",
+				"no other process finds another bucket any more"),
 		},
 		known: make(map[store.Resource]store.Identity), ours: make(map[store.Resource]bool),
 	}
@@ -256,9 +263,7 @@ func (g *Guard) take(ctx context.Context, r store.Resource, row store.Identity, 
 // matched takes back a mismatch that this process has found, or that no process has
 // found again for some time. If that fails, the next check does it.
 func (g *Guard) matched(ctx context.Context, r store.Resource, row store.Identity) {
-	g.mu.Lock()
-	ours := g.ours[r]
-	g.mu.Unlock()
+	_, ours := g.state(r)
 	if row.Found == "" || !ours && row.FoundAgo < forgetAfter {
 		return
 	}
@@ -306,20 +311,59 @@ func (g *Guard) Problems() []string {
 	return problems
 }
 
+// Database returns the identity of the database, empty until it has been read. It performs no I/O.
+func (g *Guard) Database() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.known[store.ResourceDatabase].Identity
+}
+
 // Run keeps [Guard.Problems] up to date with what other processes find, until ctx ends.
-// It reads three rows every 15 seconds and asks neither backend nor bucket.
+// It reads three rows every 15 seconds, and asks backend or bucket only while something is wrong there.
 func (g *Guard) Run(ctx context.Context) error {
 	tick := time.NewTicker(followInterval)
 	defer tick.Stop()
 	for {
-		// An error is the database's; others report it.
-		if rows, err := g.store.Identities(ctx); err == nil {
-			g.learn(rows)
-		}
+		g.follow(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
 	}
+}
+
+// follow learns what the others have found, and logs when that begins and ends. A mismatch of its own
+// it looks at again, so that the record keeps it, and one that no process has found again, so that
+// the record does not outlive it.
+func (g *Guard) follow(ctx context.Context) {
+	rows, err := g.store.Identities(ctx)
+	if err != nil {
+		return // it is the database's; others report it
+	}
+	g.learn(rows)
+	for r, c := range map[store.Resource]*check{store.ResourceBackend: &g.backendCheck, store.ResourceBucket: &g.bucketCheck} {
+		if row, ours := g.state(r); ours || row.Found != "" && row.FoundAgo >= forgetAfter {
+			// What it finds is logged and recorded.
+			if r == store.ResourceBackend {
+				_ = g.Backend(ctx)
+			} else {
+				_ = g.Bucket(ctx)
+			}
+		}
+		switch row, ours := g.state(r); {
+		case ours || ctx.Err() != nil:
+		case row.Found == "":
+			c.others.Recovered()
+		default:
+			c.others.Failed(&MismatchError{Resource: r, Expected: row.Identity, Found: row.Found})
+		}
+	}
+}
+
+// state is what is known of a resource, and whether its mismatch is this process's own.
+func (g *Guard) state(r store.Resource) (row store.Identity, ours bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.known[r], g.ours[r]
 }

@@ -146,6 +146,43 @@ func TestAHealthyProcessDoesNotTakeBackWhatAnotherOneFinds(t *testing.T) {
 	}
 }
 
+// TestAnAlarmEndsWithItsCause: a process with the wrong bucket is told of while it runs, by all, and by nobody
+// once it has ended. Nobody asks the bucket for another reason meanwhile.
+func TestAnAlarmEndsWithItsCause(t *testing.T) {
+	ctx := t.Context()
+	p := first(t, newPlace(t))
+	other := newPlace(t)
+	wrong := newProcess(t, storetest.Reopen(t, p.db), "one", &engine{id: "A"}, other)
+	third := newProcess(t, storetest.Reopen(t, p.db), "one", &engine{id: "A"}, nil)
+	wrong.wrong(wrong.Bucket)
+	age := func(by string) {
+		t.Helper()
+		p.exec("UPDATE system_identity SET found_at = now() - interval '" + by + "' WHERE resource = 'bucket'")
+	}
+	for range 3 {
+		age("50 s")
+		wrong.follow(ctx) // it has found nothing out since, and finds the same again
+		p.follow(ctx)
+		third.follow(ctx)
+		if row := p.row(store.ResourceBucket); row.Found == "" || row.FoundAgo > reconfirm || len(p.Problems()) != 1 || len(third.Problems()) != 1 {
+			t.Fatalf("%+v, problems %q and %q", row, p.Problems(), third.Problems())
+		}
+	}
+	// The process has ended.
+	age("61 s")
+	p.follow(ctx)
+	third.follow(ctx)
+	if row := p.row(store.ResourceBucket); row.Found != "" || len(p.Problems())+len(third.Problems()) != 0 {
+		t.Errorf("%+v, problems %q and %q", row, p.Problems(), third.Problems())
+	}
+	for _, healthy := range []*process{p, third} {
+		logs := healthy.logs.All()
+		if len(logs) != 2 || logs[0].Level != zap.WarnLevel || logs[1].Level != zap.InfoLevel {
+			t.Errorf("logged %v", logs)
+		}
+	}
+}
+
 func TestEnginesThatAreSeenFirstTogetherAreNotBothRecorded(t *testing.T) {
 	db := storetest.Open(t)
 	results := make(chan error, 8)

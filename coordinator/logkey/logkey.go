@@ -74,6 +74,7 @@ const (
 	Setting     = "setting"      // a setting of the database's connection
 	Expected    = "expected"     // the identity of the recorded server
 	Found       = "found"        // the identity of the server that answered
+	Check       = "check"        // the row of `caddy codehub doctor`
 	Problem     = "problem"      // what is wrong
 	Remedy      = "remedy"       // what to do about it
 	Object      = "object"       // a container, volume or job by its name
@@ -95,20 +96,16 @@ const (
 
 // Requests and users.
 const (
-	Client        = "client"          // what has sent a request for a workspace, such as `navigation` or `api`
-	Answer        = "answer"          // what became of the request, such as `proxy` or `wake_page`
-	Held          = "held"            // how long the request waited, in seconds
-	Method        = "method"          // the method of a request
-	Path          = "path"            // the path of a request, without its query
-	Status        = "status"          // the status of the answer
-	Role          = "role"            // the new role of a user
-	Disabled      = "disabled"        // whether a user was disabled
-	Password      = "password"        // whether a password was set; never the password
-	MaxRunning    = "max_running"     // a user's own limit of running workspaces
-	MaxWorkspaces = "max_workspaces"  // a user's own limit of workspaces
-	Proxy         = "proxy"           // the address of a proxy that is not trusted
-	Server        = "server"          // a server of the Caddyfile
-	Listen        = "listen"          // where that server listens
-	MaxHeaderSize = "max_header_size" // the limit for the headers of a request, in bytes
-	Needed        = "needed"          // what that limit should be, in bytes
+	Client        = "client"         // what has sent a request for a workspace, such as `navigation` or `api`
+	Answer        = "answer"         // what became of the request, such as `proxy` or `wake_page`
+	Held          = "held"           // how long the request waited, in seconds
+	Method        = "method"         // the method of a request
+	Path          = "path"           // the path of a request, without its query
+	Status        = "status"         // the status of the answer
+	Role          = "role"           // the new role of a user
+	Disabled      = "disabled"       // whether a user was disabled
+	Password      = "password"       // whether a password was set; never the password
+	MaxRunning    = "max_running"    // a user's own limit of running workspaces
+	MaxWorkspaces = "max_workspaces" // a user's own limit of workspaces
+	Proxy         = "proxy"          // the address of a proxy that is not trusted
 )

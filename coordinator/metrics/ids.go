@@ -4,7 +4,9 @@ package metrics
 type id int
 
 const (
-	gatewayRequests id = iota
+	buildInfo id = iota
+
+	gatewayRequests
 	gatewayRefusals
 	gatewayHold
 	gatewayHeld

@@ -4,12 +4,18 @@ import (
 	"strconv"
 
 	"github.com/codehub/gateway/coordinator/guard"
+	"github.com/codehub/gateway/coordinator/version"
 	"github.com/codehub/gateway/coordinator/workspace"
+	"github.com/codehub/gateway/storagejob/contract"
 )
 
 // What is not of the product's own types has its values here. Those of a type of this package stand
 // in the order of its constants. Where [other] is a value, it is the last one.
 var (
+	// What this program is: each has one value.
+	release  = Label{"version", []string{contract.Release}}
+	revision = Label{"revision", []string{version.Revision()}}
+
 	clients = Label{"client", []string{"program", "navigation", "self_navigation", "subresource"}}
 
 	outcomes = Label{"outcome", []string{"proxied", "wake_page", "sign_in", "redirected", "refused", "client_gone"}}

@@ -17,6 +17,13 @@ const seconds, bytes = "seconds", "bytes"
 
 // table is the one table of all metrics. What is not read at a scrape is recorded.
 var table = [count]Metric{
+	buildInfo: {
+		Name: "codehub_build_info", Kind: Gauge,
+		Labels: []Label{release, revision},
+		Help:   "1, with the release and the commit that the program was built from.",
+		read:   func(_ *State, tell tell) { tell(1, release.Values[0], revision.Values[0]) },
+	},
+
 	gatewayRequests: {
 		Name: "codehub_gateway_requests_total", Kind: Counter,
 		Labels: []Label{clients, outcomes},

@@ -141,7 +141,7 @@ func runProcess(text string) int {
 	}
 	s.Limits.PerUser, s.Limits.Global = 100, 100
 	if c.GCDelay > 0 {
-		s.GC.Delay, s.GC.Interval, s.GC.UploadExpiry = c.GCDelay, c.GCInterval, c.GCDelay
+		s.GC.Delay, s.GC.UndeleteFor, s.GC.Interval, s.GC.UploadExpiry = c.GCDelay, c.GCDelay, c.GCInterval, c.GCDelay
 	}
 	s.GC.Keep = max(c.Keep, 1)
 	if c.Limit > 0 {

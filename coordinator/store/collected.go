@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"time"
 
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -16,7 +17,8 @@ WITH fence AS (
 ), due AS (
 	SELECT w.id, w.collected_at FROM workspaces w, fence
 	WHERE w.id = ANY($3::uuid[]) AND w.deleted_at IS NOT NULL
-		AND (w.collected_at IS NOT NULL OR w.operation = 'NONE' AND (w.awaits_gc OR w.phase = 'DELETED'))
+		AND (w.collected_at IS NOT NULL OR w.operation = 'NONE' AND (w.phase = 'DELETED'
+			OR w.awaits_gc AND (w.delete_now OR w.deleted_at <= now() - $4::interval)))
 	ORDER BY w.id
 	FOR UPDATE OF w
 ), written AS (
@@ -30,11 +32,11 @@ WITH fence AS (
 SELECT id FROM due`
 
 // MarkCollected sets collected_at of those of the workspaces that are deleted and of which
-// nothing but archives is left. It returns them and those that were marked before. Their
+// nothing but archives is left, and which were deleted at least window ago or are to go at once. It returns them and those that were marked before. Their
 // archives may be deleted, because from now on the deletion cannot be undone. Of the others none
 // may, whatever the caller has read of them earlier. If the epoch is not f's any more, no
 // workspace is returned.
-func (s *Store) MarkCollected(ctx context.Context, f postgres.Fence, ids []workspace.ID) (
+func (s *Store) MarkCollected(ctx context.Context, f postgres.Fence, ids []workspace.ID, window time.Duration) (
 	marked []workspace.ID, err error) {
-	return s.ids(ctx, "marking workspaces as collected", markCollectedSQL, f.Lock, f.Epoch, texts(ids))
+	return s.ids(ctx, "marking workspaces as collected", markCollectedSQL, f.Lock, f.Epoch, texts(ids), window)
 }

@@ -10,18 +10,19 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// deleteSQL also takes a workspace that is deleted already, but only for a viewer who sees those.
-// Then it only gives up what the deletion keeps (@now). That is no change of the desired state, so
-// an operation in progress does not matter.
+// deleteSQL also takes a workspace that is deleted already: its owner's as long as it can be undeleted, and any
+// for a viewer who sees all. Then it only gives up what the deletion keeps (@now). That is no change of the desired
+// state, so an operation in progress does not matter. What is not deleted yet no owner gives up at once.
 const deleteSQL = `
 WITH w AS (
 	SELECT id, name, owner_user_id, operation, waiting, phase, desired_state, deleted_at, delete_now, revision FROM workspaces
-	WHERE id = @id AND (@all OR owner_user_id = @user) AND (deleted_at IS NULL OR (@all AND @now))
+	WHERE id = @id AND (@all OR owner_user_id = @user) AND (deleted_at IS NULL OR @now AND (@all OR ` + undeletable + `))
 	FOR UPDATE
 ), decision AS (
 	SELECT id, desired_state AS was, CASE
 		WHEN ` + stale + ` THEN 'stale'
 		WHEN deleted_at IS NOT NULL AND (delete_now OR phase = 'DELETED') THEN 'unchanged'
+		WHEN deleted_at IS NULL AND @now AND NOT @all THEN 'forbidden'
 		WHEN deleted_at IS NULL AND ` + busy + ` THEN 'busy'
 		ELSE 'changed' END AS outcome
 	FROM w
@@ -39,9 +40,9 @@ WITH w AS (
 SELECT outcome FROM decision`
 
 // Delete marks the workspace deleted and sets the desired state DELETED. With now it also gives up
-// what the deletion would keep for a time. If v sees all, that holds even for a workspace that was
-// deleted before. It returns [ErrNotFound] like [Store.Update]; the outcome is [Changed], [Busy],
-// [Stale] or, with now, [Unchanged].
+// what the deletion would keep for a time, of a workspace that was deleted before, too; the outcome is
+// [Forbidden] for an owner whose workspace was not. It returns [ErrNotFound] like [Store.Update]; otherwise
+// the outcome is [Changed], [Busy], [Stale] or, with now, [Unchanged].
 func (s *Store) Delete(ctx context.Context, v Viewer, id workspace.ID, now bool) (Outcome, error) {
 	_, outcome, err := s.change(ctx, false, id, deleteSQL, postgres.Args{
 		"id": string(id), "all": v.All, "user": postgres.NullText(v.UserID), "now": now, "cause": v.Through,
@@ -102,3 +103,8 @@ func (s *Store) Undelete(ctx context.Context, v Viewer, id workspace.ID, l Limit
 
 // undeletable is the condition of the index workspaces_undeletable.
 const undeletable = `deleted_at IS NOT NULL AND collected_at IS NULL AND phase <> 'DELETED'`
+
+// keptBytes is how much a row of a deleted workspace takes up in the object store, as far as archives are recorded, and
+// on its volume while it has one.
+const keptBytes = `((SELECT COALESCE(sum(a.size), 0) FROM archives a WHERE a.workspace_id = workspaces.id)
+	+ CASE WHEN conditions -> 'storage.volume_ready' ->> 'status' = 'True' THEN COALESCE(home_bytes, 0) ELSE 0 END)`

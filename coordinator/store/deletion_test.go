@@ -71,6 +71,7 @@ func TestDeleteNow(t *testing.T) {
 	s := open(t)
 	owner := addUser(t, s)
 	v, admin := Viewer{UserID: owner, Through: "api"}, Viewer{All: true, Through: "cli"}
+	stranger := Viewer{UserID: addUser(t, s), Through: "api"}
 	for _, c := range []struct {
 		name, set string
 		v         Viewer
@@ -86,7 +87,12 @@ func TestDeleteNow(t *testing.T) {
 		{"given up before", deletedNow + `, delete_now = true`, admin, true, Unchanged, nil},
 		{"nothing left", deletedNow + `, phase = 'DELETED'`, admin, true, Unchanged, nil},
 		{"deleted before, not now", deletedNow, admin, false, "", postgres.ErrNotFound},
-		{"by its owner", deletedNow, v, true, "", postgres.ErrNotFound},
+		// Owners give up what they have deleted before.
+		{"by its owner", `phase = 'STANDBY'`, v, true, Forbidden, nil},
+		{"deleted before, by its owner", deletedNow + `, phase = 'STANDBY', operation = 'ARCHIVING'`, v, true, Changed, nil},
+		{"given up before, by its owner", deletedNow + `, delete_now = true`, v, true, Unchanged, nil},
+		{"collected, by its owner", deletedNow + `, collected_at = now()`, v, true, "", postgres.ErrNotFound},
+		{"deleted before, by another", deletedNow, stranger, true, "", postgres.ErrNotFound},
 	} {
 		w := add(t, s, owner)
 		exec(t, s, `UPDATE workspaces SET `+c.set+` WHERE id = $1`, string(w.ID))
@@ -165,12 +171,12 @@ func TestMarkCollectedTakesOnlyWhatIsGone(t *testing.T) {
 		}
 	}
 	slices.Sort(want)
-	if got, err := s.MarkCollected(t.Context(), postgres.Fence{Lock: fence.Lock, Epoch: fence.Epoch - 1}, ids); len(got) != 0 || err != nil {
+	if got, err := s.MarkCollected(t.Context(), postgres.Fence{Lock: fence.Lock, Epoch: fence.Epoch - 1}, ids, 0); len(got) != 0 || err != nil {
 		t.Errorf("a former leader marks %v, %v", got, err)
 	}
 	before := read(t, s, want[2])
 	for range 2 {
-		got, err := s.MarkCollected(t.Context(), fence, ids)
+		got, err := s.MarkCollected(t.Context(), fence, ids, 0)
 		slices.Sort(got)
 		if !slices.Equal(got, want) || err != nil {
 			t.Errorf("MarkCollected = %v, %v; want %v", got, err, want)
@@ -183,6 +189,30 @@ func TestMarkCollectedTakesOnlyWhatIsGone(t *testing.T) {
 	for _, id := range ids {
 		if w := read(t, s, id); !w.CollectedAt.IsZero() != slices.Contains(want, id) {
 			t.Errorf("collected_at of %+v", w)
+		}
+	}
+}
+
+// TestMarkCollectedWaitsForTheWindow: what was deleted lately can be undeleted, but for what is to go at once.
+func TestMarkCollectedWaitsForTheWindow(t *testing.T) {
+	s := open(t)
+	lead(t, s)
+	owner := addUser(t, s)
+	for _, c := range []struct {
+		name, ago, set string
+		marked         bool
+	}{
+		{"lately", "6 days 23 hours", `phase = 'DELETING'`, false},
+		{"long ago", "7 days 1 minute", `phase = 'DELETING'`, true},
+		{"lately, to go at once", "1 minute", `phase = 'DELETING', delete_now = true`, true},
+		{"lately, and nothing is left", "1 minute", `phase = 'DELETED'`, true},
+	} {
+		w := add(t, s, owner)
+		exec(t, s, `UPDATE workspaces SET desired_state = 'DELETED', awaits_gc = true, deleted_at = now() - interval '`+c.ago+`', `+c.set+
+			` WHERE id = $1`, string(w.ID))
+		got, err := s.MarkCollected(t.Context(), fence, []workspace.ID{w.ID}, 7*24*time.Hour)
+		if err != nil || (len(got) == 1) != c.marked || read(t, s, w.ID).CollectedAt.IsZero() == c.marked {
+			t.Errorf("%s: MarkCollected = %v, %v", c.name, got, err)
 		}
 	}
 }
@@ -200,7 +230,7 @@ func TestUndeleteAndCollectionExcludeEachOther(t *testing.T) {
 		var outcome Outcome
 		wg.Go(func() {
 			var err error
-			if marked, err = s.MarkCollected(t.Context(), fence, []workspace.ID{w.ID}); err != nil {
+			if marked, err = s.MarkCollected(t.Context(), fence, []workspace.ID{w.ID}, 0); err != nil {
 				t.Error(err)
 			}
 		})
@@ -238,7 +268,7 @@ func TestTheLaterOfUndeleteAndCollectionSeesTheOther(t *testing.T) {
 			return string(outcome), err
 		}, string(Collected)},
 		{"the undeletion comes first", `deleted_at = NULL, desired_state = 'ARCHIVED'`, func(id workspace.ID) (string, error) {
-			marked, err := s.MarkCollected(t.Context(), fence, []workspace.ID{id})
+			marked, err := s.MarkCollected(t.Context(), fence, []workspace.ID{id}, 0)
 			if len(marked) == 0 {
 				return "none", err
 			}
@@ -285,7 +315,7 @@ func TestACollectionOfAFormerLeaderWaitsForTheTakeoverAndThenMarksNothing(t *tes
 	}
 	done := make(chan []workspace.ID, 1)
 	go func() {
-		marked, err := s.MarkCollected(t.Context(), fence, []workspace.ID{w.ID})
+		marked, err := s.MarkCollected(t.Context(), fence, []workspace.ID{w.ID}, 0)
 		if err != nil {
 			t.Error(err)
 		}

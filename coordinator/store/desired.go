@@ -38,6 +38,8 @@ const (
 	Overtaken Outcome = "overtaken"
 	// Collected: nothing is left of the workspace, or the garbage collector deletes it.
 	Collected Outcome = "collected"
+	// Forbidden means that only a viewer who sees all may do it.
+	Forbidden Outcome = "forbidden"
 	// UserLimit and GlobalLimit: one more workspace would exceed the limit.
 	UserLimit   Outcome = "user_limit"
 	GlobalLimit Outcome = "global_limit"
@@ -92,7 +94,7 @@ type Viewer struct {
 // Edit is a change of one workspace by its user; nil fields keep their values.
 type Edit struct {
 	Name, Description, Memo, ImageRef *string
-	StartAhead                        *bool
+	StartAhead, Favourite             *bool
 	Desired                           *workspace.DesiredState
 	// Input says that a person in the workspace asks for it to go on: that is the person's input, too.
 	Input bool
@@ -106,6 +108,9 @@ func (e Edit) fields() []string {
 	names := []string{}
 	if e.StartAhead != nil {
 		names = append(names, "start_ahead")
+	}
+	if e.Favourite != nil {
+		names = append(names, "favourite")
 	}
 	for _, f := range [...]struct {
 		name  string
@@ -164,6 +169,7 @@ WITH w AS (
 		memo = CASE WHEN @memo::text IS NULL THEN memo ELSE NULLIF(@memo, '') END,
 		image_ref = CASE WHEN @image_ref::text IS NULL THEN image_ref ELSE NULLIF(@image_ref, '') END,
 		start_ahead = COALESCE(@start_ahead::boolean, start_ahead),
+		favourite = COALESCE(@favourite::boolean, favourite),
 		desired_state = CASE outcome WHEN 'changed' THEN @desired ELSE desired_state END,
 		origin = CASE WHEN outcome = 'changed' AND NOT thaws THEN @origin::jsonb ELSE origin END,
 		doze_at = CASE outcome WHEN 'changed' THEN NULL ELSE doze_at END,
@@ -173,7 +179,7 @@ WITH w AS (
 	FROM decision
 	WHERE workspaces.id = decision.id
 		AND (outcome = 'changed'
-			OR (outcome = 'unchanged' AND COALESCE(@name, @description, @memo, @image_ref, @start_ahead::boolean::text) IS NOT NULL))
+			OR (outcome = 'unchanged' AND COALESCE(@name, @description, @memo, @image_ref, @start_ahead::boolean::text, @favourite::boolean::text) IS NOT NULL))
 	RETURNING workspaces.id
 ), history AS (
 	INSERT INTO workspace_history (workspace_id, kind, old_value, new_value, cause, user_id)
@@ -204,7 +210,7 @@ func (s *Store) Update(ctx context.Context, v Viewer, id workspace.ID, e Edit, l
 		"per_user": l.PerUser, "global": l.Global, "id": string(id), "all": v.All, "user": postgres.NullText(v.UserID),
 		"cause": v.Through, "desired": desired, "input": e.Input, "asked": e.Asked,
 		"name": e.Name, "description": e.Description, "memo": e.Memo, "image_ref": e.ImageRef,
-		"start_ahead": e.StartAhead,
+		"start_ahead": e.StartAhead, "favourite": e.Favourite,
 		"if_revision": v.IfRevision, "origin": tracing.Origin(ctx), "by": audit.Of(ctx), "fields": e.fields(),
 	})
 	if err != nil {

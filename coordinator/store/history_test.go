@@ -162,7 +162,7 @@ func TestTheHistoryNamesWhoAsked(t *testing.T) {
 	step("deleted again", err, "deleted ARCHIVED> () gateway by "+name)
 	set(`phase = 'DELETING', awaits_gc = true`)
 	for range 2 {
-		_, err = s.MarkCollected(t.Context(), fence, []workspace.ID{w.ID})
+		_, err = s.MarkCollected(t.Context(), fence, []workspace.ID{w.ID}, 0)
 	}
 	step("collected", err, "collected > () gc coordinator/7")
 }

@@ -105,6 +105,8 @@ type Listed struct {
 	workspace.Workspace
 	Owner string
 	Key   string
+	// Kept is how many bytes a deleted workspace takes up, in lists of those.
+	Kept int64
 }
 
 // Cursor returns where the list goes on after l.
@@ -130,13 +132,14 @@ func (f Filter) statement(limit int, after *Cursor) (sql string, args postgres.A
 	}
 	var where []string
 	args = postgres.Args{"limit": limit}
-	owner := ownersName
+	owner, kept := ownersName, `0`
 	add := func(condition, name string, value any) {
 		where = append(where, condition)
 		args[name] = value
 	}
 	if f.Deleted {
 		where = append(where, undeletable)
+		kept = keptBytes
 	} else {
 		where = append(where, `deleted_at IS NULL`)
 	}
@@ -160,7 +163,7 @@ func (f Filter) statement(limit int, after *Cursor) (sql string, args postgres.A
 		add(`(`+order.expression+`, id)`+follows+`(`+order.kind.value+`, @id::uuid)`, "key", after.Key)
 		args["id"] = string(after.ID)
 	}
-	return `SELECT ` + workspaceColumns + `, ` + order.kind.key(order.expression) + ` AS key, ` + owner + ` AS owner
+	return `SELECT ` + workspaceColumns + `, ` + order.kind.key(order.expression) + ` AS key, ` + owner + ` AS owner, ` + kept + `::bigint AS kept
 		FROM workspaces WHERE ` + strings.Join(where, ` AND `) + `
 		ORDER BY ` + order.expression + direction + `, id` + direction + ` LIMIT @limit`, args
 }
@@ -172,7 +175,8 @@ func scanListed(from pgx.CollectableRow) (Listed, error) {
 	r, err := postgres.RowToStruct[struct {
 		row
 		Key, Owner string
+		Kept       int64
 	}](from)
 	r.Home = r.HomeSize
-	return Listed{r.Workspace, r.Owner, r.Key}, err
+	return Listed{r.Workspace, r.Owner, r.Key, r.Kept}, err
 }

@@ -16,6 +16,8 @@ type Overview struct {
 	// Running count against the limit of all (SPEC 5), Dozing are frozen instead, and Deleted can still be
 	// undeleted.
 	Running, Dozing, Deleted int
+	// DeletedBytes is what those take up: their archives, and their homes on volumes that are left.
+	DeletedBytes int64
 	// HomeBytes is the sum of the homes, as far as they were measured.
 	HomeBytes int64
 	Users     int
@@ -61,16 +63,18 @@ func (s *Store) Overview(ctx context.Context) (o Overview, err error) {
 	}
 	sums, err := postgres.SelectOne(ctx, s.DB, "counting users and homes", postgres.RowToStruct[struct {
 		Running, Dozing, Deleted, Users int
-		HomeBytes                       int64
+		HomeBytes, DeletedBytes         int64
 	}], `
 		SELECT count(*) FILTER (WHERE counted) AS running, count(*) FILTER (WHERE doze_at IS NOT NULL AND `+frozen+`) AS dozing, count(*) FILTER (WHERE `+undeletable+`) AS deleted,
 			COALESCE(sum(home_bytes) FILTER (WHERE deleted_at IS NULL), 0)::bigint AS home_bytes,
+			COALESCE(sum(CASE WHEN `+undeletable+` THEN `+keptBytes+` END), 0)::bigint AS deleted_bytes,
 			(SELECT count(*) FROM users) AS users
 		FROM workspaces`)
 	if err != nil {
 		return o, err
 	}
 	o.Running, o.Dozing, o.Deleted, o.Users, o.HomeBytes = sums.Running, sums.Dozing, sums.Deleted, sums.Users, sums.HomeBytes
+	o.DeletedBytes = sums.DeletedBytes
 	o.Leaders, err = postgres.Select(ctx, s.DB, "reading who leads", postgres.RowToStruct[Leader], `
 		SELECT lock_name, holder_id, epoch, acquired_at FROM system_locks WHERE lock_name LIKE 'coordinator%' ORDER BY lock_name`)
 	return o, err

@@ -45,6 +45,19 @@ type Protection struct {
 	// CollectedAt is set once the deletion cannot be undone any more; only then a
 	// deleted workspace's archives may be deleted.
 	CollectedAt time.Time
+	// DeletedFor is how long ago that was, by the clock of the database. DeleteNow says that
+	// nothing is kept for an undeletion.
+	DeletedFor time.Duration
+	DeleteNow  bool
+}
+
+// Undeletable returns for how long the archives of a deleted workspace stay, so that its deletion
+// can be undone for so long; zero for any other workspace, and when they may go.
+func (p *Protection) Undeletable(window time.Duration) time.Duration {
+	if !p.Deleted || p.DeleteNow || !p.CollectedAt.IsZero() || p.Phase == workspace.PhaseDeleted {
+		return 0
+	}
+	return max(window-p.DeletedFor, 0)
 }
 
 // MarkUnreadable protects everything of a workspace whose row cannot be read.
@@ -67,7 +80,8 @@ func (s *Store) Protection(ctx context.Context, ids []workspace.ID) (map[workspa
 				OR COALESCE('string' <> ANY (ARRAY[jsonb_typeof(home_ctx -> 'newest'), jsonb_typeof(home_ctx -> 'replaced')]), false)
 				AS unhealthy,
 			archive_key, archive_op_id, home_ctx ->> 'newest' AS newest, home_ctx ->> 'replaced' AS replaced,
-			phase, created_at, deleted_at, collected_at
+			phase, created_at, deleted_at, collected_at, delete_now,
+			COALESCE(now() - deleted_at, '0'::interval) AS deleted_for
 		FROM workspaces WHERE id = ANY($1::uuid[])`, texts(ids), string(workspace.PolicyHealthy))
 	if err != nil {
 		return nil, err

@@ -174,7 +174,7 @@ func TestProtection(t *testing.T) {
 	// The recovery of one was not carried out yet, that of the other was.
 	recovering := add(t, s, owner, `recovery = '{"id": "2", "choice": "archive", "key": "k"}'`, `home_ctx = '{"recovery_id": "1"}'`)
 	recovered := add(t, s, owner, `recovery = '{"id": "2", "choice": "archive", "key": "k"}'`, `home_ctx = '{"recovery_id": "2"}'`)
-	deleted := add(t, s, owner, `deleted_at = now()`, `desired_state = 'DELETED'`, `phase = 'DELETED'`, `collected_at = now()`)
+	deleted := add(t, s, owner, `deleted_at = now()`, `desired_state = 'DELETED'`, `phase = 'DELETED'`, `collected_at = now()`, `delete_now = true`)
 	damaged, suspected := add(t, s, owner, `archive_damage = 'torn'`), add(t, s, owner, `archive_suspected = true`)
 	unknown := workspace.ID(uuid.NewString())
 
@@ -183,13 +183,19 @@ func TestProtection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	gone := got[deleted.ID]
+	if gone.DeletedFor <= 0 {
+		t.Errorf("it was deleted %s ago", gone.DeletedFor)
+	}
+	gone.DeletedFor = 0 // it differs every time
+	got[deleted.ID] = gone
 	want := map[workspace.ID]Protection{
 		plain.ID: {Phase: workspace.PhasePending}, held.ID: {ArchiveKey: "k", ArchiveOpID: op, Phase: workspace.PhasePending},
 		failed.ID: {Unhealthy: true, Phase: workspace.PhaseError}, sick.ID: {Unhealthy: true, Phase: workspace.PhasePending},
 		well.ID:       {Phase: workspace.PhaseRunning},
 		recovering.ID: {Unhealthy: true, Phase: workspace.PhasePending}, recovered.ID: {Phase: workspace.PhasePending},
 		damaged.ID: {Unhealthy: true, Phase: workspace.PhasePending}, suspected.ID: {Unhealthy: true, Phase: workspace.PhasePending},
-		deleted.ID: {Deleted: true, Phase: workspace.PhaseDeleted, DeletedAt: deleted.DeletedAt, CollectedAt: deleted.CollectedAt},
+		deleted.ID: {Deleted: true, Phase: workspace.PhaseDeleted, DeletedAt: deleted.DeletedAt, CollectedAt: deleted.CollectedAt, DeleteNow: true},
 	}
 	for _, w := range []workspace.Workspace{plain, held, failed, sick, well, recovering, recovered, deleted, damaged, suspected} {
 		p := want[w.ID]
@@ -218,7 +224,7 @@ func TestErrorsSayWhatWasBeingDone(t *testing.T) {
 	for name, call := range map[string]func() error{
 		"Candidates":    func() error { _, err := s.Candidates(ctx, 0, 1, true); return err },
 		"SweepPage":     func() error { _, err := s.SweepPage(ctx, 0, 1, "", 10); return err },
-		"MarkCollected": func() error { _, err := s.MarkCollected(ctx, fence, []workspace.ID{id}); return err },
+		"MarkCollected": func() error { _, err := s.MarkCollected(ctx, fence, []workspace.ID{id}, 0); return err },
 		"History":       func() error { _, err := s.History(ctx, id, 10, 0); return err },
 		"TrimHistory":   func() error { _, err := s.TrimHistory(ctx, time.Hour, 10); return err },
 		"Save": func() error {

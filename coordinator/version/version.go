@@ -9,9 +9,12 @@ var revision string
 
 // String returns the version in the form of semver.org, such as 0.1.0+82b487a3c1d2. A working copy
 // with changes ends with -dirty. A program that was built without a commit is 0.1.0+dev.
-func String() string {
+func String() string { return contract.Release + "+" + Revision() }
+
+// Revision returns the commit, such as 82b487a3c1d2 or 82b487a3c1d2-dirty, and dev where there is none.
+func Revision() string {
 	if revision == "" {
-		return contract.Release + "+dev"
+		return "dev"
 	}
-	return contract.Release + "+" + revision
+	return revision
 }

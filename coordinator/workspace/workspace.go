@@ -117,6 +117,8 @@ type Workspace struct {
 	// after such a start; zero otherwise, and when its owner has come.
 	StartAhead bool
 	AheadUntil time.Time
+	// Favourite says that it comes first on its owner's dashboard.
+	Favourite bool
 	// Busy is why it stays awake although it is not in use; nil while nothing is known.
 	Busy *Busy
 	// SleepAt is when it will be put to sleep unless it is used; zero while that is not near.

@@ -59,6 +59,15 @@ func TestAlertsAskForWhatThereIs(t *testing.T) {
 
 // cases are series in which an alert fires in the end, and series in which it never does.
 var cases = map[string]struct{ fires, also, quiet []string }{
+	"CodeHubDown": {
+		fires: []string{`up{job="codehub",instance="a"} 1x30 0x30`, `codehub_build_info{job="codehub",instance="a",version="0.1.0"} 1x30`,
+			`up{job="codehub",instance="b"} 1x60`, `codehub_build_info{job="codehub",instance="b",version="0.1.0"} 1x60`},
+		// A restart, with another version; a target that is gone; and another program that is down.
+		quiet: []string{`up{job="codehub",instance="a"} 1x30 0x1 1x30`, `codehub_build_info{job="codehub",instance="a",version="0.1.0"} 1x30`,
+			`codehub_build_info{job="codehub",instance="a",version="0.2.0"} _x32 1x30`,
+			`up{job="codehub",instance="b"} 1x30`, `codehub_build_info{job="codehub",instance="b",version="0.1.0"} 1x30`,
+			`up{job="node",instance="a"} 0x60`},
+	},
 	"CodeHubNoLeader": {
 		fires: []string{`codehub_shards{pod="a"} 2x60`, `codehub_shards{pod="b"} 2x60`, `codehub_shards_led{pod="a"} 1x60`, `codehub_shards_led{pod="b"} 0x60`},
 		quiet: []string{`codehub_shards{pod="a"} 2x60`, `codehub_shards{pod="b"} 2x60`, `codehub_shards_led{pod="a"} 1x60`, `codehub_shards_led{pod="b"} 1x60`},

@@ -79,7 +79,7 @@ func (c *call) collect() error {
 			return nil
 		}
 		if answer.More = len(answer.Items) == maxFindings; !answer.More {
-			answer.Items = append(answer.Items, v1.FindingOf(f, c.DeletionDelay))
+			answer.Items = append(answer.Items, v1.FindingOf(f))
 		}
 		return nil
 	})

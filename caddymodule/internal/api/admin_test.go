@@ -104,7 +104,6 @@ func TestCollectingArchivesOnCommand(t *testing.T) {
 	var dry bool
 	var err error
 	in := newHarness(t, func(o *api.Options) {
-		o.DeletionDelay = time.Hour
 		o.Administration = administration{collect: func(_ context.Context, d bool, each func(gc.Finding) error) (gc.Report, error) {
 			dry = d
 			for i := range 1002 {
@@ -114,7 +113,7 @@ func TestCollectingArchivesOnCommand(t *testing.T) {
 				}
 				f := gc.Finding{Key: fmt.Sprint(i), Size: gc.UnknownSize, Modified: time.Now(), Verdict: verdict, Reason: gc.ReportedUnknown}
 				if i == 1 {
-					f.FirstSeen, f.Age = time.Now().Add(-10*time.Minute), 10*time.Minute
+					f.FirstSeen, f.Age, f.Left = time.Now().Add(-10*time.Minute), 10*time.Minute, 50*time.Minute
 				}
 				if err := each(f); err != nil {
 					return gc.Report{}, err

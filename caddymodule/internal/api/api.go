@@ -54,6 +54,9 @@ type Options struct {
 	ClientAddress func(*http.Request) string
 	// Client returns from where a request comes, as the audit has it. Default: from ClientAddress.
 	Client func(*http.Request) audit.Actor
+	// Authenticated is called with the user whose request of the REST API is let in, for the access log.
+	// Default: nothing.
+	Authenticated func(*http.Request, auth.User)
 	// Audit is who has asked for what.
 	Audit Audit
 	// Usage is how long workspaces were in each phase.
@@ -77,6 +80,8 @@ type Options struct {
 
 	// Health describes the coordinator of this process.
 	Health func() coordinator.Health
+	// Database returns the identity of the database (SPEC 2), empty while it is not known. Default: it never is.
+	Database func() string
 	// WaitReady returns nil once requests can be served, and an error when ctx ends
 	// before that. Servers may accept requests earlier.
 	WaitReady func(ctx context.Context) error
@@ -135,6 +140,9 @@ func New(o Options) (*Handler, error) {
 		return nil, errors.New("the API needs a site, the service, auth, the audit, the usage, the hub, health and a way to wait " +
 			"until ready")
 	}
+	if o.Database == nil {
+		o.Database = func() string { return "" }
+	}
 	if o.Exiting == nil {
 		o.Exiting = func() bool { return false }
 	}
@@ -160,6 +168,9 @@ func New(o Options) (*Handler, error) {
 		o.Client = func(r *http.Request) audit.Actor {
 			return audit.Actor{Kind: audit.Anonymous, Address: o.ClientAddress(r)}
 		}
+	}
+	if o.Authenticated == nil {
+		o.Authenticated = func(*http.Request, auth.User) {}
 	}
 	if o.Identity != nil {
 		o.NoPasswords = true

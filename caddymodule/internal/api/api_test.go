@@ -117,6 +117,16 @@ func TestWorkspaceOverTheAPI(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 
+	before := ann.Do("GET", apitest.WorkspacePath(w), nil)
+	for _, favourite := range []bool{true, false} {
+		a := ann.Do("PATCH", apitest.WorkspacePath(w), map[string]any{"favourite": favourite})
+		if a.StatusCode != 200 || a.Object(t)["favourite"] != favourite || a.Header.Get("ETag") == before.Header.Get("ETag") {
+			t.Errorf("favourite %v: status %d, %s: %s", favourite, a.StatusCode, a.Header.Get("ETag"), a.Text)
+		}
+		before = a
+	}
+	bob.Do("PATCH", apitest.WorkspacePath(w), map[string]any{"favourite": true}).Problem(t, 404, "not-found")
+
 	in.exec("UPDATE workspaces SET operation = 'STARTING', op_started_at = now() WHERE id = $1", w["id"])
 	ann.Do("PATCH", apitest.WorkspacePath(w), map[string]any{"desired_state": "ARCHIVED"}).Problem(t, 409, "operation-in-progress")
 	ann.Do("DELETE", apitest.WorkspacePath(w), nil).Problem(t, 409, "operation-in-progress")
@@ -164,6 +174,13 @@ func TestBadRequests(t *testing.T) {
 		"not JSON":         {"POST", "/api/v1/workspaces", `name=x`, 400, "bad-request", ""},
 		"an array":         {"POST", "/api/v1/workspaces", `["x"]`, 400, "bad-request", ""},
 		"two objects":      {"POST", "/api/v1/workspaces", `{"name": "x"} {}`, 400, "bad-request", ""},
+		"a field twice":    {"POST", "/api/v1/workspaces", `{"name": "x", "na\u006de": "y"}`, 400, "invalid-field", "name"},
+		"twice inside":     {"POST", apitest.WorkspacePath(w) + "/exec", `{"command": ["a", {"b": 1, "b": 2}]}`, 400, "invalid-field", "command.1.b"},
+		"invalid UTF-8":    {"POST", "/api/v1/workspaces", "{\"name\": \"a\xff\"}", 400, "invalid-field", "name"},
+		"an invalid field": {"POST", "/api/v1/workspaces", "{\"na\xffme\": \"a\"}", 400, "bad-request", ""},
+		"half a pair":      {"PATCH", apitest.WorkspacePath(w), `{"memo": "\ud83d"}`, 400, "invalid-field", "memo"},
+		"the other half":   {"PATCH", apitest.WorkspacePath(w), `{"memo": "\ude00 "}`, 400, "invalid-field", "memo"},
+		"a wrong pair":     {"PATCH", apitest.WorkspacePath(w), `{"memo": "\ud83d\u0041"}`, 400, "invalid-field", "memo"},
 		"empty":            {"POST", "/api/v1/workspaces", ``, 400, "bad-request", ""},
 		"too large":        {"POST", "/api/v1/workspaces", `{"name": "` + strings.Repeat("x", 64<<10) + `"}`, 413, "too-large", ""},
 		"unknown state":    {"PATCH", apitest.WorkspacePath(w), `{"desired_state": "DELETED"}`, 400, "invalid-field", "desired_state"},

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/codehub/gateway/caddymodule/internal/api/apitest"
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -45,7 +46,7 @@ func audited(t *testing.T, admin *apitest.Client, query string) (lines []string)
 }
 
 func TestTheAuditSaysWhoFromWhereAndThroughWhat(t *testing.T) {
-	in := newHarness(t, withExec(func(context.Context, workspace.ID, []string, io.Writer, io.Writer) (int, error) {
+	in := newHarness(t, withExec(func(context.Context, workspace.ID, backend.Command, io.Writer, io.Writer) (int, error) {
 		return 0, nil
 	}))
 	ann, admin := in.signedIn("ann"), in.signedIn("admin")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/api"
 	"github.com/codehub/gateway/caddymodule/internal/api/apitest"
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/control/gc"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -17,7 +18,7 @@ import (
 // in which each is possible, and looks at what is new in the audit (SPEC 13). A new route is a new row.
 func TestEveryRouteThatChangesSomethingIsInTheAudit(t *testing.T) {
 	in := newHarness(t,
-		withExec(func(context.Context, workspace.ID, []string, io.Writer, io.Writer) (int, error) { return 0, nil }),
+		withExec(func(context.Context, workspace.ID, backend.Command, io.Writer, io.Writer) (int, error) { return 0, nil }),
 		func(o *api.Options) {
 			a := o.Administration.(administration)
 			a.collect = func(context.Context, bool, func(gc.Finding) error) (gc.Report, error) { return gc.Report{}, nil }

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/words"
 )
@@ -72,10 +74,33 @@ func unmarshal(body []byte, v any) error {
 	case fields == nil:
 		return &json.UnmarshalTypeError{Value: "null"}
 	}
+	if err := unambiguous(body); err != nil {
+		return err
+	}
 	if name := unknownField(fields, reflect.TypeOf(v).Elem()); name != "" {
 		return problem.InvalidField(name, "problem.unknown_field", nil)
 	}
 	return json.Unmarshal(body, v)
+}
+
+// unambiguous refuses JSON in which readers see different values: a field that is there twice, invalid
+// UTF-8, or half a surrogate pair (RFC 8259, sections 4 and 8). encoding/json takes the last field, and
+// U+FFFD for the rest, without a word.
+func unambiguous(body []byte) error {
+	_, err := jsontext.NewDecoder(bytes.NewReader(body)).ReadValue()
+	var syntax *jsontext.SyntacticError
+	if !errors.As(err, &syntax) {
+		return err
+	}
+	// The names on the way, as unknownField writes them.
+	field := strings.Join(slices.Collect(syntax.JSONPointer.Tokens()), ".")
+	switch {
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		return problem.InvalidField(field, "problem.duplicate_field", nil)
+	case field == "": // it is in a name
+		return problem.BadRequest.With("problem.body_not_unicode", nil)
+	}
+	return problem.InvalidField(field, "problem.field_not_unicode", nil)
 }
 
 // unknownField returns the first field that a struct does not have, also in those inside.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/api"
 	"github.com/codehub/gateway/caddymodule/internal/api/apitest"
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -18,7 +19,7 @@ import (
 // also where the request would be refused anyway. With its present revision the change is made. A new route is a new row.
 func TestIfMatchAppliesToEveryChange(t *testing.T) {
 	commands := 0
-	in := newHarness(t, withExec(func(context.Context, workspace.ID, []string, io.Writer, io.Writer) (int, error) {
+	in := newHarness(t, withExec(func(context.Context, workspace.ID, backend.Command, io.Writer, io.Writer) (int, error) {
 		commands++
 		return 0, nil
 	}))

@@ -20,6 +20,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/api/apitest"
 	"github.com/codehub/gateway/caddymodule/internal/api/openapi/openapitest"
 	"github.com/codehub/gateway/caddymodule/internal/problem"
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/memory"
 	"github.com/codehub/gateway/coordinator/control/gc"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
@@ -70,7 +71,7 @@ func newSender(t *testing.T, random *rand.Rand) *sender {
 		o.Service.SetMaxKeepAwake(8760 * time.Hour)
 		o.Containers = executes{
 			&containers{Backend: engine.Backend("test")},
-			func(context.Context, workspace.ID, []string, io.Writer, io.Writer) (int, error) { return 0, nil },
+			func(context.Context, workspace.ID, backend.Command, io.Writer, io.Writer) (int, error) { return 0, nil },
 		}
 		o.Administration = administration{
 			o.Administration.(administration).store,

@@ -21,7 +21,7 @@ import (
 // [backend.Executor] and [backend.Inspector] say. Only commands count as use.
 // *coordinator.Coordinator implements it.
 type Containers interface {
-	Exec(ctx context.Context, id workspace.ID, command []string, stdout, stderr io.Writer) (exitCode int, err error)
+	Exec(ctx context.Context, id workspace.ID, command backend.Command, stdout, stderr io.Writer) (exitCode int, err error)
 	Logs(ctx context.Context, id workspace.ID, lines int) (string, error)
 	Follow(ctx context.Context, id workspace.ID, lines int, to io.Writer) error
 	Stats(ctx context.Context, id workspace.ID) (backend.Stats, error)
@@ -138,7 +138,7 @@ func containerProblem(err error) error {
 // noContainers are those of a process without any.
 type noContainers struct{}
 
-func (noContainers) Exec(context.Context, workspace.ID, []string, io.Writer, io.Writer) (int, error) {
+func (noContainers) Exec(context.Context, workspace.ID, backend.Command, io.Writer, io.Writer) (int, error) {
 	return 0, backend.ErrNotFound
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"strings"
 
 	"go.uber.org/zap"
@@ -12,6 +13,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/words"
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // maxCommands is how many commands of a user this process runs at the same time, and maxWords how many
@@ -33,28 +35,16 @@ func (c *call) execWorkspace() error {
 	if err := c.decode(&in); err != nil {
 		return err
 	}
-	command, ok := commandOf(in.Command)
-	if !ok {
-		return problem.InvalidField("command", "problem.command", words.Values{"Max": maxWords})
-	}
-	w, err := c.find(c.self())
+	command, err := commandOf(in.Command)
 	if err != nil {
 		return err
 	}
-	if !c.commands.take(c.user.ID, maxCommands) {
-		p := problem.Commands.With("problem.limit_commands", words.Values{"Limit": maxCommands})
-		p.Limit = maxCommands
-		return p
-	}
-	defer c.commands.give(c.user.ID)
-	revisions := c.ifMatch()
-	if err := c.thaw(w, c.self().If(revisions)); err != nil {
+	w, done, err := c.commandPlace()
+	if err != nil {
 		return err
 	}
-	if !w.DozeAt.IsZero() {
-		revisions = nil // it had one of them; the end of the doze has given it another
-	}
-	if err := c.auditExec(command[0], revisions); err != nil {
+	defer done()
+	if err := c.beginCommand(w, command[0]); err != nil {
 		return err
 	}
 	c.fromMemory = true
@@ -62,15 +52,61 @@ func (c *call) execWorkspace() error {
 }
 
 // commandOf returns the words of a command, if they can be one.
-func commandOf(given []*string) (command []string, ok bool) {
+func commandOf(given []*string) ([]string, error) {
+	command := make([]string, 0, len(given))
 	for _, word := range given {
 		if word == nil || strings.IndexByte(*word, 0) >= 0 {
-			return nil, false
+			command = nil
+			break
 		}
 		command = append(command, *word)
 	}
-	n := len(command)
-	return command, n > 0 && n <= maxWords && command[0] != ""
+	if n := len(command); n == 0 || n > maxWords || command[0] == "" {
+		return nil, problem.InvalidField("command", "problem.command", words.Values{"Max": maxWords})
+	}
+	return command, nil
+}
+
+// commandPlace returns the user's own workspace for a command, and takes one of the user's places for commands. The caller
+// MUST call done.
+func (c *call) commandPlace() (w workspace.Workspace, done func(), err error) {
+	if w, err = c.find(c.self()); err != nil {
+		return w, nil, err
+	}
+	if !c.commands.take(c.user.ID, maxCommands) {
+		p := problem.Commands.With("problem.limit_commands", words.Values{"Limit": maxCommands})
+		p.Limit = maxCommands
+		return w, nil, p
+	}
+	return w, func() { c.commands.give(c.user.ID) }, nil
+}
+
+// beginCommand does what comes before every command: a workspace that dozes goes on, and the audit has an entry.
+func (c *call) beginCommand(w workspace.Workspace, program string) error {
+	revisions := c.ifMatch()
+	if err := c.thaw(w, c.self().If(revisions)); err != nil {
+		return err
+	}
+	if !w.DozeAt.IsZero() {
+		revisions = nil // it had one of them; the end of the doze has given it another
+	}
+	return c.auditExec(program, revisions)
+}
+
+// run runs a command, and returns its exit code. It waits for a container that is still frozen. Otherwise the error is a
+// [*problem.Problem] that says why it is not known how the command ends.
+func (c *call) run(ctx context.Context, command backend.Command, stdout, stderr io.Writer) (int, error) {
+	code, err := c.Containers.Exec(ctx, c.id, command, stdout, stderr)
+	for thawing := c.thawing(ctx); errors.Is(err, backend.ErrFrozen); {
+		if err := thawing(); err != nil { // nothing has begun
+			return 0, err
+		}
+		code, err = c.Containers.Exec(ctx, c.id, command, stdout, stderr)
+	}
+	if err != nil {
+		return 0, execProblem(ctx, err)
+	}
+	return code, nil
 }
 
 // exec runs the command for as long as the client, the session and this configuration live.
@@ -81,25 +117,21 @@ func (c *call) exec(command []string) error {
 	}
 	defer done()
 	stdout, stderr := &printed{say: out.sends("stdout")}, &printed{say: out.sends("stderr")}
-	code, err := c.Containers.Exec(ctx, c.id, command, stdout, stderr)
-	for thawing := c.thawing(ctx); errors.Is(err, backend.ErrFrozen); {
-		if err := thawing(); err != nil { // nothing has begun
-			return err
+	code, err := c.run(ctx, backend.Command{Words: command}, stdout, stderr)
+	if err == nil {
+		if err = errors.Join(stdout.end(), stderr.end()); err != nil {
+			err = execProblem(ctx, err)
 		}
-		code, err = c.Containers.Exec(ctx, c.id, command, stdout, stderr)
 	}
-	if err == nil {
-		err = errors.Join(stdout.end(), stderr.end())
-	}
-	if err == nil {
+	switch {
+	case err == nil:
 		return out.last(map[string]any{"exit_code": code})
+	case !out.begun:
+		return err
 	}
-	p := execProblem(ctx, err)
-	if !out.begun {
-		return p
-	}
+	p := problem.Of(err)
 	if p.Cause != nil {
-		c.Logger.Warn("it is not known how a command ends", zap.String(logkey.Workspace, string(c.id)), zap.Error(err))
+		c.Logger.Warn("it is not known how a command ends", zap.String(logkey.Workspace, string(c.id)), zap.Error(p.Cause))
 	}
 	return out.last(map[string]any{"problem": p})
 }

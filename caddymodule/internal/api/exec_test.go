@@ -19,7 +19,7 @@ import (
 )
 
 // execFunc is what runs commands.
-type execFunc = func(ctx context.Context, id workspace.ID, command []string, stdout, stderr io.Writer) (int, error)
+type execFunc = func(ctx context.Context, id workspace.ID, command backend.Command, stdout, stderr io.Writer) (int, error)
 
 func withExec(f execFunc) func(*api.Options) {
 	return func(o *api.Options) { o.Containers = executes{exec: f} }
@@ -31,7 +31,7 @@ type executes struct {
 	exec execFunc
 }
 
-func (e executes) Exec(ctx context.Context, id workspace.ID, command []string, stdout, stderr io.Writer) (int, error) {
+func (e executes) Exec(ctx context.Context, id workspace.ID, command backend.Command, stdout, stderr io.Writer) (int, error) {
 	return e.exec(ctx, id, command, stdout, stderr)
 }
 
@@ -62,7 +62,7 @@ func run(c *apitest.Client, w map[string]any, words ...string) apitest.Reply {
 
 func TestACommandInAWorkspace(t *testing.T) {
 	var ran workspace.ID
-	in := newHarness(t, withExec(func(_ context.Context, id workspace.ID, command []string, stdout, stderr io.Writer) (int, error) {
+	in := newHarness(t, withExec(func(_ context.Context, id workspace.ID, command backend.Command, stdout, stderr io.Writer) (int, error) {
 		ran = id
 		text := "한글 \xff\n\"<>\""
 		for i := range len(text) { // a character arrives in parts
@@ -70,7 +70,7 @@ func TestACommandInAWorkspace(t *testing.T) {
 				return 0, err
 			}
 		}
-		fmt.Fprint(stderr, strings.Join(command, "|"), "\xed")
+		fmt.Fprint(stderr, strings.Join(command.Words, "|"), "\xed")
 		return 7, nil
 	}))
 	ann := in.signedIn("ann")
@@ -96,7 +96,7 @@ func TestACommandInAWorkspace(t *testing.T) {
 func TestCommandsThatAreRefused(t *testing.T) {
 	var answer error
 	ran := 0
-	in := newHarness(t, withExec(func(_ context.Context, _ workspace.ID, _ []string, _, _ io.Writer) (int, error) {
+	in := newHarness(t, withExec(func(_ context.Context, _ workspace.ID, _ backend.Command, _, _ io.Writer) (int, error) {
 		ran++
 		return 0, answer
 	}))
@@ -127,7 +127,7 @@ func TestCommandsThatAreRefused(t *testing.T) {
 
 // A command is told apart from its end: what was printed arrives before, and a lost end is said.
 func TestTheEndOfACommandIsLost(t *testing.T) {
-	in := newHarness(t, withExec(func(_ context.Context, _ workspace.ID, _ []string, stdout, _ io.Writer) (int, error) {
+	in := newHarness(t, withExec(func(_ context.Context, _ workspace.ID, _ backend.Command, stdout, _ io.Writer) (int, error) {
 		fmt.Fprint(stdout, "begun")
 		return 0, errors.New("the connection has ended")
 	}))
@@ -142,7 +142,7 @@ func TestTheEndOfACommandIsLost(t *testing.T) {
 func TestWhatEndsACommandsAnswer(t *testing.T) {
 	ended := make(chan error, 20)
 	stopping := make(chan struct{})
-	in := newHarness(t, withExec(func(ctx context.Context, _ workspace.ID, _ []string, stdout, _ io.Writer) (int, error) {
+	in := newHarness(t, withExec(func(ctx context.Context, _ workspace.ID, _ backend.Command, stdout, _ io.Writer) (int, error) {
 		fmt.Fprintln(stdout, "begun")
 		<-ctx.Done()
 		ended <- ctx.Err()

@@ -12,13 +12,11 @@ import (
 	recovery "github.com/codehub/gateway/coordinator/guard"
 )
 
-// liveOutput is an answer that goes on as something prints. One goroutine uses it, but for End.
+// liveOutput is an answer that goes on as something prints. One goroutine uses it.
 type liveOutput struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	media   string
-	cancel  context.CancelFunc
-	binding auth.Stream
 	ended   <-chan struct{} // of the session
 	begun   bool
 }
@@ -26,19 +24,39 @@ type liveOutput struct {
 // live returns an answer of that media type, and a context that lives as long as the client, the session
 // and this configuration. The caller MUST call done.
 func (c *call) live(media string) (ctx context.Context, out *liveOutput, done func(), err error) {
+	out = &liveOutput{w: c.w, control: http.NewResponseController(c.w), media: media, ended: c.grant.Ended()}
+	ctx, done, err = c.bind(func() { _ = out.control.SetWriteDeadline(time.Unix(1, 0)) })
+	return ctx, out, done, err
+}
+
+// bound is an open request. It implements [auth.Ender].
+type bound struct {
+	stream auth.Stream
+	end    func()
+}
+
+// End implements [auth.Ender].
+func (b *bound) End() { b.end() }
+
+// bind returns a context that lives as long as the client, the session and this configuration. ended is called when
+// the session has ended, unless it is nil. The caller MUST call done.
+func (c *call) bind(ended func()) (ctx context.Context, done func(), err error) {
 	ctx, cancel := context.WithCancel(c.r.Context())
-	out = &liveOutput{
-		w: c.w, control: http.NewResponseController(c.w), media: media, cancel: cancel, ended: c.grant.Ended(),
-	}
-	if !c.grant.Attach(&out.binding, out) {
+	b := &bound{end: func() {
 		cancel()
-		return nil, nil, nil, auth.ErrNoSession
+		if ended != nil {
+			ended()
+		}
+	}}
+	if !c.grant.Attach(&b.stream, b) {
+		cancel()
+		return nil, nil, auth.ErrNoSession
 	}
 	go func() {
 		defer cancel() // what cannot be checked ends
 		recovery.Run("watching a session", func() { c.watch(ctx, cancel) })
 	}()
-	return ctx, out, func() { cancel(); out.binding.Detach() }, nil
+	return ctx, func() { cancel(); b.stream.Detach() }, nil
 }
 
 // watch ends a live answer with its session and this configuration.
@@ -58,12 +76,6 @@ func (c *call) watch(ctx context.Context, cancel context.CancelFunc) {
 			return
 		}
 	}
-}
-
-// End implements [auth.Ender].
-func (o *liveOutput) End() {
-	o.cancel()
-	_ = o.control.SetWriteDeadline(time.Unix(1, 0))
 }
 
 // write sends what was printed; nothing begins the answer.

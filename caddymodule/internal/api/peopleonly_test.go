@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/codehub/gateway/caddymodule/internal/api"
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/control/gc"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -18,7 +19,7 @@ import (
 // A new route is a new row.
 func TestNoTokenDecidesWhoSignsIn(t *testing.T) {
 	in := newHarness(t,
-		withExec(func(context.Context, workspace.ID, []string, io.Writer, io.Writer) (int, error) { return 0, nil }),
+		withExec(func(context.Context, workspace.ID, backend.Command, io.Writer, io.Writer) (int, error) { return 0, nil }),
 		func(o *api.Options) {
 			a := o.Administration.(administration)
 			a.collect = func(context.Context, bool, func(gc.Finding) error) (gc.Report, error) { return gc.Report{}, nil }

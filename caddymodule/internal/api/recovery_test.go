@@ -235,6 +235,32 @@ func TestDeletionCanBeUndone(t *testing.T) {
 	}
 }
 
+func TestOwnersPurgeWhatTheyHaveDeleted(t *testing.T) {
+	in := newHarness(t)
+	ann, bob := in.signedIn("ann"), in.signedIn("bob")
+	w := ann.Create("one")
+	ann.Do("DELETE", apitest.WorkspacePath(w), nil)
+	in.exec(`INSERT INTO archives (workspace_id, key, size, created_at) VALUES ($1, 'a', 700, now()), ($1, 'b', 42, now())`, w["id"])
+	listed := func() map[string]any {
+		return ann.Do("GET", "/api/v1/workspaces?deleted=true", nil).Object(t)["items"].([]any)[0].(map[string]any)
+	}
+	if got := listed(); got["kept_bytes"] != 742.0 || got["undelete_until"] == nil {
+		t.Errorf("got %v", got)
+	}
+	o := in.signedIn("admin").Do("GET", "/api/v1/admin/overview", nil).Object(t)
+	if o["deleted"] != 1.0 || o["deleted_bytes"] != 742.0 {
+		t.Errorf("the overview has %v, %v", o["deleted"], o["deleted_bytes"])
+	}
+	bob.Do("DELETE", apitest.WorkspacePath(w)+"?now=true", nil).Problem(t, 404, "not-found")
+	ann.Do("DELETE", apitest.WorkspacePath(w), nil).Problem(t, 404, "not-found")
+	if a := ann.Do("DELETE", apitest.WorkspacePath(w)+"?now=true", nil); a.StatusCode != 202 {
+		t.Errorf("status %d: %s", a.StatusCode, a.Text)
+	}
+	if got := listed(); got["undelete_until"] != nil {
+		t.Errorf("got %v", got)
+	}
+}
+
 func TestDeletingAtOnceIsForAdministrators(t *testing.T) {
 	in := newHarness(t)
 	ann, admin := in.signedIn("ann"), in.signedIn("admin")

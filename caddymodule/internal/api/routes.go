@@ -9,6 +9,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/api/pages"
 	"github.com/codehub/gateway/caddymodule/internal/problem"
+	"github.com/codehub/gateway/caddymodule/internal/reach"
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/caddymodule/internal/web"
 	"github.com/codehub/gateway/coordinator/audit"
@@ -71,6 +72,7 @@ func (h *Handler) routes() *http.ServeMux {
 		"GET /health":             h.health,
 		"GET /health/ready":       h.readiness,
 		"GET /health/coordinator": h.coordinatorHealth,
+		"GET " + reach.Path:       h.connection,
 		"GET " + pages.AssetPath:  h.pages.ServeAsset,
 	} {
 		add(pattern, p)
@@ -150,6 +152,7 @@ func apiRoutes() []route {
 		{"GET /api/v1/workspaces/{id}", read, patient(signedIn(withID((*call).getWorkspace)))},
 		{"PATCH /api/v1/workspaces/{id}", write, patient(signedIn(withID((*call).patchWorkspace)))},
 		{"DELETE /api/v1/workspaces/{id}", write, patient(signedIn(withID((*call).deleteWorkspace)))},
+		{"GET /api/v1/workspaces/{id}/exec", write, signedIn(withID((*call).execSocketWorkspace))},
 		{"POST /api/v1/workspaces/{id}/exec", write, signedIn(withID((*call).execWorkspace))},
 		{"GET /api/v1/workspaces/{id}/archives", read, patient(signedIn(withID((*call).listArchives)))},
 		{"POST /api/v1/workspaces/{id}/archives/restore", write, patient(signedIn(withID((*call).restoreArchive)))},
@@ -205,18 +208,23 @@ func (h *Handler) endpoint(handle func(*call) error) endpoint {
 		if err == nil || r.Context().Err() != nil { // answered, or the client has gone
 			return
 		}
-		p := c.problem(r.Context(), err) // that of the call has ended
-		c.auditRefusal(r.Context(), p, err)
-		fields := []zap.Field{zap.String(logkey.Method, r.Method), zap.String(logkey.Path, r.URL.Path)}
-		switch {
-		case p.Type == problem.Outdated.Type: // the coordinator has said so
-		case p.Type == problem.Unavailable.Type:
-			h.away.Failed(err, fields...)
-		case p.Status >= http.StatusInternalServerError:
-			h.Logger.Error("API request failed", append(fields, zap.Int(logkey.Status, p.Status), zap.Error(err))...)
-		}
-		p.Write(w, r)
+		c.refused(r.Context(), err).Write(w, r) // the context of the call has ended
 	}
+}
+
+// refused returns what the client is told, and logs what is the server's fault.
+func (c *call) refused(ctx context.Context, err error) *problem.Problem {
+	p := c.problem(ctx, err)
+	c.auditRefusal(ctx, p, err)
+	fields := []zap.Field{zap.String(logkey.Method, c.r.Method), zap.String(logkey.Path, c.r.URL.Path)}
+	switch {
+	case p.Type == problem.Outdated.Type: // the coordinator has said so
+	case p.Type == problem.Unavailable.Type:
+		c.away.Failed(err, fields...)
+	case p.Status >= http.StatusInternalServerError:
+		c.Logger.Error("API request failed", append(fields, zap.Int(logkey.Status, p.Status), zap.Error(err))...)
+	}
+	return p
 }
 
 // admit refuses every request in a process that must not serve, and those of other origins and
@@ -259,6 +267,7 @@ func signedIn(handle func(*call) error) func(*call) error {
 			return err
 		}
 		c.user = c.grant.User
+		c.Authenticated(c.r, c.user)
 		if err := c.checkTagless(); err != nil {
 			return err
 		}

@@ -124,10 +124,7 @@ func (c *call) events() error {
 	}
 	c.away.Recovered()
 	c.fromMemory = true // when the stream ends
-	h := c.w.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no")
+	streamHeader(c.w.Header())
 	c.w.WriteHeader(http.StatusOK)
 	if c.r.Method == http.MethodHead {
 		return nil
@@ -144,6 +141,13 @@ func (c *call) events() error {
 		_ = s.control.SetWriteDeadline(time.Now().Add(time.Second))
 	}
 	return nil
+}
+
+// streamHeader says that the answer is a stream of events, which proxies must pass on as they come.
+func streamHeader(h http.Header) {
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no")
 }
 
 // End implements [auth.Ender], and ends a slow stream: a client that takes nothing must not keep it open.

@@ -31,7 +31,7 @@ func (in *harness) freezes(w map[string]any) {
 func TestACommandThawsItsWorkspace(t *testing.T) {
 	frozen, again := 3, false
 	var in *harness
-	in = newHarness(t, withExec(func(ctx context.Context, id workspace.ID, _ []string, stdout, _ io.Writer) (int, error) {
+	in = newHarness(t, withExec(func(ctx context.Context, id workspace.ID, _ backend.Command, stdout, _ io.Writer) (int, error) {
 		var dozes bool
 		if err := in.db.QueryRow(ctx, `SELECT doze_at IS NOT NULL FROM workspaces WHERE id = $1`, id).Scan(&dozes); err != nil || dozes {
 			t.Errorf("a command begins in a workspace that dozes: %v", err)
@@ -79,7 +79,7 @@ func TestACommandThawsItsWorkspace(t *testing.T) {
 // A workspace that dozes has given its place away: without another one, nothing runs in it.
 func TestACommandNeedsAPlaceToThaw(t *testing.T) {
 	ran := 0
-	in := newHarness(t, withExec(func(context.Context, workspace.ID, []string, io.Writer, io.Writer) (int, error) {
+	in := newHarness(t, withExec(func(context.Context, workspace.ID, backend.Command, io.Writer, io.Writer) (int, error) {
 		ran++
 		return 0, nil
 	}))
@@ -103,7 +103,7 @@ func TestACommandNeedsAPlaceToThaw(t *testing.T) {
 // on in the time says so then.
 func TestACommandInAPausedContainer(t *testing.T) {
 	asked := 0
-	paused := withExec(func(context.Context, workspace.ID, []string, io.Writer, io.Writer) (int, error) {
+	paused := withExec(func(context.Context, workspace.ID, backend.Command, io.Writer, io.Writer) (int, error) {
 		asked++
 		return 0, backend.ErrFrozen
 	})

@@ -95,6 +95,7 @@ func TestEveryRouteNeedsItsScope(t *testing.T) {
 		"POST /api/v1/workspaces/{id}/sleep": write, "POST /api/v1/workspaces/{id}/archive": write,
 		"POST /api/v1/workspaces/{id}/keep-awake": write, "POST /api/v1/workspaces/{id}/undelete": write,
 		"POST /api/v1/workspaces/{id}/exec":    write,
+		"GET /api/v1/workspaces/{id}/exec":     write,
 		"POST /api/v1/workspaces/{id}/recover": adminOnly, "POST /api/v1/workspaces/recover": adminOnly,
 		"GET /api/v1/admin/overview": adminOnly, "GET /api/v1/admin/history": adminOnly, "GET /api/v1/admin/audit": adminOnly, "GET /api/v1/admin/report": adminOnly, "POST /api/v1/admin/gc": adminOnly, "POST /api/v1/admin/scrub": adminOnly,
 		"GET /api/v1/users": adminOnly, "POST /api/v1/users": adminOnly, "GET /api/v1/users/{id}": adminOnly,

@@ -77,12 +77,19 @@ func (c *call) listWorkspaces() error {
 	if err != nil {
 		return err
 	}
+	body := func(w store.Listed) v1.Workspace {
+		out := c.body(w.Workspace)
+		if o.Deleted {
+			out.KeptBytes = &w.Kept
+		}
+		return out
+	}
 	if o.All {
 		return sendPage(c, items, next, func(w store.Listed) v1.OwnedWorkspace {
-			return v1.OwnedWorkspace{Workspace: c.body(w.Workspace), Owner: w.Owner}
+			return v1.OwnedWorkspace{Workspace: body(w), Owner: w.Owner}
 		})
 	}
-	return sendPage(c, items, next, func(w store.Listed) v1.Workspace { return c.body(w.Workspace) })
+	return sendPage(c, items, next, body)
 }
 
 // sendPage answers with a page of a list.
@@ -129,13 +136,14 @@ func (c *call) patchWorkspace() error {
 		ImageRef     textField `json:"image_ref"`
 		DesiredState textField `json:"desired_state"`
 		StartAhead   *bool     `json:"start_ahead"`
+		Favourite    *bool     `json:"favourite"`
 	}
 	if err := c.decode(&in); err != nil {
 		return err
 	}
 	patch := service.Patch{
-		StartAhead: in.StartAhead,
-		Name:       in.Name.pointer(), Description: in.Description.pointer(),
+		StartAhead: in.StartAhead, Favourite: in.Favourite,
+		Name: in.Name.pointer(), Description: in.Description.pointer(),
 		Memo: in.Memo.pointer(), ImageRef: in.ImageRef.pointer(),
 	}
 	if in.DesiredState.given {
@@ -162,8 +170,8 @@ func setDesired(desired workspace.DesiredState) func(*call) error {
 
 // deleteWorkspace is DELETE /workspaces/{id}?now. It answers 202, because container and volume
 // are removed in the background. The workspace is not found from now on, but can be undeleted
-// for a while. With now=true, for administrators, files that are nowhere else are not kept for
-// that time.
+// for a while. With now=true nothing is kept for that time: by administrators, and by the owner of
+// a workspace that is deleted already.
 func (c *call) deleteWorkspace() error {
 	now, err := c.flag("now")
 	if err != nil {

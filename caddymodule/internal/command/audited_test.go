@@ -57,7 +57,7 @@ func TestEveryCommandThatChangesSomethingIsInTheAudit(t *testing.T) {
 		{command: "gc --yes", want: "system.gc"},
 		{command: "orphans --older-than 0s --remove --yes", want: "system.orphans"},
 		{command: "workspace thaw --all", want: "system.thaw"},
-		{command: "egress remove", want: "system.egress", anyhow: true},
+		{command: "egress remove --yes", want: "system.egress", anyhow: true},
 		{before: `INSERT INTO system_identity (resource, identity, found, found_at) VALUES ('backend', 'old', 'new', now())
 			ON CONFLICT (resource) DO UPDATE SET found = 'new', found_at = now()`,
 			command: "accept backend --yes", want: "system.accept"},
@@ -143,8 +143,9 @@ func command(t *testing.T, words []string) *cobra.Command {
 func TestEgressRemoveWithoutADatabase(t *testing.T) {
 	in := commandtest.NewInstallation(t)
 	t.Setenv("CLI_TEST_DATABASE", "postgres://127.0.0.1:1/gone")
-	in.Run("", "egress", "remove").Want(t, 1, "the database cannot be reached", "--no-audit")
-	if o := in.Run("", "egress", "remove", "--no-audit"); strings.Contains(o.Stderr, "database") {
+	in.Run("", "egress", "remove", "--yes").Want(t, 1, "the database cannot be reached", "--no-audit")
+	if o := in.Run("yes\n", "egress", "remove", "--no-audit"); strings.Contains(o.Stderr, "database") {
 		t.Errorf("got %+v", o)
 	}
+	in.Run("no\n", "egress", "remove", "--no-audit").Want(t, 1, "Without these rules", "nothing was changed")
 }

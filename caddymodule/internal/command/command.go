@@ -37,8 +37,8 @@ workspace works on the installation's own servers instead.
 Administrators work on the installation's own servers. Caddy need not run; if it does, it
 notices changes itself. The commands user, audit, report and migrate need the database that the installation
 uses: --database, or the environment variable DATABASE_URL, as
-postgres://user:password@host:5432/name. Prefer the variable: every user of this machine can
-read the arguments of a program. The other commands read the configuration of Caddy: --config.
+postgres://user:password@host:5432/name, or {file./path} for a file that has it. Prefer the
+variable or a file: every user of this machine can read the arguments of a program. The other commands read the configuration of Caddy: --config.
 
 What cannot be undone is asked for; --yes answers that.
 

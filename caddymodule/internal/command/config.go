@@ -127,6 +127,7 @@ func (resolve Resolver) readSettings(file, adapter string) (Settings, error) {
 func serverOf(name string, text json.RawMessage) site.Server {
 	var c struct {
 		Listen        []string          `json:"listen"`
+		MaxHeader     int               `json:"max_header_bytes"`
 		Policies      []json.RawMessage `json:"tls_connection_policies"`
 		Trusted       json.RawMessage   `json:"trusted_proxies"`
 		TrustedUnix   bool              `json:"trusted_proxies_unix"`
@@ -143,7 +144,7 @@ func serverOf(name string, text json.RawMessage) site.Server {
 	}
 	_ = json.Unmarshal(text, &c) // what it cannot be read from is not there
 	s := site.Server{
-		Name: name, TLS: len(c.Policies) > 0, Trusts: len(c.Trusted) > 0 || c.TrustedUnix, Strict: c.TrustedStrict > 0,
+		Name: name, MaxHeader: c.MaxHeader, TLS: len(c.Policies) > 0, Trusts: len(c.Trusted) > 0 || c.TrustedUnix, Strict: c.TrustedStrict > 0,
 	}
 	onlyHTTP := len(c.Listen) > 0
 	for _, address := range c.Listen {

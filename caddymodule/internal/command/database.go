@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/codehub/gateway/caddymodule/internal/parse"
 	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/store"
@@ -48,7 +49,10 @@ func withDatabase(names int,
 		if err != nil {
 			return fmt.Errorf("reading --database: %w", err)
 		}
-		dsn := cmp.Or(flag, os.Getenv("DATABASE_URL"))
+		dsn, _, err := parse.File(cmp.Or(flag, os.Getenv("DATABASE_URL")))
+		if err != nil {
+			return usageError(cmd, fmt.Errorf("reading the address of the database: %w", err))
+		}
 		if dsn == "" {
 			return usageError(cmd, errors.New("which database? Set DATABASE_URL, or give --database, "+
 				"to what the installation uses: postgres://user:password@host:5432/name"))

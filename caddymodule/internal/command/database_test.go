@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/codehub/gateway/caddymodule/internal/command/commandtest"
+	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/devenv/faulty"
 )
 
@@ -60,4 +61,15 @@ func TestCommandsAreRefusedWhereTheirReleaseMustNotServe(t *testing.T) {
 	}
 	t.Setenv("DATABASE_URL", dsn)
 	refused("serves releases from version 99 on: start a newer release")
+}
+
+// TestTheAddressOfTheDatabaseFromAFile: the variable may name a file, as that of the service does.
+func TestTheAddressOfTheDatabaseFromAFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "DATABASE_URL")
+	t.Setenv("DATABASE_URL", "{file."+file+"}")
+	commandtest.Run(t, nil, "migrate").Want(t, 2, "reading the address of the database", file)
+	if err := os.WriteFile(file, []byte(devenv.PostgreSQL(t)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	commandtest.Run(t, nil, "migrate").Want(t, 0)
 }

@@ -24,20 +24,25 @@ codehub doctor says whether they stand.`,
 	remove := &cobra.Command{
 		Use: "remove", Short: "Removes the rules from the engine's host",
 		Long: `Removes the firewall rules of the installation from the host of its container engine, as the
-last step of giving up an installation. While Caddy runs, it makes them again; to run
-without them, write egress enforce open. It also forgets that the engine can have rules, so
-that egress enforce auto decides anew. On Kubernetes there are NetworkPolicies instead.
+last step of giving up an installation, after a question. While Caddy runs, it makes them
+again; to run without them, write egress enforce open. It also forgets that the engine can
+have rules, so that egress enforce auto decides anew. On Kubernetes there are NetworkPolicies
+instead.
 
 The audit says who has asked for it. Where the database is gone already, --no-audit leaves that out.`,
-		Example: "  $ caddy codehub egress remove",
+		Example: "  $ caddy codehub egress remove\n  $ caddy codehub egress remove --yes --no-audit",
 	}
-	var unaudited bool
+	var yes, unaudited bool
+	remove.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	remove.Flags().BoolVar(&unaudited, "no-audit", false, "ask no database, and write nothing to the audit")
 	Group(cmd, resolve.WithSettings(remove, func(ctx context.Context, cmd *cobra.Command, s Settings) error {
 		if s.Options.Kubernetes != nil {
 			return errors.New("on Kubernetes the rules are NetworkPolicies of this installation, and no firewall: " +
 				"remove them with kubectl delete networkpolicy -l " +
 				spec.LabelInstallation + "=" + s.Options.Installation())
+		}
+		if err := Confirm(cmd, yes, "Without these rules, workspaces that still run reach this host, its networks and each other."); err != nil {
+			return err
 		}
 		if !unaudited {
 			if err := auditEgress(ctx, s); err != nil {

@@ -25,7 +25,7 @@ With --dry-run it shows what would become of every object in the object store, a
 why, and changes nothing. Otherwise it shows what is due, asks, and deletes it.
 
 An archive is protected; or a candidate until it has been needed by no workspace for the
-time of the setting gc_delay; or due. When Redis does not answer, it is not known since
+time of the setting gc_delay, and those of a deleted workspace for undelete_for; or due. When Redis does not answer, it is not known since
 when, and no archive is shown as due. An archive that does not fit the database is
 reported and kept: its workspace is unknown, or it is newer than the workspace's own
 one, so the database may be another or an older one than the bucket's. With --unknown
@@ -93,7 +93,7 @@ func (c *collection) run(ctx context.Context, s Servers, _ []string) error {
 		if c.dryRun {
 			out := findingTable(s.Cmd.OutOrStdout(), s.Live.GC.Delay, c.request)
 			if c.json {
-				out = findingJSON(s.Cmd.OutOrStdout(), s.Live.GC.Delay)
+				out = findingJSON(s.Cmd.OutOrStdout())
 			}
 			_, err := c.inspect(ctx, o, out)
 			return err
@@ -121,7 +121,7 @@ func (c *collection) collect(ctx context.Context, s Servers, o gc.Options) error
 	w, delay := s.Cmd.OutOrStdout(), s.Live.GC.Delay
 	shown, done := findingTable(w, delay, c.request, gc.Due, gc.Reported), collectedTable(w, delay)
 	if c.json {
-		shown, done = findingTable(io.Discard, delay, c.request), findingJSON(w, delay)
+		shown, done = findingTable(io.Discard, delay, c.request), findingJSON(w)
 	}
 	var size int64
 	show := shown.finding

@@ -42,7 +42,7 @@ func findingTable(w io.Writer, delay time.Duration, request gc.Request, only ...
 			in, bytes := "-", "-"
 			switch f.Verdict {
 			case gc.Candidate:
-				in = (delay - f.Age).Round(time.Second).String()
+				in = f.Left.Round(time.Second).String()
 				if f.FirstSeen.IsZero() {
 					in = "?"
 				}
@@ -103,11 +103,11 @@ type foreign struct {
 }
 
 // findingJSON prints an array of objects, as the API's.
-func findingJSON(w io.Writer, delay time.Duration) findingPrinter {
+func findingJSON(w io.Writer) findingPrinter {
 	separator := "["
 	return findingPrinter{
 		finding: func(f gc.Finding) error {
-			found := v1.FindingOf(f, delay)
+			found := v1.FindingOf(f)
 			var line any = found
 			if f.Verdict == gc.Foreign {
 				line = foreign{Finding: found}

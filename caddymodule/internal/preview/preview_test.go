@@ -111,7 +111,7 @@ func TestWhatPagesAskForIsAnswered(t *testing.T) {
 		}
 		for _, row := range e.board.rows[:min(len(e.board.rows), 40)] {
 			paths = append(paths, "workspaces/"+string(row.ID)+"/explain", "workspaces/"+string(row.ID)+"/archives",
-				"workspaces/"+string(row.ID)+"/history?limit=30", "workspaces/"+string(row.ID))
+				"workspaces/"+string(row.ID)+"/history?limit=100", "workspaces/"+string(row.ID))
 		}
 		for _, path := range paths {
 			w := get(t, p, "/api/v1/"+path, "en", e.Path())

@@ -84,6 +84,7 @@ var (
 	TooLarge    = New("too-large", 413)
 	MediaType   = New("unsupported-media-type", 415)
 	TooEarly    = New("too-early", 425)
+	Upgrade     = New("upgrade-needed", 426)
 	Limit       = New("limit-reached", 429)
 	Throttled   = New("too-many-attempts", 429)
 	TooMany     = New("too-many-workspaces", 429)

@@ -15,6 +15,8 @@ type RunningWorkspace struct {
 	// Idle is the time since the last recorded use, in seconds. Use within the last
 	// minute may not be recorded yet.
 	Idle int64 `json:"idle_seconds"`
+	// NeverUsed says that it was not used since it was created. Idle is then the time since its start.
+	NeverUsed bool `json:"never_used,omitempty"`
 	// Operation is what is being done with it. Only at NONE it can be put to sleep.
 	Operation workspace.Operation `json:"operation"`
 	// Busy is why it is awake without being used; absent while nothing is known.
@@ -25,7 +27,8 @@ type RunningWorkspace struct {
 func RunningList(all []workspace.Workspace, url func(workspace.ID) string) []RunningWorkspace {
 	list := make([]RunningWorkspace, 0, len(all))
 	for _, w := range all {
-		item := RunningWorkspace{ID: w.ID, Name: w.Name, URL: url(w.ID), Operation: w.Operation, Busy: w.Busy}
+		item := RunningWorkspace{ID: w.ID, Name: w.Name, URL: url(w.ID), Operation: w.Operation, Busy: w.Busy,
+			NeverUsed: w.LastAccessAt.IsZero()}
 		used := w.LastAccessAt
 		if w.PhaseChangedAt.After(used) {
 			used = w.PhaseChangedAt

@@ -154,6 +154,7 @@ import (
 //			ttl_interval      <duration>
 //			gc_interval       <duration>
 //			gc_delay          <duration>
+//			undelete_for      <duration>
 //			keep_archives     <number>
 //			scrub             <size per day>
 //			prepull_interval  <duration>

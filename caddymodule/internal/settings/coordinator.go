@@ -33,8 +33,12 @@ type Coordinator struct {
 	// GCInterval is the time between two garbage collections of archives. Default: 4h.
 	GCInterval Value `json:"gc_interval,omitempty"`
 	// GCDelay is how long an archive that no workspace needs is kept after it was first
-	// seen. A deleted workspace can be restored for that long. Default: 2h.
+	// seen. Those of deleted workspaces are kept for undelete_for, too. Default: 2h.
 	GCDelay Value `json:"gc_delay,omitempty"`
+	// UndeleteFor is how long a deleted workspace can be restored, counted from its deletion: its
+	// archives stay for that long, and a volume that could not be archived does. With a longer
+	// gc_delay, that counts. Default: 7d.
+	UndeleteFor Value `json:"undelete_for,omitempty"`
 	// KeepArchives is how many archives of each workspace are kept, the current one among
 	// them: the last ones by their dates, 1 to 1000. With fewer than before, the rest is
 	// removed after gc_delay. Default: 1.
@@ -93,6 +97,7 @@ func (a *App) coordinatorTable(r *Resolved, option, change func(string) parse.Ch
 		interval("ttl_interval", &c.TTLInterval, &live.TTL.Interval),
 		interval("gc_interval", &c.GCInterval, &gc.Interval),
 		interval("gc_delay", &c.GCDelay, &gc.Delay),
+		interval("undelete_for", &c.UndeleteFor, &gc.UndeleteFor),
 		number("keep_archives", &c.KeepArchives, &gc.Keep),
 		{"coordinator scrub", &c.Scrub, "20GiB", "", parse.Size(&live.Scrub.BytesPerDay, change("scrub"))},
 		duration("prepull_interval", &c.PrepullInterval, &work.PrepullInterval, 0),

@@ -42,6 +42,7 @@ func TestDefaultsAreThoseOfTheSpecification(t *testing.T) {
 		"ttl interval": {live.TTL.Interval, time.Minute},
 		"gc interval":  {live.GC.Interval, 4 * time.Hour},
 		"gc delay":     {live.GC.Delay, 2 * time.Hour},
+		"undelete":     {live.GC.UndeleteFor, 7 * 24 * time.Hour},
 		"concurrent":   {live.Reconcile.MaxConcurrent, 10},
 		"jobs":         {live.Reconcile.MaxJobs, 4},
 		"standby":      {live.TTL.Standby, 600 * time.Second},
@@ -154,6 +155,32 @@ func TestSecretsStayOutOfTheStoredConfiguration(t *testing.T) {
 	}
 	if strings.Contains(string(stored), "from-a-") {
 		t.Errorf("the configuration holds a secret: %s", stored)
+	}
+}
+
+// A file is read whenever the setting is resolved, as each reload does, whether the setting or its variable names it.
+func TestAFileIsReadAtEachReload(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "key")
+	named := "{file." + file + "}"
+	t.Setenv("CODEHUB_TEST_SECRET", named)
+	for _, value := range []Value{Value(named), "{env.CODEHUB_TEST_SECRET}"} {
+		a := required()
+		a.S3.AccessKey, a.S3.SecretKey = "id", value
+		for _, secret := range []string{"one", "{two}", "{file./nowhere}", "{env.CODEHUB_TEST_SECRET}"} {
+			if err := os.WriteFile(file, []byte(secret+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if got := resolveOrFail(t, a).Options.Archive.SecretKey; got != secret {
+				t.Errorf("%s: got %q, want %q", value, got, secret)
+			}
+		}
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		_, err := a.Resolve(caddy.NewReplacer())
+		if err == nil || !strings.Contains(err.Error(), `setting "s3 secret_key": open `+file) {
+			t.Errorf("%s: without the file: %v", value, err)
+		}
 	}
 }
 

@@ -6,13 +6,16 @@ import (
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
+
+	"github.com/codehub/gateway/caddymodule/internal/parse"
 )
 
 // Value is a setting as it is written: a literal, or text with Caddy
 // placeholders such as `{env.NAME}` and `{file./path}`, which are replaced when
 // the configuration is provisioned and never stored. A placeholder that turns out
-// empty, because its variable is not set, means the default. In JSON a Value is a
-// string; numbers and booleans are accepted too.
+// empty, because its variable is not set, means the default. A variable may name a file in
+// its turn, as `{file./path}`: unlike the variable, the file is read again by each reload.
+// In JSON a Value is a string; numbers and booleans are accepted too.
 type Value string
 
 // UnmarshalJSON accepts a string, a number or a boolean.
@@ -39,11 +42,16 @@ func (v *Value) UnmarshalJSON(b []byte) error {
 func (v Value) literal() bool { return !strings.ContainsAny(string(v), "{}") }
 
 // resolve replaces the placeholders. An unknown placeholder is an error: it is a
-// misspelling, and must not silently become the default.
+// misspelling, and must not silently become the default. So is a file that cannot be read,
+// which Caddy takes for an empty one.
 func (v Value) resolve(repl *caddy.Replacer) (string, error) {
-	s, err := repl.ReplaceOrErr(string(v), false, true)
-	if err != nil {
+	text, named, err := parse.File(string(v))
+	if named || err != nil {
+		return text, err
+	}
+	if text, err = repl.ReplaceOrErr(text, false, true); err != nil {
 		return "", fmt.Errorf("%w: write {env.NAME} for an environment variable or {file./path} for a file", err)
 	}
-	return strings.TrimSpace(s), nil
+	text, _, err = parse.File(strings.TrimSpace(text))
+	return text, err
 }

@@ -84,13 +84,19 @@ func (a *Address) ForWorkspace() bool { return a.forWorkspace }
 // IsHTTPS reports whether the browser uses https.
 func (a *Address) IsHTTPS() bool { return a.https }
 
-// scheme is the scheme that the browser uses.
-func (a *Address) scheme() string {
+// Scheme is the scheme that the browser uses.
+func (a *Address) Scheme() string {
 	if a.https {
 		return httpsScheme
 	}
 	return httpScheme
 }
+
+// Host is the host that the browser uses, with its port if that is not the scheme's own.
+func (a *Address) Host() string { return a.host }
+
+// Proxied reports whether a trusted proxy has passed the request on.
+func (a *Address) Proxied() bool { return a.proxied }
 
 // IsMain reports whether the request came to a host where people may sign in. That is the main
 // site's, or this machine by its own name. A page whose host name an attacker has pointed at
@@ -121,7 +127,7 @@ func (a *Address) MainOrigin() string {
 	if host == "" {
 		host = a.withPort(a.site.suffix[1:])
 	}
-	return a.scheme() + "://" + host
+	return a.Scheme() + "://" + host
 }
 
 // withPort adds the port that the browser uses, if it names one.

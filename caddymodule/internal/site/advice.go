@@ -11,9 +11,17 @@ type Server struct {
 	Name string
 	// TLS says that it ends TLS itself.
 	TLS bool
+	// MaxHeader is how large the headers of a request may be, in bytes; 0 is Caddy's own limit.
+	MaxHeader int
 	// Trusts says that it has trusted_proxies, and Strict that it has trusted_proxies_strict, too.
 	Trusts, Strict bool
 }
+
+// HeaderRoom is how large, in bytes, the headers of a request may be that carries all the
+// cookies that a page can plant. These are about 180 for a domain, of 4 kB each. A server that refuses
+// them (431) never gets to delete them ([Address.ClearPlanted]). It is what Go's servers take
+// unless they are told otherwise.
+const HeaderRoom = 1 << 20
 
 // Advice is what is wrong with an installation that starts all the same, and what to do about it.
 type Advice struct{ Text, Remedy string }
@@ -35,6 +43,11 @@ func Advise(publicURL, mainHost string, servers []Server) (advice []Advice) {
 			"public_url is %s, and people sign in at %s alone (main_host): elsewhere they get 421", publicURL, mainHost)
 	}
 	for _, s := range servers {
+		if s.MaxHeader < HeaderRoom {
+			warn("write `servers { max_header_size 1MiB }` into the global options",
+				"the server %s refuses large headers (431): cookies that a page of a workspace sets for the whole domain can lock its user out",
+				s.Name)
+		}
 		switch {
 		case s.Trusts && !s.Strict:
 			warn("add trusted_proxies_strict to the option servers",

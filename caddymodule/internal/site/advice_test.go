@@ -6,14 +6,16 @@ import (
 )
 
 func TestAdvise(t *testing.T) {
-	plain, tls := Server{Name: "srv0"}, Server{Name: "srv1", TLS: true}
-	loose, strict := Server{Name: "srv2", Trusts: true}, Server{Name: "srv3", Trusts: true, Strict: true}
+	plain, tls := Server{Name: "srv0", MaxHeader: HeaderRoom}, Server{Name: "srv1", MaxHeader: HeaderRoom, TLS: true}
+	loose, strict := Server{Name: "srv2", MaxHeader: HeaderRoom, Trusts: true}, Server{Name: "srv3", MaxHeader: HeaderRoom, Trusts: true, Strict: true}
+	small := Server{Name: "srv4", MaxHeader: HeaderRoom - 1, Trusts: true, Strict: true}
 	for _, c := range []struct {
 		public, main string
 		servers      []Server
 		want         string // a part of each text
 	}{
 		{"", "", []Server{plain, tls, strict}, ""},
+		{"", "", []Server{small}, "srv4 refuses large headers"},
 		{"", "codehub.example.com", []Server{plain}, ""},
 		{"http://localhost:8080", "localhost:8080", []Server{plain}, ""},
 		{"http://127.0.0.1", "127.0.0.1", nil, ""},

@@ -66,8 +66,8 @@ func (a *Address) NormalizeForwarded(h http.Header) {
 	if !a.proxied {
 		return // the proxy to the application says how the request has arrived here
 	}
-	if lines := h[forwardedProto]; lines != nil && (len(lines) != 1 || lines[0] != a.scheme()) {
-		h[forwardedProto] = []string{a.scheme()}
+	if lines := h[forwardedProto]; lines != nil && (len(lines) != 1 || lines[0] != a.Scheme()) {
+		h[forwardedProto] = []string{a.Scheme()}
 	}
 	if lines := h[forwardedHost]; lines != nil && (len(lines) != 1 || lines[0] != a.host) {
 		h[forwardedHost] = []string{a.host}

@@ -20,7 +20,7 @@ func (a *Address) SplitURL(address string) (before, rest string, ok bool) {
 			end = len(authority)
 		}
 		if scheme == "" {
-			scheme = a.scheme()
+			scheme = a.Scheme()
 		}
 		if !slices.ContainsFunc(a.hosts(), func(host string) bool { return a.isSame(host, scheme, authority[:end]) }) {
 			return "", "", false
@@ -41,7 +41,7 @@ func (a *Address) hosts() []string { return []string{a.received, a.host} }
 func (a *Address) isSame(host, scheme, authority string) bool {
 	name, port := splitHost(host)
 	otherName, otherPort := splitHost(authority)
-	return strings.EqualFold(name, otherName) && withoutDefault(a.scheme(), port) == withoutDefault(scheme, otherPort)
+	return strings.EqualFold(name, otherName) && withoutDefault(a.Scheme(), port) == withoutDefault(scheme, otherPort)
 }
 
 // withoutDefault is the port, empty for that of the scheme.

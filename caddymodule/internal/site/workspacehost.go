@@ -106,7 +106,7 @@ func (a *Address) PortOrigin(id workspace.ID, port int) string {
 	if port != 0 {
 		label = strconv.Itoa(port) + hostJoint + label
 	}
-	return a.scheme() + "://" + a.withPort(label+a.site.suffix)
+	return a.Scheme() + "://" + a.withPort(label+a.site.suffix)
 }
 
 // Paths of the sign-in on a workspace's own host. The main site gives out a ticket at

@@ -1,27 +1,37 @@
 package backendtest
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // What the program in testworkspace does as a command. With ExecPrint it prints its arguments after the exit code, one a
-// line, in turn on both streams. With ExecInput it prints how many bytes its input has. With ExecFlood it prints without
-// an end, and with ExecServe it listens at a port and prints nothing.
+// line, in turn on both streams. With ExecInput it prints how many bytes its input has, and with ExecEcho its input. With ExecFlood it prints without
+// an end, and with ExecServe it listens at a port and prints nothing. With ExecTerminal it prints TERM, the size of its
+// terminal and each further one, a line each, then quoted the first line of its input, and exits with 3. With ExecHungUp it
+// prints whether such a terminal has hung up.
 const (
-	ExecProgram = "/testworkspace"
-	ExecPrint   = "exec"
-	ExecInput   = "input"
-	ExecFlood   = "flood"
-	ExecServe   = "listen"
+	ExecProgram  = "/testworkspace"
+	ExecPrint    = "exec"
+	ExecInput    = "input"
+	ExecEcho     = "echo"
+	ExecFlood    = "flood"
+	ExecServe    = "listen"
+	ExecTerminal = "terminal"
+	ExecHungUp   = "hungup"
 )
 
 // longWord is longer than what fits into one message of any engine.
@@ -33,14 +43,14 @@ func testExec(t *testing.T, f Fixture) {
 	run := func(command ...string) (stdout, stderr string, code int) {
 		t.Helper()
 		var out, errs bytes.Buffer
-		code, err := b.Exec(ctx, id, command, &out, &errs)
+		code, err := b.Exec(ctx, id, backend.Command{Words: command}, &out, &errs)
 		must(t, err)
 		return out.String(), errs.String(), code
 	}
 	missing := func(what string, b backend.Backend) {
 		t.Helper()
 		var out bytes.Buffer
-		_, err := b.Exec(ctx, id, []string{ExecProgram}, &out, &out)
+		_, err := b.Exec(ctx, id, backend.Command{Words: []string{ExecProgram}}, &out, &out)
 		if !errors.Is(err, backend.ErrNotFound) || out.Len() != 0 {
 			t.Errorf("a command in %s: %v, %q; want %v", what, err, &out, backend.ErrNotFound)
 		}
@@ -83,7 +93,7 @@ func testExec(t *testing.T, f Fixture) {
 		}
 	}
 	// One whose output cannot be passed on is given up as well, and nothing of this harms the others.
-	if _, err := b.Exec(ctx, id, []string{ExecProgram, ExecFlood}, gone{}, gone{}); !errors.Is(err, io.ErrClosedPipe) {
+	if _, err := b.Exec(ctx, id, backend.Command{Words: []string{ExecProgram, ExecFlood}}, gone{}, gone{}); !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("a command whose client has gone: %v", err)
 	}
 	if out, _, code := run(ExecProgram, ExecPrint, "0", "again"); out != "again\n" || code != 0 {
@@ -94,11 +104,152 @@ func testExec(t *testing.T, f Fixture) {
 	missing("a container that is gone", b)
 }
 
+// maxAhead is how much input an engine and the systems between may take before the command does, in bytes. It is far
+// more than they do, and far less than what memory has.
+const maxAhead = 64 << 20
+
+// testExecInput: input arrives whole and in order, as fast as the command takes it, and its end reaches the command while
+// that goes on printing.
+func testExecInput(t *testing.T, f Fixture) {
+	id := newID()
+	b, ctx := f.New(t, Installation()), Context(t)
+	endpoint := started(t, b, id)
+	run := func(in io.Reader, words ...string) (string, int) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		code, err := b.Exec(ctx, id, backend.Command{Words: words, Stdin: in}, &out, &errs)
+		must(t, err)
+		if errs.Len() != 0 {
+			t.Errorf("%q prints %q", words, &errs)
+		}
+		return out.String(), code
+	}
+	bytesOf := func(n int) string {
+		all := make([]byte, n)
+		_, _ = rand.NewChaCha8([32]byte{1}).Read(all)
+		return string(all)
+	}
+	for _, text := range []string{"", "x", bytesOf(4 << 20)} {
+		if got, code := run(strings.NewReader(text), ExecProgram, ExecEcho); got != text || code != 0 {
+			t.Errorf("%d bytes of input: %d come back, exit code %d", len(text), len(got), code)
+		}
+		if got, code := run(strings.NewReader(text), ExecProgram, ExecInput); got != fmt.Sprintln(len(text), "bytes") || code != 0 {
+			t.Errorf("%d bytes of input: it says %q, exit code %d", len(text), got, code)
+		}
+	}
+	// A command that takes none of it ends all the same, and nobody gathers the input for one that does not take it.
+	if got, code := run(new(endless), ExecProgram, ExecPrint, "7", "a"); got != "a\n" || code != 7 {
+		t.Errorf("a command that takes no input: %q, exit code %d", got, code)
+	}
+	stop, cancel := context.WithCancel(ctx)
+	defer cancel()
+	input, held := new(endless), &stuck{begun: make(chan struct{}), ended: stop.Done()}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := b.Exec(stop, id, backend.Command{Words: []string{ExecProgram, ExecFlood}, Stdin: input}, held, held)
+		ended <- err
+	}()
+	<-held.begun
+	for range 4 { // as much as that would have been gathered by now
+		if got, _ := run(strings.NewReader(bytesOf(maxAhead/4)), ExecProgram, ExecInput); got != fmt.Sprintln(maxAhead/4, "bytes") {
+			t.Errorf("input beside: %q", got)
+		}
+	}
+	if n := input.read.Load(); n > maxAhead {
+		t.Errorf("%d bytes are read for a command that takes none", n)
+	}
+	cancel()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("a command that was given up has ended")
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("a command that was given up holds the caller")
+	}
+	exitWith(t, endpoint, 0)
+	must(t, b.Delete(ctx, id))
+}
+
+// endless is input without an end, which counts what is read of it.
+type endless struct{ read atomic.Int64 }
+
+func (e *endless) Read(p []byte) (int, error) {
+	e.read.Add(int64(len(p)))
+	return len(p), nil
+}
+
+// testTerminal: a command has a terminal of its size, in which a person types, and which hangs up when the person leaves.
+func testTerminal(t *testing.T, f Fixture) {
+	id := newID()
+	b, ctx := f.New(t, Installation()), Context(t)
+	endpoint := started(t, b, id)
+	begin := func(ctx context.Context) (typed *io.PipeWriter, sizes chan<- backend.Size, shown *bufio.Reader, ended <-chan error) {
+		in, typed := io.Pipe()
+		out, printed := io.Pipe()
+		resized, end := make(chan backend.Size), make(chan error, 1)
+		go func() {
+			code, err := backend.ExecInTerminal(ctx, b, id, backend.Command{
+				Words: []string{ExecProgram, ExecTerminal}, Stdin: in,
+				Terminal: &backend.Terminal{Type: "xterm-test", Size: backend.Size{Columns: 91, Rows: 23}, Resized: resized},
+			}, printed)
+			if err == nil && code != 3 {
+				err = fmt.Errorf("exit code %d", code)
+			}
+			_ = in.Close()
+			_ = printed.Close()
+			end <- err
+		}()
+		return typed, resized, bufio.NewReader(out), end
+	}
+	// A size may be shown before the terminal gets it, and again.
+	next := func(shown *bufio.Reader, want string) {
+		t.Helper()
+		for got := ""; got != want+"\r\n"; {
+			var err error
+			if got, err = shown.ReadString('\n'); err != nil {
+				t.Fatalf("the terminal shows no %q: %q, %v", want, got, err)
+			}
+		}
+	}
+	hungUp := func() bool {
+		t.Helper()
+		var out bytes.Buffer
+		_, err := b.Exec(ctx, id, backend.Command{Words: []string{ExecProgram, ExecHungUp}}, &out, io.Discard)
+		must(t, err)
+		return out.String() == "true\n"
+	}
+	typed, sizes, shown, ended := begin(ctx)
+	next(shown, "xterm-test")
+	next(shown, "91 23")
+	sizes <- backend.Size{Columns: 100, Rows: 40}
+	next(shown, "100 40")
+	_, err := io.WriteString(typed, "한글\r")
+	must(t, err)
+	next(shown, "한글") // the echo
+	next(shown, `"한글\n"`)
+	must(t, <-ended)
+	if hungUp() {
+		t.Error("a terminal has hung up whose command has ended")
+	}
+	stop, leave := context.WithCancel(ctx)
+	_, _, shown, ended = begin(stop)
+	next(shown, "xterm-test")
+	next(shown, "91 23")
+	leave()
+	if err := <-ended; err == nil {
+		t.Error("a terminal that was left has ended well")
+	}
+	wait.Until(t, "the terminal hangs up", hungUp)
+	exitWith(t, endpoint, 0)
+	must(t, b.Delete(ctx, id))
+}
+
 // inBackground runs a command, and returns a channel with its error.
 func inBackground(ctx context.Context, b backend.Backend, id workspace.ID, out io.Writer, command ...string) <-chan error {
 	ended := make(chan error, 1)
 	go func() {
-		_, err := b.Exec(ctx, id, command, out, out)
+		_, err := b.Exec(ctx, id, backend.Command{Words: command}, out, out)
 		ended <- err
 	}()
 	return ended

@@ -306,7 +306,7 @@ func testFrozenInspected(t *testing.T, f Fixture) {
 	must(t, err)
 	was := frozen(t, b, id)
 
-	if code, err := b.Exec(ctx, id, []string{ExecProgram, ExecPrint, "0", "x"}, io.Discard, io.Discard); !errors.Is(err, backend.ErrFrozen) {
+	if code, err := b.Exec(ctx, id, backend.Command{Words: []string{ExecProgram, ExecPrint, "0", "x"}}, io.Discard, io.Discard); !errors.Is(err, backend.ErrFrozen) {
 		t.Errorf("a command: exit code %d, %v, want %v", code, err, backend.ErrFrozen)
 	}
 	if s, err := b.Look(ctx, id); !errors.Is(err, backend.ErrFrozen) {
@@ -337,7 +337,7 @@ func testFrozenInspected(t *testing.T, f Fixture) {
 		t.Errorf("it used %+v, then %+v, and before it was frozen %+v", first, second, running)
 	}
 	thawed(t, b, id, was)
-	if code, err := b.Exec(ctx, id, []string{ExecProgram, ExecPrint, "7", "x"}, io.Discard, io.Discard); err != nil || code != 7 {
+	if code, err := b.Exec(ctx, id, backend.Command{Words: []string{ExecProgram, ExecPrint, "7", "x"}}, io.Discard, io.Discard); err != nil || code != 7 {
 		t.Errorf("a command after the thaw: exit code %d, %v", code, err)
 	}
 	_, err = b.Look(ctx, id)
@@ -408,7 +408,7 @@ func testFreezeOthers(t *testing.T, f Fixture) {
 	if err := mine.Freezer.Thaw(ctx, id); err == nil || !strings.Contains(err.Error(), id.ContainerName()) {
 		t.Errorf("another installation's container was thawed: %v", err)
 	}
-	_, exec := mine.Exec(ctx, id, []string{ExecProgram}, io.Discard, io.Discard)
+	_, exec := mine.Exec(ctx, id, backend.Command{Words: []string{ExecProgram}}, io.Discard, io.Discard)
 	_, look := mine.Look(ctx, id)
 	if !errors.Is(exec, backend.ErrNotFound) || !errors.Is(look, backend.ErrNotFound) {
 		t.Errorf("another installation's frozen container: %v and %v, want %v", exec, look, backend.ErrNotFound)

@@ -128,7 +128,7 @@ func testPorts(t *testing.T, f Fixture) {
 	must(t, b.Start(ctx, backend.StartSpec{ID: id, Image: f.ShellImage(t)}))
 	Ready(t, b, id)
 	var count bytes.Buffer
-	code, err := b.Exec(ctx, id, []string{"sh", "-c", "cat /sys/fs/cgroup/memory.current; exit 0"}, &count, io.Discard)
+	code, err := b.Exec(ctx, id, backend.Command{Words: []string{"sh", "-c", "cat /sys/fs/cgroup/memory.current; exit 0"}}, &count, io.Discard)
 	must(t, err)
 	if code != 0 { // the stand-in of package memory, which has no processes
 		return

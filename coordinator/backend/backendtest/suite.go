@@ -117,6 +117,8 @@ func Run(t *testing.T, f Fixture) {
 		"Ports":                  testPorts,
 		"Look":                   testLook,
 		"Exec":                   testExec,
+		"ExecInput":              testExecInput,
+		"Terminal":               testTerminal,
 		"Events":                 testEvents,
 		"CancelledContext":       testCancelledContext,
 		"JobOutcomes":            testJobOutcomes,

@@ -52,7 +52,7 @@ func (r *real) variant(with container.Config, links map[string]string) string {
 func (r *real) sh(id workspace.ID, script string) string {
 	r.Helper()
 	var out bytes.Buffer
-	code, err := r.backend.Exec(r.Context(), id, []string{"sh", "-ec", script}, &out, &out)
+	code, err := r.backend.Exec(r.Context(), id, backend.Command{Words: []string{"sh", "-ec", script}}, &out, &out)
 	r.must(err)
 	if code != 0 {
 		r.Fatalf("%s: exit code %d: %s", script, code, out.String())

@@ -5,10 +5,13 @@ import (
 	"io"
 	"time"
 
+	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/pkg/stdcopy"
 
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -16,7 +19,7 @@ import (
 const execPoll = 50 * time.Millisecond
 
 // Exec implements [backend.Core].
-func (d *Docker) Exec(ctx context.Context, id workspace.ID, command []string, stdout, stderr io.Writer) (int, error) {
+func (d *Docker) Exec(ctx context.Context, id workspace.ID, command backend.Command, stdout, stderr io.Writer) (int, error) {
 	c, err := d.awake(ctx, id)
 	if err != nil {
 		return 0, err
@@ -26,30 +29,75 @@ func (d *Docker) Exec(ctx context.Context, id workspace.ID, command []string, st
 
 // exec runs a command in the workspace's container, which runs. doing begins its errors.
 func (d *Docker) exec(
-	ctx context.Context, id workspace.ID, containerID, doing string, command []string, stdout, stderr io.Writer,
+	ctx context.Context, id workspace.ID, containerID, doing string, command backend.Command, stdout, stderr io.Writer,
 ) (int, error) {
-	made, err := d.api.ContainerExecCreate(ctx, containerID, container.ExecOptions{
-		Cmd: command, AttachStdout: true, AttachStderr: true,
-	})
+	ctx, ended := context.WithCancel(ctx)
+	defer ended()
+	options := container.ExecOptions{
+		Cmd: command.Words, AttachStdin: command.Stdin != nil, AttachStdout: true, AttachStderr: true,
+	}
+	var attach container.ExecAttachOptions
+	if t := command.Terminal; t != nil {
+		size := [2]uint{uint(t.Size.Rows), uint(t.Size.Columns)}
+		options.Tty, options.ConsoleSize = true, &size
+		attach.Tty, attach.ConsoleSize = true, &size
+	}
+	made, err := d.api.ContainerExecCreate(ctx, containerID, options)
 	if err != nil {
 		return 0, d.orFrozen(ctx, id, engine.Wrap(doing, err))
 	}
-	output, err := d.api.ContainerExecAttach(ctx, made.ID, container.ExecAttachOptions{})
+	attached, err := d.api.ContainerExecAttach(ctx, made.ID, attach)
 	if err != nil {
 		return 0, d.orFrozen(ctx, id, engine.Wrap(doing, err))
 	}
-	defer output.Close()
-	defer context.AfterFunc(ctx, output.Close)()
-	if _, err := stdcopy.StdCopy(stdout, stderr, output.Reader); err != nil || ctx.Err() != nil {
-		if ctx.Err() != nil {
-			err = ctx.Err()
-		}
+	defer attached.Close()
+	defer context.AfterFunc(ctx, attached.Close)()
+	if command.Stdin != nil {
+		go guard.Run("passing input to a command", func() { input(attached, command) })
+	}
+	if t := command.Terminal; t != nil {
+		go guard.Run("resizing a terminal", func() { d.resize(ctx, made.ID, t.Resized) })
+		_, err = io.Copy(stdout, attached.Reader)
+	} else {
+		_, err = stdcopy.StdCopy(stdout, stderr, attached.Reader)
+	}
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	if err != nil {
 		return 0, engine.Wrap(doing, err)
 	}
+	return d.exitCode(ctx, made.ID, doing)
+}
+
+// input passes a command's input on, and its end. It ends with the connection: what the command does not take
+// any more is lost.
+func input(attached types.HijackedResponse, command backend.Command) {
+	_, _ = io.Copy(attached.Conn, command.Stdin)
+	if command.Terminal == nil {
+		_ = attached.CloseWrite()
+	}
+}
+
+// resize passes a terminal's sizes on. One that the engine does not take, perhaps because the command has just
+// ended, changes nothing.
+func (d *Docker) resize(ctx context.Context, execID string, sizes <-chan backend.Size) {
+	for {
+		select {
+		case s := <-sizes:
+			_ = d.api.ContainerExecResize(ctx, execID, container.ResizeOptions{Width: uint(s.Columns), Height: uint(s.Rows)})
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// exitCode waits for the end of a command that prints no more.
+func (d *Docker) exitCode(ctx context.Context, execID, doing string) (int, error) {
 	tick := time.NewTicker(execPoll)
 	defer tick.Stop()
 	for {
-		e, err := d.api.ContainerExecInspect(ctx, made.ID)
+		e, err := d.api.ContainerExecInspect(ctx, execID)
 		if err != nil {
 			return 0, engine.Wrap(doing, err)
 		}

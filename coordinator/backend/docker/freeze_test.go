@@ -147,7 +147,7 @@ func TestFrozenMeanwhile(t *testing.T) {
 		return e.api.ContainerRemove(ctx, id.ContainerName(), container.RemoveOptions{Force: true})
 	}
 	exec := func(c calls) error {
-		_, err := c.b.Exec(ctx, c.id, []string{"/testworkspace", "exec", "0"}, io.Discard, io.Discard)
+		_, err := c.b.Exec(ctx, c.id, backend.Command{Words: []string{"/testworkspace", "exec", "0"}}, io.Discard, io.Discard)
 		return err
 	}
 	look := func(c calls) error { _, err := c.b.Look(ctx, c.id); return err }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/internal/work"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -32,7 +33,7 @@ func (d *Docker) lookInside(ctx context.Context, id workspace.ID, container stri
 	defer cancel()
 	var out limited
 	command := []string{"sh", "-c", work.InsideScript}
-	if _, err := d.exec(ctx, id, container, "looking into container "+id.ContainerName(), command, &out, io.Discard); err != nil {
+	if _, err := d.exec(ctx, id, container, "looking into container "+id.ContainerName(), backend.Command{Words: command}, &out, io.Discard); err != nil {
 		return nil
 	}
 	return work.ParseInside(out.Bytes())

@@ -43,7 +43,7 @@ func (d *Docker) Stats(ctx context.Context, id workspace.ID) (backend.Stats, err
 		s.Declared = image.Ports
 	}
 	var out limited
-	if _, err := d.exec(ctx, id, c.ID, doing, glance.Command, &out, io.Discard); err == nil {
+	if _, err := d.exec(ctx, id, c.ID, doing, backend.Command{Words: glance.Command}, &out, io.Discard); err == nil {
 		seen := glance.Parse(out.Bytes())
 		s.Processes, s.Ports, s.Local = seen.Processes, seen.Ports, seen.Local
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // Exec implements [backend.Core].
-func (b *Backend) Exec(ctx context.Context, id workspace.ID, command []string, stdout, stderr io.Writer) (int, error) {
+func (b *Backend) Exec(ctx context.Context, id workspace.ID, command backend.Command, stdout, stderr io.Writer) (int, error) {
 	if err := backend.CheckID(id); err != nil {
 		return 0, err
 	}

@@ -64,7 +64,7 @@ func (e *engine) pod(t *testing.T, id workspace.ID) *corev1.Pod {
 func sh(t *testing.T, b backend.Backend, id workspace.ID, script string) string {
 	t.Helper()
 	var out bytes.Buffer
-	code, err := b.Exec(backendtest.Context(t), id, []string{"sh", "-ec", script}, &out, &out)
+	code, err := b.Exec(backendtest.Context(t), id, backend.Command{Words: []string{"sh", "-ec", script}}, &out, &out)
 	must(t, err)
 	if code != 0 {
 		t.Fatalf("%s: exit code %d: %s", script, code, out.String())

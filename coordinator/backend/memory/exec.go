@@ -11,7 +11,7 @@ import (
 )
 
 // Exec implements [backend.Backend]: it runs [Backend.Run].
-func (b *Backend) Exec(ctx context.Context, id workspace.ID, command []string, stdout, stderr io.Writer) (int, error) {
+func (b *Backend) Exec(ctx context.Context, id workspace.ID, command backend.Command, stdout, stderr io.Writer) (int, error) {
 	if err := b.begin(ctx, "Exec", id); err != nil {
 		return 0, err
 	}

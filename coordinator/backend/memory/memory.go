@@ -130,7 +130,7 @@ type Backend struct {
 	// container is ready at once.
 	Container func(spec backend.StartSpec) (workspace.Container, error)
 	// Run is what a command does in a container. If it is nil, every command prints nothing.
-	Run func(ctx context.Context, command []string, stdout, stderr io.Writer) (exitCode int)
+	Run func(ctx context.Context, command backend.Command, stdout, stderr io.Writer) (exitCode int)
 	// Fetch is the work of Pull. If it is nil, every image is there at once.
 	Fetch func(ctx context.Context, image string, progress func(done, total int64)) error
 

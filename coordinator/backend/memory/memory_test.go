@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -39,6 +40,9 @@ type fixture struct {
 
 	pools     atomic.Int64
 	listening sync.Map // by address: the server of the slot's last container
+
+	terminal atomic.Value // the variable that names the last one
+	hungUp   atomic.Bool
 }
 
 // The slots of the backends: each has some of its own, below the ports that the system and
@@ -67,7 +71,7 @@ func (f *fixture) New(t *testing.T, installation string) backend.Backend {
 func (f *fixture) backend(t *testing.T, installation string) *Backend {
 	b := f.engine.Backend(installation)
 	b.Work = func(ctx context.Context, spec backend.JobSpec) (int64, error) { return suiteWork(ctx, b, spec) }
-	b.Run = suiteCommand
+	b.Run = f.command
 	b.Pool = backend.Pool{Name: "loopback", First: firstSlot + f.pools.Add(poolSize), Size: poolSize}
 	b.Container = func(spec backend.StartSpec) (workspace.Container, error) {
 		if strings.Contains(spec.Image, " ") {
@@ -336,9 +340,17 @@ func (f *fixture) JobCount(_ *testing.T, id workspace.ID) int {
 
 func (f *fixture) MissingImage(*testing.T) string { return missingImage }
 
-// suiteCommand is what the suite's program does as a command.
-func suiteCommand(ctx context.Context, command []string, stdout, stderr io.Writer) int {
+// command is what the suite's program does as a command, and what else is run to hang up a terminal.
+func (f *fixture) command(ctx context.Context, c backend.Command, stdout, stderr io.Writer) int {
+	command, stdin := c.Words, cmp.Or[io.Reader](c.Stdin, strings.NewReader(""))
 	switch {
+	case command[0] == "env":
+		f.terminal.Store(command[1])
+		return terminal(ctx, c, strings.TrimPrefix(command[2], "TERM="), stdout)
+	case command[0] == "sh":
+		name, _ := f.terminal.Load().(string)
+		f.hungUp.Store(strings.HasSuffix(name, "="+command[4]))
+		return 0
 	case command[0] != backendtest.ExecProgram:
 		fmt.Fprintln(stderr, command[0]+": not found")
 		return backend.NotStarted
@@ -353,7 +365,14 @@ func suiteCommand(ctx context.Context, command []string, stdout, stderr io.Write
 		<-ctx.Done()
 		return 0
 	case command[1] == backendtest.ExecInput:
-		fmt.Fprintln(stdout, "0 bytes")
+		n, _ := io.Copy(io.Discard, stdin)
+		fmt.Fprintln(stdout, n, "bytes")
+		return 0
+	case command[1] == backendtest.ExecEcho:
+		_, _ = io.Copy(stdout, stdin)
+		return 0
+	case command[1] == backendtest.ExecHungUp:
+		fmt.Fprintln(stdout, f.hungUp.Load())
 		return 0
 	}
 	for i, text := range command[3:] {
@@ -361,4 +380,25 @@ func suiteCommand(ctx context.Context, command []string, stdout, stderr io.Write
 	}
 	code, _ := strconv.Atoi(command[2])
 	return code
+}
+
+// terminal is what the suite's program does in a terminal, and what the terminal adds to that.
+func terminal(ctx context.Context, c backend.Command, kind string, out io.Writer) int {
+	fmt.Fprint(out, kind, "\r\n")
+	line := make(chan string, 1)
+	go func() {
+		text, _ := bufio.NewReader(c.Stdin).ReadString('\r')
+		line <- strings.TrimSuffix(text, "\r")
+	}()
+	for size := c.Terminal.Size; ; {
+		fmt.Fprintf(out, "%d %d\r\n", size.Columns, size.Rows)
+		select {
+		case size = <-c.Terminal.Resized:
+		case text := <-line:
+			fmt.Fprintf(out, "%s\r\n%q\r\n", text, text+"\n")
+			return 3
+		case <-ctx.Done():
+			return 0
+		}
+	}
 }

@@ -175,6 +175,7 @@ func (c *cycle) inspectArchives(ctx context.Context, archives []listed) error {
 	}
 	judged := make([]Finding, 0, len(archives))
 	comparisons := make([]comparison, 0, len(archives))
+	windows := make([]time.Duration, 0, len(archives)) // for which they stay because their workspace may be undeleted
 	var orphans []string
 	var rows []store.Archive
 	for group := range groups(archives) {
@@ -205,6 +206,7 @@ func (c *cycle) inspectArchives(ctx context.Context, archives []listed) error {
 				Key: a.key, Workspace: a.id, Size: a.size, Modified: a.modified, Reason: reason,
 			})
 			comparisons = append(comparisons, compared)
+			windows = append(windows, p.Undeletable(c.settings.UndeleteFor))
 		}
 	}
 	firstSeen, err := c.generation.see(ctx, orphans)
@@ -220,7 +222,7 @@ func (c *cycle) inspectArchives(ctx context.Context, archives []listed) error {
 		if f.Reason.orphan() {
 			f.FirstSeen, firstSeen = firstSeen[0], firstSeen[1:]
 		}
-		f.Verdict, f.Age = c.verdict(f)
+		f.Verdict, f.Age, f.Left = c.verdict(f, windows[i])
 		c.count(f)
 		if f.Verdict == Due && !c.dry && len(c.due) < maxDue {
 			c.due = append(c.due, due{archives[i], comparisons[i]})
@@ -251,27 +253,31 @@ func (c *cycle) compare(ctx context.Context, group []listed, p store.Protection)
 	return comparison{key: p.ArchiveKey, current: info.Modified, until: info.Modified, newer: true}, nil
 }
 
-// verdict says what becomes of an archive, and its age.
-func (c *cycle) verdict(f Finding) (Verdict, time.Duration) {
-	var age time.Duration
+// verdict says what becomes of an archive, its age, and how long it stays. The archives of a deleted workspace
+// stay for its window, too, but not those that were superseded before.
+func (c *cycle) verdict(f Finding, window time.Duration) (v Verdict, age, left time.Duration) {
 	switch {
 	case f.Reason.orphan():
 		if !f.FirstSeen.IsZero() {
 			age = c.generation.now.Sub(f.FirstSeen)
 		}
-		if age < c.settings.Delay {
-			return Candidate, age
+		left = max(c.settings.Delay-age, 0)
+		if f.Reason == OrphanDeleted {
+			left = max(left, window)
 		}
-		return Due, age
+		if left > 0 {
+			return Candidate, age, left
+		}
+		return Due, age, 0
 	case !f.Reason.reported():
-		return Protected, 0
+		return Protected, 0, 0
 	case c.request.Unknown && c.generation != untimed:
 		// One that has just been written may belong to what is not known yet.
-		if age = c.generation.now.Sub(f.Modified); age >= c.settings.Delay {
-			return Due, age
+		if age = c.generation.now.Sub(f.Modified); age >= c.settings.Delay && window == 0 {
+			return Due, age, 0
 		}
 	}
-	return Reported, 0
+	return Reported, 0, 0
 }
 
 // count adds a judged archive to the report.

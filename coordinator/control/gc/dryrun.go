@@ -18,7 +18,7 @@ const (
 	Protected Verdict = "protected"
 	// Reported: the archive does not fit the database. It is deleted on command only.
 	Reported Verdict = "reported"
-	// Candidate: an orphan whose delay has not passed yet.
+	// Candidate: an orphan whose delay has not passed yet, or whose workspace can be undeleted.
 	Candidate Verdict = "candidate"
 	// Due: an orphan whose delay has passed, or, with [Request].Unknown, an archive that
 	// would else be reported. The next cycle deletes it, unless it is stopped.
@@ -58,6 +58,9 @@ type Finding struct {
 	// next cycle. For what is due because of [Request].Unknown, Age counts from Modified.
 	FirstSeen time.Time
 	Age       time.Duration
+	// Left is after how long a candidate is due: when it has been an orphan for the delay, and
+	// until then its workspace can be undeleted.
+	Left time.Duration
 }
 
 // DryRun does one cycle without its effects. It deletes nothing, records no orphan and no identity,

@@ -29,6 +29,7 @@ import (
 const (
 	DefaultInterval     = 4 * time.Hour
 	DefaultDelay        = 2 * time.Hour
+	DefaultUndeleteFor  = 7 * 24 * time.Hour
 	DefaultUploadExpiry = 24 * time.Hour
 	DefaultKeep         = 1
 )
@@ -63,9 +64,9 @@ type Store interface {
 	// CountWorkspaces counts all rows, deleted ones too.
 	CountWorkspaces(ctx context.Context) (int64, error)
 	// MarkCollected marks deleted workspaces as collected, so that their deletion cannot
-	// be undone any more, and returns those that are marked now. It marks none when the
-	// epoch is not f's any more.
-	MarkCollected(ctx context.Context, f postgres.Fence, ids []workspace.ID) (marked []workspace.ID, err error)
+	// be undone any more, and returns those that are marked now. It marks none that was
+	// deleted less than window ago, and none when the epoch is not f's any more.
+	MarkCollected(ctx context.Context, f postgres.Fence, ids []workspace.ID, window time.Duration) (marked []workspace.ID, err error)
 	// AddArchives records archives of the bucket that the table of archives does not have, and
 	// RemoveArchives removes the rows of those that are deleted next.
 	AddArchives(ctx context.Context, found []store.Archive) error
@@ -82,9 +83,12 @@ type Settings struct {
 	// [DefaultInterval].
 	Interval time.Duration
 	// Delay is how long an archive must have been an orphan before it is deleted
-	// (COORDINATOR_GC_DELAY). It is also how long the deletion of a workspace can be
-	// undone. Default [DefaultDelay].
+	// (COORDINATOR_GC_DELAY). Default [DefaultDelay].
 	Delay time.Duration
+	// UndeleteFor is how long the archives of a deleted workspace are kept, counted from its
+	// deletion (COORDINATOR_UNDELETE_FOR). Those that are superseded go after Delay all the same.
+	// Default [DefaultUndeleteFor].
+	UndeleteFor time.Duration
 	// UploadExpiry is how old an unfinished upload of an archive must be to be aborted. It
 	// must be longer than archiving ever takes. Default [DefaultUploadExpiry].
 	UploadExpiry time.Duration
@@ -97,9 +101,14 @@ type Settings struct {
 // DefaultSettings are those of SPEC 5 and 7.
 func DefaultSettings() Settings {
 	return Settings{
-		Interval: DefaultInterval, Delay: DefaultDelay, UploadExpiry: DefaultUploadExpiry, Keep: DefaultKeep,
+		Interval: DefaultInterval, Delay: DefaultDelay, UndeleteFor: DefaultUndeleteFor, UploadExpiry: DefaultUploadExpiry,
+		Keep: DefaultKeep,
 	}
 }
+
+// KeepDeleted is how long the deletion of a workspace can be undone for certain: for UndeleteFor,
+// and for Delay where that is longer, because no archive goes before it.
+func (s Settings) KeepDeleted() time.Duration { return max(s.UndeleteFor, s.Delay) }
 
 // Validate reports everything that is wrong with the settings at once, under the
 // names of the options.
@@ -110,6 +119,9 @@ func (s Settings) Validate() error {
 	}
 	if s.Delay <= 0 {
 		errs = append(errs, fmt.Errorf("gc_delay: %s; give a duration above zero, such as 2h", s.Delay))
+	}
+	if s.UndeleteFor <= 0 {
+		errs = append(errs, fmt.Errorf("undelete_for: %s; give a duration above zero, such as 7d", s.UndeleteFor))
 	}
 	if s.UploadExpiry <= 0 {
 		errs = append(errs, fmt.Errorf("upload expiry: %s; give a duration above zero, such as 24h", s.UploadExpiry))
@@ -128,6 +140,9 @@ func (s Settings) orDefault() Settings {
 	}
 	if s.Delay <= 0 {
 		s.Delay = DefaultDelay
+	}
+	if s.UndeleteFor <= 0 {
+		s.UndeleteFor = DefaultUndeleteFor
 	}
 	if s.UploadExpiry <= 0 {
 		s.UploadExpiry = DefaultUploadExpiry

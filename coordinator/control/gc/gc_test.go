@@ -15,6 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/storagejob/contract"
 )
@@ -162,9 +163,9 @@ type lateMark struct {
 	change func()
 }
 
-func (l *lateMark) MarkCollected(ctx context.Context, f postgres.Fence, ids []workspace.ID) ([]workspace.ID, error) {
+func (l *lateMark) MarkCollected(ctx context.Context, f postgres.Fence, ids []workspace.ID, window time.Duration) ([]workspace.ID, error) {
 	l.change()
-	return l.Store.MarkCollected(ctx, f, ids)
+	return l.Store.MarkCollected(ctx, f, ids, window)
 }
 
 func TestAChangeJustBeforeTheDeletionStillSavesTheArchive(t *testing.T) {
@@ -176,6 +177,7 @@ func TestAChangeJustBeforeTheDeletionStillSavesTheArchive(t *testing.T) {
 			"an undeletion":       undeleted,
 			"an operation begins": "operation = 'ARCHIVING'",
 			"a volume appears":    "awaits_gc = false",
+			"a new deletion":      "deleted_at = now()",
 		} {
 			t.Run(change+" "+name, func(t *testing.T) {
 				h := newHarness(t)
@@ -221,7 +223,7 @@ func TestSettingsAreValidatedUnderTheirOptionsNames(t *testing.T) {
 		t.Error(err)
 	}
 	err := gc.Settings{Delay: -1}.Validate()
-	for _, name := range []string{"gc_interval: ", "gc_delay: ", "upload expiry: ", "keep_archives: "} {
+	for _, name := range []string{"gc_interval: ", "gc_delay: ", "undelete_for: ", "upload expiry: ", "keep_archives: "} {
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%q is not named in: %v", name, err)
 		}
@@ -281,11 +283,11 @@ func (b broken) CountWorkspaces(ctx context.Context) (int64, error) {
 	return b.Store.CountWorkspaces(ctx)
 }
 
-func (b broken) MarkCollected(ctx context.Context, f postgres.Fence, ids []workspace.ID) ([]workspace.ID, error) {
+func (b broken) MarkCollected(ctx context.Context, f postgres.Fence, ids []workspace.ID, window time.Duration) ([]workspace.ID, error) {
 	if b.mark != nil {
 		return nil, b.mark
 	}
-	return b.Store.MarkCollected(ctx, f, ids)
+	return b.Store.MarkCollected(ctx, f, ids, window)
 }
 
 func TestWhatFailsSkipsTheCycle(t *testing.T) {
@@ -436,4 +438,56 @@ func TestAPanicAboutOneWorkspaceKeepsItsArchivesAlone(t *testing.T) {
 	if r := h.collect(); r.Orphans != 2*(each-1) || r.Newer != 0 {
 		t.Errorf("once it is mended: %+v", r)
 	}
+}
+
+// TestTheArchivesOfADeletedWorkspaceStayForItsWindow: those that were superseded before do not.
+func TestTheArchivesOfADeletedWorkspaceStayForItsWindow(t *testing.T) {
+	h := newHarness(t)
+	h.opts.Settings = gc.DefaultSettings()
+	superseded, last := h.archive(1, 1), h.archive(1, 2)
+	h.insert(1, current(last)+", "+deleted)
+	h.update(1, "deleted_at = now() - interval '1 day'")
+	h.collect()
+	h.age(3 * time.Hour)
+	if r := h.collect(); r.Due != 1 || r.Deleted != 1 {
+		t.Fatalf("within the window: %+v", r)
+	}
+	h.lacks(superseded)
+	h.has(last, last+".meta")
+	_, found, err := h.dryRun(gc.Request{})
+	if f := found[last]; err != nil || f.Verdict != gc.Candidate || f.Left > 6*24*time.Hour || f.Left < 6*24*time.Hour-wait.Timeout {
+		t.Errorf("%+v, %v", f, err)
+	}
+
+	// Not even a command takes what can be undeleted.
+	newer := h.archive(1, 3)
+	if r, err := gc.Collect(t.Context(), h.opts, gc.Request{Unknown: true, Confirmed: 9}, nil); err != nil || r.Deleted != 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	h.lose(newer, newer+".meta")
+
+	// A longer delay counts in place of the window.
+	h.opts.Settings.Delay, h.opts.Settings.UndeleteFor = 2*gc.DefaultDelay, time.Minute
+	if r := h.collect(); r.Due != 0 {
+		t.Fatalf("within the delay: %+v", r)
+	}
+
+	h.opts.Settings = gc.DefaultSettings()
+	h.update(1, "deleted_at = now() - interval '8 days'")
+	h.age(3 * time.Hour)
+	if r := h.collect(); r.Deleted != 1 || !h.isCollected(1) {
+		t.Fatalf("after the window: %+v", r)
+	}
+	h.has()
+}
+
+// TestWhatIsDeletedAtOnceHasNoWindow, only the usual delay.
+func TestWhatIsDeletedAtOnceHasNoWindow(t *testing.T) {
+	h := newHarness(t)
+	h.insert(1, current(h.archive(1, 1))+", "+deleted)
+	h.update(1, "deleted_at = now(), delete_now = true")
+	if r := h.collectLate(); r.Deleted != 1 || !h.isCollected(1) {
+		t.Fatalf("%+v", r)
+	}
+	h.has()
 }

@@ -207,8 +207,9 @@ func (h *harness) collectLate() gc.Report {
 	return h.collect()
 }
 
-// deleted is SQL for the columns of a deleted workspace of which only archives are left.
-const deleted = "deleted_at = now(), desired_state = 'DELETED', phase = 'DELETING', awaits_gc = true"
+// deleted is SQL for the columns of a workspace that was deleted so long ago that nothing is kept
+// for it any more, and of which only archives are left.
+const deleted = "deleted_at = now() - interval '8 days', desired_state = 'DELETED', phase = 'DELETING', awaits_gc = true"
 
 // undeleted is SQL for a deletion that is undone.
 const undeleted = "deleted_at = NULL, desired_state = 'ARCHIVED', phase = 'ARCHIVED', awaits_gc = false"

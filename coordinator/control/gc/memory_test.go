@@ -91,7 +91,7 @@ type rows struct {
 func (r rows) Protection(_ context.Context, ids []workspace.ID) (map[workspace.ID]store.Protection, error) {
 	out := make(map[workspace.ID]store.Protection, len(ids))
 	for _, id := range ids {
-		out[id] = store.Protection{ArchiveKey: id.ArchiveKey(op(r.g.each - 1)), Deleted: r.deleted}
+		out[id] = store.Protection{ArchiveKey: id.ArchiveKey(op(r.g.each - 1)), Deleted: r.deleted, DeletedFor: 8 * 24 * time.Hour}
 	}
 	return out, nil
 }

@@ -98,7 +98,7 @@ func TestTheLastArchivesOfADeletedWorkspaceGoTogether(t *testing.T) {
 	h.opts.Settings = gc.DefaultSettings()
 	h.opts.Settings.Keep = 2
 	old, last := h.archive(1, 1), h.archive(1, 2)
-	h.insert(1, current(last)+", operation = 'ARCHIVING', deleted_at = now(), desired_state = 'DELETED', phase = 'DELETING'")
+	h.insert(1, current(last)+", operation = 'ARCHIVING', deleted_at = now() - interval '8 days', desired_state = 'DELETED', phase = 'DELETING'")
 	if r := h.collectLate(); r.Orphans != 2 || r.Spared != 2 { // it is not archived yet, so it cannot be marked
 		t.Fatalf("%+v", r)
 	}

@@ -68,7 +68,7 @@ func (c *cycle) again(ctx context.Context, batch []due) ([]Finding, error) {
 		}
 	}
 	if len(unmarked) > 0 {
-		marked, err := c.opts.Store.MarkCollected(ctx, c.hold.exclusive.Fence(), unmarked)
+		marked, err := c.opts.Store.MarkCollected(ctx, c.hold.exclusive.Fence(), unmarked, c.settings.UndeleteFor)
 		if err != nil {
 			return nil, err
 		}

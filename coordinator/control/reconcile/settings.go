@@ -38,8 +38,8 @@ type Settings struct {
 	// WaitLimit is how long a workspace without an intact volume waits for an object
 	// store that refuses, before it ends in ERROR.
 	WaitLimit time.Duration
-	// KeepDeleted is how long the only copy of a deleted workspace's files is kept: the
-	// delay of the garbage collection.
+	// KeepDeleted is how long the only copy of a deleted workspace's files is kept: as long as
+	// the garbage collection keeps its archives.
 	KeepDeleted time.Duration
 	// MaxLossShare is the circuit breaker for DataLost. When one look shows more than this share
 	// of at least four workspaces as lost, the look is not believed.

@@ -12,13 +12,10 @@ import (
 
 // Delete sets the desired state DELETED. From then on the owner no longer sees the
 // workspace, but can undo the deletion until its files are given up. With now they are
-// given up at once; only administrators may do that ([ErrForbidden]), also for a
-// workspace that is deleted already. Delete returns [ErrNotFound], [ErrStale] and
+// given up at once, also of a workspace that is deleted already. Owners may do that with the
+// latter, administrators with any ([ErrForbidden]). Delete returns [ErrNotFound], [ErrStale] and
 // [ErrOperationInProgress].
 func (s *Service) Delete(ctx context.Context, a Actor, id workspace.ID, now bool) error {
-	if now && !a.Admin {
-		return ErrForbidden
-	}
 	if !valid(a, id) {
 		return ErrNotFound
 	}

@@ -141,6 +141,8 @@ func outcomeError(o store.Outcome, l store.Limits) error {
 		return ErrKeyTaken
 	case store.Collected:
 		return ErrCollected
+	case store.Forbidden:
+		return ErrForbidden
 	case store.WorkspaceLimit:
 		return &TooManyError{l.Workspaces}
 	case store.UserLimit:

@@ -47,8 +47,8 @@ type ListOptions struct {
 	Sort string
 }
 
-// phases are those by which a list can be filtered.
-var phases = []workspace.Phase{
+// Phases are those by which a list can be filtered.
+var Phases = []workspace.Phase{
 	workspace.PhasePending, workspace.PhaseArchived, workspace.PhaseStandby, workspace.PhaseRunning,
 	workspace.PhaseError, workspace.PhaseDeleting,
 }
@@ -62,7 +62,7 @@ func (o ListOptions) filter(a Actor) (store.Filter, error) {
 		return f, &InvalidError{"owner", words.Of("problem.rule.owner_of_all", nil)}
 	}
 	for _, p := range o.Phases {
-		if !slices.Contains(phases, p) {
+		if !slices.Contains(Phases, p) {
 			return f, &InvalidError{"phase", words.Of("problem.rule.phase", words.Values{"Given": string(p)})}
 		}
 	}

@@ -218,6 +218,8 @@ type Patch struct {
 	ImageRef *string
 	// StartAhead lets the workspace be started ahead (SPEC 15), or not.
 	StartAhead *bool
+	// Favourite puts it first on its owner's dashboard, or not.
+	Favourite *bool
 	// DesiredState may be ARCHIVED, STANDBY or RUNNING.
 	DesiredState *workspace.DesiredState
 }
@@ -236,7 +238,7 @@ func (s *Service) Update(ctx context.Context, a Actor, id workspace.ID, p Patch)
 		return workspace.Workspace{}, ErrNotFound
 	}
 	edit := store.Edit{
-		Name: p.Name, Description: p.Description, Memo: p.Memo, ImageRef: p.ImageRef, StartAhead: p.StartAhead,
+		Name: p.Name, Description: p.Description, Memo: p.Memo, ImageRef: p.ImageRef, StartAhead: p.StartAhead, Favourite: p.Favourite,
 		Desired: p.DesiredState,
 		Input:   a.Input,
 		Asked:   a.Asked,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -57,15 +58,20 @@ func (e *PoolerError) Unwrap() error {
 }
 
 // protocolViolation is the SQLSTATE with which PgBouncer refuses a setting of the startup
-// message that it does not know. PostgreSQL itself has others for settings, and knows ours.
-const protocolViolation = "08P01"
+// message that it does not know. PostgreSQL itself has others for settings, and knows ours. PgBouncer
+// sends the same one if it cannot reach PostgreSQL, so that its words decide.
+const (
+	protocolViolation   = "08P01"
+	unsupportedSettings = "unsupported startup parameter"
+)
 
 // connecting returns the error of a connection that could not be made, as a [*PoolerError] if a
 // pooler has refused it.
 func connecting(err error) error {
 	var connect *pgconn.ConnectError
 	var refused *pgconn.PgError
-	if errors.As(err, &connect) && errors.As(err, &refused) && refused.Code == protocolViolation {
+	if errors.As(err, &connect) && errors.As(err, &refused) && refused.Code == protocolViolation &&
+		strings.Contains(refused.Message, unsupportedSettings) {
 		return &PoolerError{Refused: refused}
 	}
 	return err

@@ -78,12 +78,14 @@ func kinds(t *testing.T) (all []problem.Problem) {
 type generator struct {
 	t        *testing.T
 	schemas  object
+	refusals object // the answers with a problem, by their names
+	kinds    map[string]problem.Problem
 	comments map[string]string // by "package.Type" and "package.Type.Field"
 	enums    map[reflect.Type][]string
 }
 
 func document(t *testing.T) object {
-	g := &generator{t: t, schemas: object{}, comments: map[string]string{}, enums: map[reflect.Type][]string{}}
+	g := &generator{t: t, schemas: object{}, refusals: object{}, kinds: map[string]problem.Problem{}, comments: map[string]string{}, enums: map[reflect.Type][]string{}}
 	for _, dir := range []string{"../v1", "../../problem", "../../../../coordinator/dataplane/explain", "../../../../coordinator/workspace", "."} {
 		g.read(dir)
 	}
@@ -102,6 +104,7 @@ func document(t *testing.T) object {
 	g.schema(reflect.TypeFor[problem.Problem]())
 	problems := []object{}
 	for _, p := range kinds(t) {
+		g.kinds[strings.TrimPrefix(p.Type, "urn:codehub:problem:")] = p
 		problems = append(problems, object{"type": p.Type, "title": p.Title, "status": p.Status})
 	}
 	g.schemas["WorkspaceOfAnyone"] = g.structure(reflect.TypeFor[v1.OwnedWorkspace]())
@@ -117,14 +120,18 @@ func document(t *testing.T) object {
 		"openapi": "3.1.0",
 		"info": object{
 			"title": "CodeHub Gateway", "version": "1",
-			"description": "Workspaces in the browser, for programs. Errors are application/problem+json; a problem's type never changes. Answers can get further fields.",
+			"description": "Workspaces in the browser, for programs. Errors are application/problem+json; a problem's type never changes. Answers can get further fields. " +
+				"The body of a request is one JSON object in UTF-8, in which no field is there twice and every surrogate has its pair.",
+			"contact": object{"name": "CodeHub Gateway", "url": "https://github.com/codehub/gateway"},
+			"license": object{"name": "Apache License 2.0", "identifier": "Apache-2.0"},
 		},
 		"servers":  []object{{"url": "/api/v1"}},
 		"security": []object{{"token": []string{}}, {"session": []string{}}},
 		"tags":     tags,
 		"paths":    paths,
 		"components": object{
-			"schemas": g.schemas,
+			"schemas":   g.schemas,
+			"responses": g.refusals,
 			"securitySchemes": object{
 				"token":   object{"type": "http", "scheme": "bearer", "description": "A personal access token."},
 				"session": object{"type": "apiKey", "in": "cookie", "name": "session", "description": "The cookie of a sign-in."},
@@ -147,7 +154,7 @@ func (g *generator) operation(o operation) object {
 		params = append(params, object{"name": m[1], "in": "path", "required": true, "schema": schema})
 	}
 	if method != http.MethodGet && strings.HasPrefix(path, "/workspaces/{id}") {
-		o.params, o.problems = append(slices.Clone(o.params), ifMatch), append(slices.Clone(o.problems), "changed-meanwhile")
+		o.params = append(slices.Clone(o.params), ifMatch)
 	}
 	for _, p := range o.params {
 		params = append(params, object{"name": p.name, "in": p.in, "description": p.about, "schema": p.schema})
@@ -176,7 +183,7 @@ func (g *generator) operation(o operation) object {
 	}
 	responses := object{
 		fmt.Sprint(o.status): answer,
-		"default":            g.refusal("An error: the type of the problem says which."),
+		"default":            g.anyProblem(),
 	}
 	if o.also != 0 {
 		other := maps.Clone(answer)
@@ -190,12 +197,12 @@ func (g *generator) operation(o operation) object {
 		responses["304"] = object{"description": "Not Modified"}
 	}
 	byStatus := map[int][]string{}
-	for _, slug := range o.problems {
-		p := g.problem(slug)
-		byStatus[p.Status] = append(byStatus[p.Status], slug)
+	for _, slug := range append(o.common(), o.problems...) {
+		status := g.problem(slug).Status
+		byStatus[status] = append(byStatus[status], slug)
 	}
 	for status, slugs := range byStatus {
-		responses[fmt.Sprint(status)] = g.refusal(strings.Join(slugs, ", "))
+		responses[fmt.Sprint(status)] = g.refusal(slugs)
 	}
 	out := object{
 		"operationId": o.id, "tags": []string{o.tag}, "summary": o.summary, "parameters": params, "responses": responses,
@@ -207,7 +214,7 @@ func (g *generator) operation(o operation) object {
 	if o.body != nil {
 		out["requestBody"] = object{"required": !o.optional, "content": object{"application/json": object{"schema": o.body}}}
 	}
-	if o.id == "signIn" || o.id == "signOut" || o.id == "getDescription" {
+	if o.open() {
 		out["security"] = []object{}
 	}
 	return out
@@ -240,17 +247,34 @@ func (g *generator) answer(o operation) object {
 }
 
 func (g *generator) problem(slug string) problem.Problem {
-	for _, p := range kinds(g.t) {
-		if strings.HasSuffix(p.Type, ":"+slug) {
-			return p
-		}
+	p, ok := g.kinds[slug]
+	if !ok {
+		g.t.Fatalf("there is no problem %q", slug)
 	}
-	g.t.Fatalf("there is no problem %q", slug)
-	return problem.Problem{}
+	return p
 }
 
-func (g *generator) refusal(about string) object {
-	return object{"description": about, "content": object{"application/problem+json": object{"schema": object{"$ref": "#/components/schemas/Problem"}}}}
+// refusal is an answer with one of these problems.
+func (g *generator) refusal(slugs []string) object {
+	var names, titles []string
+	for _, slug := range slugs {
+		name := ""
+		for word := range strings.SplitSeq(slug, "-") {
+			name += strings.ToUpper(word[:1]) + word[1:]
+		}
+		names, titles = append(names, name), append(titles, slug+" ("+g.problem(slug).Title+")")
+	}
+	return g.answered(strings.Join(names, "Or"), strings.Join(titles, ", "))
+}
+
+// anyProblem is an answer with a problem that is not particular to the operation.
+func (g *generator) anyProblem() object {
+	return g.answered("Error", "An error: the type of the problem says which.")
+}
+
+func (g *generator) answered(name, about string) object {
+	g.refusals[name] = object{"description": about, "content": object{"application/problem+json": object{"schema": object{"$ref": "#/components/schemas/Problem"}}}}
+	return object{"$ref": "#/components/responses/" + name}
 }
 
 // schema is what the JSON of a type is. Structs are components, of which generic ones are written out.

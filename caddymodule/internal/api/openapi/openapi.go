@@ -31,9 +31,10 @@ type Document struct {
 	}
 	Tags  []Tag
 	Paths map[string]map[string]Operation
-	// Components have the schemas that others refer to.
+	// Components have the schemas and responses that others refer to.
 	Components struct {
-		Schemas map[string]*Schema
+		Schemas   map[string]*Schema
+		Responses map[string]Response
 	}
 	// Problems are all types of problems.
 	Problems []Problem `json:"x-problems"`
@@ -61,7 +62,8 @@ type Operation struct {
 	Scope       string `json:"x-scope"`
 	Parameters  []Parameter
 	RequestBody *Content
-	Responses   map[string]Response
+	// Responses are by their status, with those of the components in place of references to them.
+	Responses map[string]Response
 }
 
 // Parameter is a part of the path, the query or the header.
@@ -79,6 +81,7 @@ type Content struct {
 
 // Response is an answer.
 type Response struct {
+	Ref         string `json:"$ref"`
 	Description string
 	Content     map[string]struct{ Schema *Schema }
 }
@@ -161,6 +164,11 @@ var Parse = sync.OnceValues(func() (*Document, error) {
 	for path, methods := range d.Paths {
 		for method, o := range methods {
 			o.Path, o.Method = path, strings.ToUpper(method)
+			for status, r := range o.Responses {
+				if r.Ref != "" {
+					o.Responses[status] = d.Components.Responses[strings.TrimPrefix(r.Ref, "#/components/responses/")]
+				}
+			}
 			methods[method] = o
 		}
 	}

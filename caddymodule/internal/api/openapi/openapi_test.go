@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -38,5 +39,64 @@ func TestTypesOfProblemsStay(t *testing.T) {
 	}
 	if !slices.Equal(now, described) {
 		t.Errorf("the description has %q", described)
+	}
+}
+
+// TestTheDescriptionIsComplete has the rules of the usual linters (redocly lint and spectral lint find nothing): what an
+// operation is, which answers of 4xx it has, and that nothing is described in vain.
+func TestTheDescriptionIsComplete(t *testing.T) {
+	var raw struct {
+		Info       struct{ License, Contact map[string]string }
+		Tags       []struct{ Name, Description string }
+		Components struct{ Schemas, Responses map[string]any }
+		Paths      map[string]map[string]struct {
+			OperationID, Summary, Description string
+			Tags                              []string
+			Responses                         map[string]any
+		}
+	}
+	if err := json.Unmarshal(JSON, &raw); err != nil {
+		t.Fatal(err)
+	}
+	if raw.Info.License["identifier"] == "" || raw.Info.Contact["url"] == "" {
+		t.Errorf("the license is %v, the contact %v", raw.Info.License, raw.Info.Contact)
+	}
+	var tagged []string
+	for _, tag := range raw.Tags {
+		if tagged = append(tagged, tag.Name); tag.Description == "" {
+			t.Errorf("the tag %s has no description", tag.Name)
+		}
+	}
+	ids := map[string]bool{}
+	for path, methods := range raw.Paths {
+		for method, o := range methods {
+			if o.OperationID == "" || ids[o.OperationID] || o.Summary == "" || o.Description == "" ||
+				len(o.Tags) != 1 || !slices.Contains(tagged, o.Tags[0]) {
+				t.Errorf("%s %s: %+v", method, path, o)
+			}
+			ids[o.OperationID] = true
+			refusals := 0
+			for status := range o.Responses {
+				if strings.HasPrefix(status, "4") {
+					refusals++
+				}
+			}
+			if refusals == 0 {
+				t.Errorf("%s %s is never refused", method, path)
+			}
+		}
+	}
+	used := func(kind, name string) bool {
+		return strings.Contains(string(JSON), fmt.Sprintf("%q", "#/components/"+kind+"/"+name))
+	}
+	for name := range raw.Components.Schemas {
+		if !used("schemas", name) {
+			t.Errorf("the schema %s is not used", name)
+		}
+	}
+	for name := range raw.Components.Responses {
+		if !used("responses", name) {
+			t.Errorf("the response %s is not used", name)
+		}
 	}
 }

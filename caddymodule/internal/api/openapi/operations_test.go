@@ -3,6 +3,7 @@ package openapi
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"unicode"
@@ -47,6 +48,36 @@ type operation struct {
 	scope auth.Scope
 	// people says that no access token can do it.
 	people bool
+}
+
+// open reports whether it needs no sign-in.
+func (o operation) open() bool {
+	return o.id == "signIn" || o.id == "signOut" || o.id == "getDescription"
+}
+
+// common are the problems that follow from what kind of operation it is. The paths of the API have their
+// guards in this order: see guard, admit, signedIn, administrator and withID in package api.
+func (o operation) common() (problems []string) {
+	method, path, _ := strings.Cut(o.pattern, " ")
+	add := func(when bool, slugs ...string) {
+		if when {
+			problems = append(problems, slugs...)
+		}
+	}
+	changes := method != http.MethodGet
+	query := slices.ContainsFunc(o.params, func(p parameter) bool { return p.in == "query" })
+	workspace := strings.HasPrefix(path, "/workspaces/{id}")
+	add(true, "unavailable", "outdated", "misdirected", "cross-site")
+	add(changes, "too-early")
+	add(!o.open(), "not-signed-in")
+	add(!o.open() || o.people, "invalid-token", "token-scope")
+	add(o.scope == auth.ScopeAdmin, "forbidden")
+	add(strings.Contains(path, "{id}"), "not-found")
+	add(changes && workspace, "changed-meanwhile")
+	add(changes && !workspace && !o.open(), "no-entity-tag")
+	add(o.body != nil, "bad-request", "unsupported-media-type", "too-large")
+	add(o.body != nil || query, "invalid-field")
+	return problems
 }
 
 type parameter struct {
@@ -260,8 +291,9 @@ func creatable() object {
 
 // changeable are the fields of a workspace that a change may have.
 func changeable() object {
-	return with(writable("name", desired), "start_ahead", object{"type": []string{"boolean", "null"},
-		"description": "Whether it may be started before it is usually opened."})
+	yesOrNo := func(about string) object { return object{"type": []string{"boolean", "null"}, "description": about} }
+	of := with(writable("name", desired), "start_ahead", yesOrNo("Whether it may be started before it is usually opened."))
+	return with(of, "favourite", yesOrNo("Whether it comes first on its owner's dashboard."))
 }
 
 var operations = []operation{
@@ -277,6 +309,7 @@ var operations = []operation{
 			{"query", "all", "Those of all users, for administrators.", boolean},
 			{"query", "owner", "The name or the id of the user whose they are, with all=true.", search(service.MaxSearch)},
 		},
+		problems: []string{"forbidden"},
 	},
 	{
 		tag: "Workspaces", pattern: "POST /workspaces", id: "createWorkspace", summary: "Creates a workspace", body: fields(creatable()),
@@ -284,7 +317,7 @@ var operations = []operation{
 		params: []parameter{{"header", "Idempotency-Key", "A text of the client's choice, such as a UUID, at most 255 characters.", object{"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]*$"}}},
 		status: 201, answer: v1.Workspace{}, problems: []string{"limit-reached", "too-many-workspaces", "deleted", "key-taken"},
 	},
-	{tag: "Workspaces", pattern: "GET /workspaces/{id}", id: "getWorkspace", summary: "Reads a workspace", status: 200, answer: v1.Workspace{}},
+	{tag: "Workspaces", pattern: "GET /workspaces/{id}", id: "getWorkspace", summary: "Reads a workspace", about: "One's own; administrators read that of any user. The ETag is for If-Match.", status: 200, answer: v1.Workspace{}},
 	{
 		tag: "Workspaces", pattern: "PATCH /workspaces/{id}", id: "changeWorkspace", summary: "Changes a workspace", body: fields(changeable()),
 		about:  "All of the given fields, or none. Another image applies from the next start on.",
@@ -292,16 +325,21 @@ var operations = []operation{
 	},
 	{
 		tag: "Workspaces", pattern: "DELETE /workspaces/{id}", id: "deleteWorkspace", summary: "Deletes a workspace",
-		about: "It can be undeleted for a while.", status: 202, problems: []string{"operation-in-progress"},
-		params: []parameter{{"query", "now", "For administrators: files that are nowhere else are not kept for that while.", boolean}},
+		about: "It can be undeleted for a while.", status: 202, problems: []string{"operation-in-progress", "forbidden"},
+		params: []parameter{{"query", "now", "Nothing is kept for that while: files that are nowhere else go at once, and archives with a collection. Owners can say it of a workspace that they have deleted already, administrators of any.", boolean}},
 	},
-	verb("start", "startWorkspace", "Starts a workspace", "limit-reached"),
-	verb("sleep", "sleepWorkspace", "Puts a workspace to sleep"),
-	verb("archive", "archiveWorkspace", "Archives a workspace"),
+	verb("start", "startWorkspace", "Starts a workspace", "From its volume or its archive, or again where its image could not be pulled. The answer does not wait until it runs.", "limit-reached"),
+	verb("sleep", "sleepWorkspace", "Puts a workspace to sleep", "Its container is removed, and its volume stays."),
+	verb("archive", "archiveWorkspace", "Archives a workspace", "Its files move to the object store, and its volume is removed."),
 	{
 		tag: "Workspaces", pattern: "POST /workspaces/{id}/keep-awake", id: "keepAwake", summary: "Keeps a workspace awake", status: 200, answer: v1.Workspace{},
 		about: "Also unused, from now on; 0 ends that. A workspace that dozes goes on.", problems: []string{"not-awake", "limit-reached"},
 		body: fields(object{"!hours": object{"type": "number", "minimum": 0, "maximum": 8760}}),
+	},
+	{
+		tag: "Workspaces", pattern: "GET /workspaces/{id}/exec", id: "execSocket", summary: "Runs a command with input, or in a terminal", status: 101, scope: auth.ScopeWrite,
+		about:  "A WebSocket with the subprotocol v1.exec.codehub. Binary messages are a byte that names the channel, and bytes: 0 input, 1 output, 2 errors; 255 and 0 end the input. Text messages are JSON. The client's first is {\"command\": [...], \"stdin\": true, \"terminal\": {\"columns\": 80, \"rows\": 24, \"type\": \"xterm-256color\"}}, of which only command is needed; later ones are {\"terminal\": ...} with another size. The server's are {\"taken\": n}, how many further bytes of input the command has taken, of which at most 262,144 may be on the way, and in the end {\"exit_code\": n}, or {\"problem\": ...}. Input ends with the client, and a terminal hangs up then.",
+		params: []parameter{ifMatch}, problems: []string{"upgrade-needed", "too-many-commands", "too-early"},
 	},
 	{
 		tag: "Workspaces", pattern: "POST /workspaces/{id}/exec", id: "exec", summary: "Runs a command in a workspace that runs", status: 200, media: "application/x-ndjson", answer: "",
@@ -321,24 +359,24 @@ var operations = []operation{
 		tag: "Workspaces", pattern: "GET /workspaces/{id}/stats", id: "workspaceStats", summary: "Says what a running workspace uses", status: 200, answer: v1.Stats{},
 		about: "What is not known is null. The workspace itself says which ports listen: while it dozes, none is known.", problems: []string{"not-running", "engine-away"},
 	},
-	{tag: "Workspaces", pattern: "GET /workspaces/{id}/explain", id: "explainWorkspace", summary: "Says why a workspace is as it is, and what comes next", status: 200, answer: explain.Explanation{}},
+	{tag: "Workspaces", pattern: "GET /workspaces/{id}/explain", id: "explainWorkspace", summary: "Says why a workspace is as it is, and what comes next", about: "In codes and times for programs, and in the words of every language.", status: 200, answer: explain.Explanation{}},
 	{
-		tag: "Workspaces", pattern: "GET /workspaces/{id}/history", id: "workspaceHistory", summary: "Lists what happened to a workspace, the newest first", status: 200, answer: v1.History[v1.Transition]{},
+		tag: "Workspaces", pattern: "GET /workspaces/{id}/history", id: "workspaceHistory", summary: "Lists what happened to a workspace, the newest first", about: "Its phases, operations and errors, and who asked for what.", status: 200, answer: v1.History[v1.Transition]{},
 		params: []parameter{pageLimit, before},
 	},
-	{tag: "Archives", pattern: "GET /workspaces/{id}/archives", id: "listArchives", summary: "Lists the archives of a workspace, the newest first", status: 200, answer: v1.List[v1.Archive]{}},
+	{tag: "Archives", pattern: "GET /workspaces/{id}/archives", id: "listArchives", summary: "Lists the archives of a workspace, the newest first", about: "Those to which the workspace can go back: each with its size, its age and when it was last read back.", status: 200, answer: v1.List[v1.Archive]{}},
 	{
 		tag: "Archives", pattern: "POST /workspaces/{id}/archives/restore", id: "restoreArchive", summary: "Goes back to an older archive", status: 202, answer: v1.Workspace{},
 		about: "The present state is archived first. A workspace that dozes runs again afterwards, so it needs a place.", body: fields(object{"!archive": object{"type": "string", "minLength": 1, "description": "The key of the archive."}}),
 		problems: []string{"archive-not-restorable", "operation-in-progress", "limit-reached"},
 	},
-	{tag: "Archives", pattern: "POST /workspaces/{id}/undelete", id: "undeleteWorkspace", summary: "Undoes a deletion", status: 200, answer: v1.Workspace{}, problems: []string{"collected", "operation-in-progress", "limit-reached"}},
+	{tag: "Archives", pattern: "POST /workspaces/{id}/undelete", id: "undeleteWorkspace", summary: "Undoes a deletion", about: "As long as undelete_until says. It comes back with its files and its address, in the state that it was in.", status: 200, answer: v1.Workspace{}, problems: []string{"collected", "operation-in-progress", "limit-reached"}},
 	{
-		tag: "Archives", scope: auth.ScopeAdmin, pattern: "POST /workspaces/{id}/recover", id: "recoverWorkspace", summary: "Recovers a workspace that is in ERROR, for administrators", body: choice(nil), optional: true,
+		tag: "Archives", scope: auth.ScopeAdmin, pattern: "POST /workspaces/{id}/recover", id: "recoverWorkspace", summary: "Recovers a workspace that is in ERROR, for administrators", about: "The error is cleared, and the workspace is looked at again. Where something about its files is in doubt, the answer is 409 with what exists and what can be chosen.", body: choice(nil), optional: true,
 		status: 200, answer: v1.Workspace{}, problems: []string{"choice-needed", "files-unknown"},
 	},
 	{
-		tag: "Administration", scope: auth.ScopeAdmin, pattern: "POST /workspaces/recover", id: "recoverWorkspaces", summary: "Recovers all workspaces that are in ERROR for one reason",
+		tag: "Administration", scope: auth.ScopeAdmin, pattern: "POST /workspaces/recover", id: "recoverWorkspaces", summary: "Recovers all workspaces that are in ERROR for one reason", about: "Each as POST /workspaces/{id}/recover does. The answer has the ids of those that were recovered, and a problem for each other one.",
 		body: choice(object{
 			"!reason": object{"type": "string", "enum": reasons()},
 			"choice":  nullable(object{"type": "string", "enum": []any{"", string(workspace.RecoverRetry), string(workspace.RecoverVolume), string(workspace.RecoverEmpty)}}),
@@ -350,25 +388,25 @@ var operations = []operation{
 		about: "The answer sets the cookie session.", status: 200, answer: v1.User{}, problems: []string{"bad-credentials", "too-many-attempts", "passwords-off"},
 	},
 	{tag: "Account", people: true, pattern: "POST /auth/logout", id: "signOut", summary: "Signs out", status: 200, answer: redirect{}, about: "204 where nothing is to be ended elsewhere."},
-	{tag: "Account", pattern: "GET /auth/session", id: "getSession", summary: "Says who is signed in", status: 200, answer: v1.User{}},
-	{tag: "Account", pattern: "GET /me", id: "getMe", summary: "Says who is signed in", status: 200, answer: v1.User{}},
+	{tag: "Account", pattern: "GET /auth/session", id: "getSession", summary: "Says who is signed in", about: "The user whose cookie or access token the request has.", status: 200, answer: v1.User{}},
+	{tag: "Account", pattern: "GET /me", id: "getMe", summary: "Says who is signed in", about: "The same as GET /auth/session.", status: 200, answer: v1.User{}},
 	{
 		tag: "Account", people: true, pattern: "POST /me/password", id: "changePassword", summary: "Changes one's own password", body: fields(object{"!present": secret, "!password": newSecret}),
 		about: "Every other sign-in ends.", status: 204, problems: []string{"too-many-attempts", "passwords-off"},
 	},
-	{tag: "Account", pattern: "GET /sessions", id: "listSessions", summary: "Lists where one is signed in", status: 200, answer: v1.List[v1.Session]{}},
-	{tag: "Account", people: true, pattern: "DELETE /sessions", id: "endOtherSessions", summary: "Ends all other sign-ins", status: 204},
-	{tag: "Account", people: true, pattern: "DELETE /sessions/{id}", id: "endSession", summary: "Ends a sign-in", status: 204},
-	{tag: "Account", pattern: "GET /tokens", id: "listTokens", summary: "Lists personal access tokens", status: 200, answer: v1.List[v1.Token]{}},
+	{tag: "Account", pattern: "GET /sessions", id: "listSessions", summary: "Lists where one is signed in", about: "Each with its browser, its address and its times, the one of this request marked.", status: 200, answer: v1.List[v1.Session]{}},
+	{tag: "Account", people: true, pattern: "DELETE /sessions", id: "endOtherSessions", summary: "Ends all other sign-ins", about: "All but the one of this request. Access tokens stay.", status: 204},
+	{tag: "Account", people: true, pattern: "DELETE /sessions/{id}", id: "endSession", summary: "Ends a sign-in", about: "What is open with it ends, too. An access token ends with DELETE /tokens/{id}.", status: 204},
+	{tag: "Account", pattern: "GET /tokens", id: "listTokens", summary: "Lists personal access tokens", about: "Without their secrets, which only the answer that made them had.", status: 200, answer: v1.List[v1.Token]{}},
 	{
 		tag: "Account", people: true, pattern: "POST /tokens", id: "createToken", summary: "Makes a personal access token", status: 201, answer: v1.NewToken{}, problems: []string{"too-many-tokens"},
 		about: "Its secret is in this answer only.",
 		body:  fields(object{"!name": with(name, "pattern", printable(auth.MaxTokenName)), "!scopes": object{"type": "array", "minItems": 1, "items": object{"type": "string", "enum": auth.Scopes()}}, "expires_in_days": nullable(number(1, auth.MaxTokenDays))}),
 	},
-	{tag: "Account", pattern: "DELETE /tokens/{id}", id: "revokeToken", summary: "Revokes a personal access token", status: 204},
-	{tag: "Account", pattern: "GET /limits", id: "getLimits", summary: "Says how many workspaces one may run and have, and how many may doze", status: 200, answer: v1.Limits{}},
-	{tag: "Account", pattern: "GET /images", id: "listImages", summary: "Lists the images that one may choose", status: 200, answer: v1.Images{}},
-	{tag: "Account", pattern: "GET /openapi.json", id: "getDescription", summary: "Returns this description", status: 200, answer: map[string]string{}},
+	{tag: "Account", pattern: "DELETE /tokens/{id}", id: "revokeToken", summary: "Revokes a personal access token", about: "It is refused from then on, and what is open with it ends.", status: 204},
+	{tag: "Account", pattern: "GET /limits", id: "getLimits", summary: "Says how many workspaces one may run and have, and how many may doze", about: "Those of all users, or the user's own. Null means that there is no limit.", status: 200, answer: v1.Limits{}},
+	{tag: "Account", pattern: "GET /images", id: "listImages", summary: "Lists the images that one may choose", about: "By the names that image_ref takes. Administrators may name any other image as well.", status: 200, answer: v1.Images{}},
+	{tag: "Account", pattern: "GET /openapi.json", id: "getDescription", summary: "Returns this description", about: "Without a sign-in. It is the same on every server of this release.", status: 200, answer: map[string]string{}},
 	{
 		tag: "Events", pattern: "GET /events", id: "streamEvents", summary: "Streams the changes of one's workspaces", status: 200, media: "text/event-stream", answer: "", problems: []string{"too-many-streams"},
 		about: "First workspace_updated for each workspace and a heartbeat; then workspace_updated with the whole workspace, workspace_deleted with its id, and a heartbeat every 30 seconds. " +
@@ -376,7 +414,7 @@ var operations = []operation{
 		params: []parameter{{"header", "Last-Event-ID", "The id of the last event that was received; one that is not known gets the whole list.", text}},
 	},
 	{
-		tag: "Administration", scope: auth.ScopeAdmin, pattern: "GET /users", id: "listUsers", summary: "Lists the users by name", status: 200, answer: v1.Page[v1.Account]{},
+		tag: "Administration", scope: auth.ScopeAdmin, pattern: "GET /users", id: "listUsers", summary: "Lists the users by name", about: "One page, with the role, the limits and the number of workspaces of each.", status: 200, answer: v1.Page[v1.Account]{},
 		params: []parameter{pageLimit, cursor, {"query", "q", "A text in the name.", search(255)}},
 	},
 	{
@@ -384,9 +422,9 @@ var operations = []operation{
 		about: "For administrators who are signed in: no access token adds a user.",
 		body:  fields(object{"!username": object{"type": "string", "pattern": word(255), "description": "One visible word."}, "!password": newSecret, "role": nullable(role)}),
 	},
-	{tag: "Administration", scope: auth.ScopeAdmin, pattern: "GET /admin/overview", id: "getOverview", summary: "Says how all workspaces are, who leads, how full the disk is, and how the archives are", status: 200, answer: v1.Overview{}},
+	{tag: "Administration", scope: auth.ScopeAdmin, pattern: "GET /admin/overview", id: "getOverview", summary: "Says how all workspaces are, who leads, how full the disk is, and how the archives are", about: "How many workspaces there are by their phase, operation and error, over all users.", status: 200, answer: v1.Overview{}},
 	{
-		tag: "Administration", scope: auth.ScopeAdmin, pattern: "GET /admin/history", id: "allHistory", summary: "Lists what happened to all workspaces, the newest first", status: 200, answer: v1.History[v1.Event]{},
+		tag: "Administration", scope: auth.ScopeAdmin, pattern: "GET /admin/history", id: "allHistory", summary: "Lists what happened to all workspaces, the newest first", about: "Phases, operations and errors of the workspaces of all users, with the names of their owners.", status: 200, answer: v1.History[v1.Event]{},
 		params: []parameter{pageLimit, before},
 	},
 	{
@@ -415,7 +453,7 @@ var operations = []operation{
 		params: []parameter{firstDay, lastDay},
 	},
 	{
-		tag: "Account", pattern: "GET /me/audit", id: "readOwnAudit", summary: "Lists one's own sign-ins, access tokens and other changes of the account, the newest first", status: 200, answer: v1.Page[v1.AuditEntry]{},
+		tag: "Account", pattern: "GET /me/audit", id: "readOwnAudit", summary: "Lists one's own sign-ins, access tokens and other changes of the account, the newest first", about: "From where others have changed the account is left out.", status: 200, answer: v1.Page[v1.AuditEntry]{},
 		params: []parameter{pageLimit, cursor},
 	},
 	{
@@ -427,7 +465,7 @@ var operations = []operation{
 		about: "Reading may take hours. It begins within a minute, goes on in the process that leads, and takes no request twice. The overview tells how much is left, and what is damaged.",
 		body:  fields(object{"!dry_run": boolean}),
 	},
-	{tag: "Administration", scope: auth.ScopeAdmin, pattern: "GET /users/{id}", id: "getUser", summary: "Reads a user", status: 200, answer: v1.Account{}},
+	{tag: "Administration", scope: auth.ScopeAdmin, pattern: "GET /users/{id}", id: "getUser", summary: "Reads a user", about: "With the role, the limits and the number of workspaces.", status: 200, answer: v1.Account{}},
 	{
 		tag: "Administration", scope: auth.ScopeAdmin, pattern: "PATCH /users/{id}", id: "changeUser", summary: "Changes a user", status: 200, answer: v1.Account{}, problems: []string{"own-account", "last-administrator", "token-scope"},
 		about: "All of the given fields, or none. Another role or password, and disabling, end the user's sign-ins and access tokens. An access token changes limits only.",
@@ -441,9 +479,9 @@ var operations = []operation{
 }
 
 // verb is a request for a desired state.
-func verb(path, id, summary string, problems ...string) operation {
+func verb(path, id, summary, about string, problems ...string) operation {
 	return operation{
-		tag: "Workspaces", pattern: "POST /workspaces/{id}/" + path, id: id, summary: summary,
+		tag: "Workspaces", pattern: "POST /workspaces/{id}/" + path, id: id, summary: summary, about: about,
 		status: 200, answer: v1.Workspace{}, problems: append([]string{"operation-in-progress"}, problems...),
 	}
 }

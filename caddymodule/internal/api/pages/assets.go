@@ -2,6 +2,7 @@ package pages
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -12,6 +13,7 @@ import (
 	"mime"
 	"net/http"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,15 +33,17 @@ var static embed.FS
 // wordsName is the asset with the texts of the other scripts, in every language. It is no file of its own.
 const wordsName = "words.js"
 
-// assetNames are the assets. One that names another (as /assets/NAME)
-// comes after it, because its own hash depends on the other's.
-var assetNames = []string{
-	"style.css", "api.css", wordsName, "text.js", "login.js", "dom.js", "store.js", "router.js",
-	"dialogs.js", "toast.js", "undo.js", "events.js", "status.js", "images.js", "swap.js", "edit.js",
-	"recovery.js", "actions.js", "menu.js", "card.js", "create.js", "find.js", "tools.js", "table.js",
-	"home.js", "explanation.js", "archives.js", "history.js", "stats.js", "logs.js", "workspace.js", "sessions.js", "password.js",
-	"tokens.js", "paged.js", "audit.js", "account.js", "failed.js", "everyone.js", "overview.js", "recent.js", "users.js", "usage.js", "admin.js", "header.js", "keys.js", "dashboard.js",
-}
+// styles and scripts are the assets. A script comes with all that it imports.
+var (
+	styles  = []string{"style.css", "api.css"}
+	scripts = []string{"login.js", "dashboard.js"}
+)
+
+// boot stands in the pages themselves. It loads their script, and loads it again if that fails: a page
+// without its script would stay empty for good.
+//
+//go:embed static/boot.js
+var boot string
 
 // Pages are the embedded pages and assets, ready to be served.
 type Pages struct {
@@ -48,46 +52,57 @@ type Pages struct {
 	misdirected, api              *template.Template
 }
 
-// asset is the content of one path.
+// asset is the content of one path, as it is and compressed.
 type asset struct {
-	body        []byte
-	contentType string
+	body, packed []byte
+	contentType  string
+}
+
+// newAsset compresses a content once, for all who ask for it.
+func newAsset(name string, body []byte) (asset, error) {
+	var packed bytes.Buffer
+	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err == nil {
+		_, err = w.Write(body)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		return asset{}, fmt.Errorf("compressing an embedded asset: %w", err)
+	}
+	return asset{body, packed.Bytes(), mime.TypeByExtension(path.Ext(name))}, nil
 }
 
 // Load returns the pages. They are read once per process.
 func Load() (*Pages, error) { return load() }
 
-// load reads the embedded files. It puts the hashed names where a file names another asset. So
-// a change of one changes the names of all that use it, and browsers never mix versions.
+// load reads the embedded files. The names of the assets change with their content.
 var load = sync.OnceValues(func() (*Pages, error) {
 	p := &Pages{byPath: make(map[string]asset)}
 	hashed := make(map[string]string)
-	for _, name := range assetNames {
-		body, err := content(name)
-		if err != nil {
-			return nil, fmt.Errorf("reading an embedded asset: %w", err)
+	for _, name := range slices.Concat(styles, scripts) {
+		read := content
+		if path.Ext(name) == ".js" {
+			read = bundle
 		}
-		for plain, withHash := range hashed {
-			body = bytes.ReplaceAll(body, []byte(`"`+AssetPath+plain+`"`), []byte(`"`+withHash+`"`))
+		body, err := read(name)
+		if err != nil {
+			return nil, fmt.Errorf("reading the embedded asset %s: %w", name, err)
 		}
 		sum := sha256.Sum256(body)
 		ext := path.Ext(name)
 		hashed[name] = AssetPath + strings.TrimSuffix(name, ext) + "." + hex.EncodeToString(sum[:6]) + ext
-		p.byPath[hashed[name]] = asset{body, mime.TypeByExtension(ext)}
+		if p.byPath[hashed[name]], err = newAsset(name, body); err != nil {
+			return nil, err
+		}
 	}
 	funcs := template.FuncMap{"asset": func(name string) (string, error) {
 		if hash, ok := hashed[name]; ok {
 			return hash, nil
 		}
 		return "", fmt.Errorf("no asset %q", name)
-	}, "modules": func() (modules []string) { // the scripts of the dashboard, which the browser gets all at once
-		for _, name := range assetNames {
-			if path.Ext(name) == ".js" && name != "login.js" && name != "dashboard.js" {
-				modules = append(modules, hashed[name])
-			}
-		}
-		return modules
-	}}
+	}, "boot": func() template.JS { return template.JS(boot) }} //nolint:gosec // it is a file of this package
 	parse := func(name string) (*template.Template, error) {
 		return template.New(name).Funcs(funcs).ParseFS(static, "static/"+name)
 	}
@@ -123,12 +138,18 @@ func (p *Pages) ServeAsset(w http.ResponseWriter, r *http.Request) error {
 		return problem.NotFound.With("problem.no_asset", words.Values{"Path": r.URL.Path})
 	}
 	h := w.Header()
+	body := found.body
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		body = found.packed
+		h.Set("Content-Encoding", "gzip")
+	}
 	h.Set("Content-Type", found.contentType)
-	h.Set("Content-Length", strconv.Itoa(len(found.body)))
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Vary", "Accept-Encoding")
 	h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	h.Set("X-Content-Type-Options", "nosniff")
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(found.body) // fails only when the client has gone
+		_, _ = w.Write(body) // fails only when the client has gone
 	}
 	return nil
 }

@@ -8,6 +8,8 @@
 package pages
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"html/template"
@@ -23,10 +25,16 @@ import (
 	"github.com/codehub/gateway/coordinator/words"
 )
 
-// contentPolicy lets pages use our scripts and styles and nothing else: nothing
-// inline, nothing from other hosts, and no frame around them.
-const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+// contentPolicy lets pages use our scripts and styles and nothing else: nothing inline but boot, nothing
+// from other hosts, and no frame around them.
+var contentPolicy = "default-src 'none'; script-src 'self' 'sha256-" + bootSum() + "'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// bootSum is how the policy names the script that stands in the pages.
+func bootSum() string {
+	sum := sha256.Sum256([]byte(boot))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
 
 // speaker is what the templates get to say something in the language of the request.
 type speaker struct {
@@ -64,7 +72,8 @@ func (p *Pages) ShowDashboard(w http.ResponseWriter, r *http.Request, d Dashboar
 	return send(w, r, http.StatusOK, p.dashboard, struct {
 		Dashboard
 		speaker
-	}{d, speakerOf(r)})
+		MinPassword int
+	}{d, speakerOf(r), auth.MinPassword})
 }
 
 // Login is what the sign-in page shows.

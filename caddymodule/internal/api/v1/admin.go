@@ -44,9 +44,10 @@ type Overview struct {
 	// Those that doze, which do not count as running, and of how many; null where there is no limit.
 	Dozing    int  `json:"dozing"`
 	MaxDozing *int `json:"max_dozing_global"`
-	// Those that can be undeleted.
-	Deleted int `json:"deleted"`
-	Users   int `json:"users"`
+	// Those that can be undeleted, and what their archives take up, with their homes on volumes that are left.
+	Deleted      int   `json:"deleted"`
+	DeletedBytes int64 `json:"deleted_bytes"`
+	Users        int   `json:"users"`
 	// The sum of the homes, as far as they were measured.
 	HomeBytes int64 `json:"home_bytes"`
 	// Null where the disk of the homes is not known.
@@ -98,7 +99,7 @@ func OverviewOf(o coordinator.Overview, h coordinator.Health, l service.Limits) 
 	}
 	out := Overview{
 		Phases: counts(o.Phases), Operations: counts(o.Operations), Waiting: counts(o.Waiting), Errors: counts(o.Errors),
-		Running: o.Running, MaxRunning: limitOrNull(l.Global), Dozing: o.Dozing, MaxDozing: limitOrNull(l.Dozing.Global), Deleted: o.Deleted, Users: o.Users, HomeBytes: o.HomeBytes,
+		Running: o.Running, MaxRunning: limitOrNull(l.Global), Dozing: o.Dozing, MaxDozing: limitOrNull(l.Dozing.Global), Deleted: o.Deleted, DeletedBytes: o.DeletedBytes, Users: o.Users, HomeBytes: o.HomeBytes,
 		Archives: ArchiveHealth{
 			o.Archives.Current, o.Archives.Damaged, o.Archives.Unverified, int64(o.Archives.Oldest.Seconds()), o.Scrub.Left, o.Scrub.LeftBytes,
 		},
@@ -184,8 +185,8 @@ type Finding struct {
 	DeletedIn *int64     `json:"deleted_in_seconds"`
 }
 
-// FindingOf returns f as programs see it, where archives are deleted after the delay.
-func FindingOf(f gc.Finding, delay time.Duration) Finding {
+// FindingOf returns f as programs see it.
+func FindingOf(f gc.Finding) Finding {
 	out := Finding{
 		Key: f.Key, Workspace: f.Workspace, Modified: f.Modified.UTC(), Verdict: f.Verdict, Reason: f.Reason,
 		FirstSeen: timeOrNull(f.FirstSeen),
@@ -194,7 +195,7 @@ func FindingOf(f gc.Finding, delay time.Duration) Finding {
 		out.Size = &f.Size
 	}
 	if !f.FirstSeen.IsZero() {
-		out.DeletedIn = new(int64(max(delay-f.Age, 0) / time.Second))
+		out.DeletedIn = new(int64(f.Left / time.Second))
 	}
 	return out
 }

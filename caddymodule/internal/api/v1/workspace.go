@@ -26,6 +26,8 @@ type Workspace struct {
 	// The address of the repository that its image clones into an empty project, as it was created with;
 	// null without one.
 	GitURL *string `json:"git_url"`
+	// Whether it is one of its owner's favourites, which come first on the dashboard.
+	Favourite bool `json:"favourite"`
 	// What it runs on, and where its volume is: "docker" or "kubernetes".
 	InstanceBackend string `json:"instance_backend"`
 	StorageBackend  string `json:"storage_backend"`
@@ -61,6 +63,9 @@ type Workspace struct {
 	DeletedAt    *time.Time             `json:"deleted_at"`
 	// Until when the deletion can be undone; null when it is not deleted, or no longer.
 	UndeleteUntil *time.Time `json:"undelete_until"`
+	// In a list of deleted ones, how many bytes it takes up until then: its archives, and its home on a volume that is
+	// left. Null elsewhere.
+	KeptBytes *int64 `json:"kept_bytes"`
 	// How much its home holds; null while that is not known.
 	Home *Home `json:"home"`
 	// Where people open it; a path when it is on the main site.
@@ -172,7 +177,7 @@ func WorkspaceOf(w workspace.Workspace, v View) Workspace {
 	}
 	body := Workspace{
 		ID: w.ID, OwnerID: w.OwnerID, Name: w.Name,
-		Description: orNull(w.Description), Memo: orNull(w.Memo), ImageRef: orNull(w.ImageRef), GitURL: orNull(w.GitURL),
+		Description: orNull(w.Description), Memo: orNull(w.Memo), ImageRef: orNull(w.ImageRef), GitURL: orNull(w.GitURL), Favourite: w.Favourite,
 		InstanceBackend: w.InstanceBackend, StorageBackend: w.StorageBackend,
 		Conditions: conditions, ObservedAt: timeOrNull(w.ObservedAt),
 		Phase: w.Phase, PhaseChangedAt: timeOrNull(w.PhaseChangedAt),

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/caddymodule/internal/command"
@@ -27,14 +25,16 @@ type patient struct{ command.Settings }
 
 // checks is the table of doctor, in the order in which the rows run: those of the backend stand
 // beside it.
-func (p patient) checks(backend []check.Row) []check.Row {
+func (p patient) checks(b examined) []check.Row {
 	return slices.Concat([]check.Row{{Name: "release", Run: release}}, Servers(p.Settings), []check.Row{
 		{Name: "object store", Run: p.checkArchives,
 			Remedy: "check the settings below s3 and the rights of the key"},
-	}, backend, []check.Row{
+	}, b.rows, []check.Row{
+		{Name: "identity", Needs: b.rows[0].Name, Run: func(ctx context.Context) ([]check.Finding, error) { return p.checkIdentity(ctx, b) }},
 		{Name: "dozing", Run: p.checkDozing},
 		{Name: "hosts", Run: p.checkHosts},
 		{Name: "proxies", Run: p.checkProxies},
+		{Name: "address", Needs: "database", Run: p.checkAddress},
 	})
 }
 
@@ -114,22 +114,6 @@ func schema(r postgres.Release) []check.Finding {
 	return nil
 }
 
-func (p patient) checkRedis(ctx context.Context) ([]check.Finding, error) {
-	o, err := redis.ParseURL(p.Options.Redis)
-	if err != nil {
-		return nil, errors.New("the address cannot be understood") // it may hold a password
-	}
-	logging.Disable() // the finding says it
-	client := redis.NewClient(o)
-	defer client.Close()
-	before := time.Now()
-	theirs, err := client.Time(ctx).Result()
-	if err != nil {
-		return nil, err
-	}
-	return []check.Finding{check.Clock("Redis", before, theirs, time.Now())}, nil
-}
-
 func (p patient) checkArchives(ctx context.Context) ([]check.Finding, error) {
 	s, err := archive.New(p.Options.Archive)
 	if err != nil {
@@ -160,21 +144,70 @@ func (p patient) checkArchives(ctx context.Context) ([]check.Finding, error) {
 // whoseBucket returns why nothing may be written to the bucket, not even to try it: it is
 // another installation's, or that is not known. A bucket that cannot be read is tried: the
 // check begins with reading, and says what is wrong.
-func (p patient) whoseBucket(ctx context.Context, s *archive.Store) ([]check.Finding, error) {
+func (p patient) whoseBucket(ctx context.Context, s *archive.Store) (found []check.Finding, err error) {
+	err = p.compare(ctx, nil, s, func(known *identity.Guard) {
+		var other *identity.MismatchError
+		if errors.As(known.LookAtBucket(ctx), &other) {
+			found = []check.Finding{check.Problem("look at s3 endpoint, bucket and prefix, or accept it", "%s", other)}
+		}
+	})
+	if err != nil {
+		found = []check.Finding{check.Warning("fix database first",
+			"not tried: only the database says whether the bucket is this installation's")}
+	}
+	return found, nil
+}
+
+// checkIdentity says whether the engine or cluster that answers is the recorded one.
+func (p patient) checkIdentity(ctx context.Context, b identity.Backend) (found []check.Finding, err error) {
+	failed := p.compare(ctx, b, nil, func(known *identity.Guard) {
+		var other *identity.MismatchError
+		switch err = known.LookAtBackend(ctx); {
+		case errors.As(err, &other):
+			found = []check.Finding{check.Problem("look at the setting "+p.Options.BackendName()+", or accept it: caddy codehub accept backend",
+				"%s", other)}
+			err = nil
+		case err == nil:
+			found = []check.Finding{check.OK("what answers is where the workspaces of this installation are, or the first to be seen")}
+		}
+	})
+	if failed != nil {
+		return []check.Finding{check.Warning("fix database first", "not tried: only the database says which one this installation has")}, nil
+	}
+	return found, err
+}
+
+// compare calls look with what the database has recorded. An error is the database's.
+func (p patient) compare(ctx context.Context, b identity.Backend, bucket identity.Bucket, look func(*identity.Guard)) error {
+	rows, err := p.identities(ctx)
+	if err == nil {
+		look(identity.New(recorded{rows: rows}, b, bucket, p.Options.Installation(), zap.NewNop()))
+	}
+	return err
+}
+
+// identities reads what the database has recorded: nothing before the first start.
+func (p patient) identities(ctx context.Context) (map[store.Resource]store.Identity, error) {
 	db, err := store.Open(p.Options.Database, postgres.Options{})
 	if err != nil {
 		return nil, err
 	}
 	defer db.Close()
-	if _, err := db.Identities(ctx); err != nil {
-		return []check.Finding{check.Warning("fix database first",
-			"not tried: only the database says whether the bucket is this installation's")}, nil
+	if r, err := db.Release(ctx); err != nil || r.Schema == 0 {
+		return nil, err
 	}
-	var other *identity.MismatchError
-	if errors.As(identity.New(db, nil, s, p.Options.Installation(), zap.NewNop()).LookAtBucket(ctx), &other) {
-		return []check.Finding{check.Problem("look at s3 endpoint, bucket and prefix, or accept it", "%s", other)}, nil
-	}
-	return nil, nil
+	return db.Identities(ctx)
+}
+
+// recorded is the database for looks alone.
+type recorded struct {
+	identity.Store
+	rows map[store.Resource]store.Identity
+}
+
+// Identities implements [identity.Store].
+func (r recorded) Identities(context.Context) (map[store.Resource]store.Identity, error) {
+	return r.rows, nil
 }
 
 // checkProxies says whether the address that people open, and what is believed of proxies, fit the servers.

@@ -41,12 +41,12 @@ func TestChecksOfBackends(t *testing.T) {
 		"cluster": {Kubernetes: &kubernetes.Options{Options: cluster.Options{Kubeconfig: "testdata/kubeconfig"}}},
 	} {
 		settings := command.Settings{Options: o}
-		rows, done, err := checksOfBackend(settings)
+		b, err := backendOf(settings)
 		if err != nil {
 			t.Fatal(err)
 		}
 		there := make(map[string]bool)
-		table := patient{settings}.checks(rows)
+		table := patient{settings}.checks(b)
 		for _, c := range table {
 			if c.Needs != "" && !there[c.Needs] || there[c.Name] {
 				t.Errorf("%s: %s is there twice, or needs %q, which is not before it", backend, c.Name, c.Needs)
@@ -56,7 +56,7 @@ func TestChecksOfBackends(t *testing.T) {
 		if there["engine"] == there["cluster"] || !there[backend] || !there["database"] || !there["hosts"] {
 			t.Errorf("%s: checks %v", backend, there)
 		}
-		if err := done(); err != nil {
+		if err := b.Close(); err != nil {
 			t.Error(err)
 		}
 	}
@@ -64,7 +64,7 @@ func TestChecksOfBackends(t *testing.T) {
 
 // TestAddressesAreChecked: what is wrong with them is a warning with a remedy.
 func TestAddressesAreChecked(t *testing.T) {
-	s := command.Settings{PublicURL: "https://codehub.example.com", MainHost: "codehub.example.com", Servers: []site.Server{{Name: "srv0", TLS: true}}}
+	s := command.Settings{PublicURL: "https://codehub.example.com", MainHost: "codehub.example.com", Servers: []site.Server{{Name: "srv0", MaxHeader: site.HeaderRoom, TLS: true}}}
 	for _, loose := range []bool{false, true} {
 		s.Servers[0].Trusts = loose
 		found, err := patient{s}.checkProxies(t.Context())

@@ -19,6 +19,7 @@ import (
 	docker "github.com/codehub/gateway/coordinator/backend/docker/doctor"
 	kubernetes "github.com/codehub/gateway/coordinator/backend/kubernetes/doctor"
 	"github.com/codehub/gateway/coordinator/control/pressure"
+	"github.com/codehub/gateway/coordinator/identity"
 )
 
 // Command is `caddy codehub doctor`.
@@ -38,12 +39,12 @@ With --json the result is an array of objects with "check", "level" (ok, warning
 	var asJSON bool
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return resolve.WithSettings(cmd, func(ctx context.Context, cmd *cobra.Command, settings command.Settings) error {
-		rows, done, err := checksOfBackend(settings)
+		b, err := backendOf(settings)
 		if err != nil {
 			return err
 		}
-		defer done()
-		found := check.Run(ctx, patient{settings}.checks(rows))
+		defer b.Close()
+		found := check.Run(ctx, patient{settings}.checks(b))
 		if asJSON {
 			err = command.PrintJSON(cmd.OutOrStdout(), found)
 		} else {
@@ -62,30 +63,37 @@ With --json the result is an array of objects with "check", "level" (ok, warning
 	})
 }
 
-// checksOfBackend returns the checks of the installation's backend, and what ends its client.
-func checksOfBackend(s command.Settings) (rows []check.Row, done func() error, err error) {
+// examined is the installation's backend: its checks, who it is, and its client.
+type examined struct {
+	identity.Backend
+	io.Closer
+	rows []check.Row
+}
+
+// backendOf returns the installation's backend. It performs no I/O.
+func backendOf(s command.Settings) (examined, error) {
 	o := s.Options
 	if o.Kubernetes != nil {
 		k := o.Cluster()
 		cluster, err := kubernetes.New(k.Options, k.Spec)
 		if err != nil {
-			return nil, nil, fmt.Errorf("the settings of backend kubernetes: %w", err)
+			return examined{}, fmt.Errorf("the settings of backend kubernetes: %w", err)
 		}
-		return cluster.Checks(s.Live.Images.Default(k.Spec.Image, k.Spec.Port).References()), cluster.Close, nil
+		return examined{cluster, cluster, cluster.Checks(s.Live.Images.Default(k.Spec.Image, k.Spec.Port).References())}, nil
 	}
 	engine, err := docker.New(o.Engine())
 	if err != nil {
-		return nil, nil, fmt.Errorf("the settings of docker: %w", err)
+		return examined{}, fmt.Errorf("the settings of docker: %w", err)
 	}
 	dozes, dozing := s.Live.TTL.Dozes(), 0
 	if dozes {
 		dozing = s.Live.Limits.Dozing.Global
 	}
-	return engine.Checks(docker.Expected{
+	return examined{engine, engine, engine.Checks(docker.Expected{
 		Running: s.Live.Limits.Global, Dozing: dozing, Dozes: dozes,
 		Images:    s.Live.Images.Default(o.Docker.Image, o.Docker.Port).References(),
 		ArchiveAt: s.Live.Pressure.ArchiveAt, StopAt: s.Live.Pressure.StopAt, NearlyFull: pressure.DefaultArchiveAt,
-	}), engine.Close, nil
+	})}, nil
 }
 
 // printFindings prints a table, with the remedy below what needs one.

@@ -84,8 +84,8 @@ func TestDoctorWithoutAnEngine(t *testing.T) {
 	}
 	o, found := doctor()
 	for check, level := range map[string]string{
-		"release": "ok", "database": "ok", "redis": "ok", "object store": "ok", "engine": "problem",
-		"images": "warning", "network": "warning", "egress": "warning", "isolation": "warning", "disk": "warning", "home": "warning", "hosts": "ok",
+		"release": "ok", "database": "ok", "redis": "warning", "object store": "ok", "engine": "problem",
+		"identity": "warning", "images": "warning", "network": "warning", "egress": "warning", "isolation": "warning", "disk": "warning", "home": "warning", "hosts": "ok",
 	} {
 		if found[check].Level != level {
 			t.Errorf("%s: %+v, want %s", check, found[check], level)

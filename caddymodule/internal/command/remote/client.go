@@ -6,16 +6,20 @@ package remote
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/codehub/gateway/caddymodule/internal/problem"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
 // apiPath is where the API is on every server.
@@ -89,28 +93,6 @@ func (c *Client) Copy(ctx context.Context, path string, w io.Writer) error {
 	return nil
 }
 
-// Lines makes a POST whose answer is JSON, a value a line, and may have no end. It gives each line to take.
-func (c *Client) Lines(ctx context.Context, path string, in any, take func(line json.RawMessage) error) error {
-	resp, err := c.send(ctx, http.MethodPost, path, in)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	for lines := json.NewDecoder(resp.Body); ; {
-		var line json.RawMessage
-		err := lines.Decode(&line)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("reading the answer of %s: %w", c.server, err)
-		}
-		if err := take(line); err != nil {
-			return err
-		}
-	}
-}
-
 // send makes a request, and returns its answer if that is a success.
 func (c *Client) send(ctx context.Context, method, path string, in any) (*http.Response, error) {
 	var body io.Reader
@@ -125,12 +107,9 @@ func (c *Client) send(ctx context.Context, method, path string, in any) (*http.R
 	if err != nil {
 		return nil, fmt.Errorf("writing the request: %w", err)
 	}
+	r.Header = c.header()
 	if in != nil {
 		r.Header.Set("Content-Type", "application/json")
-	}
-	r.Header.Set("User-Agent", "caddy codehub")
-	if c.token != "" {
-		r.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	resp, err := c.http.Do(r)
 	if err != nil {
@@ -141,6 +120,15 @@ func (c *Client) send(ctx context.Context, method, path string, in any) (*http.R
 		return nil, err
 	}
 	return resp, nil
+}
+
+// header is that of every request.
+func (c *Client) header() http.Header {
+	h := http.Header{"User-Agent": {"caddy codehub"}}
+	if c.token != "" {
+		h.Set("Authorization", "Bearer "+c.token)
+	}
+	return h
 }
 
 // refusal returns why an answer is none, or nil.
@@ -163,8 +151,33 @@ func (c *Client) refusal(resp *http.Response) error {
 	return nil
 }
 
-// parseServer reads the address of a server as a person writes it: https unless it says otherwise.
-func parseServer(s string) (*url.URL, error) {
+// parseServer reads the address of a server as a person writes it: https unless it says otherwise. Without a
+// scheme, a server on this machine is http where it does not speak TLS, which it is asked without the token.
+func parseServer(ctx context.Context, s string) (*url.URL, error) {
+	u, err := parseAddress(s)
+	if err == nil && !strings.Contains(s, "://") && site.IsLocal(u.Host) && isPlain(ctx, u.Host) {
+		u.Scheme = "http"
+	}
+	return u, err
+}
+
+// isPlain reports whether a server on this machine speaks no TLS, or is not there.
+func isPlain(ctx context.Context, host string) bool {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	if _, _, err := net.SplitHostPort(host); err != nil {
+		host = net.JoinHostPort(strings.Trim(host, "[]"), "443")
+	}
+	conn, err := new(tls.Dialer).DialContext(ctx, "tcp", host)
+	if err == nil {
+		_ = conn.Close()
+	}
+	var other tls.RecordHeaderError
+	return errors.As(err, &other) || errors.Is(err, syscall.ECONNREFUSED)
+}
+
+// parseAddress is parseServer without asking.
+func parseAddress(s string) (*url.URL, error) {
 	if s == "" {
 		return nil, errors.New("the address of the server is missing: write for example https://codehub.example.com")
 	}

@@ -21,7 +21,8 @@ func Login(command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "login [URL]", Short: "Signs in at a server with a personal access token",
 		Long: `Signs in at a running server, for the commands workspace and token. The address is that of the
-dashboard. The token is made there, or by caddy codehub token create; it needs the scope read,
+dashboard: https, unless it begins with http:// or a server on this machine, such as localhost:8080,
+speaks no TLS. The token is made there, or by caddy codehub token create; it needs the scope read,
 and write to change something. It is read from standard input, never from arguments: at a
 terminal it is asked for and not shown, otherwise the first line is the token.
 
@@ -36,7 +37,7 @@ which only you can read. The environment variables CODEHUB_URL and CODEHUB_TOKEN
 		if len(args) > 1 {
 			return command.Usage(cmd, command.Arguments(cmd, 1)(args))
 		}
-		server, err := parseServer(whichServer(cmd, args))
+		server, err := parseServer(cmd.Context(), whichServer(cmd, args))
 		if err == nil && server.Scheme == "http" && !site.IsLocal(server.Host) && !*insecure {
 			err = errors.New("over http others may read the token: write https, or add --insecure")
 		}

@@ -83,7 +83,7 @@ func Only(cmd *cobra.Command, usage func(args []string) error, action Action) *c
 		if err := usage(args); err != nil {
 			return command.Usage(cmd, err)
 		}
-		c, err := current()
+		c, err := current(cmd.Context())
 		if err != nil {
 			return command.Fail(cmd, exitCode(err), err)
 		}
@@ -102,7 +102,7 @@ func Or(cmd *cobra.Command, usage func(args []string) error, action Action) *cob
 				return installation(cmd, args)
 			}
 		}
-		c, err := current()
+		c, err := current(cmd.Context())
 		switch {
 		case errors.Is(err, errNoLogin) && usage(args) == nil && !hasConfiguration(cmd):
 			return command.Fail(cmd, exitCode(err), fmt.Errorf(
@@ -131,8 +131,8 @@ func hasConfiguration(cmd *cobra.Command) bool {
 }
 
 // Current is the access to the server where the person is signed in, nil if that is nowhere.
-func Current() *Client {
-	c, err := current()
+func Current(ctx context.Context) *Client {
+	c, err := current(ctx)
 	if err != nil {
 		return nil
 	}

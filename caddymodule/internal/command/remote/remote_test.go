@@ -2,6 +2,8 @@ package remote_test
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -68,6 +70,25 @@ func TestLoginRefuses(t *testing.T) {
 		}
 	}
 	commandtest.Run(t, nil, "token", "list").Want(t, 3, "not logged in")
+}
+
+// Without a scheme, a server on this machine is http if it speaks no TLS. Any other one is https.
+func TestAServerOnThisMachineNeedsNoScheme(t *testing.T) {
+	s := commandtest.NewServer(t)
+	s.AddUser("ann", auth.RoleUser)
+	secret := s.Token("ann", "cli", auth.ScopeRead)
+	host := strings.TrimPrefix(s.URL, "http://")
+	commandtest.Run(t, strings.NewReader(secret), "login", host).Want(t, 0, "Signed in at "+s.URL+" as ann")
+	t.Setenv("CODEHUB_URL", host)
+	commandtest.Run(t, nil, "token", "list").Want(t, 0, "cli\n")
+	asked := make(chan struct{}, 1)
+	tls := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked <- struct{}{} }))
+	t.Cleanup(tls.Close)
+	commandtest.Run(t, strings.NewReader(secret), "login", tls.Listener.Addr().String()).Want(t, 1, "https://"+tls.Listener.Addr().String(), "certificate")
+	if len(asked) != 0 {
+		t.Error("a server whose certificate is unknown was asked")
+	}
+	commandtest.Run(t, strings.NewReader(secret), "login", "localhost:1").Want(t, 1, "http://localhost:1", "the server cannot be reached")
 }
 
 // The environment wins, and a stored token goes to no other server than its own.

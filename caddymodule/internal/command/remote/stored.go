@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -83,7 +84,7 @@ var errNoLogin = errors.New("you are not logged in at a server: run caddy codehu
 
 // current returns the access to the server where the person is signed in, or [errNoLogin]. A stored token
 // goes to its own server only.
-func current() (*Client, error) {
+func current(ctx context.Context) (*Client, error) {
 	at, token := os.Getenv(serverVariable), os.Getenv(tokenVariable)
 	if at == "" || token == "" {
 		stored, err := readLogin()
@@ -96,14 +97,14 @@ func current() (*Client, error) {
 		case at == "":
 			at = stored.URL
 		}
-		if u, err := parseServer(at); token == "" && err == nil && u.String() == stored.URL {
-			token = stored.Token
+		if u, err := parseServer(ctx, at); token == "" && err == nil && u.String() == stored.URL {
+			at, token = stored.URL, stored.Token
 		}
 	}
 	if at == "" || token == "" {
 		return nil, errNoLogin
 	}
-	server, err := parseServer(at)
+	server, err := parseServer(ctx, at)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", serverVariable, err)
 	}

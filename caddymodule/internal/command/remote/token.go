@@ -67,7 +67,7 @@ Scopes: read (everything of the API), write (changes of your workspaces; include
 			}
 			server = stored.URL
 		}
-		at, err := parseServer(server)
+		at, err := parseServer(cmd.Context(), server)
 		if err == nil && user == "" {
 			if user = whoSignsIn(cmd); user == "" {
 				err = fmt.Errorf("who are you? Add --user NAME")

@@ -4,12 +4,19 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"strings"
+	"sync/atomic"
 
+	"github.com/coder/websocket"
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/semaphore"
 
+	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
 	"github.com/codehub/gateway/caddymodule/internal/command/remote"
-	"github.com/codehub/gateway/caddymodule/internal/problem"
+	"github.com/codehub/gateway/coordinator/guard"
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // exitLost is the exit code of exec when the command did not run, or its end is not known, as that of ssh.
@@ -17,25 +24,52 @@ const exitLost = 255
 
 func execCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "exec WORKSPACE COMMAND [ARGUMENT...]", Short: "Runs a command in a running workspace",
-		Long: `Runs a command in the container of a running workspace of yours, as the container's user, without a terminal and
-without input. A workspace that dozes goes on first. What it prints is printed here. A shell takes several: sh -c '…'. What is no UTF-8 is
-not printed as it is; base64 helps.
+		Use: "exec WORKSPACE [--] COMMAND [ARGUMENT...]", Short: "Runs a command in a running workspace",
+		Long: `Runs a command in the container of a running workspace of yours, as the container's user. A workspace that
+dozes goes on first; with --wake one that sleeps is started first. A shell takes several: sh -c '…'.
+
+Standard input is the command's, and ends when it ends here. What the command prints is printed here, byte for byte. Where a
+script reads its own input in a loop, add --stdin=false. With -t the command runs in a terminal, for
+example a shell or an editor: every key goes to it, and closing the window hangs up. That needs env and sh in the workspace.
+
+Flags of exec stand before the workspace. What follows the workspace is the command; -- may stand between them.
 
 The exit code is the command's, 126 or 127 where it cannot be started, and 255 when it did not run or its end is
-not known. A command whose caller ends goes on.`,
-		Example: `  $ caddy codehub workspace exec thesis make -C src
-  $ caddy codehub workspace exec thesis sh -c 'tar c src | base64' | base64 -d > src.tar`,
+not known. A command without a terminal whose caller ends goes on, and its input ends.`,
+		Example: `  $ caddy codehub workspace exec --wake thesis -- make -C src
+  $ caddy codehub workspace exec -t thesis bash
+  $ tar -cz src | caddy codehub workspace exec thesis tar -xz
+  $ caddy codehub workspace exec thesis tar -cz src > src.tgz`,
 	}
 	cmd.Flags().SetInterspersed(false) // what follows the workspace is the command's
+	tty := cmd.Flags().BoolP("tty", "t", false, "run the command in a terminal")
+	stdin := cmd.Flags().BoolP("stdin", "i", true, "pass standard input to the command")
+	wake := wakeFlag(cmd)
 	cmd.ValidArgsFunction = completeNames(false)
-	return remote.Only(cmd, func(args []string) error {
-		if len(args) < 2 {
-			return errors.New("write a workspace, and a command to run there")
+	var e execution
+	return remote.Only(cmd, func(args []string) (err error) {
+		e = execution{stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr()}
+		if *stdin {
+			e.stdin = cmd.InOrStdin()
 		}
-		return nil
+		if e.command, err = commandOf(args); err != nil || !*tty {
+			return err
+		}
+		if !*stdin {
+			return errors.New("-t passes what is typed: leave --stdin=false out")
+		}
+		e.terminal, err = terminalOf(cmd)
+		return err
 	}, func(ctx context.Context, c *remote.Client, args []string) error {
-		code, err := server{c}.exec(ctx, args[0], args[1:], cmd.OutOrStdout(), cmd.ErrOrStderr())
+		p := server{c}
+		w, err := p.find(ctx, args[0], false)
+		if err == nil && *wake {
+			w, err = p.wake(ctx, cmd, w)
+		}
+		var code int
+		if err == nil {
+			code, err = p.exec(ctx, w.ID, e)
+		}
 		switch {
 		case err != nil:
 			return &remote.ExitError{Code: exitLost, Err: err}
@@ -46,35 +80,154 @@ not known. A command whose caller ends goes on.`,
 	})
 }
 
-// exec runs a command in the workspace that a person names, and returns its exit code.
-func (p server) exec(ctx context.Context, named string, command []string, stdout, stderr io.Writer) (int, error) {
-	w, err := p.find(ctx, named, false)
+// commandOf returns the words of the command that follows the workspace.
+func commandOf(args []string) ([]string, error) {
+	switch {
+	case len(args) > 1 && args[1] == "--":
+		args = args[1:]
+	case len(args) > 1 && strings.HasPrefix(args[1], "-"):
+		return nil, fmt.Errorf("%s stands where the command begins: flags of exec stand before the workspace, "+
+			"and a command that begins with - stands after --", args[1])
+	}
+	if len(args) < 2 {
+		return nil, errors.New("write a workspace, and a command to run there")
+	}
+	return args[1:], nil
+}
+
+// execution is a command that runs in a workspace, as this side has it.
+type execution struct {
+	command        []string
+	stdin          io.Reader // nil for none
+	stdout, stderr io.Writer
+	terminal       *terminal // nil for none
+}
+
+// exec runs a command in a workspace, and returns its exit code. Input is read until then, or a little beyond.
+func (p server) exec(ctx context.Context, id workspace.ID, e execution) (int, error) {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	conn, err := p.Socket(ctx, pathOf(id, "/exec"), v1.ExecProtocol)
 	if err != nil {
 		return 0, err
 	}
-	var code *int
-	err = p.Lines(ctx, pathOf(w.ID, "/exec"), map[string]any{"command": command}, func(line json.RawMessage) error {
-		var said struct {
-			Stdout, Stderr string
-			ExitCode       *int `json:"exit_code"`
-			Problem        *problem.Problem
+	defer conn.CloseNow()
+	start := v1.ExecStart{Stdin: e.stdin != nil}
+	for i := range e.command {
+		start.Command = append(start.Command, &e.command[i])
+	}
+	if e.terminal != nil {
+		restore, err := e.terminal.raw()
+		if err != nil {
+			return 0, err
 		}
-		if err := json.Unmarshal(line, &said); err != nil {
+		defer restore()
+		changes, stop := resized()
+		defer stop()
+		start.Terminal = e.terminal.size()
+		go guard.Run("watching the terminal's size", func() {
+			for {
+				select {
+				case <-changes:
+					_ = tell(ctx, conn, v1.ExecResize{Terminal: e.terminal.size()})
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+	}
+	if err := tell(ctx, conn, start); err != nil {
+		return 0, err
+	}
+	in := &inputWindow{free: semaphore.NewWeighted(v1.ExecWindow)}
+	if e.stdin != nil {
+		go guard.Run("passing standard input", func() {
+			if err := in.send(ctx, conn, e.stdin); err != nil {
+				end(fmt.Errorf("passing standard input: %w", err))
+			}
+		})
+	}
+	code, err := e.receive(ctx, conn, in)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return code, err
+}
+
+// receive takes what the server sends, until the command has ended.
+func (e execution) receive(ctx context.Context, conn *websocket.Conn, in *inputWindow) (int, error) {
+	for {
+		kind, message, err := conn.Read(ctx)
+		if err != nil {
+			return 0, fmt.Errorf("the connection has ended before the command: %w", err)
+		}
+		switch {
+		case kind == websocket.MessageText:
+			var said v1.ExecSaid
+			if err := json.Unmarshal(message, &said); err != nil {
+				return 0, fmt.Errorf("reading what the server says: %w", err)
+			}
+			switch {
+			case said.Problem != nil:
+				return 0, said.Problem
+			case said.ExitCode != nil:
+				return *said.ExitCode, nil
+			}
+			err = in.taken(said.Taken)
+		case len(message) > 0 && message[0] == v1.ExecStdout:
+			_, err = e.stdout.Write(message[1:])
+		case len(message) > 0 && message[0] == v1.ExecStderr:
+			_, err = e.stderr.Write(message[1:])
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
+// tell sends a text message.
+func tell(ctx context.Context, conn *websocket.Conn, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return conn.Write(ctx, websocket.MessageText, text)
+}
+
+// inputWindow is how much input may be on its way.
+type inputWindow struct {
+	free *semaphore.Weighted
+	away atomic.Int64 // what was sent and not taken yet
+}
+
+// send sends input, and its end. It returns an error if the input cannot be read.
+func (w *inputWindow) send(ctx context.Context, conn *websocket.Conn, in io.Reader) error {
+	for message := []byte{v1.ExecStdin, v1.ExecPiece: 0}; ; {
+		n, err := in.Read(message[1:])
+		if n > 0 {
+			if w.free.Acquire(ctx, int64(n)) != nil {
+				return nil // the command has ended
+			}
+			w.away.Add(int64(n))
+			if conn.Write(ctx, websocket.MessageBinary, message[:1+n]) != nil {
+				return nil // which the reader finds, too
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			_ = conn.Write(ctx, websocket.MessageBinary, []byte{v1.ExecClose, v1.ExecStdin})
+			return nil
+		case err != nil:
 			return err
 		}
-		if said.Problem != nil {
-			return said.Problem
-		}
-		code = said.ExitCode
-		_, err := io.WriteString(stdout, said.Stdout)
-		_, more := io.WriteString(stderr, said.Stderr)
-		return errors.Join(err, more)
-	})
-	if err == nil && code == nil {
-		err = errors.New("the answer has ended before the command")
 	}
-	if err != nil {
-		return 0, err
+}
+
+// taken makes room for as much as the command has taken.
+func (w *inputWindow) taken(n int) error {
+	if n < 0 || w.away.Add(int64(-n)) < 0 {
+		return errors.New("the server takes more input than there is")
 	}
-	return *code, nil
+	w.free.Release(int64(n))
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -75,10 +76,23 @@ func (l *listing) read() error {
 		l.Phases = []workspace.Phase{workspace.PhaseError}
 	}
 	for _, p := range l.phases {
-		l.Phases = append(l.Phases, workspace.Phase(strings.ToUpper(p)))
+		phase := workspace.Phase(strings.ToUpper(p))
+		if !slices.Contains(service.Phases, phase) {
+			return fmt.Errorf("%q is not a phase: write one or more of %s", p, names(service.Phases))
+		}
+		l.Phases = append(l.Phases, phase)
 	}
 	l.All = l.All || l.Owner != ""
 	return nil
+}
+
+// names are phases as the command line and the API write them.
+func names(phases []workspace.Phase) string {
+	all := make([]string, len(phases))
+	for i, phase := range phases {
+		all[i] = string(phase)
+	}
+	return strings.Join(all, ",")
 }
 
 // print prints the list.
@@ -174,12 +188,8 @@ func (p server) list(ctx context.Context, o service.ListOptions) ([]v1.OwnedWork
 			query.Set(name, "true")
 		}
 	}
-	phases := make([]string, len(o.Phases))
-	for i, phase := range o.Phases {
-		phases[i] = string(phase)
-	}
-	if len(phases) > 0 {
-		query.Set("phase", strings.Join(phases, ","))
+	if len(o.Phases) > 0 {
+		query.Set("phase", names(o.Phases))
 	}
 	return pages(func(cursor string) ([]v1.OwnedWorkspace, string, error) {
 		if cursor != "" {

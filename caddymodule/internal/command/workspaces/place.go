@@ -95,7 +95,7 @@ func withService(s command.Servers, do func(installation) error) error {
 			Limits: s.Live.Limits, Delays: s.Live.Delays(),
 			InstanceBackend: s.Options.BackendName(), StorageBackend: s.Options.BackendName(),
 			Inventory: coordinator.Inventory{Backend: w.Backend, Archives: w.Archives, Identity: w.Identity},
-		}), s.Live.GC.Delay})
+		}), s.Live.GC.KeepDeleted()})
 	})
 }
 

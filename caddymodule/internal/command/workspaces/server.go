@@ -98,12 +98,12 @@ const completionTimeout = 2 * time.Second
 // about.
 func completeNames(deleted bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-		c := remote.Current()
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+		defer cancel()
+		c := remote.Current(ctx)
 		if c == nil || len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
-		defer cancel()
 		all, err := server{c}.list(ctx, service.ListOptions{Deleted: deleted && cmd.Name() == "undelete"})
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError

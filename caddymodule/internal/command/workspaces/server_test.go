@@ -6,12 +6,17 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/codehub/gateway/caddymodule/internal/command/commandtest"
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -68,6 +73,7 @@ func TestWorkspacesThroughAServer(t *testing.T) {
 	run(t, "list", "--all").Want(t, 3, "Administrators only")
 	run(t, "list", "--owner", "bob").Want(t, 3, "Administrators only")
 	run(t, "list", "--sort", "size").Want(t, 1, "sort must be")
+	run(t, "list", "--phase", "running,asleep").Want(t, 2, `"asleep" is not a phase: write one or more of PENDING,ARCHIVED,STANDBY,RUNNING,ERROR,DELETING`)
 	for _, named := range []string{"thesis", thesis.ID, strings.ToUpper(thesis.ID)} {
 		if got := object(t, run(t, "show", named, "--json")); got.ID != thesis.ID {
 			t.Errorf("%s is %+v", named, got)
@@ -78,6 +84,12 @@ func TestWorkspacesThroughAServer(t *testing.T) {
 		t.Errorf("changed to %+v", got)
 	}
 	run(t, "update", "my thesis").Want(t, 1, "nothing to change")
+	run(t, "rename", "my thesis", "thesis").Want(t, 0, "my thesis is called thesis now.")
+	if got := object(t, run(t, "rename", "thesis", "my thesis", "--json")); got.ID != thesis.ID || got.Name != "my thesis" {
+		t.Errorf("renamed to %+v", got)
+	}
+	run(t, "rename", "my thesis", "").Want(t, 1, "name")
+	run(t, "rename", "my thesis").Want(t, 2, "1 argument instead of 2")
 	if got := object(t, run(t, "update", "my thesis", "--start-ahead=false", "--json")); got.StartAhead == nil || *got.StartAhead {
 		t.Errorf("changed to %+v", got)
 	}
@@ -98,6 +110,36 @@ func TestWorkspacesThroughAServer(t *testing.T) {
 	run(t, "show", "my thesis").Want(t, 4, `you have no workspace "my thesis"`)
 	run(t, "list", "--deleted").Want(t, 0, thesis.ID)
 	run(t, "undelete", "my thesis").Want(t, 0, "my thesis is back.")
+}
+
+// A step of the deletion that has begun is awaited.
+func TestUndeletingWhileADeletionGoesOn(t *testing.T) {
+	s := commandtest.NewServer(t)
+	s.SignedIn("ann")
+	run(t, "create", "one", "--desired-state", "ARCHIVED").Want(t, 0)
+	run(t, "delete", "one", "--yes").Want(t, 0)
+	s.Exec(`UPDATE workspaces SET operation = 'STOPPING'`)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Timeout)
+	defer cancel()
+	said, errs := io.Pipe()
+	command := commandtest.CommandLine()
+	command.SetErr(errs)
+	command.SetOut(io.Discard)
+	command.SetArgs([]string{"codehub", "workspace", "undelete", "one"})
+	ended := make(chan error, 1)
+	go func() { ended <- errors.Join(command.ExecuteContext(ctx), errs.Close()) }()
+	lines := bufio.NewReader(said)
+	if line, err := lines.ReadString('\n'); line != "one: a step of the deletion is in progress; waiting for its end\n" {
+		t.Fatalf("it says %q, %v", line, err)
+	}
+	s.Exec(`UPDATE workspaces SET operation = 'NONE'`)
+	if rest, err := io.ReadAll(lines); len(rest) != 0 || err != nil {
+		t.Errorf("it says also %q, %v", rest, err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	run(t, "list").Want(t, 0, "  one\n")
 }
 
 // One that dozes says so, and goes on when it is opened.
@@ -206,6 +248,12 @@ func TestLogs(t *testing.T) {
 	}
 	run(t, "logs", "one", "-n", "0").Want(t, 1, "lines")
 	run(t, "logs", "two").Want(t, 4, `you have no workspace "two"`)
+	s.Exec(`UPDATE workspaces SET phase = 'ERROR', error_reason = 'RetryExceeded', error_message = 'x'`)
+	run(t, "logs", "one", "--wake").Want(t, 1, "one is in ERROR: RetryExceeded: ")
+	s.Exec(`UPDATE workspaces SET phase = 'RUNNING', error_reason = NULL, error_message = NULL`)
+	if o := run(t, "logs", "one", "--wake", "-n", "1"); o.Stdout != "한글\n" || o.Code != 0 {
+		t.Errorf("one that was started before: %+v", o)
+	}
 
 	// What the container prints arrives as it comes, and the command ends with the container.
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Timeout)
@@ -236,33 +284,101 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-// The exit code is the command's, and what it prints goes where it has printed it.
+// execServer is a server with a running workspace called one, in which commands do what run says. The commands are logged in there.
+func execServer(t *testing.T, run func(context.Context, backend.Command, io.Writer, io.Writer) int) *commandtest.Server {
+	t.Helper()
+	s := commandtest.NewServer(t)
+	s.Engine.Run = run
+	s.SignedIn("ann")
+	s.Start(workspace.ID(object(t, commandtest.Run(t, nil, "workspace", "create", "one", "--json")).ID))
+	return s
+}
+
+// The exit code is the command's, and what it prints goes where it has printed it, byte for byte.
 func TestExec(t *testing.T) {
-	for answer, want := range map[string]commandtest.Outcome{
-		`{"stdout":"a\n"}{"stderr":"b\n"}{"stdout":"c"}{"exit_code":0}`: {Code: 0, Stdout: "a\nc", Stderr: "b\n"},
-		`{"exit_code":1}`: {Code: 1},
-		`{"exit_code":7}`: {Code: 7},
-		`{"stdout":"a"}{"problem":{"type":"urn:codehub:problem:command-lost","title":"Lost","detail":"Why.","status":503}}`: {Code: 255, Stdout: "a", Stderr: "Error: Lost: Why.\n"},
-		`{"stdout":"a"}`: {Code: 255, Stdout: "a", Stderr: "Error: the answer has ended before the command\n"},
-	} {
-		url := commandtest.NewStub(t, map[string]string{
-			"/api/v1/workspaces":                        `{"items": [{"id": "` + exampleID + `", "name": "one"}], "next_cursor": null}`,
-			"/api/v1/workspaces/" + exampleID + "/exec": answer,
-		})
-		t.Setenv("CODEHUB_URL", url)
-		t.Setenv("CODEHUB_TOKEN", "chg_x")
-		if got := run(t, "exec", "one", "ls", "-l", "--json"); got != want {
-			t.Errorf("%s: got %+v", answer, got)
+	var ran backend.Command
+	s := execServer(t, func(_ context.Context, c backend.Command, stdout, stderr io.Writer) int {
+		ran = c
+		_, _ = io.WriteString(stdout, "a\n\xff\x00")
+		_, _ = io.WriteString(stderr, "b\n")
+		_, _ = io.WriteString(stdout, "c")
+		code, _ := strconv.Atoi(c.Words[1])
+		return code
+	})
+	for code := range 3 {
+		for _, dashes := range [][]string{nil, {"--"}} {
+			args := slices.Concat([]string{"exec", "one"}, dashes, []string{"x", strconv.Itoa(code), "--json", "--", "$HOME"})
+			want := commandtest.Outcome{Code: code, Stdout: "a\n\xff\x00c", Stderr: "b\n"}
+			if got := run(t, args...); got != want || !slices.Equal(ran.Words, []string{"x", strconv.Itoa(code), "--json", "--", "$HOME"}) || ran.Terminal != nil {
+				t.Errorf("%q: got %+v from %+v", args, got, ran)
+			}
 		}
 	}
 	run(t, "exec", "one").Want(t, 2, "a command to run there")
+	run(t, "exec", "one", "--").Want(t, 2, "a command to run there")
+	run(t, "exec", "one", "--wake", "ls").Want(t, 2, "--wake stands where the command begins")
+	run(t, "exec", "-t", "one", "ls").Want(t, 2, "-t needs a terminal")
+	run(t, "exec", "-t", "--stdin=false", "one", "ls").Want(t, 2, "leave --stdin=false out")
 	run(t, "exec", "two", "ls").Want(t, 255, `you have no workspace "two"`)
-	s := commandtest.NewServer(t)
-	t.Setenv("CODEHUB_URL", "")
-	t.Setenv("CODEHUB_TOKEN", "")
-	s.SignedIn("ann")
-	run(t, "create", "one", "--desired-state", "ARCHIVED").Want(t, 0)
-	run(t, "exec", "one", "ls").Want(t, 255, "The workspace does not run")
+	run(t, "create", "two", "--desired-state", "ARCHIVED").Want(t, 0)
+	run(t, "exec", "two", "ls").Want(t, 255, "The workspace does not run")
+	s.Exec(`UPDATE workspaces SET phase = 'ERROR', error_reason = 'RetryExceeded', error_message = 'x' WHERE name = 'two'`)
+	run(t, "exec", "--wake", "two", "ls").Want(t, 255, "two is in ERROR: RetryExceeded: ")
+	s.Exec(`UPDATE workspaces SET phase = 'RUNNING', desired_state = 'STANDBY', error_reason = NULL, error_message = NULL WHERE name = 'one'`)
+	if o := run(t, "exec", "--wake", "one", "x", "0"); o.Code != 0 {
+		t.Errorf("with --wake: %+v", o)
+	}
+	if got := object(t, run(t, "show", "one", "--json")); got.Desired != "RUNNING" {
+		t.Errorf("with --wake it was not started: %+v", got)
+	}
+}
+
+// The end of a command is lost, or the server has no WebSocket.
+func TestExecOfWhichTheEndIsNotKnown(t *testing.T) {
+	s := execServer(t, nil)
+	s.Engine.Before = func(_ context.Context, method string, _ workspace.ID) error {
+		if method == "Exec" {
+			return errors.New("the engine is away")
+		}
+		return nil
+	}
+	run(t, "exec", "one", "ls").Want(t, 255, "The end of the command is not known")
+	url := commandtest.NewStub(t, map[string]string{
+		"/api/v1/workspaces": `{"items": [{"id": "` + exampleID + `", "name": "one"}], "next_cursor": null}`,
+	})
+	t.Setenv("CODEHUB_URL", url)
+	t.Setenv("CODEHUB_TOKEN", "chg_x")
+	run(t, "exec", "one", "ls").Want(t, 255, "opens no WebSocket")
+}
+
+// Standard input is the command's, of any length, and its end is the end.
+func TestExecPassesStandardInput(t *testing.T) {
+	execServer(t, func(_ context.Context, c backend.Command, stdout, _ io.Writer) int {
+		if c.Stdin == nil {
+			return 9
+		}
+		n, err := io.Copy(stdout, c.Stdin)
+		if err != nil || n == 0 {
+			return 8
+		}
+		return 0
+	})
+	random := make([]byte, 3<<20)
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(random)
+	for _, text := range []string{"x", "한글\n", string(random)} {
+		if o := commandtest.Run(t, strings.NewReader(text), "workspace", "exec", "one", "cat"); o.Stdout != text || o.Code != 0 || o.Stderr != "" {
+			t.Errorf("%d bytes: %d come back, exit code %d, %q", len(text), len(o.Stdout), o.Code, o.Stderr)
+		}
+	}
+	if o := commandtest.Run(t, strings.NewReader(""), "workspace", "exec", "one", "cat"); o.Code != 8 {
+		t.Errorf("empty input: %+v", o)
+	}
+	if o := commandtest.Run(t, strings.NewReader("x"), "workspace", "exec", "--stdin=false", "one", "cat"); o.Code != 9 {
+		t.Errorf("without input: %+v", o)
+	}
+	if o := commandtest.Run(t, iotest.ErrReader(errors.New("the disk is broken")), "workspace", "exec", "one", "cat"); o.Code != 255 || !strings.Contains(o.Stderr, "the disk is broken") {
+		t.Errorf("input that cannot be read: %+v", o)
+	}
 }
 
 func TestRecoveringThroughAServer(t *testing.T) {

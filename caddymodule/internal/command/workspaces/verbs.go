@@ -159,7 +159,7 @@ func openCommand() *cobra.Command {
   $ xdg-open "$(caddy codehub workspace open thesis)"`,
 	}
 	return atServer(cmd, 0, func(ctx context.Context, p server, w v1.Workspace, _ []string) error {
-		w, err := p.become(ctx, cmd, w, "start", "RUNNING", true)
+		w, err := p.wake(ctx, cmd, w)
 		if err != nil {
 			return err
 		}
@@ -186,6 +186,16 @@ With --wait the command ends when that is reached.`, phase, verb),
 		}
 		return answer(cmd, *asJSON, w, "%s: %s", w.Name, stateOfWorkspace(w))
 	})
+}
+
+// wakeFlag is the flag of commands that need a container.
+func wakeFlag(cmd *cobra.Command) *bool {
+	return cmd.Flags().Bool("wake", false, "start the workspace first, and wait until it is awake")
+}
+
+// wake starts a workspace and waits until it is awake.
+func (p server) wake(ctx context.Context, cmd *cobra.Command, w v1.Workspace) (v1.Workspace, error) {
+	return p.become(ctx, cmd, w, "start", workspace.PhaseRunning, true)
 }
 
 // become asks for a state, and waits for it if wait is set.
@@ -278,6 +288,23 @@ the next start on. An empty text removes one.`,
 	})
 }
 
+func renameCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "rename WORKSPACE NAME", Short: "Gives a workspace another name",
+		Long: `Gives a workspace of yours another name. Its id, its address and its files stay as they are, and it need
+not sleep.`,
+		Example: `  $ caddy codehub workspace rename thesis "My thesis"`,
+	}
+	asJSON := cmd.Flags().Bool("json", false, "print JSON")
+	return atServer(cmd, 1, func(ctx context.Context, p server, w v1.Workspace, further []string) error {
+		former := w.Name
+		if err := p.Do(ctx, "PATCH", pathOf(w.ID, ""), map[string]any{"name": further[0]}, &w); err != nil {
+			return err
+		}
+		return answer(cmd, *asJSON, w, "%s is called %s now.", former, w.Name)
+	})
+}
+
 func keepAwakeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "keep-awake WORKSPACE HOURS", Short: "Keeps a running workspace awake for some hours",
@@ -305,13 +332,19 @@ func logsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "logs WORKSPACE", Short: "Shows what a workspace's container has printed",
 		Long: `Shows the last lines that the container of a running workspace has printed, and with --follow what it
-prints from then on.`,
+prints from then on. With --wake a workspace that sleeps is started first.`,
 		Example: `  $ caddy codehub workspace logs thesis --lines 50
-  $ caddy codehub workspace logs thesis --follow`,
+  $ caddy codehub workspace logs thesis --wake --follow`,
 	}
 	lines := cmd.Flags().IntP("lines", "n", 200, "how many lines")
 	follow := cmd.Flags().BoolP("follow", "f", false, "go on")
+	wake := wakeFlag(cmd)
 	return atServer(cmd, 0, func(ctx context.Context, p server, w v1.Workspace, _ []string) error {
+		if *wake {
+			if _, err := p.wake(ctx, cmd, w); err != nil {
+				return err
+			}
+		}
 		query := url.Values{"lines": {strconv.Itoa(*lines)}}
 		if *follow {
 			query.Set("follow", "true")

@@ -10,11 +10,13 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/codehub/gateway/caddymodule/internal/api/v1"
 	"github.com/codehub/gateway/caddymodule/internal/command"
+	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/dataplane/explain"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -40,7 +42,7 @@ that leads does it.`,
   $ caddy codehub workspace recover --reason DataLost --all`,
 	}
 	command.HideDatabase(cmd.PersistentFlags())
-	command.Group(cmd, listCommand(resolve), showCommand(), createCommand(), openCommand(), updateCommand(),
+	command.Group(cmd, listCommand(resolve), showCommand(), createCommand(), openCommand(), updateCommand(), renameCommand(),
 		stateCommand("start", "Starts a workspace", "RUNNING"),
 		stateCommand("sleep", "Puts a workspace to sleep", "STANDBY"),
 		stateCommand("archive", "Puts a workspace into the archive", "ARCHIVED"),
@@ -175,7 +177,7 @@ func change(from, to string) string {
 func deleteCommand(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "delete WORKSPACE", Short: "Deletes a workspace",
-		Long: `Deletes a workspace. Its files are kept for the time of the setting gc_delay, and until
+		Long: `Deletes a workspace. Its files are kept for the time of the setting undelete_for, and until
 they are removed the deletion can be undone: caddy codehub workspace undelete.
 
 With --now what exists only on its volume is not kept for that time, for example because
@@ -211,17 +213,37 @@ func undeleteCommand(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "undelete WORKSPACE", Short: "Undoes the deletion of a workspace",
 		Long: `Undoes the deletion of a workspace, as long as its files exist: for the time of the
-setting gc_delay, and then until a collection removes them. The workspace comes back
-archived.`,
+setting undelete_for, and then until a collection removes them. The workspace comes back
+archived. While a step of the deletion is in progress the command waits for its end.`,
 		Example: `  $ caddy codehub workspace undelete ` + exampleID,
 	}
 	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, p place, w v1.Workspace, _ []string) error {
-		if err := p.undelete(ctx, w.ID); err != nil {
+		if err := undelete(ctx, cmd, p, w); err != nil {
 			return err
 		}
 		say(cmd, "%s is back.", w.Name)
 		return nil
 	})
+}
+
+// undelete undoes a deletion. It waits for the end of a step of the deletion that has begun.
+func undelete(ctx context.Context, cmd *cobra.Command, p place, w v1.Workspace) error {
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for said := false; ; said = true {
+		err := p.undelete(ctx, w.ID)
+		if err == nil || problem.Of(err).Type != problem.Busy.Type {
+			return err
+		}
+		if !said {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: a step of the deletion is in progress; waiting for its end\n", w.Name)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
 }
 
 // say tells the person what was done.

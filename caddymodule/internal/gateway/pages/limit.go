@@ -39,9 +39,11 @@ func ShowLimit(w http.ResponseWriter, r *http.Request, p *Limit) error {
 
 // idleText tells how long a workspace has been unused. Recorded activity lags by up to
 // a minute, so less than two minutes count as in use.
-func idleText(seconds int64) words.Text {
-	minutes, hours := seconds/60, seconds/3600
+func idleText(w problem.RunningWorkspace) words.Text {
+	minutes, hours := w.Idle/60, w.Idle/3600
 	switch {
+	case w.NeverUsed:
+		return words.Of("page.limit.never_used", nil)
 	case minutes < 2:
 		return words.Of("page.limit.in_use", nil)
 	case hours < 2:

@@ -28,7 +28,7 @@ var layout = func() *web.Layout {
 	}
 	return web.NewLayout(files, string(script), template.FuncMap{
 		"doing": doingText,
-		"idle":  func(w problem.RunningWorkspace) words.Text { return idleText(w.Idle) },
+		"idle":  func(w problem.RunningWorkspace) words.Text { return idleText(w) },
 	})
 }()
 

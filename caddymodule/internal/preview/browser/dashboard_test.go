@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -34,6 +36,9 @@ func TestDashboard(t *testing.T) {
 		{"a session that ends", "session-ended", expires},
 		{"a server that restarts", "phases", restarts},
 		{"a slow network", "phases", slowly},
+		{"a network that fails", "phases", unloaded},
+		{"columns in both orders", "hundreds", sorting},
+		{"one state, and one number of it", "awake", counted},
 	} {
 		t.Run(flow.name, func(t *testing.T) {
 			b := *b
@@ -291,6 +296,52 @@ func slowly(b *tab) {
 	b.until("it says that it loads", `document.querySelector("#view-home[aria-busy=true] .skeleton") && document.getElementById("new")`)
 	answer()
 	b.until("it is there", `document.querySelector("#view-home[aria-busy=false] [data-workspace]")`)
+}
+
+// unloaded loads the page while nothing that it needs arrives: the styles, the script and its next two attempts.
+func unloaded(b *tab) {
+	if _, err := chromedp.Call(b.ctx, network.ClearBrowserCache, cdp.Empty{}); err != nil {
+		b.t.Fatal(err)
+	}
+	b.site.fail(9) // the browser repeats some of them itself
+	b.call(chromedp.Reload())
+	b.until("it says that it is loaded again", `!document.getElementById("unloaded").hidden`)
+	b.until("it is there", `document.getElementById("unloaded").hidden && document.querySelector("#view-home[aria-busy=false] [data-workspace]")`)
+	b.until("it has its styles", `getComputedStyle(document.querySelector(".hidden")).position === "absolute"`)
+	if !b.site.failed() {
+		b.t.Error("fewer requests failed than were to fail")
+	}
+}
+
+// sorting presses the titles of columns: the first time the usual order, the second time the other one.
+func sorting(b *tab) {
+	b.until("all", `document.querySelectorAll("[data-workspace]").length === 300`)
+	b.press("[data-view=table]")
+	states := `[...document.querySelectorAll("tbody tr")].map((e) => e.dataset.care !== undefined ? "care" : e.dataset.dozing !== undefined ? "dozing" : e.dataset.phase)`
+	b.press("[data-sort=name]")
+	b.until("by name", `document.querySelector("th[aria-sort=ascending] [data-sort=name]")`)
+	b.press("[data-sort=name]")
+	b.until("from the end", `document.querySelector("th[aria-sort=descending] [data-sort=name]") &&
+		(([a, b]) => a.localeCompare(b, undefined, { numeric: true }) > 0)([...document.querySelectorAll("tbody bdi")].map((e) => e.innerText))`)
+	b.press("[data-sort=state]")
+	b.until("those that run come before those that sleep", `((all) => all.includes("RUNNING") && all.includes("STANDBY") &&
+		all.lastIndexOf("RUNNING") < all.indexOf("STANDBY"))(`+states+`)`)
+	b.press("[data-sort=state]")
+	b.until("and after them", `((all) => all.lastIndexOf("STANDBY") < all.indexOf("RUNNING"))(`+states+`)`)
+	b.press("[data-sort=used]")
+	b.until("the latest first", `document.querySelector("th[aria-sort=descending] [data-sort=used]")`)
+	js[bool](b, `((e) => { e.value = "state"; e.onchange({ target: e }); return true; })(document.getElementById("sort"))`)
+	b.until("a choice begins with the usual order", `document.querySelector("th[aria-sort=ascending] [data-sort=state]")`)
+	b.fill("#search", "space-12")
+	b.until("few are a table, too", `document.querySelectorAll("tbody tr").length === 10`)
+	b.press("[data-view=cards]") // which this browser remembers
+}
+
+// counted compares the numbers: a dozing workspace takes no place, and is not among those that run.
+func counted(b *tab) {
+	b.until("as many run as it says", `parseInt(document.getElementById("running").innerText) ===
+		document.querySelectorAll("[data-workspace][data-phase=RUNNING]:not([data-dozing])").length`)
+	b.until("no dozing workspace is among those that run", `document.querySelector("[data-dozing]") && !document.querySelector("section[data-key=running] [data-dozing]")`)
 }
 
 func usages(b *tab) {

@@ -59,6 +59,7 @@ type site struct {
 	polls      bool // the page has asked for changes
 	last       time.Time
 	gate       chan struct{} // until it is closed, the API answers nothing
+	failing    int           // how many requests for assets fail next
 }
 
 // ServeHTTP implements [http.Handler].
@@ -78,7 +79,14 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer count(-1)
 	s.mu.Lock()
 	gate := s.gate
+	fails := s.failing > 0 && strings.HasPrefix(r.URL.Path, "/assets/")
+	if fails {
+		s.failing--
+	}
 	s.mu.Unlock()
+	if fails {
+		panic(http.ErrAbortHandler)
+	}
 	if gate != nil && strings.HasPrefix(r.URL.Path, "/api/") {
 		select {
 		case <-gate:
@@ -86,6 +94,20 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	s.Handler.ServeHTTP(w, r)
+}
+
+// fail ends the connections of the next n requests for assets.
+func (s *site) fail(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failing = n
+}
+
+// failed reports whether they have failed.
+func (s *site) failed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failing == 0
 }
 
 // hold lets the API answer nothing until the function that it returns is called.

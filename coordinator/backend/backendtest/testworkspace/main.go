@@ -6,13 +6,15 @@
 // with TEST_PROGRESS it also prints progress; with TEST_SILENT it prints no result. With
 // TEST_GRANT it fails unless its grant has that checksum, and with TEST_NO_GRANT if there
 // is one. As a command in a container, "exec" prints its arguments and exits with the first, "input" prints how long
-// its input is, "flood" prints without an end, and "listen" listens at a port, silently. "usage" counts homes as the storage job's program does. "sick" is a health check that always fails.
+// its input is, "echo" prints it, "terminal" prints the size of its terminal, each further one, and then a line of its input, "hungup" prints
+// whether a terminal has hung up, "flood" prints without an end, and "listen" listens at a port, silently. "usage" counts homes as the storage job's program does. "sick" is a health check that always fails.
 // "serve" with a port is a workspace at another port than 8080. A workspace with TEST_ENDS_WELL ends with 0 when it is asked to stop,
 // and has then written "asked" to the file of its home that TEST_ENDS_WELL names, if that is a name with a dot.
 // One with TEST_STAYS does not end when it is asked.
 package main
 
 import (
+	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -28,6 +30,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/term"
 
 	"github.com/codehub/gateway/storagejob/contract"
 	"github.com/codehub/gateway/storagejob/usage"
@@ -51,6 +55,15 @@ func main() {
 				fmt.Fprintln(os.Stderr, err)
 			}
 			fmt.Println(n, "bytes")
+		case "echo":
+			if _, err := io.Copy(os.Stdout, os.Stdin); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+			}
+		case "terminal":
+			terminal()
+		case "hungup":
+			_, err := os.Stat(inHome(hangUpFile))
+			fmt.Println(err == nil)
 		case "listen":
 			fmt.Fprintln(os.Stderr, http.ListenAndServe(":"+os.Args[2], nil))
 		case "flood":
@@ -77,6 +90,41 @@ func command(args []string) {
 	}
 	code, _ := strconv.Atoi(args[0])
 	os.Exit(code)
+}
+
+// hangUpFile is the file of the home that says that a terminal has hung up.
+const hangUpFile = "hung-up"
+
+// terminal prints TERM and the size of its terminal, each further size, and the first line of its input. It exits with 3
+// then. When the terminal hangs up, it writes that.
+func terminal() {
+	resized, hungUp := make(chan os.Signal, 1), make(chan os.Signal, 1)
+	signal.Notify(resized, syscall.SIGWINCH)
+	signal.Notify(hungUp, syscall.SIGHUP)
+	line := make(chan string)
+	go func() {
+		text, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+		line <- text
+	}()
+	fmt.Println(os.Getenv("TERM"))
+	for {
+		if columns, rows, err := term.GetSize(0); err != nil {
+			fmt.Println(err)
+		} else {
+			fmt.Println(columns, rows)
+		}
+		select {
+		case <-resized:
+		case text := <-line:
+			fmt.Printf("%q\n", text)
+			os.Exit(3)
+		case <-hungUp:
+			if err := os.WriteFile(inHome(hangUpFile), nil, 0o600); err != nil {
+				fmt.Println(err)
+			}
+			os.Exit(4)
+		}
+	}
 }
 
 func job() {

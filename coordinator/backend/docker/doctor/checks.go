@@ -44,7 +44,8 @@ func (d *Doctor) Checks(e Expected) []check.Row {
 	c := checks{d, e}
 	return []check.Row{
 		{Name: "engine", Run: c.checkEngine,
-			Remedy: "check the setting docker host (DOCKER_HOST), and that the engine runs"},
+			Remedy: "check the setting docker host (DOCKER_HOST), that the engine runs, and that the user of this program may use its " +
+				"socket: usermod -aG docker codehub"},
 		{Name: "images", Needs: "engine", Run: c.checkImages},
 		{Name: "declarations", Needs: "engine", Run: c.checkDeclarations},
 		{Name: "network", Needs: "engine", Run: c.checkNetwork},
@@ -110,7 +111,7 @@ func (c checks) checkNetwork(ctx context.Context) ([]check.Finding, error) {
 		return nil, err
 	}
 	if !n.Exists {
-		return []check.Finding{check.OK("network %s is made with the first workspace", n.Name)}, nil
+		return []check.Finding{check.OK("network %s is made when it is needed", n.Name)}, nil
 	}
 	var found []check.Finding
 	if size := 1<<max(32-n.Subnet.Bits(), 0) - 3; n.Subnet.IsValid() { // network, broadcast, gateway
@@ -149,6 +150,8 @@ func (c checks) checkEgress(ctx context.Context) ([]check.Finding, error) {
 			"the image that makes the firewall rules, %s, is not here", missing.Image)}, nil
 	case err != nil:
 		return nil, err
+	case e.None:
+		return []check.Finding{check.OK("the firewall rules are made with the network of workspaces")}, nil
 	case e.Unable != nil && !e.Decided && c.opts.Egress.Enforce == egress.EnforceAuto:
 		return []check.Finding{check.Problem("use an engine that lets a container administer its host's network; "+
 			"egress enforce require starts nothing without rules, and open says that this is as it should be",
@@ -180,7 +183,7 @@ func (c checks) checkIsolation(ctx context.Context) ([]check.Finding, error) {
 		return nil, err
 	}
 	if !n.Exists {
-		return []check.Finding{check.OK("nothing to look at before the first workspace has started")}, nil
+		return []check.Finding{check.OK("nothing to look at before the network is made")}, nil
 	}
 	open, err := c.Reached(ctx)
 	if err != nil {

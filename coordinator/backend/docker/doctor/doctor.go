@@ -72,6 +72,9 @@ type Engine struct {
 	Rootless bool
 }
 
+// Identity is which engine it is, as the installation records it (SPEC 2).
+func (d *Doctor) Identity(ctx context.Context) (string, error) { return d.api.Identity(ctx) }
+
 // Engine asks the engine about itself.
 func (d *Doctor) Engine(ctx context.Context) (Engine, error) {
 	info, err := d.api.Info(ctx)
@@ -147,6 +150,8 @@ func (d *Doctor) Network(ctx context.Context) (Network, error) {
 
 // Egress is how it stands with the rules about what workspaces reach.
 type Egress struct {
+	// None says that there is no network yet that rules could be made for.
+	None bool
 	// Stand says that the rules stand, Decided that they have stood on this engine, so that
 	// nothing starts there without them.
 	Stand, Decided bool
@@ -163,6 +168,10 @@ func (d *Doctor) Egress(ctx context.Context) (Egress, error) {
 		return Egress{}, err
 	}
 	e := Egress{Decided: decided}
+	if n, err := d.Network(ctx); err != nil || !n.Exists {
+		e.None = true
+		return e, err // asking for the rules would make the network
+	}
 	r, err := d.guard.Status(ctx)
 	if errors.Is(err, contract.ErrUnable) {
 		e.Unable = err

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,14 +14,23 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/remotecommand"
+
+	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/guard"
 )
 
 // The channels of a command, the first byte of each message.
 const (
+	channelStdin  = 0
 	channelStdout = 1
 	channelStderr = 2
 	channelError  = 3
+	channelResize = 4
+	channelClose  = 255 // the second byte is the channel that ends
 )
+
+// inputPiece is how much input a message has at most, in bytes, as in Kubernetes' own client.
+const inputPiece = 32 << 10
 
 // maxMessage bounds a message of a command, in bytes. The cluster sends pieces of 32 KiB.
 const maxMessage = 1 << 20
@@ -35,11 +45,14 @@ func (e *NotStartedError) Error() string { return e.Message }
 // may be nil. The error says that it did not run ([*NotStartedError]), or not to its end. Exec uses the
 // client's own connections, unlike Kubernetes' package remotecommand, so that the command runs in a known
 // cluster. When ctx ends, the connection is closed and the command is not killed.
-func (c *Client) Exec(ctx context.Context, pod, container string, command []string, stdout, stderr io.Writer) (
+func (c *Client) Exec(ctx context.Context, pod, container string, command backend.Command, stdout, stderr io.Writer) (
 	exitCode int, err error) {
+	ctx, over := context.WithCancel(ctx)
+	defer over()
 	u := c.core.Get().Namespace(c.settings.namespace).Resource("pods").Name(pod).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{
-			Container: container, Command: command, Stdout: true, Stderr: stderr != nil,
+			Container: container, Command: command.Words, Stdin: command.Stdin != nil, Stdout: true,
+			Stderr: stderr != nil && command.Terminal == nil, TTY: command.Terminal != nil,
 		}, c.params).URL()
 	conn, resp, err := websocket.Dial(ctx, u.String(), &websocket.DialOptions{
 		HTTPClient:   c.http,
@@ -50,6 +63,18 @@ func (c *Client) Exec(ctx context.Context, pod, container string, command []stri
 	}
 	defer conn.CloseNow()
 	conn.SetReadLimit(maxMessage)
+	if command.Stdin != nil && command.Terminal == nil && conn.Subprotocol() != remotecommand.StreamProtocolV5Name {
+		return 0, errNoEnd
+	}
+	if t := command.Terminal; t != nil {
+		if err := resize(ctx, conn, t.Size); err != nil {
+			return 0, err
+		}
+		go guard.Run("resizing a terminal", func() { pass(ctx, conn, t.Resized) })
+	}
+	if command.Stdin != nil {
+		go guard.Run("passing input to a command", func() { input(ctx, conn, command) })
+	}
 	for {
 		_, message, err := conn.Read(ctx)
 		if err != nil {
@@ -74,6 +99,46 @@ func (c *Client) Exec(ctx context.Context, pod, container string, command []stri
 			return ended(message[1:])
 		}
 	}
+}
+
+// errNoEnd says that the cluster's protocol cannot end a command's input.
+var errNoEnd = errors.New("the cluster is too old for commands with input: they need Kubernetes 1.30 or newer")
+
+// input passes a command's input on, and its end. It ends with the connection: what the command does not take any
+// more is lost.
+func input(ctx context.Context, conn *websocket.Conn, command backend.Command) {
+	for piece := []byte{channelStdin, inputPiece: 0}; ; {
+		n, err := command.Stdin.Read(piece[1:])
+		if n > 0 && conn.Write(ctx, websocket.MessageBinary, piece[:1+n]) != nil {
+			return
+		}
+		if err != nil {
+			break
+		}
+	}
+	if command.Terminal == nil {
+		_ = conn.Write(ctx, websocket.MessageBinary, []byte{channelClose, channelStdin})
+	}
+}
+
+// pass tells the cluster each size of a terminal.
+func pass(ctx context.Context, conn *websocket.Conn, sizes <-chan backend.Size) {
+	for {
+		select {
+		case s := <-sizes:
+			if resize(ctx, conn, s) != nil {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// resize passes a terminal's size on.
+func resize(ctx context.Context, conn *websocket.Conn, s backend.Size) error {
+	message := fmt.Appendf([]byte{channelResize}, `{"Width":%d,"Height":%d}`, s.Columns, s.Rows)
+	return conn.Write(ctx, websocket.MessageBinary, message)
 }
 
 // refused is the error of a connection that was not upgraded: what the cluster says about it.

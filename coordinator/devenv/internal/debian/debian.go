@@ -3,8 +3,6 @@
 package debian
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -24,8 +22,11 @@ import (
 // Name is the package's name.
 const Name = "codehub-gateway"
 
-// documents is where the package has its documents.
-const documents = "usr/share/doc/" + Name
+const (
+	// documents is where the package has its documents, and shared what other programs read.
+	documents = "usr/share/doc/" + Name
+	shared    = "usr/share/" + Name
+)
 
 // file is a file of the package that is one of the repository, too.
 type file struct {
@@ -38,8 +39,11 @@ var files = []file{
 	{"usr/lib/systemd/system/codehub.service", "caddymodule/deploy/systemd/codehub.service", 0o644},
 	{"usr/lib/systemd/system/codehub.socket", "caddymodule/deploy/systemd/codehub.socket", 0o644},
 	{"usr/lib/sysusers.d/" + Name + ".conf", "caddymodule/deploy/debian/sysusers.conf", 0o644},
+	{shared + "/alerts.yaml", "caddymodule/deploy/chart/files/alerts.yaml", 0o644},
+	{shared + "/dashboard.json", "caddymodule/deploy/chart/files/dashboard.json", 0o644},
 	{documents + "/Caddyfile.example", "Caddyfile.example", 0o644},
 	{documents + "/README.md", "README.md", 0o644},
+	{documents + "/README.ko.md", "README.ko.md", 0o644},
 	{documents + "/SECURITY.md", "SECURITY.md", 0o644},
 	{documents + "/copyright", "LICENSE", 0o644},
 	{"DEBIAN/postinst", "caddymodule/deploy/debian/postinst", 0o755},
@@ -102,18 +106,24 @@ func Build(ctx context.Context, root, out string) (string, error) {
 	return path, err
 }
 
-// Version is the package's version, such as 0.1.0+82b487a3c1d2. Debian takes no hyphen in it.
+// Version is the package's version, such as 0.1.0+git20260802134127.82b487a3c1d2: the release, and the time (UTC) and
+// the name of the commit. To dpkg a later commit of the same release is newer, and one with changes is newer than
+// without. Without a repository it is 0.1.0+dev, which is older than any commit.
 func Version(ctx context.Context, root string) string {
 	of := revision.Of(ctx, root)
 	if of == "" {
-		of = "dev"
+		return contract.Release + "+dev"
 	}
-	return contract.Release + "+" + strings.ReplaceAll(of, "-", ".")
+	// Debian takes no hyphen in it.
+	return contract.Release + "+git" + revision.Time(ctx, root).UTC().Format("20060102150405") + "." + strings.ReplaceAll(of, "-", ".")
 }
 
 // stage collects the files of the package in a folder.
 func stage(ctx context.Context, root, staged string) error {
 	for _, f := range files {
+		if strings.HasPrefix(f.to, documents) {
+			continue
+		}
 		text, err := os.ReadFile(filepath.Join(root, f.from))
 		if err != nil {
 			return err
@@ -122,28 +132,7 @@ func stage(ctx context.Context, root, staged string) error {
 			return err
 		}
 	}
-	guides, err := filepath.Glob(filepath.Join(root, "caddymodule", "docs", "*.md"))
-	if err != nil {
-		return err
-	}
-	for _, path := range guides {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		if err := write(staged, documents+"/guides/"+filepath.Base(path), text, 0o644); err != nil {
-			return err
-		}
-	}
-	changes, err := os.ReadFile(filepath.Join(root, "CHANGELOG.md"))
-	if err != nil {
-		return err
-	}
-	var packed bytes.Buffer
-	w := gzip.NewWriter(&packed)
-	_, _ = w.Write(changes) // a buffer takes everything
-	_ = w.Close()
-	if err := write(staged, documents+"/changelog.gz", packed.Bytes(), 0o644); err != nil {
+	if err := stageDocuments(root, staged); err != nil {
 		return err
 	}
 	caddy := filepath.Join(staged, "usr", "bin", "caddy")

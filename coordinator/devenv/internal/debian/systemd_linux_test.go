@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/devenv/faulty"
 	"github.com/codehub/gateway/coordinator/devenv/image"
 	"github.com/codehub/gateway/coordinator/devenv/internal/revision"
 	"github.com/codehub/gateway/coordinator/devenv/server"
@@ -202,9 +204,14 @@ func TestUnderSystemd(t *testing.T) {
 	if said := m.run("dpkg", "-i", "/root/codehub.deb"); !strings.Contains(said, "Write the settings into") {
 		t.Errorf("the installation does not say how to go on:\n%s", said)
 	}
-	const environment = "/etc/codehub/codehub.env"
+	const environment, secrets = "/etc/codehub/codehub.env", "/etc/codehub/secrets/"
 	if info, err := os.Stat(filepath.Join(m.root, environment)); err != nil || info.Mode() != 0o600 {
-		t.Errorf("the file for secrets: %v, %v", info, err)
+		t.Errorf("the file for addresses: %v, %v", info, err)
+	}
+	for name, mode := range map[string]os.FileMode{"": os.ModeDir | 0o750, "DATABASE_URL": 0o640, "CODEHUB_ADMIN_PASSWORD": 0o640} {
+		if info, err := os.Stat(filepath.Join(m.root, secrets+name)); err != nil || info.Mode() != mode {
+			t.Errorf("%s%s: %v, %v", secrets, name, info, err)
+		}
 	}
 	if said, _ := m.try("systemctl", "is-active", "codehub.service", "codehub.socket"); strings.Contains(said, "\nactive") {
 		t.Errorf("something starts without settings: %s", said)
@@ -217,13 +224,38 @@ func TestUnderSystemd(t *testing.T) {
 	}
 
 	database, redis := devenv.ForPods(t, devenv.PostgreSQL(t), devenv.Redis(t))
+	dsn, err := url.Parse(database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := faulty.Listen(t, "tcp", server.Loopback+":0", "unix://"+t.TempDir()+"/absent")
+	ready := "tcp://" + dsn.Host
+	dsn.Host = late.Address()
 	store := devenv.S3(t)
-	m.write(environment, strings.Join([]string{
-		"DATABASE_URL=" + database, "REDIS_URL=" + redis, "CODEHUB_ADMIN_PASSWORD=correct horse battery",
+	for name, secret := range map[string]string{
+		"DATABASE_URL": dsn.String(), "REDIS_URL": redis, "CODEHUB_ADMIN_PASSWORD": "correct horse battery",
+		"S3_ACCESS_KEY": store.AccessKey, "S3_SECRET_KEY": store.SecretKey,
+	} {
+		m.write(secrets+name, secret+"\n")
+	}
+	made, err := os.ReadFile(filepath.Join(m.root, environment))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.write(environment, string(made)+strings.Join([]string{
 		"S3_ENDPOINT=" + store.Endpoint, "S3_BUCKET=" + store.Bucket, "S3_REGION=" + store.Region,
-		"S3_ACCESS_KEY=" + store.AccessKey, "S3_SECRET_KEY=" + store.SecretKey,
 	}, "\n"))
-	m.run("systemctl", "enable", "--now", "codehub.socket", "codehub.service")
+	m.run("systemctl", "enable", "codehub.socket", "codehub.service")
+	m.run("systemctl", "start", "--no-block", "codehub.socket", "codehub.service")
+	wait.Until(t, "the service waits for its database", func() bool {
+		said, _ := m.try("journalctl", "--no-pager", "-u", "codehub.service")
+		return strings.Contains(said, "waits with its start until PostgreSQL can be reached")
+	})
+	if said, _ := m.try("systemctl", "show", "--property=NRestarts,ActiveState,StartLimitIntervalUSec", "codehub.service"); !strings.Contains(said, "NRestarts=0") ||
+		!strings.Contains(said, "ActiveState=activating") || !strings.Contains(said, "StartLimitIntervalUSec=0") {
+		t.Errorf("without its database the service is %s", said)
+	}
+	late.Lead(ready)
 	wait.For(t, "the service is ready", func() error {
 		_, err := request(overTCP(), "https://localhost/health/ready")
 		return err
@@ -252,6 +284,17 @@ func TestUnderSystemd(t *testing.T) {
 			if protocol, err := request(c.transport, c.url); err != nil || protocol != c.want {
 				t.Errorf("%s answers in %q, %v; want %s", c.url, protocol, err, c.want)
 			}
+		}
+	})
+
+	t.Run("https alone", func(t *testing.T) {
+		answer, err := (&http.Client{Transport: overTCP()}).Get("https://localhost/login")
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if got := answer.Header.Values("Strict-Transport-Security"); len(got) != 1 || got[0] != "max-age=31536000" {
+			t.Errorf("Strict-Transport-Security is %q", got)
 		}
 	})
 

@@ -108,21 +108,14 @@ func TestRestartBlocksNothing(t *testing.T) {
 	})
 }
 
-// The line about more users is complete, and there only for the private database.
+// What is announced names no secret, and the file for commands.
 func TestAnnouncement(t *testing.T) {
 	var out strings.Builder
-	r := newRunner("", "", settings{port: 8080}, state{}, &out)
-	r.databaseURL = "postgres:///codehub?host=%2Fsockets&user=codehub"
-	r.announce(time.Second)
-	if got := out.String(); !strings.Contains(got,
-		"DATABASE_URL='postgres:///codehub?host=%2Fsockets&user=codehub' ./caddy codehub user add NAME\n") {
-		t.Errorf("printed %q", got)
-	}
-	out.Reset()
-	r.settings.database = "postgres://own:secret@db/codehub"
+	r := newRunner("", "", settings{port: 8080, database: "postgres://own:secret@db/codehub"}, state{}, &out)
 	r.databaseURL = r.settings.database
-	if r.announce(time.Second); strings.Contains(out.String(), "secret") ||
-		!strings.Contains(out.String(), "http://localhost:8080\n") {
-		t.Errorf("with another database it printed %q", out.String())
+	r.announce(time.Second)
+	if got := out.String(); strings.Contains(got, "secret") || !strings.Contains(got, "http://localhost:8080\n") ||
+		!strings.Contains(got, " . .codehub/environment; ./caddy codehub user add NAME\n") {
+		t.Errorf("printed %q", got)
 	}
 }

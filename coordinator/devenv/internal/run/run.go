@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -141,11 +142,18 @@ func (r *runner) install(ctx context.Context) error {
 // serve runs Caddy until ctx ends, Caddy does, or a server that cannot be started again.
 func (r *runner) serve(ctx context.Context, begin time.Time) error {
 	sockets := server.SocketDir(filepath.Join(r.dir, "run", "caddy"))
+	decided := r.decided(os.Environ(), "unix/"+filepath.Join(sockets, "admin.sock"))
+	environment := filepath.Join(r.dir, environmentFile)
+	if err := writeFile(environment, forShell(decided)); err != nil {
+		return err
+	}
+	// Its servers end with this run.
+	defer os.Remove(environment)
 	caddy, err := server.Start(server.Program{
 		Name: "Caddy",
 		Argv: []string{filepath.Join(r.root, "caddy"), "run", "--config", "Caddyfile.example", "--adapter",
 			"caddyfile"},
-		Env:     r.environment(os.Environ(), "unix/"+filepath.Join(sockets, "admin.sock")),
+		Env:     with(os.Environ(), decided),
 		Dir:     r.root,
 		Lock:    filepath.Join(r.dir, "caddy.lock"),
 		Stale:   []string{sockets},
@@ -204,19 +212,13 @@ func (r *runner) installation() string {
 }
 
 func (r *runner) announce(took time.Duration) {
-	users := ""
-	if r.settings.database == "" {
-		// There is no password in this address. Its escaped parts hold no quote.
-		users = fmt.Sprintf("  More users: DATABASE_URL='%s' ./caddy codehub user add NAME\n", r.databaseURL)
-	}
 	r.printf("\nReady after %.1f s\n\n  Address:    http://localhost:%d\n  User:       admin\n  Password:   %s\n  "+
-		"Workspace:  %s\n%s\nCtrl-C ends it; the data stays in %s.\n\n",
-		took.Seconds(), r.settings.port, r.password.shown, r.workspaceImage, users, dataDir)
+		"Workspace:  %s\n  Commands:   . %s/%s; ./caddy codehub user add NAME\n\nCtrl-C ends it; the data stays in %s.\n\n",
+		took.Seconds(), r.settings.port, r.password.shown, r.workspaceImage, dataDir, environmentFile, dataDir)
 }
 
-// environment is what Caddy runs with: the present environment, and what this run
-// decided.
-func (r *runner) environment(present []string, admin string) []string {
+// decided are the variables that this run decides about, beside the present ones.
+func (r *runner) decided(present []string, admin string) map[string]string {
 	own := map[string]string{
 		"DATABASE_URL": r.databaseURL, "REDIS_URL": r.redisURL, "DOCKER_HOST": r.dockerHost,
 		"S3_ENDPOINT": r.s3.endpoint, "S3_REGION": r.s3.region, "S3_BUCKET": r.s3.bucket,
@@ -244,13 +246,36 @@ func (r *runner) environment(present []string, admin string) []string {
 	if r.s3Port != 0 && !set("CODEHUB_JOB_S3_ENDPOINT") && !set("CODEHUB_JOB_NETWORK") {
 		own["CODEHUB_JOB_NETWORK"] = "host" // where the private S3 server is
 	}
+	maps.DeleteFunc(own, func(_, value string) bool { return value == "" })
+	return own
+}
+
+// with is an environment with more variables.
+func with(present []string, more map[string]string) []string {
 	env := slices.Clone(present)
-	for name, value := range own {
-		if value != "" {
-			env = append(env, name+"="+value) // the last one of a name counts
-		}
+	for name, value := range more {
+		env = append(env, name+"="+value) // the last one of a name counts
 	}
 	return env
+}
+
+// environmentFile is what a shell reads to run commands on the servers of this run.
+const environmentFile = "environment"
+
+// notForCommands are variables that are for Caddy alone, or would change other programs of the shell.
+var notForCommands = []string{"CODEHUB_ADMIN_PASSWORD", "GODEBUG", "XDG_DATA_HOME", "XDG_CONFIG_HOME"}
+
+// forShell is the content of [environmentFile].
+func forShell(variables map[string]string) []byte {
+	var text strings.Builder
+	fmt.Fprintf(&text, "# The servers of `make run`, while it runs. In the folder of the repository:\n"+
+		"#   . %s/%s; ./caddy codehub doctor --config Caddyfile.example --adapter caddyfile\n", dataDir, environmentFile)
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		if !slices.Contains(notForCommands, name) {
+			fmt.Fprintf(&text, "export %s='%s'\n", name, strings.ReplaceAll(variables[name], "'", `'\''`))
+		}
+	}
+	return []byte(text.String())
 }
 
 // portFree tells, before anything is started, that Caddy could not listen.

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -180,7 +182,7 @@ func TestEnvironment(t *testing.T) {
 	}
 	effective := func(present ...string) map[string]string {
 		env := map[string]string{}
-		for _, pair := range r.environment(present, "unix//s") {
+		for _, pair := range with(present, r.decided(present, "unix//s")) {
 			name, value, _ := strings.Cut(pair, "=")
 			env[name] = value // the last one counts
 		}
@@ -204,6 +206,36 @@ func TestEnvironment(t *testing.T) {
 	check(effective("CODEHUB_JOB_S3_ENDPOINT=http://host:1"), "CODEHUB_JOB_NETWORK=")
 	r.s3Port = 0 // another store
 	check(effective(), "CODEHUB_JOB_NETWORK=")
+}
+
+// TestTheEnvironmentForCommands: a shell reads the file, whatever is in a value, and gets what commands need.
+func TestTheEnvironmentForCommands(t *testing.T) {
+	r := &runner{
+		dir: "/repo/.codehub", settings: settings{port: 8080}, databaseURL: "postgres:///x?host=%2Fa'b&user=c $HOME",
+		s3: s3Settings{secretKey: "`id`\\"}, password: password{told: "for the start"},
+	}
+	path := filepath.Join(t.TempDir(), environmentFile)
+	if err := writeFile(path, forShell(r.decided(nil, "unix//s"))); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
+		t.Errorf("others may read it: %v, %v", info, err)
+	}
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-euc", `. "$1"; /usr/bin/env -0`, "sh", path)
+	cmd.Env = []string{"XDG_CONFIG_HOME=/own"}
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Split(string(out), "\x00")
+	for _, want := range []string{"DATABASE_URL=" + r.databaseURL, "S3_SECRET_KEY=" + r.s3.secretKey, "CODEHUB_ADMIN_ADDRESS=unix//s", "XDG_CONFIG_HOME=/own"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%q is not in %q", want, got)
+		}
+	}
+	if strings.Contains(string(out), "for the start") {
+		t.Error("the administrator's password is for the start alone")
+	}
 }
 
 // withoutSettings hides from [Run] what the environment of the tests asks of `make run`.

@@ -20,6 +20,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/codehub/gateway/caddymodule/internal/api/openapi"
@@ -155,6 +156,7 @@ func CheckAll() error {
 		}
 	}
 	walk(d.raw["paths"], []string{"paths"})
+	walk(at(d.raw, "components", "responses"), []string{"components", "responses"})
 	return errors.Join(errs...)
 }
 
@@ -209,12 +211,16 @@ func Check(e Exchange) error {
 func (d *description) answer(operation map[string]any, e Exchange, where ...string) error {
 	status := strconv.Itoa(e.Answer.StatusCode)
 	if at(operation, "responses", status) == nil {
-		if e.Answer.StatusCode < 400 {
+		if e.Answer.StatusCode < 500 {
 			return fmt.Errorf("no status %s", status)
 		}
 		status = "default"
 	}
-	content, _ := at(operation, "responses", status, "content").(map[string]any)
+	where = append(where, "responses", status)
+	if ref, _ := at(operation, "responses", status, "$ref").(string); ref != "" {
+		where = strings.Split(strings.TrimPrefix(ref, "#/"), "/")
+	}
+	content, _ := at(d.raw, append(slices.Clone(where), "content")...).(map[string]any)
 	if e.Request.Method == http.MethodHead {
 		return nil
 	}
@@ -240,7 +246,7 @@ func (d *description) answer(operation map[string]any, e Exchange, where ...stri
 			return err
 		}
 	}
-	return d.valid(pointer(append(where, "responses", status, "content", media, "schema")...), value)
+	return d.valid(pointer(append(where, "content", media, "schema")...), value)
 }
 
 // problem checks that a problem has one of the types, with the status of the type.
@@ -287,6 +293,9 @@ func (d *description) request(operation map[string]any, e Exchange, where ...str
 	body, _ := operation["requestBody"].(map[string]any)
 	if body == nil || len(e.Sent) == 0 && body["required"] == false {
 		return nil
+	}
+	if !jsontext.Value(e.Sent).IsValid() { // no field twice, and Unicode, as the description says
+		return errors.New("the request is no JSON")
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(e.Sent))
 	if err != nil {

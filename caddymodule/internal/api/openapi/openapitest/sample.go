@@ -1,6 +1,7 @@
 package openapitest
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -134,6 +135,9 @@ func (o Operation) Samples(random *rand.Rand) (all []Sample) {
 	body("no body", nil)
 	body("broken JSON", all[0].Body[:len(all[0].Body)-1])
 	body("JSON twice", slices.Concat(all[0].Body, all[0].Body))
+	body("every field twice", []byte(strings.Replace(string(all[0].Body), "{", string(all[0].Body[:len(all[0].Body)-1])+",", 1)))
+	body("half a surrogate pair", bytes.Replace(all[0].Body, []byte(`:"`), []byte(`:"a\udc00`), 1))
+	body("invalid UTF-8", bytes.Replace(all[0].Body, []byte(`:"`), []byte(":\"a\xff"), 1))
 	return all
 }
 

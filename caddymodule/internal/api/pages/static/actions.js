@@ -1,7 +1,10 @@
 // What can be done with a workspace, and doing it.
 import { api, t } from "/assets/text.js";
+import { create } from "/assets/create.js";
+import { confirmed } from "/assets/dialogs.js";
 import { edit } from "/assets/edit.js";
 import { recover } from "/assets/recovery.js";
+import { rename } from "/assets/rename.js";
 import { pageOf } from "/assets/router.js";
 import { dozes, kept, pullFailed } from "/assets/status.js";
 import { changed, put, running, signedOut, state, user } from "/assets/store.js";
@@ -14,6 +17,7 @@ const desired = (w, is) => w.desired_state !== is;
 // It is on its way to another state, and waits for what others must give: that can be cancelled.
 const waits = (w, phase) => w.phase === phase && w.desired_state === "RUNNING" && Boolean(w.waiting);
 const awake = (w) => w.phase === "RUNNING" && w.desired_state === "RUNNING";
+const own = (w) => w.owner_user_id === user.id;
 const verb = (name) => (w) => api("POST", `workspaces/${w.id}/${name}`);
 const keepAwake = (hours) => (w) => api("POST", `workspaces/${w.id}/keep-awake`, { hours });
 
@@ -36,6 +40,11 @@ const actions = {
   recover: { icon: "wrench", run: recover,
     offered: (w) => user.admin && (w.phase === "ERROR" || (w.phase === "RUNNING" && w.waiting?.reason === "Conflict")) },
   edit: { icon: "edit", offered: there, always: true, run: edit },
+  rename: { icon: "cursor", offered: there, always: true, run: rename },
+  favourite: { icon: "star", offered: (w) => there(w) && own(w), always: true,
+    run: (w) => api("PATCH", `workspaces/${w.id}`, { favourite: !w.favourite }) },
+  duplicate: { icon: "copy", offered: there, always: true, run: create },
+  copy_address: { icon: "link", offered: there, always: true, run: copyAddress },
   details: { icon: "info", offered: there, always: true, run: (w) => { location.hash = pageOf(w.id); } },
   delete: { icon: "trash", cancels: true, offered: there, danger: true, run: remove },
 };
@@ -53,6 +62,7 @@ export const isDanger = (name) => Boolean(actions[name].danger);
 /** What an action is called, with that workspace. */
 export function nameOf(name, w) {
   if (name === "start" && w && dozes(w)) return t("start_dozing");
+  if (name === "favourite" && w?.favourite) return t("favourite_end");
   const hours = /^keep_awake_(\d+)$/.exec(name);
   return hours ? t("keep_awake_for", { Count: Number(hours[1]) }) : t(name);
 }
@@ -73,23 +83,52 @@ export async function act(w, name) {
   }
 }
 
+// Browsers keep the clipboard from pages without TLS: then the message is the address, to be copied by hand.
+async function copyAddress(w) {
+  const address = new URL(w.url, location.href).href;
+  try {
+    await navigator.clipboard.writeText(address);
+    toast(() => t("address_copied", { Name: w.name }));
+  } catch {
+    toast(() => address);
+  }
+}
+
 async function remove(w) {
+  if (!(await agreed([w]))) return;
   await api("DELETE", `workspaces/${w.id}`);
   deleted([w]);
+}
+
+// A deletion asks, once, when it ends programs or takes several: undoing it brings back files, and not what ran.
+async function agreed(list) {
+  const ends = list.filter((w) => w.phase === "RUNNING");
+  if (list.length === 1 && ends.length === 0) return true;
+  const one = list.length === 1;
+  const title = one ? t("delete_title", { Name: list[0].name }) : t("delete_many_title", { Count: list.length });
+  const warning = ends.length > 0 && (one ? t("delete_one_running") : t("delete_running", { Count: ends.length }));
+  return confirmed(title, [warning, t("delete_kept")].filter(Boolean).join(" "), t("delete"));
 }
 
 // The deletion of several is one thing to undo.
 function deleted(gone) {
   if (gone.some((w) => location.hash === pageOf(w.id))) location.hash = "#/";
+  let went = false;
   toast(() => (gone.length === 1 ? t("deleted_one", { Name: gone[0].name }) : t("deleted_many", { Count: gone.length })),
-    { say: () => t("undelete"), run: () => { for (const w of gone) undelete(w.id); } });
+    { say: () => t("undelete"), run: () => { for (const w of gone) undelete(w.id); } }, "done",
+    () => {
+      const back = gone.every((w) => there(state.workspaces.get(w.id) ?? { phase: "DELETED" }));
+      went ||= !back; // the stream says it later
+      return !(went && back);
+    });
 }
 
-/** Does the same with several, one after the other. */
-export async function actOnAll(list, name) {
+/** Does the same with several, one after the other. Returns false when the person gives up. */
+export async function actOnAll(all, name) {
+  const list = all.filter((w) => actions[name].offered(w) && !blocked(w, name));
+  if (name === "delete" && list.length > 0 && !(await agreed(list))) return false;
   const done = [];
   for (const w of list) {
-    if (!actions[name].offered(w) || blocked(w, name)) continue;
     state.pending.set(w.id, name);
     changed();
     try {
@@ -106,6 +145,7 @@ export async function actOnAll(list, name) {
   if (name === "delete" && done.length > 0) deleted(done);
   else toast(() => t("done_many", { Count: done.length, Action: nameOf(name) }));
   changed();
+  return true;
 }
 
 /** Whether opening it needs a place, and none is free. */

@@ -3,7 +3,7 @@ import { h, show } from "/assets/dom.js";
 import { t } from "/assets/text.js";
 import { auditOnes, loadAudit } from "/assets/audit.js";
 import { everyone, loadEveryone } from "/assets/everyone.js";
-import { failedOnes, loadFailures } from "/assets/failed.js";
+import { failedCount, failedOnes, loadFailures } from "/assets/failed.js";
 import { onRoute, view } from "/assets/router.js";
 import { user } from "/assets/store.js";
 import { loadOverview, overviewOnes } from "/assets/overview.js";
@@ -20,15 +20,19 @@ const tabs = {
   usage: { draw: allUsage, load: loadAllUsage },
   audit: { draw: auditOnes, load: loadAudit },
 };
-const first = "failed";
-const tabOf = (id) => (id in tabs ? id : first);
+let landing = "overview"; // the tab without an address of its own
+const tabOf = (id) => (id in tabs ? id : landing);
 
 if (user.admin) {
   view("admin", (place, id) => show(place,
     h("div", { class: "head", "data-key": "head" }, h("h1", null, t("administration"))),
     h("nav", { class: "tabs", "aria-label": t("administration"), "data-key": "tabs" }, Object.keys(tabs).map((name) =>
-      h("a", { href: name === first ? "#/admin" : `#/admin/${name}`, "data-tab": name,
+      h("a", { href: `#/admin/${name}`, "data-tab": name,
         "aria-current": name === tabOf(id) ? "page" : null }, t(`tabs.${name}`)))),
     h("div", { class: "part", "data-key": tabOf(id) }, tabs[tabOf(id)].draw())));
-  onRoute(({ name, id }) => { if (name === "admin") tabs[tabOf(id)].load(); });
+  onRoute(({ name, id }) => {
+    if (name !== "admin") return;
+    landing = failedCount() > 0 ? "failed" : "overview";
+    tabs[tabOf(id)].load();
+  });
 }

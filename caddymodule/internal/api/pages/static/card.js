@@ -1,11 +1,12 @@
 // One workspace in the list: what it is, how it is, and the one thing that people most likely want.
 import { h, icon, lazy } from "/assets/dom.js";
-import { explain, known, locale, t } from "/assets/text.js";
+import { explain, locale, t } from "/assets/text.js";
 import { act, blocked, nameOf, offered, open } from "/assets/actions.js";
 import { imageIcon } from "/assets/images.js";
 import { menu } from "/assets/menu.js";
+import { nameOr } from "/assets/rename.js";
 import { pageOf } from "/assets/router.js";
-import { activityText, awakeText, dozes, failureText, homeText, imageMayHelp, needsCare, usedText, waitingText } from "/assets/status.js";
+import { activityText, awakeText, dozes, failureText, homeText, imageMayHelp, needsCare, stateText, usedText, waitingText } from "/assets/status.js";
 import { state } from "/assets/store.js";
 
 /** What a workspace is in attributes: for styles, and for whoever looks for it. */
@@ -14,8 +15,8 @@ export const marks = (w) => ({
   "data-name": w.name, "data-pending": state.pending.get(w.id) ?? null, "data-care": needsCare(w), "data-dozing": dozes(w),
 });
 
-/** Its phase, with a dot of the phase's colour. */
-export const phase = (w) => h("p", { class: "phase" }, dozes(w) ? t("dozing") : known("phase.", w.phase));
+/** What is done with it, or its phase, with a dot of its colour. */
+export const phase = (w) => h("p", { class: "phase" }, stateText(w));
 
 /** The one thing that stands out, by the name of its action; empty for none. */
 function primaryOf(w) {
@@ -62,8 +63,11 @@ export function condition(w) {
 /** What a card depends on besides the workspace. */
 export const memo = (w) => [
   w, state.pending.get(w.id), state.failures.get(w.id), state.menu === w.id, locale(), state.minute, state.images,
-  w.operation === "NONE" ? 0 : Math.floor(Date.now() / 1000), state.selected.has(w.id),
+  state.renaming === w.id, w.operation === "NONE" ? 0 : Math.floor(Date.now() / 1000), state.selected.has(w.id),
 ];
+
+/** What marks a favourite. */
+export const star = (w) => w.favourite && h("span", { class: "star", role: "img", "aria-label": t("groups.favourite") }, icon("star"));
 
 /** A card. The one to continue with has more room. */
 export const card = (w, first) => lazy(w.id, [first, ...memo(w)], () =>
@@ -73,7 +77,7 @@ export const card = (w, first) => lazy(w.id, [first, ...memo(w)], () =>
       h("div", { class: "card-head" },
         h("span", { class: "tile" }, icon(imageIcon(w.image_ref))),
         h("div", { class: "title" },
-          h("h3", null, h("a", { href: pageOf(w.id), id: `name-${w.id}` }, h("bdi", null, w.name))),
+          h("h3", null, nameOr(w, h("a", { href: pageOf(w.id), id: `name-${w.id}` }, star(w), h("bdi", null, w.name)))),
           w.description && h("p", { class: "description" }, w.description)),
         phase(w)),
       condition(w),

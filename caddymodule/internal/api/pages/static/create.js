@@ -16,6 +16,7 @@ const button = document.getElementById("create");
 const image = imageField("create-image");
 let failure = null; // a failed request, or "name"
 let making = false;
+let like = null; // the workspace that is duplicated
 let key = ""; // of the request: what was sent already is made once
 
 function draw() {
@@ -30,11 +31,18 @@ function changedForm() {
   draw();
 }
 
-/** Opens the dialog. */
-export function create() {
+/** Opens the dialog: for a new workspace, or for one with the image and the settings of another. */
+export function create(other) {
   if (dialog.open) return;
   form.reset();
-  image.set(null);
+  like = other?.id ? other : null; // an event is none
+  image.set(like?.image_ref ?? null);
+  if (like) {
+    name.value = t("copy_of", { Name: [...like.name].slice(0, 200).join("") });
+    description.value = like.description ?? "";
+    git.value = like.git_url ?? "";
+  }
+  document.getElementById("create-like").hidden = !like;
   failure = null;
   loadImages().then(draw);
   changedForm();
@@ -52,14 +60,19 @@ async function send() {
   if (description.value.trim()) body.description = description.value.trim();
   if (image.value()) body.image_ref = image.value();
   if (!git.parentElement.hidden && git.value.trim()) body.git_url = git.value.trim();
+  if (like?.memo) body.memo = like.memo;
   making = true;
   draw();
   try {
-    const w = await withRoom(body.name, () => api("POST", "workspaces", body, { "Idempotency-Key": key }));
+    let w = await withRoom(body.name, () => api("POST", "workspaces", body, { "Idempotency-Key": key }));
+    if (w && like?.start_ahead === false) { // the copy is there, also where that fails
+      w = await api("PATCH", `workspaces/${w.id}`, { start_ahead: false }).catch(() => w);
+    }
     if (w) {
       if (!state.workspaces.has(w.id)) put(w);
       dialog.close();
-      toast(() => t("created", { Name: w.name }), { say: () => t("details"), run: () => { location.hash = pageOf(w.id); } });
+      toast(() => t("created", { Name: w.name }), { say: () => t("details"), run: () => { location.hash = pageOf(w.id); } }, "done",
+        () => state.workspaces.get(w.id)?.phase !== "RUNNING");
     }
   } catch (error) {
     if (signedOut(error)) dialog.close();

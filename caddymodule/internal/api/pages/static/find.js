@@ -1,12 +1,14 @@
 // Which workspaces are shown, and in which order.
-import { needsCare } from "/assets/status.js";
-import { state } from "/assets/store.js";
+import { dozes, needsCare } from "/assets/status.js";
+import { state, takesPlace } from "/assets/store.js";
 
 const inState = {
   care: needsCare,
-  awake: (w) => w.phase === "RUNNING" || (w.desired_state === "RUNNING" && w.phase !== "DELETING"),
-  asleep: (w) => w.phase === "STANDBY",
-  archived: (w) => w.phase === "ARCHIVED",
+  favourite: (w) => w.favourite,
+  running: takesPlace,
+  dozing: dozes,
+  asleep: (w) => w.phase === "STANDBY" && !takesPlace(w),
+  archived: (w) => w.phase === "ARCHIVED" && !takesPlace(w),
 };
 
 /** The states by which people filter. */
@@ -14,8 +16,11 @@ export const filters = Object.keys(inState);
 
 const text = (a, b) => a.name.localeCompare(b.name, undefined, { numeric: true });
 const later = (of) => (a, b) => (Date.parse(of(b)) || 0) - (Date.parse(of(a)) || 0);
+const recent = later((w) => w.last_access_at ?? w.created_at);
+const ranks = [...filters, undefined]; // one in none of these states, such as a new one, comes last
+const rank = (w) => ranks.indexOf(filters.find((name) => inState[name](w)));
 const order = {
-  state: later((w) => w.last_access_at ?? w.created_at),
+  state: (a, b) => rank(a) - rank(b) || recent(a, b),
   name: text,
   used: later((w) => w.last_access_at),
   created: later((w) => w.created_at),
@@ -32,18 +37,18 @@ export function find(all) {
     const about = [w.name, w.description, w.memo, w.image_ref, w.id].join("\n").toLocaleLowerCase();
     return words.every((word) => about.includes(word)) && (inState[state.filter]?.(w) ?? true);
   };
-  return all.filter(fits).sort((a, b) => order[state.sort]?.(a, b) || text(a, b));
+  const way = state.reverse ? -1 : 1;
+  return all.filter(fits).sort((a, b) => way * (order[state.sort]?.(a, b) || text(a, b)));
 }
 
 /** The parts of the first view: by state, or one when people look for something. */
 export function groups(list) {
-  if (state.query || state.filter || state.sort !== "state") return [{ name: "found", items: list }].filter(({ items }) => items.length);
+  if (state.query || state.filter || state.sort !== "state" || state.reverse) return [{ name: "found", items: list }].filter(({ items }) => items.length);
   const usable = (w) => !needsCare(w) && w.phase !== "DELETING";
-  const first = list.find((w) => usable(w) && w.last_access_at) ?? null;
-  const rest = list.filter((w) => w !== first);
-  const care = rest.filter(inState.care);
-  const awake = rest.filter((w) => !care.includes(w) && inState.awake(w));
-  const others = rest.filter((w) => !care.includes(w) && !awake.includes(w));
-  return [{ name: "continue", items: first ? [first] : [] }, { name: "care", items: care }, { name: "awake", items: awake },
-    { name: "rest", items: others }].filter(({ items }) => items.length > 0);
+  const first = list.filter((w) => usable(w) && w.last_access_at).sort(order.used).slice(0, 1);
+  const groupOf = (w) => ["care", "favourite", "running", "dozing"].find((name) => inState[name](w)) ?? "rest";
+  const rest = list.filter((w) => !first.includes(w));
+  return [{ name: "continue", items: first },
+    ...["care", "favourite", "running", "dozing", "rest"].map((name) => ({ name, items: rest.filter((w) => groupOf(w) === name) }))]
+    .filter(({ items }) => items.length > 0);
 }

@@ -1,6 +1,6 @@
 // What happened to a workspace, newest first.
 import { h } from "/assets/dom.js";
-import { date, has, known, t } from "/assets/text.js";
+import { brief, date, has, known, t } from "/assets/text.js";
 import { user } from "/assets/store.js";
 
 function value(item, word) {
@@ -14,22 +14,63 @@ function kindOf(item) {
   return has(`history.${item.kind}`) ? item.kind : "unknown";
 }
 
+const by = (item) => (item.username ? t("history_by", { Name: item.username }) : known("cause.", item.cause));
+
 /** One thing that happened; about says to which workspace, where there are several. */
 export function entry(item, about) {
-  const by = item.username ? t("history_by", { Name: item.username }) : known("cause.", item.cause);
   return h("li", { "data-kind": kindOf(item), "data-key": String(item.id) }, about,
     h("p", null, t(`history.${kindOf(item)}`, { Kind: item.kind, Value: value(item, item.new_value) })),
     item.message && user.admin && h("p", { class: "hint", lang: "en" }, item.message), // the server's own words
-    h("p", { class: "hint" }, t("history_when", { Time: date(item.at), By: by })));
+    h("p", { class: "hint" }, t("history_when", { Time: date(item.at), By: by(item) })));
 }
 
 /** Whether it says something: steps and waits that end do not say more than the phase after them. */
 export const says = (item) => !(item.kind === "operation" && item.new_value === "NONE") && !(item.kind === "waiting" && !item.new_value);
 
+const steps = new Set(["operation", "phase", "waiting"]);
+
+/**
+ * Puts the controller's steps behind what they were taken for, until its phase is reached. Items and events are newest first; an
+ * event is { item, steps, end }, where steps and end are of a request alone.
+ */
+export function events(items) {
+  const all = [];
+  let open = null; // the request that the steps are taken for
+  for (const item of [...items].reverse()) {
+    if (item.kind === "desired_state" || item.kind === "created") {
+      open = { item, steps: [] };
+      all.push(open);
+    } else if (open && steps.has(item.kind)) {
+      open.steps.unshift(item);
+      if (item.kind === "phase" && item.new_value === (open.item.new_value || "RUNNING")) {
+        open.end = item;
+        open = null;
+      }
+    } else {
+      all.push({ item, steps: [] });
+    }
+  }
+  return all.reverse();
+}
+
+// A request and what became of it, as one thing.
+function event({ item, steps, end }) {
+  if (!end) return [...steps.map((step) => entry(step)), entry(item)];
+  const what = item.kind === "created" ? "created" : `done.${end.new_value}`;
+  return h("li", { "data-kind": item.kind, "data-key": String(item.id) },
+    h("p", null, t("history_done", { What: t(`history.${what}`), By: by(item), Took: brief(Date.parse(end.at) - Date.parse(item.at)) })),
+    h("p", { class: "hint" }, date(item.at)),
+    h("details", null, h("summary", { class: "hint" }, t("history_steps")),
+      h("ol", null, steps.map((step) => h("li", { "data-key": String(step.id) }, t("history_step", {
+        What: t(`history.${kindOf(step)}`, { Kind: step.kind, Value: value(step, step.new_value) }),
+        After: brief(Date.parse(step.at) - Date.parse(item.at)),
+      }))))));
+}
+
 function draw({ items }) {
-  const shown = items.filter(says);
-  return shown.length > 0 ? h("ol", { class: "timeline" }, shown.map((item) => entry(item))) : h("p", { class: "hint" }, t("history_none"));
+  const shown = events(items.filter(says));
+  return shown.length > 0 ? h("ol", { class: "timeline" }, shown.map(event)) : h("p", { class: "hint" }, t("history_none"));
 }
 
 /** The part of a workspace's page: where it is read, and how it is drawn. */
-export const history = { path: "history?limit=30", draw };
+export const history = { path: "history?limit=100", draw };

@@ -99,9 +99,10 @@ export function overviewOnes() {
   return [
     failure && h("p", { class: "notice", role: "alert", "data-key": "failure" }, explain(failure)),
     h("dl", { class: "figures", "data-key": "figures" },
-      tile(t("filters.awake"), String(o.running), o.max_running_global && t("of_at_most", { Count: o.max_running_global })),
+      tile(t("filters.running"), String(o.running), o.max_running_global && t("of_at_most", { Count: o.max_running_global })),
       o.dozing > 0 && tile(t("dozing"), String(o.dozing), o.max_dozing_global && t("of_at_most", { Count: o.max_dozing_global })),
       ["STANDBY", "ARCHIVED", "ERROR"].map((phase) => tile(known("phase.", phase), String(o.phases[phase] ?? 0))),
+      o.deleted > 0 && tile(t("deleted_title"), String(o.deleted), o.deleted_bytes > 0 && t("size_only", { Size: size(o.deleted_bytes) })),
       tile(t("tabs.users"), String(o.users)), tile(t("homes"), t("size_only", { Size: size(o.home_bytes) })),
       tile(t("uptime"), t("size_only", { Size: span(o.uptime_seconds * 1000) }))),
     h("div", { class: "cards", "data-key": "parts" },

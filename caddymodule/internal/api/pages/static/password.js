@@ -26,8 +26,9 @@ async function send(event) {
   if (!done) (failure.problem?.field === "password" ? form.password : form.present).focus();
 }
 
-const field = (id, name, label, complete) => h("div", null, h("label", { for: id }, label),
-  h("input", { id, name, type: "password", autocomplete: complete, required: true }));
+const field = (id, name, label, complete, hint) => h("div", null, h("label", { for: id }, label),
+  h("input", { id, name, type: "password", autocomplete: complete, required: true, "aria-describedby": hint ? `${id}-hint` : null }),
+  hint && h("p", { id: `${id}-hint`, class: "hint" }, hint));
 
 /** The part of the account's page. */
 export const password = () => h("section", { id: "password", class: "panel", "data-key": "password", "aria-labelledby": "password-title" },
@@ -36,6 +37,6 @@ export const password = () => h("section", { id: "password", class: "panel", "da
   h("form", { id: "password-form", class: "fields", novalidate: true, onsubmit: send },
     h("input", { name: "username", autocomplete: "username", value: user.name, hidden: true }),
     field("password-present", "present", t("password_present"), "current-password"),
-    field("password-new", "password", t("password_new"), "new-password"),
+    field("password-new", "password", t("password_new"), "new-password", t("password_minimum", { Count: user.minPassword })),
     h("button", { type: "submit", disabled: asking }, t("password_change"))),
   h("p", { id: "password-done", class: "done", role: "status" }, done ? t("password_changed") : ""));

@@ -5,14 +5,20 @@ import { state, user } from "/assets/store.js";
 // What a workspace will be once the server has answered what was just asked for.
 const asked = { start: "RUNNING", sleep: "STANDBY", archive: "ARCHIVED" };
 
-/** What is done or comes next; empty at rest. */
+/** What is done with it; at rest, how it is. */
+export function stateText(w) {
+  if (w.operation !== "NONE") return known("operation.", w.operation);
+  return dozes(w) ? t("dozing") : known("phase.", w.phase);
+}
+
+/** For how long that has been done, or what comes next; empty at rest. */
 export function activityText(w) {
   const soon = asked[state.pending.get(w.id)];
   if (soon && w.operation === "NONE") return t(`desired.${soon}`);
   if (w.revert && w.operation === "NONE") return t("archive_restoring");
   if (w.operation !== "NONE") {
     const seconds = Math.max(0, Math.round((Date.now() - Date.parse(w.op_started_at)) / 1000));
-    return `${known("operation.", w.operation)}… ${Number.isNaN(seconds) ? "" : duration(seconds)}`;
+    return Number.isNaN(seconds) ? "" : t("so_far", { Time: duration(seconds) });
   }
   const coming = `desired.${w.desired_state}`;
   return w.phase !== w.desired_state && w.phase !== "ERROR" && !w.waiting && has(coming) ? t(coming) : "";
@@ -63,16 +69,26 @@ export function busyText(busy) {
   return t(has(key) ? key : "busy.unknown", { What: busy.detail ?? "" });
 }
 
+// Whether its home may hold something else since it was measured. Only one that nobody uses stays as it is.
+const mayDiffer = (w) => w.phase === "RUNNING" || !(Date.parse(w.home.measured_at) >= (Date.parse(w.last_access_at) || 0));
+
+// How much its home holds, with the time of the measurement if that may be no longer true. An empty home is filled soon.
+function measured(w) {
+  if (w.home.bytes === 0 && !w.home.at_least) return mayDiffer(w) ? "" : t("nothing");
+  const now = size(w.home.bytes);
+  return mayDiffer(w) && w.home.measured_at ? t("size_measured", { Size: now, Ago: ago(w.home.measured_at) }) : now;
+}
+
 /** How much its home holds; empty while that is not known. */
 export function homeText(w) {
-  if (!w.home) return "";
-  if (w.home.bytes === 0 && !w.home.at_least) return t("home_empty");
+  const now = w.home ? measured(w) : "";
+  if (!now) return "";
   const [exact, atLeast] = w.home.large ? ["home_large", "home_large_at_least"] : ["home", "home_at_least"];
-  return t(w.home.at_least ? atLeast : exact, { Size: size(w.home.bytes) });
+  return t(w.home.at_least ? atLeast : exact, { Size: now });
 }
 
 /** The same in a place that is called after it. */
-export const sizeText = (w) => w.home && (w.home.bytes === 0 ? t("nothing") : t("size_only", { Size: size(w.home.bytes) }));
+export const sizeText = (w) => (w.home ? measured(w) : "");
 
 /** What has failed, and what to do. */
 export function failureText(w) {

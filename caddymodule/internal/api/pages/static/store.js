@@ -5,7 +5,7 @@ const body = document.body.dataset;
 
 /** The user, as the server has written it into the page. */
 export const user = { id: body.user, name: body.username, admin: body.role === "admin", sessions: "sessions" in body,
-  passwords: "passwords" in body };
+  passwords: "passwords" in body, minPassword: Number(body.minPassword) };
 
 export const state = {
   connection: "connecting", // or "live", "lost"
@@ -20,9 +20,11 @@ export const state = {
   images: { items: [], any_reference: false },
   limit: null, // how many of the user's workspaces may run
   menu: "", // the id of the workspace whose menu is open
+  renaming: "", // the id of the one whose name is a field
   query: "",
   filter: "",
   sort: stored("sort", "state"),
+  reverse: stored("reverse", ""), // "true" turns the order round
   view: stored("view", ""), // "cards", "table", or what fits the number
   selected: new Set(), // ids
   minute: 0, // texts about time change with it
@@ -67,9 +69,12 @@ export function signedOut(error) {
   return true;
 }
 
-/** Those that take a place among the running ones; one in ERROR takes none, and none that dozes. */
-export const running = () => [...state.workspaces.values()].filter((w) =>
-  w.phase !== "ERROR" && !w.doze_at && (w.phase === "RUNNING" || w.desired_state === "RUNNING"));
+/** Whether it takes a place among the running ones: one in ERROR takes none, and none that dozes. */
+export const takesPlace = (w) => !["ERROR", "DELETING", "DELETED"].includes(w.phase) && !w.doze_at &&
+  (w.phase === "RUNNING" || w.desired_state === "RUNNING");
+
+/** Those that take a place. */
+export const running = () => [...state.workspaces.values()].filter(takesPlace);
 
 /** Keeps an answer, unless the stream has sent something newer in the meantime. */
 export function put(w) {

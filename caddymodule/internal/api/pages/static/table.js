@@ -2,7 +2,8 @@
 import { h, lazy } from "/assets/dom.js";
 import { t } from "/assets/text.js";
 import { actOnAll, nameOf } from "/assets/actions.js";
-import { doings, marks, memo, phase } from "/assets/card.js";
+import { doings, marks, memo, phase, star } from "/assets/card.js";
+import { nameOr } from "/assets/rename.js";
 import { pageOf } from "/assets/router.js";
 import { activityText, awakeText, failureText, sizeText, usedTime, waitingText } from "/assets/status.js";
 import { changed, remember, state } from "/assets/store.js";
@@ -18,15 +19,25 @@ function select(w, on) {
 const row = (w) => lazy(w.id, memo(w), () => h("tr", marks(w),
   h("td", { class: "check" }, h("input", { type: "checkbox", checked: state.selected.has(w.id),
     "aria-label": t("select_label", { Name: w.name }), onchange: (event) => select(w, event.target.checked) })),
-  h("th", { scope: "row" }, h("a", { href: pageOf(w.id), id: `name-${w.id}` }, h("bdi", null, w.name)),
+  h("th", { scope: "row" }, nameOr(w, h("a", { href: pageOf(w.id), id: `name-${w.id}` }, star(w), h("bdi", null, w.name))),
     w.description && h("p", { class: "description" }, w.description)),
   h("td", null, phase(w), h("p", { class: "hint condition" }, explained(w))),
   h("td", { class: "used" }, usedTime(w)),
   h("td", { class: "number" }, sizeText(w) ?? ""),
   h("td", { class: "doings" }, doings(w))));
 
-const column = (name, sort, label) => h("th", { scope: "col", class: name, "aria-sort": state.sort === sort ? "other" : null },
-  sort ? h("button", { type: "button", class: "plain", onclick: () => remember("sort", sort) }, label) : label);
+const upwards = ["name", "state"]; // the others begin with the latest or the largest
+
+function sortBy(sort) {
+  remember("reverse", state.sort === sort && !state.reverse ? "true" : "");
+  remember("sort", sort);
+}
+
+function column(name, sort, label) {
+  const sorted = upwards.includes(sort) === !state.reverse ? "ascending" : "descending";
+  return h("th", { scope: "col", class: name, "aria-sort": state.sort === sort ? sorted : null },
+    h("button", { type: "button", class: "plain", "data-sort": sort, onclick: () => sortBy(sort) }, label));
+}
 
 /** The table of the workspaces found. */
 export function table(list) {
@@ -49,8 +60,10 @@ export function bulk() {
   const chosen = [...state.selected].map((id) => state.workspaces.get(id)).filter(Boolean);
   if (chosen.length === 0) return null;
   const run = (name) => async () => {
-    state.selected.clear();
-    await actOnAll(chosen, name);
+    if (await actOnAll(chosen, name)) {
+      for (const w of chosen) state.selected.delete(w.id);
+      changed();
+    }
   };
   return h("div", { id: "bulk", role: "region", "aria-label": t("selected", { Count: chosen.length }), "data-key": "bulk" },
     h("p", { role: "status" }, t("selected", { Count: chosen.length })),

@@ -62,6 +62,13 @@ export function onLanguage(f) {
 export const duration = (n) =>
   n < 60 ? t("seconds", { Seconds: n }) : t("minutes", { Minutes: Math.floor(n / 60), Seconds: n % 60 });
 
+/** How long something took, in milliseconds: tenths of a second below ten seconds. */
+export function brief(milliseconds) {
+  const seconds = milliseconds / 1000;
+  if (seconds >= 60) return duration(Math.round(seconds));
+  return new Intl.NumberFormat(language, { style: "unit", unit: "second", unitDisplay: "short", maximumFractionDigits: seconds < 10 ? 1 : 0 }).format(seconds);
+}
+
 /** What a failed request means, as the server says it: a problem has its words in every language. */
 export function explain({ problem, status }) {
   const help = problem?.help?.[language] ?? (status ? t("unexpected", { Status: status }) : t("unreachable"));

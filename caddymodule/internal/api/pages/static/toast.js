@@ -8,9 +8,12 @@ const shownFor = 12_000; // milliseconds
 let toasts = [];
 let last = 0;
 
-/** Says something. say and act.say are asked for the text whenever it is drawn; act.run does what is offered. */
-export function toast(say, act, kind = "done") {
-  const one = { key: String(++last), say, act, kind, until: Date.now() + shownFor };
+/**
+ * Says something for as long as it holds. say and act.say are asked for the text whenever it is drawn; act.run does what is
+ * offered.
+ */
+export function toast(say, act, kind = "done", holds = () => true) {
+  const one = { key: String(++last), say, act, kind, holds, until: Date.now() + shownFor };
   toasts = [...toasts.slice(-2), one];
   draw();
 }
@@ -26,6 +29,7 @@ function close(one) {
 }
 
 function draw() {
+  toasts = toasts.filter((one) => one.holds());
   show(place, toasts.map((one) => h("div", { class: `toast ${one.kind}`, "data-key": one.key },
     h("p", null, one.say()),
     one.act && h("button", { type: "button", class: "plain", onclick: () => { close(one); one.act.run(); } }, one.act.say()),

@@ -7,11 +7,16 @@ import { changed, remember, state } from "/assets/store.js";
 const few = 6;
 const many = 30;
 
-/** Whether there are enough workspaces to look for one. */
-export const wantsTools = (count) => count > few;
+let tabled = false; // there were many
 
-/** Whether the list is a table: as people chose, or because there are many. */
-export const wantsTable = (count) => wantsTools(count) && (state.view ? state.view === "table" : count > many);
+/** Whether the list is a table: as people chose, or because there are many, or were when the page was opened. */
+export function wantsTable(count) {
+  tabled ||= count > many;
+  return state.view ? state.view === "table" : tabled;
+}
+
+/** Whether there are enough workspaces to look for one, or a table, which can become cards again. */
+export const wantsTools = (count) => count > few || (count > 0 && wantsTable(count));
 
 const look = (name, count) => h("button", { type: "button", class: "look", "aria-pressed": String((name === "table") === wantsTable(count)),
   "data-view": name, "aria-label": t(`looks.${name}`), onclick: () => remember("view", name) }, icon(name === "table" ? "rows" : "grid"));
@@ -23,5 +28,8 @@ export const tools = (count) => h("div", { class: "tools", role: "search", "data
       oninput: (event) => { state.query = event.target.value; changed(); } })),
   choose("filter", t("filters.label"), state.filter, [["", t("filters.all")], ...filters.map((name) => [name, t(`filters.${name}`)])],
     (value) => { state.filter = value; changed(); }),
-  choose("sort", t("sorts.label"), state.sort, sorts.map((name) => [name, t(`sorts.${name}`)]), (value) => remember("sort", value)),
+  choose("sort", t("sorts.label"), state.sort, sorts.map((name) => [name, t(`sorts.${name}`)]), (value) => {
+    remember("reverse", "");
+    remember("sort", value);
+  }),
   h("div", { class: "looks", role: "group", "aria-label": t("looks.label") }, look("cards", count), look("table", count)));

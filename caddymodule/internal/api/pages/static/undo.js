@@ -1,5 +1,6 @@
 // The deleted workspaces whose deletion can still be undone.
 import { api, t } from "/assets/text.js";
+import { confirmed } from "/assets/dialogs.js";
 import { changed, signedOut, state } from "/assets/store.js";
 import { failed } from "/assets/toast.js";
 
@@ -49,6 +50,17 @@ export async function undelete(id) {
     }
   }
   changed();
+  await loadDeleted();
+}
+
+/** Gives up at once what is kept of a deleted workspace. */
+export async function purge(w) {
+  if (!(await confirmed(t("purge_title", { Name: w.name }), t("purge_text"), t("purge")))) return;
+  try {
+    await api("DELETE", `workspaces/${w.id}?now=true`);
+  } catch (error) {
+    if (!signedOut(error)) failed(t("purge"), error);
+  }
   await loadDeleted();
 }
 

@@ -143,4 +143,6 @@ view("usage", (place) => show(place, h("div", { class: "head", "data-key": "head
 onRoute(({ name }) => { if (name === "usage") mine.load(); });
 
 /** The part of the administrator's view, and what reads it. */
-export const { load: loadAllUsage, draw: allUsage } = user.admin ? report("admin/report", true) : {};
+const all = user.admin ? report("admin/report", true) : {};
+export const loadAllUsage = all.load;
+export const allUsage = all.draw;

@@ -23,6 +23,7 @@ function draw() {
   field("user-title").textContent = edited ? t("edit_title", { Name: edited.username }) : t("user_new");
   field("user-name").parentElement.hidden = Boolean(edited);
   field("user-password-label").textContent = edited ? t("user_password_new") : t("password");
+  field("user-password-hint").textContent = t("password_minimum", { Count: user.minPassword });
   for (const id of [...Object.values(limits), "user-disabled"]) field(id).closest("div, label").hidden = !edited;
   field("user-self").hidden = edited?.id !== user.id;
   message.hidden = !failure;

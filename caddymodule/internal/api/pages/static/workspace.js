@@ -1,12 +1,13 @@
 // The page of one workspace, with an address of its own.
 import { h, icon, show } from "/assets/dom.js";
 import { api, date, explain, t } from "/assets/text.js";
-import { condition, doings, marks, phase } from "/assets/card.js";
+import { condition, doings, marks, phase, star } from "/assets/card.js";
 import { archives } from "/assets/archives.js";
 import { explanation } from "/assets/explanation.js";
 import { history } from "/assets/history.js";
 import { imageIcon, imageName } from "/assets/images.js";
 import { leave, logs } from "/assets/logs.js";
+import { nameOr } from "/assets/rename.js";
 import { onRoute, route, view } from "/assets/router.js";
 import { look, stats } from "/assets/stats.js";
 import { sizeText, usedTime } from "/assets/status.js";
@@ -75,7 +76,7 @@ function page(w) {
   return h("div", { class: "workspace", ...marks(w), "data-key": w.id },
     h("p", { class: "back" }, h("a", { href: "#/" }, icon("back"), t("workspaces"))),
     h("div", { class: "head" }, h("span", { class: "tile" }, icon(imageIcon(w.image_ref))),
-      h("div", { class: "title" }, h("h1", null, h("bdi", null, w.name)),
+      h("div", { class: "title" }, h("h1", null, nameOr(w, [star(w), h("bdi", null, w.name)])),
         w.description && h("p", { class: "description" }, w.description)),
       phase(w), doings(w, ["details"])),
     h("div", { class: "condition" }, condition(w)),

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/internal/mount"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
@@ -26,7 +27,7 @@ func Mounts(ctx context.Context, api *cluster.Client, p *corev1.Pod) (mount.Foun
 	ctx, cancel := context.WithTimeout(ctx, mountsLimit)
 	defer cancel()
 	var out limited
-	code, err := api.Exec(ctx, p.Name, spec.Container, mount.Command, &out, nil)
+	code, err := api.Exec(ctx, p.Name, spec.Container, backend.Command{Words: mount.Command}, &out, nil)
 	var failed *cluster.NotStartedError
 	switch {
 	case errors.As(err, &failed) && lacks(failed.Message), apierrors.IsForbidden(err), err == nil && code != 0,

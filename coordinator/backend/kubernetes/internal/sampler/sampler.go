@@ -98,7 +98,7 @@ func shell(ctx context.Context, api *cluster.Client, p *corev1.Pod, limit time.D
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var w limited
-	code, err = api.Exec(ctx, p.Name, spec.Container, []string{"sh", "-c", script}, &w, nil)
+	code, err = api.Exec(ctx, p.Name, spec.Container, backend.Command{Words: []string{"sh", "-c", script}}, &w, nil)
 	return w.Bytes(), code, err
 }
 

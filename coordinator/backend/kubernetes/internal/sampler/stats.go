@@ -25,7 +25,7 @@ func Stats(ctx context.Context, api *cluster.Client, p *corev1.Pod) (backend.Sta
 	defer cancel()
 	s.At = time.Now()
 	var out limited
-	if _, err := api.Exec(ctx, p.Name, spec.Container, glance.Command, &out, nil); err != nil {
+	if _, err := api.Exec(ctx, p.Name, spec.Container, backend.Command{Words: glance.Command}, &out, nil); err != nil {
 		return s, cluster.Wrap("reading what pod "+p.Name+" uses", err)
 	}
 	seen := glance.Parse(out.Bytes())

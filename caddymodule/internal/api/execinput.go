@@ -1,0 +1,83 @@
+package api
+
+import (
+	"errors"
+	"io"
+	"sync"
+
+	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
+)
+
+// errWindow says that a client has sent more input than it may.
+var errWindow = errors.New("more input than the window allows")
+
+// execInput is a command's input on its way from the client: at most [v1.ExecWindow] bytes. It never holds up the
+// one who puts, so that what else the client sends is heard, above all that it leaves.
+type execInput struct {
+	// taken tells the client how much was read. It is called by the reader.
+	taken func(n int) error
+
+	mu    sync.Mutex
+	ready sync.Cond // what follows has changed
+	held  []byte
+	ended error // after what is held; nil while more may come
+	told  int   // how much was read since the client was told
+}
+
+func newExecInput(taken func(n int) error) *execInput {
+	in := &execInput{taken: taken}
+	in.ready.L = &in.mu
+	return in
+}
+
+// put adds what the client has sent.
+func (in *execInput) put(p []byte) error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.ended != nil {
+		return nil
+	}
+	// What was read and not told about is still the client's to count.
+	if len(in.held)+in.told+len(p) > v1.ExecWindow {
+		return errWindow
+	}
+	in.held = append(in.held, p...)
+	in.ready.Signal()
+	return nil
+}
+
+// end ends the input, with [io.EOF] where the client has ended it.
+func (in *execInput) end(err error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.ended == nil {
+		in.ended = err
+		in.ready.Broadcast()
+	}
+}
+
+// Read implements [io.Reader].
+func (in *execInput) Read(p []byte) (int, error) {
+	in.mu.Lock()
+	for len(in.held) == 0 && in.ended == nil {
+		in.ready.Wait()
+	}
+	if len(in.held) == 0 {
+		defer in.mu.Unlock()
+		return 0, in.ended
+	}
+	n := copy(p, in.held)
+	in.held = in.held[:copy(in.held, in.held[n:])]
+	in.told += n
+	tell := 0
+	if in.told >= v1.ExecWindow/4 || len(in.held) == 0 {
+		tell, in.told = in.told, 0
+	}
+	in.mu.Unlock()
+	if tell > 0 {
+		if err := in.taken(tell); err != nil {
+			return n, io.ErrClosedPipe
+		}
+	}
+	return n, nil
+}

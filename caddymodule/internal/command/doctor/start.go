@@ -1,0 +1,66 @@
+package doctor
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/codehub/gateway/caddymodule/internal/command"
+	"github.com/codehub/gateway/coordinator/backend/check"
+	"github.com/codehub/gateway/coordinator/logkey"
+)
+
+const (
+	// settleFor is how long a start waits for what is wrong with the address to pass: a proxy in front
+	// needs a while until it knows that this process serves.
+	settleFor = 30 * time.Second
+	// settleEvery is the pause between two looks.
+	settleEvery = 5 * time.Second
+)
+
+// LogAtStart looks at what users notice and nothing else in the log says soon: Redis, the images,
+// and public_url. It logs each warning and problem, and returns then or when ctx ends. The process
+// must serve already.
+func LogAtStart(ctx context.Context, s command.Settings, log *zap.Logger) {
+	b, err := backendOf(s)
+	if err != nil {
+		return // no start comes this far with such settings
+	}
+	defer b.Close()
+	table := patient{s}.checks(b)
+	report(check.Run(ctx, named(table, "redis", "images")), log)
+	if s.PublicURL == "" {
+		return
+	}
+	address := named(table, "address")
+	found := check.Run(ctx, address)
+	for settled := time.Now().Add(settleFor); ctx.Err() == nil && slices.ContainsFunc(found, notOK) && time.Now().Before(settled); {
+		select {
+		case <-ctx.Done():
+		case <-time.After(settleEvery):
+			found = check.Run(ctx, address)
+		}
+	}
+	if ctx.Err() == nil {
+		report(found, log)
+	}
+}
+
+// named are the rows with those names.
+func named(table []check.Row, names ...string) []check.Row {
+	return slices.DeleteFunc(slices.Clone(table), func(r check.Row) bool { return !slices.Contains(names, r.Name) })
+}
+
+func notOK(f check.Finding) bool { return f.Level != check.LevelOK }
+
+// report logs what is not as it should be.
+func report(found []check.Finding, log *zap.Logger) {
+	for _, f := range found {
+		if notOK(f) {
+			log.Warn("users will notice a fault", zap.String(logkey.Check, f.Check), zap.String(logkey.Problem, f.Text),
+				zap.String(logkey.Remedy, f.Remedy))
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package codehub
+
+import (
+	"context"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyevents"
+
+	"github.com/codehub/gateway/caddymodule/internal/command"
+	"github.com/codehub/gateway/caddymodule/internal/command/doctor"
+	"github.com/codehub/gateway/coordinator/guard"
+)
+
+// examine has the installation looked at once, when the process has started: a reload finds nothing
+// that the start has not. It stops with the configuration.
+type examine struct {
+	app      *App
+	settings command.Settings
+}
+
+// Handle is called by Caddy when the servers serve.
+func (e examine) Handle(context.Context, caddy.Event) error {
+	if !e.app.first {
+		return nil
+	}
+	go guard.Run("looking at the installation after the start", func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		defer context.AfterFunc(e.app.context, cancel)()
+		if e.app.WaitReady(ctx) == nil {
+			doctor.LogAtStart(ctx, e.settings, e.app.logger)
+		}
+	})
+	return nil
+}
+
+// Interface guard.
+var _ caddyevents.Handler = examine{}

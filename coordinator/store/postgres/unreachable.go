@@ -1,0 +1,37 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// remoteAlert is the operation of a [net.OpError] by which the server has refused the client's TLS.
+const remoteAlert = "remote error"
+
+// IsUnreachable reports whether no connection could be made for a reason that can pass while the
+// settings stay as they are. Nothing listens at the address, its name is not known, nothing answers
+// in time, or the server is starting, shutting down or out of connections. A refusal such as a wrong
+// password, an unknown database or a bad certificate is not one of these, nor is a [*PoolerError].
+func IsUnreachable(err error) bool {
+	var connect *pgconn.ConnectError
+	var pooler *PoolerError
+	if !errors.As(err, &connect) || errors.As(err, &pooler) || errors.Is(err, fs.ErrPermission) {
+		return false
+	}
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) {
+		return isTemporary(refused.Code)
+	}
+	var operation *net.OpError
+	if errors.As(err, &operation) && operation.Op == remoteAlert {
+		return false
+	}
+	var network net.Error
+	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, context.DeadlineExceeded)
+}
