@@ -135,7 +135,7 @@ func (s *servers) set(t *testing.T, name, value string) {
 	var err error
 	if name == "replicaof" {
 		host, port, _ := strings.Cut(value, " ")
-		err = s.control.SlaveOf(t.Context(), host, port).Err()
+		err = s.control.ReplicaOf(t.Context(), host, port).Err()
 	} else {
 		err = s.control.ConfigSet(t.Context(), name, value).Err()
 	}
