@@ -135,6 +135,7 @@ var exceptions = map[string]exception{
 	"backend/docker/doctor.(*Doctor).HomeLimit VolumeCreate":                    {byDoctor, "backend/docker TestDiskLimitsRefused"},
 	"backend/docker.(*Docker).exec ContainerExecAttach":                         {byCommand, "backend/backendtest testExec"},
 	"backend/docker.(*Docker).exec ContainerExecCreate":                         {byCommand, "backend/backendtest testExec"},
+	"backend/docker.(*Docker).resize ContainerExecResize":                       {byCommand, "backend/backendtest testTerminal"},
 	"backend/docker/doctor.(*Doctor).HomeLimit VolumeRemove":                    {byDoctor, "backend/docker TestDiskLimitsRefused"},
 	"backend/docker/internal/network.decision.forget VolumeRemove":              {byPeople, "backend/docker TestEgress"},
 	"backend/docker/internal/network.decision.make VolumeCreate":                {byRules, "backend/docker TestAutoDecidesOnce"},

@@ -57,7 +57,7 @@ func isResource(e ast.Expr) bool {
 // a new one is not known yet.
 var (
 	changing = set("ContainerCreate", "ContainerStart", "ContainerRemove", "ContainerPause", "ContainerUnpause", "VolumeCreate", "VolumeRemove",
-		"VolumesPrune", "NetworkCreate", "NetworkRemove", "ImagePull", "ContainerExecCreate", "ContainerExecStart", "ContainerExecAttach",
+		"VolumesPrune", "NetworkCreate", "NetworkRemove", "ImagePull", "ContainerExecCreate", "ContainerExecStart", "ContainerExecAttach", "ContainerExecResize",
 		"PutObject", "DeleteObjects", "CreateBucket", "AbortMultipartUpload", "CreateMultipartUpload", "UploadPart",
 		"CopyToContainer", "ContainerRename", "ContainerStop", "ImageLoad", "ImageRemove", "Create", "Patch", "Delete")
 	reading = set("Now", "Inspect", "Since", "ContainerInspect", "ContainerList", "ContainerLogs", "ContainerWait", "VolumeInspect", "VolumeList", "NetworkInspect",

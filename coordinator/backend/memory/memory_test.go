@@ -347,7 +347,7 @@ func (f *fixture) command(ctx context.Context, c backend.Command, stdout, stderr
 	case command[0] == "env":
 		f.terminal.Store(command[1])
 		return terminal(ctx, c, strings.TrimPrefix(command[2], "TERM="), stdout)
-	case command[0] == "sh":
+	case command[0] == "sh" && len(command) == 5: // not what the suite runs in a real container's shell
 		name, _ := f.terminal.Load().(string)
 		f.hungUp.Store(strings.HasSuffix(name, "="+command[4]))
 		return 0
