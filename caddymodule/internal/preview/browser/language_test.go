@@ -322,7 +322,8 @@ func TestScriptsSpeakTheLanguage(t *testing.T) {
 				b.rest(path)
 			}
 			b.rest(path)
-			if b.do("#language [value="+previewtest.MadeUp+"], button#language", `e.click()`) {
+			if b.do("#language button[value="+previewtest.MadeUp+"], select#language",
+				`(e.click(), e.value = "`+previewtest.MadeUp+`", e.dispatchEvent(new Event("change")))`) {
 				b.check(path + ", switched")
 			}
 		}
