@@ -67,6 +67,7 @@ func TestDashboardOnAPhone(t *testing.T) {
 	b.do("it waits no more", chromedp.WaitNotPresent(chromedp.CSS(card+` .waiting`)))
 
 	b.choose(card, "delete")
+	b.click("it runs: that is asked", `#confirm-ok`)
 	b.do("the card goes", chromedp.WaitNotPresent(chromedp.CSS(card)))
 	b.says(`#deleted-list`, "Undo", "삭제 취소")
 	b.click("undo", `#deleted-list button:enabled`)
@@ -118,10 +119,10 @@ func (b *tab) says(selector string, texts ...string) {
 	}
 }
 
-// switchLanguage clicks the button by script: a dialog that is open would keep a mouse away.
+// switchLanguage chooses the next one by script: a dialog that is open would keep a mouse away.
 func (b *tab) switchLanguage() {
 	b.t.Helper()
-	read(b, "the language switch", chromedp.Evaluate[bool](`document.getElementById("language").click(), true`))
+	read(b, "the language switch", chromedp.Evaluate[bool](`((e) => { e.selectedIndex = (e.selectedIndex + 1) % e.length; return e.dispatchEvent(new Event("change")); })(document.getElementById("language"))`))
 }
 
 // fits checks that nothing makes the page wider than the screen.

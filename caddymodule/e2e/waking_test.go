@@ -96,7 +96,7 @@ func TestWakePage(t *testing.T) {
 	b.do("opening the dashboard", chromedp.Navigate(in.url("/")))
 	b.signIn("admin", in.password)
 	b.do("the dashboard's scripts run", chromedp.WaitVisible(chromedp.CSS(`#connection[data-state=live]`)))
-	read(b, "the language switch", chromedp.Evaluate[bool](`document.getElementById("language").click(), true`))
+	read(b, "the language switch", chromedp.Evaluate[bool](`((e) => { e.value = "ko"; return e.dispatchEvent(new Event("change")); })(document.getElementById("language"))`))
 	me.setDesiredState(t, w.ID, "ARCHIVED")
 	me.awaitPhase(t, w.ID, "ARCHIVED")
 	address := me.enter(t, w.ID)

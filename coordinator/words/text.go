@@ -3,6 +3,8 @@ package words
 import (
 	"bytes"
 	"encoding/json"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Text is a text in every language, by the language's code. In JSON it is an object with a field for every
@@ -49,6 +51,17 @@ func Join(a Text, separator string, b Text) Text {
 		t[l.Code] = a.In(l.Code) + separator + b.In(l.Code)
 	}
 	return t
+}
+
+// Sentence returns the text with a capital first letter, where the language has them.
+func (t Text) Sentence() Text {
+	out := make(Text, len(t))
+	for code, s := range t {
+		if first, size := utf8.DecodeRuneInString(s); size > 0 {
+			out[code] = string(unicode.ToUpper(first)) + s[size:]
+		}
+	}
+	return out
 }
 
 // In returns the text in a language, or in the default language if the text lacks that one.

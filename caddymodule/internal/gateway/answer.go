@@ -104,7 +104,7 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 	case decision.SendFailed:
 		return g.send(req, problemFailed.Because(progress.FailureOf(st).Why))
 	case decision.ShowFailed:
-		return pages.ShowFailed(g.page(req), g.branded(req), progress.FailureOf(st), g.home(req))
+		return pages.ShowFailed(g.page(req), g.branded(req), progress.FailureOf(st), string(req.at.ID), site.Here(r), g.home(req))
 	case decision.SendAsleep:
 		p := problemAsleep.With("problem.workspace.asleep", nil)
 		if st.Dozes() { // after a 503 JupyterLab shows over all of its page that its server is lost
@@ -241,7 +241,7 @@ func (g *Gateway) showWake(req *request, st *route.State) error {
 		s.Steps = progress.StepsFrom(st)
 	}
 	return pages.ShowWake(g.page(req), g.branded(req), &pages.Wake{
-		Name: st.Route.Name, StatusURL: req.at.Prefix + site.OwnPath + "status", Home: g.home(req), Status: s,
+		ID: string(req.at.ID), Name: st.Route.Name, StatusURL: req.at.Prefix + site.OwnPath + "status", Home: g.home(req), Status: s,
 		Back: site.Here(req.r), WakeURL: req.at.Prefix + site.OwnPath + wakePath, Main: req.at.MainOrigin(),
 	})
 }

@@ -240,7 +240,7 @@ func (b *browser) awaitSaid(want string) {
 func (b *browser) press(label string) {
 	b.t.Helper()
 	at := js[[]float64](b, `(() => {
-		const r = [...document.querySelector("codehub-notice").shadowRoot.querySelectorAll("button")].find((e) => e.textContent === "`+label+`").getBoundingClientRect();
+		const r = [...document.querySelector("codehub-notice").shadowRoot.querySelectorAll("button")].find((e) => [e.textContent, e.ariaLabel].includes("`+label+`")).getBoundingClientRect();
 		return [r.x + r.width / 2, r.y + r.height / 2];
 	})()`)
 	b.click(at[0], at[1])
@@ -353,7 +353,7 @@ func TestTheTabIsToldBeforeItSleeps(t *testing.T) {
 	if focus := js[string](b, `document.activeElement.id`); focus != "text" {
 		t.Errorf("the notice has taken the focus: %q has it", focus)
 	}
-	b.press("Stay")
+	b.press("Stay awake")
 	b.awaitSaid("")
 	wait.Until(t, "Stay counts", func() bool { return b.Used(one) })
 	b.Change(one, func(r *store.Route) { r.SleepAt = time.Time{} })

@@ -46,6 +46,10 @@ func (b *board) change(w http.ResponseWriter, r *http.Request, path string) {
 		b.create(w, r)
 	case verb == "undelete":
 		b.undelete(w, r, id)
+	case row == nil && r.URL.Query().Has("now"):
+		b.deleted = slices.DeleteFunc(b.deleted, func(w workspace.Workspace) bool { return string(w.ID) == id })
+		b.tell()
+		w.WriteHeader(http.StatusAccepted)
 	case row == nil:
 		problem.Of(service.ErrNotFound).Write(w, r)
 	case r.Method == http.MethodPatch:
@@ -108,7 +112,10 @@ func (b *board) patch(w http.ResponseWriter, r *http.Request, row *workspace.Wor
 		problem.Of(service.ErrStale).Write(w, r)
 		return
 	}
-	var in struct{ Name, Description *string }
+	var in struct {
+		Name, Description *string
+		Favourite         *bool
+	}
 	if json.NewDecoder(r.Body).Decode(&in) != nil {
 		return
 	}
@@ -117,6 +124,9 @@ func (b *board) patch(w http.ResponseWriter, r *http.Request, row *workspace.Wor
 	}
 	if in.Description != nil {
 		row.Description = *in.Description
+	}
+	if in.Favourite != nil {
+		row.Favourite = *in.Favourite
 	}
 	b.done(w, row)
 }

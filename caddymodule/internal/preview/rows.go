@@ -41,7 +41,10 @@ func waitingRows(c states) (rows []workspace.Workspace) {
 			w.Waiting, w.DesiredState = waitingFor(reason), workspace.DesiredRunning
 		}))
 	}
-	return numbered(rows...)
+	return numbered(append(rows, rowOf("not-pulled-yet", workspace.PhaseStandby, func(w *workspace.Workspace) {
+		w.Waiting, w.DesiredState = waitingFor(workspace.WaitPullingImage), workspace.DesiredRunning
+		w.Waiting.Cause = workspace.CauseRateLimit
+	}))...)
 }
 
 // failedRows are one workspace with each reason of an error.

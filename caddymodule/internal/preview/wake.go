@@ -62,7 +62,7 @@ func wakePage(named string, k wake) *entry {
 		e.Covers = append(e.Covers, "wait "+k.waiting.Reason)
 	}
 	e.show = func(w http.ResponseWriter, r *http.Request) error {
-		page := &pages.Wake{Name: name, StatusURL: e.Path() + "/status", Home: "/", Back: "/", WakeURL: wakePath, Status: k.status()}
+		page := &pages.Wake{ID: string(id(0)), Name: name, StatusURL: e.Path() + "/status", Home: "/", Back: "/", WakeURL: wakePath, Status: k.status()}
 		return pages.ShowWake(w, r, page)
 	}
 	return e
@@ -162,7 +162,7 @@ func failedPages(c states) (list []*entry) {
 			Group: "failed", Name: string(reason),
 			Covers: []string{"stage " + string(progress.StageFailed), "error " + string(reason)},
 			show: func(w http.ResponseWriter, r *http.Request) error {
-				return pages.ShowFailed(w, r, progress.FailureOf(st), "/")
+				return pages.ShowFailed(w, r, progress.FailureOf(st), string(id(0)), "/", "/")
 			},
 		})
 		while := wakePage("meanwhile-"+string(reason), wake{phase: workspace.PhaseStandby, op: workspace.OpStarting})

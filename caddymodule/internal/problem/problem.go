@@ -30,8 +30,8 @@ type Problem struct {
 	Status int `json:"status"`
 	// Detail explains this occurrence to a person.
 	Detail string `json:"detail,omitempty"`
-	// Help is the title and the detail in every language. Only clients that ask for a language get it: a page
-	// can switch its language later.
+	// Help is the title and the detail in every language; of a wrong field it is the detail alone, which says more.
+	// Only clients that ask for a language get it: a page can switch its language later.
 	Help words.Text `json:"help,omitempty"`
 	// Field names what is wrong in the request.
 	Field string `json:"field,omitempty"`
@@ -194,10 +194,18 @@ func (p *Problem) Write(w http.ResponseWriter, r *http.Request) {
 	p.SetHeaders(h)
 	said := p.In(site.Language(r))
 	if site.ChosenLanguage(r) != "" || r.Header.Get("Accept-Language") != "" {
-		said.Help = words.Join(p.title, ". ", p.detail)
+		said.Help = p.help()
 	}
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(said) // the client has gone
+}
+
+// help is what a page says.
+func (p *Problem) help() words.Text {
+	if p.Field == "" || p.detail.Empty() {
+		return words.Join(p.title, ". ", p.detail)
+	}
+	return p.detail.Sentence()
 }
 
 // Of translates errors of packages service and auth, and that of a process that is too

@@ -86,7 +86,7 @@ func TestAProblemSpeaksTheLanguageOfTheRequest(t *testing.T) {
 	const (
 		english = "name must have 1 to 255 characters, not 300"
 		korean  = "이름: 1~255자로 입력하세요(현재 300자)"
-		help    = `"help":{"en":"A value is not acceptable. ` + english + `","ko":"입력한 값을 사용할 수 없습니다. ` + korean + `"},`
+		help    = `"help":{"en":"Name must have 1 to 255 characters, not 300","ko":"` + korean + `"},`
 	)
 	body := func(title, detail, help string) string {
 		return `{"type":"urn:codehub:problem:invalid-field","title":"` + title + `","status":400,"detail":"` + detail + `",` + help + `"field":"name"}`

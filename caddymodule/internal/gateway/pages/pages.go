@@ -45,13 +45,43 @@ type failed struct {
 	Reason workspace.ErrorReason
 }
 
-// ShowFailed shows why a workspace cannot be opened, and what to do.
-func ShowFailed(w http.ResponseWriter, r *http.Request, f *progress.Failure, home string) error {
+// Help is what a person can do about a failure, and where.
+type Help struct {
+	Action progress.Action
+	web.Link
+}
+
+// helps are everything that a person can do about a failed workspace: at home, the list of all
+// workspaces, or at back, its own address.
+func helps(id, back, home string) (list []Help) {
+	for _, action := range progress.Actions {
+		link := web.Link{URL: home + "#/w/" + id, Text: words.Of("page.failed.administrator", nil)}
+		switch action {
+		case progress.ChooseImage:
+			link = web.Link{URL: link.URL + "/edit", Text: words.Of("page.failed.image", nil)}
+		case progress.TryAgain:
+			link = tryAgain(back)
+		case progress.TellAdministrator:
+			link.URL += "/report"
+		}
+		list = append(list, Help{action, link})
+	}
+	return list
+}
+
+// ShowFailed shows why the workspace with an id cannot be opened, and what to do. The first button does that.
+func ShowFailed(w http.ResponseWriter, r *http.Request, f *progress.Failure, id, back, home string) error {
+	var links []web.Link
+	for _, help := range helps(id, back, home) {
+		if help.Action == f.Action {
+			links = append(links, help.Link)
+		}
+	}
 	page := &failed{Step: f.Step, Reason: f.Reason, Message: &web.Message{
 		Heading: f.Heading,
 		Text:    words.Of("wake.failed.text", nil),
 		Remedy:  f.Remedy,
-		Links:   []web.Link{web.HomeLink(home)},
+		Links:   append(links, web.HomeLink(home)),
 	}}
 	return layout.Show(w, r, http.StatusBadGateway, web.Page{Title: page.Heading, Content: "failed.html", Data: page})
 }

@@ -15,9 +15,9 @@ const pageRefresh = 3
 
 // Wake is the page that shows the progress of a wake-up.
 type Wake struct {
-	// Name is the workspace's, StatusURL where the page polls its status, and Home the list of
+	// ID and Name are the workspace's, StatusURL where the page polls its status, and Home the list of
 	// all workspaces.
-	Name, StatusURL, Home string
+	ID, Name, StatusURL, Home string
 	// Back, WakeURL and Main are those of [Asleep], which the page becomes when the workspace is put to sleep meanwhile.
 	Back, WakeURL, Main string
 	// Status is the one at the moment.
@@ -28,6 +28,9 @@ type Wake struct {
 func (p *Wake) Clock() string {
 	return fmt.Sprintf("%d:%02d", p.Status.Elapsed/60, p.Status.Elapsed%60)
 }
+
+// Helps are everything that can be done when the workspace fails meanwhile.
+func (p *Wake) Helps() []Help { return helps(p.ID, p.Back, p.Home) }
 
 // ShowWake shows the page. It polls the status and reloads itself when the workspace is ready. It wakes nothing: where the workspace
 // sleeps again, it offers that with a button;

@@ -358,16 +358,20 @@
       post("presence", { stay: true }).catch(function () { used(); });
       hide();
     }).className = "main";
-    if (keep >= 1) make("span", row, t("keep_awake"));
+    var longer = make("div", row); // the hours stay with what they are for
+    longer.className = "row";
+    if (keep >= 1) make("span", longer, t("keep_awake"));
     [1, 4, 8].forEach(function (hours) {
       if (hours > keep) return;
-      make("button", row, t("hours", { Count: hours }), function () {
+      make("button", longer, t("hours", { Count: hours }), function () {
         post("keep-awake", { hours: hours }).then(function () {
           stays(t("kept_awake", { Count: hours }));
         }, function () { stays(t("did_not_work")); });
       }).setAttribute("aria-label", t("keep_awake_label", { Count: hours }));
     });
-    make("button", row, t("close"), close);
+    var leave = make("button", box.firstChild, "×", close);
+    leave.className = "close";
+    leave.setAttribute("aria-label", t("close"));
   }
   function close() { // without a word: whoever closes it may be about to leave
     hide();
@@ -465,6 +469,8 @@
     "button{min-height:36px;padding:4px 14px;border:1px solid #9aa3af;border-radius:8px;background:transparent;color:inherit;cursor:pointer}" +
     "button:hover{background:rgba(127,127,127,.15)}button:focus-visible{outline:3px solid #4c8dff;outline-offset:2px}" +
     "button.main,button.main:hover{background:#1d5fd0;border-color:#1d5fd0;color:#fff;font-weight:600}" +
+    ".row .row{margin:0}.notice .card{position:relative}.notice h2{padding-right:36px}" +
+    "button.close{position:absolute;top:10px;right:10px;width:36px;padding:0;border-color:transparent;font-size:22px;line-height:1}" +
     ".notice,.dozing{position:fixed;inset:auto 16px 16px auto;max-width:calc(100vw - 32px)}" +
     ".asleep{position:fixed;inset:0;width:100vw;height:100vh;max-width:none;max-height:none;margin:0;border:0;" +
     "padding:16px;background:rgba(20,22,26,.55);cursor:pointer}" +

@@ -1,6 +1,8 @@
 package progress
 
 import (
+	"cmp"
+
 	"github.com/codehub/gateway/coordinator/dataplane/explain"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/words"
@@ -12,12 +14,33 @@ type Failure struct {
 	Heading words.Text            `json:"heading"`
 	Remedy  words.Text            `json:"remedy"`
 	Reason  workspace.ErrorReason `json:"reason"`
+	// Action is what the owner can do first, as the remedy says.
+	Action Action `json:"action"`
 	// Detail is Why for programs.
 	Detail string `json:"detail,omitempty"`
 	// Why is the reason and what it means.
 	Why words.Text `json:"-"`
 	// Step is the one that failed, nil if the reason does not tell. Only a page shows it.
 	Step *Step `json:"-"`
+}
+
+// Action is what an owner can do about a failure.
+type Action string
+
+const (
+	ChooseImage       Action = "image"         // choose another image
+	TryAgain          Action = "again"         // open it again: what failed is tried by itself
+	TellAdministrator Action = "administrator" // tell one, who can recover it
+)
+
+// Actions are all of them.
+var Actions = []Action{ChooseImage, TryAgain, TellAdministrator}
+
+// actions are those of the reasons for which owners need no administrator.
+var actions = map[workspace.ErrorReason]Action{
+	workspace.ReasonImagePullFailed: ChooseImage,
+	workspace.ReasonActionFailed:    TryAgain,
+	workspace.ReasonUnreachable:     TryAgain,
 }
 
 // FailureOf returns what happened to a workspace in ERROR, and what to do.
@@ -31,6 +54,7 @@ func FailureOf(st *route.State) *Failure {
 		Heading: words.Of("wake.failed.heading", words.Values{"Name": name}),
 		Remedy:  explain.Failed(reason),
 		Reason:  reason,
+		Action:  cmp.Or(actions[reason], TellAdministrator),
 		Detail:  why.String(),
 		Why:     why,
 	}

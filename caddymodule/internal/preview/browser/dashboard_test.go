@@ -5,21 +5,35 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
+// flow is what people do in a page of the dashboard.
+type flow struct {
+	name, page string
+	do         func(b *tab)
+}
+
+// run does each in one browser.
+func run(t *testing.T, flows []flow) {
+	t.Helper()
+	b := open(t)
+	for _, f := range flows {
+		t.Run(f.name, func(t *testing.T) {
+			b := *b
+			b.t = t
+			b.load("/preview/dashboard/"+f.page, "en")
+			f.do(&b)
+		})
+	}
+}
+
 // TestDashboard is what people do in the dashboard, one after the other in one browser.
 func TestDashboard(t *testing.T) {
-	b := open(t)
-	for _, flow := range []struct {
-		name, page string
-		run        func(b *tab)
-	}{
+	run(t, []flow{
 		{"creating at the limit", "live", creating},
 		{"deleting and undoing", "live", deleting},
 		{"a page with an address", "live", addresses},
@@ -39,14 +53,8 @@ func TestDashboard(t *testing.T) {
 		{"a network that fails", "phases", unloaded},
 		{"columns in both orders", "hundreds", sorting},
 		{"one state, and one number of it", "awake", counted},
-	} {
-		t.Run(flow.name, func(t *testing.T) {
-			b := *b
-			b.t = t
-			b.load("/preview/dashboard/"+flow.page, "en")
-			flow.run(&b)
-		})
-	}
+		{"languages", "phases", languages},
+	})
 }
 
 // until waits until an expression is true in the page.
@@ -147,8 +155,10 @@ func dozing(b *tab) {
 		[...document.querySelectorAll("[data-name=dozing] [role=menuitem]")].some((e) => e.innerText.trim() === name))`)
 	b.key("Escape")
 	b.press(`[data-name=dozing] a[id^=name-]`) // of a card or a row
-	b.until("what wakes it and when it sleeps", `document.querySelector("#view-workspace .awake").innerText.startsWith("Wakes at once when it is used\nSleeps in ")`)
-	b.until("why", `document.querySelector("#view-workspace .explain").innerText.includes("It dozes, because it has not been used for a while")`)
+	b.until("why, and what wakes it", `((text) => text.includes("It dozes, because it has not been used for a while") && text.includes("It goes on at once"))(
+		document.querySelector("#view-workspace .summary").innerText)`)
+	b.press("#view-workspace .further summary")
+	b.until("when it sleeps", `document.querySelector("#view-workspace .further").innerText.includes("It goes to sleep at")`)
 }
 
 // thawing has one that dozes go on, which holds no place before and needs one.
@@ -173,6 +183,23 @@ func deleting(b *tab) {
 	b.press(".toast button")
 	b.until("it is back", is("course", "ARCHIVED"))
 	b.until("nothing is left to undo", `!document.querySelector("#deleted")`)
+
+	running := js[string](b, `document.querySelector("[data-phase=RUNNING]").dataset.name`)
+	remove := func() {
+		b.t.Helper()
+		b.press(fmt.Sprintf(`[data-name=%q] [data-menu]`, running))
+		b.press(fmt.Sprintf(`[data-name=%q] [data-action=delete]`, running))
+		b.until("one that runs is asked about", `document.getElementById("confirm").open && document.getElementById("confirm-text").innerText.includes("It is running")`)
+	}
+	remove()
+	b.press("#confirm-cancel")
+	b.until("it stays", is(running, "RUNNING"))
+	remove()
+	b.press("#confirm-ok")
+	b.until("it is gone", `document.querySelector("#deleted-list") && document.getElementById("toasts").innerText.includes("deleted")`)
+	b.press("#deleted-list button:enabled")
+	b.until("it is back", is(running, "RUNNING"))
+	b.until("the toast has gone with its truth", `!document.querySelector(".toast")`)
 }
 
 func addresses(b *tab) {
@@ -231,6 +258,10 @@ func hundreds(b *tab) {
 	b.until("ten are found", `document.querySelectorAll("tbody tr").length === 10`)
 	b.press("#select-all")
 	b.until("ten are chosen", `document.querySelector("#bulk").innerText.includes("10 selected")`)
+	b.press("[data-bulk=delete]")
+	b.until("several are asked about once", `document.getElementById("confirm").open && /^Delete \d+ workspaces\?$/.test(document.getElementById("confirm-title").innerText)`)
+	b.press("#confirm-cancel")
+	b.until("they are still chosen", `document.querySelector("#bulk").innerText.includes("10 selected")`)
 	b.press("#bulk .plain")
 	b.press("[data-view=cards]")
 	b.until("ten cards", `document.querySelectorAll("article").length === 10`)
@@ -298,52 +329,6 @@ func slowly(b *tab) {
 	b.until("it is there", `document.querySelector("#view-home[aria-busy=false] [data-workspace]")`)
 }
 
-// unloaded loads the page while nothing that it needs arrives: the styles, the script and its next two attempts.
-func unloaded(b *tab) {
-	if _, err := chromedp.Call(b.ctx, network.ClearBrowserCache, cdp.Empty{}); err != nil {
-		b.t.Fatal(err)
-	}
-	b.site.fail(9) // the browser repeats some of them itself
-	b.call(chromedp.Reload())
-	b.until("it says that it is loaded again", `!document.getElementById("unloaded").hidden`)
-	b.until("it is there", `document.getElementById("unloaded").hidden && document.querySelector("#view-home[aria-busy=false] [data-workspace]")`)
-	b.until("it has its styles", `getComputedStyle(document.querySelector(".hidden")).position === "absolute"`)
-	if !b.site.failed() {
-		b.t.Error("fewer requests failed than were to fail")
-	}
-}
-
-// sorting presses the titles of columns: the first time the usual order, the second time the other one.
-func sorting(b *tab) {
-	b.until("all", `document.querySelectorAll("[data-workspace]").length === 300`)
-	b.press("[data-view=table]")
-	states := `[...document.querySelectorAll("tbody tr")].map((e) => e.dataset.care !== undefined ? "care" : e.dataset.dozing !== undefined ? "dozing" : e.dataset.phase)`
-	b.press("[data-sort=name]")
-	b.until("by name", `document.querySelector("th[aria-sort=ascending] [data-sort=name]")`)
-	b.press("[data-sort=name]")
-	b.until("from the end", `document.querySelector("th[aria-sort=descending] [data-sort=name]") &&
-		(([a, b]) => a.localeCompare(b, undefined, { numeric: true }) > 0)([...document.querySelectorAll("tbody bdi")].map((e) => e.innerText))`)
-	b.press("[data-sort=state]")
-	b.until("those that run come before those that sleep", `((all) => all.includes("RUNNING") && all.includes("STANDBY") &&
-		all.lastIndexOf("RUNNING") < all.indexOf("STANDBY"))(`+states+`)`)
-	b.press("[data-sort=state]")
-	b.until("and after them", `((all) => all.lastIndexOf("STANDBY") < all.indexOf("RUNNING"))(`+states+`)`)
-	b.press("[data-sort=used]")
-	b.until("the latest first", `document.querySelector("th[aria-sort=descending] [data-sort=used]")`)
-	js[bool](b, `((e) => { e.value = "state"; e.onchange({ target: e }); return true; })(document.getElementById("sort"))`)
-	b.until("a choice begins with the usual order", `document.querySelector("th[aria-sort=ascending] [data-sort=state]")`)
-	b.fill("#search", "space-12")
-	b.until("few are a table, too", `document.querySelectorAll("tbody tr").length === 10`)
-	b.press("[data-view=cards]") // which this browser remembers
-}
-
-// counted compares the numbers: a dozing workspace takes no place, and is not among those that run.
-func counted(b *tab) {
-	b.until("as many run as it says", `parseInt(document.getElementById("running").innerText) ===
-		document.querySelectorAll("[data-workspace][data-phase=RUNNING]:not([data-dozing])").length`)
-	b.until("no dozing workspace is among those that run", `document.querySelector("[data-dozing]") && !document.querySelector("section[data-key=running] [data-dozing]")`)
-}
-
 func usages(b *tab) {
 	b.press("nav [data-view=usage]")
 	b.until("what sleeping has saved", `document.querySelector("#view-usage .figure dd").innerText.includes("%")`)
@@ -355,6 +340,12 @@ func usages(b *tab) {
 	b.until("a week has seven days", `document.querySelectorAll("#view-usage .days:first-of-type tbody tr").length === 7`)
 	b.press("#view-usage .days summary")
 	b.until("the days as a table", `document.querySelector("#view-usage .days tbody td").checkVisibility()`)
+	b.until("nothing costs anything yet", `![...document.querySelectorAll("#view-usage .figure")].some((e) => e.innerText.includes("Cost"))`)
+	js[bool](b, `((e) => { e.value = "0.5"; e.onchange({ target: e }); return true; })(document.getElementById("usage-price-awake"))`)
+	b.until("what it costs", `(() => { const costs = [...document.querySelectorAll("#view-usage .figure")].find((e) => e.innerText.includes("Cost")).innerText.match(/[\d,.]+/g).map((n) => parseFloat(n.replace(",", "")));
+		return costs[0] > 0 && costs[1] > costs[0]; })()`)
+	b.until("of each", `parseFloat(document.querySelector("#view-usage .usage tbody tr td:last-child").innerText) > 0`)
+	js[bool](b, `((e) => { e.value = ""; e.onchange({ target: e }); return true; })(document.getElementById("usage-price-awake"))`)
 }
 
 func audits(b *tab) {

@@ -143,7 +143,8 @@ type tab struct {
 	site *site
 	url  string
 
-	server *httptest.Server
+	server  *httptest.Server
+	network *network
 }
 
 func open(t *testing.T) *tab {
@@ -153,7 +154,10 @@ func open(t *testing.T) *tab {
 		t.Fatal(err)
 	}
 	b := &tab{t: t, site: &site{Handler: p}}
-	server := httptest.NewServer(b.site)
+	server := httptest.NewUnstartedServer(b.site)
+	b.network = &network{Listener: server.Listener}
+	server.Listener = b.network
+	server.Start()
 	t.Cleanup(server.Close)
 	b.url, b.server = server.URL, server
 	options := append(slices.Concat(chromedp.DefaultExecAllocatorOptions[:], chromium.Options()),
@@ -322,7 +326,8 @@ func TestScriptsSpeakTheLanguage(t *testing.T) {
 				b.rest(path)
 			}
 			b.rest(path)
-			if b.do("#language [value="+previewtest.MadeUp+"], button#language", `e.click()`) {
+			if b.do("#language button[value="+previewtest.MadeUp+"], select#language",
+				`(e.click(), e.value = "`+previewtest.MadeUp+`", e.dispatchEvent(new Event("change")))`) {
 				b.check(path + ", switched")
 			}
 		}

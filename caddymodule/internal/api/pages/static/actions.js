@@ -4,9 +4,10 @@ import { create } from "/assets/create.js";
 import { confirmed } from "/assets/dialogs.js";
 import { edit } from "/assets/edit.js";
 import { recover } from "/assets/recovery.js";
+import { report } from "/assets/report.js";
 import { rename } from "/assets/rename.js";
 import { pageOf } from "/assets/router.js";
-import { dozes, kept, pullFailed } from "/assets/status.js";
+import { dozes, imageMayHelp, kept, pullFailed } from "/assets/status.js";
 import { changed, put, running, signedOut, state, user } from "/assets/store.js";
 import { withRoom } from "/assets/swap.js";
 import { toast } from "/assets/toast.js";
@@ -39,12 +40,13 @@ const actions = {
   "keep_awake_end": { icon: "clock", offered: (w) => awake(w) && kept(w), run: keepAwake(0) },
   recover: { icon: "wrench", run: recover,
     offered: (w) => user.admin && (w.phase === "ERROR" || (w.phase === "RUNNING" && w.waiting?.reason === "Conflict")) },
+  report: { icon: "info", offered: (w) => !user.admin && (w.phase === "ERROR" || Boolean(w.archive?.damage)), always: true, run: report },
   edit: { icon: "edit", offered: there, always: true, run: edit },
   rename: { icon: "cursor", offered: there, always: true, run: rename },
   favourite: { icon: "star", offered: (w) => there(w) && own(w), always: true,
     run: (w) => api("PATCH", `workspaces/${w.id}`, { favourite: !w.favourite }) },
-  duplicate: { icon: "copy", offered: there, always: true, run: create },
-  copy_address: { icon: "link", offered: there, always: true, run: copyAddress },
+  "duplicate": { icon: "copy", offered: there, always: true, run: create },
+  "copy_address": { icon: "link", offered: there, always: true, run: copyAddress },
   details: { icon: "info", offered: there, always: true, run: (w) => { location.hash = pageOf(w.id); } },
   delete: { icon: "trash", cancels: true, offered: there, danger: true, run: remove },
 };
@@ -62,6 +64,7 @@ export const isDanger = (name) => Boolean(actions[name].danger);
 /** What an action is called, with that workspace. */
 export function nameOf(name, w) {
   if (name === "start" && w && dozes(w)) return t("start_dozing");
+  if (name === "edit" && w && imageMayHelp(w)) return t("image_choose");
   if (name === "favourite" && w?.favourite) return t("favourite_end");
   const hours = /^keep_awake_(\d+)$/.exec(name);
   return hours ? t("keep_awake_for", { Count: Number(hours[1]) }) : t(name);

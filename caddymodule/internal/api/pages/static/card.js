@@ -6,7 +6,7 @@ import { imageIcon } from "/assets/images.js";
 import { menu } from "/assets/menu.js";
 import { nameOr } from "/assets/rename.js";
 import { pageOf } from "/assets/router.js";
-import { activityText, awakeText, dozes, failureText, homeText, imageMayHelp, needsCare, stateText, usedText, waitingText } from "/assets/status.js";
+import { activityText, awakeText, dozes, failureText, homeText, imageMayHelp, lostArchive, needsCare, pullFailed, serverText, stateText, usedText, waitingText } from "/assets/status.js";
 import { state } from "/assets/store.js";
 
 /** What a workspace is in attributes: for styles, and for whoever looks for it. */
@@ -18,27 +18,26 @@ export const marks = (w) => ({
 /** What is done with it, or its phase, with a dot of its colour. */
 export const phase = (w) => h("p", { class: "phase" }, stateText(w));
 
-/** The one thing that stands out, by the name of its action; empty for none. */
-function primaryOf(w) {
-  if (w.phase === "DELETING" || w.phase === "DELETED") return "";
-  if (w.phase !== "ERROR") return "open";
-  if (offered(w).includes("recover")) return "recover";
-  return imageMayHelp(w) ? "edit" : "details";
+// What helps a workspace, the best first, by the names of actions; "open" is a link.
+function helpful(w) {
+  const can = offered(w);
+  if (w.phase === "DELETING" || w.phase === "DELETED") return [];
+  const failed = w.phase === "ERROR";
+  if (pullFailed(w)) return failed ? ["edit", "retry"] : ["retry", "edit"]; // it may be for now, or for good
+  if (failed) return [can.includes("recover") ? "recover" : "report", ...(imageMayHelp(w) ? ["edit"] : [])];
+  return lostArchive(w) ? ["details", ...can.filter((name) => name === "report")] : ["open"];
 }
 
-/** The button for the one thing, and the menu with the rest. */
+/** The one thing that stands out, what may help beside it, and the menu with the rest. */
 export function doings(w, without = []) {
-  const primary = without.includes(primaryOf(w)) ? "" : primaryOf(w);
-  const again = !without.includes("retry") && offered(w).includes("retry");
+  const named = helpful(w).filter((name) => !without.includes(name));
   return h("div", { class: "actions" },
-    primary === "open" && h("a", { class: "open button primary", target: "_blank", rel: "noopener", href: w.url,
-      "aria-label": t("open_label", { Name: w.name }), onclick: (event) => open(w, event) }, t("open")),
-    primary && primary !== "open" && h("button", { type: "button", class: "primary", "data-action": primary,
-      disabled: blocked(w, primary), "aria-label": t("action_label", { Action: nameOf(primary, w), Name: w.name }),
-      onclick: () => act(w, primary) }, nameOf(primary, w)),
-    again && h("button", { type: "button", "data-action": "retry", disabled: blocked(w, "retry"),
-      "aria-label": t("action_label", { Action: nameOf("retry", w), Name: w.name }), onclick: () => act(w, "retry") }, nameOf("retry", w)),
-    menu(w, [primary, again && "retry", ...without]));
+    named.map((name, i) => (name === "open"
+      ? h("a", { class: "open button primary", target: "_blank", rel: "noopener", href: w.url,
+        "aria-label": t("open_label", { Name: w.name }), onclick: (event) => open(w, event) }, t("open"))
+      : h("button", { type: "button", class: i === 0 ? "primary" : null, "data-action": name, disabled: blocked(w, name),
+        "aria-label": t("action_label", { Action: nameOf(name, w), Name: w.name }), onclick: () => act(w, name) }, nameOf(name, w)))),
+    menu(w, [...named, ...without]));
 }
 
 // The bar of a step whose size is unknown moves without saying how far.
@@ -51,14 +50,22 @@ function progress(w) {
 
 const line = (name, text) => text && h("p", { class: name }, text);
 
-/** How it is now: what is done, what it waits for, when it sleeps, what failed. */
-export function condition(w) {
+/** How it is now, in a few words: what is done, and how far. */
+export const activity = (w) => [line("activity", activityText(w)), progress(w)];
+
+/** The failed request that concerns it. */
+export function refusal(w) {
   const failure = state.failures.get(w.id);
-  return [
-    line("activity", activityText(w)), progress(w), line("waiting", waitingText(w)), line("awake", awakeText(w)),
-    line("failure", failureText(w)), failure && h("p", { class: "notice", role: "alert" }, explain(failure)),
-  ];
+  return failure && h("p", { class: "notice", role: "alert" }, explain(failure));
 }
+
+/** What servers and programs said, in their own words, for administrators. */
+export const serverSaid = (text) => text && h("details", { class: "said" }, h("summary", null, t("server_details")), h("p", { class: "hint", lang: "en" }, text));
+
+// How it is now: what is done, what it waits for, when it sleeps, what failed.
+const condition = (w) => [
+  activity(w), line("waiting", waitingText(w)), line("awake", awakeText(w)), line("failure", failureText(w)), serverSaid(serverText(w)), refusal(w),
+];
 
 /** What a card depends on besides the workspace. */
 export const memo = (w) => [

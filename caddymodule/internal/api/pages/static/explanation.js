@@ -1,21 +1,7 @@
-// Why a workspace is as it is, and what comes next.
+// Why a workspace is as it is, and what comes next: its state, the reason and the next step first.
 import { h } from "/assets/dom.js";
-import { date, locale, t } from "/assets/text.js";
-
-function linesOf(e) {
-  const lines = [[t("why"), said(e.why), e.why.detail]];
-  if (e.waiting) lines.push([t("waits"), said(e.waiting), e.waiting.detail]);
-  if (e.home) lines.push([t("files"), said(e.home)]);
-  for (const next of e.next) lines.push([t("next"), said(next)]);
-  for (const a of e.archive) lines.push([t("archive_state"), said(a), a.detail]);
-  if (e.asked) lines.push([t("asked"), said(e.asked), e.asked.detail]);
-  for (const error of e.errors) {
-    const isWhy = error.current && error.code === e.why.code; // said above
-    if (!isWhy) lines.push([error.current ? t("error_now") : t("error_before"), said(error), error.detail]);
-    if (error.current) lines.push([t("remedy"), error.remedy[locale()]]);
-  }
-  return lines;
-}
+import { date, known, locale, t } from "/assets/text.js";
+import { serverSaid } from "/assets/card.js";
 
 // A sentence in the user's language, with its times as the user's clock shows them.
 function said(statement) {
@@ -27,14 +13,50 @@ function said(statement) {
   return text;
 }
 
-function draw(data) {
+// The statements of which the summary is made; next is nothing where there is something to do.
+function chosen(e, w) {
+  const error = e.errors.find((one) => one.current);
+  const fails = e.waiting ?? error ?? e.archive.find((a) => a.code === "ArchiveDamaged");
+  const keeps = e.next.find((next) => ["KeptAwake", "StartedAhead", w.busy?.reason].includes(next.code));
+  const remedy = (e.waiting ?? error)?.remedy[locale()];
+  return { error, reason: fails ?? keeps ?? e.asked, remedy, next: remedy ? null : e.next.find((one) => one !== keeps) };
+}
+
+function summary(e, { error, reason, remedy, next }) {
+  const isError = error && e.why.code === error.code; // then the sentence about its state is the reason
+  return [[t("state"), isError ? known("phase.", e.phase) : said(e.why)], [t("reason"), reason && said(reason)],
+    [t("next_step"), remedy ?? (next && said(next))]];
+}
+
+// What else there is to say, with what it is about.
+function rest(e, { error, reason, next }) {
+  const about = [...e.next.map((one) => ["next", one]), ["files", e.home], ...e.archive.map((one) => ["archive_state", one]), ["asked", e.asked],
+    ...e.errors.map((one) => [one === error ? "error_now" : "error_before", one])];
+  return about.filter(([, one]) => one && one !== reason && one !== next && !(one === error && one.code === e.why.code))
+    .map(([term, one]) => [t(term), said(one)]);
+}
+
+// What servers and programs said, each once.
+function details(e) {
+  const all = [e.why, e.waiting, ...e.next, ...e.archive, e.asked, ...e.errors].map((one) => one?.detail).filter(Boolean);
+  return [...new Set(all)].join("\n");
+}
+
+function list(lines) {
   let before = "";
-  return h("dl", { "aria-live": "polite" }, linesOf(data).flatMap(([term, sentence, detail]) => {
-    const nodes = [term && term !== before && h("dt", null, term), h("dd", null, sentence),
-      detail && h("dd", { lang: "en" }, detail)]; // the server's own words
+  return h("dl", null, lines.filter(([, sentence]) => sentence).map(([term, sentence]) => {
+    const nodes = [term !== before && h("dt", null, term), h("dd", null, sentence)];
     before = term;
     return nodes;
   }));
+}
+
+function draw(e, w) {
+  const main = chosen(e, w);
+  const further = rest(e, main);
+  return [h("div", { class: "summary", "aria-live": "polite" }, list(summary(e, main))),
+    further.length > 0 && h("details", { class: "further" }, h("summary", null, t("more_details")), list(further)),
+    serverSaid(details(e))];
 }
 
 /** The part of a workspace's page: where it is read, and how it is drawn. */

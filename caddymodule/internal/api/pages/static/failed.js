@@ -1,6 +1,7 @@
 // What an administrator has to put right, and the workspaces of other users that failed.
 import { h, lazy } from "/assets/dom.js";
 import { ago, api, explain, known, locale, t } from "/assets/text.js";
+import { serverSaid } from "/assets/card.js";
 import { recover } from "/assets/recovery.js";
 import { pageOf } from "/assets/router.js";
 import { changed, signedOut, state, user } from "/assets/store.js";
@@ -67,10 +68,10 @@ const entry = (w) => lazy(w.id, [w, busy, locale(), state.minute], () => h("li",
     h("span", { class: "owner" }, t("owner", { Name: w.owner_username })),
     h("span", { class: "failure" }, t("failed", { Reason: known("failed_with.", w.error_reason) })),
     h("code", null, w.error_reason),
-    w.phase_changed_at && h("span", { class: "hint" }, t("failed_ago", { Ago: ago(w.phase_changed_at) })),
-    w.error_message && h("span", { class: "hint", lang: "en" }, w.error_message)),
+    w.phase_changed_at && h("span", { class: "hint" }, t("failed_ago", { Ago: ago(w.phase_changed_at) }))),
   h("button", { type: "button", disabled: busy !== "", onclick: () => recoverOne(w),
-    "aria-label": t("action_label", { Action: t("recover"), Name: w.name }) }, t("recover"))));
+    "aria-label": t("action_label", { Action: t("recover"), Name: w.name }) }, t("recover")),
+  serverSaid(w.error_message)));
 
 /** The list, as a part of the administrator's view. */
 export function failedOnes() {

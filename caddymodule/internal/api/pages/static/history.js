@@ -1,6 +1,7 @@
 // What happened to a workspace, newest first.
 import { h } from "/assets/dom.js";
 import { brief, date, has, known, t } from "/assets/text.js";
+import { serverSaid } from "/assets/card.js";
 import { user } from "/assets/store.js";
 
 function value(item, word) {
@@ -20,7 +21,7 @@ const by = (item) => (item.username ? t("history_by", { Name: item.username }) :
 export function entry(item, about) {
   return h("li", { "data-kind": kindOf(item), "data-key": String(item.id) }, about,
     h("p", null, t(`history.${kindOf(item)}`, { Kind: item.kind, Value: value(item, item.new_value) })),
-    item.message && user.admin && h("p", { class: "hint", lang: "en" }, item.message), // the server's own words
+    about && item.message && user.admin && serverSaid(item.message), // the page of one says it elsewhere
     h("p", { class: "hint" }, t("history_when", { Time: date(item.at), By: by(item) })));
 }
 

@@ -1,10 +1,10 @@
 // The address within the page: which view is shown.
 import { changed, onChange, state } from "/assets/store.js";
 
-/** The view of the present address, and the id in it. */
+/** The view of the present address, the id in it, and what is to be done there. */
 export function route() {
-  const [name, id = ""] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
-  return { name: { w: "workspace", account: "account", admin: "admin", usage: "usage" }[name] ?? "home", id };
+  const [name, id = "", doing = ""] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  return { name: { w: "workspace", account: "account", admin: "admin", usage: "usage" }[name] ?? "home", id, doing };
 }
 
 /** The address of a workspace's own page. */

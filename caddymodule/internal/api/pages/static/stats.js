@@ -1,6 +1,6 @@
 // What a running workspace uses, as small plots, and the ports that listen in it.
 import { h } from "/assets/dom.js";
-import { api, size, t } from "/assets/text.js";
+import { api, binary, size, t } from "/assets/text.js";
 import { changed, state } from "/assets/store.js";
 
 const pause = 2_000; // milliseconds between two samples
@@ -59,7 +59,11 @@ function plot(name, values, limit, text) {
       points.length > 1 && h("path", { d: `M${points.join("L")}` })));
 }
 
-const ofLimit = (used, limit) => (limit ? t("size_of", { Size: size(used), Limit: size(limit) }) : t("size_only", { Size: size(used) }));
+// A limit of 2 GiB is what somebody has written: in other units it would be 2.1 GB.
+function ofLimit(used, limit, units) {
+  const said = limit && limit % 2 ** 20 === 0 ? binary : units;
+  return limit ? t("size_of", { Size: said(used), Limit: said(limit) }) : t("size_only", { Size: said(used) });
+}
 
 const port = ({ port: number, url }) => h("li", null, url
   ? h("a", { class: "button", href: url, target: "_blank", rel: "noopener" }, t("port", { Port: number })) : t("port", { Port: number }));
@@ -73,8 +77,8 @@ export function stats() {
     h("h2", { id: "title-stats" }, t("parts.stats")),
     h("div", { class: "plots" },
       last.cpu.seconds !== null && plot(t("cpu"), busy, last.cpu.limit_cores, busy.length > 0 ? t("cores", { Count: busy.at(-1).toFixed(2) }) : "…"),
-      last.memory.used_bytes !== null && plot(t("memory"), samples.map((s) => s.memory.used_bytes ?? 0), last.memory.limit_bytes, ofLimit(last.memory.used_bytes, last.memory.limit_bytes)),
+      last.memory.used_bytes !== null && plot(t("memory"), samples.map((s) => s.memory.used_bytes ?? 0), last.memory.limit_bytes, ofLimit(last.memory.used_bytes, last.memory.limit_bytes, binary)),
       last.home.used_bytes !== null && plot(t("files"), samples.map((s) => s.home.used_bytes ?? 0), last.home.limit_bytes,
-        ofLimit(last.home.used_bytes, last.home.limit_bytes))),
+        ofLimit(last.home.used_bytes, last.home.limit_bytes, size))),
     last.ports.length > 0 && [h("h3", null, t("ports")), h("ul", { class: "row" }, last.ports.map(port))]);
 }

@@ -36,11 +36,11 @@ export const usedText = (w) => used(w, "used", "Ago");
 /** The same in a place that is called after it. */
 export const usedTime = (w) => used(w, "at", "Time");
 
-/** What it waits for, and what an administrator reads about it. */
-export function waitingText(w) {
-  if (!w.waiting) return "";
-  return [w.waiting.help?.[locale()], user.admin && w.waiting.message].filter(Boolean).join("\n"); // what the server said
-}
+/** What it waits for. */
+export const waitingText = (w) => w.waiting?.help?.[locale()] ?? "";
+
+/** What servers said about a wait or a failure, which is for administrators. */
+export const serverText = (w) => (user.admin ? [w.waiting?.message, w.error_message].filter(Boolean).join("\n") : "");
 
 /** Whether its owner keeps it awake now. */
 export const kept = (w) => Boolean(w.keep_awake_until) && Date.parse(w.keep_awake_until) > Date.now();
@@ -90,14 +90,17 @@ export function homeText(w) {
 /** The same in a place that is called after it. */
 export const sizeText = (w) => (w.home ? measured(w) : "");
 
+const hasVolume = (w) => w.conditions["storage.volume_ready"]?.status === "True";
+
+/** Whether its files are in a damaged archive alone: it cannot be opened with them. */
+export const lostArchive = (w) => Boolean(w.archive?.damage) && w.phase !== "RUNNING" && !hasVolume(w);
+
 /** What has failed, and what to do. */
 export function failureText(w) {
-  const hasVolume = () => w.conditions["storage.volume_ready"]?.status === "True";
-  const damaged = w.archive?.damage ? [hasVolume() ? t("damaged_beside_volume") : t("damaged")] : [];
+  const damaged = w.archive?.damage ? [hasVolume(w) ? t("damaged_beside_volume") : t("damaged")] : [];
   if (!w.error_reason && w.phase !== "ERROR") return damaged.join("\n");
   const lines = w.error_reason ? [t("failed", { Reason: known("failed_with.", w.error_reason) }), ...damaged] : damaged;
   if (w.error_help) lines.push(w.error_help[locale()]);
-  if (w.error_message && user.admin) lines.push(w.error_message); // what the server said
   return lines.join("\n");
 }
 

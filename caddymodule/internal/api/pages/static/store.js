@@ -26,6 +26,7 @@ export const state = {
   sort: stored("sort", "state"),
   reverse: stored("reverse", ""), // "true" turns the order round
   view: stored("view", ""), // "cards", "table", or what fits the number
+  prices: stored("prices", ""), // JSON, by what they are for
   selected: new Set(), // ids
   minute: 0, // texts about time change with it
 };

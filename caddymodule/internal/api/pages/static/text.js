@@ -52,6 +52,13 @@ export function size(bytes) {
   return `${new Intl.NumberFormat(language, { maximumFractionDigits: 1 }).format(bytes / 1000 ** i)} ${units[i]}`;
 }
 
+/** The same of what is a whole number of mebibytes, as memory is and limits are. */
+export function binary(bytes) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  const i = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log2(Math.max(1, bytes)) / 10)));
+  return `${new Intl.NumberFormat(language, { maximumFractionDigits: 1 }).format(bytes / 1024 ** i)} ${units[i]}`;
+}
+
 /** Calls f now and whenever the language changes. */
 export function onLanguage(f) {
   listeners.push(f);
@@ -125,20 +132,17 @@ async function send(path, init) {
 export const requestKey = () =>
   [...crypto.getRandomValues(new Uint8Array(16))].map((n) => n.toString(16).padStart(2, "0")).join("");
 
-// The button leads to the next of the languages, and bears its name.
-const button = document.getElementById("language");
-const following = () => languages[(languages.findIndex((l) => l.code === language) + 1) % languages.length];
+const choice = document.getElementById("language");
+choice.append(...languages.map(({ code, name }) => Object.assign(document.createElement("option"), { value: code, lang: code, textContent: name })));
 
 function apply() {
-  document.documentElement.lang = language;
+  document.documentElement.lang = choice.value = language;
   for (const el of document.querySelectorAll("[data-text]")) el.textContent = t(el.dataset.text);
-  button.textContent = following().name;
-  button.lang = following().code;
   for (const f of listeners) f();
 }
 
-button.addEventListener("click", () => {
-  language = following().code;
+choice.addEventListener("change", () => {
+  language = choice.value;
   // The pages of the gateway read and write the same cookie.
   const secure = location.protocol === "https:" ? ";secure" : "";
   document.cookie = `codehub_lang=${language};path=/;max-age=31536000;samesite=lax${secure}`;

@@ -3,7 +3,7 @@ import { choose, h, show } from "/assets/dom.js";
 import { api, explain, locale, t } from "/assets/text.js";
 import { searchField } from "/assets/paged.js";
 import { onRoute, pageOf, view } from "/assets/router.js";
-import { changed, signedOut, user } from "/assets/store.js";
+import { changed, remember, signedOut, state, user } from "/assets/store.js";
 
 const causes = ["input", "requests", "work", "keep_awake", "idle"];
 const phases = ["awake", "asleep", "archived"];
@@ -14,22 +14,38 @@ const day = (ago) => new Date(Date.now() - ago * 86_400_000).toISOString().slice
 
 const said = (value) => t("size_only", { Size: value });
 const number = (n, style) => said(new Intl.NumberFormat(locale(), style).format(n));
-const hours = (n) => number(n, { style: "unit", unit: "hour", unitDisplay: "short", maximumFractionDigits: n < 10 ? 1 : 0 });
+const hours = (n) => (n < 0.05 ? said("–") : number(n, { style: "unit", unit: "hour", unitDisplay: "short", maximumFractionDigits: n < 10 ? 1 : 0 }));
 const percent = (share) => number(share, { style: "percent" });
 const dayName = (text) => said(new Date(`${text}T00:00:00Z`).toLocaleDateString(locale(), { dateStyle: "medium", timeZone: "UTC" }));
 
-// Every day from the first one to the last one: those on which there was nothing have no hours.
-function everyDay(days) {
-  const none = Object.fromEntries(phases.map((name) => [`${name}_hours`, 0]));
-  const by = Object.fromEntries(causes.map((name) => [`${name}_hours`, 0]));
+// Every day of the time that was asked for: those on which there was nothing have no hours.
+function everyDay({ days, from, to }) {
+  const none = { awake_by: Object.fromEntries(causes.map((name) => [`${name}_hours`, 0])),
+    ...Object.fromEntries(phases.map((name) => [`${name}_hours`, 0])) };
+  const known = new Map(days.map((d) => [d.day, d]));
   const all = [];
-  for (const d of days) {
-    for (let at = all.at(-1)?.day; at && (at = next(at)) < d.day;) all.push({ day: at, ...none, awake_by: by });
-    all.push(d);
-  }
+  for (let at = from.slice(0, 10); at < to.slice(0, 10); at = next(at)) all.push(known.get(at) ?? { day: at, ...none });
   return all;
 }
 const next = (text) => new Date(Date.parse(`${text}T00:00:00Z`) + 86_400_000).toISOString().slice(0, 10);
+
+// What it costs, by the prices that people have filled in: the same as `caddy codehub report`.
+const prices = ["awake", "volume", "archive"];
+const monthHours = 730;
+
+function priceOf(name) {
+  try { return Number(JSON.parse(state.prices || "{}")[name]) || 0; } catch { return 0; }
+}
+const priced = () => prices.some((name) => priceOf(name) > 0);
+const money = (n) => number(n, { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+const cost = (u) => u.awake_hours * priceOf("awake") + (u.volume_gb_hours * priceOf("volume") + u.archive_gb_hours * priceOf("archive")) / monthHours;
+const costAwake = (u) => existed(u) * priceOf("awake") + ((u.volume_gb_hours + u.archive_gb_hours) * priceOf("volume")) / monthHours;
+
+const priceFields = (id) => h("details", { "data-key": "prices" }, h("summary", null, t("usage_prices")),
+  h("p", { class: "hint" }, t("usage_prices_about")),
+  h("div", { class: "fields" }, prices.map((name) => h("div", null, h("label", { for: `${id}-price-${name}` }, t(`usage_price.${name}`)),
+    h("input", { id: `${id}-price-${name}`, type: "number", min: "0", step: "any", inputmode: "decimal", value: priceOf(name) || "",
+      onchange: (event) => remember("prices", JSON.stringify({ ...Object.fromEntries(prices.map((one) => [one, priceOf(one)])), [name]: Number(event.target.value) || 0 })) })))));
 
 const existed = (u) => u.awake_hours + u.asleep_hours + u.archived_hours + u.other_hours;
 const byCause = (u) => causes.map((name) => [name, u.awake_by[`${name}_hours`]]);
@@ -76,7 +92,8 @@ function row(u, owners) {
   return h("tr", { "data-key": u.workspace_id, "data-name": u.name },
     h("th", { scope: "row" }, name, owners && u.owner_username !== null && h("p", { class: "description" }, h("bdi", null, u.owner_username))),
     h("td", null, hours(u.awake_hours)), h("td", null, h("p", { class: "hint" }, longest(u))),
-    h("td", { class: "used" }, hours(u.asleep_hours)), h("td", { class: "used" }, hours(u.archived_hours)));
+    h("td", { class: "used" }, hours(u.asleep_hours)), h("td", { class: "used" }, hours(u.archived_hours)),
+    priced() && h("td", { class: "used" }, money(cost(u))));
 }
 
 /** A report: where it is read, and whether it names owners. */
@@ -107,19 +124,20 @@ function report(path, owners) {
     if (!answer) return failure ? null : h("div", { class: "skeleton line", "data-key": "waits" });
     if (answer.items.length === 0) return h("p", { class: "empty", role: "status", "data-key": "none" }, t("usage_none"));
     const { items, ahead } = answer;
-    const days = everyDay(answer.days);
+    const days = answer.days.length > 0 ? everyDay(answer) : [];
     const [all, awake] = [sum(items, existed), sum(items, (u) => u.awake_hours)];
     return [
       h("dl", { class: "figures", "data-key": "figures" },
         tile(t("usage_saved"), percent(all > 0 ? 1 - awake / all : 0), t("usage_saved_of", { Hours: hours(all - awake), All: hours(all) })),
         phases.map((phase) => tile(t(`usage_phase.${phase}`), hours(sum(items, (u) => u[`${phase}_hours`])))),
+        priced() && tile(t("usage_cost"), money(sum(items, cost)), t("usage_cost_of", { Always: money(sum(items, costAwake)) })),
         ahead.started > 0 && tile(t("usage_ahead"), percent(ahead.opened / ahead.started),
           t("usage_ahead_of", { Opened: ahead.opened, Started: ahead.started, Hours: hours(ahead.awake_hours) }))),
       h("p", { class: "hint", "data-key": "about" }, t("usage_about")),
       days.length > 0 && plotted("usage_causes", days, causes, (d, cause) => d.awake_by[`${cause}_hours`], (cause) => t(`awake_by.${cause}`)),
       days.length > 0 && plotted("usage_phases", days, phases, (d, phase) => d[`${phase}_hours`], (phase) => t(`usage_phase.${phase}`)),
       h("table", { class: "workspaces usage", "data-key": "table" }, h("caption", { class: "hidden" }, t("usage_longest")),
-        h("thead", null, h("tr", null, [t("name"), t("usage_phase.awake"), t("usage_by"), t("usage_phase.asleep"), t("usage_phase.archived")]
+        h("thead", null, h("tr", null, [t("name"), t("usage_phase.awake"), t("usage_by"), t("usage_phase.asleep"), t("usage_phase.archived"), ...(priced() ? [t("usage_cost")] : [])]
           .map((text, i) => h("th", { scope: "col", class: i > 2 ? "used" : null }, text)))),
         h("tbody", null, items.slice(0, shown).map((u) => row(u, owners)))),
       items.length > shown && h("p", { "data-key": "more" }, h("button", { type: "button", class: "next-page",
@@ -134,6 +152,7 @@ function report(path, owners) {
         Object.keys(periods).map((one) => [one, t(`period.${one}`)]), (value) => { period = value; load(); })),
     failure && h("p", { class: "notice", role: "alert", "data-key": "failure" }, explain(failure)),
     numbers(),
+    answer?.items.length > 0 && priceFields(owners ? "usage-all" : "usage"),
   ];
   return { load, draw };
 }

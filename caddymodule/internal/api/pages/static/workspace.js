@@ -1,14 +1,15 @@
 // The page of one workspace, with an address of its own.
 import { h, icon, show } from "/assets/dom.js";
 import { api, date, explain, t } from "/assets/text.js";
-import { condition, doings, marks, phase, star } from "/assets/card.js";
+import { activity, doings, marks, phase, refusal, star } from "/assets/card.js";
+import { act, offered } from "/assets/actions.js";
 import { archives } from "/assets/archives.js";
 import { explanation } from "/assets/explanation.js";
 import { history } from "/assets/history.js";
 import { imageIcon, imageName } from "/assets/images.js";
 import { leave, logs } from "/assets/logs.js";
 import { nameOr } from "/assets/rename.js";
-import { onRoute, route, view } from "/assets/router.js";
+import { onRoute, pageOf, route, view } from "/assets/router.js";
 import { look, stats } from "/assets/stats.js";
 import { sizeText, usedTime } from "/assets/status.js";
 import { changed, signedOut, state, user } from "/assets/store.js";
@@ -79,9 +80,9 @@ function page(w) {
       h("div", { class: "title" }, h("h1", null, nameOr(w, [star(w), h("bdi", null, w.name)])),
         w.description && h("p", { class: "description" }, w.description)),
       phase(w), doings(w, ["details"])),
-    h("div", { class: "condition" }, condition(w)),
+    h("div", { class: "condition" }, activity(w), refusal(w)),
     h("div", { class: "columns" },
-      h("div", { class: "main" }, stats(), logs(w), part("explain", w), part("archives", w)),
+      h("div", { class: "main" }, part("explain", w), logs(w), stats(), part("archives", w)),
       h("div", { class: "side" }, facts(w), part("history", w))));
 }
 
@@ -90,6 +91,14 @@ function missing(id) {
   const text = failure?.id === id ? explain(failure.error) : gone ? t("is_deleted") : "";
   return h("div", { class: "empty" }, text ? h("p", null, text) : h("div", { class: "skeleton line" }),
     h("a", { class: "button", href: "#/" }, t("to_list")));
+}
+
+// What an address may begin at once: the page that says that a workspace has failed leads here.
+const doable = ["edit", "report"];
+
+function begin(w, name) {
+  window.history.replaceState(null, "", pageOf(w.id));
+  if (offered(w).includes(name)) act(w, name);
 }
 
 view("workspace", (place, id) => {
@@ -102,6 +111,7 @@ view("workspace", (place, id) => {
   place.setAttribute("aria-busy", String(!w && failure?.id !== id && !state.loaded));
   show(place, w ? page(w) : missing(id));
   if (w) document.title = t("title_of", { Name: w.name });
+  if (w && doable.includes(route().doing)) begin(w, route().doing);
 });
 onRoute(({ name, id }) => {
   leave(name === "workspace" ? id : "");

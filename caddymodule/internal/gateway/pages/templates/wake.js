@@ -117,6 +117,7 @@ addEventListener("pageshow", function (event) { // back from the next page
     pre.hidden = !f.reason;
     say(box.querySelector("p"), f.remedy);
     box.hidden = false;
+    wake.querySelectorAll("[data-action]").forEach(function (a) { a.hidden = a.dataset.action !== f.action; });
   }
   // The owner has put it to sleep meanwhile. To load this address again could wake it.
   function sleep() {

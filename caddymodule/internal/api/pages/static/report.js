@@ -1,0 +1,26 @@
+// What an administrator has to know of a workspace that failed, for its owner to send.
+import { asked } from "/assets/dialogs.js";
+import { date, known, t } from "/assets/text.js";
+import { toast } from "/assets/toast.js";
+
+const dialog = document.getElementById("report");
+const text = document.getElementById("report-message");
+
+/** Shows it, and copies it if the person wants that. */
+export async function report(w) {
+  document.getElementById("report-title").textContent = t("report_title", { Name: w.name });
+  text.value = t("report_lines", { Name: w.name, ID: w.id, Address: new URL(w.url, location.href).href,
+    Reason: w.error_reason ? `${known("failed_with.", w.error_reason)} (${w.error_reason})` : known("phase.", w.phase),
+    Since: date(w.phase_changed_at ?? w.updated_at) });
+  if ((await asked(dialog)) === "ok") toast(() => t("report_copied"));
+}
+
+// Browsers keep the clipboard from pages without TLS: then the text is marked, to be copied by hand.
+document.getElementById("report-copy").addEventListener("click", async () => {
+  try {
+    await navigator.clipboard.writeText(text.value);
+    dialog.close("ok");
+  } catch {
+    text.select();
+  }
+});

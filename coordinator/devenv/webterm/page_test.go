@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"slices"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/codehub/gateway/coordinator/devenv/chromium"
+	"github.com/codehub/gateway/coordinator/wait"
+)
+
+// TestThePageConnectsAgain: by itself after a connection that broke off, as when a server restarts, and at a key
+// after the end of the shell.
+func TestThePageConnectsAgain(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	server := httptest.NewServer(newHandler())
+	t.Cleanup(server.Close)
+	options := append(slices.Concat(chromedp.DefaultExecAllocatorOptions[:], chromium.Options()),
+		chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(wait.Timeout), chromedp.Env("TMPDIR="+t.TempDir()))
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	do := func(what string, steps ...chromedp.Action[chromedp.Void]) {
+		t.Helper()
+		if err := chromedp.Do(ctx, steps...); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	until := func(what, expression string) {
+		t.Helper()
+		wait.For(t, what, func() error {
+			is, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression))
+			if err == nil && !is {
+				err = errors.New("it is not so")
+			}
+			return err
+		})
+	}
+	do("opening it", chromedp.Navigate(server.URL))
+	const (
+		state = `document.getElementById("terminal").dataset.state === `
+		shown = `Array.from({ length: terminal.buffer.active.length }, (_, i) => terminal.buffer.active.getLine(i).translateToString(true)).join("\n")`
+	)
+	until("it is connected", state+`"connected"`)
+	if _, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`(window.first = socket, true)`)); err != nil {
+		t.Fatal(err)
+	}
+	until("it is broken off", `(socket.close(4000, "as a server that restarts"), true)`)
+	until("it is connected again", state+`"connected" && socket !== first && document.getElementById("notice").hidden`)
+	do("using the new shell", chromedp.KeyEvent("echo $((6*7))-done"+kb.Enter))
+	until("it answers", shown+`.includes("42-done")`)
+
+	do("ending it", chromedp.KeyEvent("exit"+kb.Enter))
+	until("it stays ended", state+`"closed" && again === 0 && !document.getElementById("notice").hidden`)
+	do("a key", chromedp.KeyEvent("x"))
+	until("another one", state+`"connected"`)
+}
