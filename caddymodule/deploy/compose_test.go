@@ -3,6 +3,7 @@ package deploy_test
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,11 +17,8 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/server"
 )
 
-// secrets are the variables of .env, and what the test gives them.
-var secrets = map[string]string{
-	"POSTGRES_PASSWORD": "secret-postgres", "REDIS_PASSWORD": "secret-redis", "S3_SECRET_KEY": "secret-store",
-	"CODEHUB_ADMIN_PASSWORD": "secret-admin", "DOCKER_GID": "986",
-}
+// variables are those of .env that have to be there.
+var variables = map[string]string{"DOCKER_GID": "986"}
 
 // service is what the test looks at in a service of the compose file.
 type service struct {
@@ -36,6 +34,10 @@ type service struct {
 	User        string
 	HealthCheck *struct{ Test []string }
 	Volumes     []struct{ Type, Source, Target string }
+	Environment map[string]string
+	Entrypoint  []string
+	Command     []string
+	Secrets     []struct{ Source string }
 	DependsOn   map[string]any `json:"depends_on"`
 }
 
@@ -46,6 +48,7 @@ type project struct {
 		Name     string
 		Internal bool
 	}
+	Secrets map[string]struct{ File string }
 	Volumes map[string]any
 }
 
@@ -74,23 +77,16 @@ func compose(t *testing.T, env map[string]string, more ...string) (project, erro
 	return p, nil
 }
 
-// TestComposeRefusesToStartWithoutSecrets: without any one of them the file is refused, and says how they
-// are made.
+// TestComposeRefusesToStartWithoutSecrets: the file is refused without what is made together with them, and says how. An
+// engine starts no container whose file for a secret is missing.
 func TestComposeRefusesToStartWithoutSecrets(t *testing.T) {
-	for missing := range secrets {
-		env := make(map[string]string)
-		for name, value := range secrets {
-			if name != missing {
-				env[name] = value
-			}
-		}
-		if _, err := compose(t, env); err == nil || !strings.Contains(err.Error(), missing+" is missing a value: is missing in .env") {
-			t.Errorf("without %s: %v", missing, err)
-		}
+	if _, err := compose(t, nil); err == nil || !strings.Contains(err.Error(), "DOCKER_GID is missing a value: is missing in .env") {
+		t.Errorf("it is taken: %v", err)
 	}
 }
 
-// TestTheFirstLinesMakeSecrets: run as they stand, they make all that is needed, for nobody else to read.
+// TestTheFirstLinesMakeSecrets: run as they stand, they make all files that services read, for nobody else of the host to
+// read. Run again, they change nothing: the database keeps its first password.
 func TestTheFirstLinesMakeSecrets(t *testing.T) {
 	var script strings.Builder
 	for line := range strings.Lines(head(t)) {
@@ -105,32 +101,104 @@ func TestTheFirstLinesMakeSecrets(t *testing.T) {
 	if !found {
 		t.Fatalf("they are %s", script.String())
 	}
-	cmd := exec.Command("sh", "-euc", "umask 022\n"+commands)
-	cmd.Dir = folder
-	if out, err := cmd.CombinedOutput(); err != nil {
+	run := func() (string, error) {
+		cmd := exec.Command("sh", "-euc", "umask 022\n"+commands)
+		cmd.Dir = folder
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	if out, err := run(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	file := filepath.Join(folder, ".env")
-	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
-		t.Errorf("others may read it: %v, %v", info, err)
+	if info, err := os.Stat(filepath.Join(folder, "secrets")); err != nil || info.Mode() != os.ModeDir|0o700 {
+		t.Errorf("others may look into the folder: %v, %v", info, err)
 	}
-	text, err := os.ReadFile(file)
+	made := func() map[string]string {
+		all := make(map[string]string)
+		entries, err := os.ReadDir(filepath.Join(folder, "secrets"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			path := filepath.Join(folder, "secrets", e.Name())
+			if info, err := os.Stat(path); err != nil || info.Mode() != 0o644 {
+				t.Errorf("the users of containers cannot read %s: %v, %v", e.Name(), info, err)
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[e.Name()] = strings.TrimSpace(string(text))
+		}
+		return all
+	}
+	first := made()
+	seen := make(map[string]bool)
+	for _, name := range []string{"POSTGRES_PASSWORD", "REDIS_PASSWORD", "S3_SECRET_KEY", "CODEHUB_ADMIN_PASSWORD"} {
+		if seen[first[name]] || len(first[name]) != 48 {
+			t.Errorf("%s is %q", name, first[name])
+		}
+		seen[first[name]] = true
+	}
+	if want := "postgres://codehub:" + first["POSTGRES_PASSWORD"] + "@/codehub?host=/run/postgresql"; first["DATABASE_URL"] != want {
+		t.Errorf("DATABASE_URL is %s, not %s", first["DATABASE_URL"], want)
+	}
+	if want := "unix://:" + first["REDIS_PASSWORD"] + "@/run/redis/redis.sock"; first["REDIS_URL"] != want {
+		t.Errorf("REDIS_URL is %s, not %s", first["REDIS_URL"], want)
+	}
+	if out, err := run(); err == nil || !maps.Equal(made(), first) {
+		t.Errorf("run again, they change them: %v\n%s", err, out)
+	}
+
+	text, err := os.ReadFile(filepath.Join(folder, ".env"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	env, values := make(map[string]string), make(map[string]bool)
+	env := make(map[string]string)
 	for line := range strings.Lines(string(text)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		env[name], values[value] = value, true
-		if name != "DOCKER_GID" && len(value) != 48 {
-			t.Errorf("%s is %q", name, value)
+		env[name] = value
+	}
+	p, err := compose(t, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := make(map[string]bool)
+	for name, s := range p.Services {
+		for _, secret := range s.Secrets {
+			read[secret.Source] = true
+			if file := p.Secrets[secret.Source].File; !strings.HasSuffix(file, "/compose/secrets/"+secret.Source) {
+				t.Errorf("%s reads %s from %q", name, secret.Source, file)
+			}
 		}
 	}
-	if len(values) != len(secrets) {
-		t.Errorf("%d of %d values are different", len(values), len(secrets))
+	if !maps.EqualFunc(first, read, func(string, bool) bool { return true }) {
+		t.Errorf("services read %v, and there are %v", read, slices.Sorted(maps.Keys(first)))
 	}
-	if _, err := compose(t, env); err != nil {
-		t.Error(err)
+}
+
+// TestComposeHasNoSecretsItself: services read them from their files, and have them in no variable or argument, which
+// the engine shows to everybody who may ask it.
+func TestComposeHasNoSecretsItself(t *testing.T) {
+	p, err := compose(t, variables)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range p.Services {
+		var all []string
+		for variable, value := range s.Environment {
+			if secret := regexp.MustCompile(`PASSWORD|SECRET|_URL$`).MatchString(variable); secret &&
+				!regexp.MustCompile(`^(\{file\.)?/run/secrets/\w+\}?$`).MatchString(value) {
+				t.Errorf("%s has %s=%s", name, variable, value)
+			}
+			all = append(all, value)
+		}
+		all = append(append(all, s.Entrypoint...), s.Command...)
+		for _, m := range regexp.MustCompile(`/run/secrets/(\w+)`).FindAllStringSubmatch(strings.Join(all, " "), -1) {
+			if !slices.ContainsFunc(s.Secrets, func(secret struct{ Source string }) bool { return secret.Source == m[1] }) {
+				t.Errorf("%s reads %s, which it does not have", name, m[1])
+			}
+		}
 	}
 }
 
@@ -147,7 +215,7 @@ func head(t *testing.T) string {
 
 // TestComposeWithDigests: what the first lines say of digests fixes every image of a registry, and changes nothing else.
 func TestComposeWithDigests(t *testing.T) {
-	plain, err := compose(t, secrets)
+	plain, err := compose(t, variables)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +230,7 @@ func TestComposeWithDigests(t *testing.T) {
 	if err := os.WriteFile(override, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	fixed, err := compose(t, secrets, override)
+	fixed, err := compose(t, variables, override)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text.String())
 	}
@@ -185,7 +253,7 @@ var exact = regexp.MustCompile(`^[a-z/]+:[0-9]+\.[0-9]+(\.[0-9]+)?(-[a-z]+)?$|@s
 // TestCompose: every service starts again by itself and says whether it works; nothing is reached from the
 // network but the gateway; nothing floats.
 func TestCompose(t *testing.T) {
-	p, err := compose(t, secrets)
+	p, err := compose(t, variables)
 	if err != nil {
 		t.Fatal(err)
 	}

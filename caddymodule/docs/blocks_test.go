@@ -30,6 +30,8 @@ var checks = map[string]func(*testing.T, block){
 	"yaml":       values,
 	"python":     nothing, // e2e runs the program of api.md
 	"dockerfile": nothing, // it begins with an image of a registry
+	"nginx":      nothing, // proxies are no part of the product
+	"haproxy":    nothing,
 }
 
 // TestBlocks holds every block against the product.
@@ -113,6 +115,8 @@ func filesOfTheGuides(t *testing.T) string {
 		"secrets/S3_ACCESS_KEY": []byte("key\n"), "secrets/S3_SECRET_KEY": []byte("secret\n"),
 		"codehub.pem":    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]}),
 		"codehub.key":    pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+		"old.pem":        pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]}),
+		"old.key":        pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
 		"identities.txt": []byte(identity.String() + "\n"), "recipients.txt": []byte(identity.Recipient().String() + "\n"),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -34,7 +35,9 @@ import (
 type composed struct {
 	Services map[string]struct {
 		Environment map[string]string
+		Entrypoint  []string
 		Command     []string
+		Secrets     []struct{ Source string }
 		GroupAdd    []string `json:"group_add"`
 		User        string
 		NetworkMode string   `json:"network_mode"`
@@ -65,8 +68,7 @@ func TestCompose(t *testing.T) {
 		t.Fatal(err)
 	}
 	password := "a password of this test"
-	file := readCompose(t, "POSTGRES_PASSWORD=p", "REDIS_PASSWORD=r", "S3_SECRET_KEY=secret", "CODEHUB_ADMIN_PASSWORD="+password,
-		"DOCKER_GID="+strconv.FormatUint(uint64(info.Sys().(*syscall.Stat_t).Gid), 10))
+	file := readCompose(t, "DOCKER_GID="+strconv.FormatUint(uint64(info.Sys().(*syscall.Stat_t).Gid), 10))
 	api, err := server.EngineClient(host)
 	if err != nil {
 		t.Fatal(err)
@@ -92,17 +94,30 @@ func TestCompose(t *testing.T) {
 		}
 	})
 	database, redis := devenv.ForPods(t, devenv.PostgreSQL(t), devenv.Redis(t))
+	secrets := t.TempDir()
+	for name, secret := range map[string]string{
+		"DATABASE_URL": database, "REDIS_URL": redis, "S3_SECRET_KEY": "secret", "CODEHUB_ADMIN_PASSWORD": password,
+	} {
+		if err := os.WriteFile(filepath.Join(secrets, name), []byte(secret+"\n"), 0o644); err != nil { //nolint:gosec // as the first lines of the file make them
+			t.Fatal(err)
+		}
+	}
 	run := func(name, image string, env map[string]string, mounts ...mount.Mount) string {
 		t.Helper()
 		s := file.Services[name]
 		config := container.Config{
-			Image: image, User: s.User, Cmd: s.Command, Labels: map[string]string{"codehub.installation": id},
+			Image: image, User: s.User, Entrypoint: s.Entrypoint, Cmd: s.Command, Labels: map[string]string{"codehub.installation": id},
 			Healthcheck: &container.HealthConfig{Test: s.HealthCheck.Test, Interval: time.Second, Timeout: 5 * time.Second},
 		}
 		for _, values := range []map[string]string{s.Environment, env} {
 			for key, value := range values {
 				config.Env = append(config.Env, key+"="+value)
 			}
+		}
+		for _, secret := range s.Secrets {
+			mounts = append(mounts, mount.Mount{
+				Type: mount.TypeBind, Source: filepath.Join(secrets, secret.Source), Target: "/run/secrets/" + secret.Source, ReadOnly: true,
+			})
 		}
 		hostConfig := container.HostConfig{
 			NetworkMode: container.NetworkMode(s.NetworkMode), ReadonlyRootfs: s.ReadOnly, CapDrop: s.CapDrop,
@@ -148,7 +163,7 @@ func TestCompose(t *testing.T) {
 	}
 	run("store", storeImage(t, api), nil, mount.Mount{Type: mount.TypeVolume, Target: "/objects"})
 	run("gateway", devenv.GatewayImage(t), map[string]string{
-		"DATABASE_URL": database, "REDIS_URL": redis, "CODEHUB_INSTALLATION": id,
+		"CODEHUB_INSTALLATION":    id,
 		"CODEHUB_WORKSPACE_IMAGE": devenv.TerminalImage(t), "CODEHUB_JOB_IMAGE": devenv.StorageJobImage(t),
 	}, mount.Mount{Type: mount.TypeBind, Source: socket, Target: "/var/run/docker.sock"})
 
@@ -220,8 +235,12 @@ func storeImage(t *testing.T, api *client.Client) string {
 		}
 		add(name, 0o755, body)
 	}
-	add("Dockerfile", 0o644, []byte("FROM scratch\nCOPY versitygw /usr/bin/versitygw\nCOPY busybox /bin/busybox\n"+
-		"RUN [\"/bin/busybox\", \"ln\", \"-s\", \"busybox\", \"/bin/wget\"]\nRUN [\"/bin/busybox\", \"mkdir\", \"/objects\"]\n"+
+	var links strings.Builder
+	for _, name := range []string{"sh", "cat", "wget"} {
+		fmt.Fprintf(&links, "RUN [\"/bin/busybox\", \"ln\", \"-s\", \"busybox\", \"/bin/%s\"]\n", name)
+	}
+	add("Dockerfile", 0o644, []byte("FROM scratch\nCOPY versitygw /usr/bin/versitygw\nCOPY busybox /bin/busybox\n"+links.String()+
+		"RUN [\"/bin/busybox\", \"mkdir\", \"/objects\"]\n"+
 		"RUN [\"/bin/busybox\", \"chown\", \"65532:65532\", \"/objects\"]\n"+
 		"USER 65532:65532\nENTRYPOINT [\"/usr/bin/versitygw\"]\n"))
 	if err := w.Close(); err != nil {
