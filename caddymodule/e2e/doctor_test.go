@@ -57,7 +57,7 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("%s: %s, want a warning that this engine has no limits\n%s", check, levels[check], printed)
 		}
 	}
-	remove := exec.Command(caddyProgram(t), "codehub", "egress", "remove", "--config", in.config, "--adapter", "caddyfile")
+	remove := exec.Command(caddyProgram(t), "codehub", "egress", "remove", "--yes", "--config", in.config, "--adapter", "caddyfile")
 	remove.Env = in.env
 	if out, err := remove.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
