@@ -12,6 +12,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/caddymodule/internal/reach"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/words"
 )
 
@@ -43,7 +44,7 @@ func (h *Handler) connection(w http.ResponseWriter, r *http.Request) error {
 	}
 	at.SetSession(w, reach.Cookie, "set", checkCookieFor)
 	switch {
-	case strings.EqualFold(r.Header.Get("Upgrade"), "websocket"):
+	case site.IsWebSocket(r):
 		return h.connectionSocket(w, r, answer)
 	case strings.Contains(r.Header.Get("Accept"), "text/event-stream"):
 		return h.connectionStream(w, r, answer)

@@ -30,7 +30,7 @@ func (c *call) execSocketWorkspace() error {
 	if site.IsEarly(c.r) { // unlike other GETs it has an effect
 		return problem.TooEarly.With("problem.too_early", nil)
 	}
-	if !strings.EqualFold(site.HeaderValue(c.r.Header, "Upgrade"), "websocket") {
+	if !site.IsWebSocket(c.r) {
 		c.w.Header().Set("Upgrade", "websocket")
 		return problem.Upgrade.With("problem.use_websocket", words.Values{"Protocol": v1.ExecProtocol})
 	}

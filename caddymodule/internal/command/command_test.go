@@ -255,7 +255,7 @@ var atServer = map[string]bool{
 	"login": true, "logout": true, "token create": true, "token list": true, "token revoke": true,
 	"workspace show": true, "workspace create": true, "workspace open": true, "workspace update": true,
 	"workspace start": true, "workspace sleep": true, "workspace archive": true, "workspace keep-awake": true,
-	"workspace logs": true, "workspace stats": true, "workspace exec": true, "health": true,
+	"workspace rename": true, "workspace logs": true, "workspace stats": true, "workspace exec": true, "health": true,
 }
 
 // alone are the commands that ask nothing and connect to nothing.
