@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -59,7 +60,8 @@ func TestWhatTheDocumentOfTheAPIShows(t *testing.T) {
 	}
 
 	requests, commands := blocks("api.md", "sh"), blocks("cli.md", "sh")
-	if len(requests) != 3 || len(commands) == 0 { // the first one makes a token, with a password
+	commands = slices.DeleteFunc(commands, func(block string) bool { return !strings.Contains(block, " login ") })
+	if len(requests) != 3 || len(commands) != 1 { // the first one makes a token, with a password
 		t.Fatalf("the documents have %d and %d blocks of commands", len(requests), len(commands))
 	}
 	id := "WORKSPACE=" + list.Items[0].ID
@@ -85,9 +87,20 @@ func TestWhatTheDocumentOfTheAPIShows(t *testing.T) {
 	}
 	ann.setDesiredState(t, list.Items[0].ID, "STANDBY")
 	ann.awaitPhase(t, list.Items[0].ID, "STANDBY")
+	if err := os.MkdirAll(filepath.Join(home, "src", "deep"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for line := range strings.Lines(commands[0]) {
-		if out := run("sh", line); strings.Contains(line, " exec ") && out != "greeting\n" || strings.Contains(line, " open ") && !strings.HasPrefix(out, "http://ws-") {
+		if out := run("sh", line); strings.Contains(line, "; ls") && out != "greeting\n" || strings.Contains(line, " open ") && !strings.HasPrefix(out, "http://ws-") {
 			t.Errorf("%s: %q", line, out)
 		}
+		if strings.HasPrefix(line, "tar ") {
+			if out := run("sh", "caddy codehub workspace exec thesis ls src"); out != "deep\n" {
+				t.Errorf("%s: it brings %q", line, out)
+			}
+		}
+	}
+	if got, err := os.ReadFile(filepath.Join(home, "greeting")); string(got) != "hello\n" {
+		t.Errorf("the file that was brought back is %q, %v", got, err)
 	}
 }
