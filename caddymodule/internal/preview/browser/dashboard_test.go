@@ -342,8 +342,9 @@ func usages(b *tab) {
 	b.until("the days as a table", `document.querySelector("#view-usage .days tbody td").checkVisibility()`)
 	b.until("nothing costs anything yet", `![...document.querySelectorAll("#view-usage .figure")].some((e) => e.innerText.includes("Cost"))`)
 	js[bool](b, `((e) => { e.value = "0.5"; e.onchange({ target: e }); return true; })(document.getElementById("usage-price-awake"))`)
-	b.until("what it costs", `(() => { const costs = [...document.querySelectorAll("#view-usage .figure")].find((e) => e.innerText.includes("Cost")).innerText.match(/[\d,.]+/g).map((n) => parseFloat(n.replace(",", "")));
-		return costs[0] > 0 && costs[1] > costs[0]; })()`)
+	b.until("what it costs", `(() => { const cost = [...document.querySelectorAll("#view-usage .figure")].find((e) => e.innerText.includes("Cost")).querySelector("dd");
+		const [is, always] = [cost.firstChild.data, cost.querySelector(".hint").innerText].map((n) => parseFloat(n.replace(",", "")));
+		return is > 0 && always > is; })()`)
 	b.until("of each", `parseFloat(document.querySelector("#view-usage .usage tbody tr td:last-child").innerText) > 0`)
 	js[bool](b, `((e) => { e.value = ""; e.onchange({ target: e }); return true; })(document.getElementById("usage-price-awake"))`)
 }

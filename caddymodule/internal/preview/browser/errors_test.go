@@ -43,6 +43,7 @@ func waits(b *tab) {
 
 // administrators looks at what an administrator is offered, and reads of servers: once, and when asked.
 func administrators(b *tab) {
+	b.press("[data-view=cards]")
 	b.primary(`[data-name=DataLost]`, "recover", "Recover")
 	b.primary(`[data-name=ImagePullFailed]`, "edit", "Choose another image")
 	const once = `((all) => all.textContent.split("what the server said").length === 2 && !all.innerText.includes("what the server said"))`
@@ -55,6 +56,8 @@ func administrators(b *tab) {
 	b.press("nav [data-view=admin]")
 	b.press("[data-tab=failed]")
 	b.until("once, and closed", once+`(document.querySelector("#failed-list li"))`)
+	b.press("nav [data-view=home]")
+	b.press("[data-view=table]") // as it was
 }
 
 // leads follows the main button of the pages that say that a workspace has failed.
@@ -85,7 +88,7 @@ func summaries(b *tab) {
 		[...document.querySelectorAll("#view-workspace .summary dd")].length === 3 && document.querySelector("#view-workspace .summary").innerText`
 	b.until("one that runs", `document.querySelector("[data-name=RUNNING]")`)
 	js[string](b, `location.hash = "#/w/" + document.querySelector("[data-name=RUNNING]").dataset.workspace`)
-	b.until("its state, the reason and what comes", `((text) => /runs[^]*asked for by mina[^]*goes to sleep at/.test(text))(`+lines+`)`)
+	b.until("its state, the reason and what comes", `((text) => /runs[^]*asked for by mina[^]*(goes to sleep|begins to doze) at/.test(text))(`+lines+`)`)
 	b.until("then logs, then plots and ports", `[...document.querySelectorAll("#view-workspace .main > *")].map((e) => ["explain", "logs", "stats"].find((name) => e.classList.contains(name)))
 		.filter(Boolean).join() === "explain,logs,stats" && document.querySelector("#view-workspace .stats ul")`)
 	b.until("memory as it was written", `document.querySelector("#view-workspace .stats").innerText.includes("of 2 GiB")`)

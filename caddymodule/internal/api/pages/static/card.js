@@ -24,13 +24,14 @@ function helpful(w) {
   if (w.phase === "DELETING" || w.phase === "DELETED") return [];
   const failed = w.phase === "ERROR";
   if (pullFailed(w)) return failed ? ["edit", "retry"] : ["retry", "edit"]; // it may be for now, or for good
+  if (failed && !w.error_reason) return [can.includes("recover") ? "recover" : "details"]; // it is looked at anew
   if (failed) return [can.includes("recover") ? "recover" : "report", ...(imageMayHelp(w) ? ["edit"] : [])];
   return lostArchive(w) ? ["details", ...can.filter((name) => name === "report")] : ["open"];
 }
 
-/** The one thing that stands out, what may help beside it, and the menu with the rest. */
-export function doings(w, without = []) {
-  const named = helpful(w).filter((name) => !without.includes(name));
+/** The one thing that stands out, what may help beside it where there is room, and the menu with the rest. */
+export function doings(w, without = [], most = 2) {
+  const named = helpful(w).filter((name) => !without.includes(name)).slice(0, most);
   return h("div", { class: "actions" },
     named.map((name, i) => (name === "open"
       ? h("a", { class: "open button primary", target: "_blank", rel: "noopener", href: w.url,

@@ -58,7 +58,7 @@ export function imageField(id) {
   function draw() {
     const { items, any_reference: any } = state.images;
     const options = items.map((one) => card(one.default ? "" : one.name, imageIcon(one.name),
-      one.default && items.length > 1 && one.name !== "default" ? t("image_default", { Name: one.title ?? one.name })
+      one.default && items.length > 1 && (one.title ?? one.name) !== "default" ? t("image_default", { Name: one.title ?? one.name })
         : h("bdi", null, one.title ?? one.name),
       one.description, one.size_bytes));
     if (present && !items.some((one) => one.name === present)) {

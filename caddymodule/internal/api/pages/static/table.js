@@ -24,7 +24,7 @@ const row = (w) => lazy(w.id, memo(w), () => h("tr", marks(w),
   h("td", null, phase(w), h("p", { class: "hint condition" }, explained(w))),
   h("td", { class: "used" }, usedTime(w)),
   h("td", { class: "number" }, sizeText(w) ?? ""),
-  h("td", { class: "doings" }, doings(w))));
+  h("td", { class: "doings" }, doings(w, [], 1))));
 
 const upwards = ["name", "state"]; // the others begin with the latest or the largest
 
