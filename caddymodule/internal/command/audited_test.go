@@ -68,7 +68,7 @@ func TestEveryCommandThatChangesSomethingIsInTheAudit(t *testing.T) {
 		"workspace list": reads, "workspace show": reads, "workspace logs": reads, "workspace stats": reads, "workspace archives": reads,
 		"workspace explain": reads, "workspace history": reads, "token list": reads,
 		"login": here, "logout": here + ", and ends its token as " + server,
-		"workspace create": server, "workspace open": server, "workspace update": server, "workspace start": server, "workspace sleep": server,
+		"workspace create": server, "workspace open": server, "workspace update": server, "workspace rename": server, "workspace start": server, "workspace sleep": server,
 		"workspace archive": server, "workspace keep-awake": server, "workspace exec": server, "token create": server, "token revoke": server,
 	}
 	t.Setenv("CLI_TEST_REDIS", devenv.Redis(t))

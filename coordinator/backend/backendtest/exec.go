@@ -183,7 +183,9 @@ func (e *endless) Read(p []byte) (int, error) {
 func testTerminal(t *testing.T, f Fixture) {
 	id := newID()
 	b, ctx := f.New(t, Installation()), Context(t)
-	endpoint := started(t, b, id)
+	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
+	must(t, b.Start(ctx, backend.StartSpec{ID: id, Image: f.ShellImage(t)})) // hanging up needs a shell
+	endpoint := Ready(t, b, id)
 	begin := func(ctx context.Context) (typed *io.PipeWriter, sizes chan<- backend.Size, shown *bufio.Reader, ended <-chan error) {
 		in, typed := io.Pipe()
 		out, printed := io.Pipe()
@@ -205,10 +207,11 @@ func testTerminal(t *testing.T, f Fixture) {
 	// A size may be shown before the terminal gets it, and again.
 	next := func(shown *bufio.Reader, want string) {
 		t.Helper()
-		for got := ""; got != want+"\r\n"; {
+		var all strings.Builder
+		for got := ""; got != want+"\r\n"; all.WriteString(got) {
 			var err error
 			if got, err = shown.ReadString('\n'); err != nil {
-				t.Fatalf("the terminal shows no %q: %q, %v", want, got, err)
+				t.Fatalf("the terminal shows no %q: %q, %v", want, all.String()+got, err)
 			}
 		}
 	}
@@ -241,6 +244,15 @@ func testTerminal(t *testing.T, f Fixture) {
 		t.Error("a terminal that was left has ended well")
 	}
 	wait.Until(t, "the terminal hangs up", hungUp)
+	// A terminal in which nothing can be started says so.
+	var out bytes.Buffer
+	code, err := b.Exec(ctx, id, backend.Command{
+		Words: []string{"/no/such/program"}, Stdin: strings.NewReader(""), Terminal: &backend.Terminal{Size: backend.Size{Columns: 80, Rows: 24}},
+	}, &out, io.Discard)
+	must(t, err)
+	if code != 126 && code != 127 || strings.TrimSpace(out.String()) == "" {
+		t.Errorf("a program that is not there, in a terminal: exit code %d, %q", code, &out)
+	}
 	exitWith(t, endpoint, 0)
 	must(t, b.Delete(ctx, id))
 }

@@ -56,7 +56,7 @@ func (d *Docker) exec(
 		go guard.Run("passing input to a command", func() { input(attached, command) })
 	}
 	if t := command.Terminal; t != nil {
-		go guard.Run("resizing a terminal", func() { d.resize(ctx, made.ID, t.Resized) })
+		go guard.Run("resizing a terminal", func() { d.resize(ctx, made.ID, t) })
 		_, err = io.Copy(stdout, attached.Reader)
 	} else {
 		_, err = stdcopy.StdCopy(stdout, stderr, attached.Reader)
@@ -79,13 +79,13 @@ func input(attached types.HijackedResponse, command backend.Command) {
 	}
 }
 
-// resize passes a terminal's sizes on. One that the engine does not take, perhaps because the command has just
-// ended, changes nothing.
-func (d *Docker) resize(ctx context.Context, execID string, sizes <-chan backend.Size) {
-	for {
+// resize passes a terminal's sizes on, also the first: engines before API 1.42 take none when a command starts. One that
+// the engine does not take, perhaps because the command has just ended, changes nothing.
+func (d *Docker) resize(ctx context.Context, execID string, t *backend.Terminal) {
+	for size := t.Size; ; {
+		_ = d.api.ContainerExecResize(ctx, execID, container.ResizeOptions{Width: uint(size.Columns), Height: uint(size.Rows)})
 		select {
-		case s := <-sizes:
-			_ = d.api.ContainerExecResize(ctx, execID, container.ResizeOptions{Width: uint(s.Columns), Height: uint(s.Rows)})
+		case size = <-t.Resized:
 		case <-ctx.Done():
 			return
 		}

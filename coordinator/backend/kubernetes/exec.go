@@ -25,6 +25,9 @@ func (b *Backend) Exec(ctx context.Context, id workspace.ID, command backend.Com
 	if !sampler.Running(p) {
 		return 0, fmt.Errorf("pod %s: %w", p.Name, backend.ErrNotFound)
 	}
+	if command.Terminal != nil {
+		stderr = stdout // also for why it cannot be started
+	}
 	printed := false
 	code, err := b.api.Exec(ctx, p.Name, spec.Container, command, noting{stdout, &printed}, noting{stderr, &printed})
 	var failed *cluster.NotStartedError

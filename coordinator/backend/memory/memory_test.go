@@ -343,6 +343,9 @@ func (f *fixture) MissingImage(*testing.T) string { return missingImage }
 // command is what the suite's program does as a command, and what else is run to hang up a terminal.
 func (f *fixture) command(ctx context.Context, c backend.Command, stdout, stderr io.Writer) int {
 	command, stdin := c.Words, cmp.Or[io.Reader](c.Stdin, strings.NewReader(""))
+	if c.Terminal != nil {
+		stderr = stdout
+	}
 	switch {
 	case command[0] == "env":
 		f.terminal.Store(command[1])
