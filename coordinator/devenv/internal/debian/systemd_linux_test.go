@@ -335,6 +335,31 @@ func TestUnderSystemd(t *testing.T) {
 		})
 	}
 
+	t.Run("a secret changes with a reload", func(t *testing.T) {
+		before := pid()
+		m.write(secrets+"CODEHUB_ADMIN_PASSWORD", "another password\n")
+		m.run("systemctl", "reload", "codehub.service")
+		signIn := func(password string) int {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://localhost/api/v1/auth/login",
+				strings.NewReader(`{"username": "admin", "password": "`+password+`"}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Origin", "https://localhost")
+			answer, err := overTCP().RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer answer.Body.Close()
+			_, _ = io.Copy(io.Discard, answer.Body)
+			return answer.StatusCode
+		}
+		if was, is := signIn("correct horse battery"), signIn("another password"); was != http.StatusUnauthorized || is >= 300 || pid() != before {
+			t.Errorf("the former password: %d, the new one: %d, process %s instead of %s", was, is, pid(), before)
+		}
+	})
+
 	t.Run("a wrong configuration is refused", func(t *testing.T) {
 		before := pid()
 		good, err := os.ReadFile(filepath.Join(m.root, "etc/codehub/Caddyfile"))
