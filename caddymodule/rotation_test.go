@@ -100,8 +100,17 @@ func TestSecretsAreRotatedWithoutAGap(t *testing.T) {
 
 	// What does not work is refused, and the former secrets are used on.
 	write("DATABASE_URL", as(t, owner, "nobody_"+roles[0], ""))
-	if err := in.load(); err == nil || !strings.Contains(err.Error(), "database: cannot be reached") {
-		t.Errorf("a role that does not exist: %v", err)
+	refused := func() {
+		t.Helper()
+		if err := in.load(); err == nil || !strings.Contains(err.Error(), "database: cannot be reached") {
+			t.Errorf("what cannot be used: %v", err)
+		}
+	}
+	refused()
+	// Caddy starts apps in any order, so that servers often accept before it is known.
+	write("DATABASE_URL", "postgres://nobody@"+hangsUp(t, 200*time.Millisecond)+"/nothing?sslmode=disable")
+	for range 8 {
+		refused()
 	}
 	goOn()
 
@@ -158,6 +167,22 @@ func as(t *testing.T, address, user, password string) string {
 		u.User = url.UserPassword(user, password)
 	}
 	return u.String()
+}
+
+// hangsUp returns the address of a server that closes each connection after a while.
+func hangsUp(t *testing.T, after time.Duration) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+			time.AfterFunc(after, func() { _ = c.Close() })
+		}
+	}()
+	return l.Addr().String()
 }
 
 func redisClient(t *testing.T, address string) *redis.Client {
