@@ -23,9 +23,9 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestSecretsAreRotatedWithoutAGap does what docs/secrets.md says of PostgreSQL and Redis while requests go on over new
-// connections: a second role and a second password, the file, a reload, and then the former ones end. A file that names
-// what does not work is refused, and nothing changes.
+// TestSecretsAreRotatedWithoutAGap does what docs/secrets.md says of PostgreSQL and Redis, while requests go on over new
+// connections. A second role and a second password are made, the files are written, and a reload reads them. Then the former
+// ones end. A file with something that does not work is refused, and nothing changes.
 func TestSecretsAreRotatedWithoutAGap(t *testing.T) {
 	in := install(t)
 	server := devenv.Redis(t)
@@ -196,8 +196,8 @@ func redisClient(t *testing.T, address string) *redis.Client {
 	return client
 }
 
-// askAgainAndAgain makes requests with an access token until the test ends, each over a connection of its own and one
-// for another answer of the database. Every one must succeed. It returns a function that waits until many more have.
+// askAgainAndAgain makes requests with an access token until the test ends, each over a connection of its own. Each needs
+// the database, and every one must succeed. It returns a function that waits until many more have.
 func askAgainAndAgain(t *testing.T, address, token string) (goOn func()) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())

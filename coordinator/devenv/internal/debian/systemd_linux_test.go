@@ -323,6 +323,11 @@ func TestUnderSystemd(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := pid()
+			if c.name == "update" { // of a package that had the secrets in its environment
+				m.run("rm", secrets+"S3_ACCESS_KEY")
+				m.write(environment, string(made)+strings.Join([]string{"S3_ENDPOINT=" + store.Endpoint, "S3_BUCKET=" + store.Bucket,
+					"S3_REGION=" + store.Region, `S3_ACCESS_KEY="` + store.AccessKey + `"`}, "\n")+"\n")
+			}
 			count, failed, longest := during("https://localhost/health", func() { m.run(c.argv...) })
 			if count < 2 || len(failed) > 0 {
 				t.Errorf("%d of %d requests failed: %v", len(failed), count, errors.Join(failed...))
@@ -333,6 +338,10 @@ func TestUnderSystemd(t *testing.T) {
 				t.Errorf("process %s serves, before it was %s", after, before)
 			}
 		})
+	}
+
+	if taken, err := os.ReadFile(filepath.Join(m.root, secrets+"S3_ACCESS_KEY")); err != nil || string(taken) != store.AccessKey+"\n" {
+		t.Errorf("an update takes %q from the environment, %v", taken, err)
 	}
 
 	t.Run("a secret changes with a reload", func(t *testing.T) {
