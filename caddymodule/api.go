@@ -35,6 +35,7 @@ type API struct {
 	// handler must have the same.
 	settings.Site
 
+	app     *App
 	site    settings.Addresses
 	brand   *brand.Brand
 	handler *api.Handler
@@ -57,7 +58,7 @@ func (a *API) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	a.brand = app.brand
+	a.app, a.brand = app, app.brand
 	addresses := app.site.Override(a.site)
 	if addresses.WorkspaceURL == site.PathURL {
 		ctx.Logger().Warn("workspace_url is path: every workspace shares the dashboard's origin, " +
@@ -99,6 +100,9 @@ func (a *API) Provision(ctx caddy.Context) error {
 // ServeHTTP serves requests to the API, and hands others to the next handler. A page
 // that cannot be shown is an error, which Caddy's handle_errors may show.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if a.app.passOn(w, r) {
+		return nil
+	}
 	askToReconnect(w, r)
 	if a.handler.ForWorkspace(r) { // first: nearly every request is, and looking for a route costs
 		return a.caddyError(w, r, next.ServeHTTP(w, r))

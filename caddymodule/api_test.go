@@ -97,8 +97,8 @@ func TestEventStreamsEndWithTheConfiguration(t *testing.T) {
 	}
 }
 
-// TestTheAccessLogNamesWhoAsksTheAPI under Caddy's own key: the id of the user of the session or of the access token, and
-// of nobody where nobody is let in.
+// TestTheAccessLogNamesWhoAsksTheAPI under Caddy's own key, by the id of the user of the session or of the access token. A
+// request that is refused has no user.
 func TestTheAccessLogNamesWhoAsksTheAPI(t *testing.T) {
 	in := install(t)
 	in.log, in.server = filepath.Join(t.TempDir(), "log"), map[string]any{"logs": map[string]any{}}

@@ -64,6 +64,8 @@ type App struct {
 	reference      *reference
 	first          bool // this configuration is the first one of the process
 	stopping       chan struct{}
+	started        chan struct{} // closed when Start has succeeded
+	failed         chan struct{} // closed when it has not
 	logger         *zap.Logger
 }
 
@@ -78,6 +80,7 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 func (a *App) Provision(ctx caddy.Context) error {
 	a.logger = ctx.Logger()
 	a.context, a.stopping = ctx, make(chan struct{})
+	a.started, a.failed = make(chan struct{}), make(chan struct{})
 	r, err := a.Resolve(caddy.NewReplacer())
 	if err != nil {
 		return fmt.Errorf("codehub: %w", err)
@@ -121,6 +124,18 @@ func (a *App) Provision(ctx caddy.Context) error {
 // Start starts the coordinator, or gives the running one the settings of this
 // configuration.
 func (a *App) Start() error {
+	err := a.start()
+	if err == nil {
+		close(a.started)
+		return nil
+	}
+	close(a.failed)
+	// Caddy shuts the servers down that it has started already, and tells nobody before.
+	_ = quiesce{a.context}.Handle(a.context, caddy.Event{}) // it has no error
+	return err
+}
+
+func (a *App) start() error {
 	if err := a.checkPorts(); err != nil {
 		return fmt.Errorf("codehub: %w", err)
 	}

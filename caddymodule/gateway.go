@@ -66,6 +66,7 @@ type Gateway struct {
 	// 24h after a reload.
 	ProxyRaw json.RawMessage `json:"proxy,omitempty" caddy:"namespace=http.handlers inline_key=handler"`
 
+	app                   *App
 	addresses             settings.Addresses
 	wakeTimeout, pageWait time.Duration
 	pageStatus            string
@@ -108,6 +109,7 @@ func (g *Gateway) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
+	g.app = app
 	g.vouched, g.untrusted = app.Auth().Vouched, app.untrusted
 	options := gateway.Options{
 		Brand:     app.brand,
@@ -197,6 +199,9 @@ func proxyJSON(proxy *reverseproxy.Handler) json.RawMessage {
 // ServeHTTP hands requests for workspaces to the gateway, and all others to the next
 // handler.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if g.app.passOn(w, r) {
+		return nil
+	}
 	askToReconnect(w, r)
 	at := g.site.Parse(r)
 	if !at.ForWorkspace() {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/gateway/gatewaytest"
 	"github.com/codehub/gateway/caddymodule/internal/settings"
+	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
 // trusting are the settings of a server behind a proxy on this machine.
@@ -216,6 +218,15 @@ func TestUntrustedProxiesAreReported(t *testing.T) {
 // TestAddressesAreWarnedOfAtTheStart: what the servers believe of proxies is read from those that run.
 func TestAddressesAreWarnedOfAtTheStart(t *testing.T) {
 	in := install(t)
+	load := func(server map[string]any) {
+		t.Helper()
+		in.server = map[string]any{"max_header_bytes": site.HeaderRoom}
+		maps.Copy(in.server, server)
+		if err := in.load(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	load(nil)
 	said := func() string {
 		app, err := caddy.ActiveContext().AppIfConfigured("codehub")
 		if err != nil {
@@ -247,10 +258,8 @@ func TestAddressesAreWarnedOfAtTheStart(t *testing.T) {
 		{trusting, "http://codehub.test", "in the clear"},
 		{trusting, "https://elsewhere.test", "people sign in at codehub.test:8080 alone"},
 	} {
-		in.server, in.app["public_url"] = c.server, c.public
-		if err := in.load(); err != nil {
-			t.Fatal(err)
-		}
+		in.app["public_url"] = c.public
+		load(c.server)
 		if got := said(); !strings.Contains(got, c.want) || c.want == "" && got != "" || strings.Contains(got, "\n") {
 			t.Errorf("%v, public_url %q: got %q, want %q", c.server, c.public, got, c.want)
 		}

@@ -85,8 +85,8 @@ func TestComposeRefusesToStartWithoutSecrets(t *testing.T) {
 	}
 }
 
-// TestTheFirstLinesMakeSecrets: run as they stand, they make all files that services read, for nobody else of the host to
-// read. Run again, they change nothing: the database keeps its first password.
+// TestTheFirstLinesMakeSecrets: run as they stand, they make all files that services read, and other users of the host
+// cannot read them. Run again, they change nothing: the database keeps its first password.
 func TestTheFirstLinesMakeSecrets(t *testing.T) {
 	var script strings.Builder
 	for line := range strings.Lines(head(t)) {
@@ -177,8 +177,8 @@ func TestTheFirstLinesMakeSecrets(t *testing.T) {
 	}
 }
 
-// TestComposeHasNoSecretsItself: services read them from their files, and have them in no variable or argument, which
-// the engine shows to everybody who may ask it.
+// TestComposeHasNoSecretsItself: services read them from their files. The engine shows variables and arguments to
+// everybody who may ask it, so no secret is in these.
 func TestComposeHasNoSecretsItself(t *testing.T) {
 	p, err := compose(t, variables)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestMovingAHome runs the blocks of moving.md that bring a home here, with a program in place of caddy that runs the
-// command in another home, as exec does.
+// TestMovingAHome runs the blocks of moving.md that bring a home here. In place of caddy is a program that runs the
+// command in another home.
 func TestMovingAHome(t *testing.T) {
 	dir := t.TempDir()
 	old, home, bin := filepath.Join(dir, "old"), filepath.Join(dir, "new"), filepath.Join(dir, "bin")

@@ -333,9 +333,9 @@ func (g *Guard) Run(ctx context.Context) error {
 	}
 }
 
-// follow learns what the others have found, and logs when that begins and ends. A mismatch of its own
-// it looks at again, so that the record keeps it, and one that no process has found again, so that
-// the record does not outlive it.
+// follow learns what the others have found, and logs when that begins and ends. It looks again at
+// a mismatch of its own, so that the record keeps it, and at one that no process has found again, so
+// that the record does not outlive it.
 func (g *Guard) follow(ctx context.Context) {
 	rows, err := g.store.Identities(ctx)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// TestVersionsSort as dpkg compares them: each commit is newer than those before it, whatever their names are, and
-// than what the packages were called that had the name alone.
+// TestVersionsSort as dpkg compares them: each commit is newer than those before it, whatever their names are. It is newer
+// than the packages of before, too, which had only the name in their version.
 func TestVersionsSort(t *testing.T) {
 	if _, err := exec.LookPath("dpkg"); err != nil {
 		t.Skip("dpkg is not here, and compares them")

@@ -323,6 +323,11 @@ func TestUnderSystemd(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := pid()
+			if c.name == "update" { // of a package that had the secrets in its environment
+				m.run("rm", secrets+"S3_ACCESS_KEY")
+				m.write(environment, string(made)+strings.Join([]string{"S3_ENDPOINT=" + store.Endpoint, "S3_BUCKET=" + store.Bucket,
+					"S3_REGION=" + store.Region, `S3_ACCESS_KEY="` + store.AccessKey + `"`}, "\n")+"\n")
+			}
 			count, failed, longest := during("https://localhost/health", func() { m.run(c.argv...) })
 			if count < 2 || len(failed) > 0 {
 				t.Errorf("%d of %d requests failed: %v", len(failed), count, errors.Join(failed...))
@@ -334,6 +339,35 @@ func TestUnderSystemd(t *testing.T) {
 			}
 		})
 	}
+
+	if taken, err := os.ReadFile(filepath.Join(m.root, secrets+"S3_ACCESS_KEY")); err != nil || string(taken) != store.AccessKey+"\n" {
+		t.Errorf("an update takes %q from the environment, %v", taken, err)
+	}
+
+	t.Run("a secret changes with a reload", func(t *testing.T) {
+		before := pid()
+		m.write(secrets+"CODEHUB_ADMIN_PASSWORD", "another password\n")
+		m.run("systemctl", "reload", "codehub.service")
+		signIn := func(password string) int {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://localhost/api/v1/auth/login",
+				strings.NewReader(`{"username": "admin", "password": "`+password+`"}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Origin", "https://localhost")
+			answer, err := overTCP().RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer answer.Body.Close()
+			_, _ = io.Copy(io.Discard, answer.Body)
+			return answer.StatusCode
+		}
+		if was, is := signIn("correct horse battery"), signIn("another password"); was != http.StatusUnauthorized || is >= 300 || pid() != before {
+			t.Errorf("the former password: %d, the new one: %d, process %s instead of %s", was, is, pid(), before)
+		}
+	})
 
 	t.Run("a wrong configuration is refused", func(t *testing.T) {
 		before := pid()

@@ -1,0 +1,52 @@
+package codehub
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// passOnAfter is how long a request waits for the configuration that it has arrived at.
+const passOnAfter = 10 * time.Second
+
+// passOn has the running configuration answer a request that has arrived at this one, which does not start. Caddy starts the
+// apps of a configuration in any order. So in a reload servers may accept before this app finds out, for example, that
+// PostgreSQL refuses a new password. It reports whether the request is answered.
+func (a *App) passOn(w http.ResponseWriter, r *http.Request) bool {
+	select {
+	case <-a.started:
+		return false
+	default:
+	}
+	running := runningServer(r)
+	if running == nil {
+		return false
+	}
+	patience := time.NewTimer(passOnAfter)
+	defer patience.Stop()
+	select {
+	case <-a.started:
+		return false
+	case <-r.Context().Done():
+		return false
+	case <-a.failed:
+	case <-patience.C:
+	}
+	running.ServeHTTP(w, r)
+	return true
+}
+
+// runningServer returns the server of the running configuration that has the name of the request's own, and is another one.
+func runningServer(r *http.Request) *caddyhttp.Server {
+	own, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	app, err := caddy.ActiveContext().AppIfConfigured("http")
+	if own == nil || err != nil {
+		return nil
+	}
+	if running := app.(*caddyhttp.App).Servers[own.Name()]; running != own {
+		return running
+	}
+	return nil
+}
