@@ -31,7 +31,7 @@ func TestAdministratorInTheDashboard(t *testing.T) {
 	hers := bora.create(t, "hers").ID
 	bora.awaitPhase(t, hers, "RUNNING")
 	b.click("the overview", `[data-tab=overview]`)
-	b.says(`.figures`, "Awake1", "깨어 있음1")
+	b.says(`.figures`, "Running1", "실행 중1")
 	b.says(`.figures`, "Users2", "사용자2")
 	b.do("a disk and who leads", chromedp.WaitVisible(chromedp.CSS(`meter`)), chromedp.WaitVisible(chromedp.CSS(`.part .lines li`)))
 

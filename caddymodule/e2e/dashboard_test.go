@@ -70,7 +70,7 @@ func TestDashboardOnAPhone(t *testing.T) {
 	b.click("it runs: that is asked", `#confirm-ok`)
 	b.do("the card goes", chromedp.WaitNotPresent(chromedp.CSS(card)))
 	b.says(`#deleted-list`, "Undo", "삭제 취소")
-	b.click("undo", `#deleted-list button:enabled`)
+	b.click("undo", `#deleted-list button:not(.danger):enabled`)
 	b.do("the card is back", chromedp.WaitVisible(chromedp.CSS(card)), chromedp.WaitNotPresent(chromedp.CSS(`#deleted`)))
 	if w := me.awaitPhase(t, mine, "ARCHIVED"); w.ArchiveKey == "" {
 		t.Errorf("it came back as %+v", w)

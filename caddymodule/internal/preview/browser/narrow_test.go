@@ -43,3 +43,14 @@ func TestEveryState(t *testing.T) {
 		})
 	})
 }
+
+// TestTheViewsFitAPhone: a person sees every view of the dashboard's header on a phone, and not half of the last one.
+func TestTheViewsFitAPhone(t *testing.T) {
+	b := open(t)
+	for _, l := range words.Languages() {
+		b.load("/preview/dashboard/administrator", l.Code)
+		b.until("the views", `document.querySelectorAll("header nav a").length > 3`)
+		b.look("light", 360)
+		b.until("all of them in "+l.Code, `((nav) => nav.scrollWidth <= nav.clientWidth)(document.querySelector("header nav"))`)
+	}
+}
