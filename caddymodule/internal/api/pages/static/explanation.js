@@ -2,6 +2,7 @@
 import { h } from "/assets/dom.js";
 import { date, known, locale, t } from "/assets/text.js";
 import { serverSaid } from "/assets/card.js";
+import { busyText } from "/assets/status.js";
 
 // A sentence in the user's language, with its times as the user's clock shows them.
 function said(statement) {
@@ -22,9 +23,9 @@ function chosen(e, w) {
   return { error, reason: fails ?? keeps ?? e.asked, remedy, next: remedy ? null : e.next.find((one) => one !== keeps) };
 }
 
-function summary(e, { error, reason, remedy, next }) {
+function summary(e, w, { error, reason, remedy, next }) {
   const isError = error && e.why.code === error.code; // then the sentence about its state is the reason
-  return [[t("state"), isError ? known("phase.", e.phase) : said(e.why)], [t("reason"), reason && said(reason)],
+  return [[t("state"), isError ? known("phase.", e.phase) : said(e.why)], [t("reason"), reason && (reason.code === w.busy?.reason ? busyText(w.busy) : said(reason))],
     [t("next_step"), remedy ?? (next && said(next))]];
 }
 
@@ -36,9 +37,9 @@ function rest(e, { error, reason, next }) {
     .map(([term, one]) => [t(term), said(one)]);
 }
 
-// What servers and programs said, each once.
+// What servers said, each once.
 function details(e) {
-  const all = [e.why, e.waiting, ...e.next, ...e.archive, e.asked, ...e.errors].map((one) => one?.detail).filter(Boolean);
+  const all = [e.why, e.waiting, ...e.archive, e.asked, ...e.errors].map((one) => one?.detail).filter(Boolean);
   return [...new Set(all)].join("\n");
 }
 
@@ -54,7 +55,7 @@ function list(lines) {
 function draw(e, w) {
   const main = chosen(e, w);
   const further = rest(e, main);
-  return [h("div", { class: "summary", "aria-live": "polite" }, list(summary(e, main))),
+  return [h("div", { class: "summary", "aria-live": "polite" }, list(summary(e, w, main))),
     further.length > 0 && h("details", { class: "further" }, h("summary", null, t("more_details")), list(further)),
     serverSaid(details(e))];
 }

@@ -69,9 +69,10 @@ export function onLanguage(f) {
 export const duration = (n) =>
   n < 60 ? t("seconds", { Seconds: n }) : t("minutes", { Minutes: Math.floor(n / 60), Seconds: n % 60 });
 
-/** How long something took, in milliseconds: tenths of a second below ten seconds. */
+/** How long something took, in milliseconds: tenths of a second below ten seconds, minutes from ten on. */
 export function brief(milliseconds) {
   const seconds = milliseconds / 1000;
+  if (seconds >= 600) return span(milliseconds);
   if (seconds >= 60) return duration(Math.round(seconds));
   return new Intl.NumberFormat(language, { style: "unit", unit: "second", unitDisplay: "short", maximumFractionDigits: seconds < 10 ? 1 : 0 }).format(seconds);
 }
