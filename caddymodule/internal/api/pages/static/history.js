@@ -60,7 +60,7 @@ function event({ item, steps, end }) {
   const what = item.kind === "created" ? "created" : `done.${end.new_value}`;
   return h("li", { "data-kind": item.kind, "data-key": String(item.id) },
     h("p", null, t("history_done", { What: t(`history.${what}`), By: by(item), Took: brief(Date.parse(end.at) - Date.parse(item.at)) })),
-    h("p", { class: "hint" }, date(item.at)),
+    h("p", { class: "hint" }, t("at", { Time: date(item.at) })),
     h("details", null, h("summary", { class: "hint" }, t("history_steps")),
       h("ol", null, steps.map((step) => h("li", { "data-key": String(step.id) }, t("history_step", {
         What: t(`history.${kindOf(step)}`, { Kind: step.kind, Value: value(step, step.new_value) }),
