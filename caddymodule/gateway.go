@@ -66,7 +66,7 @@ type Gateway struct {
 	// 24h after a reload.
 	ProxyRaw json.RawMessage `json:"proxy,omitempty" caddy:"namespace=http.handlers inline_key=handler"`
 
-	app                   *App
+	app                   *App // nil where something else than an app gives the options
 	addresses             settings.Addresses
 	wakeTimeout, pageWait time.Duration
 	pageStatus            string
@@ -199,7 +199,7 @@ func proxyJSON(proxy *reverseproxy.Handler) json.RawMessage {
 // ServeHTTP hands requests for workspaces to the gateway, and all others to the next
 // handler.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	if g.app.passOn(w, r) {
+	if g.app != nil && g.app.passOn(w, r) {
 		return nil
 	}
 	askToReconnect(w, r)
