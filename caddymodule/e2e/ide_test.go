@@ -162,7 +162,7 @@ func (e *environments) explain(t *testing.T, id string) string {
 }
 
 // pause waits between two looks.
-func pause(t *testing.T, d time.Duration) {
+func pause(t testing.TB, d time.Duration) {
 	t.Helper()
 	select {
 	case <-time.After(d):
@@ -220,17 +220,41 @@ func (e *environments) typing(t *testing.T) {
 // command runs a command of the workbench.
 func (b *tab) command(name string) {
 	b.t.Helper()
-	b.do("opening the commands", chromedp.KeyEvent(kb.F1), chromedp.WaitVisible(chromedp.CSS(`.quick-input-widget input`)))
-	b.insert(name)
-	wait.For(b.t, "the command is found", func() error { return b.prints(`.quick-input-list .monaco-list-row.focused`, name) })
+	// An editor that is still loading has its commands one after the other, and its list does not get longer while it
+	// is shown: then it is opened again.
+	wait.For(b.t, "the command is found", func() error {
+		b.do("opening the commands", chromedp.KeyEvent(kb.Escape), chromedp.KeyEvent(kb.F1),
+			chromedp.WaitVisible(chromedp.CSS(`.quick-input-widget input`)))
+		b.insert(name)
+		return b.soon(func() error { return b.prints(`.quick-input-list .monaco-list-row.focused`, name) })
+	})
 	b.do("choosing "+name, chromedp.KeyEvent(kb.Enter))
+}
+
+// soon tries for a moment.
+func (b *tab) soon(try func() error) (err error) {
+	b.t.Helper()
+	for range 30 {
+		if err = try(); err == nil {
+			return nil
+		}
+		pause(b.t, 100*time.Millisecond)
+	}
+	return err
 }
 
 // newFile opens an editor, which has the keyboard then, with a file that is nowhere yet.
 func (b *tab) newFile() {
 	b.t.Helper()
-	b.command("Create: New File...")
-	b.do("the new file", chromedp.WaitVisible(chromedp.CSS(`.editor-instance .monaco-editor.focused`)))
+	wait.For(b.t, "the new file", func() error {
+		b.command("Create: New File...")
+		return b.soon(func() error {
+			if b.has(`.monaco-dialog-box`) == nil { // while it is loading the command fails
+				b.do("closing the dialog", chromedp.KeyEvent(kb.Escape))
+			}
+			return b.has(`.editor-instance .monaco-editor.focused`)
+		})
+	})
 }
 
 // insert types a text as an input method does.
