@@ -86,7 +86,9 @@ func fileRows() []workspace.Workspace {
 	archived := func(w *workspace.Workspace) { w.ArchiveKey, w.ArchiveVerifiedAt = "new", time.Now().Add(-time.Hour) }
 	damaged := func(w *workspace.Workspace) { w.ArchiveKey, w.ArchiveDamage = "new", "its checksum is another one" }
 	return numbered(
-		rowOf("archived", workspace.PhaseArchived, archived),
+		rowOf("archived", workspace.PhaseArchived, archived, func(w *workspace.Workspace) { // the one to continue with
+			w.LastAccessAt = time.Now().Add(-30 * time.Minute)
+		}),
 		rowOf("going-back", workspace.PhaseStandby, archived, func(w *workspace.Workspace) {
 			w.Revert = &workspace.Revert{ID: "1", Key: "old", At: time.Now()}
 		}),
