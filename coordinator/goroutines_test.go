@@ -13,9 +13,11 @@ import (
 
 // unguarded are the functions of which one goroutine needs no guard, with the reason. A function is named by its folder and its name.
 var unguarded = map[string]string{
-	"caddymodule.untilExit":           "it asks Caddy for a flag",
-	"coordinator.lead":                "it cancels a context",
-	"coordinator/backend/docker.exec": "it closes a connection",
+	"caddymodule.Handle":                                          "it cancels a context",
+	"caddymodule.untilExit":                                       "it asks Caddy for a flag",
+	"caddymodule/internal/api.listen":                             "it ends a command's input",
+	"coordinator.lead":                                            "it cancels a context",
+	"coordinator/backend/docker.exec":                             "it closes a connection",
 	"coordinator/backend/docker/internal/ending.endOtherSessions": "it closes a connection",
 	"coordinator/backend/docker/internal/sandbox.do":              "it cancels a context",
 	"coordinator/backend/internal/peer.question":                  "it sets the deadline of a connection",
