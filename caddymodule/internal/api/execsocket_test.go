@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/codehub/gateway/caddymodule/internal/api"
 	"github.com/codehub/gateway/caddymodule/internal/api/apitest"
@@ -235,13 +237,14 @@ func TestCommandsWithInputThatAreRefused(t *testing.T) {
 // What ends a command's answer ends the call of the engine and the command's input, and is said where somebody listens.
 func TestWhatEndsACommandsSocket(t *testing.T) {
 	ended, stopping := make(chan error, 20), make(chan struct{})
+	core, logged := observer.New(zap.WarnLevel)
 	in := newHarness(t, withExec(func(ctx context.Context, _ workspace.ID, c backend.Command, stdout, _ io.Writer) (int, error) {
 		fmt.Fprint(stdout, "begun")
 		<-ctx.Done()
 		_, err := c.Stdin.Read(make([]byte, 1))
 		ended <- err
 		return 0, ctx.Err()
-	}), func(o *api.Options) { o.Stopping = stopping })
+	}), func(o *api.Options) { o.Stopping, o.Logger = stopping, zap.New(core) })
 	ann := in.signedIn("ann")
 	w := ann.Create("one")
 	begin := func(c *apitest.Client, w map[string]any, header ...string) *socket {
@@ -288,5 +291,8 @@ func TestWhatEndsACommandsSocket(t *testing.T) {
 		if _, _, end := s.last(); end.Problem == nil || end.Problem.Type != "urn:codehub:problem:command-lost" {
 			t.Errorf("got %+v", end)
 		}
+	}
+	if logged.Len() != 0 {
+		t.Errorf("none of this is the server's fault, and the log has %+v", logged.All())
 	}
 }

@@ -219,6 +219,7 @@ func (c *call) refused(ctx context.Context, err error) *problem.Problem {
 	fields := []zap.Field{zap.String(logkey.Method, c.r.Method), zap.String(logkey.Path, c.r.URL.Path)}
 	switch {
 	case p.Type == problem.Outdated.Type: // the coordinator has said so
+	case p.Type == problem.CommandLost.Type && p.Cause == nil: // the client, its session or this configuration has ended
 	case p.Type == problem.Unavailable.Type:
 		c.away.Failed(err, fields...)
 	case p.Status >= http.StatusInternalServerError:
