@@ -404,19 +404,27 @@ func (n *notebook) execute(code, until string) {
 	}
 	defer func() { _ = c.CloseNow() }()
 	c.SetReadLimit(1 << 20)
-	// Jupyter asks a new kernel who it is. The kernel says that it is idle after that, also
-	// while it computes already.
+	// Jupyter asks a new kernel who it is, and the kernel says that it is idle after that, also while it computes already.
+	// What a kernel says before Jupyter listens is lost: then it is asked again.
 	wait.For(n.t, "the kernel is idle", func() error {
+		n.ask(ctx, c, "kernel_info_request", map[string]any{}, "kernel_info_reply")
 		res, body := n.me.get(n.t, n.url("api/kernels/"+kernel.ID), program)
 		if !strings.Contains(body, `"idle"`) {
 			return fmt.Errorf("%s %s", res.Status, body)
 		}
 		return nil
 	})
+	n.ask(ctx, c, "execute_request", map[string]any{
+		"code": code, "silent": false, "store_history": true, "user_expressions": map[string]any{}, "allow_stdin": false,
+	}, until)
+}
+
+// ask sends a message to a kernel, and reads until a message of another type comes.
+func (n *notebook) ask(ctx context.Context, c *websocket.Conn, kind string, content map[string]any, until string) {
+	n.t.Helper()
 	message, err := json.Marshal(map[string]any{
-		"header":        map[string]any{"msg_id": "one", "username": "", "session": "test", "msg_type": "execute_request", "version": "5.3"},
-		"parent_header": map[string]any{}, "metadata": map[string]any{}, "channel": "shell", "buffers": []any{},
-		"content": map[string]any{"code": code, "silent": false, "store_history": true, "user_expressions": map[string]any{}, "allow_stdin": false},
+		"header":        map[string]any{"msg_id": kind, "username": "", "session": "test", "msg_type": kind, "version": "5.3"},
+		"parent_header": map[string]any{}, "metadata": map[string]any{}, "channel": "shell", "buffers": []any{}, "content": content,
 	})
 	if err != nil {
 		n.t.Fatal(err)
