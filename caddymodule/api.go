@@ -80,6 +80,7 @@ func (a *API) Provision(ctx caddy.Context) error {
 		Database:      app.Coordinator().Database,
 		WaitReady:     app.WaitReady,
 		Stopping:      app.Stopping(),
+		Exit:          exiting,
 		Refused:       app.Refused,
 		Exiting:       caddy.Exiting,
 		Heartbeat:     app.Heartbeat(),

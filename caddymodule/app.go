@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -62,7 +63,7 @@ type App struct {
 	heartbeat      time.Duration
 	keepDeleted    time.Duration
 	reference      *reference
-	first          bool // this configuration is the first one of the process
+	first          bool // no configuration with this app has run before
 	stopping       chan struct{}
 	started        chan struct{} // closed when Start has succeeded
 	failed         chan struct{} // closed when it has not
@@ -142,10 +143,15 @@ func (a *App) start() error {
 	warnOfAddresses(a.site, a.servers, a.logger)
 	ctx, cancel := untilExit()
 	defer cancel()
+	a.first = !runs("codehub")
 	// A reload is refused if its database cannot be reached, and the former configuration serves on.
-	_, err := caddy.ActiveContext().AppIfConfigured("codehub")
-	a.first = errors.Is(err, caddy.ErrNotConfigured)
-	return a.reference.activate(ctx, a.first)
+	return a.reference.activate(ctx, !runs("http"))
+}
+
+// runs reports whether the running configuration has an app.
+func runs(app string) bool {
+	_, err := caddy.ActiveContext().AppIfConfigured(app)
+	return !errors.Is(err, caddy.ErrNotConfigured)
 }
 
 // untilExit returns a context that ends when the process is told to exit. Caddy then waits for the start that is under way,
@@ -242,11 +248,20 @@ func appOf(ctx caddy.Context) (*App, error) {
 	return a, nil
 }
 
-// onStopping closes a channel when the configuration begins to stop.
+// exiting is closed by the last configuration of a process when it begins to stop.
+var (
+	exiting   = make(chan struct{})
+	beginExit = sync.OnceFunc(func() { close(exiting) })
+)
+
+// onStopping closes a channel when the configuration begins to stop, and exiting as well when the process ends.
 type onStopping chan struct{}
 
 // Handle is called by Caddy, once.
 func (c onStopping) Handle(context.Context, caddy.Event) error {
+	if caddy.Exiting() {
+		beginExit()
+	}
 	select {
 	case <-c:
 	default:

@@ -2,6 +2,7 @@ package codehub
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -38,14 +39,16 @@ func (a *App) passOn(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// runningServer returns the server of the running configuration that has the name of the request's own, and is another one.
+// runningServer returns the server of the running configuration that has the name of the request's own and listens where that
+// does, and is another one. Names alone are no evidence: the Caddyfile gives them by the order of the listeners.
 func runningServer(r *http.Request) *caddyhttp.Server {
 	own, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	app, err := caddy.ActiveContext().AppIfConfigured("http")
 	if own == nil || err != nil {
 		return nil
 	}
-	if running := app.(*caddyhttp.App).Servers[own.Name()]; running != own {
+	running := app.(*caddyhttp.App).Servers[own.Name()]
+	if running != nil && running != own && slices.Equal(running.Listen, own.Listen) {
 		return running
 	}
 	return nil

@@ -57,6 +57,7 @@ func TestBrowser(t *testing.T) {
 	b.do("back to the list", chromedp.Navigate(in.url("/")))
 	b.do("it is at rest", chromedp.WaitVisible(chromedp.CSS(card+`[data-operation=NONE]`)))
 	b.choose(card, "delete")
+	b.click("it runs: that is asked", `#confirm-ok`)
 	b.do("the card goes", chromedp.WaitNotPresent(chromedp.CSS(card)))
 	wait.For(t, "container and volume are gone", func() error { return in.leftovers(t, id) })
 }

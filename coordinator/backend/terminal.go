@@ -41,7 +41,8 @@ func ExecInTerminal(ctx context.Context, e Executor, id workspace.ID, c Command,
 	if c.Terminal.Type != "" {
 		words = append(words, "TERM="+c.Terminal.Type)
 	}
-	c.Words = append(words, c.Words...)
+	// env would take a word with an equals sign for a variable, and one with a minus for an option of its own.
+	c.Words = append(append(words, "sh", "-c", `exec "$@"`, "sh"), c.Words...)
 	code, err := e.Exec(ctx, id, c, out, io.Discard)
 	if err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrFrozen) {
 		return code, err

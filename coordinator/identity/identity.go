@@ -264,7 +264,11 @@ func (g *Guard) take(ctx context.Context, r store.Resource, row store.Identity, 
 // found again for some time. If that fails, the next check does it.
 func (g *Guard) matched(ctx context.Context, r store.Resource, row store.Identity) {
 	_, ours := g.state(r)
-	if row.Found == "" || !ours && row.FoundAgo < forgetAfter {
+	if row.Found == "" { // another process may have taken it back, or an administrator accepted it
+		g.note(r, row, false)
+		return
+	}
+	if !ours && row.FoundAgo < forgetAfter {
 		return
 	}
 	if g.store.FoundIdentity(ctx, r, "") != nil {

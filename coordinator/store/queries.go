@@ -27,8 +27,8 @@ func (s *Store) Running(ctx context.Context, ownerID string) ([]workspace.Worksp
 
 // Protection is what the garbage collector must know of a workspace (SPEC 7).
 type Protection struct {
-	// Deleted means that nothing is protected. It takes precedence over Unhealthy, which protects
-	// everything: policy.healthy is False, or the phase is ERROR. So it is, too, while a recovery
+	// Deleted means that nothing is protected once the deletion cannot be undone. It takes precedence over Unhealthy,
+	// which protects everything, and until then lets a deleted workspace keep everything: policy.healthy is False, or the phase is ERROR. So it is, too, while a recovery
 	// or a revert was not carried out yet, whichever archive that may be about. The last case is
 	// that the current archive is damaged or may be: an older one may be the best that there is.
 	Deleted, Unhealthy bool

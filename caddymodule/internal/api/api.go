@@ -88,6 +88,9 @@ type Options struct {
 	// Stopping is closed when the server is about to stop. Event streams end then;
 	// otherwise the server would wait for them. Nil never stops.
 	Stopping <-chan struct{}
+	// Exit is closed when the process begins to end. Commands on a WebSocket, which no server waits for, go on until then,
+	// also when another configuration is loaded. Nil never ends.
+	Exit <-chan struct{}
 	// Refused returns why this process must not serve requests any more, or nil. Default: nil.
 	Refused func() *postgres.OlderError
 	// Exiting reports whether the process is about to end, and should get no new connections. Default: never.

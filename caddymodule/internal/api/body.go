@@ -105,6 +105,9 @@ func unambiguous(body []byte) error {
 
 // unknownField returns the first field that a struct does not have, also in those inside.
 func unknownField(fields map[string]json.RawMessage, t reflect.Type) string {
+	if t.Kind() == reflect.Pointer { // it may be left out
+		t = t.Elem()
+	}
 	if t.Kind() != reflect.Struct { // its type is wrong
 		return ""
 	}

@@ -40,7 +40,7 @@ func (c *call) execSocketWorkspace() error {
 	}
 	give = sync.OnceFunc(give)
 	defer give()
-	ctx, done, err := c.bind(nil)
+	ctx, done, err := c.bind(c.Exit, nil)
 	if err != nil {
 		return err
 	}
@@ -48,8 +48,8 @@ func (c *call) execSocketWorkspace() error {
 	conn, err := websocket.Accept(c.w, c.r, &websocket.AcceptOptions{
 		Subprotocols: []string{v1.ExecProtocol}, InsecureSkipVerify: true, // guard has looked at the origin
 	})
-	if err != nil { // which the client has been told
-		c.fromMemory = true
+	c.fromMemory = true // what follows says by itself whether the database is away
+	if err != nil {     // which the client has been told
 		return nil
 	}
 	defer conn.CloseNow()
@@ -97,14 +97,13 @@ func (c *call) execIn(s *execSocket, w workspace.Workspace) (int, error) {
 	if err := c.beginCommand(w, given[0]); err != nil {
 		return 0, err
 	}
-	c.fromMemory = true
 	return c.run(s.ctx, command, s.prints(v1.ExecStdout), s.prints(v1.ExecStderr))
 }
 
 // execSocket is the WebSocket of a command.
 type execSocket struct {
 	conn    *websocket.Conn
-	ctx     context.Context // ends with the client, the session and this configuration
+	ctx     context.Context // ends with the client, the session and the process
 	first   chan []byte     // what to run
 	input   *execInput
 	resized chan backend.Size // the newest size that was not taken yet
@@ -216,9 +215,13 @@ func (s *execSocket) say(ctx context.Context, v v1.ExecSaid) error {
 	return s.send(ctx, websocket.MessageText, text)
 }
 
-// send sends a message. A client that takes nothing is dropped.
+// send sends a message, until ctx has ended. A client that takes nothing is dropped. A message that is under way when ctx ends is
+// sent whole: the end of the context of Write would close the connection, over which the end of the command is still to be told.
 func (s *execSocket) send(ctx context.Context, kind websocket.MessageType, message []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, streamWriteTimeout)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), streamWriteTimeout)
 	defer cancel()
 	return s.conn.Write(ctx, kind, message)
 }

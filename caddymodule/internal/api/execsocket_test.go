@@ -236,7 +236,7 @@ func TestCommandsWithInputThatAreRefused(t *testing.T) {
 
 // What ends a command's answer ends the call of the engine and the command's input, and is said where somebody listens.
 func TestWhatEndsACommandsSocket(t *testing.T) {
-	ended, stopping := make(chan error, 20), make(chan struct{})
+	ended, stopping, exit := make(chan error, 20), make(chan struct{}), make(chan struct{})
 	core, logged := observer.New(zap.WarnLevel)
 	in := newHarness(t, withExec(func(ctx context.Context, _ workspace.ID, c backend.Command, stdout, _ io.Writer) (int, error) {
 		fmt.Fprint(stdout, "begun")
@@ -244,7 +244,7 @@ func TestWhatEndsACommandsSocket(t *testing.T) {
 		_, err := c.Stdin.Read(make([]byte, 1))
 		ended <- err
 		return 0, ctx.Err()
-	}), func(o *api.Options) { o.Stopping, o.Logger = stopping, zap.New(core) })
+	}), func(o *api.Options) { o.Stopping, o.Exit, o.Logger = stopping, exit, zap.New(core) })
 	ann := in.signedIn("ann")
 	w := ann.Create("one")
 	begin := func(c *apitest.Client, w map[string]any, header ...string) *socket {
@@ -285,9 +285,11 @@ func TestWhatEndsACommandsSocket(t *testing.T) {
 		sockets = append(sockets, begin(bob, other))
 	}
 	run(bob, other, "ls").Problem(t, 429, "too-many-commands")
-	close(stopping)
+	close(stopping) // another configuration is loaded, which ends none of them
+	run(bob, other, "ls").Problem(t, 429, "too-many-commands")
+	close(exit)
 	for _, s := range sockets {
-		awaitEnd("the end of the configuration")
+		awaitEnd("the end of the process")
 		if _, _, end := s.last(); end.Problem == nil || end.Problem.Type != "urn:codehub:problem:command-lost" {
 			t.Errorf("got %+v", end)
 		}

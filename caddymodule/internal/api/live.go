@@ -25,7 +25,7 @@ type liveOutput struct {
 // and this configuration. The caller MUST call done.
 func (c *call) live(media string) (ctx context.Context, out *liveOutput, done func(), err error) {
 	out = &liveOutput{w: c.w, control: http.NewResponseController(c.w), media: media, ended: c.grant.Ended()}
-	ctx, done, err = c.bind(func() { _ = out.control.SetWriteDeadline(time.Unix(1, 0)) })
+	ctx, done, err = c.bind(c.Stopping, func() { _ = out.control.SetWriteDeadline(time.Unix(1, 0)) })
 	return ctx, out, done, err
 }
 
@@ -38,9 +38,9 @@ type bound struct {
 // End implements [auth.Ender].
 func (b *bound) End() { b.end() }
 
-// bind returns a context that lives as long as the client, the session and this configuration. ended is called when
+// bind returns a context that lives as long as the client and the session, and until stopping is closed. ended is called when
 // the session has ended, unless it is nil. The caller MUST call done.
-func (c *call) bind(ended func()) (ctx context.Context, done func(), err error) {
+func (c *call) bind(stopping <-chan struct{}, ended func()) (ctx context.Context, done func(), err error) {
 	ctx, cancel := context.WithCancel(c.r.Context())
 	b := &bound{end: func() {
 		cancel()
@@ -54,13 +54,13 @@ func (c *call) bind(ended func()) (ctx context.Context, done func(), err error) 
 	}
 	go func() {
 		defer cancel() // what cannot be checked ends
-		recovery.Run("watching a session", func() { c.watch(ctx, cancel) })
+		recovery.Run("watching a session", func() { c.watch(ctx, stopping, cancel) })
 	}()
 	return ctx, func() { cancel(); b.stream.Detach() }, nil
 }
 
-// watch ends a live answer with its session and this configuration.
-func (c *call) watch(ctx context.Context, cancel context.CancelFunc) {
+// watch ends a live answer with its session, and when stopping is closed.
+func (c *call) watch(ctx context.Context, stopping <-chan struct{}, cancel context.CancelFunc) {
 	ticker := time.NewTicker(c.Heartbeat)
 	defer ticker.Stop()
 	for {
@@ -69,7 +69,7 @@ func (c *call) watch(ctx context.Context, cancel context.CancelFunc) {
 			if _, err := c.grantFor(c.r, &c.at, c.scope); errors.Is(err, auth.ErrNoSession) {
 				cancel()
 			}
-		case <-c.Stopping:
+		case <-stopping:
 			cancel()
 			return
 		case <-ctx.Done():

@@ -159,7 +159,7 @@ func isReplaced(a listed, p store.Protection) bool {
 //	no archive_key: not deleted                   kept
 //	no archive_key: deleted                       orphan: deleted
 //	archive_key is not in the bucket              kept; reported, if deleted
-//	deleted, one of the row's paths, or retained  orphan: deleted; reported, if there are newer ones
+//	deleted, and an undeletion may need it        orphan: deleted; reported, if there are newer ones
 //	younger than what the row knows, or as old    reported: newer
 //	one of the last ones                          kept
 //	else                                          orphan: superseded
@@ -187,9 +187,9 @@ func judge(a listed, p store.Protection, known bool, c comparison) Reason {
 		return ReportedDeletedMissing
 	case c.current.IsZero():
 		return KeptCurrentMissing
-	case p.Deleted && (own(a, p) || a.retained) && c.newer:
+	case p.Deleted && needed(a, p) && c.newer:
 		return ReportedDeletedNewer
-	case p.Deleted && (own(a, p) || a.retained):
+	case p.Deleted && needed(a, p):
 		return OrphanDeleted // as long as the deletion can be undone, it is not gone without the others
 	case !a.modified.Before(c.until):
 		return ReportedNewer
@@ -198,6 +198,10 @@ func judge(a listed, p store.Protection, known bool, c comparison) Reason {
 	}
 	return OrphanSuperseded
 }
+
+// needed reports whether an archive of a deleted workspace may be needed when its deletion is undone: it is one of the
+// row's, one of the last ones, or the workspace was in error or its archive damaged, so that any may be the best that there is.
+func needed(a listed, p store.Protection) bool { return own(a, p) || a.retained || p.Unhealthy }
 
 // needsMark reports whether the workspace must be marked as collected before an archive that is
 // deleted for this reason. The deletion of the workspace could still be undone, and would need

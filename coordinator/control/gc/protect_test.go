@@ -92,6 +92,7 @@ func TestTheOrderOfTheRules(t *testing.T) {
 		{name: "deleted: made last", a: k2, p: with(deleted), listing: withoutNewer, why: OrphanDeleted},
 		{name: "deleted: older", a: k0, p: with(deleted), listing: withoutNewer, why: OrphanSuperseded},
 		{name: "deleted and in error: current", a: k1, p: with(func(p *store.Protection) { p.Deleted, p.Unhealthy = true, true }), listing: withoutNewer, why: OrphanDeleted},
+		{name: "deleted and in error: older", a: k0, p: with(func(p *store.Protection) { p.Deleted, p.Unhealthy = true, true }), listing: withoutNewer, why: OrphanDeleted},
 		{name: "deleted, with a newer one: current", a: k1, p: with(deleted), listing: all, why: ReportedDeletedNewer},
 		{name: "deleted, with a newer one: made last", a: k2, p: with(deleted), listing: all, why: ReportedDeletedNewer},
 		{name: "deleted, with a newer one: that", a: k3, p: with(deleted), listing: all, why: ReportedNewer},

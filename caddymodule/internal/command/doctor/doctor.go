@@ -12,6 +12,7 @@ import (
 	"io"
 	"text/tabwriter"
 
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
 
 	"github.com/codehub/gateway/caddymodule/internal/command"
@@ -44,6 +45,7 @@ With --json the result is an array of objects with "check", "level" (ok, warning
 			return err
 		}
 		defer b.Close()
+		logging.Disable() // of the Redis client: what it would print, a finding says
 		found := check.Run(ctx, patient{settings}.checks(b))
 		if asJSON {
 			err = command.PrintJSON(cmd.OutOrStdout(), found)

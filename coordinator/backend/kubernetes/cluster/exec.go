@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/coder/websocket"
@@ -54,16 +55,22 @@ func (c *Client) Exec(ctx context.Context, pod, container string, command backen
 			Container: container, Command: command.Words, Stdin: command.Stdin != nil, Stdout: true,
 			Stderr: stderr != nil && command.Terminal == nil, TTY: command.Terminal != nil,
 		}, c.params).URL()
-	conn, resp, err := websocket.Dial(ctx, u.String(), &websocket.DialOptions{
-		HTTPClient:   c.http,
-		Subprotocols: []string{remotecommand.StreamProtocolV5Name, remotecommand.StreamProtocolV4Name},
-	})
+	protocols := []string{remotecommand.StreamProtocolV5Name, remotecommand.StreamProtocolV4Name}
+	if command.Stdin != nil && command.Terminal == nil {
+		// Only this one can end the input. Another one is not offered: the command begins with the handshake.
+		protocols = protocols[:1]
+	}
+	conn, resp, err := websocket.Dial(ctx, u.String(), &websocket.DialOptions{HTTPClient: c.http, Subprotocols: protocols})
 	if err != nil {
-		return 0, c.explain(refused(resp, err))
+		err := refused(resp, err)
+		if len(protocols) == 1 && resp != nil && resp.StatusCode == http.StatusForbidden && !isStatus(err) {
+			return 0, errNoEnd // it refuses the protocol; a person who may not is told so by a status
+		}
+		return 0, c.explain(err)
 	}
 	defer conn.CloseNow()
 	conn.SetReadLimit(maxMessage)
-	if command.Stdin != nil && command.Terminal == nil && conn.Subprotocol() != remotecommand.StreamProtocolV5Name {
+	if !slices.Contains(protocols, conn.Subprotocol()) {
 		return 0, errNoEnd
 	}
 	if t := command.Terminal; t != nil {
@@ -156,6 +163,11 @@ func refused(resp *http.Response, err error) error {
 		return err
 	}
 	return &apierrors.StatusError{ErrStatus: status}
+}
+
+func isStatus(err error) bool {
+	var status *apierrors.StatusError
+	return errors.As(err, &status)
 }
 
 // ended reads how the command has ended.
