@@ -155,6 +155,12 @@ type Controller struct {
 	jobs       *schedule.Jobs    // the storage jobs of all loops
 	faults     faults            // of all loops
 
+	// What is away stays so when this process loses the lead and leads again: the log has one beginning and one end of it.
+	reading   *outage.Reporter // the rows
+	observing observation.Outages
+	saving    *outage.Reporter
+	probing   *outage.Reporter
+
 	mu    sync.Mutex // guards what follows
 	loops map[*loop]struct{}
 	pulls *pull.Pool // nil while no loop runs
@@ -169,7 +175,13 @@ func New(o Options) *Controller {
 		launch: o.Launch, quarantine: o.Quarantine, addresses: o.Addresses, images: o.Images, freezer: o.Freezer,
 		outdated: o.Outdated, localHomes: o.LocalHomes, newOpID: o.NewOpID, measuring: make(chan struct{}, 1),
 		clock: clock.NewDatabase(o.Store, o.Log), probes: make(chan struct{}, maxProbes),
-		loops: make(map[*loop]struct{}),
+		loops:     make(map[*loop]struct{}),
+		reading:   observation.NewOutage(o.Log, "workspaces"),
+		observing: observation.NewOutages(o.Log, o.Metrics),
+		saving: outage.New(o.Log, zap.ErrorLevel,
+			"cannot save decisions; they are made again until it works", "saving decisions works again"),
+		probing: outage.New(o.Log, zap.ErrorLevel,
+			"the object store cannot be used; operations that need it wait", "the object store can be used again"),
 	}
 	if o.Probe != nil {
 		c.prober = readiness.Prober{Probe: o.Probe, Stats: o.Backend.Stats, OnePort: o.OnePort}

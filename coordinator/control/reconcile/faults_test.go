@@ -325,3 +325,20 @@ func TestAWakeUpDuringAProbeIsNotLost(t *testing.T) {
 	close(release)
 	h.settles(id, workspace.PhaseDeleted)
 }
+
+// TestAnOutageOutlastsATerm: a process that loses the lead meanwhile and leads again logs the end, too.
+func TestAnOutageOutlastsATerm(t *testing.T) {
+	h := newHarness(t)
+	engine := &blurred{Backend: h.backend}
+	h.engine = engine
+	core, logs := observer.New(zap.InfoLevel)
+	h.use(h.archives, zap.New(core), nil)
+	engine.hang.Store(true)
+	h.lead()
+	h.create()
+	wait.Until(t, "its beginning", func() bool { return logs.FilterMessageSnippet("cannot observe volumes").Len() == 1 })
+	h.resign()
+	engine.hang.Store(false)
+	h.lead()
+	wait.Until(t, "its end", func() bool { return logs.FilterMessageSnippet("observing volumes works again").Len() == 1 })
+}

@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/actuator"
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/observation"
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/prepull"
@@ -17,7 +15,6 @@ import (
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/sweep"
 	"github.com/codehub/gateway/coordinator/internal/workqueue"
 	"github.com/codehub/gateway/coordinator/metrics"
-	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -67,11 +64,6 @@ type loop struct {
 
 	tickedAt, fullAt time.Time // the last active and the last full observation
 	activeUntil      time.Time
-
-	reading   *outage.Reporter // the rows
-	observing observation.Outages
-	saving    *outage.Reporter
-	probing   *outage.Reporter
 }
 
 // newLoop returns the loop of a term.
@@ -84,12 +76,6 @@ func newLoop(c *Controller, term Term) *loop {
 		states:     make(map[workspace.ID]*state),
 		breaker:    observation.NewBreaker(c.log),
 		results:    make(chan result),
-		reading:    observation.NewOutage(c.log, "workspaces"),
-		observing:  observation.NewOutages(c.log, c.metrics),
-		saving: outage.New(c.log, zap.ErrorLevel,
-			"cannot save decisions; they are made again until it works", "saving decisions works again"),
-		probing: outage.New(c.log, zap.ErrorLevel,
-			"the object store cannot be used; operations that need it wait", "the object store can be used again"),
 	}
 	l.actuator = &actuator.Actuator{
 		Store: c.store, Backend: actuator.Traced(c.backend, c.tracer), Archives: c.archives, Identity: c.identity,

@@ -19,6 +19,9 @@ const wakeUp = 8
 type Inside struct {
 	// Listening are the command lines of the programs that listen on a TCP port, as [comparableArgs] has them.
 	Listening map[string]bool
+	// Serving are those of them that listen on more than one port of the loopback address. A debugger has the program
+	// that it debugs listen on one.
+	Serving map[string]bool
 	// Printed is when something was last printed on a terminal, by its number, in seconds since 1970.
 	// The kernel has it within 8 s.
 	Printed map[int]int64
@@ -26,8 +29,8 @@ type Inside struct {
 
 // produces reports whether what the job has written is more than waiting and answering. A program
 // that listens produces what it prints on its terminal. Another one produces all but what it wakes
-// itself with. What is not known counts.
-func (l look) produces(j job, u used) bool {
+// itself with. What is not known counts. The port of the debugger is not one on which a debugged program answers.
+func (l look) produces(j job, u used, debugged bool) bool {
 	if l.Inside == nil || l.before.Inside == nil {
 		return u.written != wakeUp*u.writes || j.members[0].Terminal > 0
 	}
@@ -41,7 +44,11 @@ func (l look) produces(j job, u used) bool {
 			return true
 		}
 	}
-	if slices.ContainsFunc(j.members, func(p Process) bool { return l.Inside.Listening[comparableArgs(p.Args)] }) {
+	listening := l.Inside.Listening
+	if debugged {
+		listening = l.Inside.Serving
+	}
+	if slices.ContainsFunc(j.members, func(p Process) bool { return listening[comparableArgs(p.Args)] }) {
 		return false
 	}
 	return u.written != wakeUp*u.writes
@@ -64,6 +71,9 @@ exit 0`
 // listens is the state of a socket that listens, in /proc/net/tcp.
 const listens = "0A"
 
+// loopback are the loopback addresses in /proc/net/tcp and tcp6, which has that of IPv4 as well.
+var loopback = []string{"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
+
 var (
 	folderOf  = regexp.MustCompile(`^/proc/(\d+)/fd:$`)
 	fileOf    = regexp.MustCompile(`^==> (?:/proc/(\d+)/cmdline|(.*)) <==$`)
@@ -85,13 +95,17 @@ func comparableArgs(args string) string {
 
 // ParseInside reads what [InsideScript] has printed.
 func ParseInside(out []byte) *Inside {
-	in := &Inside{Listening: make(map[string]bool), Printed: make(map[int]int64)}
-	sockets, owners := make(map[string]bool), make(map[string]bool)
-	var args strings.Builder // of the process that is being read, which may have several lines
+	in := &Inside{Listening: make(map[string]bool), Serving: make(map[string]bool), Printed: make(map[int]int64)}
+	addresses := make(map[string]string) // of the sockets that listen
+	owners := make(map[string][]string)  // the sockets of each process among them
+	var args strings.Builder             // of the process that is being read, which may have several lines
 	file, folder, process := "", "", ""
 	end := func() {
-		if line := comparableArgs(args.String()); owners[process] && line != "" {
+		if line, sockets := comparableArgs(args.String()), owners[process]; len(sockets) > 0 && line != "" {
 			in.Listening[line] = true
+			if len(sockets) > 1 || !slices.Contains(loopback, addresses[sockets[0]]) {
+				in.Serving[line] = true
+			}
 		}
 		args.Reset()
 	}
@@ -119,10 +133,10 @@ func ParseInside(out []byte) *Inside {
 		}
 		if strings.HasPrefix(file, "/proc/net/tcp") {
 			if fields := strings.Fields(line); len(fields) > 9 && fields[3] == listens {
-				sockets[fields[9]] = true
+				addresses[fields[9]], _, _ = strings.Cut(fields[1], ":")
 			}
-		} else if m := socketOf.FindStringSubmatch(line); m != nil && sockets[m[1]] {
-			owners[folder] = true
+		} else if m := socketOf.FindStringSubmatch(line); m != nil && addresses[m[1]] != "" && !slices.Contains(owners[folder], m[1]) {
+			owners[folder] = append(owners[folder], m[1])
 		}
 	}
 	end()

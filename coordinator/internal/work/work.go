@@ -269,7 +269,7 @@ func (s Settings) jobInForeground(l look) (string, bool) {
 	for _, job := range l.foreground() {
 		name := job.name()
 		used := job.since(l.before)
-		if used.cpu >= s.enough(l) || !viewer(name) && (used.written > 0 && l.produces(job, used) ||
+		if used.cpu >= s.enough(l) || !viewer(name) && (used.written > 0 && l.produces(job, used, false) ||
 			used.written < 0 && !job.waits()) {
 			return name, true
 		}
@@ -308,7 +308,7 @@ func (s Settings) isDebugged(l look) (string, bool) {
 	for _, p := range l.programs() {
 		alone := job{members: []Process{p}}
 		if was := l.before.find(p); was.PID != 0 && was.Written >= 0 && p.Written > was.Written &&
-			l.produces(alone, alone.since(l.before)) {
+			l.produces(alone, alone.since(l.before), true) {
 			return name(p.Args), true
 		}
 		members = append(members, p)

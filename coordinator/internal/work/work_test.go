@@ -134,12 +134,14 @@ func TestJudge(t *testing.T) {
 func TestWaitingAndAnsweringAreNoWork(t *testing.T) {
 	const s = time.Second
 	inside := func(printed int64, listening ...string) *Inside {
-		in := &Inside{Listening: map[string]bool{}, Printed: map[int]int64{2: printed}}
+		in := &Inside{Listening: map[string]bool{}, Serving: map[string]bool{}, Printed: map[int]int64{2: printed}}
 		for _, args := range listening {
-			in.Listening[args] = true
+			in.Listening[args], in.Serving[args] = true, true
 		}
 		return in
 	}
+	inspected := inside(7, "node ./server.js", "node /usr/lib/code-server")
+	delete(inspected.Serving, "node ./server.js")
 	server := func(written, writes int64, used time.Duration) Process {
 		return Process{PID: 30, Parent: 20, Group: 30, Session: 20, Foreground: 30, Terminal: 3, CPU: used, Written: written, Writes: writes, Args: "node server.js"}
 	}
@@ -162,7 +164,10 @@ func TestWaitingAndAnsweringAreNoWork(t *testing.T) {
 		{"a server that computes", server(0, 0, 0), server(0, 0, 9*s), inside(7, "node server.js"), inside(7, "node server.js"), workspace.BusyTerminal},
 		{"a server of which that is not known", server(0, 0, 0), server(80, 10, 0), nil, inside(7, "node server.js"), workspace.BusyTerminal},
 		{"a debugged server that waits", noTerminal(0, 0), noTerminal(80, 10), nil, nil, ""},
-		{"a debugged server that answers", noTerminal(0, 0), noTerminal(9000, 10), inside(7, "node ./server.js"), inside(7, "node ./server.js"), ""},
+		{"a debugged server that answers", noTerminal(0, 0), noTerminal(9000, 10), inside(7, "node ./server.js", "node /usr/lib/code-server"),
+			inside(7, "node ./server.js", "node /usr/lib/code-server"), ""},
+		{"a debugged program that writes, on whose port is the debugger", noTerminal(0, 0), noTerminal(9000, 10), inspected, inspected, workspace.BusyBackground},
+		{"one that waits", noTerminal(0, 0), noTerminal(80, 10), inspected, inspected, ""},
 		{"a debugged program that writes", noTerminal(0, 0), noTerminal(9000, 10), inside(7), inside(7), workspace.BusyBackground},
 	} {
 		before, now := after(0, shell(30, 0, 0), c.before), after(60, shell(30, 0, 0), c.now)
@@ -286,6 +291,28 @@ lrwx------ 1 coder coder 64 Nov 27 10:00 3 -> socket:[78]
 `))
 	if len(got.Listening) != 1 || !got.Listening["node server.js"] || len(got.Printed) != 2 || got.Printed[0] != 1764288000 || got.Printed[12] != 5 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestThePortOfADebugger: a program serves if it listens on any other port than one of the loopback address.
+func TestThePortOfADebugger(t *testing.T) {
+	const v6 = "00000000000000000000000001000000"
+	for name, c := range map[string]struct {
+		v4, v6  string
+		serving bool
+	}{
+		"the debugger's":        {v4: "0: 0100007F:2406 0:0 0A 0:0 0:0 0 1000 0 77 1"},
+		"the debugger's, IPv6":  {v6: "0: " + v6 + ":2406 0:0 0A 0:0 0:0 0 1000 0 77 1"},
+		"one for everybody":     {"0: 00000000:2406 0:0 0A 0:0 0:0 0 1000 0 77 1", "", true},
+		"another one beside it": {"0: 0100007F:2406 0:0 0A 0:0 0:0 0 1000 0 77 1\n1: 0100007F:0BB8 0:0 0A 0:0 0:0 0 1000 0 78 1", "", true},
+		"a loopback connection": {v4: "0: 0100007F:2406 0:0 0A 0:0 0:0 0 1000 0 77 1\n1: 0100007F:2406 0:0 01 0:0 0:0 0 1000 0 78 1"},
+	} {
+		in := ParseInside([]byte("==> inside <==\n==> /proc/net/tcp <==\n" + c.v4 + "\n\n==> /proc/net/tcp6 <==\n" + c.v6 +
+			"\n/proc/5/fd:\nlrwx------ 1 u u 64 Nov 27 10:00 3 -> socket:[77]\nlrwx------ 1 u u 64 Nov 27 10:00 4 -> socket:[77]\n" +
+			"lrwx------ 1 u u 64 Nov 27 10:00 5 -> socket:[78]\n==> /proc/5/cmdline <==\nnode\x00app.js\x00\n"))
+		if !in.Listening["node app.js"] || in.Serving["node app.js"] != c.serving {
+			t.Errorf("%s: %+v", name, in)
+		}
 	}
 }
 
