@@ -31,7 +31,7 @@ func menuOfOne(b *tab) {
 	b.enter("#rename")
 	b.until("it has the name", `document.querySelector("[data-name='lecture notes']") && !document.getElementById("rename")`)
 	press("course", "favourite")
-	b.until("it comes first", `document.querySelector("[data-workspace]").dataset.name === "course" && document.querySelector("[data-name=course] .star")`)
+	b.until("it is among the favourites", `document.getElementById("group-favourite")?.parentElement.querySelector("[data-name=course] .star")`)
 	press("course", "favourite")
 	b.until("it is none", `!document.querySelector(".star") && document.querySelector("[data-name=course]")`)
 	press("'lecture notes'", "duplicate")

@@ -93,7 +93,7 @@ async function copyAddress(w) {
     await navigator.clipboard.writeText(address);
     toast(() => t("address_copied", { Name: w.name }));
   } catch {
-    toast(() => address);
+    toast(() => address, null, "copy");
   }
 }
 
@@ -122,14 +122,15 @@ function deleted(gone) {
     () => {
       const back = gone.every((w) => there(state.workspaces.get(w.id) ?? { phase: "DELETED" }));
       went ||= !back; // the stream says it later
-      return !(went && back);
+      return !(went && back) && !gone.some((w) => state.purged.has(w.id));
     });
 }
 
-/** Does the same with several, one after the other. Returns false when the person gives up. */
+/** Does the same with several, one after the other. They are not selected any more, unless the person gives up. */
 export async function actOnAll(all, name) {
   const list = all.filter((w) => actions[name].offered(w) && !blocked(w, name));
-  if (name === "delete" && list.length > 0 && !(await agreed(list))) return false;
+  if (name === "delete" && list.length > 0 && !(await agreed(list))) return;
+  for (const w of all) state.selected.delete(w.id);
   const done = [];
   for (const w of list) {
     state.pending.set(w.id, name);
@@ -148,7 +149,6 @@ export async function actOnAll(all, name) {
   if (name === "delete" && done.length > 0) deleted(done);
   else toast(() => t("done_many", { Count: done.length, Action: nameOf(name) }));
   changed();
-  return true;
 }
 
 /** Whether opening it needs a place, and none is free. */

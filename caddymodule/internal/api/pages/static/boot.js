@@ -15,7 +15,7 @@
   for (const link of document.querySelectorAll("link[rel=stylesheet]")) {
     const { href } = link;
     let styled = false;
-    try { styled = link.sheet.cssRules.length > 0; } catch { /* it could not be loaded */ }
+    try { styled = Boolean(link.sheet.cssRules); } catch { /* it could not be loaded */ }
     if (styled) continue;
     keepTrying((suffix, done, failed) => {
       if (!suffix) return failed();

@@ -72,7 +72,7 @@ async function send() {
       if (!state.workspaces.has(w.id)) put(w);
       dialog.close();
       toast(() => t("created", { Name: w.name }), { say: () => t("details"), run: () => { location.hash = pageOf(w.id); } }, "done",
-        () => state.workspaces.get(w.id)?.phase !== "RUNNING");
+        () => (state.workspaces.get(w.id)?.phase ?? "RUNNING") !== "RUNNING");
     }
   } catch (error) {
     if (signedOut(error)) dialog.close();

@@ -17,6 +17,7 @@ function connection(next) {
 
 function remove(id) {
   for (const part of [state.workspaces, state.pending, state.failures, state.selected]) part.delete(id);
+  if (state.renaming === id) state.renaming = "";
   changed();
 }
 

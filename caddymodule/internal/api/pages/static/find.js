@@ -17,8 +17,8 @@ export const filters = Object.keys(inState);
 const text = (a, b) => a.name.localeCompare(b.name, undefined, { numeric: true });
 const later = (of) => (a, b) => (Date.parse(of(b)) || 0) - (Date.parse(of(a)) || 0);
 const recent = later((w) => w.last_access_at ?? w.created_at);
-const ranks = [...filters, undefined]; // one in none of these states, such as a new one, comes last
-const rank = (w) => ranks.indexOf(filters.find((name) => inState[name](w)));
+const ranks = filters.filter((name) => name !== "favourite"); // one in none of these states, such as a new one, comes last
+const rank = (w) => (ranks.findIndex((name) => inState[name](w)) + ranks.length + 1) % (ranks.length + 1);
 const order = {
   state: (a, b) => rank(a) - rank(b) || recent(a, b),
   name: text,

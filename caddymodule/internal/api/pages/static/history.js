@@ -30,33 +30,38 @@ export const says = (item) => !(item.kind === "operation" && item.new_value === 
 
 const steps = new Set(["operation", "phase", "waiting"]);
 
+// After these the next steps are not taken for a request before them.
+const breaks = new Set(["error", "recovered", "deleted", "undeleted"]);
+
 /**
- * Puts the controller's steps behind what they were taken for, until its phase is reached. Items and events are newest first; an
- * event is { item, steps, end }, where steps and end are of a request alone.
+ * Puts the controller's steps behind what they were taken for, if its phase was reached. Items and events are newest first; an
+ * event is { item, steps, end }, where steps and end are of such a request alone.
  */
 export function events(items) {
   const all = [];
   let open = null; // the request that the steps are taken for
+  let phase = "";
   for (const item of [...items].reverse()) {
-    if (item.kind === "desired_state" || item.kind === "created") {
-      open = { item, steps: [] };
-      all.push(open);
-    } else if (open && steps.has(item.kind)) {
+    const asks = item.kind === "desired_state" || item.kind === "created";
+    const event = { item, steps: [] };
+    all.push(event);
+    if (item.kind === "phase") phase = item.new_value;
+    if (asks) open = phase === item.new_value ? null : event; // it may be there already
+    else if (breaks.has(item.kind) || (item.kind === "phase" && item.new_value === "ERROR")) open = null;
+    else if (open && steps.has(item.kind)) {
       open.steps.unshift(item);
-      if (item.kind === "phase" && item.new_value === (open.item.new_value || "RUNNING")) {
-        open.end = item;
-        open = null;
-      }
-    } else {
-      all.push({ item, steps: [] });
+      if (item.kind !== "phase" || item.new_value !== (open.item.new_value || "RUNNING")) continue;
+      open.end = item;
+      open = null;
     }
   }
-  return all.reverse();
+  const within = new Set(all.filter((e) => e.end).flatMap((e) => e.steps));
+  return all.filter((e) => !within.has(e.item)).map((e) => (e.end ? e : { item: e.item, steps: [] })).reverse();
 }
 
 // A request and what became of it, as one thing.
 function event({ item, steps, end }) {
-  if (!end) return [...steps.map((step) => entry(step)), entry(item)];
+  if (!end) return entry(item);
   const what = item.kind === "created" ? "created" : `done.${end.new_value}`;
   return h("li", { "data-kind": item.kind, "data-key": String(item.id) },
     h("p", null, t("history_done", { What: t(`history.${what}`), By: by(item), Took: brief(Date.parse(end.at) - Date.parse(item.at)) })),

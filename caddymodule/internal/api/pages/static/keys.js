@@ -2,6 +2,7 @@
 import { h, show } from "/assets/dom.js";
 import { onLanguage, t } from "/assets/text.js";
 import { create } from "/assets/create.js";
+import { seen } from "/assets/router.js";
 
 const sheet = document.getElementById("keys");
 const shortcuts = {
@@ -10,7 +11,7 @@ const shortcuts = {
     setTimeout(() => document.getElementById("search")?.focus(), 50);
   }],
   n: ["keys_new", create],
-  o: ["keys_open", () => document.querySelector(".continue a.open, .workspace a.open")?.click()],
+  o: ["keys_open", () => seen(".continue a.open, .workspace a.open")[0]?.click()],
   h: ["keys_home", () => { location.hash = "#/"; }],
   a: ["keys_account", () => { location.hash = "#/account"; }],
   u: ["keys_usage", () => { location.hash = "#/usage"; }],

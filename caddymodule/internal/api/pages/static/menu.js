@@ -2,10 +2,11 @@
 import { h, icon } from "/assets/dom.js";
 import { t } from "/assets/text.js";
 import { act, blocked, isDanger, nameOf, offered, pictureOf } from "/assets/actions.js";
+import { seen } from "/assets/router.js";
 import { changed, state } from "/assets/store.js";
 
-const place = (id) => document.querySelector(`[data-menu="${id}"]`);
-const items = (id) => [...document.querySelectorAll(`#menu-${id} [role=menuitem]`)];
+const place = (id) => seen(`[data-menu="${id}"]`)[0];
+const items = (id) => seen(`#menu-${id} [role=menuitem]`);
 
 function close(refocus) {
   const id = state.menu;

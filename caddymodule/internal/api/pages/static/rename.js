@@ -1,26 +1,40 @@
 // Another name for a workspace, given where the name stands.
 import { h } from "/assets/dom.js";
 import { api, t } from "/assets/text.js";
-import { changed, put, signedOut, state } from "/assets/store.js";
+import { seen } from "/assets/router.js";
+import { changed, onChange, put, signedOut, state } from "/assets/store.js";
 
-const field = () => document.getElementById("rename");
+let typed = null; // what stands in the field, which may be drawn anew elsewhere
+let drawn = null;
 
 /** Makes the name of a workspace a field, until it is saved or given up. */
 export function rename(w) {
   state.renaming = w.id;
+  typed = drawn = null;
   changed();
-  setTimeout(() => field()?.select(), 30); // it is there as soon as the change is drawn
 }
 
-function close(w) {
-  const focused = field()?.form.contains(document.activeElement);
+function close(w, form) {
+  const focused = form.contains(document.activeElement);
   state.renaming = "";
   changed();
-  if (focused) setTimeout(() => document.querySelector(`[data-menu="${w.id}"]`)?.focus(), 30);
+  if (focused) setTimeout(() => seen(`[data-menu="${w.id}"]`)[0]?.focus(), 30);
 }
 
-async function save(w) {
-  const name = field().value.trim();
+// A field that is new in the page gets the keyboard.
+function focus() {
+  const field = seen("#rename")[0];
+  if (!field || field === drawn) return;
+  const first = drawn === null;
+  drawn = field;
+  field.focus();
+  if (first) field.select();
+}
+
+onChange(() => { if (state.renaming) setTimeout(focus); }); // the views are drawn after this
+
+async function save(w, form) {
+  const name = form.querySelector("input").value.trim();
   if (!name) return;
   if (name !== w.name) {
     state.failures.delete(w.id);
@@ -32,20 +46,21 @@ async function save(w) {
       return;
     }
   }
-  close(w);
+  close(w, form);
 }
 
 /** The name of a workspace as it is shown, or the field for another one. */
 export function nameOr(w, shown) {
   if (state.renaming !== w.id) return shown;
-  return h("form", { class: "rename", onsubmit: (event) => { event.preventDefault(); save(w); },
+  return h("form", { class: "rename", onsubmit: (event) => { event.preventDefault(); save(w, event.currentTarget); },
     onkeydown: (event) => {
-      if (event.key !== "Escape") return;
+      if (event.key !== "Escape" || event.isComposing) return;
       event.preventDefault();
-      close(w);
+      close(w, event.currentTarget);
     } },
   h("span", { class: "hidden", id: `name-${w.id}` }, w.name),
-  h("input", { id: "rename", value: w.name, required: true, maxlength: "255", autocomplete: "off", "aria-label": t("name") }),
+  h("input", { id: "rename", value: typed ?? w.name, required: true, maxlength: "255", autocomplete: "off", "aria-label": t("name"),
+    oninput: (event) => { typed = event.target.value; } }),
   h("button", { class: "primary" }, t("save")),
-  h("button", { type: "button", onclick: () => close(w) }, t("cancel")));
+  h("button", { type: "button", onclick: (event) => close(w, event.currentTarget.form) }, t("cancel")));
 }

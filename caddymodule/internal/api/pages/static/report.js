@@ -1,6 +1,6 @@
 // What an administrator has to know of a workspace that failed, for its owner to send.
 import { asked } from "/assets/dialogs.js";
-import { date, known, t } from "/assets/text.js";
+import { known, t } from "/assets/text.js";
 import { toast } from "/assets/toast.js";
 
 const dialog = document.getElementById("report");
@@ -11,7 +11,7 @@ export async function report(w) {
   document.getElementById("report-title").textContent = t("report_title", { Name: w.name });
   text.value = t("report_lines", { Name: w.name, ID: w.id, Address: new URL(w.url, location.href).href,
     Reason: w.error_reason ? `${known("failed_with.", w.error_reason)} (${w.error_reason})` : known("phase.", w.phase),
-    Since: date(w.phase_changed_at ?? w.updated_at) });
+    Since: new Date(w.phase_changed_at ?? w.updated_at).toISOString() }); // it is read elsewhere, and later
   if ((await asked(dialog)) === "ok") toast(() => t("report_copied"));
 }
 

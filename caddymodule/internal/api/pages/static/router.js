@@ -10,11 +10,15 @@ export function route() {
 /** The address of a workspace's own page. */
 export const pageOf = (id) => `#/w/${id}`;
 
+/** All that a selector finds in the view that is shown: the others keep what they have drawn. */
+export const seen = (selector) => [...document.querySelectorAll("main > div:not([hidden])")].flatMap((place) => [...place.querySelectorAll(selector)]);
+
 /** Calls entered whenever people come to another view. */
 export function onRoute(entered) {
   window.addEventListener("hashchange", () => {
     if (/^#\w/.test(location.hash)) return; // the link that skips to the content
     state.menu = "";
+    state.renaming = "";
     document.getElementById("main").focus({ preventScroll: true });
     scrollTo(0, 0);
     entered(route());

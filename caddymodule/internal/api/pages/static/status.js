@@ -5,9 +5,12 @@ import { state, user } from "/assets/store.js";
 // What a workspace will be once the server has answered what was just asked for.
 const asked = { start: "RUNNING", sleep: "STANDBY", archive: "ARCHIVED" };
 
+const resting = new Set(["PENDING", "STANDBY", "ARCHIVED"]);
+
 /** What is done with it; at rest, how it is. */
 export function stateText(w) {
   if (w.operation !== "NONE") return known("operation.", w.operation);
+  if (w.desired_state === "RUNNING" && resting.has(w.phase)) return known("operation.", "STARTING"); // the first step follows
   return dozes(w) ? t("dozing") : known("phase.", w.phase);
 }
 

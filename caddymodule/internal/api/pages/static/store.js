@@ -20,6 +20,7 @@ export const state = {
   images: { items: [], any_reference: false },
   limit: null, // how many of the user's workspaces may run
   menu: "", // the id of the workspace whose menu is open
+  purged: new Set(), // the ids of those of which nothing is kept any more
   renaming: "", // the id of the one whose name is a field
   query: "",
   filter: "",

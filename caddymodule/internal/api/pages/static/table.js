@@ -2,7 +2,7 @@
 import { h, lazy } from "/assets/dom.js";
 import { t } from "/assets/text.js";
 import { actOnAll, nameOf } from "/assets/actions.js";
-import { doings, marks, memo, phase, star } from "/assets/card.js";
+import { doings, marks, memo, phase, refusal, star } from "/assets/card.js";
 import { nameOr } from "/assets/rename.js";
 import { pageOf } from "/assets/router.js";
 import { activityText, awakeText, failureText, sizeText, usedTime, waitingText } from "/assets/status.js";
@@ -21,7 +21,7 @@ const row = (w) => lazy(w.id, memo(w), () => h("tr", marks(w),
     "aria-label": t("select_label", { Name: w.name }), onchange: (event) => select(w, event.target.checked) })),
   h("th", { scope: "row" }, nameOr(w, h("a", { href: pageOf(w.id), id: `name-${w.id}` }, star(w), h("bdi", null, w.name))),
     w.description && h("p", { class: "description" }, w.description)),
-  h("td", null, phase(w), h("p", { class: "hint condition" }, explained(w))),
+  h("td", null, phase(w), h("p", { class: "hint condition" }, explained(w)), refusal(w)),
   h("td", { class: "used" }, usedTime(w)),
   h("td", { class: "number" }, sizeText(w) ?? ""),
   h("td", { class: "doings" }, doings(w, [], 1))));
@@ -59,12 +59,7 @@ export function table(list) {
 export function bulk() {
   const chosen = [...state.selected].map((id) => state.workspaces.get(id)).filter(Boolean);
   if (chosen.length === 0) return null;
-  const run = (name) => async () => {
-    if (await actOnAll(chosen, name)) {
-      for (const w of chosen) state.selected.delete(w.id);
-      changed();
-    }
-  };
+  const run = (name) => () => actOnAll(chosen, name);
   return h("div", { id: "bulk", role: "region", "aria-label": t("selected", { Count: chosen.length }), "data-key": "bulk" },
     h("p", { role: "status" }, t("selected", { Count: chosen.length })),
     ["sleep", "archive", "delete"].map((name) => h("button", { type: "button", "data-bulk": name,

@@ -15,11 +15,14 @@ export function wantsTable(count) {
   return state.view ? state.view === "table" : tabled;
 }
 
-/** Whether there are enough workspaces to look for one, or a table, which can become cards again. */
-export const wantsTools = (count) => count > few || (count > 0 && wantsTable(count));
+/** Whether there are enough workspaces to look for one, or something is looked for, or a table, which can become cards again. */
+export const wantsTools = (count) => count > few || Boolean(state.query || state.filter) || (count > 0 && wantsTable(count));
 
 const look = (name, count) => h("button", { type: "button", class: "look", "aria-pressed": String((name === "table") === wantsTable(count)),
-  "data-view": name, "aria-label": t(`looks.${name}`), onclick: () => remember("view", name) }, icon(name === "table" ? "rows" : "grid"));
+  "data-view": name, "aria-label": t(`looks.${name}`), onclick: () => {
+    if (name === "cards") remember("reverse", ""); // only the table shows it and turns it round
+    remember("view", name);
+  } }, icon(name === "table" ? "rows" : "grid"));
 
 /** The tools above the list. */
 export const tools = (count) => h("div", { class: "tools", role: "search", "data-key": "tools" },

@@ -58,6 +58,7 @@ export async function purge(w) {
   if (!(await confirmed(t("purge_title", { Name: w.name }), t("purge_text"), t("purge")))) return;
   try {
     await api("DELETE", `workspaces/${w.id}?now=true`);
+    state.purged.add(w.id);
   } catch (error) {
     if (!signedOut(error)) failed(t("purge"), error);
   }

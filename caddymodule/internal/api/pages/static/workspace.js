@@ -24,7 +24,8 @@ let failure = null; // of reading a workspace of another user: { id, error }
 const known = (id) => state.workspaces.get(id) ?? state.others.get(id);
 
 async function readOther(id) {
-  if (state.workspaces.has(id) || location.hash !== `#/w/${id}`) return;
+  const here = route();
+  if (state.workspaces.has(id) || here.name !== "workspace" || here.id !== id) return;
   try {
     state.others.set(id, await api("GET", `workspaces/${id}`));
     failure = null;
@@ -96,8 +97,9 @@ function missing(id) {
 // What an address may begin at once: the page that says that a workspace has failed leads here.
 const doable = ["edit", "report"];
 
-function begin(w, name) {
+function begin(w, asked) {
   window.history.replaceState(null, "", pageOf(w.id));
+  const name = asked === "report" && user.admin ? "recover" : asked; // to whom would an administrator report
   if (offered(w).includes(name)) act(w, name);
 }
 
