@@ -183,6 +183,24 @@ func TestAnAlarmEndsWithItsCause(t *testing.T) {
 	}
 }
 
+// TestAnAlarmThatIsTakenBackElsewhere: a process whose own alarm was taken back by another one, or accepted, follows the alarms of others
+// again, and leaves them alone.
+func TestAnAlarmThatIsTakenBackElsewhere(t *testing.T) {
+	ctx := t.Context()
+	p := first(t, newPlace(t))
+	here := newPlace(t)
+	moved := newProcess(t, storetest.Reopen(t, p.db), "one", &engine{id: "A"}, here)
+	moved.wrong(moved.Bucket)
+	p.exec("UPDATE system_identity SET found = NULL, found_at = NULL WHERE resource = 'bucket'")
+	moved.note(store.ResourceBucket, moved.row(store.ResourceBucket), true)
+	moved.matched(ctx, store.ResourceBucket, moved.row(store.ResourceBucket))
+	p.exec("UPDATE system_identity SET found = 'another', found_at = now() WHERE resource = 'bucket'")
+	moved.follow(ctx)
+	if row := p.row(store.ResourceBucket); row.Found != "another" {
+		t.Errorf("it has taken back another process's alarm: %+v", row)
+	}
+}
+
 func TestEnginesThatAreSeenFirstTogetherAreNotBothRecorded(t *testing.T) {
 	db := storetest.Open(t)
 	results := make(chan error, 8)

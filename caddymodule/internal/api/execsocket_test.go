@@ -234,6 +234,20 @@ func TestCommandsWithInputThatAreRefused(t *testing.T) {
 	}
 }
 
+// A size with a misspelt field is no size.
+func TestAMisspeltSizeIsRefused(t *testing.T) {
+	in := newHarness(t, withExec(func(context.Context, workspace.ID, backend.Command, io.Writer, io.Writer) (int, error) {
+		t.Error("it runs")
+		return 0, nil
+	}))
+	ann := in.signedIn("ann")
+	w := ann.Create("one")
+	start := map[string]any{"command": []string{"ls"}, "terminal": map[string]any{"colums": 80, "rows": 24}}
+	if _, _, end := openSocket(t, ann, w, start).last(); end.Problem == nil || end.Problem.Field != "terminal.colums" {
+		t.Errorf("got %+v", end.Problem)
+	}
+}
+
 // What ends a command's answer ends the call of the engine and the command's input, and is said where somebody listens.
 func TestWhatEndsACommandsSocket(t *testing.T) {
 	ended, stopping, exit := make(chan error, 20), make(chan struct{}), make(chan struct{})
