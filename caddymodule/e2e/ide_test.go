@@ -317,10 +317,9 @@ func (e *environments) debugging(t *testing.T) {
 		`echo '{"version":"0.2.0","configurations":[{"type":"node","request":"launch","name":"it","program":"${workspaceFolder}/app.js","runtimeExecutable":"/usr/lib/code-server/lib/node"}]}' >.vscode/launch.json && `+
 		`echo 'require("fs").writeFileSync("/home/coder/debugged", ""); setInterval(() => console.log(Date.now()), 1000)' >app.js`)
 	b := e.tab(t, id, "/", `.monaco-workbench .part.editor`)
-	b.command("Debug: Start Debugging") // the first that is called so stops at the beginning
 	wait.For(t, "the program runs", func() error {
 		pause(t, time.Second)
-		b.do("going on", chromedp.KeyEvent(kb.F5))
+		b.do("starting it, and going on where it stops at the beginning", chromedp.KeyEvent(kb.F5))
 		_, err := e.docker.ContainerStatPath(t.Context(), "ws-"+id, "/home/coder/debugged")
 		return err
 	})
