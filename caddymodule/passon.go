@@ -39,17 +39,22 @@ func (a *App) passOn(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// runningServer returns the server of the running configuration that has the name of the request's own and listens where that
-// does, and is another one. Names alone are no evidence: the Caddyfile gives them by the order of the listeners.
-func runningServer(r *http.Request) *caddyhttp.Server {
+// runningServer returns the server of the running configuration that listens where the request's own does, if that is another one.
+// Names are no evidence: the Caddyfile gives them by the order of the listeners.
+func runningServer(r *http.Request) (found *caddyhttp.Server) {
 	own, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	app, err := caddy.ActiveContext().AppIfConfigured("http")
 	if own == nil || err != nil {
 		return nil
 	}
-	running := app.(*caddyhttp.App).Servers[own.Name()]
-	if running != nil && running != own && slices.Equal(running.Listen, own.Listen) {
-		return running
+	for _, running := range app.(*caddyhttp.App).Servers {
+		if running == own || !slices.ContainsFunc(own.Listen, func(at string) bool { return slices.Contains(running.Listen, at) }) {
+			continue
+		}
+		if found != nil {
+			return nil // two servers have become one
+		}
+		found = running
 	}
-	return nil
+	return found
 }
