@@ -60,7 +60,7 @@ func TestAskedToEnd(t *testing.T) {
 		"a program and it":     {main: ends("asked", "TERM", "0"), beside: detached(ends("beside", "TERM", "0.5")), up: "asked beside", grace: long, want: "beside asked"},
 		"a shell":              {beside: detached(`trap "" TERM; ` + ends("shell", "HUP", "0.2")), up: "shell", grace: long, want: "shell"},
 		"a shell after others": {beside: detached(ends("program", "TERM", "0.5")) + detached(`trap "" TERM; `+ends("shell", "HUP", "0")), up: "program shell", grace: long, want: "program shell"},
-		"deaf beside":          {main: ends("asked", "TERM", "0"), beside: detached(deaf("TERM HUP")), up: "asked deaf", grace: 3 * time.Second, want: "asked"},
+		"deaf beside":          {main: ends("asked", "TERM", "0"), beside: detached(deaf("TERM HUP")), up: "asked deaf", grace: 20 * time.Second, want: "asked"},
 		"stopped beside":       {beside: detached("echo $$ >/tmp/pid; " + ends("went-on", "TERM", "0")), up: "went-on", grace: long, want: "went-on"},
 	} {
 		t.Run(name, func(t *testing.T) {
