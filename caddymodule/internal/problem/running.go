@@ -15,8 +15,7 @@ type RunningWorkspace struct {
 	// Idle is the time since the last recorded use, in seconds. Use within the last
 	// minute may not be recorded yet.
 	Idle int64 `json:"idle_seconds"`
-	// NeverUsed says that it was not used since it was created, which is known two minutes after its start. Idle is then
-	// the time since its start.
+	// NeverUsed says that it was not used since it was created. Idle is then the time since its start.
 	NeverUsed bool `json:"never_used,omitempty"`
 	// Operation is what is being done with it. Only at NONE it can be put to sleep.
 	Operation workspace.Operation `json:"operation"`
@@ -24,14 +23,12 @@ type RunningWorkspace struct {
 	Busy *workspace.Busy `json:"busy,omitempty"`
 }
 
-// recorded is after how many seconds a use is certainly recorded.
-const recorded = 120
-
 // RunningList returns what people see of workspaces; url returns the address of one.
 func RunningList(all []workspace.Workspace, url func(workspace.ID) string) []RunningWorkspace {
 	list := make([]RunningWorkspace, 0, len(all))
 	for _, w := range all {
-		item := RunningWorkspace{ID: w.ID, Name: w.Name, URL: url(w.ID), Operation: w.Operation, Busy: w.Busy}
+		item := RunningWorkspace{ID: w.ID, Name: w.Name, URL: url(w.ID), Operation: w.Operation, Busy: w.Busy,
+			NeverUsed: w.LastAccessAt.IsZero()}
 		used := w.LastAccessAt
 		if w.PhaseChangedAt.After(used) {
 			used = w.PhaseChangedAt
@@ -39,7 +36,6 @@ func RunningList(all []workspace.Workspace, url func(workspace.ID) string) []Run
 		if !used.IsZero() {
 			item.Idle = int64(max(time.Since(used), 0).Seconds())
 		}
-		item.NeverUsed = w.LastAccessAt.IsZero() && item.Idle >= recorded
 		list = append(list, item)
 	}
 	return list

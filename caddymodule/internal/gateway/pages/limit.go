@@ -42,6 +42,8 @@ func ShowLimit(w http.ResponseWriter, r *http.Request, p *Limit) error {
 func idleText(w problem.RunningWorkspace) words.Text {
 	minutes, hours := w.Idle/60, w.Idle/3600
 	switch {
+	case w.NeverUsed && minutes < 2:
+		return words.Of("page.limit.just_started", nil) // a first use may not be recorded yet
 	case w.NeverUsed:
 		return words.Of("page.limit.never_used", nil)
 	case minutes < 2:

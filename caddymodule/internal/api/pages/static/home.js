@@ -51,7 +51,7 @@ function deletedOne(w) {
     h("span", { class: "hint" }, state.undoing.has(w.id) ? t("undelete_waits") : until),
     w.kept_bytes > 0 && h("span", { class: "hint" }, t("size_only", { Size: size(w.kept_bytes) }))),
   h("div", { class: "actions" },
-    h("button", { type: "button", disabled: w.operation !== "NONE" || state.undoing.has(w.id), onclick: () => undelete(w.id),
+    h("button", { type: "button", disabled: state.undoing.has(w.id), onclick: () => undelete(w.id),
       "aria-label": t("action_label", { Action: t("undelete"), Name: w.name }) }, icon("undo"), t("undelete")),
     w.undelete_until && h("button", { type: "button", class: "danger", "data-purge": w.id, disabled: state.undoing.has(w.id), onclick: () => purge(w),
       "aria-label": t("action_label", { Action: t("purge"), Name: w.name }) }, t("purge"))));

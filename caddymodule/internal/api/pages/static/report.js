@@ -12,6 +12,7 @@ export async function report(w) {
   text.value = t("report_lines", { Name: w.name, ID: w.id, Address: new URL(w.url, location.href).href,
     Reason: w.error_reason ? `${known("failed_with.", w.error_reason)} (${w.error_reason})` : known("phase.", w.phase),
     Since: new Date(w.phase_changed_at ?? w.updated_at).toISOString() }); // it is read elsewhere, and later
+  text.setSelectionRange(0, 0); // a field that is filled shows its end
   if ((await asked(dialog)) === "ok") toast(() => t("report_copied"));
 }
 

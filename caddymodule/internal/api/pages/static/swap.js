@@ -87,7 +87,7 @@ function draw() {
     h("input", { type: "radio", name: "swap", value: w.id, required: true, disabled: w.operation !== "NONE" || making,
       checked: w.id === chosen, onchange: () => { chosen = w.id; } }),
     h("span", null, h("bdi", { class: "name" }, w.name), h("span", { class: "hint" },
-      w.busy ? busyText(w.busy) : w.never_used ? t("never_used") : t("used", { Ago: ago(new Date(Date.now() - w.idle_seconds * 1000)) }))))));
+      w.busy ? busyText(w.busy) : w.never_used ? t(w.idle_seconds < 120 ? "just_started" : "never_used") : t("used", { Ago: ago(new Date(Date.now() - w.idle_seconds * 1000)) }))))));
   choices.hidden = list.length === 0;
   ok.hidden = list.length === 0;
   ok.disabled = making;
