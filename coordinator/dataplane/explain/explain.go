@@ -174,7 +174,11 @@ func asked(history []store.Transition) *Request {
 		if cause := "explain.cause." + t.Cause; words.Has(cause) {
 			through = words.Of(cause, nil)
 		}
-		text := words.Of(key, words.Values{"At": clock(t.At), "By": by, "Through": through, "Value": t.New})
+		value := words.Same(t.New)
+		if state := "explain.asked_for." + t.New; words.Has(state) {
+			value = words.Of(state, nil)
+		}
+		text := words.Of(key, words.Values{"At": clock(t.At), "By": by, "Through": through, "Value": value})
 		return &Request{
 			Statement: Statement{Code: string(t.Kind), Since: t.At, Text: text, Detail: t.Message},
 			Cause:     t.Cause, UserID: t.UserID, Username: t.Username,

@@ -234,8 +234,8 @@ func TestWhoAskedIsTheNewestRequestOfTheHistory(t *testing.T) {
 		t    store.Transition
 		says string
 	}{
-		{store.Transition{Kind: store.KindDesiredState, New: "RUNNING", Cause: "gateway", UserID: "u1", Username: "ann"}, "RUNNING was asked for by ann by opening it at 2026-05-06 13:55:00 UTC."},
-		{store.Transition{Kind: store.KindDesiredState, New: "STANDBY", Cause: "ttl"}, "STANDBY was asked for by the system because it had not been used for a while"},
+		{store.Transition{Kind: store.KindDesiredState, New: "RUNNING", Cause: "gateway", UserID: "u1", Username: "ann"}, "A start was asked for by ann by opening it at 2026-05-06 13:55:00 UTC."},
+		{store.Transition{Kind: store.KindDesiredState, New: "STANDBY", Cause: "ttl"}, "Sleep was asked for by the system because it had not been used for a while"},
 		{store.Transition{Kind: store.KindCreated, New: "RUNNING", Cause: "api", UserID: "u1", Username: "ann"}, "created by ann in the dashboard"},
 		{store.Transition{Kind: store.KindDeleted, Cause: "cli"}, "deleted by an administrator on the command line"},
 		{store.Transition{Kind: store.KindUndeleted, New: "ARCHIVED", Cause: "api", Username: "ann"}, "deletion was undone by ann"},
