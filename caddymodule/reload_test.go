@@ -99,18 +99,9 @@ func echo(socket io.ReadWriter, message string) (string, error) {
 // which each configuration opens its own (see docs/upgrade.md).
 func TestReloadBreaksNoConnection(t *testing.T) {
 	s := startGateway(t, nil)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	file, err := l.(*net.TCPListener).File()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	s.url = "http://" + l.Addr().String()
-	shared := map[string]any{"listen": []string{fmt.Sprintf("fd/%d", file.Fd())}}
+	url, listen := sharedSocket(t)
+	s.url = url
+	shared := map[string]any{"listen": []string{listen}}
 	s.load(nil, shared)
 	s.Run(gatewaytest.One, gatewaytest.Echo(t))
 	stop := make(chan struct{})
@@ -296,4 +287,20 @@ func (s *gatewayServer) openHTTP3(ctx context.Context, t *testing.T, config *tls
 		opened++
 		return s.connect(ctx, t, transport, func(r *http.Request) { r.Proto = "websocket" })
 	}
+}
+
+// sharedSocket opens a socket that listens for all configurations. It returns its URL and its name in a configuration.
+func sharedSocket(t *testing.T) (url, listen string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	file, err := l.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = file.Close() })
+	return "http://" + l.Addr().String(), fmt.Sprintf("fd/%d", file.Fd())
 }

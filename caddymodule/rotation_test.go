@@ -60,17 +60,8 @@ func TestSecretsAreRotatedWithoutAGap(t *testing.T) {
 	if _, err := in.db.Exec(t.Context(), "SELECT pg_advisory_unlock(12345)"); err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	file, err := l.(*net.TCPListener).File()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	in.listen = []string{fmt.Sprintf("fd/%d", file.Fd())}
+	address, listen := sharedSocket(t)
+	in.listen = []string{listen}
 	reload := func() {
 		t.Helper()
 		if err := in.load(); err != nil {
@@ -79,7 +70,7 @@ func TestSecretsAreRotatedWithoutAGap(t *testing.T) {
 	}
 	reload()
 	token := in.signedIn("ann").Do("POST", "/api/v1/tokens", map[string]any{"name": "x", "scopes": []string{"read"}}).Object(t)["token"].(string)
-	goOn := askAgainAndAgain(t, "http://"+l.Addr().String()+"/api/v1/workspaces", token)
+	goOn := askAgainAndAgain(t, address+"/api/v1/workspaces", token)
 
 	sessions := func(role string) (n int) {
 		t.Helper()
