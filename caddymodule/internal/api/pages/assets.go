@@ -1,8 +1,6 @@
 package pages
 
 import (
-	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -20,6 +18,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/brand"
 	"github.com/codehub/gateway/caddymodule/internal/problem"
+	"github.com/codehub/gateway/caddymodule/internal/web"
 	"github.com/codehub/gateway/coordinator/words"
 )
 
@@ -59,19 +58,8 @@ type asset struct {
 }
 
 // newAsset compresses a content once, for all who ask for it.
-func newAsset(name string, body []byte) (asset, error) {
-	var packed bytes.Buffer
-	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
-	if err == nil {
-		_, err = w.Write(body)
-	}
-	if err == nil {
-		err = w.Close()
-	}
-	if err != nil {
-		return asset{}, fmt.Errorf("compressing an embedded asset: %w", err)
-	}
-	return asset{body, packed.Bytes(), mime.TypeByExtension(path.Ext(name))}, nil
+func newAsset(name string, body []byte) asset {
+	return asset{body, web.Pack(body), mime.TypeByExtension(path.Ext(name))}
 }
 
 // Load returns the pages. They are read once per process.
@@ -93,9 +81,7 @@ var load = sync.OnceValues(func() (*Pages, error) {
 		sum := sha256.Sum256(body)
 		ext := path.Ext(name)
 		hashed[name] = AssetPath + strings.TrimSuffix(name, ext) + "." + hex.EncodeToString(sum[:6]) + ext
-		if p.byPath[hashed[name]], err = newAsset(name, body); err != nil {
-			return nil, err
-		}
+		p.byPath[hashed[name]] = newAsset(name, body)
 	}
 	funcs := template.FuncMap{"asset": func(name string) (string, error) {
 		if hash, ok := hashed[name]; ok {

@@ -2,7 +2,6 @@ package pagescript
 
 import (
 	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/codehub/gateway/caddymodule/internal/web"
 	"github.com/codehub/gateway/coordinator/words"
 )
 
@@ -20,7 +20,7 @@ var source string
 // script is what browsers get, and packed what they get if they can unpack it.
 var (
 	script = withoutComments(withWords(source))
-	packed = pack(script)
+	packed = web.Pack(script)
 )
 
 // withWords puts the texts of every language into the script.
@@ -36,22 +36,6 @@ func withoutComments(source string) []byte {
 		if line = strings.TrimLeft(line, " "); line != "\n" && !strings.HasPrefix(line, "//") {
 			out.WriteString(line)
 		}
-	}
-	return out.Bytes()
-}
-
-// pack compresses b with gzip.
-func pack(b []byte) []byte {
-	var out bytes.Buffer
-	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
-	if err == nil {
-		_, err = w.Write(b)
-	}
-	if err == nil {
-		err = w.Close()
-	}
-	if err != nil {
-		panic(err) // a buffer takes everything
 	}
 	return out.Bytes()
 }
