@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	// aheadBuffers of aheadBytes each are what a download may be ahead of the decoder.
+	// A download may be aheadBuffers buffers of aheadBytes each ahead of the decoder.
 	aheadBuffers = 4
 	aheadBytes   = 512 << 10
 )
 
-// ahead downloads an archive and hashes it in a goroutine of its own, while what was
-// downloaded before is decoded. It is not safe for concurrent use.
+// ahead downloads an archive and hashes it in its own goroutine, while the caller decodes what has already arrived. It
+// is not safe for concurrent use.
 type ahead struct {
 	size   int64 // of the archive
 	cancel context.CancelFunc
 	reader io.ReadCloser
 	hash   hash.Hash
-	failed error // of the store, which Read has returned
+	failed error // error of the store that Read has returned
 }
 
-// download opens the archive, which begins the step. The caller must call close.
+// download opens the archive and begins the step. The caller must call close.
 func download(ctx context.Context, from *object.Archive, step string, rep *reporter) (*ahead, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	body, err := from.Download(ctx)
@@ -59,8 +59,8 @@ func (a *ahead) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// finish reads what is left and returns the checksum of all of it, in hexadecimal. The error
-// is the store's, or the end of the context.
+// finish reads the rest and returns the checksum of the whole archive in hexadecimal. Its error comes from the store or
+// from the context.
 func (a *ahead) finish() (sum string, err error) {
 	if _, err := io.Copy(io.Discard, a); err != nil {
 		return "", err
@@ -71,5 +71,5 @@ func (a *ahead) finish() (sum string, err error) {
 // close ends the download and waits for its goroutine.
 func (a *ahead) close() {
 	a.cancel()
-	_ = a.reader.Close() // that of the download never fails
+	_ = a.reader.Close() // closing the download never fails
 }

@@ -22,10 +22,10 @@ import (
 	"github.com/codehub/gateway/storagejob/usage"
 )
 
-// archive makes the archive of the volume, unless it is committed already or the volume is
-// as it was when the current one was made. It reads, packs, compresses, encrypts, hashes
-// and uploads in one pass, proves that the store has it, and commits by writing the .meta
-// (SPEC 7). After an error no .meta exists, so the archive does not count.
+// archive makes the archive of the volume, unless the archive is committed already or the volume has not changed since
+// the current archive was made. It reads, packs, compresses, encrypts, hashes and uploads in one pass, proves that the
+// store has the upload, and commits it by writing the .meta (SPEC 7). After an error no .meta exists, so the archive
+// does not count.
 func archive(ctx context.Context, s settings, to *object.Archive, rep *reporter) (contract.Result, error) {
 	unlock, err := tree.Lock(s.volume)
 	if err != nil {
@@ -49,12 +49,12 @@ func archive(ctx context.Context, s settings, to *object.Archive, rep *reporter)
 	case err == nil:
 		return contract.Result{Size: info.Size, SHA256: info.SHA256, Done: true}, nil
 	case errors.Is(err, object.ErrMissing), errors.Is(err, contract.ErrMalformedMeta):
-		// Never made, or an earlier run was killed before the commit. The volume still
-		// holds everything: start again.
+		// The archive was never made, or an earlier run was killed before the commit. The volume still holds
+		// everything: start again.
 	default:
 		return contract.Result{}, err
 	}
-	// From here on nothing under this key counts until Commit.
+	// From here on, nothing under this key counts until Commit.
 	if err := s.about("prepare"); err != nil {
 		return contract.Result{}, err
 	}
@@ -76,8 +76,8 @@ func archive(ctx context.Context, s settings, to *object.Archive, rep *reporter)
 	return res, nil
 }
 
-// uploaded returns a proven upload of what the volume holds. It is that of an earlier run which was
-// killed before its commit, or a new one. verified says that all of it was read.
+// uploaded returns a proven upload of the volume's content: a new one, or that of an earlier run which was killed
+// before its commit. verified reports whether the whole upload was read back.
 func uploaded(ctx context.Context, s settings, to *object.Archive,
 	rep *reporter) (info object.Info, verified bool, err error) {
 	if info, err := earlier(ctx, s, to, rep); err == nil || !errors.Is(err, proof.ErrDiffers) {
@@ -86,7 +86,7 @@ func uploaded(ctx context.Context, s settings, to *object.Archive,
 	if err := s.about("pack"); err != nil {
 		return object.Info{}, false, err
 	}
-	rep.begin(contract.StepArchive, 0) // its size is not known
+	rep.begin(contract.StepArchive, 0) // the archive's size is not known yet
 	home, err := usage.Count(ctx, s.volume)
 	if err != nil {
 		return object.Info{}, false, err
@@ -114,21 +114,20 @@ func uploaded(ctx context.Context, s settings, to *object.Archive,
 	return p.info, true, p.readBack(ctx, to, rep)
 }
 
-// headerSize is what an archive takes, in bytes, for a file besides its content; most take less.
+// headerSize is the space, in bytes, that an archive needs for a file besides its content. Most files need less.
 const headerSize = 2048
 
-// packed is what was uploaded, as it is before the store has it.
+// packed describes an upload as it was sent, before the store has confirmed it.
 type packed struct {
 	info    object.Info
 	content proof.Content // of the tar stream in it
-	key     age.Identity  // opens it, if it is encrypted
+	key     age.Identity  // opens the archive if it is encrypted
 	crc32   hash.Hash32
 	crc64   hash.Hash64
 }
 
-// pack writes the compressed archive of the volume to the upload, encrypted if there are
-// recipients, and describes it. It does not finish the upload. Memory does not grow with
-// the volume.
+// pack writes the compressed archive of the volume to the upload, encrypted if there are recipients, and describes it.
+// It does not finish the upload. Its memory does not grow with the volume.
 func pack(ctx context.Context, s settings, up *object.Upload, rep *reporter) (packed, error) {
 	p := packed{crc32: crc32.NewIEEE(), crc64: crc64.New(crc64NVME)}
 	sum := sha256.New()
@@ -147,15 +146,15 @@ func pack(ctx context.Context, s settings, up *object.Upload, rep *reporter) (pa
 	stream := proof.NewWriter()
 	err = tree.Pack(ctx, s.volume, s.operation, io.MultiWriter(enc, stream), stream.Headers(), &rep.Counter)
 	if err != nil {
-		enc.Abort() // its goroutines end before the upload is aborted
+		enc.Abort() // end its goroutines before the upload is aborted
 		return packed{}, err
 	}
 	if err := errors.Join(enc.Close(), sealed.Close()); err != nil {
 		return packed{}, fmt.Errorf("compressing: %w", err)
 	}
 	p.key, p.content = key, stream.Content(rep.Files.Load(), rep.Bytes.Load())
-	// Holes count although the stream does not hold them: a restore bounds by this number
-	// what all files hold together.
+	// Holes count although the stream does not contain them: a restore uses this number as the limit for the size of
+	// all files together.
 	p.info = object.Info{Size: up.Size(), Content: p.content.Size + rep.Holes.Load(),
 		SHA256: hex.EncodeToString(sum.Sum(nil))}
 	return p, nil

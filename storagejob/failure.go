@@ -12,14 +12,12 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/tree"
 )
 
-// errUsage marks mistakes in the command line and the environment. Another try with the
-// same ones fails again.
+// errUsage marks mistakes in the command line and the environment. A retry with the same ones fails again.
 var errUsage = errors.New("usage")
 
-// exitCode returns the exit code for an error; package contract explains each. The order
-// matters where an error has several causes. A job that was interrupted reports no other cause.
-// Errors of the store come before those of the content, because a broken connection also breaks
-// the archive that is read from it.
+// exitCode returns the exit code for an error; package contract explains the codes. The order matters for errors with
+// several causes. An interrupted job reports no other cause. Store errors come before content errors, because a broken
+// connection also breaks the archive that is being read.
 func exitCode(err error) int {
 	var refused *tree.RefusedError
 	switch {

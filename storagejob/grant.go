@@ -15,15 +15,15 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/object"
 )
 
-// How long, and how often, a job looks for its grant. Two processes that start the same job
-// may both write it, the second while the job starts already.
+// How long, and how often, a job looks for its grant. Two processes that start the same job may both write the grant,
+// the second one while the job is already starting.
 const (
 	grantLimit = 10 * time.Second
 	grantEvery = 50 * time.Millisecond
 )
 
-// openArchive returns the archive that s names, and adds the keys to s. A grant is read, and
-// removed where it can be: nothing that looks at the scratch folder later finds it.
+// openArchive returns the archive that s names, and adds the keys to s. It removes the grant after reading it, where
+// possible, so that nobody who looks at the scratch folder later finds it.
 func openArchive(ctx context.Context, s *settings) (*object.Archive, error) {
 	o := object.Options{URL: s.url, PathStyle: s.pathStyle, Scratch: s.scratch}
 	if s.granted {
@@ -38,8 +38,8 @@ func openArchive(ctx context.Context, s *settings) (*object.Archive, error) {
 	return object.Open(ctx, o)
 }
 
-// takeGrant reads the grant in the file, and removes the file unless it is a mount. It waits for one that is
-// missing or not complete.
+// takeGrant reads the grant file and removes it, unless it is a mount. It waits while the file is missing or
+// incomplete.
 func takeGrant(ctx context.Context, name string, limit time.Duration) (*contract.Grant, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -60,8 +60,8 @@ func takeGrant(ctx context.Context, name string, limit time.Duration) (*contract
 	}
 }
 
-// mounted reports whether a file could not be removed because it is a mount, as a Secret of
-// Kubernetes is. It goes with the job.
+// mounted reports whether a file could not be removed because it is a mount, such as a Secret of Kubernetes. It
+// disappears with the job.
 func mounted(err error) bool { return errors.Is(err, syscall.EBUSY) || errors.Is(err, syscall.EROFS) }
 
 func readGrant(name string) (*contract.Grant, error) {

@@ -10,24 +10,24 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// The tasks that keep an image on a cluster's node. The Helm chart names them (prePull).
+// The tasks that keep an image on a cluster's node. The Helm chart calls them (prePull).
 const (
 	taskHold    = "hold"    // wait for a signal, in the container of any image
-	taskInstall = "install" // put this program where the containers of other images find it
+	taskInstall = "install" // put this program where containers of other images find it
 )
 
 // programName is the name of the installed program.
 const programName = "storagejob"
 
-// hold waits until a signal ends the process. A node keeps the image of a container that runs, and pulls it before. The
-// program is static, so that the image needs nothing to run it.
+// hold waits until a signal ends the process. A node pulls a container's image and keeps it while the container runs.
+// The program is static, so that it runs in any image.
 func hold(ctx context.Context) int {
 	<-ctx.Done()
 	return contract.ExitOK
 }
 
-// install copies the running program into a folder, under [programName], for every user to run. An unfinished copy
-// never has that name.
+// install copies the running program into a folder as [programName], executable by every user. An unfinished copy never
+// has that name.
 func install(args []string, stderr io.Writer) int {
 	if len(args) != 1 {
 		fmt.Fprintf(stderr, "storagejob: %s takes one folder\nTry: storagejob --help\n", taskInstall)

@@ -11,17 +11,17 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/encryption"
 )
 
-// keys are what archives are encrypted to and decrypted with.
+// keys encrypt and decrypt archives.
 type keys struct {
-	// Those that the environment names: see contract.EnvAgeRecipients.
+	// From the environment: see contract.EnvAgeRecipients.
 	recipientsText, identityFile string
 
 	recipients []age.Recipient
 	identities []age.Identity
 }
 
-// add reads the keys of the grant, which may be nil, and where it has none those that the
-// environment names. Its errors hold no key.
+// add reads the keys of the grant, which may be nil, and takes missing ones from the environment. Its errors contain no
+// key.
 func (k *keys) add(grant *contract.Grant) error {
 	var recipients, identities []string
 	if grant != nil {

@@ -1,15 +1,13 @@
-// Command storagejob moves a workspace's home between its volume and an archive in an S3 store,
-// in a container of its own (SPEC 7). "storagejob archive" makes the archive, "storagejob
-// restore" makes the volume equal to it. It can be killed at any instruction and run again.
+// Command storagejob moves a workspace's home between its volume and an archive in an S3 store, in its own container
+// (SPEC 7). "storagejob archive" makes the archive, "storagejob restore" makes the volume equal to it. It can be killed
+// at any instruction and run again.
 //
-// "storagejob egress" makes the rules about what workspaces reach: see package egress.
-// "storagejob usage" counts what homes hold: see package usage.
-// "storagejob hold" keeps an image on a node, see hold.go.
+// "storagejob egress" creates the rules about what workspaces can reach: see package egress. "storagejob usage" counts
+// the content of homes: see package usage. "storagejob hold" keeps an image on a node: see hold.go.
 //
-// It owns the content of the volume while it runs, and the two objects at the
-// address that it is given. It must not import the coordinator, build paths in the
-// bucket, or reach anything but the object store. What both programs must agree on is
-// in package contract.
+// It owns the content of the volume while it runs, and the two objects at the address that it receives. It must not
+// import the coordinator, build paths in the bucket, or reach anything except the object store. Package contract
+// defines what both programs must agree on.
 package main
 
 import (
@@ -34,8 +32,7 @@ import (
 	"github.com/codehub/gateway/storagejob/usage"
 )
 
-// help is printed for --help. The environment and the exit codes are those of package
-// contract.
+// help is printed for --help. Package contract defines the environment and the exit codes.
 const help = `Usage: storagejob archive|restore [flags]
        storagejob egress apply|status|remove
        storagejob egress probe ADDRESS...
@@ -87,16 +84,15 @@ archive, 143 ended by a signal, 1 any other error.
 Flags:
 `
 
-// memoryLimit, in bytes, makes the garbage collector work harder before the job takes
-// the 128 MiB that it may take at most (SPEC 7). The environment variable GOMEMLIMIT
-// overrides it.
+// memoryLimit, in bytes, makes the garbage collector work harder before the job reaches its maximum of 128 MiB (SPEC
+// 7). The environment variable GOMEMLIMIT overrides it.
 const memoryLimit = 96 << 20
 
 // defaultKeepFree is the share of the volume's file system that a restore leaves free.
 // Docker's volumes share their file system with everything else on the host.
 const defaultKeepFree = 0.01
 
-// errInterrupted is the cause of a context that a signal ended.
+// errInterrupted is the cause of a context that was ended by a signal.
 var errInterrupted = errors.New("interrupted by a signal")
 
 // settings come from the command line and the environment. parse has validated them.
@@ -108,7 +104,7 @@ type settings struct {
 	newVolume bool          // see contract.EnvNewVolume
 	operation string        // see contract.EnvOperation
 	granted   bool          // see contract.EnvGrant
-	scratch   string        // the folder for what the job needs besides the volume
+	scratch   string        // the folder for everything besides the volume
 	verify    string        // see contract.EnvVerify
 	interval  time.Duration // between two progress lines
 	keepFree  float64       // see tree.Limits.KeepFree
@@ -117,13 +113,13 @@ type settings struct {
 	origin      contract.About // see contract.EnvAbout
 	keys        keys
 
-	// step, if set, is called before every step, whose name it gets. Its error stops the job
-	// there. Tests use it.
+	// step, if set, is called with the name of every step before it starts. Its error stops the job there. Tests use
+	// it.
 	step func(what string) error
 }
 
-// main ends a job gently on SIGTERM or SIGINT: the job aborts its upload or discards
-// its staging folder, prints a result and exits.
+// main ends a job gracefully on SIGTERM or SIGINT: the job aborts its upload or discards its staging folder, prints a
+// result and exits.
 func main() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryLimit)
@@ -138,10 +134,9 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr, nil))
 }
 
-// run is main without the process, so that tests can call it. It prints the result as
-// the last line of stdout, in every case but wrong usage, and returns the exit code. An
-// interrupted context is the cause of whatever error follows from it. step is
-// [settings.step].
+// run is main without the process, so that tests can call it. It prints the result as the last line of stdout, except
+// after wrong usage, and returns the exit code. If the context was interrupted, that is the cause of every error. step
+// is [settings.step].
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer,
 	step func(string) error) int {
 	if len(args) > 0 && args[0] == contract.Egress {
@@ -185,8 +180,8 @@ func (s settings) about(what string) error {
 	return s.step(what)
 }
 
-// work does the job that s names, once. It does not retry as a whole: the coordinator
-// starts another job (SPEC 1, contract 10).
+// work runs the job that s names, once. It does not retry the whole job: the coordinator starts another one (SPEC 1,
+// contract 10).
 func work(ctx context.Context, s settings, rep *reporter) (contract.Result, error) {
 	at, err := openArchive(ctx, &s)
 	if err != nil {
@@ -199,9 +194,8 @@ func work(ctx context.Context, s settings, rep *reporter) (contract.Result, erro
 	return restore(ctx, s, at, rep)
 }
 
-// parse reads the command line and the environment. Its errors are [errUsage], or
-// [flag.ErrHelp] after it has printed the help. It does not look at the
-// volume or the store.
+// parse reads the command line and the environment. It returns [errUsage], or [flag.ErrHelp] after printing the help.
+// It does not look at the volume or the store.
 func parse(args []string, getenv func(string) string, stderr io.Writer) (settings, error) {
 	s := settings{
 		url: getenv(contract.EnvArchiveURL), operation: getenv(contract.EnvOperation),

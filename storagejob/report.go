@@ -12,9 +12,8 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/tree"
 )
 
-// reporter prints progress at intervals and at every new step, one JSON object per line
-// (see [contract.Progress]). Its counters are safe for concurrent use, and the work
-// updates them without knowing who prints them.
+// reporter prints progress at intervals and at every new step, one JSON object per line (see [contract.Progress]). Its
+// counters are safe for concurrent use, and the job updates them without knowing who prints them.
 type reporter struct {
 	tree.Counter
 	transferred, total atomic.Int64 // bytes of the archive; total is 0 while unknown
@@ -24,7 +23,7 @@ type reporter struct {
 	stop  chan struct{}
 	done  sync.WaitGroup
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	out   *json.Encoder
 	step  string
 	began time.Time // of the step
@@ -32,8 +31,7 @@ type reporter struct {
 	stages []contract.Stage
 }
 
-// newReporter starts a reporter that prints at the interval. finish ends it. Before the
-// first step it prints nothing.
+// newReporter starts a reporter that prints at the interval. finish ends it. It prints nothing before the first step.
 func newReporter(w io.Writer, about contract.About, interval time.Duration) *reporter {
 	r := &reporter{about: about, start: time.Now(), stop: make(chan struct{}), out: json.NewEncoder(w)}
 	r.out.SetEscapeHTML(false)
@@ -56,15 +54,15 @@ func newReporter(w io.Writer, about contract.About, interval time.Duration) *rep
 	return r
 }
 
-// enter prints that a step begins, one of the Step constants of package contract.
+// enter begins a step, one of the Step constants of package contract, and prints it.
 func (r *reporter) enter(step string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.change(step)
 }
 
-// begin is enter for a step that transfers that many bytes of the archive. No line has the new
-// numbers with the old step.
+// begin is enter for a step that transfers total bytes of the archive. No line combines the new numbers with the old
+// step.
 func (r *reporter) begin(step string, total int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,7 +71,7 @@ func (r *reporter) begin(step string, total int64) {
 	r.change(step)
 }
 
-// change begins a step and prints so; r.mu is held.
+// change begins a step and prints it; r.mu is held.
 func (r *reporter) change(step string) {
 	r.step, r.began = step, time.Now()
 	if len(r.stages) < contract.MaxStages {
@@ -99,8 +97,7 @@ func (r *reporter) print() {
 	_ = r.out.Encode(p)
 }
 
-// finish stops the progress lines and prints the result with the final counts. The
-// result is the last line, which the coordinator reads.
+// finish stops the progress lines and prints the result with the final counts. The coordinator reads this last line.
 func (r *reporter) finish(res contract.Result, err error) {
 	close(r.stop)
 	r.done.Wait()

@@ -15,22 +15,21 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/tree"
 )
 
-// Limits for archives that this job did not make, or that were damaged.
+// Limits for archives that another program made, or that were damaged.
 const (
-	// The .meta of an archive may not record the size of its content. Then this job has not made
-	// the archive, or its metadata was lost in a copy. It may unpack to freeExpansion bytes plus
-	// maxExpansion times its size. Text compresses by a factor of 3 to 100, a bomb by thousands.
+	// The .meta of an archive may not record the size of the content: another program has made the archive, or its
+	// metadata was lost in a copy. Such an archive may unpack to freeExpansion bytes plus maxExpansion times its size.
+	// Text compresses by a factor of 3 to 100, a bomb by thousands.
 	freeExpansion = 64 << 20
 	maxExpansion  = 1000
-	// maxLockedRead is the size, in bytes, up to which an archive that no key opens is
-	// read to its end, for its checksum. It is tried again and again until a key does.
+	// maxLockedRead is the size, in bytes, up to which an archive that no key opens is read to its end for its
+	// checksum. The job is repeated until a key opens it.
 	maxLockedRead = 64 << 20
 )
 
-// restore makes the volume equal to the archive (SPEC 7). It reads the archive once,
-// into the staging folder, and changes the user's files only after the checksum was
-// verified. After a failure before that point the volume is as it was. After a kill,
-// the next run continues from the state on disk: see package tree.
+// restore makes the volume equal to the archive (SPEC 7). It reads the archive once, into the staging folder, and
+// changes the user's files only after verifying the checksum. If it fails before that, the volume is unchanged. After a
+// kill, the next run continues from the state on disk: see package tree.
 func restore(ctx context.Context, s settings, from *object.Archive, rep *reporter) (res contract.Result, err error) {
 	info, err := from.Meta(ctx)
 	if err != nil {
@@ -44,12 +43,12 @@ func restore(ctx context.Context, s settings, from *object.Archive, rep *reporte
 	volume.Step = s.step
 	res = contract.Result{Size: info.Size, SHA256: info.SHA256}
 
-	// A run that was killed at its end has done everything. Its files may have been used since,
-	// so that nothing is known of their state.
+	// A run that was killed at its very end has done everything. Its files may have been used since then, so that their
+	// state is unknown.
 	if res.Done, err = volume.Restored(info.SHA256); err != nil || res.Done {
 		return res, err
 	}
-	// A run that was killed after the verification has left everything but the swap.
+	// A run that was killed after the verification has only left the swap to do.
 	done, err := volume.Verified(info.SHA256)
 	if err != nil {
 		return contract.Result{}, err
@@ -73,7 +72,7 @@ func restore(ctx context.Context, s settings, from *object.Archive, rep *reporte
 	if err := volume.Swap(ctx, info.SHA256); err != nil {
 		return res, err
 	}
-	// The home is restored, with or without one.
+	// The home is restored, with or without a fingerprint.
 	if err := s.about("fingerprint"); err != nil {
 		return res, err
 	}
@@ -81,10 +80,9 @@ func restore(ctx context.Context, s settings, from *object.Archive, rep *reporte
 	return res, nil
 }
 
-// unpack reads the archive into the volume's staging folder and verifies its size and
-// checksum. It returns the archive's size in bytes. If several things are wrong, it reports the
-// cause rather than the consequence. First comes an error of the store, then a wrong checksum, then
-// wrong content.
+// unpack reads the archive into the volume's staging folder and verifies its size and checksum. It returns the
+// archive's size in bytes. If several things are wrong, it reports the cause rather than the consequence: a store error
+// first, then a wrong checksum, then wrong content.
 func unpack(ctx context.Context, s settings, from *object.Archive, info object.Info, volume *tree.Volume,
 	rep *reporter) (int64, error) {
 	raw, err := download(ctx, from, contract.StepUnpack, rep)
@@ -103,17 +101,17 @@ func unpack(ctx context.Context, s settings, from *object.Archive, info object.I
 	}
 	err = decode(ctx, raw, s.keys.identities, volume, limits, rep)
 	if raw.failed != nil {
-		return 0, raw.failed // the content only broke because of it
+		return 0, raw.failed // the content is broken only because of it
 	}
 	var refused *tree.RefusedError
 	byContent := errors.As(err, &refused) && refused.ByContent
-	// A damaged beginning, too, may look as if no key fits.
+	// A damaged beginning may also look as if no key fits.
 	locked := errors.Is(err, encryption.ErrLocked) && size <= maxLockedRead
 	if err != nil && !byContent && !locked && !errors.Is(err, tree.ErrCorrupt) {
 		return 0, err
 	}
-	// Hash the rest even if the content was refused: a wrong checksum explains why. With
-	// the right one, what the file system refuses is what the home really held.
+	// Hash the rest even if the content was refused: a wrong checksum explains the refusal. With a correct checksum,
+	// the file system refuses what the home really contained.
 	sum, readErr := raw.finish()
 	if readErr != nil {
 		return 0, readErr
@@ -124,8 +122,8 @@ func unpack(ctx context.Context, s settings, from *object.Archive, info object.I
 	return size, err
 }
 
-// decode decrypts and decompresses an archive into the staging folder. The decoder's memory
-// is bounded, and what it writes by the limits.
+// decode decrypts and decompresses an archive into the staging folder. The decoder's memory is bounded, and limits
+// bounds its output.
 func decode(ctx context.Context, raw io.Reader, keys []age.Identity, volume *tree.Volume, limits tree.Limits,
 	rep *reporter) error {
 	stream, err := open(raw, keys...)
@@ -139,8 +137,7 @@ func decode(ctx context.Context, raw io.Reader, keys []age.Identity, volume *tre
 	return volume.Unpack(ctx, stream, limits, &rep.Counter)
 }
 
-// open returns the tar stream in an archive, which one of the keys opens if it is
-// encrypted.
+// open returns the tar stream in an archive. If the archive is encrypted, one of the keys must open it.
 func open(raw io.Reader, keys ...age.Identity) (io.ReadCloser, error) {
 	content, err := encryption.Open(raw, keys...)
 	if err != nil {

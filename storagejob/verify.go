@@ -17,16 +17,16 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/tree"
 )
 
-// errUnproven says that the store does not have what was uploaded. The archive does not
-// count, and the next run uploads it again.
+// errUnproven says that the store does not have the upload. The archive does not count, and the next run uploads it
+// again.
 var errUnproven = errors.New("the object store does not have what was uploaded, so the archive does not count and " +
 	"the volume stays")
 
 // crc64NVME is the checksum that S3 stores compute for whole objects.
 var crc64NVME = crc64.MakeTable(0x9a6c9329ac4bc9b5)
 
-// readBack proves an upload by reading it. Its bytes are those that were sent, and they
-// decompress to what was compressed. That is, entry by entry, what was packed.
+// readBack proves an upload by reading it back: its bytes are those that were sent, and they decompress, entry by
+// entry, to what was packed.
 func (p packed) readBack(ctx context.Context, from *object.Archive, rep *reporter) error {
 	up, err := download(ctx, from, contract.StepVerify, rep)
 	if err != nil {
@@ -60,7 +60,7 @@ func (p packed) readBack(ctx context.Context, from *object.Archive, rep *reporte
 	return nil
 }
 
-// identities are those that open the upload.
+// identities returns the keys that open the upload.
 func (p packed) identities() []age.Identity {
 	if p.key == nil {
 		return nil
@@ -68,8 +68,8 @@ func (p packed) identities() []age.Identity {
 	return []age.Identity{p.key}
 }
 
-// check compares what the store reports of an upload with what was sent. The store has
-// checked each part against its own checksum when it arrived.
+// check compares what the store reports about an upload with what was sent. The store has verified the checksum of each
+// part when it arrived.
 func (p packed) check(ctx context.Context, from *object.Archive, rep *reporter) error {
 	rep.begin(contract.StepVerify, 0)
 	stored, err := from.Stored(ctx)
@@ -93,8 +93,8 @@ func (p packed) check(ctx context.Context, from *object.Archive, rep *reporter) 
 	return nil
 }
 
-// unproven is the meaning of an error while an upload is looked for: one that the store
-// has just acknowledged is not there.
+// unproven translates an error from looking for an upload: if the store has just acknowledged an upload that is
+// missing, nothing is proven.
 func unproven(err error) error {
 	if errors.Is(err, object.ErrMissing) {
 		return fmt.Errorf("%w: it is not there", errUnproven)
@@ -102,10 +102,9 @@ func unproven(err error) error {
 	return err
 }
 
-// earlier compares the upload of an earlier run, which was killed before its commit, with what
-// the volume holds. It does so byte by byte, up to the first difference. It returns
-// [proof.ErrDiffers] also for what is not there, and for what is encrypted or is to be. The key of
-// that file was the earlier run's.
+// earlier compares the upload of an earlier run, which was killed before its commit, with the content of the volume,
+// byte by byte up to the first difference. It also returns [proof.ErrDiffers] if the upload is missing, is encrypted,
+// or has to be encrypted: only the earlier run had the key for that file.
 func earlier(ctx context.Context, s settings, from *object.Archive, rep *reporter) (object.Info, error) {
 	if len(s.keys.recipients) > 0 {
 		return object.Info{}, proof.ErrDiffers
@@ -130,9 +129,9 @@ func earlier(ctx context.Context, s settings, from *object.Archive, rep *reporte
 	if err = tree.Pack(ctx, s.volume, s.operation, same, io.Discard, &count); err == nil {
 		err = same.Close()
 	}
-	stream.Close() // which reads ahead
+	stream.Close() // it reads ahead
 	if up.failed != nil {
-		return object.Info{}, up.failed // the content only broke because of it
+		return object.Info{}, up.failed // the content is broken only because of it
 	}
 	if err != nil {
 		return object.Info{}, err
@@ -148,8 +147,8 @@ func earlier(ctx context.Context, s settings, from *object.Archive, rep *reporte
 	return object.Info{Size: up.size, Content: same.Size() + count.Holes.Load(), SHA256: sum}, nil
 }
 
-// fingerprintOf returns the fingerprint of the volume, which is empty where it cannot be
-// trusted. What cannot be read makes it so; the archive job finds out about that itself.
+// fingerprintOf returns the fingerprint of the volume, or an empty string if it cannot be trusted. Something unreadable
+// makes it empty; the archive job discovers that itself.
 func fingerprintOf(ctx context.Context, volume, operation string) (string, error) {
 	sum, err := fingerprint.Of(ctx, volume, tree.StagingName(operation))
 	if ctx.Err() != nil {

@@ -7,28 +7,26 @@ import (
 	"time"
 )
 
-// GrantName is the file in the job's scratch folder that holds its [Grant] as JSON, and
-// GrantPath where a backend puts it. The job takes it when [EnvGrant] says so, and removes it
-// as soon as it has read it.
+// GrantName is the file in the job's scratch folder that holds its [Grant] as JSON, and GrantPath is where a backend
+// puts it. The job reads it if [EnvGrant] is true, and removes it immediately afterwards.
 const (
 	GrantName = "grant.json"
 	GrantPath = ScratchPath + "/" + GrantName
 )
 
-// Grant is all that a job may do with the object store: requests for one archive, signed
-// beforehand, each for its method and address only. It is a secret until it expires.
+// Grant holds everything that a job may do with the object store: requests for one archive, signed in advance, each for
+// one method and address only. It is a secret until it expires.
 type Grant struct {
-	// Expires is when the store stops to accept the requests.
+	// Expires is when the store stops accepting the requests.
 	Expires time.Time `json:"expires"`
 	// Requests are the signed requests.
 	Requests []GrantedRequest `json:"requests"`
-	// Upload is the multipart upload whose parts may be sent. Only an archive job has one.
+	// Upload is the multipart upload to which parts may be sent. Only an archive job has one.
 	Upload *GrantedUpload `json:"upload,omitempty"`
-	// CA are certificates in PEM that the store's may be signed with, besides those that the
-	// system trusts.
+	// CA holds certificates in PEM that may have signed the store's certificate, besides those that the system trusts.
 	CA string `json:"ca,omitempty"`
-	// Recipients are age's public keys, to which a new archive is encrypted; none for no
-	// encryption. Identities are age's secret keys, with which a restore tries to open one.
+	// Recipients are age's public keys, to which a new archive is encrypted; without any, it is not encrypted.
+	// Identities are age's secret keys, with which a restore tries to open an archive.
 	Recipients []string `json:"recipients,omitempty"`
 	Identities []string `json:"identities,omitempty"`
 }
@@ -38,27 +36,27 @@ type GrantedRequest struct {
 	Method string `json:"method"`
 	// URL is the signed address.
 	URL string `json:"url"`
-	// Header must be sent exactly so.
+	// Header must be sent unchanged.
 	Header map[string]string `json:"header,omitempty"`
 }
 
-// GrantedUpload are the requests that send the parts of a multipart upload, of which there
-// are hundreds. What they have in common is kept once.
+// GrantedUpload holds the requests that send the parts of a multipart upload. There are hundreds of them, so their
+// common part is kept once.
 type GrantedUpload struct {
 	ID string `json:"id"`
 	// Part is the signed address of a part, without its number and signature.
 	Part string `json:"part"`
-	// Signatures are those of the parts from the first on. No others may be sent.
+	// Signatures are those of the parts, starting with the first one. No other parts may be sent.
 	Signatures []string `json:"signatures"`
 }
 
-// The parameters of a signed address in which the parts of an upload differ.
+// The parameters in which the signed addresses of the parts differ.
 const (
 	paramPart      = "partNumber"
 	paramSignature = "X-Amz-Signature"
 )
 
-// NewGrantedUpload joins the signed addresses of an upload's parts, in their order.
+// NewGrantedUpload joins the signed addresses of an upload's parts, in order.
 func NewGrantedUpload(id string, parts []string) (*GrantedUpload, error) {
 	u := &GrantedUpload{ID: id, Signatures: make([]string, len(parts))}
 	for i, part := range parts {
@@ -76,8 +74,8 @@ func NewGrantedUpload(id string, parts []string) (*GrantedUpload, error) {
 	return u, nil
 }
 
-// PartURL is the signed address of a part; the first has the number 1. It reports false for
-// one that is not granted.
+// PartURL returns the signed address of a part; the first part has the number 1. It reports false for a part that is
+// not granted.
 func (u *GrantedUpload) PartURL(number int) (string, bool) {
 	if number < 1 || number > len(u.Signatures) {
 		return "", false

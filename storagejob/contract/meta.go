@@ -9,44 +9,43 @@ import (
 	"strings"
 )
 
-// MetaSuffix is appended to an archive's key to name its commit marker. An archive
-// without a commit marker of the right form does not count (SPEC 1, contract 7).
+// MetaSuffix is appended to an archive's key to name its commit marker. An archive without a well-formed commit marker
+// does not count (SPEC 1, contract 7).
 const MetaSuffix = ".meta"
 
 const (
 	metaPrefix = "sha256:"
 	sumLength  = 64 // hexadecimal digits
-	// metaLength is the length of a marker with the newline that it may end in.
+	// metaLength is the length of a marker including an optional newline at its end.
 	metaLength = len(metaPrefix) + sumLength + 1
 )
 
-// The sizes that a commit marker's object records, in bytes and in decimal: in its user
-// metadata, and as parameters of its content type. Both may be absent, because stores and
-// people that copy objects can lose them. A job with a [Grant] can write the content type
-// only: user metadata would have to be signed before the sizes are known.
+// The sizes that a commit marker's object records, in bytes and in decimal: in its user metadata, and as parameters of
+// its content type. Both may be absent, because stores and people that copy objects can lose them. A job with a [Grant]
+// can only write the content type: user metadata would have to be signed before the sizes are known.
 const (
 	// MetaArchiveSize is the size of the archive.
 	MetaArchiveSize = "archive-size"
-	// MetaContentSize is the size of the tar stream in the archive, and of the holes of
-	// sparse files, which the stream only describes. A restore unpacks no more than that.
+	// MetaContentSize is the size of the tar stream in the archive, plus the holes of sparse files, which the stream
+	// only describes. A restore unpacks no more than that.
 	MetaContentSize = "content-size"
 )
 
 // metaType is the content type of a commit marker, without the sizes.
 const metaType = "text/plain"
 
-// MetaContentType is the content type of the commit marker of an archive of that size, with
-// that much content, in bytes.
+// MetaContentType returns the content type of a commit marker for an archive of that size with that much content, in
+// bytes.
 func MetaContentType(archive, content int64) string {
 	return mime.FormatMediaType(metaType, map[string]string{
 		MetaArchiveSize: strconv.FormatInt(archive, 10), MetaContentSize: strconv.FormatInt(content, 10),
 	})
 }
 
-// MetaSizes returns the sizes that a commit marker's object records in its user metadata or
-// its content type. One that it does not record, or not as a number, is 0: unknown.
+// MetaSizes returns the sizes that a commit marker's object records in its user metadata or its content type. A size
+// that is missing or is not a number is 0, which means unknown.
 func MetaSizes(metadata map[string]string, contentType string) (archive, content int64) {
-	_, params, _ := mime.ParseMediaType(contentType) // without parameters if it is malformed
+	_, params, _ := mime.ParseMediaType(contentType) // no parameters if it is malformed
 	size := func(name string) int64 {
 		for _, text := range []string{metadata[name], params[name]} {
 			if size, err := strconv.ParseInt(text, 10, 64); err == nil && size > 0 {
@@ -58,16 +57,14 @@ func MetaSizes(metadata map[string]string, contentType string) (archive, content
 	return size(MetaArchiveSize), size(MetaContentSize)
 }
 
-// ErrMalformedMeta says that an object has a commit marker's name but not its form.
+// ErrMalformedMeta says that an object has the name of a commit marker but not its form.
 var ErrMalformedMeta = errors.New("malformed .meta: it must be sha256: and 64 lower-case hexadecimal digits")
 
-// FormatMeta is the content of the commit marker of an archive whose SHA-256, in
-// lower-case hexadecimal, is sum.
+// FormatMeta returns the content of the commit marker of an archive with the SHA-256 sum, in lower-case hexadecimal.
 func FormatMeta(sum string) string { return metaPrefix + sum }
 
-// ParseMeta returns the checksum in a commit marker, or [ErrMalformedMeta]. One
-// newline at the end is accepted, for markers that were repaired by hand;
-// anything else that [FormatMeta] does not write is refused.
+// ParseMeta returns the checksum in a commit marker, or [ErrMalformedMeta]. It accepts one newline at the end, for
+// markers that were repaired by hand, and otherwise only what [FormatMeta] writes.
 func ParseMeta(text string) (sum string, err error) {
 	sum, ok := strings.CutPrefix(strings.TrimSuffix(text, "\n"), metaPrefix)
 	if !ok || len(sum) != sumLength || strings.Trim(sum, "0123456789abcdef") != "" {
@@ -76,8 +73,8 @@ func ParseMeta(text string) (sum string, err error) {
 	return sum, nil
 }
 
-// ReadMeta is [ParseMeta] of everything that r holds. It reads no more than it
-// needs to see that a marker is too long.
+// ReadMeta is [ParseMeta] for everything that r holds. It reads only as much as it needs to see that a marker is too
+// long.
 func ReadMeta(r io.Reader) (sum string, err error) {
 	text, err := io.ReadAll(io.LimitReader(r, int64(metaLength)+1))
 	if err != nil {

@@ -7,46 +7,44 @@ import (
 	"fmt"
 )
 
-// Usage is the program's third task: it counts what the folders that follow hold, and asks
-// how full the file system at [UsageDiskPath] is. It changes nothing.
+// Usage is the program's usage task: it counts the content of the folders that follow, and reads how full the file
+// system at [UsageDiskPath] is. It changes nothing.
 const Usage = "usage"
 
 const (
-	// UsageDiskPath is a folder of the file system that the volumes are on.
+	// UsageDiskPath is a folder in the volumes' file system.
 	UsageDiskPath = "/disk"
-	// UsageHomesPath is where homes are mounted, each under a name that the caller chooses.
+	// UsageHomesPath is where homes are mounted, each under a name chosen by the caller.
 	UsageHomesPath = "/homes"
-	// EnvUsageSeconds is for how long the program counts at most, in whole seconds.
+	// EnvUsageSeconds limits how long the program counts, in whole seconds.
 	EnvUsageSeconds = "CODEHUB_USAGE_SECONDS"
 )
 
 // UsageResult is the last line that the program prints.
 type UsageResult struct {
-	// Error says what failed; empty means that nothing did.
+	// Error says what failed; it is empty on success.
 	Error string `json:"error,omitempty"`
-	// Homes are the folders by their names. One that could not be read is missing.
+	// Homes are the folders by name, without those that could not be read.
 	Homes map[string]HomeUsage `json:"homes,omitempty"`
 	Disk  DiskUsage            `json:"disk"`
 }
 
-// HomeUsage is what a folder holds.
+// HomeUsage describes the content of a folder.
 type HomeUsage struct {
-	// Bytes is the sum of the regular files, of sparse ones what is stored, and of files
-	// with several names once. Files counts everything below the folder.
+	// Bytes is the sum of the regular files: for sparse files what is stored, and for files with several names once.
+	// Files counts everything below the folder.
 	Bytes int64 `json:"bytes"`
 	Files int64 `json:"files"`
-	// AtLeast says that not everything was counted: the time was up, or something could
-	// not be read.
+	// AtLeast says that not everything was counted: the time was up, or something could not be read.
 	AtLeast bool `json:"at_least,omitempty"`
 }
 
-// DiskUsage is how full a file system is.
+// DiskUsage describes how full a file system is.
 type DiskUsage struct {
-	// Total and Free are in bytes. What only root may use counts as neither.
+	// Total and Free are in bytes. Neither includes the space reserved for root.
 	Total int64 `json:"total"`
 	Free  int64 `json:"free"`
-	// ID is that of the mounted file system, as statfs reports it: the same for all processes
-	// on one machine.
+	// ID identifies the mounted file system, as statfs reports it: it is the same for all processes on one machine.
 	ID string `json:"id"`
 }
 

@@ -5,29 +5,27 @@ import (
 	"strconv"
 )
 
-// Version is the version of what this package says. It grows with every change that lets a
-// program of the one version misunderstand one of the other. Such are another argument, another
-// name in the environment that must be obeyed, and another form of an archive. A field that may
-// be ignored is none.
+// Version is the version of this package's contract. It grows with every change that could make programs of two
+// versions misunderstand each other, such as a new argument, a new environment variable that must be obeyed, or a new
+// form of an archive. A new field that may be ignored does not count.
 const Version = 1
 
-// LabelVersion is the label of the storage job's image that holds its [Version]. Images of
-// releases before do not have it.
+// LabelVersion is the label of the storage job's image that holds its [Version]. Images of earlier releases do not have
+// it.
 const LabelVersion = "codehub.contract"
 
-// Release is the release that this source is of, or will be: the version of every program, image
-// and package that is made of it.
+// Release is the current or next release of this source: the version of every program, image and package built from it.
 const Release = "0.1.0"
 
-// DefaultImage is the storage job's image of this release. It never floats: the program and the
-// coordinator must agree on this package.
+// DefaultImage is the storage job's image of this release. It never floats: the program and the coordinator must agree
+// on this package.
 const DefaultImage = "codehub/storagejob:" + Release
 
-// VersionError says that an image is not the storage job's of this release, and what to do.
+// VersionError says that an image is not the storage job's image of this release, and what to do.
 type VersionError struct {
-	// Image is the reference, empty if it is not known.
+	// Image is the reference, or empty if it is unknown.
 	Image string
-	// Version is that of the image; 0 if it says none.
+	// Version is the image's version, or 0 if it states none.
 	Version int
 }
 
@@ -42,8 +40,7 @@ func (e *VersionError) Error() string {
 		Version, DefaultImage)
 }
 
-// CheckLabels returns a [*VersionError] unless an image with these labels is the storage job's of
-// this release.
+// CheckLabels returns a [*VersionError] unless these labels are those of the storage job's image of this release.
 func CheckLabels(image string, labels map[string]string) error {
 	version, err := strconv.Atoi(labels[LabelVersion])
 	if err != nil || version < 0 {

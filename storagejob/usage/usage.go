@@ -1,8 +1,7 @@
-// Package usage counts what homes hold, and asks how full their disk is (SPEC 7). It reads
-// folders that others may be writing to, in bounded time and memory, follows no link and
-// changes nothing.
+// Package usage counts the content of homes and reads how full their disk is (SPEC 7). It reads folders that others may
+// be writing to, in bounded time and memory, follows no link and changes nothing.
 //
-// It owns the counting. It must not know what a workspace is, nor reach the object store.
+// It owns the counting. It must not know what a workspace is, or reach the object store.
 package usage
 
 import (
@@ -23,10 +22,9 @@ import (
 const (
 	// page is how many names are read at a time: a folder may hold millions.
 	page = 512
-	// maxDepth bounds the folders that are open at a time. What is deeper is not counted.
+	// maxDepth bounds how many folders are open at once. Deeper folders are not counted.
 	maxDepth = 500
-	// maxLinks bounds the files with several names that are remembered. Those beyond it
-	// count once for every name.
+	// maxLinks bounds how many files with several names are remembered. Further ones count once per name.
 	maxLinks = 100_000
 )
 
@@ -52,7 +50,7 @@ func run(ctx context.Context, args []string, getenv func(string) string) (contra
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(seconds)*time.Second)
 	defer cancel()
 	for i, folder := range args {
-		// The time that is left is shared: one large home must not leave the others out.
+		// The remaining time is shared equally: one large home must not leave out the others.
 		share, done := ctx, func() {}
 		if end, ok := ctx.Deadline(); ok {
 			share, done = context.WithTimeout(ctx, time.Until(end)/time.Duration(len(args)-i))
@@ -65,7 +63,7 @@ func run(ctx context.Context, args []string, getenv func(string) string) (contra
 	return result, nil
 }
 
-// Disk asks how full the file system of a folder is.
+// Disk reads how full the file system of a folder is.
 func Disk(folder string) (contract.DiskUsage, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(folder, &s); err != nil {
@@ -73,7 +71,7 @@ func Disk(folder string) (contract.DiskUsage, error) {
 	}
 	size := int64(s.Bsize)
 	return contract.DiskUsage{
-		// As df does: what is reserved for root is neither used nor free.
+		// Like df: the space reserved for root is neither used nor free.
 		Total: (int64(s.Blocks) - int64(s.Bfree) + int64(s.Bavail)) * size,
 		Free:  int64(s.Bavail) * size,
 		ID:    fmt.Sprintf("%x:%v", s.Type, s.Fsid.Val),
@@ -83,14 +81,13 @@ func Disk(folder string) (contract.DiskUsage, error) {
 // counter counts one folder.
 type counter struct {
 	contract.HomeUsage
-	links map[link]struct{} // files with several names that were counted
+	links map[link]struct{} // counted files with several names
 }
 
 // link identifies a file.
 type link struct{ dev, ino uint64 }
 
-// Count counts what is in a folder, until ctx ends. It fails only if the folder cannot be
-// opened at all.
+// Count counts the content of a folder until ctx ends. It fails only if the folder cannot be opened at all.
 func Count(ctx context.Context, folder string) (contract.HomeUsage, error) {
 	fd, err := unix.Open(folder, openFolder, 0)
 	if err != nil {
@@ -105,7 +102,7 @@ const openFolder = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_C
 
 // folder counts what is in the open folder fd, and closes it.
 func (c *counter) folder(ctx context.Context, fd, depth int) {
-	// By its name, types are asked for where the file system does not list them.
+	// ReadDir needs this name to look up the types that the file system does not list.
 	f := os.NewFile(uintptr(fd), fmt.Sprintf("/proc/self/fd/%d", fd))
 	defer f.Close()
 	for {
@@ -124,14 +121,14 @@ func (c *counter) folder(ctx context.Context, fd, depth int) {
 			}
 		}
 		if err != nil {
-			// A folder that is removed meanwhile ends here, too: it holds nothing.
+			// A folder that is removed meanwhile also ends here: it is empty.
 			c.AtLeast = c.AtLeast || !errors.Is(err, io.EOF) && !errors.Is(err, unix.ENOENT)
 			return
 		}
 	}
 }
 
-// below counts the folder of that name in fd.
+// below counts the folder with that name in fd.
 func (c *counter) below(ctx context.Context, fd int, name string, depth int) {
 	if depth == maxDepth || ctx.Err() != nil {
 		c.AtLeast = true
@@ -139,14 +136,14 @@ func (c *counter) below(ctx context.Context, fd int, name string, depth int) {
 	}
 	inner, err := unix.Openat(fd, name, openFolder, 0)
 	if err != nil {
-		// It may have been removed or replaced since it was listed.
+		// The folder may have been removed or replaced since it was listed.
 		c.AtLeast = c.AtLeast || !gone(err)
 		return
 	}
 	c.folder(ctx, inner, depth+1)
 }
 
-// file counts the regular file of that name in the folder fd.
+// file counts the regular file with that name in the folder fd.
 func (c *counter) file(fd int, name string) {
 	var s unix.Stat_t
 	if err := unix.Fstatat(fd, name, &s, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -162,7 +159,7 @@ func (c *counter) file(fd int, name string) {
 			c.links[l] = struct{}{}
 		}
 	}
-	const blockSize = 512 // whatever the file system's is
+	const blockSize = 512 // always, whatever the file system's block size is
 	size := s.Size
 	if stored := s.Blocks * blockSize; stored > 0 && stored < size {
 		size = stored
@@ -170,7 +167,7 @@ func (c *counter) file(fd int, name string) {
 	c.Bytes += size
 }
 
-// gone reports whether something was removed or replaced since it was listed.
+// gone reports whether an entry was removed or replaced since it was listed.
 func gone(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)
 }

@@ -1,8 +1,8 @@
-// Package attrs reads and sets what a file has besides its type and content: mode, owner,
-// modification time, extended attributes.
+// Package attrs reads and sets a file's attributes besides its type and content: mode, owner, modification time and
+// extended attributes.
 //
-// It owns which attributes an archive keeps, under which keys of a tar header, and in which
-// order they are set. It works on open files alone and knows no paths.
+// It owns which attributes an archive keeps, under which keys of a tar header, and in which order they are set. It
+// works on open files only and knows no paths.
 package attrs
 
 import (
@@ -26,16 +26,16 @@ var (
 	unescapeKeyword = strings.NewReplacer("%25", "%", "%3D", "=")
 )
 
-// kept reports whether an extended attribute belongs to the user's data: user
-// attributes, POSIX ACLs and file capabilities. The others (SELinux labels, overlay
-// bookkeeping) belong to the machine, and would be wrong on another one.
+// kept reports whether an extended attribute belongs to the user's data: user attributes, POSIX ACLs and file
+// capabilities. The others (SELinux labels, overlay bookkeeping) belong to the machine and would be wrong on another
+// one.
 func kept(name string) bool {
 	return strings.HasPrefix(name, "user.") || strings.HasPrefix(name, "system.posix_acl_") ||
 		name == "security.capability"
 }
 
-// Extended reads the extended attributes of an open file that are kept. It returns nil if
-// there are none, or if the file system has none.
+// Extended reads the kept extended attributes of an open file. It returns nil if there are none, or if the file system
+// does not support them.
 func Extended(fd int) (map[string]string, error) {
 	names, err := readXattr(func(buf []byte) (int, error) { return unix.Flistxattr(fd, buf) })
 	if errors.Is(err, unix.ENOTSUP) {
@@ -62,8 +62,8 @@ func Extended(fd int) (map[string]string, error) {
 	return attrs, nil
 }
 
-// readXattr calls get with a buffer that is large enough: a call without one returns
-// the size, which may grow before the second call.
+// readXattr calls get with a buffer that is large enough. A call without a buffer returns the size, which may grow
+// before the second call.
 func readXattr(get func([]byte) (int, error)) ([]byte, error) {
 	for {
 		size, err := get(nil)
@@ -82,7 +82,7 @@ func readXattr(get func([]byte) (int, error)) ([]byte, error) {
 	}
 }
 
-// Attributes are what a file has besides its type and content.
+// Attributes are a file's attributes besides its type and content.
 type Attributes struct {
 	mode     uint32
 	uid, gid int
@@ -142,10 +142,10 @@ func Of(fd int) (Attributes, error) {
 	}, nil
 }
 
-// Apply gives an open file or folder exactly these attributes, and removes extended
-// attributes that are not among them. The order matters. A change of owner clears setuid and file
-// capabilities, and an ACL changes the group bits of the mode. All of them may change the time. It
-// returns how many attributes were skipped because the file system does not support them.
+// Apply gives an open file or folder exactly these attributes, and removes all other extended attributes. The order
+// matters: changing the owner clears setuid and file capabilities, an ACL changes the group bits of the mode, and any
+// of these may change the time. It returns how many attributes it skipped because the file system does not support
+// them.
 func (a Attributes) Apply(fd int) (skipped int, err error) {
 	if err := unix.Fchown(fd, a.uid, a.gid); err != nil {
 		return 0, fmt.Errorf("setting the owner: %w", err)
@@ -170,7 +170,7 @@ func (a Attributes) Apply(fd int) (skipped int, err error) {
 			// A home without this attribute is better than no home.
 			skipped++
 		case errors.Is(err, unix.ENOSPC) && hasRoom(fd):
-			// Some file systems call an attribute that is too large for them a lack of space.
+			// Some file systems report a lack of space for an attribute that is too large for them.
 			return skipped, fmt.Errorf("setting extended attribute %q of %d bytes: %w", name, len(value), unix.E2BIG)
 		case err != nil:
 			return skipped, fmt.Errorf("setting extended attribute %q: %w", name, err)
@@ -182,7 +182,7 @@ func (a Attributes) Apply(fd int) (skipped int, err error) {
 	return skipped, SetModTime(fd, a.ModTime)
 }
 
-// Drop leaves out an extended attribute.
+// Drop removes an extended attribute.
 func (a *Attributes) Drop(name string) { delete(a.xattrs, name) }
 
 // SetModTime sets the modification time of an open file and leaves its access time.
@@ -191,7 +191,7 @@ func SetModTime(fd int, mtime time.Time) error {
 	if err != nil {
 		return err
 	}
-	// Without a path, the call is about the descriptor.
+	// Without a path, the call applies to the descriptor.
 	if _, _, errno := unix.Syscall6(
 		unix.SYS_UTIMENSAT, uintptr(fd), 0, uintptr(unsafe.Pointer(&ts[0])), 0, 0, 0); errno != 0 {
 		return fmt.Errorf("setting the modification time: %w", errno)
@@ -199,8 +199,8 @@ func SetModTime(fd int, mtime time.Time) error {
 	return nil
 }
 
-// Times returns the argument with which utimensat sets the modification time and leaves the
-// access time. It fails for a time that the kernel cannot represent.
+// Times returns the utimensat argument that sets the modification time and leaves the access time. It fails for a time
+// that the kernel cannot represent.
 func Times(mtime time.Time) ([]unix.Timespec, error) {
 	ts, err := unix.TimeToTimespec(mtime)
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package compression compresses the stream in an archive and decompresses it.
+// Package compression compresses and decompresses the stream in an archive.
 //
-// It owns the form: zstd frames one after the other. Each is of a section of the stream and with a
-// checksum of it, as pzstd writes them. Any zstd program reads them as one stream. Its memory and
-// its number of goroutines depend neither on the stream nor on the machine.
+// It owns the format: consecutive zstd frames, each for one section of the stream and with its checksum, as pzstd
+// writes them. Any zstd program reads them as one stream. Memory and number of goroutines depend neither on the stream
+// nor on the machine.
 package compression
 
 import (
@@ -15,45 +15,44 @@ import (
 )
 
 const (
-	// sectionSize is how much of the stream is compressed at a time, in bytes, and how far
-	// back the compressor looks for repetitions. Half as much was measured: it made archives
-	// of small files and of sources 0.6 and 2 % larger.
+	// sectionSize is how much of the stream is compressed at a time, in bytes, and how far back the compressor looks
+	// for repetitions. Measured: half of it makes archives of small files 0.6 % larger, and archives of sources 2 %.
 	sectionSize = 4 << 20
-	// threads is how many sections are compressed at the same time. A single stream, in which
-	// finding matches and coding them overlap, was measured on two processors. Its archives were
-	// 0.6 and 0.9 % smaller, and it took half as long again.
+	// threads is how many sections are compressed at the same time. The alternative is a single stream, in which
+	// finding matches and coding them overlap. Measured on two processors, its archives were 0.6 and 0.9 % smaller, but
+	// it took half as long again.
 	threads = 2
-	// sections are in memory, with what they are compressed to: those that are compressed, and
-	// the one that is being filled. One more was measured: it took 8 MiB and saved no time.
+	// sections is how many sections are in memory together with their compressed form: those being compressed, and the
+	// one being filled. Measured: one more takes 8 MiB and saves no time.
 	sections = threads + 1
-	// maxWindow is the largest zstd window that is accepted. The window decides how
-	// much memory decompression takes, and an archive may be damaged or forged.
+	// maxWindow is the largest zstd window that is accepted. The window determines how much memory decompression takes,
+	// and an archive may be damaged or forged.
 	maxWindow = 32 << 20
 )
 
-// section is a part of the stream.
+// section is one section of the stream.
 type section struct {
 	plain, packed []byte
-	done          chan struct{} // receives when packed is what plain was compressed to
+	done          chan struct{} // receives when packed is the compressed form of plain
 }
 
-// Writer compresses what is written to it. Close or Abort must be called, once. Only one
-// goroutine may call its methods.
+// Writer compresses everything written to it. Close or Abort must be called exactly once. Only one goroutine may call
+// its methods.
 type Writer struct {
 	current *section
 	free    chan *section
 	work    chan *section // to the compressors
-	queue   chan *section // in their order, to the goroutine that writes them
+	queue   chan *section // in order, to the goroutine that writes them
 	running sync.WaitGroup
 	failed  chan struct{} // closed when err is set
-	err     error         // of the writer below
+	err     error         // of the underlying writer
 	aborted atomic.Bool
 }
 
-// NewWriter returns a writer that writes to w in a goroutine of its own, until Close or Abort.
+// NewWriter returns a writer that writes to w in its own goroutine, until Close or Abort.
 func NewWriter(w io.Writer) (*Writer, error) {
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithWindowSize(sectionSize),
-		// What an archive holds is proven by its checksums.
+		// The checksums later prove the content of an archive.
 		zstd.WithEncoderConcurrency(threads), zstd.WithEncoderCRC(true))
 	if err != nil {
 		return nil, fmt.Errorf("starting the compressor: %w", err)
@@ -79,7 +78,7 @@ func NewWriter(w io.Writer) (*Writer, error) {
 	return c, nil
 }
 
-// writeTo writes the sections in their order until there are no more, or one cannot be written.
+// writeTo writes the sections in order until there are no more, or until writing fails.
 func (c *Writer) writeTo(w io.Writer) {
 	for s := range c.queue {
 		<-s.done
@@ -93,8 +92,8 @@ func (c *Writer) writeTo(w io.Writer) {
 	}
 }
 
-// Write implements io.Writer. It waits while all sections are being compressed or written, and
-// returns the error that ended the writing.
+// Write implements io.Writer. It waits while all sections are being compressed or written, and returns the error that
+// ended the writer.
 func (c *Writer) Write(p []byte) (n int, err error) {
 	for n < len(p) {
 		if c.current == nil {
@@ -111,7 +110,7 @@ func (c *Writer) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// next takes a section to be filled.
+// next takes a section to fill.
 func (c *Writer) next() error {
 	c.current = <-c.free
 	select {
@@ -134,8 +133,8 @@ func (c *Writer) hand() {
 	c.current = nil
 }
 
-// Close compresses the rest, waits until everything is written or something was not, and
-// returns that error. It leaves the writer below open.
+// Close compresses the rest, waits until everything is written or a write has failed, and returns that error. It leaves
+// the underlying writer open.
 func (c *Writer) Close() error {
 	if c.current != nil {
 		c.hand()
@@ -146,15 +145,15 @@ func (c *Writer) Close() error {
 	return c.err
 }
 
-// Abort ends the writing without what is not compressed or written yet. Nothing is written any
-// more when it returns.
+// Abort ends the writer and drops everything that is not compressed or written yet. Nothing is written after it
+// returns.
 func (c *Writer) Abort() {
 	c.aborted.Store(true)
 	c.current = nil
 	_ = c.Close()
 }
 
-// NewReader returns what r was compressed from. Its memory is bounded by maxWindow.
+// NewReader returns the decompressed content of r. Its memory is bounded by maxWindow.
 func NewReader(r io.Reader) (io.ReadCloser, error) {
 	dec, err := zstd.NewReader(r, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(threads),
 		zstd.WithDecoderLowmem(true))

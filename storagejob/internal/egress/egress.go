@@ -1,10 +1,9 @@
-// Package egress makes the packet filter rules that say what workspaces reach (SPEC 8), in
-// the network namespace that it runs in: the engine host's. It needs CAP_NET_ADMIN and
-// nothing else.
+// Package egress creates the packet filter rules that define what workspaces can reach (SPEC 8), in the network
+// namespace that it runs in: the engine host's. It needs CAP_NET_ADMIN and nothing else.
 //
-// It owns one table of nftables, whose name it is given, and must not touch any other. Docker's own
-// rules and the host's judge a packet that this table lets through as before. One that this table
-// refuses is refused. It must not know what a workspace is.
+// It owns one nftables table, whose name it is given, and must not touch any other. A packet that this table accepts
+// still passes Docker's own rules and the host's. A packet that this table refuses is refused. The package must not
+// know what a workspace is.
 package egress
 
 import (
@@ -21,14 +20,14 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// probeLimit is how long one connection of a probe may take.
+// probeLimit bounds one connection attempt of a probe.
 const probeLimit = 3 * time.Second
 
-// probeEvery is the least time between two probes that are repeated.
+// probeEvery is the shortest time between two repeated probes.
 const probeEvery = time.Second
 
-// Run does what args, the arguments behind [contract.Egress], say, prints the result to
-// stdout, and returns the exit code.
+// Run executes the task in args, which follow [contract.Egress], prints the result to stdout, and returns the exit
+// code.
 func Run(ctx context.Context, args []string, getenv func(string) string, stdout io.Writer) int {
 	result, err := run(ctx, args, getenv)
 	if err != nil {
@@ -64,20 +63,19 @@ func run(ctx context.Context, args []string, getenv func(string) string) (contra
 	return contract.EgressResult{}, fmt.Errorf("%w: egress %q is not known", contract.ErrUsage, args[0])
 }
 
-// probed reads the arguments of a probe: for how long it is repeated, and the addresses.
+// probed reads the arguments of a probe: how long to repeat it, and the addresses.
 func probed(args []string) (settle time.Duration, addresses []string, err error) {
 	if len(args) == 0 {
 		return 0, nil, fmt.Errorf("%w: write egress probe and addresses", contract.ErrUsage)
 	}
-	// No address is a duration: it has a port.
+	// An address is never a duration: it has a port.
 	if settle, err = time.ParseDuration(args[0]); err == nil {
 		return settle, args[1:], nil
 	}
 	return 0, args, nil
 }
 
-// settled repeats the probe, and returns what the first one found that began when so much time
-// had passed.
+// settled repeats the probe and returns the result of the first one that begins after the duration settle.
 func settled(ctx context.Context, settle time.Duration, addresses []string) []string {
 	end := time.Now().Add(settle)
 	tick := time.NewTicker(probeEvery)

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// nameservers returns the name servers that the engine asks for a container, in the order of their
-// addresses. They are those of the first file that names one outside the loopback network. The
-// engine sends such questions from the container's own address. It asks a server on the loopback
-// network by itself, and that one needs no rule. The files are the ones that the engine reads.
+// nameservers returns the name servers that the engine asks for a container, sorted by address: those of the first file
+// that names one outside the loopback network. The engine sends these questions from the container's own address. A
+// server on the loopback network is asked by the engine itself and needs no rule. The files are those that the engine
+// reads.
 func nameservers(files ...string) []netip.Addr {
 	for _, name := range files {
 		f, err := os.Open(name)

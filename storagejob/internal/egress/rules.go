@@ -6,13 +6,13 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// verdict is what becomes of a packet that a rule matches.
+// verdict is the fate of a packet that a rule matches.
 type verdict int
 
 const (
-	accept verdict = iota // by this table; those of others follow
-	reject                // with an answer, so that programs fail at once
-	drop                  // without one
+	accept verdict = iota // this table accepts it; other tables follow
+	reject                // with an answer, so that programs fail immediately
+	drop                  // without an answer
 )
 
 // The ports and protocols that rules name.
@@ -23,25 +23,24 @@ const (
 	protocolICMPv6 = 58
 )
 
-// Neighbour discovery, without which a container does not find its IPv6 router: from
-// router solicitation to neighbour advertisement.
+// The messages of neighbour discovery, from router solicitation to neighbour advertisement. Without them a container
+// does not find its IPv6 router.
 const firstDiscovery, lastDiscovery = 133, 136
 
-// rule is a condition on a packet that comes from the bridge. What is empty matches
-// everything.
+// rule is a condition on a packet from the bridge. An empty field matches everything.
 type rule struct {
-	replies   bool         // the packet belongs to a connection that was let through
-	source    netip.Prefix // where it comes from
-	to        netip.Prefix // where it goes
+	replies   bool         // the packet belongs to an accepted connection
+	source    netip.Prefix // the packet's source
+	to        netip.Prefix // the packet's destination
 	protocol  byte
 	port      uint16 // of the destination
-	discovery bool   // it is one of IPv6's neighbour discovery
-	sameLink  bool   // it goes back to the bridge
+	discovery bool   // the packet belongs to IPv6's neighbour discovery
+	sameLink  bool   // the packet goes back to the bridge
 	then      verdict
 }
 
-// forwarded are the rules for packets that the host passes on, the first match decides.
-// What no rule matches goes on: to the internet.
+// forwarded returns the rules for packets that the host forwards. The first match decides. A packet that matches no
+// rule continues to the internet.
 func forwarded(r contract.EgressRules, nameservers []netip.Addr) []rule {
 	rules := append(opened(r, nameservers), rule{sameLink: true, then: drop})
 	for _, closed := range [][]netip.Prefix{r.Deny, contract.Private()} {
@@ -52,13 +51,13 @@ func forwarded(r contract.EgressRules, nameservers []netip.Addr) []rule {
 	return rules
 }
 
-// toHost are the rules for packets to the host's own addresses, whichever they are.
+// toHost returns the rules for packets to any of the host's own addresses.
 func toHost(r contract.EgressRules, nameservers []netip.Addr) []rule {
 	return append(opened(r, nameservers),
 		rule{protocol: protocolICMPv6, discovery: true, then: accept}, rule{then: reject})
 }
 
-// jobsForwarded and jobsToHost are the same for storage jobs. What no rule opens is closed.
+// jobsForwarded and jobsToHost do the same for storage jobs, and refuse everything that no rule opens.
 func jobsForwarded(j contract.JobRules, nameservers []netip.Addr) []rule {
 	rules := opened(contract.EgressRules{Allow: j.Store}, nameservers)
 	if j.PublicPort != 0 {
@@ -74,8 +73,8 @@ func jobsToHost(j contract.JobRules, nameservers []netip.Addr) []rule {
 	return toHost(contract.EgressRules{Allow: j.Store}, nameservers)
 }
 
-// opened are the rules that let packets through. The gateway's connections to containers
-// come from elsewhere than the bridge: only their replies are judged here.
+// opened returns the rules that accept packets. The gateway's connections to containers do not come from the bridge:
+// these rules only see their replies.
 func opened(r contract.EgressRules, nameservers []netip.Addr) []rule {
 	rules := []rule{{replies: true, then: accept}}
 	for _, p := range r.Gateways {

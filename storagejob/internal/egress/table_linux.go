@@ -19,15 +19,15 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// The chains. Their priority is before Docker's and the host's filters, which are at 0: a
-// packet that is refused here never gets there.
+// The chains. Their priority is before the filters of Docker and the host, which are at 0: a packet that is refused
+// here never reaches those.
 const (
 	chainForward = "forward"
 	chainInput   = "input"
 	priority     = -10
 )
 
-// chain is a base chain and the rules in it, each as the kernel takes it.
+// chain is a base chain and its rules in the kernel's form.
 type chain struct {
 	name  string
 	hook  *nftables.ChainHook
@@ -44,7 +44,7 @@ func chains(r contract.EgressRules, nameservers []netip.Addr) []chain {
 	return []chain{forward, input}
 }
 
-// behind are rules for the containers on a bridge.
+// behind returns the rules for the containers on a bridge, in the kernel's form.
 func behind(bridge string, rules []rule) [][]expr.Any {
 	all := make([][]expr.Any, len(rules))
 	for i, r := range rules {
@@ -57,8 +57,8 @@ func tableOf(name string) *nftables.Table {
 	return &nftables.Table{Name: name, Family: nftables.TableFamilyINet}
 }
 
-// apply replaces the table in one transaction: there is no moment without rules, and what
-// was changed in it by hand is gone.
+// apply replaces the table in one transaction: there is never a moment without rules, and manual changes to the table
+// are gone.
 func apply(r contract.EgressRules, nameservers []netip.Addr) (contract.EgressResult, error) {
 	result, err := status(r, nameservers)
 	if err != nil {
@@ -66,7 +66,7 @@ func apply(r contract.EgressRules, nameservers []netip.Addr) (contract.EgressRes
 	}
 	c := new(nftables.Conn)
 	table := tableOf(r.Table)
-	c.AddTable(table) // so that it can be deleted
+	c.AddTable(table) // deleting it would fail if it did not exist
 	c.DelTable(table)
 	c.AddTable(table)
 	mark := fingerprint(r, nameservers)
@@ -82,7 +82,7 @@ func apply(r contract.EgressRules, nameservers []netip.Addr) (contract.EgressRes
 	return result, explain(c.Flush())
 }
 
-// status reports whether the table stands as apply would make it.
+// status reports whether the table is as apply would create it.
 func status(r contract.EgressRules, nameservers []netip.Addr) (contract.EgressResult, error) {
 	result := contract.EgressResult{Nameservers: nameservers}
 	c := new(nftables.Conn)
@@ -119,7 +119,7 @@ func remove(table string) error {
 	return explain(c.Flush())
 }
 
-// explain adds what a person can do about an error of the kernel.
+// explain adds advice to an error of the kernel.
 func explain(err error) error {
 	switch {
 	case err == nil:
@@ -135,7 +135,7 @@ func explain(err error) error {
 	return fmt.Errorf("nftables: %w", err)
 }
 
-// fingerprint marks every rule with what the table was made from.
+// fingerprint marks every rule with a hash of the table's input.
 func fingerprint(r contract.EgressRules, nameservers []netip.Addr) []byte {
 	text, _ := json.Marshal([]any{r, nameservers, contract.Private()}) // cannot fail: it is plain data
 	sum := sha256.Sum256(text)
@@ -144,7 +144,7 @@ func fingerprint(r contract.EgressRules, nameservers []netip.Addr) []byte {
 	return append([]byte{0, byte(len(comment))}, comment...)
 }
 
-// expressions are the rule as the kernel takes it. All comparisons are made in register 1.
+// expressions returns the rule in the kernel's form. All comparisons use register 1.
 func (r rule) expressions(bridge string) []expr.Any {
 	e := equal(&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1}, interfaceName(bridge))
 	if r.sameLink {
@@ -184,13 +184,12 @@ func (r rule) expressions(bridge string) []expr.Any {
 	return append(e, &expr.Verdict{Kind: expr.VerdictAccept})
 }
 
-// equal loads something and compares it.
+// equal loads a value and compares it.
 func equal(load expr.Any, with []byte) []expr.Any {
 	return []expr.Any{load, &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: with}}
 }
 
-// inPrefix compares an address of the IP header, which is at the first offset in IPv4 and
-// at the second in IPv6.
+// inPrefix compares an address in the IP header. The address is at offset4 for IPv4 and at offset6 for IPv6.
 func inPrefix(p netip.Prefix, offset4, offset6 uint32) []expr.Any {
 	family, offset := byte(unix.NFPROTO_IPV4), offset4
 	if p.Addr().Is6() {
@@ -206,7 +205,7 @@ func inPrefix(p netip.Prefix, offset4, offset6 uint32) []expr.Any {
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: address})
 }
 
-// interfaceName is a name as the kernel compares it.
+// interfaceName returns a name in the form that the kernel compares.
 func interfaceName(name string) []byte {
 	b := make([]byte, unix.IFNAMSIZ)
 	copy(b, name)

@@ -1,7 +1,7 @@
 // Package encryption encrypts archives with age (age-encryption.org) and opens them.
 //
-// It owns how an encrypted archive is told from a plain one, and what it means that no key
-// fits. It must not know where keys come from, and no error of its own holds one.
+// It owns how an encrypted archive differs from a plain one, and what it means that no key fits. It must not know where
+// keys come from, and its errors contain no key.
 package encryption
 
 import (
@@ -15,18 +15,18 @@ import (
 	"filippo.io/age"
 )
 
-// header begins every encrypted archive. A plain one begins with zstd's magic number.
+// header is the beginning of every encrypted archive. A plain one begins with zstd's magic number.
 const header = "age-encryption.org/v1"
 
 // ErrLocked says that an archive is encrypted and none of the given keys opens it.
 var ErrLocked = errors.New("the archive is encrypted to keys that this server does not have")
 
-// remedy is what to do about [ErrLocked].
+// remedy is the advice for [ErrLocked].
 const remedy = "add the secret key of one of its recipients to the file that the setting " +
 	"encryption identities names; " +
 	"if that key is lost, the archive cannot be opened"
 
-// Recipients reads public keys, each as a line of a file would have it.
+// Recipients reads public keys, each in the form of a line in a file.
 func Recipients(keys []string) ([]age.Recipient, error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -34,7 +34,7 @@ func Recipients(keys []string) ([]age.Recipient, error) {
 	return age.ParseRecipients(strings.NewReader(strings.Join(keys, "\n")))
 }
 
-// Identities reads secret keys, each as a line of a file would have it.
+// Identities reads secret keys, each in the form of a line in a file.
 func Identities(keys []string) ([]age.Identity, error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -42,9 +42,9 @@ func Identities(keys []string) ([]age.Identity, error) {
 	return age.ParseIdentities(strings.NewReader(strings.Join(keys, "\n")))
 }
 
-// Encrypt returns a writer that encrypts to the recipients, and the key that opens what it
-// writes for as long as this process lives. Without recipients the writer passes on what
-// it gets, and the key is nil. Close ends the encryption and leaves w open.
+// Encrypt returns a writer that encrypts to the recipients, and a key that opens its output as long as this process
+// lives. Without recipients, the writer passes on its input unchanged and the key is nil. Close ends the encryption and
+// leaves w open.
 func Encrypt(w io.Writer, to []age.Recipient) (io.WriteCloser, age.Identity, error) {
 	if len(to) == 0 {
 		return plain{w}, nil, nil
@@ -63,8 +63,8 @@ type plain struct{ io.Writer }
 // Close implements [io.Closer].
 func (plain) Close() error { return nil }
 
-// fileKey is a recipient that remembers the key of the one file that is encrypted to it. So the
-// process that has made an archive can prove that it opens. It adds nothing to the file.
+// fileKey is a recipient that remembers the key of the one file encrypted to it, so that the process that made an
+// archive can prove that it opens. It adds nothing to the file.
 type fileKey struct {
 	age.Recipient
 	key []byte
@@ -83,12 +83,12 @@ func (f *fileKey) WrapWithLabels(key []byte) ([]*age.Stanza, []string, error) {
 // Unwrap implements [age.Identity].
 func (f *fileKey) Unwrap([]*age.Stanza) ([]byte, error) { return bytes.Clone(f.key), nil }
 
-// Open returns the content of an archive that is encrypted to one of the keys, or not
-// encrypted. The error is [ErrLocked] if no key fits.
+// Open returns the content of an archive that is encrypted to one of the keys, or not encrypted at all. The error is
+// [ErrLocked] if no key fits.
 func Open(r io.Reader, keys ...age.Identity) (io.Reader, error) {
 	buffered := bufio.NewReader(r)
 	if start, err := buffered.Peek(len(header)); err != nil || string(start) != header {
-		return buffered, nil // what is wrong with it shows when it is read
+		return buffered, nil // reading it will show what is wrong
 	}
 	if len(keys) == 0 {
 		return nil, fmt.Errorf("%w: it has none; %s", ErrLocked, remedy)

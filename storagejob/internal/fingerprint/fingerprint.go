@@ -1,14 +1,12 @@
-// Package fingerprint tells whether anything in a folder has changed, without reading the
-// content of a file.
+// Package fingerprint tells whether anything in a folder has changed, without reading the content of files.
 //
-// It relies on the change time (ctime). The kernel sets it at every change of a file's content,
-// attributes, names and links, and no program can set it. It owns the decision where that can be
-// relied on. Where it cannot, there is no fingerprint.
+// It relies on the change time (ctime), which the kernel sets at every change of a file's content, attributes, names
+// and links, and which no program can set. It decides where the change time is reliable. Elsewhere there is no
+// fingerprint.
 //
-// A power cut loses change times that content has outlived: fdatasync writes content to the disk, and
-// need not write times. So a fingerprint is only that of one mount of a file system under one boot of
-// a kernel (SPEC 12.15). As long as that mount lives, no change time was lost and no other machine has
-// written to the file system.
+// A power cut can lose a change time although the new content survives: fdatasync writes content to the disk, but not
+// necessarily times. A fingerprint is therefore valid only for one mount of a file system under one boot of a kernel
+// (SPEC 12.15). During that mount, no change time was lost and no other machine has written to the file system.
 package fingerprint
 
 import (
@@ -29,34 +27,33 @@ import (
 )
 
 const (
-	// version begins every fingerprint. Another way to compute it needs another one. Those that begin
-	// with "1:" name no boot and no mount: they prove nothing.
+	// version begins every fingerprint. A different algorithm needs a different version. Fingerprints that begin with
+	// "1:" contain no boot and no mount: they prove nothing.
 	version = "2:"
-	// tick is more than the time for which the kernel's coarse clock, from which change
-	// times are taken, stands still. Two changes in one tick have the same time.
+	// tick is longer than the interval at which the kernel's coarse clock, which sets change times, advances. Two
+	// changes in one tick have the same time.
 	tick = 10 * time.Millisecond
-	// maxWait is how long [Of] waits for the last change to be a tick ago. A longer wait
-	// means that the file system has another clock, or that a program writes.
+	// maxWait is how long [Of] waits until the last change is a tick ago. If that is not enough, the file system uses a
+	// different clock, or a program is writing.
 	maxWait = 100 * time.Millisecond
-	// walkers is how many folders are walked at the same time. It does not depend on the number
-	// of processors, so that the job takes no more memory on a large machine.
+	// walkers is how many folders are walked at the same time. It does not depend on the number of processors, so that
+	// the job needs no more memory on a large machine.
 	walkers = 4
 	// readBatch is how many names of a folder are in memory at the same time.
 	readBatch = 1024
 )
 
-// Of returns a text that identifies the present state of a folder and everything below it, except
-// the entry skip at its top. It covers names, types, sizes, modes, owners, modification and change
-// times. It also covers inode numbers, device files, numbers of links, and link targets. A change of
-// content or of an extended attribute shows in the change time: reading the attributes would take
-// as long as all the rest. It also covers the kernel's boot and the mount of the file system.
+// Of returns a text that identifies the current state of a folder and everything below it, except the entry skip at its
+// top. It covers names, types, sizes, modes, owners, modification and change times, inode numbers, device files,
+// numbers of links, and link targets. The change time covers content and extended attributes: reading the attributes
+// would take as long as everything else. The text also covers the kernel's boot and the mount of the file system.
 //
-// It is "" where a later change might not show: see package comment. It is so on a file system with
-// coarse times, where the mount cannot be told from a later one, and when a change is less than a tick
-// ago or in the future. It is "" as well when the folder holds another file system.
+// Of returns "" if a later change might go unnoticed (see the package comment): on a file system with coarse times, if
+// the mount cannot be told from a later one, if the last change is less than a tick ago or in the future, or if the
+// folder contains another file system.
 //
-// If the folder itself was changed just now, as at the end of a restore, Of waits until a tick has
-// passed. That is at most 100 ms. Memory does not grow with the folder.
+// If the folder itself was changed just now, as at the end of a restore, Of waits until a tick has passed, for at most
+// 100 ms. Its memory does not grow with the folder.
 func Of(ctx context.Context, dir, skip string) (string, error) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -88,8 +85,8 @@ func Of(ctx context.Context, dir, skip string) (string, error) {
 	return version + hex.EncodeToString(sum[:]), nil
 }
 
-// settled waits until the change time of a folder is a tick ago, but not for longer than maxWait.
-// It returns the time by the clock from which change times are taken.
+// settled waits until the change time of a folder is a tick ago, but at most maxWait. It returns the time by the clock
+// that sets change times.
 func settled(ctx context.Context, st *unix.Stat_t) (now int64, err error) {
 	for deadline := time.Now().Add(maxWait); ; {
 		var ts unix.Timespec
@@ -109,20 +106,20 @@ func settled(ctx context.Context, st *unix.Stat_t) (now int64, err error) {
 	}
 }
 
-// found is what there is in some folders.
+// found sums up the entries of some folders.
 type found struct {
 	sum     total
 	entries uint64
 	newest  int64 // change time, in nanoseconds
-	fine    bool  // a change time has nanoseconds
+	fine    bool  // at least one change time has nanoseconds
 	foreign bool  // an entry is on another file system
 }
 
-// coarse reports whether no change time has a fraction of a second, as where inodes have
-// no room for it.
+// coarse reports whether all change times are whole seconds, as on file systems whose inodes have no room for a
+// fraction.
 func (f *found) coarse() bool { return !f.fine }
 
-// walk adds up a folder and everything below it, with several walkers.
+// walk sums up a folder and everything below it, with several walkers.
 type walk struct {
 	ctx   context.Context
 	dev   uint64
@@ -139,7 +136,7 @@ func newWalk(ctx context.Context, dev uint64) *walk {
 	return w
 }
 
-// folder adds an open folder with a walker of its own; st, if any, describes the folder itself.
+// folder adds an open folder with its own walker; st, if any, describes the folder itself.
 func (w *walk) folder(f *os.File, name, skip string, st *unix.Stat_t) error {
 	r := walker{walk: w}
 	if st != nil {
@@ -160,7 +157,7 @@ func (w *walk) folder(f *os.File, name, skip string, st *unix.Stat_t) error {
 	return nil
 }
 
-// walker adds up folders. One goroutine uses it.
+// walker sums up folders. One goroutine uses it.
 type walker struct {
 	walk *walk
 	found
@@ -169,8 +166,7 @@ type walker struct {
 	target [unix.PathMax]byte // of a link
 }
 
-// folder adds what an open folder holds; name is its name with a slash at its end, and ""
-// for the root.
+// folder adds the content of an open folder; name is its name with a trailing slash, or "" for the root.
 func (w *walker) folder(f *os.File, name, skip string) error {
 	for {
 		names, err := f.Readdirnames(readBatch)
@@ -194,7 +190,7 @@ func (w *walker) folder(f *os.File, name, skip string) error {
 	}
 }
 
-// child adds one name of an open folder and, if it is a folder, what it holds.
+// child adds one name of an open folder and, for a folder, its content.
 func (w *walker) child(parent int, child, name string) error {
 	var st unix.Stat_t
 	if err := unix.Fstatat(parent, child, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -225,7 +221,7 @@ func (w *walker) child(parent int, child, name string) error {
 	return w.folder(f, name+"/", "")
 }
 
-// entry adds what is known of one file, whatever its type.
+// entry adds the metadata of one file of any type.
 func (w *walker) entry(parent int, child, name string, st *unix.Stat_t) error {
 	w.entries++
 	w.foreign = w.foreign || st.Dev != w.walk.dev
@@ -251,16 +247,16 @@ func (w *walker) entry(parent int, child, name string, st *unix.Stat_t) error {
 	return nil
 }
 
-// appendText appends a text with its length, so that two texts never look like others.
+// appendText appends a text with its length, so that no two sequences of texts look alike.
 func appendText[T string | []byte](r []byte, s T) []byte {
 	return append(binary.LittleEndian.AppendUint64(r, uint64(len(s))), s...)
 }
 
-// total is a sum of checksums modulo 2^256, which is the same in whatever order they are added. So
-// the order of a folder's listing does not matter, and none is sorted in memory.
+// total is a sum of checksums modulo 2^256, which is the same in whatever order they are added. So the order of a
+// folder's listing does not matter, and nothing is sorted in memory.
 type total [4]uint64
 
-// checksum is one as a number.
+// checksum converts a checksum to a number.
 func checksum(sum [sha256.Size]byte) (t total) {
 	for i := range t {
 		t[i] = binary.LittleEndian.Uint64(sum[8*i:])
@@ -276,7 +272,7 @@ func (t *total) add(other total) {
 	}
 }
 
-// bytes is the sum as text.
+// bytes encodes the sum.
 func (t *total) bytes() []byte {
 	var b []byte
 	for _, n := range t {

@@ -11,31 +11,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// trusted are file systems, by the magic number that statfs reports, with their folders in /sys/fs. They
-// have stable inode numbers, and set change times in nanoseconds by the clock of this machine. Only one
-// machine at a time mounts them. A file server (NFS, SMB, FUSE) has a clock of its own and answers from
-// a cache. A tmpfs does not outlive its boot. An overlayfs shows the files of other file systems.
+// trusted lists file systems by the magic number that statfs reports, with their folders in /sys/fs. They have stable
+// inode numbers, set change times in nanoseconds by this machine's clock, and are mounted by one machine at a time. A
+// file server (NFS, SMB, FUSE) has its own clock and answers from a cache. A tmpfs does not survive a reboot. An
+// overlayfs shows the files of other file systems.
 //
-// ZFS has no such folder, so that a later mount cannot be told from the present one.
+// ZFS has no such folder, so that a later mount cannot be told from the current one.
 var trusted = map[uint32]string{
 	unix.EXT4_SUPER_MAGIC: "ext4", unix.XFS_SUPER_MAGIC: "xfs", unix.BTRFS_SUPER_MAGIC: btrfs, unix.F2FS_SUPER_MAGIC: "f2fs",
 }
 
-// btrfs names its folders by the id of the file system, because it has several devices.
+// btrfs names its folders after the id of the file system, because it has several devices.
 const btrfs = "btrfs"
 
-// kernel is where a kernel tells about itself.
+// kernel locates the files in which a kernel describes itself.
 type kernel struct {
 	boot string // the file with the id of the boot
 	sys  string // where sysfs is mounted
 }
 
-// system is the kernel that this program runs on; tests have others.
+// system is the kernel that this program runs on; tests use others.
 var system = kernel{boot: "/proc/sys/kernel/random/boot_id", sys: "/sys"}
 
-// mount returns a text that identifies the mount of a file system, on whose device dev an open folder
-// is. Mounted again after a power cut, or after its disk was lost and came back, it has another one. It
-// is "" where that is not known, and on a file system that is not trusted.
+// mount returns a text that identifies the mount of the file system that holds an open folder, on device dev. A new
+// mount, after a power cut or after the disk was lost and came back, gets a different text. It is "" if it cannot be
+// determined, and on a file system that is not trusted.
 func (k kernel) mount(fd int, dev uint64) string {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(fd, &fs); err != nil {
@@ -59,8 +59,8 @@ func (k kernel) mount(fd int, dev uint64) string {
 	if err != nil {
 		return ""
 	}
-	// The kernel makes this folder at the mount and removes it at the end. It gives no inode number
-	// of sysfs to two folders in one boot (kernfs counts up, since Linux 4.14).
+	// The kernel creates this folder at the mount and removes it at the unmount. Within one boot, it never reuses an
+	// inode number of sysfs (kernfs counts up, since Linux 4.14).
 	var folder unix.Stat_t
 	if err := unix.Stat(filepath.Join(k.sys, "fs", kind, filepath.Base(name)), &folder); err != nil {
 		return ""
@@ -68,7 +68,7 @@ func (k kernel) mount(fd int, dev uint64) string {
 	return fmt.Sprintf("%s/%d", boot, folder.Ino)
 }
 
-// btrfsID is the id of the btrfs on which an open folder is.
+// btrfsID returns the id of the btrfs that holds an open folder.
 func btrfsID(fd int) (string, error) {
 	const fsInfo = 0x8400941f // BTRFS_IOC_FS_INFO, which fills struct btrfs_ioctl_fs_info_args
 	var info struct {

@@ -11,13 +11,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// Download reads an archive from its beginning to its end. When a connection breaks or
-// is silent for too long, it opens another one at the same byte of the same object. An
-// error other than io.EOF is final. It is not safe for concurrent use.
+// Download reads an archive from beginning to end. When a connection breaks or is silent for too long, it opens another
+// one at the same byte of the same object. Any error except io.EOF is final. It is not safe for concurrent use.
 //
-// The SDK's transfer manager does less at a higher cost. It fetches a section into memory, delivers
-// it, and only then fetches the next one (6 times slower on one machine, with twice the memory). It
-// does not notice a silent connection.
+// The SDK's transfer manager does less at a higher cost. It fetches a section into memory, delivers it, and only then
+// fetches the next one (6 times slower on one machine, with twice the memory). It does not notice a silent connection.
 type Download struct {
 	a      *Archive
 	ctx    context.Context
@@ -32,8 +30,7 @@ type Download struct {
 	err    error
 }
 
-// Download opens the archive. The error is ErrMissing when it does not exist. The caller
-// must call Close.
+// Download opens the archive. The error is ErrMissing if it does not exist. The caller must call Close.
 func (a *Archive) Download(ctx context.Context) (*Download, error) {
 	d := &Download{a: a, ctx: ctx}
 	if err := d.open(); err != nil {
@@ -45,9 +42,8 @@ func (a *Archive) Download(ctx context.Context) (*Download, error) {
 // Size returns the archive's size in bytes, as the store announced it.
 func (d *Download) Size() int64 { return d.size }
 
-// open requests the archive from the current byte on. All requests after the first
-// name the object's ETag: if the archive was replaced meanwhile, the store refuses,
-// and the two are never mixed.
+// open requests the archive from the current byte on. All requests after the first name the object's ETag: if the
+// archive was replaced meanwhile, the store refuses, so that the two are never mixed.
 func (d *Download) open() error {
 	ctx, cancel := context.WithCancel(d.ctx)
 	in := &s3.GetObjectInput{Bucket: &d.a.bucket, Key: &d.a.key}
@@ -67,8 +63,8 @@ func (d *Download) open() error {
 	return nil
 }
 
-// Read implements io.Reader. It retries up to attempts times without a byte in between;
-// every byte that arrives starts the count again.
+// Read implements io.Reader. It gives up after a number of attempts without a single byte; every byte that arrives
+// restarts the count.
 func (d *Download) Read(p []byte) (int, error) {
 	for d.err == nil {
 		if d.offset >= d.size {
@@ -99,8 +95,8 @@ func (d *Download) Read(p []byte) (int, error) {
 			if errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF // the store sent less than it announced
 			}
-			// Not wrapped: a body that was cancelled for its silence fails with
-			// context.Canceled, although the job was not cancelled.
+			// Not wrapped: a body that was cancelled because it was silent fails with context.Canceled, although the
+			// job was not cancelled.
 			d.err = fmt.Errorf("reading the archive at byte %d of %d: %w: %v", d.offset, d.size, ErrUnreachable, err)
 		}
 	}

@@ -11,12 +11,11 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// errNotGranted says that the grant does not hold what the job needs: the two are of
-// different releases.
+// errNotGranted says that the grant lacks something that the job needs: they come from different releases.
 var errNotGranted = errors.New("the job's grant does not allow this")
 
-// granted sends each request in the form that the grant has for it. It has that address and those
-// headers, and no other header that the store would want signed.
+// granted sends each request in its granted form: with the signed address, the granted headers, and no other header
+// that would have to be signed.
 type granted struct {
 	next     http.RoundTripper
 	requests map[string]contract.GrantedRequest
@@ -24,7 +23,7 @@ type granted struct {
 	key      string // the end of the archive's path
 }
 
-// newGranted returns the transport of a grant.
+// newGranted returns a transport that sends only granted requests.
 func newGranted(next http.RoundTripper, g *contract.Grant, key string) (*granted, error) {
 	t := &granted{next: next, requests: make(map[string]contract.GrantedRequest, len(g.Requests)),
 		upload: g.Upload, key: key}
@@ -38,8 +37,8 @@ func newGranted(next http.RoundTripper, g *contract.Grant, key string) (*granted
 	return t, nil
 }
 
-// operation names what a request does: its method, its object, and the parameters that
-// are neither part of a signature nor for the store's logs.
+// operation names what a request does: its method, its object, and its parameters except those of signatures and of the
+// store's logs.
 func operation(method string, at *url.URL) string {
 	query := at.Query()
 	for name := range query {
@@ -50,7 +49,7 @@ func operation(method string, at *url.URL) string {
 	return method + " " + at.Path + "?" + query.Encode()
 }
 
-// RoundTrip implements [http.RoundTripper]. Its errors hold no signature.
+// RoundTrip implements [http.RoundTripper]. Its errors contain no signature.
 func (t *granted) RoundTrip(r *http.Request) (*http.Response, error) {
 	to, err := t.find(r)
 	if err != nil {

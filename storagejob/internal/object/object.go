@@ -1,8 +1,8 @@
-// Package object reads and writes one archive in an S3 store: the archive itself
-// and, beside it, the ".meta" that commits it (SPEC 7).
+// Package object reads and writes one archive in an S3 store: the archive itself and, beside it, the ".meta" that
+// commits it (SPEC 7).
 //
-// It owns the requests to the store, their retries, and the kinds of their errors.
-// It must not interpret an archive's content, and must touch no object but these two.
+// It owns the requests to the store, their retries, and the kinds of their errors. It must not interpret an archive's
+// content, and must touch no other object.
 package object
 
 import (
@@ -28,14 +28,14 @@ import (
 
 // Limits of the requests.
 const (
-	// attempts is how often each request is tried in total. The coordinator retries the
-	// operation as a whole (SPEC 1, contract 10).
+	// attempts is how often each request is tried in total. The coordinator retries the whole operation (SPEC 1,
+	// contract 10).
 	attempts = 3
 	// silence is how long a download waits for the next byte before it reconnects.
 	silence = 60 * time.Second
 )
 
-// The kinds of errors of the store that a job reports with exit codes of their own.
+// The store errors that a job reports with their own exit codes.
 var (
 	// ErrMissing says that the archive or its .meta does not exist.
 	ErrMissing = errors.New("archive not found")
@@ -43,7 +43,7 @@ var (
 	ErrUnreachable = errors.New("object store")
 )
 
-// Options say where an archive is, and what may be done with it.
+// Options say where an archive is, and how it may be accessed.
 type Options struct {
 	// URL is a [contract.ArchiveURL].
 	URL string
@@ -51,38 +51,37 @@ type Options struct {
 	PathStyle bool
 	// Scratch is the folder for parts of an archive that are too large for memory.
 	Scratch string
-	// Grant is all that may be done. Without it, the credentials come from the environment.
+	// Grant contains everything that is permitted. Without it, the credentials come from the environment.
 	Grant *contract.Grant
 }
 
-// parts are the sizes of parts: [contract.Parts], and in tests smaller ones.
+// parts yields the sizes of parts. It is [contract.Parts], except in tests.
 type parts interface {
 	Size(number int) int64
 	Max() int64
 }
 
-// Archive is one archive in a store, whether it exists yet or not.
+// Archive is one archive in a store. It may not exist yet.
 type Archive struct {
 	client  *s3.Client
 	bucket  string
 	key     string
 	scratch string
-	silence time.Duration // the constant; tests have a smaller one
+	silence time.Duration // the constant; tests use a smaller one
 	parts   parts
 	grant   *contract.Grant
-	ended   bool     // the granted upload exists no more
+	ended   bool     // the granted upload no longer exists
 	killed  []string // the uploads of killed runs that Prepare has removed
 }
 
-// Open returns the archive. Region, endpoint, and without a grant the credentials, come
-// from the environment, as the SDK reads it. It does no I/O. The caller must call Close.
+// Open returns the archive. The SDK reads the region, the endpoint and, without a grant, the credentials from the
+// environment. Open does no I/O. The caller must call Close.
 func Open(ctx context.Context, o Options) (*Archive, error) {
 	bucket, key, err := contract.ParseArchiveURL(o.URL)
 	if err != nil {
 		return nil, err
 	}
-	// The defaults of LoadDefaultConfig include checksums of every upload, which s3.New alone
-	// leaves off.
+	// The defaults of LoadDefaultConfig include checksums of every upload, which s3.New alone omits.
 	load := []func(*config.LoadOptions) error{config.WithRetryMaxAttempts(attempts),
 		config.WithHTTPClient(transport(nil))}
 	var signed *http.Client
@@ -91,7 +90,7 @@ func Open(ctx context.Context, o Options) (*Archive, error) {
 			return nil, err
 		}
 		load = append(load, config.WithCredentialsProvider(aws.AnonymousCredentials{}),
-			// They would be headers that are not signed. See [Archive.md5].
+			// Checksums would be unsigned headers. See [Archive.md5].
 			config.WithRequestChecksumCalculation(aws.RequestChecksumCalculationWhenRequired))
 	}
 	cfg, err := config.LoadDefaultConfig(ctx, load...)
@@ -101,7 +100,7 @@ func Open(ctx context.Context, o Options) (*Archive, error) {
 	return &Archive{
 		client: s3.NewFromConfig(cfg, func(s *s3.Options) {
 			s.UsePathStyle = o.PathStyle
-			// The archive has a checksum of its own, so this is expected.
+			// The archive has its own checksum, so this is expected.
 			s.DisableLogOutputChecksumValidationSkipped = true
 			if signed != nil {
 				s.HTTPClient = signed
@@ -111,8 +110,8 @@ func Open(ctx context.Context, o Options) (*Archive, error) {
 	}, nil
 }
 
-// transport returns a client whose every wait is bounded: a job that hangs would keep its
-// volume. It trusts what the system does, or other authorities.
+// transport returns a client whose every wait is bounded: a job that hangs would keep its volume. It trusts the given
+// authorities or, without any, those of the system.
 func transport(authorities *x509.CertPool) *awshttp.BuildableClient {
 	return awshttp.NewBuildableClient().
 		WithDialerOptions(func(d *net.Dialer) { d.Timeout = 10 * time.Second }).
@@ -126,14 +125,14 @@ func transport(authorities *x509.CertPool) *awshttp.BuildableClient {
 		})
 }
 
-// grantedClient returns a client that sends nothing but what is granted. It follows no
-// redirects: a signature is for one host.
+// grantedClient returns a client that sends only granted requests. It follows no redirects: a signature is for one
+// host.
 func grantedClient(g *contract.Grant, key string) (*http.Client, error) {
 	var authorities *x509.CertPool
 	if g.CA != "" {
 		var err error
 		if authorities, err = x509.SystemCertPool(); err != nil {
-			authorities = x509.NewCertPool() // there are none on this system
+			authorities = x509.NewCertPool() // this system has none
 		}
 		if !authorities.AppendCertsFromPEM([]byte(g.CA)) {
 			return nil, errors.New("the grant's certificate authority is no certificate in PEM")
@@ -151,16 +150,14 @@ func grantedClient(g *contract.Grant, key string) (*http.Client, error) {
 type Info struct {
 	// Size is the archive's size in bytes.
 	Size int64
-	// Content is the size of the tar stream in it and of the holes that the stream
-	// describes, in bytes.
+	// Content is the size of the tar stream in it plus the holes that the stream describes, in bytes.
 	Content int64
 	// SHA256 is the archive's checksum in lower-case hexadecimal.
 	SHA256 string
 }
 
-// Stat checks that the archive is committed. The archive and its .meta exist and, as far as can be
-// told without reading the archive, belong together. Otherwise the error is ErrMissing or
-// [contract.ErrMalformedMeta].
+// Stat checks that the archive is committed: the archive and its .meta exist and belong together, as far as that is
+// known without reading the archive. Otherwise the error is ErrMissing or [contract.ErrMalformedMeta].
 func (a *Archive) Stat(ctx context.Context) (Info, error) {
 	head, err := a.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &a.bucket, Key: &a.key})
 	if err != nil {
@@ -179,16 +176,15 @@ func (a *Archive) Stat(ctx context.Context) (Info, error) {
 	return info, nil
 }
 
-// Stored is what the store says about the archive, whether it is committed or not.
+// Stored is what the store reports about the archive, whether it is committed or not.
 type Stored struct {
 	// Size is in bytes.
 	Size int64
-	// CRC32 and CRC64NVME are checksums of the whole archive in base64; empty where the
-	// store keeps none.
+	// CRC32 and CRC64NVME are checksums of the whole archive in base64; empty if the store keeps none.
 	CRC32, CRC64NVME string
 }
 
-// Stored asks the store about the archive. The error is ErrMissing when it does not exist.
+// Stored asks the store about the archive. The error is ErrMissing if the archive does not exist.
 func (a *Archive) Stored(ctx context.Context) (Stored, error) {
 	head, err := a.client.HeadObject(ctx,
 		&s3.HeadObjectInput{Bucket: &a.bucket, Key: &a.key, ChecksumMode: types.ChecksumModeEnabled})
@@ -196,15 +192,15 @@ func (a *Archive) Stored(ctx context.Context) (Stored, error) {
 		return Stored{}, a.explain("checking the upload", err)
 	}
 	s := Stored{Size: aws.ToInt64(head.ContentLength)}
-	// The checksum of an upload in parts may be one of the parts' checksums instead.
+	// For a multipart upload, the store may report a checksum of the parts' checksums instead.
 	if head.ChecksumType == types.ChecksumTypeFullObject {
 		s.CRC32, s.CRC64NVME = aws.ToString(head.ChecksumCRC32), aws.ToString(head.ChecksumCRC64NVME)
 	}
 	return s, nil
 }
 
-// Meta reads the .meta without looking at the archive. A size that it does not record
-// is 0. The error is ErrMissing, [contract.ErrMalformedMeta] or ErrUnreachable.
+// Meta reads the .meta without looking at the archive. A size that the .meta does not record is 0. The error is
+// ErrMissing, [contract.ErrMalformedMeta] or ErrUnreachable.
 func (a *Archive) Meta(ctx context.Context) (Info, error) {
 	key := a.key + contract.MetaSuffix
 	out, err := a.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &a.bucket, Key: &key})
@@ -224,8 +220,8 @@ func (a *Archive) Meta(ctx context.Context) (Info, error) {
 	return info, nil
 }
 
-// Commit writes the .meta, after which the archive counts. It must be called only after
-// [Upload.Close] has returned nil. Repeating it is harmless.
+// Commit writes the .meta, after which the archive counts. It must be called only after [Upload.Close] has returned
+// nil. Repeating it is harmless.
 func (a *Archive) Commit(ctx context.Context, info Info) error {
 	key := a.key + contract.MetaSuffix
 	_, err := a.client.PutObject(ctx, &s3.PutObjectInput{
@@ -240,15 +236,13 @@ func (a *Archive) Commit(ctx context.Context, info Info) error {
 	return a.explain("writing the archive's .meta", err)
 }
 
-// explain marks an error of the store as ErrMissing or ErrUnreachable, and says when it is
-// that the grant has expired.
+// explain marks a store error as ErrMissing or ErrUnreachable, and says so if the grant has expired.
 func (a *Archive) explain(doing string, err error) error {
-	if err == nil || errors.Is(err, ErrUnreachable) { // it is explained already
+	if err == nil || errors.Is(err, ErrUnreachable) { // already explained
 		return err
 	}
 	var api smithy.APIError
-	// NoSuchBucket is not a missing archive: otherwise a wrong setting would look like
-	// lost data.
+	// NoSuchBucket does not count as a missing archive: otherwise a wrong setting would look like lost data.
 	if errors.As(err, &api) && (api.ErrorCode() == "NoSuchKey" || api.ErrorCode() == "NotFound") {
 		return fmt.Errorf("%s: %w", doing, ErrMissing)
 	}

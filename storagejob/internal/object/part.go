@@ -11,8 +11,8 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// part is a piece of the archive that is kept until the store has it, so that it can be sent again.
-// It is in memory, or if it is larger than what memory is for, in a file.
+// part is a piece of the archive that is kept until the store has it, so that it can be sent again. It is in memory or,
+// if it is too large for that, in a file.
 type part struct {
 	number int
 	limit  int64 // in bytes
@@ -21,8 +21,8 @@ type part struct {
 	file   *os.File // nil for a part in memory
 }
 
-// newPart returns an empty part for so many bytes. It takes the buffer, which may be nil, or makes
-// a file in the scratch folder that has no name. However the job ends, its room is free again.
+// newPart returns an empty part of the given size. It uses the buffer, which may be nil, or creates a file in the
+// scratch folder and removes its name, so that its space is freed however the job ends.
 func newPart(number int, limit int64, buffer []byte, scratch string) (*part, error) {
 	p := &part{number: number, limit: limit}
 	if p.limit <= contract.FirstPart {
@@ -43,17 +43,17 @@ func newPart(number int, limit int64, buffer []byte, scratch string) (*part, err
 	return p, nil
 }
 
-// inScratch says what a part has to do with the scratch folder.
+// inScratch explains in an error why a part needs the scratch folder.
 func inScratch(size int64, err error) error {
 	return fmt.Errorf("a part of the archive, up to %d MiB, is kept in the job's scratch folder until it is sent; "+
 		"up to %d of them at a time need room on the disk of the engine, besides the volume: %w", size>>20,
 		senders+1, err)
 }
 
-// room is how many bytes the part still takes.
+// room returns how many more bytes the part can hold.
 func (p *part) room() int64 { return p.limit - p.size }
 
-// Write implements io.Writer for no more than room.
+// Write implements io.Writer. The caller must not write more than room.
 func (p *part) Write(b []byte) (int, error) {
 	if p.file == nil {
 		p.buffer = append(p.buffer, b...)
@@ -68,7 +68,7 @@ func (p *part) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// content reads the part from its beginning.
+// content reads the part from the beginning.
 func (p *part) content() io.ReadSeeker {
 	if p.file != nil {
 		return io.NewSectionReader(p.file, 0, p.size)
@@ -76,7 +76,7 @@ func (p *part) content() io.ReadSeeker {
 	return bytes.NewReader(p.buffer)
 }
 
-// release frees the part's room on the disk, and returns its buffer for another part.
+// release frees the part's disk space, and returns its buffer for another part.
 func (p *part) release() []byte {
 	if p.file != nil {
 		p.file.Close()
@@ -84,8 +84,8 @@ func (p *part) release() []byte {
 	return p.buffer
 }
 
-// md5 is the checksum with which the store notices what was damaged on its way. The client sends
-// none of its own there, because that would be a header that is not signed.
+// md5 returns the checksum with which the store notices damage in transit. With a grant the client sends no checksum
+// itself, because that would be an unsigned header.
 func (a *Archive) md5(p *part) (*string, error) {
 	if a.grant == nil {
 		return nil, nil

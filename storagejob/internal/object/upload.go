@@ -18,21 +18,20 @@ import (
 
 // Limits of an upload.
 const (
-	// senders is how many parts are sent at the same time. Together with the part that is
-	// being filled, senders+1 parts take memory or room in the scratch folder.
+	// senders is how many parts are sent at the same time. Together with the part being filled, senders+1 parts take
+	// memory or space in the scratch folder.
 	senders = 2
-	// cleanup bounds the abort of an upload that failed or was cancelled.
+	// cleanup bounds the abort of a failed or cancelled upload.
 	cleanup = 5 * time.Second
-	// answerLimit is how long the store may take to answer about a part that was sent in full. It
-	// counts after the upload has failed or was cancelled.
+	// answerLimit is how long the store may take to confirm a part that was sent in full, after the upload has failed
+	// or was cancelled.
 	answerLimit = 3 * time.Second
 )
 
-// Prepare removes what earlier runs left behind: the .meta of an archive that is being
-// replaced, and the parts of a killed upload. Without it, an old .meta could commit a
-// new archive, and unfinished parts would occupy the bucket forever. With a grant
-// it removes the .meta alone: nothing may be listed, and the coordinator's garbage collection
-// removes the parts.
+// Prepare removes what earlier runs left behind: the .meta of an archive that is being replaced, and the parts of a
+// killed upload. Otherwise, an old .meta could commit a new archive, and unfinished parts would occupy the bucket
+// forever. With a grant it removes only the .meta: the grant does not permit listing, so the coordinator's garbage
+// collection removes the parts.
 func (a *Archive) Prepare(ctx context.Context) error {
 	meta := a.key + contract.MetaSuffix
 	if _, err := a.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &a.bucket, Key: &meta}); err != nil {
@@ -64,7 +63,7 @@ func (a *Archive) Prepare(ctx context.Context) error {
 	return nil
 }
 
-// abort removes the parts of an unfinished upload. One that does not exist is no error.
+// abort removes the parts of an unfinished upload. It is not an error if the upload does not exist.
 func (a *Archive) abort(ctx context.Context, id string) error {
 	_, err := a.client.AbortMultipartUpload(ctx,
 		&s3.AbortMultipartUploadInput{Bucket: &a.bucket, Key: &a.key, UploadId: &id})
@@ -75,10 +74,10 @@ func (a *Archive) abort(ctx context.Context, id string) error {
 	return a.explain("removing an unfinished upload", err)
 }
 
-// Close gives up the upload that was granted, if it was not used: a small archive needs none. It
-// gives up once more those of killed runs. A part that the store was still taking in when Prepare
-// removed its upload may have stayed. It must be called when the job is done with the archive, and
-// reports nothing: what it cannot remove, the coordinator's garbage collection does.
+// Close aborts the granted upload if it was not used: a small archive needs none. It aborts the uploads of killed runs
+// a second time, because a part that the store was still receiving when Prepare removed its upload may have remained.
+// It must be called when the job is done with the archive. It reports no errors: the coordinator's garbage collection
+// removes what remains.
 func (a *Archive) Close() {
 	unused := a.killed
 	if a.grant != nil && a.grant.Upload != nil && !a.ended {
@@ -92,9 +91,8 @@ func (a *Archive) Close() {
 	}
 }
 
-// Upload writes an archive to the store. Nothing is visible under the key until
-// Close returns nil. Either Close or Abort must be called. It is not safe for concurrent
-// use.
+// Upload writes an archive to the store. Nothing is visible under the key until Close returns nil. Either Close or
+// Abort must be called. It is not safe for concurrent use.
 type Upload struct {
 	a      *Archive
 	ctx    context.Context
@@ -103,24 +101,24 @@ type Upload struct {
 	requests context.Context
 	cut      context.CancelFunc
 	size     int64
-	part     *part // that is being filled
-	// free are buffers of memory for parts, nil for those that were not needed yet. Its
-	// length also bounds the parts that are sent at the same time.
+	part     *part // being filled
+	// free holds memory buffers for parts, nil for those that were not needed yet. Its length also bounds how many
+	// parts are sent at the same time.
 	free    chan []byte
 	sending sync.WaitGroup
-	id      string // of the multipart upload; empty before it is begun
+	id      string // of the multipart upload; empty before it begins
 	ended   bool
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	sent []types.CompletedPart
 }
 
-// Expect says that the archive will be that of a home of so many bytes, from which the sizes of its parts
-// follow. Without it they are those of a small home. It must be called before [Archive.Upload].
+// Expect announces that the archive will be that of a home of so many bytes, which determines the sizes of its parts.
+// Without it, the sizes are those of a small home. It must be called before [Archive.Upload].
 func (a *Archive) Expect(home int64) { a.parts = contract.PartsFor(home) }
 
-// Upload starts an upload. A small archive becomes one request, a larger one a
-// multipart upload with parts of the sizes of [contract.Parts].
+// Upload starts an upload. A small archive becomes one request, a larger one a multipart upload with the part sizes of
+// [contract.Parts].
 func (a *Archive) Upload(ctx context.Context) *Upload {
 	u := &Upload{a: a, free: make(chan []byte, senders+1)}
 	u.ctx, u.cancel = context.WithCancelCause(ctx)
@@ -155,8 +153,7 @@ func (u *Upload) Write(p []byte) (written int, err error) {
 	return written, nil
 }
 
-// next makes room in the part that is being filled: once it is full it is sent, and a new
-// one begins.
+// next makes room in the part that is being filled: it sends a full part and begins a new one.
 func (u *Upload) next() error {
 	number := 1
 	if u.part != nil {
@@ -182,8 +179,7 @@ func (u *Upload) next() error {
 	}
 }
 
-// send sends the part that has been filled, in the background. An error of it cancels the
-// upload.
+// send sends the filled part in the background. An error cancels the upload.
 func (u *Upload) send() error {
 	if u.ctx.Err() != nil {
 		return context.Cause(u.ctx)
@@ -207,7 +203,7 @@ func (u *Upload) send() error {
 	return nil
 }
 
-// begin begins the multipart upload, unless it has begun.
+// begin begins the multipart upload, unless it has already begun.
 func (u *Upload) begin() error {
 	if u.id != "" {
 		return nil
@@ -232,11 +228,11 @@ func (u *Upload) begin() error {
 	return nil
 }
 
-// sendPart sends a part. The client tries again where that may help, with growing pauses.
+// sendPart sends a part. The client retries where that may help, with growing pauses.
 //
-// When the upload ends, what is still to be sent of the part is not, so that the store
-// refuses it. If the store has it in full, its answer is waited for. A part that a store takes in
-// just after the upload was aborted may stay for ever.
+// When the upload ends, the rest of the part is not sent, so that the store refuses it. If the store already has the
+// whole part, sendPart waits for its answer: a part that a store accepts just after the upload was aborted may stay
+// there forever.
 func (u *Upload) sendPart(p *part) (types.CompletedPart, error) {
 	number := int32(p.number)
 	in := &s3.UploadPartInput{
@@ -254,7 +250,7 @@ func (u *Upload) sendPart(p *part) (types.CompletedPart, error) {
 	return types.CompletedPart{ETag: out.ETag, PartNumber: &number, ChecksumCRC32: out.ChecksumCRC32}, nil
 }
 
-// cutBody is a body that fails from the end of the context on, unless all of it was read.
+// cutBody is a body that fails once the context has ended, unless all of it was read.
 type cutBody struct {
 	io.ReadSeeker
 	ctx context.Context
@@ -264,13 +260,12 @@ type cutBody struct {
 func (b cutBody) Read(p []byte) (int, error) {
 	n, err := b.ReadSeeker.Read(p)
 	if n > 0 && b.ctx.Err() != nil {
-		return 0, &aws.RequestCanceledError{Err: context.Cause(b.ctx)} // which is not tried again
+		return 0, &aws.RequestCanceledError{Err: context.Cause(b.ctx)} // not retried
 	}
 	return n, err
 }
 
-// Close sends the rest and makes the archive appear under its key. After an error
-// nothing appears.
+// Close sends the rest and makes the archive appear under its key. After an error nothing appears.
 func (u *Upload) Close() error {
 	if u.ended {
 		return nil
@@ -325,14 +320,13 @@ func (u *Upload) sendWhole() error {
 // errAborted ends an upload whose source failed.
 var errAborted = errors.New("the upload was aborted")
 
-// Abort ends the upload and removes the parts that were sent, even when the
-// upload's context has ended. The next Prepare removes what Abort cannot. After
-// Close it does nothing.
+// Abort ends the upload and removes the parts that were sent, even if the upload's context has ended. The next Prepare
+// removes what Abort cannot. After Close it does nothing.
 func (u *Upload) Abort() {
 	if u.ended {
 		return
 	}
-	u.cancel(errAborted) // also cuts the parts that are being sent
+	u.cancel(errAborted) // also cuts off the parts that are being sent
 	u.finish()
 	if u.id == "" {
 		return
@@ -344,7 +338,7 @@ func (u *Upload) Abort() {
 	}
 }
 
-// finish ends what the upload holds.
+// finish releases the upload's resources.
 func (u *Upload) finish() {
 	u.sending.Wait()
 	u.cancel(errAborted)

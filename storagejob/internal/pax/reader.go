@@ -8,33 +8,31 @@ import (
 	"time"
 )
 
-// Reader reads the entries of a tar stream like [tar.Reader], and may be given any stream.
-// A header that AppendHeader has written without Go's writer is read without Go's reader; all
-// others are read by it. Of a sparse file that AppendSparseHeader has described, the data alone
-// can be read, too: see Data.
+// Reader reads the entries of a tar stream like [tar.Reader], and accepts any stream. It reads headers that
+// AppendHeader wrote without Go's writer by itself, and all others with Go's reader. For a sparse file that
+// AppendSparseHeader has described, the data can also be read alone: see Data.
 type Reader struct {
 	src source
-	err error // that ended the stream
+	err error // the error that ended the stream
 	// tr reads the content of an entry whose header it has read and that is not sparse.
 	tr *tar.Reader
-	// left is how much of what is stored as the content of any other entry has not been read. pad
-	// is what fills up its last block.
+	// left is the unread part of the stored content of any other entry. pad is the padding of its last block.
 	left, pad int64
-	// data is the map of a sparse file, of whose end size is the offset; otherwise nil. at is
-	// the offset in the file up to which Read has come, and rest what of data is behind it.
+	// data is the map of a sparse file that ends at the offset size; otherwise nil. at is the offset in the file that
+	// Read has reached, and rest is the part of data after it.
 	data, rest []Extent
 	size, at   int64
 
-	plain   tar.Header // of an entry, if it is plain
-	written []byte     // what AppendHeader writes for it
+	plain   tar.Header // the entry's header, if it is plain
+	written []byte     // what AppendHeader writes for plain
 }
 
 // NewReader reads the stream r.
 func NewReader(r io.Reader) *Reader { return &Reader{src: source{r: r}} }
 
-// Next goes to the next entry and returns its header, which is valid until the next call. The
-// size in it includes holes; its PAXRecords may lack those of which the other fields hold the
-// value. At the end of the stream it returns io.EOF.
+// Next advances to the next entry and returns its header, which is valid until the next call. The header's size
+// includes holes; its PAXRecords may lack those whose values are in other fields. At the end of the stream Next returns
+// io.EOF.
 func (r *Reader) Next() (*tar.Header, error) {
 	if r.err != nil {
 		return nil, r.err
@@ -55,7 +53,7 @@ func (r *Reader) next() (*tar.Header, error) {
 		return &r.plain, nil
 	}
 	r.src.rewind()
-	// It keeps nothing from one entry to the next, so each may have its own.
+	// Go's reader keeps no state between entries, so each entry may have its own.
 	r.tr = tar.NewReader(&r.src)
 	h, err := r.tr.Next()
 	r.src.keeping = false
@@ -69,20 +67,17 @@ func (r *Reader) next() (*tar.Header, error) {
 	return h, nil
 }
 
-// Header returns what of the stream the last call of Next has read: the header, and the map of
-// a sparse file. It is valid until the next call, and empty for a header that is larger than
-// AppendHeader and AppendSparseHeader write.
+// Header returns the bytes that the last call of Next has read: the header, and the map of a sparse file. It is valid
+// until the next call. It is empty for a header that is larger than AppendHeader and AppendSparseHeader write.
 func (r *Reader) Header() []byte { return r.src.kept }
 
-// Sparse returns the map of the entry, if it is a sparse file that AppendSparseHeader could
-// have described.
+// Sparse returns the map of the entry, if it is a sparse file that AppendSparseHeader could have described.
 func (r *Reader) Sparse() (data []Extent, ok bool) { return r.data, r.data != nil }
 
-// Data reads of an entry that Sparse has a map of only the data. Read must not be called for
-// the same entry.
+// Data reads only the data of an entry for which Sparse returns a map. Read must not be called for the same entry.
 func (r *Reader) Data() io.Reader { return stored{r} }
 
-// Read reads the content of the entry, with zeros in place of holes.
+// Read reads the content of the entry, with zeros for holes.
 func (r *Reader) Read(p []byte) (int, error) {
 	switch {
 	case r.tr != nil:
@@ -112,7 +107,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 	}
 }
 
-// stored reads what is stored as the content of an entry that Go's reader does not read.
+// stored reads the stored content of an entry that Go's reader does not read.
 type stored struct{ r *Reader }
 
 // Read implements io.Reader.
@@ -127,13 +122,13 @@ func (s stored) Read(p []byte) (int, error) {
 	return 0, noEOF(err)
 }
 
-// Finish reads the stream to its end, because tar programs fill up its last block.
+// Finish reads the stream to its end, because tar programs pad its last block.
 func (r *Reader) Finish() error {
 	_, err := io.Copy(io.Discard, &r.src)
 	return err
 }
 
-// skip goes to the end of the entry. A stream may end in what fills up its last block.
+// skip goes to the end of the entry. A stream may end within the padding of the last block.
 func (r *Reader) skip() error {
 	if r.tr != nil {
 		if _, err := io.Copy(io.Discard, r.tr); err != nil {
@@ -146,14 +141,14 @@ func (r *Reader) skip() error {
 	return r.src.discard(r.pad)
 }
 
-// readPlain reads a header into plain, if it is one that AppendHeader writes without Go's
-// writer. Otherwise it has read some of it, but no more than Go's reader does.
+// readPlain reads a header into plain, if AppendHeader writes it without Go's writer. Otherwise it has consumed part of
+// the header, but no more than Go's reader does.
 func (r *Reader) readPlain() bool {
 	if !r.src.read(BlockSize) {
 		return false
 	}
 	if b := r.src.kept; b[156] == tar.TypeXHeader {
-		// Only with records of one block do two more blocks belong to the header for certain.
+		// Only if the records fit in one block are two more blocks certain to belong to the header.
 		var field [numberField]byte
 		size := octal(b[124:136])
 		putOctal(field[:], size)
@@ -164,8 +159,8 @@ func (r *Reader) readPlain() bool {
 	if !parsePlain(r.src.kept, &r.plain) || !isPlain(&r.plain) {
 		return false
 	}
-	// What was parsed too generously is written otherwise. The name of the extended header is
-	// of no consequence.
+	// A header that was parsed too generously differs from what is written here. The name of the extended header does
+	// not matter.
 	r.written = r.written[:0]
 	if raw := r.src.kept; len(raw) > BlockSize {
 		r.written = appendTimes(r.written, text(raw[:nameField]), &r.plain)
@@ -174,8 +169,8 @@ func (r *Reader) readPlain() bool {
 	return bytes.Equal(r.written, r.src.kept)
 }
 
-// parsePlain reads a header from its block, which an extended header of two blocks may
-// precede. It checks no more than that it does not fail.
+// parsePlain reads a header from its block, which may follow an extended header of two blocks. It does not validate the
+// header; it only avoids failing.
 func parsePlain(raw []byte, h *tar.Header) bool {
 	block := raw[len(raw)-BlockSize:]
 	*h = tar.Header{
@@ -201,7 +196,7 @@ func parsePlain(raw []byte, h *tar.Header) bool {
 	h.ModTime = time.Unix(sec, nsec)
 	switch h.Typeflag {
 	case tar.TypeReg:
-		return !strings.HasSuffix(h.Name, "/") // which might be meant as a folder: Go's reader knows
+		return !strings.HasSuffix(h.Name, "/") // it might mean a folder: Go's reader knows
 	case tar.TypeDir, tar.TypeSymlink, tar.TypeLink:
 		return h.Size == 0
 	default:
@@ -209,7 +204,7 @@ func parsePlain(raw []byte, h *tar.Header) bool {
 	}
 }
 
-// text is what a field holds up to its end or a zero byte.
+// text returns a field up to its end or a zero byte.
 func text(field []byte) string {
 	if end := bytes.IndexByte(field, 0); end >= 0 {
 		field = field[:end]
@@ -217,7 +212,7 @@ func text(field []byte) string {
 	return string(field)
 }
 
-// octal is the number that putOctal has put into a field.
+// octal returns the number that putOctal has written to a field.
 func octal(field []byte) (n int64) {
 	for _, digit := range field[:len(field)-1] {
 		n = n<<3 | int64(digit&7)

@@ -6,22 +6,21 @@ import (
 )
 
 const (
-	// maxKept is the most that a source keeps, in bytes: an extended header and a map of the
-	// largest size that readers accept.
+	// maxKept is the most that a source keeps, in bytes: an extended header and a map of the largest sizes that readers
+	// accept.
 	maxKept = 2*MaxRecords + 8*BlockSize
-	// discardBuffer is how much of a content is skipped at a time, in bytes.
+	// discardBuffer is how much content is skipped at a time, in bytes.
 	discardBuffer = 32 << 10
 )
 
-// source reads a stream, and keeps what it reads of it while keeping is set. So it can be looked at
-// or read a second time.
+// source reads a stream and, while keeping is set, keeps what it reads, so that it can be examined or read again.
 type source struct {
 	r       io.Reader
-	err     error // that r has returned; it is not asked again
+	err     error // returned by r, which is not read again
 	n       int64 // read so far
 	keeping bool
 	kept    []byte
-	pending []byte // is read before r
+	pending []byte // read before r
 	skipped []byte
 }
 
@@ -47,27 +46,27 @@ func (s *source) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// keep forgets what was kept and begins to keep.
+// keep drops the kept bytes and starts to keep.
 func (s *source) keep() { s.keeping, s.kept = true, s.kept[:0] }
 
-// read reads so many bytes more, and keeps them. It reports whether there were as many.
+// read reads and keeps so many more bytes. It reports whether there were enough.
 func (s *source) read(more int) bool {
 	from := len(s.kept)
 	s.kept = append(s.kept, make([]byte, more)...)
-	s.keeping = false // they are where they belong already
+	s.keeping = false // they are already in kept
 	n, _ := io.ReadFull(s, s.kept[from:])
 	s.keeping, s.kept = true, s.kept[:from+n]
 	return n == more
 }
 
-// rewind makes what is kept be read again, and keeps on keeping.
+// rewind causes the kept bytes to be read again, and continues to keep.
 func (s *source) rewind() {
 	s.n -= int64(len(s.kept))
 	s.pending = append(bytes.Clone(s.kept), s.pending...)
 	s.kept = s.kept[:0]
 }
 
-// discard reads so many bytes for nothing. The error is io.EOF if there are fewer.
+// discard skips so many bytes. The error is io.EOF if there are fewer.
 func (s *source) discard(n int64) error {
 	if n > 0 && s.skipped == nil {
 		s.skipped = make([]byte, discardBuffer)

@@ -10,32 +10,31 @@ import (
 	"strconv"
 )
 
-// A sparse file is written in the form "PAX sparse 1.0" of GNU tar, which bsdtar, Python and Go's
-// reader know as well. First come an extended header with the records below, and a header. The
-// file's content is the map of its data, filled up to a block, and then the data. Go's writer
-// cannot write it, so it is put together here.
+// A sparse file is written in the form "PAX sparse 1.0" of GNU tar, which bsdtar, Python and Go's reader also know: an
+// extended header with the records below, and a header. The file's content is the map of its data, padded to a block,
+// followed by the data. Go's writer cannot write this form, so this package assembles it.
 const (
 	majorKey    = "GNU.sparse.major"
 	minorKey    = "GNU.sparse.minor"
 	nameKey     = "GNU.sparse.name"
 	realSizeKey = "GNU.sparse.realsize"
-	sizeKey     = "size" // of what is stored: map and data
+	sizeKey     = "size" // of the stored content: map and data
 )
 
-// MaxRecords is the most that readers accept of an extended header, in bytes, and of a map.
+// MaxRecords is the largest extended header, and the largest map, that readers accept, in bytes.
 const MaxRecords = 1 << 20
 
 // Extent is a part of a file that is not a hole, in bytes.
 type Extent struct{ Offset, Length int64 }
 
-// End returns the offset behind the extent.
+// End returns the offset after the extent.
 func (e Extent) End() int64 { return e.Offset + e.Length }
 
-// AppendSparseHeader appends what comes before the data of a sparse file, whose size h says.
-// Programs that do not know the form unpack it under a name of their own, which number makes
-// unique. A name and attributes that no reader would accept are an error.
+// AppendSparseHeader appends everything that precedes the data of a sparse file, whose size is in h. Programs that do
+// not know the form unpack the file under a different name, which number makes unique. A name and attributes that no
+// reader would accept are an error.
 func AppendSparseHeader(to []byte, h *tar.Header, data []Extent, number int) ([]byte, error) {
-	// GNU tar makes the file end where the map does.
+	// GNU tar ends the file where the map ends.
 	if n := len(data); n == 0 || data[n-1].End() < h.Size {
 		data = append(slices.Clip(data), Extent{h.Size, 0})
 	}
@@ -72,9 +71,9 @@ func AppendSparseHeader(to []byte, h *tar.Header, data []Extent, number int) ([]
 	return append(appendBlock(to, tar.TypeReg, "./"+stub, h, stored), text...), nil
 }
 
-// mapOf returns the map of a sparse file, and the size of the data that follows. It uses what Go's
-// reader has read until it returned the header h. That reader has checked that the map is sorted
-// and within the file. Where anything is not as AppendSparseHeader writes it, ok is false.
+// mapOf returns the map of a sparse file, and the size of the data that follows. raw is what Go's reader has read until
+// it returned the header h; that reader has checked that the map is sorted and within the file. ok is false if anything
+// differs from what AppendSparseHeader writes.
 func mapOf(raw []byte, h *tar.Header) (data []Extent, sum int64, ok bool) {
 	if h.PAXRecords[majorKey] != "1" || h.PAXRecords[minorKey] != "0" {
 		return nil, 0, false

@@ -1,8 +1,8 @@
-// Package proof describes what an archive holds, once while it is packed and once while it is read
-// back. So the two can be compared.
+// Package proof describes the content of an archive, once while it is packed and once while it is read back, so that
+// the two can be compared.
 //
-// It owns the description. It trusts neither the program that packs nor the store: what is
-// read back is read entry by entry, as a restore does.
+// It owns the description. It trusts neither the packing program nor the store: like a restore, it reads the archive
+// back entry by entry.
 package proof
 
 import (
@@ -19,23 +19,21 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/pax"
 )
 
-// Content describes the tar stream in an archive. Two that are equal hold the same entries
-// in the same order, with the same attributes, sizes and content.
+// Content describes the tar stream in an archive. Two streams with equal descriptions hold the same entries in the same
+// order, with the same attributes, sizes and content.
 type Content struct {
 	// Listing is the checksum of all headers: names, attributes, sizes, and where files have holes.
 	Listing [sha256.Size]byte
-	// CRC32C is the checksum of the whole stream. It takes a fraction of the time, and is beside
-	// those of the archive and of each compressed section. Together they leave no mistake of the
-	// packing or of the store unseen.
+	// CRC32C is the checksum of the whole stream. It takes a fraction of the time and complements the checksums of the
+	// archive and of each compressed section: together they reveal every mistake of the packing or the store.
 	CRC32C uint32
 	// Size is the length of the stream in bytes.
 	Size int64
-	// Entries counts the entries but the root, and Bytes is the size of all regular files,
-	// holes included.
+	// Entries counts all entries except the root, and Bytes is the total size of all regular files, including holes.
 	Entries, Bytes int64
 }
 
-// Writer describes the stream that is written to it. Its Write never fails.
+// Writer describes the stream written to it. Its Write never fails.
 type Writer struct {
 	listing hash.Hash
 	crc32c  uint32
@@ -45,7 +43,7 @@ type Writer struct {
 // NewWriter returns the writer.
 func NewWriter() *Writer { return &Writer{listing: sha256.New()} }
 
-// castagnoli is the polynomial that processors have an instruction for.
+// castagnoli is a polynomial for which processors have an instruction.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Write implements [io.Writer].
@@ -55,20 +53,17 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Headers is where the headers of the stream are to be written a second time. Its Write never
-// fails.
+// Headers returns the writer to which the headers of the stream must also be written. Its Write never fails.
 func (w *Writer) Headers() io.Writer { return w.listing }
 
-// Content is the description of what was written, with the numbers that the packing
-// counted.
+// Content describes what was written, with the numbers that the packer counted.
 func (w *Writer) Content(entries, bytes int64) Content {
 	c := Content{CRC32C: w.crc32c, Size: w.size, Entries: entries, Bytes: bytes}
 	w.listing.Sum(c.Listing[:0])
 	return c
 }
 
-// Read describes the stream that r holds, and reads it to its end. What is not a tar
-// stream is an error.
+// Read describes the stream in r, and reads it to its end. A stream that is not tar is an error.
 func Read(ctx context.Context, r io.Reader) (Content, error) {
 	w := NewWriter()
 	var entries, bytes int64
@@ -104,15 +99,15 @@ var ErrDiffers = errors.New("the content differs")
 // buffer is how much is compared at a time, in bytes.
 const buffer = 128 << 10
 
-// Comparer compares what is written to it with a stream, without keeping either. The first
-// difference ends the writing with [ErrDiffers].
+// Comparer compares what is written to it with a stream, without keeping either. The first difference makes Write
+// return [ErrDiffers].
 type Comparer struct {
 	with io.Reader
 	buf  []byte
 	size int64
 }
 
-// Compare returns a comparer. What cannot be read of the stream counts as different.
+// Compare returns a comparer. Unreadable parts of the stream count as different.
 func Compare(with io.Reader) *Comparer { return &Comparer{with: with, buf: make([]byte, buffer)} }
 
 // Write implements [io.Writer].
@@ -132,7 +127,7 @@ func (c *Comparer) Write(p []byte) (written int, err error) {
 	return written, nil
 }
 
-// Close returns [ErrDiffers] if the stream goes on.
+// Close returns [ErrDiffers] if the stream has more content.
 func (c *Comparer) Close() error {
 	if _, err := io.ReadFull(c.with, c.buf[:1]); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w: the stream goes on after byte %d", ErrDiffers, c.size)
@@ -140,5 +135,5 @@ func (c *Comparer) Close() error {
 	return nil
 }
 
-// Size is how many bytes were equal.
+// Size returns how many bytes were equal.
 func (c *Comparer) Size() int64 { return c.size }

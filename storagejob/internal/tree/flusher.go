@@ -7,29 +7,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// flushEvery is how much content of small files is written before the file system is asked
-// to bring it to the disk, in bytes. Each time costs a commit of its journal, for which the
-// other programs that write to it wait, too.
+// flushEvery is how much content of small files is written, in bytes, before the file system is asked to flush it to
+// disk. Each flush costs a commit of its journal, for which other programs that write to it also wait.
 const flushEvery = 32 << 20
 
-// flusher brings small files to the disk while more are unpacked, so that the disk does not
-// rest until [Volume.Commit] waits for it. It begins with what others have left to write,
-// because Commit waits for that, too.
+// flusher flushes small files to disk while more are unpacked, so that the disk is not idle until [Volume.Commit] waits
+// for it. It also flushes what others have left to write, because Commit waits for that, too.
 //
-// Nothing relies on what it has written: Commit waits for everything. But an error counts. The
-// kernel tells Commit of pages that were not written. That a disk has failed to empty its cache
-// it tells only the caller of that flush.
+// Nothing relies on the flushed data: Commit waits for everything. But an error counts. The kernel reports unwritten
+// pages to Commit. It reports a disk's failure to empty its cache only to the caller of that flush.
 //
 // One goroutine calls its methods.
 type flusher struct {
-	begun   int64         // how much was written when the last flush became due
+	begun   int64         // total written when the last flush became due
 	due     chan struct{} // at most one waits
 	running sync.WaitGroup
-	failed  error // the first one; for stop, once running has ended
+	failed  error // the first error; stop reads it after running has ended
 }
 
-// newFlusher returns a flusher that calls flush, for as long as that takes, also at once.
-// The method stop must be called.
+// newFlusher returns a flusher that calls flush once immediately, and then whenever enough was written. stop must be
+// called.
 func newFlusher(flush func() error) *flusher {
 	f := &flusher{due: make(chan struct{}, 1)}
 	f.due <- struct{}{}
@@ -43,13 +40,13 @@ func newFlusher(flush func() error) *flusher {
 	return f
 }
 
-// flushAt flushes the file system of an open folder. Nothing else may use that descriptor:
-// the kernel tells an error of the disk once to each, and Commit has to learn of it.
+// flushAt flushes the file system of an open folder. Nothing else may use that descriptor: the kernel reports a disk
+// error once per descriptor, and Commit must see it.
 func flushAt(dir *os.File) func() error {
 	return func() error { return unix.Syncfs(int(dir.Fd())) }
 }
 
-// wrote says how much was written so far, in bytes. It does not wait.
+// wrote reports the total number of bytes written so far. It does not wait.
 func (f *flusher) wrote(sum int64) {
 	if sum-f.begun < flushEvery {
 		return
@@ -61,8 +58,7 @@ func (f *flusher) wrote(sum int64) {
 	}
 }
 
-// stop waits for the flush that runs, and returns the first error of all. A flush that has not
-// begun does not.
+// stop waits for the running flush, drops one that has not begun, and returns the first error of all flushes.
 func (f *flusher) stop() error {
 	select {
 	case <-f.due:

@@ -13,14 +13,13 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/attrs"
 )
 
-// folders is the chain of open folders from the top of the staging tree to the folder
-// of the last entry. Every folder is opened through the descriptor of its parent and never through
-// a symlink. So no name in an archive can lead out of the tree. Paths may therefore be longer than
-// the kernel accepts in one call.
+// folders is the chain of open folders from the top of the staging tree to the folder of the last entry. Every folder
+// is opened through its parent's descriptor and never through a symlink, so that no name in an archive can lead out of
+// the tree. Paths may therefore be longer than the kernel accepts in one call.
 //
-// A folder's attributes are set when the chain has left it and its last file was written. Creating
-// an entry changes the time of its folder, and its mode may forbid creating entries. A chain has as
-// many open files as folders, so the depth of a tree is bounded by the limit of open files.
+// A folder's attributes are set after the chain has left it and its last file was written: creating an entry changes
+// the folder's time, and the folder's mode may forbid creating entries. A chain needs one open file per folder, so the
+// depth of a tree is bounded by the limit of open files.
 //
 // Only the goroutine that reads the stream uses a chain; the writers use its folders.
 type folders struct {
@@ -33,9 +32,9 @@ type folders struct {
 type folder struct {
 	name  string
 	fd    int
-	attrs *attrs.Attributes // to set at the end; nil if only the time is to be restored
+	attrs *attrs.Attributes // to set at the end; nil if only the time is restored
 	mtime time.Time         // the time to restore if attrs is nil
-	users atomic.Int32      // the chain, and each file in it that is not written yet
+	users atomic.Int32      // the chain, and each unwritten file in it
 }
 
 func newFolder(name string, fd int) *folder {
@@ -44,11 +43,11 @@ func newFolder(name string, fd int) *folder {
 	return f
 }
 
-// hold keeps the folder open until a call of release.
+// hold keeps the folder open until release is called.
 func (f *folder) hold() { f.users.Add(1) }
 
-// release closes the folder when it has no more users, with its attributes set, or, if the
-// unpacking has failed, as it is.
+// release closes the folder when it has no more users. It sets the folder's attributes first, unless the unpacking has
+// failed.
 func (f *folder) release(count *Counter, failed bool) error {
 	if f.users.Add(-1) > 0 {
 		return nil
@@ -70,7 +69,7 @@ func (f *folder) release(count *Counter, failed bool) error {
 	return nil
 }
 
-// last returns the innermost folder, in which the next entry is made.
+// last returns the innermost folder, in which the next entry is created.
 func (f *folders) last() *folder {
 	if len(f.open) == 0 {
 		return f.top
@@ -78,11 +77,10 @@ func (f *folders) last() *folder {
 	return f.open[len(f.open)-1]
 }
 
-// enter makes parts the chain: it leaves the folders that are not among them and opens
-// the others. It creates folders that do not exist, because other tar programs may
-// leave out their entries.
+// enter makes parts the chain: it leaves the folders that are not in parts and opens the others. It creates missing
+// folders, because other tar programs may omit their entries.
 func (f *folders) enter(parts []string) error {
-	// Keep the folders that both chains share: entries of one folder follow one another.
+	// Keep the folders that both chains share: the entries of a folder follow one another.
 	same := 0
 	for same < len(parts) && same < len(f.open) && f.open[same].name == parts[same] {
 		same++
@@ -93,7 +91,7 @@ func (f *folders) enter(parts []string) error {
 	for _, name := range parts[same:] {
 		err := unix.Mkdirat(f.last().fd, name, 0o755)
 		if errors.Is(err, unix.EEXIST) {
-			// It may be a folder whose time is not set yet, or a file that was just made.
+			// It may be a folder whose time is not set yet, or a file that was just created.
 			err = f.writers.drain()
 		}
 		if err != nil {
@@ -127,8 +125,7 @@ func (f *folders) leave(keep int) error {
 	return nil
 }
 
-// abandon closes everything without setting attributes, after an error or at the end. The
-// writers must have stopped.
+// abandon closes all folders without setting attributes, after an error or at the end. The writers must have stopped.
 func (f *folders) abandon() {
 	for _, open := range slices.Backward(f.open) {
 		unix.Close(open.fd)
@@ -136,8 +133,7 @@ func (f *folders) abandon() {
 	f.open = nil
 }
 
-// find opens the folder parts from the top, which must exist, without changing
-// the chain. The caller closes it.
+// find opens an existing folder by its path from the top, without changing the chain. The caller closes it.
 func (f *folders) find(parts []string) (int, error) {
 	fd, err := unix.FcntlInt(uintptr(f.top.fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -154,9 +150,9 @@ func (f *folders) find(parts []string) (int, error) {
 	return fd, nil
 }
 
-// openFolder opens a folder inside an open one. If the name belongs to anything else,
-// such as a symlink, or does not exist, the error is ErrCorrupt: the archive named it. It
-// is EEXIST if the file system only takes the name for that of another file.
+// openFolder opens a folder inside an open one. If the name does not exist or belongs to anything else, such as a
+// symlink, the error is ErrCorrupt, because the archive named it. It is EEXIST if the file system confuses the name
+// with that of another file.
 func openFolder(parent int, name string) (int, error) {
 	fd, err := unix.Openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	isOther := errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)
@@ -171,10 +167,9 @@ func openFolder(parent int, name string) (int, error) {
 	return fd, nil
 }
 
-// components splits a name in an archive at its slashes; the root has no components.
-// Names that lead out of the tree ("..", absolute paths) or are ambiguous, and the
-// reserved one, are ErrCorrupt. A name may start with "./", as tar
-// programs write it.
+// components splits a name in an archive at its slashes; the root has no components. Names that lead out of the tree
+// ("..", absolute paths), ambiguous names and the reserved name are ErrCorrupt. A name may start with "./", which tar
+// programs write.
 func components(name, reserved string) ([]string, error) {
 	rest := strings.TrimSuffix(name, "/")
 	if rest == "." {

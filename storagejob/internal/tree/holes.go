@@ -11,22 +11,21 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/pax"
 )
 
-// What is archived as a hole.
+// Which holes are archived as holes.
 const (
-	// minHole is the smallest hole, in bytes, that an archive describes. A smaller one
-	// would take more of a map than it saves; its zeros become a hole again when they are
-	// unpacked.
+	// minHole is the smallest hole, in bytes, that an archive describes. A smaller one would add more to the map than
+	// it saves. Its zeros become a hole again when they are unpacked.
 	minHole = 64 << 10
-	// maxExtents bounds the map of a file. Its largest text stays below the 1 MiB that
-	// readers accept. Of a file with more extents the smallest holes are archived as zeros.
+	// maxExtents bounds the map of a file: even its longest text is smaller than the 1 MiB that readers accept. In a
+	// file with more extents, the smallest holes are archived as zeros.
 	maxExtents = 16 << 10
 )
 
-// extent is the part of a file from one offset to another.
+// extent returns the part of a file from one offset to another.
 func extent(from, to int64) pax.Extent { return pax.Extent{Offset: from, Length: to - from} }
 
-// dataOf returns what of an open file of this size is not a hole. It is sorted and apart, each two
-// with a hole of at least minHole between them. A file without such holes is one extent.
+// dataOf returns the parts of an open file of this size that are not holes. They are sorted, with a hole of at least
+// minHole between each two. A file without such holes is one extent.
 func dataOf(ctx context.Context, fd int, size int64) ([]pax.Extent, error) {
 	list := []pax.Extent{}
 	for offset := int64(0); offset < size; {
@@ -45,9 +44,8 @@ func dataOf(ctx context.Context, fd int, size int64) ([]pax.Extent, error) {
 	return withoutSmallHoles(list, size), nil
 }
 
-// nextData returns where the next data at or after offset begins and where it ends. At
-// the end of the file both are size. If the file system does not report holes,
-// everything counts as data.
+// nextData returns where the next data at or after offset begins and ends. At the end of the file both are size. If the
+// file system does not report holes, everything counts as data.
 func nextData(fd int, offset, size int64) (data, hole int64) {
 	data, err := unix.Seek(fd, offset, unix.SEEK_DATA)
 	if errors.Is(err, unix.ENXIO) {
@@ -63,8 +61,8 @@ func nextData(fd int, offset, size int64) (data, hole int64) {
 	return min(data, size), min(hole, size)
 }
 
-// thinned joins extents over their smallest holes until half of maxExtents are left, so
-// that it is not called for every further one.
+// thinned joins extents over their smallest holes until half of maxExtents are left, so that it does not run again for
+// every further extent.
 func thinned(list []pax.Extent) []pax.Extent {
 	list = joined(list)
 	hole := func(i int) int64 { return list[i].Offset - list[i-1].End() }
@@ -87,7 +85,7 @@ func thinned(list []pax.Extent) []pax.Extent {
 	return kept
 }
 
-// joined joins the extents between which there is a hole smaller than minHole, in place.
+// joined joins extents that are separated by less than minHole, in place.
 func joined(list []pax.Extent) []pax.Extent {
 	kept := list[:0]
 	for _, e := range list {
@@ -100,7 +98,7 @@ func joined(list []pax.Extent) []pax.Extent {
 	return kept
 }
 
-// withoutSmallHoles is joined, also with the beginning and the end of the file.
+// withoutSmallHoles is joined, including the holes at the beginning and the end of the file.
 func withoutSmallHoles(list []pax.Extent, size int64) []pax.Extent {
 	list = joined(slices.Concat([]pax.Extent{extent(0, 0)}, list, []pax.Extent{extent(size, size)}))
 	return slices.DeleteFunc(list, func(e pax.Extent) bool { return e.Length == 0 })

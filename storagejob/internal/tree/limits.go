@@ -7,30 +7,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits bound what [Volume.Unpack] writes, whatever the stream claims. An archive may
-// be damaged or made to fill the disk.
+// Limits bound what [Volume.Unpack] writes, whatever the stream claims. An archive may be damaged, or made to fill the
+// disk.
 type Limits struct {
-	// Bytes is the most that the stream may hold, and the most that all files may hold together,
-	// holes included. These are the stream that Pack wrote and its Counter.Holes. More is
-	// ErrCorrupt.
+	// Bytes limits both the size of the stream and the total size of all files, including holes: that is the stream
+	// that Pack wrote, plus its Counter.Holes. Exceeding it is ErrCorrupt.
 	Bytes int64
-	// KeepFree is the share of the volume's file system, of its bytes (but at most 1 GiB) and of
-	// its inodes, that stays free. Other volumes may share it. Where it would not, Unpack fails
-	// with ENOSPC. 0 fills the file system.
+	// KeepFree is the share of the volume's file system that stays free, both of its bytes (at most 1 GiB) and of its
+	// inodes. Other volumes may share the file system. Unpack fails with ENOSPC rather than use the reserve. 0 allows
+	// filling the file system.
 	KeepFree float64
 }
 
-// maxReserve is the largest reserve, in bytes. On large disks a share would reserve more
-// than anyone needs.
+// maxReserve is the largest reserve, in bytes. On large disks a share would reserve more than necessary.
 const maxReserve = 1 << 30
 
-// tooLarge is the error for an archive that exceeds [Limits.Bytes].
+// tooLarge returns the error for an archive that exceeds [Limits.Bytes].
 func tooLarge(limit int64) error {
 	return fmt.Errorf("it unpacks to more than the %d bytes that are allowed", limit)
 }
 
-// boundedReader reads at most limit bytes and fails when there are more. Unlike
-// [io.LimitReader] it does not hide that the stream goes on.
+// boundedReader reads at most limit bytes and fails if there are more. Unlike [io.LimitReader] it does not hide that
+// the stream continues.
 type boundedReader struct {
 	r           io.Reader
 	limit, left int64
@@ -54,12 +52,11 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 
 // How often the free space is checked.
 const (
-	// roomStep is how many bytes are written between two checks. At each check as many
-	// must be free beyond the reserve, so the next ones fit, with what the writers have
-	// not written yet.
+	// roomStep is how many bytes are written between two checks. Each check requires as many free bytes beyond the
+	// reserve, plus what the writers have not written yet, so that the next writes fit.
 	roomStep = 1 << 20
-	// entryRoom is what an entry counts for besides its content. It is more than an
-	// inode and a name take, so that inodes are checked often enough.
+	// entryRoom is what an entry counts besides its content. It is more than an inode and a name take, so that inodes
+	// are checked often enough.
 	entryRoom = 16 << 10
 )
 
@@ -71,8 +68,7 @@ type room struct {
 	taken int64 // since the last check
 }
 
-// take must be called before that many bytes are written. It fails with ENOSPC if they
-// would not leave the reserve free.
+// take must be called before that many bytes are written. It fails with ENOSPC if they would use the reserve.
 func (r *room) take(bytes int64) error {
 	if r.taken += bytes; r.taken < roomStep || r.share == 0 {
 		return nil
@@ -88,7 +84,7 @@ func (r *room) take(bytes int64) error {
 		return fmt.Errorf("the volume's file system has %d bytes free, and %d must stay free: %w", free, kept,
 			unix.ENOSPC)
 	}
-	// A file system that counts no inodes says 0.
+	// A file system that does not count inodes reports 0.
 	if kept := uint64(r.share * float64(st.Files)); st.Files > 0 &&
 		st.Ffree < kept+roomStep/entryRoom+batchCount*batchFiles {
 		return fmt.Errorf("the volume's file system has %d inodes free, and %d must stay free: %w", st.Ffree, kept,

@@ -13,35 +13,34 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/attrs"
 )
 
-// markName is the extended attribute of a volume's root in which a restore keeps its mark. It
-// is no part of the home: an archive does not hold it.
+// markName is the extended attribute of a volume's root in which a restore keeps its mark. It is not part of the home:
+// archives do not contain it.
 const markName = "user.codehub.restored"
 
-// mark says that a restore has put all files of an archive in place. It outlives the job, whose
-// result may be lost. So the next run of the same operation knows that its work is done (SPEC
-// 12.12). Another operation does not know it: each has a volume of its own, and must not replace
-// what users have written since.
+// mark says that a restore has put all files of an archive in place. It outlives the job, whose result may be lost, so
+// that the next run of the same operation knows that the work is done (SPEC 12.12). Another operation ignores it: each
+// has its own volume, and must not replace what users have written since.
 //
-// A file system without extended attributes keeps the staging folder in its place.
+// On a file system without extended attributes, the staging folder takes the mark's place.
 type mark struct {
-	// Operation is a hash of the restore's operation. Its name stays unknown in the workspace,
-	// so that the staging folder's name does, too.
+	// Operation is a hash of the operation's id. The id, and so the name of the staging folder, stays unknown in the
+	// workspace.
 	Operation string `json:"operation"`
 	// Sum is the checksum of the archive.
 	Sum string `json:"sha256"`
 	// ModTime is the modification time of the root, which removing the staging folder changes.
 	ModTime time.Time `json:"mtime"`
-	// Closed says that nothing remains to be done. From then on the home is the user's.
+	// Closed says that nothing is left to do. From then on the home belongs to the user.
 	Closed bool `json:"closed"`
 }
 
-// hashed is the operation as it stands in the mark.
+// hashed returns the form of the operation's id in the mark.
 func hashed(operation string) string {
 	sum := sha256.Sum256([]byte("restore " + operation))
 	return hex.EncodeToString(sum[:])
 }
 
-// mark writes the mark to disk. It reports false if the volume keeps none.
+// mark writes the mark to disk. It reports false if the volume cannot keep one.
 func (v *Volume) mark(m mark) (bool, error) {
 	what := "mark as restored"
 	if m.Closed {
@@ -58,7 +57,7 @@ func (v *Volume) mark(m mark) (bool, error) {
 	if err := unix.Fsetxattr(v.fd(), markName, text, 0); errors.Is(err, unix.EIO) {
 		return false, fmt.Errorf("writing the mark of the restore: %w", err)
 	} else if err != nil {
-		return false, nil // the file system has no such attributes, or no room for one
+		return false, nil // the file system does not support such attributes, or has no room for one
 	}
 	if err := v.dir.Sync(); err != nil {
 		return false, fmt.Errorf("writing the mark of the restore to disk: %w", err)
@@ -76,9 +75,9 @@ func (v *Volume) marked() (m mark, ok bool) {
 	return m, m.Operation == hashed(v.operation)
 }
 
-// Restored reports whether an earlier run of the same operation has put all files of the
-// archive of this checksum in place. Then it does what a kill has left undone of the end, and
-// otherwise changes nothing: the files may have been changed since.
+// Restored reports whether an earlier run of the same operation has put all files of the archive with this checksum in
+// place. If so, it completes the steps at the end that a kill has interrupted. It changes nothing else: the files may
+// have been changed since.
 func (v *Volume) Restored(sum string) (bool, error) {
 	if v.operation == "" {
 		return false, nil
@@ -106,7 +105,7 @@ func (v *Volume) close(m mark) error {
 	return err
 }
 
-// keepStaging makes the staging folder the mark.
+// keepStaging makes the staging folder serve as the mark.
 func (v *Volume) keepStaging(sum string, mtime time.Time) error {
 	if err := v.rename(v.staged(stageCleared+sum), v.staged(stageRestored+sum)); err != nil {
 		return err
@@ -117,12 +116,12 @@ func (v *Volume) keepStaging(sum string, mtime time.Time) error {
 	return v.closeStaging()
 }
 
-// closeStaging sets the root's modification time, if no run has done that, and then removes
-// what it is known from.
+// closeStaging sets the root's modification time, unless a run has already done that, and then removes the folder that
+// records it.
 func (v *Volume) closeStaging() error {
 	f, err := v.root.Open(v.staged(stageRoot))
 	if err != nil {
-		return v.sync() // it is set, or was never another one
+		return v.sync() // it is already set, or there was none to set
 	}
 	defer f.Close()
 	root, err := attrs.Of(int(f.Fd()))

@@ -15,22 +15,19 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/pax"
 )
 
-// readBatch is how many names of a folder are in memory at the same time. A folder may have
-// millions.
+// readBatch is how many names of a folder are in memory at the same time. A folder may contain millions.
 const readBatch = 1024
 
-// zeros is what a hole contains when it is read, and what fills up blocks.
+// zeros is the content of a hole, and padding for blocks.
 var zeros [holeSize]byte
 
-// Pack writes the folder dir as a tar stream to w. It writes what of it is not the content of a
-// file also to headers, and adds to count. A folder comes before its content. The staging folder
-// and the mark of the restore of that operation are left out. It never follows a symlink. Memory is
-// bounded, except for one map entry per file with hard links of which some have not been packed
-// yet.
+// Pack writes the folder dir as a tar stream to w, its headers also to headers, and adds to count. A folder comes
+// before its content. Pack leaves out the staging folder and the mark of that operation's restore. It never follows a
+// symlink. Its memory is bounded, except for one map entry per file with hard links that are not all packed yet.
 //
-// A file that changes or disappears during the packing is ErrChanged. Only the job may write to the
-// volume, and the archive would hold a state that never existed. After an error the stream is
-// incomplete, so that no reader takes it for an archive. When ctx ends, the error is its cause.
+// A file that changes or disappears while it is packed is ErrChanged: only the job may write to the volume, and the
+// archive would hold a state that never existed. After an error the stream is incomplete, so that no reader accepts it
+// as an archive. When ctx ends, the error is its cause.
 func Pack(ctx context.Context, dir, operation string, w, headers io.Writer, count *Counter) error {
 	root, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -44,27 +41,27 @@ func Pack(ctx context.Context, dir, operation string, w, headers io.Writer, coun
 	return p.write(zeros[:2*pax.BlockSize]) // the end of the archive
 }
 
-// inode identifies a file, whatever its names.
+// inode identifies a file independently of its names.
 type inode struct{ dev, ino uint64 }
 
-// linked is a file with several names. The first one has been packed with its content;
-// each further one becomes a hard link to it.
+// linked is a file with several names. The first name is packed with the content; each further one becomes a hard link
+// to it.
 type linked struct {
 	name string
-	left uint64 // names not yet met
+	left uint64 // names not seen yet
 }
 
 // packer is the state of one Pack. One goroutine uses it.
 type packer struct {
 	ctx     context.Context
-	staging string // is left out
+	staging string // left out
 	out     io.Writer
 	headers io.Writer
-	sparse  int // files with holes so far
+	sparse  int // number of sparse files so far
 	count   *Counter
 	links   map[inode]*linked
-	head    []byte             // of a file
-	buf     []byte             // for its content
+	head    []byte             // a file's header
+	buf     []byte             // a file's content
 	target  [unix.PathMax]byte // of a symlink
 }
 
@@ -74,7 +71,7 @@ func (p *packer) header(h *tar.Header) (err error) {
 	return p.headed(h, err)
 }
 
-// headed packs what was put into head, unless that has failed.
+// headed packs the header in head, unless building it has failed.
 func (p *packer) headed(h *tar.Header, err error) error {
 	if err != nil {
 		return fmt.Errorf("packing %q: %w", h.Name, err)
@@ -93,8 +90,7 @@ func (p *packer) write(b []byte) error {
 	return nil
 }
 
-// folder packs an open folder, whose name ends in "/", and everything below it. It
-// closes fd.
+// folder packs an open folder, whose name ends in "/", and everything below it. It closes fd.
 func (p *packer) folder(fd int, name string) error {
 	f := os.NewFile(uintptr(fd), name)
 	defer f.Close()
@@ -134,16 +130,15 @@ func (p *packer) folder(fd int, name string) error {
 	if err := unix.Fstat(fd, &after); err != nil {
 		return fmt.Errorf("reading %q: %w", name, err)
 	}
-	// A folder's time changes when a name is added or removed: the list may be
-	// incomplete.
+	// A folder's time changes when a name is added or removed: the list may be incomplete.
 	if !sameFile(&before, &after) {
 		return &ChangedError{name, fmt.Errorf("folder %q: %w", name, ErrChanged)}
 	}
 	return nil
 }
 
-// entry packs one name of an open folder; full is its name in the archive. Sockets,
-// fifos and devices are counted and skipped: only the program that made one can use it.
+// entry packs one name of an open folder; full is its name in the archive. It counts and skips sockets, fifos and
+// devices: only the program that created one can use it.
 func (p *packer) entry(parent int, child, full string) error {
 	if err := p.ctx.Err(); err != nil {
 		return context.Cause(p.ctx)
@@ -173,8 +168,7 @@ func (p *packer) entry(parent int, child, full string) error {
 		}
 		return p.folder(fd, full+"/")
 	case unix.S_IFLNK:
-		// The kernel allows only privileged attributes on symlinks, and those are not
-		// kept.
+		// The kernel allows only privileged attributes on symlinks, and those are not kept.
 		n, err := unix.Readlinkat(parent, child, p.target[:])
 		if err != nil {
 			return vanished(full, err)
@@ -187,8 +181,8 @@ func (p *packer) entry(parent int, child, full string) error {
 	}
 }
 
-// link packs a name of a file with several names. For the first name it only records
-// it and reports false; for every further one it packs a hard link.
+// link packs a name of a file with several names. It only records the first name and reports false; it packs a hard
+// link for every further one.
 func (p *packer) link(full string, st *unix.Stat_t) (done bool, err error) {
 	key := inode{st.Dev, st.Ino}
 	first, ok := p.links[key]
@@ -204,8 +198,7 @@ func (p *packer) link(full string, st *unix.Stat_t) (done bool, err error) {
 	return true, p.header(h)
 }
 
-// file packs a regular file. It fails with ErrChanged unless the file is the one that
-// seen describes and is still the same after it was read.
+// file packs a regular file. It fails with ErrChanged unless seen describes the file both before and after it is read.
 func (p *packer) file(parent int, child, full string, seen *unix.Stat_t) error {
 	fd, err := openAt(parent, child, unix.O_NONBLOCK)
 	if err != nil {
@@ -243,8 +236,7 @@ func (p *packer) file(parent int, child, full string, seen *unix.Stat_t) error {
 	return nil
 }
 
-// sparseFile packs a regular file with holes: h describes it, and data is what of it is
-// not a hole.
+// sparseFile packs a regular file with holes: h describes it, and data lists the parts that are not holes.
 func (p *packer) sparseFile(fd int, h *tar.Header, data []pax.Extent) error {
 	p.sparse++
 	head, err := pax.AppendSparseHeader(p.head[:0], h, data, p.sparse)
@@ -264,8 +256,7 @@ func (p *packer) sparseFile(fd int, h *tar.Header, data []pax.Extent) error {
 	return nil
 }
 
-// content packs exactly these parts of a file, as its header has announced them, and fills
-// up their last block.
+// content packs exactly these parts of a file, as announced in its header, and pads their last block.
 func (p *packer) content(fd int, full string, parts []pax.Extent) error {
 	size := int64(0)
 	for _, part := range parts {
@@ -291,8 +282,8 @@ func (p *packer) content(fd int, full string, parts []pax.Extent) error {
 	return p.write(zeros[:pax.Padding(size)])
 }
 
-// openAt opens a name of an open folder for reading. It does not follow a symlink and,
-// where the kernel allows that, does not change the access time.
+// openAt opens a name of an open folder for reading. It does not follow a symlink and, if the kernel allows it, does
+// not change the access time.
 func openAt(parent int, child string, flags int) (int, error) {
 	flags |= unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	fd, err := unix.Openat(parent, child, flags|unix.O_NOATIME, 0)
@@ -302,8 +293,8 @@ func openAt(parent int, child string, flags int) (int, error) {
 	return fd, err
 }
 
-// vanished returns the error for a file that was just listed and cannot be opened:
-// ErrChanged if it was removed or replaced in the meantime.
+// vanished returns the error for a file that was just listed and cannot be opened: ErrChanged if it was removed or
+// replaced in the meantime.
 func vanished(full string, err error) error {
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
 		return &ChangedError{full, fmt.Errorf("%q: %w: %w", full, ErrChanged, err)}
@@ -311,8 +302,8 @@ func vanished(full string, err error) error {
 	return fmt.Errorf("reading %q: %w", full, err)
 }
 
-// sameFile reports whether a file's content and attributes are the same at two times. A
-// program cannot set ctime, so no change escapes it.
+// sameFile reports whether a file's content and attributes are the same at two times. A program cannot set ctime, so no
+// change goes unnoticed.
 func sameFile(a, b *unix.Stat_t) bool {
 	return a.Dev == b.Dev && a.Ino == b.Ino && a.Size == b.Size && a.Mode == b.Mode && a.Mtim == b.Mtim &&
 		a.Ctim == b.Ctim

@@ -7,12 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RefusedError says that the volume's file system refuses what a restore asks of it. The
-// archive is not to blame, or not proven to be: see ByContent.
+// RefusedError says that the volume's file system refuses something that a restore needs. The archive is not to blame,
+// or not proven to be: see ByContent.
 type RefusedError struct {
-	// ByContent says that the names, links, attributes or sizes in the archive are what
-	// is refused. Another file system takes them, unless the archive is damaged: its
-	// checksum tells.
+	// ByContent says that the file system refuses names, links, attributes or sizes in the archive. Another file system
+	// accepts them, unless the archive is damaged, which its checksum reveals.
 	ByContent bool
 	// Advice says what is wrong with the file system, and what to do.
 	Advice string
@@ -28,11 +27,10 @@ func (e *RefusedError) Error() string {
 // Unwrap returns the error of the system call.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// another is what to do about a file system that cannot hold a home.
+// another is the advice for a file system that cannot hold a home.
 const another = "; put the volume on ext4, XFS or btrfs"
 
-// refusals are the errors of the kernel that are about the file system that a restore
-// writes to. What is not among them is not understood and stays as it is.
+// refusals are the kernel errors that concern the file system to which a restore writes. Other errors stay unexplained.
 var refusals = []struct {
 	errno     unix.Errno
 	byContent bool
@@ -63,8 +61,8 @@ var refusals = []struct {
 	{unix.EOVERFLOW, true, "it does not allow a number this large" + another},
 }
 
-// refused makes an error of the volume's file system a [RefusedError]. Errors of the
-// archive, and those that are not about the file system, stay as they are.
+// refused turns an error of the volume's file system into a [RefusedError]. Errors of the archive and all other errors
+// stay unchanged.
 func refused(err error) error {
 	var already *RefusedError
 	if err == nil || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrBusy) || errors.As(err, &already) {
@@ -78,9 +76,9 @@ func refused(err error) error {
 	return err
 }
 
-// damage marks errors of the kernel as [ErrCorrupt] if only the archive can cause them, whatever
-// the file system. Such is a name that is there already, byte for byte, or a file that is used as a
-// folder. The entry name was to be made in the open folder parent.
+// damage marks kernel errors as [ErrCorrupt] if only the archive can cause them, whatever the file system: a name that
+// already exists, byte for byte, or a file that is used as a folder. The entry was to be created as name in the open
+// folder parent.
 func damage(err error, parent int, name string) error {
 	isDamage := errors.Is(err, unix.EISDIR) || errors.Is(err, unix.ENOTDIR)
 	if errors.Is(err, unix.EEXIST) {
@@ -92,8 +90,8 @@ func damage(err error, parent int, name string) error {
 	return err
 }
 
-// holds reports whether an open folder lists exactly this name. Opening it would not tell:
-// a file system that folds names finds others by it, too.
+// holds reports whether an open folder lists exactly this name. Opening the name would not tell: a file system that
+// folds names also finds others by it.
 func holds(folder int, name string) bool {
 	fd, err := unix.Openat(folder, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

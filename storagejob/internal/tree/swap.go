@@ -11,10 +11,9 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/attrs"
 )
 
-// Swap makes the volume equal to what [Volume.Commit] recorded: it removes everything
-// else, moves the unpacked files in and sets the root's attributes. All of that is on
-// disk when Swap returns nil. After an interruption it must be called again: until
-// then the volume is incomplete, but nothing is lost.
+// Swap makes the volume equal to what [Volume.Commit] recorded: it removes everything else, moves the unpacked files in
+// and sets the root's attributes. When Swap returns nil, all of that is on disk. After an interruption it must be
+// called again: until then the volume is incomplete, but nothing is lost.
 func (v *Volume) Swap(ctx context.Context, sum string) (err error) {
 	defer func() { err = refused(err) }()
 	verified, cleared := v.staged(stageVerified+sum), v.staged(stageCleared+sum)
@@ -41,8 +40,8 @@ func (v *Volume) Swap(ctx context.Context, sum string) (err error) {
 	return v.finish(sum)
 }
 
-// finish sets the root's attributes, leaves the mark and removes the staging folder. If it is
-// killed before the mark, the next run does the same again; after it, see [Volume.Restored].
+// finish sets the root's attributes, leaves the mark and removes the staging folder. If it is killed before the mark,
+// the next run repeats everything; for a kill after it, see [Volume.Restored].
 func (v *Volume) finish(sum string) error {
 	if err := v.about("set root attributes"); err != nil {
 		return err
@@ -75,8 +74,8 @@ func (v *Volume) finish(sum string) error {
 	return v.close(mark{Sum: sum, ModTime: mtime})
 }
 
-// leave removes the staging folder and sets the root's modification time. All of the volume is
-// on disk when it returns nil.
+// leave removes the staging folder and sets the root's modification time. When it returns nil, the whole volume is on
+// disk.
 func (v *Volume) leave(mtime time.Time) error {
 	if err := v.about("remove staging"); err != nil {
 		return err

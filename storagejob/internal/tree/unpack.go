@@ -15,19 +15,18 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/pax"
 )
 
-// holeSize is the unit, in bytes, in which zeros become holes: the usual block size of a
-// file system.
+// holeSize is the unit, in bytes, in which zeros become holes: the usual block size of a file system.
 const holeSize = 4 << 10
 
 // copyBuffer is how much of a large file is read and written at once, in bytes.
 const copyBuffer = 256 << 10
 
-// writeAhead is how much of a large file is written before the kernel is asked to bring it to the
-// disk. The kernel works while the rest is read, instead of at the end.
+// writeAhead is how much of a large file is written before the kernel is asked to start flushing it to disk, while the
+// rest is still being read.
 const writeAhead = 8 << 20
 
-// unpacker creates the entries of a tar stream below an open, empty folder. It trusts
-// nothing in the stream. One goroutine uses it, and its writers make the small files.
+// unpacker creates the entries of a tar stream below an open, empty folder. It trusts nothing in the stream. One
+// goroutine uses it, and its writers create the small files.
 type unpacker struct {
 	ctx      context.Context
 	folders  folders
@@ -41,9 +40,9 @@ type unpacker struct {
 	room     room
 }
 
-// unpack reads r to its end. Errors that come from the stream's content are ErrCorrupt. Errors that
-// r itself returned are in the chain too, so that the caller can tell a broken archive from a
-// broken connection. When it returns, nothing is written any more.
+// unpack reads r to its end. Errors caused by the stream's content are ErrCorrupt. Errors returned by r itself are also
+// in the chain, so that the caller can tell a broken archive from a broken connection. Nothing is written after it
+// returns.
 func (u *unpacker) unpack(r io.Reader) error {
 	defer u.folders.abandon()
 	stream := pax.NewReader(&boundedReader{r: r, limit: u.limit, left: u.limit})
@@ -51,7 +50,7 @@ func (u *unpacker) unpack(r io.Reader) error {
 	if err == nil {
 		err = u.folders.leave(0)
 	}
-	// What a writer made came before whatever is wrong with what was read since.
+	// Entries at a writer precede whatever was read since, so their error comes first.
 	if failed := u.writers.stop(); failed != nil {
 		return failed
 	}
@@ -84,9 +83,8 @@ func (u *unpacker) entries(tr *pax.Reader) error {
 	return nil // the writers have the error
 }
 
-// entry creates one entry. Its folder becomes the innermost of the chain, so that
-// entries of the same folder, which follow one another, do not open it again. Types
-// that Pack does not write, such as devices, are ErrCorrupt.
+// entry creates one entry. Its folder becomes the innermost of the chain, so that entries of the same folder, which
+// follow one another, do not open it again. Types that Pack does not write, such as devices, are ErrCorrupt.
 func (u *unpacker) entry(tr *pax.Reader, h *tar.Header) error {
 	if h.Typeflag == tar.TypeXGlobalHeader {
 		return nil // comments by other programs
@@ -139,21 +137,19 @@ func (u *unpacker) entry(tr *pax.Reader, h *tar.Header) error {
 	return damage(err, u.folders.last().fd, name)
 }
 
-// isOwner reports whether a number can be a user or a group. The kernel takes the largest
-// one for "leave it".
+// isOwner reports whether a number can be a user or a group. The largest number tells the kernel to keep the owner.
 func isOwner(id int) bool { return id >= 0 && int64(id) < 1<<32-1 }
 
-// createFile creates a regular file in an open folder. O_EXCL refuses a name that exists,
-// so an archive cannot write through a symlink or a hard link that an earlier entry has
-// created.
+// createFile creates a regular file in an open folder. O_EXCL refuses an existing name, so an archive cannot write
+// through a symlink or a hard link that an earlier entry has created.
 func createFile(parent int, name string) (int, error) {
 	return unix.Openat(parent, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 }
 
 // file creates a regular file, or hands it to the writers.
 func (u *unpacker) file(tr *pax.Reader, h *tar.Header, name string) error {
-	// A sparse file may be far larger than its part of the stream, so the limit of the
-	// stream alone does not bound it. Holes count: see Limits.
+	// A sparse file may be far larger than its part of the stream, so the limit of the stream alone does not bound it.
+	// Holes count: see Limits.
 	if h.Size > u.limit-u.count.Bytes.Load() {
 		return fmt.Errorf("%w: %w", ErrCorrupt, tooLarge(u.limit))
 	}
@@ -202,9 +198,8 @@ func (u *unpacker) small(tr *pax.Reader, h *tar.Header, name string) error {
 	return nil
 }
 
-// content writes everything from r at the offset, with holes in place of whole blocks of
-// zeros, and returns the offset behind it. It checks the free space as it writes; holes
-// need none.
+// content writes everything from r at the offset size, with holes instead of whole blocks of zeros, and returns the end
+// offset. It checks the free space as it writes; holes need none.
 func (u *unpacker) content(r io.Reader, fd int, size int64) (end int64, err error) {
 	hole, begun := false, size
 	for {
@@ -225,7 +220,7 @@ func (u *unpacker) content(r io.Reader, fd int, size int64) (end int64, err erro
 		}
 		u.count.Bytes.Add(int64(n))
 		if size-begun >= writeAhead {
-			// Only a hint: Commit waits for the disk, and learns of its errors.
+			// Only a hint: Commit waits for the disk and sees its errors.
 			_ = unix.SyncFileRange(fd, begun, size-begun, unix.SYNC_FILE_RANGE_WRITE)
 			begun = size
 		}
@@ -233,8 +228,7 @@ func (u *unpacker) content(r io.Reader, fd int, size int64) (end int64, err erro
 			break
 		}
 		if errors.Is(readErr, io.ErrUnexpectedEOF) && n > 0 && n < len(u.buf) {
-			// Either the file or the stream ends here. The next read shows which, and the
-			// caller compares the size.
+			// Either the file or the stream ends here. The next read shows which, and the caller compares the size.
 			if _, readErr = r.Read(u.buf[:1]); errors.Is(readErr, io.EOF) {
 				break
 			}
@@ -255,8 +249,7 @@ func (u *unpacker) content(r io.Reader, fd int, size int64) (end int64, err erro
 	return size, nil
 }
 
-// sparse writes the data of a sparse file of this size where its map says, and returns
-// the size that the file got.
+// sparse writes the data of a sparse file of this size according to its map, and returns the resulting size.
 func (u *unpacker) sparse(r io.Reader, data []pax.Extent, fd int, size int64) (int64, error) {
 	holes := size
 	for _, part := range data {
@@ -271,12 +264,12 @@ func (u *unpacker) sparse(r io.Reader, data []pax.Extent, fd int, size int64) (i
 	}
 	u.count.Bytes.Add(holes)
 	u.count.Holes.Add(holes)
-	// Behind the last data there may be a hole.
+	// The file may end with a hole.
 	return size, unix.Ftruncate(fd, size)
 }
 
-// extentOf returns the length of the first run of blocks that are all zeros, or all
-// not, and which of the two it is. The last block may be incomplete.
+// extentOf returns the length of the first run of blocks that are all zero or all non-zero, and which of the two. The
+// last block may be incomplete.
 func extentOf(chunk []byte) (run int, empty bool) {
 	for run < len(chunk) {
 		block := chunk[run:min(run+holeSize, len(chunk))]
@@ -291,7 +284,7 @@ func extentOf(chunk []byte) (run int, empty bool) {
 	return run, empty
 }
 
-// writeAt writes all of p at the offset, however many calls that takes.
+// writeAt writes all of p at the offset, in as many calls as necessary.
 func writeAt(fd int, p []byte, offset int64) error {
 	for len(p) > 0 {
 		n, err := unix.Pwrite(fd, p, offset)
@@ -306,8 +299,8 @@ func writeAt(fd int, p []byte, offset int64) error {
 	return nil
 }
 
-// symlink creates a symlink with its owner and time. It may point anywhere: the target
-// is the user's data, and this package never follows it.
+// symlink creates a symlink with its owner and time. It may point anywhere: the target is the user's data, and this
+// package never follows it.
 func (u *unpacker) symlink(h *tar.Header, name string) error {
 	parent := u.folders.last().fd
 	ts, err := attrs.Times(h.ModTime)
@@ -326,9 +319,8 @@ func (u *unpacker) symlink(h *tar.Header, name string) error {
 	return unix.UtimesNanoAt(parent, name, ts, unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// link creates a hard link to an earlier file of the same archive. The target is looked
-// up like a folder, one component at a time and without following symlinks, so it
-// cannot be a file outside.
+// link creates a hard link to an earlier file of the same archive. The target is looked up like a folder, one component
+// at a time and without following symlinks, so it cannot be a file outside.
 func (u *unpacker) link(h *tar.Header, name string) error {
 	parts, err := components(h.Linkname, u.reserved)
 	if err != nil {
@@ -337,7 +329,7 @@ func (u *unpacker) link(h *tar.Header, name string) error {
 	if len(parts) == 0 {
 		return fmt.Errorf("a hard link to the root: %w", ErrCorrupt)
 	}
-	// The file may be at a writer.
+	// A writer may still have the file.
 	if err := u.writers.drain(); err != nil {
 		return err
 	}
@@ -348,7 +340,7 @@ func (u *unpacker) link(h *tar.Header, name string) error {
 	defer unix.Close(from)
 	to := parts[len(parts)-1]
 	err = unix.Linkat(from, to, u.folders.last().fd, name, 0)
-	// The same error comes for a folder and from a file system without hard links.
+	// The kernel returns the same error for a folder and from a file system without hard links.
 	var st unix.Stat_t
 	isFolder := errors.Is(err, unix.EPERM) && unix.Fstatat(from, to, &st, unix.AT_SYMLINK_NOFOLLOW) == nil &&
 		st.Mode&unix.S_IFMT == unix.S_IFDIR

@@ -19,24 +19,22 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/attrs"
 )
 
-// A restore works inside the volume, in one folder of its own, the staging folder:
+// A restore works in one folder inside the volume, the staging folder:
 //
-//	tree             what has been unpacked so far, not verified
+//	tree             the files unpacked so far, not verified
 //	root             an empty folder with the root's attributes
 //	verified-<sum>   complete, on disk, equal to the archive <sum>
 //	cleared-<sum>    the same, and the volume is empty otherwise
-//	restored-<sum>   all files are in place, where the volume cannot keep the mark
+//	restored-<sum>   all files are in place, if the volume cannot keep the mark
 //
-// It is not in the scratch folder, because that is another file system and may be small. The volume
-// must hold the whole home anyway. Within the volume, moving is a rename, whatever the size. The
-// archive is read once and hashed while it is unpacked, and the user's files stay unchanged until
-// the hash is known.
+// It is not in the scratch folder, because that is another file system and may be small. The volume must hold the whole
+// home anyway. Within the volume, moving is a rename, whatever the size. The archive is read once and hashed while it
+// is unpacked, and the user's files stay unchanged until the hash is known.
 //
-// Each step ends with one rename. So a kill at any instruction leaves one of these states, and a
-// restore can start again from each of them. Before verified, it discards everything and the volume
-// is unchanged. From verified on, it finishes the swap without reading the archive again. So a
-// second run never needs room for a third copy. From the moment at which all files are in place,
-// the mark says so: see mark.go.
+// Each step ends with one rename. A kill at any instruction therefore leaves one of these states, and a restore can
+// start again from each of them. Before verified, it discards everything, and the volume is unchanged. From verified
+// on, it finishes the swap without reading the archive again. So a second run never needs space for a third copy. Once
+// all files are in place, the mark says so: see mark.go.
 const (
 	stageTree     = "tree"
 	stageRoot     = "root"
@@ -45,12 +43,12 @@ const (
 	stageRestored = "restored-"
 )
 
-// Volume is a folder that a restore makes equal to an archive. It holds the volume's
-// lock until Close. A restore calls Unpack and Commit, unless Verified, and then Swap;
-// after a failed Unpack it calls Discard. It is not safe for concurrent use.
+// Volume is a folder that a restore makes equal to an archive. It holds the volume's lock until Close. A restore calls
+// Unpack and Commit, unless Verified, and then Swap; after a failed Unpack it calls Discard. It is not safe for
+// concurrent use.
 type Volume struct {
-	// Step, if set, is called before every change of the volume. Its error stops the
-	// restore there, as a kill would. Tests use it.
+	// Step, if set, is called before every change of the volume. Its error stops the restore there, like a kill. Tests
+	// use it.
 	Step func(what string) error
 
 	root      *os.Root
@@ -60,8 +58,8 @@ type Volume struct {
 	staging   string
 }
 
-// OpenVolume opens and locks a volume for the restore of an operation. If another process has
-// locked it, the error is ErrBusy; OpenVolume does not wait.
+// OpenVolume opens and locks a volume for the restore of an operation. It does not wait: if another process has locked
+// the volume, the error is ErrBusy.
 func OpenVolume(dir, operation string) (*Volume, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -86,9 +84,8 @@ func OpenVolume(dir, operation string) (*Volume, error) {
 	return v, nil
 }
 
-// Lock keeps other storage jobs away from a volume until unlock is called. If another process
-// has locked it, the error is ErrBusy; Lock does not wait. The kernel releases the lock of a
-// process that was killed.
+// Lock keeps other storage jobs away from a volume until unlock is called. It does not wait: if another process has
+// locked the volume, the error is ErrBusy. The kernel releases the lock of a killed process.
 func Lock(dir string) (unlock func() error, err error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -101,8 +98,8 @@ func Lock(dir string) (unlock func() error, err error) {
 	return f.Close, nil
 }
 
-// lock locks the open folder of a volume. On a file system without locks it succeeds: there,
-// only the backend keeps a second job away (SPEC 12.4).
+// lock locks the open folder of a volume. On a file system without locks it succeeds: there, only the backend prevents
+// a second job (SPEC 12.4).
 func lock(dir *os.File) error {
 	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
 		return ErrBusy
@@ -118,7 +115,7 @@ func (v *Volume) Close() error {
 // fd returns the descriptor of the volume's root.
 func (v *Volume) fd() int { return int(v.dir.Fd()) }
 
-// about announces a change that is about to be made, so that a test can stop there.
+// about announces a change before it is made, so that a test can stop there.
 func (v *Volume) about(what string) error {
 	if v.Step == nil {
 		return nil
@@ -126,12 +123,11 @@ func (v *Volume) about(what string) error {
 	return v.Step(what)
 }
 
-// staged is the name of a part of the staging folder.
+// staged returns the name of a part of the staging folder.
 func (v *Volume) staged(part string) string { return v.staging + "/" + part }
 
-// Verified reports whether an earlier run has unpacked and verified the archive of
-// this checksum, so that only [Volume.Swap] remains to be done. A run of an earlier release,
-// which knew no operations, counts, too.
+// Verified reports whether an earlier run has unpacked and verified the archive with this checksum, so that only
+// [Volume.Swap] is left to do. A run of an early release, which knew no operations, also counts.
 func (v *Volume) Verified(sum string) (bool, error) {
 	for _, staging := range []string{v.staging, legacyStaging} {
 		for _, stage := range []string{stageVerified, stageCleared} {
@@ -148,7 +144,7 @@ func (v *Volume) Verified(sum string) (bool, error) {
 	return false, nil
 }
 
-// isFolder reports whether there is a folder of that name.
+// isFolder reports whether a folder with that name exists.
 func (v *Volume) isFolder(name string) (bool, error) {
 	info, err := v.root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
@@ -157,20 +153,19 @@ func (v *Volume) isFolder(name string) (bool, error) {
 	return err == nil && info.IsDir(), err
 }
 
-// ErrOccupied says that a volume holds files although it was to be empty.
+// ErrOccupied says that a volume holds files although it should be empty.
 var ErrOccupied = errors.New("the volume holds files, although it was made for this restore: they may be newer " +
 	"than the archive")
 
-// ErrUnfinished says that a volume holds neither the files from before a restore nor those of
-// the archive, but a part of each.
+// ErrUnfinished says that a volume holds neither the files from before a restore nor those of the archive, but a part
+// of each.
 var ErrUnfinished = errors.New("the volume is incomplete: a restore was interrupted while it replaced the files; " +
 	"restore the same archive again, which finishes it, before the volume is archived")
 
-// CheckFinished returns [ErrUnfinished] if the restore of that operation has verified its
-// archive and may have begun to replace the files of the folder. It changes nothing, and does
-// not lock the folder.
+// CheckFinished returns [ErrUnfinished] if the restore of that operation has verified its archive and may have begun to
+// replace the files of the folder. It changes nothing, and does not lock the folder.
 func CheckFinished(dir, operation string) error {
-	// Whatever has that name, it is opened only if it is a folder.
+	// Open whatever has that name only if it is a folder.
 	name := StagingName(operation)
 	fd, err := unix.Open(path.Join(dir, name), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
@@ -191,8 +186,7 @@ func CheckFinished(dir, operation string) error {
 	return nil
 }
 
-// isUnfinished reports whether a name in a staging folder is that of a verified archive that
-// is not in place.
+// isUnfinished reports whether a name in a staging folder is that of a verified archive that is not in place yet.
 func isUnfinished(name string) bool {
 	for _, stage := range []string{stageVerified, stageCleared} {
 		if sum, ok := strings.CutPrefix(name, stage); ok {
@@ -203,8 +197,8 @@ func isUnfinished(name string) bool {
 	return false
 }
 
-// CheckEmpty returns [ErrOccupied] if the volume holds anything but the staging folder
-// and what file systems make by themselves.
+// CheckEmpty returns [ErrOccupied] if the volume holds anything but the staging folder and the entries that file
+// systems create by themselves.
 func (v *Volume) CheckEmpty() error {
 	dir, err := v.root.Open(".")
 	if err != nil {
@@ -227,12 +221,11 @@ func (v *Volume) CheckEmpty() error {
 	}
 }
 
-// Unpack reads a tar stream into the staging folder, up to the stream's end, and
-// discards what an earlier run left there. It does not change the user's files. It opens folders
-// one by one and never through a symlink. It refuses with ErrCorrupt absolute names, "..",
-// duplicate names, and hard links to anything but an earlier file of the same archive. The same
-// holds for devices, fifos, sockets, and more than the limits allow. What the volume's file system
-// refuses is a [RefusedError], also in the methods that follow.
+// Unpack reads a tar stream to its end into the staging folder, after discarding what an earlier run left there. It
+// does not change the user's files. It opens folders one by one and never through a symlink. It refuses with
+// ErrCorrupt: absolute names, "..", duplicate names, hard links to anything but an earlier file of the same archive,
+// devices, fifos, sockets, and archives that exceed the limits. Here and in the methods below, a refusal by the
+// volume's file system is a [RefusedError].
 func (v *Volume) Unpack(ctx context.Context, r io.Reader, limits Limits, count *Counter) (err error) {
 	defer func() { err = refused(err) }()
 	if err := v.Discard(); err != nil {
@@ -302,9 +295,8 @@ func (v *Volume) applyTo(name string, a attrs.Attributes, count *Counter) error 
 	return err
 }
 
-// Commit records that what was unpacked equals the archive of this checksum. Everything
-// is written to disk first: after a power failure, a record without its files would
-// make the next run swap in a damaged home.
+// Commit records that the unpacked files equal the archive with this checksum. Everything is written to disk first:
+// after a power failure, a record without its files would make the next run swap in a damaged home.
 func (v *Volume) Commit(sum string) error {
 	if err := unix.Syncfs(v.fd()); err != nil {
 		return refused(fmt.Errorf("writing the staging folder to disk: %w", err))
@@ -312,8 +304,8 @@ func (v *Volume) Commit(sum string) error {
 	return refused(v.rename(v.staged(stageTree), v.staged(stageVerified+sum)))
 }
 
-// Discard removes the staging folder and restores the volume's modification time, so
-// that a refused archive leaves no trace.
+// Discard removes the staging folder and restores the volume's modification time, so that a refused archive leaves no
+// trace.
 func (v *Volume) Discard() error {
 	if err := v.about("discard staging"); err != nil {
 		return err
@@ -324,7 +316,7 @@ func (v *Volume) Discard() error {
 	return attrs.SetModTime(v.fd(), v.mtime)
 }
 
-// sync writes all of the volume to disk.
+// sync writes the whole volume to disk.
 func (v *Volume) sync() error {
 	if err := v.about("write to disk"); err != nil {
 		return err
@@ -335,8 +327,8 @@ func (v *Volume) sync() error {
 	return nil
 }
 
-// rename moves a name within the volume. It is the only kind of step that makes
-// progress visible to the next run, and it is atomic.
+// rename renames an entry within the volume. It is the only kind of step whose progress the next run sees, and it is
+// atomic.
 func (v *Volume) rename(from, to string) error {
 	if err := v.about("rename " + strings.TrimPrefix(from, v.staging+"/")); err != nil {
 		return err
@@ -347,9 +339,8 @@ func (v *Volume) rename(from, to string) error {
 	return nil
 }
 
-// each calls fn, which removes or moves a name, with the names in a folder of the
-// volume, batch by batch. It lists the folder until it is empty, because removing
-// names during a listing may hide others from it.
+// each calls fn, which removes or moves a name, for the names in a folder of the volume, batch by batch. It lists the
+// folder until it is empty, because removing names during a listing may hide others from it.
 func (v *Volume) each(ctx context.Context, dir string, fn func(name string) error) error {
 	for {
 		met := 0

@@ -12,26 +12,24 @@ import (
 )
 
 const (
-	// writerCount is how many goroutines make small files. Most of it is work of the
-	// kernel, which makes files of different folders side by side.
+	// writerCount is how many goroutines create small files. Most of the work is in the kernel, which creates files of
+	// different folders in parallel.
 	writerCount = 3
-	// batchBytes is how much content goes to a writer at once, and the size of the largest file
-	// that does. batchFiles is how many files do at most. They go together because handing one over
-	// costs about as much as making it. From batchBytes of extended headers on, no further file
-	// joins them.
+	// batchBytes is the most content that a writer gets at once, and the size of the largest file that goes to a
+	// writer. batchFiles is the largest number of files in a batch. Files are batched because handing one over costs
+	// about as much as creating it. A batch with batchBytes of extended headers is also full.
 	batchBytes = copyBuffer
 	batchFiles = 32
-	// batchCount bounds the memory of what waits for a writer, and the number of folders
-	// that stay open for it.
+	// batchCount bounds the memory of batches that wait for a writer, and the number of folders that stay open for
+	// them.
 	batchCount = 2 * writerCount
 )
 
-// writers make small files beside the goroutine that reads the stream, which is the only
-// one that may call their methods. Files are made in any order: whatever depends on an
-// earlier one has to wait for drain.
+// writers create small files beside the goroutine that reads the stream, which is the only one that may call their
+// methods. Files are created in any order: whatever depends on an earlier one must wait for drain.
 //
-// After an error, nothing is made that comes later in the stream. What comes earlier is made, and
-// its error counts instead, if it fails as well. It is as if there were one writer.
+// After an error, no later entry of the stream is created. Earlier ones still are, and if one of them fails, its error
+// replaces the first. The result is as if there were one writer.
 type writers struct {
 	count   *Counter
 	current *batch // being filled; nil if none is
@@ -40,16 +38,16 @@ type writers struct {
 	queue   chan *batch
 	waiting sync.WaitGroup // for the batches in the queue or at a writer
 	running sync.WaitGroup // for the goroutines
-	failed  atomic.Int64   // number of the first batch that failed; allGood if none has
+	failed  atomic.Int64   // number of the first failed batch, or allGood
 
 	mu  sync.Mutex // guards err, and changes of failed
 	err error      // of that batch
 }
 
-// allGood is more than any batch's number.
+// allGood is greater than any batch's number.
 const allGood = math.MaxInt64
 
-// batch is content that was read from the stream, and the files that it is to become.
+// batch is content that was read from the stream, and the files to create from it.
 type batch struct {
 	number  int64
 	content []byte // of all files, one after the other
@@ -57,7 +55,7 @@ type batch struct {
 	records int // bytes of their extended headers
 }
 
-// smallFile is a file to be made.
+// smallFile is a file to create.
 type smallFile struct {
 	parent     *folder // held until the file is done
 	name, full string  // in its folder, and in the archive
@@ -86,8 +84,8 @@ func newWriters(count *Counter) *writers {
 	return w
 }
 
-// buffer returns where the content of a file of at most batchBytes bytes is to be read into,
-// for the call of add that follows. It waits while all batches are being written.
+// buffer returns the buffer into which the content of a file of at most batchBytes bytes must be read before the next
+// call of add. It waits while all batches are being written.
 func (w *writers) buffer(size int) []byte {
 	if b := w.current; b != nil && len(b.content)+size > batchBytes {
 		w.flush()
@@ -102,7 +100,7 @@ func (w *writers) buffer(size int) []byte {
 	return w.current.content[n : n+size]
 }
 
-// add hands over a file whose content has been read into what buffer returned.
+// add hands over a file whose content has been read into the result of buffer.
 func (w *writers) add(f smallFile) {
 	f.parent.hold()
 	b := w.current
@@ -123,8 +121,8 @@ func (w *writers) flush() {
 	}
 }
 
-// drain waits until all files that were added have been made, and their folders are
-// complete if the chain has left them. It returns the error of the first that was not.
+// drain waits until all added files have been created and all folders that the chain has left are complete. It returns
+// the error of the first file that failed.
 func (w *writers) drain() error {
 	w.flush()
 	w.waiting.Wait()
@@ -141,10 +139,10 @@ func (w *writers) stop() error {
 	return err
 }
 
-// haveFailed reports whether a file could not be made.
+// haveFailed reports whether creating a file has failed.
 func (w *writers) haveFailed() bool { return w.failed.Load() != allGood }
 
-// write makes the files of a batch.
+// write creates the files of a batch.
 func (w *writers) write(b *batch) {
 	content := b.content
 	for _, f := range b.files {
@@ -160,7 +158,7 @@ func (w *writers) write(b *batch) {
 	}
 }
 
-// file makes one file.
+// file creates one file.
 func (w *writers) file(f smallFile, content []byte) error {
 	fd, err := createFile(f.parent.fd, f.name)
 	if err != nil {
@@ -185,8 +183,7 @@ func (w *writers) fail(number int64, err error) {
 	}
 }
 
-// writeSmall writes the content of a file that has none, with holes in place of whole
-// blocks of zeros.
+// writeSmall writes the content of an empty file, with holes instead of whole blocks of zeros.
 func writeSmall(fd int, content []byte) error {
 	hole, size := false, int64(0)
 	for rest := content; len(rest) > 0; {

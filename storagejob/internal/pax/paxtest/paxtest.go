@@ -1,7 +1,7 @@
-// Package paxtest has tar streams that lie, and compares how Go's reader and ours read a
-// stream. The tests of package pax and of what reads archives use it.
+// Package paxtest provides malicious tar streams, and compares how Go's reader and ours read a stream. It is for the
+// tests of package pax and of the readers of archives.
 //
-// It owns headers that no writer writes: they are put together here, field by field.
+// It owns headers that no writer writes: it assembles them field by field.
 package paxtest
 
 import (
@@ -18,12 +18,12 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/pax"
 )
 
-// Block is a header of this type, with 8 bytes of content announced for each 8 of size.
+// Block returns a header of this type that announces size bytes of content.
 func Block(kind byte, name string, size int64) []byte {
 	return block(kind, name, fmt.Sprintf("%011o\x00", size))
 }
 
-// block is a header with this in its size field.
+// block returns a header with this text in its size field.
 func block(kind byte, name, size string) []byte {
 	b := make([]byte, pax.BlockSize)
 	copy(b, name)
@@ -40,27 +40,27 @@ func block(kind byte, name, size string) []byte {
 	return b
 }
 
-// Record is a record of an extended header.
+// Record returns a record of an extended header.
 func Record(key, value string) string {
 	rest, length := len(key)+len(value)+len(" =\n"), 0
 	for length != rest+len(fmt.Sprint(length)) {
-		length = rest + len(fmt.Sprint(length)) // it counts itself
+		length = rest + len(fmt.Sprint(length)) // the length counts itself
 	}
 	return fmt.Sprintf("%d %s=%s\n", length, key, value)
 }
 
-// filled is a content with what fills up its last block.
+// filled pads content to whole blocks.
 func filled(content string) []byte {
 	return append([]byte(content), make([]byte, pax.Padding(int64(len(content))))...)
 }
 
-// end is a file "next", and the end of a stream.
+// end returns a file "next" and the end of a stream.
 func end() []byte {
 	return slices.Concat(Block(tar.TypeReg, "next", 4), filled("next"), make([]byte, 2*pax.BlockSize))
 }
 
-// Sparse is a stream of one sparse file "a" of this size, with this map and this stored content,
-// and a file behind it.
+// Sparse returns a stream with one sparse file "a" of this size, with this map and this stored content, and another
+// file after it.
 func Sparse(size, text, stored string) []byte { return sparse("a", size, text, stored) }
 
 func sparse(name, size, text, stored string) []byte {
@@ -71,8 +71,8 @@ func sparse(name, size, text, stored string) []byte {
 		Block(tar.TypeReg, "y", int64(len(content))), filled(content), end())
 }
 
-// Oddities are streams that no writer writes, in which every reader must find the same. Most are
-// headers of which the next entry's bytes could be taken for a part.
+// Oddities returns streams that no writer writes, which all readers must read alike. Most of them have headers to which
+// the next entry's bytes might seem to belong.
 func Oddities() map[string][]byte {
 	entries := slices.Concat(Block(tar.TypeDir, "d/", 0), Block(tar.TypeReg, "empty", 0), Block(tar.TypeReg, "f", 4),
 		filled("abcd"))
@@ -97,10 +97,9 @@ func Oddities() map[string][]byte {
 	return odd
 }
 
-// Lies are streams that must be refused: their headers say other sizes than the truth, or have
-// maps of holes that no file has.
+// Lies returns streams that must be refused: their headers claim wrong sizes, or have maps of holes that no file has.
 func Lies(t testing.TB) map[string][]byte {
-	// entry is a header with this in its size field, records and the content "12345678".
+	// entry returns a header with this text in its size field, these records, and the content "12345678".
 	entry := func(size string, records ...string) []byte {
 		var extended []byte
 		if all := strings.Join(records, ""); all != "" {
@@ -155,7 +154,7 @@ func Lies(t testing.TB) map[string][]byte {
 	}
 }
 
-// manyExtents is a map of so many bytes of data with one byte between each two.
+// manyExtents returns a map of so many data bytes, with a one-byte hole between each two.
 func manyExtents(n int) string {
 	var text strings.Builder
 	fmt.Fprintln(&text, n)
@@ -165,8 +164,8 @@ func manyExtents(n int) string {
 	return text.String()
 }
 
-// RequireSameAsGo reads a stream with Go's reader and with ours, up to so many bytes of
-// content, and fails the test if they differ.
+// RequireSameAsGo reads a stream with Go's reader and with ours, up to limit bytes of content, and fails the test if
+// they differ.
 func RequireSameAsGo(t testing.TB, stream []byte, limit int64) {
 	t.Helper()
 	theirs, theirErr := listed(tar.NewReader(bytes.NewReader(stream)), limit)
@@ -207,7 +206,7 @@ func listed(r interface {
 			return "", errTooMuch
 		}
 		shown := *h
-		shown.Format = tar.FormatUnknown // of a short header it is a guess
+		shown.Format = tar.FormatUnknown // a guess for short headers
 		if delete(shown.PAXRecords, "mtime"); len(shown.PAXRecords) == 0 {
 			shown.PAXRecords = nil // the header has it
 		}
