@@ -20,22 +20,20 @@ import (
 )
 
 const (
-	// maxRSS is what the job may take whatever the size of the home (SPEC 7).
+	// maxRSS is the job's memory limit, whatever the size of the home (SPEC 7).
 	maxRSS = 128 << 20
-	// archiveRounds is how often everything is measured. The environment variable
-	// BENCH_ARCHIVE_ROUNDS asks for another number, and BENCH_ARCHIVE_TREES for some of the trees,
-	// with commas between them.
+	// archiveRounds is how often everything is measured. The environment variable BENCH_ARCHIVE_ROUNDS overrides it,
+	// and BENCH_ARCHIVE_TREES selects trees, separated by commas.
 	archiveRounds = 5
 )
 
-// BenchmarkArchive compares the job, as a process of its own, with what a shell does with
-// the same folder, disk and object store. `make bench-archive` runs it.
+// BenchmarkArchive compares the job, as its own process, with a shell's work on the same folder, disk and object store.
+// `make bench-archive` runs it.
 //
-// Everything alternates in one run and ends when the data is on disk. Each measured time includes
-// writing out the file system of the volume, or of the store. No runner writes out what another has
-// left: the file systems are the benchmark's own. Every restore has a new one, because ext4 makes
-// files slowly for minutes after many were deleted. It fails when the job takes more memory than it
-// may.
+// Everything alternates in one run and ends when the data is on disk: each measured time includes flushing the file
+// system of the volume or the store. No runner flushes what another has written: the file systems belong to the
+// benchmark. Every restore gets a new one, because ext4 creates files slowly for minutes after many were deleted. The
+// benchmark fails if the job exceeds its memory limit.
 func BenchmarkArchive(b *testing.B) {
 	rounds := archiveRounds
 	if text := os.Getenv("BENCH_ARCHIVE_ROUNDS"); text != "" {
@@ -55,8 +53,7 @@ func BenchmarkArchive(b *testing.B) {
 	for _, tree := range []struct {
 		name string
 		make func(testing.TB) string
-		// file says that writing the archive into a file is measured, too: rclone is slow
-		// with what it does not know the size of.
+		// file says that writing the archive to a file is also measured: rclone is slow with input of unknown size.
 		file bool
 	}{
 		{"modules", modules, false}, {"source", source, false}, {"blob", blob, true},
@@ -86,13 +83,13 @@ func BenchmarkArchive(b *testing.B) {
 type race struct {
 	*bench
 	job     string               // the program
-	volumes *disk                // what is restored to
+	volumes *disk                // restore target
 	peak    int64                // the most memory, in bytes, that the job took
-	times   map[string][]float64 // in seconds, by direction, tree and runner, or by stage
-	cpu     map[string][]float64 // in seconds of the programs alone, by the same
+	times   map[string][]float64 // in seconds, by direction, tree and runner, or by step
+	cpu     map[string][]float64 // in seconds of the programs alone, by the same keys
 }
 
-// round runs every runner once in both directions, in an order that changes.
+// round runs every runner once in both directions, in a changing order.
 func (r *race) round(tree, from string, round int, file bool) {
 	want := ""
 	if round == 0 {
@@ -118,14 +115,14 @@ func (r *race) round(tree, from string, round int, file bool) {
 	}
 }
 
-// unchanged measures how long the job takes to find that nothing has changed.
+// unchanged measures how long the job takes to notice that nothing has changed.
 func (r *race) unchanged(tree, from string, rounds int) {
 	sum, err := fingerprintOf(r.t.Context(), from, "")
 	must(r.t, err)
 	if sum == "" {
 		r.t.Fatal("the tree has no fingerprint")
 	}
-	// One that has changed would be packed.
+	// A changed tree would be packed.
 	r.remove(r.key)
 	r.remove(meta)
 	for range rounds {
@@ -170,7 +167,7 @@ func (r *race) runJob(direction, volume string, env ...string) (*os.ProcessState
 	stages := map[string]float64{}
 	step, since := "start", 0.0
 	for line := range strings.Lines(string(out)) {
-		var p contract.Progress // the result has the same field for its time
+		var p contract.Progress // the result uses the same field for its time
 		must(r.t, json.Unmarshal([]byte(line), &p))
 		if p.Step == step {
 			continue
@@ -200,8 +197,7 @@ func (r *race) sh(script, volume, scratch string) *os.ProcessState {
 	return cmd.ProcessState
 }
 
-// peers are what the job is compared with: a pipe, which does not verify anything, and a
-// script that works through temporary files.
+// peers are what the job is compared with: a pipe, which verifies nothing, and a script that uses temporary files.
 var peers = map[string]string{
 	"archive pipe": `tar -C "$VOLUME" -cf - . | zstd -q -3 -T0 | rclone rcat "$OBJECT"`,
 	"restore pipe": `rclone cat "$OBJECT" | zstd -q -d | tar -C "$VOLUME" -xpf -`,
@@ -220,9 +216,8 @@ var peers = map[string]string{
 		rsync -a --delete staging/ "$VOLUME/"`,
 }
 
-// report prints the figures of a tree. It says how many times as long as the job the peers took,
-// and how many times as much processor time. It gives the time of each step, and how many times as
-// long an archive takes as finding that nothing has changed.
+// report prints a tree's figures: the peers' time and processor time relative to the job's, the time of each step, and
+// the time of an archive relative to noticing that nothing has changed.
 func (r *race) report(tree string) {
 	for _, direction := range []string{"archive", "restore"} {
 		what := direction + "_" + tree
@@ -243,7 +238,7 @@ func (r *race) report(tree string) {
 		for _, name := range slices.Sorted(maps.Keys(r.times)) {
 			if stage, ok := strings.CutPrefix(name, what+"_"); ok {
 				fmt.Printf("figure %s_stage_%s_%s_s %.2f s\n", direction, tree, stage, median(r.times[name]))
-				if stage == contract.StepVerify { // only archives that are read back have it
+				if stage == contract.StepVerify { // only archives that are read back have this step
 					fmt.Printf("figure verify_share_%s %.2f ratio\n", tree, median(r.times[name])/ours)
 				}
 			}
@@ -256,10 +251,10 @@ func median(values []float64) float64 {
 	return values[len(values)/2]
 }
 
-// disk is a file with a file system of its own.
+// disk is a file with its own file system.
 type disk struct{ image, dir, device string }
 
-// newDisk makes a disk of so many GiB, without a file system.
+// newDisk creates a disk of so many GiB, without a file system.
 func newDisk(t testing.TB, gib int) *disk {
 	t.Helper()
 	d := &disk{image: filepath.Join(t.TempDir(), "image"), dir: t.TempDir()}

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// modules makes a folder like node_modules: 40,000 files of 1 to 8 KB of text in packages.
+// modules creates a folder like node_modules: 40,000 files of 1 to 8 KB of text in packages.
 func modules(t testing.TB) string {
 	t.Helper()
 	const packages, perPackage = 800, 50
@@ -34,7 +34,7 @@ func modules(t testing.TB) string {
 	return dir
 }
 
-// words are what programs are made of; together with numbers they compress like programs.
+// words are typical of programs; together with numbers they compress like programs.
 var words = strings.Fields(`const let function return if else for while import export default from require module async await
 	this new class extends static get set null undefined true false typeof instanceof throw try catch finally Object Array
 	Promise Error string number boolean interface type readonly value index length key options config callback event
@@ -53,7 +53,7 @@ func text(random *rand.Rand, size int) []byte {
 	return out.Bytes()[:size]
 }
 
-// source makes a folder with the sources of Go and a git repository of them.
+// source creates a folder with Go's sources and a git repository of them.
 func source(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -68,7 +68,7 @@ func source(t testing.TB) string {
 	return dir
 }
 
-// blob makes a folder with one file of 1 GiB that does not compress.
+// blob creates a folder with one incompressible file of 1 GiB.
 func blob(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -22,8 +22,7 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/tree"
 )
 
-// spoiled is an archive in the store that is going to be damaged, and a volume in memory
-// that no damage may change.
+// spoiled is an archive in the store to be damaged, and a volume in memory that no damage may change.
 type spoiled struct {
 	*bench
 	to     string
@@ -32,7 +31,7 @@ type spoiled struct {
 	runs   int
 }
 
-// newSpoiled archives a small home with one of everything.
+// newSpoiled archives a small home with one file of every kind.
 func newSpoiled(t *testing.T) *spoiled {
 	b := newBench(t)
 	for _, assignment := range b.env {
@@ -58,7 +57,7 @@ func newSpoiled(t *testing.T) *spoiled {
 	return s
 }
 
-// refill makes the volume what it was: the owner's present files.
+// refill restores the volume's initial content: the owner's current files.
 func (s *spoiled) refill() {
 	s.t.Helper()
 	names, err := os.ReadDir(s.to)
@@ -81,7 +80,7 @@ func (s *spoiled) restore() (code int, out string) {
 	return code, stdout.String()
 }
 
-// refuses wants a clear error and the volume as it was.
+// refuses expects a clear error and an unchanged volume.
 func (s *spoiled) refuses(what string, codes ...int) {
 	s.t.Helper()
 	code, out := s.restore()
@@ -94,7 +93,7 @@ func (s *spoiled) refuses(what string, codes ...int) {
 	}
 }
 
-// summary describes a folder: everything but times of access and change.
+// summary describes a folder with everything except times of access and change.
 func summary(t testing.TB, dir string) string {
 	t.Helper()
 	var lines strings.Builder
@@ -128,11 +127,11 @@ func summary(t testing.TB, dir string) string {
 	return lines.String()
 }
 
-// TestChangesThatTheChecksumFinds: of the archive, and of any byte of the .meta.
+// TestChangesThatTheChecksumFinds changes the archive, and every byte of the .meta.
 func TestChangesThatTheChecksumFinds(t *testing.T) {
 	s := newSpoiled(t)
 	text, _ := s.get(meta)
-	for i := 0; i < len(s.good); i += 5 { // to a checksum, all bytes are alike
+	for i := 0; i < len(s.good); i += 5 { // the checksum treats all bytes alike
 		bad := bytes.Clone(s.good)
 		bad[i] ^= 1 << (i % 8)
 		s.put(s.key, bad)
@@ -158,8 +157,8 @@ func TestChangesThatTheChecksumFinds(t *testing.T) {
 	t.Logf("%d restores of an archive of %d bytes", s.runs, len(s.good))
 }
 
-// TestEveryByteFlippedBehindTheChecksum: with a .meta that vouches for the damage, the
-// checksum in the compressed stream finds it, unless it is of no consequence.
+// TestEveryByteFlippedBehindTheChecksum: if the .meta vouches for the damage, the checksum in the compressed stream
+// finds it, unless it has no effect.
 func TestEveryByteFlippedBehindTheChecksum(t *testing.T) {
 	s := newSpoiled(t)
 	want, same := namesIn(t, s.good), 0
@@ -187,14 +186,14 @@ func TestEveryByteFlippedBehindTheChecksum(t *testing.T) {
 		bad[i] ^= 1 << (i % 8)
 		try(fmt.Sprint("byte ", i), bad)
 	}
-	// One layer below the store, where every length is quick.
+	// One layer below the store, where testing every length is fast.
 	volume, err := tree.OpenVolume(s.to, "")
 	must(t, err)
 	for size := range s.good {
 		rep := newReporter(io.Discard, contract.About{}, time.Hour)
 		err := decode(t.Context(), bytes.NewReader(s.good[:size]), nil, volume, tree.Limits{Bytes: 1 << 30}, rep)
 		rep.finish(contract.Result{}, err)
-		// Of nothing, the size tells: it never comes here.
+		// The size alone reveals an empty archive, so that it never gets here.
 		if size > 0 && !errors.Is(err, tree.ErrCorrupt) {
 			t.Errorf("cut to %d: %v", size, err)
 		}
@@ -208,13 +207,13 @@ func TestEveryByteFlippedBehindTheChecksum(t *testing.T) {
 		s.putMeta(s.good[:size], nil)
 		s.refuses(fmt.Sprint("cut to ", size), contract.ExitCorrupted)
 	}
-	// Nothing behind the end, and no second archive, is taken for a part of it.
+	// Neither trailing garbage nor a second archive counts as part of the archive.
 	s.putMeta(append(bytes.Clone(s.good), "garbage"...), nil)
 	s.refuses("trailing garbage", contract.ExitCorrupted)
 	t.Logf("%d restores, of which %d had something to unpack", s.runs, same)
 }
 
-// names lists a volume: kind, name and content of everything.
+// names lists kind, name and content of everything in a volume.
 func names(t testing.TB, dir string) []string {
 	t.Helper()
 	var list []string
@@ -237,7 +236,7 @@ func names(t testing.TB, dir string) []string {
 	return list
 }
 
-// namesIn is names of what Go's tar reader finds in an archive.
+// namesIn is names for what Go's tar reader finds in an archive.
 func namesIn(t testing.TB, archive []byte) []string {
 	t.Helper()
 	dec, err := zstd.NewReader(bytes.NewReader(archive))
@@ -278,7 +277,7 @@ func namesIn(t testing.TB, archive []byte) []string {
 	return list
 }
 
-// TestSizesThatLie: the sizes on record bound a restore and are checked.
+// TestSizesThatLie: the recorded sizes bound a restore and are checked.
 func TestSizesThatLie(t *testing.T) {
 	s := newSpoiled(t)
 	size := int64(len(s.good))

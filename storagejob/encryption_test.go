@@ -14,8 +14,7 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// TestEncryption: what is encrypted is opened by each of its recipients' keys and by
-// nothing else, and what is not needs none.
+// TestEncryption: each recipient's key, and nothing else, opens an encrypted archive. An unencrypted one needs no key.
 func TestEncryption(t *testing.T) {
 	first, second, other := identity(t), identity(t), identity(t)
 	from := home(t, 3<<20)
@@ -59,8 +58,8 @@ func TestEncryption(t *testing.T) {
 	}
 }
 
-// A new recipient is added, workspaces are archived again, and the old one is taken out. Each
-// archive opens with the keys of its time, and the newest with the new key alone.
+// TestRotation adds a new recipient, archives again, and removes the old recipient. Each archive opens with the keys of
+// its time, and the newest one with the new key alone.
 func TestRotation(t *testing.T) {
 	retired, current := identity(t), identity(t)
 	b, volume := newBench(t), home(t, 100_000)
@@ -106,7 +105,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestEncryptedArchiveOpensWithoutUs: it is age around zstd around tar.
+// TestEncryptedArchiveOpensWithoutUs: an archive is age around zstd around tar.
 func TestEncryptedArchiveOpensWithoutUs(t *testing.T) {
 	b, id := newBench(t), identity(t)
 	if code, res := b.run("archive", home(t, 100_000), id.recipient()); code != contract.ExitOK {
@@ -124,7 +123,7 @@ func TestEncryptedArchiveOpensWithoutUs(t *testing.T) {
 	}
 }
 
-// Damage is not taken for a key that does not fit, wherever it is.
+// TestDamagedEncryptedArchive: damage anywhere is never mistaken for a key that does not fit.
 func TestDamagedEncryptedArchive(t *testing.T) {
 	b, id, to := newBench(t), identity(t), home(t, 3000)
 	before := listing(t, to)
@@ -145,7 +144,7 @@ func TestDamagedEncryptedArchive(t *testing.T) {
 			requireSame(t, before, to)
 		})
 	}
-	// The checksum is right, and what was encrypted is cut off.
+	// The checksum is correct, but the encrypted content is cut off.
 	b.putMeta(good[:len(good)-20], nil)
 	b.fails(contract.ExitCorrupted, "restore", to, id.identity())
 	b.putMeta(append(bytes.Clone(good), "more"...), nil)

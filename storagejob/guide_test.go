@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestArchivesOpenWithoutUs runs what docs/backups.md tells a user who has an archive and
-// none of our programs, in both languages.
+// TestArchivesOpenWithoutUs runs the commands that docs/backups.md, in both languages, gives to a user who has an
+// archive but none of our programs.
 func TestArchivesOpenWithoutUs(t *testing.T) {
 	for _, program := range []string{"tar", "zstd", "sha256sum"} {
 		if _, err := exec.LookPath(program); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// TestInstall: the copy equals this program, and every user may run it. Installing a second time replaces it.
+// TestInstall: the copy equals this program, and every user can run it. A second installation replaces the first.
 func TestInstall(t *testing.T) {
 	path, err := os.Executable()
 	if err != nil {
@@ -59,7 +59,7 @@ func TestInstallSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestHold waits until a signal cancels its context.
+// TestHold: hold waits until a signal cancels its context.
 func TestHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -71,8 +71,8 @@ func TestArchiveThenRestore(t *testing.T) {
 	}
 }
 
-// granted is a job with what the coordinator gives it: an environment without credentials,
-// and a grant in the scratch folder.
+// granted is a job with what the coordinator gives it: an environment without credentials, and a grant in the scratch
+// folder.
 func (b *bench) granted(store *archives.Store, kind workspace.JobKind, key string) *bench {
 	b.t.Helper()
 	g, err := store.Grant(b.t.Context(), kind, key, time.Hour)
@@ -85,8 +85,8 @@ func (b *bench) granted(store *archives.Store, kind workspace.JobKind, key strin
 	return &with
 }
 
-// TestWorksWithTheCoordinator: the job understands the environment, the grants and the
-// archives that the coordinator makes, and the coordinator the job's.
+// TestWorksWithTheCoordinator: the job understands the environment, the grants and the archives that the coordinator
+// makes, and the coordinator understands the job's archives.
 func TestWorksWithTheCoordinator(t *testing.T) {
 	b := newBench(t)
 	store, err := archives.New(archives.Options{
@@ -103,7 +103,7 @@ func TestWorksWithTheCoordinator(t *testing.T) {
 	if names, err := os.ReadDir(to); err != nil || len(names) != 0 {
 		t.Errorf("it left %v, %v", names, err)
 	}
-	// A home that compresses as if it were a bomb: the sizes must be on record.
+	// This home compresses like a bomb: the sizes must be recorded.
 	sparse := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(sparse, "zeros"), make([]byte, 200<<20), 0o600))
 	for name, from := range map[string]string{"one part": home(t, 100_000), "several parts": home(t, 50<<20),
@@ -132,9 +132,8 @@ func TestWorksWithTheCoordinator(t *testing.T) {
 	}
 }
 
-// TestEncryptedByTheCoordinator: the keys that the coordinator has been given reach the job in its
-// grants. They are public to archive and secret to restore, and they open its own empty archives,
-// too.
+// TestEncryptedByTheCoordinator: the coordinator passes its keys to the job in grants: public keys to archive, and
+// secret ones to restore. They also open its own empty archives.
 func TestEncryptedByTheCoordinator(t *testing.T) {
 	b, to, id := newBench(t), home(t, 3000), identity(t)
 	store, err := archives.New(archives.Options{
@@ -162,8 +161,7 @@ func TestEncryptedByTheCoordinator(t *testing.T) {
 	b.granted(store, workspace.JobRestore, encrypted).fails(contract.ExitLocked, "restore", to)
 }
 
-// TestAGrantThatIsNotThere: the job waits for it, takes nothing in its place, and shows
-// nothing of it.
+// TestAGrantThatIsNotThere: the job waits for it, accepts nothing else instead, and reveals nothing of it.
 func TestAGrantThatIsNotThere(t *testing.T) {
 	name := filepath.Join(t.TempDir(), contract.GrantName)
 	if _, err := takeGrant(t.Context(), name, time.Millisecond); err == nil || !errors.Is(err, fs.ErrNotExist) {
@@ -204,7 +202,7 @@ func TestArchiveKilledAndRunAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b, to := newBench(t), t.TempDir()
 			var env []string
-			if name != "while it counts" { // the signal may come too late to hinder that
+			if name != "while it counts" { // the signal may come too late to prevent that
 				env = append(env, b.uncommitted())
 			}
 			if _, sent := b.kill(syscall.SIGKILL, "archive", from, when, env...); !sent {
@@ -257,7 +255,7 @@ func TestTerminatedJobCleansUp(t *testing.T) {
 	to := home(t, 3000)
 	before := listing(t, to)
 	proxy := faulty.NewStore(t, b.store.Endpoint)
-	proxy.Hold(40 << 20) // it cannot be done before the signal comes
+	proxy.Hold(40 << 20) // it must not finish before the signal comes
 	code, sent = b.kill(syscall.SIGTERM, "restore", to,
 		func(p contract.Progress) bool { return p.Transferred > 30<<20 },
 		contract.EnvEndpoint+"="+proxy.URL())
@@ -316,7 +314,7 @@ func TestHalfAnArchiveIsMissing(t *testing.T) {
 	b.ok("archive", from)
 	b.remove(meta)
 	b.fails(contract.ExitMissing, "restore", to)
-	// Not committed: archiving makes it anew, and of what the volume holds now.
+	// Not committed: the next run archives the volume's current content.
 	must(t, os.WriteFile(filepath.Join(from, "new"), []byte("new"), 0o600))
 	if again := b.ok("archive", from); again.Done {
 		t.Errorf("an archive without .meta counted: %+v", again)
@@ -328,7 +326,7 @@ func TestHalfAnArchiveIsMissing(t *testing.T) {
 	if again := b.ok("archive", from); again.Done {
 		t.Errorf("a .meta without archive counted: %+v", again)
 	}
-	// And so is an archive that is not the one of the .meta.
+	// An archive that does not match the .meta is replaced, too.
 	b.put(b.key, []byte("another"))
 	if again := b.ok("archive", from); again.Done {
 		t.Errorf("an archive of another size counted: %+v", again)
@@ -366,7 +364,7 @@ func TestDiskFullIsClearAndLeavesTheVolumeUnchanged(t *testing.T) {
 	requireSame(t, before, to)
 }
 
-// bomb is a small archive of one file of so many bytes, and the size of its content.
+// bomb returns a small archive of one file of so many bytes, and the size of its content.
 func bomb(t *testing.T, fill byte, size int64) (archive []byte, content int64) {
 	t.Helper()
 	var out bytes.Buffer
@@ -386,8 +384,7 @@ func bomb(t *testing.T, fill byte, size int64) (archive []byte, content int64) {
 	return out.Bytes(), stream.Content(1, size).Size
 }
 
-// TestBombsAreRefused: archives whose checksum is right and that unpack to
-// thousands of times their size.
+// TestBombsAreRefused: archives with a correct checksum that unpack to thousands of times their size.
 func TestBombsAreRefused(t *testing.T) {
 	const disk = 96 << 20
 	b, to := newBench(t), t.TempDir()
@@ -421,8 +418,7 @@ func TestBombsAreRefused(t *testing.T) {
 	}
 }
 
-// TestSparseHomeIsNotABomb: what this job has archived it also restores, however much
-// it was compressed.
+// TestSparseHomeIsNotABomb: the job restores everything that it has archived, however much it was compressed.
 func TestSparseHomeIsNotABomb(t *testing.T) {
 	const size = 128 << 20
 	b, from, to := newBench(t), t.TempDir(), t.TempDir()
@@ -473,7 +469,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestWhatTheVolumeRefusesIsNoDamage: only a checksum that differs makes it one.
+// TestWhatTheVolumeRefusesIsNoDamage: only a wrong checksum makes a refusal damage.
 func TestWhatTheVolumeRefusesIsNoDamage(t *testing.T) {
 	b, to := newBench(t), home(t, 3000)
 	before := listing(t, to)
@@ -508,8 +504,8 @@ func TestWhatTheVolumeRefusesIsNoDamage(t *testing.T) {
 	}
 }
 
-// TestNewVolumeMustBeEmpty: a restore into a volume that was made for it touches nothing when there
-// are files. It goes on with what a killed run has left.
+// TestNewVolumeMustBeEmpty: a restore into a volume created for it touches nothing if it finds files. It continues what
+// a killed run has left.
 func TestNewVolumeMustBeEmpty(t *testing.T) {
 	b := newBench(t)
 	from, to := t.TempDir(), t.TempDir()
@@ -530,8 +526,8 @@ func TestNewVolumeMustBeEmpty(t *testing.T) {
 	requireSame(t, listing(t, from), to)
 }
 
-// TestAnUnfinishedRestoreIsNotArchived: between its verification and its end the volume holds
-// parts of two homes. Before that it holds the one from before, which is archived.
+// TestAnUnfinishedRestoreIsNotArchived: between verification and end, the volume holds parts of two homes. Before that
+// it holds the earlier home, which is archived.
 func TestAnUnfinishedRestoreIsNotArchived(t *testing.T) {
 	for stage, whole := range map[string]bool{"tree": true, "verified-x": true, "verified-" + testSum: false,
 		"cleared-" + testSum: false} {
@@ -547,7 +543,7 @@ func TestAnUnfinishedRestoreIsNotArchived(t *testing.T) {
 				"restore the same archive again") {
 				t.Errorf("the error is %q", res.Error)
 			}
-			// Nor does it count as unchanged.
+			// It does not count as unchanged, either.
 			if sum, err := fingerprintOf(t.Context(), volume, ""); err == nil {
 				b.fails(contract.ExitOccupied, "archive", volume, contract.EnvFingerprint+"="+sum)
 			}
@@ -559,7 +555,7 @@ func TestAnUnfinishedRestoreIsNotArchived(t *testing.T) {
 			}
 		})
 	}
-	// What is no folder of a restore's does not matter, whatever it is.
+	// Anything that is not a restore's folder does not matter.
 	for name, make := range map[string]func(path string) error{
 		"a file":  func(path string) error { return os.WriteFile(path, []byte("verified-"), 0o600) },
 		"a link":  func(path string) error { return os.Symlink("/", path) },

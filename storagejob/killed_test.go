@@ -21,8 +21,8 @@ import (
 
 const testOperation = "0f8fad5b-d9cb-469f-a165-70867728950e"
 
-// killedAt runs the job and has it kill itself before its n-th step. It returns that step's
-// name; "" if the job has no such step, and has succeeded.
+// killedAt runs the job, which kills itself before its n-th step. It returns that step's name, or "" if the job has no
+// such step and has succeeded.
 func (b *bench) killedAt(n int, job, volume string, env ...string) (step string) {
 	b.t.Helper()
 	cmd := b.command(job, volume, append(env, fmt.Sprintf("%s=%d", killAt, n))...)
@@ -41,7 +41,7 @@ func (b *bench) killedAt(n int, job, volume string, env ...string) (step string)
 	return ""
 }
 
-// succeeds runs the job as ok does.
+// succeeds runs the job like ok.
 func (b *bench) succeeds(job, volume string, env ...string) contract.Result {
 	b.t.Helper()
 	with := *b
@@ -49,8 +49,8 @@ func (b *bench) succeeds(job, volume string, env ...string) contract.Result {
 	return with.ok(job, volume)
 }
 
-// fillAttributes gives a folder so many extended attributes that no mark finds room, and
-// reports whether the file system has such a bound.
+// fillAttributes gives a folder so many extended attributes that there is no room for a mark. It reports whether the
+// file system has such a limit.
 func fillAttributes(t *testing.T, dir string) bool {
 	t.Helper()
 	for i, size := 0, 16<<10; size > 100; i++ {
@@ -65,9 +65,8 @@ func fillAttributes(t *testing.T, dir string) bool {
 	return true
 }
 
-// TestARestoreIsKilledAnywhere: before each of its steps, with its result lost. The next run of
-// the same operation ends it, or finds it ended; and what users have changed since is theirs
-// (SPEC 12.12).
+// TestARestoreIsKilledAnywhere kills a restore before each of its steps, so that its result is lost. The next run of
+// the same operation completes it, or finds it complete, and never touches what users have changed since (SPEC 12.12).
 func TestARestoreIsKilledAnywhere(t *testing.T) {
 	for name, full := range map[string]bool{"with a mark": false, "without room for a mark": true} {
 		t.Run(name, func(t *testing.T) {
@@ -106,15 +105,14 @@ func TestARestoreIsKilledAnywhere(t *testing.T) {
 				if err := tree.CheckFinished(to, testOperation); err != nil {
 					t.Errorf("killed before %s: %v", step, err)
 				}
-				// The user works there, and then the same job is run once more: a row that is older
-				// than reality asks for it.
+				// The user works there, and then the same job runs once more because an outdated row requests it.
 				must(t, os.WriteFile(filepath.Join(to, "newer"), []byte("newer"), 0o600))
 				before := listing(t, to)
 				if res := b.succeeds("restore", to, env...); !res.Done || res.Fingerprint != "" {
 					t.Errorf("killed before %s, and run after its end: %+v", step, res)
 				}
 				requireSame(t, before, to)
-				// Another operation does not take it for its own.
+				// Another operation ignores the mark.
 				other := []string{contract.EnvOperation + "=" + strings.Replace(testOperation, "0", "1", 1),
 					contract.EnvNewVolume + "=true"}
 				b.fails(contract.ExitOccupied, "restore", to, other...)
@@ -123,7 +121,7 @@ func TestARestoreIsKilledAnywhere(t *testing.T) {
 			if steps < 15 {
 				t.Errorf("only %d steps are announced", steps)
 			}
-			// An archive of the restored home holds neither the mark nor the staging folder.
+			// An archive of the restored home contains neither the mark nor the staging folder.
 			to, back := t.TempDir(), t.TempDir()
 			b.succeeds("restore", to, env...)
 			next := *b
@@ -140,8 +138,7 @@ func TestARestoreIsKilledAnywhere(t *testing.T) {
 	}
 }
 
-// withoutStaging leaves a restore's staging folder out of a listing, and how many folders the
-// root holds.
+// withoutStaging removes a restore's staging folder from a listing, and the root's link count.
 func withoutStaging(listing string) string {
 	var kept []string
 	for line := range strings.Lines(listing) {
@@ -157,7 +154,7 @@ func withoutStaging(listing string) string {
 	return strings.Join(kept, "")
 }
 
-// TestAnArchiveIsKilledAnywhere: the next run of the same operation makes it, or finds it made.
+// TestAnArchiveIsKilledAnywhere: the next run of the same operation makes the archive, or finds it complete.
 func TestAnArchiveIsKilledAnywhere(t *testing.T) {
 	from := home(t, 3000)
 	want := listing(t, from)
@@ -184,8 +181,8 @@ func TestAnArchiveIsKilledAnywhere(t *testing.T) {
 	}
 }
 
-// TestFoldersLikeAStagingFolderAreArchived: only the one of the volume's own operation is
-// ours, and its name is not known in the workspace.
+// TestFoldersLikeAStagingFolderAreArchived: only the staging folder of the volume's own operation is ours, and its name
+// is not known in the workspace.
 func TestFoldersLikeAStagingFolderAreArchived(t *testing.T) {
 	b, from, to := newBench(t), home(t, 3000), t.TempDir()
 	for _, name := range []string{".codehub-staging/verified-" + testSum, ".codehub-staging/tree",
@@ -200,7 +197,7 @@ func TestFoldersLikeAStagingFolderAreArchived(t *testing.T) {
 	requireSame(t, want, to)
 }
 
-// TestAnEarlierReleasesRestoreIsFinished: it knew no operations.
+// TestAnEarlierReleasesRestoreIsFinished: that release knew no operations.
 func TestAnEarlierReleasesRestoreIsFinished(t *testing.T) {
 	b, from := newBench(t), home(t, 3000)
 	b.ok("archive", from)
@@ -212,7 +209,7 @@ func TestAnEarlierReleasesRestoreIsFinished(t *testing.T) {
 			break
 		}
 		code, res := b.run("restore", to, contract.EnvOperation+"="+testOperation, contract.EnvNewVolume+"=true")
-		// It left no mark: at its very end a person is asked, as before.
+		// It left no mark: at its very end a person must decide, as before.
 		if entries, err := os.ReadDir(filepath.Join(to, ".codehub-staging")); code == contract.ExitOccupied &&
 			(err != nil || len(entries) == 0) {
 			continue
@@ -224,7 +221,7 @@ func TestAnEarlierReleasesRestoreIsFinished(t *testing.T) {
 	}
 }
 
-// TestWithoutAFingerprintAHomeIsRestored all the same.
+// TestWithoutAFingerprintAHomeIsRestored: a home without a fingerprint is restored, too.
 func TestWithoutAFingerprintAHomeIsRestored(t *testing.T) {
 	b, from, to := newBench(t), home(t, 3000), t.TempDir()
 	b.ok("archive", from)

@@ -49,15 +49,15 @@ func killer(n string) func(string) error {
 		if left--; left == 0 {
 			fmt.Fprintf(os.Stderr, "killed before: %s\n", what)
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-			// The first process of a container cannot kill itself. It ends at once as well, and with
-			// the same code for its container.
+			// The first process of a container cannot kill itself. It also exits immediately, with the same code for
+			// its container.
 			os.Exit(128 + int(syscall.SIGKILL))
 		}
 		return nil
 	}
 }
 
-// bench is a bucket for one archive, and the job's environment for it.
+// bench is a bucket for one archive, with the job's environment.
 type bench struct {
 	t      testing.TB
 	store  devenv.ObjectStore
@@ -65,7 +65,7 @@ type bench struct {
 	bucket string
 	key    string
 	env    []string
-	// scratch is the job's folder for what it needs besides the volume.
+	// scratch is the job's folder for everything besides the volume.
 	scratch string
 }
 
@@ -85,7 +85,7 @@ func newBench(t testing.TB) *bench {
 	}
 }
 
-// command is the job as a process of its own, with nothing of this one's environment.
+// command returns the job as its own process, without this one's environment.
 func (b *bench) command(job, volume string, env ...string) *exec.Cmd {
 	exe, err := os.Executable()
 	must(b.t, err)
@@ -115,7 +115,7 @@ func (b *bench) run(job, volume string, env ...string) (int, contract.Result) {
 	return cmd.ProcessState.ExitCode(), res
 }
 
-// ok runs the job and wants success.
+// ok runs the job and expects success.
 func (b *bench) ok(job, volume string) contract.Result {
 	b.t.Helper()
 	code, res := b.run(job, volume)
@@ -125,7 +125,7 @@ func (b *bench) ok(job, volume string) contract.Result {
 	return res
 }
 
-// fails runs the job and wants this exit code and an error that says so.
+// fails runs the job and expects this exit code and an error in the result.
 func (b *bench) fails(want int, job, volume string, env ...string) contract.Result {
 	b.t.Helper()
 	code, res := b.run(job, volume, env...)
@@ -135,8 +135,8 @@ func (b *bench) fails(want int, job, volume string, env ...string) contract.Resu
 	return res
 }
 
-// kill starts the job, sends the signal when a progress line satisfies the
-// condition, and waits for the end. It reports whether the signal was sent.
+// kill starts the job, sends the signal when a progress line meets the condition, and waits for the end. It reports
+// whether the signal was sent.
 func (b *bench) kill(sig os.Signal, job, volume string, when func(contract.Progress) bool, env ...string) (int, bool) {
 	b.t.Helper()
 	cmd := b.command(job, volume, env...)
@@ -150,8 +150,7 @@ func (b *bench) kill(sig os.Signal, job, volume string, when func(contract.Progr
 	return cmd.ProcessState.ExitCode(), sent // the caller checks the exit code
 }
 
-// watch runs the job to its end, shows each line of progress to see, and returns the
-// result, if it has printed one.
+// watch runs the job to its end, passes each line of progress to see, and returns the result if the job printed one.
 func (b *bench) watch(cmd *exec.Cmd, see func(contract.Progress)) (res contract.Result) {
 	b.t.Helper()
 	out, err := cmd.StdoutPipe()
@@ -189,7 +188,7 @@ func (b *bench) put(key string, content []byte) {
 	must(b.t, err)
 }
 
-// putMeta commits content as the archive, with these sizes on record.
+// putMeta commits content as the archive, and records these sizes.
 func (b *bench) putMeta(content []byte, sizes map[string]string) {
 	b.t.Helper()
 	b.put(b.key, content)
@@ -223,8 +222,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// home makes a home of so many bytes that do not compress, in files of all sizes,
-// with small ones of other kinds between them.
+// home creates a home of so many incompressible bytes, in files of all sizes, with symlinks and hard links in between.
 func home(t testing.TB, bytes int) string {
 	t.Helper()
 	dir := t.TempDir()

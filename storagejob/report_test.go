@@ -11,7 +11,7 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// TestNoLineMixesTwoSteps: a step's numbers are never printed as those of the step before.
+// TestNoLineMixesTwoSteps: a step's numbers are never printed with the name of the step before.
 func TestNoLineMixesTwoSteps(t *testing.T) {
 	totals := map[string]int64{contract.StepArchive: 0, contract.StepVerify: 7}
 	var out bytes.Buffer

@@ -24,8 +24,7 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/tree"
 )
 
-// observe sends the job's requests through a proxy that shows each of them to see, and
-// returns the setting for it.
+// observe sends the job's requests through a proxy that passes each of them to see, and returns the setting for it.
 func (b *bench) observe(see func(*http.Request)) (env string) {
 	b.t.Helper()
 	to, err := url.Parse(b.store.Endpoint)
@@ -42,7 +41,7 @@ func (b *bench) observe(see func(*http.Request)) (env string) {
 	return contract.EnvEndpoint + "=" + proxy.URL
 }
 
-// counts returns the setting for a proxy, and how often the archive was sent and read.
+// counts returns the setting for a proxy, and counters for how often the archive was sent and read.
 func (b *bench) counts() (env string, sent, read *int) {
 	sent, read = new(int), new(int)
 	return b.observe(func(r *http.Request) {
@@ -56,8 +55,8 @@ func (b *bench) counts() (env string, sent, read *int) {
 	}), sent, read
 }
 
-// uncommitted returns the setting for a proxy that holds back what makes an archive count, until
-// the test ends. The job cannot be done before it is killed, however late the signal comes.
+// uncommitted returns the setting for a proxy that holds back the commit of an archive until the test ends, so that the
+// job cannot finish before it is killed, however late the signal comes.
 func (b *bench) uncommitted() (env string) {
 	b.t.Helper()
 	held := make(chan struct{})
@@ -70,8 +69,7 @@ func (b *bench) uncommitted() (env string) {
 	return env
 }
 
-// An upload that a killed run has left is not sent again if it is what the volume holds,
-// and is if not.
+// TestUploadOfAKilledRun: the upload that a killed run left is sent again only if it differs from the volume's content.
 func TestUploadOfAKilledRun(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(t *testing.T, b *bench, volume string)
@@ -126,7 +124,7 @@ func TestUploadOfAKilledRun(t *testing.T) {
 	}
 }
 
-// An upload that a killed run has left unencrypted does not count when archives are to be
+// TestUploadOfAKilledRunIsNotEncrypted: an unencrypted upload left by a killed run does not count if archives must be
 // encrypted.
 func TestUploadOfAKilledRunIsNotEncrypted(t *testing.T) {
 	b, volume, id := newBench(t), home(t, 100_000), identity(t)
@@ -140,7 +138,7 @@ func TestUploadOfAKilledRunIsNotEncrypted(t *testing.T) {
 	}
 }
 
-// What the store gives back decides, not what it has acknowledged.
+// TestWhatTheStoreHasLost: what counts is what the store returns, not what it has acknowledged.
 func TestWhatTheStoreHasLost(t *testing.T) {
 	id := identity(t)
 	for name, damage := range map[string]func(b *bench, content []byte){
@@ -176,7 +174,7 @@ func TestWhatTheStoreHasLost(t *testing.T) {
 	}
 }
 
-// In the mode checksum nothing is read back.
+// TestVerifyModes: in checksum mode nothing is read back.
 func TestVerifyModes(t *testing.T) {
 	for mode, want := range map[string]int{contract.VerifyFull: 2, contract.VerifyChecksum: 1} {
 		b, volume := newBench(t), home(t, 20<<20)
@@ -185,7 +183,7 @@ func TestVerifyModes(t *testing.T) {
 		if code != contract.ExitOK || res.Verified != (mode == contract.VerifyFull) {
 			t.Fatalf("%s: exit code %d, %+v", mode, code, res)
 		}
-		// One of them looks for the upload of an earlier run.
+		// One read looks for the upload of an earlier run.
 		if *read != want {
 			t.Errorf("%s: it was read %d times, want %d", mode, *read, want)
 		}
@@ -198,7 +196,7 @@ func TestCRC64IsThatOfTheStores(t *testing.T) {
 	}
 }
 
-// Every step that transfers bytes of the archive says of how many, and ends with all.
+// TestProgressOfEachStep: every step that transfers bytes of the archive reports the total, and ends with all of them.
 func TestProgressOfEachStep(t *testing.T) {
 	b, volume, to := newBench(t), home(t, 5<<20), t.TempDir()
 	var steps []string
@@ -233,7 +231,8 @@ func TestProgressOfEachStep(t *testing.T) {
 	}
 }
 
-// An upload of an earlier run that is sent again does not say how much of the new one is done.
+// TestProgressAfterTheUploadOfAKilledRun: while an earlier run's upload is replaced, the progress does not include the
+// old upload.
 func TestProgressAfterTheUploadOfAKilledRun(t *testing.T) {
 	b, volume := newBench(t), home(t, 5<<20)
 	b.put(b.key, []byte("another"))
@@ -252,7 +251,7 @@ func TestProgressAfterTheUploadOfAKilledRun(t *testing.T) {
 	}
 }
 
-// A file that changes while it is read is named, and nothing is left that counts.
+// TestFileThatChangesWhileItIsRead: the file is named, and nothing that counts is left.
 func TestFileThatChangesWhileItIsRead(t *testing.T) {
 	for name, change := range map[string]func(path string) error{
 		"grows":   func(path string) error { return os.Truncate(path, 300<<20) },
@@ -276,7 +275,7 @@ func TestFileThatChangesWhileItIsRead(t *testing.T) {
 			content := make([]byte, 96<<20)
 			_, _ = rand.NewChaCha8([32]byte{1}).Read(content) // never fails
 			must(t, os.WriteFile(path, content, 0o600))
-			// Nothing is taken in before the change, so that the job is still reading then.
+			// The store accepts nothing before the change, so that the job is still reading then.
 			changed := make(chan struct{})
 			release := sync.OnceFunc(func() { close(changed) })
 			env := b.observe(func(r *http.Request) {
@@ -306,7 +305,7 @@ func TestFileThatChangesWhileItIsRead(t *testing.T) {
 	}
 }
 
-// Until the volume changes, it has the fingerprint of its restore, and is not archived.
+// TestUnchanged: until the volume changes, it keeps the fingerprint of its restore and is not archived.
 func TestUnchanged(t *testing.T) {
 	b, from, to := newBench(t), home(t, 100_000), t.TempDir()
 	made := b.ok("archive", from)
@@ -317,7 +316,7 @@ func TestUnchanged(t *testing.T) {
 	b.key = "archives/0b7c/another/home.tar.zst"
 	b.env = append(b.env, contract.EnvArchiveURL+"="+contract.ArchiveURL(b.bucket, b.key))
 	given := contract.EnvFingerprint + "=" + back.Fingerprint
-	// The store is not asked.
+	// The store is not contacted.
 	code, res := b.run("archive", to, given, "AWS_ENDPOINT_URL_S3=http://127.0.0.1:1")
 	if code != contract.ExitOK || !res.Unchanged || res.Fingerprint != back.Fingerprint || res.Size != 0 {
 		t.Errorf("exit code %d, %+v", code, res)
@@ -333,7 +332,7 @@ func TestUnchanged(t *testing.T) {
 	}
 }
 
-// keyFile is an identity, and a file that holds it.
+// keyFile is an identity and a file that contains it.
 type keyFile struct {
 	key  *age.X25519Identity
 	path string
@@ -348,7 +347,7 @@ func identity(t *testing.T) keyFile {
 	return keyFile{key, path}
 }
 
-// recipient is the setting to encrypt to it and to others.
+// recipient returns the setting to encrypt to this key and to others.
 func (k keyFile) recipient(others ...keyFile) string {
 	env := contract.EnvAgeRecipients + "=" + k.key.Recipient().String()
 	for _, o := range others {
@@ -357,5 +356,5 @@ func (k keyFile) recipient(others ...keyFile) string {
 	return env
 }
 
-// identity is the setting to decrypt with it.
+// identity returns the setting to decrypt with this key.
 func (k keyFile) identity() string { return contract.EnvAgeIdentityFile + "=" + k.path }

@@ -14,13 +14,13 @@ import (
 
 var sum = strings.Repeat("0f", 32)
 
-// TestParseMeta also records what each side accepted before both used this parser. The job decides
-// whether a restore may begin. The coordinator took any object of that name for a commit marker.
+// TestParseMeta also records what each side accepted before both used this parser. The job's parser decided whether a
+// restore could begin. The coordinator accepted any object with the right name as a commit marker.
 func TestParseMeta(t *testing.T) {
 	for name, c := range map[string]struct {
 		text                string
 		ok                  bool
-		job, coordinatorSum bool // accepted before; the coordinator: with a checksum
+		job, coordinatorSum bool // accepted before; for the coordinator: with a checksum
 	}{
 		"as written":            {"sha256:" + sum, true, true, true},
 		"with a newline":        {"sha256:" + sum + "\n", true, true, true},
@@ -72,8 +72,8 @@ func TestReadMetaTellsAReadErrorFromAMalformedMarker(t *testing.T) {
 	}
 }
 
-// FuzzMeta asserts that only what FormatMeta writes is accepted, with or without one
-// newline at the end, and that it survives the round trip.
+// FuzzMeta asserts that only what FormatMeta writes is accepted, with or without a newline at the end, and that it
+// survives the round trip.
 func FuzzMeta(f *testing.F) {
 	for _, text := range []string{"", "\n", "sha256:" + sum, "sha256:" + sum + "\n", "sha256:" + sum + "\n\n",
 		" sha256:" + sum,
@@ -153,7 +153,7 @@ func TestParseResult(t *testing.T) {
 	}
 }
 
-// FuzzParseResult asserts that a result survives being written and read again.
+// FuzzParseResult asserts that a result survives writing and reading.
 func FuzzParseResult(f *testing.F) {
 	f.Add([]byte(`{"event":"result","ok":true,"size":7}`))
 	f.Add([]byte(`{"event":"progress"}` + "\n" + `{"event":"result","error":"a\u0000b` + "\xff" + `"}`))
@@ -172,7 +172,7 @@ func FuzzParseResult(f *testing.F) {
 	})
 }
 
-// same compares results. That no stages are written as nothing is no difference.
+// same compares results. It ignores that an empty list of stages is written as nothing.
 func same(a, b Result) bool {
 	if !slices.Equal(a.Stages, b.Stages) {
 		return false
@@ -181,8 +181,8 @@ func same(a, b Result) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// TestImportsOnlyTheStandardLibrary: everything here is linked into both programs,
-// and a job that imports the coordinator could no longer be built without it.
+// TestImportsOnlyTheStandardLibrary: this package is linked into both programs, and a job that imports the coordinator
+// could no longer be built without it.
 func TestImportsOnlyTheStandardLibrary(t *testing.T) {
 	const module = "github.com/codehub/gateway/"
 	imports := func(pkg string) []string {

@@ -4,7 +4,7 @@ import "testing"
 
 const mib, gib, tib = int64(1 << 20), int64(1 << 30), int64(1 << 40)
 
-// TestPartsHoldALargeHome is the arithmetic of stores' limits.
+// TestPartsHoldALargeHome checks the sizes against the stores' limits.
 func TestPartsHoldALargeHome(t *testing.T) {
 	if MaxParts > 10_000 {
 		t.Errorf("%d parts, and stores take 10,000", MaxParts)
@@ -17,7 +17,7 @@ func TestPartsHoldALargeHome(t *testing.T) {
 			if size < 5*mib || size > 5*gib {
 				t.Fatalf("%d bytes: part %d has %d bytes: stores take from 5 MiB to 5 GiB", home, n, size)
 			}
-			// The parts are equal up to twice the measure.
+			// Parts are equal up to twice the measured size.
 			if sum < 2*home && size != p.Size(1) {
 				t.Fatalf("%d bytes: after %d, part %d has %d bytes and the first one %d", home, sum, n, size, p.Size(1))
 			}
@@ -26,7 +26,7 @@ func TestPartsHoldALargeHome(t *testing.T) {
 		if sum != p.Max() || sum < 300*gib || sum > 5*tib || p.Equal() < 2*home {
 			t.Errorf("%d bytes: the parts hold %d bytes, %d of them in equal parts", home, sum, p.Equal())
 		}
-		// Three parts at a time take room in the scratch folder: a small share of a large home.
+		// Three parts at a time take space in the scratch folder: a small share of a large home.
 		if size := p.Size(1); size > FirstPart && 3*size > home/100 {
 			t.Errorf("%d bytes: a part has %d bytes", home, size)
 		}

@@ -2,8 +2,7 @@ package contract
 
 import "testing"
 
-// TestMetaSizes: either place is enough, the user metadata comes first, and what is no size
-// is unknown.
+// TestMetaSizes: either place is enough, the user metadata takes precedence, and an invalid size is unknown.
 func TestMetaSizes(t *testing.T) {
 	both := func(text string) map[string]string {
 		return map[string]string{MetaArchiveSize: text, MetaContentSize: text}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestTheImagesSayTheirContract: also the one of the backends' conformance suite, which is a storage job.
+// TestTheImagesSayTheirContract includes the image of the backends' conformance suite, which acts as a storage job.
 func TestTheImagesSayTheirContract(t *testing.T) {
 	for _, name := range []string{"../Dockerfile", "../../coordinator/backend/backendtest/testworkspace/Dockerfile"} {
 		text, err := os.ReadFile(name)

@@ -19,7 +19,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// The order in which attributes are set matters: each may change another one.
+// TestWhatIsAppliedIsThere: the order in which attributes are set matters, because each may change another one.
 func TestWhatIsAppliedIsThere(t *testing.T) {
 	capability := string([]byte{1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})
 	mtime := time.Unix(1_700_000_000, 5)
@@ -50,7 +50,7 @@ func TestWhatIsAppliedIsThere(t *testing.T) {
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
-			// And the way through a header and back.
+			// They also survive the way through a header and back.
 			var st unix.Stat_t
 			must(t, unix.Fstat(fd, &st))
 			if again := FromHeader(Header("file", &st, got.xattrs)); !again.ModTime.Equal(want.ModTime) {
@@ -62,7 +62,8 @@ func TestWhatIsAppliedIsThere(t *testing.T) {
 	}
 }
 
-// What belongs to the machine is not kept, even if it is in an archive.
+// TestOnlyTheUsersAttributesAreKept: attributes that belong to the machine are dropped even if an archive contains
+// them.
 func TestOnlyTheUsersAttributesAreKept(t *testing.T) {
 	got := FromHeader(&tar.Header{PAXRecords: map[string]string{
 		Prefix + "user.mine": "1", Prefix + "security.selinux": "2", Prefix + "trusted.overlay.opaque": "y",

@@ -17,7 +17,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// text is so many bytes of which some repeat.
+// text returns so many bytes, some of which repeat.
 func text(size int) []byte {
 	out := make([]byte, size)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -30,7 +30,7 @@ func text(size int) []byte {
 	return out
 }
 
-// compressed is a text that was written in pieces of several sizes.
+// compressed compresses a text that it writes in pieces of several sizes.
 func compressed(t testing.TB, plain []byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -71,7 +71,7 @@ func TestStockZstdReadsIt(t *testing.T) {
 	if err != nil {
 		t.Skip("zstd is not installed")
 	}
-	for _, size := range sizes[1:] { // of nothing there is no frame
+	for _, size := range sizes[1:] { // an empty stream has no frame
 		plain := text(size)
 		cmd := exec.Command(zstd, "-dc")
 		cmd.Stdin = bytes.NewReader(compressed(t, plain))
@@ -81,7 +81,7 @@ func TestStockZstdReadsIt(t *testing.T) {
 	}
 }
 
-// Whatever is damaged, a checksum finds it, or it is of no consequence.
+// TestDamageIsFound: a checksum finds all damage, unless it has no effect.
 func TestDamageIsFound(t *testing.T) {
 	plain := text(sectionSize + 5000)
 	packed := compressed(t, plain)
@@ -110,7 +110,7 @@ func TestDamageIsFound(t *testing.T) {
 	}
 }
 
-// failing takes so many bytes and then fails. Nothing may be written after that.
+// failing accepts so many bytes and then fails. Nothing may be written after that.
 type failing struct{ left, after int }
 
 var errFull = errors.New("it takes no more")
@@ -125,8 +125,8 @@ func (f *failing) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// What cannot be written ends the writing with that error, wherever that is, and nothing is
-// written after Close has returned.
+// TestErrorsEndTheWriting: a failed write at any point ends the writer with that error, and nothing is written after
+// Close has returned.
 func TestErrorsEndTheWriting(t *testing.T) {
 	plain := text(3 * sections * sectionSize)
 	all := len(compressed(t, plain))
@@ -151,7 +151,7 @@ func TestErrorsEndTheWriting(t *testing.T) {
 	}
 }
 
-// Abort ends what is queued: no more is written than what was being written.
+// TestAbort: after Abort, only the section that is already being written is written.
 func TestAbort(t *testing.T) {
 	writing, end := make(chan struct{}), make(chan struct{})
 	below := &held{writing: writing, end: end}
@@ -175,7 +175,7 @@ func TestAbort(t *testing.T) {
 	}
 }
 
-// held is a writer that says when it is first written to, and then waits.
+// held is a writer that reports its first write and then waits.
 type held struct {
 	writing, end chan struct{}
 	writes       int

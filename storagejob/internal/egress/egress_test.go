@@ -13,7 +13,7 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// packet is what the rules see of the first packet of a connection.
+// packet holds what the rules see of a connection's first packet.
 type packet struct {
 	from, to string
 	protocol byte
@@ -22,7 +22,7 @@ type packet struct {
 	reply    bool
 }
 
-// judge is what the kernel does with the rules, for the conditions that these packets have.
+// judge does what the kernel does with the rules, for conditions that these packets have.
 func judge(rules []rule, p packet) verdict {
 	for _, r := range rules {
 		if (r.replies && !p.reply) || (r.discovery) || (r.sameLink && !p.sameLink) ||
@@ -79,8 +79,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestJobRules: storage jobs reach the store and name servers, or where its addresses change
-// a port of the internet, and nothing private in either case.
+// TestJobRules: storage jobs can reach the store or, if its addresses change, one port of the internet. They can also
+// reach name servers, but nothing private.
 func TestJobRules(t *testing.T) {
 	names := []netip.Addr{netip.MustParseAddr("10.0.0.53")}
 	own := contract.JobRules{Bridge: "j",
@@ -89,8 +89,8 @@ func TestJobRules(t *testing.T) {
 	const job = "172.19.0.2"
 	for name, c := range map[string]struct {
 		p                  packet
-		own, ownHost       verdict // with a store at an address
-		public, publicHost verdict // with one whose addresses change
+		own, ownHost       verdict // for a store with a fixed address
+		public, publicHost verdict // for a store whose addresses change
 	}{
 		"the store":             {packet{from: job, to: "10.2.0.5", protocol: protocolTCP, port: 9000}, accept, accept, reject, reject},
 		"its other ports":       {packet{from: job, to: "10.2.0.5", protocol: protocolTCP, port: 22}, reject, reject, reject, reject},
@@ -163,7 +163,7 @@ func TestRunAndProbe(t *testing.T) {
 	}
 }
 
-// TestTheLastProbeCounts: rules that take effect while it looks around.
+// TestTheLastProbeCounts: the rules take effect while the probe is repeated.
 func TestTheLastProbeCounts(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

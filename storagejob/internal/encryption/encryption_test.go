@@ -10,7 +10,7 @@ import (
 	"filippo.io/age"
 )
 
-// encrypted is a text that is encrypted to the keys, and the key of that file.
+// encrypted returns a text encrypted to the keys, and the key of that file.
 func encrypted(t *testing.T, text string, keys ...string) ([]byte, age.Identity) {
 	t.Helper()
 	to, err := Recipients(keys)
@@ -31,8 +31,7 @@ func encrypted(t *testing.T, text string, keys ...string) ([]byte, age.Identity)
 	return out.Bytes(), key
 }
 
-// The key of the file opens that file, and adds nothing to it: the header has one stanza
-// per recipient.
+// TestKeyOfTheFile: the file's key opens that file and adds nothing to it: the header has one stanza per recipient.
 func TestKeyOfTheFile(t *testing.T) {
 	x, err := age.GenerateX25519Identity()
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// skipped is the entry that does not count.
+// skipped is the entry that a fingerprint ignores.
 const skipped = ".staging"
 
 func must(t *testing.T, err error) {
@@ -26,7 +26,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// folder is an empty folder of which a fingerprint can be taken.
+// folder returns an empty folder whose fingerprint can be taken.
 func folder(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -45,7 +45,7 @@ func folder(t testing.TB) string {
 	return dir
 }
 
-// of is the fingerprint, once the folder has been left alone for a tick.
+// of returns the fingerprint once the folder has been left alone for a tick.
 func of(t *testing.T, dir string) (sum string) {
 	t.Helper()
 	wait.Until(t, "a fingerprint", func() bool {
@@ -57,8 +57,8 @@ func of(t *testing.T, dir string) (sum string) {
 	return sum
 }
 
-// grow makes a tree of files, folders and links in dir, of each at least as many as there are
-// changes to it. It returns their paths by kind.
+// grow creates a tree of files, folders and links in dir, with at least as many of each as there are changes to it. It
+// returns their paths by kind.
 func grow(t *testing.T, dir string, random *rand.Rand) (files, folders, links []string) {
 	t.Helper()
 	folders = []string{dir}
@@ -81,13 +81,13 @@ func grow(t *testing.T, dir string, random *rand.Rand) (files, folders, links []
 	return files, folders, links
 }
 
-// change is one way to change a tree: what, of each kind of path.
+// change is one way to change a path.
 type change struct {
 	name string
 	do   func(path string) error
 }
 
-// keepingTime does something to a file and sets its modification time to what it was.
+// keepingTime changes a file and then restores its modification time.
 func keepingTime(do func(path string) error) func(path string) error {
 	return func(path string) error {
 		var st unix.Stat_t
@@ -144,8 +144,7 @@ var (
 	}
 )
 
-// TestEveryChangeShows: whatever is changed in a random tree, and wherever, its
-// fingerprint is another one; and what is left alone keeps it.
+// TestEveryChangeShows: every change anywhere in a random tree changes its fingerprint, and an untouched tree keeps it.
 func TestEveryChangeShows(t *testing.T) { seed.Each(t, everyChangeShows) }
 
 func everyChangeShows(t *testing.T, random *rand.Rand) {
@@ -163,7 +162,7 @@ func everyChangeShows(t *testing.T, random *rand.Rand) {
 			t.Errorf("%s of %q does not show", c.name, path)
 		}
 	}
-	// Each to a path of its own: what one has done would be no change when the next does it.
+	// Each change gets its own path: repeating one on the same path would change nothing.
 	for _, of := range []struct {
 		changes []change
 		paths   []string
@@ -174,8 +173,8 @@ func everyChangeShows(t *testing.T, random *rand.Rand) {
 	}
 }
 
-// A write in the tick in which the fingerprint is taken must not go unnoticed: then there
-// is none.
+// TestNoFingerprintOfWhatChangesNow: a write in the same tick as the fingerprint must not go unnoticed, so there is no
+// fingerprint then.
 func TestNoFingerprintOfWhatChangesNow(t *testing.T) {
 	dir := folder(t)
 	path := filepath.Join(dir, "file")

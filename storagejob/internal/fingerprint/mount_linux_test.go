@@ -10,7 +10,7 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/disk"
 )
 
-// written writes content to a file in place and brings it to the disk, as databases do.
+// written overwrites a file in place and flushes it to disk, as databases do.
 func written(t *testing.T, path, content string) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
@@ -21,7 +21,7 @@ func written(t *testing.T, path, content string) {
 	must(t, unix.Fdatasync(int(f.Fd())))
 }
 
-// synced brings everything on a file system to its disk.
+// synced flushes a whole file system to disk.
 func synced(t *testing.T, dir string) {
 	t.Helper()
 	f, err := os.Open(dir)
@@ -30,8 +30,8 @@ func synced(t *testing.T, dir string) {
 	must(t, unix.Syncfs(int(f.Fd())))
 }
 
-// TestAPowerCutLeavesNoProof: content that fdatasync has written is on the disk after a power cut, under its
-// former inode, size and change time. No fingerprint of before may be that of after.
+// TestAPowerCutLeavesNoProof: content written with fdatasync survives a power cut, possibly with its former inode, size
+// and change time. The fingerprint after the cut must differ from every earlier one.
 func TestAPowerCutLeavesNoProof(t *testing.T) {
 	for kind, size := range map[string]int64{"ext4": 64, "xfs": 320} {
 		t.Run(kind, func(t *testing.T) {
@@ -57,8 +57,8 @@ func TestAPowerCutLeavesNoProof(t *testing.T) {
 	}
 }
 
-// A file system has another identity whenever it is mounted, and under each boot of the kernel. It keeps it
-// as long as it stays mounted.
+// TestEveryMountAndBootIsAnother: a file system gets a new identity at every mount and under each boot of the kernel,
+// and keeps it while it stays mounted.
 func TestEveryMountAndBootIsAnother(t *testing.T) {
 	for kind, size := range map[string]int64{"ext4": 64, "xfs": 320, "btrfs": 256} {
 		t.Run(kind, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestEveryMountAndBootIsAnother(t *testing.T) {
 	}
 }
 
-// booted makes the kernel seem to run under another boot, whose file holds that text.
+// booted simulates a different boot of the kernel, whose id file holds that text.
 func booted(t *testing.T, text string) {
 	t.Helper()
 	actual := system
@@ -93,7 +93,7 @@ func booted(t *testing.T, text string) {
 	must(t, os.WriteFile(system.boot, []byte(text), 0o600))
 }
 
-// TestWithoutAnIdentityThereIsNoFingerprint: what the kernel does not tell is not guessed.
+// TestWithoutAnIdentityThereIsNoFingerprint: missing information of the kernel is not guessed.
 func TestWithoutAnIdentityThereIsNoFingerprint(t *testing.T) {
 	dir := folder(t)
 	of(t, dir)

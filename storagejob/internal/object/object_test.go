@@ -33,8 +33,7 @@ import (
 
 const key = "archives/a/b/home.tar.zst"
 
-// openEmpty opens an archive in an empty bucket, through a proxy that breaks
-// connections.
+// openEmpty opens an archive in an empty bucket, through a proxy that breaks connections.
 func openEmpty(t *testing.T) (*Archive, *proxy) {
 	t.Helper()
 	store := devenv.S3(t)
@@ -49,8 +48,8 @@ func openEmpty(t *testing.T) (*Archive, *proxy) {
 	return a, l
 }
 
-// openGranted opens an archive with a grant for a job of that kind, and no credentials. It
-// also returns the same archive with them.
+// openGranted opens an archive with a grant for a job of that kind and without credentials. It also returns the same
+// archive with credentials.
 func openGranted(t *testing.T, kind workspace.JobKind) (a, all *Archive, l *proxy) {
 	t.Helper()
 	all, l = openEmpty(t)
@@ -89,8 +88,8 @@ func eachWay(t *testing.T, test func(t *testing.T, a *Archive, l *proxy)) {
 	})
 }
 
-// proxy forwards connections to a server. While down or up is not negative, each new
-// connection breaks after so many bytes in that direction.
+// proxy forwards connections to a server. If down or up is not negative, each new connection breaks after so many bytes
+// in that direction.
 type proxy struct {
 	net.Listener
 	down, up atomic.Int64
@@ -191,7 +190,7 @@ func download(t *testing.T, a *Archive) ([]byte, error) {
 // small is the size of the first parts in most tests.
 const small = 5 << 20
 
-// sizes are those of parts, by their numbers.
+// sizes returns the sizes of parts by number.
 type sizes func(number int) int64
 
 func (s sizes) Size(number int) int64 { return s(number) }
@@ -199,7 +198,7 @@ func (s sizes) Size(number int) int64 { return s(number) }
 // Max has no limit.
 func (sizes) Max() int64 { return 1 << 40 }
 
-// TestSizesAroundAPart: parts that grow, the third one is in a file.
+// TestSizesAroundAPart uses growing parts, the third of which is in a file.
 func TestSizesAroundAPart(t *testing.T) {
 	for _, size := range []int{0, 1, small - 1, small, small + 1, 3*small + 5, 3*small + contract.FirstPart} {
 		eachWay(t, func(t *testing.T, a *Archive, _ *proxy) {
@@ -220,8 +219,8 @@ func TestSizesAroundAPart(t *testing.T) {
 	}
 }
 
-// TestPartsOfALargeArchiveAreEqual: a store that wants parts of one size takes an archive that has more of the
-// smallest parts than had one size before.
+// TestPartsOfALargeArchiveAreEqual: a store that requires parts of equal size accepts an archive with more of the
+// smallest parts than once had equal size.
 func TestPartsOfALargeArchiveAreEqual(t *testing.T) {
 	a, _ := openEmpty(t)
 	store := faulty.NewStore(t, os.Getenv("AWS_ENDPOINT_URL_S3"))
@@ -245,7 +244,7 @@ func TestPartsOfALargeArchiveAreEqual(t *testing.T) {
 	}
 }
 
-// TestNoRoomForAPart names the folder that is full, and is no other error.
+// TestNoRoomForAPart: the error names the full folder and has no other kind.
 func TestNoRoomForAPart(t *testing.T) {
 	a, _ := openEmpty(t)
 	must(t, unix.Mount("tmpfs", a.scratch, "tmpfs", 0, "size=4m"))
@@ -268,11 +267,11 @@ func unfinished(t *testing.T, a *Archive) int {
 	return len(out.Uploads)
 }
 
-// TestAPartThatArrivesLate: a store keeps a part, and with it the upload, that it takes in just
-// after the upload was aborted. So it is aborted after the answer about that part.
+// TestAPartThatArrivesLate: a store that receives a part just after the upload was aborted keeps the part, and with it
+// the upload. So the job aborts only after the answer about that part.
 func TestAPartThatArrivesLate(t *testing.T) {
 	empty, _ := openEmpty(t)
-	// With a second upload of the same archive the store lists what it has kept of the first.
+	// With a second upload of the same archive, the store lists what it has kept of the first.
 	must(t, empty.Upload(t.Context()).begin())
 	to, err := url.Parse(os.Getenv("AWS_ENDPOINT_URL_S3"))
 	must(t, err)
@@ -291,9 +290,9 @@ func TestAPartThatArrivesLate(t *testing.T) {
 				t.Errorf("reading the part: %v", err)
 			}
 			gone, end := r.Context().Done(), len(content)-1
-			r = r.WithContext(t.Context()) // not the client's: the store goes on
-			// The store's own work is the last byte. It ends after the abort of a client that
-			// does not wait for it, and soon for one that does.
+			r = r.WithContext(t.Context()) // not the client's: the store continues
+			// Receiving the last byte stands for the store's own work. It ends after the abort if the client does not
+			// wait for it, and soon if the client does.
 			r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(content[:end]), readerFunc(func([]byte) (int, error) {
 				close(received)
 				select {
@@ -327,8 +326,8 @@ func TestAPartThatArrivesLate(t *testing.T) {
 	}
 }
 
-// TestAKilledRunWhoseUploadComesBack: a store may keep a part that it was still taking in when
-// its upload was removed, and with it the upload. It is as if the removal had not been.
+// TestAKilledRunWhoseUploadComesBack: a store may keep a part, and with it the upload, if it was still receiving the
+// part when the upload was removed. The removal then has no effect.
 func TestAKilledRunWhoseUploadComesBack(t *testing.T) {
 	killed, _ := openEmpty(t)
 	must(t, killed.Upload(t.Context()).begin())
@@ -367,7 +366,7 @@ type readerFunc func([]byte) (int, error)
 // Read implements io.Reader.
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// TestAGrantIsEnoughForAnArchive, and its upload is gone when the job is done, used or not.
+// TestAGrantIsEnoughForAnArchive: its upload is gone when the job is done, used or not.
 func TestAGrantIsEnoughForAnArchive(t *testing.T) {
 	for _, size := range []int{100, 3 * small} {
 		a, all, _ := openGranted(t, workspace.JobArchive)
@@ -382,7 +381,7 @@ func TestAGrantIsEnoughForAnArchive(t *testing.T) {
 		}
 		content := random(size)
 		must(t, upload(t, a, content))
-		// User metadata is not granted. The sizes are on record all the same.
+		// The grant does not permit user metadata. The sizes are recorded anyway.
 		want := Info{Size: int64(size), Content: 1 << 40, SHA256: strings.Repeat("ab", 32)}
 		must(t, a.Commit(t.Context(), want))
 		for _, by := range []*Archive{a, all} {
@@ -400,7 +399,7 @@ func TestAGrantIsEnoughForAnArchive(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotGranted is refused before it is sent, and said so.
+// TestWhatIsNotGranted: a request that is not granted is refused before it is sent, with a clear error.
 func TestWhatIsNotGranted(t *testing.T) {
 	a, all, _ := openGranted(t, workspace.JobRestore)
 	a.parts = sizes(func(int) int64 { return small })
@@ -422,8 +421,7 @@ func TestWhatIsNotGranted(t *testing.T) {
 	}
 }
 
-// TestAGrantThatHasEnded: the store refuses it, and the error says why, and holds no
-// signature.
+// TestAGrantThatHasEnded: the store refuses the request. The error says why and contains no signature.
 func TestAGrantThatHasEnded(t *testing.T) {
 	_, all, _ := openGranted(t, workspace.JobRestore)
 	at, err := http.NewRequest(http.MethodGet,
@@ -435,7 +433,7 @@ func TestAGrantThatHasEnded(t *testing.T) {
 		t.Context(), credentials, at,
 		"UNSIGNED-PAYLOAD", "s3", os.Getenv("AWS_REGION"), time.Now().Add(-time.Hour))
 	must(t, err)
-	// The clocks may differ: the store is right.
+	// The clocks may differ: the store's clock decides.
 	a := reopen(t, all, contract.Grant{Expires: time.Now().Add(time.Hour),
 		Requests: []contract.GrantedRequest{{Method: http.MethodGet, URL: signed}}})
 	_, err = a.Meta(t.Context())
@@ -445,8 +443,7 @@ func TestAGrantThatHasEnded(t *testing.T) {
 	}
 }
 
-// TestStoreRefusesADamagedPart: the checksum that can be sent with a signed request is one
-// that the store compares.
+// TestStoreRefusesADamagedPart: the store compares the checksum that can be sent with a signed request.
 func TestStoreRefusesADamagedPart(t *testing.T) {
 	a, _, _ := openGranted(t, workspace.JobArchive)
 	wrong, err := a.md5(&part{buffer: []byte("content")})
@@ -477,7 +474,7 @@ func TestDownloadResumesWhereTheConnectionBroke(t *testing.T) {
 	}
 }
 
-// A connection that stays open and silent is replaced, too.
+// TestDownloadReplacesASilentConnection: an open but silent connection is also replaced.
 func TestDownloadReplacesASilentConnection(t *testing.T) {
 	a, l := openEmpty(t)
 	content := random(5 << 20)
@@ -515,7 +512,7 @@ func TestMetaRecordsTheSizes(t *testing.T) {
 	}
 }
 
-// An archive that does not belong to its .meta counts as not committed.
+// TestStatComparesTheSizes: an archive that does not belong to its .meta counts as not committed.
 func TestStatComparesTheSizes(t *testing.T) {
 	a, _ := openEmpty(t)
 	must(t, upload(t, a, []byte("content")))
@@ -527,8 +524,8 @@ func TestStatComparesTheSizes(t *testing.T) {
 	}
 }
 
-// A wrong bucket is a wrong setting, not a missing archive: it must not look like
-// lost data.
+// TestMissingBucketIsUnreachable: a wrong bucket is a wrong setting, not a missing archive, and must not look like lost
+// data.
 func TestMissingBucketIsUnreachable(t *testing.T) {
 	a, _ := openEmpty(t)
 	a.bucket += "-not-there"
@@ -563,7 +560,7 @@ func TestDownloadDoesNotResumeInAnotherArchive(t *testing.T) {
 func TestConnectionsThatAlwaysBreak(t *testing.T) {
 	eachWay(t, func(t *testing.T, a *Archive, l *proxy) {
 		a.parts = sizes(func(int) int64 { return small })
-		must(t, upload(t, a, random(small))) // one request: what is granted is one multipart upload
+		must(t, upload(t, a, random(small))) // one request: the grant is for one multipart upload
 		l.limit(&l.down, 0)
 		if _, err := download(t, a); !errors.Is(err, ErrUnreachable) ||
 			strings.Contains(err.Error(), "X-Amz-Signature") {
@@ -572,7 +569,7 @@ func TestConnectionsThatAlwaysBreak(t *testing.T) {
 		l.down.Store(-1)
 		l.limit(&l.up, 1<<20) // enough to start an upload, not for a part of it
 		if a.grant != nil {
-			// Without a request before, parts would be tried on connections that limit has closed.
+			// Without an earlier request, parts would be tried on connections that limit has closed.
 			a.client.Options().HTTPClient.(*http.Client).Transport.(*granted).next.(*http.Transport).CloseIdleConnections()
 		}
 		if err := upload(t, a, random(3*small)); !errors.Is(err, ErrUnreachable) ||
@@ -585,7 +582,7 @@ func TestConnectionsThatAlwaysBreak(t *testing.T) {
 	})
 }
 
-// TestAPartIsSentAgain when its connection breaks.
+// TestAPartIsSentAgain: a part is sent again if its connection breaks.
 func TestAPartIsSentAgain(t *testing.T) {
 	eachWay(t, func(t *testing.T, a *Archive, l *proxy) {
 		a.parts = sizes(func(int) int64 { return small })

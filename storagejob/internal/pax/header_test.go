@@ -25,7 +25,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// anyHeader is one of a file; content is what it announces, up to a small size.
+// anyHeader returns the header of a random file.
 func anyHeader(t *rapid.T) *tar.Header {
 	text := rapid.OneOf(
 		rapid.StringMatching(`[ -~]{1,20}(/[ -~]{1,20}){0,3}`), rapid.StringMatching(`[a-z]{30,50}/[a-z]{30,50}/?`),
@@ -61,14 +61,14 @@ func anyHeader(t *rapid.T) *tar.Header {
 	return h
 }
 
-// Most headers are written without Go's tar writer, and are the same.
+// TestHeadersAreThoseOfTheTarWriter: most headers are written without Go's tar writer, but look the same.
 func TestHeadersAreThoseOfTheTarWriter(t *testing.T) {
 	seed.Rapid(t, func(t *rapid.T) { requireWriters(t, anyHeader(t)) })
 	requireWriters(t, &tar.Header{Format: tar.FormatPAX, Typeflag: tar.TypeDir, Name: "./", Mode: 0o755,
 		ModTime: time.Unix(1, 5)})
 }
 
-// requireWriters compares what we write for a header with what Go's writer does.
+// requireWriters compares our output for a header with that of Go's writer.
 func requireWriters(t interface{ Fatalf(string, ...any) }, h *tar.Header) {
 	var want bytes.Buffer
 	if err := tar.NewWriter(&want).WriteHeader(h); err != nil {
@@ -79,7 +79,7 @@ func requireWriters(t interface{ Fatalf(string, ...any) }, h *tar.Header) {
 	}
 }
 
-// anyStream is one of some files, and the headers in it.
+// anyStream returns a stream with some files, and its headers.
 func anyStream(t *rapid.T) (stream []byte, headers [][]byte) {
 	for range rapid.IntRange(0, 4).Draw(t, "entries") {
 		h := anyHeader(t)
@@ -95,12 +95,12 @@ func anyStream(t *rapid.T) (stream []byte, headers [][]byte) {
 	return append(stream, make([]byte, 2*pax.BlockSize)...), headers
 }
 
-// Of any stream, our reader and Go's return the same.
+// TestReadsWhatGoReads: our reader and Go's return the same for any stream.
 func TestReadsWhatGoReads(t *testing.T) {
 	seed.Rapid(t, func(r *rapid.T) {
 		stream, _ := anyStream(r)
 		paxtest.RequireSameAsGo(t, stream, 1<<20)
-		// Damaged where the headers are, with a checksum that is right again.
+		// Damage headers, and sometimes correct the checksum.
 		for range rapid.IntRange(0, 3).Draw(r, "damages") {
 			block := stream[rapid.IntRange(0, len(stream)/pax.BlockSize-1).Draw(r,
 				"block")*pax.BlockSize:][:pax.BlockSize]
@@ -125,7 +125,7 @@ func TestReadsWhatGoReads(t *testing.T) {
 	})
 }
 
-// Every lie of a header is Go's to refuse, or the map's.
+// TestLiesAreRefused: Go's reader, or the check of the map, refuses every lie in a header.
 func TestLiesAreRefused(t *testing.T) {
 	for name, stream := range paxtest.Lies(t) {
 		t.Run(name, func(t *testing.T) {
@@ -140,8 +140,8 @@ func TestOddities(t *testing.T) {
 	}
 }
 
-// Header has every byte of the stream that is neither content nor fills up a block, in
-// whatever pieces the stream comes.
+// TestHeaderIsWhatWasWritten: Header returns every byte of the stream that is neither content nor padding, however the
+// stream is split.
 func TestHeaderIsWhatWasWritten(t *testing.T) {
 	seed.Rapid(t, func(t *rapid.T) {
 		stream, want := anyStream(t)
@@ -169,7 +169,7 @@ func TestHeaderIsWhatWasWritten(t *testing.T) {
 	})
 }
 
-// A reader does not ask again after an error, however it comes.
+// TestErrorsOfTheStreamAreFinal: a reader never reads again after an error.
 func TestErrorsOfTheStreamAreFinal(t *testing.T) {
 	stream, err := pax.AppendHeader(nil,
 		&tar.Header{Format: tar.FormatPAX, Typeflag: tar.TypeReg, Name: "a", ModTime: time.Unix(1, 1)})
@@ -188,7 +188,7 @@ func TestErrorsOfTheStreamAreFinal(t *testing.T) {
 	}
 }
 
-// once fails once at its end, and then has no more.
+// once fails once at its end, and then returns io.EOF.
 type once struct {
 	r     io.Reader
 	asked int // after its end

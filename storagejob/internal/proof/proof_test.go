@@ -13,7 +13,7 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/pax"
 )
 
-// entry is one of a tar stream.
+// entry is an entry of a tar stream.
 type entry struct {
 	name, content string
 	kind          byte
@@ -25,7 +25,7 @@ var entries = []entry{
 	{"./b/empty", "", tar.TypeReg, 0o600}, {"./link", "", tar.TypeSymlink, 0o777}, {"./b/c", "more", tar.TypeReg, 0o600},
 }
 
-// stream is a tar stream of entries, and its description as the packing side has it.
+// stream returns a tar stream of entries, and its description by the packing side.
 func stream(t *testing.T, list []entry) (text []byte, described Content) {
 	t.Helper()
 	w := NewWriter()
@@ -73,7 +73,7 @@ func TestReadDescribesWhatWasWritten(t *testing.T) {
 	}
 }
 
-// Every byte of a stream matters, and so does its length.
+// TestNoChangeEscapes: every byte of a stream matters, and so does its length.
 func TestNoChangeEscapes(t *testing.T) {
 	text, want := stream(t, entries)
 	for at := range text {
@@ -109,7 +109,7 @@ func TestNoChangeEscapes(t *testing.T) {
 	}
 }
 
-// compare writes text to a comparer with another one, in pieces of several sizes.
+// compare compares text with other, in pieces of several sizes.
 func compare(text, other []byte) error {
 	c := Compare(bytes.NewReader(other))
 	for size := 1; len(text) > 0; size *= 3 {

@@ -17,8 +17,8 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/pax/paxtest"
 )
 
-// TestEveryByteOfAStreamFlipped: no checksum stands before the stream here. What cannot
-// be unpacked is refused and leaves nothing; what can is what other readers see.
+// TestEveryByteOfAStreamFlipped: no checksum protects the stream here. A stream that cannot be unpacked is refused and
+// leaves nothing behind; any other one unpacks to what other readers see.
 func TestEveryByteOfAStreamFlipped(t *testing.T) {
 	archive, base := smallHome(t), inMemory(t)
 	g := newGuarded(t, base)
@@ -47,7 +47,7 @@ func TestEveryByteOfAStreamFlipped(t *testing.T) {
 	}
 	for i, b := range archive {
 		if b == 0 && i%32 != 0 {
-			continue // most of it fills up blocks
+			continue // mostly padding
 		}
 		bad := bytes.Clone(archive)
 		bad[i] ^= 1 << (i % 8)
@@ -65,7 +65,7 @@ func TestEveryByteOfAStreamFlipped(t *testing.T) {
 func pieces(t *testing.T, archive []byte) (list [][]byte) {
 	t.Helper()
 	r := bytes.NewReader(archive)
-	tr := tar.NewReader(struct{ io.Reader }{r}) // which it would seek in
+	tr := tar.NewReader(struct{ io.Reader }{r}) // or the reader would seek in it
 	for start := int64(0); ; {
 		_, err := tr.Next()
 		if errors.Is(err, io.EOF) {
@@ -81,7 +81,7 @@ func pieces(t *testing.T, archive []byte) (list [][]byte) {
 	}
 }
 
-// TestEntriesInAnyOrder: either they make the same tree, or they are refused.
+// TestEntriesInAnyOrder: reordered entries either produce the same tree or are refused.
 func TestEntriesInAnyOrder(t *testing.T) { seed.Each(t, entriesInAnyOrder) }
 
 func entriesInAnyOrder(t *testing.T, random *rand.Rand) {

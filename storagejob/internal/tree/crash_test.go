@@ -16,8 +16,8 @@ import (
 
 var errKilled = errors.New("killed")
 
-// restoreUntil runs a restore as the job does and stops it before its n-th change of
-// the volume, without any clean-up, as a kill does.
+// restoreUntil runs a restore like the job and stops it before its n-th change of the volume, without any clean-up,
+// like a kill.
 func restoreUntil(t *testing.T, dir string, archive []byte, n int) (steps int, err error) {
 	t.Helper()
 	v, err := OpenVolume(dir, "")
@@ -62,7 +62,7 @@ func TestRestoreKilledAnywhereAndRunAgain(t *testing.T) {
 		if _, err := restoreUntil(t, to, archive, n); !errors.Is(err, errKilled) {
 			t.Fatalf("step %d: %v", n, err)
 		}
-		// Killed once more on the way, then left alone.
+		// Killed once more on the way, then run to the end.
 		if _, err := restoreUntil(t, to, archive, n/2+1); err != nil && !errors.Is(err, errKilled) {
 			t.Fatalf("step %d, second run: %v", n, err)
 		}
@@ -105,7 +105,7 @@ func TestInterruptedUnpackLeavesTheFilesUnchanged(t *testing.T) {
 			t.Fatalf("cut at %d counts as verified: %v", cut, err)
 		}
 		if cut%2 == 0 {
-			must(t, v.Discard()) // else a killed job's leftovers stay for the next run
+			must(t, v.Discard()) // otherwise a killed job's leftovers remain for the next run
 		}
 		must(t, v.Close())
 	}
@@ -147,7 +147,7 @@ func TestVolumeIsLocked(t *testing.T) {
 	must(t, v.Close())
 }
 
-// onWrite runs once, when the packer has written so many bytes.
+// onWrite calls do once, when so many bytes have been written.
 type onWrite struct {
 	after int
 	do    func()
@@ -190,7 +190,7 @@ func TestPackReportsChanges(t *testing.T) {
 	}
 }
 
-// A name that was listed and cannot be opened any more was removed or replaced.
+// TestVanishedFileIsAChange: a listed name that can no longer be opened was removed or replaced.
 func TestVanishedFileIsAChange(t *testing.T) {
 	for err, want := range map[error]bool{
 		unix.ENOENT: true, unix.ELOOP: true, unix.ENOTDIR: true, unix.EACCES: false, unix.EIO: false,
@@ -241,7 +241,7 @@ func TestCancelStops(t *testing.T) {
 	}
 }
 
-// failing takes so many bytes and then fails. Nothing may be written after that.
+// failing accepts so many bytes and then fails. Nothing may be written after that.
 type failing struct {
 	left   int
 	failed bool
@@ -261,8 +261,8 @@ func (f *failing) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// What cannot be written ends the packing with that error, wherever that is, and with
-// nothing written after Pack has returned.
+// TestWriteErrorsEndThePacking: a failed write at any point ends the packing with that error, and nothing is written
+// after Pack has returned.
 func TestWriteErrorsEndThePacking(t *testing.T) {
 	from := t.TempDir()
 	sparseAt(t, from+"/file", 3*mib, part(0, 2*mib), part(3*mib-5, 5))

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// deepen makes a chain of folders of this name below dir and a file in the innermost one.
+// deepen creates a chain of folders with this name below dir, with a file in the innermost one.
 func deepen(t testing.TB, dir, name string, depth int) {
 	t.Helper()
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
@@ -36,7 +36,7 @@ func deepen(t testing.TB, dir, name string, depth int) {
 	unix.Close(fd)
 }
 
-// TestFoldersDeeperThanAPath: no path of the kernel reaches the innermost folder.
+// TestFoldersDeeperThanAPath: no single path accepted by the kernel reaches the innermost folder.
 func TestFoldersDeeperThanAPath(t *testing.T) {
 	from, to := inMemory(t), inMemory(t)
 	deepen(t, from, strings.Repeat("\xff", 255), 40)
@@ -51,7 +51,7 @@ func TestFoldersDeeperThanAPath(t *testing.T) {
 	requireEqual(t, want, snapshot(t, to))
 }
 
-// TestManyAttributes: as many as ext4 holds in a block, and the largest value.
+// TestManyAttributes uses as many attributes as ext4 holds in a block, and the largest value.
 func TestManyAttributes(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
 	for i := range 100 {
@@ -67,7 +67,7 @@ func TestManyAttributes(t *testing.T) {
 	requireEqual(t, want, snapshot(t, to))
 }
 
-// TestMoreThanAnyReaderAccepts: an archive that could not be restored is not made.
+// TestMoreThanAnyReaderAccepts: an archive that could not be restored is not created.
 func TestMoreThanAnyReaderAccepts(t *testing.T) {
 	from := inMemory(t)
 	for name, size := range map[string]int64{"plain": 0, "sparse": mib} {
@@ -87,8 +87,8 @@ func TestMoreThanAnyReaderAccepts(t *testing.T) {
 	}
 }
 
-// TestManyFiles is about folders with more entries than are in memory at once. The long
-// form, CODEHUB_TEST_FILES=1000000, says what so many take.
+// TestManyFiles uses folders with more entries than are in memory at once. The long form, CODEHUB_TEST_FILES=1000000,
+// also reports time and memory.
 func TestManyFiles(t *testing.T) {
 	files := 3000
 	if text := os.Getenv("CODEHUB_TEST_FILES"); text != "" {
@@ -138,7 +138,7 @@ func TestManyFiles(t *testing.T) {
 		"most %d MiB resident",
 		files, unpacked.Round(time.Millisecond), time.Since(began).Round(time.Millisecond), memory.HeapSys>>20,
 		resident(t)>>20)
-	// What a million snapshots would take is not of interest.
+	// A million snapshots would take too long.
 	requireSameListing(t, from, to)
 }
 
@@ -175,7 +175,7 @@ func requireSameListing(t *testing.T, want, got string) {
 	}))
 }
 
-// resident is the most memory that this process had, in bytes.
+// resident returns the peak memory of this process, in bytes.
 func resident(t *testing.T) int64 {
 	t.Helper()
 	var usage unix.Rusage

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// What is written is flushed at the beginning and every flushEvery bytes, and never waited
-// for until the end.
+// TestFlusherBeginsAtOnceAndGoesOnWithWhatIsWritten: written data is flushed at the beginning and every flushEvery
+// bytes, without waiting until the end.
 func TestFlusherBeginsAtOnceAndGoesOnWithWhatIsWritten(t *testing.T) {
 	began, goOn := make(chan struct{}), make(chan struct{})
 	flushes := 0
@@ -29,7 +29,7 @@ func TestFlusherBeginsAtOnceAndGoesOnWithWhatIsWritten(t *testing.T) {
 	f.wrote(3 * flushEvery) // while the first one runs and the second is due
 	goOn <- struct{}{}
 	<-began
-	// That none was due for the last bytes does not keep the next call from asking.
+	// The last bytes caused no flush, so the next call must request one.
 	f.wrote(3*flushEvery + 1)
 	if len(f.due) != 1 {
 		t.Error("what was written while a flush was due is not flushed later")
@@ -39,8 +39,8 @@ func TestFlusherBeginsAtOnceAndGoesOnWithWhatIsWritten(t *testing.T) {
 	go func() { err = f.stop(); close(stopped) }()
 	goOn <- struct{}{}
 	select {
-	case <-stopped: // which has dropped the one that was due
-	case <-began: // it had begun before
+	case <-stopped: // the flush that was due is dropped
+	case <-began: // it had already begun
 		goOn <- struct{}{}
 		<-stopped
 	}

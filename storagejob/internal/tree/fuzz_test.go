@@ -9,8 +9,8 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/pax/paxtest"
 )
 
-// inMemory returns a folder in memory where the machine has one. A restore ends with writing its
-// whole file system to disk, which is thousands of times slower.
+// inMemory returns a folder in memory if the machine has one. A restore ends by flushing its whole file system to disk,
+// which would be thousands of times slower.
 func inMemory(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "codehub-test-")
@@ -21,7 +21,7 @@ func inMemory(t testing.TB) string {
 	return dir
 }
 
-// guarded is a volume with a file in it, and one beside it.
+// guarded is a volume with a file in it, and another file beside it.
 type guarded struct{ around, volume string }
 
 func newGuarded(t testing.TB, base string) guarded {
@@ -36,11 +36,11 @@ func newGuarded(t testing.TB, base string) guarded {
 	return guarded{around, volume}
 }
 
-// fuzzLimit is the most that a fuzzed archive may unpack to, in bytes.
+// fuzzLimit is the largest size to which a fuzzed archive may unpack, in bytes.
 const fuzzLimit = 1 << 18
 
-// FuzzUnpack asserts that no stream changes anything outside the staging folder or causes a panic.
-// What unpacks can also be restored, and we read what Go's reader reads.
+// FuzzUnpack asserts that no stream changes anything outside the staging folder or causes a panic, that every unpacked
+// stream can also be restored, and that we read what Go's reader reads.
 func FuzzUnpack(f *testing.F) {
 	for name, archive := range hostile(f) {
 		if len(archive) < 1<<16 {
@@ -64,14 +64,14 @@ func FuzzUnpack(f *testing.F) {
 		must(t, v.Discard())
 		must(t, v.Close())
 		requireEqual(t, want, snapshot(t, g.around))
-		// What unpacks also goes the rest of the way.
+		// An unpacked stream also goes the rest of the way.
 		if err == nil {
 			must(t, restoreInto(t, g.volume, archive))
 		}
 	})
 }
 
-// smallHome is an archive of one of everything that Pack writes, of a few blocks.
+// smallHome returns an archive of a few blocks with one file of every kind that Pack writes.
 func smallHome(t testing.TB) []byte {
 	t.Helper()
 	home := t.TempDir()

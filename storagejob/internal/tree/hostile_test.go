@@ -14,7 +14,7 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/pax/paxtest"
 )
 
-// craft makes a tar of headers; regular files hold their own name.
+// craft creates a tar stream from headers; the content of a regular file is its own name.
 func craft(t testing.TB, headers ...tar.Header) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -43,7 +43,7 @@ func symlink(name, to string) tar.Header {
 	return tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: to}
 }
 
-// hostile are archives that must be refused.
+// hostile returns archives that must be refused.
 func hostile(t testing.TB) map[string][]byte {
 	whole := craft(t, file("a"), file("b"))
 	archives := map[string][]byte{

@@ -16,10 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unlimited is for tests of something else.
+// unlimited is for tests of other features.
 var unlimited = Limits{Bytes: math.MaxInt64}
 
-// unpackInto unpacks into a volume and leaves what it made.
+// unpackInto unpacks into a volume and leaves the result there.
 func unpackInto(t *testing.T, dir string, r io.Reader, limits Limits) (*Volume, error) {
 	t.Helper()
 	v, err := OpenVolume(dir, "")
@@ -59,8 +59,7 @@ func TestStreamUpToTheLimitAndNoFurther(t *testing.T) {
 	}
 }
 
-// TestSparseHeaderCountsAsWhatItUnpacksTo: a block of 512 bytes describes a file of
-// 4 GiB that is one hole.
+// TestSparseHeaderCountsAsWhatItUnpacksTo: a block of 512 bytes describes a file of 4 GiB that is a single hole.
 func TestSparseHeaderCountsAsWhatItUnpacksTo(t *testing.T) {
 	archive := oldSparse(t, 1<<32)
 	h, err := tar.NewReader(bytes.NewReader(archive)).Next()
@@ -81,7 +80,7 @@ func TestSparseHeaderCountsAsWhatItUnpacksTo(t *testing.T) {
 	}
 }
 
-// oldSparse is an archive in the old GNU format, which Go only reads.
+// oldSparse returns an archive in the old GNU format, which Go can only read.
 func oldSparse(t *testing.T, size int64) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -100,7 +99,7 @@ func oldSparse(t *testing.T, size int64) []byte {
 	return out.Bytes()
 }
 
-// fileSystem mounts one of its own.
+// fileSystem mounts a new file system.
 func fileSystem(t *testing.T, options string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -167,7 +166,7 @@ func TestUnpackingNeverFillsTheFileSystem(t *testing.T) {
 	}
 }
 
-// TestHolesTakeNoRoom: a home may hold sparse files that are larger than the disk.
+// TestHolesTakeNoRoom: a home may contain sparse files that are larger than the disk.
 func TestHolesTakeNoRoom(t *testing.T) {
 	from, to := t.TempDir(), fileSystem(t, "size=16m")
 	must(t, os.WriteFile(filepath.Join(from, "sparse"), nil, 0o600))
@@ -178,7 +177,7 @@ func TestHolesTakeNoRoom(t *testing.T) {
 	content := int64(archive.Len()) + count.Holes.Load()
 	_, err := unpackInto(t, to, bytes.NewReader(archive.Bytes()), Limits{Bytes: content, KeepFree: 0.5})
 	must(t, err)
-	// What the archive describes counts as if it held it.
+	// Holes that the archive only describes count like content.
 	if _, err := unpackInto(t, t.TempDir(), bytes.NewReader(archive.Bytes()),
 		Limits{Bytes: 100<<20 - 1}); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("more holes than on record: %v", err)

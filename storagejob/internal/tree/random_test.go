@@ -17,9 +17,9 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/pax"
 )
 
-// Generators of what a file may have.
+// Generators for a file's properties.
 var (
-	// anyName is a name of any bytes; every third one is as long as a name can be.
+	// anyName returns a name of any bytes; every third one has the maximum length.
 	anyName = rapid.Custom(func(t *rapid.T) string {
 		b := rapid.OneOf(
 			rapid.SliceOfN(rapid.Byte(), 1, 12), rapid.SliceOfN(rapid.SampledFrom([]byte("ab\n\\ \xff\"%=")), 1, 20),
@@ -31,7 +31,7 @@ var (
 		}
 		return s
 	})
-	// anyTime is what ext4 can keep: 1901 to 2446, in nanoseconds.
+	// anyTime returns a time that ext4 can store: 1901 to 2446, in nanoseconds.
 	anyTime = rapid.Custom(func(t *rapid.T) unix.Timespec {
 		sec := rapid.OneOf(rapid.Int64Range(-1<<31, 0x37fffffff),
 			rapid.SampledFrom([]int64{-1 << 31, -2, -1, 0, 1<<31 - 1, 1 << 33, 0x37fffffff}))
@@ -49,7 +49,7 @@ var (
 	})
 )
 
-// randomTree fills dir with whatever a file system takes, and returns its sparse files.
+// randomTree fills dir with anything that a file system accepts, and returns its sparse files.
 func randomTree(t *rapid.T, dir string) (holes []string) {
 	all := []string{dir}
 	folders, files := []string{dir}, []string(nil)
@@ -90,14 +90,14 @@ func randomTree(t *rapid.T, dir string) (holes []string) {
 		}
 		all = append(all, path)
 	}
-	// From the last to the first, so that a folder's time is set after its content.
+	// Backward, so that a folder's time is set after its content.
 	for _, path := range slices.Backward(all) {
 		decorate(t, path)
 	}
 	return holes
 }
 
-// decorate gives a file any attributes.
+// decorate gives a file random attributes.
 func decorate(t *rapid.T, path string) {
 	check := func(err error) {
 		if err != nil {
@@ -124,7 +124,7 @@ func decorate(t *rapid.T, path string) {
 		unix.AT_SYMLINK_NOFOLLOW))
 }
 
-// sparse makes a file of holes with pieces of data between.
+// sparse creates a file of holes with pieces of data in between.
 func sparse(t *rapid.T, path string) error {
 	f, err := os.Create(path)
 	if err != nil {
@@ -180,7 +180,7 @@ func TestRandomTreesSurviveIntoADirtyVolume(t *testing.T) {
 					wantBlocks)
 			}
 		}
-		// Packing changed nothing, and packing what came back gives the same entries.
+		// Packing has changed nothing, and packing the restored tree yields the same entries.
 		if after := snapshot(t, from); !maps.Equal(after, want) {
 			rt.Fatal("packing has changed the tree")
 		}

@@ -16,8 +16,8 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/attrs"
 )
 
-// TestWhatIsTheTargetsFault lists the errors of the kernel that say nothing about the
-// archive, and whether another archive would be taken.
+// TestWhatIsTheTargetsFault lists the kernel errors that say nothing against the archive, and whether another archive
+// would be accepted.
 func TestWhatIsTheTargetsFault(t *testing.T) {
 	for errno, byContent := range map[unix.Errno]bool{
 		unix.ENOSPC: false, unix.EDQUOT: false, unix.EROFS: false, unix.EIO: false, unix.EACCES: false,
@@ -46,7 +46,7 @@ func TestWhatIsTheTargetsFault(t *testing.T) {
 	}
 	for _, other := range []error{
 		nil, context.Canceled, errors.New("something"), unix.EBADF, ErrBusy,
-		fmt.Errorf("%w: %w", ErrCorrupt, unix.EEXIST), // also with an errno that would be the target's
+		fmt.Errorf("%w: %w", ErrCorrupt, unix.EEXIST), // even with an errno that would be the target's fault
 	} {
 		if got := refused(other); got != other { //nolint:errorlint // the same value
 			t.Errorf("%v became %v", other, got)
@@ -94,7 +94,7 @@ func TestAReadOnlyVolumeIsNoDamage(t *testing.T) {
 	}
 }
 
-// large is an archive with an attribute that no file of Linux can have.
+// large returns an archive with an attribute that no Linux file can have.
 func large(t testing.TB) []byte {
 	return craft(t, tar.Header{
 		Typeflag: tar.TypeReg, Name: "a", Format: tar.FormatPAX,

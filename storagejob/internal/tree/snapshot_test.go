@@ -15,9 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// snapshot describes everything below dir, and dir itself, that must survive: one
-// line per name. Hard links are identified by the first name of the same file. It opens
-// folder by folder, because paths may be longer than the kernel takes.
+// snapshot describes dir and everything below it that must survive, in one line per name. Hard links are identified by
+// the first name of the same file. It opens folder by folder, because paths may be longer than the kernel accepts.
 func snapshot(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	s := snapshots{t: t, seen: make(map[inode]string), lines: make(map[string]string)}
@@ -33,7 +32,7 @@ type snapshots struct {
 	lines map[string]string
 }
 
-// folder describes an open folder, which it closes, and what it holds.
+// folder describes an open folder and its content, and closes it.
 func (s *snapshots) folder(fd int, name string) {
 	s.t.Helper()
 	f := os.NewFile(uintptr(fd), name)
@@ -88,8 +87,8 @@ func (s *snapshots) entry(parent int, child, name string) {
 	s.lines[name] = fmt.Sprintf("%s links %d", line, st.Nlink)
 }
 
-// contentOf is a checksum of an open file. It covers every block that is not all zeros, and where
-// it is, so that a terabyte of hole is quick.
+// contentOf returns a checksum of an open file. It covers every block that is not all zeros, and its offset, so that a
+// terabyte of holes is fast.
 func contentOf(t testing.TB, fd int, size int64) []byte {
 	t.Helper()
 	const block = 4096
@@ -120,8 +119,7 @@ func sumBlock(sum hash.Hash, at int64, block []byte) {
 	}
 }
 
-// attrsOf lists the extended attributes of an open file through calls that the code
-// under test does not use.
+// attrsOf lists the extended attributes of an open file with calls that the code under test does not use.
 func attrsOf(t testing.TB, fd int) string {
 	t.Helper()
 	path := fmt.Sprint("/proc/self/fd/", fd)
@@ -142,7 +140,7 @@ func attrsOf(t testing.TB, fd int) string {
 	return strings.Join(lines, ",")
 }
 
-// requireEqual fails with the names that differ.
+// requireEqual fails and prints the names that differ.
 func requireEqual(t testing.TB, want, got map[string]string) {
 	t.Helper()
 	if maps.Equal(want, got) {

@@ -16,7 +16,7 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/pax"
 )
 
-// sparseAt makes a file of this size with data, that is not zeros, only in these parts.
+// sparseAt creates a file of this size with non-zero data only in these parts.
 func sparseAt(t testing.TB, path string, size int64, parts ...pax.Extent) {
 	t.Helper()
 	f, err := os.Create(path)
@@ -30,10 +30,10 @@ func sparseAt(t testing.TB, path string, size int64, parts ...pax.Extent) {
 	must(t, f.Sync())
 }
 
-// part is an extent.
+// part returns an extent.
 func part(offset, length int64) pax.Extent { return pax.Extent{Offset: offset, Length: length} }
 
-// mapOfFile lists what of a file is not a hole, however small the holes are.
+// mapOfFile lists the parts of a file that are not holes, however small the holes are.
 func mapOfFile(t testing.TB, path string) (parts []pax.Extent, size, blocks int64) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -62,7 +62,7 @@ func TestHolesAreArchivedAsSuch(t *testing.T) {
 	for name, c := range map[string]struct {
 		size  int64
 		parts []pax.Extent
-		// stored is about what the archive may hold of the file, in bytes.
+		// stored is about how many bytes of the file the archive may contain.
 		stored int
 	}{
 		"one hole":               {100 * mib, nil, 0},
@@ -96,7 +96,7 @@ func TestHolesAreArchivedAsSuch(t *testing.T) {
 			if got := count.Bytes.Load(); got != c.size+4 {
 				t.Errorf("counted %d bytes", got)
 			}
-			// Any reader of the same form gets the bytes.
+			// Any reader that knows the form gets the bytes.
 			if c.size <= 512*mib {
 				requireContent(t, archive.Bytes(), path)
 			}
@@ -174,7 +174,7 @@ func requireContent(t *testing.T, archive []byte, path string) {
 	}
 }
 
-// TestTerabyteOfNothingIsQuick: neither direction may read or write a hole.
+// TestTerabyteOfNothingIsQuick: holes are neither read nor written, in both directions.
 func TestTerabyteOfNothingIsQuick(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
 	sparseAt(t, filepath.Join(from, "file"), 1<<40, part(1<<39, mib))
@@ -188,8 +188,7 @@ func TestTerabyteOfNothingIsQuick(t *testing.T) {
 	}
 }
 
-// TestMapOfAnyFileIsBounded: what has more extents than a map may hold is archived with
-// its largest holes only.
+// TestMapOfAnyFileIsBounded: a file with more extents than a map may contain is archived with only its largest holes.
 func TestMapOfAnyFileIsBounded(t *testing.T) {
 	random := uint64(1)
 	var list, all []pax.Extent
@@ -212,7 +211,7 @@ func TestMapOfAnyFileIsBounded(t *testing.T) {
 	if last := list[len(list)-1]; last.End() != size {
 		t.Errorf("the small hole at the end is left out: %+v", last)
 	}
-	// Everything is in one of them, and between them are the largest holes.
+	// The extents cover everything, and the largest holes are between them.
 	i := 0
 	for _, e := range all {
 		for e.Offset >= list[i].End() {
@@ -234,7 +233,7 @@ func TestMapOfAnyFileIsBounded(t *testing.T) {
 	if kept < maxExtents/2-2 {
 		t.Errorf("of the %d largest holes %d are left", maxExtents/2-1, kept)
 	}
-	// Holes of one size, of which some are kept.
+	// Many holes of equal size, of which some are kept.
 	same := make([]pax.Extent, 2*maxExtents)
 	for i := range same {
 		same[i] = part(int64(i)*1<<20, 4096)

@@ -15,7 +15,7 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/pax"
 )
 
-// stock returns a program of the machine. Without it the test is skipped.
+// stock returns a program installed on the machine, or skips the test.
 func stock(t *testing.T, name, version string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -29,7 +29,7 @@ func stock(t *testing.T, name, version string) string {
 	return path
 }
 
-// TestStockTarReadsIt: a user can open an archive without us.
+// TestStockTarReadsIt: a user can open an archive without our programs.
 func TestStockTarReadsIt(t *testing.T) {
 	gnu := stock(t, "tar", "GNU tar")
 	from, to := t.TempDir(), t.TempDir()
@@ -53,7 +53,7 @@ func TestStockTarReadsIt(t *testing.T) {
 	if got := strings.Count(command(t, archive, gnu, "-tf", "-"), "\n"); got != len(want) {
 		t.Errorf("it lists %d entries of %d", got, len(want))
 	}
-	// As caddymodule/docs/backups.md says.
+	// The same flags as in caddymodule/docs/backups.md.
 	command(t, archive, gnu, "-x", "-p", "--warning=no-timestamp", "--numeric-owner", "--xattrs", "--xattrs-include=*",
 		"-C", to, "-f", "-")
 	requireEqual(t, want, snapshot(t, to))
@@ -66,7 +66,7 @@ func TestStockTarReadsIt(t *testing.T) {
 	}
 }
 
-// TestArchivesOfStockTarAreTaken: also those with sparse files in other forms.
+// TestArchivesOfStockTarAreTaken includes sparse files in other forms.
 func TestArchivesOfStockTarAreTaken(t *testing.T) {
 	gnu := stock(t, "tar", "GNU tar")
 	from := t.TempDir()

@@ -24,7 +24,7 @@ func pack(t testing.TB, dir string) []byte {
 	return out.Bytes()
 }
 
-// restoreInto unpacks and swaps, as the job does.
+// restoreInto unpacks and swaps, like the job.
 func restoreInto(t testing.TB, dir string, archive []byte) error {
 	t.Helper()
 	v, err := OpenVolume(dir, "")
@@ -48,7 +48,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// populate makes a home with one of everything.
+// populate creates a home with one file of every kind.
 func populate(t testing.TB, dir string) {
 	t.Helper()
 	in := func(name string) string { return filepath.Join(dir, name) }
@@ -93,8 +93,8 @@ func populate(t testing.TB, dir string) {
 // capability is cap_net_raw=ep as the kernel stores it.
 var capability = []byte{1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
-// acl is a POSIX ACL in the kernel's form. owner and mask may do owner, group and others may do
-// rest, and so may the user with this number.
+// acl returns a POSIX ACL in the kernel's form. The owner and the mask get the permissions owner; the group, others and
+// the user uid get rest.
 func acl(owner, rest byte, uid uint16) []byte {
 	entry := func(tag, perm byte, id uint32) []byte {
 		return []byte{tag, 0, perm, 0, byte(id), byte(id >> 8), byte(id >> 16), byte(id >> 24)}
@@ -108,8 +108,7 @@ func TestRoundTripOfOneOfEverything(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
 	populate(t, from)
 	want := snapshot(t, from)
-	// The volume has other content, all of which must go. Its default ACL must not be
-	// inherited by the restored files.
+	// The volume has other content, all of which must go. The restored files must not inherit its default ACL.
 	must(t, os.MkdirAll(filepath.Join(to, "a/file"), 0o755))
 	must(t, os.Symlink("/", filepath.Join(to, "empty")))
 	must(t, os.WriteFile(filepath.Join(to, "left over"), []byte("x"), 0o600))

@@ -17,8 +17,8 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/pax"
 )
 
-// A folder gets its time and mode after its last file. It does also when the stream leaves it,
-// comes back, and makes folders and links in between.
+// TestAttributesOfFoldersComeAfterTheirFiles: a folder gets its time and mode after its last file, even if the stream
+// leaves it, comes back, and creates folders and links in between.
 func TestAttributesOfFoldersComeAfterTheirFiles(t *testing.T) {
 	var out bytes.Buffer
 	tw := tar.NewWriter(&out)
@@ -64,8 +64,8 @@ func TestAttributesOfFoldersComeAfterTheirFiles(t *testing.T) {
 	}
 }
 
-// Of several files that fail, the first in the stream is named, and what comes after it in
-// the stream does not hide it.
+// TestTheFirstFileThatFailsIsNamed: if several files fail, the error names the first one in the stream, and nothing
+// later in the stream hides it.
 func TestTheFirstFileThatFailsIsNamed(t *testing.T) {
 	var headers []tar.Header
 	for i := range 5 * batchFiles {
@@ -86,7 +86,7 @@ func TestTheFirstFileThatFailsIsNamed(t *testing.T) {
 	}
 }
 
-// When Unpack returns, nothing makes files any more, and nothing is open.
+// TestNothingIsWrittenAfterAnError: when Unpack returns, no goroutine creates files any more, and no file is open.
 func TestNothingIsWrittenAfterAnError(t *testing.T) {
 	var headers []tar.Header
 	for i := range 20 * batchFiles {
@@ -113,8 +113,8 @@ func TestNothingIsWrittenAfterAnError(t *testing.T) {
 	}
 }
 
-// Files with attributes of almost a megabyte each, as XFS and btrfs hold them, wait for a writer.
-// They do not add up in memory meanwhile.
+// TestLargeAttributesGoToAWriterAtOnce: files with attributes of almost a megabyte each, which XFS and btrfs support,
+// do not add up in memory while they wait for a writer.
 func TestLargeAttributesGoToAWriterAtOnce(t *testing.T) {
 	headers := []tar.Header{file("a"), file("b"), file("c")}
 	for i := range headers {
