@@ -1,11 +1,9 @@
-// Package activator brings workspaces up for the requests that wait for them. Each workspace has
-// one wake-up, however many requests wait. It sets the desired state, and then probes the
-// application until it gives its first answer (DESIGN 7).
+// Package activator wakes workspaces for requests that wait for them. Each workspace has one wake-up, however many requests wait.
+// The wake-up sets the desired state, and then probes the application until it gives its first answer (DESIGN 7).
 //
-// It owns the wake-ups and the number of held requests of this process. It must not
-// decide which request may wake a workspace: that is the gateway's decision table.
-// It lives as long as the coordinator, so wake-ups and held requests survive a
-// reload of the configuration.
+// It owns the wake-ups and the number of held requests of this process. It must not decide which request may wake a workspace:
+// the gateway's decision table does that. It lives as long as the coordinator, so wake-ups and held requests survive a reload of
+// the configuration.
 package activator
 
 import (
@@ -29,15 +27,15 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// The defaults of [Activator.SetMaxHeld]: how many requests are held, and which part of
-// them may be one user's.
+// The defaults of [Activator.SetMaxHeld]: how many requests are held, and which fraction of them (one in DefaultShare) may belong
+// to one user.
 const (
 	DefaultMaxHeld = 1000
 	DefaultShare   = 10
 )
 
-// CheckMaxHeld returns an error, under the name of the setting, for a number that
-// [Activator.SetMaxHeld] must not get. 0 is valid: then no request is held.
+// CheckMaxHeld returns an error, under the name of the setting, for a number that is invalid for [Activator.SetMaxHeld]. 0 is
+// valid and means that no request is held.
 func CheckMaxHeld(n int64) error {
 	if n < 0 {
 		return fmt.Errorf("max_held: must be at least 0, not %d", n)
@@ -45,30 +43,29 @@ func CheckMaxHeld(n int64) error {
 	return nil
 }
 
-// Service changes the desired state; it is the service layer.
+// Service changes the desired state. It is the service layer.
 type Service interface {
-	// SetDesired returns a [*service.LimitError] when a limit forbids the change, and
-	// the other errors of [service.Service.SetDesired]. Actor.Asked says for how long RUNNING has been asked for.
+	// SetDesired returns a [*service.LimitError] if a limit forbids the change, and the other errors of
+	// [service.Service.SetDesired]. Actor.Asked says how long ago RUNNING was requested.
 	SetDesired(ctx context.Context, a service.Actor, id workspace.ID, d workspace.DesiredState) error
 	// Running returns the user's workspaces that count against the limits.
 	Running(ctx context.Context, userID string) ([]workspace.Workspace, error)
 }
 
-// Routes is the route table, as far as the activator needs it.
+// Routes is the part of the route table that the activator needs.
 type Routes interface {
-	// Refresh makes the table read the workspace's row again soon.
+	// Refresh makes the table reread the workspace's row soon.
 	Refresh(id workspace.ID)
 	// Lookup returns the entry of a workspace that is awake.
 	Lookup(id workspace.ID) (*route.Entry, bool)
 }
 
-// Probe reports whether the application at an endpoint, which serves below basePath,
-// gives a good answer.
+// Probe reports whether the application at an endpoint, which serves below basePath, gives a good answer.
 type Probe func(ctx context.Context, endpoint, basePath string) bool
 
 // Activator wakes workspaces. Its methods are safe for concurrent use.
 type Activator struct {
-	// Metrics counts wake-ups that have ended. Nil, or set before the first one.
+	// Metrics counts ended wake-ups. It is nil, or set before the first wake-up.
 	Metrics *metrics.Wakes
 
 	routes  Routes
@@ -76,22 +73,21 @@ type Activator struct {
 	probe   Probe
 	log     *zap.Logger
 	tracer  *tracing.Tracer
-	// failures is one outage for all wake-ups: what they need is the database.
+	// failures treats all wake-ups as one outage: they all need the database.
 	failures *outage.Reporter
 
 	held holds
-	now  func() time.Time // for differences only
+	now  func() time.Time // only for differences
 
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	mu      sync.Mutex // guards what follows, and the wake-ups' own fields
+	mu      sync.Mutex // guards the fields below, and the wake-ups' own fields
 	wakeUps map[workspace.ID]*WakeUp
 }
 
-// New returns an activator that probes with probe; nil means [ProbeHTTP]. It
-// performs no I/O.
+// New returns an activator that probes with probe; nil means [ProbeHTTP]. It does no I/O.
 func New(routes Routes, service Service, probe Probe, tracer *tracing.Tracer, log *zap.Logger) *Activator {
 	if probe == nil {
 		probe = ProbeHTTP()
@@ -109,7 +105,7 @@ func New(routes Routes, service Service, probe Probe, tracer *tracing.Tracer, lo
 func (a *Activator) Run(ctx context.Context) error {
 	<-ctx.Done()
 	a.mu.Lock()
-	a.cancel() // under the lock: no wake-up begins after it
+	a.cancel() // under the lock, so that no wake-up begins afterwards
 	a.mu.Unlock()
 	a.wg.Wait()
 	return nil
@@ -118,22 +114,21 @@ func (a *Activator) Run(ctx context.Context) error {
 // Stopped is closed when all wake-ups end because the coordinator stops.
 func (a *Activator) Stopped() <-chan struct{} { return a.ctx.Done() }
 
-// Wake starts a wake-up of the workspace, or joins the one in progress, and extends
-// it to at least timeout from now. A request for another state that came before is overridden by that; a later one ends the wake-up
-// (see [WakeUp.Overtaken]). What it does is logged and traced as a part of the request
-// that ctx is of; the end of ctx does not matter. A wake-up that starts is counted as by's. The first one that
-// calls Wake has opened the workspace, as the audit says.
+// Wake starts a wake-up of the workspace, or joins the current one, and extends it to at least timeout from now. It overrides an
+// earlier request for another state; a later one ends the wake-up (see [WakeUp.Overtaken]). The wake-up is logged and traced as
+// part of the request of ctx, but continues after ctx ends. A new wake-up is counted for the client by. In the audit, the first
+// caller of Wake has opened the workspace.
 func (a *Activator) Wake(ctx context.Context, id workspace.ID, e *route.Entry, timeout time.Duration, by metrics.Client) *WakeUp {
 	return a.begin(ctx, id, e, timeout, by, true)
 }
 
-// thawTimeout is how long a workspace is woken that dozes while it is used.
+// thawTimeout bounds the wake-up of a dozing workspace that is being used.
 const thawTimeout = 30 * time.Second
 
-// Used wakes a workspace that dozes and is being used, such as by a message on a connection that was
-// open before, or by a person in its page. That is a use once it is granted, and none if a limit forbids it: Used
-// returns false. The audit names by; nil is the system itself. It does not block and, for any other, allocates nothing
-// and returns true.
+// Used wakes a dozing workspace that is being used, for example by a message on a connection that is already open, or by a person
+// in its page. It then returns false: the use counts once the wake-up is granted, and not at all if a limit forbids it. For a
+// workspace that does not doze, Used does nothing and returns true, without allocating. It never blocks. The audit names by; nil
+// is the system itself.
 func (a *Activator) Used(id workspace.ID, by audit.Asker) bool {
 	e, known := a.routes.Lookup(id)
 	if !known || !e.State().Dozes() {
@@ -147,15 +142,14 @@ func (a *Activator) Used(id workspace.ID, by audit.Asker) bool {
 	return false
 }
 
-// Join is [Activator.Wake] for requests that must not wake a workspace. It never sets the desired
-// state, and only waits for a workspace that is started in another way.
+// Join is [Activator.Wake] for requests that must not wake a workspace. It never sets the desired state, and only waits until
+// something else starts the workspace.
 func (a *Activator) Join(ctx context.Context, id workspace.ID, e *route.Entry, timeout time.Duration, by metrics.Client) *WakeUp {
 	return a.begin(ctx, id, e, timeout, by, false)
 }
 
-// begin returns the wake-up in progress, or a new one, extended to the timeout. After
-// the activator has stopped it returns one that has ended, so that callers need no
-// case of their own.
+// begin returns the current wake-up, or a new one, extended to the timeout. After the activator has stopped, it returns a wake-up
+// that has already ended, so that callers need no special case.
 func (a *Activator) begin(ctx context.Context, id workspace.ID, e *route.Entry, timeout time.Duration, by metrics.Client,
 	wake bool) *WakeUp {
 	now := time.Now()
@@ -168,7 +162,7 @@ func (a *Activator) begin(ctx context.Context, id workspace.ID, e *route.Entry, 
 		w.ctx, w.span = a.tracer.Start(tracing.Join(a.ctx, ctx), tracing.Wake,
 			trace.WithAttributes(attribute.String(logkey.Workspace, string(id))))
 		a.wakeUps[id] = w
-		e.Hold() // so that the table does not lose it meanwhile
+		e.Hold() // keeps the entry in the table
 		if a.ctx.Err() == nil {
 			a.wg.Go(w.guarded)
 		} else {
@@ -194,8 +188,7 @@ func (a *Activator) WakeUps() int {
 	return len(a.wakeUps)
 }
 
-// InProgress returns the workspace's wake-up and extends it, or returns nil when
-// there is none. It starts nothing.
+// InProgress returns the workspace's wake-up and extends it, or returns nil if there is none. It starts nothing.
 func (a *Activator) InProgress(id workspace.ID, timeout time.Duration) *WakeUp {
 	now := time.Now()
 	a.mu.Lock()
@@ -210,8 +203,7 @@ func (a *Activator) InProgress(id workspace.ID, timeout time.Duration) *WakeUp {
 	return w
 }
 
-// Forget makes the next request try again, although a limit has refused the last wake-up a
-// moment ago: something was done about it.
+// Forget lets the next request try again, although a limit has just refused the last wake-up: the cause may be gone.
 func (a *Activator) Forget(id workspace.ID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -220,8 +212,7 @@ func (a *Activator) Forget(id workspace.ID) {
 	}
 }
 
-// later returns the later of two times. A wake-up is only ever extended: an earlier
-// request may have given a longer timeout.
+// later returns the later of two times. Wake-ups are only ever extended: an earlier request may have had a longer timeout.
 func later(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b

@@ -2,12 +2,12 @@ package activator
 
 import "sync"
 
-// holds counts the requests that wait, in all and of each user. One user's workspace that does
-// not come up must not take the places of all users (SPEC 8).
+// holds counts the waiting requests, in total and per user. One user's workspace that does not come up must not take all users'
+// places (SPEC 8).
 type holds struct {
-	mu             sync.Mutex // guards what follows
+	mu             sync.Mutex // guards the fields below
 	total          int64
-	byUser         map[string]int64 // without users of whom no request waits
+	byUser         map[string]int64 // only users with waiting requests
 	limit, perUser int64
 }
 
@@ -17,14 +17,14 @@ type Held uint8
 const (
 	// Granted: the request may wait until [Activator.Release].
 	Granted Held = iota
-	// Full: as many requests wait as may wait at all.
+	// Full: the limit for all waiting requests is reached.
 	Full
-	// ShareFull: as many requests of this user wait as may wait of one user.
+	// ShareFull: the limit for this user's waiting requests is reached.
 	ShareFull
 )
 
-// SetMaxHeld changes how many requests may be held at a time, in all and of one user.
-// perUser 0 means one in [DefaultShare] of all, at least one.
+// SetMaxHeld changes how many requests may be held at a time, in total and per user. perUser 0 means one in [DefaultShare] of
+// limit, but at least one.
 func (a *Activator) SetMaxHeld(limit, perUser int64) {
 	if perUser == 0 {
 		perUser = max(limit/DefaultShare, 1)
@@ -34,8 +34,7 @@ func (a *Activator) SetMaxHeld(limit, perUser int64) {
 	a.held.limit, a.held.perUser = limit, perUser
 }
 
-// Hold counts a request of a user that waits for a workspace. Unless it returns [Granted],
-// nothing is counted.
+// Hold counts a user's request that waits for a workspace. Unless it returns [Granted], it counts nothing.
 func (a *Activator) Hold(user string) Held {
 	h := &a.held
 	h.mu.Lock()
@@ -54,7 +53,7 @@ func (a *Activator) Hold(user string) Held {
 	return Granted
 }
 
-// Release ends what a granted [Activator.Hold] of the user began.
+// Release ends a granted [Activator.Hold] of the user.
 func (a *Activator) Release(user string) {
 	h := &a.held
 	h.mu.Lock()

@@ -6,13 +6,12 @@ import (
 	"time"
 )
 
-// probeTimeout bounds one probe. An application may take several seconds for its
-// first answer.
+// probeTimeout bounds one probe. An application may take several seconds for its first answer.
 const probeTimeout = 10 * time.Second
 
-// ProbeHTTP returns a probe that sends GET to the root of the application. Every answer counts as
-// good, also 401 or 404, except those of a server that is still starting: 502, 503 and
-// 504. A redirect is not followed: it is an answer, and it may lead elsewhere.
+// ProbeHTTP returns a probe that sends GET to the root of the application. Every answer is good, even 401 or 404, except those of
+// a server that is still starting: 502, 503 and 504. The probe does not follow redirects: a redirect is an answer, and it may
+// lead elsewhere.
 func ProbeHTTP() Probe {
 	client := &http.Client{
 		Timeout: probeTimeout,

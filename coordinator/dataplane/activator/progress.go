@@ -10,15 +10,13 @@ import (
 
 // Progress is how a wake-up has gone so far, for the wake page.
 type Progress struct {
-	// Began is when the wake-up started, in the phase From and while the operation During
-	// was in progress.
+	// Began is when the wake-up started. The workspace was then in the phase From, and During was the operation in progress.
 	Began  time.Time
 	From   workspace.Phase
 	During workspace.Operation
-	// StepBegan is when the present phase and operation began, as the wake-up has seen it.
+	// StepBegan is when the current phase and operation began, as observed by the wake-up.
 	StepBegan time.Time
-	// Room is the name of the user's workspace that has to stop first, because of a limit;
-	// empty when nothing has to.
+	// Room is the name of the user's workspace that must stop first because of a limit; it is empty if there is none.
 	Room string
 
 	phase     workspace.Phase // since StepBegan, with operation
@@ -26,7 +24,7 @@ type Progress struct {
 	stages    stages
 }
 
-// start records where the wake-up begins.
+// start records the state in which the wake-up begins.
 func (p *Progress) start(st *route.State, now time.Time) {
 	r := &st.Route
 	*p = Progress{
@@ -35,14 +33,14 @@ func (p *Progress) start(st *route.State, now time.Time) {
 	}
 }
 
-// Progress returns how the wake-up has gone so far.
+// Progress returns the wake-up's progress.
 func (w *WakeUp) Progress() Progress {
 	w.activator.mu.Lock()
 	defer w.activator.mu.Unlock()
 	return w.progress
 }
 
-// follow records that the workspace is in the state st.
+// follow records that the workspace is now in the state st.
 func (w *WakeUp) follow(st *route.State) {
 	w.activator.mu.Lock()
 	defer w.activator.mu.Unlock()
@@ -53,16 +51,15 @@ func (w *WakeUp) follow(st *route.State) {
 	}
 }
 
-// awaitRoom waits until another workspace of the owner changes that a limit counts and that is
-// being put to sleep, for at most checkAgain. It reports false when there is none: then a limit that
-// refuses the next attempt stands. Which one it is comes from the database, so any process may wait, not only the one that
-// was asked to make room.
+// awaitRoom looks for another workspace of the owner that counts against a limit and is being put to sleep. It waits until that
+// workspace changes, for at most checkAgain. It reports false if there is none: the limit is then final if it also refuses the
+// next attempt. The database says which workspace it is, so any process may wait, not only the one that was asked to make room.
 func (w *WakeUp) awaitRoom(st *route.State) bool {
 	ctx, cancel := context.WithTimeout(w.activator.ctx, attemptTimeout)
 	defer cancel()
 	running, err := w.activator.service.Running(ctx, st.Route.OwnerID)
 	if err != nil {
-		return false // the limit is known for certain, and is the answer
+		return false // the limit is certain, and is the answer
 	}
 	var room string
 	changed := make(<-chan struct{})
@@ -92,7 +89,7 @@ func (w *WakeUp) awaitRoom(st *route.State) bool {
 	return true
 }
 
-// setRoom records which workspace has to stop first.
+// setRoom records which workspace must stop first.
 func (w *WakeUp) setRoom(name string) {
 	w.activator.mu.Lock()
 	defer w.activator.mu.Unlock()

@@ -8,14 +8,14 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// stages are how long a wake-up has been in each stage.
+// stages records how long a wake-up has spent in each stage.
 type stages struct {
 	now   metrics.Stage
 	since time.Time
 	took  [metrics.Stages]time.Duration
 }
 
-// enter notes that the wake-up is in a stage from a time on.
+// enter records that the wake-up enters a stage at the given time.
 func (s *stages) enter(stage metrics.Stage, at time.Time) {
 	s.took[s.now] += at.Sub(s.since)
 	s.now, s.since = stage, at
@@ -45,7 +45,7 @@ func stageOf(st *route.State) metrics.Stage {
 	return metrics.Waiting
 }
 
-// ended returns the wake-up as it is counted, which ends now.
+// ended returns the metrics of a wake-up that ends now.
 func (p *Progress) ended(by metrics.Client, how metrics.WakeEnd, now time.Time) *metrics.WakeUp {
 	p.stages.enter(p.stages.now, now)
 	return &metrics.WakeUp{Client: by, From: p.From, End: how, Total: now.Sub(p.Began), Stages: p.stages.took}

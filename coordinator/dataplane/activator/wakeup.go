@@ -22,39 +22,37 @@ import (
 
 // The pace of a wake-up.
 const (
-	// checkAgain is how often the desired state is set again while it is refused, or while its
-	// effect does not show. The notification may have been lost.
+	// checkAgain is how often the desired state is set again while it is refused or has no visible effect: the notification may
+	// have been lost.
 	checkAgain = time.Second
-	// The pause after an attempt that failed, at first and at most.
+	// The pause after a failed attempt: the first and the longest.
 	retryMin = 250 * time.Millisecond
 	retryMax = 5 * time.Second
 	// attemptTimeout bounds one attempt.
 	attemptTimeout = 10 * time.Second
-	// refusalKept is how long a refusal answers further requests without another
-	// attempt.
+	// refusalKept is how long a refusal answers further requests without another attempt.
 	refusalKept = time.Second
-	// The pause between two probes, at first and at most.
+	// The pause between two probes: the first and the longest.
 	probeMin = 25 * time.Millisecond
 	probeMax = 250 * time.Millisecond
 )
 
-// WakeUp is the wake-up of one workspace. It ends when the workspace is ready, has failed or is
-// gone, when the service layer refuses, and when somebody has asked for another state since it was asked for. It also ends when the timeouts of all requests that
+// WakeUp is the wake-up of one workspace. It ends when the workspace is ready, has failed or is gone, when the service layer
+// refuses, when somebody has requested another state since the last request to wake it, or when the timeouts of all requests that
 // started, joined or extended it have passed.
 type WakeUp struct {
 	activator *Activator
 	id        workspace.ID
 	entry     *route.Entry
-	ctx       context.Context // the activator's, for the request that began it
+	ctx       context.Context // the activator's, with the request that began the wake-up
 	span      trace.Span
-	by        metrics.Client // that began it
+	by        metrics.Client // began the wake-up
 	done      chan struct{}
 
-	// Guarded by activator.mu. The wake-up ends at until; up to wakeUntil it may set
-	// the desired state.
+	// Guarded by activator.mu. The wake-up ends at until, and may set the desired state before wakeUntil.
 	until, wakeUntil time.Time
-	actor            *audit.Actor // who has called Wake first; nil while all only wait
-	asked            time.Time    // when Wake was called last, by the activator's clock
+	actor            *audit.Actor // the first caller of Wake; nil while all requests only joined
+	asked            time.Time    // the last call of Wake, by the activator's clock
 	refused          *service.LimitError
 	overtaken        bool
 	progress         Progress
@@ -63,15 +61,14 @@ type WakeUp struct {
 // Done is closed when the wake-up has ended.
 func (w *WakeUp) Done() <-chan struct{} { return w.done }
 
-// Refusal returns the limit that forbids waking the workspace, or nil. It is known
-// once the wake-up has ended.
+// Refusal returns the limit that forbids waking the workspace, or nil. It is known once the wake-up has ended.
 func (w *WakeUp) Refusal() *service.LimitError {
 	w.activator.mu.Lock()
 	defer w.activator.mu.Unlock()
 	return w.refused
 }
 
-// Overtaken reports whether the wake-up has ended because somebody has asked for sleep or the archive after the last request to wake
+// Overtaken reports whether the wake-up has ended because somebody requested sleep or the archive after the last request to wake
 // the workspace. It is known once the wake-up has ended.
 func (w *WakeUp) Overtaken() bool {
 	w.activator.mu.Lock()
@@ -79,7 +76,7 @@ func (w *WakeUp) Overtaken() bool {
 	return w.overtaken
 }
 
-// guarded is run. After a panic the wake-up has failed, and the next request begins another one.
+// guarded is run with a guard: after a panic the wake-up has failed, and the next request begins a new one.
 func (w *WakeUp) guarded() {
 	if err := guard.Call(guard.Workspace, func() error { w.run(); return nil }); err != nil {
 		w.activator.log.Error("waking a workspace panicked", zap.String(logkey.Workspace, string(w.id)), zap.Error(err),
@@ -92,11 +89,10 @@ func (w *WakeUp) guarded() {
 	}
 }
 
-// run sets the desired state until that is granted, then waits for the
-// application's first answer.
+// run sets the desired state until the change is granted, then waits for the application's first answer.
 func (w *WakeUp) run() {
 	pause := newBackoff(retryMin, retryMax, 2)
-	settled := false // when the last attempt was made, no other workspace of the owner was being put to sleep
+	settled := false // at the last attempt, no other workspace of the owner was being put to sleep
 	for !w.expired() {
 		st := w.entry.State()
 		w.follow(st)
@@ -125,7 +121,7 @@ func (w *WakeUp) run() {
 		var limit *service.LimitError
 		switch {
 		case errors.As(err, &limit):
-			// The other workspace may have come to rest just after the attempt: one more attempt tells.
+			// The other workspace may have stopped just after the attempt, so one more attempt decides.
 			room := w.awaitRoom(st)
 			if !room && settled {
 				w.end(limit, metrics.WakeRefused)
@@ -136,8 +132,7 @@ func (w *WakeUp) run() {
 			if w.giveWay(asked) {
 				return
 			}
-		// Granted, or possible after a change that the row will show: read the row now, in
-		// case its notification is lost.
+		// Granted, or possible after a change that the row will show: read the row now, in case its notification is lost.
 		case err == nil || errors.Is(err, service.ErrOperationInProgress) || errors.Is(err, service.ErrNotFound):
 			w.activator.failures.Recovered()
 			pause.Reset()
@@ -157,8 +152,8 @@ func newBackoff(first, longest time.Duration, factor float64) *backoff.Exponenti
 	return b
 }
 
-// setDesired makes one attempt, as the owner: only the owner's requests start a
-// wake-up, and the owner's limits apply. It returns when that was asked for.
+// setDesired makes one attempt in the owner's name: only the owner's requests start a wake-up, and the owner's limits apply. It
+// returns when the state was requested.
 func (w *WakeUp) setDesired(st *route.State) (asked time.Time, err error) {
 	ctx, cancel := context.WithTimeout(w.ctx, attemptTimeout)
 	defer cancel()
@@ -172,8 +167,8 @@ func (w *WakeUp) setDesired(st *route.State) (asked time.Time, err error) {
 	return asked, w.activator.service.SetDesired(ctx, actor, w.id, workspace.DesiredRunning)
 }
 
-// giveWay ends the wake-up in favour of a request for another state that came after asked. It reports false if the workspace was to be
-// woken once more meanwhile.
+// giveWay ends the wake-up because another state was requested after asked. It reports false if somebody has asked again to wake
+// the workspace.
 func (w *WakeUp) giveWay(asked time.Time) bool {
 	w.activator.mu.Lock()
 	defer w.activator.mu.Unlock()
@@ -185,8 +180,8 @@ func (w *WakeUp) giveWay(asked time.Time) bool {
 	return true
 }
 
-// wait returns when st is no longer the newest state, after at most d, or when the
-// time of the wake-up is up. It reports whether st may still be the newest state.
+// wait returns when st is outdated, after at most d, or when the wake-up's time is up. It reports whether st may still be the
+// newest state.
 func (w *WakeUp) wait(st *route.State, d time.Duration) bool {
 	w.activator.mu.Lock()
 	d = min(d, time.Until(w.until))
@@ -203,8 +198,7 @@ func (w *WakeUp) wait(st *route.State, d time.Duration) bool {
 	}
 }
 
-// awaitAnswer probes the application until it gives a good answer, the state
-// changes, or the wake-up's time is up.
+// awaitAnswer probes the application until it gives a good answer, the state changes, or the wake-up's time is up.
 func (w *WakeUp) awaitAnswer(st *route.State) {
 	ctx, span := w.activator.tracer.Start(w.ctx, tracing.Answer)
 	defer span.End()
@@ -228,22 +222,21 @@ func (w *WakeUp) awaitAnswer(st *route.State) {
 	}
 }
 
-// late reports whether the time is up, without ending the wake-up.
+// late reports whether the wake-up's time is up, without ending it.
 func (w *WakeUp) late() bool {
 	w.activator.mu.Lock()
 	defer w.activator.mu.Unlock()
 	return !time.Now().Before(w.until)
 }
 
-// mayWake reports whether a request that may wake the workspace is still waiting.
-// Requests that only joined do not count.
+// mayWake reports whether a request that may wake the workspace is still waiting. Requests that only joined do not count.
 func (w *WakeUp) mayWake() bool {
 	w.activator.mu.Lock()
 	defer w.activator.mu.Unlock()
 	return time.Now().Before(w.wakeUntil)
 }
 
-// expired ends the wake-up when its time is up or the activator stops.
+// expired ends the wake-up if its time is up or the activator stops.
 func (w *WakeUp) expired() bool {
 	w.activator.mu.Lock()
 	defer w.activator.mu.Unlock()
@@ -258,16 +251,15 @@ func (w *WakeUp) expired() bool {
 	return true
 }
 
-// end ends the wake-up, with the limit that forbids it, or nil.
+// end ends the wake-up; refused is the limit that forbids it, or nil.
 func (w *WakeUp) end(refused *service.LimitError, how metrics.WakeEnd) {
 	w.activator.mu.Lock()
 	defer w.activator.mu.Unlock()
 	w.endLocked(refused, how)
 }
 
-// endLocked is called with activator.mu held, so that no request can join a wake-up
-// that has ended. Only a refused one stays for a moment, to answer for the service
-// layer.
+// endLocked requires activator.mu, so that no request can join an ended wake-up. Only a refused wake-up is kept for a moment, to
+// answer requests without asking the service layer again.
 func (w *WakeUp) endLocked(refused *service.LimitError, how metrics.WakeEnd) {
 	a := w.activator
 	w.refused = refused

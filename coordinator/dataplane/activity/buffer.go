@@ -1,15 +1,14 @@
-// Package activity carries the times at which workspaces are used from the gateway's hot path to
-// Redis. From there the TTL runner takes them to PostgreSQL (SPEC 6). While Redis takes nothing
-// from a process, that process writes them to PostgreSQL itself (SPEC 5).
+// Package activity carries the times at which workspaces are used from the gateway's hot path to Redis. From there the TTL runner
+// takes them to PostgreSQL (SPEC 6). While Redis accepts nothing from a process, that process writes them to PostgreSQL itself
+// (SPEC 5).
 //
-// The stages are memory (at once), Redis (every flush interval) and PostgreSQL (every tick of the
-// TTL runner). Nothing is dropped in between. What Redis has confirmed is sent again as long as
-// it is in memory, because Redis may lose it. Redis keeps it until PostgreSQL has it. With each
-// flush a process records in PostgreSQL up to which moment it has written all that it knows.
+// The stages are memory (immediately), Redis (every flush interval) and PostgreSQL (every tick of the TTL runner). Nothing is
+// dropped in between. Times that Redis has confirmed are sent again as long as they are in memory, because Redis may lose them.
+// Redis keeps them until PostgreSQL has them. With each flush a process records in PostgreSQL up to which moment it has written
+// everything that it knows.
 //
-// The package owns the first two stages. It must not decide what counts as
-// activity, which is the gateway's task, or what follows from its absence, which is
-// the TTL runner's.
+// The package owns the first two stages. It must not decide what counts as activity, which is the gateway's task, or what follows
+// from inactivity, which is the TTL runner's.
 package activity
 
 import (
@@ -42,37 +41,33 @@ const (
 	DefaultIdle          = 10 * time.Minute
 )
 
-// clockStep is the resolution of the hot path's clock. It is far below every
-// sensible TTL, and costs two timer ticks a second.
+// clockStep is the resolution of the hot path's clock. It is far below every sensible TTL, and costs two timer ticks a second.
 const clockStep = 500 * time.Millisecond
 
-// flushTimeout bounds each of the two writes of a flush, to Redis and to PostgreSQL.
-// stopFlushTimeout bounds those of the last flush: stopping must not wait long for a server that
-// does not answer.
+// flushTimeout bounds each of a flush's two writes, to Redis and to PostgreSQL. stopFlushTimeout bounds those of the last flush:
+// stopping must not wait long for a server that does not answer.
 const (
 	flushTimeout     = 10 * time.Second
 	stopFlushTimeout = 3 * time.Second
 )
 
-// dueMargin is how much later than two flush intervals a process counts as late. It covers the
-// time that a flush takes with a Redis that does not answer.
+// dueMargin is how long after two flush intervals a process counts as late. It covers a flush with a Redis that does not answer.
 const dueMargin = 30 * time.Second
 
-// shards is how many maps the slots are spread over, so that requests for
-// different workspaces rarely meet at one lock.
+// shards is the number of maps over which the slots are spread, so that requests for different workspaces rarely compete for a
+// lock.
 const shards = 64
 
 // Settings can be changed while the buffer runs.
 type Settings struct {
-	// FlushInterval is the time between two writes to Redis
-	// (ACTIVITY_FLUSH_INTERVAL). It must be well below the standby TTL, or a workspace
-	// in use looks unused. Default [DefaultFlushInterval].
+	// FlushInterval is the time between two writes to Redis (ACTIVITY_FLUSH_INTERVAL). It must be well below the standby TTL, or
+	// a workspace in use looks unused. Default [DefaultFlushInterval].
 	FlushInterval time.Duration
-	// Mode is what of the traffic counts. Default [DefaultMode].
+	// Mode defines which traffic counts. Default [DefaultMode].
 	Mode Mode
 }
 
-// DefaultSettings are those of SPEC 6.
+// DefaultSettings returns the settings of SPEC 6.
 func DefaultSettings() Settings {
 	return Settings{FlushInterval: DefaultFlushInterval, Mode: DefaultMode}
 }
@@ -86,7 +81,7 @@ func (s Settings) Validate() error {
 	return errors.Join(err, s.Mode.Validate())
 }
 
-// orDefault replaces each value that Validate refuses.
+// orDefault replaces each invalid value by its default.
 func (s Settings) orDefault() Settings {
 	if s.FlushInterval <= 0 {
 		s.FlushInterval = DefaultFlushInterval
@@ -97,12 +92,11 @@ func (s Settings) orDefault() Settings {
 	return s
 }
 
-// Fallback is PostgreSQL as the buffer uses it. *store.Store implements it.
+// Fallback is the part of PostgreSQL that the buffer uses. *store.Store implements it.
 type Fallback interface {
-	// TouchLastAccess moves last_access_at forward to the given ages, and last_input_at with it.
+	// TouchLastAccess moves last_access_at forward to the given ages, and last_input_at likewise.
 	TouchLastAccess(ctx context.Context, ages, inputs map[workspace.ID]time.Duration) error
-	// WriterFlushed records that all use up to age ago is written, and that this process
-	// will have written again within due.
+	// WriterFlushed records that all use up to age ago is written, and that this process will write again within due.
 	WriterFlushed(ctx context.Context, node string, age, due time.Duration) error
 	// WriterGone records that this process has ended.
 	WriterGone(ctx context.Context) error
@@ -110,32 +104,30 @@ type Fallback interface {
 
 // Options configure a [Buffer]. The zero value takes every default.
 type Options struct {
-	// Fallback takes the activity while Redis does not, and learns with every flush that
-	// everything is written. Default: none; then everything waits for Redis.
+	// Fallback receives the activity while Redis does not, and learns with every flush that everything is written. Default: none;
+	// then everything waits for Redis.
 	Fallback Fallback
-	// Node is the name of this process in the log of the one that waits for it.
+	// Node is the name of this process in the log of a process that waits for it.
 	Node string
-	// Key is the Redis sorted set of the times: member workspace id, or "input:" and the id, score Unix
+	// Key is the Redis sorted set of the times. A member is a workspace id, or "input:" and the id; its score is in Unix
 	// milliseconds. Default [DefaultKey].
 	Key string
-	// Idle is how long a slot without activity stays in memory after its last time
-	// was written. For so long it is sent again, in case Redis loses it. Default
-	// [DefaultIdle].
+	// Idle is how long a slot without activity stays in memory after its last time was written. During that time it is sent
+	// again, in case Redis loses it. Default [DefaultIdle].
 	Idle time.Duration
-	// Now is the clock, of which only differences count; nil means [clock.Steady].
+	// Now is the clock, used only for differences; nil means [clock.Steady].
 	Now func() time.Time
-	// Used is told that a workspace is being used, about once in each step of the clock, and says whether that counts. by
-	// is the user, or nil if the user is not known. It must neither block nor allocate. Default: it counts.
+	// Used is called when a workspace is used, about once per step of the clock, and says whether the use counts. by is the user,
+	// or nil if unknown. Used must neither block nor allocate. Default: every use counts.
 	Used func(id workspace.ID, by audit.Asker) (counts bool)
-	// Metrics and Cycles count the signals of use and the flushes. Default: nothing does.
+	// Metrics and Cycles count the signals of use and the flushes. Default: nothing is counted.
 	Metrics *metrics.Activity
 	Cycles  *metrics.Cycles
-	// Settings hold until [Buffer.Set] changes them; zero fields take the defaults.
+	// Settings are the initial settings; [Buffer.Set] changes them. Zero fields take the defaults.
 	Settings Settings
 }
 
-// Buffer holds the newest time of activity per workspace until it is written.
-// All methods are safe for concurrent use.
+// Buffer holds the newest time of activity per workspace until it is written. All methods are safe for concurrent use.
 type Buffer struct {
 	opts     Options
 	redis    redis.UniversalClient
@@ -155,8 +147,7 @@ type part struct {
 	slots map[workspace.ID]*Slot
 }
 
-// NewBuffer returns an empty buffer that flushes to client. It performs no I/O;
-// the caller closes the client after Run has returned.
+// NewBuffer returns an empty buffer that flushes to client. It does no I/O. The caller closes the client after Run has returned.
 func NewBuffer(client redis.UniversalClient, opts Options, log *zap.Logger) *Buffer {
 	if opts.Key == "" {
 		opts.Key = DefaultKey
@@ -182,25 +173,23 @@ func NewBuffer(client redis.UniversalClient, opts Options, log *zap.Logger) *Buf
 	return b
 }
 
-// Set changes the settings at once. Values that Validate refuses are replaced by
-// the defaults.
+// Set changes the settings immediately. Invalid values are replaced by the defaults.
 func (b *Buffer) Set(s Settings) {
 	s = s.orDefault()
 	b.presence.Store(s.Mode == Presence)
 	if b.loop.Interval() != s.FlushInterval {
 		b.loop.SetInterval(s.FlushInterval)
-		b.loop.Wake() // the next flush has been promised for the old interval
+		b.loop.Wake() // the next flush was promised for the old interval
 	}
 }
 
-// Record records that the workspace is being used now. It allocates nothing for a
-// workspace that has a slot, and writes to memory only once per clock step.
+// Record records that the workspace is being used now. It does not allocate if the workspace has a slot, and writes to memory
+// only once per clock step.
 func (b *Buffer) Record(id workspace.ID) { b.Slot(id).Touch(metrics.ByProgram) }
 
-// Slot returns the workspace's slot, for a holder that touches it often, such as a
-// WebSocket. It need not be released, and works however long it is held. Taking a
-// slot is not activity. It allocates nothing, and requests of the same workspace do not
-// wait for each other, when there is one.
+// Slot returns the workspace's slot, for a holder that touches it often, such as a WebSocket. It need not be released, and works
+// however long it is held. Taking a slot is not activity. If the slot exists, this does not allocate, and concurrent calls do not
+// wait for each other.
 func (b *Buffer) Slot(id workspace.ID) *Slot {
 	p := b.part(id)
 	p.mu.RLock()
@@ -218,8 +207,8 @@ func (b *Buffer) Slot(id workspace.ID) *Slot {
 	return s
 }
 
-// UsedWithin reports whether this process has seen a use of the workspace within d. It also returns the last user, or nil if the
-// user is not known.
+// UsedWithin reports whether this process has seen a use of the workspace within d. It also returns the last user, or nil if
+// unknown.
 func (b *Buffer) UsedWithin(id workspace.ID, d time.Duration) (by audit.Asker, used bool) {
 	p := b.part(id)
 	p.mu.RLock()
@@ -234,18 +223,17 @@ func (b *Buffer) UsedWithin(id workspace.ID, d time.Duration) (by audit.Asker, u
 	return by, true
 }
 
-// Run keeps the clock and flushes at once, then every interval until ctx ends; then it
-// flushes a last time, within seconds, and returns. What could not be written by then is
-// lost with the process.
+// Run keeps the clock and flushes immediately and then at every interval until ctx ends. Then it flushes a last time, within
+// seconds, and returns. Times that cannot be written by then are lost with the process.
 func (b *Buffer) Run(ctx context.Context) error {
 	var ticks sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
 	defer ticks.Wait()
-	defer cancel() // first: the clock ends also after a panic here
+	defer cancel() // first: the clock must end even after a panic here
 	ticks.Go(func() {
 		_ = guard.Keep(ctx, nil, "activity clock", 0, func(ctx context.Context) error { b.keepClock(ctx); return nil })
 	})
-	b.loop.Wake() // makes this process known before the TTL runner relies on what it knows
+	b.loop.Wake() // announces this process before the TTL runner relies on its knowledge
 	b.loop.Run(ctx)
 	ticks.Wait()
 	return b.stop(context.WithoutCancel(ctx))
@@ -265,8 +253,8 @@ func (b *Buffer) keepClock(ctx context.Context) {
 	}
 }
 
-// stop writes what is left, and records that this process writes no more. It does the latter also
-// when the former fails: the TTL runner must not wait for a process that has ended.
+// stop writes the remaining times, and then records, even after an error, that this process has stopped writing: the TTL runner
+// must not wait for a process that has ended.
 func (b *Buffer) stop(ctx context.Context) error {
 	err := b.flush(ctx, stopFlushTimeout)
 	if err != nil {
@@ -280,12 +268,11 @@ func (b *Buffer) stop(ctx context.Context) error {
 	return errors.Join(err, b.opts.Fallback.WriterGone(ctx))
 }
 
-// Flush writes to Redis the times that are in memory and not in PostgreSQL, or to PostgreSQL when
-// Redis does not take them. It records that it has done so. After an error all of them are kept
-// for the next flush: writing one twice changes nothing.
+// Flush writes the times that are in memory and not in PostgreSQL to Redis or, if Redis does not accept them, to PostgreSQL. It
+// records that it has done so. After an error all of them are kept for the next flush: writing a time twice changes nothing.
 func (b *Buffer) Flush(ctx context.Context) error { return b.flush(ctx, flushTimeout) }
 
-// flush is Flush with a limit for each server.
+// flush is Flush with a time limit for each server.
 func (b *Buffer) flush(ctx context.Context, timeout time.Duration) error {
 	b.flushing.Lock()
 	defer b.flushing.Unlock()
@@ -305,9 +292,8 @@ func (b *Buffer) flush(ctx context.Context, timeout time.Duration) error {
 	return b.opts.Fallback.WriterFlushed(ctx, b.opts.Node, b.opts.Now().Sub(began), due)
 }
 
-// write writes the times to Redis, or else to PostgreSQL. A time that Redis has confirmed is sent
-// again by the next flush. Until the TTL runner has taken it, Redis may lose it when it is
-// emptied, restarted or replaced.
+// write writes the times to Redis, or else to PostgreSQL. The next flush also sends the times that Redis has confirmed: until the
+// TTL runner has taken them, Redis may lose them when it is emptied, restarted or replaced.
 func (b *Buffer) write(ctx context.Context, timeout time.Duration, batch []entry) error {
 	if len(batch) == 0 {
 		return nil
@@ -333,14 +319,14 @@ func (b *Buffer) write(ctx context.Context, timeout time.Duration, batch []entry
 	return nil
 }
 
-// entry is the time of a last use to be written, in Unix milliseconds of this process's clock, and that of the
-// last use by a person, 0 if there was none.
+// entry is a workspace's last use to be written, and the last use by a person (0 if none), both in Unix milliseconds of this
+// process's clock.
 type entry struct {
 	slot      *Slot
 	at, input int64
 }
 
-// unsaved returns the times that PostgreSQL is not known to have.
+// unsaved returns the times that PostgreSQL may not have yet.
 func (b *Buffer) unsaved() []entry {
 	var batch []entry
 	for i := range b.parts {
@@ -356,12 +342,11 @@ func (b *Buffer) unsaved() []entry {
 	return batch
 }
 
-// chunk is how many workspaces one command to Redis or one statement carries: a longer
-// one would delay all others.
+// chunk is how many workspaces one Redis command or one statement carries: a longer one would delay all others.
 const chunk = 1000
 
-// toRedis sends the times in one pipeline, converted to the clock of the Redis server. The
-// processes' clocks differ, and a slow one would let workspaces expire while they are used.
+// toRedis sends the times in one pipeline, converted to the clock of the Redis server. The processes' clocks differ, and a slow
+// one would let workspaces expire while they are in use.
 func (b *Buffer) toRedis(ctx context.Context, batch []entry) error {
 	before := b.opts.Now()
 	server, err := b.redis.Time(ctx).Result()
@@ -391,8 +376,8 @@ func (b *Buffer) toRedis(ctx context.Context, batch []entry) error {
 	return nil
 }
 
-// toPostgreSQL saves the times as ages: only the database's clock decides what has
-// expired, and this process's may differ from it.
+// toPostgreSQL saves the times as ages: only the database's clock decides what has expired, and this process's clock may differ
+// from it.
 func (b *Buffer) toPostgreSQL(ctx context.Context, batch []entry) error {
 	for part := range slices.Chunk(batch, chunk) {
 		now := b.opts.Now().UnixMilli()
@@ -413,8 +398,7 @@ func (b *Buffer) toPostgreSQL(ctx context.Context, batch []entry) error {
 	return nil
 }
 
-// retire frees the slots without activity for the idle time. A slot that is still
-// held returns when it is touched.
+// retire frees the slots that had no activity for the idle time. A slot that is still held returns when it is touched.
 func (b *Buffer) retire() {
 	old := b.clock.Load() - b.opts.Idle.Milliseconds()
 	for i := range b.parts {
@@ -422,7 +406,7 @@ func (b *Buffer) retire() {
 		p.mu.Lock()
 		for id, s := range p.slots {
 			at := s.last.Load()
-			// The swap fails when the slot was touched since; then it stays.
+			// The swap fails if the slot was touched since; then it is kept.
 			if at <= old && at == s.sent && s.last.CompareAndSwap(at, retired) {
 				delete(p.slots, id)
 			}
@@ -431,7 +415,7 @@ func (b *Buffer) retire() {
 	}
 }
 
-// tick moves the clock of the hot path, in Unix milliseconds.
+// tick updates the clock of the hot path, in Unix milliseconds.
 func (b *Buffer) tick() { b.clock.Store(b.opts.Now().UnixMilli()) }
 
 // part returns the part of a workspace's slot.

@@ -12,22 +12,22 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// mark is the member that shows that Redis still has what it had. It is written once, and is
-// missing in a Redis that was emptied or replaced.
+// mark is a member that shows whether Redis still has its old content. It is written once, and is missing in a Redis that was
+// emptied or replaced.
 const mark = "mark"
 
-// inputMember is the member of the last use by a person. An older release leaves it out.
+// inputMember returns the member for the last use by a person. Older releases ignore it.
 func inputMember(id workspace.ID) string { return inputPrefix + string(id) }
 
 const inputPrefix = "input:"
 
-// Log is the sorted set in Redis as the TTL runner uses it. The runner reads the times, writes
-// them to PostgreSQL, and then removes what it has read. One goroutine uses it.
+// Log is the sorted set in Redis as the TTL runner uses it. The runner reads the times, writes them to PostgreSQL, and then
+// removes them from Redis. One goroutine uses it.
 type Log struct {
 	redis redis.UniversalClient
 	key   string
-	known bool    // there was a Read
-	mark  float64 // the mark's score after the last Read; 0: there was none
+	known bool    // Read was called before
+	mark  float64 // the mark's score after the last Read; 0 if missing
 }
 
 // NewLog returns the log under key; an empty key means [DefaultKey].
@@ -38,19 +38,18 @@ func NewLog(client redis.UniversalClient, key string) *Log {
 	return &Log{redis: client, key: key}
 }
 
-// Reading is what Redis has.
+// Reading is the content of Redis.
 type Reading struct {
-	// At is the newest known time of activity per workspace, to the millisecond, and Input that of activity
-	// by a person. Now is the time of the reading. All are by the clock of the Redis server.
+	// At is the newest known time of activity per workspace, to the millisecond, and Input that of activity by a person. Now is
+	// the time of the reading. All times are by the clock of the Redis server.
 	At, Input map[workspace.ID]time.Time
 	Now       time.Time
-	// Emptied says that Redis has lost what it had since the last Read. What the processes have
-	// written meanwhile may be missing, until they send it again.
+	// Emptied says that Redis has lost its content since the last Read. Times that the processes have written meanwhile may be
+	// missing until they are sent again.
 	Emptied bool
 }
 
-// Read returns what Redis has. Members that it does not know are left out. An
-// error means that nothing is known.
+// Read returns the content of Redis, without unknown members. After an error nothing is known.
 func (l *Log) Read(ctx context.Context) (Reading, error) {
 	var now *redis.TimeCmd
 	var all *redis.ZSliceCmd
@@ -83,7 +82,7 @@ func (l *Log) Read(ctx context.Context) (Reading, error) {
 	read.Emptied = l.known && found != l.mark
 	l.known, l.mark = true, found
 	if found == 0 {
-		// A Redis that refuses writes refuses the activity as well: there is nothing to lose.
+		// A Redis that refuses this write also refuses activity: there is nothing to lose.
 		score := float64(read.Now.UnixMicro())
 		if l.redis.ZAddNX(ctx, l.key, redis.Z{Score: score, Member: mark}).Err() == nil {
 			l.mark = score
@@ -92,8 +91,7 @@ func (l *Log) Read(ctx context.Context) (Reading, error) {
 	return read, nil
 }
 
-// removeUnchanged removes each member whose score is still the one given. The
-// arguments are pairs of member and score.
+// removeUnchanged removes each member whose score still equals the given one. The arguments are pairs of member and score.
 var removeUnchanged = redis.NewScript(`
 local removed = 0
 for i = 1, #ARGV, 2 do
@@ -105,8 +103,8 @@ end
 return removed
 `)
 
-// Remove removes what Read returned of some workspaces, except where newer activity has been recorded
-// since: that has not been written anywhere else yet.
+// Remove removes the times that Read returned for some workspaces, except where newer activity has been recorded since: that
+// activity is not written anywhere else yet.
 func (l *Log) Remove(ctx context.Context, at, input map[workspace.ID]time.Time) error {
 	args := make([]any, 0, 2*min(chunk, len(at)+len(input)))
 	flush := func() error {

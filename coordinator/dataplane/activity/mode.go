@@ -6,17 +6,16 @@ import "fmt"
 type Mode string
 
 const (
-	// Presence counts what people do in pages that report it, and not what such pages send
-	// by themselves.
+	// Presence counts what people do in pages that report it, and ignores what such pages send automatically.
 	Presence Mode = "presence"
-	// Traffic counts all that passes.
+	// Traffic counts all traffic.
 	Traffic Mode = "traffic"
 )
 
 // DefaultMode is the default of [Settings].
 const DefaultMode = Presence
 
-// Validate reports an unknown mode, under the option's name. The empty one is the default.
+// Validate reports an unknown mode, under the option's name. The empty mode is the default.
 func (m Mode) Validate() error {
 	if m == "" || m == Presence || m == Traffic {
 		return nil
@@ -24,9 +23,9 @@ func (m Mode) Validate() error {
 	return fmt.Errorf("activity: %q is unknown; write %s or %s", m, Presence, Traffic)
 }
 
-// Presence reports whether the mode is [Presence]. The gateway asks for every message:
-// connections outlive a change of the setting.
+// Presence reports whether the mode is [Presence]. The gateway asks for every message, because connections outlive a change of
+// the setting.
 func (b *Buffer) Presence() bool { return b.presence.Load() }
 
-// Now returns the clock of the hot path, in Unix milliseconds. It moves in steps.
+// Now returns the clock of the hot path, in Unix milliseconds. It advances in steps.
 func (b *Buffer) Now() int64 { return b.clock.Load() }

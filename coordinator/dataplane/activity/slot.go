@@ -11,27 +11,27 @@ import (
 // retired is the time of a slot that is no longer in its buffer.
 const retired = -1
 
-// Slot is the newest time of activity of one workspace.
+// Slot holds the newest time of activity of one workspace.
 type Slot struct {
 	buffer *Buffer
 	id     workspace.ID
 	// last is Unix milliseconds, 0 before the first touch, or retired.
 	last atomic.Int64
-	// input is that of the last touch by a person.
+	// input is the time of the last touch by a person.
 	input atomic.Int64
-	// user made the last touch; nil if the user is not known.
+	// user made the last touch; nil if unknown.
 	user atomic.Pointer[audit.Actor]
-	// sent is the last value that Redis or PostgreSQL has confirmed, saved the last one
-	// that PostgreSQL has; guarded by buffer.flushing.
+	// sent is the last value that Redis or PostgreSQL has confirmed, and saved the last one that PostgreSQL has; both are guarded
+	// by buffer.flushing.
 	sent, saved int64
 }
 
-// Touch is [Slot.TouchBy] for a user who is not known.
+// Touch is [Slot.TouchBy] for an unknown user.
 func (s *Slot) Touch(by metrics.Signal) { s.TouchBy(by, nil) }
 
-// TouchBy records that user uses the workspace now, as a signal says, unless [Options.Used] denies it. Within one step of
-// the clock only the first call writes, is counted, and calls user.Actor. Many connections of one workspace share the slot, and
-// reading it is ten times cheaper than contending for its cache line.
+// TouchBy records that user uses the workspace now, unless [Options.Used] denies it. by is the signal that shows the use. Within
+// one step of the clock only the first call writes, is counted, and calls user.Actor. Many connections of one workspace share the
+// slot, and reading it is ten times cheaper than contending for its cache line.
 func (s *Slot) TouchBy(by metrics.Signal, user audit.Asker) {
 	now := s.buffer.clock.Load()
 	if s.last.Load() < now {
@@ -63,14 +63,12 @@ func (s *Slot) TouchBy(by metrics.Signal, user audit.Asker) {
 	}
 }
 
-// advance moves the time from at to now, and reports whether it did. It is a swap, not a store.
-// The slot may have been retired since at was read, and a store would write the time into a slot
-// that is no longer read.
+// advance moves the time from at to now, and reports whether it did. It swaps instead of storing, because the slot may have been
+// retired since at was read: a store would write the time into a slot that is no longer read.
 func (s *Slot) advance(at, now int64) bool { return s.last.CompareAndSwap(at, now) }
 
-// revive puts a retired slot back, or passes its time on to the slot that has
-// replaced it. A slot is retired and put back only under its part's lock, so one
-// that is not in the map is retired.
+// revive puts a retired slot back, or passes its time on to the slot that has replaced it. Slots are retired and put back only
+// under their part's lock, so a slot that is not in the map is retired.
 func (b *Buffer) revive(s *Slot, now int64, by metrics.Signal, user audit.Asker) {
 	p := b.part(s.id)
 	p.mu.Lock()

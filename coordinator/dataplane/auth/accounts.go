@@ -15,25 +15,25 @@ import (
 	"github.com/codehub/gateway/coordinator/words"
 )
 
-// MaxUserLimit is the greatest limit that a user can have.
+// MaxUserLimit is the largest limit that a user can have.
 const MaxUserLimit = 1_000_000
 
-// MaxAccounts is how many users a page of [Auth.Accounts] has at most.
+// MaxAccounts is the largest number of users on a page of [Auth.Accounts].
 const MaxAccounts = 500
 
-// Account is a user as administrators see one.
+// Account is a user as administrators see them.
 type Account struct {
 	User
 	// Disabled users cannot sign in.
 	Disabled bool
-	// HasPassword is false for users who sign in elsewhere only.
+	// HasPassword is false for users who only sign in elsewhere.
 	HasPassword bool
 	CreatedAt   time.Time
-	// LastSignInAt is when the latest sign-in that has not expired began; zero without one.
+	// LastSignInAt is when the latest sign-in that has not expired began; it is zero if there is none.
 	LastSignInAt time.Time
-	// Workspaces are those that are not deleted, and Running those that count against the limits.
+	// Workspaces counts those that are not deleted, and Running those that count against the limits.
 	Workspaces, Running int
-	// MaxRunning and MaxWorkspaces are the user's own limits (SPEC 5); 0 means those of all users.
+	// MaxRunning and MaxWorkspaces are the user's own limits (SPEC 5); 0 means the general limits.
 	MaxRunning, MaxWorkspaces int
 }
 
@@ -45,8 +45,8 @@ func accountOf(o accounts.Overview) Account {
 	}
 }
 
-// Accounts lists at most limit users whose names have the text in them, by name. cursor is empty, or
-// what next was of the page before; next is empty on the last page. It returns [*InvalidError].
+// Accounts lists at most limit users whose names contain the text, sorted by name. cursor is empty, or the next of the previous
+// page; next is empty on the last page. It returns [*InvalidError].
 func (a *Auth) Accounts(ctx context.Context, text string, limit int, cursor string) (
 	page []Account, next string, err error) {
 	after, err := base64.RawURLEncoding.DecodeString(cursor)
@@ -59,7 +59,7 @@ func (a *Auth) Accounts(ctx context.Context, text string, limit int, cursor stri
 	if !checkText(text) {
 		return nil, "", &InvalidError{"q", words.Of("problem.rule.utf8", nil)}
 	}
-	// One more than asked for tells whether another page follows.
+	// One row more than requested shows whether another page follows.
 	rows, err := a.store.Overviews(ctx, text, string(after), limit+1)
 	if err != nil {
 		return nil, "", err
@@ -89,7 +89,7 @@ func (a *Auth) AllAccounts(ctx context.Context) (all []Account, err error) {
 	}
 }
 
-// checkText reports whether a query takes the text, which may be a part of a user's name.
+// checkText reports whether a query accepts the text, which may be part of a user's name.
 func checkText(text string) bool {
 	return postgres.Takes(text) && utf8.RuneCountInString(text) <= 255
 }
@@ -106,17 +106,17 @@ func (a *Auth) Account(ctx context.Context, id string) (Account, error) {
 	return accountOf(row), err
 }
 
-// AccountChange is a change of a user by an administrator; nil fields keep their values.
+// AccountChange is an administrator's change of a user; nil fields keep their values.
 type AccountChange struct {
 	Role, Password *string
 	Disabled       *bool
-	// MaxRunning and MaxWorkspaces are the user's own limits; 0 means those of all users.
+	// MaxRunning and MaxWorkspaces are the user's own limits; 0 means the general limits.
 	MaxRunning, MaxWorkspaces *int
 }
 
-// ChangeAccount makes the whole change or none of it. Another password or role, and disabling, end the
-// user's sign-ins and access tokens; a lower limit stops nothing that runs. It returns [*InvalidError],
-// [ErrNoUser], [ErrLastAdministrator], [ErrOwnAccount] and, but for limits alone, [ErrPeopleOnly].
+// ChangeAccount makes the whole change or nothing. A new password or role, and disabling, end the user's sign-ins and access
+// tokens; a lower limit stops nothing that runs. It returns [*InvalidError], [ErrNoUser], [ErrLastAdministrator], [ErrOwnAccount]
+// and, unless only limits change, [ErrPeopleOnly].
 func (a *Auth) ChangeAccount(ctx context.Context, id string, c AccountChange) (Account, error) {
 	if c.Role != nil || c.Password != nil || c.Disabled != nil { // even if it turns out to change nothing
 		if err := accounts.PeopleOnly(ctx); err != nil {
@@ -136,7 +136,7 @@ func (a *Auth) ChangeAccount(ctx context.Context, id string, c AccountChange) (A
 			return Account{}, &InvalidError{field, words.Of("problem.rule.from_1", words.Values{"Max": MaxUserLimit})}
 		}
 	}
-	if c.Role != nil && *c.Role != present.Role { // the same role ends no session
+	if c.Role != nil && *c.Role != present.Role { // an unchanged role ends no session
 		if err := checkRole(*c.Role); err != nil {
 			return Account{}, err
 		}
@@ -158,7 +158,7 @@ func (a *Auth) ChangeAccount(ctx context.Context, id string, c AccountChange) (A
 	return a.Account(ctx, present.ID)
 }
 
-// SetLimits is [Auth.ChangeAccount] for a user by name.
+// SetLimits changes a user's limits by name, like [Auth.ChangeAccount].
 func (a *Auth) SetLimits(ctx context.Context, username string, c AccountChange) (Account, error) {
 	row, err := a.userByName(ctx, username)
 	if err != nil {
@@ -184,8 +184,8 @@ func (a *Auth) SignOutByName(ctx context.Context, username string) error {
 	return a.SignOut(ctx, row.ID)
 }
 
-// Unlock forgets the failed sign-ins of a user, at all addresses: the user can sign in at once. It returns [ErrNoUser] and
-// [ErrPeopleOnly].
+// Unlock forgets the failed sign-ins of a user from all addresses, so that the user can sign in immediately. It returns
+// [ErrNoUser] and [ErrPeopleOnly].
 func (a *Auth) Unlock(ctx context.Context, id string) error {
 	user, err := a.Account(ctx, id)
 	if err != nil {
@@ -204,8 +204,8 @@ func (a *Auth) UnlockByName(ctx context.Context, username string) error {
 	return a.Unlock(ctx, row.ID)
 }
 
-// editUser changes a user, and ends at once what is open in this process with sessions that the
-// change has ended. It returns [ErrNoUser] and [ErrLastAdministrator].
+// editUser changes a user, and immediately ends everything in this process that is open with a session ended by the change. It
+// returns [ErrNoUser] and [ErrLastAdministrator].
 func (a *Auth) editUser(ctx context.Context, id string, c accounts.UserChange) error {
 	ended, err := a.store.EditUser(ctx, id, c)
 	if errors.Is(err, postgres.ErrNotFound) {

@@ -1,12 +1,10 @@
-// Package auth authenticates users: it checks passwords, sessions, and the tickets that carry a
-// session to a workspace's own host. Tokens are 256 random bits of which only the SHA-256 is
-// stored; passwords are stored as argon2id. A session that was checked recently is answered from
-// memory. So the data path does not query PostgreSQL, and signed-in users can work while
-// PostgreSQL does not answer.
+// Package auth authenticates users: it checks passwords, sessions, and the tickets that carry a session to a workspace's own
+// host. Tokens are 256 random bits, of which only the SHA-256 is stored; passwords are stored as argon2id. A recently checked
+// session is answered from memory, so the data path does not query PostgreSQL, and signed-in users can work while PostgreSQL does
+// not answer.
 //
-// It owns the rules for user names, passwords, roles and the lifetime of sessions. It must not
-// decide what a user may do with a workspace, which is the service layer's task. It must know
-// nothing about cookies and HTTP requests.
+// It owns the rules for user names, passwords, roles and the lifetime of sessions. It must not decide what a user may do with a
+// workspace, which is the service layer's task. It must know nothing about cookies and HTTP requests.
 package auth
 
 import (
@@ -26,16 +24,14 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// The errors that callers must tell apart. Any other error means that PostgreSQL
-// could not be asked.
+// The errors that callers must distinguish. Any other error means that PostgreSQL did not answer.
 var (
-	// ErrBadCredentials: an unknown or disabled user, or the wrong password. Neither
-	// the text nor the time it takes tells which.
+	// ErrBadCredentials: an unknown or disabled user, or the wrong password. Neither the text nor the time that it takes reveals
+	// which.
 	ErrBadCredentials = errors.New("wrong user name or password")
-	// ErrNoSession: no session has this token, or it has ended.
+	// ErrNoSession: no session has this token, or the session has ended.
 	ErrNoSession = errors.New("not signed in")
-	// ErrBadToken: no personal access token has this secret, or it has ended. It is
-	// [ErrNoSession], too.
+	// ErrBadToken: no personal access token has this secret, or the token has ended. It wraps [ErrNoSession].
 	ErrBadToken = fmt.Errorf("%w: the access token is not valid", ErrNoSession)
 	// ErrNoToken: the user has no access token with this id.
 	ErrNoToken = errors.New("access token not found")
@@ -43,16 +39,16 @@ var (
 	ErrBadTicket = errors.New("the ticket is not valid")
 	// ErrNoWorkspace: unknown, deleted, or another user's.
 	ErrNoWorkspace = errors.New("workspace not found")
-	// ErrNoUser: there is no user with this name.
+	// ErrNoUser: no user has this name.
 	ErrNoUser = errors.New("user not found")
 	// ErrUserExists: the name is taken.
 	ErrUserExists = errors.New("the user already exists")
-	// ErrLastAdministrator: no other administrator could sign in after the change.
+	// ErrLastAdministrator: after the change, no other administrator could sign in.
 	ErrLastAdministrator = accounts.ErrLastAdministrator
-	// ErrOwnAccount: administrators neither disable themselves nor give up their own role.
+	// ErrOwnAccount: administrators cannot disable themselves or give up their own role.
 	ErrOwnAccount = errors.New("administrators cannot disable or demote themselves")
-	// ErrPeopleOnly: an access token asks for what only people who are signed in may do (SPEC 11). Every method
-	// that changes accounts or sign-ins returns it in the context of such a request.
+	// ErrPeopleOnly: an access token was used for something that only signed-in people may do (SPEC 11). Every method that
+	// changes accounts or sign-ins returns it in the context of such a request.
 	ErrPeopleOnly = accounts.ErrPeopleOnly
 )
 
@@ -70,27 +66,25 @@ const MinSessionTTL = time.Minute
 
 // Options configure an [Auth]; zero fields take the defaults.
 type Options struct {
-	// SessionTTL is how long a session lasts from its sign-in, at least
-	// [MinSessionTTL].
+	// SessionTTL is how long a session lasts after its sign-in, at least [MinSessionTTL].
 	SessionTTL time.Duration
-	// CacheTTL is how long a session is answered from memory before it is checked again,
-	// in the background. A session that ends is removed from memory at once, by
-	// notification; this bounds what a lost notification costs.
+	// CacheTTL is how long a session is answered from memory before it is checked again, in the background. A notification
+	// removes an ended session from memory immediately; this bounds the effect of a lost notification.
 	CacheTTL time.Duration
 	// TicketTTL is how long a ticket can be redeemed.
 	TicketTTL time.Duration
-	// MaxCached bounds the sessions in memory; those unused for longest are evicted.
+	// MaxCached bounds the sessions in memory; the longest unused ones are evicted.
 	MaxCached int
-	// MaxHashing bounds the passwords that are hashed at the same time; the others wait. Each
-	// takes 19 MiB of memory and about 20 ms of processor time.
+	// MaxHashing bounds how many passwords are hashed at the same time; the others wait. Each takes 19 MiB of memory and about 20
+	// ms of processor time.
 	MaxHashing int
-	// Logger receives a line when sessions cannot be checked, and when they can again.
+	// Logger receives a line when sessions cannot be checked, and when they can be checked again.
 	Logger *zap.Logger
-	// Audit takes failed sign-ins. Default: that of the database.
+	// Audit receives failed sign-ins. Default: the database's audit log.
 	Audit *auditlog.Log
 }
 
-// withDefaults returns the options with the default of every field that is not set.
+// withDefaults returns the options with a default for every unset field.
 func (o Options) withDefaults() Options {
 	orDefault(&o.SessionTTL, DefaultSessionTTL)
 	orDefault(&o.CacheTTL, DefaultCacheTTL)
@@ -110,8 +104,8 @@ func orDefault[T ~int | ~int64](value *T, or T) {
 	}
 }
 
-// Validate reports what is wrong with the options, under the name of the setting. Only
-// SessionTTL is a setting; other fields fall back to their defaults.
+// Validate reports what is wrong with the options, under the name of the setting. Only SessionTTL is a setting; other fields fall
+// back to their defaults.
 func (o Options) Validate() error {
 	if o.SessionTTL != 0 && o.SessionTTL < MinSessionTTL {
 		return fmt.Errorf("session_ttl: %s is too short; give at least %s", o.SessionTTL, MinSessionTTL)
@@ -119,7 +113,7 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// User is the user to whom a session belongs.
+// User is a session's user.
 type User struct {
 	// ID is the user's UUID; Username is the name to sign in with.
 	ID, Username string
@@ -137,15 +131,14 @@ type Auth struct {
 	log      *zap.Logger
 	hasher   *hasher
 	sessions *sessions
-	vouched  *life // of every grant without a session
+	vouched  *life // the life of every grant without a session
 	pending  *pending
 	slowed   *pending
 	exempt   atomic.Pointer[[]netip.Prefix]
 	sleep    func(context.Context, time.Duration) error
 }
 
-// New returns an Auth over st. It performs no I/O. [Auth.Close] ends its background
-// checks.
+// New returns an Auth that uses st. It does no I/O. [Auth.Close] ends its background checks.
 func New(st *accounts.Store, o Options) *Auth {
 	if o = o.withDefaults(); o.Audit == nil && st != nil {
 		o.Audit = auditlog.New(st.DB, o.Logger)
@@ -158,15 +151,15 @@ func New(st *accounts.Store, o Options) *Auth {
 	}
 }
 
-// Close cancels background checks and waits until they have ended. It may be called
-// more than once. Sessions in memory are still answered afterwards.
+// Close cancels background checks and waits until they have ended. It may be called more than once. Sessions in memory are still
+// answered afterwards.
 func (a *Auth) Close() { a.sessions.close() }
 
-// Vouched returns what lets in a user for whom something else vouches: it has no session.
+// Vouched returns a grant for a user whom another authentication has verified. It has no session.
 func (a *Auth) Vouched(userID string) Grant { return Grant{User{ID: userID}, a.vouched} }
 
-// Refuse ends what is open in this process, and lets no request in any more: each look-up of a
-// session returns cause. The sessions themselves live on, for other processes.
+// Refuse ends everything that is open in this process, and admits no further request: every lookup of a session returns cause.
+// The sessions themselves stay valid for other processes.
 func (a *Auth) Refuse(cause error) {
 	a.sessions.refuse(cause)
 	a.vouched.end()
@@ -175,10 +168,9 @@ func (a *Auth) Refuse(cause error) {
 // SessionTTL returns how long a session lasts from its sign-in.
 func (a *Auth) SessionTTL() time.Duration { return a.opts.SessionTTL }
 
-// Login checks a password and starts a session. It returns the session's token, which
-// is not stored anywhere, or [ErrBadCredentials], or a [*ThrottledError] after too many
-// that failed. A hash with outdated costs is replaced; if that fails, the login succeeds
-// all the same.
+// Login checks a password and starts a session. It returns the session's token, which is not stored anywhere, or
+// [ErrBadCredentials], or a [*ThrottledError] after too many failures. It replaces a hash with outdated costs; if that fails, the
+// login still succeeds.
 func (a *Auth) Login(ctx context.Context, username, password string, from Client) (token string, u User, err error) {
 	row, err := a.authenticate(ctx, username, password, from)
 	if err != nil {
@@ -194,9 +186,8 @@ func (a *Auth) Login(ctx context.Context, username, password string, from Client
 	return token, u, err
 }
 
-// authenticate returns the user who has that password. The attempt counts as failed until
-// [Auth.startSession], or until it fails for another reason than the password. It returns the errors
-// of [Auth.Login].
+// authenticate returns the user with that password. The attempt counts as failed until [Auth.startSession], or until it fails for
+// a reason other than the password. It returns the errors of [Auth.Login].
 func (a *Auth) authenticate(ctx context.Context, username, password string, from Client) (row accounts.User, err error) {
 	leave, err := a.pending.enter(from.Address)
 	if err != nil {
@@ -228,7 +219,7 @@ func (a *Auth) authenticate(ctx context.Context, username, password string, from
 	return row, err
 }
 
-// startSession starts a session of a user who has been authenticated with the row's password.
+// startSession starts a session for a user who was authenticated with the row's password.
 func (a *Auth) startSession(ctx context.Context, row accounts.User, from Client) (token string, u User, err error) {
 	defer func() { a.takeBack(ctx, row.Username, from, err) }()
 	token, hash := newToken()
@@ -245,7 +236,7 @@ func (a *Auth) startSession(ctx context.Context, row accounts.User, from Client)
 	return token, userOf(s), nil
 }
 
-// rehash replaces a hash that was made with other costs than today's.
+// rehash replaces a hash with outdated costs.
 func (a *Auth) rehash(ctx context.Context, row accounts.User, password string) error {
 	hash, err := a.hasher.hash(ctx, password)
 	if err != nil {
@@ -254,8 +245,8 @@ func (a *Auth) rehash(ctx context.Context, row accounts.User, password string) e
 	return a.store.ReplaceHash(ctx, row.ID, row.PasswordHash, hash)
 }
 
-// Logout ends a session and the sessions of workspaces that belong to it: here at
-// once, in other processes when the notification arrives.
+// Logout ends a session and the workspace sessions that belong to it: in this process immediately, in others when the
+// notification arrives.
 func (a *Auth) Logout(ctx context.Context, token string) error {
 	hash, ok := hashToken(token)
 	if !ok {
@@ -268,9 +259,8 @@ func (a *Auth) Logout(ctx context.Context, token string) error {
 	return nil
 }
 
-// Session returns the user of a main session, usually from memory. It returns [ErrNoSession], or
-// another error when the session is not in memory and PostgreSQL does not answer. Then it is
-// unknown whether the session is valid.
+// Session returns the user of a main session, usually from memory. It returns [ErrNoSession], or another error if the session is
+// not in memory and PostgreSQL does not answer. In the latter case it is unknown whether the session is valid.
 func (a *Auth) Session(ctx context.Context, token string) (User, error) {
 	g, err := a.sessions.grant(ctx, token, "")
 	return g.User, err
@@ -281,12 +271,10 @@ func (a *Auth) Grant(ctx context.Context, token string) (Grant, error) {
 	return a.sessions.grant(ctx, token, "")
 }
 
-// Revoked removes a session that has ended from memory, and the sessions of workspaces that
-// belong to it. It ends the requests that are open with them. The listener calls it
-// (postgres.ChannelRevoked).
+// Revoked removes an ended session, and the workspace sessions that belong to it, from memory, and ends the requests that are
+// open with them. The listener calls it (postgres.ChannelRevoked).
 func (a *Auth) Revoked(sessionID string) { a.sessions.cache.revoke(sessionID) }
 
-// Resync makes every session in memory due for a check at its next use, and ends what is
-// open with sessions that have ended meanwhile. The listener calls it after it has
-// connected: it missed the notifications from before. It does not wait.
+// Resync makes every session in memory due for a check at its next use, and ends everything that is open with sessions that have
+// ended meanwhile. The listener calls it after connecting, because it missed earlier notifications. It does not wait.
 func (a *Auth) Resync() { a.sessions.resync() }

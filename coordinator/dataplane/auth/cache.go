@@ -10,23 +10,20 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// cache holds sessions by the hash of their token. A lookup takes one read lock of one shard and
-// allocates nothing.
+// cache holds sessions by the hash of their token. A lookup takes one read lock of one shard and does not allocate.
 //
-// A revocation must remove all sessions with an id or a parent before it returns, including one
-// whose row is being read at that moment. No library's cache does this. Libraries guarantee less
-// about an iteration during writes.
+// A revocation must remove all sessions with an id or a parent before it returns, including one whose row is being read at that
+// moment. No library's cache does this: their guarantees about iteration during writes are weaker.
 type cache struct {
 	shards [cacheShards]shard
 	// perShard bounds each shard.
 	perShard int
-	// generation counts revocations. A session that was read from PostgreSQL before a revocation
-	// and arrives after it is not kept: it may be the revoked one.
+	// generation counts revocations. A session that was read from PostgreSQL before a revocation and arrives after it is not
+	// kept: it may be the revoked one.
 	generation atomic.Uint64
 }
 
-// cacheShards is the number of locks: enough that concurrent requests of different
-// sessions rarely meet at one.
+// cacheShards is the number of locks: enough that concurrent requests of different sessions rarely compete for one.
 const cacheShards = 16
 
 // shard is a part of the cache with its own lock.
@@ -38,25 +35,23 @@ type shard struct {
 // entry is one session. Its immutable fields are read without a lock.
 type entry struct {
 	user User
-	// id is the session's, parent the main session's that it belongs to, if any.
+	// id is the session's id; parent is the id of the main session to which it belongs, if any.
 	id, parent string
 	// workspace is empty for a main session.
 	workspace workspace.ID
-	// expires is when it ends, in nanoseconds of [sessions.now], as all times here.
+	// expires is when the session ends, in nanoseconds of [sessions.now], like all times here.
 	expires int64
-	// checked is when PostgreSQL last confirmed the session, used its last use.
+	// checked is when PostgreSQL last confirmed the session, and used is when it was last used.
 	checked, used atomic.Int64
-	checking      atomic.Bool // a background check runs
-	// life holds the requests that are open with the session. An entry that replaces
-	// this one takes it over.
+	checking      atomic.Bool // a background check is running
+	// life holds the requests that are open with the session. An entry that replaces this one takes over its life.
 	life *life
 }
 
-// grant is what lets a request with this session in.
+// grant returns the grant that admits requests with this session.
 func (e *entry) grant() Grant { return Grant{e.user, e.life} }
 
-// usedStep is the resolution of used: a store per request would move the cache line
-// from one processor to another each time.
+// usedStep is the resolution of used: a store per request would move the cache line from one processor to another each time.
 const usedStep = int64(time.Second)
 
 // newCache returns a cache for about limit sessions.
@@ -68,8 +63,7 @@ func newCache(limit int) *cache {
 	return c
 }
 
-// shard returns the shard of a token. Hashes are uniform, so their first byte
-// suffices.
+// shard returns the shard of a token. Hashes are uniform, so their first byte suffices.
 func (c *cache) shard(h *accounts.TokenHash) *shard { return &c.shards[h[0]%cacheShards] }
 
 // get returns the live entry of a token, or nil.
@@ -91,7 +85,7 @@ func (c *cache) get(h *accounts.TokenHash, now int64) *entry {
 	return e
 }
 
-// drop removes a session that has ended, and ends what is open with it.
+// drop removes an ended session, and ends everything that is open with it.
 func (c *cache) drop(h *accounts.TokenHash, e *entry) {
 	s := c.shard(h)
 	s.mu.Lock()
@@ -102,9 +96,8 @@ func (c *cache) drop(h *accounts.TokenHash, e *entry) {
 	e.life.end()
 }
 
-// put adds a session that was read at now, when generation was as given. It returns nil if a
-// session was revoked since: it may be this one. It makes room by removing an expired or long
-// unused one.
+// put adds a session that was read at now, when generation had the given value. It returns nil if a session was revoked since,
+// because it may be this one. It makes room by removing an expired or long unused session.
 func (c *cache) put(h *accounts.TokenHash, v accounts.Session, generation uint64, now int64) *entry {
 	e := &entry{
 		user: userOf(v),
@@ -134,12 +127,12 @@ func (c *cache) put(h *accounts.TokenHash, v accounts.Session, generation uint64
 	return e
 }
 
-// evictionSample is how many entries are compared for eviction. Go's maps begin
-// their iteration at random, so a few entries represent all.
+// evictionSample is how many entries are compared for eviction. Go's maps begin their iteration at random, so a few entries
+// represent all.
 const evictionSample = 8
 
-// makeRoom removes an expired entry of the sample, or the one unused for longest. One
-// with open requests stays, even if the limit is exceeded.
+// makeRoom removes an expired entry of the sample, or the one unused for the longest time. It keeps entries with open requests,
+// even if the limit is exceeded.
 func (s *shard) makeRoom(now int64) {
 	var victim accounts.TokenHash
 	oldest, seen := int64(0), 0
@@ -162,8 +155,7 @@ func (s *shard) makeRoom(now int64) {
 	}
 }
 
-// revoke removes sessions and the sessions of workspaces that belong to them, and ends
-// what is open with them.
+// revoke removes sessions and the workspace sessions that belong to them, and ends everything that is open with them.
 func (c *cache) revoke(ids ...string) {
 	if len(ids) == 0 {
 		return
@@ -175,7 +167,7 @@ func (c *cache) revoke(ids ...string) {
 	c.revokeIf(func(e *entry) bool { return ended[e.id] || ended[e.parent] })
 }
 
-// revokeIf does so with the sessions for which f reports true.
+// revokeIf revokes the sessions for which f returns true.
 func (c *cache) revokeIf(f func(*entry) bool) {
 	c.generation.Add(1)
 	var ended []*life
@@ -208,8 +200,7 @@ func (c *cache) revokeToken(h accounts.TokenHash) {
 	c.generation.Add(1)
 }
 
-// expireChecks makes every entry due for a check, and keeps out sessions that are
-// being read at the moment.
+// expireChecks makes every entry due for a check, and keeps out sessions that are being read at this moment.
 func (c *cache) expireChecks() {
 	c.generation.Add(1)
 	for i := range c.shards {
@@ -236,7 +227,7 @@ func (c *cache) ids() []string {
 	return out
 }
 
-// forget stops waiting for the age of every session.
+// forget stops the expiry timer of every session.
 func (c *cache) forget() {
 	for i := range c.shards {
 		s := &c.shards[i]

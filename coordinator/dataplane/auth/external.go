@@ -15,14 +15,13 @@ import (
 
 // The errors of sign-ins through another identity provider.
 var (
-	// ErrUnknownUser: no user belongs to the identity, and the settings create none.
+	// ErrUnknownUser: no user has this identity, and the settings do not allow creating one.
 	ErrUnknownUser = errors.New("no user belongs to this identity")
 	// ErrDisabled: the user may no longer sign in.
 	ErrDisabled = errors.New("the user is disabled")
-	// ErrRefusedName: the user is unknown, and no user is added under such a name.
+	// ErrRefusedName: the user is unknown, and the name is not allowed for a new user.
 	ErrRefusedName = errors.New("no user is added under this name")
-	// ErrNoSubject: the provider has not said who it is, so that different people would become one
-	// user.
+	// ErrNoSubject: the provider has not identified the user, so different people would share one account.
 	ErrNoSubject = errors.New(
 		"the identity has no issuer, or its subject is missing, blank or longer than 255 characters")
 )
@@ -30,27 +29,23 @@ var (
 // maxSubject is the longest subject in bytes (OpenID Connect Core, section 2: ASCII).
 const maxSubject = 255
 
-// External is a user whom an identity provider has authenticated.
+// External is a user authenticated by an identity provider.
 type External struct {
-	// Issuer and Subject are the identity: no name or mail address is, because those can be given
-	// to another person.
+	// Issuer and Subject are the identity. Names and mail addresses are not, because they can be given to another person.
 	Issuer, Subject string
-	// Name is the wanted user name. A user who is created gets another one when it is taken,
-	// or mixes scripts.
+	// Name is the preferred user name. A new user gets a different one if it is taken or mixes scripts.
 	Name string
-	// Role is the role that the provider's groups give; empty leaves the role as it is, and
-	// [RoleUser] for a new user.
+	// Role is the role that follows from the provider's groups. If empty, an existing user keeps the role, and a new user gets
+	// [RoleUser].
 	Role string
-	// Create allows to create the user.
+	// Create allows creating the user.
 	Create bool
-	// Session is the provider's own id of the sign-in, if it has one. It may end the
-	// session here by that.
+	// Session is the provider's own id of the sign-in, if any. The provider may use it to end the session here.
 	Session string
 }
 
-// SignInExternal starts a session of the user who belongs to the identity, and creates the
-// user on first sight where that is allowed. It returns the session's token,
-// [ErrNoSubject], [ErrUnknownUser] or [ErrDisabled].
+// SignInExternal starts a session for the user with the identity, and creates the user at the first sign-in if that is allowed.
+// It returns the session's token, [ErrNoSubject], [ErrUnknownUser] or [ErrDisabled].
 func (a *Auth) SignInExternal(ctx context.Context, e External, from Client) (token string, u User, err error) {
 	if strings.TrimSpace(e.Issuer) == "" || strings.TrimSpace(e.Subject) == "" || len(e.Subject) > maxSubject {
 		return "", User{}, ErrNoSubject
@@ -82,7 +77,7 @@ func (a *Auth) SignInExternal(ctx context.Context, e External, from Client) (tok
 // nameAttempts bounds how many names are tried for a new user.
 const nameAttempts = 100
 
-// externalUser finds or creates the user of an identity, with the role that it has now.
+// externalUser finds or creates the user of an identity, and updates the user's role.
 func (a *Auth) externalUser(ctx context.Context, e External) (accounts.User, error) {
 	row, err := a.store.UserByIdentity(ctx, e.Issuer, e.Subject)
 	switch {
@@ -104,8 +99,7 @@ func (a *Auth) externalUser(ctx context.Context, e External) (accounts.User, err
 	return row, nil
 }
 
-// createExternal adds the user of an identity. A name that is taken gets a number: it belongs to
-// another user.
+// createExternal adds the user of an identity. If the name belongs to another user, the new one gets a number.
 func (a *Auth) createExternal(ctx context.Context, e External) (accounts.User, error) {
 	role := e.Role
 	if role == "" {
@@ -125,7 +119,7 @@ func (a *Auth) createExternal(ctx context.Context, e External) (accounts.User, e
 	return accounts.User{}, fmt.Errorf("creating a user for %q: every name that was tried is taken", base)
 }
 
-// userNameFrom makes a name that is valid for a new user: spaces and what is not visible go.
+// userNameFrom derives a valid name for a new user by removing spaces and invisible characters.
 func userNameFrom(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || !unicode.IsPrint(r) || unicode.In(r, unseen...) {
@@ -142,8 +136,7 @@ func userNameFrom(s string) string {
 	return s
 }
 
-// IssuerOf returns the provider through which the session was started, empty for a
-// password.
+// IssuerOf returns the provider through which the session was started, or "" for a password.
 func (a *Auth) IssuerOf(ctx context.Context, token string) (string, error) {
 	hash, ok := hashToken(token)
 	if !ok {
@@ -152,8 +145,8 @@ func (a *Auth) IssuerOf(ctx context.Context, token string) (string, error) {
 	return a.store.SessionIssuer(ctx, hash)
 }
 
-// EndExternal ends sessions that were started with a sign-in at the provider. With the provider's
-// own id session it ends that one, without an id all of the identity's.
+// EndExternal ends sessions that were started with a sign-in at the provider: the one with the provider's id session or, without
+// an id, all sessions of the identity.
 func (a *Auth) EndExternal(ctx context.Context, issuer, subject, session string) error {
 	ctx = audit.With(ctx, audit.Of(ctx).By(issuer))
 	ended, err := a.store.EndExternalSessions(ctx, issuer, subject, session)

@@ -9,16 +9,15 @@ import (
 	"github.com/codehub/gateway/coordinator/guard"
 )
 
-// Grant is what lets a request in: a user, and the session in memory that vouches for
-// the user as long as it lives. One of [Auth.Vouched] has no session and ends only with
-// [Auth.Refuse].
+// Grant admits a request: it has a user, and the session in memory that vouches for the user as long as it lives. A grant of
+// [Auth.Vouched] has no session and ends only with [Auth.Refuse].
 type Grant struct {
 	User
 	life *life
 }
 
-// Session is the id of the main session or access token, empty for a grant without one. A user
-// whom another authentication names has one for all devices.
+// Session returns the id of the main session or access token, or "" for a grant without one. A user named by another
+// authentication has one session for all devices.
 func (g Grant) Session() string {
 	if g.life == nil {
 		return ""
@@ -26,7 +25,7 @@ func (g Grant) Session() string {
 	return g.life.main
 }
 
-// Actor is whom a request of the grant comes from, as the audit has it. client is from where.
+// Actor returns the actor of the grant's requests for the audit. client says from where they come.
 func (g Grant) Actor(client audit.Actor) audit.Actor {
 	by := client.As(g.ID)
 	if by.Through = audit.Page; g.life != nil && g.life.scopes != 0 {
@@ -35,8 +34,8 @@ func (g Grant) Actor(client audit.Actor) audit.Actor {
 	return by
 }
 
-// Ended is closed when the session ends: by a sign-out, a changed password, a disabled
-// user, a revoked token, its age, or [Auth.Refuse]. It is nil for the zero Grant.
+// Ended is closed when the session ends: by a sign-out, a changed password, a disabled user, a revoked token, its age, or
+// [Auth.Refuse]. It is nil for the zero Grant.
 func (g Grant) Ended() <-chan struct{} {
 	if g.life == nil {
 		return nil
@@ -44,9 +43,8 @@ func (g Grant) Ended() <-chan struct{} {
 	return g.life.ended
 }
 
-// Attach adds an open request to those that end with the session. It reports false when
-// the session has ended already. The caller MUST call [Stream.Detach] before the request
-// is over. It does not allocate.
+// Attach adds an open request to those that end with the session. It reports false if the session has already ended. The caller
+// MUST call [Stream.Detach] before the request is over. It does not allocate.
 func (g Grant) Attach(s *Stream, e Ender) bool {
 	if g.life == nil {
 		return true
@@ -56,20 +54,20 @@ func (g Grant) Attach(s *Stream, e Ender) bool {
 
 // Ender is an open request that can be ended from outside.
 type Ender interface {
-	// End is called at most once, from another goroutine, and before [Stream.Detach] has
-	// returned. It MUST NOT block, and MUST NOT call Detach.
+	// End is called at most once, from another goroutine, and before [Stream.Detach] has returned. It MUST NOT block, and MUST
+	// NOT call Detach.
 	End()
 }
 
-// Stream links an open request into the list of its session. It belongs into a value
-// that the request has anyway; the zero value is not linked.
+// Stream links an open request into its session's list. It belongs into a value that the request has anyway. The zero value is
+// not linked.
 type Stream struct {
 	life       *life
 	ender      Ender
 	prev, next *Stream
 }
 
-// Detach takes the request off the list. It does nothing for one that is not on a list.
+// Detach removes the request from the list, if it is on one.
 func (s *Stream) Detach() {
 	if s.life == nil {
 		return
@@ -89,12 +87,11 @@ func (s *Stream) unlink() {
 	s.prev, s.next, s.ender = nil, nil, nil
 }
 
-// life is the part of a session that outlives its entry in the cache. A session that is read
-// again from PostgreSQL goes on with the life that it had.
+// life is the part of a session that outlives its entry in the cache. A session that is reread from PostgreSQL keeps its life.
 type life struct {
 	ended chan struct{}
 	main  string // the id of the main session
-	// scopes are those of an access token, none of a sign-in.
+	// scopes are those of an access token; a sign-in has none.
 	scopes scopes
 	// touched is when the session's use was last written, in Unix nanoseconds.
 	touched atomic.Int64
@@ -102,7 +99,7 @@ type life struct {
 	mu     sync.Mutex
 	over   bool
 	ring   Stream      // its neighbours are the open requests
-	expiry *time.Timer // nil when the session has ended or was evicted
+	expiry *time.Timer // nil once the session has ended or was evicted
 }
 
 func newLife(main string, of scopes) *life {
@@ -123,8 +120,7 @@ func (l *life) attach(s *Stream, e Ender) bool {
 	return true
 }
 
-// inUse reports whether a request is open. Such a session must stay in memory, where a
-// revocation looks for it.
+// inUse reports whether a request is open. Such a session must stay in memory, where a revocation looks for it.
 func (l *life) inUse() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,7 +136,7 @@ func (l *life) expireAfter(d time.Duration, f func()) {
 	}
 }
 
-// forget stops waiting for the session's age.
+// forget stops the session's expiry timer.
 func (l *life) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -168,6 +164,6 @@ func (l *life) end() {
 		s := l.ring.next
 		e := s.ender
 		s.unlink()
-		guard.Run("ending what a session has open", e.End) // also after a panic the others end
+		guard.Run("ending what a session has open", e.End) // the others end even after a panic
 	}
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// namedPrefix begins what is hashed for a name. It is longer than a token, so no token has the
-// same hash, and no cookie opens such a session.
+// namedPrefix is hashed together with a name. It is longer than a token, so no token has the same hash, and no cookie opens such
+// a session.
 const namedPrefix = "codehub: the session of a user whom another authentication names\x00"
 
 const _ = uint(len(namedPrefix) - tokenLength - 1)
 
-// Why a user who is named is not let in. All are [ErrNoSession], too.
+// Why a named user is not admitted. All of them wrap [ErrNoSession].
 var (
 	errNamedUnknown  = fmt.Errorf("%w: %w", ErrNoSession, ErrUnknownUser)
 	errNamedDisabled = fmt.Errorf("%w: %w", ErrNoSession, ErrDisabled)
@@ -27,11 +27,10 @@ var (
 // maxName bounds a name in bytes: 255 characters.
 const maxName = 4 * 255
 
-// Named returns what lets a user in whom another authentication has named, usually from
-// memory. It opens a session of the user that all processes share, so that what is open
-// ends as everywhere: when the user is disabled. With create, an unknown user is added. It
-// returns [ErrNoSession], which is also [ErrUnknownUser], [ErrDisabled] or [ErrRefusedName],
-// or another error when PostgreSQL does not answer.
+// Named returns a grant for a user named by another authentication, usually from memory. It opens a session that all processes
+// share, so that everything open ends as it does for other users: when the user is disabled. With create, it adds an unknown
+// user. It returns [ErrNoSession], which also wraps [ErrUnknownUser], [ErrDisabled] or [ErrRefusedName], or another error if
+// PostgreSQL does not answer.
 func (a *Auth) Named(ctx context.Context, name string, create bool) (Grant, error) {
 	if name == "" {
 		return Grant{}, ErrNoSession
@@ -39,7 +38,7 @@ func (a *Auth) Named(ctx context.Context, name string, create bool) (Grant, erro
 	if len(name) > maxName {
 		return Grant{}, errNamedUnknown
 	}
-	var text [512]byte // most names need no more
+	var text [512]byte // enough for most names
 	hash := accounts.TokenHash(sha256.Sum256(append(append(text[:0], namedPrefix...), name...)))
 	grant, err := a.sessions.grantOf(ctx, hash, "")
 	if !errors.Is(err, ErrNoSession) {
@@ -74,7 +73,7 @@ func (a *Auth) openNamed(ctx context.Context, name string, hash accounts.TokenHa
 		err = a.store.OpenNamedSession(ctx, row.ID, hash, a.opts.SessionTTL)
 	}
 	if errors.Is(err, postgres.ErrNotFound) {
-		return errNamedDisabled // at this moment
+		return errNamedDisabled // disabled just now
 	}
 	a.sessions.outage.Report(ctx, err)
 	return err

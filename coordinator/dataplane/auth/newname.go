@@ -7,25 +7,21 @@ import (
 	"github.com/codehub/gateway/coordinator/words"
 )
 
-// mixes are the scripts that people write together. The name of a new user has letters of one of
-// them, or of one script alone, as "highly restrictive" of Unicode's UTS 39. Without that, an
-// admin with a Cyrillic a could stand beside the admin.
+// mixes are the scripts that people combine. The letters of a new user's name belong to one of these sets or to a single script,
+// like "highly restrictive" of Unicode's UTS 39. Otherwise, an admin with a Cyrillic a could appear beside the admin.
 //
-// A name wholly of one script passes, also where it looks like a Latin one. Сара and Хор are
-// names, and nothing but the look tells them from a trick. Names give no rights, so it is for the
-// people who read a list of users to ask.
+// A name in a single script passes even if it looks like a Latin one. Сара and Хор are names, and only their look distinguishes
+// them from a trick. Names give no rights, so readers of a list of users must be careful themselves.
 var mixes = [][]*unicode.RangeTable{
 	{unicode.Latin, unicode.Han, unicode.Hiragana, unicode.Katakana},
 	{unicode.Latin, unicode.Han, unicode.Bopomofo},
 	{unicode.Latin, unicode.Han, unicode.Hangul},
 }
 
-// unseen are characters that count as visible, but of which nothing is seen: a name with
-// one of them looks like the name without it.
+// unseen are characters that count as visible but show nothing: a name with one of them looks like the name without it.
 var unseen = []*unicode.RangeTable{unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector}
 
-// checkNewName is [checkUsername] for a user who is added. Users who have another name
-// already keep it.
+// checkNewName is [checkUsername] for a new user. Existing users keep names that it would refuse.
 func checkNewName(username string) error {
 	if err := checkUsername(username); err != nil {
 		return err
@@ -46,8 +42,7 @@ func checkNewName(username string) error {
 	return &InvalidError{"username", words.Of("problem.rule.scripts", nil)}
 }
 
-// written reports whether all letters of a name are of these scripts. Digits, punctuation
-// and accents go with each.
+// written reports whether all letters of a name belong to these scripts. Digits, punctuation and accents go with every script.
 func written(name string, scripts ...*unicode.RangeTable) bool {
 	return !strings.ContainsFunc(strings.TrimSpace(name), func(r rune) bool {
 		return !unicode.In(r, scripts...) && !unicode.In(r, unicode.Common, unicode.Inherited)

@@ -18,12 +18,10 @@ type params struct {
 	threads uint8
 }
 
-// current are the costs of new hashes: the first choice of OWASP's password
-// storage recommendations for argon2id that fits a small machine.
+// current are the costs of new hashes: the first of OWASP's recommendations for argon2id that fits a small machine.
 var current = params{memory: 19 * 1024, passes: 2, threads: 1}
 
-// The highest costs that a stored hash may ask for: a row must not be able to use up
-// the memory of the process.
+// The highest costs that a stored hash may have: a row must not be able to exhaust the memory of the process.
 const (
 	maxMemory  = 256 * 1024 // KiB
 	maxPasses  = 16
@@ -34,14 +32,14 @@ const (
 const (
 	saltBytes = 16
 	keyBytes  = 32
-	// MaxPassword bounds, in bytes, what a sign-in has hashed.
+	// MaxPassword bounds the length of a password that a sign-in hashes, in bytes.
 	MaxPassword = 1024
 )
 
-// hasher hashes and verifies passwords, a bounded number at the same time.
+// hasher hashes and verifies a bounded number of passwords at the same time.
 type hasher struct{ turns chan struct{} }
 
-// newHasher returns a hasher that hashes limit passwords at the same time.
+// newHasher returns a hasher for at most limit passwords at the same time.
 func newHasher(limit int) *hasher { return &hasher{make(chan struct{}, limit)} }
 
 // hash returns password's argon2id hash in PHC string form.
@@ -55,8 +53,7 @@ func (h *hasher) hash(ctx context.Context, password string) (string, error) {
 	return encode(current, salt, key), nil
 }
 
-// verify reports whether password is the one that encoded was made from. An
-// encoded hash that is empty or malformed matches nothing, at full cost.
+// verify reports whether encoded is the hash of password. An empty or malformed hash matches nothing, at full cost.
 func (h *hasher) verify(ctx context.Context, encoded, password string) (bool, error) {
 	p, salt, key, ok := decode(encoded)
 	if !ok {
@@ -72,8 +69,7 @@ func (h *hasher) verify(ctx context.Context, encoded, password string) (bool, er
 	return subtle.ConstantTimeCompare(got, key) == 1 && ok, nil
 }
 
-// derive waits for its turn and runs argon2id. The context bounds only the wait: a hash
-// that has begun is finished.
+// derive waits for its turn and runs argon2id. The context bounds only the wait: a hash that has begun is completed.
 func (h *hasher) derive(ctx context.Context, password string, salt []byte, p params, length uint32) ([]byte, error) {
 	select {
 	case h.turns <- struct{}{}:
@@ -84,7 +80,7 @@ func (h *hasher) derive(ctx context.Context, password string, salt []byte, p par
 	return argon2.IDKey([]byte(password), salt, p.passes, p.memory, p.threads, length), nil
 }
 
-// outdated reports whether a hash was made with other costs than a new one.
+// outdated reports whether a hash has other costs than a new one.
 func outdated(encoded string) bool {
 	p, _, _, ok := decode(encoded)
 	return ok && p != current
@@ -97,8 +93,7 @@ func encode(p params, salt, key []byte) string {
 		argon2.Version, p.memory, p.passes, p.threads, b64.EncodeToString(salt), b64.EncodeToString(key))
 }
 
-// decode reads the PHC string form. ok is false for a malformed hash, and for one
-// whose costs exceed the maxima above.
+// decode reads the PHC string form. ok is false for a malformed hash, and for one whose costs exceed the maxima above.
 func decode(encoded string) (p params, salt, key []byte, ok bool) {
 	part := strings.Split(encoded, "$")
 	if len(part) != 6 || part[0] != "" || part[1] != "argon2id" || part[2] != fmt.Sprintf("v=%d", argon2.Version) {

@@ -2,30 +2,30 @@ package auth
 
 import "slices"
 
-// Scope is a part of a user's rights that a personal access token has (SPEC 11).
+// Scope is a part of a user's rights that a personal access token can have (SPEC 11).
 type Scope string
 
 // The scopes.
 const (
-	// ScopeRead reads everything of the API.
+	// ScopeRead allows reading everything in the API.
 	ScopeRead Scope = "read"
-	// ScopeWrite changes the user's workspaces, and includes [ScopeRead].
+	// ScopeWrite allows changing the user's workspaces, and includes [ScopeRead].
 	ScopeWrite Scope = "write"
-	// ScopeWorkspace reaches the applications of the user's workspaces.
+	// ScopeWorkspace allows access to the applications of the user's workspaces.
 	ScopeWorkspace Scope = "workspace"
-	// ScopeAdmin gives an administrator's rights, if the user has them at that moment.
+	// ScopeAdmin gives an administrator's rights while the user has them.
 	ScopeAdmin Scope = "admin"
-	// NoScope stands for what only people who are signed in may do. No token has it.
+	// NoScope stands for actions that only signed-in people may take. No token has it.
 	NoScope Scope = ""
 )
 
 // Scopes lists every scope that a token can have.
 func Scopes() []Scope { return []Scope{ScopeRead, ScopeWrite, ScopeWorkspace, ScopeAdmin} }
 
-// scopes is a set of scopes; the empty one is that of a sign-in, which no scope bounds.
+// scopes is a set of scopes. The empty set belongs to a sign-in, which no scope restricts.
 type scopes uint8
 
-// ofToken is in the set of every access token, whose scopes may all be unknown to this release.
+// ofToken is in the set of every access token, because this release may know none of its scopes.
 const ofToken scopes = 1 << 7
 
 // bitOf returns the bit of a scope, and 0 for an unknown one.
@@ -54,11 +54,11 @@ func scopesOf(stored []string) (set scopes) {
 // has reports whether the scope is in the set.
 func (set scopes) has(s Scope) bool { return set&bitOf(s) != 0 }
 
-// ScopeError refuses a request with an access token that does not have the scope.
+// ScopeError refuses a request with an access token that lacks a scope.
 type ScopeError struct {
-	// Needs is the scope, [NoScope] for what no token may do.
+	// Needs is the missing scope, or [NoScope] for actions that no token may take.
 	Needs Scope
-	// Of is what the token lets in otherwise, for the audit; zero where that is not known.
+	// Of is the token's grant, for the audit; it is zero if unknown.
 	Of Grant
 }
 

@@ -19,14 +19,14 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// lookupTimeout bounds one query for a session, maxLookups how many run at the same
-// time: made-up tokens must not occupy every connection of the pool.
+// lookupTimeout bounds one query for a session, and maxLookups the number of concurrent queries: made-up tokens must not occupy
+// every connection of the pool.
 const (
 	lookupTimeout = 5 * time.Second
 	maxLookups    = 4
-	// retryAfter is the pause after a background check that failed.
+	// retryAfter is the pause after a failed background check.
 	retryAfter = time.Second
-	// touchEvery is how often the use of a session is written, at most.
+	// touchEvery is the shortest time between two writes of a session's use.
 	touchEvery = 5 * time.Minute
 )
 
@@ -35,15 +35,15 @@ type sessions struct {
 	store    *accounts.Store
 	cacheTTL time.Duration
 	outage   *outage.Reporter
-	now      func() time.Time // of use for differences only: what is valid, the database says
+	now      func() time.Time // only for differences: the database decides what is valid
 
 	cache   *cache
 	flights singleflight.Group
-	lookups chan struct{} // holds a token for each query under way
-	// retryAt, in Unix nanoseconds, is when a background check may be tried again.
+	lookups chan struct{} // holds a token for each running query
+	// retryAt, in Unix nanoseconds, is when the next background check may run.
 	retryAt atomic.Int64
 	resyncs atomic.Int64          // calls of resync
-	refused atomic.Pointer[error] // why nothing is let in any more; see refuse
+	refused atomic.Pointer[error] // why nothing is admitted any more; see refuse
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -52,7 +52,7 @@ type sessions struct {
 	checks sync.WaitGroup
 }
 
-// newSessions returns sessions without any in memory. It performs no I/O.
+// newSessions returns sessions without any in memory. It does no I/O.
 func newSessions(st *accounts.Store, o Options) *sessions {
 	s := &sessions{
 		store: st, cacheTTL: o.CacheTTL, now: clock.Steady(),
@@ -76,15 +76,14 @@ func (s *sessions) close() {
 	s.cache.forget()
 }
 
-// refuse is [Auth.Refuse]. A session that is being read at this moment is kept out, or is in the
-// cache and ended like the others.
+// refuse is [Auth.Refuse]. A session that is being read at this moment is either kept out, or is in the cache and ended like the
+// others.
 func (s *sessions) refuse(cause error) {
 	s.refused.Store(&cause)
 	s.cache.revokeIf(func(*entry) bool { return true })
 }
 
-// grant returns the user of a session for workspace id; an empty id means a main
-// session.
+// grant returns the grant of a session for workspace id; an empty id means a main session.
 func (s *sessions) grant(ctx context.Context, token string, id workspace.ID) (Grant, error) {
 	h, ok := hashToken(token)
 	if !ok {
@@ -105,8 +104,7 @@ func (s *sessions) grantOf(ctx context.Context, h accounts.TokenHash, id workspa
 	return e.grant(), nil
 }
 
-// find returns the session with this hash, usually from memory. An address that is not empty is
-// recorded as the one of its last use.
+// find returns the session with this hash, usually from memory. A non-empty address is recorded as the address of its last use.
 func (s *sessions) find(ctx context.Context, h accounts.TokenHash, address string) (*entry, error) {
 	if cause := s.refused.Load(); cause != nil {
 		return nil, *cause
@@ -122,12 +120,11 @@ func (s *sessions) find(ctx context.Context, h accounts.TokenHash, address strin
 	return e, nil
 }
 
-// load reads a session that is not in memory. Concurrent requests with the same
-// token, such as those of one page, share one query.
+// load reads a session that is not in memory. Concurrent requests with the same token, such as those of one page, share one
+// query.
 func (s *sessions) load(ctx context.Context, h accounts.TokenHash) (*entry, error) {
 	answer := s.flights.DoChan(string(h[:]), func() (any, error) {
-		// Not the first request's context: the others must not fail because its client
-		// disconnected.
+		// Not the first request's context: the others must not fail because its client disconnected.
 		looking, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
 		defer cancel()
 		select {
@@ -150,8 +147,8 @@ func (s *sessions) load(ctx context.Context, h accounts.TokenHash) (*entry, erro
 			if err != nil {
 				return nil, err
 			}
-			// Only a session that revocations find may let a request in. Another one was
-			// revoked meanwhile, rarely: read again.
+			// Only a session that revocations can find may admit a request. Rarely, some session was revoked meanwhile: read
+			// again.
 			if e := s.cache.put(&h, v, generation, asked); e != nil {
 				return e, nil
 			}
@@ -168,9 +165,8 @@ func (s *sessions) load(ctx context.Context, h accounts.TokenHash) (*entry, erro
 	}
 }
 
-// check checks a cached session in the background. There is at most one query per session and
-// maxLookups in all, and none for a pause after one that failed. The session stays valid until
-// PostgreSQL says otherwise.
+// check checks a cached session in the background. There is at most one query per session and maxLookups in total, and none for a
+// pause after a failure. The session stays valid until PostgreSQL says otherwise.
 func (s *sessions) check(h accounts.TokenHash, e *entry, now int64, address string) {
 	if now < s.retryAt.Load() || !e.checking.CompareAndSwap(false, true) {
 		return
@@ -203,7 +199,7 @@ func (s *sessions) check(h accounts.TokenHash, e *entry, now int64, address stri
 	}
 }
 
-// background runs f if a query may start and close was not called.
+// background runs f in the background, if a query may start and close was not called.
 func (s *sessions) background(f func()) bool {
 	select {
 	case s.lookups <- struct{}{}:
@@ -218,16 +214,15 @@ func (s *sessions) background(f func()) bool {
 	}
 	s.checks.Go(func() {
 		defer func() { <-s.lookups }()
-		if err := guard.Call(guard.Task, func() error { f(); return nil }); err != nil { // f reports its own end
+		if err := guard.Call(guard.Task, func() error { f(); return nil }); err != nil { // f reports its own errors
 			s.outage.Report(s.ctx, err)
 		}
 	})
 	return true
 }
 
-// resync makes all sessions in memory due for a check. In the background it ends what is open
-// with sessions that have ended, whose notifications were missed. It goes on until PostgreSQL
-// answers, or until a later call does the same.
+// resync makes all sessions in memory due for a check. In the background it ends everything that is open with sessions that ended
+// while notifications were missed. It retries until PostgreSQL answers, or until a later call takes over.
 func (s *sessions) resync() {
 	s.cache.expireChecks()
 	s.mu.Lock()
@@ -252,7 +247,7 @@ func (s *sessions) resync() {
 	})
 }
 
-// compare asks PostgreSQL which sessions in memory are alive, and revokes the others.
+// compare asks PostgreSQL which sessions in memory have ended, and revokes those.
 func (s *sessions) compare() error {
 	ids := s.cache.ids()
 	if len(ids) == 0 {
@@ -265,8 +260,7 @@ func (s *sessions) compare() error {
 	return err
 }
 
-// userOf returns the user of a row. In a request with an access token, an administrator is one only
-// if the token has that scope.
+// userOf returns the user of a row. An administrator's access token gives the administrator's role only if it has that scope.
 func userOf(v accounts.Session) User {
 	u := User{ID: v.UserID, Username: v.Username, Role: v.Role}
 	if v.Scopes != nil && !scopesOf(v.Scopes).has(ScopeAdmin) {

@@ -17,16 +17,15 @@ import (
 	"github.com/codehub/gateway/coordinator/store/accounts"
 )
 
-// Client is from where a user signs in. The user is shown it, and failed sign-ins are counted by
-// its address.
+// Client identifies the origin of a sign-in. The user can see it, and failed sign-ins are counted by its address.
 type Client struct {
-	// Address is the IP address, empty if it is not known.
+	// Address is the IP address, or empty if unknown.
 	Address string
-	// Agent is what the browser or program calls itself.
+	// Agent is the name that the browser or program gives itself.
 	Agent string
 }
 
-// ThrottledError refuses a sign-in: there were too many before.
+// ThrottledError refuses a sign-in after too many others.
 type ThrottledError struct {
 	// RetryAfter is when the next one may succeed.
 	RetryAfter time.Duration
@@ -37,19 +36,19 @@ func (e *ThrottledError) Error() string {
 	return fmt.Sprintf("too many attempts to sign in: try again in %s", e.RetryAfter)
 }
 
-// Failed sign-ins in a row, in all processes, and what follows. There is no rule for an account
-// from all addresses together: with it, anyone could lock out its owner. An attacker with many
-// addresses has the guesses that the rules leave to each of them. An address alone refuses nobody,
-// because many people may share it, such as those of an office: it only slows sign-ins down.
+// Consecutive failed sign-ins in all processes, and their effect. There is no rule for an account from all addresses together:
+// with such a rule, anyone could lock out its owner. An attacker with many addresses gets the guesses that the rules allow for
+// each of them. An address alone is never blocked, because many people may share it, for example in an office: its sign-ins only
+// become slower.
 //
-//	what is counted             what follows    from   counted anew
-//	an account at an address    a block         5th    when a sign-in succeeds, or after forgetFailures
+//	counted                     effect          from   counted anew
+//	an account at an address    a block         5th    after a successful sign-in, or after forgetFailures
 //	an address, any account     a short delay   20th   after forgetFailures
 //
-// A block lasts firstBlock and doubles with every failure up to longestBlock, a delay lasts firstDelay and
-// doubles up to longestDelay. Networks that are exempt have no delays. An attempt
-// counts as failed before the password is checked, so that many at once are not one. One that
-// fails for another reason than the password, such as an error of the database, is taken back.
+// A block lasts firstBlock and doubles with every failure up to longestBlock; a delay lasts firstDelay and doubles up to
+// longestDelay. Exempt networks have no delays. An attempt counts as failed before the password is checked, so that many
+// simultaneous ones do not count as one. If it fails for a reason other than the password, such as a database error, the count is
+// taken back.
 const (
 	failuresPerAccount = 5
 	failuresPerAddress = 20
@@ -60,12 +59,12 @@ const (
 	forgetFailures     = time.Hour
 )
 
-// takeBackLimit is how long taking back a counted attempt may take. The client may be gone by then.
+// takeBackLimit bounds how long it takes to take back a counted attempt. The client may be gone by then.
 const takeBackLimit = 5 * time.Second
 
-// At most so many sign-ins from one address, and in all, are being checked or wait for that.
-// Others are refused at once and do not count as failures, so that a flood of them does not keep
-// honest people waiting. Those that are slowed down wait apart, so that they take nobody's place.
+// The largest number of sign-ins, from one address and in total, that are being checked or wait for that. Further ones are
+// refused immediately and do not count as failures, so that a flood does not keep honest people waiting. Delayed sign-ins wait
+// separately, so that they take nobody's place.
 const (
 	maxPending           = 32
 	maxPendingPerAddress = 4
@@ -73,28 +72,27 @@ const (
 	maxSlowedPerAddress  = 64
 )
 
-// keyOf is the hash by which something is counted.
+// keyOf returns the hash under which something is counted.
 func keyOf(parts ...string) [sha256.Size]byte {
 	return sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 }
 
-// accountName is a user name as sign-ins are counted by it.
+// accountName returns the form of a user name under which sign-ins are counted.
 func accountName(username string) string { return strings.ToLower(strings.TrimSpace(username)) }
 
-// counters returns what a sign-in counts for. An account that does not exist counts like
-// one that does.
+// counters returns the counters of a sign-in. An account that does not exist counts like one that does.
 func (a *Auth) counters(username string, c Client) []accounts.SignInCounter {
 	address, name := network(c.Address), accountName(username)
 	rules := []accounts.SignInCounter{{
 		Key: keyOf("account", name, address), Account: keyOf("account", name), Free: failuresPerAccount, Cleared: true,
 	}}
-	if address != "" && !a.isExempt(c.Address) { // behind a socket all clients would have the same
+	if address != "" && !a.isExempt(c.Address) { // behind a socket all clients would have the same address
 		rules = append(rules, accounts.SignInCounter{Key: keyOf("slow", address)})
 	}
 	return rules
 }
 
-// SetExempt names the networks whose addresses slow nobody down. It takes effect with the next sign-in.
+// SetExempt sets the networks whose sign-ins are never delayed. It takes effect with the next sign-in.
 func (a *Auth) SetExempt(networks []netip.Prefix) { a.exempt.Store(&networks) }
 
 func (a *Auth) isExempt(address string) bool {
@@ -105,8 +103,8 @@ func (a *Auth) isExempt(address string) bool {
 	return at.IsValid() && slices.ContainsFunc(*networks, func(p netip.Prefix) bool { return p.Contains(at.Unmap().WithZone("")) })
 }
 
-// network is what one customer of a provider has: an IPv4 address, or the /64 of an IPv6
-// address. It is empty for anything else.
+// network returns the network of a provider's customer: an IPv4 address, or the /64 of an IPv6 address. It is empty for anything
+// else.
 func network(address string) string {
 	a, err := netip.ParseAddr(address)
 	if err != nil {
@@ -115,12 +113,12 @@ func network(address string) string {
 	if a = a.Unmap().WithZone(""); a.Is4() {
 		return a.String()
 	}
-	p, _ := a.Prefix(64) // fails for other lengths than those of an address only
+	p, _ := a.Prefix(64) // only fails for lengths that no address has
 	return p.String()
 }
 
-// countAttempt counts a sign-in as failed, or refuses it with a [*ThrottledError]. It returns for how long the sign-in
-// waits before its password is checked.
+// countAttempt counts a sign-in as failed, or refuses it with a [*ThrottledError]. It returns how long the sign-in must wait
+// before its password is checked.
 func (a *Auth) countAttempt(ctx context.Context, rules []accounts.SignInCounter) (delay time.Duration, err error) {
 	blocks := accounts.SignInBlocks{First: firstBlock, Longest: longestBlock, Forget: forgetFailures}
 	wait, failures, err := a.store.CountSignIn(ctx, rules, blocks)
@@ -135,8 +133,8 @@ func (a *Auth) countAttempt(ctx context.Context, rules []accounts.SignInCounter)
 	return min(longestDelay, firstDelay<<min(failures-failuresPerAddress, 8)), nil
 }
 
-// slowDown waits for a delay, and then for a place to have the password checked. It returns the errors of
-// [pending.enter]. The caller MUST call leave.
+// slowDown waits for a delay, and then for a place to have the password checked. It returns the errors of [pending.enter]. The
+// caller MUST call leave.
 func (a *Auth) slowDown(ctx context.Context, address string, delay time.Duration) (leave func(), err error) {
 	done, err := a.slowed.enter(address)
 	if err != nil {
@@ -152,7 +150,7 @@ func (a *Auth) slowDown(ctx context.Context, address string, delay time.Duration
 	return leave, nil
 }
 
-// sleep waits, or returns the error of a context that ends before.
+// sleep waits, or returns the error of a context that ends earlier.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -164,15 +162,15 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// takeBack takes back a counted attempt that ended with err, unless that says that the password was
-// wrong. One that succeeded is taken back by [Auth.startSession].
+// takeBack takes back a counted attempt that ended with err, unless err says that the password was wrong. [Auth.startSession]
+// takes back successful attempts.
 func (a *Auth) takeBack(ctx context.Context, username string, from Client, err error) {
 	if err == nil || errors.Is(err, ErrBadCredentials) {
 		return
 	}
 	rules := a.counters(username, from)
 	for i := range rules {
-		rules[i].Cleared = false // wrong passwords of before still count
+		rules[i].Cleared = false // earlier wrong passwords still count
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeBackLimit)
 	defer cancel()
@@ -181,7 +179,7 @@ func (a *Auth) takeBack(ctx context.Context, username string, from Client, err e
 	}
 }
 
-// pending counts the sign-ins that are being checked, or wait.
+// pending counts the sign-ins that are being checked or wait.
 type pending struct {
 	most, mostPerAddress int
 
@@ -190,13 +188,12 @@ type pending struct {
 	byAddress map[string]int
 }
 
-// newPending returns one with these bounds.
+// newPending returns a pending with these limits.
 func newPending(most, mostPerAddress int) *pending {
 	return &pending{most: most, mostPerAddress: mostPerAddress, byAddress: make(map[string]int)}
 }
 
-// enter counts one more, or refuses it with a [*ThrottledError]. The caller MUST call
-// leave, once.
+// enter counts another sign-in, or refuses it with a [*ThrottledError]. The caller MUST call leave exactly once.
 func (p *pending) enter(address string) (leave func(), err error) {
 	address = network(address)
 	p.mu.Lock()
@@ -216,10 +213,10 @@ func (p *pending) enter(address string) (leave func(), err error) {
 	}, nil
 }
 
-// maxAgent bounds, in characters, what is kept of a browser's name.
+// maxAgent bounds the stored name of a browser, in characters.
 const maxAgent = 400
 
-// origin is the client as it is stored.
+// origin returns the client in its stored form.
 func (c Client) origin() accounts.Origin {
 	agent := strings.ToValidUTF8(strings.ReplaceAll(c.Agent, "\x00", ""), "")
 	if utf8.RuneCountInString(agent) > maxAgent {
@@ -232,18 +229,18 @@ func (c Client) origin() accounts.Origin {
 	return accounts.Origin{Address: address, Client: agent}
 }
 
-// OpenSession is one of a user's sign-ins, as its owner sees it.
+// OpenSession is one of a user's sign-ins as the user sees it.
 type OpenSession struct {
-	// ID names it to [Auth.EndSession].
+	// ID identifies the sign-in for [Auth.EndSession].
 	ID string
 	Client
 	CreatedAt, LastUsedAt, ExpiresAt time.Time
-	// Current says that the request came with it.
+	// Current says that the request used this sign-in.
 	Current bool
 }
 
-// Sessions lists the sign-ins of the user whose session g is, the latest used first. The
-// time of the last use is a few minutes exact.
+// Sessions lists the sign-ins of the grant's user, the most recently used first. The time of the last use is accurate to a few
+// minutes.
 func (a *Auth) Sessions(ctx context.Context, g Grant) ([]OpenSession, error) {
 	rows, err := a.store.SessionsOf(ctx, g.ID)
 	if err != nil {
@@ -259,8 +256,8 @@ func (a *Auth) Sessions(ctx context.Context, g Grant) ([]OpenSession, error) {
 	return out, nil
 }
 
-// EndSession ends one of the user's sign-ins, or with an empty id all others than the one
-// of g. It returns [ErrNoSession] when the user has no such sign-in.
+// EndSession ends one of the user's sign-ins or, with an empty id, all except that of g. It returns [ErrNoSession] if the user
+// has no such sign-in.
 func (a *Auth) EndSession(ctx context.Context, g Grant, id string) error {
 	if !checkText(id) {
 		return ErrNoSession

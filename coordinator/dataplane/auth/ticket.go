@@ -10,24 +10,23 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// NewBrowserSecret returns a secret for a browser that is about to ask for a ticket. It
-// stays in a cookie of the workspace's host; its [BrowserHash] goes to the main site.
+// NewBrowserSecret returns a secret for a browser that is about to request a ticket. It stays in a cookie of the workspace's
+// host; its [BrowserHash] goes to the main site.
 func NewBrowserSecret() string {
 	secret, _ := newToken()
 	return secret
 }
 
-// BrowserHash returns the hash of a browser's secret, to which a ticket is bound, as
-// text for a URL. ok is false for text that cannot be such a secret.
+// BrowserHash returns the hash of a browser's secret as text for a URL. A ticket is bound to this hash. ok is false for text that
+// cannot be such a secret.
 func BrowserHash(secret string) (text string, ok bool) {
 	hash, ok := hashToken(secret)
 	return base64.RawURLEncoding.EncodeToString(hash[:]), ok
 }
 
-// Ticket returns a one-time ticket for the user who has the main session token. With it a browser
-// can start a session at the host of one of the user's workspaces. browser is the [BrowserHash]
-// of the browser's secret: in another one the ticket is worth nothing. It returns [ErrNoSession],
-// [ErrNoWorkspace], and [ErrBadTicket] when browser is no hash.
+// Ticket returns a one-time ticket for the user with the main session token. A browser uses it to start a session at the host of
+// one of the user's workspaces. browser is the [BrowserHash] of the browser's secret: the ticket is worthless in another browser.
+// It returns [ErrNoSession], [ErrNoWorkspace], and [ErrBadTicket] if browser is not a hash.
 func (a *Auth) Ticket(ctx context.Context, token string, id workspace.ID, browser string) (ticket string, err error) {
 	if _, err := a.Session(ctx, token); err != nil {
 		return "", err
@@ -52,9 +51,8 @@ func (a *Auth) Ticket(ctx context.Context, token string, id workspace.ID, browse
 	return ticket, nil
 }
 
-// Redeem uses up a ticket and returns the token of a session for that workspace,
-// which ends with the main session it came from. browser is the secret of the browser
-// that asked for the ticket. It returns [ErrBadTicket].
+// Redeem uses up a ticket and returns the token of a session for that workspace, which ends with the main session that it came
+// from. browser is the secret of the browser that requested the ticket. It returns [ErrBadTicket].
 func (a *Auth) Redeem(ctx context.Context, ticket, browser string, id workspace.ID) (wsToken string, err error) {
 	hash, ok := hashToken(ticket)
 	bound, known := hashToken(browser)
@@ -72,9 +70,8 @@ func (a *Auth) Redeem(ctx context.Context, ticket, browser string, id workspace.
 	return token, nil
 }
 
-// WorkspaceSession returns the user of a session that [Auth.Redeem] started for
-// this workspace. Such a session is not valid for another workspace or as a main
-// session. It returns the errors of [Auth.Session].
+// WorkspaceSession returns the grant of a session that [Auth.Redeem] started for this workspace. Such a session is valid neither
+// for another workspace nor as a main session. It returns the errors of [Auth.Session].
 func (a *Auth) WorkspaceSession(ctx context.Context, wsToken string, id workspace.ID) (Grant, error) {
 	if id == "" {
 		return Grant{}, ErrNoSession

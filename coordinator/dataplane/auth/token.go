@@ -11,7 +11,7 @@ import (
 // tokenLength is the length of 256 bits in unpadded base64.
 const tokenLength = 43
 
-// newToken returns a token and the hash of it that is stored.
+// newToken returns a token and its hash, which is what is stored.
 func newToken() (string, accounts.TokenHash) {
 	var bits [32]byte
 	rand.Read(bits[:]) // never returns an error: the program ends if the system has no randomness
@@ -20,8 +20,7 @@ func newToken() (string, accounts.TokenHash) {
 	return token, hash
 }
 
-// hashToken hashes a token without allocating. ok is false for text that cannot be a
-// token, because it has another length.
+// hashToken hashes a token without allocating. ok is false for text that cannot be a token because its length differs.
 func hashToken(token string) (hash accounts.TokenHash, ok bool) {
 	if len(token) != tokenLength {
 		return hash, false

@@ -16,32 +16,32 @@ import (
 	"github.com/codehub/gateway/coordinator/words"
 )
 
-// TokenPrefix begins the secret of every personal access token. The secret with it is longer than a
-// session's token, so a cookie never holds the one nor a header the other.
+// TokenPrefix begins the secret of every personal access token. Such a secret is longer than a session's token, so a cookie
+// cannot hold the former, nor a header the latter.
 const TokenPrefix = "chg_"
 
 // Bounds of a personal access token.
 const (
-	// DefaultTokenDays and MaxTokenDays are for how many days one is valid.
+	// DefaultTokenDays and MaxTokenDays are how many days a token is valid.
 	DefaultTokenDays = 30
 	MaxTokenDays     = 365
-	// MaxTokens is how many a user may have.
+	// MaxTokens is how many tokens a user may have.
 	MaxTokens = 100
 	// MaxTokenName is the longest name, in characters.
 	MaxTokenName = 100
 )
 
-// ErrTooManyTokens: the user has [MaxTokens].
+// ErrTooManyTokens: the user already has [MaxTokens].
 var ErrTooManyTokens = errors.New("too many access tokens")
 
-// Token is a personal access token, as its owner sees it.
+// Token is a personal access token as its owner sees it.
 type Token struct {
-	// ID names it to [Auth.RevokeToken].
+	// ID identifies the token for [Auth.RevokeToken].
 	ID, Name string
-	// Scopes are what it may do.
+	// Scopes are what the token may do.
 	Scopes               []Scope
 	CreatedAt, ExpiresAt time.Time
-	// LastUsedAt, a few minutes exact, and the address from where, are zero before the first use.
+	// LastUsedAt, accurate to a few minutes, and the address of the last use are zero before the first use.
 	LastUsedAt      time.Time
 	LastUsedAddress string
 }
@@ -58,9 +58,8 @@ func tokenOf(row accounts.Token) Token {
 	return t
 }
 
-// CreateToken makes a personal access token of the user who is signed in with g. It returns the
-// token's secret, which is not stored anywhere. It returns [*InvalidError], [ErrTooManyTokens],
-// and [ErrNoSession] when the sign-in has ended or is a token itself.
+// CreateToken creates a personal access token for the user who is signed in with g, and returns its secret, which is not stored
+// anywhere. It returns [*InvalidError], [ErrTooManyTokens], and [ErrNoSession] if the sign-in has ended or is itself a token.
 func (a *Auth) CreateToken(ctx context.Context, g Grant, name string, of []Scope, days int) (
 	t Token, secret string, err error) {
 	if name, err = checkToken(g.User, name, of, days); err != nil {
@@ -92,7 +91,7 @@ func (a *Auth) CreateToken(ctx context.Context, g Grant, name string, of []Scope
 	return tokenOf(row), secret, nil
 }
 
-// checkToken returns the name without spaces around it, or an [*InvalidError].
+// checkToken returns the name without surrounding spaces, or an [*InvalidError].
 func checkToken(u User, name string, of []Scope, days int) (string, error) {
 	if !utf8.ValidString(name) {
 		return name, &InvalidError{"name", words.Of("problem.rule.utf8", nil)}
@@ -120,7 +119,7 @@ func checkToken(u User, name string, of []Scope, days int) (string, error) {
 	return name, nil
 }
 
-// Tokens lists the user's personal access tokens, the newest first.
+// Tokens lists the user's personal access tokens, newest first.
 func (a *Auth) Tokens(ctx context.Context, userID string) ([]Token, error) {
 	rows, err := a.store.TokensOf(ctx, userID)
 	if err != nil {
@@ -133,8 +132,7 @@ func (a *Auth) Tokens(ctx context.Context, userID string) ([]Token, error) {
 	return out, nil
 }
 
-// RevokeToken ends one of the user's personal access tokens, and what is open with it. It returns
-// [ErrNoToken].
+// RevokeToken ends one of the user's personal access tokens, and everything that is open with it. It returns [ErrNoToken].
 func (a *Auth) RevokeToken(ctx context.Context, userID, id string) error {
 	if !checkText(id) {
 		return ErrNoToken
@@ -147,9 +145,9 @@ func (a *Auth) RevokeToken(ctx context.Context, userID, id string) error {
 	return err
 }
 
-// Token returns what lets in a request with the secret of a personal access token, if that has the
-// scope which the request needs. It is answered from memory, and ends, as sessions are and do.
-// The address is from where the request comes. It returns [ErrBadToken] and [*ScopeError].
+// Token returns the grant of a personal access token with this secret, if it has the scope that the request needs. Like a
+// session, it is answered from memory and ends everything open with it. address is where the request comes from. It returns
+// [ErrBadToken] and [*ScopeError].
 func (a *Auth) Token(ctx context.Context, secret string, needs Scope, address string) (Grant, error) {
 	h, ok := hashSecret(secret)
 	if !ok {
@@ -162,9 +160,9 @@ func (a *Auth) Token(ctx context.Context, secret string, needs Scope, address st
 	case err != nil:
 		return Grant{}, err
 	case e.life.scopes == 0:
-		return Grant{}, ErrBadToken // the session of something else
+		return Grant{}, ErrBadToken // some other session
 	}
-	if e.life.touched.Load() == 0 { // not used before in this process
+	if e.life.touched.Load() == 0 { // not used in this process before
 		a.sessions.check(h, e, a.sessions.now().UnixNano(), address)
 	}
 	if !e.life.scopes.has(needs) {
@@ -176,8 +174,7 @@ func (a *Auth) Token(ctx context.Context, secret string, needs Scope, address st
 // secretLength is the length of a token's secret.
 const secretLength = len(TokenPrefix) + tokenLength
 
-// hashSecret hashes the secret of a personal access token without allocating. ok is false for
-// text that cannot be one.
+// hashSecret hashes the secret of a personal access token without allocating. ok is false for text that cannot be one.
 func hashSecret(secret string) (hash accounts.TokenHash, ok bool) {
 	if len(secret) != secretLength || !strings.HasPrefix(secret, TokenPrefix) {
 		return hash, false

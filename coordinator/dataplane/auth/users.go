@@ -18,25 +18,23 @@ const (
 	RoleAdmin = "admin"
 )
 
-// MinPassword is the least number of characters of a password that a user chooses.
-// [Auth.EnsureUser] accepts any password that is not empty, because its password is a
-// setting of the operator.
+// MinPassword is the smallest number of characters of a password that a user chooses. [Auth.EnsureUser] accepts any non-empty
+// password, because it comes from the operator's settings.
 const MinPassword = 8
 
 // InvalidError says what is wrong with a user's name, password or role, or with an access token.
 type InvalidError struct {
-	// Field is "username", "password" or "role", and of a token "name", "scopes" or "expires_in_days".
+	// Field is "username", "password" or "role" or, for a token, "name", "scopes" or "expires_in_days".
 	Field string
-	// Problem is a phrase for people about it; in English it continues after the name: "must be …".
+	// Problem explains it to people; in English it continues after the name: "must be …".
 	Problem words.Text
 }
 
 // Error implements error.
 func (e *InvalidError) Error() string { return e.Field + " " + e.Problem.String() }
 
-// EnsureUser makes sure that a user has this password and role. It adds the user, and
-// then created is true; or it changes what differs, which ends the user's sessions; or
-// it does nothing. It is idempotent and may be called by several processes at the same
+// EnsureUser makes sure that a user has this password and role. It adds the user and returns created true, or changes what
+// differs, which ends the user's sessions, or does nothing. It is idempotent and may be called by several processes at the same
 // time. It returns [*InvalidError] and [ErrLastAdministrator].
 func (a *Auth) EnsureUser(ctx context.Context, username, password, role string) (created bool, err error) {
 	if err := validUser(username, password, role, 1); err != nil {
@@ -83,7 +81,7 @@ func (a *Auth) AddUser(ctx context.Context, username, password, role string) (Us
 	return a.add(ctx, username, password, role)
 }
 
-// add adds a user whose password and role have been checked.
+// add adds a user whose password and role were checked.
 func (a *Auth) add(ctx context.Context, username, password, role string) (User, error) {
 	if err := checkNewName(username); err != nil {
 		return User{}, err
@@ -116,8 +114,7 @@ func (a *Auth) SetPassword(ctx context.Context, username, password string) error
 	return err
 }
 
-// setPassword is [Auth.SetPassword] for a row and a password that was checked. It returns the row
-// with the new hash.
+// setPassword is [Auth.SetPassword] for a row and a password that was checked. It returns the row with the new hash.
 func (a *Auth) setPassword(ctx context.Context, row accounts.User, password string) (accounts.User, error) {
 	hash, err := a.hasher.hash(ctx, password)
 	if err != nil {
@@ -127,12 +124,12 @@ func (a *Auth) setPassword(ctx context.Context, row accounts.User, password stri
 	return row, a.editUser(ctx, row.ID, accounts.UserChange{PasswordHash: &hash})
 }
 
-// ChangePassword is [Auth.SetPassword] by the user, who knows the present password. All sessions
-// and access tokens end: others who knew the old password may have made some. It returns the token
-// of a new session. It also returns the errors of [Auth.Login].
+// ChangePassword is [Auth.SetPassword] by the user, who must know the current password. It ends all sessions and access tokens,
+// because others who knew the old password may have created some. It returns the token of a new session. It also returns the
+// errors of [Auth.Login].
 func (a *Auth) ChangePassword(ctx context.Context, username, present, password string, from Client) (
 	token string, err error) {
-	// Before the attempt counts: a new password that is too short is no failed sign-in.
+	// Check this before the attempt counts: a new password that is too short is not a failed sign-in.
 	if err := checkPassword(password, MinPassword); err != nil {
 		return "", err
 	}
@@ -148,8 +145,8 @@ func (a *Auth) ChangePassword(ctx context.Context, username, present, password s
 	return token, err
 }
 
-// SetDisabled forbids a user to sign in and ends the user's sessions and access tokens, or
-// allows it again. Workspaces stay. It returns [ErrNoUser] and [ErrLastAdministrator].
+// SetDisabled forbids a user to sign in and ends the user's sessions and access tokens, or allows it again. Workspaces stay. It
+// returns [ErrNoUser] and [ErrLastAdministrator].
 func (a *Auth) SetDisabled(ctx context.Context, username string, disabled bool) error {
 	row, err := a.userByName(ctx, username)
 	if err != nil {
@@ -158,8 +155,7 @@ func (a *Auth) SetDisabled(ctx context.Context, username string, disabled bool) 
 	return a.editUser(ctx, row.ID, accounts.UserChange{Disabled: &disabled})
 }
 
-// userByName reads a user by name, or returns [ErrNoUser]. A name that is not valid is
-// not looked up.
+// userByName reads a user by name, or returns [ErrNoUser]. It does not look up invalid names.
 func (a *Auth) userByName(ctx context.Context, username string) (accounts.User, error) {
 	if checkUsername(username) != nil {
 		return accounts.User{}, ErrNoUser
@@ -201,8 +197,7 @@ func checkRole(role string) error {
 	return nil
 }
 
-// checkUsername allows one visible word, such as a name of another system or a mail
-// address.
+// checkUsername accepts one visible word, such as a name in another system or a mail address.
 func checkUsername(username string) error {
 	if !utf8.ValidString(username) {
 		return &InvalidError{"username", words.Of("problem.rule.utf8", nil)}

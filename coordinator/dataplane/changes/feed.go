@@ -1,30 +1,24 @@
-// Package changes tells the parts of a process which workspaces have changed: the route
-// table, the event streams and, in the leading process, the publisher. Each process has
-// one [Feed], which reads the changes from PostgreSQL itself (SPEC 4, DESIGN 3).
+// Package changes tells the parts of a process which workspaces have changed: the route table, the event streams and, in the
+// leader, the publisher. Each process has one [Feed], which reads the changes from PostgreSQL itself (SPEC 4, DESIGN 3).
 //
-// A notification is a hint: the feed reads the row that it names, and so an update takes
-// one query. Nothing depends on hints, however. At an interval, and whenever some may
-// have been lost, the feed reads again what has a higher revision than its floor. A
-// change that was missed is found then, and one that was not is recognised and not
-// passed on twice.
+// A notification is a hint: the feed reads the row that it names, so an update takes one query. Nothing depends on hints,
+// however. At an interval, and whenever hints may have been lost, the feed rereads all rows with a revision above its floor. It
+// then finds missed changes, and recognises the others, which it does not pass on twice.
 //
 // # Why the floor lags
 //
-// A statement takes its revision before its transaction commits, so revision 7 may appear after
-// revision 8 was read. The floor is therefore a revision that was the last one a [Options.Window]
-// ago. What is at or below it has been committed, or never will be. That is certain for updates,
-// however long a transaction takes: it gets its id before its first revision, because it locks
-// the row first. A revision settles only when all transactions that had an id by then have ended.
-// The new row of an insert takes its revision a moment before; the window is for that.
+// A statement takes its revision before its transaction commits, so revision 7 may appear after revision 8 was read. The floor is
+// therefore a revision that was the last one a [Options.Window] ago. Every revision up to the floor has been committed, or never
+// will be. For updates that is certain, however long a transaction takes: it gets its id before its first revision, because it
+// locks the row first. A revision settles only when all transactions that had an id by then have ended. The new row of an insert
+// takes its revision slightly before the transaction's id; the window covers that.
 //
 // # What is confirmed
 //
-// After each complete reading the feed says since when nothing can have been missed
-// ([Feed.OnConfirmed]). Routes are leased on that. Once all that was committed before some moment
-// has been passed on, the routes were right at that moment.
+// After each complete reading the feed reports the time after which nothing can have been missed ([Feed.OnConfirmed]). Routes are
+// leased on that basis: once everything committed before some moment has been passed on, the routes were correct at that moment.
 //
-// The package owns when the database is asked and what has been passed on. It must not
-// keep rows, or decide what a change means.
+// The package owns when the database is read and what has been passed on. It must not keep rows, or decide what a change means.
 package changes
 
 import (
@@ -55,41 +49,37 @@ const (
 const (
 	// pageSize is how many rows one query reads.
 	pageSize = 500
-	// maxHints is how many hints may wait. With more, reading everything above the floor
-	// costs less.
+	// maxHints is how many hints may wait. With more, rereading everything above the floor is cheaper.
 	maxHints = 10_000
-	// behind is how far below the last revision a feed begins: the transactions that are
-	// in progress when it starts have taken some of these.
+	// behind is how far below the last revision a feed begins: transactions in progress when it starts may have taken some of
+	// these revisions.
 	behind = 500
 	// queryTimeout bounds one query.
 	queryTimeout = 10 * time.Second
-	// The pause after a failed query, at first and at most, ±25 %.
+	// The pause after a failed query: the first and the longest, ±25 %.
 	retryMin = 100 * time.Millisecond
 	retryMax = 5 * time.Second
 )
 
-// Source is the database as the feed reads it. [*store.Store] implements it.
+// Source is the part of the database that the feed reads. [*store.Store] implements it.
 type Source interface {
-	// Position returns how far the database is.
+	// Position returns the database's current position.
 	Position(ctx context.Context) (store.Position, error)
-	// ChangesSince returns at most limit rows above the revision, the lowest first.
+	// ChangesSince returns at most limit rows above the revision, lowest first.
 	ChangesSince(ctx context.Context, revision int64, limit int) ([]store.Route, error)
-	// Routes returns the rows of ids, without those that do not exist.
+	// Routes returns the rows of ids; missing rows are left out.
 	Routes(ctx context.Context, ids []workspace.ID) ([]store.Route, error)
 }
 
-// Subscriber gets the changes. The feed calls it from one goroutine, which waits for it:
-// it must not block.
+// Subscriber receives the changes. The feed calls it from one goroutine and waits for it: it must not block.
 type Subscriber interface {
-	// Changed passes on rows that have changed. Of two changes of one workspace, the later one
-	// may come alone, and in rare cases a row comes twice. All changes up to the revision settled
-	// have been passed on by now, to this subscriber and to all others. There may be no rows at
-	// all when only that is new.
+	// Changed passes on changed rows. Of two changes of one workspace, only the later one may come, and in rare cases a row comes
+	// twice. All changes up to the revision settled have now been passed on, to this subscriber and to all others. rows may be
+	// empty if only settled is new.
 	Changed(rows []store.Route, settled int64)
-	// Reset says that the database is no longer the one of the calls before: another
-	// server has taken over, or a backup was restored. Rows that were passed on may hold
-	// what never happened, and a lower revision may be the newer one. Changed goes on
-	// from the revision settled.
+	// Reset says that the database is no longer the one of earlier calls: another server has taken over, or a backup was
+	// restored. Rows that were passed on may contain what never happened, and a lower revision may be the newer one. Changed
+	// continues from the revision settled.
 	Reset(settled int64)
 }
 
@@ -97,12 +87,11 @@ type Subscriber interface {
 type Options struct {
 	// Poll is the time between two readings without any hint. Default: [DefaultPoll].
 	Poll time.Duration
-	// Window is how late a transaction may commit after it has taken its revision.
-	// Default: [DefaultWindow].
+	// Window is how late a transaction may commit after it has taken its revision. Default: [DefaultWindow].
 	Window time.Duration
 }
 
-// Feed reads what changes and passes it on. Its methods are safe for concurrent use.
+// Feed reads changes and passes them on. Its methods are safe for concurrent use.
 type Feed struct {
 	source      Source
 	subscribers []Subscriber
@@ -113,47 +102,45 @@ type Feed struct {
 	options     Options
 	queue       *workqueue.Queue[workspace.ID]
 	interval    atomic.Int64  // between two readings without any hint
-	newPoll     chan struct{} // it has changed
+	newPoll     chan struct{} // the interval has changed
 
-	// What follows belongs to Run's goroutine.
+	// The fields below belong to Run's goroutine.
 
 	hints []workspace.ID // rows to read
-	again bool           // everything above the floor is to be read
+	again bool           // everything above the floor must be read
 	scan  *scan          // the reading of everything above the floor, while in progress
 
-	// position is the newest that is known, be it from a row. A database that is behind it
-	// is another one.
+	// position is the newest known position, even if it comes from a row. A database behind it is a different one.
 	position store.Position
-	floor    int64        // everything at or below it has been passed on
+	floor    int64        // everything up to it has been passed on
 	marks    []mark       // the last revisions at earlier times; candidates for the floor
-	since    clock.Moment // nothing committed later is missed; zero while that is not certain
-	// passed holds the revision of each row above the floor that was passed on. It is
-	// bounded by the number of workspaces that change within the window.
+	since    clock.Moment // nothing committed later was missed; zero while that is uncertain
+	// passed holds the revision of each row above the floor that was passed on. It is bounded by the number of workspaces that
+	// change within the window.
 	passed map[workspace.ID]int64
 }
 
-// mark says which revision was the last one at a time.
+// mark records the last revision at a time.
 type mark struct {
 	at       time.Time
 	revision int64
-	// next is the id of a transaction that began to write after that; 0 while there is none. So
-	// it began later than all that have taken the revision or a lower one.
+	// next is the id of a transaction that began to write after that; 0 while there is none. That transaction began later than
+	// all those that have taken this or a lower revision.
 	next uint64
 }
 
-// settled reports whether all transactions that have taken the revision, or a lower one,
-// have ended before the scan began.
+// settled reports whether all transactions that have taken this or a lower revision had ended when the scan began.
 func (m mark) settled(s *scan) bool { return m.next != 0 && m.next <= s.position.Oldest }
 
 // scan is a reading of everything above the floor, page by page.
 type scan struct {
 	began       time.Time
-	moment      clock.Moment // the same
+	moment      clock.Moment // began, on the monotonic clock
 	position    store.Position
-	next, until int64 // revisions: read above next, up to until at least
+	next, until int64 // revisions: read above next, at least up to until
 }
 
-// New returns a feed that reads from source. It performs no I/O.
+// New returns a feed that reads from source. It does no I/O.
 func New(source Source, options Options, log *zap.Logger) *Feed {
 	options.Poll = cmp.Or(options.Poll, DefaultPoll)
 	options.Window = cmp.Or(options.Window, DefaultWindow)
@@ -175,21 +162,19 @@ func New(source Source, options Options, log *zap.Logger) *Feed {
 // Subscribe adds subscribers. It must not be called after Run.
 func (f *Feed) Subscribe(s ...Subscriber) { f.subscribers = append(f.subscribers, s...) }
 
-// OnConfirmed has f called, from Run's goroutine, when everything has been passed on that was
-// committed after since and before at. It is not called before that is certain, and since is a
-// later moment after each Reset. It must not be called after Run.
+// OnConfirmed registers a function that Run's goroutine calls when everything committed after since and before at has been passed
+// on. It is not called before that is certain, and since is a later moment after each Reset. It must not be called after Run.
 func (f *Feed) OnConfirmed(confirmed func(since, at clock.Moment)) { f.confirmed = confirmed }
 
-// OnPassed has f called, from Run's goroutine, when everything has been passed on that was committed by
-// the transactions before [store.Position.Oldest]. It must not be called after Run.
+// OnPassed registers a function that Run's goroutine calls when everything committed by the transactions before
+// [store.Position.Oldest] has been passed on. It must not be called after Run.
 func (f *Feed) OnPassed(passed func(store.Position)) { f.passedOn = passed }
 
-// Refresh makes the feed read the rows soon: something says that they have changed. It
-// does not wait for it.
+// Refresh makes the feed reread the rows soon, because they may have changed. It does not wait.
 func (f *Feed) Refresh(ids ...workspace.ID) { f.queue.Add(ids...) }
 
-// RefreshAll makes the feed look for every change that it may have missed, because
-// notifications may have been lost. It does not wait for it.
+// RefreshAll makes the feed look for every change that it may have missed, because notifications may have been lost. It does not
+// wait.
 func (f *Feed) RefreshAll() { f.queue.AddAll() }
 
 // SetPoll changes [Options.Poll].
@@ -205,9 +190,8 @@ func (f *Feed) SetPoll(d time.Duration) {
 
 func (f *Feed) poll() time.Duration { return time.Duration(f.interval.Load()) }
 
-// Run reads and passes on until ctx ends, and returns nil. All queries of the feed are
-// made here, one after the other. What could not be read is read when the database
-// answers again.
+// Run reads and passes on until ctx ends, and returns nil. It makes all queries of the feed, one after the other. After a failure
+// it reads when the database answers again.
 func (f *Feed) Run(ctx context.Context) error {
 	f.RefreshAll()
 	poll := time.NewTimer(f.poll())
@@ -244,8 +228,8 @@ func (f *Feed) Run(ctx context.Context) error {
 	}
 }
 
-// work reads until nothing is left to read. Rows that a hint names come first: people
-// wait for them. After an error it is called again, and continues.
+// work reads until nothing is left to read. Rows named by a hint come first, because people wait for them. After an error it is
+// called again, and continues.
 func (f *Feed) work(ctx context.Context) error {
 	for {
 		f.take()
@@ -261,8 +245,7 @@ func (f *Feed) work(ctx context.Context) error {
 	}
 }
 
-// take moves what is queued to the work in hand. Everything that the database is asked
-// for from now on is at least as new as the hints.
+// take moves the queued hints to the current work. Everything read from now on is at least as new as these hints.
 func (f *Feed) take() {
 	batch := f.queue.Take()
 	f.hints = append(f.hints, batch.Keys...)
@@ -272,8 +255,8 @@ func (f *Feed) take() {
 	}
 }
 
-// readHinted reads one page of the rows that hints name. Such a row is passed on in
-// whatever order it was committed.
+// readHinted reads one page of the rows that hints name. Such rows are passed on regardless of the order in which they were
+// committed.
 func (f *Feed) readHinted(ctx context.Context) error {
 	if len(f.hints) == 0 {
 		return nil
@@ -287,14 +270,14 @@ func (f *Feed) readHinted(ctx context.Context) error {
 	}
 	f.hints = f.hints[len(ids):]
 	if len(f.hints) == 0 {
-		f.hints = nil // gives the array back
+		f.hints = nil // free the array
 	}
 	f.pass(rows)
 	return nil
 }
 
-// readPage reads one page of what is above the floor. It begins a new scan if one was
-// asked for and none is in progress: what was asked for during one may be behind it.
+// readPage reads one page above the floor. It begins a new scan if one was requested and none is in progress: a scan in progress
+// may already have passed what a later request is about.
 func (f *Feed) readPage(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -314,16 +297,15 @@ func (f *Feed) readPage(ctx context.Context) error {
 		f.scan.next = rows[len(rows)-1].Revision
 	}
 	f.pass(rows)
-	// What is above until has been committed since, so it has its own hint; the next scan
-	// finds it otherwise. Following it could last for ever.
+	// Revisions above until were committed later, so they have their own hints; otherwise the next scan finds them. Following
+	// them could take forever.
 	if last := len(rows) < pageSize; last || f.scan.next >= f.scan.until {
 		f.finish(last)
 	}
 	return nil
 }
 
-// begin begins a scan. The position is read first: every revision up to it is taken, and
-// so settled one window later.
+// begin begins a scan. It reads the position first: every revision up to it is taken, and therefore settled one window later.
 func (f *Feed) begin(ctx context.Context) error {
 	now, moment := time.Now(), clock.Now()
 	p, err := f.source.Position(ctx)
@@ -350,14 +332,12 @@ func (f *Feed) begin(ctx context.Context) error {
 	return nil
 }
 
-// finish ends a scan: everything that was committed before it began has been passed on,
-// or is above where it ended. So the newest mark that was settled and a window old at
-// that time becomes the floor. A scan that has read everything confirms.
+// finish ends a scan: everything committed before it began has been passed on, or is above where it ended. So the newest mark
+// that was settled and a window old at that time becomes the floor. A scan that has read everything confirms.
 func (f *Feed) finish(everything bool) {
 	settled := f.floor
 	old := 0
-	// The first floor was a guess. The first mark is not: what is at or below it is in the
-	// database now, and the rest was read.
+	// The first floor was a guess. The first mark is not: everything up to it is in the database now, and the rest was read.
 	if f.since.IsZero() && len(f.marks) > 0 && f.marks[0].settled(f.scan) {
 		f.since = f.scan.moment
 	}
@@ -404,7 +384,7 @@ func (f *Feed) pass(rows []store.Route) {
 	}
 }
 
-// tell tells every subscriber.
+// tell calls every subscriber.
 func (f *Feed) tell(rows []store.Route) {
 	for _, s := range f.subscribers {
 		err := guard.Call(guard.Task, func() error { s.Changed(rows, f.floor); return nil })
@@ -412,7 +392,7 @@ func (f *Feed) tell(rows []store.Route) {
 			continue
 		}
 		f.log.Error("taking over changes panicked; they are passed on one by one", zap.Error(err), guard.Stack(err))
-		for i := range rows { // of one row twice, the second one changes nothing
+		for i := range rows { // if a row comes twice, the second time changes nothing
 			if err := guard.Call(guard.Workspace, func() error { s.Changed(rows[i:i+1], f.floor); return nil }); err != nil {
 				f.log.Error("a change is not taken over", zap.String(logkey.Workspace, string(rows[i].ID)), zap.Error(err),
 					guard.Stack(err))

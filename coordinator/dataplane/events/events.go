@@ -1,12 +1,10 @@
-// Package events carries changes of workspaces to browsers and to other programs. In
-// every process a [Hub] passes them to the event streams that are open there. In the
-// leading process a [Publisher] publishes them in Redis for programs outside; no
-// process of ours reads them there.
+// Package events carries changes of workspaces to browsers and other programs. In every process a [Hub] passes them to the event
+// streams that are open there. In the leader a [Publisher] publishes them in Redis for external programs; none of our processes
+// reads them there.
 //
-// Both get the changes from their process's feed (package changes). An event is a hint that
-// carries ids, never state (SPEC 1, contract 2). It may come twice, and what it is about is read
-// from the database. The package owns the names and payloads of the Redis channels. It must not
-// wake the controller: the process's own listener does.
+// Both receive the changes from their process's feed (package changes). An event is a hint that carries ids, never state (SPEC 1,
+// contract 2). It may come twice, and its reader gets the state from the database. The package owns the names and payloads of the
+// Redis channels. It must not wake the controller: the process's own listener does.
 package events
 
 import (
@@ -21,8 +19,7 @@ import (
 // Type says what happened.
 type Type string
 
-// The types. Only the hub sends Resync: events may have been lost, so a page must read
-// its list again.
+// The types. Only the hub sends Resync: events may have been lost, so a page must reread its list.
 const (
 	Updated Type = "updated"
 	Deleted Type = "deleted"
@@ -37,22 +34,21 @@ type Event struct {
 	ID workspace.ID `json:"id"`
 }
 
-// Change is an event, and the workspace that it is about, which the streams share. Of [Resync] and
-// [Deleted] there is none.
+// Change is an event with the workspace that it is about, which the streams share. [Resync] and [Deleted] have no workspace.
 type Change struct {
 	Event
-	// Revision is that of the change. Of [Resync] there is none.
+	// Revision is the change's revision. [Resync] has none.
 	Revision int64
 	*Row
 }
 
-// Row is a workspace that has changed. All streams that it concerns share what one of them reads and
-// makes of it. Its methods are safe for concurrent use.
+// Row is a workspace that has changed. All its streams share what one of them reads, and what one of them renders from it. Its
+// methods are safe for concurrent use.
 type Row struct {
 	id      workspace.ID
 	reading *reading
 
-	// Of the reading.
+	// The result of the reading.
 	workspace workspace.Workspace
 	found     bool
 
@@ -60,16 +56,15 @@ type Row struct {
 	made map[any]func() ([]byte, error)
 }
 
-// reading is what the feed has passed on together, and streams read together.
+// reading is a set of rows that the feed has passed on together, and that streams read together.
 type reading struct {
 	once sync.Once
 	rows []*Row // nil once they were read
 	err  error
 }
 
-// Workspace returns the workspace as it was some time after the change; found is false if there is none
-// any more. The first call for what has changed at the same time reads all of that with load, the others
-// wait for it.
+// Workspace returns the workspace as it was some time after the change; found is false if it no longer exists. The first call for
+// rows that changed together reads all of them with load; the other calls wait for it.
 func (r *Row) Workspace(load func(ids []workspace.ID) ([]workspace.Workspace, error)) (
 	w workspace.Workspace, found bool, err error,
 ) {
@@ -88,7 +83,7 @@ func (r *Row) Workspace(load func(ids []workspace.ID) ([]workspace.Workspace, er
 	return r.workspace, r.found, r.reading.err
 }
 
-// Once returns what the first call for the key has made.
+// Once returns the result of the first call for the key.
 func (r *Row) Once(key any, make func() ([]byte, error)) ([]byte, error) {
 	r.mu.Lock()
 	made, ok := r.made[key]
@@ -100,9 +95,8 @@ func (r *Row) Once(key any, make func() ([]byte, error)) ([]byte, error) {
 	return made()
 }
 
-// of returns the event that tells a workspace's owner about a change. A workspace that
-// is deleted stays deleted for its owner, whatever else changes, until the deletion is
-// undone.
+// of returns the event that tells a workspace's owner about a change. A deleted workspace stays deleted for its owner, whatever
+// else changes, until the deletion is undone.
 func of(r store.Route) Event {
 	if r.Deleted {
 		return Event{Type: Deleted, ID: r.ID}

@@ -13,14 +13,14 @@ import (
 // DefaultHeartbeat is how often an idle stream sends a heartbeat (SPEC 9).
 const DefaultHeartbeat = 30 * time.Second
 
-// subscriberBuffer is how many events a stream may lag behind before it is closed. The
-// client then reconnects and gets what it lacks, so nothing is lost.
+// subscriberBuffer is how many events a stream may lag behind before it is closed. The client then reconnects and gets what it
+// missed, so nothing is lost.
 const subscriberBuffer = 64
 
-// Hub passes events to the streams of this process. It follows the process's feed. Its
-// methods are safe for concurrent use, and none of them blocks, except Run.
+// Hub passes events to the streams of this process. It follows the process's feed. Its methods are safe for concurrent use, and
+// only Run blocks.
 type Hub struct {
-	// Metrics counts streams that are too slow. Nil, or set before the first one.
+	// Metrics counts streams that are too slow. It is nil, or set before the first stream.
 	Metrics *metrics.Events
 
 	mu    sync.Mutex
@@ -53,9 +53,9 @@ func (h *Hub) Run(ctx context.Context) error {
 	return nil
 }
 
-// Subscribe returns what changes for the user from now on. The channel is closed when the hub
-// ends, and when the subscriber is too slow: it must then read what it lacks. Before that, slow
-// is called, which must not block. The caller MUST call cancel; it may do so more than once.
+// Subscribe returns the user's changes from now on. The channel is closed when the hub ends, and when the subscriber is too slow:
+// it must then read what it missed. Before that, the hub calls slow, which must not block. The caller MUST call cancel; it may do
+// so more than once.
 func (h *Hub) Subscribe(userID string, slow func()) (changes <-chan Change, cancel func()) {
 	s := &subscriber{changes: make(chan Change, subscriberBuffer), slow: slow}
 	h.mu.Lock()
@@ -85,8 +85,7 @@ func (h *Hub) Streams() (n int) {
 	return n
 }
 
-// Changed tells the owners' streams which of their workspaces have changed. It is
-// called by the feed.
+// Changed tells the owners' streams which of their workspaces have changed. The feed calls it.
 func (h *Hub) Changed(rows []store.Route, _ int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -104,12 +103,12 @@ func (h *Hub) Changed(rows []store.Route, _ int64) {
 	}
 }
 
-// Passed says that Changed was called for everything that was committed by the transactions before
-// [store.Position.Oldest]. It is called by the feed.
+// Passed says that Changed was called for everything committed by the transactions before [store.Position.Oldest]. The feed calls
+// it.
 func (h *Hub) Passed(p store.Position) { h.position.Store(&p) }
 
-// Position returns the last position of Passed; before the first, the zero one. A stream that asks for
-// it, and then finds nothing waiting in its channel, has got everything up to there.
+// Position returns the last position given to Passed, or the zero position. A stream that calls it, and then finds its channel
+// empty, has received everything up to that position.
 func (h *Hub) Position() store.Position {
 	if p := h.position.Load(); p != nil {
 		return *p
@@ -117,8 +116,8 @@ func (h *Hub) Position() store.Position {
 	return store.Position{}
 }
 
-// Reset tells every stream to read its list again: the database is another or an older
-// one, so any workspace may have changed. It is called by the feed.
+// Reset tells every stream to reread its list: the database is a different or older one, so any workspace may have changed. The
+// feed calls it.
 func (h *Hub) Reset(int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -127,8 +126,8 @@ func (h *Hub) Reset(int64) {
 	}
 }
 
-// send passes the event to the user's streams; h.mu is held. A stream whose buffer is
-// full is closed: waiting for it would delay all others.
+// send passes the event to the user's streams; h.mu is held. It closes a stream whose buffer is full: waiting for it would delay
+// all others.
 func (h *Hub) send(userID string, change Change) {
 	for s := range h.users[userID] {
 		select {

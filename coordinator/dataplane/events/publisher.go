@@ -24,8 +24,8 @@ const (
 	DefaultWakePrefix = "codehub:wake"
 )
 
-// The suffixes of the wake channels, as the source documents name them: the
-// observer and the workspace controller. Both get every wake-up.
+// The suffixes of the wake channels, as in the source documents: the observer and the workspace controller. Both receive every
+// wake-up.
 const (
 	wakeObserver   = ":ob"
 	wakeController = ":wc"
@@ -35,15 +35,14 @@ const (
 const CursorKey = "codehub:events:published_revision"
 
 const (
-	// publishQueue is how many changes may wait for Redis. When there are more, they are
-	// read again from the database.
+	// publishQueue is how many changes may wait for Redis. If there are more, they are reread from the database.
 	publishQueue = 4096
-	// publishBatch is how many of them one pipeline takes, and one query reads.
+	// publishBatch is how many changes one pipeline takes, and one query reads.
 	publishBatch = 256
 	// publishTimeout bounds one pipeline, and queryTimeout one query.
 	publishTimeout = 3 * time.Second
 	queryTimeout   = 10 * time.Second
-	// The pause after a failure, at first and at most, ±25 %.
+	// The pause after a failure: the first and the longest, ±25 %.
 	retryMin = 100 * time.Millisecond
 	retryMax = 5 * time.Second
 )
@@ -56,24 +55,20 @@ type Prefixes struct {
 	Wake string
 }
 
-// Source is the database as the publisher reads it after a gap. [*store.Store]
-// implements it.
+// Source is the part of the database that the publisher reads after a gap. [*store.Store] implements it.
 type Source interface {
-	// Position returns how far the database is.
+	// Position returns the database's current position.
 	Position(ctx context.Context) (store.Position, error)
-	// ChangesSince returns at most limit rows above the revision, the lowest first.
+	// ChangesSince returns at most limit rows above the revision, lowest first.
 	ChangesSince(ctx context.Context, revision int64, limit int) ([]store.Route, error)
 }
 
-// Publisher publishes each change in Redis: the event on the channel of the owner. If the
-// controller has something to do, the workspace's id follows on both wake channels. The leader
-// runs one.
+// Publisher publishes each change in Redis: the event goes to the owner's channel, and if the controller has something to do, the
+// workspace's id goes to both wake channels. The leader runs one Publisher.
 //
-// A cursor in Redis says up to which revision everything is published. A new leader
-// begins there, and so does the present one when too much waits. So nothing is missed for
-// good; what was changed in the minute before is then published twice.
-// Without a cursor, because Redis is new or was emptied, a leader begins with the
-// present.
+// A cursor in Redis records up to which revision everything is published. A new leader begins there, and so does the current one
+// when too much is waiting. So nothing is missed permanently; changes of the last minute before that are published twice. Without
+// a cursor, because Redis is new or was emptied, a leader begins with the present.
 type Publisher struct {
 	redis    redis.UniversalClient
 	prefixes Prefixes
@@ -81,21 +76,20 @@ type Publisher struct {
 	outage   *outage.Reporter
 	keeping  *outage.Reporter
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	running bool
 	queue   []store.Route
 	gap     bool  // the queue does not hold everything above the cursor
 	settled int64 // everything up to this revision is published or in the queue
 	cursor  int64 // everything up to this revision is published
-	moved   bool  // the cursor in Redis may be of a database that is no more
+	moved   bool  // the cursor in Redis may belong to a former database
 	signal  chan struct{}
 
-	reading *catchUp // what the queue lacks is being published; of Run's goroutine
+	reading *catchUp // changes missing in the queue that are being published; owned by Run's goroutine
 }
 
-// catchUp is the publishing of what has changed since the cursor. A failure does not
-// make it start again.
-type catchUp struct{ next, settled int64 } // revisions: read above next; the cursor afterwards
+// catchUp is the publishing of changes since the cursor. It continues after a failure.
+type catchUp struct{ next, settled int64 } // revisions: read above next; the cursor becomes settled afterwards
 
 // NewPublisher returns a publisher. The caller closes the client.
 func NewPublisher(client redis.UniversalClient, source Source, prefixes Prefixes, log *zap.Logger) *Publisher {
@@ -112,8 +106,7 @@ func NewPublisher(client redis.UniversalClient, source Source, prefixes Prefixes
 	}
 }
 
-// Changed queues changes while the publisher runs. It is called by the feed and never
-// blocks.
+// Changed queues changes while the publisher runs. The feed calls it. It never blocks.
 func (p *Publisher) Changed(rows []store.Route, settled int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,8 +122,7 @@ func (p *Publisher) Changed(rows []store.Route, settled int64) {
 	p.wake()
 }
 
-// Reset continues from an earlier revision: the database is another or an older one. It
-// is called by the feed.
+// Reset continues from an earlier revision, because the database is a different or older one. The feed calls it.
 func (p *Publisher) Reset(settled int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -146,8 +138,8 @@ func (p *Publisher) wake() {
 	}
 }
 
-// Run publishes until ctx ends, and returns nil. A failure is logged once, and everything
-// since is published when Redis answers again.
+// Run publishes until ctx ends, and returns nil. It logs a failure once, and publishes all changes since then when Redis answers
+// again.
 func (p *Publisher) Run(ctx context.Context) error {
 	p.mu.Lock()
 	p.running, p.gap, p.queue = true, true, nil
@@ -187,8 +179,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 	}
 }
 
-// begin reads the cursor at the beginning of a term. From then on the one in memory
-// counts, so that an emptied Redis costs nothing.
+// begin reads the cursor at the beginning of a term. From then on the one in memory counts, so that emptying Redis has no effect.
 func (p *Publisher) begin(ctx context.Context) error {
 	asking, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -205,7 +196,7 @@ func (p *Publisher) begin(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("reading how far events are published: %w", err)
 	default:
-		// What is no number, or ahead of the database, is not from this database.
+		// A cursor that is not a number, or is ahead of the database, belongs to another database.
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 			cursor = min(cursor, n)
 		}
@@ -219,14 +210,13 @@ func (p *Publisher) begin(ctx context.Context) error {
 	return nil
 }
 
-// work publishes until nothing is left: first what the queue lacks, then the queue.
-// After an error it is called again, and continues.
+// work publishes until nothing is left: first the changes missing in the queue, then the queue. After an error it is called
+// again, and continues.
 func (p *Publisher) work(ctx context.Context) error {
 	for {
 		p.mu.Lock()
 		if p.gap {
-			// The queue starts anew before the first row is read: what is queued from then on
-			// may be missing in what is read.
+			// Empty the queue before the first row is read: changes queued from then on may be missing in the rows that are read.
 			p.queue, p.gap = nil, false
 			p.reading = &catchUp{next: p.cursor, settled: p.settled}
 		}
@@ -245,20 +235,19 @@ func (p *Publisher) work(ctx context.Context) error {
 			return err
 		}
 		p.mu.Lock()
-		if !p.gap { // else there is another queue by now
+		if !p.gap { // otherwise there is a new queue by now
 			p.queue = p.queue[len(rows):]
 		}
 		p.mu.Unlock()
 	}
 }
 
-// first returns the first changes of the queue, and the cursor once they are published,
-// 0 for the present one.
+// first returns the first changes of the queue, and the cursor to set once they are published, or 0 to leave it.
 func (p *Publisher) first() (rows []store.Route, settled int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.queue) == 0 {
-		p.queue = nil // gives the array back
+		p.queue = nil // free the array
 	}
 	rows = p.queue[:min(len(p.queue), publishBatch)]
 	if len(rows) == len(p.queue) && p.settled > p.cursor {
@@ -267,7 +256,7 @@ func (p *Publisher) first() (rows []store.Route, settled int64) {
 	return rows, settled
 }
 
-// publishPage reads and publishes one page of what the queue lacks.
+// publishPage reads and publishes one page of the changes missing in the queue.
 func (p *Publisher) publishPage(ctx context.Context) error {
 	reading, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -289,8 +278,8 @@ func (p *Publisher) publishPage(ctx context.Context) error {
 	return nil
 }
 
-// publish publishes the rows, and then moves the cursor to settled unless that is
-// behind it. All goes in one pipeline. After an error all of it is to be published again.
+// publish publishes the rows, and then moves the cursor forward to settled, in one pipeline. After an error all rows must be
+// published again.
 func (p *Publisher) publish(ctx context.Context, rows []store.Route, settled int64) error {
 	p.mu.Lock()
 	forward := settled > p.cursor
@@ -320,18 +309,17 @@ func (p *Publisher) publish(ctx context.Context, rows []store.Route, settled int
 	if kept == nil {
 		return nil
 	}
-	// A Redis without memory, or a replica, publishes and refuses to write. The cursor in
-	// memory is right all the same.
+	// A Redis without memory, or a replica, publishes but refuses to write. The cursor in memory is still correct.
 	p.keeping.Report(ctx, kept.Err())
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.gap { // else a reset may have moved it back
+	if !p.gap { // otherwise a reset may have moved it back
 		p.cursor = settled
 	}
 	return nil
 }
 
-// add adds the messages that a change becomes.
+// add adds the messages for a change.
 func (p *Publisher) add(ctx context.Context, pipe redis.Pipeliner, r store.Route) {
 	if r.InTransition {
 		pipe.Publish(ctx, p.prefixes.Wake+wakeObserver, string(r.ID))

@@ -8,19 +8,18 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// State is what is known about one workspace at one moment. It is immutable: a newer
-// state replaces it, which closes the channel that Changed returns.
+// State is the known state of one workspace at one moment. It is immutable: a newer state replaces it, which closes the channel
+// that Changed returns.
 type State struct {
-	// Route is the workspace's row, as far as routing needs it.
+	// Route is the part of the workspace's row that routing needs.
 	Route store.Route
-	// Answered says that the application behind Route.Endpoint has given a good HTTP
-	// answer since the workspace became RUNNING (DESIGN 7).
+	// Answered says that the application at Route.Endpoint has given a good HTTP answer since the workspace became RUNNING
+	// (DESIGN 7).
 	Answered bool
-	// Gone says that the workspace is no longer in the table. This is an entry's last
-	// state.
+	// Gone says that the workspace has left the table. This is an entry's last state.
 	Gone bool
 
-	run, key string // of the container, while the workspace runs; see [runs]
+	run, key string // of the container while the workspace runs; see [runs]
 	changed  chan struct{}
 }
 
@@ -32,48 +31,45 @@ func (s *State) Running() bool {
 	return s.Route.Phase == workspace.PhaseRunning && s.Route.Endpoint != ""
 }
 
-// Dozes reports whether the workspace runs and is frozen, or about to be: whatever is sent there
-// waits until somebody wants it again.
+// Dozes reports whether the workspace runs but is frozen, or about to be: anything sent there waits until the workspace is wanted
+// again.
 func (s *State) Dozes() bool { return s.Running() && !s.Route.DozeAt.IsZero() }
 
-// Ready reports whether requests can be proxied at once: the workspace runs, does not doze, and its
-// application has answered. One that has just been wanted again may still be frozen: what is sent
-// there waits for the moment that it takes.
+// Ready reports whether requests can be proxied immediately: the workspace runs, does not doze, and its application has answered.
+// A workspace that has just been wanted again may still be frozen for a moment; anything sent there waits that long.
 func (s *State) Ready() bool { return s.Answered && s.Running() && !s.Dozes() }
 
-// Failed reports whether the workspace stays in ERROR until an administrator recovers
-// it. Without an error reason it has been recovered and is about to start.
+// Failed reports whether the workspace stays in ERROR until an administrator recovers it. If it has no error reason, it was
+// recovered and is about to start.
 func (s *State) Failed() bool {
 	return s.Route.Phase == workspace.PhaseError && s.Route.ErrorReason != ""
 }
 
-// Exists reports whether the workspace exists for its owner: a deleted one does
-// not, even while its container and volume are still being removed.
+// Exists reports whether the workspace exists for its owner: a deleted one does not, even while its container and volume are
+// still being removed.
 func (s *State) Exists() bool {
 	return !s.Gone && !s.Route.Deleted &&
 		s.Route.Phase != workspace.PhaseDeleting && s.Route.Phase != workspace.PhaseDeleted
 }
 
-// Awake reports whether the table keeps the workspace without being asked for it: it
-// runs, should run, or is about to change.
+// Awake reports whether the table keeps the workspace even if nobody asks for it: it runs, should run, or is about to change.
 func (s *State) Awake() bool {
 	return s.Exists() && (s.Route.InTransition || s.Route.Phase == workspace.PhaseRunning ||
 		s.Route.Desired == workspace.DesiredRunning && s.Route.Phase != workspace.PhaseError)
 }
 
-// Entry holds the newest state of one workspace. A workspace has the same entry for
-// as long as it is in the table.
+// Entry holds the newest state of one workspace. A workspace keeps the same entry as long as it is in the table.
 type Entry struct {
 	state atomic.Pointer[State]
 	mu    sync.Mutex // serialises replacing the state
-	// generation is the database's, as of the state's row; see [Table.Reset].
+	// generation is the database's generation that the state's row comes from; see [Table.Reset].
 	generation uint64
 
 	table *Table
-	used  atomic.Int64 // the clock when the entry was last asked for, 0 for never
+	used  atomic.Int64 // the clock when the entry was last requested, 0 for never
 	holds atomic.Int64
-	// PageRequests are those that pages of the workspace have under way over HTTP/1.1 in this process. The
-	// gateway counts them.
+	// PageRequests counts the requests over HTTP/1.1 that the workspace's pages have in progress in this process. The gateway
+	// maintains it.
 	PageRequests atomic.Int64
 }
 
@@ -86,7 +82,7 @@ func newEntry(r store.Route, generation uint64, t *Table) *Entry {
 	return e
 }
 
-// begin begins a run if the workspace runs in the state.
+// begin begins a run if the workspace runs in the state s.
 func (e *Entry) begin(s *State) {
 	if s.Running() {
 		s.run = e.table.runs.begin()
@@ -94,19 +90,17 @@ func (e *Entry) begin(s *State) {
 	}
 }
 
-// Hold keeps the entry in the table, so that its changes reach those who wait for them,
-// until [Entry.Release]. A workspace that ceases to exist leaves the table all the same,
-// with a last state that says so.
+// Hold keeps the entry in the table until [Entry.Release], so that changes reach those who wait for them. A workspace that ceases
+// to exist still leaves the table, with a last state that says so.
 func (e *Entry) Hold() { e.holds.Add(1) }
 
-// Release ends what [Entry.Hold] began.
+// Release ends an [Entry.Hold].
 func (e *Entry) Release() {
 	e.touch()
 	e.holds.Add(-1)
 }
 
-// touch records that the entry is asked for. It rarely writes: all requests of a workspace share
-// the variable.
+// touch records that the entry was requested. It rarely writes, because all requests of a workspace share the variable.
 func (e *Entry) touch() {
 	if now := e.table.clock.Load(); e.used.Load() != now {
 		e.used.Store(now)
@@ -116,9 +110,8 @@ func (e *Entry) touch() {
 // State returns the newest state. It is never nil.
 func (e *Entry) State() *State { return e.state.Load() }
 
-// SetAnswered records whether the application answers, as observed while the entry
-// was in the state seen. It does nothing when another container has taken over
-// since: a late answer of an earlier one says nothing about the present one.
+// SetAnswered records whether the application answers, as observed while the entry was in the state seen. It does nothing if
+// another container has taken over since: a late answer of an earlier container says nothing about the current one.
 func (e *Entry) SetAnswered(seen *State, answered bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -131,8 +124,8 @@ func (e *Entry) SetAnswered(seen *State, answered bool) {
 	e.replace(now, &next)
 }
 
-// update replaces the state by one with the row r if that is newer. Newer is a later generation
-// of the database, or the same one with a higher revision. It reports whether it did.
+// update replaces the state by one with the row r if that is newer: from a later generation of the database, or from the same one
+// with a higher revision. It reports whether it did.
 func (e *Entry) update(r store.Route, generation uint64) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -162,15 +155,15 @@ func (e *Entry) end() {
 	e.replace(now, &next)
 }
 
-// replace swaps the state and wakes those who wait for a change; mu must be held.
+// replace swaps the state and wakes everything that waits for a change; mu must be held.
 func (e *Entry) replace(now, next *State) {
 	next.changed = make(chan struct{})
 	e.state.Store(next)
 	close(now.changed)
 }
 
-// sameRun reports whether r is about the same container as s. The next container
-// may get the same address, so the time of the phase change is compared as well.
+// sameRun reports whether r describes the same container as s. The next container may get the same address, so sameRun also
+// compares the time of the phase change.
 func sameRun(s *State, r store.Route) bool {
 	return s.Running() && r.Phase == workspace.PhaseRunning &&
 		s.Route.Endpoint == r.Endpoint && s.Route.PhaseChangedAt.Equal(r.PhaseChangedAt)

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// maxFlights is how many workspaces may be waiting to be read. More requests than that are
-	// refused: they come from a client that guesses ids.
+	// maxFlights is how many workspaces may be waiting to be read. Requests beyond that are refused: they come from a client that
+	// guesses ids.
 	maxFlights = 1000
-	// readBatch is how many of them one query reads.
+	// readBatch is how many flights one query reads.
 	readBatch = 100
 	// findTimeout is how long a request waits for its row.
 	findTimeout = 5 * time.Second
@@ -24,13 +24,12 @@ const (
 	queryTimeout = 10 * time.Second
 )
 
-// flight is the reading of one workspace's row, for all requests that ask meanwhile.
+// flight is the reading of one workspace's row, shared by all requests that need it meanwhile.
 type flight struct {
 	done chan struct{} // closed when entry and err are set
 	// asked says that a request waits: the workspace is kept although it sleeps.
 	asked bool
-	// started says that its query is on its way; again, that the row may have changed
-	// since, so that it must be read once more.
+	// started says that the query is running; again says that the row may have changed since then, so that it must be reread.
 	started, again bool
 	// newest is the newest row that the feed has passed on meanwhile.
 	newest *store.Route
@@ -39,7 +38,7 @@ type flight struct {
 	err   error
 }
 
-// reading is what the table has to read. It is guarded by the table's mutex.
+// reading is what the table must read. The table's mutex guards it.
 type reading struct {
 	flights map[workspace.ID]*flight
 	waiting []workspace.ID // flights that have not started
@@ -50,11 +49,11 @@ func newReading() reading {
 	return reading{flights: make(map[workspace.ID]*flight), wake: make(chan struct{}, 1)}
 }
 
-// Find returns the workspace's entry, from memory or else from the database. It returns
-// [ErrNotFound] if the workspace does not exist; any other error says nothing about it.
+// Find returns the workspace's entry, from memory or else from the database. It returns [ErrNotFound] if the workspace does not
+// exist; any other error says nothing about the workspace.
 //
-// All rows that are asked for at the same time share one query, and there is one query at a time.
-// A client that guesses ids occupies one connection, not the pool.
+// All rows requested at the same time share one query, and there is one query at a time. A client that guesses ids occupies one
+// connection, not the pool.
 func (t *Table) Find(ctx context.Context, id workspace.ID) (*Entry, error) {
 	if e, ok := t.Lookup(id); ok {
 		return e, nil
@@ -82,8 +81,7 @@ func (t *Table) Find(ctx context.Context, id workspace.ID) (*Entry, error) {
 	}
 }
 
-// Refresh makes the table read the workspace's row now, without waiting for a
-// notification. It does not wait for it.
+// Refresh makes the table read the workspace's row now, without a notification. It does not wait.
 func (t *Table) Refresh(id workspace.ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,8 +90,7 @@ func (t *Table) Refresh(id workspace.ID) {
 	}
 }
 
-// lookup returns the reading of a workspace's row, a new one if there is none. It returns nil
-// when too many are waiting. t.mu is held.
+// lookup returns the current flight of a workspace, or a new one. It returns nil if too many are waiting. t.mu is held.
 func (t *Table) lookup(id workspace.ID) *flight {
 	f := t.flights[id]
 	if f != nil {
@@ -117,15 +114,14 @@ func (t *Table) signal() {
 	}
 }
 
-// overtake tells the flight of a workspace that the feed has a row: the one that the
-// query brings may be older. t.mu is held.
+// overtake gives a workspace's flight a row from the feed: the one that the query returns may be older. t.mu is held.
 func (t *Table) overtake(r store.Route) {
 	if f := t.flights[r.ID]; f != nil && f.started && (f.newest == nil || f.newest.Revision < r.Revision) {
 		f.newest = &r
 	}
 }
 
-// read reads what is asked for until ctx ends; then it ends every flight.
+// read reads requested rows until ctx ends; then it ends every flight.
 func (t *Table) read(ctx context.Context) {
 	for {
 		select {
@@ -188,8 +184,7 @@ func (t *Table) query(ctx context.Context, ids []workspace.ID) ([]store.Route, e
 	return rows, nil
 }
 
-// finish ends a flight with the row that was read, nil for none, or with an error. t.mu
-// is held.
+// finish ends a flight with the row that was read (nil for none) or with an error. t.mu is held.
 func (t *Table) finish(id workspace.ID, f *flight, r *store.Route, err error) {
 	delete(t.flights, id)
 	defer close(f.done)
@@ -217,8 +212,7 @@ func (t *Table) finish(id workspace.ID, f *flight, r *store.Route, err error) {
 	}
 }
 
-// keep returns the entry of a workspace that was asked for, and adds it if it sleeps.
-// t.mu is held.
+// keep returns the entry of a requested workspace, and adds it if the workspace sleeps. t.mu is held.
 func (t *Table) keep(r store.Route) (*Entry, error) {
 	e := t.entries[r.ID]
 	if e == nil {

@@ -18,29 +18,27 @@ import (
 )
 
 const (
-	// compareBatch is how many rows are compared at every tick: the budget of the
-	// comparison, however many workspaces there are.
+	// compareBatch is how many rows are compared at every tick: the comparison's budget, however many workspaces there are.
 	compareBatch = 100
-	// loadBatch is how many rows a query of the first filling reads.
+	// loadBatch is how many rows a query reads when the table is filled.
 	loadBatch = 500
-	// idleTicks is how long a workspace that sleeps stays in the table after it was asked for, in
-	// ticks: ten minutes.
+	// idleTicks is how long a sleeping workspace stays in the table after it was last requested, in ticks: ten minutes.
 	idleTicks = 60
-	// graceTicks is how long it stays even if the table is full: a minute. In that time the
-	// request that asked has begun to hold it, or has no more use for it.
+	// graceTicks is how long it stays even if the table is full: one minute. By then the request has either begun to hold the
+	// entry or no longer needs it.
 	graceTicks = 6
-	// The pause after a failed filling, at first and at most, ±25 %.
+	// The pause after a failed filling: the first and the longest, ±25 %.
 	retryMin = 100 * time.Millisecond
 	retryMax = 5 * time.Second
 )
 
-// Run fills the table and keeps it up to date until ctx ends. Queries that fail are
-// repeated, and until one succeeds the table keeps its entries.
+// Run fills the table and keeps it up to date until ctx ends. It repeats failed queries; until one succeeds, the table keeps its
+// entries.
 func (t *Table) Run(ctx context.Context) {
 	var reader sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
 	defer reader.Wait()
-	defer cancel() // first: the reader ends also after a panic here
+	defer cancel() // first: the reader must end even after a panic here
 	reader.Go(func() {
 		_ = guard.Keep(ctx, t.log, "route reader", 0, func(ctx context.Context) error { t.read(ctx); return nil })
 	})
@@ -62,7 +60,7 @@ func (t *Table) Run(ctx context.Context) {
 	}
 }
 
-// fill reads everything that is awake or in the table, again until that succeeds.
+// fill reads all workspaces that are awake or in the table, and retries until that succeeds.
 func (t *Table) fill(ctx context.Context) {
 	retry := backoff.ExponentialBackOff{
 		InitialInterval: retryMin, MaxInterval: retryMax, Multiplier: 2, RandomizationFactor: 0.25,
@@ -83,8 +81,8 @@ func (t *Table) fill(ctx context.Context) {
 	}
 }
 
-// fillOnce reads what is awake, and then what is in the table and was not among that.
-// From then on the table is right as of the beginning.
+// fillOnce reads the workspaces that are awake, and then the rest of those in the table. The table is then correct as of the
+// beginning.
 func (t *Table) fillOnce(ctx context.Context) error {
 	c := comparison{size: loadBatch}
 	began := clock.Now()
@@ -111,18 +109,17 @@ func (t *Table) fillOnce(ctx context.Context) error {
 	return nil
 }
 
-// comparison is one round of comparing the table with the database: first page by page
-// what is awake there, then what the table holds.
+// comparison is one round of comparing the table with the database: first the database's awake workspaces, page by page, then the
+// table's entries.
 type comparison struct {
 	size  int
-	after workspace.ID   // the last one of the pages so far
+	after workspace.ID   // the last id of the pages so far
 	paged bool           // all pages are read
-	held  []workspace.ID // what is still to be compared
+	held  []workspace.ID // still to be compared
 	done  bool
 }
 
-// compare makes one step of a round, and reports what it has found to the feed: the
-// others that follow it have missed the same.
+// compare makes one step of a round, and reports the changes found to the feed: its other subscribers have missed them, too.
 func (t *Table) compare(ctx context.Context, c *comparison) error {
 	if c.size == 0 || c.done {
 		*c = comparison{size: compareBatch}
@@ -134,8 +131,7 @@ func (t *Table) compare(ctx context.Context, c *comparison) error {
 	return err
 }
 
-// step makes one query and takes over what it brings. It returns the workspaces about
-// which the table did not know the newest.
+// step makes one query and takes over its rows. It returns the workspaces whose newest row the table did not have.
 func (t *Table) step(ctx context.Context, c *comparison) (news []workspace.ID, err error) {
 	t.mu.RLock()
 	generation := t.generation
@@ -164,7 +160,7 @@ func (t *Table) step(ctx context.Context, c *comparison) (news []workspace.ID, e
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if generation != t.generation {
-		return nil, nil // everything is read again anyway
+		return nil, nil // everything will be reread anyway
 	}
 	for _, r := range rows {
 		if t.put(r, generation) {
@@ -181,7 +177,7 @@ func (t *Table) step(ctx context.Context, c *comparison) (news []workspace.ID, e
 	return news, nil
 }
 
-// page reads one page of what is awake, for at most queryTimeout.
+// page reads one page of awake workspaces, for at most queryTimeout.
 func (t *Table) page(ctx context.Context, after workspace.ID, size int) ([]store.Route, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -201,7 +197,7 @@ func without(ids []workspace.ID, rows []store.Route) []workspace.ID {
 	return slices.DeleteFunc(slices.Clone(ids), func(id workspace.ID) bool { _, ok := found[id]; return ok })
 }
 
-// age advances the clock, and forgets what was not asked for in a long time.
+// age advances the clock, and forgets entries that were not requested for a long time.
 func (t *Table) age() {
 	now := t.clock.Add(1)
 	t.mu.Lock()
@@ -214,15 +210,14 @@ func (t *Table) age() {
 	}
 }
 
-// evictable reports whether the table may do without the entry. The workspace sleeps, the entry
-// is not held, and it was last asked for at the given time or before.
+// evictable reports whether the table may drop the entry: the workspace sleeps, the entry is not held, and it was last requested
+// at the given time or earlier.
 func (e *Entry) evictable(used int64) bool {
 	return e.used.Load() <= used && e.holds.Load() == 0 && !e.State().Awake()
 }
 
-// makeRoom forgets the tenth part of the sleeping workspaces that was asked for least
-// recently, and reports whether there is room now. If everything is in use it looks
-// again at the next tick. t.mu is held.
+// makeRoom drops the least recently requested tenth of the sleeping workspaces, and reports whether there is room now. If
+// everything is in use, it looks again at the next tick. t.mu is held.
 func (t *Table) makeRoom() bool {
 	now := t.clock.Load()
 	if t.full == now {

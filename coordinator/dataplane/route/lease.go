@@ -13,24 +13,23 @@ import (
 
 // The lease of the routes (SPEC 8).
 const (
-	// DefaultLease is how long a process routes without a confirmation of its table.
+	// DefaultLease is how long a process may route without a confirmation of its table.
 	DefaultLease = 10 * time.Minute
-	// MinLease is the shortest. A confirmation takes up to half of it.
+	// MinLease is the shortest lease. A confirmation takes up to half of it.
 	MinLease = 2 * time.Second
-	// EngineLease is the lease where the backend chooses the addresses, and may give one to
-	// another container at once. An outage of the database interrupts people there.
+	// EngineLease is the lease if the backend chooses the addresses, because it may immediately give one to another container.
+	// With this lease, an outage of the database interrupts people.
 	EngineLease = 10 * time.Second
-	// maxMargin is how much longer than the lease addresses rest, unless the lease itself
-	// is shorter. In that time the statement that frees an address must be committed, and
-	// the clock of the database must not be set forward by more.
+	// maxMargin is how much longer than the lease an address rests, unless the lease itself is shorter. Within that time the
+	// statement that frees an address must be committed, and the database's clock must not be set forward by more than that.
 	maxMargin = time.Minute
 )
 
 // Errors of [Table.MayDial].
 var (
-	// ErrUnconfirmed: the lease of the routes has run out.
+	// ErrUnconfirmed: the lease of the routes has expired.
 	ErrUnconfirmed = errors.New("the route is not confirmed at the moment")
-	// ErrEnded: the workspace does not run there any more.
+	// ErrEnded: the workspace no longer runs there.
 	ErrEnded = errors.New("the route has ended")
 )
 
@@ -42,30 +41,29 @@ func CheckLease(d time.Duration) error {
 	return nil
 }
 
-// quarantineOf is how long an address rests when routes have that lease.
+// quarantineOf returns how long an address rests when routes have that lease.
 func quarantineOf(lease time.Duration) time.Duration { return lease + min(lease, maxMargin) }
 
-// lease is for how long the table's routes may be used, and until when.
+// lease records how long, and until when, the table's routes may be used.
 type lease struct {
-	// stale is true when the lease has run out, as a timer has found. A process that was
-	// stopped or suspended finds out later than that: see [Table.confirmed].
+	// stale is true once a timer has noticed that the lease has expired. A process that was stopped or suspended notices later:
+	// see [Table.Confirmed].
 	stale atomic.Bool
-	// distrusted says that the addresses are those of another engine.
+	// distrusted says that the addresses belong to another engine.
 	distrusted atomic.Bool
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	length time.Duration
-	// former is a longer length that other routes may have been given out under, until
-	// then.
+	// former is a longer length under which routes may have been given out until formerUntil.
 	former      time.Duration
 	formerUntil clock.Moment
-	at          clock.Moment  // the table was right then; zero for never
+	at          clock.Moment  // when the table was last known to be correct; zero for never
 	timer       *time.Timer   // sets stale
 	again       chan struct{} // closed when the table is confirmed again
-	missed      func()        // asks for a confirmation
+	missed      func()        // requests a confirmation
 }
 
-// init makes it a lease that has run out.
+// init makes it an expired lease.
 func (l *lease) init(missed func()) {
 	l.length, l.again, l.missed = DefaultLease, make(chan struct{}), missed
 	l.stale.Store(true)
@@ -92,7 +90,7 @@ func (l *lease) quarantineFormer() time.Duration {
 	return l.former
 }
 
-// confirm records that the table was right at that moment.
+// confirm records that the table was correct at that moment.
 func (l *lease) confirm(at clock.Moment) {
 	l.mu.Lock()
 	if l.at.Before(at) {
@@ -102,7 +100,7 @@ func (l *lease) confirm(at clock.Moment) {
 	l.check()
 }
 
-// check finds out whether the lease has run out, and acts on the change.
+// check determines whether the lease has expired, and acts on a change.
 func (l *lease) check() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,55 +122,50 @@ func (l *lease) check() {
 	}
 }
 
-// SetLease changes how long routes may be used without a confirmation. It applies to the
-// routes in use as well.
+// SetLease changes how long routes may be used without a confirmation. It also applies to the routes in use.
 func (t *Table) SetLease(d time.Duration) { t.lease.set(d) }
 
-// Quarantine is how long an address rests after a route to it was taken back: longer than
-// any process can hold it. After the lease was made shorter, the longer one counts until
-// other processes have it as well, at the latest.
+// Quarantine returns how long an address rests after its route was withdrawn: longer than any process can hold the route. After
+// the lease was shortened, the longer one counts until all other processes have certainly adopted the new one.
 func (t *Table) Quarantine() time.Duration {
 	t.lease.mu.Lock()
 	defer t.lease.mu.Unlock()
 	return quarantineOf(max(t.lease.length, t.lease.quarantineFormer()))
 }
 
-// Poll is how often the table has to be confirmed.
+// Poll returns how often the table must be confirmed.
 func (t *Table) Poll(atMost time.Duration) time.Duration {
 	t.lease.mu.Lock()
 	defer t.lease.mu.Unlock()
 	return min(atMost, t.lease.length/4)
 }
 
-// Distrust says whether the container backend is known to be another one than the one
-// that the routes are about. Then they are not used.
+// Distrust says whether the container backend is known to be a different one than the routes belong to. The routes are then not
+// used.
 func (t *Table) Distrust(another bool) {
 	t.lease.distrusted.Store(another)
 	t.lease.check()
 }
 
-// Confirmed says that every change was taken over that was committed after since and
-// before at. It is called by the feed.
+// Confirmed says that every change committed after since and before at was taken over. The feed calls it.
 func (t *Table) Confirmed(since, at clock.Moment) {
 	t.mu.RLock()
 	filled := t.filled
 	t.mu.RUnlock()
 	switch {
-	case filled.IsZero(): // it is being filled, and will be confirmed by that
+	case filled.IsZero(): // the table is being filled, which will confirm it
 	case filled.Before(since):
-		t.refill() // what was committed between the two may have been missed
+		t.refill() // changes committed between the two may have been missed
 	default:
 		t.lease.confirm(at)
 	}
 }
 
-// Fresh reports whether routes may be used. It is one load from memory. In the first
-// moments after the process was stopped or suspended it may be wrong: connections are
-// therefore made with [Table.MayDial] only.
+// Fresh reports whether routes may be used. It is a single load from memory. Just after the process was stopped or suspended it
+// may be wrong: connections are therefore made only with [Table.MayDial].
 func (t *Table) Fresh() bool { return !t.lease.stale.Load() }
 
-// FreshAgain returns a channel that is closed when routes may be used again; it is closed
-// already if they may be used now.
+// FreshAgain returns a channel that is closed when routes may be used again. If they may be used now, it is already closed.
 func (t *Table) FreshAgain() <-chan struct{} {
 	t.lease.mu.Lock()
 	defer t.lease.mu.Unlock()
@@ -184,15 +177,14 @@ func (t *Table) FreshAgain() <-chan struct{} {
 
 var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// MayDial returns nil when a connection that was just made to the address of that run leads to
-// the container of the run. [AddressOf] returns the address, which cannot have been given to
-// another container yet. So it must be asked after the connection was made.
+// MayDial returns nil if a connection just made to that run's address leads to that run's container. The address, which
+// [AddressOf] returns, cannot have been given to another container yet. Therefore call it after the connection was made.
 func (t *Table) MayDial(run string) error {
 	l := &t.lease
 	l.mu.Lock()
 	at, length := l.at, l.length
 	l.mu.Unlock()
-	// In this order: a run that had ended by the confirmed moment is not there any more.
+	// In this order: a run that had ended by the confirmed moment is no longer live.
 	live := t.runs.has(run)
 	switch {
 	case at.IsZero() || l.distrusted.Load() || at.Elapsed() > length:

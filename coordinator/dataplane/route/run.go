@@ -10,10 +10,9 @@ import (
 	"github.com/codehub/gateway/coordinator/guard"
 )
 
-// runs names the containers to which the table has routes. A run is one container of a workspace
-// at one address. It has a key, which is the address with more digits in its port than a port
-// has. So a connection that is kept by key is never mistaken for one to another container that
-// had the address before, or has it later.
+// runs names the containers to which the table has routes. A run is one container of a workspace at one address. Its key is the
+// address with more digits in its port than a port has, so that a connection kept by key is never confused with one to another
+// container that had the address earlier, or gets it later.
 type runs struct {
 	mu   sync.RWMutex // guards what follows
 	last uint64
@@ -26,8 +25,7 @@ type life struct {
 	end context.CancelFunc
 }
 
-// portDigits is how many digits of a key are those of the port; the number of the run
-// follows.
+// portDigits is how many digits of a key belong to the port; the run's number follows.
 const portDigits = 5
 
 // begin returns the number of a new run.
@@ -44,7 +42,7 @@ func (r *runs) begin() string {
 	return run
 }
 
-// end ends a run; an empty one is none.
+// end ends a run; an empty run is ignored.
 func (r *runs) end(run string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,7 +52,7 @@ func (r *runs) end(run string) {
 	}
 }
 
-// has reports whether the run has not ended.
+// has reports whether the run has not ended yet.
 func (r *runs) has(run string) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -62,8 +60,8 @@ func (r *runs) has(run string) bool {
 	return ok
 }
 
-// AfterRun calls f in a goroutine of its own once the run has ended, at once if it has. The
-// returned function takes that back; it reports false if f was called.
+// AfterRun calls f in its own goroutine once the run has ended, or immediately if it has. stop cancels the call; it reports false
+// if f was already called.
 func (t *Table) AfterRun(run string, f func()) (stop func() bool) {
 	t.runs.mu.RLock()
 	l, ok := t.runs.live[run]
@@ -76,11 +74,11 @@ func (t *Table) AfterRun(run string, f func()) (stop func() bool) {
 	return context.AfterFunc(l, func() { guard.Run(doing, f) })
 }
 
-// Run is the number of the workspace's container, empty while it does not run.
+// Run returns the number of the workspace's container, or "" while it does not run.
 func (s *State) Run() string { return s.run }
 
-// Key returns the key for an address of the workspace's container: that of its endpoint,
-// or another port of the same host. Without a port it is that of HTTP.
+// Key returns the key for an address of the workspace's container: its endpoint, or another port of the same host. The default
+// port is that of HTTP.
 func (s *State) Key(address string) string {
 	if address == s.Route.Endpoint {
 		return s.key
@@ -88,7 +86,7 @@ func (s *State) Key(address string) string {
 	return keyOf(address, s.run)
 }
 
-// AtPort returns the state with the address of a port of the container in place of the application's.
+// AtPort returns the state with the address of a port of the container instead of the application's.
 func (s *State) AtPort(port int) *State {
 	host, _, err := net.SplitHostPort(s.Route.Endpoint)
 	if err != nil {
@@ -100,7 +98,7 @@ func (s *State) AtPort(port int) *State {
 	return &at
 }
 
-// keyOf puts a key together.
+// keyOf builds a key.
 func keyOf(address, run string) string {
 	host, port := address, "80"
 	if i := strings.LastIndexByte(address, ':'); i > strings.LastIndexByte(address, ']') {
@@ -109,7 +107,7 @@ func keyOf(address, run string) string {
 	return host + ":" + strings.Repeat("0", max(0, portDigits-len(port))) + port + run
 }
 
-// AddressOf returns the address and the run of a key, and whether it is one.
+// AddressOf returns the address and the run of a key. ok is false if it is not a key.
 func AddressOf(key string) (address, run string, ok bool) {
 	i := strings.LastIndexByte(key, ':') + 1
 	if i == 0 || len(key)-i <= portDigits {

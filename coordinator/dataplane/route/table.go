@@ -1,17 +1,15 @@
-// Package route keeps in memory where workspaces are, who owns them, and whether they can take
-// requests. So reaching a running one touches neither PostgreSQL nor Redis (SPEC 8, DESIGN 1).
+// Package route keeps in memory where workspaces are, who owns them, and whether they can accept requests. So reaching a running
+// workspace involves neither PostgreSQL nor Redis (SPEC 8, DESIGN 1).
 //
-// The table holds what is awake, and for some time what was asked for. A workspace that sleeps
-// and is not asked for costs nothing here. The first request for it reads one row. The table is
-// filled at the start and follows the process's feed of changes (package changes). It compares
-// itself with the database a few rows at a time.
+// The table holds the workspaces that are awake and, for some time, those that were requested. A sleeping workspace that nobody
+// requests costs nothing here. The first request for it reads one row. The table is filled at the start and follows the process's
+// feed of changes (package changes). It compares itself with the database a few rows at a time.
 //
-// Routes are leased. The table knows when it was last right as a whole, and says for how long its
-// addresses may be used since then. An address must rest for so long before another workspace
-// gets it (SPEC 8).
+// Routes are leased. The table knows when it was last completely correct, and how long its addresses may be used after that. An
+// address must rest for that long before another workspace gets it (SPEC 8).
 //
-// It owns the copy in memory and nothing else. It must not write to the database,
-// decide about a request, or wake a workspace.
+// The package owns the copy in memory and nothing else. It must not write to the database, decide about a request, or wake a
+// workspace.
 package route
 
 import (
@@ -34,17 +32,15 @@ import (
 var (
 	// ErrNotFound: the workspace does not exist, or its owner has deleted it.
 	ErrNotFound = errors.New("no such workspace")
-	// ErrBusy: too many workspaces are asked for at the moment. It says nothing about the
-	// workspace.
+	// ErrBusy: too many workspaces are being requested at the moment. It says nothing about the workspace.
 	ErrBusy = errors.New("too many workspaces are being looked up")
 )
 
-// Source is the database as the table reads it. [*store.Store] implements it.
+// Source is the part of the database that the table reads. [*store.Store] implements it.
 type Source interface {
-	// Routes returns the rows of ids, without those that do not exist.
+	// Routes returns the rows of ids; missing rows are left out.
 	Routes(ctx context.Context, ids []workspace.ID) ([]store.Route, error)
-	// AwakeRoutes returns at most limit rows that follow the given id, in the order of the
-	// ids: all that are awake, and possibly some others.
+	// AwakeRoutes returns at most limit rows after the given id, ordered by id: all awake workspaces, and possibly some others.
 	AwakeRoutes(ctx context.Context, after workspace.ID, limit int) ([]store.Route, error)
 }
 
@@ -53,20 +49,17 @@ const DefaultMaxAsleep = 10_000
 
 // Options configure a [Table]. Zero values take the defaults.
 type Options struct {
-	// MaxAsleep is how many workspaces that are not awake the table holds at most.
-	// Default: [DefaultMaxAsleep].
+	// MaxAsleep is the largest number of workspaces in the table that are not awake. Default: [DefaultMaxAsleep].
 	MaxAsleep int
-	// Feed is where the changes come from. Without one, the table compares only.
+	// Feed is the source of the changes. Without one, the table only compares.
 	Feed Feed
 }
 
-// Feed is what passes changes on to this table and to others. Its methods do not block.
-// [*changes.Feed] implements it.
+// Feed passes changes on to this table and to others. Its methods do not block. [*changes.Feed] implements it.
 type Feed interface {
-	// Refresh makes it read those workspaces: the comparison has found changes that were not
-	// passed on.
+	// Refresh makes it read those workspaces: the comparison has found changes that were not passed on.
 	Refresh(ids ...workspace.ID)
-	// RefreshAll makes it look for all changes: the lease of the routes has run out.
+	// RefreshAll makes it look for all changes: the lease of the routes has expired.
 	RefreshAll()
 }
 
@@ -83,20 +76,18 @@ type Table struct {
 	outage  *outage.Reporter
 	log     *zap.Logger
 
-	// clock counts the ticks of Run, from 1. It tells how long ago something was used
-	// without asking for the time with every request.
+	// clock counts the ticks of Run, from 1. It tells how long ago an entry was used without reading the time in every request.
 	clock   atomic.Int64
 	loaded  atomic.Bool
 	loadedC chan struct{}
-	reload  chan struct{} // everything is to be read again
+	reload  chan struct{} // everything must be reread
 
-	mu      sync.RWMutex // guards what follows; Lookup only reads
+	mu      sync.RWMutex // guards the fields below; Lookup only reads
 	entries map[workspace.ID]*Entry
-	asleep  int // how many of them are not awake
-	// generation counts the databases, as [Table.Reset] tells. Revisions of different
-	// ones cannot be compared.
+	asleep  int // how many entries are not awake
+	// generation counts the databases: [Table.Reset] increments it. Revisions of different databases cannot be compared.
 	generation uint64
-	// filled is when the last filling from this database began, zero while there is none.
+	// filled is when the last filling from this database began, or zero before that.
 	filled  clock.Moment
 	full    int64 // the clock when no entry could make room for another
 	missing recent
@@ -106,7 +97,7 @@ type Table struct {
 	lease lease
 }
 
-// New returns an empty table that is filled from source. It performs no I/O.
+// New returns an empty table that is filled from source. It does no I/O.
 func New(source Source, options Options, log *zap.Logger) *Table {
 	options.MaxAsleep = cmp.Or(options.MaxAsleep, DefaultMaxAsleep)
 	if options.Feed == nil {
@@ -127,8 +118,7 @@ func New(source Source, options Options, log *zap.Logger) *Table {
 	return t
 }
 
-// Lookup returns the workspace's entry if it is in memory, as that of every running
-// workspace is. It allocates nothing.
+// Lookup returns the workspace's entry if it is in memory, which is certain for a running workspace. It does not allocate.
 func (t *Table) Lookup(id workspace.ID) (*Entry, bool) {
 	t.mu.RLock()
 	e, ok := t.entries[id]
@@ -139,21 +129,20 @@ func (t *Table) Lookup(id workspace.ID) (*Entry, bool) {
 	return e, ok
 }
 
-// Len returns how many workspaces the table has.
+// Len returns how many workspaces are in the table.
 func (t *Table) Len() int {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return len(t.entries)
 }
 
-// Ready reports whether the table has been filled. Before that, no request should be
-// decided: each would cost a query of its own.
+// Ready reports whether the table has been filled. Before that, requests should wait: each would cost its own query.
 func (t *Table) Ready() bool { return t.loaded.Load() }
 
 // Loaded is closed once the table has been filled.
 func (t *Table) Loaded() <-chan struct{} { return t.loadedC }
 
-// Changed takes over rows that have changed. It is called by the feed.
+// Changed takes over changed rows. The feed calls it.
 func (t *Table) Changed(rows []store.Route, _ int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -164,8 +153,8 @@ func (t *Table) Changed(rows []store.Route, _ int64) {
 	}
 }
 
-// Reset makes the table read everything again, because the database is another or an
-// older one: see [changes.Subscriber]. It keeps its entries until it can.
+// Reset makes the table reread everything, because the database is a different or older one: see [changes.Subscriber]. The table
+// keeps its entries until then.
 func (t *Table) Reset(int64) {
 	t.mu.Lock()
 	t.generation++
@@ -175,7 +164,7 @@ func (t *Table) Reset(int64) {
 	t.refill()
 }
 
-// refill makes the table read everything again. It does not wait for it.
+// refill makes the table reread everything. It does not wait.
 func (t *Table) refill() {
 	select {
 	case t.reload <- struct{}{}:
@@ -183,9 +172,8 @@ func (t *Table) refill() {
 	}
 }
 
-// put updates the entry of a workspace with a row that was read in the given generation. It adds
-// an entry if the workspace is awake. It reports whether the row brought anything new. t.mu is
-// held.
+// put updates the entry of a workspace with a row that was read in the given generation. It adds an entry if the workspace is
+// awake. It reports whether the row contained anything new. t.mu is held.
 func (t *Table) put(r store.Route, generation uint64) bool {
 	e := t.entries[r.ID]
 	if e == nil {
@@ -209,15 +197,14 @@ func (t *Table) put(r store.Route, generation uint64) bool {
 	}
 	switch now := e.State(); {
 	case !now.Exists():
-		t.forget(r.ID) // those who wait have seen the state
+		t.forget(r.ID) // everything that waits has seen the state
 	case !now.Awake() && e.used.Load() == 0 && e.holds.Load() == 0:
-		t.forget(r.ID) // the entry is not held, and will not be soon
+		t.forget(r.ID) // nothing holds the entry or is about to
 	}
 	return true
 }
 
-// remove removes the entry of a workspace without a row, and tells those who wait for
-// it. t.mu is held.
+// remove removes the entry of a workspace without a row, and tells everything that waits for it. t.mu is held.
 func (t *Table) remove(id workspace.ID) {
 	if e := t.entries[id]; e != nil {
 		t.forget(id)
@@ -225,7 +212,7 @@ func (t *Table) remove(id workspace.ID) {
 	}
 }
 
-// forget removes an entry as it is; t.mu is held.
+// forget removes an entry without changing its state; t.mu is held.
 func (t *Table) forget(id workspace.ID) {
 	last := t.entries[id].State()
 	if !last.Awake() {
@@ -235,9 +222,8 @@ func (t *Table) forget(id workspace.ID) {
 	delete(t.entries, id)
 }
 
-// recent is a bounded set of workspaces that were found missing a moment ago. It forgets
-// by halves, so that neither its size nor its age needs a list. Its methods are called
-// with the table's mutex held.
+// recent is a bounded set of workspaces that were recently found missing. It forgets by halves, so that neither its size nor its
+// age needs a list. Its methods are called with the table's mutex held.
 type recent struct{ now, before map[workspace.ID]struct{} }
 
 // recentHalf is the size of each half.
