@@ -30,8 +30,7 @@ func TestMain(m *testing.M) { wait.Main(m) }
 
 const id = workspace.ID("0123abcd-0000-4000-8000-00000000000a")
 
-// harness is an activator for one workspace that sleeps, in a synctest bubble. It is
-// the table's source and the service layer.
+// harness is an activator for one sleeping workspace, in a synctest bubble. It is also the table's source and the service layer.
 type harness struct {
 	*Activator
 	t     *testing.T
@@ -130,7 +129,7 @@ func (h *harness) answer(context.Context, string, string) bool {
 	return h.answers
 }
 
-// set changes what the harness answers.
+// set changes how the harness behaves.
 func (h *harness) set(f func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -203,7 +202,7 @@ func TestTriesAgainWhileAnOperationIsInProgress(t *testing.T) {
 		if n := h.attempts(); n < 5 || n > 7 {
 			h.t.Fatalf("%d attempts in 5.5 s", n)
 		}
-		// The end of the operation is noticed at once.
+		// The activator notices the end of the operation immediately.
 		before := h.attempts()
 		h.change(func(r *store.Route) { r.Phase, r.Desired = workspace.PhaseArchived, workspace.DesiredArchived })
 		if h.attempts() != before+1 {
@@ -242,7 +241,7 @@ func TestEndsWhenNoRequestExtendsIt(t *testing.T) {
 	})
 }
 
-// However many workspaces are woken, and however often, the database is one.
+// TestAnOutageIsLoggedOnceForAllWakeUps: however many workspaces are woken, and however often, they share one database.
 func TestAnOutageIsLoggedOnceForAllWakeUps(t *testing.T) {
 	bubble(t, func(h *harness) {
 		h.refuse = errors.New("the database does not answer")
@@ -283,7 +282,7 @@ func TestInProgressDoesNotRenewTheRightToWake(t *testing.T) {
 		h.refuse = service.ErrOperationInProgress
 		w := h.Wake(t.Context(), id, h.entry, 10*time.Second)
 		h.Join(t.Context(), id, h.entry, time.Minute)
-		time.Sleep(11 * time.Second) // the request that may wake has gone
+		time.Sleep(11 * time.Second) // the request that may wake is gone
 		n := h.attempts()
 		h.InProgress(id, time.Minute)
 		time.Sleep(10 * time.Second)
@@ -304,7 +303,7 @@ func TestARefusalIsKeptForAMoment(t *testing.T) {
 				h.t.Fatal("not refused")
 			}
 		}
-		if h.attempts() != 2 { // the second one makes sure; see TestALimitIsAskedOnceMore
+		if h.attempts() != 2 { // the second one confirms it; see TestALimitIsAskedOnceMore
 			h.t.Fatalf("%d attempts for 100 requests", h.attempts())
 		}
 		time.Sleep(2 * refusalKept)
@@ -315,7 +314,8 @@ func TestARefusalIsKeptForAMoment(t *testing.T) {
 	})
 }
 
-// A limit stands only while none of the workspaces that it counts is being put to sleep.
+// TestALimitIsWaitedForWhileAnotherWorkspaceStops: a limit is final only if none of the workspaces that count against it is being
+// put to sleep.
 func TestALimitIsWaitedForWhileAnotherWorkspaceStops(t *testing.T) {
 	bubble(t, func(h *harness) {
 		h.refuse = &service.LimitError{Scope: "user", Limit: 1}
@@ -342,8 +342,8 @@ func TestALimitIsWaitedForWhileAnotherWorkspaceStops(t *testing.T) {
 	})
 }
 
-// The other workspace may come to rest between the attempt that the limit refuses and the question which
-// one is being put to sleep.
+// TestALimitIsAskedOnceMore: the other workspace may stop between the attempt that the limit refuses and the query for workspaces
+// that are being put to sleep.
 func TestALimitIsAskedOnceMore(t *testing.T) {
 	for _, scope := range []string{"user", "global"} {
 		t.Run(scope, func(t *testing.T) {
@@ -400,7 +400,7 @@ func TestProgressOfAWakeUp(t *testing.T) {
 	})
 }
 
-// A wake-up may last longer than the table keeps an entry without requests.
+// TestTheTableKeepsTheEntryOfAWakeUp: a wake-up may last longer than the table keeps an entry without requests.
 func TestTheTableKeepsTheEntryOfAWakeUp(t *testing.T) {
 	bubble(t, func(h *harness) {
 		h.refuse = service.ErrOperationInProgress
@@ -445,7 +445,7 @@ func TestStopEndsWakeUpsAndStartsNone(t *testing.T) {
 		h.stop()
 		<-w.Done()
 		<-h.Stopped()
-		<-h.Wake(t.Context(), id, h.entry, time.Hour).Done() // late requests find it ended
+		<-h.Wake(t.Context(), id, h.entry, time.Hour).Done() // a late request gets an ended wake-up
 	})
 }
 
@@ -456,7 +456,7 @@ func TestHoldIsBounded(t *testing.T) {
 		user string
 		want Held
 	}{
-		{"alice", Granted}, {"alice", Granted}, {"alice", ShareFull}, // she leaves the places of others alone
+		{"alice", Granted}, {"alice", Granted}, {"alice", ShareFull}, // she leaves places for others
 		{"bob", Granted}, {"carol", Granted}, {"carol", Full}, {"alice", Full},
 	} {
 		if got := a.Hold(c.user); got != c.want {
@@ -480,13 +480,13 @@ func TestHoldIsBounded(t *testing.T) {
 	if a.Hold("alice") != Full {
 		t.Error("a request is held although the limit is 0")
 	}
-	a.SetMaxHeld(5, 0) // the default share is a tenth, and at least one
+	a.SetMaxHeld(5, 0) // the default share is a tenth, but at least one
 	if a.Hold("alice") != Granted || a.Hold("alice") != ShareFull || a.Hold("bob") != Granted {
 		t.Error("the default share is not one of five")
 	}
 }
 
-// An application that keeps its prefix need not have anything at the root.
+// TestProbeAsksBelowTheBasePath: an application that keeps its prefix may serve nothing at the root.
 func TestProbeAsksBelowTheBasePath(t *testing.T) {
 	asked := make(chan string, 1)
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.URL.Path }))
@@ -516,8 +516,8 @@ func TestProbeTellsAServerThatIsNotUpYet(t *testing.T) {
 	}
 }
 
-// TestTheRequestOfAWakeUp: the desired state is set, the line is logged and the spans are recorded for the request that
-// has begun the wake-up. The traces of others that wait for it link to it.
+// TestTheRequestOfAWakeUp: the desired state, the log line and the spans belong to the request that has begun the wake-up. The
+// traces of other requests that wait for it link to it.
 func TestTheRequestOfAWakeUp(t *testing.T) {
 	bubble(t, func(h *harness) {
 		request := func(name string) (context.Context, trace.Span) {

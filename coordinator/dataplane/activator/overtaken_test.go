@@ -19,13 +19,14 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestGivesWayToALaterRequest: the wake-up says for how long it has asked, and ends when somebody has asked for sleep since.
+// TestGivesWayToALaterRequest: the wake-up reports how long ago it was requested, and ends when somebody has requested sleep
+// since then.
 func TestGivesWayToALaterRequest(t *testing.T) {
 	bubble(t, func(h *harness) {
 		w := h.Wake(t.Context(), id, h.entry, time.Hour)
 		synctest.Wait()
 		time.Sleep(time.Minute)
-		h.InProgress(id, time.Hour) // a page that polls asks for nothing
+		h.InProgress(id, time.Hour) // a polling page requests nothing
 		h.set(func() { h.refuse = service.ErrOvertaken })
 		h.change(func(r *store.Route) { r.Desired = workspace.DesiredStandby })
 		<-w.Done()
@@ -40,7 +41,7 @@ func TestGivesWayToALaterRequest(t *testing.T) {
 		if h.attempts() != n {
 			t.Error("it goes on to ask")
 		}
-		// The next request is later than the sleep.
+		// The next request is later than the request for sleep.
 		h.set(func() { h.refuse = nil })
 		next := h.Wake(t.Context(), id, h.entry, time.Hour)
 		synctest.Wait()
@@ -50,7 +51,7 @@ func TestGivesWayToALaterRequest(t *testing.T) {
 	})
 }
 
-// TestAnotherRequestIsLaterThanASleep, also if it finds the wake-up that the sleep is about to end.
+// TestAnotherRequestIsLaterThanASleep: this is so even if the request joins a wake-up that the sleep is about to end.
 func TestAnotherRequestIsLaterThanASleep(t *testing.T) {
 	bubble(t, func(h *harness) {
 		h.set(func() { h.refuse = errors.New("the database does not answer") })
@@ -70,8 +71,8 @@ func TestAnotherRequestIsLaterThanASleep(t *testing.T) {
 	})
 }
 
-// TestASleepEndsTheWakeUpsOfAllGateways: two processes wake the workspace, which does not get on, as without a node. What the TTL runner
-// does meanwhile they overcome, and what its owner does they do not.
+// TestASleepEndsTheWakeUpsOfAllGateways: two processes wake a workspace that does not start, as if no node were available. They
+// overcome what the TTL runner does meanwhile, but not what the owner does.
 func TestASleepEndsTheWakeUpsOfAllGateways(t *testing.T) {
 	st := storetest.Open(t)
 	s := service.New(st, service.Options{})

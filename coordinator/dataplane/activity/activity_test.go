@@ -61,7 +61,7 @@ func read(t testing.TB, l *activity.Log) map[workspace.ID]time.Time {
 	return seen.At
 }
 
-// near fails unless at is now, give or take what two clocks may differ.
+// near fails unless at is now, within the possible difference of two clocks.
 func near(t testing.TB, at time.Time) {
 	t.Helper()
 	if d := time.Since(at).Abs(); d > 20*time.Second {
@@ -76,7 +76,7 @@ func TestWhatIsRecordedIsFlushed(t *testing.T) {
 	for i := range n {
 		b.Record(id(i))
 	}
-	b.Slot(id(n)) // held, never touched: no activity
+	b.Slot(id(n)) // held but never touched: no activity
 	flush(t, b)
 	seen := read(t, activity.NewLog(client, ""))
 	if len(seen) != n {
@@ -87,7 +87,7 @@ func TestWhatIsRecordedIsFlushed(t *testing.T) {
 	}
 }
 
-// TestInputIsToldFromOtherUse: the last use by a person has a time of its own, which is removed with the other.
+// TestInputIsToldFromOtherUse: the last use by a person has its own time, which is removed together with the other time.
 func TestInputIsToldFromOtherUse(t *testing.T) {
 	client := connect(t, devenv.Redis(t))
 	c := newClock(time.Now())
@@ -171,7 +171,7 @@ func TestNothingIsDroppedWhileRedisIsAway(t *testing.T) {
 		t.Fatal("reading from a server that does not answer succeeds")
 	}
 	start()
-	// After as many failed dials as it may have connections, the client dials once a second.
+	// After as many failed dials as its maximum number of connections, the client dials once a second.
 	wait.For(t, "redis is used again", func() error { return b.Flush(t.Context()) })
 	if seen := read(t, log); len(seen) != 4 {
 		t.Fatalf("redis has %v, want all four workspaces", seen)
@@ -200,8 +200,7 @@ func TestIdleSlotsAreFreedAndReturnWhenTouched(t *testing.T) {
 	if err := log.Remove(t.Context(), read(t, log), nil); err != nil {
 		t.Fatal(err)
 	}
-	// Both holders keep touching the slot they have, and a request records activity
-	// through the buffer in between.
+	// Both holders keep touching their slot, and a request records activity through the buffer in between.
 	b.Record(id(1))
 	flush(t, b)
 	for _, s := range []*activity.Slot{held, other} {

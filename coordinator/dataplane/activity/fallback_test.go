@@ -17,13 +17,12 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// database records what a buffer writes to PostgreSQL. The real one is tested in package
-// ttl.
+// database records what a buffer writes to PostgreSQL. Package ttl tests the real one.
 type database struct {
 	mu    sync.Mutex
 	err   error
 	ages  map[workspace.ID]time.Duration
-	input int // how many ages of input came
+	input int // number of input ages received
 	calls int // of TouchLastAccess
 	due   time.Duration
 	wrote int // calls of WriterFlushed
@@ -68,7 +67,7 @@ func (d *database) written() int {
 	return d.wrote
 }
 
-// away is a client of a Redis that does not exist.
+// away returns a client of a Redis that does not exist.
 func away(t *testing.T) *redis.Client {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1})
 	t.Cleanup(func() { _ = client.Close() })

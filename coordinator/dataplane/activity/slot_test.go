@@ -11,7 +11,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// The slot is freed between the two steps of a touch.
+// TestTouchDuringRetireIsNotLost frees the slot between the two steps of a touch.
 func TestTouchDuringRetireIsNotLost(t *testing.T) {
 	const id = workspace.ID("00000000-0000-4000-8000-000000000001")
 	now := time.UnixMilli(1_000_000)
@@ -48,7 +48,7 @@ func TestASlotWithUnsentActivityIsNotFreed(t *testing.T) {
 	}
 }
 
-// TestWhatIsDeniedIsNoUse, neither of anybody nor of a person, until it is not denied any more.
+// TestWhatIsDeniedIsNoUse: a denied use counts neither as use nor as input, until it is no longer denied.
 func TestWhatIsDeniedIsNoUse(t *testing.T) {
 	now, counts := time.UnixMilli(1_000_000), false
 	b := NewBuffer(nil, Options{Now: func() time.Time { return now }, Used: func(workspace.ID, audit.Asker) bool { return counts }}, zap.NewNop())
@@ -64,8 +64,8 @@ func TestWhatIsDeniedIsNoUse(t *testing.T) {
 	}
 }
 
-// TestWhoseUseItIs: the first use in each step of the clock tells its user, before it counts. The last user is known, also after the
-// slot was retired.
+// TestWhoseUseItIs: the first use in each step of the clock passes its user to Used before it counts. The last user is known even
+// after the slot was retired.
 func TestWhoseUseItIs(t *testing.T) {
 	now, counts := time.UnixMilli(1_000_000), true
 	var told []audit.Asker

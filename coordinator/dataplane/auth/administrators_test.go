@@ -13,8 +13,8 @@ import (
 	"github.com/codehub/gateway/coordinator/store/storetest"
 )
 
-// Some administrators take each other's rights at the same moment, in both ways and through two
-// processes: one of them is always left, with the session that the refused change would have ended.
+// TestAnAdministratorIsAlwaysLeft: several administrators remove each other's rights at the same moment, in both ways and through
+// two processes. One of them always remains, with the session that the refused change would have ended.
 func TestAnAdministratorIsAlwaysLeft(t *testing.T) {
 	seed.Each(t, func(t *testing.T, random *rand.Rand) {
 		a := open(t, Options{})
@@ -78,7 +78,7 @@ func TestAnAdministratorIsAlwaysLeft(t *testing.T) {
 	})
 }
 
-// The rule is about administrators who can sign in. What it refuses is refused as a whole.
+// TestTheLastAdministrator: the rule is about administrators who can sign in, and refuses the whole change.
 func TestTheLastAdministrator(t *testing.T) {
 	a := open(t, Options{})
 	add := func(name, role string) User {

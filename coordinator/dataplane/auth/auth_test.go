@@ -144,8 +144,8 @@ func TestLoginRefuses(t *testing.T) {
 	login(t, a, "gone")
 }
 
-// A password that changes, or a user that is disabled, between the check and the
-// session must not leave a session behind.
+// TestNoSessionForAnOutdatedPassword: if the password changes, or the user is disabled, between the check and the session, no
+// session remains.
 func TestNoSessionForAnOutdatedPassword(t *testing.T) {
 	a := open(t, Options{})
 	u := addUser(t, a, "ann")
@@ -311,13 +311,12 @@ func TestOptionsAreValidatedUnderTheSettingsName(t *testing.T) {
 	}
 }
 
-// browserSecret is that of the browser which asks for tickets.
+// browserSecret is the secret of the browser that requests tickets.
 var browserSecret = NewBrowserSecret()
 
 var browserHash, _ = BrowserHash(browserSecret)
 
-// A ticket that another person got hold of, or that an attacker sends to a victim, is
-// worth nothing.
+// TestTicketsAreBoundToTheBrowserThatAsked: a stolen ticket, or one that an attacker sends to a victim, is worthless.
 func TestTicketsAreBoundToTheBrowserThatAsked(t *testing.T) {
 	a := open(t, Options{})
 	id := addWorkspace(t, a, addUser(t, a, "ann"))
@@ -341,7 +340,7 @@ func TestTicketsAreBoundToTheBrowserThatAsked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	storetest.Exec(t, a.store, `UPDATE tickets SET browser_hash = NULL`) // of the version before
+	storetest.Exec(t, a.store, `UPDATE tickets SET browser_hash = NULL`) // from the version before
 	if _, err := a.Redeem(t.Context(), ticket, browserSecret, id); !errors.Is(err, ErrBadTicket) {
 		t.Errorf("bound to no browser: %v", err)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestSigningInAfterTheDatabaseWasKilled: the database of `make run` keeps what it has answered, also when it is
-// killed within the minutes in which it has not written a checkpoint. The identities of the audit do not repeat.
+// TestSigningInAfterTheDatabaseWasKilled: the database of `make run` keeps what it has confirmed, even if it is killed in the
+// minutes between two checkpoints. The ids of the audit do not repeat.
 func TestSigningInAfterTheDatabaseWasKilled(t *testing.T) {
 	s := server.Durable(t.TempDir(), "postgresql")
 	start := func() (*server.PostgreSQL, *Auth) {

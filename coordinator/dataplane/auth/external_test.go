@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestNobodyIsNoIdentity: people whom a provider does not name would all be one user.
+// TestNobodyIsNoIdentity: people without an identity from the provider would all become one user.
 func TestNobodyIsNoIdentity(t *testing.T) {
 	a := open(t, Options{})
 	const issuer = "https://id.example"
@@ -31,8 +31,8 @@ func TestNobodyIsNoIdentity(t *testing.T) {
 	}
 }
 
-// TestAProviderEndsItsSessions: one sign-in at a provider, or all of an identity, and no others. It
-// holds also where the session is known and nothing reads the database for it.
+// TestAProviderEndsItsSessions: a provider can end one of its sign-ins, or all of an identity, and no others. This also works if
+// the session is in memory and nothing reads the database for it.
 func TestAProviderEndsItsSessions(t *testing.T) {
 	a := open(t, Options{CacheTTL: time.Hour})
 	sign := func(issuer, subject, session string) string {

@@ -14,7 +14,7 @@ func (e *ending) End() {
 	}
 }
 
-// TestAPanicOfWhatASessionHasOpenLeavesNothingElseOpen: the others end, and the session has ended.
+// TestAPanicOfWhatASessionHasOpenLeavesNothingElseOpen: the other requests end, and the session has ended.
 func TestAPanicOfWhatASessionHasOpenLeavesNothingElseOpen(t *testing.T) {
 	l := newLife("main", 0)
 	all := []*ending{{}, {breaks: true}, {}}

@@ -35,7 +35,7 @@ func TestAUserWhomAnotherAuthenticationNames(t *testing.T) {
 	if err := a.SetDisabled(ctx, "ann", true); err != nil {
 		t.Fatal(err)
 	}
-	a.Resync() // as after a connection that was lost; else the notification says it
+	a.Resync() // as after a lost connection; otherwise the notification does this
 	stream.wait(t, "of a disabled user")
 	a.sessions.checks.Wait()
 	if _, err := a.Named(ctx, "ann", true); !errors.Is(err, ErrDisabled) || !errors.Is(err, ErrNoSession) {
@@ -47,7 +47,7 @@ func TestAUserWhomAnotherAuthenticationNames(t *testing.T) {
 	if _, err := a.Named(ctx, "ann", false); err != nil {
 		t.Errorf("enabled again: %v", err)
 	}
-	// A session whose time was up is opened again, whether its row is still there or not.
+	// An expired session is opened again, whether its row still exists or not.
 	storetest.Exec(t, a.store, `UPDATE sessions SET expires_at = now() - interval '1 second'`)
 	a.Resync()
 	a.sessions.checks.Wait()

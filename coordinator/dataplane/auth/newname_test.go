@@ -31,7 +31,7 @@ func TestANewNameKeepsToScriptsThatPeopleWriteTogether(t *testing.T) {
 	}
 }
 
-// No way of adding users gives such a name. A user who has one from before keeps it.
+// TestNamesOfMixedScriptsAreForNobodyNew: no way of adding users accepts such a name. Existing users keep theirs.
 func TestNamesOfMixedScriptsAreForNobodyNew(t *testing.T) {
 	a, ctx := open(t, Options{}), t.Context()
 	const fake, old = "\u0430dmin", "\u0430nn"

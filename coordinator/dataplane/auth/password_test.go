@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// production is what current is outside the tests.
+// production holds the costs outside the tests.
 var production = params{memory: 19 * 1024, passes: 2, threads: 1}
 
 func TestHashesAreArgon2idInPHCForm(t *testing.T) {
@@ -32,7 +32,7 @@ func TestHashesAreArgon2idInPHCForm(t *testing.T) {
 	}
 }
 
-// The reference implementation's own value: argon2 "somesalt" -id -t 2 -m 16 -p 1 -l 32.
+// TestVerifyAgreesWithTheReferenceImplementation uses its own example: argon2 "somesalt" -id -t 2 -m 16 -p 1 -l 32.
 func TestVerifyAgreesWithTheReferenceImplementation(t *testing.T) {
 	a := New(nil, Options{})
 	defer a.Close()
@@ -93,12 +93,12 @@ func TestAnOutdatedHashIsRenewedAtLogin(t *testing.T) {
 	login(t, a, "ann")
 }
 
-// The password of an unknown user is hashed as well: the time an answer takes does
-// not tell which names exist.
+// TestHashingWaitsForItsTurnAndGivesUpWithTheRequest: the password of an unknown user is also hashed, so that the response time
+// does not reveal which names exist.
 func TestHashingWaitsForItsTurnAndGivesUpWithTheRequest(t *testing.T) {
 	a := open(t, Options{MaxHashing: 1})
 	addUser(t, a, "ann")
-	a.hasher.turns <- struct{}{} // another sign-in hashes
+	a.hasher.turns <- struct{}{} // another sign-in is hashing
 	for _, name := range []string{"ann", "nobody", "a\x00"} {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		if _, _, err := a.Login(ctx, name, password, Client{}); !errors.Is(err, context.DeadlineExceeded) {

@@ -8,14 +8,14 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 )
 
-// Whatever is open in this process ends, and nothing is let in any more. That holds with a session
-// in memory, with one that is being read at that moment, and without one.
+// TestRefuseEndsWhatIsOpenAndLetsNothingIn: everything open in this process ends, and no further request is admitted: with a
+// session in memory, with one that is being read at that moment, and without one.
 func TestRefuseEndsWhatIsOpenAndLetsNothingIn(t *testing.T) {
 	const sessions = 8 // twice as many as are read at the same time
 	cause := errors.New("too old")
 	for range 5 {
 		if t.Failed() {
-			return // each request that stays open takes its time
+			return // each request that stays open takes a while
 		}
 		dsn := devenv.PostgreSQL(t)
 		a, elsewhere := openAt(t, dsn, Options{}), openAt(t, dsn, Options{})

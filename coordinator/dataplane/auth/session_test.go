@@ -32,7 +32,7 @@ func newClock() *testClock {
 func (c *testClock) Now() time.Time          { return time.Unix(0, c.now.Load()) }
 func (c *testClock) Advance(d time.Duration) { c.now.Add(int64(d)) }
 
-// Whatever this machine's clock says: how long a session lasts is asked of the database.
+// TestASessionEndsWhenItsTimeIsUp: the database determines how long a session lasts, whatever this machine's clock says.
 func TestASessionEndsWhenItsTimeIsUp(t *testing.T) {
 	for _, skew := range []time.Duration{0, -3 * time.Hour, 3 * time.Hour} {
 		a := open(t, Options{SessionTTL: time.Hour})
@@ -192,7 +192,7 @@ func TestRevokingTheParentRemovesTheChildAtOnce(t *testing.T) {
 	}
 }
 
-// What was read before a revocation may be what was revoked.
+// TestWhatWasReadBeforeARevocationIsNotKept: it may be the revoked session.
 func TestWhatWasReadBeforeARevocationIsNotKept(t *testing.T) {
 	c := newCache(100)
 	h := accounts.TokenHash{1}
@@ -234,7 +234,7 @@ func TestTheCacheIsBoundedAndKeepsWhatIsUsed(t *testing.T) {
 	if n := size(); n != limit {
 		t.Errorf("%d entries, want %d", n, limit)
 	}
-	// When every other entry has expired, new ones evict those first.
+	// If the other entries have expired, new ones evict those first.
 	c = newCache(cacheShards * evictionSample)
 	for i := range cacheShards * evictionSample {
 		c.put(hash(i), accounts.Session{ExpiresIn: 24 * time.Hour}, 0, now)
@@ -253,7 +253,7 @@ func TestOneQueryForAPageFullOfRequests(t *testing.T) {
 	a := open(t, Options{})
 	addUser(t, a, "ann")
 	token := login(t, a, "ann")
-	a.sessions.lookups <- struct{}{} // of four places, three are taken
+	a.sessions.lookups <- struct{}{} // three of four places are taken
 	a.sessions.lookups <- struct{}{}
 	a.sessions.lookups <- struct{}{}
 	var wg sync.WaitGroup
@@ -295,8 +295,8 @@ func cached(t testing.TB) (*Auth, string) {
 	return a, token
 }
 
-// The nil store proves that PostgreSQL is not asked; no allocation, that nothing waits
-// for the garbage collector.
+// TestACachedSessionCostsNothing: the nil store proves that PostgreSQL is not queried, and the absence of allocations that the
+// garbage collector has no work.
 func TestACachedSessionCostsNothing(t *testing.T) {
 	a, token := cached(t)
 	ctx := t.Context()
@@ -328,7 +328,7 @@ func BenchmarkSession(b *testing.B) {
 	})
 }
 
-// opened is an open request that says when it is ended.
+// opened is an open request that reports its end.
 type opened struct {
 	stream Stream
 	ended  chan struct{}
@@ -403,7 +403,8 @@ func TestOpenRequestsEndWhenTheSessionExpires(t *testing.T) {
 	wantSession(t, a, "expired", token, ErrNoSession)
 }
 
-// What ended while the notifications were away ends when they are back.
+// TestOpenRequestsOfSessionsThatEndedUnnoticed: requests of sessions that ended while notifications were missed end when
+// notifications are back.
 func TestOpenRequestsOfSessionsThatEndedUnnoticed(t *testing.T) {
 	a := open(t, Options{})
 	addUser(t, a, "ann")
@@ -424,7 +425,7 @@ func TestOpenRequestsOfSessionsThatEndedUnnoticed(t *testing.T) {
 	}
 }
 
-// A session with an open request stays in memory, where a revocation looks for it.
+// TestASessionInUseIsNotEvicted: a session with an open request stays in memory, where a revocation looks for it.
 func TestASessionInUseIsNotEvicted(t *testing.T) {
 	c := newCache(cacheShards)
 	var h accounts.TokenHash

@@ -16,7 +16,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// fail signs in with a wrong password, and returns for how long sign-ins are refused.
+// fail signs in with a wrong password, and returns how long sign-ins are refused.
 func fail(t testing.TB, a *Auth, name, address string) time.Duration {
 	t.Helper()
 	_, _, err := a.Login(t.Context(), name, "wrong", Client{Address: address})
@@ -34,7 +34,7 @@ func TestFailedSignInsAreThrottledInAllProcesses(t *testing.T) {
 	dsn := devenv.PostgreSQL(t)
 	here, there := openAt(t, dsn, Options{}), openAt(t, dsn, Options{})
 	for _, a := range []*Auth{here, there} {
-		a.sleep = func(context.Context, time.Duration) error { return nil } // of the address alone
+		a.sleep = func(context.Context, time.Duration) error { return nil } // for the address alone
 	}
 	addUser(t, here, "ann")
 	const attacker, owner = "192.0.2.1", "192.0.2.2"
@@ -96,8 +96,8 @@ func TestASuccessClearsTheAccountAndNotTheAddress(t *testing.T) {
 	}
 }
 
-// People of one office share an address. Wrong passwords of others there slow them down for a moment, and never lock them
-// out, however many there are. One account is locked out there all the same, and not elsewhere.
+// TestAnAddressAloneOnlySlowsDown: people in an office share an address. Other people's wrong passwords slow their sign-ins down
+// for a moment, but never lock them out, however many there are. A single account is still locked out there, and only there.
 func TestAnAddressAloneOnlySlowsDown(t *testing.T) {
 	a := open(t, Options{})
 	addUser(t, a, "ann")
@@ -125,7 +125,7 @@ func TestAnAddressAloneOnlySlowsDown(t *testing.T) {
 	if _, _, err := a.Login(t.Context(), "bob", password, Client{Address: "192.0.2.2"}); err != nil {
 		t.Errorf("elsewhere: %v", err)
 	}
-	// Who leaves while waiting takes the attempt back, and one who waits takes nobody's place.
+	// A client that leaves while waiting takes the attempt back, and a waiting client takes nobody's place.
 	a.sleep = func(context.Context, time.Duration) error {
 		if a.pending.all != 0 || a.slowed.all != 1 {
 			t.Errorf("%d are being checked and %d wait", a.pending.all, a.slowed.all)
@@ -140,7 +140,7 @@ func TestAnAddressAloneOnlySlowsDown(t *testing.T) {
 	if after := storetest.Value[int](t, a.store, counted); after != before || a.pending.all != 0 || a.slowed.all != 0 {
 		t.Errorf("%d failures became %d", before, after)
 	}
-	// An exempt network slows nobody down. One account is locked out there, too.
+	// An exempt network causes no delays. A single account is still locked out there.
 	a.SetExempt([]netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")})
 	a.sleep = func(context.Context, time.Duration) error { t.Error("it is slowed down"); return nil }
 	for i := range failuresPerAddress {
@@ -151,7 +151,7 @@ func TestAnAddressAloneOnlySlowsDown(t *testing.T) {
 	}
 }
 
-// An administrator unlocks an account, at every address, and no other.
+// TestUnlock: an administrator unlocks one account at every address.
 func TestUnlock(t *testing.T) {
 	a := open(t, Options{})
 	addUser(t, a, "ann")
@@ -180,8 +180,8 @@ func TestUnlock(t *testing.T) {
 	}
 }
 
-// A sign-in that fails for another reason than the password is no guess, however often it is tried. The wrong
-// passwords of before still count.
+// TestFailuresOfTheServerAreNoWrongPasswords: a sign-in that fails for a reason other than the password is not a guess, however
+// often it is tried. Earlier wrong passwords still count.
 func TestFailuresOfTheServerAreNoWrongPasswords(t *testing.T) {
 	const next = "another horse battery"
 	signIn := func(a *Auth, from Client) error {
@@ -283,7 +283,7 @@ func TestManyGuessesAtOnceAreNotOne(t *testing.T) {
 	}
 }
 
-// A client that sends many sign-ins at once does not make others wait.
+// TestPendingSignInsAreBounded: a client that sends many sign-ins at once does not make others wait.
 func TestPendingSignInsAreBounded(t *testing.T) {
 	p := newPending(maxPending, maxPendingPerAddress)
 	var leave []func()

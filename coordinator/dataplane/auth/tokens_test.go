@@ -21,7 +21,7 @@ func signedIn(t testing.TB, a *Auth, name string) Grant {
 	return g
 }
 
-// makeToken makes an access token of the user.
+// makeToken creates an access token for the user.
 func makeToken(t testing.TB, a *Auth, g Grant, of ...Scope) (Token, string) {
 	t.Helper()
 	token, secret, err := a.CreateToken(t.Context(), g, " backup \n", of, 1)
@@ -103,14 +103,14 @@ func TestScopesOfAccessTokens(t *testing.T) {
 			}
 		}
 	}
-	// The rights are those that the user has at the moment.
+	// The rights are those that the user has at that moment.
 	_, secret := makeToken(t, a, root, ScopeAdmin)
 	storetest.Exec(t, a.store, `UPDATE users SET role = 'user'`)
 	if got, err := a.Token(t.Context(), secret, ScopeAdmin, ""); err != nil || got.Admin() {
 		t.Errorf("of one who is an administrator no more: %+v, %v", got, err)
 	}
 	a.sessions.checks.Wait()
-	// A later release may know more scopes: for this one, such a token may do nothing.
+	// A later release may know more scopes: in this one, such a token allows nothing.
 	ann := signedIn(t, a, "ann")
 	_, secret = makeToken(t, a, ann, ScopeRead)
 	storetest.Exec(t, a.store, `UPDATE sessions SET scopes = '{future}' WHERE name IS NOT NULL`)
@@ -166,7 +166,7 @@ func TestAccessTokensThatAreRefused(t *testing.T) {
 	}
 }
 
-// A cookie never holds a token's secret, nor does a token's place take the token of a session.
+// TestSessionsAndAccessTokensAreNotMixedUp: a cookie does not accept an access token, nor a header the token of a session.
 func TestSessionsAndAccessTokensAreNotMixedUp(t *testing.T) {
 	a := open(t, Options{})
 	ann := addUser(t, a, "ann")
@@ -192,12 +192,12 @@ func TestSessionsAndAccessTokensAreNotMixedUp(t *testing.T) {
 	for _, junk := range []string{"", "chg_", session, TokenPrefix + session, TokenPrefix + session[4:], secret + "x", "CHG_" + secret[4:], secret[4:]} {
 		wantToken(t, a, "no token", junk, ErrBadToken)
 	}
-	// Even if a row of the one had the hash of the other.
+	// Even if a session's row had the hash of a token.
 	hash, _ := hashSecret(secret)
 	if _, err := a.sessions.grantOf(t.Context(), hash, workspace.ID("")); !errors.Is(err, ErrNoSession) {
 		t.Errorf("a token's row as a session: %v", err)
 	}
-	// The lists of the one do not have the other, and ending the one does not end the other.
+	// Lists of sign-ins contain no tokens, and ending a sign-in does not end a token, nor the reverse.
 	if open, err := a.Sessions(t.Context(), g); err != nil || len(open) != 1 || !open[0].Current {
 		t.Errorf("sign-ins: %+v, %v", open, err)
 	}
@@ -248,7 +248,7 @@ func TestWhatEndsAccessTokens(t *testing.T) {
 		if err := end(ann, token.ID); err != nil {
 			t.Fatal(err)
 		}
-		a.Resync() // in place of the notification
+		a.Resync() // instead of the notification
 		stream.wait(t, name)
 		a.sessions.checks.Wait()
 		wantToken(t, a, name, secret, ErrBadToken)
@@ -258,7 +258,8 @@ func TestWhatEndsAccessTokens(t *testing.T) {
 	}
 }
 
-// A password that is being changed, to shut out who knows the old one, leaves no token behind.
+// TestNoAccessTokenIsMadeBesideAChangeOfThePassword: changing a password, to shut out somebody who knows the old one, leaves no
+// token behind.
 func TestNoAccessTokenIsMadeBesideAChangeOfThePassword(t *testing.T) {
 	a := open(t, Options{})
 	ann := addUser(t, a, "ann")

@@ -56,8 +56,8 @@ func TestWithoutAnyNotificationPollingFindsEveryChangeOnce(t *testing.T) {
 	}
 }
 
-// A transaction takes its revision, another one takes the next and commits first. No
-// notification arrives.
+// TestATransactionThatCommitsLateIsNotMissed: a transaction takes its revision, another one takes the next revision and commits
+// first. No notification arrives.
 func TestATransactionThatCommitsLateIsNotMissed(t *testing.T) {
 	h, early := newHarness(t, storetest.Open(t), poll, zap.NewNop())
 	late := h.create()
@@ -81,7 +81,7 @@ func TestATransactionThatCommitsLateIsNotMissed(t *testing.T) {
 	h.await(late)
 }
 
-// However long a transaction takes, and although no notification arrives.
+// TestALongTransactionIsNotMissed: however long the transaction takes, and although no notification arrives.
 func TestALongTransactionIsNotMissed(t *testing.T) {
 	h, early := newHarness(t, storetest.Open(t), changes.Options{Poll: 5 * time.Millisecond, Window: 10 * time.Millisecond}, zap.NewNop())
 	late := h.create()
@@ -109,8 +109,8 @@ func TestALongTransactionIsNotMissed(t *testing.T) {
 	wait.Until(t, "it is settled", func() bool { settled, _ := h.state(); return settled >= revision })
 }
 
-// TestConfirmed: what was committed before a confirmed moment was passed on. Nothing is confirmed
-// while a transaction is open that may have changed something before the first reading.
+// TestConfirmed: everything committed before a confirmed moment was passed on. Nothing is confirmed while a transaction is open
+// that may have changed something before the first reading.
 func TestConfirmed(t *testing.T) {
 	s := storetest.Open(t)
 	owner := storetest.AddUser(t, s)
@@ -166,7 +166,7 @@ func TestTheFloorFollowsAndNothingIsReadAgainForEver(t *testing.T) {
 	}
 }
 
-// The connection for notifications is cut, and what changes meanwhile has none.
+// TestAReconnectFindsWhatWasMissed cuts the connection for notifications, so that changes made meanwhile cause none.
 func TestAReconnectFindsWhatWasMissed(t *testing.T) {
 	h, id := newHarness(t, storetest.Open(t), changes.Options{Poll: never}, zap.NewNop())
 	connections := h.listen()
@@ -179,7 +179,7 @@ func TestAReconnectFindsWhatWasMissed(t *testing.T) {
 	}
 }
 
-// Hints that are not taken in time are joined, never lost, and there is one query at a
+// TestAStormOfNotificationsIsJoined: hints that are not processed in time are merged, never lost, and there is one query at a
 // time.
 func TestAStormOfNotificationsIsJoined(t *testing.T) {
 	h, id := newHarness(t, storetest.Open(t), changes.Options{Poll: never}, zap.NewNop())
@@ -210,7 +210,7 @@ func TestAStormOfNotificationsIsJoined(t *testing.T) {
 	}
 }
 
-// More hints than may wait: everything above the floor is read instead.
+// TestMoreHintsThanMayWaitBecomeOneReading: with too many hints, everything above the floor is read instead.
 func TestMoreHintsThanMayWaitBecomeOneReading(t *testing.T) {
 	h, id := newHarness(t, storetest.Open(t), changes.Options{Poll: never}, zap.NewNop())
 	slow := make(chan struct{})
@@ -255,8 +255,8 @@ func duplicate(t *testing.T, from, to string) {
 	}
 }
 
-// A server that is restarted has nothing to tell: its data is as it was. One that was
-// restored from a backup has forgotten changes, and gives their revisions to others.
+// TestAServerThatIsRestartedAndOneThatIsRestored: after a restart, the data is unchanged. A server restored from a backup has
+// forgotten changes, and reuses their revisions.
 func TestAServerThatIsRestartedAndOneThatIsRestored(t *testing.T) {
 	dir := t.TempDir()
 	begin := func() *server.PostgreSQL {
@@ -317,7 +317,7 @@ func TestAServerThatIsRestartedAndOneThatIsRestored(t *testing.T) {
 	}
 }
 
-// breaking is a subscriber that panics about one workspace, under a lock.
+// breaking is a subscriber that panics because of one workspace, while holding a lock.
 type breaking struct {
 	*recorder
 	id    atomic.Pointer[workspace.ID]
@@ -346,7 +346,7 @@ func TestARowThatASubscriberPanicsAboutConcernsItAlone(t *testing.T) {
 		h.await(other)
 	}
 	b.id.Store(&id)
-	// One transaction: they are passed on together.
+	// One transaction, so that they are passed on together.
 	ids := append(others, id)
 	storetest.Exec(t, h.store, "UPDATE workspaces SET memo = 'together' WHERE id = ANY ($1::uuid[])", ids)
 	for _, each := range ids {
@@ -364,7 +364,7 @@ func TestARowThatASubscriberPanicsAboutConcernsItAlone(t *testing.T) {
 	if found := logs.FilterField(zap.String("workspace", string(id))).All(); len(found) != 1 || found[0].ContextMap()["stack"] == nil {
 		t.Errorf("logged %v", logs.All())
 	}
-	// The feed does not come to the row again by itself, and does with its next change.
+	// The feed does not retry the row by itself, but passes on its next change.
 	calls, read := b.calls.Load(), h.db.count(&h.db.pages)
 	wait.Until(t, "some more polls have passed", func() bool { return h.db.count(&h.db.pages) > read+10 })
 	if now := b.calls.Load(); now != calls {

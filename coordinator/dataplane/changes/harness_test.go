@@ -20,13 +20,13 @@ import (
 
 func TestMain(m *testing.M) { wait.Main(m) }
 
-// database counts what the feed asks the real one, and can make it fail or slow.
+// database counts the feed's queries to the real database, and can make them fail or wait.
 type database struct {
 	*store.Store
 
 	mu                  sync.Mutex
 	routes, pages, rows int
-	ids                 int // that the feed asked for by name
+	ids                 int // requested by name
 	asking, mostAtOnce  int
 	failure             error
 	slow                chan struct{} // a query waits until it is closed
@@ -77,7 +77,7 @@ func (d *database) ChangesSince(ctx context.Context, revision int64, limit int) 
 	return rows, err
 }
 
-// count returns a number of the database.
+// count returns one of the database's counters.
 func (d *database) count(n *int) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -144,14 +144,14 @@ type harness struct {
 	owner string
 }
 
-// never is an interval at which nothing happens in a test.
+// never is an interval longer than any test.
 const never = time.Hour
 
-// poll makes the feed find everything by itself.
+// poll makes the feed find everything by polling.
 var poll = changes.Options{Poll: 5 * time.Millisecond}
 
-// newHarness starts a feed on a database with one workspace, and returns when that was
-// passed on. Before the start, the feed is prepared.
+// newHarness starts a feed on a database with one workspace, and returns when that workspace was passed on. prepare runs before
+// the start.
 func newHarness(t *testing.T, s *store.Store, o changes.Options, log *zap.Logger, prepare ...func(*changes.Feed)) (*harness, workspace.ID) {
 	t.Helper()
 	h := &harness{T: t, recorder: newRecorder(), db: &database{Store: s}, store: s}
@@ -181,7 +181,7 @@ func run(t *testing.T, f func(context.Context) error) {
 	})
 }
 
-// create adds a workspace that sleeps.
+// create adds a sleeping workspace.
 func (h *harness) create() workspace.ID {
 	h.Helper()
 	id := workspace.ID(uuid.NewString())
@@ -194,7 +194,7 @@ func (h *harness) create() workspace.ID {
 	return id
 }
 
-// await waits until the subscriber has the present row of the workspace.
+// await waits until the subscriber has the current row of the workspace.
 func (h *harness) await(id workspace.ID) {
 	h.Helper()
 	want := storetest.Value[int64](h, h.store, `SELECT revision FROM workspaces WHERE id = $1`, string(id))
@@ -206,8 +206,7 @@ func (h *harness) await(id workspace.ID) {
 	})
 }
 
-// listen passes notifications to the feed, as the coordinator does, and counts the
-// connections.
+// listen passes notifications to the feed, like the coordinator, and counts the connections.
 func (h *harness) listen() (connections func() int) {
 	h.Helper()
 	var mu sync.Mutex

@@ -19,7 +19,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// process is the feed with its real subscribers, on notifications.
+// process is the feed with its real subscribers and notifications.
 type process struct {
 	table *route.Table
 	hub   *events.Hub
@@ -65,8 +65,8 @@ func create(t testing.TB, s *store.Store, owner string) workspace.ID {
 	return id
 }
 
-// While connections are cut again and again, every workspace arrives in its last state,
-// in the route table and in its owner's stream.
+// TestCutConnectionsLoseNoNews: while connections are cut again and again, the last state of every workspace arrives in the route
+// table and in its owner's stream.
 func TestCutConnectionsLoseNoNews(t *testing.T) {
 	s := storetest.Open(t)
 	owner := storetest.AddUser(t, s)
@@ -110,8 +110,8 @@ func TestCutConnectionsLoseNoNews(t *testing.T) {
 	})
 }
 
-// Archived workspaces that do not change are not read, however many there are and however often the
-// feed looks. Its queries return nothing, and package store shows that they read nothing else.
+// TestAHundredThousandArchivedWorkspacesAreNotRead: archived workspaces that do not change are not read, however many there are
+// and however often the feed polls. Its queries return nothing, and package store shows that they read nothing else.
 func TestAHundredThousandArchivedWorkspacesAreNotRead(t *testing.T) {
 	s := storetest.Open(t)
 	storetest.Exec(t, s, `INSERT INTO workspaces (owner_user_id, name, instance_backend, storage_backend, home_store_key, phase, desired_state)
@@ -134,8 +134,8 @@ func TestAHundredThousandArchivedWorkspacesAreNotRead(t *testing.T) {
 	}
 }
 
-// BenchmarkUpdateToRouteTable measures from the commit of a change to the state in the
-// route table, beside a query of one row on the same server.
+// BenchmarkUpdateToRouteTable measures the time from the commit of a change until the route table has it, beside a query of one
+// row on the same server.
 func BenchmarkUpdateToRouteTable(b *testing.B) {
 	s := storetest.Open(b)
 	id := create(b, s, storetest.AddUser(b, s))

@@ -1,13 +1,13 @@
 package events
 
-// Settled returns the revision up to which the feed has passed everything on.
+// Settled returns the revision up to which the feed has passed on everything.
 func (p *Publisher) Settled() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.settled
 }
 
-// Overflowed reports whether more changes came than may wait.
+// Overflowed reports whether more changes came than the queue holds.
 func (p *Publisher) Overflowed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -21,8 +21,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// installation is a database and a Redis, with a program that listens to everything that
-// is published.
+// installation is a database and a Redis, with a program that listens to everything published.
 type installation struct {
 	*testing.T
 	store *store.Store
@@ -55,7 +54,7 @@ func connect(t *testing.T, url string) *redis.Client {
 	return client
 }
 
-// listen starts a program that counts messages, and waits until it is subscribed.
+// listen starts a program that counts messages, and waits until it has subscribed.
 func (in *installation) listen() {
 	in.Helper()
 	sub := in.redis.PSubscribe(in.Context(), "codehub:*")
@@ -73,7 +72,7 @@ func (in *installation) listen() {
 	in.Cleanup(func() { _ = sub.Close(); <-done })
 }
 
-// create adds a workspace of the owner, asleep.
+// create adds a sleeping workspace of the owner.
 func (in *installation) create() workspace.ID {
 	in.Helper()
 	id := workspace.ID(uuid.NewString())
@@ -102,7 +101,7 @@ func (in *installation) awaitUpdate(id workspace.ID) {
 	wait.Until(in, "the update of "+string(id)+" is published", func() bool { return in.updates(id) > 0 })
 }
 
-// process is a process with a feed, and a publisher that runs while it leads.
+// process is a process with a feed, and a publisher that runs while the process leads.
 type process struct {
 	*events.Publisher
 	feed *changes.Feed
@@ -118,11 +117,11 @@ func (in *installation) process(o changes.Options) *process {
 	return p
 }
 
-// quick finds changes by polling, and forgets soon that it has passed them on. A window
-// that is shorter than a busy machine may need for a commit would lose changes.
+// quick finds changes by polling, and soon forgets that it has passed them on. The window must cover the time that a busy machine
+// needs for a commit, or changes would be lost.
 var quick = changes.Options{Poll: 5 * time.Millisecond, Window: time.Second}
 
-// lead runs the publisher, and returns when it has found its place.
+// lead runs the publisher, and returns when it has read its cursor.
 func (in *installation) lead(p *process) (resign func()) {
 	in.Helper()
 	resign = run(in.T, p.Run)
@@ -130,7 +129,7 @@ func (in *installation) lead(p *process) (resign func()) {
 	return resign
 }
 
-// awaitSettled waits until the process has passed on everything there is.
+// awaitSettled waits until the process has passed on everything.
 func (in *installation) awaitSettled(p *process) {
 	in.Helper()
 	wait.For(in, "the feed has passed on everything", func() error {
@@ -142,7 +141,7 @@ func (in *installation) awaitSettled(p *process) {
 	})
 }
 
-// wire makes pipelines fail, and counts what was published all the same.
+// wire makes pipelines fail, and counts what was published anyway.
 type wire struct {
 	mu        sync.Mutex
 	fail      func(n int) (before, after error) // for the n-th pipeline
@@ -180,7 +179,7 @@ func (w *wire) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 	}
 }
 
-// wired puts a wire between the publishers and Redis. The program keeps its own client.
+// wired puts a wire between the publishers and Redis. The listening program keeps its own client.
 func (in *installation) wired(url string) *wire {
 	w := &wire{published: map[string]int{}}
 	in.redis = connect(in.T, url)
@@ -194,8 +193,7 @@ func (w *wire) set(fail func(int) (before, after error)) {
 	w.fail = fail
 }
 
-// run runs a component until the test ends, and returns a function that stops it
-// earlier.
+// run runs a component until the test ends, and returns a function that stops it earlier.
 func run(t *testing.T, f func(context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -99,7 +99,7 @@ func TestStoppingEndsEveryStream(t *testing.T) {
 	wait.NoGoroutines(t, ignore)
 }
 
-// The streams of one workspace, and those of workspaces that change together, share one reading.
+// TestStreamsShareWhatTheyRead: the streams of one workspace, and of workspaces that change together, share one reading.
 func TestStreamsShareWhatTheyRead(t *testing.T) {
 	h := events.NewHub()
 	var all []<-chan events.Change

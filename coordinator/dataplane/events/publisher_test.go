@@ -20,7 +20,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// What other programs read is a contract: channel names and payloads.
+// TestWhatIsPublished: the channel names and payloads that other programs read are a contract.
 func TestWhatIsPublished(t *testing.T) {
 	in := newInstallation(t, devenv.Redis(t))
 	id := in.create()
@@ -74,7 +74,7 @@ func TestTheNextLeaderContinuesFromTheCursor(t *testing.T) {
 	})
 	resign()
 	first.stop()
-	// There is no leader. Many change.
+	// There is no leader. Many workspaces change.
 	var meanwhile []workspace.ID
 	for range 600 {
 		meanwhile = append(meanwhile, in.create())
@@ -109,7 +109,7 @@ func TestAnEmptiedRedisStartsFromNow(t *testing.T) {
 	if in.updates(old) != 0 {
 		t.Error("what changed before is published")
 	}
-	// Emptied under the leader: the one in memory counts, and is written again.
+	// Emptied during a term: the cursor in memory counts, and is written again.
 	if err := in.redis.FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestAnEmptiedRedisStartsFromNow(t *testing.T) {
 	})
 }
 
-// Pipelines fail on their way to Redis and on their way back, in the middle of a burst.
+// TestAPublisherThatFailsInTheMiddleMissesNothing: pipelines fail on their way to Redis and back, in the middle of a burst.
 func TestAPublisherThatFailsInTheMiddleMissesNothing(t *testing.T) {
 	url := devenv.Redis(t)
 	in := newInstallation(t, url)
@@ -177,8 +177,7 @@ func TestWhatChangesWhileRedisIsAwayIsPublishedLater(t *testing.T) {
 	}
 	wait.Until(t, "the outage is logged", func() bool { return in.logs.Len() > 0 })
 	s = start()
-	// The subscription of the program comes back later than the publisher, so the answers
-	// that the publisher gets are counted.
+	// The program's subscription comes back later than the publisher, so the test counts the answers that the publisher receives.
 	wait.Until(t, "everything is published", func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -192,7 +191,7 @@ func TestWhatChangesWhileRedisIsAwayIsPublishedLater(t *testing.T) {
 	}
 }
 
-// Redis takes its time while more changes than may wait.
+// TestAFullQueueIsReadAgainFromTheDatabase: while Redis is slow, more workspaces change than the queue holds.
 func TestAFullQueueIsReadAgainFromTheDatabase(t *testing.T) {
 	url := devenv.Redis(t)
 	in := newInstallation(t, url)
@@ -219,7 +218,7 @@ func TestAFullQueueIsReadAgainFromTheDatabase(t *testing.T) {
 	})
 }
 
-// A Redis without memory publishes, but keeps no cursor.
+// TestARedisThatRefusesWritesStillPublishes: a Redis without memory publishes, but does not store the cursor.
 func TestARedisThatRefusesWritesStillPublishes(t *testing.T) {
 	in := newInstallation(t, devenv.Redis(t))
 	p := in.process(quick)
@@ -247,8 +246,8 @@ func TestARedisThatRefusesWritesStillPublishes(t *testing.T) {
 	}
 }
 
-// The database was restored from a backup while no process led: the cursor in Redis names
-// revisions that are now other changes'.
+// TestAnOlderDatabaseMovesTheCursorBack: the database was restored from a backup while there was no leader, so the cursor in
+// Redis refers to revisions that now belong to other changes.
 func TestAnOlderDatabaseMovesTheCursorBack(t *testing.T) {
 	in := newInstallation(t, devenv.Redis(t))
 	ids := []workspace.ID{in.create(), in.create(), in.create()}
@@ -267,11 +266,11 @@ func TestAnOlderDatabaseMovesTheCursorBack(t *testing.T) {
 	if in.updates(ids[0]) != 0 {
 		t.Error("what is settled is published")
 	}
-	// While it leads, the same.
+	// The same happens while it leads.
 	p.Reset(0)
 	in.awaitUpdate(ids[0])
 	stop()
-	// A cursor ahead of the database is another one's.
+	// A cursor ahead of the database belongs to another database.
 	if err := in.redis.Set(t.Context(), events.CursorKey, position.Revision+1000, 0).Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func TestAMissReadsOneRow(t *testing.T) {
 		if _, ok := table.Lookup(one); ok || d.queries != 0 {
 			t.Fatal("a sleeping workspace is in memory")
 		}
-		// The first query is held up; what is asked for meanwhile shares the next one.
+		// The first query is held up; requests that arrive meanwhile share the next one.
 		d.do(func() { d.gate = make(chan struct{}) })
 		var asking sync.WaitGroup
 		entries := make(chan *Entry, 200)
@@ -67,7 +67,7 @@ func TestAnUnknownWorkspaceIsRememberedForAMoment(t *testing.T) {
 		if d.queries != 1 {
 			t.Errorf("%d queries for 100 requests", d.queries)
 		}
-		// The feed corrects it at once, time does otherwise.
+		// The feed corrects it immediately; otherwise it expires.
 		table.Changed([]store.Route{d.set(asleep(one))}, 0)
 		table.find(t, one)
 		if _, err := table.Find(t.Context(), two); !errors.Is(err, ErrNotFound) {
@@ -85,14 +85,13 @@ func TestAnUnknownWorkspaceIsRememberedForAMoment(t *testing.T) {
 	})
 }
 
-// What the feed passes on while a query is on its way is newer than what that brings.
+// TestALateAnswerDoesNotReplaceANewerRow: rows that the feed passes on while a query is running are newer than the query's rows.
 func TestALateAnswerDoesNotReplaceANewerRow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDatabase(asleep(one))
 		table := start(t, d, Options{})
 		<-table.Loaded()
-		// late asks for a workspace, passes changes on while the answer is on its way, and
-		// returns what the request gets.
+		// late requests a workspace, passes changes on while the query is running, and returns the result of the request.
 		late := func(id workspace.ID, changes ...store.Route) (*Entry, error) {
 			gate := make(chan struct{})
 			d.do(func() { d.gate = gate })
@@ -136,7 +135,7 @@ func TestALateAnswerDoesNotReplaceANewerRow(t *testing.T) {
 		if e, ok := table.Lookup(fourth); ok {
 			t.Errorf("refreshed during a query: %+v", e.State())
 		}
-		// Another database: what was read before says nothing.
+		// A different database: rows read before say nothing.
 		gate = make(chan struct{})
 		fifth := numbered(5)
 		d.set(running(fifth, "10.0.0.5:80", 1))
@@ -172,7 +171,7 @@ func TestWithoutTheDatabaseNothingIsSaidToBeMissing(t *testing.T) {
 		}
 		d.do(func() { d.err = nil })
 		table.find(t, two)
-		// A database that says nothing at all.
+		// A database that does not answer at all.
 		d.do(func() { d.gate = make(chan struct{}) })
 		began := time.Now()
 		if _, err := table.Find(t.Context(), numbered(9)); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != findTimeout {
@@ -181,8 +180,8 @@ func TestWithoutTheDatabaseNothingIsSaidToBeMissing(t *testing.T) {
 	})
 }
 
-// However many unknown workspaces are asked for: one query at a time, a bounded number
-// of waiting requests, and the others are refused at once.
+// TestAFloodOfUnknownIDs: however many unknown workspaces are requested, there is one query at a time and a bounded number of
+// waiting requests; the others are refused immediately.
 func TestAFloodOfUnknownIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDatabase() // panics at two queries at a time
@@ -235,7 +234,7 @@ func TestTheTableHoldsABoundedNumberThatSleep(t *testing.T) {
 			t.Errorf("all were asked for just now, and another one gets %v", err)
 		}
 		time.Sleep(2 * time.Minute)
-		table.Lookup(numbered(1)) // the most recent one
+		table.Lookup(numbered(1)) // the most recently requested one
 		for n := 100; n < 110; n++ {
 			table.find(t, numbered(n))
 		}

@@ -26,7 +26,7 @@ type database struct {
 	byID     map[workspace.ID]store.Route
 	revision int64
 	err      error
-	queries  int // that named workspaces
+	queries  int // by id
 	pages    int
 	read     int // rows
 	busy     int
@@ -124,7 +124,7 @@ func numbered(n int) workspace.ID {
 	return workspace.ID(fmt.Sprintf("%08x-0000-4000-8000-000000000000", n+16))
 }
 
-// feed notes what a table asks for.
+// feed records what a table requests.
 type feed struct {
 	missed []workspace.ID
 	stale  chan struct{}

@@ -12,8 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// leased returns a table with a running workspace that is filled and confirmed, and what
-// names its container.
+// leased returns a filled and confirmed table with a running workspace, its entry, and the run of its container.
 func leased(t *testing.T) (*Table, *Entry, string) {
 	t.Helper()
 	table := New(nil, Options{}, zap.NewNop())
@@ -53,7 +52,7 @@ func TestMayDial(t *testing.T) {
 	check("running", run, nil)
 	check("a container that never was", "77", ErrEnded)
 
-	// A process that was stopped: the timer has not run yet.
+	// A stopped process: the timer has not run yet.
 	table.lease.timer.Stop()
 	table.SetLease(MinLease)
 	table.lease.mu.Lock()
@@ -115,7 +114,7 @@ func TestTheLeaseRunsOut(t *testing.T) {
 	table.Confirmed(clock.Moment{}, clock.Now())
 	<-feed.stale
 	wait.Until(t, "the routes are not used", func() bool { return !table.Fresh() })
-	// Nothing of before the filling counts, and what may have been missed is read again.
+	// Nothing from before the filling counts, and missed changes are read again.
 	table.SetLease(time.Minute)
 	table.Distrust(true)
 	table.Confirmed(clock.Now(), clock.Now())

@@ -127,7 +127,7 @@ func TestWhatNobodyAskedForLeavesWhenItSleeps(t *testing.T) {
 	})
 }
 
-// The feed and the notifications are not there: the comparison finds everything.
+// TestTheComparisonFindsWhatTheFeedMissed: without the feed and notifications, the comparison finds everything.
 func TestTheComparisonFindsWhatTheFeedMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDatabase(running(one, "10.0.0.1:80", 1))
@@ -245,7 +245,7 @@ func TestAnsweredBelongsToOneRun(t *testing.T) {
 	if !e.State().Ready() {
 		t.Fatal("a change of the name discarded the answer")
 	}
-	// The same address again, after the phases in between were missed.
+	// The same address again, with the phases in between missed.
 	update(e, running(one, "10.0.0.1:80", 2))
 	if e.State().Ready() {
 		t.Fatal("the next container inherited the answer of the one before")
