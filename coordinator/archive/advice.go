@@ -12,11 +12,11 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// refusedError is what the store, or the way to it, refuses, with what a person can do.
+// refusedError is a refusal by the store, or on the way to it, with advice for a person.
 type refusedError struct {
 	err    error
 	remedy string
-	// one says that another request may be accepted.
+	// one says that a different request may still be accepted.
 	one bool
 }
 
@@ -26,25 +26,25 @@ func (e *refusedError) Error() string {
 
 func (e *refusedError) Unwrap() error { return e.err }
 
-// adviseOne is advise for what concerns this kind of request only.
+// adviseOne is advise for an error that concerns only this kind of request.
 func adviseOne(err error, remedy string) error {
 	return &refusedError{err: err, remedy: remedy, one: true}
 }
 
-// advise adds what a person can do.
+// advise adds advice for a person.
 func advise(err error, remedy string) error { return &refusedError{err: err, remedy: remedy} }
 
-// largestSkew is the difference of clocks from which a refusal is taken to come from it.
-// Stores accept 15 minutes, some less.
+// largestSkew is the clock difference from which a refusal is attributed to the clock. Stores accept 15 minutes, some
+// less.
 const largestSkew = 5 * time.Minute
 
-// wrongRegion are the codes of a signature, or a bucket, of another region.
+// wrongRegion are the codes for a signature, or a bucket, of a different region.
 var wrongRegion = map[string]bool{
 	"AuthorizationHeaderMalformed": true, "AuthorizationQueryParametersError": true, "PermanentRedirect": true,
 	"IllegalLocationConstraintException": true, "TemporaryRedirect": true, "InvalidRegion": true,
 }
 
-// permissions are what a policy must allow for a request.
+// permissions maps each operation to the action that a policy must allow.
 var permissions = map[string]string{
 	"PutObject": "s3:PutObject", "CreateMultipartUpload": "s3:PutObject", "UploadPart": "s3:PutObject",
 	"CompleteMultipartUpload": "s3:PutObject", "GetObject": "s3:GetObject", "HeadObject": "s3:GetObject",
@@ -53,7 +53,7 @@ var permissions = map[string]string{
 	"ListMultipartUploads": "s3:ListBucketMultipartUploads",
 }
 
-// adviseStatus says what to do about an answer that refuses.
+// adviseStatus adds advice to an answer that refuses.
 func adviseStatus(err error, code string, status int) error {
 	denied := status == http.StatusUnauthorized || status == http.StatusForbidden
 	skew, known := skewOf(err)
@@ -88,7 +88,7 @@ func adviseStatus(err error, code string, status int) error {
 	}
 }
 
-// adviseRegion names the right region where the store does.
+// adviseRegion names the right region if the store does.
 func adviseRegion(err error) string {
 	var response *awshttp.ResponseError
 	if errors.As(err, &response) {
@@ -99,8 +99,7 @@ func adviseRegion(err error) string {
 	return "check s3 region and endpoint: the bucket is in another region"
 }
 
-// skewOf returns by how much the store's clock is ahead of this machine's, by the date of
-// its answer.
+// skewOf returns how far the store's clock is ahead of this machine's, according to the date of its answer.
 func skewOf(err error) (skew time.Duration, known bool) {
 	var response *awshttp.ResponseError
 	if !errors.As(err, &response) || response.Response == nil {
@@ -110,7 +109,7 @@ func skewOf(err error) (skew time.Duration, known bool) {
 	return time.Until(theirs), bad == nil
 }
 
-// adviseTLS says what to do about a connection that cannot be encrypted.
+// adviseTLS adds advice to a failed TLS connection.
 func adviseTLS(err error) error {
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
@@ -129,7 +128,7 @@ func adviseTLS(err error) error {
 		"http and https")
 }
 
-// adviseAway says what to look at when the store does not answer.
+// adviseAway says what to look at if the store does not answer.
 func adviseAway(err error) string {
 	var name *net.DNSError
 	if errors.As(err, &name) {

@@ -85,7 +85,7 @@ func (b bucket) get(object string) string {
 	return string(content)
 }
 
-// requireChecksum checks that the commit marker is the archive's.
+// requireChecksum checks that the commit marker belongs to the archive.
 func (b bucket) requireChecksum(key string) {
 	b.t.Helper()
 	want := contract.FormatMeta(fmt.Sprintf("%x", sha256.Sum256([]byte(b.get("archives/"+key)))))
@@ -131,8 +131,8 @@ func TestAnArchiveIsThereOnlyWithItsCommitMarker(t *testing.T) {
 	missing("with the marker only")
 }
 
-// A restore refuses such an archive. It must neither pass for a good one, whose volume may be
-// deleted, nor for one that does not exist.
+// TestAMalformedMarkerIsAnErrorOfItsOwn: a restore refuses such an archive. It must count neither as a good archive,
+// whose volume may be deleted, nor as a missing one.
 func TestAMalformedMarkerIsAnErrorOfItsOwn(t *testing.T) {
 	b := fresh(t)
 	b.put("archives/"+key, "12345")
@@ -159,7 +159,7 @@ func TestAMalformedMarkerIsAnErrorOfItsOwn(t *testing.T) {
 	}
 }
 
-// A missing bucket must never look like a lost archive.
+// TestAMissingBucketIsNotAMissingArchive: a missing bucket must never look like a lost archive.
 func TestAMissingBucketIsNotAMissingArchive(t *testing.T) {
 	o := options(devenv.S3(t))
 	o.Bucket += "-not-there"
@@ -287,7 +287,7 @@ func TestAnUnreachableStoreIsAnErrorForEveryKey(t *testing.T) {
 	})
 }
 
-// A store that deletes some of the objects and refuses others.
+// TestObjectsThatAreNotDeletedAreNamed: the store deletes some of the objects and refuses others.
 func TestObjectsThatAreNotDeletedAreNamed(t *testing.T) {
 	store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/xml")
@@ -301,7 +301,7 @@ func TestObjectsThatAreNotDeletedAreNamed(t *testing.T) {
 	}
 }
 
-// A listing of something outside the prefix must never reach the collector.
+// TestAListingOutsideThePrefixIsAnError: an object outside the prefix must never reach the collector.
 func TestAListingOutsideThePrefixIsAnError(t *testing.T) {
 	store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/xml")
@@ -315,8 +315,8 @@ func TestAListingOutsideThePrefixIsAnError(t *testing.T) {
 	}
 }
 
-// A real server cannot be made to fail on demand. This one answers 503 twice and
-// then redirects to the real one.
+// TestATransientFailureIsRetried: a real server cannot be made to fail on demand. This one answers 503 twice and then
+// redirects to the real one.
 func TestATransientFailureIsRetried(t *testing.T) {
 	var left atomic.Int32
 	left.Store(2)
@@ -342,7 +342,7 @@ func TestTheEnvironmentOfAJob(t *testing.T) {
 		Endpoint: "http://127.0.0.1:9000", JobEndpoint: "http://store:9000", Region: "eu-west-1", Bucket: "bucket",
 		Prefix: "p/", AccessKey: "access", SecretKey: "secret", PathStyle: true,
 	}
-	// No credentials: engines show the environment of a container to any user of theirs.
+	// No credentials: engines show a container's environment to all their users.
 	want := []string{
 		"ARCHIVE_URL=s3://bucket/p/" + key, "AWS_ENDPOINT_URL_S3=http://store:9000", "AWS_REGION=eu-west-1",
 		"CODEHUB_GRANT=true", "CODEHUB_VERIFY=full", "S3_PATH_STYLE=true",

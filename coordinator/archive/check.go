@@ -16,42 +16,41 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// CheckFolder holds, below the prefix, the objects of [Store.Check], for as long as it runs.
-// Nothing else is there, and what a killed check has left is not needed.
+// CheckFolder is the folder below the prefix that holds the objects of a running [Store.Check]. It contains nothing
+// else, and the remains of a killed check are not needed.
 const CheckFolder = "codehub-check/"
 
 const (
-	// checkLeftover is the age from which a check removes what another one has left.
+	// checkLeftover is the age at which a check removes the remains of another one.
 	checkLeftover = time.Hour
-	// checkCleanup bounds the removal of a check's own object after the caller gave up.
+	// checkCleanup bounds the removal of a check's own object after the caller has given up.
 	checkCleanup = 10 * time.Second
-	// checkSigned is how long the address that a check signs is valid.
+	// checkSigned is how long an address signed by a check is valid.
 	checkSigned = time.Minute
 )
 
 // Finding is something that the store does not do as archives need it.
 type Finding struct {
-	// Text says what was tried and what came of it, Remedy what a person can do.
+	// Text says what was tried and what happened, and Remedy what a person can do.
 	Text, Remedy string
-	// Weak says that archives are kept and restored all the same, with less certainty or
-	// comfort than with another store, which Text names.
+	// Weak says that archives are still kept and restored, but with less certainty or comfort than with other stores;
+	// Text names the difference.
 	Weak bool
-	// Err is the store's answer, if it gave one that Text is about.
+	// Err is the store's answer, if Text is about one.
 	Err error
 }
 
-// Check does once, with an object of its own, what is done with archives. It lists, writes,
-// reads, writes on conditions, uploads in parts, reads by a signed address, and deletes. It
-// returns what does not work, and nothing for a store that is as it should be. What ends every
-// request alike (no connection, no bucket, a wrong key) is found once.
+// Check does once, with its own object, everything that is done with archives. It lists, writes, reads, writes on
+// conditions, uploads in parts, reads with a signed address, and deletes. It returns what does not work; for a suitable
+// store it returns nothing. A problem of every request (no connection, no bucket, a wrong key) is reported once.
 //
-// It must not be called for another installation's bucket. Several may run at once.
+// It must not be called for another installation's bucket. Several checks may run at once.
 func (s *Store) Check(ctx context.Context) []Finding {
 	c := &checking{Store: s, key: CheckFolder + rand.Text(), content: []byte("CodeHub checks the object store.\n")}
 	for _, step := range []struct {
 		doing string
 		do    func(context.Context) error
-		// needs says that the object must have been written.
+		// needs says that the object must have been written before.
 		needs bool
 	}{
 		{"reading the bucket's marker", c.readMarker, false},
@@ -84,17 +83,17 @@ type checking struct {
 	content []byte
 	etag    string
 	blind   bool // the marker cannot be read
-	tried   bool // to write: there may be an object
+	tried   bool // tried to write: there may be an object
 	written bool
 	found   []Finding
 }
 
-// unexpected is an answer that came, and is not what archives need.
+// unexpected is an answer that differs from what archives need.
 type unexpected string
 
 func (u unexpected) Error() string { return string(u) }
 
-// failed records why a step failed, and reports whether the others would fail alike.
+// failed records why a step failed, and reports whether the other steps would fail for the same reason.
 func (c *checking) failed(doing string, err error) (all bool) {
 	f := Finding{
 		Text: doing + ": " + err.Error(), Err: err, Remedy: "look at what stands between the store and this process, " +
@@ -113,7 +112,7 @@ func (c *checking) failed(doing string, err error) (all bool) {
 			"create it, or check s3 bucket, endpoint and path_style", true
 		f.Err = cause
 	case errors.As(cause, &refused):
-		// One permission may be missing while others are there.
+		// Other permissions may exist even if this one is missing.
 		f.Text, f.Remedy, all = doing+": the object store refuses: "+refused.err.Error(), refused.remedy, !refused.one
 	}
 	c.found = append(c.found, f)
@@ -125,8 +124,7 @@ func (c *checking) weak(remedy, text string) {
 	c.found = append(c.found, Finding{Text: text, Remedy: remedy, Weak: true})
 }
 
-// readMarker is the first request. Without an answer nothing is written: the bucket may be
-// another system's.
+// readMarker is the first request. Without an answer nothing is written: the bucket may belong to another system.
 func (c *checking) readMarker(ctx context.Context) error {
 	out, err := c.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &c.opts.Bucket, Key: c.object(MarkerKey)})
 	if err == nil {
@@ -139,7 +137,7 @@ func (c *checking) readMarker(ctx context.Context) error {
 	return err
 }
 
-// list removes what killed checks have left.
+// list removes the remains of killed checks.
 func (c *checking) list(ctx context.Context) error {
 	out, err := c.client.ListObjectsV2(ctx, &s3.ListObjectsV2Input{
 		Bucket: &c.opts.Bucket, Prefix: c.object(CheckFolder),
@@ -155,13 +153,13 @@ func (c *checking) list(ctx context.Context) error {
 		}
 	}
 	if len(left) > 0 {
-		// What cannot be removed now is there for the next check, and remove says why.
+		// The next check can remove what remains now, and remove reports why.
 		_, _ = c.Delete(ctx, left)
 	}
 	return nil
 }
 
-// uploads removes the unfinished uploads that killed checks have left.
+// uploads removes the unfinished uploads of killed checks.
 func (c *checking) uploads(ctx context.Context) error {
 	out, err := c.client.ListMultipartUploads(ctx, &s3.ListMultipartUploadsInput{
 		Bucket: &c.opts.Bucket, Prefix: c.object(CheckFolder),
@@ -180,7 +178,7 @@ func (c *checking) uploads(ctx context.Context) error {
 	}
 	for _, u := range out.Uploads {
 		if c.now().Sub(aws.ToTime(u.Initiated)) > checkLeftover {
-			// One that cannot be removed now is there for the next check.
+			// The next check can abort what remains now.
 			_, _ = c.client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{
 				Bucket: &c.opts.Bucket, Key: u.Key, UploadId: u.UploadId,
 			})
@@ -217,7 +215,7 @@ func (c *checking) put(ctx context.Context, conditions func(*s3.PutObjectInput))
 	return c.client.PutObject(ctx, in)
 }
 
-// errOtherContent says that something between loses or changes content.
+// errOtherContent says that content is lost or changed on the way.
 const errOtherContent unexpected = "what was read is not what was written"
 
 func (c *checking) read(ctx context.Context) error {
@@ -238,7 +236,7 @@ func (c *checking) compare(body io.ReadCloser, want []byte) error {
 	return err
 }
 
-// readPart reads as a download goes on that was interrupted.
+// readPart reads like a resumed download.
 func (c *checking) readPart(ctx context.Context) error {
 	from := len(c.content) / 2
 	in := &s3.GetObjectInput{
@@ -252,7 +250,7 @@ func (c *checking) readPart(ctx context.Context) error {
 	return c.compare(out.Body, c.content[from:])
 }
 
-// writeOnCondition tries conditions that do not hold, as when another process wrote first.
+// writeOnCondition tries conditions that do not hold, as if another process had written first.
 func (c *checking) writeOnCondition(ctx context.Context) error {
 	for _, conditions := range []func(*s3.PutObjectInput){
 		func(in *s3.PutObjectInput) { in.IfNoneMatch = aws.String("*") },
@@ -278,7 +276,7 @@ func (c *checking) writeOnCondition(ctx context.Context) error {
 			return err
 		}
 	}
-	// One that holds is how the bucket's marker is written.
+	// The bucket's marker is written on a condition that holds.
 	out, err := c.put(ctx, func(in *s3.PutObjectInput) { in.IfMatch = &c.etag })
 	if err == nil {
 		c.etag = aws.ToString(out.ETag)
@@ -286,7 +284,7 @@ func (c *checking) writeOnCondition(ctx context.Context) error {
 	return err
 }
 
-// upload begins an upload, sends a part and gives it up.
+// upload begins an upload, sends a part and aborts it.
 func (c *checking) upload(ctx context.Context) error {
 	key := c.object(c.key + ".parts")
 	begun, err := c.client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{Bucket: &c.opts.Bucket, Key: key})
@@ -308,7 +306,7 @@ func (c *checking) upload(ctx context.Context) error {
 	return err
 }
 
-// readSigned reads as a storage job does, which has no key, but a signed address.
+// readSigned reads like a storage job, which has no key, only a signed address.
 func (c *checking) readSigned(ctx context.Context) error {
 	signed, err := s3.NewPresignClient(c.client, func(o *s3.PresignOptions) {
 		o.Expires, o.Presigner = checkSigned, signsByStoreClock{c.Store}
@@ -337,7 +335,7 @@ func (c *checking) readSigned(ctx context.Context) error {
 	return c.compare(response.Body, c.content)
 }
 
-// signsByStoreClock signs by the store's clock in place of this machine's.
+// signsByStoreClock signs by the store's clock instead of this machine's.
 type signsByStoreClock struct{ *Store }
 
 func (s signsByStoreClock) PresignHTTP(ctx context.Context, credentials aws.Credentials, r *http.Request, hash, service,
@@ -347,14 +345,14 @@ func (s signsByStoreClock) PresignHTTP(ctx context.Context, credentials aws.Cred
 		hash, service, region, s.now(), options...)
 }
 
-// remove deletes the object, also when the caller has given up, and looks whether it is gone.
+// remove deletes the object, even if the caller has given up, and checks whether it is gone.
 func (c *checking) remove(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkCleanup)
 	defer cancel()
 	failed := make(map[string]error)
 	err := c.deleteSome(ctx, []string{c.key}, failed)
 	if !c.written {
-		return // the store has said enough, and most likely there is nothing
+		return // the store has said enough, and most likely there is no object
 	}
 	if refused := failed[c.key]; err == nil && refused != nil {
 		c.found = append(c.found, Finding{

@@ -21,8 +21,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// through returns the store's options with a transport in between. It answers itself, or
-// returns nil to let the request through.
+// through returns the store's options with a transport in between. answer answers a request itself, or returns nil to
+// let it through.
 func through(o archive.Options, answer func(*http.Request) (*http.Response, error)) archive.Options {
 	o.Transport = func(next http.RoundTripper) http.RoundTripper {
 		return transport(func(r *http.Request) (*http.Response, error) {
@@ -35,7 +35,7 @@ func through(o archive.Options, answer func(*http.Request) (*http.Response, erro
 	return o
 }
 
-// Each way in which a store fails has its own words, and names what to change.
+// TestTheCheckTellsFailuresApart: each way in which a store fails has its own text, which says what to change.
 func TestTheCheckTellsFailuresApart(t *testing.T) {
 	store := options(devenv.S3(t))
 	changed := func(change func(*archive.Options)) archive.Options {
@@ -91,7 +91,8 @@ func TestTheCheckTellsFailuresApart(t *testing.T) {
 	}
 }
 
-// A store that ignores the conditions of writes is used all the same, and said to be weaker.
+// TestTheCheckNoticesIgnoredConditions: a store that ignores the conditions of writes is still used, but reported as
+// weaker.
 func TestTheCheckNoticesIgnoredConditions(t *testing.T) {
 	store := options(devenv.S3(t))
 	for name, c := range map[string]struct {
@@ -113,7 +114,7 @@ func TestTheCheckNoticesIgnoredConditions(t *testing.T) {
 	}
 }
 
-// What is not known to be this installation's is not written to.
+// TestTheCheckWritesNothingWhenItCannotReadTheMarker: the bucket may not belong to this installation.
 func TestTheCheckWritesNothingWhenItCannotReadTheMarker(t *testing.T) {
 	wrote := false
 	found := open(t, through(options(devenv.S3(t)), func(r *http.Request) (*http.Response, error) {
@@ -128,8 +129,8 @@ func TestTheCheckWritesNothingWhenItCannotReadTheMarker(t *testing.T) {
 	}
 }
 
-// A killed check leaves an object and an upload. A later one removes them, and what another
-// check is at stays.
+// TestTheCheckRemovesWhatAKilledOneLeft: a killed check leaves an object and an upload. A later check removes them, but
+// not the object and upload of a running check.
 func TestTheCheckRemovesWhatAKilledOneLeft(t *testing.T) {
 	b := fresh(t)
 	b.put("archives/"+archive.CheckFolder+"LEFT", "x")
@@ -137,7 +138,7 @@ func TestTheCheckRemovesWhatAKilledOneLeft(t *testing.T) {
 	if found := b.Check(t.Context()); len(found) != 0 || !slices.Equal(b.list(), []string{archive.CheckFolder + "LEFT"}) || len(b.uploads()) != 1 {
 		t.Fatalf("young: %+v, %q, %+v", found, b.list(), b.uploads())
 	}
-	// The store's clock is two hours ahead, as far as its listings say: they are old then.
+	// According to its listings, the store's clock is two hours ahead, so the remains are old.
 	o := options(b.s3)
 	o.Transport = func(next http.RoundTripper) http.RoundTripper {
 		return transport(func(r *http.Request) (*http.Response, error) {
@@ -154,7 +155,7 @@ func TestTheCheckRemovesWhatAKilledOneLeft(t *testing.T) {
 	}
 }
 
-// tlsStore is the real store behind TLS.
+// tlsStore returns the real store behind TLS.
 func tlsStore(t *testing.T) (o archive.Options, certificate *x509.Certificate) {
 	t.Helper()
 	o = options(devenv.S3(t))
@@ -181,15 +182,15 @@ func TestACAFileIsTrusted(t *testing.T) {
 	if found := open(t, o).Check(t.Context()); len(found) != 0 {
 		t.Errorf("with the file: %+v", found)
 	}
-	// Trust is not less careful about names.
+	// Trusting an authority does not weaken the check of names.
 	o.Endpoint = strings.Replace(o.Endpoint, "127.0.0.1", "localhost", 1)
 	if found := open(t, o).Check(t.Context()); len(found) != 1 || !strings.Contains(found[0].Remedy, "a name that the store's certificate is for") {
 		t.Errorf("with another name: %+v", found)
 	}
 }
 
-// This machine's clock is years away from the store's. The SDK signs by the date of the
-// store's answer then, and so do addresses for others.
+// TestAClockThatIsWrongIsCorrected: this machine's clock is years away from the store's. The SDK then signs by the date
+// of the store's answer, and so do the addresses for others.
 func TestAClockThatIsWrongIsCorrected(t *testing.T) {
 	o := options(devenv.S3(t))
 	synctest.Test(t, func(t *testing.T) { // it is the year 2000 here
@@ -232,7 +233,7 @@ func TestEncryptionIsAskedForWithEveryObject(t *testing.T) {
 	}
 }
 
-// Processes that a store turned away together must not come back together.
+// TestThePausesBetweenTriesGrowAndDiffer: processes that a store turned away together must not come back together.
 func TestThePausesBetweenTriesGrowAndDiffer(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer      transport

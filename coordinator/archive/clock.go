@@ -10,12 +10,12 @@ import (
 	"github.com/aws/smithy-go/middleware"
 )
 
-// noticedSkew is the difference from which the store's clock is followed. Below it, what an
-// answer's date says is not more than its way through the network.
+// noticedSkew is the difference from which the store's clock is followed. A smaller difference may only be the answer's
+// way through the network.
 const noticedSkew = time.Minute
 
-// storeClock tells the store's time from the dates of its answers. The SDK signs its own
-// requests by it, too; see [Store.now] for others.
+// storeClock derives the store's time from the dates of its answers. The SDK also signs its own requests by it; see
+// [Store.now] for other requests.
 type storeClock struct{ ahead atomic.Int64 }
 
 // watch makes a client set the clock.
@@ -36,7 +36,6 @@ func (c *storeClock) watch(o *s3.Options) {
 	})
 }
 
-// now is the present time by the store's clock, as far as its latest answer said. What is
-// signed for others to send must be signed by it: a store refuses what was signed 15 minutes
-// ago, or in its future.
+// now returns the current time by the store's clock, according to its latest answer. Requests that others will send
+// must be signed by it: a store refuses a signature that is 15 minutes old, or in its future.
 func (s *Store) now() time.Time { return time.Now().Add(time.Duration(s.clock.ahead.Load())) }

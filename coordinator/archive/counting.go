@@ -11,13 +11,13 @@ import (
 	"github.com/codehub/gateway/coordinator/metrics"
 )
 
-// countingClient counts the requests that it sends, each attempt, and the bytes of their bodies.
+// countingClient counts every attempt of its requests, and the bytes of their bodies.
 type countingClient struct {
 	aws.HTTPClient
 	metrics *metrics.S3
 }
 
-// counted returns a client that counts what client sends, if m is not nil.
+// counted returns a client that counts the requests of client, if m is not nil.
 func counted(client aws.HTTPClient, m *metrics.S3) aws.HTTPClient {
 	if m == nil {
 		return client
@@ -34,13 +34,13 @@ func (c countingClient) Do(r *http.Request) (*http.Response, error) {
 		c.metrics.Sent(int(r.ContentLength))
 		res.Body = countedBody{res.Body, c.metrics}
 	}
-	if err == nil || r.Context().Err() == nil { // else it was given up here
+	if err == nil || r.Context().Err() == nil { // otherwise the caller gave it up
 		c.metrics.Requested(awsmiddleware.GetOperationName(r.Context()), status, time.Since(began))
 	}
 	return res, err
 }
 
-// countedBody counts what is read of an answer.
+// countedBody counts the bytes that are read of an answer.
 type countedBody struct {
 	io.ReadCloser
 	metrics *metrics.S3

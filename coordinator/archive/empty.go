@@ -23,9 +23,9 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// CreateEmpty creates the archive of an empty home under key: the archive, encrypted if
-// there are recipients, then its commit marker. It never replaces a complete archive, or
-// one whose commit marker is malformed: that is an error.
+// CreateEmpty creates the archive of an empty home under key: the archive, encrypted if there are recipients, and then
+// its commit marker. It never replaces a complete archive. It returns an error if the commit marker is malformed, and
+// does not replace that archive, either.
 func (s *Store) CreateEmpty(ctx context.Context, key string) error {
 	_, err := s.Stat(ctx, key)
 	if err == nil {
@@ -67,9 +67,9 @@ func (s *Store) put(ctx context.Context, key string, content []byte, metadata ma
 	return err
 }
 
-// putEncrypted writes an encrypted empty archive, unless there is one, and returns what is
-// there. Each encryption has other bytes. If two processes wrote theirs and then their markers,
-// the archive of one could end up with the marker of the other.
+// putEncrypted writes an encrypted empty archive, unless there is one, and returns the content that is there. Each
+// encryption has different bytes: if two processes wrote theirs and then their markers, the archive of one could end up
+// with the marker of the other.
 func (s *Store) putEncrypted(ctx context.Context, key string, packed []byte, keys Keys) ([]byte, error) {
 	_, err := s.client.PutObject(ctx, &s3.PutObjectInput{
 		Bucket: &s.opts.Bucket, Key: s.object(key), IfNoneMatch: aws.String("*"),
@@ -96,11 +96,11 @@ func (s *Store) putEncrypted(ctx context.Context, key string, packed []byte, key
 	if opened, err := keys.decrypt(there); err == nil && bytes.Equal(opened, want.packed) {
 		return there, nil
 	}
-	// It has no marker and is something else, so it counts for nothing.
+	// It is something else without a marker, so it does not count.
 	return packed, s.put(ctx, key, packed, nil)
 }
 
-// maxEmpty bounds what is read of an archive that may be an empty one, in bytes.
+// maxEmpty bounds how much is read of an archive that may be an empty one, in bytes.
 const maxEmpty = 64 << 10
 
 // encrypt encrypts to the recipients.
@@ -115,11 +115,11 @@ func (k Keys) encrypt(content []byte) ([]byte, error) {
 		return nil, err
 	}
 	_, err = w.Write(content)
-	err = errors.Join(err, w.Close()) // which writes the rest
+	err = errors.Join(err, w.Close()) // writes the rest
 	return out.Bytes(), err
 }
 
-// decrypt opens what is encrypted to one of the identities.
+// decrypt opens content that is encrypted to one of the identities.
 func (k Keys) decrypt(content []byte) ([]byte, error) {
 	with, err := k.identities()
 	if err != nil {
@@ -138,7 +138,7 @@ type emptyArchive struct {
 	size   int // of the tar file, in bytes
 }
 
-// empty makes it once. The bytes are the same every time.
+// empty builds it once. The bytes are the same every time.
 var empty = sync.OnceValues(func() (emptyArchive, error) {
 	var plain, packed bytes.Buffer
 	z, err := zstd.NewWriter(&packed)

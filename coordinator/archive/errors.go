@@ -18,29 +18,29 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// ErrNoBucket says that the store answers and has no bucket of the configured name.
+// ErrNoBucket says that the store answers but has no bucket of the configured name.
 var ErrNoBucket = errors.New("the object store has no such bucket: check the setting s3 bucket, " +
 	"and whether the store's data folder is mounted")
 
 // errNotFound is the store's answer that an object does not exist.
 var errNotFound = fmt.Errorf("the object store has no such object: %w", fs.ErrNotExist)
 
-// codeNotImplemented is how a store answers to a request that it does not know. It will
-// not know it later either, whatever the status says.
+// codeNotImplemented is a store's answer to a request that it does not know. A retry does not help, whatever the status
+// says.
 const codeNotImplemented = "NotImplemented"
 
-// throttled are the codes with which stores ask for fewer requests or say that they
-// are not ready, whatever the status of the answer.
+// throttled are the codes with which stores ask for fewer requests or say that they are not ready, whatever the status
+// of the answer.
 var throttled = map[string]bool{
 	"SlowDown": true, "Throttling": true, "ThrottlingException": true, "RequestLimitExceeded": true,
 	"TooManyRequests": true, "ServiceUnavailable": true, "InternalError": true, "RequestTimeout": true,
 	"OperationAborted": true,
 }
 
-// explain sorts what a request ended with into the three kinds that callers tell apart. The store
-// is away ([workspace.ReasonUnreachable]: ask again later). Or the store says that something does
-// not exist ([fs.ErrNotExist], [ErrNoBucket]). Or the store refuses, and then the error says what
-// to check. doing is what failed, a gerund.
+// explain classifies a failed request as one of three kinds that callers distinguish: the store is away
+// ([workspace.ReasonUnreachable]: retry later); the store says that something does not exist ([fs.ErrNotExist],
+// [ErrNoBucket]); or the store refuses, and the error says what to check. doing describes the failed action, as a
+// gerund.
 //
 // The end of the caller's context is none of them.
 func explain(doing string, err error) error {
@@ -57,15 +57,14 @@ type kind int
 const (
 	cancelled kind = iota // nothing: the caller gave up
 	away                  // it does not answer, or not now
-	notFound              // it says that the thing does not exist
-	refusal               // it will say the same again until an operator changes something
+	notFound              // it says that the object does not exist
+	refusal               // it will repeat this until an operator changes something
 )
 
-// classify returns the kind of an error, and the error with what to check. The rules are in this
-// order, because stores and what stands before them do not agree on the rest. First come the codes
-// that only a store writes, then the status that a proxy can answer with, too. A status of 404
-// without a store's code says nothing about the object: it may be a page of something else at the
-// endpoint.
+// classify returns the kind of an error, and the error with advice. The order of the rules matters, because stores and
+// the proxies in front of them disagree on the rest. First come the codes that only a store writes, then the status,
+// which a proxy can also send. A status of 404 without a store's code says nothing about the object: it may be some
+// other page at the endpoint.
 func classify(err error) (kind, error) {
 	if errors.Is(err, context.Canceled) {
 		return cancelled, err
@@ -89,7 +88,7 @@ func classify(err error) (kind, error) {
 	return refusal, adviseStatus(err, code, status)
 }
 
-// answer returns what the store said: its code and the status, empty and 0 without an answer.
+// answer returns the store's code and status, or "" and 0 without an answer.
 func answer(err error) (code string, status int) {
 	var api smithy.APIError
 	var response *awshttp.ResponseError
@@ -102,9 +101,8 @@ func answer(err error) (code string, status int) {
 	return code, status
 }
 
-// classifyTransport is classify for a request without a complete answer. What the network
-// does is an outage, and ends by itself. An answer that came whole and is not understood
-// does not.
+// classifyTransport is classify for a request without a complete answer. A network error is an outage, and transient. A
+// complete answer that cannot be understood is not.
 func classifyTransport(err error) (kind, error) {
 	if wrongTLS(err) {
 		return refusal, adviseTLS(err)
@@ -122,8 +120,7 @@ func classifyTransport(err error) (kind, error) {
 	return refusal, advise(err, "check the settings of s3")
 }
 
-// wrongTLS reports whether the two ends speak, but not TLS that both accept. Trying again
-// would change nothing.
+// wrongTLS reports whether the two ends communicate, but have no TLS that both accept. A retry would not help.
 func wrongTLS(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	return errors.As(err, &certificate) || errors.Is(err, http.ErrSchemeMismatch)

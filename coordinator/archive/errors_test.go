@@ -24,7 +24,7 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// instead returns the store's option for it.
+// instead returns the transport in the form of the store's option.
 func (f transport) instead(http.RoundTripper) http.RoundTripper { return f }
 
 // respond answers with a status and a body.
@@ -35,12 +35,12 @@ func respond(status int, body string) transport {
 	}
 }
 
-// code is the body of an answer with an error.
+// code returns the body of an answer with an error code.
 func code(c string) string {
 	return "<?xml version=\"1.0\"?><Error><Code>" + c + "</Code><Message>m</Message></Error>"
 }
 
-// fails is a transport without an answer.
+// fails returns a transport that does not answer.
 func fails(err error) transport {
 	return func(*http.Request) (*http.Response, error) { return nil, err }
 }
@@ -51,7 +51,7 @@ func answeredBy(t *testing.T, f transport) *archive.Store {
 	return open(t, archive.Options{Endpoint: "http://store.invalid", Bucket: "bucket", AccessKey: "a", SecretKey: "b", PathStyle: true, Transport: f.instead})
 }
 
-// call is one of the methods that ask the store.
+// call is a call of one of the store's methods.
 type call func(context.Context, *archive.Store) error
 
 var calls = map[string]call{
@@ -82,7 +82,7 @@ func bubble(t *testing.T, name string, f func(*testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
 }
 
-// A store that is away must look like that whatever was asked, and like nothing else.
+// TestWhatIsAwayAndWhatRefuses: a store that is away must look like that for every method, and like nothing else.
 func TestWhatIsAwayAndWhatRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -104,7 +104,7 @@ func TestWhatIsAwayAndWhatRefuses(t *testing.T) {
 		{name: "a wrong region", answer: respond(301, code("PermanentRedirect")), says: "region"},
 		{name: "a bad request", answer: respond(400, code("InvalidRequest")), says: "endpoint"},
 	} {
-		// The time of the retries is not real.
+		// The pauses between retries are not real time.
 		bubble(t, c.name, func(t *testing.T) {
 			s := answeredBy(t, c.answer)
 			for name, ask := range calls {
@@ -124,14 +124,14 @@ func TestWhatIsAwayAndWhatRefuses(t *testing.T) {
 }
 
 func TestClocksThatDifferAreNamed(t *testing.T) {
-	// The SDK corrects its clock by the answer's date, and tries again.
+	// The SDK corrects its clock by the answer's date, and retries.
 	err := calls["ReadMarker"](t.Context(), answeredBy(t, respond(403, code("RequestTimeTooSkewed"))))
 	if err == nil || !strings.Contains(err.Error(), "clocks") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// A proxy, or a page of something else at the endpoint.
+// TestAnAnswerThatIsNoStoresIsARefusal: a proxy, or some other page, is at the endpoint.
 func TestAnAnswerThatIsNoStoresIsARefusal(t *testing.T) {
 	s := answeredBy(t, respond(200, "<html><p>It works!"))
 	for _, name := range []string{"List", "Versions", "Delete", "ListUploads"} {
@@ -205,7 +205,7 @@ func TestACallerThatGivesUpLearnsNothingOfTheStore(t *testing.T) {
 	}
 }
 
-// An answer that breaks off, and one that goes on for ever.
+// TestReadingAMarkerIsBounded uses an answer that breaks off, and one that never ends.
 func TestReadingAMarkerIsBounded(t *testing.T) {
 	broken := func(then error) (*archive.Store, *atomic.Int64) {
 		var read atomic.Int64
@@ -235,7 +235,7 @@ func TestReadingAMarkerIsBounded(t *testing.T) {
 	}
 }
 
-// endless is a body without an end, or with an error as its end.
+// endless is a body that never ends, or ends with an error.
 type endless struct {
 	read *atomic.Int64
 	err  error
@@ -264,7 +264,7 @@ func TestATransportSeesEveryRequestOfARealStore(t *testing.T) {
 	if n := seen.Load(); n != 3 { // the marker, the archive, and the marker again
 		t.Errorf("%d requests were seen", n)
 	}
-	// Redirects are followed as without one: only those that keep the method.
+	// Redirects are followed as without the transport: only those that keep the method.
 	for status, want := range map[int]bool{http.StatusTemporaryRedirect: true, http.StatusFound: false} {
 		moved := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, o.Endpoint+r.URL.RequestURI(), status)

@@ -19,29 +19,27 @@ import (
 )
 
 const (
-	// longestGrant is the longest that a signature may be valid.
+	// longestGrant is the longest validity of a signature.
 	longestGrant = 7 * 24 * time.Hour
-	// shortestGrant is the least that a job is started with. The credentials that a grant is
-	// signed with may be temporary, and then it ends with them.
+	// shortestGrant is the shortest validity with which a job is started. A grant may be signed with temporary
+	// credentials, and then ends with them.
 	shortestGrant = 5 * time.Minute
-	// uploadReuse is how long an unfinished upload is granted again; see [Store.upload]. It is
-	// far below the age at which the garbage collection aborts one.
+	// uploadReuse is how long an unfinished upload is granted again; see [Store.upload]. It is far below the age at
+	// which the garbage collection aborts an upload.
 	uploadReuse = time.Hour
 
-	// unsigned stands for the checksum of a body that is not known yet.
+	// unsigned replaces the checksum of a body that is not known yet.
 	unsigned = "UNSIGNED-PAYLOAD"
 )
 
-// Grant makes what a storage job of that kind may do with the archive under key, for as long as
-// the job may run. 0 is as long as a signature can be valid, seven days. It holds requests for
-// the archive and its commit marker, each signed for its method and address, and nothing else.
-// It is a secret. The store's own credentials are not in it, and it lists nothing, deletes no
-// archive and reaches no other key.
+// Grant returns everything that a storage job of that kind may do with the archive under key, for as long as the job
+// may run. A lifetime of 0 means the longest validity of a signature, seven days. The grant contains requests for the
+// archive and its commit marker, each signed for its method and address, and nothing else. It is a secret. It does not
+// contain the store's own credentials, and it lists nothing, deletes no archive and reaches no other key.
 //
-// It may be called for a job that runs already, by this process or by a former leader. It
-// removes nothing, so it disturbs no job. That is why the job removes an outdated commit marker
-// by itself, while it holds the volume. The late request of a former leader could remove the
-// marker of an archive whose volume is gone.
+// Grant may be called for a job that is already running, started by this process or by a former leader. It removes
+// nothing, so it disturbs no job. That is why the job itself removes an outdated commit marker, while it holds the
+// volume: a late request of a former leader could remove the marker of an archive whose volume is gone.
 func (s *Store) Grant(ctx context.Context, kind workspace.JobKind, key string, lifetime time.Duration) (
 	contract.Grant, error) {
 	sign, err := s.newSigner(ctx, lifetime)
@@ -76,8 +74,8 @@ func (s *Store) Grant(ctx context.Context, kind workspace.JobKind, key string, l
 		}
 		of := url.Values{"uploadId": {id}}
 		sign.add(http.MethodPut, archive, nil, s.newObject(contract.ArchiveType))
-		sign.add(http.MethodPost, archive, of, nil)   // complete the upload
-		sign.add(http.MethodDelete, archive, of, nil) // abort it
+		sign.add(http.MethodPost, archive, of, nil)   // completes the upload
+		sign.add(http.MethodDelete, archive, of, nil) // aborts it
 		sign.add(http.MethodPut, marker, nil, s.newObject(""))
 		sign.add(http.MethodDelete, marker, nil, nil)
 		if g.Upload, err = contract.NewGrantedUpload(id, sign.parts(archive, id)); err != nil {
@@ -91,8 +89,8 @@ func (s *Store) Grant(ctx context.Context, kind workspace.JobKind, key string, l
 	return g, nil
 }
 
-// newObject are the headers with which an archive or its commit marker is written. A job must send
-// them as they are, because they are signed. Of a commit marker the job chooses the content type.
+// newObject returns the headers with which an archive or its commit marker is written. A job must send them unchanged,
+// because they are signed. The job chooses the content type of a commit marker.
 func (s *Store) newObject(contentType string) http.Header {
 	h := s.opts.ServerSideEncryption().Clone()
 	if h == nil {
@@ -104,10 +102,9 @@ func (s *Store) newObject(contentType string) http.Header {
 	return h
 }
 
-// upload returns the id of a multipart upload for the archive under key. Jobs of one key are one
-// job, however often it is started. A second grant is for the upload of the first, so neither
-// disturbs the other. What an upload holds that no job completes is never a part of an archive.
-// The garbage collection aborts those that are left.
+// upload returns the id of a multipart upload for the archive under key. All jobs of one key are the same job, however
+// often it is started. A second grant uses the upload of the first, so neither disturbs the other. The content of an
+// upload that no job completes never becomes part of an archive. The garbage collection aborts leftover uploads.
 func (s *Store) upload(ctx context.Context, key string) (string, error) {
 	var newest Upload
 	err := s.listUploads(ctx, key, func(uploads []Upload) error {
@@ -138,7 +135,7 @@ func (s *Store) upload(ctx context.Context, key string) (string, error) {
 	return aws.ToString(made.UploadId), nil
 }
 
-// jobAddress is the address of the object under key as jobs reach it, without a signature.
+// jobAddress returns the unsigned address at which jobs reach the object under key.
 func (s *Store) jobAddress(ctx context.Context, key string) (url.URL, error) {
 	signed, err := s3.NewPresignClient(s.client).PresignGetObject(ctx, &s3.GetObjectInput{
 		Bucket: &s.opts.Bucket, Key: s.object(key),
@@ -171,14 +168,13 @@ type signer struct {
 	err         error
 }
 
-// newSigner returns one whose signatures are valid that long, or for as long as the
-// credentials.
+// newSigner returns a signer whose signatures are valid for lifetime, or as long as the credentials.
 func (s *Store) newSigner(ctx context.Context, lifetime time.Duration) (*signer, error) {
 	credentials, err := s.client.Options().Credentials.Retrieve(ctx)
 	if err != nil {
 		return nil, explain("getting the store's credentials", err)
 	}
-	// Signatures have the precision of a second.
+	// Signatures have a resolution of a second.
 	now := s.now().Truncate(time.Second)
 	if lifetime <= 0 {
 		lifetime = longestGrant
@@ -195,7 +191,7 @@ func (s *Store) newSigner(ctx context.Context, lifetime time.Duration) (*signer,
 	}
 	return &signer{
 		ctx: ctx, credentials: credentials, region: s.opts.Region, now: now, expires: expires,
-		v4: v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true }), // as S3 wants it
+		v4: v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true }), // as S3 requires
 	}, nil
 }
 
@@ -217,13 +213,13 @@ func (s *signer) sign(method string, at url.URL, query url.Values, header http.H
 	return signed, headers
 }
 
-// add signs a request of the grant.
+// add adds a signed request to the grant.
 func (s *signer) add(method string, at url.URL, query url.Values, header http.Header) {
 	signed, headers := s.sign(method, at, query, header)
 	r := contract.GrantedRequest{Method: method, URL: signed}
 	for name, values := range headers {
 		if name == "Host" {
-			continue // is in the address
+			continue // it is in the address
 		}
 		if r.Header == nil {
 			r.Header = make(map[string]string)

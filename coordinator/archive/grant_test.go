@@ -21,7 +21,7 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// granted is a store and its options, with an archive and one of another user.
+// granted returns a store and its options, with one archive of this user and one of another.
 func granted(t *testing.T) (*archive.Store, devenv.ObjectStore) {
 	t.Helper()
 	at := devenv.S3(t)
@@ -63,7 +63,7 @@ func find(t *testing.T, g contract.Grant, method, path string) contract.GrantedR
 	return contract.GrantedRequest{}
 }
 
-// status sends a request as any program with the grant could.
+// status sends a request like any program that has the grant.
 func status(t *testing.T, method, at string, header map[string]string, body string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, at, strings.NewReader(body))
@@ -85,12 +85,12 @@ func status(t *testing.T, method, at string, header map[string]string, body stri
 	return answer.StatusCode, string(text)
 }
 
-// opens reports whether an answer shows that the store took the signature. It did what it was asked
-// for, or would have if the thing had existed.
+// opens reports whether an answer shows that the store accepted the signature: it executed the request, or would have
+// if the object had existed.
 func opens(code int) bool { return code < 400 || code == http.StatusNotFound }
 
-// TestAGrantOpensOneArchive tries every signed request of both kinds of grants, and every method.
-// Another key, the bucket, another upload and the removal of an archive stay closed.
+// TestAGrantOpensOneArchive tries every signed request of both kinds of grants with every method. It must not give
+// access to another key, the bucket, another upload or the removal of an archive.
 func TestAGrantOpensOneArchive(t *testing.T) {
 	s, at := granted(t)
 	for _, kind := range []workspace.JobKind{workspace.JobArchive, workspace.JobRestore} {
@@ -138,7 +138,7 @@ func TestAGrantOpensOneArchive(t *testing.T) {
 					}
 				}
 			}
-			// And each address only with its own method.
+			// Each address is valid only with its own method.
 			for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete} {
 				if method == r.Method {
 					continue
@@ -172,8 +172,7 @@ func TestARestoreMayOnlyRead(t *testing.T) {
 	}
 }
 
-// TestAGrantIsSmallAndHoldsNoKey: it must fit where secrets are kept, and the store's own
-// key must not be in it.
+// TestAGrantIsSmallAndHoldsNoKey: a grant must fit where secrets are kept, and must not contain the store's own key.
 func TestAGrantIsSmallAndHoldsNoKey(t *testing.T) {
 	s, at := granted(t)
 	text, err := json.Marshal(grant(t, s, workspace.JobArchive))
@@ -188,8 +187,8 @@ func TestAGrantIsSmallAndHoldsNoKey(t *testing.T) {
 	}
 }
 
-// TestASecondGrantDisturbsNoJob: another leader, or the same one after a crash, makes a grant
-// for a job that runs already.
+// TestASecondGrantDisturbsNoJob: another leader, or the same one after a crash, makes a grant for a job that is already
+// running.
 func TestASecondGrantDisturbsNoJob(t *testing.T) {
 	s, at := granted(t)
 	first := grant(t, s, workspace.JobArchive)
@@ -223,13 +222,13 @@ func TestASecondGrantDisturbsNoJob(t *testing.T) {
 	}
 }
 
-// TestAnUploadsAgeIsByTheStoresClock: this machine's clock may be hours away from the one by
-// which the store says when an upload was begun.
+// TestAnUploadsAgeIsByTheStoresClock: this machine's clock may be hours away from the store's clock, which says when an
+// upload began.
 func TestAnUploadsAgeIsByTheStoresClock(t *testing.T) {
 	s, at := granted(t)
 	first := grant(t, s, workspace.JobArchive)
 	for _, c := range []struct {
-		ahead time.Duration // is the store's clock, as far as its listings say
+		ahead time.Duration // how far the store's clock is ahead, according to its listings
 		again bool
 	}{{30 * time.Minute, true}, {2 * time.Hour, false}} {
 		o := options(at)
@@ -249,7 +248,7 @@ func TestAnUploadsAgeIsByTheStoresClock(t *testing.T) {
 	}
 }
 
-// TestAGrantIsForThisKeyAlone: the upload of a key that begins alike is another one's.
+// TestAGrantIsForThisKeyAlone: an upload whose key only begins with this key is a different one.
 func TestAGrantIsForThisKeyAlone(t *testing.T) {
 	s, at := granted(t)
 	at.BeginUpload(t, archive.DefaultPrefix+key+"x")
@@ -266,7 +265,7 @@ func TestAGrantIsForThisKeyAlone(t *testing.T) {
 	}
 }
 
-// TestAGrantEnds after the time that the job has, within what a signature can be valid.
+// TestAGrantEnds: a grant ends when the job's time is up, within the validity of a signature.
 func TestAGrantEnds(t *testing.T) {
 	s, _ := granted(t)
 	for lifetime, want := range map[time.Duration]time.Duration{
@@ -294,7 +293,7 @@ func TestAGrantEnds(t *testing.T) {
 	}
 }
 
-// TestTemporaryCredentialsEndAGrant, and when they end soon there is none.
+// TestTemporaryCredentialsEndAGrant: a grant ends with its credentials, and is refused if they end soon.
 func TestTemporaryCredentialsEndAGrant(t *testing.T) {
 	at := devenv.S3(t)
 	o := archive.Options{Endpoint: at.Endpoint, Region: at.Region, Bucket: at.Bucket, PathStyle: true}
@@ -311,8 +310,7 @@ func TestTemporaryCredentialsEndAGrant(t *testing.T) {
 	}
 }
 
-// temporary returns a store with credentials that end then, from a program as the SDK runs
-// one.
+// temporary returns a store whose credentials end at that time. They come from a program that the SDK runs.
 func temporary(t *testing.T, o archive.Options, at devenv.ObjectStore, ends time.Time) *archive.Store {
 	t.Helper()
 	answer, err := json.Marshal(map[string]any{
@@ -336,7 +334,7 @@ func temporary(t *testing.T, o archive.Options, at devenv.ObjectStore, ends time
 	return open(t, o)
 }
 
-// TestAGrantIsForTheJobsEndpoint: jobs may reach the store at another address.
+// TestAGrantIsForTheJobsEndpoint: jobs may use a different address of the store.
 func TestAGrantIsForTheJobsEndpoint(t *testing.T) {
 	s := open(t, archive.Options{
 		Endpoint: "http://127.0.0.1:1", JobEndpoint: "http://store:9000", Bucket: "bucket", AccessKey: "access", SecretKey: "secret", PathStyle: true,
@@ -350,7 +348,7 @@ func TestAGrantIsForTheJobsEndpoint(t *testing.T) {
 			t.Errorf("granted: %s", r.URL)
 		}
 	}
-	// An upload is begun by the coordinator, at its own address.
+	// The coordinator begins an upload, at its own address.
 	if _, err := s.Grant(t.Context(), workspace.JobArchive, key, time.Hour); workspace.ReasonOf(err) != workspace.ReasonUnreachable {
 		t.Errorf("with a store that is away: %v", err)
 	}

@@ -7,10 +7,9 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// ParseKey is the opposite of [workspace.ID.ArchiveKey], which makes the names. It splits an
-// object's key into the archive that it belongs to and that archive's workspace. An archive and
-// its commit marker belong to the same one. The result ok is false for a foreign object, which
-// does not have the name of either.
+// ParseKey is the inverse of [workspace.ID.ArchiveKey], which creates the names. It returns the key and the workspace
+// of the archive that an object belongs to, either as the archive or as its commit marker. ok is false for a foreign
+// object, whose name is neither.
 func ParseKey(object string) (key string, id workspace.ID, ok bool) {
 	key = strings.TrimSuffix(object, contract.MetaSuffix)
 	first, rest, _ := strings.Cut(key, "/")

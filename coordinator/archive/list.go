@@ -15,8 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Object is one object under the prefix: an archive, a commit marker, or something
-// unknown.
+// Object is an object under the prefix: an archive, a commit marker, or something unknown.
 type Object struct {
 	// Key is the name without the prefix.
 	Key string
@@ -26,9 +25,8 @@ type Object struct {
 	LastModified time.Time
 }
 
-// List calls page with every object under the prefix, page by page, so that memory
-// does not grow with their number. It returns the first error of page. After an
-// error the listing is incomplete: an object that was not listed may exist.
+// List calls page with every object under the prefix, page by page, so that its memory does not grow with their number.
+// It returns the first error of page. After an error the listing is incomplete: unlisted objects may exist.
 func (s *Store) List(ctx context.Context, page func([]Object) error) error {
 	return s.listBelow(ctx, "", page)
 }
@@ -64,8 +62,8 @@ func (s *Store) listBelow(ctx context.Context, folder string, page func([]Object
 	return nil
 }
 
-// Versions returns the complete archives of one workspace, newest first by the store's
-// clock. Current is left to the caller, who knows the row.
+// Versions returns the complete archives of one workspace, newest first by the store's clock. The caller, who knows the
+// row, sets Current.
 func (s *Store) Versions(ctx context.Context, id workspace.ID) ([]workspace.ArchiveVersion, error) {
 	var found []workspace.ArchiveVersion
 	var last Object // the archive that a following commit marker completes
@@ -90,9 +88,8 @@ func (s *Store) Versions(ctx context.Context, id workspace.ID) ([]workspace.Arch
 // deleteBatch is how many objects one request may delete.
 const deleteBatch = 1000
 
-// Delete removes the objects under keys; one that does not exist counts as removed.
-// failed holds the error of each object that may still exist. err is set when a
-// whole request failed; then failed also holds all keys that were not tried.
+// Delete removes the objects under keys; missing ones count as removed. failed holds the error of each object that may
+// still exist. err is set if a whole request failed; failed then also contains all keys that were not tried.
 func (s *Store) Delete(ctx context.Context, keys []string) (failed map[string]error, err error) {
 	failed = make(map[string]error)
 	for len(keys) > 0 {
@@ -109,8 +106,8 @@ func (s *Store) Delete(ctx context.Context, keys []string) (failed map[string]er
 	return failed, nil
 }
 
-// deleteSome sends one request and adds the objects that the store did not delete to
-// failed. Its own error means that the answer is not known for any of them.
+// deleteSome sends one request and adds the objects that the store did not delete to failed. If it returns an error,
+// the result is unknown for all of them.
 func (s *Store) deleteSome(ctx context.Context, keys []string, failed map[string]error) error {
 	objects := make([]types.ObjectIdentifier, len(keys))
 	for i, key := range keys {

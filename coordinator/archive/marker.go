@@ -13,15 +13,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// MarkerKey is the object below the prefix that says whose bucket this is (SPEC 2). Its
-// content is the business of package identity.
+// MarkerKey is the object below the prefix that says who owns the bucket (SPEC 2). Package identity owns its content.
 const MarkerKey = "codehub.json"
 
-// maxMarker bounds what is read of a marker.
+// maxMarker bounds how much of a marker is read.
 const maxMarker = 4096
 
-// ErrMarkerChanged says that the marker is not the one that was to be replaced: another
-// process wrote it first.
+// ErrMarkerChanged says that the marker is not the one to be replaced: another process wrote it first.
 var ErrMarkerChanged = errors.New("another process has written the bucket's marker in the meantime")
 
 // Marker is the marker object as it is in the bucket.
@@ -32,8 +30,8 @@ type Marker struct {
 	ETag string
 }
 
-// ReadMarker returns the marker. The error is [fs.ErrNotExist] when there is none,
-// [ErrNoBucket] when there is not even a bucket, or one that says nothing about it.
+// ReadMarker returns the marker. The error is [fs.ErrNotExist] if there is no marker, [ErrNoBucket] if there is no
+// bucket, or another one that says nothing about the marker.
 func (s *Store) ReadMarker(ctx context.Context) (Marker, error) {
 	const doing = "reading the bucket's marker"
 	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.opts.Bucket, Key: s.object(MarkerKey)})
@@ -48,9 +46,9 @@ func (s *Store) ReadMarker(ctx context.Context) (Marker, error) {
 	return Marker{Content: content, ETag: aws.ToString(out.ETag)}, nil
 }
 
-// WriteMarker replaces the marker whose ETag is given; an empty one means that there is
-// none. If that is not so any more, nothing is written and the error is
-// [ErrMarkerChanged]. Of several writers at once, one succeeds.
+// WriteMarker replaces the marker with the given ETag; an empty ETag means that there is no marker yet. If the marker
+// is a different one, nothing is written and the error is [ErrMarkerChanged]. Exactly one of several simultaneous
+// writers succeeds.
 func (s *Store) WriteMarker(ctx context.Context, content []byte, etag string) error {
 	input := &s3.PutObjectInput{
 		Bucket: &s.opts.Bucket, Key: s.object(MarkerKey), ContentType: aws.String("application/json"),
@@ -65,7 +63,7 @@ func (s *Store) WriteMarker(ctx context.Context, content []byte, etag string) er
 	var answer *awshttp.ResponseError
 	if errors.As(err, &answer) {
 		switch answer.HTTPStatusCode() {
-		// 404: the one to be replaced is gone.
+		// 404: the marker to be replaced is gone.
 		case http.StatusPreconditionFailed, http.StatusConflict, http.StatusNotFound:
 			return fmt.Errorf("writing the bucket's marker: %w", ErrMarkerChanged)
 		}

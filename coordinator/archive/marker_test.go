@@ -88,7 +88,7 @@ func TestABucketThatIsGoneHasNoMarker(t *testing.T) {
 	}
 }
 
-// The SDK writes to the standard error by itself, past every log.
+// TestNothingIsPrintedPastTheLog: by default, the SDK itself writes to standard error, bypassing every log.
 func TestNothingIsPrintedPastTheLog(t *testing.T) {
 	printed, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
 	if err != nil {
@@ -100,7 +100,7 @@ func TestNothingIsPrintedPastTheLog(t *testing.T) {
 	defer func() { os.Stderr = terminal }()
 	o := options(devenv.S3(t))
 	o.Transport = func(next http.RoundTripper) http.RoundTripper {
-		return transport(func(r *http.Request) (*http.Response, error) { // a store that knows no checksums
+		return transport(func(r *http.Request) (*http.Response, error) { // a store without checksums
 			answer, err := next.RoundTrip(r)
 			if err == nil {
 				maps.DeleteFunc(answer.Header, func(name string, _ []string) bool { return strings.HasPrefix(name, "X-Amz-Checksum") })

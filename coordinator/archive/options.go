@@ -1,15 +1,13 @@
-// Package archive keeps the archives of workspaces in an object store that speaks
-// S3 (SPEC 1, contract 7; SPEC 7).
+// Package archive keeps the archives of workspaces in an object store with the S3 protocol (SPEC 1, contract 7; SPEC
+// 7).
 //
-// An archive is two objects, {prefix}{key} and {prefix}{key}.meta. The second is
-// the commit marker: it is written last and holds the checksum of the first, and
-// without it the archive does not exist. Keys in this package's methods are without
-// the prefix.
+// An archive consists of two objects, {prefix}{key} and {prefix}{key}.meta. The second is the commit marker: it is
+// written last and contains the checksum of the first. Without it, the archive does not exist. Keys in this package's
+// methods are without the prefix.
 //
-// It owns the coordinator's requests to the store, their retries, and what their errors mean.
-// Either the store is away, something does not exist, or the store refuses. It must not transfer a
-// home's content, which storage jobs do, nor touch an object outside the prefix. It does not decide
-// which archives are needed or whose bucket it is.
+// The package owns the coordinator's requests to the store, their retries, and the meaning of their errors: the store
+// is away, something does not exist, or the store refuses. It must not transfer a home's content, which storage jobs
+// do, or touch an object outside the prefix. It does not decide which archives are needed or who owns the bucket.
 package archive
 
 import (
@@ -31,44 +29,41 @@ const (
 
 // Options are the settings of a [Store].
 type Options struct {
-	// Endpoint is the address of the object store, such as
-	// https://s3.example.com:9000. Empty means Amazon's own for Region.
+	// Endpoint is the address of the object store, such as https://s3.example.com:9000. Empty means Amazon's endpoint
+	// for Region.
 	Endpoint string
-	// Region is the region to sign for. Default [DefaultRegion].
+	// Region is the region used in signatures. Default [DefaultRegion].
 	Region string
 	// Bucket holds the archives. It is created if it does not exist.
 	Bucket string
-	// Prefix stands before every key. Nothing outside it is listed or deleted. It must
-	// end with a slash. Default [DefaultPrefix].
+	// Prefix precedes every key. Nothing outside it is listed or deleted. It must end with a slash. Default
+	// [DefaultPrefix].
 	Prefix string
 	// AccessKey and SecretKey sign the requests. If both are empty, the Amazon SDK
 	// looks in its usual places: environment variables, files, instance roles.
 	AccessKey, SecretKey string
-	// PathStyle puts the bucket into the path of a URL instead of its host name. Most
-	// stores other than Amazon's need it.
+	// PathStyle puts the bucket into the path of a URL instead of its host name. Most stores other than Amazon's need
+	// it.
 	PathStyle bool
-	// JobEndpoint is the address at which storage jobs reach the store, if they need
-	// another one. Default: Endpoint.
+	// JobEndpoint is the store's address for storage jobs, if they need a different one. Default: Endpoint.
 	JobEndpoint string
-	// CA are certificates in PEM that the store's may be signed with, besides those that
-	// the system trusts. Storage jobs need them, too.
+	// CA holds certificates in PEM that may have signed the store's certificate, besides those that the system trusts.
+	// Storage jobs also need them.
 	CA string
-	// SSE is the encryption that the store is asked for. It is s3 for the store's own keys, or kms
-	// for the default key of its key service. For another key there it is kms and the key's id,
-	// separated by a space. Empty leaves it to the bucket.
+	// SSE is the encryption requested from the store: "s3" for the store's own keys, "kms" for the default key of its
+	// key service, or "kms" and the id of another key there, separated by a space. Empty leaves it to the bucket.
 	SSE string
-	// Transport, when set, returns what sends the requests in place of the given one.
-	// Tests make a store fail with it.
+	// Transport, if set, wraps the transport that sends the requests. Tests use it to make a store fail.
 	Transport func(http.RoundTripper) http.RoundTripper `json:"-"`
-	// Metrics counts the requests. Default: nothing does.
+	// Metrics counts the requests. Default: they are not counted.
 	Metrics *metrics.S3 `json:"-"`
 }
 
-// bucketName is what S3 accepts as the name of a bucket.
+// bucketName matches the bucket names that S3 accepts.
 var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
 
-// Validate reports everything that is wrong with the options at once. It performs no
-// I/O: wrong credentials are noticed by the first request.
+// Validate reports everything that is wrong with the options at once. It does no I/O: wrong credentials show in the
+// first request.
 func (o Options) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -97,8 +92,8 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// checkEndpoint refuses what is not the address of a server. Its errors never repeat an
-// address that might hold a password.
+// checkEndpoint refuses anything that is not the address of a server. Its errors never repeat an address that might
+// contain a password.
 func checkEndpoint(s string) error {
 	if s == "" {
 		return nil
@@ -116,7 +111,7 @@ func checkEndpoint(s string) error {
 	return nil
 }
 
-// checkCA refuses certificates that cannot be read, and those that nothing would ask for.
+// checkCA refuses certificates that cannot be read, or that no connection would use.
 func (o Options) checkCA() error {
 	if o.CA == "" {
 		return nil
@@ -132,7 +127,7 @@ func (o Options) checkCA() error {
 	return nil
 }
 
-// orDefault returns the options with the default of every option that is not set.
+// orDefault returns the options with a default for every unset option.
 func (o Options) orDefault() Options {
 	if o.Region == "" {
 		o.Region = DefaultRegion

@@ -15,22 +15,22 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// readBackPart is how much of an archive one request reads. Each is small enough for the
-// limits of a request, and is tried again by itself.
+// readBackPart is how much of an archive one request reads. Parts are small enough for the limits of a request, and are
+// retried separately.
 const readBackPart = 4 << 20
 
-// Content is what an archive holds, as it was read back.
+// Content describes an archive's content as it was read back.
 type Content struct {
-	// Size is in bytes, SHA256 the checksum of the object in lower-case hexadecimal.
+	// Size is in bytes; SHA256 is the checksum of the object in lower-case hexadecimal.
 	Size   int64
 	SHA256 string
-	// Recorded is the checksum in the commit marker; empty when that is malformed.
+	// Recorded is the checksum in the commit marker, or empty if the marker is malformed.
 	Recorded string
 }
 
-// ReadBack reads the archive under key as a whole, a few MiB at a time, and returns what it
-// holds. It calls pace after each of them with their number of bytes; an error of pace ends
-// it. The errors are those of [Store.Stat], but a malformed commit marker is none.
+// ReadBack reads the whole archive under key, a few MiB at a time, and describes its content. After each part it calls
+// pace with the number of bytes; an error of pace ends it. Its errors are those of [Store.Stat], except that a
+// malformed commit marker is not an error.
 func (s *Store) ReadBack(ctx context.Context, key string, pace func(n int) error) (Content, error) {
 	var c Content
 	var err error
@@ -59,7 +59,7 @@ func (s *Store) ReadBack(ctx context.Context, key string, pace func(n int) error
 	return c, nil
 }
 
-// readPart fills part from the object of that tag, from the byte at on.
+// readPart fills part from the object with that tag, starting at byte at.
 func (s *Store) readPart(ctx context.Context, key string, tag *string, at int64, part []byte) error {
 	last := at + int64(len(part)) - 1
 	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{
@@ -77,11 +77,11 @@ func (s *Store) readPart(ctx context.Context, key string, tag *string, at int64,
 	return err
 }
 
-// headerLimit is how much of an encrypted archive holds its header: a few hundred bytes a recipient.
+// headerLimit is how much of an encrypted archive may be its header, which has a few hundred bytes per recipient.
 const headerLimit = 64 << 10
 
-// Locked reports whether the archive under key is encrypted, and no key of the settings opens it. It
-// reads the header alone. Its errors are those of [Store.Stat].
+// Locked reports whether the archive under key is encrypted and no key of the settings opens it. It reads only the
+// header. Its errors are those of [Store.Stat].
 func (s *Store) Locked(ctx context.Context, key string) (bool, error) {
 	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{
 		Bucket: &s.opts.Bucket, Key: s.object(key), Range: aws.String(fmt.Sprintf("bytes=0-%d", headerLimit-1)),

@@ -13,28 +13,27 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 )
 
-// Limits of the retries of one call. A store that is silent ends it after attempts times
-// requestTimeout and the pauses: a little more than two minutes.
+// Limits of the retries of one call. With a silent store, a call ends after attempts times requestTimeout plus the
+// pauses: a little more than two minutes.
 const (
 	attempts = 4
-	// firstPause doubles with every try, up to lastPause. A store that asks for fewer
-	// requests gets the longer pauses.
+	// firstPause doubles with every attempt, up to lastPause. The longer pauses are for a store that asks for fewer
+	// requests.
 	firstPause, lastPause         = 400 * time.Millisecond, 2 * time.Second
 	throttledFirst, throttledLast = time.Second, 5 * time.Second
-	// longestAsked bounds the pause that a store asks for itself.
+	// longestAsked bounds the pause that a store itself asks for.
 	longestAsked = 10 * time.Second
 )
 
-// newRetryer returns the rule of the retries. The SDK's own backoff has no jitter from the
-// second retry on: all processes that a store has turned away would come back at once.
+// newRetryer returns the retry rule. From the second retry on, the SDK's own backoff has no jitter: all processes that
+// a store has turned away would come back at once.
 func newRetryer() aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts = attempts
 		o.Backoff = retry.BackoffDelayerFunc(func(try int, err error) (time.Duration, error) {
 			return pause(try, err), nil
 		})
-		// No limit shared by all calls: one call that is retried often must not use
-		// up the retries of the others.
+		// No limit shared by all calls: a call with many retries must not use up the retries of the others.
 		o.RateLimiter = ratelimit.None
 		o.Retryables = append([]retry.IsErrorRetryable{retry.IsErrorRetryableFunc(retryable)}, o.Retryables...)
 	})
@@ -52,9 +51,8 @@ func retryable(err error) aws.Ternary {
 	return aws.UnknownTernary
 }
 
-// pause is how long to wait after a try that failed; the first is 1. Half of it is chosen at
-// random, so that clients that failed together do not come back together. A store that says
-// how long to wait is believed, within bounds.
+// pause returns how long to wait after a failed attempt; the first attempt is 1. Half of it is random, so that clients
+// that failed together do not come back together. If the store says how long to wait, that counts, within bounds.
 func pause(try int, err error) time.Duration {
 	base, longest := firstPause, lastPause
 	if code, status := answer(err); throttled[code] || status == http.StatusTooManyRequests ||
@@ -66,7 +64,7 @@ func pause(try int, err error) time.Duration {
 	return max(d, min(asked(err), longestAsked))
 }
 
-// asked is the time that the store's answer asks to wait, or 0.
+// asked returns the time for which the store asks to wait, or 0.
 func asked(err error) time.Duration {
 	var answer *awshttp.ResponseError
 	if !errors.As(err, &answer) || answer.Response == nil {

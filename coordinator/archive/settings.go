@@ -12,33 +12,30 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// Settings of a [Store] can change at run time, through [Store.Apply].
+// Settings of a [Store] can be changed at run time with [Store.Apply].
 type Settings struct {
-	// Verify is how a storage job makes sure that the store has kept an upload, before the
-	// archive counts: [contract.VerifyFull] or [contract.VerifyChecksum]. Default: full.
+	// Verify is how a storage job makes sure that the store has kept an upload, before the archive counts:
+	// [contract.VerifyFull] or [contract.VerifyChecksum]. Default: full.
 	Verify string
-	// Keys encrypt and decrypt archives. Default: none, and no encryption.
+	// Keys encrypt and decrypt archives. Default: no keys and no encryption.
 	Keys Keys
 }
 
-// Keys are age's keys, each as a line of its files has it. They go into the grant of a
-// storage job ([contract.Grant]): the recipients for an archive, the identities for a
-// restore, and no further.
+// Keys are age's keys, each in the form of a line in its files. They go into the grant of a storage job
+// ([contract.Grant]) and no further: the recipients for an archive, the identities for a restore.
 type Keys struct {
-	// Recipients are public keys. A new archive is encrypted to all of them; none for no
-	// encryption.
+	// Recipients are public keys. A new archive is encrypted to all of them; without any, it is not encrypted.
 	Recipients []string
-	// Identities are secret keys, which open encrypted archives, also older ones. They MUST
-	// NOT be logged.
+	// Identities are secret keys, which open encrypted archives, including older ones. They MUST NOT be logged.
 	Identities []string
 }
 
 // DefaultSettings are the defaults.
 func DefaultSettings() Settings { return Settings{Verify: contract.VerifyFull} }
 
-// ReadKeys reads the files with the recipients and the identities, in age's own format: one
-// key a line, empty lines, and comments behind #. An empty path has none. Its errors name
-// the setting, the file and the line, and never repeat a secret.
+// ReadKeys reads the files with the recipients and the identities, in age's own format: one key per line, empty lines,
+// and comments after #. An empty path means no keys. Its errors name the setting, the file and the line, and never
+// contain a secret.
 func ReadKeys(recipients, identities string) (Keys, error) {
 	var k Keys
 	var errs []error
@@ -89,8 +86,8 @@ func (s Settings) Validate() error {
 	return errors.Join(err, s.Keys.Validate())
 }
 
-// Validate tries the keys: what is encrypted must be possible to open here. Otherwise no
-// workspace that is archived could ever be restored.
+// Validate tries the keys: it must be possible to open here what is encrypted here. Otherwise an archived workspace
+// could never be restored.
 func (k Keys) Validate() error {
 	if _, err := k.identities(); err != nil {
 		return fmt.Errorf("encryption identities: %w", err)
@@ -110,12 +107,12 @@ func (k Keys) Validate() error {
 	return nil
 }
 
-// recipients are the public keys.
+// recipients returns the public keys.
 func (k Keys) recipients() ([]age.Recipient, error) {
 	return age.ParseRecipients(strings.NewReader(strings.Join(k.Recipients, "\n")))
 }
 
-// identities are the secret keys, if there are any.
+// identities returns the secret keys, if there are any.
 func (k Keys) identities() ([]age.Identity, error) {
 	if len(k.Identities) == 0 {
 		return nil, nil
@@ -123,11 +120,11 @@ func (k Keys) identities() ([]age.Identity, error) {
 	return age.ParseIdentities(strings.NewReader(strings.Join(k.Identities, "\n")))
 }
 
-// encrypted begins every encrypted archive.
+// encrypted is the beginning of every encrypted archive.
 const encrypted = "age-encryption.org/v1"
 
-// locked reports whether an archive that begins like this is encrypted and none of the keys opens it.
-// What else is wrong with it shows when it is read.
+// locked reports whether an archive with this beginning is encrypted and none of the keys opens it. Any other problem
+// shows when the archive is read.
 func (k Keys) locked(header []byte) bool {
 	if !bytes.HasPrefix(header, []byte(encrypted)) {
 		return false

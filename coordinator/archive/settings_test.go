@@ -21,7 +21,7 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// newKey returns a secret key and its public one.
+// newKey returns a secret key and its public key.
 func newKey(t *testing.T) (secret, public string) {
 	t.Helper()
 	k, err := age.GenerateX25519Identity()
@@ -74,7 +74,7 @@ func TestReadKeys(t *testing.T) {
 	}
 }
 
-// Keys that could only lock archives away are refused.
+// TestSettingsValidate: keys that would make archives unreadable are refused.
 func TestSettingsValidate(t *testing.T) {
 	secret, public := newKey(t)
 	other, otherPublic := newKey(t)
@@ -107,8 +107,8 @@ func TestSettingsValidate(t *testing.T) {
 	}
 }
 
-// What a job is told and granted follows the settings when it starts. An archive gets public keys,
-// a restore secret ones, and no key is in the environment.
+// TestJobsFollowTheSettings: a job's environment and grant follow the settings at its start. An archive gets public
+// keys, a restore secret ones, and the environment contains no key.
 func TestJobsFollowTheSettings(t *testing.T) {
 	s := open(t, options(devenv.S3(t)))
 	if env := s.JobEnv("k"); !slices.Contains(env, contract.EnvVerify+"=full") {
@@ -131,8 +131,8 @@ func TestJobsFollowTheSettings(t *testing.T) {
 	}
 }
 
-// TestCreateEmptyEncrypted also has two processes make the same archive at once: the
-// archive and its marker are always one process's.
+// TestCreateEmptyEncrypted also lets several processes make the same archive at once: the archive and its marker always
+// come from one process.
 func TestCreateEmptyEncrypted(t *testing.T) {
 	secret, public := newKey(t)
 	settings := archive.Settings{Verify: contract.VerifyFull, Keys: archive.Keys{Recipients: []string{public}, Identities: []string{secret}}}
@@ -149,7 +149,7 @@ func TestCreateEmptyEncrypted(t *testing.T) {
 				s.Apply(settings)
 				wg.Go(func() { errs[i] = s.CreateEmpty(t.Context(), key) })
 				if before != "" {
-					wg.Wait() // what is replaced is replaced by one
+					wg.Wait() // only one process replaces existing content
 				}
 			}
 			wg.Wait()

@@ -11,7 +11,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// The headers that ask for server-side encryption.
+// The headers that request server-side encryption.
 const (
 	headerSSE    = "X-Amz-Server-Side-Encryption"
 	headerSSEKey = "X-Amz-Server-Side-Encryption-Aws-Kms-Key-Id"
@@ -43,16 +43,14 @@ func parseSSE(text string) (http.Header, error) {
 	return asked, nil
 }
 
-// ServerSideEncryption returns the headers that a request must have to begin an object as
-// [Options.SSE] says: PutObject and CreateMultipartUpload, and no other. It is empty for
-// options that [Options.Validate] refuses.
+// ServerSideEncryption returns the headers with which PutObject and CreateMultipartUpload, and no other requests,
+// request the encryption of [Options.SSE]. It is empty for options that [Options.Validate] refuses.
 func (o Options) ServerSideEncryption() http.Header {
 	asked, _ := parseSSE(o.SSE)
 	return asked
 }
 
-// encrypt makes a client send these headers with every request that begins an object, so
-// that none can be forgotten.
+// encrypt makes a client send these headers with every request that begins an object, so that none can be forgotten.
 func encrypt(o *s3.Options, asked http.Header) {
 	if len(asked) == 0 {
 		return

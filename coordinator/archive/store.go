@@ -22,8 +22,8 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// dialTimeout and requestTimeout bound one attempt. Nothing here moves an archive's
-// content: every request is small.
+// dialTimeout and requestTimeout bound one attempt. Nothing here transfers an archive's content: every request is
+// small.
 const (
 	dialTimeout    = 5 * time.Second
 	requestTimeout = 30 * time.Second
@@ -37,18 +37,17 @@ type Store struct {
 	clock    storeClock
 }
 
-// Info is what is known of a complete archive.
+// Info describes a complete archive.
 type Info struct {
 	// Size is the archive's length in bytes.
 	Size int64
 	// Modified is when the archive was written, by the store's clock.
 	Modified time.Time
-	// SHA256 is the checksum in the commit marker, lower-case hexadecimal; empty when that is
-	// malformed.
+	// SHA256 is the checksum in the commit marker, in lower-case hexadecimal, or empty if the marker is malformed.
 	SHA256 string
 }
 
-// New returns the store. It performs no I/O.
+// New returns the store. It does no I/O.
 func New(opts Options) (*Store, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
@@ -61,7 +60,7 @@ func New(opts Options) (*Store, error) {
 	s := &Store{opts: opts}
 	load := []func(*config.LoadOptions) error{
 		config.WithRegion(opts.Region),
-		// The SDK would write to the standard error. What matters of it is in the errors.
+		// The SDK would write to standard error. The errors contain everything that matters.
 		config.WithLogger(logging.Nop{}),
 		config.WithHTTPClient(awshttp.NewBuildableClient().WithTimeout(requestTimeout).WithTransportOptions(trusted).
 			WithDialerOptions(func(d *net.Dialer) { d.Timeout = dialTimeout })),
@@ -77,7 +76,7 @@ func New(opts Options) (*Store, error) {
 	}
 	s.client = s3.NewFromConfig(cfg, func(o *s3.Options) {
 		o.UsePathStyle = opts.PathStyle
-		// Commit markers and the bucket's marker may have been written without one.
+		// Commit markers and the bucket's marker may have been written without a checksum.
 		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 		o.HTTPClient = counted(wrapped(o.HTTPClient, opts.Transport), opts.Metrics)
 		encrypt(o, opts.ServerSideEncryption())
@@ -90,10 +89,10 @@ func New(opts Options) (*Store, error) {
 	return s, nil
 }
 
-// Apply changes the settings for what is created from now on.
+// Apply changes the settings for everything created from now on.
 func (s *Store) Apply(settings Settings) { s.settings.Store(&settings) }
 
-// wrapped returns a client that sends what client would, through wrap.
+// wrapped returns a client that sends the requests of client through wrap.
 func wrapped(client aws.HTTPClient, wrap func(http.RoundTripper) http.RoundTripper) aws.HTTPClient {
 	sdk, ok := client.(*awshttp.BuildableClient)
 	if wrap == nil || !ok {
@@ -101,7 +100,7 @@ func wrapped(client aws.HTTPClient, wrap func(http.RoundTripper) http.RoundTripp
 	}
 	return &http.Client{
 		Transport: wrap(sdk.GetTransport()), Timeout: requestTimeout,
-		// What the SDK does with redirects: only those that keep the method are followed.
+		// Like the SDK: follow only redirects that keep the method.
 		CheckRedirect: func(r *http.Request, _ []*http.Request) error {
 			if code := r.Response.StatusCode; code != http.StatusTemporaryRedirect &&
 				code != http.StatusPermanentRedirect {
@@ -112,8 +111,8 @@ func wrapped(client aws.HTTPClient, wrap func(http.RoundTripper) http.RoundTripp
 	}
 }
 
-// EnsureBucket creates the bucket if it does not exist. Several processes may call it
-// at the same time. A bucket that exists and may not be read is an error.
+// EnsureBucket creates the bucket if it does not exist. Several processes may call it at the same time. An unreadable
+// bucket is an error.
 func (s *Store) EnsureBucket(ctx context.Context) error {
 	_, err := s.client.HeadBucket(ctx, &s3.HeadBucketInput{Bucket: &s.opts.Bucket})
 	if err == nil {
@@ -138,15 +137,14 @@ func (s *Store) EnsureBucket(ctx context.Context) error {
 	return nil
 }
 
-// Stat describes the archive under key. If the archive or its commit marker does
-// not exist, the error is [fs.ErrNotExist]. If both exist and the marker is malformed,
-// so that a restore would refuse the archive, Stat returns the description and
-// [contract.ErrMalformedMeta] with [workspace.ReasonArchiveCorrupted]. Any other error
-// says nothing about the archive: with [workspace.ReasonUnreachable] the store is away,
-// and without it refuses, and says what to check.
+// Stat describes the archive under key. If the archive or its commit marker does not exist, the error is
+// [fs.ErrNotExist]. If both exist but the marker is malformed, so that a restore would refuse the archive, Stat returns
+// the description and [contract.ErrMalformedMeta] with [workspace.ReasonArchiveCorrupted]. Any other error says nothing
+// about the archive: with [workspace.ReasonUnreachable] the store is away; otherwise the store refuses, and the error
+// says what to check.
 func (s *Store) Stat(ctx context.Context, key string) (Info, error) {
-	// The marker comes first, and with GET. Only that answer distinguishes a missing object from a
-	// missing bucket, and a wrong bucket must not look like lost data.
+	// The marker comes first, with GET. Only that answer distinguishes a missing object from a missing bucket, and a
+	// wrong bucket must not look like lost data.
 	sum, malformed := s.readMarker(ctx, key)
 	if malformed != nil && !errors.Is(malformed, contract.ErrMalformedMeta) {
 		return Info{}, malformed
@@ -179,8 +177,8 @@ func (s *Store) readMarker(ctx context.Context, key string) (sum string, err err
 	return sum, nil
 }
 
-// JobEnv returns the environment, NAME=value, with which a storage job finds the archive
-// under key. It holds no secret: that is the [contract.Grant].
+// JobEnv returns the environment, NAME=value, with which a storage job finds the archive under key. It contains no
+// secrets: those are in the [contract.Grant].
 func (s *Store) JobEnv(key string) []string {
 	env := []string{
 		contract.EnvArchiveURL + "=" + contract.ArchiveURL(s.opts.Bucket, *s.object(key)),
@@ -195,5 +193,5 @@ func (s *Store) JobEnv(key string) []string {
 	return env
 }
 
-// object returns the full name of the object under key, in the form that the SDK takes.
+// object returns the full name of the object under key, as a pointer for the SDK.
 func (s *Store) object(key string) *string { return aws.String(s.opts.Prefix + key) }

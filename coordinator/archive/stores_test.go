@@ -7,15 +7,14 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 )
 
-// The stores that the suite is run against, and what each of them does not do.
-// caddymodule/docs/s3.md has the same table for people.
+// The stores against which the suite runs, and their limits. caddymodule/docs/s3.md has the same table for people.
 func TestVersitygw(t *testing.T) { archivetest.TestStore(t, devenv.S3) }
 
 func TestRclone(t *testing.T) {
 	archivetest.TestStore(t, devenv.OtherS3, archivetest.NoListOfUploads, archivetest.NoOtherParts)
 }
 
-// Neither of them keeps the check from anything, and it leaves nothing behind.
+// TestTheCheckFindsNothingWrongWithTheStoresOfTheTests: both stores pass the check, which leaves nothing behind.
 func TestTheCheckFindsNothingWrongWithTheStoresOfTheTests(t *testing.T) {
 	for name, store := range map[string]devenv.ObjectStore{"versitygw": devenv.S3(t), "rclone": devenv.OtherS3(t)} {
 		s := open(t, options(store))

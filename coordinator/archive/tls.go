@@ -9,13 +9,12 @@ import (
 	"net/http"
 )
 
-// authorities returns the certificates that the system trusts, and those of a text in PEM.
-// A text that holds anything else is refused: a certificate that cannot be read would only
-// be missed with the first request.
+// authorities returns the certificates that the system trusts, and those in a PEM text. It refuses a text with anything
+// else: otherwise an unreadable certificate would only be noticed in the first request.
 func authorities(text string) (*x509.CertPool, error) {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
-		pool = x509.NewCertPool() // a system without any, as in a small image
+		pool = x509.NewCertPool() // a system without any, like a small image
 	}
 	found, rest := 0, []byte(text)
 	for {
@@ -39,7 +38,7 @@ func authorities(text string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// trust returns what makes a transport believe the authorities in a text in PEM, too.
+// trust returns a function that makes a transport also trust the authorities in a PEM text.
 func trust(text string) (func(*http.Transport), error) {
 	if text == "" {
 		return func(*http.Transport) {}, nil

@@ -12,29 +12,27 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// Upload is a multipart upload that was begun and neither completed nor aborted. Its
-// parts occupy the store without being listed as objects.
+// Upload is a multipart upload that was neither completed nor aborted, such as that of a killed storage job, whose next
+// run has a different key. Its parts occupy the store without being listed as objects.
 type Upload struct {
-	// Key is the name of the object that it would become, without the prefix.
+	// Key is the name of the object to be uploaded, without the prefix.
 	Key string
-	// ID tells apart the uploads of one key.
+	// ID distinguishes the uploads of one key.
 	ID string
 	// Initiated is when it was begun, by the store's clock.
 	Initiated time.Time
 }
 
-// codeNoUploads is how some stores list no uploads at all.
+// codeNoUploads is the code with which some stores report that there are no uploads.
 const codeNoUploads = "NoSuchUpload"
 
-// A storage job that is killed while it uploads leaves one. The next one has another key.
-
-// ListUploads calls page with the unfinished uploads under the prefix, page by page. It
-// returns the first error of page.
+// ListUploads calls page with the unfinished uploads under the prefix, page by page. It returns the first error of
+// page.
 func (s *Store) ListUploads(ctx context.Context, page func([]Upload) error) error {
 	return s.listUploads(ctx, "", page)
 }
 
-// listUploads is ListUploads for the keys that begin with one.
+// listUploads is ListUploads for the keys that begin with key.
 func (s *Store) listUploads(ctx context.Context, key string, page func([]Upload) error) error {
 	pages := s3.NewListMultipartUploadsPaginator(s.client, &s3.ListMultipartUploadsInput{
 		Bucket: &s.opts.Bucket, Prefix: s.object(key),
@@ -42,7 +40,7 @@ func (s *Store) listUploads(ctx context.Context, key string, page func([]Upload)
 	for pages.HasMorePages() {
 		out, err := pages.NextPage(ctx)
 		if code, _ := answer(err); code == codeNotImplemented || code == codeNoUploads {
-			return nil // the store keeps no list of them, or there are none
+			return nil // the store has no such listing, or there are none
 		}
 		if err != nil {
 			return explain("listing unfinished uploads", err)
@@ -68,8 +66,8 @@ func (s *Store) listUploads(ctx context.Context, key string, page func([]Upload)
 	return nil
 }
 
-// AbortUpload removes the parts of an unfinished upload. One that has ended in the
-// meantime counts as aborted.
+// AbortUpload removes the parts of an unfinished upload. If the upload has ended in the meantime, that counts as
+// aborted.
 func (s *Store) AbortUpload(ctx context.Context, u Upload) error {
 	_, err := s.client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{
 		Bucket: &s.opts.Bucket, Key: s.object(u.Key), UploadId: &u.ID,

@@ -127,7 +127,7 @@ func TestUnfinishedUploadsAreListedAndAborted(t *testing.T) {
 			t.Errorf("%+v", u)
 		}
 	}
-	for range 2 { // the second time it is aborted already
+	for range 2 { // the second time it is already aborted
 		if err := b.AbortUpload(t.Context(), got[0]); err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +149,7 @@ func TestAnUploadOutsideThePrefixIsAnError(t *testing.T) {
 	}
 }
 
-// Some stores have no such listing, and then no unfinished uploads that could be seen.
+// TestAStoreThatListsNoUploadsHasNone: some stores have no such listing, so no unfinished uploads can be seen.
 func TestAStoreThatListsNoUploadsHasNone(t *testing.T) {
 	s := answeredBy(t, respond(501, code("NotImplemented")))
 	if err := s.ListUploads(t.Context(), func([]archive.Upload) error { return nil }); err != nil {

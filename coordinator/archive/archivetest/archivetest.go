@@ -1,9 +1,8 @@
-// Package archivetest holds what every object store has to do for archives, as tests that
-// are run against several real stores. What one of them cannot do is said where the suite
-// is run, and tested, too: a limitation that has ended fails.
+// Package archivetest tests what every object store must do for archives, against several real stores. The callers of
+// the suite declare what a store cannot do, and that is tested, too: a limitation that no longer exists fails the test.
 //
-// It speaks to the store as the coordinator and storage jobs do, with Amazon's SDK, and owns
-// no rule of theirs. Programs must not import it.
+// It talks to the store like the coordinator and storage jobs, with Amazon's SDK, and owns none of their rules.
+// Programs must not import it.
 package archivetest
 
 import (
@@ -29,16 +28,16 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 )
 
-// Limit is something that a store does not do. caddymodule/docs/s3.md says what follows for archives.
+// Limit is something that a store does not do. caddymodule/docs/s3.md describes the consequences for archives.
 type Limit string
 
-// The limits of stores that archives can live with.
+// The limits of stores with which archives still work.
 const (
-	// NoListOfUploads: unfinished uploads are not listed as they should be; what a killed job
-	// leaves stays until the store removes it.
+	// NoListOfUploads: unfinished uploads are not listed correctly; the remains of a killed job stay until the store
+	// removes them.
 	NoListOfUploads Limit = "unfinished uploads of an empty bucket cannot be listed"
-	// NoOtherParts: a part cannot be replaced by another one with other content. An upload can
-	// be begun again, and not gone on with.
+	// NoOtherParts: a part cannot be replaced by one with different content. An upload can be restarted, but not
+	// continued.
 	NoOtherParts Limit = "a part of an upload cannot be replaced"
 )
 
@@ -50,8 +49,7 @@ type suite struct {
 	limits []Limit
 }
 
-// TestStore runs the suite. empty returns the store with an empty bucket. Limits are what it
-// does not do.
+// TestStore runs the suite. empty returns the store with an empty bucket. limits are the store's limits.
 func TestStore(t *testing.T, empty func(testing.TB) devenv.ObjectStore, limits ...Limit) {
 	for _, c := range []struct {
 		name string
@@ -73,7 +71,7 @@ func TestStore(t *testing.T, empty func(testing.TB) devenv.ObjectStore, limits .
 	}
 }
 
-// limited checks that a limit is as it was said: broken reports whether it shows.
+// limited checks that a limit is as declared: broken reports whether the store shows it.
 func (s suite) limited(limit Limit, broken bool, format string, args ...any) {
 	s.Helper()
 	if said := slices.Contains(s.limits, limit); broken != said {
@@ -112,7 +110,7 @@ func (s suite) get(key string, with ...func(*s3.GetObjectInput)) (string, *s3.Ge
 	return string(content), out, err
 }
 
-// status is that of the answer, and code the store's word for it.
+// status returns the status of the answer and the store's error code.
 func status(err error) (status int, code string) {
 	var response *awshttp.ResponseError
 	var api smithy.APIError
@@ -153,7 +151,7 @@ func (s suite) objects() {
 			s.Errorf("%d bytes of %s", aws.ToInt64(head.ContentLength), aws.ToTime(head.LastModified))
 		}
 	}
-	for range 2 { // what is not there counts as deleted
+	for range 2 { // a missing object counts as deleted
 		out, err := s.client.DeleteObjects(s.Context(), &s3.DeleteObjectsInput{
 			Bucket: &s.store.Bucket, Delete: &types.Delete{
 				Objects: []types.ObjectIdentifier{{Key: aws.String(key)}}, Quiet: aws.Bool(true),
@@ -194,7 +192,7 @@ func (s suite) conditions() {
 	if _, err := s.put(key, "third", match(first.ETag)); err == nil {
 		s.Error("a write on the condition of an older ETag succeeds")
 	}
-	// Of several writers at once, one succeeds.
+	// Exactly one of several simultaneous writers succeeds.
 	var wins int
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -216,7 +214,7 @@ func (s suite) conditions() {
 	}
 }
 
-// manyKeys is more than a page of a listing holds.
+// manyKeys is more than a page of a listing contains.
 const manyKeys = 1005
 
 func (s suite) listing() {
@@ -267,7 +265,7 @@ func (s suite) listing() {
 	if found, _ := list("archives/none/"); len(found) != 0 {
 		s.Errorf("below nothing: %q", found)
 	}
-	// A thousand in one request, as the garbage collection deletes them.
+	// A thousand in one request, like the garbage collection.
 	objects := make([]types.ObjectIdentifier, 1000)
 	for i := range objects {
 		objects[i].Key = &want[i]
@@ -333,7 +331,7 @@ func (s suite) uploads() {
 	part(left, 1, []byte("of a killed job"))
 	_, err = upload(left, 1, []byte("of the next one"))
 	s.limited(NoOtherParts, err != nil, "%v", err)
-	large := bytes.Repeat([]byte("0123456789abcdef"), 5<<20/16) // the least of all but the last
+	large := bytes.Repeat([]byte("0123456789abcdef"), 5<<20/16) // the smallest size of all parts but the last
 	second := part(done, 2, []byte("the end"))
 	part(done, 1, large)
 	first := part(done, 1, large) // after a lost answer
@@ -415,7 +413,7 @@ func (s suite) ranges() {
 			s.Errorf("%s: %q, %v", byteRange, got, err)
 		}
 	}
-	// A download that goes on must not mix two archives.
+	// A resumed download must not mix two archives.
 	_, err = s.put(key, "abcdefghij")
 	s.must(err)
 	_, _, err = s.get(key, from("bytes=4-", put.ETag))
@@ -470,7 +468,7 @@ func (s suite) signed() {
 	if code, text := send(get, err, ""); code != http.StatusOK || text != "by a job" {
 		s.Errorf("read: %d %s", code, text)
 	}
-	// It is for that key and that method only.
+	// It is valid for that key and that method only.
 	other := *get
 	other.URL = strings.Replace(get.URL, "home.tar.zst", "home.tar.zst.meta", 1)
 	if code, text := send(&other, nil, ""); code != http.StatusForbidden {
