@@ -23,11 +23,10 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// A process of each older release leads when one of this release starts beside it. What the schema
-// asks for decides what follows (SPEC 12.14): either the older one goes on to lead, or from then on it
-// serves requests and nothing else, also after its restart and while it is the only one. That start is
-// the way back from an upgrade, too. There is no engine, so phases are not observed; waiting for it is
-// no error.
+// TestUpgradeBesideAnOlderProcess: a process of each older release leads when one of this release starts beside it. The
+// schema's requirements decide what follows (SPEC 12.14): either the older process continues to lead, or from then on
+// it only serves requests, even after its restart and while it is the only process. Its restart is also the way back
+// from an upgrade. There is no engine, so phases are not observed; waiting for an engine is not an error.
 func TestUpgradeBesideAnOlderProcess(t *testing.T) {
 	for _, past := range release.All {
 		t.Run(past.String(), func(t *testing.T) {
@@ -71,7 +70,7 @@ func TestUpgradeBesideAnOlderProcess(t *testing.T) {
 			first := startNew(t, o, "new")
 			leads := mayLead(t, pool, past)
 			if leads {
-				// It goes on to lead beside the new one, and follows when it has started again.
+				// It continues to lead beside the new one, and follows after its restart.
 				old.kill(t)
 				awaitLeader(t, pool, "new")
 				old = startOld(t, older, o)
@@ -79,7 +78,7 @@ func TestUpgradeBesideAnOlderProcess(t *testing.T) {
 				wait.Until(t, "the old process follows", func() bool { return len(old.printed("follows")) == 1 })
 				awaitLeader(t, pool, "new")
 			}
-			// What this release keeps and writes, and the old one knows nothing of.
+			// Data that this release keeps and writes, unknown to the old one.
 			for _, id := range ids {
 				put(id)
 			}
@@ -101,7 +100,7 @@ func TestUpgradeBesideAnOlderProcess(t *testing.T) {
 			locks := func() string {
 				return postgrestest.Value[string](t, pool, `SELECT jsonb_agg(l ORDER BY lock_name)::text FROM system_locks l`)
 			}
-			rows := func() string { // but for what a request changes
+			rows := func() string { // except for what a request changes
 				return postgrestest.Value[string](t, pool, `SELECT jsonb_agg(jsonb_build_object('id', id, 'phase', phase, 'operation', operation,
 					'home', home_ctx, 'archive', archive_key, 'error', error_reason, 'conditions', conditions) ORDER BY id)::text FROM workspaces`)
 			}
@@ -111,7 +110,7 @@ func TestUpgradeBesideAnOlderProcess(t *testing.T) {
 			}
 
 			first.kill(t)
-			// The server ends a statement that the process has sent before.
+			// The server ends a statement that the process has already sent.
 			wait.Until(t, "the server has ended the sessions of the killed process", func() bool {
 				return postgrestest.Value[int](t, pool, `SELECT count(*)::int FROM pg_stat_activity
 					WHERE datname = current_database() AND application_name LIKE '%new'`) == 0
@@ -170,8 +169,8 @@ func TestUpgradeBesideAnOlderProcess(t *testing.T) {
 	}
 }
 
-// mayLead reports whether the schema, which is up to date, lets a release lead. The last release may:
-// what would keep it from that waits for the release after this one (CONTRIBUTING).
+// mayLead reports whether the schema, which is up to date, lets a release lead. The last release may: a change that
+// would prevent that waits for the release after this one (CONTRIBUTING).
 func mayLead(t testing.TB, pool *pgxpool.Pool, past release.Past) bool {
 	t.Helper()
 	lead := postgrestest.Value[int](t, pool, `SELECT lead FROM schema_requirements`)
@@ -182,7 +181,7 @@ func mayLead(t testing.TB, pool *pgxpool.Pool, past release.Past) bool {
 	return past.Schema >= lead
 }
 
-// awaitLeader returns when the last term is one of that process.
+// awaitLeader returns when the last term belongs to that process.
 func awaitLeader(t testing.TB, pool *pgxpool.Pool, node string) {
 	t.Helper()
 	wait.Until(t, node+" leads", func() bool {
@@ -202,8 +201,7 @@ func startNew(t testing.TB, o Options, node string) *process {
 	return startProcess(t, node, coordinatorEnv+"="+string(options))
 }
 
-// startOld starts a process of an older release, which collects archives a second after they have
-// become orphans.
+// startOld starts a process of an older release, which collects archives one second after they have become orphans.
 func startOld(t testing.TB, older release.Release, o Options) *process {
 	t.Helper()
 	c := release.Config{

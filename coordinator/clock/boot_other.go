@@ -4,5 +4,5 @@ package clock
 
 import "time"
 
-// sinceBoot returns 0: the wall clock has to tell.
+// sinceBoot returns 0: the wall clock must suffice.
 func sinceBoot() time.Duration { return 0 }

@@ -1,13 +1,11 @@
-// Package clock tells the time that decides, and how long ago something was.
+// Package clock provides the authoritative time, and measures how long ago something was.
 //
-// A time that is written, or compared with one that was written, is the database's (SPEC 12.13). It
-// comes from now() in the statement itself, or from a [Database]. How long ago something was in
-// this process is a [Moment], which counts the time in which the process could not run. Or it is
-// the difference of two readings of its monotonic clock. Neither means anything in another process.
-// Whether two times of an engine are the same, and what lies between them, is asked of these two
-// alone. After a fail-over the new server's clock counts, from the next measurement on. The servers
-// of one database are to have the same time, because now() in its statements follows the new one at
-// once.
+// A time that is written, or compared with a written one, is the database's (SPEC 12.13). It comes from now() in the
+// statement itself, or from a [Database]. How long ago something happened in this process is a [Moment], which includes
+// the time in which the process could not run, or the difference of two readings of its monotonic clock. Neither means
+// anything in another process. An engine's times are only compared with each other. After a failover the new server's
+// clock counts, from the next measurement on. The servers of one database should have the same time, because now() in
+// its statements immediately follows the new one.
 package clock
 
 import (
@@ -17,13 +15,13 @@ import (
 
 // Moment is a point in time of this process. The zero value is before all others.
 type Moment struct {
-	// at has the wall clock's and the monotonic clock's reading.
+	// at contains the readings of the wall clock and the monotonic clock.
 	at time.Time
-	// boot is a clock that goes on while the machine is suspended; 0 where there is none.
+	// boot is a clock that continues while the machine is suspended; 0 if there is none.
 	boot time.Duration
 }
 
-// Now returns the present moment.
+// Now returns the current moment.
 func Now() Moment { return Moment{time.Now(), sinceBoot()} }
 
 // IsZero reports whether m is the zero value.
@@ -32,9 +30,9 @@ func (m Moment) IsZero() bool { return m.at.IsZero() }
 // Before reports whether m is before other.
 func (m Moment) Before(other Moment) bool { return m.at.Before(other.at) }
 
-// Elapsed returns how long ago m was, by the clock that says the longest. The monotonic clock
-// stands still while the machine is suspended, and the wall clock may be set back. A paused
-// virtual machine learns of its pause from the wall clock alone.
+// Elapsed returns how long ago m was, by the clock that shows the longest time. The monotonic clock stands still while
+// the machine is suspended, and the wall clock may be set back. A paused virtual machine learns about its pause only
+// from the wall clock.
 func (m Moment) Elapsed() time.Duration {
 	now := Now()
 	return max(now.at.Sub(m.at), now.at.Round(0).Sub(m.at.Round(0)), now.boot-m.boot)
@@ -45,12 +43,12 @@ func (m Moment) steady() time.Duration {
 	return Now().since(m)
 }
 
-// since is how much later m is than other, by the clocks that cannot be set.
+// since returns how much later m is than other, by the clocks that cannot be set.
 func (m Moment) since(other Moment) time.Duration { return max(m.at.Sub(other.at), m.boot-other.boot) }
 
-// Steady returns a clock that begins with the wall clock's time and is never set: what it
-// says later is of use for differences only. The pause of a virtual machine is missing
-// from these, and that of the machine for up to 10 ms after it has ended.
+// Steady returns a clock that begins with the wall clock's time and is never set: its readings are useful only for
+// differences. They do not include the pause of a virtual machine, nor, for up to 10 ms after its end, a suspension of
+// the machine.
 func Steady() func() time.Time {
 	began := Now()
 	var last atomic.Pointer[Moment]
@@ -67,6 +65,6 @@ func Steady() func() time.Time {
 	}
 }
 
-// steadyStep is how long the monotonic clock may go on from one reading of both clocks. Reading the
-// one that goes on while the machine is suspended is a system call.
+// steadyStep is how long the monotonic clock may continue from one reading of both clocks. Reading the clock that
+// continues during a suspension is a system call.
 const steadyStep = 10 * time.Millisecond

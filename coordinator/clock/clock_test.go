@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestElapsed: whichever clock has gone on the furthest counts.
+// TestElapsed: the clock that has advanced the most counts.
 func TestElapsed(t *testing.T) {
 	now := Now()
 	for name, m := range map[string]Moment{

@@ -12,41 +12,40 @@ import (
 )
 
 const (
-	// measuredFor is how long a measurement is used. It bounds how long a clock of the
-	// database's that was set, or that of another server after a fail-over, goes unnoticed.
+	// measuredFor is how long a measurement is used. It bounds how long it goes unnoticed that the database's clock was
+	// set, or that another server has taken over.
 	measuredFor = time.Second
-	// LargestSkew is the difference between the clocks of two machines that is worth a warning.
+	// LargestSkew is the largest difference between two machines' clocks that causes no warning.
 	LargestSkew = 2 * time.Second
 )
 
-// Source is a server that tells its time. *store.Store implements it.
+// Source is a server that reports its time. *store.Store implements it.
 type Source interface {
 	Now(ctx context.Context) (time.Time, error)
 }
 
-// Database is the database's clock, as this process knows it: what the database said
-// last, and the time that has passed here since. The wall clock of this process has no
-// part in it (SPEC 12.13). It is safe for concurrent use.
+// Database is the database's clock as this process knows it: the last reported time plus the time that has passed here
+// since. The wall clock of this process has no influence (SPEC 12.13). It is safe for concurrent use.
 type Database struct {
 	source Source
 	skewed *outage.Reporter
 	wall   func() time.Time
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	theirs time.Time
-	at     Moment // theirs was known then; zero before the first measurement
+	at     Moment // when theirs was known; zero before the first measurement
 }
 
-// NewDatabase returns the clock of the database, which is not known before the first
-// Measure. A difference from this process's clock is logged, and has no other effect.
+// NewDatabase returns the clock of the database, which is unknown before the first Measure. A difference from this
+// process's clock is logged, and has no other effect.
 func NewDatabase(source Source, log *zap.Logger) *Database {
 	return &Database{source: source, wall: time.Now, skewed: outage.New(log, zap.WarnLevel,
 		"the clock of this machine differs from the database's, which decides; synchronise them (NTP)",
 		"the clock of this machine agrees with the database's again")}
 }
 
-// Measure asks the database for its time, unless it has done so just now. It asks at once
-// when a clock of this machine has jumped forward: the machine may have been paused.
+// Measure asks the database for its time, unless it has just done so. It asks immediately if a clock of this machine
+// has jumped forward: the machine may have been paused.
 func (d *Database) Measure(ctx context.Context) error {
 	d.mu.Lock()
 	recent := !d.at.IsZero() && d.at.Elapsed() < measuredFor
@@ -71,18 +70,17 @@ func (d *Database) Measure(ctx context.Context) error {
 	return nil
 }
 
-// Now returns the database's time in its precision: a row that was saved must compare
-// equal to the same row read back. It is late by the way of the last answer at most, and
-// never ahead, so that nothing is over too soon. It must not be called before Measure has
-// returned nil once.
+// Now returns the database's time in the database's precision: a saved row must equal the same row read back. It is
+// late by at most the transmission of the last answer, and never ahead, so that nothing ends too soon. It must not be
+// called before Measure has returned nil once.
 func (d *Database) Now() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.theirs.Add(d.at.steady()).UTC().Truncate(time.Microsecond)
 }
 
-// Skew returns by how much a server's clock is ahead of this process's, and less than 0 if
-// it is behind. The server told its time between two times of this process.
+// Skew returns how far a server's clock is ahead of this process's; it is negative if the server's clock is behind. The
+// server reported its time between two times of this process.
 func Skew(before, theirs, after time.Time) time.Duration {
 	switch {
 	case theirs.Before(before):
@@ -93,7 +91,7 @@ func Skew(before, theirs, after time.Time) time.Duration {
 	return 0
 }
 
-// skewError is by how much the database's clock is ahead.
+// skewError is how far the database's clock is ahead.
 type skewError time.Duration
 
 func (e skewError) Error() string {

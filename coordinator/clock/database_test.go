@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// server is a server with a clock of its own.
+// server is a server with its own clock.
 type server struct {
 	now   time.Time
 	err   error
@@ -22,15 +22,15 @@ func (s *server) Now(context.Context) (time.Time, error) {
 	return s.now, s.err
 }
 
-// TestDatabase: the time is the server's, whatever the clock of this machine says and however it is
-// set. A difference is logged once, and so is its end.
+// TestDatabase: the time is the server's, whatever this machine's clock says and however it is set. A difference is
+// logged once, and so is its end.
 func TestDatabase(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	s := &server{now: time.Now().Add(-5 * time.Hour)}
 	d := NewDatabase(s, zap.New(core))
 	for i, c := range []struct {
-		ahead  time.Duration // of this machine
-		logged int           // in all
+		ahead  time.Duration // this machine's clock
+		logged int           // in total
 	}{{0, 0}, {-35 * time.Minute, 1}, {3 * time.Hour, 1}, {0, 2}} {
 		d.wall = func() time.Time { return s.now.Add(c.ahead) }
 		d.at = Moment{} // as after measuredFor
@@ -48,7 +48,7 @@ func TestDatabase(t *testing.T) {
 	if err := d.Measure(t.Context()); err != nil || s.asked != 0 {
 		t.Errorf("asked %d times at once: %v", s.asked, err)
 	}
-	// The wall clock is set: the time does not follow it, and is asked for again.
+	// The wall clock is set: the time does not follow it, and is requested again.
 	d.at.at = d.at.at.Round(0).Add(-time.Hour)
 	s.err = errors.New("no answer")
 	if err := d.Measure(t.Context()); err == nil || s.asked != 1 {
@@ -65,7 +65,7 @@ func TestSteady(t *testing.T) {
 	}
 }
 
-// TestSkew: what the way of the answer explains is no difference.
+// TestSkew: a difference that the transmission of the answer explains does not count.
 func TestSkew(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
 	for theirs, want := range map[int]time.Duration{7: -3 * time.Second, 10: 0, 15: 0, 20: 0, 24: 4 * time.Second} {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// judging are the folders of the packages that decide by time, with all below them.
+// judging are the folders, with subfolders, of the packages that make decisions by time.
 var judging = []string{"workspace", "control/reconcile", "control/ttl", "control/gc", "control/scrub", "store",
 	"control/orphan", "dataplane/service", "dataplane/explain",
 	"control/leader", "dataplane/activity", "control/pressure", "control/scarcity", "dataplane/auth", "identity", "archive",
@@ -29,7 +29,7 @@ const (
 	rests   = "how long an engine's object exists, in hours: what is listed is removed only on a person's command"
 )
 
-// readers are the functions that do, with the reason.
+// readers are the functions that read it, with the reason.
 var readers = map[string]string{
 	"dataplane/activator.(*Activator).InProgress":            paces,
 	"dataplane/activator.(*Activator).begin":                 paces,
@@ -92,8 +92,8 @@ var readers = map[string]string{
 	"store/postgres.(*DB).untilUnlocked":                     paces,
 }
 
-// TestNothingIsJudgedByThisProcessesClock: times that are compared are the database's
-// (SPEC 12.13). A function that needs another clock is listed with the reason.
+// TestNothingIsJudgedByThisProcessesClock: compared times are the database's (SPEC 12.13). A function that needs
+// another clock is listed with the reason.
 func TestNothingIsJudgedByThisProcessesClock(t *testing.T) {
 	found := make(map[string]bool)
 	for _, folder := range judging {

@@ -1,9 +1,8 @@
-// Package dialer makes network dialers whose connections fail soon after the peer has disappeared
-// without closing them. The operating system's own limits are two hours for an idle connection, and
-// a quarter of an hour for written data.
+// Package dialer creates network dialers whose connections fail soon after the peer has disappeared without closing
+// them. The operating system's own limits are two hours for an idle connection, and a quarter of an hour for written
+// data.
 //
-// It owns the socket options. It must not know the protocol of a connection: the caller
-// chooses the limits.
+// It owns the socket options. It must not know the protocol of a connection: the caller chooses the limits.
 package dialer
 
 import (
@@ -13,19 +12,18 @@ import (
 	"time"
 )
 
-// Limits say within which time a lost peer is noticed. They concern TCP only; a
-// Unix socket is dialed without them, for its peer is the same machine.
+// Limits define how soon a lost peer is noticed. They apply to TCP only; a Unix socket is dialed without them, because
+// its peer is on the same machine.
 type Limits struct {
 	// Connect bounds the establishment of a connection.
 	Connect time.Duration
-	// Idle is how long a connection may be silent before it is probed. Interval is the time between
-	// two probes. After Count unanswered ones it is closed. Zero means Go's default: 15 s, 15 s, 9.
+	// Idle is how long a connection may be silent before it is probed, and Interval is the time between two probes.
+	// After Count unanswered probes the connection is closed. Zero means Go's default: 15 s, 15 s, 9.
 	Idle, Interval time.Duration
 	Count          int
-	// Unacknowledged bounds how long written data may wait for an acknowledgement
-	// (TCP_USER_TIMEOUT). Probes are not sent while data waits, so without this limit
-	// a query on a cut connection hangs. Zero means no limit. It works on Linux and is
-	// ignored elsewhere.
+	// Unacknowledged bounds how long written data may wait for an acknowledgement (TCP_USER_TIMEOUT). Probes are not
+	// sent while data is waiting, so without this limit a query on a cut connection hangs. Zero means no limit. It
+	// works on Linux and is ignored elsewhere.
 	Unacknowledged time.Duration
 }
 
@@ -38,14 +36,14 @@ func New(l Limits) *net.Dialer {
 	}
 }
 
-// Socket is what [Limits.Set] needs of a connection. Every [net.TCPConn] has it.
+// Socket is the part of a connection that [Limits.Set] needs. Every [net.TCPConn] has it.
 type Socket interface {
 	SetKeepAliveConfig(net.KeepAliveConfig) error
 	syscall.Conn
 }
 
-// Set sets the limits on a connection that is open already, but for Connect. They count from
-// then on what has been silent, or waits for an acknowledgement, since before.
+// Set sets the limits, except Connect, on a connection that is already open. They also apply to silence, and to
+// unacknowledged data, from before the call.
 func (l Limits) Set(conn Socket) error {
 	if err := conn.SetKeepAliveConfig(l.keepAlive()); err != nil {
 		return fmt.Errorf("setting how a silent connection is probed: %w", err)

@@ -12,7 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/dialer"
 )
 
-// accepting listens and keeps what it accepts open until the test ends.
+// accepting listens, and keeps accepted connections open until the test ends.
 func accepting(t *testing.T, network, address string) string {
 	t.Helper()
 	l, err := net.Listen(network, address)
@@ -101,7 +101,7 @@ func TestAUnixSocketIsDialedWithoutTheLimits(t *testing.T) {
 	_ = conn.Close()
 }
 
-// A listener whose backlog is full does not answer.
+// TestConnectingIsBounded: a listener with a full backlog does not answer.
 func TestConnectingIsBounded(t *testing.T) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -120,7 +120,7 @@ func TestConnectingIsBounded(t *testing.T) {
 	}
 	address := (&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: name.(*unix.SockaddrInet4).Port}).String()
 	d := dialer.New(dialer.Limits{Connect: 50 * time.Millisecond})
-	for range 4 { // what the backlog takes, and one more
+	for range 4 { // fills the backlog, and one more
 		conn, err := d.DialContext(t.Context(), "tcp", address)
 		if err == nil {
 			defer conn.Close()

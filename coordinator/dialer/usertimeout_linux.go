@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limitUnacknowledged returns a function that sets TCP_USER_TIMEOUT to d, or nil
-// when there is no limit.
+// limitUnacknowledged returns a function that sets TCP_USER_TIMEOUT to d, or nil if there is no limit.
 func limitUnacknowledged(d time.Duration) func(network, address string, c syscall.RawConn) error {
 	if d <= 0 {
 		return nil

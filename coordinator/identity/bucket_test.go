@@ -122,7 +122,7 @@ func TestAnEmptyDatabaseBesideAFullBucket(t *testing.T) {
 	p.wrong(p.Bucket)
 }
 
-// The id of the database is in the dump.
+// TestADatabaseFromAnOlderDumpIsTheSame: the dump contains the id of the database.
 func TestADatabaseFromAnOlderDumpIsTheSame(t *testing.T) {
 	for name, rollback := range map[string]string{
 		"before anything was recorded": "DELETE FROM system_identity WHERE resource <> 'database'",
@@ -194,7 +194,7 @@ func TestACrashBetweenTheMarkerAndItsRecord(t *testing.T) {
 	crash()
 	p := newProcess(t, storetest.Reopen(t, db.Store), "one", &engine{id: "A"}, bucket)
 	p.fine(p.Bucket)
-	// The same when a bucket is adopted.
+	// The same happens when a bucket is adopted.
 	bucket.empty()
 	p.wrong(p.Bucket)
 	p.accept(store.ResourceBucket)
@@ -205,7 +205,7 @@ func TestACrashBetweenTheMarkerAndItsRecord(t *testing.T) {
 	}
 }
 
-// Another process replaces the marker between the look and the write.
+// racing lets another process replace the marker between the look and the write.
 type racing struct {
 	*place
 	then func()
@@ -226,7 +226,7 @@ func TestAMarkerThatAppearsMeanwhileIsNotOverwritten(t *testing.T) {
 	p := newProcess(t, storetest.Open(t), "two", &engine{id: "A"}, r)
 	p.wrong(p.Bucket)
 	winner.fine(winner.Bucket)
-	// The same when a bucket is adopted: the accepted one is not there any more.
+	// The same happens when a bucket is adopted: the accepted one is no longer there.
 	p.accept(store.ResourceBucket)
 	r.then = func() {
 		bucket.empty()

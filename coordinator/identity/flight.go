@@ -7,29 +7,28 @@ import (
 	"github.com/codehub/gateway/coordinator/guard"
 )
 
-// flight shares calls. Unlike golang.org/x/sync/singleflight it never gives a caller the result of
-// a call that began before the caller came. What it asks about may have changed since. Those who
-// come during a call share the next one.
+// flight shares calls. Unlike golang.org/x/sync/singleflight it never gives a caller the result of a call that began
+// earlier, because the answer may have changed since. Callers that arrive during a call share the next one.
 type flight struct {
 	mu      sync.Mutex
 	running bool
-	next    *call // begins when the running one ends
+	next    *call // begins when the running call ends
 }
 
-// call is one call with those who wait for it.
+// call is a call with its waiting callers.
 type call struct {
 	done    chan struct{}
 	err     error
-	ctx     context.Context // ends when no caller waits any more
+	ctx     context.Context // ends when the last caller has left
 	cancel  context.CancelFunc
 	waiting int
 }
 
-// do returns the result of a call of f that begins from now on. It waits no longer than
-// ctx; f is cancelled when no caller waits for it any more.
+// do returns the result of a call of f that begins from now on. It waits no longer than ctx; f is cancelled when no
+// caller waits for it any more.
 func (l *flight) do(ctx context.Context, f func(context.Context) error) error {
 	l.mu.Lock()
-	if l.next == nil || l.next.waiting == 0 { // a call that all have left is cancelled
+	if l.next == nil || l.next.waiting == 0 { // a call that all callers have left is cancelled
 		c := &call{done: make(chan struct{})}
 		c.ctx, c.cancel = context.WithCancel(context.WithoutCancel(ctx))
 		l.next = c
@@ -50,7 +49,7 @@ func (l *flight) do(ctx context.Context, f func(context.Context) error) error {
 	}
 }
 
-// leave is called by those who wait for c no longer.
+// leave removes a caller that no longer waits for c.
 func (l *flight) leave(c *call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,7 +58,7 @@ func (l *flight) leave(c *call) {
 	}
 }
 
-// work makes the calls, until none is waited for.
+// work makes the calls until nobody waits for one.
 func (l *flight) work(f func(context.Context) error) {
 	for {
 		l.mu.Lock()

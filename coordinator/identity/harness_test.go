@@ -17,7 +17,7 @@ import (
 	"github.com/codehub/gateway/coordinator/store/storetest"
 )
 
-// engine is a backend that is replaced by another one under the same address.
+// engine is a backend that can be replaced by a different one under the same address.
 type engine struct {
 	*memory.Backend
 	mu  sync.Mutex
@@ -37,7 +37,7 @@ func (e *engine) become(id string) {
 	e.id = id
 }
 
-// place is a bucket in the object store of the tests.
+// place is a bucket in the tests' object store.
 type place struct {
 	t *testing.T
 	*archive.Store
@@ -57,7 +57,7 @@ func newPlace(t *testing.T) *place {
 	return &place{t: t, Store: a, name: o.Bucket, client: o.Client(t)}
 }
 
-// content returns what is in the bucket: the name of each object with its ETag.
+// content returns the content of the bucket: the name of each object with its ETag.
 func (p *place) content() map[string]string {
 	p.t.Helper()
 	out, err := p.client.ListObjectsV2(p.t.Context(), &s3.ListObjectsV2Input{Bucket: &p.name})
@@ -71,8 +71,7 @@ func (p *place) content() map[string]string {
 	return objects
 }
 
-// empty removes the marker, and destroy the bucket, too, as a data folder that is not
-// mounted would.
+// empty removes the marker, and destroy also removes the bucket, as an unmounted data folder would.
 func (p *place) empty() {
 	p.t.Helper()
 	if _, err := p.Delete(p.t.Context(), []string{archive.MarkerKey}); err != nil {
@@ -103,7 +102,7 @@ type process struct {
 	logs   *observer.ObservedLogs
 }
 
-// newProcess starts a process of the installation called name on a database.
+// newProcess starts a process of the installation with that name on a database.
 func newProcess(t *testing.T, db *store.Store, name string, e *engine, bucket Bucket) *process {
 	t.Helper()
 	core, logs := observer.New(zap.InfoLevel)
@@ -119,7 +118,7 @@ func first(t *testing.T, bucket Bucket) *process {
 	return p
 }
 
-// fine checks that what is asked is the recorded one.
+// fine checks that the resource is the recorded one.
 func (p *process) fine(check func(context.Context) error) {
 	p.t.Helper()
 	if err := check(p.t.Context()); err != nil {
@@ -127,7 +126,7 @@ func (p *process) fine(check func(context.Context) error) {
 	}
 }
 
-// wrong checks that what is asked is another one, and returns the mismatch.
+// wrong checks that the resource is a different one, and returns the mismatch.
 func (p *process) wrong(check func(context.Context) error) *MismatchError {
 	p.t.Helper()
 	err := check(p.t.Context())
@@ -147,7 +146,7 @@ func (p *process) row(r store.Resource) store.Identity {
 	return rows[r]
 }
 
-// accept accepts what was found, as an administrator does.
+// accept accepts what was found, like an administrator.
 func (p *process) accept(r store.Resource) {
 	p.t.Helper()
 	if err := p.db.AcceptIdentity(p.t.Context(), r, p.row(r).Found); err != nil {

@@ -1,16 +1,13 @@
-// Package identity says whether what answers is what this installation recorded (SPEC 2). That is
-// the engine that runs its workspaces, and the bucket that holds their archives. One that answers
-// "there is nothing" may be the wrong one: another host's engine, a data folder that is not
-// mounted, another installation's bucket. So nothing is concluded from an absence, and nothing is
-// written or deleted, before this package has been asked.
+// Package identity verifies that a server is the one that this installation recorded (SPEC 2): the engine that runs its
+// workspaces, and the bucket that holds their archives. A server that answers "there is nothing" may be the wrong one:
+// another host's engine, an unmounted data folder, another installation's bucket. So before this package was asked,
+// nothing is concluded from an absence, and nothing is written or deleted.
 //
-// The backend has an identity of its own. A bucket has none, so a marker object lies below
-// its prefix.
+// The backend has its own identity. A bucket has none, so a marker object lies below its prefix.
 //
-// It owns the marker's content, the rules that compare, and the message that tells a
-// person what to do. It must not decide what follows from a mismatch: every caller does
-// that for itself. It writes to the bucket only its marker, and to the database only
-// system_identity.
+// The package owns the marker's content, the rules of comparison, and the message that tells a person what to do. It
+// must not decide what follows from a mismatch: every caller does that itself. It writes only its marker to the bucket,
+// and only system_identity to the database.
 package identity
 
 import (
@@ -33,39 +30,37 @@ import (
 
 // Times of the checks.
 const (
-	// checkTimeout bounds one check. A server that needs longer says nothing.
+	// checkTimeout bounds one check. A slower server gives no answer.
 	checkTimeout = 10 * time.Second
-	// reconfirm is how often a mismatch that lasts is written again, and forgetAfter the
-	// time after which another process may take it back. Two processes with different
-	// settings would otherwise contradict each other with every check.
+	// reconfirm is how often a lasting mismatch is written again, and forgetAfter the time after which another process
+	// may withdraw it. Otherwise, two processes with different settings would contradict each other with every check.
 	reconfirm   = 20 * time.Second
 	forgetAfter = time.Minute
-	// followInterval is how often a process reads what the others have found, and looks again itself while
-	// something is wrong.
+	// followInterval is how often a process reads what the others have found, and repeats its own check while something
+	// is wrong.
 	followInterval = 15 * time.Second
 )
 
-// Store is the database as the guard uses it. *store.Store implements it.
+// Store is the part of the database that the guard uses. *store.Store implements it.
 type Store interface {
 	Identities(ctx context.Context) (map[store.Resource]store.Identity, error)
 	RecordIdentity(ctx context.Context, r store.Resource, from, identity string) (recorded bool, err error)
 	FoundIdentity(ctx context.Context, r store.Resource, found string) error
 }
 
-// Backend is what has an identity by itself. backend.Backend implements it.
+// Backend is a resource with its own identity. backend.Backend implements it.
 type Backend interface {
 	Identity(ctx context.Context) (string, error)
 }
 
-// Bucket is the object store as the guard uses it. *archive.Store implements it.
+// Bucket is the part of the object store that the guard uses. *archive.Store implements it.
 type Bucket interface {
 	EnsureBucket(ctx context.Context) error
 	ReadMarker(ctx context.Context) (archive.Marker, error)
 	WriteMarker(ctx context.Context, content []byte, etag string) error
 }
 
-// Guard compares. Its methods are safe for concurrent use, and hold no lock while they
-// talk to a server.
+// Guard compares identities. Its methods are safe for concurrent use, and hold no lock while they talk to a server.
 type Guard struct {
 	store        Store
 	backend      Backend
@@ -74,20 +69,19 @@ type Guard struct {
 
 	backendCheck, bucketCheck check
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	known map[store.Resource]store.Identity
-	ours  map[store.Resource]bool // mismatches that this process has written
+	ours  map[store.Resource]bool // mismatches written by this process
 }
 
-// check is one of the two checks: its calls, and the log of what this process finds and of what
-// others do.
+// check is one of the two checks, with its calls, the log of this process's findings, and the log of others' findings.
 type check struct {
 	calls  flight
 	outage *outage.Reporter
 	others *outage.Reporter
 }
 
-// New returns a guard. It performs no I/O.
+// New returns a guard. It does no I/O.
 func New(s Store, backend Backend, bucket Bucket, installation string, log *zap.Logger) *Guard {
 	return &Guard{
 		store: s, backend: backend, bucket: bucket, installation: installation,
@@ -107,12 +101,12 @@ func New(s Store, backend Backend, bucket Bucket, installation string, log *zap.
 	}
 }
 
-// Backend returns nil only when the backend that answers now is the recorded one; the
-// first one that is seen is recorded. Otherwise the error is a [*MismatchError], which
-// the guard has logged, or says that it is not known.
+// Backend returns nil only if the backend that answers now is the recorded one; the first backend ever seen is
+// recorded. Otherwise the error is a [*MismatchError], which the guard has logged, or says that the identity is
+// unknown.
 //
-// The answer is never older than the call: one that was begun before would say nothing
-// about a listing in between. Calls at the same time share an answer.
+// The answer is never older than the call: a check begun earlier would say nothing about a listing in between.
+// Simultaneous calls share an answer.
 func (g *Guard) Backend(ctx context.Context) error {
 	return g.run(ctx, &g.backendCheck, func(ctx context.Context) error {
 		return g.settle(ctx, store.ResourceBackend,
@@ -130,18 +124,16 @@ func (g *Guard) Backend(ctx context.Context) error {
 	})
 }
 
-// Bucket returns nil only when the bucket that answers now is the recorded one. The first
-// one that is seen gets the marker, unless it has one of another database. Errors and
-// sharing are those of [Guard.Backend].
+// Bucket returns nil only if the bucket that answers now is the recorded one. The first bucket ever seen gets the
+// marker, unless it has the marker of another database. Errors and sharing are like those of [Guard.Backend].
 func (g *Guard) Bucket(ctx context.Context) error {
 	return g.run(ctx, &g.bucketCheck, func(ctx context.Context) error {
 		return g.settle(ctx, store.ResourceBucket, g.lookAtBucket)
 	})
 }
 
-// LookAtBucket returns a [*MismatchError] when the bucket is another one, as [Guard.Bucket]
-// does, but writes, records and logs nothing. It returns nil for a bucket that does not exist
-// or has no marker yet.
+// LookAtBucket returns a [*MismatchError] if the bucket is a different one, like [Guard.Bucket], but writes, records
+// and logs nothing. It returns nil for a bucket that does not exist or has no marker yet.
 func (g *Guard) LookAtBucket(ctx context.Context) error {
 	rows, err := g.store.Identities(ctx)
 	if err != nil {
@@ -155,8 +147,8 @@ func (g *Guard) LookAtBucket(ctx context.Context) error {
 	return err
 }
 
-// LookAtBackend returns a [*MismatchError] when the backend that answers is another one, as
-// [Guard.Backend] does, but records and logs nothing. It returns nil while none is recorded yet.
+// LookAtBackend returns a [*MismatchError] if the backend is a different one, like [Guard.Backend], but records and
+// logs nothing. It returns nil while none is recorded yet.
 func (g *Guard) LookAtBackend(ctx context.Context) error {
 	rows, err := g.store.Identities(ctx)
 	if err != nil {
@@ -205,12 +197,11 @@ func (g *Guard) run(ctx context.Context, c *check, f func(context.Context) error
 	})
 }
 
-// attempts bounds how often a check begins again because another process has recorded or
-// written something in the meantime.
+// attempts bounds how often a check restarts because another process has recorded or written something in the meantime.
 const attempts = 5
 
-// settle looks, and does what follows, until nothing is to be done. Several processes
-// may do that at once: every write is conditional on what was seen.
+// settle looks, and takes the resulting step, until nothing is left to do. Several processes may do this at once: every
+// write depends on what was seen.
 func (g *Guard) settle(ctx context.Context, r store.Resource, look func(context.Context, string, store.Identity) (step,
 	error)) error {
 	for range attempts {
@@ -235,7 +226,7 @@ func (g *Guard) settle(ctx context.Context, r store.Resource, look func(context.
 	return fmt.Errorf("the identity of the %s keeps changing", r)
 }
 
-// take does one step. It reports whether the resource is the recorded one now.
+// take takes one step. It reports whether the resource is the recorded one now.
 func (g *Guard) take(ctx context.Context, r store.Resource, row store.Identity, s step) (done bool, err error) {
 	switch s.do {
 	case trust:
@@ -260,11 +251,11 @@ func (g *Guard) take(ctx context.Context, r store.Resource, row store.Identity, 
 	}
 }
 
-// matched takes back a mismatch that this process has found, or that no process has
-// found again for some time. If that fails, the next check does it.
+// matched withdraws a mismatch that this process has found, or that no process has found again for some time. If that
+// fails, the next check does it.
 func (g *Guard) matched(ctx context.Context, r store.Resource, row store.Identity) {
 	_, ours := g.state(r)
-	if row.Found == "" { // another process may have taken it back, or an administrator accepted it
+	if row.Found == "" { // another process may have withdrawn it, or an administrator accepted it
 		g.note(r, row, false)
 		return
 	}
@@ -278,7 +269,7 @@ func (g *Guard) matched(ctx context.Context, r store.Resource, row store.Identit
 	g.note(r, row, false)
 }
 
-// mismatched tells the other processes. If that fails, the next check does it.
+// mismatched informs the other processes. If that fails, the next check does it.
 func (g *Guard) mismatched(ctx context.Context, r store.Resource, row store.Identity, found string) {
 	if row.Found != found || row.FoundAgo > reconfirm {
 		_ = g.store.FoundIdentity(ctx, r, found)
@@ -287,22 +278,21 @@ func (g *Guard) mismatched(ctx context.Context, r store.Resource, row store.Iden
 	g.note(r, row, true)
 }
 
-// note remembers a row, and whether its mismatch is this process's own.
+// note remembers a row, and whether its mismatch was found by this process.
 func (g *Guard) note(r store.Resource, row store.Identity, ours bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.known[r], g.ours[r] = row, ours
 }
 
-// learn remembers what is recorded.
+// learn remembers the recorded rows.
 func (g *Guard) learn(rows map[store.Resource]store.Identity) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.known = maps.Clone(rows)
 }
 
-// Problems returns what this process or another one has found to be wrong, for people,
-// and nothing when all is well. It performs no I/O; see [Guard.Run].
+// Problems describes for people what this or another process has found to be wrong. It does no I/O; see [Guard.Run].
 func (g *Guard) Problems() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -315,15 +305,15 @@ func (g *Guard) Problems() []string {
 	return problems
 }
 
-// Database returns the identity of the database, empty until it has been read. It performs no I/O.
+// Database returns the identity of the database, or "" until it has been read. It does no I/O.
 func (g *Guard) Database() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.known[store.ResourceDatabase].Identity
 }
 
-// Run keeps [Guard.Problems] up to date with what other processes find, until ctx ends.
-// It reads three rows every 15 seconds, and asks backend or bucket only while something is wrong there.
+// Run keeps [Guard.Problems] up to date with the findings of other processes until ctx ends. It reads three rows every
+// 15 seconds, and asks the backend or the bucket only while something is wrong there.
 func (g *Guard) Run(ctx context.Context) error {
 	tick := time.NewTicker(followInterval)
 	defer tick.Stop()
@@ -337,18 +327,18 @@ func (g *Guard) Run(ctx context.Context) error {
 	}
 }
 
-// follow learns what the others have found, and logs when that begins and ends. It looks again at
-// a mismatch of its own, so that the record keeps it, and at one that no process has found again, so
-// that the record does not outlive it.
+// follow learns the findings of other processes, and logs when they begin and end. It repeats the check for its own
+// mismatch, so that the record keeps it, and for one that no process has found again, so that the record does not
+// outlive it.
 func (g *Guard) follow(ctx context.Context) {
 	rows, err := g.store.Identities(ctx)
 	if err != nil {
-		return // it is the database's; others report it
+		return // a database problem; others report it
 	}
 	g.learn(rows)
 	for r, c := range map[store.Resource]*check{store.ResourceBackend: &g.backendCheck, store.ResourceBucket: &g.bucketCheck} {
 		if row, ours := g.state(r); ours || row.Found != "" && row.FoundAgo >= forgetAfter {
-			// What it finds is logged and recorded.
+			// The check logs and records its findings.
 			if r == store.ResourceBackend {
 				_ = g.Backend(ctx)
 			} else {
@@ -365,7 +355,7 @@ func (g *Guard) follow(ctx context.Context) {
 	}
 }
 
-// state is what is known of a resource, and whether its mismatch is this process's own.
+// state returns what is known about a resource, and whether its mismatch was found by this process.
 func (g *Guard) state(r store.Resource) (row store.Identity, ours bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -53,7 +53,8 @@ func TestABucketThatDoesNotExistYetIsCreated(t *testing.T) {
 	}
 }
 
-// Another engine, or the same one with an emptied data folder: it has a new id.
+// TestAnotherEngineIsRefusedUntilTheRightOneIsBack: another engine, or the same one with an emptied data folder, has a
+// new id.
 func TestAnotherEngineIsRefusedUntilTheRightOneIsBack(t *testing.T) {
 	p := first(t, newPlace(t))
 	other := newProcess(t, storetest.Reopen(t, p.db), "one", &engine{id: "A"}, nil)
@@ -64,7 +65,7 @@ func TestAnotherEngineIsRefusedUntilTheRightOneIsBack(t *testing.T) {
 			t.Fatalf("%+v", m)
 		}
 	}
-	p.fine(p.Bucket) // each for itself
+	p.fine(p.Bucket) // each check is independent
 	row := p.row(store.ResourceBackend)
 	if row.Identity != "A" || row.Found != "B" {
 		t.Errorf("%+v", row)
@@ -116,15 +117,15 @@ func TestAnotherEngineThanTheAcceptedOneIsRefused(t *testing.T) {
 	if m := p.wrong(p.Backend); m.Expected != "A" || m.Found != "C" {
 		t.Errorf("%+v", m)
 	}
-	// The one that was expected is back: nothing of the acceptance is left.
+	// The expected engine is back: nothing of the acceptance is left.
 	p.engine.become("A")
 	p.fine(p.Backend)
 	p.engine.become("B")
 	p.wrong(p.Backend)
 }
 
-// One process has the right settings and the other does not. The right one must not take
-// the other's finding back at once: it would be written again with every look.
+// TestAHealthyProcessDoesNotTakeBackWhatAnotherOneFinds: one process has the right settings, the other one does not.
+// The right one must not withdraw the other's finding immediately, because it would be written again with every check.
 func TestAHealthyProcessDoesNotTakeBackWhatAnotherOneFinds(t *testing.T) {
 	p := first(t, newPlace(t))
 	wrong := newProcess(t, storetest.Reopen(t, p.db), "one", &engine{id: "B"}, nil)
@@ -146,8 +147,8 @@ func TestAHealthyProcessDoesNotTakeBackWhatAnotherOneFinds(t *testing.T) {
 	}
 }
 
-// TestAnAlarmEndsWithItsCause: a process with the wrong bucket is told of while it runs, by all, and by nobody
-// once it has ended. Nobody asks the bucket for another reason meanwhile.
+// TestAnAlarmEndsWithItsCause: all processes report a process with the wrong bucket while it runs, and none does once
+// it has ended. Meanwhile, nothing else checks the bucket.
 func TestAnAlarmEndsWithItsCause(t *testing.T) {
 	ctx := t.Context()
 	p := first(t, newPlace(t))
@@ -161,7 +162,7 @@ func TestAnAlarmEndsWithItsCause(t *testing.T) {
 	}
 	for range 3 {
 		age("50 s")
-		wrong.follow(ctx) // it has found nothing out since, and finds the same again
+		wrong.follow(ctx) // no other check has run since; follow repeats it and finds the same
 		p.follow(ctx)
 		third.follow(ctx)
 		if row := p.row(store.ResourceBucket); row.Found == "" || row.FoundAgo > reconfirm || len(p.Problems()) != 1 || len(third.Problems()) != 1 {
@@ -183,8 +184,8 @@ func TestAnAlarmEndsWithItsCause(t *testing.T) {
 	}
 }
 
-// TestAnAlarmThatIsTakenBackElsewhere: a process whose own alarm was taken back by another one, or accepted, follows the alarms of others
-// again, and leaves them alone.
+// TestAnAlarmThatIsTakenBackElsewhere: a process whose alarm was withdrawn by another process, or accepted, follows
+// other processes' alarms again, and leaves them alone.
 func TestAnAlarmThatIsTakenBackElsewhere(t *testing.T) {
 	ctx := t.Context()
 	p := first(t, newPlace(t))
@@ -300,7 +301,7 @@ func TestACheckIsBounded(t *testing.T) {
 	})
 }
 
-// restless is a store in which another process always is quicker.
+// restless is a store in which another process is always faster.
 type restless struct{ recorded }
 
 func (restless) RecordIdentity(context.Context, store.Resource, string, string) (bool, error) {

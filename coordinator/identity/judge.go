@@ -11,18 +11,18 @@ import (
 	"github.com/codehub/gateway/coordinator/store"
 )
 
-// action is what follows from one look.
+// action is the consequence of a look.
 type action int
 
 const (
-	refuse action = iota // it is another one
+	refuse action = iota // it is a different one
 	trust                // it is the recorded one
 	record               // record what was found, and look again
 	write                // write the marker, and look again
 )
 
-// step is an action with what it needs: the identity that was found, and for write the
-// marker and the ETag of what it replaces.
+// step is an action with its data: the identity that was found and, for write, the marker and the ETag of the object
+// that it replaces.
 type step struct {
 	do       action
 	identity string
@@ -30,8 +30,8 @@ type step struct {
 	etag     string
 }
 
-// judgeBackend decides about a backend. It is recorded when it is the first one, or
-// when an administrator has accepted it.
+// judgeBackend decides about a backend. A backend is recorded if it is the first one, or if an administrator has
+// accepted it.
 func judgeBackend(row store.Identity, found string) step {
 	switch {
 	case found == row.Identity:
@@ -45,42 +45,42 @@ func judgeBackend(row store.Identity, found string) step {
 // marker is the content of the marker object.
 type marker struct {
 	Installation string `json:"installation"`
-	// Database is the id of the database that the archives belong to.
+	// Database is the id of the database to which the archives belong.
 	Database string `json:"database"`
-	// Generation grows each time that this database adopts a bucket. So a bucket that it
-	// has left is told from the one that it uses.
+	// Generation grows each time that this database adopts a bucket. This distinguishes an abandoned bucket from the
+	// current one.
 	Generation int `json:"generation"`
 }
 
 // encode returns the object's content.
 func (m marker) encode() []byte {
-	text, _ := json.MarshalIndent(m, "", "  ") // two strings and a number
+	text, _ := json.MarshalIndent(m, "", "  ") // cannot fail: two strings and a number
 	return append(text, '\n')
 }
 
-// String is the identity of a bucket with this marker, for people and for the record.
+// String returns the identity of a bucket with this marker, for people and for the record.
 func (m marker) String() string {
 	return fmt.Sprintf("installation %q, database %s, generation %d", m.Installation, m.Database, m.Generation)
 }
 
-// generation returns the generation in an identity that [marker.String] made.
+// generation returns the generation in an identity made by [marker.String].
 func generation(identity string) int {
 	_, number, _ := strings.Cut(identity, ", generation ")
 	n, _ := strconv.Atoi(number)
 	return n
 }
 
-// sighting is what lies in a bucket: a marker, or why there is none.
+// sighting describes what was found in a bucket: a marker, or why there is none.
 type sighting struct {
 	noBucket bool
 	exists   bool // there is an object with the marker's name
 	etag     string
-	readable bool // and it is a marker
+	readable bool // the object is a marker
 	marker   marker
 }
 
-// parseMarker reads a marker object. Its id goes into the database and is shown to people:
-// one that PostgreSQL cannot hold would hide the mismatch from all but this process.
+// parseMarker reads a marker object. The id goes into the database and is shown to people: one that PostgreSQL cannot
+// store would hide the mismatch from all other processes.
 func parseMarker(found archive.Marker) sighting {
 	s := sighting{exists: true, etag: found.ETag}
 	s.readable = json.Unmarshal(found.Content, &s.marker) == nil &&
@@ -88,7 +88,7 @@ func parseMarker(found archive.Marker) sighting {
 	return s
 }
 
-// String is the identity that was found, for people and for the record.
+// String returns the identity that was found, for people and for the record.
 func (s sighting) String() string {
 	switch {
 	case s.noBucket:
@@ -101,20 +101,18 @@ func (s sighting) String() string {
 	return s.marker.String()
 }
 
-// judgeBucket decides about a bucket. own is this installation's marker without its
-// generation.
+// judgeBucket decides about a bucket. own is this installation's marker without its generation.
 //
 //	recorded   in the bucket                  →
 //	nothing    nothing                        write the marker
-//	nothing    our marker                     record it (a crash, or an older database)
+//	nothing    our marker                     record it (after a crash, or with an older database)
 //	gen. n     our marker, n                  trust
-//	gen. n     our marker, above n            record it (the same)
-//	gen. n     our marker, below n            another bucket: this one was left
-//	any        anything else                  another bucket
-//	any        another one, but accepted      write the marker over it, generation n+1
+//	gen. n     our marker, above n            record it (for the same reasons)
+//	gen. n     our marker, below n            refuse: this bucket was abandoned
+//	any        anything else                  refuse
+//	any        a different one, but accepted  write the marker over it, generation n+1
 //
-// Nothing is recorded either when another installation's bucket is the first that was
-// ever seen.
+// Nothing is recorded, either, if the first bucket ever seen belongs to another installation.
 func judgeBucket(row store.Identity, own marker, seen sighting) step {
 	recorded, found := generation(row.Identity), seen.String()
 	ours := seen.readable && seen.marker.Installation == own.Installation && seen.marker.Database == own.Database

@@ -91,7 +91,7 @@ func TestAMarkerIsReadAsItWasWritten(t *testing.T) {
 			t.Errorf("%q is taken for a marker: %+v", text, s)
 		}
 	}
-	// A later version of this program may add to it.
+	// A later version of this program may add fields.
 	if s := parseMarker(archive.Marker{Content: []byte(`{"database": "D", "more": [1]}`)}); !s.readable {
 		t.Error("a marker with an unknown field is unreadable")
 	}

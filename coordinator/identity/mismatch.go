@@ -7,12 +7,12 @@ import (
 	"github.com/codehub/gateway/coordinator/store"
 )
 
-// MismatchError says that what answers is not what this installation recorded. Nothing
-// may be concluded from its other answers, and nothing written or deleted there.
+// MismatchError says that a server is not the one that this installation recorded. Nothing may be concluded from its
+// other answers, and nothing may be written or deleted there.
 type MismatchError struct {
 	Resource store.Resource
-	// Expected is the recorded identity, empty if none is recorded yet; Found is the one
-	// that answers.
+	// Expected is the recorded identity, or empty if none is recorded yet; Found is the identity of the server that
+	// answers.
 	Expected, Found string
 }
 

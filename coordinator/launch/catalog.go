@@ -12,39 +12,37 @@ import (
 	"github.com/distribution/reference"
 )
 
-// DefaultName is the name of the only image where none is configured.
+// DefaultName is the name of the only image if none is configured.
 const DefaultName = "default"
 
-// Image is one image that users may choose.
+// Image is an image that users may choose.
 type Image struct {
-	// Name is what users choose; [CheckName] says which are possible.
+	// Name is what users choose; [CheckName] defines which names are possible.
 	Name string
-	// Reference is what the container engine runs; empty means the engine's own default.
+	// Reference is what the container engine runs; empty means the engine's default.
 	Reference string
-	// Title is what users see in place of the name; empty means the name.
+	// Title is what users see instead of the name; empty means the name.
 	Title string
-	// Description tells users what it is for.
+	// Description tells users what the image is for.
 	Description string
-	// Icon is one of [Icons], its picture; empty lets the page choose one by the name.
+	// Icon is the image's picture, one of [Icons]; if empty, the page chooses one by the name.
 	Icon string
-	// Port is the port that its application listens on; 0 means the engine's default.
+	// Port is the port on which its application listens; 0 means the engine's default.
 	Port int
-	// KeepPrefix says that its application serves below the path of the workspace, as
-	// CODEHUB_WORKSPACE_BASE_PATH tells it, when workspaces have no hosts of their own.
+	// KeepPrefix says that its application serves below the path of the workspace, given by
+	// CODEHUB_WORKSPACE_BASE_PATH, when workspaces have no hosts of their own.
 	KeepPrefix bool
-	// Git says that it clones the repository of CODEHUB_GIT_URL into an empty project.
+	// Git says that it clones the repository in CODEHUB_GIT_URL into an empty project.
 	Git bool
-	// Command replaces the image's command. $(NAME) stands for one of the variables
-	// CODEHUB_…, as in Kubernetes; empty keeps the image's command.
+	// Command replaces the image's command. $(NAME) stands for one of the variables CODEHUB_…, as in Kubernetes; empty
+	// keeps the image's command.
 	Command []string
 }
 
-// Catalog are the images that users choose from; the first one is that of workspaces
-// that name none.
+// Catalog contains the images from which users choose. The first one is the default for workspaces that name none.
 type Catalog []Image
 
-// Default returns the catalog if it has images, and otherwise one of a single image with
-// the name [DefaultName].
+// Default returns the catalog if it has images, and otherwise a catalog with a single image named [DefaultName].
 func (c Catalog) Default(reference string, port int) Catalog {
 	if len(c) > 0 {
 		return c
@@ -52,7 +50,7 @@ func (c Catalog) Default(reference string, port int) Catalog {
 	return Catalog{{Name: DefaultName, Reference: reference, Port: port}}
 }
 
-// Find returns the image with that name; the empty name is the default's.
+// Find returns the image with that name; the empty name means the default.
 func (c Catalog) Find(name string) (Image, bool) {
 	if name == "" && len(c) > 0 {
 		return c[0], true
@@ -64,7 +62,7 @@ func (c Catalog) Find(name string) (Image, bool) {
 	return c[at], true
 }
 
-// Names returns the names, the default's first.
+// Names returns the names, the default first.
 func (c Catalog) Names() []string {
 	names := make([]string, len(c))
 	for i, image := range c {
@@ -73,7 +71,7 @@ func (c Catalog) Names() []string {
 	return names
 }
 
-// References returns what stands behind the names, in the same order.
+// References returns the references of the images, in the same order.
 func (c Catalog) References() []string {
 	references := make([]string, len(c))
 	for i, image := range c {
@@ -82,8 +80,7 @@ func (c Catalog) References() []string {
 	return references
 }
 
-// resolve returns the image for what a workspace's row says: a name, a reference, or
-// nothing for the default.
+// resolve returns the image for a workspace's row, which contains a name, a reference, or nothing for the default.
 func (c Catalog) resolve(ref string) (Image, error) {
 	if image, ok := c.Find(ref); ok {
 		return image, nil
@@ -96,14 +93,13 @@ func (c Catalog) resolve(ref string) (Image, error) {
 	return Image{Reference: ref}, nil
 }
 
-// IsReference reports whether a text can only be the reference of an image: a name has
-// none of these characters. So a name that is taken out of the settings never becomes
-// another one's image in a public registry.
+// IsReference reports whether a text can only be the reference of an image: a name has none of these characters. So a
+// name that is removed from the settings never becomes someone else's image in a public registry.
 func IsReference(s string) bool { return strings.ContainsAny(s, "/:@") }
 
 var nameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
 
-// CheckName returns an error unless an image can have that name.
+// CheckName returns an error unless the name is valid for an image.
 func CheckName(name string) error {
 	if !nameForm.MatchString(name) {
 		return fmt.Errorf("%q is not a name for an image: write 1 to 63 lower-case letters, digits, '.', '_' and "+
@@ -112,10 +108,10 @@ func CheckName(name string) error {
 	return nil
 }
 
-// MaxTitle is how long a title may be, in characters.
+// MaxTitle is the maximum length of a title, in characters.
 const MaxTitle = 60
 
-// CheckTitle returns an error unless an image can have that title.
+// CheckTitle returns an error unless the title is valid for an image.
 func CheckTitle(title string) error {
 	if utf8.RuneCountInString(title) > MaxTitle || strings.ContainsFunc(title, unicode.IsControl) {
 		return fmt.Errorf("%q is not a title for a card: write one line of at most %d characters", title, MaxTitle)
@@ -123,12 +119,12 @@ func CheckTitle(title string) error {
 	return nil
 }
 
-// Icons returns the names of the pictures that an image can have.
+// Icons returns the names of the available pictures.
 func Icons() []string {
 	return []string{"code", "notebook", "terminal", "database", "python", "go", "node", "java", "rust", "box"}
 }
 
-// CheckIcon returns an error unless there is a picture of that name.
+// CheckIcon returns an error unless there is a picture with that name.
 func CheckIcon(icon string) error {
 	if !slices.Contains(Icons(), icon) {
 		return fmt.Errorf("%q is not an icon: write one of %s", icon, strings.Join(Icons(), ", "))
@@ -144,7 +140,7 @@ func CheckReference(ref string) error {
 	return nil
 }
 
-// CheckPort returns an error unless it is a port.
+// CheckPort returns an error unless it is a valid port.
 func CheckPort(port int) error {
 	if port < 1 || port > 65535 {
 		return fmt.Errorf("%d must be from 1 to 65535", port)

@@ -12,9 +12,8 @@ import (
 // maxHostname is the longest label of a host name (RFC 1123).
 const maxHostname = 63
 
-// The letters of Korean syllables in Latin ones, by the order of Unicode's conjoining
-// jamo: initial consonants, vowels, final consonants. It follows the official
-// romanisation letter by letter, without the changes that neighbours make to a sound.
+// The Latin letters for Korean ones, in the order of Unicode's conjoining jamo: initial consonants, vowels, final
+// consonants. They follow the official romanisation letter by letter, without the sound changes that neighbours cause.
 var (
 	initials = strings.Split("g kk n d tt r m b pp s ss  j jj ch k t p h", " ")
 	vowels   = strings.Split("a ae ya yae eo e yeo ye o wa wae oe yo u wo we wi yu eu ui i", " ")
@@ -23,9 +22,8 @@ var (
 
 const firstInitial, firstVowel, firstFinal = 'ᄀ', 'ᅡ', 'ᆨ'
 
-// hostname returns a readable host name for a workspace: its name in lower-case Latin
-// letters, digits and hyphens. Names of which no letter is left, and "localhost", give
-// the container's name.
+// hostname returns a readable host name for a workspace: its name in lower-case Latin letters, digits and hyphens. If
+// no letter is left, or the result is "localhost", it returns the container's name.
 func hostname(w workspace.Workspace) string {
 	var b strings.Builder
 	letters := false
@@ -50,7 +48,7 @@ func hostname(w workspace.Workspace) string {
 	return name
 }
 
-// latin returns the letters for a character that has some, and otherwise nothing.
+// latin returns the Latin letters for a character, if any.
 func latin(r rune) string {
 	switch {
 	case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':

@@ -1,9 +1,8 @@
-// Package launch says how a workspace's container is started (SPEC 7, 8). It says which image, port
-// and command the configured images give it. Its environment and host name tell it about itself.
+// Package launch defines how a workspace's container is started (SPEC 7, 8): the image, port and command that follow
+// from the configured images, and the environment and host name that tell the container about itself.
 //
-// It owns the list of images, the rule which text is the name of one and which a
-// reference, and the variables CODEHUB_…. It is pure: it must not start
-// anything, nor decide who may choose which image (package service).
+// It owns the list of images, the rule that distinguishes an image's name from a reference, and the variables
+// CODEHUB_…. It is pure: it must not start anything, or decide who may choose which image (package service).
 package launch
 
 import (
@@ -14,34 +13,33 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Site is where people reach the workspaces of the installation.
+// Site is where people reach the installation's workspaces.
 type Site struct {
-	// PublicURL is the address of the main site, such as "https://code.example.com".
-	// Empty means that it is not known; then workspaces are not told their address.
+	// PublicURL is the address of the main site, such as "https://code.example.com". If it is empty, the address is
+	// unknown, and workspaces are not told theirs.
 	PublicURL string
-	// Domain is the domain below which workspaces have hosts of their own.
+	// Domain is the domain below which workspaces have their own hosts.
 	Domain string
-	// PerHost says that people open workspaces on those hosts, and not below /w/{id}/.
+	// PerHost says that people open workspaces on those hosts, not below /w/{id}/.
 	PerHost bool
 }
 
-// The environment of every workspace's container. The base path begins and ends with a
-// slash: it is "/" for an application that serves at the root of its address.
+// The environment of every workspace's container. The base path begins and ends with a slash: it is "/" for an
+// application that serves at the root of its address.
 const (
 	EnvID       = "CODEHUB_WORKSPACE_ID"
 	EnvName     = "CODEHUB_WORKSPACE_NAME"
 	EnvURL      = "CODEHUB_WORKSPACE_URL"
 	EnvBasePath = "CODEHUB_WORKSPACE_BASE_PATH"
-	// EnvGitURL is the address of the repository that the image clones; it is missing where there is none.
+	// EnvGitURL is the address of the repository that the image clones; it is not set if there is none.
 	EnvGitURL = "CODEHUB_GIT_URL"
 )
 
 // pathPrefix starts the path of every workspace on the main site.
 const pathPrefix = "/w/"
 
-// Spec returns how the container of w is started. A name that the catalog does not have
-// any more is [workspace.ReasonImagePullFailed]: another image would run other programs
-// on the files than their owner chose.
+// Spec returns how the container of w is started. A name that is no longer in the catalog is
+// [workspace.ReasonImagePullFailed]: a different image would run programs on the files that their owner did not choose.
 func Spec(c Catalog, s Site, w workspace.Workspace) (backend.StartSpec, error) {
 	image, err := c.resolve(w.ImageRef)
 	if err != nil {
@@ -63,7 +61,7 @@ func Spec(c Catalog, s Site, w workspace.Workspace) (backend.StartSpec, error) {
 			spec.Env = append(spec.Env, e[0]+"="+e[1])
 		}
 	}
-	// One pass: a name that looks like a variable stays what it is.
+	// One pass: a name that looks like a variable stays as it is.
 	replacer := strings.NewReplacer(expand...)
 	for _, word := range image.Command {
 		spec.Command = append(spec.Command, replacer.Replace(word))
@@ -71,7 +69,7 @@ func Spec(c Catalog, s Site, w workspace.Workspace) (backend.StartSpec, error) {
 	return spec, nil
 }
 
-// url is the address at which people open a workspace, empty if it is not known.
+// url returns the address at which people open a workspace, or "" if unknown.
 func (s Site) url(id workspace.ID) string {
 	scheme, rest, ok := strings.Cut(strings.TrimSuffix(s.PublicURL, "/"), "://")
 	switch {

@@ -54,7 +54,7 @@ func TestSpec(t *testing.T) {
 	}
 }
 
-// The image finds the address of the repository at every start, in its environment and its command.
+// TestGitURL: the image finds the address of the repository at every start, in its environment and its command.
 func TestGitURL(t *testing.T) {
 	clones := Catalog{{Name: "code", Reference: "test/code:1", Git: true, Command: []string{"--clone=$(CODEHUB_GIT_URL)"}}}
 	for _, address := range []string{"", "https://git.example/$(CODEHUB_WORKSPACE_ID)"} {
@@ -66,8 +66,8 @@ func TestGitURL(t *testing.T) {
 	}
 }
 
-// A name that is gone from the settings is neither replaced by another image nor looked
-// for in a public registry.
+// TestANameThatIsNotConfigured: a name that was removed from the settings is neither replaced by another image nor
+// looked up in a public registry.
 func TestANameThatIsNotConfigured(t *testing.T) {
 	_, err := Spec(catalog, byPath, workspace.Workspace{ID: id, Name: "x", ImageRef: "ubuntu"})
 	if workspace.ReasonOf(err) != workspace.ReasonImagePullFailed || !strings.Contains(err.Error(), "code, jupyter") {

@@ -17,7 +17,7 @@ import (
 
 const root = "../.."
 
-// parse reads the program's own source, without tests and what only tests use.
+// parse reads the program's own source, without tests and the code that only tests use.
 func parse(t *testing.T, each func(path string, file *ast.File)) {
 	t.Helper()
 	found := 0
@@ -67,7 +67,7 @@ func keys(t *testing.T) (all []key) {
 	return all
 }
 
-// kinds are what the constructors of fields make of a value. "" is for those that have no key.
+// kinds maps a field's constructor to the kind of its value. "" is for those without a key.
 var kinds = map[string]string{
 	"String": "text", "Strings": "texts", "Stringp": "text", "Stringer": "text", "Error": "", "Skip": "",
 	"Int": "number", "Intp": "number", "Int64": "number", "Float64": "number", "Bool": "bool", "Boolp": "bool",
@@ -77,8 +77,8 @@ var kinds = map[string]string{
 // notFields are the other functions of zap that the program calls.
 var notFields = []string{"New", "NewNop", "WrapCore", "NewAtomicLevelAt"}
 
-// TestEveryFieldHasAKeyOfTheTable: each field's key is a constant of this package, each constant is used, and
-// always for a value of one kind.
+// TestEveryFieldHasAKeyOfTheTable: each field's key is a constant of this package, and each constant is used, always
+// for values of one kind.
 func TestEveryFieldHasAKeyOfTheTable(t *testing.T) {
 	known, used := make(map[string]bool), make(map[string]string)
 	for _, k := range keys(t) {
@@ -137,10 +137,11 @@ func selector(n ast.Node) (x, name string) {
 	return "", ""
 }
 
-// logger matches what the program calls its loggers.
+// logger matches the names of the program's loggers.
 var logger = regexp.MustCompile(`(?i)^(log|logger)$`)
 
-// TestMessagesAreConstant: a line is found by its message, which no value is part of, and one place writes it.
+// TestMessagesAreConstant: a line is found by its message, so the message contains no values, and only one place writes
+// it.
 func TestMessagesAreConstant(t *testing.T) {
 	writes := []string{"Debug", "Info", "Warn", "Error"}
 	found := make(map[string]string)
@@ -174,12 +175,12 @@ func TestMessagesAreConstant(t *testing.T) {
 	}
 }
 
-// exempt are the files that pass on messages of others.
+// exempt are the files that pass on messages.
 var exempt = map[string]bool{
-	"coordinator/outage/outage.go":             true, // those of an outage, which its maker chooses
+	"coordinator/outage/outage.go":             true, // the messages of an outage, which its creator chooses
 	"coordinator/coordinator.go":               true, // what the Redis client prints
-	"coordinator/dataplane/service/service.go": true, // logChange, whose callers give constants
-	"caddymodule/app.go":                       true, // what Warnings says of outdated settings
+	"coordinator/dataplane/service/service.go": true, // logChange, whose callers pass constants
+	"caddymodule/app.go":                       true, // the warnings about outdated settings
 	"coordinator/control/orphan/search.go":     true, // ends with the command, which is a constant
 }
 
@@ -196,7 +197,7 @@ func isLogger(n ast.Expr) bool {
 	return false
 }
 
-// text returns a text that is written out, in one or several parts.
+// text returns a literal text, in one or several parts.
 func text(n ast.Expr) (string, bool) {
 	switch x := n.(type) {
 	case *ast.BasicLit:
@@ -210,7 +211,7 @@ func text(n ast.Expr) (string, bool) {
 	return "", false
 }
 
-// TestTheGuideListsTheKeys: the guide's tables have each key, in English in the words of this package.
+// TestTheGuideListsTheKeys: the guide's tables contain each key, in English with the words of this package.
 func TestTheGuideListsTheKeys(t *testing.T) {
 	row := regexp.MustCompile("(?m)^\\| `([a-zA-Z_.]+)` \\| ([^|]*) \\|$")
 	for guide, heading := range map[string]string{"logs.md": "| key | meaning |", "logs.ko.md": "| 키 | 뜻 |"} {

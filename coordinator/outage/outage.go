@@ -1,9 +1,8 @@
-// Package outage logs an outage once, and its end once. Work that is retried, such as a
-// query, a subscription or a periodic job, would otherwise write the same line with
-// every attempt.
+// Package outage logs an outage once, and its end once. Otherwise, retried work such as a query, a subscription or a
+// periodic job would write the same line with every attempt.
 //
-// It owns when a line is written. Level and texts are the caller's. It must not
-// retry, wait or decide anything: that is the caller's loop.
+// It owns when a line is written. The caller chooses level and texts. It must not retry, wait or decide anything: that
+// is the caller's loop.
 package outage
 
 import (
@@ -18,8 +17,7 @@ import (
 	"github.com/codehub/gateway/coordinator/logkey"
 )
 
-// Reporter follows the outcome of one thing that is tried repeatedly. Its methods
-// are safe for concurrent use.
+// Reporter follows the outcome of something that is tried repeatedly. Its methods are safe for concurrent use.
 type Reporter struct {
 	log       *zap.Logger
 	level     zapcore.Level
@@ -28,20 +26,18 @@ type Reporter struct {
 
 	mu       sync.Mutex
 	ongoing  bool
-	panicked bool      // a panic was logged, while ongoing
-	since    time.Time // of the first failure, while ongoing
+	panicked bool      // a panic was logged during this outage
+	since    time.Time // of the outage's first failure
 }
 
-// New returns a reporter that logs to log. It logs the message failed at the given level when an
-// outage begins, and recovered at info level when it ends. With an empty recovered message, the end
-// is not logged.
+// New returns a reporter that writes to log: the message failed at the given level when an outage begins, and the
+// message recovered at info level when it ends. If recovered is empty, the end is not logged.
 func New(log *zap.Logger, level zapcore.Level, failed, recovered string) *Reporter {
 	return &Reporter{log: log, level: level, failed: failed, recovered: recovered}
 }
 
-// Report reports the outcome of an attempt made under ctx: [Reporter.Recovered]
-// for nil, [Reporter.Failed] for an error. An attempt that failed after ctx had
-// ended says nothing about the thing tried, and is ignored.
+// Report reports the outcome of an attempt made under ctx: [Reporter.Recovered] for nil, [Reporter.Failed] for an
+// error. It ignores an attempt that failed after ctx had ended, because that says nothing about an outage.
 func (r *Reporter) Report(ctx context.Context, err error, fields ...zap.Field) {
 	switch {
 	case err == nil:
@@ -51,9 +47,8 @@ func (r *Reporter) Report(ctx context.Context, err error, fields ...zap.Field) {
 	}
 }
 
-// Failed records a failed attempt. The first one of an outage is logged with its
-// cause; the following ones appear at debug level only. The first panic of an outage is logged as
-// an error, with its stack.
+// Failed records a failed attempt. The first one of an outage is logged with its cause, the others only at debug level.
+// The first panic of an outage is logged as an error, with its stack.
 func (r *Reporter) Failed(err error, fields ...zap.Field) {
 	r.mu.Lock()
 	level := zapcore.DebugLevel
@@ -71,8 +66,8 @@ func (r *Reporter) Failed(err error, fields ...zap.Field) {
 	}
 }
 
-// Recovered records a successful attempt. It logs the end of an outage with its
-// length, and does nothing when there was none.
+// Recovered records a successful attempt. It logs the end of an outage with its length, and does nothing if there was
+// none.
 func (r *Reporter) Recovered(fields ...zap.Field) {
 	r.mu.Lock()
 	ended, since := r.ongoing, r.since

@@ -88,7 +88,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// The fields belong to the caller, who may pass the same slice again.
+// TestFieldsAreNotOverwritten: the fields belong to the caller, who may pass the same slice again.
 func TestFieldsAreNotOverwritten(t *testing.T) {
 	r, _ := observed(zap.InfoLevel, zap.ErrorLevel, "reached again")
 	backing := []zap.Field{zap.String("a", "a"), zap.String("b", "b")}

@@ -1,10 +1,9 @@
-// Package seed gives tests what they choose at random, so that it can be chosen again. Each prints
-// its seed when it fails, and takes one back from the environment.
+// Package seed makes the random choices of tests repeatable. Each test prints its seed when it fails, and accepts one
+// from the environment.
 //
-// Tests that are quick run with some fixed seeds and a new one ([Each], [Rapid], [Numbers]).
-// Those that take tens of seconds, as they kill and stop real processes, run with a new one alone
-// ([New]). What happens in them depends on time even more than on the seed. So a fixed one would
-// repeat little. Content of which only the size matters needs no seed.
+// Fast tests run with some fixed seeds and a new one ([Each], [Rapid], [Numbers]). Tests that take tens of seconds,
+// because they kill and stop real processes, run only with a new one ([New]): their outcome depends on timing even more
+// than on the seed, so a fixed seed would repeat little. Content of which only the size matters needs no seed.
 package seed
 
 import (
@@ -23,17 +22,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Env is the variable that holds a seed, from 1 on: tests then run with it alone.
+// Env is the variable that holds a seed, at least 1: tests then run only with that seed.
 const Env = "SEED"
 
-// AllEnv is the variable with which [Third] chooses all: `make test-all` sets it.
+// AllEnv is the variable that makes [Third] choose all cases: `make test-all` sets it.
 const AllEnv = "CODEHUB_TEST_ALL"
 
-// All reports whether every case of a large matrix is to be tried.
+// All reports whether every case of a large matrix must be tried.
 func All() bool { return os.Getenv(AllEnv) != "" }
 
-// Third returns a random third of the cases of a large matrix in their order, or all of them if [All]
-// says so.
+// Third returns a random third of the cases of a large matrix, in order, or all cases if [All] says so.
 func Third[T any](t testing.TB, cases []T) []T {
 	t.Helper()
 	if All() {
@@ -42,7 +40,7 @@ func Third[T any](t testing.TB, cases []T) []T {
 	return Sample(t, cases, (len(cases)+2)/3)
 }
 
-// Sample returns n random cases in their order.
+// Sample returns n random cases, in order.
 func Sample[T any](t testing.TB, cases []T, n int) []T {
 	t.Helper()
 	chosen := Source(New(t)).Perm(len(cases))[:min(n, len(cases))]
@@ -65,8 +63,8 @@ func New(t testing.TB) uint64 {
 	return number
 }
 
-// Numbers returns the seed of the environment, or else the seeds 1 to n and a new one. The
-// test names the one that fails.
+// Numbers returns the seed of the environment, or else the seeds 1 to n and a new one. The test must name the one that
+// fails.
 func Numbers(t testing.TB, n uint64) (all []uint64) {
 	t.Helper()
 	if os.Getenv(Env) == "" {
@@ -90,10 +88,10 @@ func choose(t testing.TB) uint64 {
 	return number
 }
 
-// Source returns what is random with a seed.
+// Source returns a random source with a seed.
 func Source(number uint64) *rand.Rand { return rand.New(rand.NewPCG(number, 0)) }
 
-// Each runs a quick test with each of some seeds.
+// Each runs a fast test with several seeds.
 func Each(t *testing.T, test func(t *testing.T, random *rand.Rand)) {
 	t.Helper()
 	each(t, func(t *testing.T, number uint64) { test(t, Source(number)) })
@@ -109,14 +107,14 @@ func each(t *testing.T, test func(t *testing.T, number uint64)) {
 	}
 }
 
-// rapidSeed is rapid's flag, which is the only way to give it a seed. What is given on the
-// command line counts as [Env] does: rapid prints it for the one case that has failed.
+// rapidSeed is rapid's flag, which is the only way to give it a seed. A value on the command line counts like [Env]:
+// rapid prints it for the case that has failed.
 const rapidSeed = "rapid.seed"
 
-// rapids keeps tests that run at the same time from each other's seed.
+// rapids prevents concurrent tests from changing each other's seed.
 var rapids sync.Mutex
 
-// Rapid is [rapid.Check] with each of some seeds.
+// Rapid is [rapid.Check] with several seeds.
 func Rapid(t *testing.T, property func(*rapid.T)) {
 	t.Helper()
 	rapids.Lock()
@@ -135,7 +133,7 @@ func Rapid(t *testing.T, property func(*rapid.T)) {
 	})
 }
 
-// repeat is the command that runs a test again with a seed.
+// repeat returns the command that repeats a test with a seed.
 func repeat(number uint64, test string) string {
 	name, _, _ := strings.Cut(test, "/")
 	pkg := "PACKAGE"

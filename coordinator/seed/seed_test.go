@@ -83,7 +83,7 @@ func TestWhatFailsTellsHowToRepeatIt(t *testing.T) {
 	}
 }
 
-// TestAThirdOfTheCases: another one with each seed, in order; and all where that is asked for.
+// TestAThirdOfTheCases: each seed chooses a different third, in order; AllEnv chooses everything.
 func TestAThirdOfTheCases(t *testing.T) {
 	cases := []int{1, 2, 3, 4, 5, 6, 7}
 	t.Setenv(AllEnv, "")

@@ -13,13 +13,13 @@ import (
 
 type requestKey struct{}
 
-// WithRequest returns a context for what is done for a request. id returns the request's id; it is called only
-// when something is logged or saved.
+// WithRequest returns a context for work done for a request. id returns the request's id; it is called only when
+// something is logged or saved.
 func WithRequest(ctx context.Context, id func() string) context.Context {
 	return context.WithValue(ctx, requestKey{}, id)
 }
 
-// Request returns the id of the request for which ctx is, empty if there is none.
+// Request returns the id of the request to which ctx belongs, or "" if there is none.
 func Request(ctx context.Context) string {
 	if id, ok := ctx.Value(requestKey{}).(func() string); ok {
 		return id()
@@ -27,8 +27,8 @@ func Request(ctx context.Context) string {
 	return ""
 }
 
-// Fields are the fields of a line about what ctx is for: the request's id and the trace, as far as there are such.
-// They have the keys that Caddy's access log uses.
+// Fields returns the fields of a log line about the work of ctx: the request's id and the trace, if they exist. Their
+// keys are those of Caddy's access log.
 func Fields(ctx context.Context) (fields []zap.Field) {
 	if id := Request(ctx); id != "" {
 		fields = append(fields, zap.String(logkey.Request, id))
@@ -39,7 +39,7 @@ func Fields(ctx context.Context) (fields []zap.Field) {
 	return fields
 }
 
-// ID returns the id of the trace that ctx is of, empty if there is none.
+// ID returns the id of the trace to which ctx belongs, or "" if there is none.
 func ID(ctx context.Context) string {
 	if span := trace.SpanContextFromContext(ctx); span.IsValid() {
 		return span.TraceID().String()
@@ -50,8 +50,8 @@ func ID(ctx context.Context) string {
 // traceparent is the key of the W3C trace context.
 const traceparent = "traceparent"
 
-// Origin returns what to save with a change, so that another process can join what it does for it to the request. It
-// is nil where there is nothing to join.
+// Origin returns what to save with a change, so that another process can join its work for the change to the request.
+// It is nil if there is nothing to join.
 func Origin(ctx context.Context) *workspace.Origin {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
@@ -62,7 +62,7 @@ func Origin(ctx context.Context) *workspace.Origin {
 	return &o
 }
 
-// From returns a context for what is done for a change of that origin.
+// From returns a context for work done for a change of that origin.
 func From(ctx context.Context, o *workspace.Origin) context.Context {
 	if o == nil {
 		return ctx
@@ -73,7 +73,7 @@ func From(ctx context.Context, o *workspace.Origin) context.Context {
 	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{traceparent: o.Trace})
 }
 
-// Join returns ctx for what is done for the request of another context, whose end does not matter.
+// Join returns ctx for work done for the request of another context, whose end does not matter.
 func Join(ctx, request context.Context) context.Context {
 	if id, ok := request.Value(requestKey{}).(func() string); ok {
 		ctx = WithRequest(ctx, id)

@@ -11,7 +11,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestOrigin: what one process saves, another one joins; without anything to join, nothing is saved.
+// TestOrigin: one process joins what another one has saved. If there is nothing to join, nothing is saved.
 func TestOrigin(t *testing.T) {
 	span := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled})
 	unsampled := span.WithTraceFlags(0)
@@ -50,7 +50,7 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
-// TestTheGuideListsTheSpans, in both languages.
+// TestTheGuideListsTheSpans checks both languages.
 func TestTheGuideListsTheSpans(t *testing.T) {
 	for _, guide := range []string{"logs.md", "logs.ko.md"} {
 		text, err := os.ReadFile("../../caddymodule/docs/" + guide)

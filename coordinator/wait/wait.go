@@ -1,5 +1,5 @@
-// Package wait lets tests wait for a condition that gives no signal. Where there is
-// a signal, such as a channel, tests wait on that instead.
+// Package wait lets tests wait for a condition that gives no signal. If there is a signal, such as a channel, tests
+// should wait for that instead.
 package wait
 
 import (
@@ -12,12 +12,12 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Timeout is how long a test waits. It is far above what any condition takes on a busy
-// machine: reaching it means that the condition never becomes true.
+// Timeout is how long a test waits. It is far longer than any condition takes on a busy machine: reaching it means that
+// the condition never becomes true.
 const Timeout = 5 * time.Minute
 
-// The time between two evaluations of a condition, at first and at most. Many tests ask at
-// the same time: asking more often takes the processor from what they wait for.
+// The first and the longest time between two evaluations of a condition. Many tests poll at the same time: polling more
+// often takes the processor from the work that they wait for.
 const (
 	intervalMin = time.Millisecond
 	intervalMax = 250 * time.Millisecond
@@ -25,8 +25,7 @@ const (
 
 var errFalse = errors.New("it is still not so")
 
-// Until evaluates condition until it is true. It fails the test, naming what was
-// waited for, after [Timeout].
+// Until evaluates condition until it is true. After [Timeout] it fails the test with what.
 func Until(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	For(t, what, func() error {
@@ -37,8 +36,7 @@ func Until(t testing.TB, what string, condition func() bool) {
 	})
 }
 
-// For calls try until it returns nil. It fails the test after [Timeout], with what was
-// waited for and the last error.
+// For calls try until it returns nil. After [Timeout] it fails the test with what and the last error.
 func For(t testing.TB, what string, try func() error) {
 	t.Helper()
 	timeout := time.After(Timeout)
@@ -55,14 +53,14 @@ func For(t testing.TB, what string, try func() error) {
 	}
 }
 
-// NoGoroutines waits until no goroutines are left but those that the options ignore. Some
-// end a moment after what they work for has ended, and on a busy machine the moment is long.
+// NoGoroutines waits until only goroutines that the options ignore are left. Some end slightly later than the work that
+// they belong to, and on a busy machine this takes a while.
 func NoGoroutines(t testing.TB, options ...goleak.Option) {
 	t.Helper()
 	For(t, "all goroutines have ended", func() error { return goleak.Find(options...) })
 }
 
-// Main is a TestMain: it runs the tests, waits as [NoGoroutines] does, and ends the process.
+// Main is a TestMain: it runs the tests, waits like [NoGoroutines], and ends the process.
 func Main(m *testing.M, options ...goleak.Option) {
 	code := m.Run()
 	if code == 0 {
@@ -81,9 +79,8 @@ func Main(m *testing.M, options ...goleak.Option) {
 // tries is how often [Quick] measures at most.
 const tries = 5
 
-// Quick fails the test unless what measure does takes at most limit. Whatever else the machine does
-// makes it take longer, never shorter. So the quickest of a few measurements counts, and usually
-// the first one is enough.
+// Quick fails the test unless measure takes at most limit. Other work of the machine makes it slower, never faster, so
+// the fastest of a few measurements counts, and usually the first one is enough.
 func Quick(t testing.TB, what string, limit time.Duration, measure func() time.Duration) {
 	t.Helper()
 	var all []time.Duration

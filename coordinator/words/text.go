@@ -7,12 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-// Text is a text in every language, by the language's code. In JSON it is an object with a field for every
-// language that there is. It must not be changed: texts are shared.
+// Text is a text in every language, by the language's code. In JSON it is an object with a field for every available
+// language. It must not be changed: texts are shared.
 type Text map[string]string
 
-// Values are the variables of a text, by name. A value that is a [Text] is put in each language. The value
-// named Count decides which plural form a text has.
+// Values are the variables of a text, by name. A value that is a [Text] is inserted in each language. The value named
+// Count determines a text's plural form.
 type Values map[string]any
 
 // in returns the values in one language.
@@ -27,7 +27,7 @@ func (v Values) in(code string) map[string]any {
 	return out
 }
 
-// Of returns the text with that key. The values are those of its variables; nil where it has none.
+// Of returns the text with that key. values are its variables, or nil if it has none.
 func Of(key string, values Values) Text {
 	if t := all.fixed[key]; t != nil {
 		return t
@@ -44,7 +44,7 @@ func Same(s string) Text {
 	return t
 }
 
-// Join returns two texts one after the other, with a separator in between.
+// Join returns two texts with a separator in between.
 func Join(a Text, separator string, b Text) Text {
 	t := make(Text, len(all.languages))
 	for _, l := range all.languages {
@@ -53,7 +53,7 @@ func Join(a Text, separator string, b Text) Text {
 	return t
 }
 
-// Sentence returns the text with a capital first letter, where the language has them.
+// Sentence returns the text with a capital first letter, if the language has capital letters.
 func (t Text) Sentence() Text {
 	out := make(Text, len(t))
 	for code, s := range t {
@@ -64,7 +64,7 @@ func (t Text) Sentence() Text {
 	return out
 }
 
-// In returns the text in a language, or in the default language if the text lacks that one.
+// In returns the text in a language, or in the default language if it is missing.
 func (t Text) In(code string) string {
 	if s, ok := t[code]; ok {
 		return s
@@ -72,13 +72,13 @@ func (t Text) In(code string) string {
 	return t[Default]
 }
 
-// String returns the text in the default language, which is that of logs and of the command line.
+// String returns the text in the default language, which logs and the command line use.
 func (t Text) String() string { return t[Default] }
 
-// Empty reports whether the text says nothing.
+// Empty reports whether the text is empty.
 func (t Text) Empty() bool { return t[Default] == "" }
 
-// MarshalJSON returns an object with every language that there is.
+// MarshalJSON returns an object with every available language.
 func (t Text) MarshalJSON() ([]byte, error) {
 	out := make(map[string]string, len(all.languages))
 	for _, l := range all.languages {
@@ -87,7 +87,7 @@ func (t Text) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// Inline returns the JSON of an object that has the languages of a text among its own fields.
+// Inline returns the JSON of an object that contains the languages of a text among its own fields.
 func Inline(object any, t Text) ([]byte, error) {
 	fields, err := json.Marshal(object)
 	if err != nil {

@@ -1,11 +1,11 @@
-// Package words holds every text that people read about workspaces, on pages, in answers of the API, in
-// the pages' scripts and on the command line: one file per language, in languages.
+// Package words contains every text about workspaces that people read, on pages, in answers of the API, in the pages'
+// scripts and on the command line: one file per language, in the folder languages.
 //
-// A language is one more file there, such as languages/de.json. It has the keys of en.json, and its own name
-// under language.name. The name of the file is the tag of the language (BCP 47). Everything else follows
-// from the files: which languages are offered, which one a browser gets, and the fields of texts in JSON.
+// A new language is one more file there, such as languages/de.json. It has the keys of en.json, and the language's own
+// name under language.name. The name of the file is the tag of the language (BCP 47). Everything else follows from the
+// files: which languages are offered, which one a browser gets, and the fields of texts in JSON.
 //
-// It owns the words and which languages there are. It must not know when a text is shown, or to whom.
+// It owns the texts and the set of languages. It must not know when a text is shown, or to whom.
 package words
 
 import (
@@ -25,7 +25,7 @@ import (
 //go:embed languages/*.json
 var files embed.FS
 
-// Default is the language of those who prefer none that there is, and that of texts for programs and logs.
+// Default is the language for people who prefer none of the available ones, and of texts for programs and logs.
 const Default = "en"
 
 // nameKey is the key of a language's own name.
@@ -33,22 +33,22 @@ const nameKey = "language.name"
 
 // Language is a language that people can choose.
 type Language struct {
-	// Code is the tag of the language, which is also the name of its field in JSON and of its file.
+	// Code is the tag of the language, and the name of its file and of its field in JSON.
 	Code string `json:"code"`
-	// Name is what the language calls itself.
+	// Name is the language's own name.
 	Name string `json:"name"`
 }
 
-// catalog is the texts of all files.
+// catalog contains the texts of all files.
 type catalog struct {
-	languages  []Language // Default is the first
+	languages  []Language // Default comes first
 	matcher    language.Matcher
 	localizers map[string]*i18n.Localizer          // by language
 	messages   map[string]map[string]*i18n.Message // by language and key
-	fixed      map[string]Text                     // by key: the texts without a variable
+	fixed      map[string]Text                     // texts without variables, by key
 }
 
-// all is the catalogue of the embedded files.
+// all is the catalog of the embedded files.
 var all = func() *catalog {
 	c, err := load(files)
 	if err != nil {
@@ -96,13 +96,13 @@ func load(files fs.FS) (*catalog, error) {
 	return c, nil
 }
 
-// say returns a text in one language. A key that a language lacks is said in the default language.
+// say returns a text in one language. If the language lacks the key, the text is in the default language.
 func (c *catalog) say(code, key string, values Values) string {
 	config := i18n.LocalizeConfig{MessageID: key, TemplateData: values.in(code)}
 	if n, ok := values["Count"]; ok {
 		config.PluralCount = n
 	}
-	said, _ := c.localizers[code].Localize(&config) // with an error it is in the default language, or empty
+	said, _ := c.localizers[code].Localize(&config) // in case of an error it is in the default language, or empty
 	if said == "" {
 		return key
 	}
@@ -118,7 +118,7 @@ func (c *catalog) text(key string, values Values) Text {
 	return t
 }
 
-// Languages returns the languages that there are, the default first.
+// Languages returns the available languages, the default first.
 func Languages() []Language { return slices.Clone(all.languages) }
 
 // Known reports whether there is a language with that code.
@@ -133,9 +133,8 @@ func Match(accept string) string {
 // Has reports whether there is a text with that key.
 func Has(key string) bool { return all.messages[Default][key] != nil }
 
-// Section returns the texts below a key in every language, as a JSON object for scripts: by language, then by
-// the rest of the key. A text is as it stands in the file, with its variables; one that has plural forms is an
-// object of them.
+// Section returns the texts below a key in every language, as a JSON object for scripts: by language, then by the rest
+// of the key. A text is as in the file, with its variables; one with plural forms is an object of them.
 func Section(key string) []byte {
 	out := map[string]map[string]any{}
 	for _, l := range all.languages {
@@ -150,14 +149,14 @@ func Section(key string) []byte {
 			}
 		}
 	}
-	b, err := json.Marshal(out) // HTML characters are escaped, so it may stand in a page's script
+	b, err := json.Marshal(out) // HTML characters are escaped, so it is safe in a page's script
 	if err != nil {
 		panic(err) // maps of strings have a JSON form
 	}
 	return b
 }
 
-// forms returns a message as a script gets it: a text, or its plural forms by their names in CLDR.
+// forms returns a message in the form for scripts: a text, or its plural forms by their names in CLDR.
 func forms(m *i18n.Message) any {
 	plurals := map[string]string{
 		"zero": m.Zero, "one": m.One, "two": m.Two, "few": m.Few, "many": m.Many, "other": m.Other,

@@ -17,7 +17,7 @@ import (
 
 var variable = regexp.MustCompile(`\{\{\.([A-Z][A-Za-z]*)\}\}`)
 
-// formsOf returns the forms of a message that has any.
+// formsOf returns the non-empty forms of a message.
 func formsOf(m *i18n.Message) []string {
 	all := []string{m.Zero, m.One, m.Two, m.Few, m.Many, m.Other}
 	return slices.DeleteFunc(all, func(s string) bool { return s == "" })
@@ -34,7 +34,7 @@ func variablesOf(m *i18n.Message) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// Every language has the keys of the others, with the same variables and nothing but variables.
+// TestLanguagesAgree: every language has the keys of the others, with the same variables and no other markup.
 func TestLanguagesAgree(t *testing.T) {
 	if len(all.languages) < 2 || all.languages[0].Code != Default {
 		t.Fatalf("the languages are %v", all.languages)
@@ -89,12 +89,12 @@ func sources(t *testing.T) map[string]string {
 	return out
 }
 
-// scripts have their keys without the name of the section.
+// scripts use their keys without the name of the section.
 var scripts = map[string]string{"api/pages/static": "dashboard.", "gateway/pagescript/script.js": "presence."}
 
-// A key that no file names is a text that no reader sees, and a named one without a text would be shown as it is.
-// What a file names is the whole key, or the beginning of one up to a dot: tests of the packages that complete it
-// compare the names below it with the values that there are.
+// TestEveryKeyIsUsedAndEveryUsedKeyExists: a key that no file names is a text that nobody sees, and a named key without
+// a text would be shown as it is. A file names the whole key, or its beginning up to a dot: the packages that complete
+// it have tests that compare the names below it with the possible values.
 func TestEveryKeyIsUsedAndEveryUsedKeyExists(t *testing.T) {
 	literal := regexp.MustCompile("[\"'`]([a-z][A-Za-z0-9_-]*(?:\\.[A-Za-z0-9_-]+)*\\.?)(?:[\"'`]|\\$\\{)")
 	named := map[string]bool{nameKey: true}
@@ -129,8 +129,8 @@ func TestEveryKeyIsUsedAndEveryUsedKeyExists(t *testing.T) {
 	}
 }
 
-// Korean is written as people write it: without particles after a variable, whose end is not known, and with one
-// word for one thing.
+// TestKorean: Korean is written naturally: without particles after a variable, whose ending is unknown, and with one
+// word per concept.
 func TestKorean(t *testing.T) {
 	particle := regexp.MustCompile(`\}\}[”"’']?(을|를|이|가|은|는|과|와|로|으로|이나|나|\(이\)|\(을\)|\(으\))( |$|\.|,|\()`)
 	for key, m := range all.messages["ko"] {
@@ -147,7 +147,7 @@ func TestKorean(t *testing.T) {
 	}
 }
 
-// A language is one file; what it lacks is said in English.
+// TestALanguageIsOneFile: a new language is one file; missing texts are in English.
 func TestALanguageIsOneFile(t *testing.T) {
 	english, err := files.ReadFile("languages/en.json")
 	if err != nil {
@@ -202,7 +202,7 @@ func TestTextsAsJSON(t *testing.T) {
 		Stage string `json:"stage,omitempty"`
 	}
 	step := Text{"en": "Hello", "ko": "안녕"}
-	// with is the object that has every language, those without a text in English, and fields of its own.
+	// with is the object with every language, in English where the text is missing, and its own fields.
 	with := func(text Text, own map[string]string) string {
 		object := maps.Clone(own)
 		for _, l := range Languages() {

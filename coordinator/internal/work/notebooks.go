@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// kernelsTimeout bounds the time of a question, maxKernels the size of its answer.
+	// kernelsTimeout bounds the time of a query, and maxKernels the size of its answer.
 	kernelsTimeout = 3 * time.Second
 	maxKernels     = 1 << 20
 )
 
-// Notebooks asks Jupyter servers for busy kernels (SPEC 6). The question does not count as
-// use. It is safe for concurrent use.
+// Notebooks asks Jupyter servers for busy kernels (SPEC 6). The query does not count as use. It is safe for concurrent
+// use.
 type Notebooks struct{ http *http.Client }
 
-// NewNotebooks returns a client. It follows no redirects: a workspace must not choose what
-// this process asks next. It keeps no connections: the next question is a minute away.
+// NewNotebooks returns a client. It follows no redirects: a workspace must not choose what this process requests next.
+// It keeps no connections: the next query is a minute away.
 func NewNotebooks() *Notebooks {
 	return &Notebooks{&http.Client{
 		Timeout: kernelsTimeout,
@@ -34,10 +34,9 @@ func NewNotebooks() *Notebooks {
 	}}
 }
 
-// Busy returns the name of a kernel that computes at the server at endpoint, below basePath. It
-// is empty if none does, and for everything that is no Jupyter server or wants a token. Then the
-// workspace is judged without it. It reports false if the server has accepted the question and
-// has not answered in time: it may be busy.
+// Busy returns the name of a busy kernel of the server at endpoint, below basePath. It is empty if no kernel is busy,
+// and for anything that is not a Jupyter server or requires a token: the workspace is then judged without it. known is
+// false if the server has accepted the query and has not answered in time: it may be busy.
 func (c *Notebooks) Busy(ctx context.Context, endpoint, basePath string) (kernel string, known bool) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+endpoint+basePath+
 		"/api/kernels?no_track_activity=1", nil)
@@ -71,7 +70,7 @@ func (c *Notebooks) Busy(ctx context.Context, endpoint, basePath string) (kernel
 	return "", true
 }
 
-// isLate reports whether a server took a question, and the time for the answer is over.
+// isLate reports whether a server has accepted a query but not answered in time.
 func isLate(err error) bool {
 	var failed net.Error
 	var op *net.OpError

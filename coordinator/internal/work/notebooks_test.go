@@ -51,7 +51,7 @@ func TestBusyKernels(t *testing.T) {
 	}
 }
 
-// TestAServerThatIsTooBusyToAnswer is not one without busy kernels.
+// TestAServerThatIsTooBusyToAnswer: such a server may have busy kernels.
 func TestAServerThatIsTooBusyToAnswer(t *testing.T) {
 	for name, begins := range map[string]string{"nothing": "", "a part": `[{"name":"python3",`} {
 		ctx, cancel := context.WithCancel(t.Context())

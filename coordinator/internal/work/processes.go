@@ -7,11 +7,10 @@ import (
 	"time"
 )
 
-// inits start the application and reap its orphans. Some of them put it into a session of
-// its own.
+// inits start the application and reap its orphans. Some of them start it in a new session.
 var inits = []string{"docker-init", "tini", "dumb-init", "catatonit"}
 
-// launchers start the application from a script or a list, and wait for it. Shells do, too.
+// launchers start the application from a script or a list, and wait for it, like shells.
 var launchers = []string{"npm", "npx", "npm-cli", "npx-cli", "yarn", "yarnpkg", "pnpm", "pnpx", "bunx", "corepack", "su", "sudo", "gosu", "su-exec",
 	"setpriv", "runuser", "env", "nodemon", "concurrently", "pm2", "pm2-runtime", "supervisord", "foreman", "honcho",
 	"s6-svscan", "s6-supervise", "runsvdir", "runsv", "uv", "poetry", "pipenv", "bundle"}
@@ -26,8 +25,9 @@ func launches(args string) bool {
 		slices.ContainsFunc(names(args), func(name string) bool { return slices.Contains(launchers, name) })
 }
 
-// application returns the application: the main process and, where that is an init, a shell or
-// another launcher, what it has started, and so on. What shares a session with one of them belongs to it.
+// application returns the processes of the application: the main process and, if that is an init, a shell or another
+// launcher, what it has started, and so on. All processes that share a session with one of them belong to the
+// application.
 func (s Sample) application() (main []Process) {
 	i := slices.IndexFunc(s.Processes, func(p Process) bool { return p.PID == s.Main })
 	if i < 0 {
@@ -47,9 +47,9 @@ func (s Sample) application() (main []Process) {
 	return main
 }
 
-// launched returns what a launcher of any other name has started: its one child in its session. What
-// listens launches nothing: it is the application, and its child may be what a person debugs. Nor is
-// anything said where it is not seen what listens.
+// launched returns what a launcher of an unlisted name has started: its only child in its session. A listening program
+// launches nothing: it is the application, and its child may be what a person debugs. If it is unknown which programs
+// listen, launched returns nothing.
 func (s Sample) launched(parent Process) []Process {
 	if s.Inside == nil || len(s.Inside.Listening) == 0 || s.Inside.Listening[comparableArgs(parent.Args)] {
 		return nil
@@ -61,8 +61,8 @@ func (s Sample) launched(parent Process) []Process {
 	return found
 }
 
-// children returns the first process that the parent has started. With all it returns those that share
-// the parent's session if there are such: what a terminal has left behind does not.
+// children returns the first process that the parent has started. With all, it returns the children that share the
+// parent's session, if there are any: those left behind by a terminal do not.
 func (s Sample) children(parent Process, all bool) (found []Process) {
 	var first []Process
 	for _, p := range s.Processes {
@@ -82,15 +82,14 @@ func (s Sample) children(parent Process, all bool) (found []Process) {
 	return first
 }
 
-// job is what is in the foreground of a terminal, with the session's leader, the shell.
+// job is the foreground of a terminal, with the session's leader, the shell.
 type job struct {
 	members []Process
 	group   int
-	shell   bool // there is nothing but the shell itself
+	shell   bool // only the shell itself
 }
 
-// foreground returns what is in the foreground of each terminal, in the order of the
-// processes.
+// foreground returns the foreground job of each terminal, in the order of the processes.
 func (s Sample) foreground() []job {
 	var order []int
 	jobs := make(map[int]*job) // by session
@@ -114,7 +113,7 @@ func (s Sample) foreground() []job {
 	return out
 }
 
-// name is that of the job's first command. A loop that sleeps now has the shell's name.
+// name returns the name of the job's first command. A loop that is sleeping now has the shell's name.
 func (j job) name() string {
 	var first, shell string
 	for _, p := range j.members {
@@ -133,21 +132,21 @@ func (j job) name() string {
 	return first
 }
 
-// waits reports whether there is nothing but a shell that waits for a command, or sleeps.
+// waits reports whether the job is only a shell that waits for a command, or sleeps.
 func (j job) waits() bool {
 	return j.shell || !slices.ContainsFunc(j.members, func(p Process) bool {
 		return p.Group == j.group && name(p.Args) != "sleep"
 	})
 }
 
-// used is what processes have used since the look before. Written is -1 when it is not known, and writes 0.
+// used is the resources used since the previous look. If written is unknown, it is -1 and writes is 0.
 type used struct {
 	cpu             time.Duration
 	written, writes int64
 }
 
-// since returns what the members have used and written since the look before. A member
-// that was not there yet counts from zero; one that has ended counts in its parent.
+// since returns what the members have used and written since the previous look. A new member counts from zero; an ended
+// one counts in its parent.
 func (j job) since(before *Sample) (u used) {
 	for _, p := range j.members {
 		was := before.find(p)
@@ -162,8 +161,8 @@ func (j job) since(before *Sample) (u used) {
 	return u
 }
 
-// find returns the process as it was. It returns a zero one if the process is new, or is another
-// one with the same id: figures only grow.
+// find returns the process as it was before. It returns a zero process if the process is new, or if the id belonged to
+// a different process: figures only grow.
 func (s Sample) find(p Process) Process {
 	i := slices.IndexFunc(s.Processes, func(was Process) bool { return was.PID == p.PID && was.Session == p.Session })
 	if i < 0 || s.Processes[i].CPU > p.CPU || s.Processes[i].Written > p.Written {
@@ -172,7 +171,7 @@ func (s Sample) find(p Process) Process {
 	return s.Processes[i]
 }
 
-// busiest names the process that has used most of the CPU.
+// busiest names the process that has used the most CPU time.
 func busiest(before *Sample, members []Process) string {
 	most, which := time.Duration(-1), ""
 	for _, p := range members {
@@ -183,8 +182,7 @@ func busiest(before *Sample, members []Process) string {
 	return which
 }
 
-// viewers draw the screen again without doing anything, or only wait for keys. They count
-// when they compute.
+// viewers redraw the screen without doing anything, or only wait for keys. They count when they compute.
 var viewers = []string{
 	"top", "htop", "btop", "atop", "glances", "nvtop", "nmon", "iotop", "iftop", "watch", "less", "more", "most", "man",
 	"vi", "vim", "vim.basic", "vim.tiny", "view", "nvim", "nano", "emacs", "micro", "hx", "kak", "joe",
@@ -201,8 +199,8 @@ func interpreter(name string) bool {
 	return slices.Contains(interpreters, strings.TrimRight(name, "0123456789."))
 }
 
-// name is what people call the program with that command line: that of the script, where
-// an interpreter runs one. Arguments are left out: they may hold secrets.
+// name returns the name by which people know the program with that command line: the name of the script if an
+// interpreter runs one. It omits arguments, which may contain secrets.
 func name(args string) string {
 	if all := names(args); len(all) > 0 {
 		return all[len(all)-1]
@@ -210,9 +208,8 @@ func name(args string) string {
 	return ""
 }
 
-// names returns what the program with that command line may be called, from the program to
-// the script and its package. A program that changes its command line often puts its
-// name there.
+// names returns the possible names of the program with that command line, from the program to the script and its
+// package. A program that changes its command line often puts its name there.
 func names(args string) []string {
 	fields := strings.Fields(args)
 	if len(fields) == 0 {
@@ -237,7 +234,7 @@ func names(args string) []string {
 	return out
 }
 
-// script returns what an interpreter with these arguments runs: a file or a module, or neither.
+// script returns what an interpreter with these arguments runs: a file, a module, or neither.
 func script(args []string) (file, module string) {
 	for i, arg := range args {
 		switch {
@@ -253,8 +250,7 @@ func script(args []string) (file, module string) {
 	return "", ""
 }
 
-// base is the last part of a path without the extension of a script, and without the dash
-// of a login shell.
+// base returns the last part of a path without the extension of a script, and without the dash of a login shell.
 func base(arg string) string {
 	b := strings.TrimPrefix(path.Base(arg), "-")
 	for _, ext := range []string{".js", ".mjs", ".cjs", ".py", ".rb", ".pl", ".sh"} {

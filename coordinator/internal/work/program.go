@@ -8,24 +8,24 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// An application starts its own helpers, such as language servers, which never count, and for
-// people the programs that they debug, which do. Both have its session and no terminal. What
-// people debug is a file of theirs, or a debugger has started it.
+// An application starts its own helpers, such as language servers, which never count, and for people the programs that
+// they debug, which do. Both are in its session and have no terminal. A debugged program is a file of the person's own,
+// or was started by a debugger.
 
-// debuggers are programs of which one runs only while a person debugs.
+// debuggers are programs that run only while a person debugs.
 var debuggers = []string{
 	"dlv", "gdb", "gdbserver", "lldb", "lldb-dap", "lldb-server", "lldb-vscode", "codelldb", "netcoredbg",
 	"vsdbg", "rdbg",
 }
 
-// debugs reports whether the program with that command line is a debugger, or is debugged by
-// what has started it.
+// debugs reports whether the program with that command line is a debugger, or is debugged by the process that started
+// it.
 func debugs(args string) bool {
 	return slices.ContainsFunc(names(args), func(name string) bool { return slices.Contains(debuggers, name) }) ||
 		strings.Contains(args, "/debugpy") || strings.Contains(args, "-agentlib:jdwp")
 }
 
-// programs returns what the application has started for people, and all that comes from it.
+// programs returns what the application has started for people, with all descendants.
 func (s Sample) programs() (all []Process) {
 	application := s.application()
 	own := make(map[int]bool)
@@ -51,14 +51,13 @@ func inSessionOf(application []Process, p Process) bool {
 	return slices.ContainsFunc(application, func(a Process) bool { return a.Session == p.Session })
 }
 
-// isMain reports whether the application itself is that file, as its workers are.
+// isMain reports whether the application itself runs that file, as its workers do.
 func isMain(application []Process, name string) bool {
 	return slices.ContainsFunc(application, func(a Process) bool { return file(a.Args) == name })
 }
 
-// isOwn reports whether a file is one that people write, from its path in a command line. It is
-// one in the home folder or relative to a folder, and in no folder that is hidden or filled by a
-// package manager.
+// isOwn reports whether a file is one that people write, judging by its path in a command line: it is in the home
+// folder or relative to a folder, and not in a folder that is hidden or filled by a package manager.
 func isOwn(file string) bool {
 	in, isBelow := strings.CutPrefix(file, workspace.Home+"/")
 	if file == "" || path.IsAbs(file) && !isBelow {
@@ -73,8 +72,8 @@ func isOwn(file string) bool {
 	return !strings.HasPrefix(in, "go/bin/")
 }
 
-// file is the path of the program with that command line, or of the script where an interpreter
-// runs one. It is empty for a program that is found by its name.
+// file returns the path of the program with that command line, or of the script if an interpreter runs one. It is empty
+// for a program that is found by its name.
 func file(args string) string {
 	fields := strings.Fields(args)
 	if len(fields) == 0 {

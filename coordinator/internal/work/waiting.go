@@ -9,27 +9,26 @@ import (
 	"strings"
 )
 
-// wakeUp is how much a program writes to wake itself: a number, to an eventfd. Programs that wait
-// do so, those of Node every few seconds.
+// wakeUp is how many bytes a program writes to wake itself: a number, to an eventfd. Waiting programs do so, those of
+// Node every few seconds.
 const wakeUp = 8
 
-// Inside is what only a look inside a container tells: which of its programs listen, and when
-// something was printed on its terminals. The workspace could forge it, and can keep nothing awake by
-// that.
+// Inside is what can only be seen from inside a container: which of its programs listen, and when something was printed
+// on its terminals. The workspace could forge it, but a forgery cannot keep anything awake.
 type Inside struct {
-	// Listening are the command lines of the programs that listen on a TCP port, as [comparableArgs] has them.
+	// Listening are the command lines of the programs that listen on a TCP port, in the form of [comparableArgs].
 	Listening map[string]bool
-	// Serving are those of them that listen on more than one port of the loopback address. A debugger has the program
-	// that it debugs listen on one.
+	// Serving are those of them that listen on more than one port of the loopback address, or on another address. A
+	// debugger makes the program that it debugs listen on one loopback port.
 	Serving map[string]bool
-	// Printed is when something was last printed on a terminal, by its number, in seconds since 1970.
-	// The kernel has it within 8 s.
+	// Printed is when something was last printed on a terminal, by the terminal's number, in seconds since 1970. The
+	// kernel updates it within 8 s.
 	Printed map[int]int64
 }
 
-// produces reports whether what the job has written is more than waiting and answering. A program
-// that listens produces what it prints on its terminal. Another one produces all but what it wakes
-// itself with. What is not known counts. The port of the debugger is not one on which a debugged program answers.
+// produces reports whether the job has written more than waiting and answering takes. A program that listens produces
+// what it prints on its terminal. Any other program produces everything except the writes with which it wakes itself.
+// Unknown writes count. The port of the debugger does not count as one on which a debugged program answers.
 func (l look) produces(j job, u used, debugged bool) bool {
 	if l.Inside == nil || l.before.Inside == nil {
 		return u.written != wakeUp*u.writes || j.members[0].Terminal > 0
@@ -54,13 +53,12 @@ func (l look) produces(j job, u used, debugged bool) bool {
 	return u.written != wakeUp*u.writes
 }
 
-// LookInside reports whether it matters for the verdict what [InsideScript] prints.
+// LookInside reports whether the output of [InsideScript] matters for the verdict.
 func (s Sample) LookInside() bool {
 	return len(s.programs()) > 0 || slices.ContainsFunc(s.foreground(), func(j job) bool { return !j.shell && !viewer(j.name()) })
 }
 
-// InsideScript prints what [ParseInside] reads. It needs sh, head, ls and stat, which any image with a
-// shell has.
+// InsideScript prints the input of [ParseInside]. It needs sh, head, ls and stat, which every image with a shell has.
 const InsideScript = `echo "==> inside <=="
 stat -c '%n %Y' /dev/pts/[0-9]* 2>/dev/null
 head -c 1048576 /proc/net/tcp /proc/net/tcp6 2>/dev/null
@@ -68,10 +66,10 @@ ls -l /proc/[0-9]*/fd 2>/dev/null
 head -c 8192 /proc/[0-9]*/cmdline 2>/dev/null
 exit 0`
 
-// listens is the state of a socket that listens, in /proc/net/tcp.
+// listens is the state of a listening socket in /proc/net/tcp.
 const listens = "0A"
 
-// loopback are the loopback addresses in /proc/net/tcp and tcp6, which has that of IPv4 as well.
+// loopback are the loopback addresses in /proc/net/tcp and tcp6; the latter also contains that of IPv4.
 var loopback = []string{"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
 
 var (
@@ -84,21 +82,21 @@ var (
 // maxArgs is how many bytes of two command lines are compared.
 const maxArgs = 4000
 
-// comparableArgs returns a command line in the form in which two views of it are compared. What shows
-// processes puts a blank or a question mark for control characters and letters that it does not know,
-// and moby puts one blank for several.
+// comparableArgs returns a command line in a form in which two views of it can be compared. The tools that show
+// processes replace control characters and unknown letters by a blank or a question mark, and moby merges several
+// blanks.
 func comparableArgs(args string) string {
 	fields := strings.FieldsFunc(args, func(r rune) bool { return r <= ' ' || r > '~' || r == '?' })
 	args = strings.Join(fields, " ")
 	return args[:min(len(args), maxArgs)]
 }
 
-// ParseInside reads what [InsideScript] has printed.
+// ParseInside reads the output of [InsideScript].
 func ParseInside(out []byte) *Inside {
 	in := &Inside{Listening: make(map[string]bool), Serving: make(map[string]bool), Printed: make(map[int]int64)}
-	addresses := make(map[string]string) // of the sockets that listen
-	owners := make(map[string][]string)  // the sockets of each process among them
-	var args strings.Builder             // of the process that is being read, which may have several lines
+	addresses := make(map[string]string) // of the listening sockets
+	owners := make(map[string][]string)  // the listening sockets of each process
+	var args strings.Builder             // of the process that is being read, possibly several lines
 	file, folder, process := "", "", ""
 	end := func() {
 		if line, sockets := comparableArgs(args.String()), owners[process]; len(sockets) > 0 && line != "" {

@@ -1,10 +1,10 @@
-// Package work decides whether something goes on in a workspace that is not in use, from two
-// looks at it (SPEC 6). It owns what counts as work, and the settings for that. Judging is pure:
-// it performs no I/O and does not read the clock. Package backend looks, package ttl asks. Only
-// [Notebooks] asks over the network. Nothing believes more of what a workspace says than SPEC 6.
+// Package work decides whether an unused workspace is working, from two looks at it (SPEC 6). It owns what counts as
+// work, and the settings for that. Judging is pure: it does no I/O and does not read the clock. Package backend looks,
+// and package ttl asks. Only [Notebooks] uses the network. Nothing believes more of what a workspace says than SPEC 6
+// allows.
 //
-// What separates work from waiting was measured on a Docker engine 20.10 with procps 4.0.2. The
-// looks were 20 s apart, each command typed into a shell on its own terminal:
+// The difference between working and waiting was measured on a Docker engine 20.10 with procps 4.0.2. The looks were 20
+// s apart, and each command was typed into a shell on its own terminal:
 //
 //	foreground job                     bytes written   CPU (ms/s)
 //	while :; do date; sleep 1; done    29 /s           2, in children that have ended
@@ -16,20 +16,19 @@
 //	sleep 600, less, vim, idle node    0               0
 //	while :; do sleep 1; done          0               1
 //
-// A program of Node that waits wakes itself every few seconds by a write of 8 bytes to an eventfd, and
-// a server that answers writes to sockets. Neither is work (waiting.go).
+// A waiting program of Node wakes itself every few seconds by writing 8 bytes to an eventfd, and a server that answers
+// writes to sockets. Neither is work (waiting.go).
 //
-// So two figures tell work. The bytes that a job has written (/proc/PID/io: terminal, files and
-// sockets, with those of its ended children) tell what prints, downloads or builds. CPU tells what
-// computes. Both are zero for what waits. Only viewers, which draw the same screen again and again,
-// must be known by name. The application itself is never judged: an open code-server tab without
-// input costs it 26 ms/s and many bytes. It has a session of its own (setsid), which terminals,
-// kernels and daemons leave.
+// So two figures reveal work. The bytes that a job has written (/proc/PID/io: terminal, files and sockets, including
+// those of its ended children) reveal printing, downloading and building. CPU time reveals computing. Both are zero for
+// a waiting job. Only viewers, which redraw the same screen again and again, must be known by name. The application
+// itself is never judged: an open code-server tab without input uses 26 ms/s and writes many bytes. It has its own
+// session (setsid), which terminals, kernels and daemons leave.
 //
-// What people debug stays in that session, as a child of the application's, and so do language
-// servers and other helpers. It is told from them by its file (program.go). Run and Debug of
-// code-server 4.139 runs "node ./app.js", and all helpers have files of the editor or its
-// extensions. At a breakpoint it writes and computes nothing, and is no work.
+// Programs that people debug stay in that session, as children of the application, and so do language servers and other
+// helpers. Their files distinguish them (program.go): Run and Debug of code-server 4.139 runs "node ./app.js", and all
+// helpers have files of the editor or its extensions. At a breakpoint a program writes and computes nothing, and does
+// not work.
 package work
 
 import (
@@ -50,26 +49,24 @@ const (
 	DefaultCap = 12 * time.Hour
 )
 
-// BusyFile is the file, below the home folder, by which a program in the workspace says that it
-// works. It does while it was modified less than the TTL ago. Its first line is the reason.
+// BusyFile is the file, below the home folder, with which a program in the workspace says that it is working, as long
+// as it was modified less than the TTL ago. Its first line is the reason.
 const BusyFile = ".codehub/busy"
 
-// BusyLabel is the label of an image that names a command, in the form of a shell. The command
-// exits with 0 in the workspace while the workspace is busy.
+// BusyLabel is the label of an image that names a shell command. The command exits with 0 in the workspace while the
+// workspace is busy.
 const BusyLabel = "codehub.busy"
 
-// Settings are what counts as work.
+// Settings define what counts as work.
 type Settings struct {
-	// CPU is the CPU time per second from which on a program is at work that writes
-	// nothing, or runs in the background. The application's own never counts.
-	// Default: [DefaultCPU].
+	// CPU is the CPU time per second from which a program works that writes nothing, or runs in the background. The
+	// application's own CPU time never counts. Default: [DefaultCPU].
 	CPU time.Duration
 	// Cap is how long after its last use a workspace may stay awake because of work.
 	// Default: [DefaultCap].
 	Cap time.Duration
-	// Commands are the names of programs that count while they are in the foreground of a terminal,
-	// whatever they do. They are coding agents, which wait for an answer for hours. Default:
-	// [DefaultCommands].
+	// Commands are the names of programs that count while they are in the foreground of a terminal, whatever they do.
+	// They are coding agents, which wait for answers for hours. Default: [DefaultCommands].
 	Commands []string
 }
 
@@ -81,12 +78,12 @@ func DefaultCommands() []string {
 		"copilot", "crush", "qwen", "qwen-code", "auggie", "cline", "droid", "openhands", "plandex"}
 }
 
-// DefaultSettings are those of SPEC 6.
+// DefaultSettings returns the settings of SPEC 6.
 func DefaultSettings() Settings {
 	return Settings{CPU: DefaultCPU, Cap: DefaultCap, Commands: DefaultCommands()}
 }
 
-// commandName is what a program may be called.
+// commandName matches possible names of a program.
 var commandName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`)
 
 // Validate reports everything that is wrong with the settings, under their names in the
@@ -108,57 +105,56 @@ func (s Settings) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Sample is what one look at a workspace has found.
+// Sample is the result of one look at a workspace.
 type Sample struct {
 	// At is when it was taken.
 	At time.Time
-	// Container identifies the container's incarnation: only samples of the same one can
-	// be compared.
+	// Container identifies the container's incarnation: only samples of the same incarnation can be compared.
 	Container string
-	// Processes are all of the container; Main is the process id of the one that the
-	// engine has started, or of its init.
+	// Processes are all processes of the container; Main is the process id of the one that the engine has started, or
+	// of its init.
 	Processes []Process
 	Main      int
-	// Terminals says that the backend can tell which programs are in the foreground of
-	// terminals. Without it nothing is known of terminals, and they are not judged.
+	// Terminals says that the backend can tell which programs are in the foreground of terminals. Otherwise nothing is
+	// known about terminals, and they are not judged.
 	Terminals bool
-	// File is [BusyFile]; nil if there is none.
+	// File is [BusyFile], or nil if there is none.
 	File *File
-	// Label is what the command of [BusyLabel] says.
+	// Label is the answer of the command in [BusyLabel].
 	Label Answer
-	// Kernel is the name of a busy notebook kernel; empty if there is none that is known.
+	// Kernel is the name of a busy notebook kernel, or empty if none is known.
 	Kernel string
-	// Inside is what its own kernel tables say of it; nil where that is not known.
+	// Inside is what its own kernel tables say; nil if unknown.
 	Inside *Inside
-	// KernelsUnknown says that the application has not answered in time whether one is busy.
+	// KernelsUnknown says that the application has not reported in time whether a kernel is busy.
 	KernelsUnknown bool
 }
 
-// Process is a process of a workspace, as the engine's host numbers them.
+// Process is a process of a workspace, with the process ids of the engine's host.
 type Process struct {
 	PID, Parent, Group, Session int
 	// Foreground is the group in the foreground of the process's terminal, -1 if it has none.
 	Foreground int
-	// CPU and Written are the CPU time used and the bytes written so far, including those
-	// of children that have ended. Written is -1 where the engine's host cannot tell.
+	// CPU and Written are the CPU time used and the bytes written so far, including those of ended children. Written is
+	// -1 if the engine's host cannot tell.
 	CPU     time.Duration
 	Written int64
-	// Writes is by how many calls that was written, 0 where the engine's host cannot tell.
+	// Writes is the number of calls that wrote those bytes, or 0 if the engine's host cannot tell.
 	Writes int64
-	// Terminal is its pseudoterminal: the number below /dev/pts plus one, 0 if it has none.
+	// Terminal is the process's pseudoterminal: its number below /dev/pts plus one, or 0 if it has none.
 	Terminal int
 	// Args is the command line, separated by spaces. The process itself may have changed it.
 	Args string
 }
 
-// File is a file by which a program says that it works.
+// File is a file with which a program says that it is working.
 type File struct {
 	Age time.Duration
-	// Line is its first line, at most; from the workspace, so nothing to believe.
+	// Line is the file's first line, truncated. It comes from the workspace, so it must not be believed.
 	Line string
 }
 
-// Answer is what a command has said.
+// Answer is the answer of a command.
 type Answer string
 
 // The answers. Unasked means that the image names no command.
@@ -169,21 +165,20 @@ const (
 	NoAnswer Answer = "none"
 )
 
-// Verdict is what follows from the looks at a workspace.
+// Verdict is the conclusion from the looks at a workspace.
 type Verdict struct {
-	// Known is false after the first look, which has nothing to compare with: the
-	// workspace stays until the next one.
+	// Known is false after the first look, which has nothing to compare with: the workspace stays awake until the next
+	// look.
 	Known bool
-	// Reason is one of the Busy constants of package workspace, empty if nothing goes on;
-	// Detail names what is busy.
+	// Reason is one of the Busy constants of package workspace, or empty if the workspace is idle; Detail names what is
+	// busy.
 	Reason, Detail string
 }
 
-// maxDetail bounds what is shown of a name from a workspace, in runes.
+// maxDetail bounds how much of a name from a workspace is shown, in runes.
 const maxDetail = 120
 
-// Clean makes a text from a workspace fit to be shown: one line, without control
-// characters, of bounded length.
+// Clean makes a text from a workspace safe to show: one line of bounded length, without control characters.
 func Clean(s string) string {
 	s, _, _ = strings.Cut(strings.TrimSpace(strings.ToValidUTF8(s, "")), "\n")
 	s = strings.Map(func(r rune) rune {
@@ -198,8 +193,8 @@ func Clean(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// Judge says whether something goes on, from this look and the one before; before is nil
-// at the first look. ttl is how long a workspace may be unused.
+// Judge decides whether the workspace is working, from this look and the previous one; before is nil at the first look.
+// ttl is how long a workspace may be unused.
 func (s Settings) Judge(before *Sample, now Sample, ttl time.Duration) Verdict {
 	for _, rule := range rules {
 		if detail, busy := rule.applies(s, look{now, before, ttl}); busy {
@@ -209,20 +204,20 @@ func (s Settings) Judge(before *Sample, now Sample, ttl time.Duration) Verdict {
 	return Verdict{Known: comparable(before, now)}
 }
 
-// comparable reports whether something can be said about the time between two looks.
+// comparable reports whether the time between two looks can be judged.
 func comparable(before *Sample, now Sample) bool {
 	return before != nil && before.Container == now.Container && now.At.After(before.At)
 }
 
-// look is a look with the one before.
+// look is a look with the previous one.
 type look struct {
 	Sample
 	before *Sample
 	ttl    time.Duration
 }
 
-// rules are what counts as work; the first that applies is the reason that is shown. Each
-// has a row in TestJudge for what it must find and for what it must not.
+// rules define what counts as work; the first one that applies is the reason that is shown. TestJudge has a row for
+// what each rule must find and for what it must not find.
 var rules = []struct {
 	reason  string
 	applies func(Settings, look) (detail string, busy bool)
@@ -259,9 +254,9 @@ func (s Settings) commandInForeground(l look) (string, bool) {
 	return "", false
 }
 
-// jobInForeground: the foreground program of a terminal computes, or since the last look it has written more than
-// waiting and answering takes. The shell is counted with its job, because its figures include those of the
-// children that have ended, which are all the programs of a loop.
+// jobInForeground: the foreground program of a terminal computes, or since the previous look it has written more than
+// waiting and answering takes. The shell counts together with its job, because its figures include those of ended
+// children, which are all the programs of a loop.
 func (s Settings) jobInForeground(l look) (string, bool) {
 	if !comparable(l.before, l.Sample) {
 		return "", false
@@ -277,8 +272,8 @@ func (s Settings) jobInForeground(l look) (string, bool) {
 	return "", false
 }
 
-// computesInBackground: a session that is not the application's uses CPU. It was started from a
-// terminal, as a kernel or as a daemon.
+// computesInBackground: a session other than the application's uses CPU time. It was started from a terminal, as a
+// kernel or as a daemon.
 func (s Settings) computesInBackground(l look) (string, bool) {
 	if !comparable(l.before, l.Sample) {
 		return "", false
@@ -298,8 +293,8 @@ func (s Settings) computesInBackground(l look) (string, bool) {
 	return "", false
 }
 
-// isDebugged: a program of a person's own, which the application has started without a terminal,
-// works. It has written something since the look before, or computes, or what it has started does.
+// isDebugged: a person's own program, which the application has started without a terminal, is working. It has written
+// something since the previous look, or the program or its descendants compute.
 func (s Settings) isDebugged(l look) (string, bool) {
 	if !comparable(l.before, l.Sample) {
 		return "", false
@@ -317,12 +312,12 @@ func (s Settings) isDebugged(l look) (string, bool) {
 	return busiest(l.before, members), len(members) > 0 && cpu >= s.enough(l)
 }
 
-// enough is the CPU time between the looks from which on something is at work. The
-// figures of a process are whole seconds: one that has just become full proves nothing.
+// enough returns the CPU time between the looks from which a program counts as working. The figures of a process are
+// whole seconds: a second that has just become full proves nothing.
 func (s Settings) enough(l look) time.Duration {
 	seconds := l.At.Sub(l.before.At).Seconds()
 	return max(time.Duration(seconds*float64(s.CPU)), resolution+1)
 }
 
-// resolution is that of the CPU time of a process.
+// resolution is the resolution of a process's CPU time.
 const resolution = time.Second

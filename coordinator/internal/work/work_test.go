@@ -11,8 +11,7 @@ import (
 
 var began = time.Unix(1_000_000, 0)
 
-// after is a look so many seconds later, at an application with a shell on a terminal and
-// what is given.
+// after returns a look so many seconds later, at an application with a shell on a terminal and the given processes.
 func after(seconds int, more ...Process) Sample {
 	return Sample{
 		At: began.Add(time.Duration(seconds) * time.Second), Container: "c", Main: 10, Terminals: true,
@@ -24,12 +23,12 @@ func after(seconds int, more ...Process) Sample {
 	}
 }
 
-// shell is a shell on a terminal with that group in the foreground, runs a process of its.
+// shell returns a shell on a terminal with that group in the foreground; runs returns one of its processes.
 func shell(foreground int, used time.Duration, written int64) Process {
 	return Process{PID: 20, Parent: 11, Group: 20, Session: 20, Foreground: foreground, CPU: used, Written: written, Args: "-bash"}
 }
 
-// debugged is a process without a terminal that the application has started.
+// debugged returns a process without a terminal that the application has started.
 func debugged(args string, used time.Duration, written int64) Process {
 	return Process{PID: 50, Parent: 11, Group: 10, Session: 10, Foreground: -1, CPU: used, Written: written, Args: args}
 }
@@ -130,7 +129,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestWaitingAndAnsweringAreNoWork: a program that listens, and one that only wakes itself.
+// TestWaitingAndAnsweringAreNoWork tests a program that listens, and one that only wakes itself.
 func TestWaitingAndAnsweringAreNoWork(t *testing.T) {
 	const s = time.Second
 	inside := func(printed int64, listening ...string) *Inside {
@@ -183,7 +182,7 @@ func TestWaitingAndAnsweringAreNoWork(t *testing.T) {
 	}
 }
 
-// TestWhatLaunchesTheApplicationIsNotIt: a shell, npm and an init lead to it.
+// TestWhatLaunchesTheApplicationIsNotIt: a shell, npm and an init lead to the application.
 func TestWhatLaunchesTheApplicationIsNotIt(t *testing.T) {
 	for name, chain := range map[string][]string{
 		"a shell":             {"sh -c node server.js; exit 1", "node server.js"},
@@ -205,7 +204,7 @@ func TestWhatLaunchesTheApplicationIsNotIt(t *testing.T) {
 			}
 			last := &s.Processes[len(chain)-1]
 			last.CPU, last.Written, last.Writes = used, written, written/100
-			// Of the same application, and left behind by a terminal.
+			// One process of the same application, and one left behind by a terminal.
 			s.Processes = append(s.Processes,
 				Process{PID: 40, Parent: last.PID, Group: 10, Session: 10, Foreground: -1, Written: written, Args: last.Args},
 				Process{PID: 50, Parent: 10, Group: 50, Session: 50, Foreground: -1, CPU: 0, Args: "python3 train.py"})
@@ -222,8 +221,8 @@ func TestWhatLaunchesTheApplicationIsNotIt(t *testing.T) {
 	}
 }
 
-// TestWhatAnApplicationStartsForPeopleIsNotIt, although it is all that the application has started. What listens
-// is the application.
+// TestWhatAnApplicationStartsForPeopleIsNotIt: this is so even if it is the application's only child. The listening
+// program is the application.
 func TestWhatAnApplicationStartsForPeopleIsNotIt(t *testing.T) {
 	editor := []string{"node /usr/lib/code-server", "node /usr/lib/code-server/out/node/entry", "node /usr/lib/code-server/bootstrap-fork --type=extensionHost"}
 	for name, c := range map[string]struct {
@@ -253,7 +252,7 @@ func TestWhatAnApplicationStartsForPeopleIsNotIt(t *testing.T) {
 	}
 }
 
-// TestATerminalIsNoApplication, although its shell is all that the main process has started.
+// TestATerminalIsNoApplication: this is so even if its shell is the main process's only child.
 func TestATerminalIsNoApplication(t *testing.T) {
 	look := func(at time.Time, used time.Duration) Sample {
 		s := Sample{At: at, Container: "c", Main: 11, Terminals: true, Inside: &Inside{Listening: map[string]bool{"worker": true}}}
@@ -294,7 +293,8 @@ lrwx------ 1 coder coder 64 Nov 27 10:00 3 -> socket:[78]
 	}
 }
 
-// TestThePortOfADebugger: a program serves if it listens on any other port than one of the loopback address.
+// TestThePortOfADebugger: a program serves if it listens on more than one port of the loopback address, or on another
+// address.
 func TestThePortOfADebugger(t *testing.T) {
 	const v6 = "00000000000000000000000001000000"
 	for name, c := range map[string]struct {
@@ -316,8 +316,8 @@ func TestThePortOfADebugger(t *testing.T) {
 	}
 }
 
-// TestAServerIsKnownByItsCommandLine: what shows processes changes some of them, and the container shows no more
-// than the beginning of a long one.
+// TestAServerIsKnownByItsCommandLine: the tools that show processes change some command lines, and the container shows
+// only the beginning of a long one.
 func TestAServerIsKnownByItsCommandLine(t *testing.T) {
 	long := "java -cp " + strings.Repeat("/srv/lib/a.jar:", 600) + " Main"
 	for name, c := range map[string]struct{ raw, shown string }{
@@ -344,7 +344,7 @@ func TestAServerIsKnownByItsCommandLine(t *testing.T) {
 	}
 }
 
-// TestTheFirstLook can tell what needs no comparison, and nothing else.
+// TestTheFirstLook: the first look only reveals what needs no comparison.
 func TestTheFirstLook(t *testing.T) {
 	computes := after(0, shell(30, 0, 0), runs(30, "make", time.Hour, 1<<30))
 	if got := DefaultSettings().Judge(nil, computes, time.Hour); got != (Verdict{}) {

@@ -1,7 +1,7 @@
-// Package export makes the tracer that the environment asks for, by the standard variables OTEL_….
+// Package export creates the tracer that the environment requests with the standard variables OTEL_….
 //
-// It owns the way of spans to a collector, and stands apart from package tracing because the protocols weigh much: only
-// the whole program needs them. It must not decide what is traced.
+// It owns the way of spans to a collector. It is separate from package tracing because the protocols are large, and
+// only the complete program needs them. It must not decide what is traced.
 package export
 
 import (
@@ -23,9 +23,9 @@ import (
 // closeTimeout bounds how long the end of the process waits for a collector.
 const closeTimeout = 3 * time.Second
 
-// New returns the tracer that the environment asks for; one that records nothing if it names no exporter. The spans name
-// node as the process that they are from. New connects to nothing: spans are sent in the background, and are dropped
-// while the collector is away, which log says once. An error names the variable that is wrong.
+// New returns the tracer that the environment requests, or one that records nothing if the environment names no
+// exporter. The spans name node as their process. New does not connect: spans are sent in the background, and are
+// dropped while the collector is away, which log says once. An error names the wrong variable.
 func New(node string, getenv func(string) string, log *zap.Logger) (*tracing.Tracer, error) {
 	if !configured(getenv) {
 		return tracing.Off(), nil
@@ -44,12 +44,12 @@ func New(node string, getenv func(string) string, log *zap.Logger) (*tracing.Tra
 	return tracing.New(p.Tracer("github.com/codehub/gateway"), func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
-		_ = p.Shutdown(ctx) // that the collector is away is logged already
+		_ = p.Shutdown(ctx) // it is already logged that the collector is away
 	}), nil
 }
 
-// configured reports whether the environment names an exporter. Caddy's own tracing takes one that nothing names for
-// a collector on this machine. Here that would be an outage wherever nothing is to be traced.
+// configured reports whether the environment names an exporter. Without one, Caddy's own tracing expects a collector on
+// this machine. Here that would be an outage wherever nothing should be traced.
 func configured(getenv func(string) string) bool {
 	if disabled, _ := strconv.ParseBool(getenv("OTEL_SDK_DISABLED")); disabled {
 		return false
@@ -69,7 +69,8 @@ type reporting struct {
 	outage *outage.Reporter
 }
 
-// ExportSpans implements [sdktrace.SpanExporter]. It hands no error on, which the SDK would print beside the log.
+// ExportSpans implements [sdktrace.SpanExporter]. It returns no errors, because the SDK would print them outside the
+// log.
 func (r *reporting) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	err := r.SpanExporter.ExportSpans(ctx, spans)
 	if err != nil {

@@ -39,8 +39,8 @@ func TestConfigured(t *testing.T) {
 	}
 }
 
-// TestACollectorThatIsAway costs nothing but its spans: starting and ending them does not wait, nor does the end of
-// the process for long. The log says so once, and when it is over.
+// TestACollectorThatIsAway: only spans are lost. Starting and ending them does not wait, and the end of the process
+// waits only briefly. The log reports the outage once, and its end.
 func TestACollectorThatIsAway(t *testing.T) {
 	to := collector.New(t)
 	for name, value := range map[string]string{
