@@ -24,8 +24,6 @@ var unguarded = map[string]string{
 	"coordinator/backend/kubernetes/cluster.After":                "it sends one time",
 	"coordinator/backend/kubernetes/cluster.RoundTrip":            "it cancels a context",
 	"coordinator/backend/kubernetes/cluster.tunnel":               "it sets the deadline of a connection",
-	"coordinator/backend/memory.Events":                           "it passes ids from one channel to another",
-	"coordinator/backend/memory.StartJob":                         "it cancels a context",
 	"coordinator/control/gc.Run":                                  "it wakes a loop",
 	"coordinator/control/gc.cycle":                                "it wakes a loop",
 	"coordinator/control/leader.hold":                             "it wakes a loop",
@@ -49,7 +47,7 @@ func TestGoroutinesAreGuarded(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if d.IsDir() && forTests(d.Name()) {
+			if d.IsDir() && (d.Name() == "testdata" || developmentOnly(filepath.ToSlash(filepath.Join("coordinator", path)))) {
 				return fs.SkipDir
 			}
 			if d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
@@ -100,11 +98,6 @@ func TestGoroutinesAreGuarded(t *testing.T) {
 			t.Errorf("%s starts no goroutine without a guard any more", key)
 		}
 	}
-}
-
-// forTests reports whether a folder holds what only tests and developers run.
-func forTests(folder string) bool {
-	return strings.HasSuffix(folder, "test") || slices.Contains([]string{"devenv", "preview", "e2e", "testdata", "testworkspace"}, folder)
 }
 
 // goroutine returns what n starts in a goroutine of its own, or nil.

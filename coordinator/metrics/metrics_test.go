@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/codehub/gateway/coordinator/devenv/constants"
 	"github.com/codehub/gateway/coordinator/workspace"
-	"github.com/codehub/gateway/coordinator/workspace/constants"
 )
 
 // full is a state in which everything is known.

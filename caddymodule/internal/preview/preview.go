@@ -19,9 +19,9 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/gateway/progress"
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/caddymodule/internal/web"
+	"github.com/codehub/gateway/coordinator/devenv/constants"
 	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
-	"github.com/codehub/gateway/coordinator/workspace/constants"
 	"github.com/codehub/gateway/storagejob/contract"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/codehub/gateway/coordinator/backend"
-	"github.com/codehub/gateway/coordinator/backend/memory"
+	"github.com/codehub/gateway/coordinator/backend/backendtest/memory"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/workspace"

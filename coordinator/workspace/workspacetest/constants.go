@@ -4,7 +4,7 @@ package workspacetest
 import (
 	"testing"
 
-	"github.com/codehub/gateway/coordinator/workspace/constants"
+	"github.com/codehub/gateway/coordinator/devenv/constants"
 )
 
 // Constants returns the sorted values of the text constants of the package in dir, read from its

@@ -13,9 +13,9 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/explain"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/devenv/constants"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
-	"github.com/codehub/gateway/coordinator/workspace/constants"
 )
 
 // object is a JSON object of the document.
