@@ -1,6 +1,10 @@
 package api
 
-import "github.com/codehub/gateway/coordinator/dataplane/auth"
+import (
+	"net/http"
+
+	"github.com/codehub/gateway/coordinator/dataplane/auth"
+)
 
 // RouteScopes returns the scope that an access token needs for each path and method.
 func RouteScopes() map[string]auth.Scope {
@@ -10,3 +14,6 @@ func RouteScopes() map[string]auth.Scope {
 	}
 	return scopes
 }
+
+// LocalTransport is a transport of [Local] for any handler.
+func LocalTransport(h http.HandlerFunc) http.RoundTripper { return localTransport{h} }

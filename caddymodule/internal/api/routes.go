@@ -205,6 +205,10 @@ func (h *Handler) endpoint(handle func(*call) error) endpoint {
 		if err == nil && !c.fromMemory {
 			h.away.Recovered()
 		}
+		if w, local := w.(*localWriter); local && err != nil {
+			w.begin(http.StatusInternalServerError, err)
+			return
+		}
 		if err == nil || r.Context().Err() != nil { // answered, or the client has gone
 			return
 		}
@@ -272,7 +276,9 @@ func signedIn(handle func(*call) error) func(*call) error {
 		if err := c.checkTagless(); err != nil {
 			return err
 		}
-		c.r = c.r.WithContext(audit.WithLater(c.r.Context(), func() audit.Actor { return c.grant.Actor(c.Client(c.r)) }))
+		if !c.local { // an operator has no grant, and is in the context already
+			c.r = c.r.WithContext(audit.WithLater(c.r.Context(), func() audit.Actor { return c.grant.Actor(c.Client(c.r)) }))
+		}
 		return handle(c)
 	}
 }
@@ -290,9 +296,17 @@ func withID(handle func(*call) error) func(*call) error {
 
 // actor is the user for whom the service acts, on a workspace of a revision that If-Match allows.
 func (c *call) actor() service.Actor {
-	return service.Actor{UserID: c.user.ID, Admin: c.user.Admin(), Kind: "api"}.If(c.ifMatch())
+	return service.Actor{UserID: c.user.ID, Admin: c.user.Admin(), Kind: c.through()}.If(c.ifMatch())
 }
 
 // self is the user without an administrator's rights: lists and event streams have only
 // the user's own workspaces.
-func (c *call) self() service.Actor { return service.Actor{UserID: c.user.ID, Kind: "api"} }
+func (c *call) self() service.Actor { return service.Actor{UserID: c.user.ID, Kind: c.through()} }
+
+// through is what the history names as the cause of a change.
+func (h *Handler) through() string {
+	if h.local {
+		return "cli"
+	}
+	return "api"
+}

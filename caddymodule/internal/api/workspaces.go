@@ -107,10 +107,13 @@ func (c *call) body(w workspace.Workspace) v1.Workspace { return v1.WorkspaceOf(
 // view is how the client of this call sees a workspace.
 func (c *call) view(id workspace.ID) v1.View {
 	d := c.Service.Delays()
-	return v1.View{
-		Admin: c.user.Admin(), URL: c.at.WorkspaceURL(id), HomeWarn: d.HomeWarn, Standby: d.Standby, Ahead: d.Ahead,
-		DeletionDelay: c.DeletionDelay,
+	v := v1.View{
+		Admin: c.user.Admin(), HomeWarn: d.HomeWarn, Standby: d.Standby, Ahead: d.Ahead, DeletionDelay: c.DeletionDelay,
 	}
+	if !c.local { // a command has no address of its own from which that of a workspace follows
+		v.URL = c.at.WorkspaceURL(id)
+	}
+	return v
 }
 
 // getWorkspace is GET /workspaces/{id}. Unknown, deleted and other users' workspaces

@@ -18,7 +18,7 @@ var accepted = map[store.Resource]string{
 	store.ResourceBucket:  "bucket of the archives",
 }
 
-// acceptCommand is `caddy codehub accept`.
+// acceptCommand is `caddy codehub accept`. It works directly: the API deliberately has no route that accepts another engine or bucket.
 func acceptCommand(resolve Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "accept backend|bucket", Short: "Accepts another container engine, cluster or bucket as the right one",

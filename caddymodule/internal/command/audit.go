@@ -26,7 +26,7 @@ const (
 	latest      = time.Minute
 )
 
-// auditCommand is `caddy codehub audit`.
+// auditCommand is `caddy codehub audit`. It reads the database directly, as the API does: it needs no configuration, and follows.
 func auditCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "audit", Short: "Shows who has asked for what",

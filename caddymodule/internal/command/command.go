@@ -71,7 +71,7 @@ func complete(cmd *cobra.Command, resolve Resolver, more []func(Resolver) *cobra
 		egressCommand(resolve), migrateCommand(), versionCommand(), healthCommand())
 }
 
-// migrateCommand is `migrate`.
+// migrateCommand is `migrate`. It works directly: the API needs a schema that is up to date.
 func migrateCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "migrate", Short: "Brings the database's schema up to date",

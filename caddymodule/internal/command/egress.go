@@ -15,7 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/store/auditlog"
 )
 
-// egressCommand is `caddy codehub egress`.
+// egressCommand is `caddy codehub egress`. It works directly: it also removes the rules when the database is gone.
 func egressCommand(resolve Resolver) *cobra.Command {
 	cmd := &cobra.Command{Use: "egress", Short: "Manages the firewall rules about what workspaces reach",
 		Long: `Manages the firewall rules about what workspaces reach. Caddy makes them itself; caddy

@@ -42,7 +42,8 @@ and "deleted_in_seconds"; what is not known is null.
 
 The exit code is 1 also when that stops the collection.`
 
-// gcCommand is `caddy codehub gc`.
+// gcCommand is `caddy codehub gc`. It works directly: the API lists a bounded number of archives, and offers neither --unknown nor
+// --force.
 func gcCommand(resolve Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "gc", Short: "Shows which archives no workspace needs, and deletes them",

@@ -16,7 +16,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// orphansCommand is `caddy codehub orphans`.
+// orphansCommand is `caddy codehub orphans`. It works directly: the API has no route that removes objects of the engine.
 func orphansCommand(resolve Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "orphans", Short: "Lists containers, volumes and jobs that belong to no workspace",

@@ -16,7 +16,7 @@ import (
 	"github.com/codehub/gateway/coordinator/store/usage"
 )
 
-// reportCommand is `caddy codehub report`.
+// reportCommand is `caddy codehub report`. It reads the database directly, with the call that the API makes: it needs no configuration.
 func reportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "report", Short: "Shows how long workspaces were awake, and what sleeping has saved",

@@ -14,7 +14,8 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 )
 
-// userCommand is `caddy codehub user`.
+// userCommand is `caddy codehub user`. It asks the database and not the API in this process: it also adds the first user, and needs
+// no configuration.
 func userCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "user <command>", Short: "Manages users",

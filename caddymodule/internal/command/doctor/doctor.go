@@ -23,7 +23,7 @@ import (
 	"github.com/codehub/gateway/coordinator/identity"
 )
 
-// Command is `caddy codehub doctor`.
+// Command is `caddy codehub doctor`. It works directly: it must say something while none of the servers answers.
 func Command(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Checks the servers, the engine or cluster, and what workspaces can reach",

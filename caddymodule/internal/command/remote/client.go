@@ -1,6 +1,6 @@
-// Package remote is the side of `caddy codehub` that works through a running server. It owns where the
-// person is signed in (login, logout, token), the requests to that server's API, and which of a command's
-// two ways is taken. It must not touch the servers of an installation, nor know what a request is for.
+// Package remote is the client of the API in `caddy codehub`. It owns where the person is signed in (login, logout,
+// token), the requests to a server or to the API in this process, and which of the two a command uses. It must not
+// touch the servers of an installation, nor know what a request is for.
 package remote
 
 import (
@@ -31,19 +31,29 @@ const (
 	maxAnswer     = 64 << 20
 )
 
-// Client is a person's access to the API of one server. It is safe for concurrent use.
+// Client is access to the API: a person's at one server, or an operator's in this process. It is safe for concurrent use.
 type Client struct {
 	server *url.URL // without a path
-	token  string   // empty before the person is signed in
+	token  string   // empty before the person is signed in, and for an operator
 	http   *http.Client
+	local  bool
 }
 
 // newClient returns the access to a server. The token goes to that server only.
 func newClient(server *url.URL, token string) *Client {
-	return &Client{server, token, &http.Client{
+	return &Client{server: server, token: token, http: &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
+
+// Local returns the access to an API that the transport serves in this process. Its errors are those of the transport,
+// and no request has a time limit.
+func Local(transport http.RoundTripper) *Client {
+	return &Client{server: &url.URL{Scheme: "http", Host: "localhost"}, http: &http.Client{Transport: transport}, local: true}
+}
+
+// IsLocal reports whether the API is in this process.
+func (c *Client) IsLocal() bool { return c.local }
 
 // Server is the address of the server.
 func (c *Client) Server() string { return c.server.String() }
@@ -60,8 +70,11 @@ func (c *Client) Address(of string) string {
 // Do makes a request to a path below the API. Its body is in as JSON, none for nil; the answer's is put
 // into out, unless that is nil. What the server refuses is a [*problem.Problem].
 func (c *Client) Do(ctx context.Context, method, path string, in, out any) error {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
+	if !c.local {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, answerTimeout)
+		defer cancel()
+	}
 	resp, err := c.send(ctx, method, path, in)
 	if err != nil {
 		return err
@@ -113,6 +126,9 @@ func (c *Client) send(ctx context.Context, method, path string, in any) (*http.R
 	}
 	resp, err := c.http.Do(r)
 	if err != nil {
+		if c.local {
+			return nil, errors.Unwrap(err) // from [url.Error], which names a request that the person has not made
+		}
 		return nil, fmt.Errorf("the server cannot be reached: %w", err)
 	}
 	if err := c.refusal(resp); err != nil {

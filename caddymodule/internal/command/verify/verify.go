@@ -41,7 +41,7 @@ With --json the result is an object a line, with "check", "level" (ok, warning, 
 and "remedy", and about a workspace "workspace_id" and "archive". The exit code is 1 when there
 is a problem.`
 
-// Command is `caddy codehub verify`.
+// Command is `caddy codehub verify`. It works directly: it judges the database that the API trusts, and changes nothing.
 func Command(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "verify", Short: "Checks a restored installation: what is there, what is missing, what to do",

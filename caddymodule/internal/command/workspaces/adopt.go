@@ -12,7 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// adoptCommand is `workspace adopt`.
+// adoptCommand is `workspace adopt`. It works directly: the API has no route that gives somebody else's files to a user.
 func adoptCommand(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "adopt ID", Short: "Takes up a workspace that the database does not know",
@@ -44,7 +44,7 @@ It works on the installation's own servers, and no limit holds.`,
 		if name == "" {
 			name = "recovered " + args[0][:8]
 		}
-		return withService(s, func(p installation) error {
+		return withService(s, func(p *service.Service) error {
 			w, err := p.Adopt(ctx, actor, id, owner, name, archive)
 			switch {
 			case errors.Is(err, service.ErrKnown):

@@ -22,17 +22,17 @@ GET /workspaces/{id}/archives.`,
 	}
 	var asJSON bool
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, p place, w v1.Workspace, _ []string) error {
-		found, err := p.archives(ctx, w.ID)
-		if err != nil {
+	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, p server, w v1.Workspace, _ []string) error {
+		var found v1.List[v1.Archive]
+		if err := p.Do(ctx, "GET", pathOf(w.ID, "/archives"), nil, &found); err != nil {
 			return err
 		}
 		if asJSON {
-			return command.PrintJSON(cmd.OutOrStdout(), found)
+			return command.PrintJSON(cmd.OutOrStdout(), found.Items)
 		}
 		t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 		fmt.Fprintln(t, "KEY\tMADE\tBYTES\tVERIFIED\tSTATE")
-		for _, a := range found {
+		for _, a := range found.Items {
 			verified := "never"
 			if a.VerifiedAt != nil {
 				verified = localTime(a.VerifiedAt)
@@ -74,7 +74,7 @@ be archived, everything stays as it is; caddy codehub workspace explain says why
 	}
 	var yes bool
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	return onWorkspace(resolve, cmd, 1, func(ctx context.Context, p place, w v1.Workspace, further []string) error {
+	return onWorkspace(resolve, cmd, 1, func(ctx context.Context, p server, w v1.Workspace, further []string) error {
 		key := further[0]
 		question := fmt.Sprintf("This stops the workspace %q (%s), archives its files, "+
 			"and goes back to the archive %s.",
@@ -82,7 +82,7 @@ be archived, everything stays as it is; caddy codehub workspace explain says why
 		if err := command.Confirm(cmd, yes, question); err != nil {
 			return err
 		}
-		if err := p.restore(ctx, w.ID, key); err != nil {
+		if err := p.Do(ctx, "POST", pathOf(w.ID, "/archives/restore"), map[string]any{"archive": key}, nil); err != nil {
 			return err
 		}
 		say(cmd, "%s goes back to the archive as soon as its present files are archived.", w.Name)

@@ -15,9 +15,7 @@ import (
 
 	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
 	"github.com/codehub/gateway/caddymodule/internal/command"
-	"github.com/codehub/gateway/caddymodule/internal/command/remote"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
-	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -51,18 +49,14 @@ where the list is one of all users.`,
 	cmd.Flags().BoolVar(&l.All, "all", false, "list those of all users, as an administrator")
 	cmd.Flags().StringVar(&l.Owner, "owner", "", "list those of this user, as an administrator")
 	cmd.Flags().BoolVar(&l.json, "json", false, "print JSON")
-	usage := func(args []string) error {
+	return anywhere(resolve, cmd, func(args []string) error {
 		if err := command.Arguments(cmd, 0)(args); err != nil {
 			return err
 		}
 		return l.read()
-	}
-	resolve.WithServers(cmd, usage, func(ctx context.Context, s command.Servers, _ []string) error {
-		l.All = true
-		return withService(s, func(p installation) error { return l.print(ctx, cmd.OutOrStdout(), p) })
-	})
-	return remote.Or(cmd, usage, func(ctx context.Context, c *remote.Client, _ []string) error {
-		return l.print(ctx, cmd.OutOrStdout(), server{c})
+	}, func(ctx context.Context, p server, _ []string) error {
+		l.All = l.All || p.IsLocal()
+		return l.print(ctx, cmd.OutOrStdout(), p)
 	})
 }
 
@@ -96,7 +90,7 @@ func names(phases []workspace.Phase) string {
 }
 
 // print prints the list.
-func (l *listing) print(ctx context.Context, out io.Writer, p place) error {
+func (l *listing) print(ctx context.Context, out io.Writer, p server) error {
 	found, err := p.list(ctx, l.ListOptions)
 	if err != nil {
 		return err
@@ -160,22 +154,6 @@ func deletionRow(w v1.Workspace) string {
 }
 
 // list returns all pages.
-func (p installation) list(ctx context.Context, o service.ListOptions) ([]v1.OwnedWorkspace, error) {
-	return pages(func(cursor string) ([]v1.OwnedWorkspace, string, error) {
-		items, next, err := p.List(ctx, actor, o, service.MaxPage, cursor)
-		owned := make([]v1.OwnedWorkspace, len(items))
-		for i, item := range items {
-			owned[i] = p.owned(item)
-		}
-		return owned, next, err
-	})
-}
-
-func (p installation) owned(l store.Listed) v1.OwnedWorkspace {
-	return v1.OwnedWorkspace{Workspace: p.shown(l.Workspace), Owner: l.Owner}
-}
-
-// list returns all pages.
 func (p server) list(ctx context.Context, o service.ListOptions) ([]v1.OwnedWorkspace, error) {
 	query := url.Values{"limit": {strconv.Itoa(service.MaxPage)}}
 	for name, value := range map[string]string{"owner": o.Owner, "q": o.Text, "sort": o.Sort} {
@@ -191,27 +169,15 @@ func (p server) list(ctx context.Context, o service.ListOptions) ([]v1.OwnedWork
 	if len(o.Phases) > 0 {
 		query.Set("phase", names(o.Phases))
 	}
-	return pages(func(cursor string) ([]v1.OwnedWorkspace, string, error) {
-		if cursor != "" {
-			query.Set("cursor", cursor)
-		}
+	all := []v1.OwnedWorkspace{}
+	for {
 		var page v1.Page[v1.OwnedWorkspace]
-		err := p.Do(ctx, "GET", "workspaces?"+query.Encode(), nil, &page)
-		return page.Items, text(page.Next), err
-	})
-}
-
-// pages returns the items of all pages.
-func pages[T any](page func(cursor string) ([]T, string, error)) ([]T, error) {
-	all := []T{}
-	for cursor := ""; ; {
-		items, next, err := page(cursor)
-		if err != nil {
+		if err := p.Do(ctx, "GET", "workspaces?"+query.Encode(), nil, &page); err != nil {
 			return nil, err
 		}
-		if all = append(all, items...); next == "" {
+		if all = append(all, page.Items...); page.Next == nil {
 			return all, nil
 		}
-		cursor = next
+		query.Set("cursor", *page.Next)
 	}
 }

@@ -12,11 +12,9 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/api/v1"
 	"github.com/codehub/gateway/caddymodule/internal/command"
-	"github.com/codehub/gateway/caddymodule/internal/command/remote"
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/dataplane/explain"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
-	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -58,24 +56,16 @@ func recoverCommand(resolve command.Resolver) *cobra.Command {
 	cmd.Flags().BoolVar(&r.replace, "replace-volume", false, "delete a volume that exists")
 	cmd.Flags().BoolVarP(&r.yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&r.json, "json", false, "print JSON")
-	resolve.WithServers(cmd, r.readID, func(ctx context.Context, s command.Servers, args []string) error {
-		return withService(s, func(p installation) error { return r.run(ctx, cmd, p, args) })
-	})
 	cmd.ValidArgsFunction = completeNames(false)
-	return remote.Or(cmd, r.read, func(ctx context.Context, c *remote.Client, args []string) error {
-		return r.run(ctx, cmd, server{c}, args)
+	return anywhere(resolve, cmd, r.read, func(ctx context.Context, p server, args []string) error {
+		if err := r.confirm(cmd); err != nil {
+			return err
+		}
+		if r.all {
+			return r.recoverAll(ctx, cmd, p)
+		}
+		return r.recoverOne(ctx, cmd, p, args[0])
 	})
-}
-
-// run does what the command line says.
-func (r *recovery) run(ctx context.Context, cmd *cobra.Command, p place, args []string) error {
-	if err := r.confirm(cmd); err != nil {
-		return err
-	}
-	if r.all {
-		return r.recoverAll(ctx, cmd, p)
-	}
-	return r.recoverOne(ctx, cmd, p, args[0])
 }
 
 // recovery is the command line of `workspace recover`.
@@ -83,14 +73,6 @@ type recovery struct {
 	reason, archive                      string
 	all, empty, keep, replace, yes, json bool
 	choice                               service.Choice
-}
-
-// readID is read for an installation's own servers, where a workspace is named by its id.
-func (r *recovery) readID(args []string) error {
-	if err := r.read(args); err != nil || r.all {
-		return err
-	}
-	return checkID(args[0])
 }
 
 // read checks the command line, and makes its choice.
@@ -153,12 +135,12 @@ func (r *recovery) confirm(cmd *cobra.Command) error {
 	return command.Confirm(cmd, r.yes, strings.Join(warnings, "\n"))
 }
 
-func (r *recovery) recoverOne(ctx context.Context, cmd *cobra.Command, p place, named string) error {
+func (r *recovery) recoverOne(ctx context.Context, cmd *cobra.Command, p server, named string) error {
 	before, err := p.find(ctx, named, false)
 	if err != nil {
 		return err
 	}
-	if err := p.recover(ctx, before.ID, r.choice); err != nil {
+	if err := p.Do(ctx, "POST", pathOf(before.ID, "/recover"), r.body(), nil); err != nil {
 		return r.refused(cmd, err)
 	}
 	switch {
@@ -212,8 +194,11 @@ func (r *recovery) refused(cmd *cobra.Command, err error) error {
 	return errors.Join(w.Flush(), err)
 }
 
-func (r *recovery) recoverAll(ctx context.Context, cmd *cobra.Command, p place) error {
-	answer, err := p.recoverAll(ctx, workspace.ErrorReason(r.reason), r.choice)
+func (r *recovery) recoverAll(ctx context.Context, cmd *cobra.Command, p server) error {
+	body := r.body()
+	body["reason"] = r.reason
+	var answer v1.Recoveries
+	err := p.Do(ctx, "POST", "workspaces/recover", body, &answer)
 	if err != nil {
 		return err
 	}
@@ -232,23 +217,9 @@ func (r *recovery) recoverAll(ctx context.Context, cmd *cobra.Command, p place) 
 	return err
 }
 
-func (p installation) recover(ctx context.Context, id workspace.ID, choice service.Choice) error {
-	_, err := p.Recover(ctx, actor, id, choice)
-	return err
-}
-
-func (p installation) recoverAll(ctx context.Context, reason workspace.ErrorReason, choice service.Choice) (
-	v1.Recoveries, error) {
-	recovered, failed, err := p.RecoverAll(ctx, actor, reason, choice)
-	if err != nil {
-		return v1.Recoveries{}, err
-	}
-	return v1.RecoveriesOf(recovered, failed, words.Default), nil
-}
-
-// choiceOf is a choice in the body of a request, empty for none.
-func choiceOf(c service.Choice) map[string]any {
-	body := map[string]any{}
+// body is the body of a request with the choice, empty for none.
+func (r *recovery) body() map[string]any {
+	c, body := r.choice, map[string]any{}
 	if c.Kind != "" {
 		body["choice"], body["replace_volume"] = c.Kind, c.ReplaceVolume
 	}
@@ -256,15 +227,4 @@ func choiceOf(c service.Choice) map[string]any {
 		body["key"] = c.Key
 	}
 	return body
-}
-
-func (p server) recover(ctx context.Context, id workspace.ID, choice service.Choice) error {
-	return p.Do(ctx, "POST", pathOf(id, "/recover"), choiceOf(choice), nil)
-}
-
-func (p server) recoverAll(ctx context.Context, reason workspace.ErrorReason, choice service.Choice) (
-	answer v1.Recoveries, err error) {
-	body := choiceOf(choice)
-	body["reason"] = reason
-	return answer, p.Do(ctx, "POST", "workspaces/recover", body, &answer)
 }

@@ -3,7 +3,6 @@ package workspaces
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -12,22 +11,23 @@ import (
 
 	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
 	"github.com/codehub/gateway/caddymodule/internal/command/remote"
-	"github.com/codehub/gateway/coordinator/dataplane/explain"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// server is the place of a person who is signed in at a running server.
+// server is the API that has the workspaces: of a running server, for its user, or in this process over the
+// installation's own servers, for an operator.
 type server struct{ *remote.Client }
 
 // pathOf is a path of the API below a workspace.
 func pathOf(id workspace.ID, below string) string { return "workspaces/" + string(id) + below }
 
-// find takes an id, or the name of one of the person's own workspaces.
+// find returns the workspace with an id, or at a running server with the name of one of the person's own. With deleted it
+// may be one that can be undeleted.
 func (p server) find(ctx context.Context, named string, deleted bool) (v1.Workspace, error) {
 	if id, err := workspace.ParseID(named); err == nil {
 		var w v1.Workspace
-		if err := p.Do(ctx, "GET", pathOf(id, ""), nil, &w); err == nil || !deleted {
+		if err := p.Do(ctx, "GET", pathOf(id, ""), nil, &w); err == nil || !deleted || p.IsLocal() {
 			return w, err
 		}
 	}
@@ -61,34 +61,6 @@ func (p server) find(ctx context.Context, named string, deleted bool) (v1.Worksp
 	}
 	_ = w.Flush()
 	return v1.Workspace{}, &remote.UnknownError{Text: strings.TrimRight(text.String(), "\n")}
-}
-
-func (p server) explain(ctx context.Context, id workspace.ID) (e explain.Explanation, err error) {
-	return e, p.Do(ctx, "GET", pathOf(id, "/explain"), nil, &e)
-}
-
-func (p server) history(ctx context.Context, id workspace.ID, limit int) ([]v1.Transition, error) {
-	var page v1.History[v1.Transition]
-	err := p.Do(ctx, "GET", pathOf(id, "/history?limit="+strconv.Itoa(limit)), nil, &page)
-	return page.Items, err
-}
-
-func (p server) archives(ctx context.Context, id workspace.ID) ([]v1.Archive, error) {
-	var list v1.List[v1.Archive]
-	err := p.Do(ctx, "GET", pathOf(id, "/archives"), nil, &list)
-	return list.Items, err
-}
-
-func (p server) restore(ctx context.Context, id workspace.ID, archive string) error {
-	return p.Do(ctx, "POST", pathOf(id, "/archives/restore"), map[string]any{"archive": archive}, nil)
-}
-
-func (p server) remove(ctx context.Context, id workspace.ID, now bool) error {
-	return p.Do(ctx, "DELETE", pathOf(id, "?now="+strconv.FormatBool(now)), nil, nil)
-}
-
-func (p server) undelete(ctx context.Context, id workspace.ID) error {
-	return p.Do(ctx, "POST", pathOf(id, "/undelete"), nil, nil)
 }
 
 // completionTimeout bounds how long a shell waits for names.

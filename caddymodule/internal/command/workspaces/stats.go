@@ -27,7 +27,7 @@ counts from the start of the container.`,
   $ caddy codehub workspace stats thesis --json | jq -r '.ports[].url'`,
 	}
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
-	return atServer(cmd, 0, func(ctx context.Context, p server, w v1.Workspace, _ []string) error {
+	return onOwnWorkspace(cmd, 0, func(ctx context.Context, p server, w v1.Workspace, _ []string) error {
 		var raw json.RawMessage
 		if err := p.Do(ctx, "GET", pathOf(w.ID, "/stats"), nil, &raw); err != nil || *asJSON {
 			if err == nil {

@@ -10,11 +10,12 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/command"
 	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/audit"
+	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// thawCommand is `workspace thaw`.
+// thawCommand is `workspace thaw`. It works directly: it thaws containers itself, where for the API the leader would.
 func thawCommand(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "thaw (WORKSPACE | --all)", Short: "Thaws a workspace that dozes, or all of them",
@@ -43,7 +44,7 @@ While one runs that supports dozing, idle workspaces doze again. To thaw a works
 			if !*all {
 				return thawOne(ctx, cmd, s, c, args[0])
 			}
-			return withService(s, func(p installation) error {
+			return withService(s, func(p *service.Service) error {
 				if err := s.Audit().Write(ctx, audit.SystemThaw, "", nil); err != nil {
 					return err
 				}
@@ -77,7 +78,7 @@ func thawOne(ctx context.Context, cmd *cobra.Command, s command.Servers, c comma
 		return fmt.Errorf("%s are called %q: write the id", command.Count(len(matches), "frozen workspace"), named)
 	}
 	w := matches[0]
-	return withService(s, func(p installation) error {
+	return withService(s, func(p *service.Service) error {
 		if w.Dozes {
 			if err := p.SetDesired(ctx, actor, w.ID, workspace.DesiredRunning); err != nil {
 				return err

@@ -18,22 +18,6 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// atServer completes a command whose first argument names one of the person's workspaces at the server, before
-// so many further ones.
-func atServer(cmd *cobra.Command, further int,
-	action func(context.Context, server, v1.Workspace, []string) error) *cobra.Command {
-	cmd.ValidArgsFunction = completeNames(false)
-	return remote.Only(cmd, command.Arguments(cmd, 1+further),
-		func(ctx context.Context, c *remote.Client, args []string) error {
-			p := server{c}
-			w, err := p.find(ctx, args[0], false)
-			if err != nil {
-				return err
-			}
-			return action(ctx, p, w, args[1:])
-		})
-}
-
 // answer prints a workspace for programs, or a sentence.
 func answer(cmd *cobra.Command, asJSON bool, w v1.Workspace, format string, args ...any) error {
 	if asJSON {
@@ -52,7 +36,7 @@ result is the object of the API's GET /workspaces/{id}.`,
   $ caddy codehub workspace show thesis --json | jq -r .phase`,
 	}
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
-	return atServer(cmd, 0, func(_ context.Context, p server, w v1.Workspace, _ []string) error {
+	return onOwnWorkspace(cmd, 0, func(_ context.Context, p server, w v1.Workspace, _ []string) error {
 		if *asJSON {
 			return command.PrintJSON(cmd.OutOrStdout(), w)
 		}
@@ -158,7 +142,7 @@ func openCommand() *cobra.Command {
 		Example: `  $ caddy codehub workspace open thesis
   $ xdg-open "$(caddy codehub workspace open thesis)"`,
 	}
-	return atServer(cmd, 0, func(ctx context.Context, p server, w v1.Workspace, _ []string) error {
+	return onOwnWorkspace(cmd, 0, func(ctx context.Context, p server, w v1.Workspace, _ []string) error {
 		w, err := p.wake(ctx, cmd, w)
 		if err != nil {
 			return err
@@ -179,7 +163,7 @@ With --wait the command ends when that is reached.`, phase, verb),
 	}
 	wait := cmd.Flags().Bool("wait", false, "wait until it is reached")
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
-	return atServer(cmd, 0, func(ctx context.Context, p server, w v1.Workspace, _ []string) error {
+	return onOwnWorkspace(cmd, 0, func(ctx context.Context, p server, w v1.Workspace, _ []string) error {
 		w, err := p.become(ctx, cmd, w, verb, phase, *wait)
 		if err != nil {
 			return err
@@ -268,7 +252,7 @@ the next start on. An empty text removes one.`,
 	cmd.Flags().String("image", "", "name of the image")
 	ahead := cmd.Flags().Bool("start-ahead", true, "let it be started before it is usually opened")
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
-	return atServer(cmd, 0, func(ctx context.Context, p server, w v1.Workspace, _ []string) error {
+	return onOwnWorkspace(cmd, 0, func(ctx context.Context, p server, w v1.Workspace, _ []string) error {
 		body := map[string]any{}
 		for flag, field := range fields {
 			if cmd.Flags().Changed(flag) {
@@ -296,7 +280,7 @@ not sleep.`,
 		Example: `  $ caddy codehub workspace rename thesis "My thesis"`,
 	}
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
-	return atServer(cmd, 1, func(ctx context.Context, p server, w v1.Workspace, further []string) error {
+	return onOwnWorkspace(cmd, 1, func(ctx context.Context, p server, w v1.Workspace, further []string) error {
 		former := w.Name
 		if err := p.Do(ctx, "PATCH", pathOf(w.ID, ""), map[string]any{"name": further[0]}, &w); err != nil {
 			return err
@@ -313,7 +297,7 @@ sleeps, and one that dozes goes on. With 0 it does as usual again.`,
 		Example: `  $ caddy codehub workspace keep-awake thesis 4`,
 	}
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
-	return atServer(cmd, 1, func(ctx context.Context, p server, w v1.Workspace, further []string) error {
+	return onOwnWorkspace(cmd, 1, func(ctx context.Context, p server, w v1.Workspace, further []string) error {
 		hours, err := strconv.ParseFloat(further[0], 64)
 		if err != nil {
 			return fmt.Errorf("%q is not a number of hours", further[0])
@@ -339,7 +323,7 @@ prints from then on. With --wake a workspace that sleeps is started first.`,
 	lines := cmd.Flags().IntP("lines", "n", 200, "how many lines")
 	follow := cmd.Flags().BoolP("follow", "f", false, "go on")
 	wake := wakeFlag(cmd)
-	return atServer(cmd, 0, func(ctx context.Context, p server, w v1.Workspace, _ []string) error {
+	return onOwnWorkspace(cmd, 0, func(ctx context.Context, p server, w v1.Workspace, _ []string) error {
 		if *wake {
 			if _, err := p.wake(ctx, cmd, w); err != nil {
 				return err

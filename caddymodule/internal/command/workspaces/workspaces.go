@@ -5,9 +5,11 @@
 package workspaces
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -65,9 +67,9 @@ when, who or what asked for it, and its last errors with what to do about them. 
 	}
 	var asJSON bool
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, p place, w v1.Workspace, _ []string) error {
-		e, err := p.explain(ctx, w.ID)
-		if err != nil {
+	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, p server, w v1.Workspace, _ []string) error {
+		var e explain.Explanation
+		if err := p.Do(ctx, "GET", pathOf(w.ID, "/explain"), nil, &e); err != nil {
 			return err
 		}
 		if asJSON {
@@ -144,17 +146,17 @@ is an array of objects with "id", "at",
 	var limit int
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().IntVar(&limit, "limit", service.DefaultPage, "the most transitions to show")
-	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, p place, w v1.Workspace, _ []string) error {
-		found, err := p.history(ctx, w.ID, limit)
-		if err != nil {
+	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, p server, w v1.Workspace, _ []string) error {
+		var found v1.History[v1.Transition]
+		if err := p.Do(ctx, "GET", pathOf(w.ID, "/history?limit="+strconv.Itoa(cmp.Or(limit, service.DefaultPage))), nil, &found); err != nil {
 			return err
 		}
 		if asJSON {
-			return command.PrintJSON(cmd.OutOrStdout(), found)
+			return command.PrintJSON(cmd.OutOrStdout(), found.Items)
 		}
 		t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 		fmt.Fprintln(t, "AT\tWHAT\tCHANGE\tBY\tMESSAGE")
-		for _, f := range found {
+		for _, f := range found.Items {
 			by := strings.TrimSpace(f.Cause + " " + text(f.Username))
 			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", localTime(&f.At), f.Kind, change(text(f.Old), text(f.New)), by,
 				command.OneLine(text(f.Message)))
@@ -189,7 +191,7 @@ before, and asks first.`,
 	var now, yes bool
 	cmd.Flags().BoolVar(&now, "now", false, "do not keep a volume that could not be archived")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, p place, w v1.Workspace, _ []string) error {
+	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, p server, w v1.Workspace, _ []string) error {
 		question := fmt.Sprintf("This deletes the workspace %q (%s).", w.Name, w.ID)
 		if now {
 			question += " Files that exist only on its volume are lost at once and for good."
@@ -197,7 +199,7 @@ before, and asks first.`,
 		if err := command.Confirm(cmd, yes, question); err != nil {
 			return err
 		}
-		if err := p.remove(ctx, w.ID, now); err != nil {
+		if err := p.Do(ctx, "DELETE", pathOf(w.ID, "?now="+strconv.FormatBool(now)), nil, nil); err != nil {
 			return err
 		}
 		undo := fmt.Sprintf(" To undo it while its files exist: caddy codehub workspace undelete %s", w.ID)
@@ -217,7 +219,7 @@ setting undelete_for, and then until a collection removes them. The workspace co
 archived. While a step of the deletion is in progress the command waits for its end.`,
 		Example: `  $ caddy codehub workspace undelete ` + exampleID,
 	}
-	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, p place, w v1.Workspace, _ []string) error {
+	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, p server, w v1.Workspace, _ []string) error {
 		if err := undelete(ctx, cmd, p, w); err != nil {
 			return err
 		}
@@ -227,11 +229,11 @@ archived. While a step of the deletion is in progress the command waits for its 
 }
 
 // undelete undoes a deletion. It waits for the end of a step of the deletion that has begun.
-func undelete(ctx context.Context, cmd *cobra.Command, p place, w v1.Workspace) error {
+func undelete(ctx context.Context, cmd *cobra.Command, p server, w v1.Workspace) error {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for said := false; ; said = true {
-		err := p.undelete(ctx, w.ID)
+		err := p.Do(ctx, "POST", pathOf(w.ID, "/undelete"), nil, nil)
 		if err == nil || problem.Of(err).Type != problem.Busy.Type {
 			return err
 		}
