@@ -1,10 +1,8 @@
-# What can be done here. Everything but the Go command is installed, or built into
-# the user's cache, by the targets that need it.
-
-# Compiled alike everywhere, so that the tests and the built Caddy share the compiler's
-# work: xcaddy builds without C and with -trimpath.
-export CGO_ENABLED ?= 0
-export GOFLAGS := $(GOFLAGS) -trimpath
+# What can be done here. Only Go and make must be there; the targets install the rest, or build it into
+# the user's cache.
+#
+# Tests and ./caddy are compiled with the go command's own flags, so that `go test ./a/package` uses what make has
+# compiled. Only what is shipped is static and trimmed: images, the Debian package, its bills of materials.
 
 # A program, not `go run`, whose exit code after Ctrl-C is always 1, and which hides from its program that make was killed.
 program = mkdir -p .codehub/bin && go build -o .codehub/bin/$(notdir $(1)) $(1) && exec .codehub/bin/$(notdir $(1))
@@ -38,7 +36,7 @@ screenshots: ## write what every page looks like in every state, theme, width an
 images: ## build the container images and print their references
 	@$(devenv) images
 
-sbom: build ## write bills of materials (CycloneDX) and licences to .codehub/dist, and list every module with its licence
+sbom: ## write bills of materials (CycloneDX) and licences to .codehub/dist, and list every module with its licence
 	@$(devenv) sbom
 
 # The database of the vulnerabilities is on the internet. Where it is not reached, this says so and checks nothing.
@@ -103,14 +101,14 @@ lint-beside:
 test-built: build
 	@$(devenv) test -vet=off $(ARGS)
 
-# What needs no server: all packages whose tests do not import coordinator/devenv, but that of the
-# servers. What takes longest begins first.
-check: ## check in a minute what needs no server: format, vet, staticcheck, dead code, and the tests of pure code
-	@$(MAKE) --no-print-directory -O -j 2 deadcode check-pure format vet staticcheck
+# The packages whose tests start no server and no browser, and build no program: those that do import one of these
+# packages. The slowest target begins first.
+check: ## check in a minute what needs no server and no browser: format, vet, staticcheck, and the tests of pure code
+	@$(MAKE) --no-print-directory -O -j 2 check-pure staticcheck vet format
 
 check-pure:
 	@go test -vet=off $$(go list -test -f '{{.ImportPath}} {{join .Deps " "}}' ./... | \
-		awk '$$1 ~ /\.test$$/ && !index($$0 " ", "/coordinator/devenv ") && $$1 !~ /devenv\/server.test$$/ { sub(/\.test$$/, "", $$1); print $$1 }')
+		awk '$$1 ~ /\.test$$/ && $$0 " " !~ /\/coordinator\/devenv(\/server|\/chromium)? / { sub(/\.test$$/, "", $$1); print $$1 }')
 
 # How long, and which packages, such as: make test-again AGAIN=10m PACKAGES='./coordinator/control/ttl ./storagejob/...'
 AGAIN ?= 1h

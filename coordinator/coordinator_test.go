@@ -10,7 +10,6 @@ import (
 
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest"
 
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/backend/docker"
@@ -19,6 +18,7 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/devenv/faulty"
 	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/testlog"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
@@ -37,7 +37,7 @@ const adminPassword = "long enough"
 
 func start(t *testing.T, o Options) *Coordinator {
 	t.Helper()
-	c, err := New(o, zaptest.NewLogger(t))
+	c, err := New(o, testlog.New(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestSettingsApplyAtOnce(t *testing.T) {
 
 func TestStartNeedsTheDatabase(t *testing.T) {
 	o := options(t, "postgres://somebody:secret@127.0.0.1:1/nothing?connect_timeout=1", "node")
-	c, err := New(o, zaptest.NewLogger(t))
+	c, err := New(o, testlog.New(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestStartNeedsTheDatabase(t *testing.T) {
 func TestStartNamesAPooler(t *testing.T) {
 	database := devenv.PostgreSQL(t)
 	for fault, says := range map[faulty.Fault]string{faulty.RefusesSetting: "a connection pooler refuses", faulty.DropsSetting: "a connection pooler has dropped"} {
-		c, err := New(options(t, faulty.Pooler(t, database, "codehub.schema", fault), "node"), zaptest.NewLogger(t))
+		c, err := New(options(t, faulty.Pooler(t, database, "codehub.schema", fault), "node"), testlog.New(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +208,7 @@ func TestNoAddressIsRepeatedThatMayHoldAPassword(t *testing.T) {
 	} {
 		o := options(t, "postgres://127.0.0.1:1/nothing", "node")
 		change(&o)
-		if _, err := New(o, zaptest.NewLogger(t)); err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), name) {
+		if _, err := New(o, testlog.New(t)); err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
-	"go.uber.org/zap/zaptest"
 
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/backend"
@@ -15,6 +14,7 @@ import (
 	"github.com/codehub/gateway/coordinator/identity"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/storetest"
+	"github.com/codehub/gateway/coordinator/testlog"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -30,7 +30,7 @@ func TestAnInventoryHoldsTheVolumeAndTheArchives(t *testing.T) {
 	db := storetest.Open(t)
 	engine := memory.New()
 	t.Cleanup(func() { _ = engine.Close() })
-	i := Inventory{engine, archives, identity.New(db, engine, archives, "test", zaptest.NewLogger(t))}
+	i := Inventory{engine, archives, identity.New(db, engine, archives, "test", testlog.New(t))}
 
 	id, other, op := workspace.ID(uuid.NewString()), workspace.ID(uuid.NewString()), uuid.NewString()
 	found, err := i.Inventory(t.Context(), id)

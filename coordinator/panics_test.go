@@ -7,12 +7,12 @@ import (
 	"testing"
 
 	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest"
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/codehub/gateway/coordinator/control/leader"
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/guard"
+	"github.com/codehub/gateway/coordinator/testlog"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
@@ -84,7 +84,7 @@ func TestEveryComponentThatPanicsIsStartedAgain(t *testing.T) {
 
 // TestAComponentThatAlwaysPanicsGivesUpTheLeadership: another process may do better.
 func TestAComponentThatAlwaysPanicsGivesUpTheLeadership(t *testing.T) {
-	err := together(t.Context(), zaptest.NewLogger(t), []component{
+	err := together(t.Context(), testlog.New(t), []component{
 		{"controller", func(context.Context) error { panic("injected") }},
 		{"other", func(ctx context.Context) error { <-ctx.Done(); return nil }},
 	})

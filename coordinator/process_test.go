@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator/testlog"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
@@ -113,7 +114,7 @@ type process struct {
 func startProcess(t testing.TB, node, variable string) *process {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Stderr = os.Stderr
+	cmd.Stderr = testlog.Writer(t)
 	return startCommand(t, node, cmd, variable)
 }
 

@@ -36,7 +36,7 @@ type tab struct {
 // openTab starts a browser with one tab.
 func openTab(t testing.TB) *tab {
 	t.Helper()
-	options := append(slices.Concat(chromedp.DefaultExecAllocatorOptions[:], chromium.Options()),
+	options := append(slices.Concat(chromedp.DefaultExecAllocatorOptions[:], chromium.Options(t)),
 		chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(wait.Timeout),
 		chromedp.Env("TMPDIR="+t.TempDir()), // a browser that is killed leaves folders there
 		chromedp.Flag("host-resolver-rules", "MAP *"+testDomain+" 127.0.0.1"), chromedp.WindowSize(1200, 800), chromedp.Flag("lang", "en-US"))

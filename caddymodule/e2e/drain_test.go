@@ -47,9 +47,7 @@ func drainable(t *testing.T, settings ...string) *installation {
 		if in.cmd != nil && in.cmd.Process != nil {
 			in.stop(t)
 		}
-		if t.Failed() {
-			t.Logf("the program's log:\n%s", in.log)
-		}
+		in.keepLog(t)
 	})
 	return in
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/devenv/inspect"
 	"github.com/codehub/gateway/coordinator/devenv/server"
+	"github.com/codehub/gateway/coordinator/testlog"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
@@ -181,7 +182,7 @@ func (in *installation) start(t testing.TB) {
 	wait.For(t, "the program serves", func() error {
 		select {
 		case <-in.exited:
-			t.Fatalf("the program exited:\n%s", in.log)
+			t.Fatal("the program exited")
 		default:
 		}
 		res, err := newHTTPClient(nil).Get(in.url("/health"))
@@ -210,7 +211,7 @@ func (in *installation) stop(t testing.TB) {
 	case <-in.exited:
 	case <-time.After(wait.Timeout):
 		in.kill()
-		t.Errorf("the program did not stop in %s:\n%s", wait.Timeout, in.log)
+		t.Errorf("the program did not stop in %s", wait.Timeout)
 	}
 }
 
@@ -219,10 +220,15 @@ func (in *installation) uninstall(t testing.TB) {
 	if in.cmd != nil && in.cmd.Process != nil {
 		in.stop(t)
 	}
-	if t.Failed() {
-		t.Logf("the program's log:\n%s", in.log)
-	}
+	in.keepLog(t)
 	devenv.Clear(t, in.engine)
+}
+
+// keepLog keeps the program's log of a test that has failed.
+func (in *installation) keepLog(t testing.TB) {
+	if t.Failed() {
+		fmt.Fprintf(testlog.Writer(t), "the program's log:\n%s", in.log)
+	}
 }
 
 func (in *installation) url(path string) string {

@@ -28,6 +28,7 @@ import (
 	"github.com/codehub/gateway/coordinator/control/pressure"
 	"github.com/codehub/gateway/coordinator/control/scarcity"
 	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/testlog"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
@@ -254,7 +255,7 @@ func startProgram(t testing.TB, node, exe, variable string) *process {
 			t.Errorf("%s did not end", p.node)
 		}
 		if t.Failed() {
-			t.Logf("the log of %s:\n%s", p.node, p.log)
+			fmt.Fprintf(testlog.Writer(t), "the log of %s:\n%s", p.node, p.log)
 		}
 	})
 	p.awaitStart(t)
@@ -299,7 +300,7 @@ func (p *process) awaitAny(t testing.TB, what string, condition func() bool) {
 			return
 		}
 		if exited {
-			t.Fatalf("%s ended before it said %q:\n%s", p.node, what, p.log)
+			t.Fatalf("%s ended before it said %q", p.node, what)
 		}
 		select {
 		case <-changed:

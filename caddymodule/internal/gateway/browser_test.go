@@ -127,7 +127,7 @@ func openEditor(t *testing.T, flags ...chromedp.ExecAllocatorOption) *browser {
 	b.harness, b.run = h, func() { h.Run(one, app) }
 	h.gateway.tabs.Now = func() time.Time { return time.Now().Add(time.Duration(b.ahead.Load())) }
 	b.run()
-	options := append(slices.Concat(chromedp.DefaultExecAllocatorOptions[:], chromium.Options()),
+	options := append(slices.Concat(chromedp.DefaultExecAllocatorOptions[:], chromium.Options(t)),
 		chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(wait.Timeout),
 		chromedp.Env("TMPDIR="+t.TempDir()), chromedp.WindowSize(1000, 700), chromedp.Flag("lang", "en-US"))
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), append(options, flags...)...)

@@ -11,13 +11,13 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
-	"go.uber.org/zap/zaptest"
 
 	"github.com/codehub/gateway/coordinator/control/leader"
 	"github.com/codehub/gateway/coordinator/devenv"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/store/storetest"
+	"github.com/codehub/gateway/coordinator/testlog"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
@@ -357,13 +357,13 @@ func TestAnOutageOfTheServerIsLoggedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := make(chan zapcore.Entry)
-	log := zaptest.NewLogger(t, zaptest.WrapOptions(zap.Hooks(func(line zapcore.Entry) error {
+	log := testlog.New(t, zap.Hooks(func(line zapcore.Entry) error {
 		select {
 		case lines <- line:
 		case <-t.Context().Done():
 		}
 		return nil
-	})))
+	}))
 	e, err := leader.New(leader.Options{
 		Conn: s.ConnConfig(), Node: "a", Settings: leader.Settings{RetryInterval: time.Millisecond},
 	}, log)

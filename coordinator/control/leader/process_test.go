@@ -24,6 +24,7 @@ import (
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/store/storetest"
+	"github.com/codehub/gateway/coordinator/testlog"
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
@@ -188,7 +189,7 @@ func (c *cluster) start() *proc {
 	}
 	p.output.Go(func() {
 		for lines := bufio.NewScanner(stderr); lines.Scan(); {
-			c.t.Logf("%s: %s", p.node, lines.Text())
+			fmt.Fprintf(testlog.Writer(c.t), "%s: %s\n", p.node, lines.Text())
 		}
 	})
 	c.running[p.node] = p

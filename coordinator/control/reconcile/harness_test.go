@@ -10,7 +10,6 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest"
 
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/backend"
@@ -22,6 +21,7 @@ import (
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/store/storetest"
+	"github.com/codehub/gateway/coordinator/testlog"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -62,7 +62,7 @@ func newHarness(t testing.TB) *harness {
 	}
 	h := &harness{
 		t: t, store: st, archives: archives, backend: memory.New(), owner: service.Actor{UserID: storetest.AddUser(t, st), Kind: "test"},
-		service: service.New(st, service.Options{Limits: service.Limits{PerUser: 1000, Global: 1000}, Logger: zaptest.NewLogger(t)}),
+		service: service.New(st, service.Options{Limits: service.Limits{PerUser: 1000, Global: 1000}, Logger: testlog.New(t)}),
 	}
 	t.Cleanup(func() { _ = h.backend.Close() })
 	h.backend.Work = func(ctx context.Context, spec backend.JobSpec) (int64, error) {
@@ -76,7 +76,7 @@ func newHarness(t testing.TB) *harness {
 		info, err := archives.Stat(ctx, key)
 		return info.Size, err
 	}
-	h.use(archives, zaptest.NewLogger(t), nil)
+	h.use(archives, testlog.New(t), nil)
 	return h
 }
 
@@ -248,7 +248,7 @@ func (h *harness) waits(id workspace.ID, reason string) workspace.Workspace {
 }
 
 // log is a log in the test's output.
-func (h *harness) log() *zap.Logger { return zaptest.NewLogger(h.t) }
+func (h *harness) log() *zap.Logger { return testlog.New(h.t) }
 
 // ptr returns a pointer to an error.
 func ptr(err error) *error { return &err }

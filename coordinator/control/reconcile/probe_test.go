@@ -7,10 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/zap/zaptest"
-
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/observation"
+	"github.com/codehub/gateway/coordinator/testlog"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -32,7 +31,7 @@ func (recorded) Bucket(context.Context) error { return nil }
 // again for ever.
 func TestASlowBackendDoesNotMakeAnswersTooOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLoop(New(Options{Log: zaptest.NewLogger(t), Archives: present{}, Identity: recorded{}}), Term{})
+		l := newLoop(New(Options{Log: testlog.New(t), Archives: present{}, Identity: recorded{}}), Term{})
 		w := workspace.Workspace{
 			ID: "w", ArchiveKey: "w/a/home.tar.zst", Operation: workspace.OpNone,
 			Phase: workspace.PhaseArchived, DesiredState: workspace.DesiredArchived,

@@ -8,10 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap/zaptest"
-
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/backendtest/memory"
+	"github.com/codehub/gateway/coordinator/testlog"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -55,7 +54,7 @@ func (h *harness) probing(health workspace.Health, starts *atomic.Int32) *applic
 		return workspace.Container{Running: true, Ready: health == "", Health: health, Volume: true, Endpoint: "10.0.0.2:8080", StartedAt: time.Now()}, nil
 	}
 	h.engine, h.probe = a, a.probe
-	h.use(h.archives, zaptest.NewLogger(h.t), nil)
+	h.use(h.archives, testlog.New(h.t), nil)
 	return a
 }
 

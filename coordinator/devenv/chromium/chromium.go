@@ -7,14 +7,23 @@
 // imports it becomes the browser when it is started with the mark.
 package chromium
 
-import "github.com/chromedp/chromedp"
+import (
+	"os"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
 
 // path is not /usr/bin/chromium-headless-shell, a script that would stay the browser's parent.
 const path = "/usr/lib/chromium/chromium-headless-shell"
 
-// Options are those that every test gives the browser, besides chromedp's own. Nothing moves in it: without a
-// graphics card, each picture of something that turns costs the processor of all tests.
-func Options() []chromedp.ExecAllocatorOption {
+// Options are those that every test gives the browser, besides chromedp's own. A test without a browser ends here.
+// Nothing moves in it: without a graphics card, each picture of something that turns costs the processor of all tests.
+func Options(t testing.TB) []chromedp.ExecAllocatorOption {
+	t.Helper()
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("%v: install the browser (Debian's chromium-headless-shell), as `make test` does", err)
+	}
 	return append(unaware(), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("force-prefers-reduced-motion", true))

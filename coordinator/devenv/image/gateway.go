@@ -16,7 +16,7 @@ const User = 65532
 // gatewayFiles returns what the gateway's Dockerfile needs.
 func gatewayFiles(ctx context.Context, root, arch string) (map[string][]byte, error) {
 	caddy, err := kept(root, "caddy-"+arch,
-		func(out string) error { return caddybuild.BuildFor(ctx, root, "linux", arch, out) })
+		func(out string) error { return caddybuild.BuildRelease(ctx, root, "linux", arch, out) })
 	if err != nil {
 		return nil, err
 	}

@@ -171,8 +171,7 @@ func build(folder, root, commit string, program map[string][]byte) error {
 	if err = errors.Join(err, os.Remove(filepath.Join(folder, "source.tar"))); err != nil {
 		return err
 	}
-	compile := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", filepath.Join(process, "process"),
-		"./process")
+	compile := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(process, "process"), "./process")
 	compile.Dir = folder
 	if out, err := compile.CombinedOutput(); err != nil {
 		return fmt.Errorf("compiling a process of %s: %w\n%s", commit, err, out)

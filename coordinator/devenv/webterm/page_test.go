@@ -22,7 +22,7 @@ func TestThePageConnectsAgain(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	server := httptest.NewServer(newHandler())
 	t.Cleanup(server.Close)
-	options := append(slices.Concat(chromedp.DefaultExecAllocatorOptions[:], chromium.Options()),
+	options := append(slices.Concat(chromedp.DefaultExecAllocatorOptions[:], chromium.Options(t)),
 		chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(wait.Timeout), chromedp.Env("TMPDIR="+t.TempDir()))
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(cancel)

@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"go.uber.org/zap/zaptest"
 
 	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/accounts"
 	"github.com/codehub/gateway/coordinator/store/auditlog"
 	"github.com/codehub/gateway/coordinator/store/storetest"
+	"github.com/codehub/gateway/coordinator/testlog"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -35,7 +35,7 @@ type changes struct {
 func newChanges(t *testing.T) *changes {
 	t.Helper()
 	s := storetest.Open(t)
-	c := &changes{t: t, store: s, accounts: accounts.New(s.DB), log: auditlog.New(s.DB, zaptest.NewLogger(t))}
+	c := &changes{t: t, store: s, accounts: accounts.New(s.DB), log: auditlog.New(s.DB, testlog.New(t))}
 	c.owner = c.user("ann")
 	c.token = hash()
 	var err error

@@ -160,7 +160,7 @@ func open(t *testing.T) *tab {
 	server.Start()
 	t.Cleanup(server.Close)
 	b.url, b.server = server.URL, server
-	options := append(slices.Concat(chromedp.DefaultExecAllocatorOptions[:], chromium.Options()),
+	options := append(slices.Concat(chromedp.DefaultExecAllocatorOptions[:], chromium.Options(t)),
 		chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(wait.Timeout),
 		chromedp.Env("TMPDIR="+t.TempDir()), chromedp.WindowSize(1200, 800), chromedp.Flag("lang", "en-US"))
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)

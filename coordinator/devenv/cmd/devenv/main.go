@@ -27,8 +27,8 @@ const usage = `usage: devenv COMMAND
   build       build ./caddy from xcaddy.json
   contents DIR
               write what the images of an installation have in them into folders
-  sbom        write the bills of materials of ./caddy and the storage job, and the texts of the
-              licences of what is in them, to .codehub/dist, print every module with its
+  sbom        build Caddy and the storage job as they are shipped, write their bills of materials
+              and the texts of their licences to .codehub/dist, print every module with its
               licence, and fail if one is not allowed
   deb         build the Debian package, in .codehub/dist
   reproduce   build the commit twice, in two folders and with two caches, and compare

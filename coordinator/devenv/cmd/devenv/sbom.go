@@ -8,23 +8,29 @@ import (
 	"path/filepath"
 	"text/tabwriter"
 
+	"github.com/codehub/gateway/coordinator/devenv/internal/caddybuild"
 	"github.com/codehub/gateway/coordinator/devenv/internal/sbom"
 )
 
-// bills writes the bills of materials of the programs and the texts of the licences, and checks the licences.
+// bills builds the programs as they are shipped, writes their bills of materials and the texts of the licences, and
+// checks the licences.
 func bills(ctx context.Context, root string) error {
 	dist := filepath.Join(root, ".codehub", "dist")
 	if err := os.MkdirAll(dist, 0o755); err != nil {
 		return err
 	}
-	job := filepath.Join(root, ".codehub", "bin", "storagejob")
-	cmd := command(ctx, root, "go", "build", "-o", job, "./storagejob")
+	caddy, job := filepath.Join(root, ".codehub", "bin", "caddy-release"), filepath.Join(root, ".codehub", "bin", "storagejob")
+	if err := caddybuild.BuildRelease(ctx, root, "", "", caddy); err != nil {
+		return err
+	}
+	cmd := command(ctx, root, "go", "build", "-trimpath", "-o", job, "./storagejob")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("building the storage job: %w", err)
 	}
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	var errs []error
-	for name, program := range map[string]string{"gateway": filepath.Join(root, "caddy"), "storagejob": job} {
+	for name, program := range map[string]string{"gateway": caddy, "storagejob": job} {
 		bill, licences, err := sbom.Of(ctx, root, program, name)
 		if err != nil {
 			return err

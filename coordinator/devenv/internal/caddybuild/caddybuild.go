@@ -51,36 +51,60 @@ func Load(root string) (xcaddy.Builder, error) {
 	return b, nil
 }
 
-// Build makes root/caddy. An error carries what the build printed.
+// Build makes root/caddy for this machine. It compiles with the go command's own flags, as the tests do, and replaces
+// modules by their folders themselves: so it reuses what the tests have compiled.
 func Build(ctx context.Context, root string) error {
-	return BuildFor(ctx, root, "", "", filepath.Join(root, "caddy"))
+	cgo, err := goEnv(ctx, "CGO_ENABLED")
+	if err != nil {
+		return err
+	}
+	return logged(func(log *bytes.Buffer) error {
+		return build(ctx, root, filepath.Join(root, "caddy"), log, func(b *xcaddy.Builder) func(string) error {
+			b.Cgo = cgo == "1"
+			return func(string) error { return nil }
+		})
+	})
 }
 
-// BuildFor is [Build] for another system, named as in GOOS and GOARCH, and to another
-// file. Empty names mean this system. The same commit makes the same file in every folder.
-func BuildFor(ctx context.Context, root, system, arch, out string) error {
+// BuildRelease makes the program that is shipped: static, and the same file in every folder for the same commit. The
+// system is named as in GOOS and GOARCH; empty names mean this one.
+func BuildRelease(ctx context.Context, root, system, arch, out string) error {
+	return logged(func(log *bytes.Buffer) error { return buildRelease(ctx, root, system, arch, out, log) })
+}
+
+// buildRelease is BuildRelease that appends the build's output to log.
+func buildRelease(ctx context.Context, root, system, arch, out string, log *bytes.Buffer) error {
+	return build(ctx, root, out, log, func(b *xcaddy.Builder) func(string) error {
+		b.OS, b.Arch = system, arch
+		b.BuildFlags = "-trimpath " + b.BuildFlags
+		return linksFor(b.Replacements)
+	})
+}
+
+// logged adds the build's output to its error.
+func logged(build func(log *bytes.Buffer) error) error {
 	var log bytes.Buffer
-	if err := buildFor(ctx, root, system, arch, out, &log); err != nil {
+	if err := build(&log); err != nil {
 		return fmt.Errorf("building Caddy: %w\n%s", err, log.String())
 	}
 	return nil
 }
 
-// buildFor is BuildFor with the words of the build.
-func buildFor(ctx context.Context, root, system, arch, out string, log *bytes.Buffer) error {
+// build makes the program out. The function that prepare returns adds to the folder that xcaddy builds in.
+func build(
+	ctx context.Context, root, out string, log *bytes.Buffer, prepare func(*xcaddy.Builder) func(created string) error,
+) error {
 	builder, err := Load(root)
 	if err != nil {
 		return err
 	}
-	builder.OS, builder.Arch = system, arch
 	if builder.BuildFlags == "" {
-		builder.BuildFlags = "-trimpath -buildvcs=false -tags nobadger,nomysql,nopgx -ldflags '-s -w " +
-			revision.LinkerFlag(ctx, root) + "'"
+		builder.BuildFlags = "-buildvcs=false -tags nobadger,nomysql,nopgx -ldflags '-s -w " + revision.LinkerFlag(ctx, root) + "'"
 	}
 	if builder.Env, err = buildEnv(ctx); err != nil {
 		return err
 	}
-	place := linksFor(builder.Replacements)
+	add := prepare(&builder)
 	builder.OnStep = func(e *xcaddy.StepEvent) error {
 		if _, err := io.Copy(log, e.Output); err != nil {
 			return err
@@ -92,7 +116,7 @@ func buildFor(ctx context.Context, root, system, arch, out string, log *bytes.Bu
 		if created == nil {
 			return errors.New("xcaddy does not say which folder it builds in")
 		}
-		return errors.Join(place(created[1]), takeSums(root, created[1]))
+		return errors.Join(add(created[1]), takeSums(root, created[1]))
 	}
 	return builder.Build(ctx, out)
 }
@@ -135,10 +159,19 @@ func linksFor(replacements []xcaddy.Replace) func(created string) error {
 // although it is replaced by the working copy. With "off" after the first proxy a refusal there is
 // final, and the module's origin is not asked.
 func buildEnv(ctx context.Context) ([]string, error) {
-	out, err := exec.CommandContext(ctx, "go", "env", "GOPROXY").Output()
+	proxies, err := goEnv(ctx, "GOPROXY")
 	if err != nil {
-		return nil, fmt.Errorf("asking go for its proxy: %w", err)
+		return nil, err
 	}
-	first, _, _ := strings.Cut(strings.ReplaceAll(strings.TrimSpace(string(out)), "|", ","), ",")
+	first, _, _ := strings.Cut(strings.ReplaceAll(proxies, "|", ","), ",")
 	return append(os.Environ(), "GOPROXY="+first+"|off"), nil
+}
+
+// goEnv returns a setting of the go command.
+func goEnv(ctx context.Context, name string) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "env", name).Output()
+	if err != nil {
+		return "", fmt.Errorf("asking go for its %s: %w", name, err)
+	}
+	return strings.TrimSpace(string(out)), nil
 }

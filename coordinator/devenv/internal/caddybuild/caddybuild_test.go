@@ -75,7 +75,7 @@ func TestBuildSaysNothingOfThisMachine(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "caddy")
 	var log bytes.Buffer
-	if err := caddybuild.BuildForWithLog(t.Context(), root, "", "", file, &log); err != nil {
+	if err := caddybuild.BuildReleaseWithLog(t.Context(), root, "", "", file, &log); err != nil {
 		t.Fatalf("%v\n%s", err, log.String())
 	}
 	program, err := os.ReadFile(file)
@@ -162,7 +162,7 @@ func TestBuildTakesNoOtherModule(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	err = caddybuild.BuildFor(t.Context(), root, "", "", filepath.Join(t.TempDir(), "caddy"))
+	err = caddybuild.BuildRelease(t.Context(), root, "", "", filepath.Join(t.TempDir(), "caddy"))
 	if err == nil || !strings.Contains(err.Error(), "checksum mismatch") {
 		t.Errorf("a module with another checksum: %v", err)
 	}

@@ -1,3 +1,3 @@
 package caddybuild
 
-var BuildForWithLog = buildFor
+var BuildReleaseWithLog = buildRelease

@@ -139,7 +139,7 @@ func stage(ctx context.Context, root, staged string) error {
 	if err := os.MkdirAll(filepath.Dir(caddy), 0o755); err != nil {
 		return err
 	}
-	if err := caddybuild.BuildFor(ctx, root, "linux", "", caddy); err != nil {
+	if err := caddybuild.BuildRelease(ctx, root, "linux", "", caddy); err != nil {
 		return err
 	}
 	bill, licences, err := sbom.Of(ctx, root, caddy, Name)
