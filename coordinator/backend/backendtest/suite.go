@@ -11,7 +11,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -19,6 +21,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/devenv"
+	"github.com/codehub/gateway/coordinator/seed"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -73,66 +76,77 @@ type Fixture interface {
 	Owners(t *testing.T, id workspace.ID) map[string]string
 }
 
+// tests are those of the suite.
+var tests = map[string]func(*testing.T, Fixture){
+	"WorkspaceLife":          testWorkspaceLife,
+	"Addresses":              testAddresses,
+	"StartWithoutVolume":     testStartWithoutVolume,
+	"StartReplacesExited":    testStartReplacesExited,
+	"StartAsSpecified":       testStartAsSpecified,
+	"StartConcurrently":      testStartConcurrently,
+	"ImageMissing":           testImageMissing,
+	"DeleteIsQuick":          testDeleteIsQuick,
+	"ImagePulled":            testImagePulled,
+	"Unhealthy":              testUnhealthy,
+	"Paused":                 testPaused,
+	"PauseEvents":            testPauseEvents,
+	"Frozen":                 testFrozen,
+	"OneObjectUnknown":       testOneObjectUnknown,
+	"JobProgress":            testJobProgress,
+	"Terms":                  testTerms,
+	"Owners":                 testOwners,
+	"OwnerAfterUpgrade":      testOwnerAfterUpgrade,
+	"Identity":               testIdentity,
+	"ProvisionConflict":      testProvisionConflict,
+	"DeleteVolumeOfOther":    testDeleteVolumeOfOther,
+	"LegacyVolume":           testLegacyVolume,
+	"LateDelete":             testLateDelete,
+	"DeletesAtOnce":          testDeletesAtOnce,
+	"Objects":                testObjects,
+	"RemoveKeepsSuccessor":   testRemoveKeepsSuccessor,
+	"RemoveOfOthers":         testRemoveOfOthers,
+	"VolumeInUse":            testVolumeInUse,
+	"UnlabeledObjects":       testUnlabeledObjects,
+	"TwoInstallations":       testTwoInstallations,
+	"SensorsByID":            testSensorsByID,
+	"InvalidIDs":             testInvalidIDs,
+	"Usage":                  testUsage,
+	"Disk":                   testDisk,
+	"Memory":                 testMemory,
+	"Logs":                   testLogs,
+	"Follow":                 testFollow,
+	"Stats":                  testStats,
+	"Ports":                  testPorts,
+	"Look":                   testLook,
+	"Exec":                   testExec,
+	"ExecInput":              testExecInput,
+	"Terminal":               testTerminal,
+	"Events":                 testEvents,
+	"CancelledContext":       testCancelledContext,
+	"JobOutcomes":            testJobOutcomes,
+	"NewLeaderFindsJob":      testNewLeaderFindsJob,
+	"JobRefused":             testJobRefused,
+	"JobsConcurrently":       testJobsConcurrently,
+	"StartRefusedDuringJob":  testStartRefusedDuringJob,
+	"StartAgainstJob":        testStartAgainstJob,
+	"EnvironmentStaysSecret": testEnvironmentStaysSecret,
+	"Grant":                  testGrant,
+}
+
 // Run runs the suite.
-func Run(t *testing.T, f Fixture) {
-	for name, test := range map[string]func(*testing.T, Fixture){
-		"WorkspaceLife":          testWorkspaceLife,
-		"Addresses":              testAddresses,
-		"StartWithoutVolume":     testStartWithoutVolume,
-		"StartReplacesExited":    testStartReplacesExited,
-		"StartAsSpecified":       testStartAsSpecified,
-		"StartConcurrently":      testStartConcurrently,
-		"ImageMissing":           testImageMissing,
-		"DeleteIsQuick":          testDeleteIsQuick,
-		"ImagePulled":            testImagePulled,
-		"Unhealthy":              testUnhealthy,
-		"Paused":                 testPaused,
-		"PauseEvents":            testPauseEvents,
-		"Frozen":                 testFrozen,
-		"OneObjectUnknown":       testOneObjectUnknown,
-		"JobProgress":            testJobProgress,
-		"Terms":                  testTerms,
-		"Owners":                 testOwners,
-		"OwnerAfterUpgrade":      testOwnerAfterUpgrade,
-		"Identity":               testIdentity,
-		"ProvisionConflict":      testProvisionConflict,
-		"DeleteVolumeOfOther":    testDeleteVolumeOfOther,
-		"LegacyVolume":           testLegacyVolume,
-		"LateDelete":             testLateDelete,
-		"DeletesAtOnce":          testDeletesAtOnce,
-		"Objects":                testObjects,
-		"RemoveKeepsSuccessor":   testRemoveKeepsSuccessor,
-		"RemoveOfOthers":         testRemoveOfOthers,
-		"VolumeInUse":            testVolumeInUse,
-		"UnlabeledObjects":       testUnlabeledObjects,
-		"TwoInstallations":       testTwoInstallations,
-		"SensorsByID":            testSensorsByID,
-		"InvalidIDs":             testInvalidIDs,
-		"Usage":                  testUsage,
-		"Disk":                   testDisk,
-		"Memory":                 testMemory,
-		"Logs":                   testLogs,
-		"Follow":                 testFollow,
-		"Stats":                  testStats,
-		"Ports":                  testPorts,
-		"Look":                   testLook,
-		"Exec":                   testExec,
-		"ExecInput":              testExecInput,
-		"Terminal":               testTerminal,
-		"Events":                 testEvents,
-		"CancelledContext":       testCancelledContext,
-		"JobOutcomes":            testJobOutcomes,
-		"NewLeaderFindsJob":      testNewLeaderFindsJob,
-		"JobRefused":             testJobRefused,
-		"JobsConcurrently":       testJobsConcurrently,
-		"StartRefusedDuringJob":  testStartRefusedDuringJob,
-		"StartAgainstJob":        testStartAgainstJob,
-		"EnvironmentStaysSecret": testEnvironmentStaysSecret,
-		"Grant":                  testGrant,
-	} {
+func Run(t *testing.T, f Fixture) { run(t, f, slices.Sorted(maps.Keys(tests))) }
+
+// RunThird runs a random third of the suite, or all of it with [seed.All]: for one more way in which an implementation runs
+// containers.
+func RunThird(t *testing.T, f Fixture) {
+	run(t, f, seed.Third(t, slices.Sorted(maps.Keys(tests))))
+}
+
+func run(t *testing.T, f Fixture, names []string) {
+	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, f)
+			tests[name](t, f)
 		})
 	}
 }

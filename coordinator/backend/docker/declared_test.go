@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"path"
 	"slices"
@@ -21,6 +22,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/backend/docker/doctor"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
+	"github.com/codehub/gateway/coordinator/seed"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -90,7 +92,7 @@ func volumesOf(paths ...string) map[string]struct{} {
 func TestVolumesOfAnImage(t *testing.T) {
 	t.Parallel()
 	r := newReal(t)
-	for name, c := range map[string]struct {
+	cases := map[string]struct {
 		volumes []string
 		links   map[string]string
 	}{
@@ -103,7 +105,9 @@ func TestVolumesOfAnImage(t *testing.T) {
 		"elsewhere":      {volumes: []string{"/data", "/home/other"}},
 		"through a link": {volumes: []string{"/srv/linked"}, links: map[string]string{"srv": "home/coder"}},
 		"a link to it":   {volumes: []string{"/home/mine"}, links: map[string]string{"home/mine": "coder"}},
-	} {
+	}
+	for _, name := range seed.Third(t, slices.Sorted(maps.Keys(cases))) {
+		c := cases[name]
 		t.Run(name, func(t *testing.T) {
 			r := &real{t, r.api, r.backend, r.image}
 			ref := r.variant(container.Config{Volumes: volumesOf(c.volumes...)}, c.links)
