@@ -30,7 +30,7 @@ const (
 // runner runs tests, with env as their environment.
 type runner func(ctx context.Context, root string, env, args []string) error
 
-// The commands that run tests in a namespace of their own.
+// The commands that run tests in a network namespace.
 const (
 	commandTest  = "test"
 	commandAgain = "test-again"
@@ -39,13 +39,11 @@ const (
 // runners are how each of them runs the tests.
 var runners = map[string]runner{commandTest: once, commandAgain: again}
 
-// test runs the tests in the way of a command, with everything that they need, and fails when
-// they leave something behind.
+// test runs the tests of a command with everything that they need. It fails if they leave something behind.
 //
-// The tests, their servers and their Docker engine run in one network namespace, made for them.
-// They meet no other engine of this machine, and reach their containers as on any machine with
-// an engine. There is no way out of the namespace, so that everything that has to be downloaded
-// is downloaded first.
+// The tests, their servers and their Docker engine run in one network namespace, made for them. There they meet no
+// other engine of this machine, and reach their containers as on any machine with an engine. Nothing leads out of the
+// namespace, so test downloads everything first.
 func test(ctx context.Context, root, name string, args []string) error {
 	if os.Getenv(server.RunEnv) != "" {
 		return testHere(ctx, root, name, args)
@@ -117,9 +115,9 @@ func test(ctx context.Context, root, name string, args []string) error {
 // asked matches the variables that the example's Caddyfile asks for.
 var asked = regexp.MustCompile(`\{(?:env\.|\$)(\w+)`)
 
-// environment is that of this program without what settings, the client of PostgreSQL and that of
-// S3 take from it. What is set for `make run`, say, is not for the tests. The engine and the
-// cluster are this program's own settings.
+// environment is this program's environment without the variables that the settings, the client of PostgreSQL and
+// that of S3 read. Variables for `make run`, say, are not for the tests. The engine and the cluster stay: they are
+// this program's own settings.
 func environment(root string) ([]string, error) {
 	example, err := os.ReadFile(filepath.Join(root, "Caddyfile.example"))
 	if err != nil {
@@ -168,8 +166,8 @@ func testHere(ctx context.Context, root, name string, args []string) error {
 	return errors.Join(testOn(ctx, root, engine.Host, "", name, args), engine.Stop())
 }
 
-// testOn runs the tests and looks for what they have left. On an engine that others use as well,
-// that is what belongs to this run. On the tests' own engine it is everything.
+// testOn runs the tests and looks for what they have left behind: on an engine that others use as well, everything
+// that belongs to this run; on the tests' own engine, everything.
 func testOn(ctx context.Context, root, host, run, name string, args []string) error {
 	before, err := things(ctx, host, run)
 	if err != nil {
@@ -189,20 +187,27 @@ func testOn(ctx context.Context, root, host, run, name string, args []string) er
 	return tested
 }
 
-// once runs `go test` with these arguments.
+// once runs `go test` with these arguments, and prints what took longest at the end.
 func once(ctx context.Context, root string, env, args []string) error {
 	tool, err := server.BuildGotestsum(ctx)
 	if err != nil {
 		return err
 	}
-	cmd := goTest(ctx, root, tool, args)
+	times, err := os.CreateTemp("", "codehub-times-")
+	if err != nil {
+		return fmt.Errorf("making a file for how long the tests take: %w", err)
+	}
+	defer os.Remove(times.Name())
+	defer times.Close()
+	cmd := goTest(ctx, root, tool, times.Name(), args)
 	cmd.Env = env
-	return cmd.Run()
+	tested := cmd.Run()
+	return errors.Join(tested, printSlowest(os.Stdout, times))
 }
 
-// goTest is `go test`, whose output ends with the failed tests. Benchmarks print what
-// they measured, which gotestsum would not show.
-func goTest(ctx context.Context, root, tool string, args []string) *exec.Cmd {
+// goTest is `go test`, whose output ends with the failed tests. The end of each test and package goes to the file
+// times. gotestsum would not show the results of benchmarks, so they run without it.
+func goTest(ctx context.Context, root, tool, times string, args []string) *exec.Cmd {
 	if slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(strings.TrimLeft(a, "-"), "bench") }) {
 		return command(ctx, root, "go", append([]string{"test"}, args...)...)
 	}
@@ -210,10 +215,11 @@ func goTest(ctx context.Context, root, tool string, args []string) *exec.Cmd {
 	if slices.Contains(args, "-v") {
 		format = "standard-verbose"
 	}
-	return command(ctx, root, tool, append([]string{"--format", format, "--hide-summary", "skipped", "--"}, args...)...)
+	return command(ctx, root, tool, append([]string{"--format", format, "--hide-summary", "skipped",
+		"--jsonfile-timing-events", times, "--"}, args...)...)
 }
 
-// leftovers lists what was not there before and does not go away.
+// leftovers lists new things that do not go away.
 func leftovers(ctx context.Context, host, run string, before []string) ([]string, error) {
 	for deadline := time.Now().Add(cleanupLimit); ; time.Sleep(100 * time.Millisecond) {
 		after, err := things(ctx, host, run)
@@ -224,8 +230,8 @@ func leftovers(ctx context.Context, host, run string, before []string) ([]string
 	}
 }
 
-// things lists what tests could leave behind. These are containers and volumes whose label has the
-// run in it, and the folders of private servers. Those last as long as their processes do.
+// things lists what tests could leave behind: containers and volumes with the run in a label, and the folders of
+// private servers, which last as long as their processes.
 func things(ctx context.Context, host, run string) ([]string, error) {
 	found, err := server.ScratchFolders(os.Getenv(server.RunEnv))
 	if err != nil {

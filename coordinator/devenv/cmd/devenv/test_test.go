@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/image"
 )
 
-// Nothing that is set for the product reaches the tests.
+// No variable for the product reaches the tests.
 func TestEnvironment(t *testing.T) {
 	root, err := image.Root()
 	if err != nil {
@@ -40,14 +40,14 @@ func TestGoTest(t *testing.T) {
 	for _, c := range []struct {
 		args, want []string
 	}{
-		{[]string{"./..."}, []string{"gotestsum", "--format", "pkgname", "--hide-summary", "skipped", "--", "./..."}},
+		{[]string{"./..."}, []string{"gotestsum", "--format", "pkgname", "--hide-summary", "skipped", "--jsonfile-timing-events", "times", "--", "./..."}},
 		{[]string{"-v", "-run", "X", "./a"},
-			[]string{"gotestsum", "--format", "standard-verbose", "--hide-summary", "skipped", "--", "-v", "-run",
-				"X", "./a"}},
+			[]string{"gotestsum", "--format", "standard-verbose", "--hide-summary", "skipped", "--jsonfile-timing-events", "times", "--",
+				"-v", "-run", "X", "./a"}},
 		{[]string{"-run", "^$", "-bench", "Gateway", "./a"}, []string{"go", "test", "-run", "^$", "-bench", "Gateway", "./a"}},
 		{[]string{"-bench=.", "./a"}, []string{"go", "test", "-bench=.", "./a"}},
 	} {
-		if got := goTest(t.Context(), "/repo", "gotestsum", c.args); !slices.Equal(got.Args, c.want) ||
+		if got := goTest(t.Context(), "/repo", "gotestsum", "times", c.args); !slices.Equal(got.Args, c.want) ||
 			got.Dir != "/repo" {
 			t.Errorf("%q runs %q in %s", c.args, got.Args, got.Dir)
 		}
