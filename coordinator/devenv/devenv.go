@@ -35,9 +35,8 @@ func PostgreSQL(t testing.TB) string {
 	return database(t, (*server.PostgreSQL).CreateDatabase)
 }
 
-// CopiedPostgreSQL returns a function that returns the URL of a database of the test's own: a copy
-// of one that fill has filled, once in this test binary, and closed. A copy takes a tenth of the
-// time that migrations take.
+// CopiedPostgreSQL returns a function that returns the URL of a database for one test: a copy of a template that fill
+// has filled, once in this test binary, and closed. Copying takes a tenth of the time of the migrations.
 func CopiedPostgreSQL(fill func(ctx context.Context, dsn string) error) func(t testing.TB) string {
 	original := sync.OnceValues(func() (name string, err error) {
 		pg, err := postgres()
@@ -74,7 +73,7 @@ func database(t testing.TB, create func(pg *server.PostgreSQL, ctx context.Conte
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// t's context has ended by now.
+		// By now, t's context has ended.
 		ctx, cancel := context.WithTimeout(context.Background(), wait.Timeout)
 		defer cancel()
 		if err := pg.DropDatabase(ctx, name); err != nil {
@@ -84,8 +83,8 @@ func database(t testing.TB, create func(pg *server.PostgreSQL, ctx context.Conte
 	return pg.DSN(name)
 }
 
-// NewPostgreSQL starts a server that is the test's own, so that the test may stop it. It returns it
-// with the URL of an empty database.
+// NewPostgreSQL starts a server for this test alone, so that the test may stop it. It returns the server and the URL
+// of an empty database.
 func NewPostgreSQL(t testing.TB) (*server.PostgreSQL, string) {
 	t.Helper()
 	pg, err := startPostgreSQL()
@@ -99,8 +98,8 @@ func NewPostgreSQL(t testing.TB) (*server.PostgreSQL, string) {
 	return pg, pg.DSN("test")
 }
 
-// Redis returns the URL of an empty Redis server that is the test's own. All databases of a server
-// share its channels, so a database each would not do.
+// Redis returns the URL of an empty Redis server for this test alone. The databases of a server share its channels,
+// so one database per test would not do.
 func Redis(t testing.TB) string {
 	t.Helper()
 	return NewRedis(t).URL()
@@ -159,8 +158,8 @@ func stop(t testing.TB, s interface{ Stop() error }) {
 	}
 }
 
-// Installation returns a new name for an installation of a test. It tells which run it
-// belongs to, on an engine that others use as well.
+// Installation returns a new name for a test's installation. The name contains the run, because others may use the
+// same engine.
 func Installation(prefix string) string {
 	return prefix + "-" + os.Getenv(server.RunEnv) + strings.ToLower(rand.Text()[:8])
 }

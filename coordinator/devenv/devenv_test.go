@@ -77,8 +77,8 @@ func TestDockerAnswers(t *testing.T) {
 	}
 }
 
-// TestImagesSayWhatTheyAreMadeOf: the bills of materials and the licences are where the guide says, and name what
-// is in the program.
+// TestImagesSayWhatTheyAreMadeOf: the bills of materials and the licences are where the guide says, and name every
+// module of the program.
 func TestImagesSayWhatTheyAreMadeOf(t *testing.T) {
 	guide, err := os.ReadFile("../../caddymodule/docs/production.md")
 	if err != nil {

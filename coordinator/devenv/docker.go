@@ -42,8 +42,8 @@ func StorageJobImage(t testing.TB) string {
 	return builtImage(t, image.StorageJob)
 }
 
-// These make the program of [StorageJobTestImage] run as the storage job, and kill itself before
-// the step of that number, from 1 on. They are names of environment variables.
+// These environment variables make the program of [StorageJobTestImage] run as the storage job, and kill itself
+// before the step of that number, from 1 on.
 const (
 	StorageJobTestEnv   = "STORAGEJOB_TEST_AS_JOB"
 	StorageJobKillAtEnv = "STORAGEJOB_TEST_KILL_AT"
@@ -70,8 +70,7 @@ func TestWorkspaceImage(t testing.TB) string {
 	return builtImage(t, image.TestWorkspace)
 }
 
-// built are the references of the images that this test binary has built. Their sources do
-// not change meanwhile.
+// built are the references of the images that this test binary has built. Their sources do not change while it runs.
 var built = struct {
 	sync.Mutex
 	refs map[string]string

@@ -1,10 +1,9 @@
-// Package chromium has the settings with which tests start Debian's Chromium. It is the one that only runs without
-// a window: the same pages take it little more than half of the processor time.
+// Package chromium has the settings with which tests start Debian's Chromium: the build that runs only without a
+// window, which loads the same pages with little more than half of the processor time.
 //
-// A browser that learns of each address that comes or goes on its machine fails what it is loading
-// (net::ERR_NETWORK_CHANGED). Beside other tests that start containers one comes or goes all the
-// time. So this one may not ask the kernel about addresses. The package owns how: a program that
-// imports it becomes the browser when it is started with the mark.
+// A browser that hears of an address change on its machine aborts the requests in flight (net::ERR_NETWORK_CHANGED),
+// and addresses change all the time while other tests start containers. So this browser may not ask the kernel about
+// addresses. The package owns how: a program that imports it becomes the browser when it is started with the mark.
 package chromium
 
 import (
@@ -17,8 +16,9 @@ import (
 // path is not /usr/bin/chromium-headless-shell, a script that would stay the browser's parent.
 const path = "/usr/lib/chromium/chromium-headless-shell"
 
-// Options are those that every test gives the browser, besides chromedp's own. A test without a browser ends here.
-// Nothing moves in it: without a graphics card, each picture of something that turns costs the processor of all tests.
+// Options are those that every test gives the browser, besides chromedp's own. They fail the test if there is no
+// browser. They turn animations off: without a graphics card, each frame costs processor time that the other tests
+// need.
 func Options(t testing.TB) []chromedp.ExecAllocatorOption {
 	t.Helper()
 	if _, err := os.Stat(path); err != nil {

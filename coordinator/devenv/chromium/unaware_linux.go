@@ -16,7 +16,7 @@ import (
 // mark in the environment makes a program the browser.
 const mark = "CODEHUB_TEST_CHROMIUM=1"
 
-// unaware are the settings of a browser that learns nothing of addresses.
+// unaware are the settings of a browser that hears nothing about addresses.
 func unaware() []chromedp.ExecAllocatorOption {
 	return []chromedp.ExecAllocatorOption{chromedp.ExecPath("/proc/self/exe"), chromedp.Env(mark)}
 }
@@ -28,14 +28,14 @@ func init() {
 	}
 }
 
-// become makes this process the browser, which cannot open a netlink socket: then it goes
-// without what it would tell. It returns only an error.
+// become turns this process into the browser, without the right to open netlink sockets, from which the browser would
+// hear about addresses. It returns only an error.
 func become() error {
 	runtime.LockOSThread() // the filter is this thread's, and so is the new program
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("giving up new privileges: %w", err)
 	}
-	// Offsets in the kernel's struct seccomp_data, and what follows from each value.
+	// Offsets in the kernel's struct seccomp_data.
 	const number, family = 0, 16
 	filter := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: number},

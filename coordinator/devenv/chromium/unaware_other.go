@@ -4,8 +4,8 @@ package chromium
 
 import "github.com/chromedp/chromedp"
 
-// unaware are the settings of the browser as it is: only on Linux, containers change the
-// addresses of the machine of the tests.
+// unaware are the browser's usual settings: only on Linux, containers change the addresses of the machine that runs
+// the tests.
 func unaware() []chromedp.ExecAllocatorOption {
 	return []chromedp.ExecAllocatorOption{chromedp.ExecPath(path)}
 }

@@ -1,5 +1,5 @@
-// Package collector is a collector of traces for tests. It serves the trace service of the OpenTelemetry protocol over
-// HTTP, as its specification says, and keeps what it gets. It owns the spans; it must not judge them.
+// Package collector is a collector of traces for tests. It serves the trace service of the OpenTelemetry protocol
+// over HTTP and keeps the spans. It owns them; it must not judge them.
 package collector
 
 import (
@@ -50,12 +50,12 @@ func New(t testing.TB) *Collector {
 	return c
 }
 
-// Env is what tells a program to send its traces here, soon.
+// Env makes a program send its traces here, without delay.
 func (c *Collector) Env() []string {
 	return []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + c.URL, "OTEL_BSP_SCHEDULE_DELAY=200"}
 }
 
-// Hang makes the collector take requests and answer none, or end that.
+// Hang makes the collector take requests and answer none, until it is called with false.
 func (c *Collector) Hang(yes bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

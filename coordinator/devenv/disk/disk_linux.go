@@ -22,8 +22,8 @@ type Disk struct {
 	cuts  int    // how many disks there were before
 }
 
-// New makes and mounts a file system of a kind, such as ext4, with so many MiB, at the folder dir. It skips
-// the test where that cannot be done.
+// New makes and mounts a file system of a kind, such as ext4, with so many MiB, at the folder dir. It skips the test
+// where it cannot.
 func New(t testing.TB, kind string, size int64, dir string) *Disk {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -60,12 +60,12 @@ func (d *Disk) mount() error {
 	return nil
 }
 
-// unmount takes the disk out of this mount namespace. Others, of servers that this machine started while
-// it was mounted, may still have it.
+// unmount takes the disk out of this mount namespace. The namespaces of servers that this machine started while it
+// was mounted may still have it.
 func (d *Disk) unmount() { _ = unix.Unmount(d.Dir, unix.MNT_DETACH) }
 
-// Cut ends the file system as a power cut does: at once, and nothing that is not on the disk gets there.
-// Every later access fails. It serves ext4 and xfs.
+// Cut ends the file system as a power cut does: at once, without writing anything more to the disk. Every later
+// access fails. It serves ext4 and xfs.
 func (d *Disk) Cut() error {
 	const (
 		shutdown   = 0x8004587d // FS_IOC_SHUTDOWN, as `xfs_io -x -c shutdown` sends it
@@ -82,8 +82,8 @@ func (d *Disk) Cut() error {
 	return nil
 }
 
-// Return mounts again what the disk held at the cut, at the same folder. It is a copy: processes that still
-// have the old one mounted, of this test or of others, do not hold it up. What used the disk should have ended.
+// Return mounts the disk's content at the moment of the cut again, at the same folder. It is a copy, so processes of
+// any test that still have the old one mounted do not delay it. The processes that used the disk should have ended.
 func (d *Disk) Return() error {
 	d.cuts++
 	former := d.image
@@ -98,7 +98,7 @@ func (d *Disk) Return() error {
 	return d.mount()
 }
 
-// Remount takes the file system away in good order, and mounts it again.
+// Remount unmounts the file system in good order, and mounts it again.
 func (d *Disk) Remount() error {
 	if err := unix.Unmount(d.Dir, 0); err != nil {
 		return fmt.Errorf("unmounting a disk: %w", err)

@@ -24,9 +24,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Cluster is a proxy in front of the API of a Kubernetes cluster, with a certificate of its
-// own. It passes requests on, and does to them what happens to an API server that is
-// restarted or replaced.
+// Cluster is a proxy in front of the API of a Kubernetes cluster, with its own certificate. It passes requests on,
+// and can behave like an API server that restarts or is replaced.
 type Cluster struct {
 	// Kubeconfig is a file that leads to the proxy.
 	Kubeconfig string
@@ -99,9 +98,9 @@ func (c *Cluster) Away(on bool) {
 	c.Cut()
 }
 
-// Replace ends all connections, and leads new ones to another cluster, an empty one whose
-// namespace kube-system has that uid; "" leads them back. Every request that would change
-// something there is refused, and Changes lists it.
+// Replace ends all connections, and leads new ones to another, empty cluster, whose namespace kube-system has that
+// uid; "" leads them back. The other cluster refuses every request that would change something, and Changes lists
+// those requests.
 func (c *Cluster) Replace(uid string) {
 	c.mu.Lock()
 	c.uid = uid
@@ -116,14 +115,14 @@ func (c *Cluster) Changes() []string {
 	return c.changes
 }
 
-// Requests are the requests so far, but for watches.
+// Requests are the requests so far, without watches.
 func (c *Cluster) Requests() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.all)
 }
 
-// refusal is how requests are answered that are not passed on.
+// refusal is the answer to the requests that are not passed on.
 type refusal struct {
 	such   func(*http.Request) bool
 	status int
@@ -169,7 +168,7 @@ func (c *Cluster) serve(w http.ResponseWriter, r *http.Request) {
 	c.other(w, r, uid)
 }
 
-// kinds are those of the lists of the collections.
+// kinds are the kinds of the objects in each collection.
 var kinds = map[string]string{
 	"pods": "PodList", "persistentvolumeclaims": "PersistentVolumeClaimList", "jobs": "JobList",
 	"secrets": "SecretList", "networkpolicies": "NetworkPolicyList",
@@ -188,7 +187,7 @@ func refuse(w http.ResponseWriter, status int, reason metav1.StatusReason) {
 		Status: metav1.StatusFailure, Reason: reason, Code: int32(status), Message: "refused by the test"})
 }
 
-// other answers as another cluster, which is empty.
+// other answers like another, empty cluster.
 func (c *Cluster) other(w http.ResponseWriter, r *http.Request, uid string) {
 	last := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
 	group, version := "", "v1"

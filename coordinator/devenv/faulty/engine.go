@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Engine is a proxy in front of a container engine, or of another server. It passes connections
-// on, and does to them what happens to an engine that restarts, hangs or is replaced.
+// Engine is a proxy in front of a container engine, or of another server. It passes connections on, and can behave
+// like an engine that restarts, hangs or is replaced.
 type Engine struct {
 	// Host is the proxy's address in the form of DOCKER_HOST.
 	Host string
@@ -112,7 +112,7 @@ func (p *Engine) Hang(on bool) {
 	p.flow.Broadcast()
 }
 
-// Cut ends all connections, as an engine does that stops.
+// Cut ends all connections, as a stopping engine does.
 func (p *Engine) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,8 +15,8 @@ type parts struct {
 	sizes map[string]map[string]int64
 }
 
-// refuses notes a part that is sent, and reports whether a request completes an upload whose parts differ
-// in size, but for the last one: Cloudflare R2 answers InvalidPart then.
+// refuses notes an uploaded part, and reports whether the request completes an upload whose parts differ in size,
+// apart from the last one: Cloudflare R2 answers InvalidPart then.
 func (p *parts) refuses(r *http.Request) bool {
 	query := r.URL.Query()
 	upload, number := query.Get("uploadId"), query.Get("partNumber")

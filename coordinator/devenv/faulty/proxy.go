@@ -15,19 +15,19 @@ import (
 
 // The faults of a reverse proxy in front of the gateway.
 const (
-	// DropsUpgrade passes on no request for a WebSocket as one.
+	// DropsUpgrade passes requests for a WebSocket on as ordinary ones.
 	DropsUpgrade Fault = "drops Upgrade"
-	// KeepsBack passes an answer on when it is complete.
+	// KeepsBack holds an answer back until it is complete.
 	KeepsBack Fault = "keeps back"
-	// ChangesHost asks under the gateway's own name, and does not say which one its client has used.
+	// ChangesHost sends the gateway's own name as the host, and does not forward the client's.
 	ChangesHost Fault = "changes the host"
 	// ChangesCookies makes cookies that pages can read.
 	ChangesCookies Fault = "changes cookies"
 	// SmallHeaders takes 8 kB of headers.
 	SmallHeaders Fault = "small headers"
-	// SaysNothing does not tell for whom it asks.
+	// SaysNothing does not forward the client's address.
 	SaysNothing Fault = "says nothing"
-	// Stranger asks from an address that the gateway does not trust.
+	// Stranger connects from an address that the gateway does not trust.
 	Stranger Fault = "stranger"
 	// Redirects sends its clients somewhere else.
 	Redirects Fault = "redirects"

@@ -1,5 +1,5 @@
-// Package faulty holds servers that fail on demand: proxies in front of the real ones, for
-// the tests of what the product does then. It must not be imported by anything but tests.
+// Package faulty holds servers that fail on demand: proxies in front of the real ones. They test how the product
+// reacts. Only tests may import it.
 package faulty
 
 import (
@@ -28,7 +28,7 @@ const (
 	Silent     Fault = "silent"      // takes the request and never answers
 	Slow       Fault = "slow"        // answers after a second
 	WrongBytes Fault = "wrong bytes" // answers with another content of the same length
-	// WrongArchives does the same to archives alone, not to their commit markers.
+	// WrongArchives does the same to archives only, not to their commit markers.
 	WrongArchives Fault = "wrong archives"
 	Gone          Fault = "gone" // closes the connection
 	// EqualParts completes no upload whose parts differ in size.
@@ -111,8 +111,8 @@ func (f *Store) Set(now Fault) {
 	f.released = make(chan struct{})
 }
 
-// Hold lets only so many bytes of each archive pass that is read, until it is called with
-// more of them, or [Store.Release].
+// Hold lets only that many bytes of each downloaded archive pass, until it is called with a larger number, or until
+// [Store.Release].
 func (f *Store) Hold(after int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -124,7 +124,7 @@ func (f *Store) Hold(after int64) {
 // Release ends [Store.Hold].
 func (f *Store) Release() { f.Hold(math.MaxInt64) }
 
-// held is an archive of which only a part passes.
+// held is an archive of which only the first bytes pass.
 type held struct {
 	io.ReadCloser
 	of     *Store
@@ -154,7 +154,7 @@ func (h *held) Read(p []byte) (int, error) {
 // URL is the proxy's address.
 func (f *Store) URL() string { return f.server.URL }
 
-// corrupt holds or changes the content of an object on its way.
+// corrupt holds or changes the content of a downloaded object.
 func (f *Store) corrupt(res *http.Response) error {
 	f.mu.Lock()
 	now := f.fault

@@ -1,9 +1,8 @@
 // Package ide makes the images of real development environments, code-server, Jupyter Notebook
 // and JupyterLab, for the tests with real browsers (make test-ide).
 //
-// A root file system is made without a container engine and kept in the user's cache. A test loads
-// it into the engine that it uses. Making one takes minutes and the network, once per version of
-// the script.
+// A root file system is made without a container engine and kept in the user's cache. A test loads it into its
+// engine. Making one takes minutes and the network, once per version of the script.
 package ide
 
 import (
@@ -27,9 +26,9 @@ var script string
 
 // Environment is a development environment.
 type Environment struct {
-	// Name is what rootfs.sh calls it.
+	// Name is the environment's name in rootfs.sh.
 	Name string
-	// needs are the Debian packages that making it takes.
+	// needs are the Debian packages that the script needs.
 	needs []string
 	// Changes are the instructions of a Dockerfile that make an image of the files. The
 	// application listens on port 8080.
@@ -64,8 +63,8 @@ var (
 	)}
 )
 
-// Prepare makes the root file system, if the user's cache does not have it. It needs root,
-// and installs what it takes.
+// Prepare makes the root file system, if the user's cache does not have it. It needs root, and installs the packages
+// that the script needs.
 func (e Environment) Prepare(ctx context.Context, out io.Writer) error {
 	path, err := e.Path()
 	if err != nil {

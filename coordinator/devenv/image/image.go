@@ -1,7 +1,7 @@
-// Package image builds the container images of this repository through the Docker API, without
-// Docker's command line. These are the gateway, the storage job and a terminal workspace.
+// Package image builds the container images of this repository through the Docker API, without Docker's command line:
+// the gateway, the storage job and a terminal workspace.
 //
-// It adds no cache of its own: the go command and the engine know what has not changed.
+// It has no cache: the go command and the engine do no work twice.
 package image
 
 import (
@@ -57,8 +57,8 @@ var (
 		program("coordinator/backend/backendtest/testworkspace", compile, "busybox", busybox)}
 )
 
-// program returns the files of an image. One is a program that the compiler makes from a folder of
-// the repository for that architecture. The other is a file of this machine that find finds.
+// program returns the files of an image: a program that the compiler makes from a folder of the repository for that
+// architecture, and a file of this machine.
 func program(
 	folder string, compiler func(ctx context.Context, root, folder, arch string) ([]byte, error), file string,
 	find func() ([]byte, error),
@@ -73,7 +73,7 @@ func program(
 	}
 }
 
-// storageJob returns the files of the storage job's image, with what compiler makes of it as its program.
+// storageJob returns the files of the storage job's image, whose program comes from compiler.
 func storageJob(
 	compiler func(ctx context.Context, root, folder, arch string) ([]byte, error), suffix string,
 ) func(ctx context.Context, root, arch string) (map[string][]byte, error) {
@@ -91,8 +91,8 @@ func storageJob(
 // Tag returns the reference of the image of this release.
 func (i Image) Tag() string { return i.Name + ":" + contract.Release }
 
-// Build makes the image on the engine at host, from the repository in root. It returns a reference
-// that means exactly this image until it is removed.
+// Build makes the image on the engine at host, from the repository in root. It returns a reference to exactly this
+// image, valid until the image is removed.
 func (i Image) Build(ctx context.Context, host, root string) (ref string, err error) {
 	api, err := server.EngineClient(host)
 	if err != nil {
@@ -106,9 +106,9 @@ func (i Image) Build(ctx context.Context, host, root string) (ref string, err er
 	return i.name(ctx, api, id, strings.TrimPrefix(id, "sha256:")[:16])
 }
 
-// BuildTogether makes images on the engine at host, from the repository in root, and returns their references. All have
-// the same tag, because the Helm chart takes one tag for the gateway and the storage job. It begins with the release and
-// changes if the content of any image changes, and only then.
+// BuildTogether makes images on the engine at host, from the repository in root, and returns their references. All
+// have the same tag, because the Helm chart takes one tag for the gateway and the storage job. It begins with the
+// release, and changes if and only if the content of any image changes.
 func BuildTogether(ctx context.Context, host, root string, images ...Image) (refs []string, err error) {
 	api, err := server.EngineClient(host)
 	if err != nil {
@@ -224,8 +224,8 @@ func run(ctx context.Context, root, folder, arch, suffix string, command ...stri
 // built is where a program is kept.
 func built(root, name string) string { return filepath.Join(root, ".codehub", "bin", name) }
 
-// kept returns a program that build makes, where the go command finds it up to date the next time.
-// Test binaries may build it at the same time.
+// kept returns a program that build makes. It stays where the go command finds it up to date the next time. Several
+// test binaries may build it at the same time.
 func kept(root, name string, build func(out string) error) ([]byte, error) {
 	out := built(root, name)
 	if err := os.MkdirAll(filepath.Dir(out), 0o700); err != nil {
@@ -271,8 +271,8 @@ func pack(entries []entry) ([]byte, error) {
 	return buf.Bytes(), w.Close()
 }
 
-// readBuild reads the engine's account of a build, whose end is the build's. It returns the image's
-// id or the error that is in it.
+// readBuild reads the engine's messages about a build until its end. It returns the image's id or the error in the
+// messages.
 func readBuild(r io.Reader) (string, error) {
 	var result struct{ ID string }
 	err := jsonmessage.DisplayJSONMessagesStream(r, io.Discard, 0, false, func(m jsonmessage.JSONMessage) {
@@ -284,8 +284,7 @@ func readBuild(r io.Reader) (string, error) {
 	return result.ID, err
 }
 
-// busybox returns this machine's BusyBox, the terminal image's shell and tools, if it
-// runs alone in an image.
+// busybox returns this machine's BusyBox, the shell and tools of the terminal image, if it is static.
 func busybox() ([]byte, error) {
 	for _, path := range []string{"/bin/busybox", "/usr/bin/busybox", "/bin/busybox.static"} {
 		f, err := elf.Open(path)
@@ -316,7 +315,7 @@ func authorities() ([]byte, error) {
 	return nil, errors.New("there are no certificate authorities here (Debian and Ubuntu: package ca-certificates)")
 }
 
-// Root returns the folder of this repository, which the present folder is in.
+// Root returns the folder of this repository. The working folder must be inside it.
 func Root() (string, error) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/codehub/gateway").Output()
 	if err != nil {

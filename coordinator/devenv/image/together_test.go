@@ -16,7 +16,7 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// TestATagChangesWithTheContent of any of the images that have it, and with nothing else.
+// TestATagChangesWithTheContent of any image that has the tag, and with nothing else.
 func TestATagChangesWithTheContent(t *testing.T) {
 	host, root := devenv.Docker(t), t.TempDir()
 	api, err := client.NewClientWithOpts(client.WithHost(host), client.WithAPIVersionNegotiation())
@@ -49,7 +49,7 @@ func TestATagChangesWithTheContent(t *testing.T) {
 		if !strings.HasPrefix(tag, contract.Release+"-") {
 			t.Errorf("the tag %q does not begin with the release", tag)
 		}
-		// They have the release's tag as well, and it is of this build.
+		// They also have the release's tag, which refers to this build.
 		for _, ref := range refs {
 			name, _, _ := strings.Cut(ref, ":")
 			made = append(made, name+":latest", name+":"+contract.Release)

@@ -47,7 +47,7 @@ func (d *Docker) own(workspace string, more ...filters.KeyValuePair) filters.Arg
 	return filters.NewArgs(append(more, filters.Arg("label", label))...)
 }
 
-// Containers implements [Engine]. A sandbox is none of them: it is the network of one that may join it.
+// Containers implements [Engine]. It lists no sandboxes: a sandbox is the network of a container that may join it.
 func (d *Docker) Containers(ctx context.Context, workspace string) ([]Container, error) {
 	list, err := d.ContainerList(ctx, container.ListOptions{All: true, Filters: d.own(workspace)})
 	if err != nil {
@@ -77,8 +77,8 @@ func (d *Docker) Containers(ctx context.Context, workspace string) ([]Container,
 	return all, nil
 }
 
-// Sandbox returns the name of the sandbox of the workspace that runs, "" without one, and whether the
-// workspace's container has joined one; or those of any workspace for "".
+// Sandbox returns the name of the workspace's running sandbox, or "", and whether the workspace's container has
+// joined a sandbox. For "", it looks at all workspaces.
 func (d *Docker) Sandbox(ctx context.Context, workspace string) (name string, joined bool, err error) {
 	list, err := d.ContainerList(ctx, container.ListOptions{All: true, Filters: d.own(workspace)})
 	if err != nil {
@@ -170,7 +170,7 @@ func (d *Docker) Exec(ctx context.Context, workspace string, stdin io.Reader, co
 	return out.Bytes(), err
 }
 
-// actions are Docker's names of what is told; others, such as exec_start, are not.
+// actions are Docker's names of the events that Follow reports; it skips others, such as exec_start.
 var actions = map[events.Action]Action{
 	events.ActionCreate: ActionCreate, events.ActionStart: ActionStart, events.ActionDie: ActionDie,
 	events.ActionDestroy: ActionRemove, events.ActionPause: ActionFreeze, events.ActionUnPause: ActionThaw,

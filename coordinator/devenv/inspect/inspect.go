@@ -1,8 +1,8 @@
-// Package inspect looks at what an installation has on its container backend, and disturbs it, past
-// the product. It is for tests, which are the same on Docker and on Kubernetes.
+// Package inspect looks at an installation's things on its container backend, and disturbs them, past the product.
+// Tests use it to be the same on Docker and on Kubernetes.
 //
-// It owns what a test needs to know of either, and nothing of how the product sees them. It
-// must not be imported by anything but tests.
+// It owns what a test needs to know of either backend, and must not know how the product sees them. Only tests may
+// import it.
 package inspect
 
 import (
@@ -18,7 +18,7 @@ const (
 	Job       = "job"
 )
 
-// The states of a container. Docker has more of them, which it names itself.
+// The states of a container. Docker has more states, which keep Docker's names.
 const (
 	Created = "created" // made, and not running yet
 	Running = "running"
@@ -26,14 +26,11 @@ const (
 	Frozen  = "paused" // on Docker
 )
 
-// Container is the container of a workspace or of a storage job: on Kubernetes the only
-// one of a Pod.
+// Container is the container of a workspace or of a storage job; on Kubernetes, the only container of a Pod.
 type Container struct {
-	// Workspace is the workspace's id, Kind one of the kinds, Job what a job does: archive
-	// or restore.
+	// Workspace is the workspace's id, Kind one of the kinds, and Job the job's task: archive or restore.
 	Workspace, Kind, Job string
-	// Name is the container's or the Pod's name, and ID what another one of that name has
-	// not.
+	// Name is the name of the container or the Pod. ID differs between two of the same name.
 	Name, ID string
 	// State is one of the states, and Term the leader's term that made the container.
 	State, Term string
@@ -41,7 +38,7 @@ type Container struct {
 	Address string
 }
 
-// Action is what has happened to a container.
+// Action is a change of a container.
 type Action string
 
 // The actions.
@@ -54,7 +51,7 @@ const (
 	ActionThaw   Action = "thaw"   // on Docker
 )
 
-// Event says what has happened to a container.
+// Event is an action on a container.
 type Event struct {
 	Action Action
 	Container
@@ -74,27 +71,24 @@ type Engine interface {
 	// Volume returns the operation that made the workspace's home volume, and whether there
 	// is one.
 	Volume(ctx context.Context, workspace string) (op string, exists bool, err error)
-	// MakeVolume makes a home volume for the workspace in the name of an operation, and
-	// RemoveVolume removes it.
+	// MakeVolume makes a home volume for the workspace, labelled with an operation. RemoveVolume removes it.
 	MakeVolume(ctx context.Context, workspace, op string) error
 	RemoveVolume(ctx context.Context, workspace string) error
-	// Kill ends what runs in a container, and leaves the container.
+	// Kill ends the processes in a container, and leaves the container.
 	Kill(ctx context.Context, c Container) error
-	// RemoveJob removes a storage job with what it has printed, as `docker rm -f` does.
+	// RemoveJob removes a storage job with its output, as `docker rm -f` does.
 	RemoveJob(ctx context.Context, c Container) error
-	// Exec runs a shell command in the workspace's container with that input, and returns
-	// what it prints. A command that fails is an error.
+	// Exec runs a shell command in the workspace's container with that input, and returns its output. A command that
+	// fails is an error.
 	Exec(ctx context.Context, workspace string, stdin io.Reader, command string) ([]byte, error)
-	// Follow calls do with what happens to containers from now on, one event after the other
-	// in the order in which the backend knows them. It returns when it follows them; what
-	// ended it is sent at its end, nil after ctx has.
+	// Follow calls do for each event of containers from now on, in the backend's order. It returns once it follows
+	// them. When it ends, it sends the reason, or nil if ctx has ended.
 	Follow(ctx context.Context, do func(Event)) (ended <-chan error, err error)
-	// Mark is now, and Since returns what has happened to a workspace's containers since
-	// then. The backend may forget what is long ago.
+	// Mark is now. Since returns the events of a workspace's containers since a mark. The backend may forget old
+	// ones.
 	Mark(ctx context.Context) (Mark, error)
 	Since(ctx context.Context, m Mark, workspace string) ([]Event, error)
-	// Remove removes everything that the installation has on the backend. It may have to be
-	// repeated.
+	// Remove removes everything that the installation has on the backend. It may be necessary to call it again.
 	Remove(ctx context.Context) error
 	// Close releases connections.
 	Close()

@@ -142,8 +142,7 @@ func (k *Kubernetes) Containers(ctx context.Context, workspace string) ([]Contai
 	return all, nil
 }
 
-// containerOf describes a Pod. One that is being deleted is there until it is gone: its
-// container may still run.
+// containerOf describes a Pod. A Pod that is being deleted still counts, because its container may still run.
 func containerOf(p *corev1.Pod) Container {
 	c := Container{
 		Workspace: p.Labels[spec.LabelWorkspace], Kind: p.Labels[spec.LabelKind], Job: p.Labels[spec.LabelJob],
@@ -210,7 +209,7 @@ func (k *Kubernetes) Kill(ctx context.Context, c Container) error {
 	return err
 }
 
-// RemoveJob implements [Engine]. The Job goes as well: with it goes what is known of its end.
+// RemoveJob implements [Engine]. It removes the Job, too, which knows how the Pod ended.
 func (k *Kubernetes) RemoveJob(ctx context.Context, c Container) error {
 	var p corev1.Pod
 	if err := k.Do(ctx, http.MethodGet, PodsPath+"/"+c.Name, nil, nil, &p); err != nil {
@@ -297,8 +296,8 @@ func changes(r io.Reader, do func(kind string, p *corev1.Pod) error) error {
 	}
 }
 
-// story makes events of the changes of Pods: what a change says is a state, and an event
-// is the first one that shows it.
+// story turns the changes of Pods into events: a change reports a state, and the first change with that state is the
+// event.
 type story struct {
 	mu       sync.Mutex
 	seen     map[string]string // states by id
@@ -389,8 +388,7 @@ func (k *Kubernetes) Mark(ctx context.Context) (Mark, error) {
 	return Mark{s.versions, s.seen}, nil
 }
 
-// Since implements [Engine]. The server tells what it knows, and ends the watch after a
-// second.
+// Since implements [Engine]. The server sends the changes that it remembers, and ends the watch after a second.
 func (k *Kubernetes) Since(ctx context.Context, m Mark, workspace string) (all []Event, err error) {
 	s := &story{seen: make(map[string]string)}
 	for id, state := range m.seen {
@@ -405,8 +403,8 @@ func (k *Kubernetes) Since(ctx context.Context, m Mark, workspace string) (all [
 	return all, err
 }
 
-// Free removes the finalizers of the installation's Pods that are being deleted, as an
-// administrator does when nothing runs any more that would.
+// Free removes the finalizers of the installation's Pods that are being deleted. An administrator does so if the
+// program that would remove them no longer runs.
 func (k *Kubernetes) Free(ctx context.Context) error {
 	list, err := k.pods(ctx, "")
 	if err != nil {

@@ -22,7 +22,7 @@ const (
 	channelClose = 255 // of the channel in the next byte
 )
 
-// streamProtocol is the first one in which the end of the input can be told.
+// streamProtocol is the first version that can signal the end of the input.
 const streamProtocol = "v5.channel.k8s.io"
 
 // stream runs the command that an address of the API names.

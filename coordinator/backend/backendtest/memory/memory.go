@@ -1,9 +1,10 @@
-// Package memory is a container backend that exists only in this process. It passes the conformance
-// suite of package backendtest. So tests of the controller can use it for what a real engine does
-// not do on demand. It can fail, hang, or lose an object at one exact step.
+// Package memory is a fake engine: a container backend that exists only in this process. It passes the conformance
+// suite of package backendtest, as the real backends do. Tests of any package may import it, and need no engine with it.
+// They can also use it for what a real engine does not do on demand: it can fail, hang, or lose an object at one exact
+// step.
 //
-// It owns nothing outside its own memory. Only tests may import it, and a behaviour
-// that the suite does not demand must not be relied on.
+// It owns nothing outside its own memory. Only tests may import it, and they must not rely on behaviour that the suite
+// does not require.
 package memory
 
 import (

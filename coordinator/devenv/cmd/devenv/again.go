@@ -26,11 +26,11 @@ import (
 )
 
 const (
-	// againDir has the test programs while they run, and what failed ones have printed.
+	// againDir has the test programs while they run, and the output of those that failed.
 	againDir = ".codehub/again"
-	// againTimeout ends a test program that hangs: several times what the dearest needs.
+	// againTimeout ends a test program that hangs: it is several times the time of the slowest one.
 	againTimeout = 20 * time.Minute
-	// againDelay is how long what a test program has started may hold its output afterwards.
+	// againDelay limits how long the children of an ended test program may keep its output open.
 	againDelay = time.Minute
 	// seedEnv is read by coordinator/seed, which is for tests alone.
 	seedEnv = "SEED"
@@ -38,14 +38,14 @@ const (
 
 // circumstances are those of one run of a package.
 type circumstances struct {
-	// cpu is go test's -cpu: how many processors the tests have. With several values they run
-	// once with each in one process, so that what the first run leaves there shows.
+	// cpu is go test's -cpu: the number of processors for the tests. With several values the tests run once with each
+	// in the same process, which shows what the first run leaves behind.
 	cpu string
 	// load is whether all processors are kept busy beside it.
 	load bool
 }
 
-// rounds are the circumstances of one round after the other, from the beginning again.
+// rounds are the circumstances of one round after the other; after the last one comes the first.
 var rounds = []circumstances{{"1", true}, {"2", true}, {"1", false}, {"2,1", true}}
 
 // suite is the tests of one package.
@@ -63,11 +63,11 @@ type suite struct {
 	failures map[string]int // in how many rounds each test has failed
 }
 
-// again runs the tests of all packages again and again, as often as the flags say and as long
-// as there is time. It fails if any test has failed once.
+// again runs the tests of all packages again and again, as often as the flags say and as long as there is time. It
+// fails if any test has failed once.
 //
-// The package that has had the least time is next. So each gets one round, what is cheap gets
-// all of them, and the dear ones share the time that is left.
+// The package that has had the least time is next. So each gets one round, cheap packages get all of them, and
+// expensive ones share the remaining time.
 func again(ctx context.Context, root string, env, args []string) error {
 	return repeat(ctx, root, env, args, os.Stdout)
 }
@@ -158,8 +158,8 @@ type repetition struct {
 	suites []*suite
 }
 
-// next returns the package whose turn it is, and marks it as running; nil if nothing is to be
-// started any more.
+// next returns the package whose turn it is, and marks it as running. It returns nil if there is nothing left to
+// start.
 func (r *repetition) next() *suite {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -176,8 +176,8 @@ func (r *repetition) next() *suite {
 	return least
 }
 
-// round runs a package once. One number is the seed of the order of its tests and of what they
-// choose at random, so that it repeats both.
+// round runs a package once. One number seeds both the order of its tests and their random choices, so that it
+// repeats both.
 func (r *repetition) round(ctx context.Context, s *suite) {
 	err := r.build(ctx, s)
 	var output []byte
@@ -259,8 +259,8 @@ func load(ctx context.Context) {
 
 var failedTest = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
 
-// failedIn returns the tests that have failed according to what a test program has printed,
-// without those that failed because of a subtest.
+// failedIn returns the failed tests from the output of a test program, without those that failed because of a
+// subtest.
 func failedIn(output string) (names []string) {
 	for _, m := range failedTest.FindAllStringSubmatch(output, -1) {
 		names = append(names, m[1])
@@ -272,7 +272,7 @@ func failedIn(output string) (names []string) {
 	})
 }
 
-// report prints what each package got and what failed, and removes the test programs.
+// report prints the rounds and failures of each package, and removes the test programs.
 func (r *repetition) report() error {
 	slices.SortFunc(r.suites, func(a, b *suite) int { return cmp.Compare(a.slowest, b.slowest) })
 	table := tabwriter.NewWriter(r.out, 0, 0, 2, ' ', 0)

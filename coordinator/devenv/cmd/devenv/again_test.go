@@ -35,8 +35,8 @@ func module(t *testing.T, tests map[string]string) (root string) {
 	return root
 }
 
-// There are five packages. The second round of one fails, one leaves something behind in its
-// process, and one cannot be built. One is without tests, and one is always good.
+// There are five packages. One fails in its second round, one leaves something behind in its process, one cannot be
+// built, one has no tests, and one always passes.
 func TestAgain(t *testing.T) {
 	const record = `
 import ("fmt"; "os"; "runtime"; "testing")
@@ -103,8 +103,8 @@ func TestSecond(t *testing.T) {
 	}
 }
 
-// Every package gets a round; then those that are quick come before those that are dear, and
-// nothing starts that would end too late.
+// Every package gets a round. Then quick packages come before expensive ones, and nothing starts that would end too
+// late.
 func TestWhoseTurnItIs(t *testing.T) {
 	quick, dear, twice := &suite{ImportPath: "quick"}, &suite{ImportPath: "dear"}, &suite{ImportPath: "twice"}
 	took := map[*suite]time.Duration{quick: time.Second, dear: 20 * time.Minute, twice: 10 * time.Second}

@@ -59,7 +59,7 @@ const usage = `usage: devenv COMMAND
 func main() {
 	// SIGHUP: the terminal was closed.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	// A second Ctrl-C ends this process at once; what it started still ends in order.
+	// A second Ctrl-C ends this process at once; its children still end in order.
 	context.AfterFunc(ctx, stop)
 	err := dispatch(ctx, os.Args[1:])
 	var exit *exec.ExitError
@@ -156,8 +156,8 @@ func images(ctx context.Context, root string, which ...image.Image) error {
 	return nil
 }
 
-// releaseImages builds the images of the Helm chart and prints their references, first with the tag that changes with
-// their content, then with the release's.
+// releaseImages builds the images of the Helm chart. It prints their references, first with the tag that changes with
+// their content, then with the release's tag.
 func releaseImages(ctx context.Context, root string) error {
 	host, err := server.AnsweringEngine(ctx)
 	if err != nil {
@@ -173,8 +173,8 @@ func releaseImages(ctx context.Context, root string) error {
 	return nil
 }
 
-// command is a command in the foreground. On Ctrl-C it is waited for: the terminal, or
-// the supervisor, has told it as well.
+// command is a command in the foreground. On Ctrl-C, devenv waits for it: the terminal or the supervisor has sent it
+// the signal, too.
 func command(ctx context.Context, root, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = root

@@ -16,9 +16,9 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/internal/revision"
 )
 
-// reproduce builds the commit of root twice, in folders with different names and with nothing that was built before,
-// and compares everything that is shipped. The modules are those of this machine's cache, which go.sum fixes.
-// Together the builds take many minutes.
+// reproduce builds the commit of root twice, in folders with different names and with empty caches, and compares
+// everything that is shipped. The modules come from this machine's cache, whose content go.sum fixes. Together the
+// builds take many minutes.
 func reproduce(ctx context.Context, root string) error {
 	if of := revision.Of(ctx, root); strings.HasSuffix(of, "-dirty") {
 		fmt.Fprintln(os.Stderr, "what is not committed is not built:", of)
@@ -47,7 +47,8 @@ func reproduce(ctx context.Context, root string) error {
 	return compare(os.Stdout, shipped[0], shipped[1])
 }
 
-// buildCopy builds what is shipped from a copy of the repository, with a cache of its own, and returns its files.
+// buildCopy builds the images and the package from a copy of the repository, with its own cache, and returns their
+// files.
 func buildCopy(ctx context.Context, root, cache string) (map[string]string, error) {
 	builder := filepath.Join(root, ".codehub", "bin", "devenv")
 	contents := filepath.Join(root, ".codehub", "contents")

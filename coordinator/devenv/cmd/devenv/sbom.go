@@ -12,7 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/internal/sbom"
 )
 
-// bills builds the programs as they are shipped, writes their bills of materials and the texts of the licences, and
+// bills builds the programs as they are shipped, writes their bills of materials and the texts of their licences, and
 // checks the licences.
 func bills(ctx context.Context, root string) error {
 	dist := filepath.Join(root, ".codehub", "dist")

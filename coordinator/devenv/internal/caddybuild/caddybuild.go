@@ -1,8 +1,7 @@
 // Package caddybuild builds the custom Caddy that xcaddy.json describes.
 //
-// The file is the JSON form of [xcaddy.Builder] and the single source of the build:
-// versions and modules are named nowhere else. What is up to date is the go command's
-// business.
+// The file is the JSON form of [xcaddy.Builder] and the only place with the versions and modules of the build. It
+// always builds: the go command knows what is up to date.
 package caddybuild
 
 import (
@@ -23,12 +22,11 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/internal/revision"
 )
 
-// Description is the name of the file that says what is built.
+// Description is the name of the file that describes the build.
 const Description = "xcaddy.json"
 
-// Load reads the description in root and makes relative replacements absolute, because
-// xcaddy builds in a folder of its own. An unknown field is an error: it would be a
-// setting that does nothing.
+// Load reads the description in root and makes relative replacements absolute, because xcaddy builds in its own
+// folder. An unknown field is an error, because it would have no effect.
 func Load(root string) (xcaddy.Builder, error) {
 	var b xcaddy.Builder
 	text, err := os.ReadFile(filepath.Join(root, Description))
@@ -51,8 +49,8 @@ func Load(root string) (xcaddy.Builder, error) {
 	return b, nil
 }
 
-// Build makes root/caddy for this machine. It compiles with the go command's own flags, as the tests do, and replaces
-// modules by their folders themselves: so it reuses what the tests have compiled.
+// Build makes root/caddy for this machine. It uses the flags of a plain go command and the folders of the
+// replacements themselves, so that it shares the build cache with the tests.
 func Build(ctx context.Context, root string) error {
 	cgo, err := goEnv(ctx, "CGO_ENABLED")
 	if err != nil {
@@ -90,7 +88,7 @@ func logged(build func(log *bytes.Buffer) error) error {
 	return nil
 }
 
-// build makes the program out. The function that prepare returns adds to the folder that xcaddy builds in.
+// build makes the program out. The function that prepare returns adds to the folder in which xcaddy builds.
 func build(
 	ctx context.Context, root, out string, log *bytes.Buffer, prepare func(*xcaddy.Builder) func(created string) error,
 ) error {
@@ -121,11 +119,11 @@ func build(
 	return builder.Build(ctx, out)
 }
 
-// createdFolder matches what xcaddy says of the folder that it builds in.
+// createdFolder matches xcaddy's message about the folder in which it builds.
 var createdFolder = regexp.MustCompile(`Temporary folder: (.+)`)
 
-// takeSums copies the checksums of the modules from root into the folder that xcaddy builds in. Without
-// them the go command takes modules as they come.
+// takeSums copies the checksums of the modules from root into the folder in which xcaddy builds. Without them the go
+// command would accept any content of a module.
 func takeSums(root, folder string) error {
 	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
 	if err != nil {
@@ -134,9 +132,9 @@ func takeSums(root, folder string) error {
 	return os.WriteFile(filepath.Join(folder, "go.sum"), sums, 0o600)
 }
 
-// linksFor changes replacements by folders into ones by links inside the folder that xcaddy builds
-// in. The program records the path of a replacement as it is written, so it must not name this
-// machine's. The function that it returns makes the links in that folder.
+// linksFor turns replacements by folders into links inside the folder in which xcaddy builds. The program records the
+// path of a replacement as it is written, so it must not be a path of this machine. The returned function makes the
+// links in that folder.
 func linksFor(replacements []xcaddy.Replace) func(created string) error {
 	links := make(map[string]string)
 	for i, r := range replacements {
@@ -155,9 +153,9 @@ func linksFor(replacements []xcaddy.Replace) func(created string) error {
 	}
 }
 
-// buildEnv is the environment of the go command. It would ask the network about this very module,
-// although it is replaced by the working copy. With "off" after the first proxy a refusal there is
-// final, and the module's origin is not asked.
+// buildEnv is the environment of the go command. The command would ask the network about this module, although the
+// working copy replaces it. With "off" after the first proxy, a refusal there is final, and the command does not ask
+// the module's origin.
 func buildEnv(ctx context.Context) ([]string, error) {
 	proxies, err := goEnv(ctx, "GOPROXY")
 	if err != nil {

@@ -33,7 +33,7 @@ func TestLoadOwnDescription(t *testing.T) {
 	if len(b.Replacements) != 1 || string(b.Replacements[0].New) != root {
 		t.Errorf("replacements: %+v; want this repository, %s", b.Replacements, root)
 	}
-	// The version must be the one that go.mod tests with.
+	// The version must be the one in go.mod, which the tests use.
 	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	if err != nil {
 		t.Fatal(err)
@@ -66,8 +66,8 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-// TestBuildSaysNothingOfThisMachine: the program is the same wherever and whenever it is built, and every module in it
-// has a licence that is allowed. `make reproduce` compares two builds with caches of their own.
+// TestBuildSaysNothingOfThisMachine: a release build gives the same program everywhere and at any time, and every
+// module in it has an allowed licence. `make reproduce` compares two builds with separate caches.
 func TestBuildSaysNothingOfThisMachine(t *testing.T) {
 	root, err := image.Root()
 	if err != nil {
@@ -103,7 +103,7 @@ func TestBuildSaysNothingOfThisMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Not the whole graph: of modules that nothing is imported from, the cache need not have anything.
+	// Not the whole graph: the cache may lack modules from which nothing is imported.
 	cmd := exec.Command("go", "mod", "edit", "-json")
 	cmd.Dir = root
 	out, err := cmd.Output()
@@ -125,7 +125,7 @@ func TestBuildSaysNothingOfThisMachine(t *testing.T) {
 			t.Errorf("the program has %s %s in it, which this module does not require", dep.Path, dep.Version)
 		}
 	}
-	// What the go command says where it takes the newest version of a module.
+	// The go command's message when it takes the newest version of a module.
 	for _, m := range regexp.MustCompile(`finding module for package (\S+)`).FindAllStringSubmatch(log.String(), -1) {
 		t.Errorf("nothing fixes the version of the module of %s: import it in pins.go, and go mod tidy", m[1])
 	}

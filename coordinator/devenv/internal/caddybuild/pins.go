@@ -2,9 +2,9 @@
 
 package caddybuild
 
-// No program is made of these packages. Tests of modules that Caddy is made of import them, and xcaddy tidies its
-// module. What no requirement fixes there, it takes in the newest version of that day, with all that this asks
-// for. An import here keeps a requirement in go.mod. TestBuildSaysNothingOfThisMachine says what is missing.
+// No program contains these packages. Tests of modules that Caddy contains import them, and xcaddy tidies its module.
+// If no requirement fixes their version, it takes the newest one of that day, with all its requirements. An import
+// here keeps a requirement in go.mod. TestBuildSaysNothingOfThisMachine names missing ones.
 import (
 	_ "github.com/moby/sys/sequential"
 )

@@ -1,5 +1,5 @@
-// Package debian makes the Debian package of the gateway: Caddy, the unit and the sockets of systemd,
-// a configuration, the guides and the licence. What belongs to Debian alone is in caddymodule/deploy/debian.
+// Package debian makes the Debian package of the gateway: Caddy, the unit and the sockets of systemd, a
+// configuration, the guides and the licence. Files for Debian alone are in caddymodule/deploy/debian.
 package debian
 
 import (
@@ -23,12 +23,12 @@ import (
 const Name = "codehub-gateway"
 
 const (
-	// documents is where the package has its documents, and shared what other programs read.
+	// documents is the package's folder for documents, and shared its folder for files that other programs read.
 	documents = "usr/share/doc/" + Name
 	shared    = "usr/share/" + Name
 )
 
-// file is a file of the package that is one of the repository, too.
+// file is a file of the package that comes from the repository.
 type file struct {
 	to, from string
 	mode     fs.FileMode
@@ -107,8 +107,8 @@ func Build(ctx context.Context, root, out string) (string, error) {
 }
 
 // Version is the package's version, such as 0.1.0+git20260802134127.82b487a3c1d2: the release, and the time (UTC) and
-// the name of the commit. To dpkg a later commit of the same release is newer, and one with changes is newer than
-// without. Without a repository it is 0.1.0+dev, which is older than any commit.
+// the name of the commit. For dpkg, a later commit of the same release is newer, and a commit with changes is newer
+// than without. Outside a repository it is 0.1.0+dev, which is older than any commit.
 func Version(ctx context.Context, root string) string {
 	of := revision.Of(ctx, root)
 	if of == "" {

@@ -14,8 +14,8 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// TestVersionsSort as dpkg compares them: each commit is newer than those before it, whatever their names are. It is newer
-// than the packages of before, too, which had only the name in their version.
+// TestVersionsSort: for dpkg, each commit is newer than those before it, whatever their names are. It is also newer
+// than older packages, whose versions had only the commit's name.
 func TestVersionsSort(t *testing.T) {
 	if _, err := exec.LookPath("dpkg"); err != nil {
 		t.Skip("dpkg is not here, and compares them")
@@ -55,8 +55,8 @@ func TestVersionsSort(t *testing.T) {
 	}
 }
 
-// TestTheGuidesOfThePackage: every link of theirs leads to a file that the package has, or to the source. The one
-// about monitoring leads to the alert rules and the dashboard.
+// TestTheGuidesOfThePackage: each link leads to a file of the package, or to the source. The guide about monitoring
+// leads to the alert rules and the dashboard.
 func TestTheGuidesOfThePackage(t *testing.T) {
 	root, err := image.Root()
 	if err != nil {

@@ -10,15 +10,14 @@ import (
 	"strings"
 )
 
-// source is where files are that the package does not have.
+// source is the address of files that the package does not have.
 const source = "https://github.com/codehub/gateway/blob/main/"
 
-// relative matches the address of a link in Markdown that leads to a file. Those to other places have a colon, or nothing
-// before the fragment.
+// relative matches a Markdown link to a file. Links to other places have a colon, or nothing before the fragment.
 var relative = regexp.MustCompile(`\]\(([^)\s:#]+)[)#]`)
 
-// stageDocuments collects what people read, and the guides with their pictures. Links lead to the files of the
-// package, or to the source where it does not have them.
+// stageDocuments collects the documents, and the guides with their pictures. Links lead to files of the package, or
+// to the source if the package does not have them.
 func stageDocuments(root, staged string) error {
 	all := make(map[string]string) // where the package has a file of the repository
 	for _, f := range files {
@@ -63,7 +62,7 @@ func stageDocuments(root, staged string) error {
 	return nil
 }
 
-// relink makes the links of a document lead from its place in the package, whose files are all.
+// relink makes the links of a document valid from its place in the package, whose files are all.
 func relink(text []byte, from string, all map[string]string) []byte {
 	return relative.ReplaceAllFunc(text, func(link []byte) []byte {
 		address, end := string(link[len("]("):len(link)-1]), link[len(link)-1]

@@ -30,8 +30,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// machine is a container with systemd as its first process. Its files are this machine's, and what
-// changes is thrown away. It has this machine's network.
+// machine is a container with systemd as its first process. It sees this machine's files and network; changes to the
+// files are thrown away.
 type machine struct {
 	t      *testing.T
 	root   string
@@ -61,7 +61,7 @@ func boot(t *testing.T) machine {
 		}
 	})
 	m := machine{t: t, root: path("root")}
-	// Nothing of this machine's own services starts.
+	// None of this machine's services starts.
 	const target = "[Unit]\nRequires=basic.target dbus.socket\nAfter=basic.target\nAllowIsolate=yes\n"
 	m.write("/etc/systemd/system/trial.target", target)
 	for _, unit := range []string{"docker.service", "docker.socket", "caddy.service"} {
@@ -134,7 +134,7 @@ func (m machine) exists(path string) bool {
 	return err == nil
 }
 
-// request makes a request on a connection of its own, and returns the protocol.
+// request makes a request on a new connection, and returns the protocol.
 func request(transport http.RoundTripper, url string) (protocol string, err error) {
 	client := http.Client{
 		Transport: transport, Timeout: 30 * time.Second,
@@ -152,15 +152,15 @@ func request(transport http.RoundTripper, url string) (protocol string, err erro
 	return answer.Proto, err
 }
 
-// anyCertificate trusts the machine's own authority: this is about sockets.
+// anyCertificate trusts the machine's own authority, because this test is about sockets.
 var anyCertificate = &tls.Config{InsecureSkipVerify: true} //nolint:gosec
 
 func overTCP() *http.Transport {
 	return &http.Transport{TLSClientConfig: anyCertificate.Clone(), ForceAttemptHTTP2: true, DisableKeepAlives: true}
 }
 
-// during makes requests one after the other, each on its own connection, until action has ended. It
-// returns how many there were, those that failed, and the longest.
+// during makes requests one after the other, each on a new connection, until action has ended. It returns the number
+// of requests, the number of failures, and the longest duration.
 func during(url string, action func()) (count int, failed []error, longest time.Duration) {
 	stop := make(chan struct{})
 	var all sync.WaitGroup
@@ -184,8 +184,8 @@ func during(url string, action func()) (count int, failed []error, longest time.
 	return count, failed, longest
 }
 
-// TestUnderSystemd installs the package in a machine with systemd, runs it there on real servers,
-// restarts, reloads, kills and updates it under requests, and purges it.
+// TestUnderSystemd installs the package in a machine with systemd and runs it there on real servers. It restarts,
+// reloads, kills and updates the gateway under requests, and purges the package.
 func TestUnderSystemd(t *testing.T) {
 	root, err := image.Root()
 	if err != nil {
@@ -388,7 +388,7 @@ func TestUnderSystemd(t *testing.T) {
 	t.Run("killed", func(t *testing.T) {
 		before := pid()
 		m.run("kill", "-KILL", before)
-		// Who connects waits until the next process is up.
+		// New connections wait until the next process is up.
 		if _, err := request(overTCP(), "https://localhost/health"); err != nil && !errors.Is(err, io.EOF) &&
 			!errors.Is(err, unix.ECONNRESET) {
 			t.Error(err)

@@ -1,5 +1,5 @@
-// Package install installs the Debian packages that are needed and missing, as root or
-// with sudo. Elsewhere it only says what is missing.
+// Package install installs missing Debian packages, as root or with sudo. On other systems it only names what is
+// missing.
 package install
 
 import (
@@ -19,7 +19,7 @@ var script string
 func Ensure(ctx context.Context, out io.Writer, packages ...string) error {
 	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", script, "install"}, packages...)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, out, out // sudo may ask for a password
-	// On Ctrl-C the script must put back what it has changed.
+	// On Ctrl-C the script must undo its changes.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("installing what is missing: %w", err)

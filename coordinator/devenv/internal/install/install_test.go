@@ -21,7 +21,7 @@ func TestNothingMissingPrintsNothing(t *testing.T) {
 	}
 }
 
-// Where packages cannot be installed, everything that is missing is named at once.
+// Where packages cannot be installed, one error names everything that is missing.
 func TestMissingIsNamed(t *testing.T) {
 	bin := t.TempDir()
 	for _, name := range []string{"sh", "id", "ls"} {

@@ -1,4 +1,4 @@
-// Package revision says which commit a working copy has, for the programs that are built from it.
+// Package revision names the commit of a working copy, for the programs that are built from it.
 package revision
 
 import (
@@ -11,14 +11,13 @@ import (
 	"time"
 )
 
-// variable is what the linker sets in a program.
+// variable is the variable that the linker sets in a program.
 const variable = "github.com/codehub/gateway/coordinator/version.revision"
 
-// Of returns the commit of the repository in root, such as 82b487a3c1d2, with -dirty behind it if files
-// that it has are changed. It is empty where there is no repository, as in an archive of the source,
-// or no git.
+// Of returns the commit of the repository in root, such as 82b487a3c1d2, with the suffix -dirty if tracked files are
+// changed. It is empty without a repository, as in an archive of the source, or without git.
 func Of(ctx context.Context, root string) string {
-	// Of a folder inside another repository, that one's commit says nothing.
+	// If the folder is inside another repository, that one's commit means nothing.
 	if _, err := os.Stat(filepath.Join(root, ".git")); err != nil {
 		return ""
 	}
@@ -43,7 +42,7 @@ func Time(ctx context.Context, root string) time.Time {
 	return time.Unix(seconds, 0)
 }
 
-// LinkerFlag returns what tells the linker the commit of the repository in root, to be a part of -ldflags.
+// LinkerFlag returns the part of -ldflags that sets the commit of the repository in root.
 func LinkerFlag(ctx context.Context, root string) string {
 	return "-X " + variable + "=" + Of(ctx, root)
 }
