@@ -1,5 +1,5 @@
-// Package deploy_test tests the chart and the image: what can be seen in the chart's output
-// everywhere, the rest with `make test-k8s`.
+// Package deploy_test tests the chart and the image. What the chart's output shows is tested everywhere; the rest needs
+// `make test-k8s`.
 package deploy_test
 
 import (
@@ -34,12 +34,12 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// variants are the values files that the chart's output is kept for.
+// variants are the values files with golden files of the chart's output.
 var variants = []string{"minimal", "full"}
 
 func golden(variant string) string { return filepath.Join("chart", "testdata", variant+".golden.yaml") }
 
-// objects reads those objects of a golden file that have the kind, into T.
+// objects returns the objects of a kind in a golden file, decoded as T.
 func objects[T any](t *testing.T, variant, kind string) (all []T) {
 	t.Helper()
 	f, err := os.Open(golden(variant))
@@ -68,8 +68,8 @@ func objects[T any](t *testing.T, variant, kind string) (all []T) {
 	}
 }
 
-// TestTheChartAllowsWhatTheBackendDoes: neither more nor less. That the backend does exactly
-// this is seen by the tests of package kubernetes.
+// TestTheChartAllowsWhatTheBackendDoes checks that the chart grants exactly the rights that the backend needs. The
+// tests of package kubernetes check that the backend uses exactly these.
 func TestTheChartAllowsWhatTheBackendDoes(t *testing.T) {
 	for _, variant := range variants {
 		var allowed []string
@@ -105,7 +105,7 @@ func TestTheChartAllowsWhatTheBackendDoes(t *testing.T) {
 	}
 }
 
-// TestTheChartsCaddyfileIsValid: every value ends up where Caddy understands it.
+// TestTheChartsCaddyfileIsValid checks that Caddy understands every value where the chart puts it.
 func TestTheChartsCaddyfileIsValid(t *testing.T) {
 	for name, value := range map[string]string{
 		"DATABASE_URL": "postgres://u:p@db/x", "REDIS_URL": "redis://r/0", "S3_ACCESS_KEY": "a", "S3_SECRET_KEY": "b",
@@ -153,7 +153,8 @@ func TestTheChartsCaddyfileIsValid(t *testing.T) {
 	}
 }
 
-// TestThePodsAreRestricted: Pod Security's strictest level lets in the gateway and what pulls images.
+// TestThePodsAreRestricted checks that the strictest level of Pod Security admits the gateway and the Pods that pull
+// images.
 func TestThePodsAreRestricted(t *testing.T) {
 	checks, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
@@ -182,7 +183,7 @@ func TestThePodsAreRestricted(t *testing.T) {
 	}
 }
 
-// mountedFiles makes what filesSecretName and filesConfigMapName would mount.
+// mountedFiles creates the files that filesSecretName and filesConfigMapName would mount.
 func mountedFiles(t *testing.T) (folder string) {
 	t.Helper()
 	folder = t.TempDir()
@@ -198,7 +199,7 @@ func mountedFiles(t *testing.T) (folder string) {
 	return folder
 }
 
-// kubeconfig makes one of a cluster that is never asked.
+// kubeconfig creates the kubeconfig of a cluster that is never contacted.
 func kubeconfig(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
@@ -216,8 +217,8 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// TestOneVersion: the chart, the images that it names and the backend's default are of one
-// version, and nothing floats.
+// TestOneVersion checks that the chart, the images that it names and the backend's default image have the same version,
+// and that no image tag floats.
 func TestOneVersion(t *testing.T) {
 	chart, err := os.ReadFile("chart/Chart.yaml")
 	if err != nil {
@@ -243,7 +244,7 @@ func TestOneVersion(t *testing.T) {
 	}
 }
 
-// TestEveryValueIsInTheSchema, and the other way round: Helm refuses a misspelt one.
+// TestEveryValueIsInTheSchema also checks the reverse: Helm rejects a misspelt value only if the schema lists all.
 func TestEveryValueIsInTheSchema(t *testing.T) {
 	text, err := os.ReadFile("chart/values.yaml")
 	if err != nil {
@@ -263,7 +264,7 @@ func TestEveryValueIsInTheSchema(t *testing.T) {
 	if err := json.Unmarshal(text, &schema); err != nil {
 		t.Fatal(err)
 	}
-	delete(schema.Properties, "global") // Helm's own
+	delete(schema.Properties, "global") // Helm's own value
 	for name := range values {
 		if schema.Properties[name] == nil {
 			t.Errorf("%s is not in the schema", name)

@@ -33,7 +33,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files of the chart's output")
 
-// helm runs Helm and returns what it prints.
+// helm runs Helm and returns its output.
 func helm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	program, err := server.BuildHelm(t.Context())
@@ -49,8 +49,8 @@ func helm(t *testing.T, args ...string) (string, error) {
 	return stdout.String(), nil
 }
 
-// TestHelm: Helm finds nothing wrong with the chart, makes of it what the golden files hold,
-// and refuses values that are missing or misspelt.
+// TestHelm checks that Helm finds nothing wrong with the chart, that its output is that of the golden files, and that
+// Helm rejects missing and misspelt values.
 func TestHelm(t *testing.T) {
 	if !devenv.OnKubernetes() {
 		t.Skip("`make test-k8s` brings Helm")
@@ -76,7 +76,7 @@ func TestHelm(t *testing.T) {
 		}
 	}
 	minimal := filepath.Join("chart", "testdata", "minimal.values.yaml")
-	// What stands behind a service of another namespace is that namespace's to show.
+	// The chart reads the endpoints of a Service in another namespace, so it needs a Role in that namespace.
 	for endpoint, namespace := range map[string]string{
 		"http://store.storage.svc:9000": "storage", "https://s.data.svc.cluster.local": "data", "http://store.codehub.svc:9000": "", "http://store:9000": "",
 		"https://bucket.svc.example.com": "", "http://10.0.0.9:9000": "",
@@ -92,10 +92,10 @@ func TestHelm(t *testing.T) {
 	for set, part := range map[string]string{
 		"secretName=": "secretName", "public_url=codehub.example.com": "public_url", "replica=3": "replica", "shards=0": "shards",
 		"codehub.database=postgres://u:p@h/d": "database", "image.digest=latest": "digest",
-		// What would be in the ConfigMap.
+		// These would appear in the ConfigMap.
 		"codehub.s3.secret_key=swordfish": "secret_key", "codehub.oidc.client_secret=swordfish": "client_secret",
 		"codehub.s3.endpoint=https://key:swordfish@s3.example.com": "endpoint", "secretKeys.DATABASE=uri": "DATABASE",
-		// What no gateway would start with.
+		// No gateway would start with these.
 		"codehub.ttl.standby=soon": "standby", "codehub.tll.standby=3h": "tll", "kubernetes.home=large": "home", "kubernetes.workspace_port=0": "workspace_port",
 		"kubernetes.namespace=elsewhere": "namespace", "gateway.page_wait=long": "page_wait", "gateway.to=10.0.0.1": "to", "codehub.egress.enforce=always": "enforce",
 		"codehub.limits.max_running_per_user=0": "max_running_per_user", "httpRoute.enabled=true": "httpRoute.parentRefs", "metrics.port=8080": "port",
@@ -107,7 +107,7 @@ func TestHelm(t *testing.T) {
 	}
 }
 
-// release is an installation of the chart in a namespace of the test's own.
+// release is an installation of the chart in the test's own namespace.
 type release struct {
 	devenv.Cluster
 	api    *cluster.Client
@@ -115,7 +115,7 @@ type release struct {
 	http   *http.Client
 }
 
-// install installs the chart with servers of this machine, and waits until it is ready.
+// install installs the chart with the servers on this machine, and waits until it is ready.
 func install(t *testing.T) *release {
 	t.Helper()
 	if !devenv.OnKubernetes() {
@@ -166,7 +166,7 @@ func install(t *testing.T) *release {
 
 const password = "a password for the test"
 
-// helm runs a command about the release.
+// helm runs a command on the release.
 func (r *release) helm(t *testing.T, command string, args ...string) {
 	t.Helper()
 	if _, err := helm(t, append([]string{command, "codehub", "--namespace", r.Namespace, "--kubeconfig", r.Kubeconfig}, args...)...); err != nil {
@@ -177,7 +177,7 @@ func (r *release) helm(t *testing.T, command string, args ...string) {
 	}
 }
 
-// gateways lists the gateway's Pods.
+// gateways lists the gateways' Pods.
 func (r *release) gateways(t *testing.T) []corev1.Pod {
 	t.Helper()
 	list, err := r.api.Pods.List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=codehub"})
@@ -199,8 +199,8 @@ func (r *release) log(t *testing.T, pod string) string {
 	return string(text)
 }
 
-// clientOf returns a client with cookies for which every name is at one address. Each request
-// has a connection of its own, so that any gateway may get it.
+// clientOf returns a client with cookies that resolves every name to one address. Each request has a connection of its
+// own, so any gateway may receive it.
 func clientOf(t *testing.T, address string) *http.Client {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -216,7 +216,7 @@ func clientOf(t *testing.T, address string) *http.Client {
 	}}
 }
 
-// try makes a request and decodes the answer into out unless that is nil. A string gets it as it is.
+// try makes a request and decodes the answer into out, unless that is nil. A *string receives the raw answer.
 func (r *release) try(ctx context.Context, method, path string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -254,8 +254,8 @@ func (r *release) call(t *testing.T, method, path string, in, out any) {
 	}
 }
 
-// TestChart: the chart brings up an installation with two gateways that share the work. A workspace
-// lives, also while the gateways are replaced. Without the chart it is still there.
+// TestChart checks that the chart creates an installation with two gateways that share the work. A workspace survives
+// the replacement of the gateways, and the removal of the chart.
 func TestChart(t *testing.T) {
 	r := install(t)
 	var ws struct{ ID, Phase, Operation string }
@@ -285,7 +285,7 @@ func TestChart(t *testing.T) {
 	conn := r.open(t, ws.ID)
 	stop := r.keepAsking(t, "/w/"+ws.ID+"/healthz")
 	done := make(chan struct{})
-	var drained time.Duration // for how long the WebSocket went on after its gateway was told to end
+	var drained time.Duration // how long the WebSocket worked after its gateway was told to stop
 	go func() {
 		defer close(done)
 		drained = r.echoUntilClosed(t, conn)
@@ -311,7 +311,7 @@ func TestChart(t *testing.T) {
 	_ = r.open(t, ws.ID).CloseNow() // opens again, at another gateway
 	r.lead(t)
 
-	// A request that waits for a sleeping workspace is answered by a gateway that is to end.
+	// A request that waits for a sleeping workspace is answered even if its gateway is about to stop.
 	r.call(t, http.MethodPatch, "/api/v1/workspaces/"+ws.ID, map[string]string{"desired_state": "STANDBY"}, nil)
 	await("STANDBY")
 	held := make(chan error, 1)
@@ -330,13 +330,13 @@ func TestChart(t *testing.T) {
 		t.Errorf("the workspace without the chart: %v, %+v", err, after)
 	}
 	for _, p := range r.gateways(t) {
-		if p.DeletionTimestamp == nil { // the others drain
+		if p.DeletionTimestamp == nil { // the others are draining
 			t.Errorf("%s is left", p.Name)
 		}
 	}
 }
 
-// examine runs doctor in a gateway's Pod.
+// examine runs the doctor in a gateway's Pod.
 func (r *release) examine(t *testing.T) {
 	t.Helper()
 	var out bytes.Buffer
@@ -364,7 +364,7 @@ func (r *release) examine(t *testing.T) {
 	}
 }
 
-// look runs a command in the workspace, and reads what it prints and uses: with the rights that the chart gives.
+// look runs a command in the workspace and reads its log and its usage, with the rights that the chart grants.
 func (r *release) look(t *testing.T, id string) {
 	t.Helper()
 	var text string
@@ -386,8 +386,8 @@ func (r *release) look(t *testing.T, id string) {
 	}
 }
 
-// isolated checks that the policies of workspaces let the gateways of this namespace in: a gateway learns it from its
-// service account.
+// isolated checks that the network policies of workspaces admit the gateways of this namespace. A gateway learns its
+// namespace from its service account.
 func (r *release) isolated(t *testing.T) {
 	t.Helper()
 	list, err := r.api.NetworkPolicies.List(t.Context(), metav1.ListOptions{})
@@ -409,8 +409,7 @@ func (r *release) isolated(t *testing.T) {
 	}
 }
 
-// measure waits until each gateway tells its metrics, and the one that leads those of the
-// archives.
+// measure waits until each gateway serves its metrics, and the leader those of the archives.
 func (r *release) measure(t *testing.T) {
 	t.Helper()
 	wait.For(t, "the gateways tell their metrics", func() error {
@@ -434,7 +433,7 @@ func (r *release) measure(t *testing.T) {
 	})
 }
 
-// lead waits until the gateways together lead all shards, and each leads one at least.
+// lead waits until the gateways together lead all shards, and each leads at least one.
 func (r *release) lead(t *testing.T) {
 	t.Helper()
 	wait.For(t, "the gateways share the work", func() error {
@@ -445,7 +444,7 @@ func (r *release) lead(t *testing.T) {
 				return fmt.Errorf("%s is still ending", p.Name)
 			}
 			client := clientOf(t, net.JoinHostPort(p.Status.PodIP, "8080"))
-			client.Jar = r.http.Jar // an administrator's
+			client.Jar = r.http.Jar // an administrator's cookies
 			res, err := client.Get("http://localhost/health/coordinator")
 			if err != nil {
 				return err
@@ -476,7 +475,7 @@ func (r *release) lead(t *testing.T) {
 	})
 }
 
-// open opens a WebSocket to the workspace, which sends back what it gets.
+// open opens a WebSocket to the workspace, which echoes each message.
 func (r *release) open(t *testing.T, id string) *websocket.Conn {
 	t.Helper()
 	conn, _, err := websocket.Dial(t.Context(), "ws://localhost/w/"+id+"/echo", &websocket.DialOptions{HTTPClient: r.http})
@@ -487,8 +486,8 @@ func (r *release) open(t *testing.T, id string) *websocket.Conn {
 	return conn
 }
 
-// echoUntilClosed uses a WebSocket until its gateway closes it, and returns how long that was
-// after the gateways began to be replaced.
+// echoUntilClosed uses a WebSocket until its gateway closes it, and returns how long that was after the replacement of
+// the gateways began.
 func (r *release) echoUntilClosed(t *testing.T, conn *websocket.Conn) time.Duration {
 	var begun time.Time
 	for {
@@ -499,7 +498,8 @@ func (r *release) echoUntilClosed(t *testing.T, conn *websocket.Conn) time.Durat
 			break
 		}
 		if begun.IsZero() {
-			// Until a gateway was told to end, which the last of them is a little later.
+			// The replacement begins with the first gateway that is told to stop. The WebSocket's own may be told a
+			// little later.
 			list, err := r.api.Pods.List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=codehub"})
 			if err == nil && slices.ContainsFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil }) {
 				begun = time.Now()
@@ -512,7 +512,7 @@ func (r *release) echoUntilClosed(t *testing.T, conn *websocket.Conn) time.Durat
 	return time.Since(begun)
 }
 
-// keepAsking asks for a path, again and again, until stop is called.
+// keepAsking requests a path repeatedly until stop is called.
 func (r *release) keepAsking(t *testing.T, path string) (stop func() (asked int, failed []error)) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var (

@@ -17,10 +17,10 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/server"
 )
 
-// variables are those of .env that have to be there.
+// variables are the required variables of .env.
 var variables = map[string]string{"DOCKER_GID": "986"}
 
-// service is what the test looks at in a service of the compose file.
+// service contains the tested fields of a service in the compose file.
 type service struct {
 	Image       string
 	Build       *struct{ Context, Dockerfile, Target string }
@@ -41,7 +41,7 @@ type service struct {
 	DependsOn   map[string]any `json:"depends_on"`
 }
 
-// project is a compose file as Docker Compose reads it.
+// project is a compose file as Docker Compose parses it.
 type project struct {
 	Services map[string]service
 	Networks map[string]struct {
@@ -52,7 +52,7 @@ type project struct {
 	Volumes map[string]any
 }
 
-// compose reads the compose file, and files that go with it, with the variables of env alone.
+// compose parses the compose file, and further files, with only the variables in env.
 func compose(t *testing.T, env map[string]string, more ...string) (project, error) {
 	t.Helper()
 	reader, err := server.BuildCompose(t.Context())
@@ -77,16 +77,18 @@ func compose(t *testing.T, env map[string]string, more ...string) (project, erro
 	return p, nil
 }
 
-// TestComposeRefusesToStartWithoutSecrets: the file is refused without what is made together with them, and says how. An
-// engine starts no container whose file for a secret is missing.
+// TestComposeRefusesToStartWithoutSecrets checks that the file is invalid without .env, which the same commands create
+// as the secrets, and that the error names the remedy. A container engine does not start a container if the file of a
+// secret is missing.
 func TestComposeRefusesToStartWithoutSecrets(t *testing.T) {
 	if _, err := compose(t, nil); err == nil || !strings.Contains(err.Error(), "DOCKER_GID is missing a value: is missing in .env") {
 		t.Errorf("it is taken: %v", err)
 	}
 }
 
-// TestTheFirstLinesMakeSecrets: run as they stand, they make all files that services read, and other users of the host
-// cannot read them. Run again, they change nothing: the database keeps its first password.
+// TestTheFirstLinesMakeSecrets checks that the commands in the first lines, run as they are, create all files that
+// services read, and that other users of the host cannot read them. Run again, they change nothing: the database keeps
+// its first password.
 func TestTheFirstLinesMakeSecrets(t *testing.T) {
 	var script strings.Builder
 	for line := range strings.Lines(head(t)) {
@@ -177,8 +179,8 @@ func TestTheFirstLinesMakeSecrets(t *testing.T) {
 	}
 }
 
-// TestComposeHasNoSecretsItself: services read them from their files. The engine shows variables and arguments to
-// everybody who may ask it, so no secret is in these.
+// TestComposeHasNoSecretsItself checks that services read secrets from files only. The engine shows variables and
+// arguments to everyone who has access to it, so they must not contain a secret.
 func TestComposeHasNoSecretsItself(t *testing.T) {
 	p, err := compose(t, variables)
 	if err != nil {
@@ -202,7 +204,7 @@ func TestComposeHasNoSecretsItself(t *testing.T) {
 	}
 }
 
-// head returns the compose file's first lines, which say how it is used.
+// head returns the first lines of the compose file, which describe its use.
 func head(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("compose/compose.yaml")
@@ -213,7 +215,8 @@ func head(t *testing.T) string {
 	return head
 }
 
-// TestComposeWithDigests: what the first lines say of digests fixes every image of a registry, and changes nothing else.
+// TestComposeWithDigests checks that the override in the first lines pins the digest of every image from a registry,
+// and changes nothing else.
 func TestComposeWithDigests(t *testing.T) {
 	plain, err := compose(t, variables)
 	if err != nil {
@@ -247,11 +250,11 @@ func TestComposeWithDigests(t *testing.T) {
 	}
 }
 
-// exact is an image of a registry with the version to the last digit, or with a digest.
+// exact matches a registry image with a complete version, or with a digest.
 var exact = regexp.MustCompile(`^[a-z/]+:[0-9]+\.[0-9]+(\.[0-9]+)?(-[a-z]+)?$|@sha256:[0-9a-f]{64}$`)
 
-// TestCompose: every service starts again by itself and says whether it works; nothing is reached from the
-// network but the gateway; nothing floats.
+// TestCompose checks that every service restarts automatically and has a health check, that only the gateway can be
+// reached from the network, and that no image floats.
 func TestCompose(t *testing.T) {
 	p, err := compose(t, variables)
 	if err != nil {
@@ -302,7 +305,7 @@ func TestCompose(t *testing.T) {
 	}
 }
 
-// instructions returns those of a stage of a Dockerfile, or of its only one, that say how a container is run.
+// instructions returns the instructions about running a container, of one stage of a Dockerfile or of all.
 func instructions(t *testing.T, path, stage string) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -325,7 +328,7 @@ func instructions(t *testing.T, path, stage string) (all []string) {
 	return all
 }
 
-// TestComposeMakesTheSameImages as `make image` does.
+// TestComposeMakesTheSameImages checks that the images are those of `make image`.
 func TestComposeMakesTheSameImages(t *testing.T) {
 	for stage, other := range map[string]string{"gateway": "Dockerfile", "storagejob": "../../storagejob/Dockerfile"} {
 		here, there := instructions(t, "compose/Dockerfile", stage), instructions(t, other, "")
@@ -333,7 +336,7 @@ func TestComposeMakesTheSameImages(t *testing.T) {
 			t.Errorf("%s: %q, and in %s %q", stage, here, other, there)
 		}
 	}
-	// The program is built with the Go that go.mod asks for, or a newer one.
+	// The program is built with the Go version of go.mod or a newer one.
 	text, err := os.ReadFile("compose/Dockerfile")
 	if err != nil {
 		t.Fatal(err)

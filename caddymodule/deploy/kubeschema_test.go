@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// kubernetesValues are the values in Kubernetes' own form. Their schemas are made from Kubernetes' types, so Helm finds
-// a misspelt key before the cluster or, in a Pod template, the gateway does.
+// kubernetesValues are the values that have the form of a Kubernetes type. Their schemas are generated from these
+// types, so that Helm reports a misspelt key before the cluster does or, in a Pod template, the gateway.
 var kubernetesValues = map[string]reflect.Type{
 	"affinity":                   reflect.TypeFor[corev1.Affinity](),
 	"envFrom":                    reflect.TypeFor[[]corev1.EnvFromSource](),
@@ -46,13 +46,14 @@ var kubernetesValues = map[string]reflect.Type{
 	"serviceAccount labels":      reflect.TypeFor[map[string]string](),
 }
 
-// ofTheNode are the fields that give a Pod the network or the processes of its node. Each has its harmless value.
+// ofTheNode are the fields that give a Pod the network or the processes of its node. Each is mapped to its harmless
+// value.
 var ofTheNode = map[reflect.Type]map[string]any{
 	reflect.TypeFor[corev1.PodSpec]():       {"hostNetwork": false, "hostPID": false, "hostIPC": false},
 	reflect.TypeFor[corev1.ContainerPort](): {"hostPort": 0.0},
 }
 
-// kubernetesSchema returns the schema of a type of Kubernetes', and adds those of the structs in it to defs.
+// kubernetesSchema returns the schema of a Kubernetes type, and adds the schemas of the structs in it to defs.
 func kubernetesSchema(typ reflect.Type, defs schema) schema {
 	nullable := func(kind string, more schema) schema {
 		s := schema{"type": []any{kind, "null"}}
@@ -86,9 +87,9 @@ func kubernetesSchema(typ reflect.Type, defs schema) schema {
 	name := path.Base(path.Dir(typ.PkgPath())) + "." + typ.Name()
 	if defs[name] == nil {
 		properties := schema{}
-		// $patch and the like are for the merge of a Pod template.
+		// Keys such as $patch control the merge of a Pod template.
 		s := nullable("object", schema{"additionalProperties": false, "properties": properties, "patternProperties": schema{`^\$`: schema{}}})
-		defs[name] = s // before its fields, which may be of the same type
+		defs[name] = s // before its fields, which may have the same type
 		addFields(properties, typ, defs)
 		for field, off := range ofTheNode[typ] {
 			properties[field] = schema{"const": off, "description": "No Pod has the node's network or processes"}
@@ -97,14 +98,14 @@ func kubernetesSchema(typ reflect.Type, defs schema) schema {
 	return schema{"$ref": "#/$defs/" + name}
 }
 
-// addFields adds the fields of a struct, also those of the structs that are embedded in it.
+// addFields adds the fields of a struct, including those of embedded structs.
 func addFields(properties schema, typ reflect.Type, defs schema) {
 	for field := range typ.Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		switch {
 		case name == "" && field.Anonymous:
 			addFields(properties, field.Type, defs)
-		case name == "status" || name == "managedFields": // which only the cluster sets
+		case name == "status" || name == "managedFields": // only the cluster sets these
 		case name != "" && name != "-":
 			properties[name] = kubernetesSchema(field.Type, defs)
 		}

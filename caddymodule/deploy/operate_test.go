@@ -17,8 +17,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestChartIsOperated does to an installation what an operator of a cluster does: keep images on the nodes, upgrade it
-// after a change of a Secret, drain its node, and let the cluster choose the number of gateways.
+// TestChartIsOperated does what the operator of a cluster does: it keeps images on the nodes, upgrades the release
+// after a change of a Secret, drains the node, and lets the cluster choose the number of gateways.
 func TestChartIsOperated(t *testing.T) {
 	r := install(t)
 	r.upgrade(t, "--set", "prePull.enabled=true")
@@ -55,7 +55,7 @@ func (r *release) upgrade(t *testing.T, args ...string) {
 	r.helm(t, "upgrade", append([]string{"chart", "--values", r.values, "--wait", "--timeout", "3m"}, args...)...)
 }
 
-// running returns the gateways that are not told to end: their names, and the uids of their Pods.
+// running returns the Pods of the gateways that were not told to stop: their uids by name.
 func (r *release) running(t *testing.T) map[string]types.UID {
 	t.Helper()
 	found := make(map[string]types.UID)
@@ -67,7 +67,7 @@ func (r *release) running(t *testing.T) map[string]types.UID {
 	return found
 }
 
-// holdsImages waits until a Pod on the node holds the images of workspaces, which have a shell or not.
+// holdsImages waits until a Pod on the node holds the images of workspaces, whether the images have a shell or not.
 func (r *release) holdsImages(t *testing.T) {
 	t.Helper()
 	wait.For(t, "the images are on the node", func() error {
@@ -97,7 +97,7 @@ func (r *release) holdsImages(t *testing.T) {
 	}
 }
 
-// drain evicts every gateway as `kubectl drain` does: the next one when the disruption budget allows it.
+// drain evicts every gateway as `kubectl drain` does: each when the disruption budget allows it.
 func (r *release) drain(t *testing.T) {
 	t.Helper()
 	api := r.Inspect(t, "")
@@ -117,7 +117,7 @@ func (r *release) drain(t *testing.T) {
 	}
 }
 
-// answers reports whether a gateway is ready, and whether the installation answers.
+// answers checks that a gateway is ready and that the installation answers.
 func (r *release) answers(t *testing.T) error {
 	t.Helper()
 	ready := slices.ContainsFunc(r.gateways(t), func(p corev1.Pod) bool {
@@ -128,6 +128,6 @@ func (r *release) answers(t *testing.T) error {
 	if !ready {
 		return errors.New("no gateway is ready")
 	}
-	// One that was told to end still answers, over connections that it has. It is not ready.
+	// A gateway that was told to stop still answers on its existing connections, but is not ready.
 	return r.try(t.Context(), http.MethodGet, "/health", nil, nil)
 }

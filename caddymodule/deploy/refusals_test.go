@@ -64,7 +64,7 @@ var misspelt = map[string]string{
 	"images: [{name: a, reference: a, prot: 1}]":                     "'prot'",
 }
 
-// right are values that a stricter schema might refuse by mistake.
+// right are valid values that an overly strict schema might reject.
 var right = []string{
 	"kubernetes: {home: 2Gi, memory: 512Mi, disk: 10Gi, memory_request: 1GiB}",
 	"resources: {limits: {memory: 1Gi, cpu: 2, nvidia.com/gpu: 1}, requests: {cpu: 0.5, memory: 1e9}}",
@@ -79,7 +79,8 @@ var right = []string{
 	"initContainers: [{name: a, image: b, startupProbe: {httpGet: {path: /, port: http}}, restartPolicy: Always}]",
 }
 
-// TestTheSchemaRefusesMisspeltValues at every level whose keys are known, and takes every key in free maps.
+// TestTheSchemaRefusesMisspeltValues checks that the schema rejects unknown keys at every level where the keys are
+// fixed, and accepts any key in free maps.
 func TestTheSchemaRefusesMisspeltValues(t *testing.T) {
 	compiled, err := jsonschema.NewCompiler().Compile(schemaFile)
 	if err != nil {
@@ -108,7 +109,7 @@ func TestTheSchemaRefusesMisspeltValues(t *testing.T) {
 	}
 }
 
-// TestHelmSaysWhatToWrite: each error of the chart's own checks names the setting, its value and the remedy.
+// TestHelmSaysWhatToWrite checks that each error of the chart's own checks names the setting, its value and the remedy.
 func TestHelmSaysWhatToWrite(t *testing.T) {
 	if !devenv.OnKubernetes() {
 		t.Skip("`make test-k8s` brings Helm")

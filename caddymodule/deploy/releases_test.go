@@ -10,7 +10,7 @@ import (
 	releases "github.com/codehub/gateway/coordinator/devenv/release"
 )
 
-// TestValuesOfOlderReleases: the chart takes the values of each earlier release that had one.
+// TestValuesOfOlderReleases checks that the chart accepts the values of each earlier release that had a chart.
 func TestValuesOfOlderReleases(t *testing.T) {
 	schema, err := jsonschema.NewCompiler().Compile(schemaFile)
 	if err != nil {
@@ -21,14 +21,14 @@ func TestValuesOfOlderReleases(t *testing.T) {
 			for _, path := range []string{"values.yaml", "testdata/minimal.values.yaml", "testdata/full.values.yaml"} {
 				text := past.File(t, "caddymodule/deploy/chart/"+path)
 				if text == nil {
-					continue // of before there was a chart
+					continue // that release had no chart
 				}
 				var values any
 				if err := yaml.Unmarshal(text, &values); err != nil {
 					t.Fatal(err)
 				}
 				set := values.(map[string]any)
-				if path == "values.yaml" { // which leaves to the operator what is required
+				if path == "values.yaml" { // leaves the required values to the operator
 					set["public_url"], set["domain"], set["secretName"] = "https://codehub.example.com", "ws.example.com", "codehub"
 				}
 				if text, err = json.Marshal(set); err != nil {

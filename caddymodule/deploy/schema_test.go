@@ -26,11 +26,11 @@ type schema = map[string]any
 
 const schemaFile = "chart/values.schema.json"
 
-// placeholder is what stands in a setting for what must not be in a ConfigMap.
+// placeholder matches a placeholder, which replaces a secret in a setting.
 const placeholder = `\{(env|file)\.[^{}]+\}`
 
-// kinds are the kinds of values in the syntax of the Caddyfile, with one that is right and one that
-// is wrong. The setting's own parser must be of the same opinion.
+// kinds are the kinds of values in the syntax of the Caddyfile, each with a valid and an invalid value. The setting's
+// own parser must agree with the schema about both.
 var kinds = map[string]struct {
 	schema       schema
 	right, wrong string
@@ -51,23 +51,24 @@ var kinds = map[string]struct {
 	"<text>":                {schema{"type": []any{"string", "null"}}, "", ""},
 }
 
-// text is the schema of a value that is written as such a text, or is of a type of YAML's.
+// text returns the schema of a value that is written as text that matches the pattern, or that has one of the YAML
+// types.
 func text(pattern string, types ...any) schema {
 	return schema{"type": append([]any{"string", "null"}, types...), "pattern": whole(pattern)}
 }
 
 func whole(pattern string) string { return "^(" + placeholder + "|" + pattern + ")$" }
 
-// notInValues are settings that the chart makes itself, from values of other names.
+// notInValues are settings that the chart generates from other values.
 var notInValues = []string{"database", "redis", "admin_password", "installation", "public_url", "domain", "images", "docker", "backend",
 	"coordinator node_id", "coordinator shards", "kubernetes namespace"}
 
-// proxyOptions are the options of reverse_proxy that a directive `codehub` may have.
+// proxyOptions are the options of reverse_proxy that the directive `codehub` accepts.
 var proxyOptions = []string{"lb_retries", "lb_try_duration", "lb_try_interval", "flush_interval", "request_buffers", "response_buffers",
 	"stream_timeout", "stream_close_delay", "stream_buffer_size", "trusted_proxies", "header_up", "header_down", "transport"}
 
-// syntax reads the syntax in a function's comment: the kind of value of each option, by its
-// section and name.
+// syntax parses the syntax in a function's doc comment. It returns the kind of value of each option, by section and
+// name.
 func syntax(t *testing.T, file, function string) map[string]string {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
@@ -101,7 +102,7 @@ func syntax(t *testing.T, file, function string) map[string]string {
 	return found
 }
 
-// kindOf returns the name in kinds of what the syntax calls kind.
+// kindOf maps a kind of value in the syntax to its key in kinds.
 func kindOf(kind string) string {
 	switch {
 	case strings.HasSuffix(kind, "...>") || kind == "<command>":
@@ -116,13 +117,13 @@ func kindOf(kind string) string {
 	return kind
 }
 
-// valueSchema is the schema of one setting.
+// valueSchema returns the schema of one setting.
 func valueSchema(kind string) schema {
 	if kinds[kind].schema != nil {
 		return schema{"$ref": "#/$defs/" + defName(kind)}
 	}
 	if strings.Trim(kind, "0123456789|") == "" {
-		return text(kind, "integer") // YAML takes these words for numbers
+		return text(kind, "integer") // YAML parses these words as numbers
 	}
 	return text(kind) // words
 }
@@ -131,12 +132,12 @@ func defName(kind string) string {
 	return strings.NewReplacer("<", "", ">", "", " ", "_", "|", "_or_").Replace(kind)
 }
 
-// object is the schema of a block of options, of which no others may be.
+// object returns the schema of a block that accepts only these options.
 func object(properties schema) schema {
 	return schema{"type": []any{"object", "null"}, "additionalProperties": false, "properties": properties}
 }
 
-// put adds the schema of an option, whose name may have a section before it.
+// put adds the schema of an option, whose name may be preceded by a section.
 func put(properties schema, name string, s schema) {
 	if section, option, ok := strings.Cut(name, " "); ok {
 		if properties[section] == nil {
@@ -148,8 +149,8 @@ func put(properties schema, name string, s schema) {
 	properties[name] = s
 }
 
-// TestTheSchemaHasEverySetting, with the kind of value that its parser takes. So Helm refuses
-// a misspelt setting, a value that no gateway would start with, and a secret.
+// TestTheSchemaHasEverySetting checks that the schema has every setting, with the kind of value that its parser
+// accepts. With it, Helm rejects a misspelt setting, a value with which no gateway would start, and a secret.
 func TestTheSchemaHasEverySetting(t *testing.T) {
 	var app settings.App
 	kindsOf := syntax(t, "../internal/settings/caddyfile.go", "UnmarshalCaddyfile")
@@ -255,7 +256,7 @@ func TestTheSchemaHasEverySetting(t *testing.T) {
 	}
 }
 
-// TestTheSchemasKinds: what a setting's parser takes, the schema takes too.
+// TestTheSchemasKinds checks that the schema accepts what a setting's parser accepts.
 func TestTheSchemasKinds(t *testing.T) {
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 		k := kinds[kind]
@@ -280,7 +281,8 @@ func TestTheSchemasKinds(t *testing.T) {
 	}
 }
 
-// TestSizesInTheSchema: the schema takes the same sizes as the settings' parser, Kubernetes' way to write them among them.
+// TestSizesInTheSchema checks that the schema accepts the same sizes as the settings' parser, including those in
+// Kubernetes' notation.
 func TestSizesInTheSchema(t *testing.T) {
 	pattern := kinds["<size>"].schema["pattern"].(string)
 	for _, size := range []string{

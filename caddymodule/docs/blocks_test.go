@@ -21,20 +21,19 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// checks says how the blocks of a language are held against the product. What runs them for real
-// is named in the comment.
+// checks are the checks of blocks by language. The comments name the tests that run the blocks.
 var checks = map[string]func(*testing.T, block){
 	"":           drawing,
-	"sh":         commands, // e2e runs those of api.md and cli.md; storagejob those of "Opening an archive" in backups.md
+	"sh":         commands, // e2e runs the blocks of api.md and cli.md; storagejob runs those of "Opening an archive" in backups.md
 	"caddyfile":  configuration,
 	"yaml":       values,
 	"python":     nothing, // e2e runs the program of api.md
-	"dockerfile": nothing, // it begins with an image of a registry
-	"nginx":      nothing, // proxies are no part of the product
+	"dockerfile": nothing, // its base image is in a registry
+	"nginx":      nothing, // proxies are not part of the product
 	"haproxy":    nothing,
 }
 
-// TestBlocks holds every block against the product.
+// TestBlocks checks every block against the product.
 func TestBlocks(t *testing.T) {
 	found := make(map[string]int)
 	for _, d := range guides(t) {
@@ -57,14 +56,14 @@ func TestBlocks(t *testing.T) {
 
 func nothing(*testing.T, block) {}
 
-// drawing is a picture in letters, or a part of a Caddyfile that stands for itself: no command may hide there.
+// drawing checks that an ASCII drawing or an excerpt of a Caddyfile contains no command, which would be unchecked.
 func drawing(t *testing.T, b block) {
 	if regexp.MustCompile(`(?m)^\s*(\./)?(caddy|curl|kubectl|helm|make) `).MatchString(b.text) {
 		t.Errorf("%s: write `sh` where commands begin:\n%s", b.document, b.text)
 	}
 }
 
-// configuration is a Caddyfile: formatted, and one that Caddy takes with all of its settings.
+// configuration checks that a Caddyfile is formatted and that Caddy accepts all of its settings.
 func configuration(t *testing.T, b block) {
 	if formatted := caddyfile.Format([]byte(b.text)); string(formatted) != b.text {
 		t.Errorf("%s: not formatted; `caddy fmt` gives:\n%s", b.document, formatted)
@@ -92,7 +91,7 @@ func configuration(t *testing.T, b block) {
 	}
 }
 
-// filesOfTheGuides returns a folder with the files that the Caddyfiles of the guides name.
+// filesOfTheGuides returns a folder with the files that the guides' Caddyfiles name.
 func filesOfTheGuides(t *testing.T) string {
 	t.Helper()
 	server := httptest.NewTLSServer(nil)
@@ -126,7 +125,7 @@ func filesOfTheGuides(t *testing.T) string {
 	return dir
 }
 
-// values are those of the Helm chart, by its schema, which its own tests hold against the settings.
+// values checks Helm values against the chart's schema, which the chart's own tests check against the settings.
 func values(t *testing.T, b block) {
 	const schema = "../deploy/chart/values.schema.json"
 	compiled, err := jsonschema.NewCompiler().Compile(schema)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestSayingItYourself runs what awake.md tells scripts to do: the file is there while ./build.sh runs, has the
-// reason in it, and is gone afterwards.
+// TestSayingItYourself runs the script of awake.md: the file exists and contains the reason while ./build.sh runs, and
+// is gone afterwards.
 func TestSayingItYourself(t *testing.T) {
 	var lines string
 	for _, b := range read(t, "awake.md").blocks {
@@ -26,9 +26,9 @@ func TestSayingItYourself(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The first line has made the file already: what the build waits for is that it comes again.
+	// The first line has already created the file. The build removes it, and waits until it is created again.
 	write("build.sh", `rm ~/.codehub/busy; until grep -s build ~/.codehub/busy >seen; do :; done`)
-	write("sleep", `:`) // in place of half a minute
+	write("sleep", `:`) // no half-minute pauses
 	cmd := exec.CommandContext(t.Context(), "sh", "-ec", lines)
 	cmd.Dir, cmd.Env = home, append(os.Environ(), "HOME="+home, "PATH="+home+":"+os.Getenv("PATH"))
 	if out, err := cmd.CombinedOutput(); err != nil {

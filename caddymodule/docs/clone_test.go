@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestCloningARepository runs the program of images.md with Git. It clones into an empty project and
-// nowhere else, and its command runs in every case.
+// TestCloningARepository runs the program of images.md with Git. The program clones only into an empty project, and
+// runs its command in every case.
 func TestCloningARepository(t *testing.T) {
 	program := ""
 	for _, b := range read(t, "images.md").blocks {
@@ -25,7 +25,7 @@ func TestCloningARepository(t *testing.T) {
 	if err := os.WriteFile(entry, []byte(program), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// No settings of the person who runs this test.
+	// The settings of the person who runs this test do not apply.
 	run := func(home, address string, args ...string) (string, error) {
 		cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
 		cmd.Dir = home
@@ -63,7 +63,7 @@ func TestCloningARepository(t *testing.T) {
 			if out, err := run(home, "", "sh", "-ec", c.prepare); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			for range 2 { // what it has cloned, it does not clone again
+			for range 2 { // the second run does not clone again
 				if out, err := run(home, c.address, entry, "echo", "it runs"); err != nil || !strings.HasSuffix(out, "it runs\n") {
 					t.Errorf("%v\n%s", err, out)
 				}

@@ -18,8 +18,8 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/command/commandtest"
 )
 
-// programs are what a command may begin with, and what looks at its arguments. Nothing does where what is
-// needed (a cluster, a registry, a database) is not here.
+// programs are the programs that a command may begin with, each with the check of its arguments. It is nil where the
+// test lacks what the program needs, such as a cluster, a registry or a database.
 var programs = map[string]func(args []string) error{
 	"caddy":       codehub,
 	"./caddy":     codehub,
@@ -39,11 +39,11 @@ var programs = map[string]func(args []string) error{
 	"pg_restore": nil, "./build.sh": nil,
 	"cd": nil, "set": nil, "find": nil, // TestMovingAHome runs them
 	"cat": nil, "sudo": nil, "docker": nil, "psql": nil, // TestSecretsAreRotatedWithoutAGap makes such roles
-	"ip": nil, "iptables": nil, // they need two machines
+	"ip": nil, "iptables": nil, // needs two machines
 	"[": nil, "timeout": nil, "rmdir": nil, "mv": nil, "exec": nil, // TestCloningARepository runs them
 }
 
-// commands are lines of a shell.
+// commands checks a block of shell commands.
 func commands(t *testing.T, b block) {
 	t.Helper()
 	check := exec.CommandContext(t.Context(), "sh", "-n")
@@ -69,8 +69,8 @@ var (
 	redirect   = regexp.MustCompile(`^[0-9]*[<>]`)
 )
 
-// simpleCommands returns the words of the commands of a shell's text: it knows quotes, pipes and lists, and
-// nothing of what is in $( ).
+// simpleCommands returns the words of each command in a shell script. It understands quotes, pipes and lists, but skips
+// the content of $( ).
 func simpleCommands(text string) (all [][]string) {
 	var words []string
 	var word strings.Builder
@@ -128,7 +128,7 @@ func simpleCommands(text string) (all [][]string) {
 	return all
 }
 
-// units looks for the units of systemd that are named.
+// units checks that the named systemd units exist.
 func units(args []string) error {
 	for _, arg := range args[1:] {
 		if strings.HasPrefix(arg, "-") {
@@ -141,7 +141,7 @@ func units(args []string) error {
 	return nil
 }
 
-// asAUnit looks up the command of Caddy that systemd runs.
+// asAUnit checks the Caddy command that systemd-run runs.
 func asAUnit(args []string) error {
 	for i, arg := range args {
 		if arg == "caddy" {
@@ -154,8 +154,8 @@ func asAUnit(args []string) error {
 	return errors.New("it runs no caddy")
 }
 
-// codehub looks up a command of Caddy: for `caddy codehub` its sub-command, its flags and the number
-// of its arguments.
+// codehub checks a command of Caddy. For `caddy codehub` it checks the subcommand, its flags and the number of its
+// arguments.
 func codehub(args []string) error {
 	if args[0] != "codehub" {
 		if !slices.Contains([]string{"validate", "reload", "run", "completion", "hash-password"}, args[0]) {
@@ -183,7 +183,8 @@ func codehub(args []string) error {
 	return nil
 }
 
-// arguments returns how many arguments a command takes by its usage: words in capitals or alternatives are arguments.
+// arguments returns how many arguments a command accepts, from its usage: each word or group of alternatives is an
+// argument.
 func arguments(cmd *cobra.Command) (least, most int) {
 	usage := strings.Fields(cmd.Use)[1:]
 	if strings.HasPrefix(strings.Join(usage, " "), "(") {
@@ -203,7 +204,8 @@ func arguments(cmd *cobra.Command) (least, most int) {
 
 var isURL = regexp.MustCompile(`^(https://codehub\.example\.com|\$CODEHUB_URL)(/[^?]*)`)
 
-// request is a request to the API, which must have that path and method, and take that body, or to a workspace.
+// request checks a request. The API must have its path and method, and accept its body. A request to a workspace is not
+// checked.
 func request(args []string) error {
 	method, path, body := "GET", "", ""
 	for i, arg := range args {
@@ -241,7 +243,7 @@ func request(args []string) error {
 	return nil
 }
 
-// operation is what the description of the API says of a path and method, as far as the guides show it.
+// operation contains the parts of an operation in the API description that the guides use.
 type operation struct {
 	RequestBody struct {
 		Content map[string]struct {
@@ -253,7 +255,8 @@ type operation struct {
 	}
 }
 
-// find returns an error for what the API does not have. A variable or a word in braces stands for one part of a path.
+// find returns an error if the API lacks the operation. A variable or a word in braces stands for one segment of a
+// path.
 func find(method, path string) (operation, error) {
 	var description struct {
 		Paths map[string]map[string]operation
@@ -270,7 +273,7 @@ func find(method, path string) (operation, error) {
 	return operation{}, fmt.Errorf("the API has no %s %s", method, path)
 }
 
-// TestThePathsOfTheAPI: what the guides name between backticks is there.
+// TestThePathsOfTheAPI checks that the operations between backticks exist.
 func TestThePathsOfTheAPI(t *testing.T) {
 	named := regexp.MustCompile("`(GET|POST|PATCH|DELETE) /?(?:api/v1/)?([a-z][^` ?]*)")
 	found := 0
@@ -287,7 +290,7 @@ func TestThePathsOfTheAPI(t *testing.T) {
 	}
 }
 
-// TestTheCommandsBetweenBackticks: what the guides name as `caddy codehub …` is there, with its flags.
+// TestTheCommandsBetweenBackticks checks that the commands `caddy codehub …` in the guides exist, with their flags.
 func TestTheCommandsBetweenBackticks(t *testing.T) {
 	found := 0
 	for _, d := range guides(t) {
@@ -313,7 +316,7 @@ func TestTheCommandsBetweenBackticks(t *testing.T) {
 	}
 }
 
-// TestEveryCommandIsInItsGuide: cli.md names each one, with what it belongs to.
+// TestEveryCommandIsInItsGuide checks that cli.md names each command.
 func TestEveryCommandIsInItsGuide(t *testing.T) {
 	guide, err := os.ReadFile("cli.md")
 	if err != nil {
@@ -337,7 +340,7 @@ func TestEveryCommandIsInItsGuide(t *testing.T) {
 	}
 }
 
-// target is a target of the Makefile.
+// target checks that the Makefile has the target.
 func target(args []string) error {
 	makefile, err := os.ReadFile("../../Makefile")
 	if err == nil && !regexp.MustCompile(`(?m)^`+args[0]+`:`).Match(makefile) {
@@ -346,7 +349,7 @@ func target(args []string) error {
 	return err
 }
 
-// goTest is `go test` with a package, and with the beginning of the name of a test in it.
+// goTest checks a `go test` command: its package has a test whose name begins with that of -run.
 func goTest(args []string) error {
 	i := slices.Index(args, "-run")
 	if args[0] != "test" || i < 0 {
@@ -364,7 +367,7 @@ func goTest(args []string) error {
 	return fmt.Errorf("%s has no test %s", args[1], args[i+1])
 }
 
-// chart is a command of Helm on the chart of this repository.
+// chart checks a Helm command on the chart of this repository.
 func chart(args []string) error {
 	if len(args) < 3 || args[0] != "install" && args[0] != "upgrade" && args[0] != "template" {
 		return fmt.Errorf("%q is no release with a chart", args)
@@ -378,7 +381,7 @@ func chart(args []string) error {
 	return err
 }
 
-// kubectl is a command on a cluster; what it runs in a Pod of the gateway is looked up.
+// kubectl checks a kubectl command, and the Caddy command that it runs in a gateway's Pod.
 func kubectl(args []string) error {
 	if i := slices.Index(args, "--"); i >= 0 && args[i+1] == "caddy" {
 		return codehub(args[i+2:])

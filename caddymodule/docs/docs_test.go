@@ -12,7 +12,7 @@ import (
 	"unicode"
 )
 
-// document is a Markdown file, taken apart.
+// document is a parsed Markdown file.
 type document struct {
 	path     string
 	text     string // without its blocks
@@ -29,13 +29,13 @@ type heading struct {
 type block struct{ document, language, text string }
 
 var (
-	// fence begins and ends a block, also one that is indented below an item of a list.
+	// fence begins or ends a block. It may be indented below a list item.
 	fence     = regexp.MustCompile("^ *```([a-z]*)$")
 	isHeading = regexp.MustCompile(`^(#+) (.*)$`)
 	isLink    = regexp.MustCompile(`\[[^\]]*\]\(([^)\s]+)\)`)
 )
 
-// read takes a document apart.
+// read parses a document.
 func read(t *testing.T, path string) document {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -73,7 +73,7 @@ func read(t *testing.T, path string) document {
 	return d
 }
 
-// slug is the anchor that GitHub gives a heading.
+// slug returns the anchor that GitHub gives a heading.
 func slug(heading string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -103,7 +103,7 @@ func guides(t *testing.T) (all []document) {
 	return all
 }
 
-// everyDocument returns those of the whole repository.
+// everyDocument returns all documents of the repository.
 func everyDocument(t *testing.T) (all []document) {
 	t.Helper()
 	err := filepath.WalkDir("../..", func(path string, d os.DirEntry, err error) error {
@@ -123,7 +123,7 @@ func everyDocument(t *testing.T) (all []document) {
 	return all
 }
 
-// TestLinks follows every link to a file, a picture or a heading of this repository.
+// TestLinks checks every link to a file, a picture or a heading of this repository.
 func TestLinks(t *testing.T) {
 	followed := 0
 	for _, d := range everyDocument(t) {
@@ -162,7 +162,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestEveryGuideIsInTheReadme, in its language.
+// TestEveryGuideIsInTheReadme checks that the README of each language links to its guides.
 func TestEveryGuideIsInTheReadme(t *testing.T) {
 	for _, d := range guides(t) {
 		readme := read(t, "../../README.md")
@@ -177,7 +177,7 @@ func TestEveryGuideIsInTheReadme(t *testing.T) {
 
 func isKorean(path string) bool { return strings.HasSuffix(path, ".ko.md") }
 
-// onlyEnglish are the documents without a Korean one beside them, with the reason.
+// onlyEnglish are the documents without a Korean version, with the reason.
 var onlyEnglish = map[string]string{
 	"settings.md":           "is generated from the documentation of the code",
 	"metrics.md":            "is generated from the table of metrics, which Prometheus shows in English",
@@ -185,7 +185,8 @@ var onlyEnglish = map[string]string{
 	"../../CONTRIBUTING.md": "is for people who change the code, whose comments are English",
 }
 
-// TestTheLanguagesAgree: the same headings and the same blocks, but for comments and drawings.
+// TestTheLanguagesAgree checks that both languages have the same headings and the same blocks, apart from comments and
+// drawings.
 func TestTheLanguagesAgree(t *testing.T) {
 	for _, d := range guides(t) {
 		if isKorean(d.path) || onlyEnglish[d.path] != "" {
@@ -221,13 +222,13 @@ func rows(d document) int { return strings.Count(d.text, "\n|") }
 
 var comment = regexp.MustCompile(`(?m)(^|\s)\s*#.*$`)
 
-// withoutComments is the text of a block without what is written for people.
+// withoutComments returns the text of a block without comments.
 func withoutComments(b block) string {
 	text := comment.ReplaceAllString(b.text, "$1")
 	return regexp.MustCompile(`(?m)\s+$`).ReplaceAllString(text, "")
 }
 
-// TestEveryReasonIsExplained: what a workspace may wait for, and why it may be in ERROR.
+// TestEveryReasonIsExplained checks that the guide explains every reason why a workspace may wait or be in ERROR.
 func TestEveryReasonIsExplained(t *testing.T) {
 	guide, found := read(t, "troubleshooting.md"), 0
 	for file, reasons := range map[string]string{
@@ -249,7 +250,7 @@ func TestEveryReasonIsExplained(t *testing.T) {
 	}
 }
 
-// TestTheLabels: what the guides call the buttons and places of the dashboard is what people see there.
+// TestTheLabels checks that the guides use the labels of the dashboard's buttons and places.
 func TestTheLabels(t *testing.T) {
 	keys := []string{
 		"new_workspace", "create", "open", "details", "account", "archive_restore", "sessions_title", "phase.RUNNING",
@@ -281,8 +282,8 @@ func TestTheLabels(t *testing.T) {
 	}
 }
 
-// TestPictures: each is shown somewhere, and small. They are what `make screenshots` makes of the preview's pages
-// dashboard/tour and wake/job-unpack-0, light and 1280 wide, with a palette.
+// TestPictures checks that each picture is used and small. `make screenshots` makes them from the preview's pages
+// dashboard/tour and wake/job-unpack-0, in the light theme, 1280 wide and with a palette.
 func TestPictures(t *testing.T) {
 	files, err := filepath.Glob("*.png")
 	if err != nil || len(files) != 4 {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestMovingAHome runs the blocks of moving.md that bring a home here. In place of caddy is a program that runs the
-// command in another home.
+// TestMovingAHome runs the blocks of moving.md that bring a home here. A program that runs the command in another home
+// replaces caddy.
 func TestMovingAHome(t *testing.T) {
 	dir := t.TempDir()
 	old, home, bin := filepath.Join(dir, "old"), filepath.Join(dir, "new"), filepath.Join(dir, "bin")

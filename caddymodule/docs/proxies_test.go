@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestTrustedProxiesAreStrict: wherever a configuration of ours trusts a proxy, it does not believe the address that a client makes up.
+// TestTrustedProxiesAreStrict checks that every configuration of this repository that trusts a proxy ignores an address
+// that the client invented.
 func TestTrustedProxiesAreStrict(t *testing.T) {
 	found := 0
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {

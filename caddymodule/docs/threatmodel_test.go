@@ -10,14 +10,14 @@ import (
 )
 
 var (
-	// isTest begins a test in the source.
+	// isTest matches the beginning of a test in the source.
 	isTest = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
-	// namesTest is a test that a document names.
+	// namesTest matches the name of a test in a document.
 	namesTest = regexp.MustCompile("`((?:Test|Fuzz)\\w+)`")
 )
 
-// TestEveryClaimOfTheThreatModelIsShown: each row about an attempt or a secret names tests that there are, and both
-// languages name the same.
+// TestEveryClaimOfTheThreatModelIsShown checks that each row about an attempt or a secret names existing tests, and
+// that both languages name the same tests.
 func TestEveryClaimOfTheThreatModelIsShown(t *testing.T) {
 	tests := make(map[string]bool)
 	err := filepath.WalkDir("../..", func(path string, d os.DirEntry, err error) error {

@@ -2,10 +2,10 @@ package audit
 
 import "strings"
 
-// Action is what was asked for. The part before the dot is what it concerns.
+// Action is the kind of a change. The part before the dot is the kind of object.
 type Action string
 
-// The actions. Opening is a request to a workspace that woke it; starting is asked for in words.
+// The actions. WorkspaceOpen is a request that woke a workspace; WorkspaceStart is an explicit command.
 const (
 	WorkspaceCreate    Action = "workspace.create"
 	WorkspaceEdit      Action = "workspace.edit"
@@ -18,8 +18,8 @@ const (
 	WorkspaceUndelete  Action = "workspace.undelete"
 	WorkspaceRecover   Action = "workspace.recover"
 	WorkspaceRestore   Action = "workspace.restore"
-	// WorkspaceExec is written before the command begins, with the base name of its program only: arguments
-	// and output may hold secrets.
+	// WorkspaceExec is written before the command begins. It has only the base name of the program, because arguments
+	// and output may contain secrets.
 	WorkspaceExec Action = "workspace.exec"
 
 	UserCreate   Action = "user.create"
@@ -43,11 +43,11 @@ const (
 	SystemEgress  Action = "system.egress"
 	SystemThaw    Action = "system.thaw"
 
-	// APIRequest is a request of a known user that was refused because that user, or the token, may not make it.
+	// APIRequest is a refused request of a known user: the user, or the token, lacks the permission.
 	APIRequest Action = "api.request"
 )
 
-// Actions lists them all.
+// Actions returns all actions.
 func Actions() []Action {
 	return []Action{
 		WorkspaceCreate, WorkspaceEdit, WorkspaceOpen, WorkspaceStart, WorkspaceSleep, WorkspaceArchive,
@@ -58,7 +58,7 @@ func Actions() []Action {
 	}
 }
 
-// Matching returns the action of that name, or those of which it is the word before the dot; nil if there is none.
+// Matching returns the action with that name, or all actions with that word before the dot; nil if there is none.
 func Matching(name string) (found []Action) {
 	for _, a := range Actions() {
 		if group, _, _ := strings.Cut(string(a), "."); string(a) == name || group == name {
@@ -68,7 +68,7 @@ func Matching(name string) (found []Action) {
 	return found
 }
 
-// Names lists the names of them all, for people.
+// Names returns the names of all actions, for messages to people.
 func Names() string {
 	var names []string
 	for _, a := range Actions() {

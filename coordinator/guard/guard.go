@@ -1,9 +1,10 @@
-// Package guard keeps a panic where it happened. One in a goroutine would end the whole process, and
-// with it every workspace's connections; the next leader would meet the same row (SPEC 5, Failures).
+// Package guard limits the damage of a panic to the place where it happens. Without it, a panic in a goroutine would
+// end the whole process and the connections of every workspace, and the next leader would panic at the same row (SPEC
+// 5, Failures).
 //
-// It owns how a panic becomes an error, how often that has happened, and the pauses after which a
-// component is started again. What follows for a workspace is its caller's business. It cannot help
-// against what Go does not let anybody recover from, such as concurrent writes to a map.
+// It owns turning a panic into an error, the counts of faults, and the pauses before a component is restarted. The
+// caller handles the consequences for a workspace. Fatal errors that Go cannot recover from, such as concurrent writes
+// to a map, still end the process.
 package guard
 
 import (
@@ -21,39 +22,39 @@ import (
 	"github.com/codehub/gateway/coordinator/logkey"
 )
 
-// Scope is what a fault of the program is confined to.
+// Scope is what a fault of the program affects.
 type Scope int
 
 // The scopes, in the order of [Scopes].
 const (
-	// Workspace: one workspace stays as it is. Its row could not be read, or a step for it panicked.
+	// Workspace: one workspace stays as it is, because its row is unreadable or a step for it panicked.
 	Workspace Scope = iota
-	// Component: a component stops and is started again.
+	// Component: a component stops and is restarted.
 	Component
 	// Task: one request, call or observation fails.
 	Task
 )
 
-// Scopes are the names of the scopes, as metrics and logs have them.
+// Scopes are the names of the scopes in metrics and logs.
 var Scopes = [...]string{"workspace", "component", "task"}
 
-// counts are those of the process: a panic is the program's, not that of one of its coordinators.
+// counts are per process, because a panic is a fault of the program, not of one of its coordinators.
 var counts [len(Scopes)]atomic.Int64
 
-// Count counts a fault that is no panic, such as a row that cannot be read.
+// Count counts a fault other than a panic, such as an unreadable row.
 func Count(s Scope) { counts[s].Add(1) }
 
-// Counted returns how many faults of a scope there were in this process.
+// Counted returns the number of faults of a scope in this process.
 func Counted(s Scope) int64 { return counts[s].Load() }
 
-// PanicError is a panic that was recovered.
+// PanicError is a recovered panic.
 type PanicError struct {
-	// Value is what panic was called with, and Stack where.
+	// Value is the argument of panic, and Stack is where it was called.
 	Value any
 	Stack string
 }
 
-// Error does not have the stack, which belongs in the log alone.
+// Error leaves the stack out, because only the log may have it.
 func (e *PanicError) Error() string { return fmt.Sprintf("the program panicked: %v", e.Value) }
 
 // Unwrap returns the value if it is an error.
@@ -62,13 +63,13 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// Panicked reports whether err is, or wraps, a panic.
+// Panicked reports whether err is a panic, or wraps one.
 func Panicked(err error) bool {
 	var p *PanicError
 	return errors.As(err, &p)
 }
 
-// Stack is the field of a log line with the stack of a panic, and no field for another error.
+// Stack returns the log field with the stack of a panic, and no field for any other error.
 func Stack(err error) zap.Field {
 	var p *PanicError
 	if !errors.As(err, &p) {
@@ -77,8 +78,8 @@ func Stack(err error) zap.Field {
 	return zap.String(logkey.Stack, p.Stack)
 }
 
-// Call calls f and returns its error. A panic in it is counted and becomes a [*PanicError], which the caller
-// logs with [Stack]. It does not see those of goroutines that f starts: each needs a Call of its own.
+// Call calls f and returns its error. If f panics, Call counts it and returns a [*PanicError], which the caller logs
+// with [Stack]. Call cannot recover panics in goroutines that f starts: each needs a Call of its own.
 func Call(s Scope, f func() error) error {
 	err := Recover(f)
 	if Panicked(err) {
@@ -87,7 +88,7 @@ func Call(s Scope, f func() error) error {
 	return err
 }
 
-// Recover is [Call] for a caller that counts the fault itself.
+// Recover is like [Call], but leaves the counting to the caller.
 func Recover(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -97,11 +98,11 @@ func Recover(f func() error) (err error) {
 	return f()
 }
 
-// logger is that of the process.
+// logger is the logger of the process.
 var logger atomic.Pointer[zap.Logger]
 
-// LogTo sets where [Run] logs, and [Keep] without a logger of its own: what runs in a backend or a leaf has none. It holds for the
-// process, as the counts do. Before the first call nothing is logged.
+// LogTo sets the logger of [Run], and of each [Keep] without a logger of its own, such as in a backend. It applies to
+// the whole process, as the counts do. Before the first call nothing is logged.
 func LogTo(log *zap.Logger) { logger.Store(log) }
 
 func log() *zap.Logger {
@@ -111,7 +112,8 @@ func log() *zap.Logger {
 	return zap.NewNop()
 }
 
-// Run calls f, for a goroutine with no caller that could log a panic. It logs one with what the goroutine was doing, a gerund.
+// Run calls f in a goroutine whose caller cannot log a panic. It logs the panic with what the goroutine was doing, a
+// gerund.
 func Run(doing string, f func()) {
 	if err := Call(Task, func() error { f(); return nil }); err != nil {
 		log().Error("the program panicked; what it was doing has failed", zap.String(logkey.Component, doing),
@@ -119,21 +121,21 @@ func Run(doing string, f func()) {
 	}
 }
 
-// The pause before a component that has panicked is started again, at first and at most, ±25 %. One that
-// has run for calm without a panic begins with the first pause again.
+// The first and the longest pause before a panicked component is restarted, ±25 %. A component that has run for calm
+// without a panic starts over with the first pause.
 const (
 	pauseMin = time.Second
 	pauseMax = time.Minute
 	calm     = 5 * time.Minute
 )
 
-// Limit is how many panics in a row end [Keep]; 0 is no limit.
+// Limit is how many consecutive panics end [Keep]; 0 means no limit.
 type Limit int
 
-// Keep runs a component until it returns, and starts it again after a panic in it, when the pause is over. It
-// returns the component's error, or nil when ctx ends during a pause. After so many panics in a row as the limit allows it returns
-// the last one, which its caller logs. A logger that is nil stands for the process's: see [LogTo].
-// The context that run gets ends with each run, so that nothing of one remains when the next one starts.
+// Keep runs a component until it returns, and restarts it after a panic and a pause. It returns the component's error,
+// or nil if ctx ends during a pause. At the limit of consecutive panics it returns the last panic, which the caller
+// logs. If the logger is nil, Keep uses that of the process; see [LogTo]. The context of a run ends with that run, so
+// none of it remains when the next run starts.
 func Keep(ctx context.Context, to *zap.Logger, component string, limit Limit, run func(context.Context) error) error {
 	pauses := backoff.ExponentialBackOff{
 		InitialInterval: pauseMin, MaxInterval: pauseMax, Multiplier: 2, RandomizationFactor: 0.25,
@@ -169,7 +171,7 @@ func Keep(ctx context.Context, to *zap.Logger, component string, limit Limit, ru
 	}
 }
 
-// Go runs f in the group, with a panic as its error. The group itself would panic in its Wait.
+// Go runs f in the group and turns a panic in f into its error. The group itself would panic in Wait.
 func Go(g *errgroup.Group, f func() error) {
 	g.Go(func() error { return Call(Task, f) })
 }

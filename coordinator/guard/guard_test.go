@@ -41,7 +41,8 @@ func TestAnErrorPassesAsItIs(t *testing.T) {
 	}
 }
 
-// A component that panics ends whole, is started again after a growing pause, and begins anew after a calm time.
+// A panicked component ends completely, is restarted after growing pauses, and starts over with the first pause after a
+// calm time.
 func TestAComponentIsStartedAgainWithGrowingPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zapcore.DebugLevel)
@@ -88,7 +89,7 @@ func TestSoManyPanicsInARowAsTheLimitAllowsEndAComponent(t *testing.T) {
 		if runs != 3 || !guard.Panicked(err) {
 			t.Fatalf("%d runs, %v", runs, err)
 		}
-		if logs.Len() != 2 { // the last one is the caller's: it is not started again
+		if logs.Len() != 2 { // the caller logs the last panic, without a restart
 			t.Errorf("logged %v", logs.All())
 		}
 	})

@@ -14,7 +14,7 @@ import (
 
 const rulesFile = "../chart/files/alerts.yaml"
 
-// alerts returns the alerts by their names.
+// alerts returns the alerts by name.
 func alerts(t *testing.T) map[string]rulefmt.Rule {
 	t.Helper()
 	groups, errs := rulefmt.ParseFile(rulesFile, false, model.UTF8Validation, expressions, slog.New(slog.DiscardHandler))
@@ -33,7 +33,7 @@ func alerts(t *testing.T) map[string]rulefmt.Rule {
 	return all
 }
 
-// Every rule asks for what there is, and says what to do.
+// TestAlertsAskForWhatThereIs checks that every rule uses existing metrics, labels and values, and has a runbook.
 func TestAlertsAskForWhatThereIs(t *testing.T) {
 	metrics := table(t)
 	for name, r := range alerts(t) {
@@ -57,12 +57,12 @@ func TestAlertsAskForWhatThereIs(t *testing.T) {
 	}
 }
 
-// cases are series in which an alert fires in the end, and series in which it never does.
+// cases are series for which an alert fires eventually, and series for which it never does.
 var cases = map[string]struct{ fires, also, quiet []string }{
 	"CodeHubDown": {
 		fires: []string{`up{job="codehub",instance="a"} 1x30 0x30`, `codehub_build_info{job="codehub",instance="a",version="0.1.0"} 1x30`,
 			`up{job="codehub",instance="b"} 1x60`, `codehub_build_info{job="codehub",instance="b",version="0.1.0"} 1x60`},
-		// A restart, with another version; a target that is gone; and another program that is down.
+		// A restart with another version, a target that is gone, and another program that is down.
 		quiet: []string{`up{job="codehub",instance="a"} 1x30 0x1 1x30`, `codehub_build_info{job="codehub",instance="a",version="0.1.0"} 1x30`,
 			`codehub_build_info{job="codehub",instance="a",version="0.2.0"} _x32 1x30`,
 			`up{job="codehub",instance="b"} 1x30`, `codehub_build_info{job="codehub",instance="b",version="0.1.0"} 1x30`,
@@ -83,7 +83,7 @@ var cases = map[string]struct{ fires, also, quiet []string }{
 	"CodeHubSensorDown": {
 		fires: []string{`codehub_sensor_errors_total{sensor="containers"} 0x10 0+4x50`, `codehub_sensor_last_answer_timestamp_seconds{sensor="containers"} 600x60`},
 		quiet: []string{`codehub_sensor_errors_total{sensor="containers"} 0+4x60`, `codehub_sensor_last_answer_timestamp_seconds{sensor="containers"} 0+60x60`,
-			// A process that led before has old answers, and no new errors.
+			// A former leader has old answers, and no new errors.
 			`codehub_sensor_errors_total{sensor="volumes"} 9x60`, `codehub_sensor_last_answer_timestamp_seconds{sensor="volumes"} 600x60`},
 	},
 	"CodeHubWakesFail": {
@@ -95,7 +95,7 @@ var cases = map[string]struct{ fires, also, quiet []string }{
 			`codehub_wake_duration_seconds_bucket{client="program",from="STANDBY",le="+Inf"} 0+2x60`},
 		quiet: []string{`codehub_wake_duration_seconds_bucket{client="program",from="STANDBY",le="2"} 0+2x60`, `codehub_wake_duration_seconds_bucket{client="program",from="STANDBY",le="15"} 0+2x60`,
 			`codehub_wake_duration_seconds_bucket{client="program",from="STANDBY",le="+Inf"} 0+2x60`,
-			// Restores take longer, and may.
+			// Restores may take longer.
 			`codehub_wake_duration_seconds_bucket{client="program",from="ARCHIVED",le="15"} 0x60`, `codehub_wake_duration_seconds_bucket{client="program",from="ARCHIVED",le="+Inf"} 0+2x60`},
 	},
 	"CodeHubHoldNearlyFull": {
@@ -162,7 +162,7 @@ var cases = map[string]struct{ fires, also, quiet []string }{
 	},
 }
 
-// Every alert fires where it should, for as long as it says, and nowhere else.
+// TestAlertsFire checks that every alert fires where it should, after the time that it states, and nowhere else.
 func TestAlertsFire(t *testing.T) {
 	engine := promql.NewEngine(promql.EngineOpts{
 		MaxSamples: 1e6, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, Parser: expressions,
@@ -196,8 +196,8 @@ func TestAlertsFire(t *testing.T) {
 	}
 }
 
-// fires evaluates a rule every minute, as Prometheus does, and reports whether it fires: whether one of
-// its series was there for as long as the rule waits.
+// fires evaluates a rule every minute, as Prometheus does, and reports whether it fires: whether one of its series
+// exists for as long as the rule's `for`.
 func fires(t *testing.T, engine *promql.Engine, r rulefmt.Rule, lines []string) bool {
 	t.Helper()
 	var s series

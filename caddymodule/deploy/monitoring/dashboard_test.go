@@ -9,10 +9,10 @@ import (
 
 const dashboardFile = "../chart/files/dashboard.json"
 
-// grafana replaces the variables of Grafana that stand in expressions.
+// grafana replaces Grafana's variables in expressions.
 var grafana = strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h", "$job", ".*")
 
-// panel is a panel of the dashboard, as far as it is looked at.
+// panel contains the tested fields of a panel.
 type panel struct {
 	ID          int
 	Type, Title string
@@ -22,8 +22,8 @@ type panel struct {
 	FieldConfig struct{ Defaults struct{ Unit string } }
 }
 
-// Every expression parses, and asks for metrics, labels and values that there are. Every metric that can
-// tell something alone is shown.
+// TestTheDashboard checks that every expression parses and uses existing metrics, labels and values, and that the
+// dashboard shows every metric.
 func TestTheDashboard(t *testing.T) {
 	text, err := os.ReadFile(dashboardFile)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package monitoring_test holds the alert rules and the dashboard of the chart against the table of
-// metrics, with the parser and the query engine of Prometheus.
+// Package monitoring_test checks the chart's alert rules and dashboard against the table of metrics, with Prometheus'
+// own parser and query engine.
 package monitoring_test
 
 import (
@@ -32,7 +32,7 @@ type metric struct {
 	}
 }
 
-// table returns the metrics by the names that they have in queries.
+// table returns the metrics by their names in queries.
 func table(t *testing.T) map[string]metric {
 	t.Helper()
 	text, err := os.ReadFile("testdata/metrics.json")
@@ -56,10 +56,10 @@ func table(t *testing.T) map[string]metric {
 	return metrics
 }
 
-// scraped are the labels that Prometheus adds to what it scrapes.
+// scraped are the labels that Prometheus adds when it scrapes.
 var scraped = []string{"instance", "job", "namespace", "pod", "service", "le"}
 
-// check reports what an expression asks for that no process tells: metrics, labels and values.
+// check reports the metrics, labels and values in an expression that no process exports.
 func check(t *testing.T, metrics map[string]metric, text string) {
 	t.Helper()
 	expr, err := expressions.ParseExpr(text)
@@ -73,7 +73,7 @@ func check(t *testing.T, metrics map[string]metric, text string) {
 		if !ok {
 			return nil
 		}
-		if v.Name == "up" { // which Prometheus writes itself
+		if v.Name == "up" { // Prometheus writes it itself
 			return nil
 		}
 		m, known := metrics[v.Name]
@@ -117,7 +117,7 @@ func check(t *testing.T, metrics map[string]metric, text string) {
 	})
 }
 
-// series are the samples of a test, one a minute.
+// series are the samples of a test, one per minute.
 type series []storage.Series
 
 // parse adds series in the notation of promtool: a metric, and values such as 1+2x10.
@@ -138,7 +138,7 @@ func (s *series) parse(t *testing.T, lines ...string) {
 	}
 }
 
-// at evaluates an expression at a time after the beginning.
+// at evaluates an expression at a time after the start.
 func (s series) at(t *testing.T, engine *promql.Engine, expr string, at time.Duration) promql.Vector {
 	t.Helper()
 	query, err := engine.NewInstantQuery(t.Context(), s, nil, expr, time.Unix(0, 0).Add(at))
@@ -167,12 +167,12 @@ func (s series) Select(_ context.Context, _ bool, _ *storage.SelectHints, matche
 	return &set{series: found}
 }
 
-// LabelValues implements [storage.Querier]. No query asks for it.
+// LabelValues implements [storage.Querier]. Queries do not use it.
 func (series) LabelValues(context.Context, string, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
 	return nil, nil, nil
 }
 
-// LabelNames implements [storage.Querier]. No query asks for it.
+// LabelNames implements [storage.Querier]. Queries do not use it.
 func (series) LabelNames(context.Context, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
 	return nil, nil, nil
 }

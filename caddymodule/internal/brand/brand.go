@@ -1,7 +1,7 @@
-// Package brand is whose installation the pages say that they are of: a name, a logo and a color.
+// Package brand holds what identifies an installation on its pages: a name, a logo and a color.
 //
-// It owns the product's own icon, what a logo and a color may be, and the shades of a color that people can
-// read. It must not know the pages, nor where the settings are written.
+// It owns the product's own icon, the rules for logos and colors, and the readable shades of a color. It must not know
+// the pages, nor where the settings are written.
 package brand
 
 import (
@@ -19,10 +19,10 @@ import (
 	"strconv"
 )
 
-// LogoMax is how large the file of a logo may be, in bytes.
+// LogoMax is the maximum size of a logo file, in bytes.
 const LogoMax = 64 << 10
 
-// assetPath is below what the pages load for ever.
+// assetPath is the prefix of the paths that clients may cache permanently.
 const assetPath = "/assets/"
 
 //go:embed icon.svg
@@ -30,37 +30,37 @@ var icon []byte
 
 // Brand is a name, a logo, and shades of a color. It is immutable.
 type Brand struct {
-	// Name stands in titles and headers.
+	// Name appears in titles and headers.
 	Name string
-	// IconPath is where the main site serves the logo, and IconURL the logo within an address itself, for pages
-	// of workspaces, which are on other origins.
+	// IconPath is where the main site serves the logo. IconURL is a data URL with the logo itself, for the pages of
+	// workspaces, which have other origins.
 	IconPath string
 	IconURL  template.URL
-	// Style overrides the color of the pages; empty for the product's own. StylePath is where the main site
-	// serves it, empty without a style.
+	// Style overrides the color of the pages. The main site serves it at StylePath. Both are empty for the product's
+	// own color.
 	Style     template.CSS
 	StylePath string
 
 	assets map[string]asset
 }
 
-// asset is what the main site serves at a path.
+// asset is a file of the brand that the main site serves.
 type asset struct {
 	body        []byte
 	contentType string
 }
 
-// own is the product's.
+// own is the product's own brand.
 var own = func() *Brand {
 	b, err := New("", nil, "")
 	if err != nil {
-		panic(err) // its icon is embedded
+		panic(err) // the icon is embedded
 	}
 	return b
 }()
 
-// New returns the brand with a name, the content of a logo and a color, each of which may be empty for the
-// product's own. An error says which kinds of logo, or which colors, there are.
+// New returns a brand with a name, the content of a logo, and a color. Each that is empty is the product's own. An
+// error names the kinds of logo, or the colors, that are possible.
 func New(name string, logo []byte, color string) (*Brand, error) {
 	b := &Brand{Name: name, assets: make(map[string]asset)}
 	if name == "" {
@@ -87,7 +87,7 @@ func New(name string, logo []byte, color string) (*Brand, error) {
 	return b, nil
 }
 
-// serve adds an asset, and returns its path, which has a hash of the content.
+// serve adds an asset and returns its path, which contains a hash of the content.
 func (b *Brand) serve(name, ext string, a asset) string {
 	sum := sha256.Sum256(a.body)
 	path := assetPath + name + "." + hex.EncodeToString(sum[:6]) + ext
@@ -95,7 +95,7 @@ func (b *Brand) serve(name, ext string, a asset) string {
 	return path
 }
 
-// kindOf returns the ending and the media type of a logo.
+// kindOf returns the file extension and the media type of a logo.
 func kindOf(logo []byte) (ext, contentType string, err error) {
 	switch {
 	case len(logo) > LogoMax:
@@ -108,7 +108,7 @@ func kindOf(logo []byte) (ext, contentType string, err error) {
 	return "", "", errors.New("it is neither an SVG nor a PNG: write the path of one")
 }
 
-// ReadLogo returns the content of the file of a logo, for [New]. It reads no more than is needed to refuse it.
+// ReadLogo returns the content of a logo file for [New]. It does not read a file that is too large.
 func ReadLogo(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -127,14 +127,14 @@ func ReadLogo(path string) ([]byte, error) {
 	return logo, nil
 }
 
-// CheckColor refuses what is no color.
+// CheckColor returns an error if s is not a color.
 func CheckColor(s string) error {
 	_, err := parseColor(s)
 	return err
 }
 
-// Serve serves what the path names, if it is of this brand, and reports whether it is. An SVG that is opened as a
-// page of its own runs no script and loads nothing.
+// Serve serves the asset at the request's path and reports true, or reports false if this brand has no such asset. An
+// SVG that is opened as a page of its own runs no scripts and loads nothing.
 func (b *Brand) Serve(w http.ResponseWriter, r *http.Request) bool {
 	a, ok := b.assets[r.URL.Path]
 	if !ok {
@@ -147,15 +147,15 @@ func (b *Brand) Serve(w http.ResponseWriter, r *http.Request) bool {
 	h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	h.Set("X-Content-Type-Options", "nosniff")
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(a.body) // fails only when the client has gone
+		_, _ = w.Write(a.body) // fails only when the client has disconnected
 	}
 	return true
 }
 
-// key is that of the brand in the context of a request.
+// key is the context key of a request's brand.
 type key struct{}
 
-// In returns the request with a brand; nil is the product's own.
+// In returns the request with a brand. If b is nil, the request has the product's own.
 func In(r *http.Request, b *Brand) *http.Request {
 	if b == nil {
 		return r
@@ -163,7 +163,7 @@ func In(r *http.Request, b *Brand) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), key{}, b))
 }
 
-// Of returns the brand of a request, by default the product's own.
+// Of returns the brand of a request, the product's own by default.
 func Of(r *http.Request) *Brand {
 	if b, ok := r.Context().Value(key{}).(*Brand); ok {
 		return b

@@ -10,10 +10,11 @@ import (
 	"testing"
 )
 
-// TestEveryColorCanBeRead: text in a color, text on it, and what else stands on its soft shade has the contrast of
-// WCAG AA in both themes, whatever the color. The style sheets have the variables.
+// TestEveryColorCanBeRead checks that the contrast is that of WCAG AA in both themes, whatever the color: of text in
+// the color, of text on the color, and of other text on its soft shade. It also checks that the style sheets have the
+// variables.
 func TestEveryColorCanBeRead(t *testing.T) {
-	texts := map[bool][]color{ // what stands on the soft shade
+	texts := map[bool][]color{ // other text on the soft shade
 		false: {must("1a212c"), must("566172")}, true: {must("e8ecf2"), must("a3afbf")},
 	}
 	for n := 0; n <= 0xffffff; n += 0x1234 - n%7 {
@@ -23,7 +24,7 @@ func TestEveryColorCanBeRead(t *testing.T) {
 			if inDark {
 				th = dark
 			}
-			// As the browser reads it.
+			// The colors as a browser reads them, rounded.
 			drawn, soft := must(s.color.String()), must(s.soft.String())
 			for _, ground := range append([]color{s.text, soft}, th.grounds...) {
 				if got := contrast(drawn, ground); got < 4.5 {
@@ -100,7 +101,8 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
-// TestALogoIsAnImage: it is served under its hash for ever, and as a page of its own it runs no script.
+// TestALogoIsAnImage: the path has a hash of the logo and is cached permanently, and a logo that is opened as a page
+// runs no script.
 func TestALogoIsAnImage(t *testing.T) {
 	b, err := New("Acme", []byte(`<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>`), "#aabbcc")
 	if err != nil {

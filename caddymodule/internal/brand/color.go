@@ -7,13 +7,14 @@ import (
 	"strconv"
 )
 
-// color is red, green and blue, 0 to 1, as style sheets have them.
+// color is red, green and blue, each from 0 to 1, encoded as in style sheets.
 type color [3]float64
 
-// colorPattern is six digits, with or without the mark that begins a comment in a Caddyfile.
+// colorPattern is six digits with an optional #. In a Caddyfile, # begins a comment, so the color is written there
+// without it.
 var colorPattern = regexp.MustCompile(`^#?([0-9A-Fa-f]{6})$`)
 
-// parseColor reads a color.
+// parseColor reads six hexadecimal digits.
 func parseColor(s string) (c color, err error) {
 	m := colorPattern.FindStringSubmatch(s)
 	if m == nil {
@@ -26,13 +27,13 @@ func parseColor(s string) (c color, err error) {
 	return c, err
 }
 
-// String is how a style sheet has it.
+// String returns the color as a style sheet has it.
 func (c color) String() string {
 	hex := func(x float64) int { return int(math.Round(255 * x)) }
 	return fmt.Sprintf("#%02x%02x%02x", hex(c[0]), hex(c[1]), hex(c[2]))
 }
 
-// mix returns c with a share of another color in it.
+// mix returns c with a share of another color mixed in.
 func (c color) mix(other color, share float64) color {
 	for i := range c {
 		c[i] += (other[i] - c[i]) * share
@@ -51,22 +52,22 @@ func (c color) luminance() float64 {
 	return 0.2126*linear(c[0]) + 0.7152*linear(c[1]) + 0.0722*linear(c[2])
 }
 
-// contrast is the contrast ratio of WCAG 2, 1 to 21.
+// contrast is the contrast ratio of WCAG 2, from 1 to 21.
 func contrast(a, b color) float64 {
 	x, y := a.luminance(), b.luminance()
 	return (math.Max(x, y) + 0.05) / (math.Min(x, y) + 0.05)
 }
 
-// readable is the least contrast of text, AA of WCAG 2, with some reserve for rounding.
+// readable is the minimum contrast of text: level AA of WCAG 2, with some reserve for rounding.
 const readable = 4.55
 
-// theme is what the pages of one theme have: where the color stands on, and the most that it is moved to.
+// theme is the environment of the color in one theme of the pages.
 type theme struct {
-	grounds []color // on which text in the color stands
-	card    color   // of which the soft shade is made
-	toward  color
-	onIt    color // text on the color
-	soft    float64
+	grounds []color // the backgrounds of text in the color
+	card    color   // the base of the soft shade
+	toward  color   // black or white, toward which the color moves until it is readable
+	onIt    color   // text on the color
+	soft    float64 // the share of the color in the soft shade
 }
 
 var (
@@ -80,7 +81,7 @@ var (
 	}
 )
 
-// must is a color of the style sheets.
+// must returns a color of the style sheets.
 func must(s string) color {
 	c, err := parseColor(s)
 	if err != nil {
@@ -89,16 +90,16 @@ func must(s string) color {
 	return c
 }
 
-// shade is a color in one theme, text on it, and a soft ground on which text in the color stands.
+// shade is a color in one theme, the text on it, and a soft background for text in the color.
 type shade struct{ color, text, soft color }
 
-// shades are those of both themes.
+// shades are the shades for both themes.
 type shades struct{ light, dark shade }
 
-// shadesOf returns the shades next to a color that people can read.
+// shadesOf returns the readable shades that are nearest to a color.
 func shadesOf(c color) shades { return shades{light.shade(c), dark.shade(c)} }
 
-// shade moves a color until text in it, and on it, can be read.
+// shade moves a color until text in it, and text on it, is readable.
 func (t theme) shade(c color) shade {
 	const steps = 100
 	var s shade
@@ -112,7 +113,7 @@ func (t theme) shade(c color) shade {
 	return s
 }
 
-// readable reports whether people can read it.
+// readable reports whether all text in and on the color is readable.
 func (s shade) readable(t theme) bool {
 	for _, ground := range append([]color{s.text, s.soft}, t.grounds...) {
 		if contrast(s.color, ground) < readable {
@@ -122,7 +123,7 @@ func (s shade) readable(t theme) bool {
 	return true
 }
 
-// style is what overrides the style sheets: that of the dashboard and that of the pages of workspaces.
+// style overrides the variables of two style sheets: those of the dashboard and of the pages of workspaces.
 func (s shades) style() string {
 	return ":root{" + s.light.variables() + "}\n@media(prefers-color-scheme:dark){:root{" + s.dark.variables() + "}}\n"
 }

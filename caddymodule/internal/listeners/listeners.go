@@ -1,8 +1,7 @@
-// Package listeners finds out which other processes listen on an address. Caddy listens
-// with SO_REUSEPORT, so the kernel refuses no second process: it gives every other
-// connection to it.
+// Package listeners finds the other processes that listen on an address. Caddy listens with SO_REUSEPORT, so the kernel
+// lets a second process listen there, too, and gives it half of the connections.
 //
-// It owns the reading of the kernel's tables. It must not know what is listened for.
+// It owns reading the kernel's tables. It must not know what the addresses are for.
 package listeners
 
 import (
@@ -10,12 +9,12 @@ import (
 	"net/netip"
 )
 
-// Listener is a socket of another process that takes connections for an address.
+// Listener is a socket of another process that accepts connections to an address.
 type Listener struct {
 	// Address is where it listens.
 	Address netip.AddrPort
-	// PID and Program are the process; 0 and "" when they cannot be seen, as those of
-	// another user's process.
+	// PID and Program identify the process. They are 0 and "" for a process of another user, which this one cannot
+	// inspect.
 	PID     int
 	Program string
 }
@@ -28,8 +27,8 @@ func (l Listener) String() string {
 	return fmt.Sprintf("%s with the process id %d, at %s", l.Program, l.PID, l.Address)
 }
 
-// overlaps reports whether two sockets on these addresses would get the same
-// connections. An invalid or unspecified address is that of all interfaces.
+// overlaps reports whether two sockets on these addresses would receive the same connections. An invalid or unspecified
+// address stands for all interfaces.
 func overlaps(a, b netip.AddrPort) bool {
 	if a.Port() != b.Port() {
 		return false

@@ -14,9 +14,8 @@ import (
 	"strings"
 )
 
-// Others returns the sockets of other processes that listen on one of the TCP addresses,
-// or on one that takes connections for it. Those of this process do not count: a reload
-// shares them on purpose.
+// Others returns the sockets of other processes that listen on one of the TCP addresses, or on an address that includes
+// it. It leaves out the sockets of this process, because a reload shares them on purpose.
 func Others(addresses []netip.AddrPort) ([]Listener, error) {
 	found := make(map[string]Listener) // by inode
 	for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
@@ -38,7 +37,7 @@ func Others(addresses []netip.AddrPort) ([]Listener, error) {
 		pid, _ := strconv.Atoi(filepath.Base(process))
 		for _, inode := range socketsOf(filepath.Base(process)) {
 			if l, ok := found[inode]; ok && l.PID == 0 {
-				name, _ := os.ReadFile(filepath.Join(process, "comm")) // it may have ended
+				name, _ := os.ReadFile(filepath.Join(process, "comm")) // fails if the process has ended
 				l.PID, l.Program = pid, strings.TrimSpace(string(name))
 				found[inode] = l
 			}
@@ -52,12 +51,11 @@ func Others(addresses []netip.AddrPort) ([]Listener, error) {
 	return out, nil
 }
 
-// readTable adds the listening sockets of one of the kernel's tables that overlap with
-// one of the addresses.
+// readTable adds the listening sockets in one of the kernel's tables that overlap with one of the addresses.
 func readTable(file string, addresses []netip.AddrPort, found map[string]Listener) error {
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // without IPv6
+		return nil // there is no IPv6
 	}
 	if err != nil {
 		return fmt.Errorf("reading the listening sockets: %w", err)
@@ -84,8 +82,8 @@ func readTable(file string, addresses []netip.AddrPort, found map[string]Listene
 	return lines.Err()
 }
 
-// parseAddress reads an address such as 0100007F:1F90. It has words in the byte order of the
-// machine, little endian on all that this product runs on, and the port.
+// parseAddress reads an address such as 0100007F:1F90. The host consists of words in the machine's byte order, which is
+// little endian on every platform of this product; the port is big endian.
 func parseAddress(s string) (netip.AddrPort, error) {
 	host, port, _ := strings.Cut(s, ":")
 	b, err := hex.DecodeString(host)
@@ -100,7 +98,7 @@ func parseAddress(s string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(ip, uint16(n)), nil
 }
 
-// socketsOf returns the inodes of a process's sockets, none if they cannot be seen.
+// socketsOf returns the inodes of a process's sockets, or none if this process cannot inspect it.
 func socketsOf(process string) (inodes []string) {
 	dir := filepath.Join("/proc", process, "fd")
 	entries, _ := os.ReadDir(dir)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestMain is also the other process: it listens where it is told to, and says where.
+// TestMain is also the other process: with LISTEN_AT it listens there and prints the address.
 func TestMain(m *testing.M) {
 	at := os.Getenv("LISTEN_AT")
 	if at == "" {
@@ -20,10 +20,10 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	os.Stdout.WriteString(l.Addr().String() + "\n")
-	_, _ = os.Stdin.Read(make([]byte, 1)) // until the test ends
+	_, _ = os.Stdin.Read(make([]byte, 1)) // waits for the end of the test
 }
 
-// other starts another process that listens, and returns where and its process id.
+// other starts another process that listens, and returns the address and the process id.
 func other(t *testing.T, at string) (netip.AddrPort, int) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])

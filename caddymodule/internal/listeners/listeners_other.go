@@ -4,5 +4,5 @@ package listeners
 
 import "net/netip"
 
-// Others returns nothing: here the kernel's tables are not readable.
+// Others returns nothing, because the kernel's tables are readable on Linux only.
 func Others([]netip.AddrPort) ([]Listener, error) { return nil, nil }

@@ -1,10 +1,9 @@
-// Package reach is the question that `caddy codehub doctor` sends to public_url, and the gateway's
-// answer. The doctor learns from it what arrives of a browser's requests, and that they arrive at the
-// installation whose settings it has.
+// Package reach is the check of the path to the gateway: the question that `caddy codehub doctor` sends to public_url,
+// and the gateway's answer. The doctor learns from it whether the request reaches the installation that its settings
+// describe, and how the gateway sees a browser's request.
 //
-// Both sides know the identity of the database (SPEC 2) and prove it to each other, so a gateway
-// answers its own doctor alone. It owns the form of question and answer, and must not know what
-// follows from an answer.
+// Both sides know the identity of the database (SPEC 2) and prove it to each other, so a gateway answers its own doctor
+// only. The package owns the form of the question and of the answer. It must not know what follows from an answer.
 package reach
 
 import (
@@ -15,42 +14,41 @@ import (
 	"strings"
 )
 
-// Path is where a gateway answers. A request with Accept: text/event-stream gets the answer as the
-// first event of a stream that stays open, one for a WebSocket gets it as the first message, and any
-// other one as JSON.
+// Path is where a gateway answers. A request with Accept: text/event-stream receives the answer as the first event of a
+// stream that stays open, a WebSocket receives it as the first message, and any other request receives JSON.
 const Path = "/health/connection"
 
 // Header carries a [Question].
 const Header = "Codehub-Check"
 
-// Cookie is set in each answer, with the attributes of a session's cookie.
+// Cookie is set by each answer, with the attributes of a session cookie.
 const Cookie = "codehub_check"
 
-// Forwarded says who has passed a request on.
+// Forwarded says whether a proxy passed the request on.
 type Forwarded string
 
 // The values of [Forwarded].
 const (
-	// ForwardedNot is a request without a header of a proxy.
+	// ForwardedNot means that the request has no header of a proxy.
 	ForwardedNot Forwarded = "no"
-	// ForwardedTrusted came through a proxy that is named in trusted_proxies.
+	// ForwardedTrusted means that the request came through a proxy in trusted_proxies.
 	ForwardedTrusted Forwarded = "trusted"
-	// ForwardedUntrusted came through one that is not.
+	// ForwardedUntrusted means that the request came through another proxy.
 	ForwardedUntrusted Forwarded = "untrusted"
 )
 
-// Answer is what a gateway sees of the request.
+// Answer describes how the gateway sees the request.
 type Answer struct {
 	// Proof shows that the gateway has the same database; see [Question.Proves].
 	Proof string `json:"proof"`
-	// Client is the IP address that the request counts for, Scheme and Host are those that the
-	// browser is taken to have used.
+	// Client is the client's IP address. Scheme and Host are those that the browser used, as far as the gateway can
+	// tell.
 	Client string `json:"client"`
 	Scheme string `json:"scheme"`
 	Host   string `json:"host"`
-	// Main says that people may sign in at that host.
+	// Main says that people can sign in at that host.
 	Main bool `json:"main"`
-	// TLS says that the gateway itself has ended TLS.
+	// TLS says that the gateway itself terminated TLS.
 	TLS       bool      `json:"tls"`
 	Forwarded Forwarded `json:"forwarded"`
 }
@@ -58,21 +56,21 @@ type Answer struct {
 // Question is asked once. The zero value proves nothing.
 type Question struct{ nonce, key string }
 
-// nonceSize is the size of what makes a question unique, in bytes.
+// nonceSize is the size of the nonce, in bytes.
 const nonceSize = 16
 
-// Ask returns a new question to a gateway whose database has that identity.
+// Ask returns a new question for a gateway whose database has this identity.
 func Ask(database string) Question {
 	nonce := make([]byte, nonceSize)
 	_, _ = rand.Read(nonce) // never fails
 	return Question{hex.EncodeToString(nonce), database}
 }
 
-// String is the question as [Header] carries it.
+// String returns the question as [Header] carries it.
 func (q Question) String() string { return q.nonce + "." + q.sign("ask") }
 
-// Parse returns the question that a header carries. It reports false unless the one who asks knows
-// the identity of the database, which must not be empty.
+// Parse returns the question in a header. It reports false if the asker did not know the identity of the database, or
+// if that identity is empty.
 func Parse(header, database string) (q Question, ok bool) {
 	nonce, signature, _ := strings.Cut(header, ".")
 	q = Question{nonce, database}

@@ -7,7 +7,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/reach"
 )
 
-// TestOnlyTheSameDatabaseAsksAndAnswers: neither side believes one that has another database, or none.
+// TestOnlyTheSameDatabaseAsksAndAnswers checks that each side rejects another database, and none.
 func TestOnlyTheSameDatabaseAsksAndAnswers(t *testing.T) {
 	asked := reach.Ask("ours")
 	heard, ok := reach.Parse(asked.String(), "ours")

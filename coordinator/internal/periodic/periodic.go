@@ -1,7 +1,6 @@
-// Package periodic calls a function at an interval. The TTL runner, the garbage
-// collector and the activity buffer use it. It owns the timing and the log lines. An error or a panic skips
-// one call and nothing else, and a fault that lasts is logged once (SPEC 5). It must not retry
-// sooner than at the next interval, or bound a call in time.
+// Package periodic calls a function at an interval. The TTL runner, the garbage collector and the activity buffer use
+// it. It owns the timing and the log lines. An error or a panic skips only one call, and a lasting fault is logged once
+// (SPEC 5). It must not retry before the next interval, nor limit the time of a call.
 package periodic
 
 import (
@@ -25,9 +24,8 @@ type Loop struct {
 	outage   *outage.Reporter
 }
 
-// New returns a loop that calls work at every interval. The name, a gerund such as
-// "collecting archives", begins its log lines. An interval of zero or less means one
-// second: a wrong setting must not make a loop that spins.
+// New returns a loop that calls work at every interval. The name, a gerund such as "collecting archives", begins its
+// log lines. An interval of zero or less means one second, so that a wrong setting does not make the loop spin.
 func New(name string, interval time.Duration, work func(context.Context) error, log *zap.Logger) *Loop {
 	l := &Loop{
 		work: work,
@@ -41,8 +39,8 @@ func New(name string, interval time.Duration, work func(context.Context) error, 
 // Interval returns the current interval.
 func (l *Loop) Interval() time.Duration { return time.Duration(l.interval.Load()) }
 
-// SetInterval changes the interval at once: the wait in progress starts over with
-// the new length. Setting the present interval again changes nothing.
+// SetInterval changes the interval immediately: the wait in progress starts over with the new length. Setting the
+// current interval again changes nothing.
 func (l *Loop) SetInterval(d time.Duration) {
 	d = positive(d)
 	if l.interval.Swap(int64(d)) != int64(d) {
@@ -50,11 +48,11 @@ func (l *Loop) SetInterval(d time.Duration) {
 	}
 }
 
-// Wake makes the next call happen now. Several wake-ups before it count as one.
+// Wake makes the next call happen now. Several wake-ups before that call count as one.
 func (l *Loop) Wake() { signal(l.wake) }
 
-// Run calls work at every interval, the first time after one interval, until ctx
-// ends. It returns after the call in progress has returned.
+// Run calls work at every interval until ctx ends, the first time after one interval. It returns after the call in
+// progress has returned.
 func (l *Loop) Run(ctx context.Context) {
 	timer := time.NewTimer(l.Interval())
 	defer timer.Stop()
@@ -74,7 +72,7 @@ func (l *Loop) Run(ctx context.Context) {
 	}
 }
 
-// signal sends without blocking. One signal that was not received yet stands for all.
+// signal sends without blocking. A signal that is already pending stands for all.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

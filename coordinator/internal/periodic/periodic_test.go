@@ -14,8 +14,7 @@ import (
 	"github.com/codehub/gateway/coordinator/internal/periodic"
 )
 
-// start runs a loop whose calls send the time since its start; the test runs in a
-// bubble of synthetic time.
+// start runs a loop in a bubble of synthetic time. Each call sends the time since the start.
 func start(t *testing.T, interval time.Duration, log *zap.Logger,
 	work func() error) (*periodic.Loop, <-chan time.Duration) {
 	began, calls := time.Now(), make(chan time.Duration, 100)
@@ -73,7 +72,7 @@ func TestWakeMakesTheNextCallHappenNow(t *testing.T) {
 		if at := <-calls; at != 0 {
 			t.Fatalf("the call came after %s", at)
 		}
-		// The next interval begins there.
+		// The next interval begins at that call.
 		if at := <-calls; at != time.Hour {
 			t.Fatalf("the next call came after %s", at)
 		}

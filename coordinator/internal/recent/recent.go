@@ -1,4 +1,4 @@
-// Package recent keeps answers for a short time, so that many who ask at once cost one question.
+// Package recent caches answers for a short time, so that many concurrent callers cost one question.
 package recent
 
 import (
@@ -10,11 +10,11 @@ import (
 	"github.com/codehub/gateway/coordinator/guard"
 )
 
-// limit is how long a question may take: all who wait for it may leave earlier.
+// limit is the timeout of a question. It does not depend on the callers, all of which may leave earlier.
 const limit = 10 * time.Second
 
-// Answers are the answers to one kind of question, by what it is about. Each is good for Age. They are
-// safe for concurrent use.
+// Answers caches the answers to one kind of question, by subject. Each answer is valid for Age. Answers is safe for
+// concurrent use.
 type Answers[K comparable, V any] struct {
 	Age time.Duration
 
@@ -23,13 +23,13 @@ type Answers[K comparable, V any] struct {
 }
 
 type answer[V any] struct {
-	done  chan struct{} // closed once the rest is known
+	done  chan struct{} // closed once the other fields are set
 	at    time.Time
 	value V
 	err   error
 }
 
-// old reports whether it was known for longer than age.
+// old reports whether the answer has been known for longer than age.
 func (a *answer[V]) old(age time.Duration) bool {
 	select {
 	case <-a.done:
@@ -39,8 +39,8 @@ func (a *answer[V]) old(age time.Duration) bool {
 	}
 }
 
-// Get returns the answer to ask, which is called unless a recent answer is known or on its way. A caller
-// whose ctx ends does not wait for it.
+// Get returns the result of ask, which it calls unless a valid answer is known or about to arrive. A caller whose ctx
+// ends stops waiting.
 func (a *Answers[K, V]) Get(ctx context.Context, key K, ask func(context.Context) (V, error)) (V, error) {
 	a.mu.Lock()
 	known := a.all[key]

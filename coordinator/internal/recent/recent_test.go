@@ -44,6 +44,6 @@ func TestManyWhoAskCostOneQuestion(t *testing.T) {
 				t.Errorf("%s has left, and waits: %v", asks, err)
 			}
 		}
-		get("c", 4) // of the question that the first one asked
+		get("c", 4) // the answer to the question of the first caller
 	})
 }

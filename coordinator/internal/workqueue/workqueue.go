@@ -1,17 +1,15 @@
-// Package workqueue collects keys that need work until a consumer takes them. A key that is added
-// twice before that is taken once. "Everything" is a key of its own kind, for when it is unknown
-// which keys have changed.
+// Package workqueue collects keys that need work until a consumer takes them. A key that is added twice before that is
+// taken once. A producer that does not know which keys changed can mark everything.
 //
-// It owns what is pending and the signal that something is. It must not run the
-// work, bound it in time or pace retries: the consumer's loop does.
+// It owns the pending keys and the signal that there are some. It must not run the work, limit its time, or pace
+// retries: the consumer's loop does.
 package workqueue
 
 import "sync"
 
-// Queue is a set of pending keys. Its methods never block and are safe for
-// concurrent use.
+// Queue is a set of pending keys. Its methods never block and are safe for concurrent use.
 type Queue[K comparable] struct {
-	signal chan struct{} // holds one token after an addition that was not received yet
+	signal chan struct{} // holds one token after an addition that the consumer has not received yet
 
 	mu      sync.Mutex
 	pending map[K]struct{}
@@ -20,9 +18,9 @@ type Queue[K comparable] struct {
 
 // Batch is what was pending at one moment.
 type Batch[K comparable] struct {
-	// Keys holds each pending key once, in the order in which they were added.
+	// Keys are the pending keys, once each, in the order in which they were added.
 	Keys []K
-	// All says that everything needs work, whether its key is listed or not.
+	// All says that everything needs work, including keys that are not listed.
 	All bool
 }
 
@@ -34,15 +32,13 @@ func New[K comparable]() *Queue[K] {
 	return &Queue[K]{signal: make(chan struct{}, 1), pending: make(map[K]struct{})}
 }
 
-// Add makes the keys pending and wakes the consumer, which it also does without
-// any key.
+// Add makes the keys pending and wakes the consumer. Without keys it only wakes the consumer.
 func (q *Queue[K]) Add(keys ...K) { q.add(keys, false) }
 
 // AddAll makes everything pending and wakes the consumer.
 func (q *Queue[K]) AddAll() { q.add(nil, true) }
 
-// Retry makes a batch pending again, because its work has failed, and wakes the
-// consumer, which must pause before it takes again.
+// Retry makes a batch whose work failed pending again, and wakes the consumer, which must pause before the next Take.
 func (q *Queue[K]) Retry(b Batch[K]) { q.add(b.Keys, b.All) }
 
 func (q *Queue[K]) add(keys []K, all bool) {
@@ -61,9 +57,8 @@ func (q *Queue[K]) add(keys []K, all bool) {
 	}
 }
 
-// Ready delivers one value after one or more additions. The consumer receives it
-// and then calls [Queue.Take]; there must be one consumer. The batch may be empty,
-// because an earlier Take got it already.
+// Ready delivers one value after one or more additions. The consumer receives it and then calls [Queue.Take]; there
+// must be only one consumer. The batch may be empty, because an earlier Take already returned the keys.
 func (q *Queue[K]) Ready() <-chan struct{} { return q.signal }
 
 // Take returns what is pending and empties the queue.
