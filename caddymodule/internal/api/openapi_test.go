@@ -2,47 +2,11 @@ package api_test
 
 import (
 	"encoding/json"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/codehub/gateway/caddymodule/internal/api"
 	"github.com/codehub/gateway/caddymodule/internal/api/openapi"
 )
-
-// TestEveryRouteIsDescribed: no route without an operation of the description, no operation without a
-// route, and the same scopes.
-func TestEveryRouteIsDescribed(t *testing.T) {
-	document, err := openapi.Parse()
-	if err != nil {
-		t.Fatal(err)
-	}
-	described := map[string]string{}
-	ids := map[string]bool{}
-	for _, methods := range document.Paths {
-		for _, o := range methods {
-			described[o.Method+" /api/v1"+o.Path] = o.Scope
-			if ids[o.ID] || o.ID == "" || o.Summary == "" {
-				t.Errorf("%s %s: the id %q, the summary %q", o.Method, o.Path, o.ID, o.Summary)
-			}
-			ids[o.ID] = true
-		}
-	}
-	routes := api.RouteScopes()
-	for _, pattern := range slices.Sorted(maps.Keys(routes)) {
-		scope, ok := described[pattern]
-		if !ok {
-			t.Errorf("%s has no operation: add one to openapi/operations_test.go", pattern)
-		} else if scope != string(routes[pattern]) {
-			t.Errorf("%s needs the scope %q, the description says %q", pattern, routes[pattern], scope)
-		}
-		delete(described, pattern)
-	}
-	for pattern := range described {
-		t.Errorf("%s is described, and there is no such route", pattern)
-	}
-}
 
 // TestTheDescriptionIsServed: to everyone who asks, with its media type.
 func TestTheDescriptionIsServed(t *testing.T) {

@@ -59,8 +59,8 @@ func (h *Handler) routes() *http.ServeMux {
 			offered[path] = append(offered[path], http.MethodHead)
 		}
 	}
-	for _, r := range apiRoutes() {
-		add(r.pattern, h.endpoint(admit(r.scope, r.handle)))
+	for _, r := range Routes() {
+		add(r.Pattern, h.endpoint(r.guarded()))
 	}
 	// Pages check the session themselves: without one they redirect.
 	for pattern, p := range map[string]page{
@@ -107,66 +107,105 @@ func (h *Handler) routes() *http.ServeMux {
 	return mux
 }
 
-// route is a path and method of the REST API.
-type route struct {
-	pattern string
-	scope   auth.Scope // which a personal access token needs; a sign-in has all
-	handle  func(*call) error
+// Route is a path and method of the REST API.
+type Route struct {
+	Pattern string // as [http.ServeMux] takes it
+	// Operation is its id in the OpenAPI description; openapi/operations_test.go describes the rest of it.
+	Operation string
+	Scope     auth.Scope // which a personal access token needs; a sign-in has all
+	guards    guards
+	Audit     []audit.Action // which the audit can have after it (SPEC 13)
+	handle    func(*call) error
 }
 
-// apiRoutes lists the REST API.
-func apiRoutes() []route {
+// guards are exceptions from what every route requires.
+type guards int
+
+const (
+	open      guards = 1 << iota // needs no sign-in
+	unbounded                    // may take longer than the database: see withTimeout
+)
+
+// Open reports whether the route needs no sign-in.
+func (r Route) Open() bool { return r.guards&open != 0 }
+
+// guarded returns the handler behind its guards.
+func (r Route) guarded() func(*call) error {
+	handle := r.handle
+	if strings.HasPrefix(pathOf(r.Pattern), workspacePath) {
+		handle = withID(handle)
+	}
+	if r.Scope == auth.ScopeAdmin {
+		handle = administrator(handle)
+	}
+	if !r.Open() {
+		handle = signedIn(handle)
+	}
+	if r.guards&unbounded == 0 {
+		handle = withTimeout(handle)
+	}
+	return admit(r.Scope, handle)
+}
+
+func pathOf(pattern string) string {
+	_, path, _ := strings.Cut(pattern, " ")
+	return path
+}
+
+// Routes lists the REST API. Tests compare the OpenAPI description, the audit, SPEC 9 and the preview with it.
+func Routes() []Route {
 	const read, write, admin, people = auth.ScopeRead, auth.ScopeWrite, auth.ScopeAdmin, auth.NoScope
-	return []route{
-		{"GET /api/v1/openapi.json", read, (*call).description},
-		{"POST /api/v1/auth/login", people, patient((*call).login)},
-		{"POST /api/v1/auth/logout", people, patient((*call).logout)},
-		{"GET /api/v1/auth/session", read, patient(signedIn((*call).session))},
-		{"GET /api/v1/me", read, patient(signedIn((*call).session))},
-		{"POST /api/v1/me/password", people, patient(signedIn((*call).changePassword))},
-		{"GET /api/v1/me/audit", read, patient(signedIn((*call).ownAudit))},
-		{"GET /api/v1/sessions", read, patient(signedIn((*call).listSessions))},
-		{"DELETE /api/v1/sessions", people, patient(signedIn((*call).endSessions))},
-		{"DELETE /api/v1/sessions/{id}", people, patient(signedIn((*call).endSessions))},
-		{"GET /api/v1/tokens", read, patient(signedIn((*call).listTokens))},
-		{"POST /api/v1/tokens", people, patient(signedIn((*call).createToken))},
-		{"DELETE /api/v1/tokens/{id}", write, patient(signedIn((*call).revokeToken))},
-		{"GET /api/v1/users", admin, patient(signedIn(administrator((*call).listUsers)))},
-		{"POST /api/v1/users", admin, patient(signedIn(administrator((*call).createUser)))},
-		{"GET /api/v1/users/{id}", admin, patient(signedIn(administrator((*call).getUser)))},
-		{"PATCH /api/v1/users/{id}", admin, patient(signedIn(administrator((*call).patchUser)))},
-		{"POST /api/v1/users/{id}/sign-out", admin, patient(signedIn(administrator((*call).signOutUser)))},
-		{"POST /api/v1/users/{id}/unlock", admin, patient(signedIn(administrator((*call).unlockUser)))},
-		{"GET /api/v1/admin/overview", admin, patient(signedIn(administrator((*call).overview)))},
-		{"GET /api/v1/admin/history", admin, patient(signedIn(administrator((*call).allHistory)))},
-		{"GET /api/v1/admin/audit", admin, signedIn(administrator((*call).readAudit))},
-		{"POST /api/v1/admin/gc", admin, signedIn(administrator((*call).collect))},
-		{"POST /api/v1/admin/scrub", admin, patient(signedIn(administrator((*call).scrubArchives)))},
-		{"GET /api/v1/admin/report", admin, patient(signedIn(administrator((*call).allReport)))},
-		{"GET /api/v1/report", read, patient(signedIn((*call).ownReport))},
-		{"GET /api/v1/events", read, signedIn((*call).events)},
-		{"GET /api/v1/limits", read, patient(signedIn((*call).getLimits))},
-		{"GET /api/v1/images", read, patient(signedIn((*call).listImages))},
-		{"GET /api/v1/workspaces", read, patient(signedIn((*call).listWorkspaces))},
-		{"POST /api/v1/workspaces", write, patient(signedIn((*call).createWorkspace))},
-		{"GET /api/v1/workspaces/{id}", read, patient(signedIn(withID((*call).getWorkspace)))},
-		{"PATCH /api/v1/workspaces/{id}", write, patient(signedIn(withID((*call).patchWorkspace)))},
-		{"DELETE /api/v1/workspaces/{id}", write, patient(signedIn(withID((*call).deleteWorkspace)))},
-		{"GET /api/v1/workspaces/{id}/exec", write, signedIn(withID((*call).execSocketWorkspace))},
-		{"POST /api/v1/workspaces/{id}/exec", write, signedIn(withID((*call).execWorkspace))},
-		{"GET /api/v1/workspaces/{id}/archives", read, patient(signedIn(withID((*call).listArchives)))},
-		{"POST /api/v1/workspaces/{id}/archives/restore", write, patient(signedIn(withID((*call).restoreArchive)))},
-		{"GET /api/v1/workspaces/{id}/explain", read, patient(signedIn(withID((*call).explainWorkspace)))},
-		{"GET /api/v1/workspaces/{id}/history", read, patient(signedIn(withID((*call).workspaceHistory)))},
-		{"GET /api/v1/workspaces/{id}/logs", read, signedIn(withID((*call).workspaceLogs))},
-		{"GET /api/v1/workspaces/{id}/stats", read, signedIn(withID((*call).workspaceStats))},
-		{"POST /api/v1/workspaces/{id}/start", write, patient(signedIn(withID(setDesired(workspace.DesiredRunning))))},
-		{"POST /api/v1/workspaces/{id}/sleep", write, patient(signedIn(withID(setDesired(workspace.DesiredStandby))))},
-		{"POST /api/v1/workspaces/{id}/archive", write, patient(signedIn(withID(setDesired(workspace.DesiredArchived))))},
-		{"POST /api/v1/workspaces/{id}/keep-awake", write, patient(signedIn(withID((*call).keepAwake)))},
-		{"POST /api/v1/workspaces/{id}/recover", admin, signedIn(withID((*call).recoverWorkspace))},
-		{"POST /api/v1/workspaces/{id}/undelete", write, patient(signedIn(withID((*call).undeleteWorkspace)))},
-		{recoverAll, admin, signedIn((*call).recoverWorkspaces)},
+	type acts = []audit.Action
+	return []Route{
+		{"GET /api/v1/openapi.json", "getDescription", read, open | unbounded, nil, (*call).description},
+		{"POST /api/v1/auth/login", "signIn", people, open, acts{audit.UserSignIn}, (*call).login},
+		{"POST /api/v1/auth/logout", "signOut", people, open, acts{audit.UserSignOut}, (*call).logout},
+		{"GET /api/v1/auth/session", "getSession", read, 0, nil, (*call).session},
+		{"GET /api/v1/me", "getMe", read, 0, nil, (*call).session},
+		{"POST /api/v1/me/password", "changePassword", people, 0, acts{audit.UserPassword, audit.UserSignIn}, (*call).changePassword},
+		{"GET /api/v1/me/audit", "readOwnAudit", read, 0, nil, (*call).ownAudit},
+		{"GET /api/v1/sessions", "listSessions", read, 0, nil, (*call).listSessions},
+		{"DELETE /api/v1/sessions", "endOtherSessions", people, 0, acts{audit.UserSignOut}, (*call).endSessions},
+		{"DELETE /api/v1/sessions/{id}", "endSession", people, 0, acts{audit.UserSignOut}, (*call).endSessions},
+		{"GET /api/v1/tokens", "listTokens", read, 0, nil, (*call).listTokens},
+		{"POST /api/v1/tokens", "createToken", people, 0, acts{audit.TokenCreate}, (*call).createToken},
+		{"DELETE /api/v1/tokens/{id}", "revokeToken", write, 0, acts{audit.TokenRevoke}, (*call).revokeToken},
+		{"GET /api/v1/users", "listUsers", admin, 0, nil, (*call).listUsers},
+		{"POST /api/v1/users", "createUser", admin, 0, acts{audit.UserCreate}, (*call).createUser},
+		{"GET /api/v1/users/{id}", "getUser", admin, 0, nil, (*call).getUser},
+		{"PATCH /api/v1/users/{id}", "changeUser", admin, 0, acts{audit.UserPassword, audit.UserRole, audit.UserDisable, audit.UserLimits, audit.UserEnable}, (*call).patchUser},
+		{"POST /api/v1/users/{id}/sign-out", "signOutUser", admin, 0, acts{audit.UserSignOut}, (*call).signOutUser},
+		{"POST /api/v1/users/{id}/unlock", "unlockUser", admin, 0, acts{audit.UserUnlock}, (*call).unlockUser},
+		{"GET /api/v1/admin/overview", "getOverview", admin, 0, nil, (*call).overview},
+		{"GET /api/v1/admin/history", "allHistory", admin, 0, nil, (*call).allHistory},
+		{"GET /api/v1/admin/audit", "readAudit", admin, unbounded, nil, (*call).readAudit},
+		{"POST /api/v1/admin/gc", "collectArchives", admin, unbounded, acts{audit.SystemCollect}, (*call).collect},
+		{"POST /api/v1/admin/scrub", "scrubArchives", admin, 0, acts{audit.SystemScrub}, (*call).scrubArchives},
+		{"GET /api/v1/admin/report", "report", admin, 0, nil, (*call).allReport},
+		{"GET /api/v1/report", "ownReport", read, 0, nil, (*call).ownReport},
+		{"GET /api/v1/events", "streamEvents", read, unbounded, nil, (*call).events},
+		{"GET /api/v1/limits", "getLimits", read, 0, nil, (*call).getLimits},
+		{"GET /api/v1/images", "listImages", read, 0, nil, (*call).listImages},
+		{"GET /api/v1/workspaces", "listWorkspaces", read, 0, nil, (*call).listWorkspaces},
+		{"POST /api/v1/workspaces", "createWorkspace", write, 0, acts{audit.WorkspaceCreate}, (*call).createWorkspace},
+		{"GET /api/v1/workspaces/{id}", "getWorkspace", read, 0, nil, (*call).getWorkspace},
+		{"PATCH /api/v1/workspaces/{id}", "changeWorkspace", write, 0, acts{audit.WorkspaceEdit, audit.WorkspaceStart, audit.WorkspaceSleep, audit.WorkspaceArchive}, (*call).patchWorkspace},
+		{"DELETE /api/v1/workspaces/{id}", "deleteWorkspace", write, 0, acts{audit.WorkspaceDelete}, (*call).deleteWorkspace},
+		{"GET /api/v1/workspaces/{id}/exec", "execSocket", write, unbounded, acts{audit.WorkspaceExec}, (*call).execSocketWorkspace},
+		{"POST /api/v1/workspaces/{id}/exec", "exec", write, unbounded, acts{audit.WorkspaceExec}, (*call).execWorkspace},
+		{"GET /api/v1/workspaces/{id}/archives", "listArchives", read, 0, nil, (*call).listArchives},
+		{"POST /api/v1/workspaces/{id}/archives/restore", "restoreArchive", write, 0, acts{audit.WorkspaceRestore}, (*call).restoreArchive},
+		{"GET /api/v1/workspaces/{id}/explain", "explainWorkspace", read, 0, nil, (*call).explainWorkspace},
+		{"GET /api/v1/workspaces/{id}/history", "workspaceHistory", read, 0, nil, (*call).workspaceHistory},
+		{"GET /api/v1/workspaces/{id}/logs", "workspaceLogs", read, unbounded, nil, (*call).workspaceLogs},
+		{"GET /api/v1/workspaces/{id}/stats", "workspaceStats", read, unbounded, nil, (*call).workspaceStats},
+		{"POST /api/v1/workspaces/{id}/start", "startWorkspace", write, 0, acts{audit.WorkspaceStart}, setDesired(workspace.DesiredRunning)},
+		{"POST /api/v1/workspaces/{id}/sleep", "sleepWorkspace", write, 0, acts{audit.WorkspaceSleep}, setDesired(workspace.DesiredStandby)},
+		{"POST /api/v1/workspaces/{id}/archive", "archiveWorkspace", write, 0, acts{audit.WorkspaceArchive}, setDesired(workspace.DesiredArchived)},
+		{"POST /api/v1/workspaces/{id}/keep-awake", "keepAwake", write, 0, acts{audit.WorkspaceKeepAwake}, (*call).keepAwake},
+		{"POST /api/v1/workspaces/{id}/recover", "recoverWorkspace", admin, unbounded, acts{audit.WorkspaceRecover}, (*call).recoverWorkspace},
+		{"POST /api/v1/workspaces/{id}/undelete", "undeleteWorkspace", write, 0, acts{audit.WorkspaceUndelete}, (*call).undeleteWorkspace},
+		{recoverAll, "recoverWorkspaces", admin, unbounded, acts{audit.WorkspaceRecover}, (*call).recoverWorkspaces},
 	}
 }
 
@@ -254,9 +293,9 @@ func admit(scope auth.Scope, handle func(*call) error) func(*call) error {
 	}
 }
 
-// patient bounds how long a request waits. Those that recover ask more servers than the
-// database, each with a limit of its own, and an event stream has no end.
-func patient(handle func(*call) error) func(*call) error {
+// withTimeout ends a request that waits longer than a statement may take. Routes that recover ask other servers, too,
+// each with its own timeout, and an event stream never ends.
+func withTimeout(handle func(*call) error) func(*call) error {
 	return func(c *call) error {
 		ctx, cancel := context.WithTimeout(c.r.Context(), c.DatabaseTimeout)
 		defer cancel()

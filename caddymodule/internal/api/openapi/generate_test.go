@@ -1,4 +1,4 @@
-package openapi
+package openapi_test
 
 import (
 	"bytes"
@@ -20,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/codehub/gateway/caddymodule/internal/api"
+	"github.com/codehub/gateway/caddymodule/internal/api/openapi"
 	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/audit"
@@ -47,7 +49,7 @@ func TestTheDocumentIsOfThisSource(t *testing.T) {
 		}
 		return
 	}
-	if !bytes.Equal(out.Bytes(), JSON) {
+	if !bytes.Equal(out.Bytes(), openapi.JSON) {
 		t.Error("openapi.json is not what the source says: run go test ./caddymodule/internal/api/openapi -update, and look at the difference")
 	}
 }
@@ -109,12 +111,24 @@ func document(t *testing.T) object {
 	}
 	g.schemas["WorkspaceOfAnyone"] = g.structure(reflect.TypeFor[v1.OwnedWorkspace]())
 	paths := object{}
+	described := map[string]operation{}
 	for _, o := range operations {
-		method, path, _ := strings.Cut(o.pattern, " ")
+		described[o.id] = o
+	}
+	for _, route := range api.Routes() {
+		o, ok := described[route.Operation]
+		if delete(described, route.Operation); !ok {
+			t.Errorf("%s: operations_test.go does not describe %q", route.Pattern, route.Operation)
+		}
+		o.Route = route
+		method, path := o.methodAndPath()
 		if paths[path] == nil {
 			paths[path] = object{}
 		}
 		paths[path].(object)[strings.ToLower(method)] = g.operation(o)
+	}
+	for id := range described {
+		t.Errorf("no route has the operation %q", id)
 	}
 	return object{
 		"openapi": "3.1.0",
@@ -144,7 +158,7 @@ func document(t *testing.T) object {
 var pathParam = regexp.MustCompile(`\{([a-z]+)\}`)
 
 func (g *generator) operation(o operation) object {
-	method, path, _ := strings.Cut(o.pattern, " ")
+	method, path := o.methodAndPath()
 	params := []object{}
 	for _, m := range pathParam.FindAllStringSubmatch(path, -1) {
 		schema := object{"type": "string"}
@@ -206,7 +220,7 @@ func (g *generator) operation(o operation) object {
 	}
 	out := object{
 		"operationId": o.id, "tags": []string{o.tag}, "summary": o.summary, "parameters": params, "responses": responses,
-		"x-scope": string(o.needs(method)),
+		"x-scope": string(o.Scope),
 	}
 	if o.about != "" {
 		out["description"] = o.about
@@ -214,23 +228,10 @@ func (g *generator) operation(o operation) object {
 	if o.body != nil {
 		out["requestBody"] = object{"required": !o.optional, "content": object{"application/json": object{"schema": o.body}}}
 	}
-	if o.open() {
+	if o.Open() {
 		out["security"] = []object{}
 	}
 	return out
-}
-
-// needs is the scope that an access token needs.
-func (o operation) needs(method string) auth.Scope {
-	switch {
-	case o.people:
-		return auth.NoScope
-	case o.scope != "":
-		return o.scope
-	case method == http.MethodGet:
-		return auth.ScopeRead
-	}
-	return auth.ScopeWrite
 }
 
 // answer is the schema of an answer. A list of workspaces may have those of all users.
@@ -402,6 +403,10 @@ func (g *generator) read(dir string) {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			g.t.Fatal(err)
+		}
+		pkg := pkg
+		if strings.HasSuffix(file.Name.Name, "_test") {
+			pkg += "_test"
 		}
 		for _, d := range file.Decls {
 			d, ok := d.(*ast.GenDecl)

@@ -1,4 +1,4 @@
-package openapi
+package openapi_test
 
 import (
 	"encoding/json"
@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/codehub/gateway/caddymodule/internal/api/openapi"
 )
 
 // TestTypesOfProblemsStay: programs compare them. A line can be added to the list, and none may go.
@@ -15,7 +17,7 @@ func TestTypesOfProblemsStay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	document, err := Parse()
+	document, err := openapi.Parse()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +58,7 @@ func TestTheDescriptionIsComplete(t *testing.T) {
 			Responses                         map[string]any
 		}
 	}
-	if err := json.Unmarshal(JSON, &raw); err != nil {
+	if err := json.Unmarshal(openapi.JSON, &raw); err != nil {
 		t.Fatal(err)
 	}
 	if raw.Info.License["identifier"] == "" || raw.Info.Contact["url"] == "" {
@@ -91,7 +93,7 @@ func TestTheDescriptionIsComplete(t *testing.T) {
 		}
 	}
 	used := func(kind, name string) bool {
-		return strings.Contains(string(JSON), fmt.Sprintf("%q", "#/components/"+kind+"/"+name))
+		return strings.Contains(string(openapi.JSON), fmt.Sprintf("%q", "#/components/"+kind+"/"+name))
 	}
 	for name := range raw.Components.Schemas {
 		if !used("schemas", name) {

@@ -1,4 +1,4 @@
-package openapi
+package openapi_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/codehub/gateway/caddymodule/internal/api"
 	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
 	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
@@ -21,11 +22,11 @@ import (
 // object is a JSON object of the document.
 type object = map[string]any
 
-// operation is a row of the table: what the description says of a route beside its scope.
+// operation is what the description says of a route beside what the table of the routes has.
 type operation struct {
+	api.Route
 	tag     string
-	pattern string // as in the table of the routes, below /api/v1
-	id      string
+	id      string // as in the table of the routes
 	summary string
 	about   string
 	// params are the query and the header; those of the path follow from the pattern.
@@ -44,21 +45,18 @@ type operation struct {
 	also int
 	// problems are those that are particular to it.
 	problems []string
-	// scope is what an access token needs; empty means read for GET and write for other methods.
-	scope auth.Scope
-	// people says that no access token can do it.
-	people bool
 }
 
-// open reports whether it needs no sign-in.
-func (o operation) open() bool {
-	return o.id == "signIn" || o.id == "signOut" || o.id == "getDescription"
+// methodAndPath returns the route's method and its path below /api/v1.
+func (o operation) methodAndPath() (method, path string) {
+	method, path, _ = strings.Cut(o.Pattern, " ")
+	return method, strings.TrimPrefix(path, "/api/v1")
 }
 
 // common are the problems that follow from what kind of operation it is. The paths of the API have their
 // guards in this order: see guard, admit, signedIn, administrator and withID in package api.
 func (o operation) common() (problems []string) {
-	method, path, _ := strings.Cut(o.pattern, " ")
+	method, path := o.methodAndPath()
 	add := func(when bool, slugs ...string) {
 		if when {
 			problems = append(problems, slugs...)
@@ -69,12 +67,12 @@ func (o operation) common() (problems []string) {
 	workspace := strings.HasPrefix(path, "/workspaces/{id}")
 	add(true, "unavailable", "outdated", "misdirected", "cross-site")
 	add(changes, "too-early")
-	add(!o.open(), "not-signed-in")
-	add(!o.open() || o.people, "invalid-token", "token-scope")
-	add(o.scope == auth.ScopeAdmin, "forbidden")
+	add(!o.Open(), "not-signed-in")
+	add(!o.Open() || o.Scope == auth.NoScope, "invalid-token", "token-scope")
+	add(o.Scope == auth.ScopeAdmin, "forbidden")
 	add(strings.Contains(path, "{id}"), "not-found")
 	add(changes && workspace, "changed-meanwhile")
-	add(changes && !workspace && !o.open(), "no-entity-tag")
+	add(changes && !workspace && !o.Open(), "no-entity-tag")
 	add(o.body != nil, "bad-request", "unsupported-media-type", "too-large")
 	add(o.body != nil || query, "invalid-field")
 	return problems
@@ -298,7 +296,7 @@ func changeable() object {
 
 var operations = []operation{
 	{
-		tag: "Workspaces", pattern: "GET /workspaces", id: "listWorkspaces", summary: "Lists workspaces", status: 200, answer: v1.Page[v1.Workspace]{},
+		tag: "Workspaces", id: "listWorkspaces", summary: "Lists workspaces", status: 200, answer: v1.Page[v1.Workspace]{},
 		about: "One page of the user's own workspaces, the newest first. With all=true, for administrators, those of all users, with owner_username.",
 		params: []parameter{
 			pageLimit, cursor,
@@ -312,42 +310,42 @@ var operations = []operation{
 		problems: []string{"forbidden"},
 	},
 	{
-		tag: "Workspaces", pattern: "POST /workspaces", id: "createWorkspace", summary: "Creates a workspace", body: fields(creatable()),
+		tag: "Workspaces", id: "createWorkspace", summary: "Creates a workspace", body: fields(creatable()),
 		about:  "It is to run, unless desired_state says otherwise. Repeated with the same Idempotency-Key it answers with the workspace that the first request has created.",
 		params: []parameter{{"header", "Idempotency-Key", "A text of the client's choice, such as a UUID, at most 255 characters.", object{"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]*$"}}},
 		status: 201, answer: v1.Workspace{}, problems: []string{"limit-reached", "too-many-workspaces", "deleted", "key-taken"},
 	},
-	{tag: "Workspaces", pattern: "GET /workspaces/{id}", id: "getWorkspace", summary: "Reads a workspace", about: "One's own; administrators read that of any user. The ETag is for If-Match.", status: 200, answer: v1.Workspace{}},
+	{tag: "Workspaces", id: "getWorkspace", summary: "Reads a workspace", about: "One's own; administrators read that of any user. The ETag is for If-Match.", status: 200, answer: v1.Workspace{}},
 	{
-		tag: "Workspaces", pattern: "PATCH /workspaces/{id}", id: "changeWorkspace", summary: "Changes a workspace", body: fields(changeable()),
+		tag: "Workspaces", id: "changeWorkspace", summary: "Changes a workspace", body: fields(changeable()),
 		about:  "All of the given fields, or none. Another image applies from the next start on.",
 		status: 200, answer: v1.Workspace{}, problems: []string{"operation-in-progress", "limit-reached"},
 	},
 	{
-		tag: "Workspaces", pattern: "DELETE /workspaces/{id}", id: "deleteWorkspace", summary: "Deletes a workspace",
+		tag: "Workspaces", id: "deleteWorkspace", summary: "Deletes a workspace",
 		about: "It can be undeleted for a while.", status: 202, problems: []string{"operation-in-progress", "forbidden"},
 		params: []parameter{{"query", "now", "Nothing is kept for that while: files that are nowhere else go at once, and archives with a collection. Owners can say it of a workspace that they have deleted already, administrators of any.", boolean}},
 	},
-	verb("start", "startWorkspace", "Starts a workspace", "From its volume or its archive, or again where its image could not be pulled. The answer does not wait until it runs.", "limit-reached"),
-	verb("sleep", "sleepWorkspace", "Puts a workspace to sleep", "Its container is removed, and its volume stays."),
-	verb("archive", "archiveWorkspace", "Archives a workspace", "Its files move to the object store, and its volume is removed."),
+	verb("startWorkspace", "Starts a workspace", "From its volume or its archive, or again where its image could not be pulled. The answer does not wait until it runs.", "limit-reached"),
+	verb("sleepWorkspace", "Puts a workspace to sleep", "Its container is removed, and its volume stays."),
+	verb("archiveWorkspace", "Archives a workspace", "Its files move to the object store, and its volume is removed."),
 	{
-		tag: "Workspaces", pattern: "POST /workspaces/{id}/keep-awake", id: "keepAwake", summary: "Keeps a workspace awake", status: 200, answer: v1.Workspace{},
+		tag: "Workspaces", id: "keepAwake", summary: "Keeps a workspace awake", status: 200, answer: v1.Workspace{},
 		about: "Also unused, from now on; 0 ends that. A workspace that dozes goes on.", problems: []string{"not-awake", "limit-reached"},
 		body: fields(object{"!hours": object{"type": "number", "minimum": 0, "maximum": 8760}}),
 	},
 	{
-		tag: "Workspaces", pattern: "GET /workspaces/{id}/exec", id: "execSocket", summary: "Runs a command with input, or in a terminal", status: 101, scope: auth.ScopeWrite,
+		tag: "Workspaces", id: "execSocket", summary: "Runs a command with input, or in a terminal", status: 101,
 		about:  "A WebSocket with the subprotocol v1.exec.codehub. Binary messages are a byte that names the channel, and bytes: 0 input, 1 output, 2 errors; 255 and 0 end the input. Text messages are JSON. The client's first is {\"command\": [...], \"stdin\": true, \"terminal\": {\"columns\": 80, \"rows\": 24, \"type\": \"xterm-256color\"}}, of which only command is needed; later ones are {\"terminal\": ...} with another size. The server's are {\"taken\": n}, how many further bytes of input the command has taken, of which at most 262,144 may be on the way, and in the end {\"exit_code\": n}, or {\"problem\": ...}. Input ends with the client, and a terminal hangs up then.",
 		params: []parameter{ifMatch}, problems: []string{"upgrade-needed", "too-many-commands", "too-early"},
 	},
 	{
-		tag: "Workspaces", pattern: "POST /workspaces/{id}/exec", id: "exec", summary: "Runs a command in a workspace that runs", status: 200, media: "application/x-ndjson", answer: "",
+		tag: "Workspaces", id: "exec", summary: "Runs a command in a workspace that runs", status: 200, media: "application/x-ndjson", answer: "",
 		about: "One JSON object a line, as the command prints: stdout or stderr, in the end exit_code, or problem when it is not known how the command ends. A workspace that dozes goes on first.",
 		body:  fields(object{"!command": object{"type": "array", "minItems": 1, "maxItems": 1000, "prefixItems": []object{with(stored, "minLength", 1)}, "items": stored}}), problems: []string{"not-running", "too-many-commands", "limit-reached"},
 	},
 	{
-		tag: "Workspaces", pattern: "GET /workspaces/{id}/logs", id: "workspaceLogs", summary: "Returns what a workspace has printed", status: 200, media: "text/plain", answer: "",
+		tag: "Workspaces", id: "workspaceLogs", summary: "Returns what a workspace has printed", status: 200, media: "text/plain", answer: "",
 		about: "The last lines, of the owner's workspaces only; with follow the answer goes on until the container ends.",
 		params: []parameter{
 			{"query", "lines", "How many lines it begins with; 200 without it.", number(1, 10_000)},
@@ -356,27 +354,27 @@ var operations = []operation{
 		problems: []string{"not-running", "too-many-streams", "engine-away"},
 	},
 	{
-		tag: "Workspaces", pattern: "GET /workspaces/{id}/stats", id: "workspaceStats", summary: "Says what a running workspace uses", status: 200, answer: v1.Stats{},
+		tag: "Workspaces", id: "workspaceStats", summary: "Says what a running workspace uses", status: 200, answer: v1.Stats{},
 		about: "What is not known is null. The workspace itself says which ports listen: while it dozes, none is known.", problems: []string{"not-running", "engine-away"},
 	},
-	{tag: "Workspaces", pattern: "GET /workspaces/{id}/explain", id: "explainWorkspace", summary: "Says why a workspace is as it is, and what comes next", about: "In codes and times for programs, and in the words of every language.", status: 200, answer: explain.Explanation{}},
+	{tag: "Workspaces", id: "explainWorkspace", summary: "Says why a workspace is as it is, and what comes next", about: "In codes and times for programs, and in the words of every language.", status: 200, answer: explain.Explanation{}},
 	{
-		tag: "Workspaces", pattern: "GET /workspaces/{id}/history", id: "workspaceHistory", summary: "Lists what happened to a workspace, the newest first", about: "Its phases, operations and errors, and who asked for what.", status: 200, answer: v1.History[v1.Transition]{},
+		tag: "Workspaces", id: "workspaceHistory", summary: "Lists what happened to a workspace, the newest first", about: "Its phases, operations and errors, and who asked for what.", status: 200, answer: v1.History[v1.Transition]{},
 		params: []parameter{pageLimit, before},
 	},
-	{tag: "Archives", pattern: "GET /workspaces/{id}/archives", id: "listArchives", summary: "Lists the archives of a workspace, the newest first", about: "Those to which the workspace can go back: each with its size, its age and when it was last read back.", status: 200, answer: v1.List[v1.Archive]{}},
+	{tag: "Archives", id: "listArchives", summary: "Lists the archives of a workspace, the newest first", about: "Those to which the workspace can go back: each with its size, its age and when it was last read back.", status: 200, answer: v1.List[v1.Archive]{}},
 	{
-		tag: "Archives", pattern: "POST /workspaces/{id}/archives/restore", id: "restoreArchive", summary: "Goes back to an older archive", status: 202, answer: v1.Workspace{},
+		tag: "Archives", id: "restoreArchive", summary: "Goes back to an older archive", status: 202, answer: v1.Workspace{},
 		about: "The present state is archived first. A workspace that dozes runs again afterwards, so it needs a place.", body: fields(object{"!archive": object{"type": "string", "minLength": 1, "description": "The key of the archive."}}),
 		problems: []string{"archive-not-restorable", "operation-in-progress", "limit-reached"},
 	},
-	{tag: "Archives", pattern: "POST /workspaces/{id}/undelete", id: "undeleteWorkspace", summary: "Undoes a deletion", about: "As long as undelete_until says. It comes back with its files and its address, in the state that it was in.", status: 200, answer: v1.Workspace{}, problems: []string{"collected", "operation-in-progress", "limit-reached"}},
+	{tag: "Archives", id: "undeleteWorkspace", summary: "Undoes a deletion", about: "As long as undelete_until says. It comes back with its files and its address, in the state that it was in.", status: 200, answer: v1.Workspace{}, problems: []string{"collected", "operation-in-progress", "limit-reached"}},
 	{
-		tag: "Archives", scope: auth.ScopeAdmin, pattern: "POST /workspaces/{id}/recover", id: "recoverWorkspace", summary: "Recovers a workspace that is in ERROR, for administrators", about: "The error is cleared, and the workspace is looked at again. Where something about its files is in doubt, the answer is 409 with what exists and what can be chosen.", body: choice(nil), optional: true,
+		tag: "Archives", id: "recoverWorkspace", summary: "Recovers a workspace that is in ERROR, for administrators", about: "The error is cleared, and the workspace is looked at again. Where something about its files is in doubt, the answer is 409 with what exists and what can be chosen.", body: choice(nil), optional: true,
 		status: 200, answer: v1.Workspace{}, problems: []string{"choice-needed", "files-unknown"},
 	},
 	{
-		tag: "Administration", scope: auth.ScopeAdmin, pattern: "POST /workspaces/recover", id: "recoverWorkspaces", summary: "Recovers all workspaces that are in ERROR for one reason", about: "Each as POST /workspaces/{id}/recover does. The answer has the ids of those that were recovered, and a problem for each other one.",
+		tag: "Administration", id: "recoverWorkspaces", summary: "Recovers all workspaces that are in ERROR for one reason", about: "Each as POST /workspaces/{id}/recover does. The answer has the ids of those that were recovered, and a problem for each other one.",
 		body: choice(object{
 			"!reason": object{"type": "string", "enum": reasons()},
 			"choice":  nullable(object{"type": "string", "enum": []any{"", string(workspace.RecoverRetry), string(workspace.RecoverVolume), string(workspace.RecoverEmpty)}}),
@@ -384,51 +382,51 @@ var operations = []operation{
 		}), status: 200, answer: v1.Recoveries{}, problems: []string{"files-unknown"},
 	},
 	{
-		tag: "Account", people: true, pattern: "POST /auth/login", id: "signIn", summary: "Signs in with a password", body: fields(object{"!username": text, "!password": secret}),
+		tag: "Account", id: "signIn", summary: "Signs in with a password", body: fields(object{"!username": text, "!password": secret}),
 		about: "The answer sets the cookie session.", status: 200, answer: v1.User{}, problems: []string{"bad-credentials", "too-many-attempts", "passwords-off"},
 	},
-	{tag: "Account", people: true, pattern: "POST /auth/logout", id: "signOut", summary: "Signs out", status: 200, answer: redirect{}, about: "204 where nothing is to be ended elsewhere."},
-	{tag: "Account", pattern: "GET /auth/session", id: "getSession", summary: "Says who is signed in", about: "The user whose cookie or access token the request has.", status: 200, answer: v1.User{}},
-	{tag: "Account", pattern: "GET /me", id: "getMe", summary: "Says who is signed in", about: "The same as GET /auth/session.", status: 200, answer: v1.User{}},
+	{tag: "Account", id: "signOut", summary: "Signs out", status: 200, answer: redirect{}, about: "204 where nothing is to be ended elsewhere."},
+	{tag: "Account", id: "getSession", summary: "Says who is signed in", about: "The user whose cookie or access token the request has.", status: 200, answer: v1.User{}},
+	{tag: "Account", id: "getMe", summary: "Says who is signed in", about: "The same as GET /auth/session.", status: 200, answer: v1.User{}},
 	{
-		tag: "Account", people: true, pattern: "POST /me/password", id: "changePassword", summary: "Changes one's own password", body: fields(object{"!present": secret, "!password": newSecret}),
+		tag: "Account", id: "changePassword", summary: "Changes one's own password", body: fields(object{"!present": secret, "!password": newSecret}),
 		about: "Every other sign-in ends.", status: 204, problems: []string{"too-many-attempts", "passwords-off"},
 	},
-	{tag: "Account", pattern: "GET /sessions", id: "listSessions", summary: "Lists where one is signed in", about: "Each with its browser, its address and its times, the one of this request marked.", status: 200, answer: v1.List[v1.Session]{}},
-	{tag: "Account", people: true, pattern: "DELETE /sessions", id: "endOtherSessions", summary: "Ends all other sign-ins", about: "All but the one of this request. Access tokens stay.", status: 204},
-	{tag: "Account", people: true, pattern: "DELETE /sessions/{id}", id: "endSession", summary: "Ends a sign-in", about: "What is open with it ends, too. An access token ends with DELETE /tokens/{id}.", status: 204},
-	{tag: "Account", pattern: "GET /tokens", id: "listTokens", summary: "Lists personal access tokens", about: "Without their secrets, which only the answer that made them had.", status: 200, answer: v1.List[v1.Token]{}},
+	{tag: "Account", id: "listSessions", summary: "Lists where one is signed in", about: "Each with its browser, its address and its times, the one of this request marked.", status: 200, answer: v1.List[v1.Session]{}},
+	{tag: "Account", id: "endOtherSessions", summary: "Ends all other sign-ins", about: "All but the one of this request. Access tokens stay.", status: 204},
+	{tag: "Account", id: "endSession", summary: "Ends a sign-in", about: "What is open with it ends, too. An access token ends with DELETE /tokens/{id}.", status: 204},
+	{tag: "Account", id: "listTokens", summary: "Lists personal access tokens", about: "Without their secrets, which only the answer that made them had.", status: 200, answer: v1.List[v1.Token]{}},
 	{
-		tag: "Account", people: true, pattern: "POST /tokens", id: "createToken", summary: "Makes a personal access token", status: 201, answer: v1.NewToken{}, problems: []string{"too-many-tokens"},
+		tag: "Account", id: "createToken", summary: "Makes a personal access token", status: 201, answer: v1.NewToken{}, problems: []string{"too-many-tokens"},
 		about: "Its secret is in this answer only.",
 		body:  fields(object{"!name": with(name, "pattern", printable(auth.MaxTokenName)), "!scopes": object{"type": "array", "minItems": 1, "items": object{"type": "string", "enum": auth.Scopes()}}, "expires_in_days": nullable(number(1, auth.MaxTokenDays))}),
 	},
-	{tag: "Account", pattern: "DELETE /tokens/{id}", id: "revokeToken", summary: "Revokes a personal access token", about: "It is refused from then on, and what is open with it ends.", status: 204},
-	{tag: "Account", pattern: "GET /limits", id: "getLimits", summary: "Says how many workspaces one may run and have, and how many may doze", about: "Those of all users, or the user's own. Null means that there is no limit.", status: 200, answer: v1.Limits{}},
-	{tag: "Account", pattern: "GET /images", id: "listImages", summary: "Lists the images that one may choose", about: "By the names that image_ref takes. Administrators may name any other image as well.", status: 200, answer: v1.Images{}},
-	{tag: "Account", pattern: "GET /openapi.json", id: "getDescription", summary: "Returns this description", about: "Without a sign-in. It is the same on every server of this release.", status: 200, answer: map[string]string{}},
+	{tag: "Account", id: "revokeToken", summary: "Revokes a personal access token", about: "It is refused from then on, and what is open with it ends.", status: 204},
+	{tag: "Account", id: "getLimits", summary: "Says how many workspaces one may run and have, and how many may doze", about: "Those of all users, or the user's own. Null means that there is no limit.", status: 200, answer: v1.Limits{}},
+	{tag: "Account", id: "listImages", summary: "Lists the images that one may choose", about: "By the names that image_ref takes. Administrators may name any other image as well.", status: 200, answer: v1.Images{}},
+	{tag: "Account", id: "getDescription", summary: "Returns this description", about: "Without a sign-in. It is the same on every server of this release.", status: 200, answer: map[string]string{}},
 	{
-		tag: "Events", pattern: "GET /events", id: "streamEvents", summary: "Streams the changes of one's workspaces", status: 200, media: "text/event-stream", answer: "", problems: []string{"too-many-streams"},
+		tag: "Events", id: "streamEvents", summary: "Streams the changes of one's workspaces", status: 200, media: "text/event-stream", answer: "", problems: []string{"too-many-streams"},
 		about: "First workspace_updated for each workspace and a heartbeat; then workspace_updated with the whole workspace, workspace_deleted with its id, and a heartbeat every 30 seconds. " +
 			"Every event has an id. With that of an earlier stream, only what has changed since comes first, and resumed in place of every heartbeat: what is not told is as before.",
 		params: []parameter{{"header", "Last-Event-ID", "The id of the last event that was received; one that is not known gets the whole list.", text}},
 	},
 	{
-		tag: "Administration", scope: auth.ScopeAdmin, pattern: "GET /users", id: "listUsers", summary: "Lists the users by name", about: "One page, with the role, the limits and the number of workspaces of each.", status: 200, answer: v1.Page[v1.Account]{},
+		tag: "Administration", id: "listUsers", summary: "Lists the users by name", about: "One page, with the role, the limits and the number of workspaces of each.", status: 200, answer: v1.Page[v1.Account]{},
 		params: []parameter{pageLimit, cursor, {"query", "q", "A text in the name.", search(255)}},
 	},
 	{
-		tag: "Administration", scope: auth.ScopeAdmin, pattern: "POST /users", id: "createUser", summary: "Adds a user", status: 201, answer: v1.Account{}, problems: []string{"user-exists", "token-scope"},
+		tag: "Administration", id: "createUser", summary: "Adds a user", status: 201, answer: v1.Account{}, problems: []string{"user-exists", "token-scope"},
 		about: "For administrators who are signed in: no access token adds a user.",
 		body:  fields(object{"!username": object{"type": "string", "pattern": word(255), "description": "One visible word."}, "!password": newSecret, "role": nullable(role)}),
 	},
-	{tag: "Administration", scope: auth.ScopeAdmin, pattern: "GET /admin/overview", id: "getOverview", summary: "Says how all workspaces are, who leads, how full the disk is, and how the archives are", about: "How many workspaces there are by their phase, operation and error, over all users.", status: 200, answer: v1.Overview{}},
+	{tag: "Administration", id: "getOverview", summary: "Says how all workspaces are, who leads, how full the disk is, and how the archives are", about: "How many workspaces there are by their phase, operation and error, over all users.", status: 200, answer: v1.Overview{}},
 	{
-		tag: "Administration", scope: auth.ScopeAdmin, pattern: "GET /admin/history", id: "allHistory", summary: "Lists what happened to all workspaces, the newest first", about: "Phases, operations and errors of the workspaces of all users, with the names of their owners.", status: 200, answer: v1.History[v1.Event]{},
+		tag: "Administration", id: "allHistory", summary: "Lists what happened to all workspaces, the newest first", about: "Phases, operations and errors of the workspaces of all users, with the names of their owners.", status: 200, answer: v1.History[v1.Event]{},
 		params: []parameter{pageLimit, before},
 	},
 	{
-		tag: "Administration", scope: auth.ScopeAdmin, pattern: "GET /admin/audit", id: "readAudit", summary: "Lists who has asked for what, the newest first", status: 200, answer: v1.Page[v1.AuditEntry]{}, lines: true,
+		tag: "Administration", id: "readAudit", summary: "Lists who has asked for what, the newest first", status: 200, answer: v1.Page[v1.AuditEntry]{}, lines: true,
 		about: "With format=jsonl, or Accept: application/x-ndjson, the answer is all entries of the filter, an object a line.",
 		params: []parameter{
 			{"query", "user", "The id or the name of the user who asked, or whom it concerns.", stored},
@@ -441,47 +439,47 @@ var operations = []operation{
 		},
 	},
 	{
-		tag: "Administration", scope: auth.ScopeAdmin, pattern: "GET /admin/report", id: "report", summary: "Says how long all workspaces were awake, asleep and archived", status: 200, answer: v1.UsageReport{},
+		tag: "Administration", id: "report", summary: "Says how long all workspaces were awake, asleep and archived", status: 200, answer: v1.UsageReport{},
 		about: "Of the last 30 days, unless other days of UTC are asked for.",
 		params: []parameter{
 			{"query", "user", "The id or the name of the user whose workspaces are meant.", stored}, firstDay, lastDay,
 		},
 	},
 	{
-		tag: "Workspaces", pattern: "GET /report", id: "ownReport", summary: "Says how long one's own workspaces were awake, asleep and archived", status: 200, answer: v1.UsageReport{},
+		tag: "Workspaces", id: "ownReport", summary: "Says how long one's own workspaces were awake, asleep and archived", status: 200, answer: v1.UsageReport{},
 		about:  "Of the last 30 days, unless other days of UTC are asked for.",
 		params: []parameter{firstDay, lastDay},
 	},
 	{
-		tag: "Account", pattern: "GET /me/audit", id: "readOwnAudit", summary: "Lists one's own sign-ins, access tokens and other changes of the account, the newest first", about: "From where others have changed the account is left out.", status: 200, answer: v1.Page[v1.AuditEntry]{},
+		tag: "Account", id: "readOwnAudit", summary: "Lists one's own sign-ins, access tokens and other changes of the account, the newest first", about: "From where others have changed the account is left out.", status: 200, answer: v1.Page[v1.AuditEntry]{},
 		params: []parameter{pageLimit, cursor},
 	},
 	{
-		tag: "Administration", scope: auth.ScopeAdmin, pattern: "POST /admin/gc", id: "collectArchives", summary: "Shows which archives no workspace needs, or deletes those that are due", status: 200, answer: v1.Collection{},
+		tag: "Administration", id: "collectArchives", summary: "Shows which archives no workspace needs, or deletes those that are due", status: 200, answer: v1.Collection{},
 		about: "It lists at most 1000 archives, and may take minutes.", body: fields(object{"!dry_run": boolean}), problems: []string{"operation-in-progress"},
 	},
 	{
-		tag: "Administration", scope: auth.ScopeAdmin, pattern: "POST /admin/scrub", id: "scrubArchives", summary: "Shows which archives there are to read back, or has all of them read now", status: 200, also: 202, answer: v1.Scrub{},
+		tag: "Administration", id: "scrubArchives", summary: "Shows which archives there are to read back, or has all of them read now", status: 200, also: 202, answer: v1.Scrub{},
 		about: "Reading may take hours. It begins within a minute, goes on in the process that leads, and takes no request twice. The overview tells how much is left, and what is damaged.",
 		body:  fields(object{"!dry_run": boolean}),
 	},
-	{tag: "Administration", scope: auth.ScopeAdmin, pattern: "GET /users/{id}", id: "getUser", summary: "Reads a user", about: "With the role, the limits and the number of workspaces.", status: 200, answer: v1.Account{}},
+	{tag: "Administration", id: "getUser", summary: "Reads a user", about: "With the role, the limits and the number of workspaces.", status: 200, answer: v1.Account{}},
 	{
-		tag: "Administration", scope: auth.ScopeAdmin, pattern: "PATCH /users/{id}", id: "changeUser", summary: "Changes a user", status: 200, answer: v1.Account{}, problems: []string{"own-account", "last-administrator", "token-scope"},
+		tag: "Administration", id: "changeUser", summary: "Changes a user", status: 200, answer: v1.Account{}, problems: []string{"own-account", "last-administrator", "token-scope"},
 		about: "All of the given fields, or none. Another role or password, and disabling, end the user's sign-ins and access tokens. An access token changes limits only.",
 		body: fields(object{"role": nullable(role), "disabled": nullable(boolean), "password": nullable(newSecret),
 			"limits": nullable(fields(object{"max_running": limit, "max_workspaces": limit}))}),
 	},
-	{tag: "Administration", scope: auth.ScopeAdmin, pattern: "POST /users/{id}/sign-out", id: "signOutUser", summary: "Ends all sign-ins and access tokens of a user", status: 204,
+	{tag: "Administration", id: "signOutUser", summary: "Ends all sign-ins and access tokens of a user", status: 204,
 		about: "For administrators who are signed in: no access token ends sign-ins.", problems: []string{"token-scope"}},
-	{tag: "Administration", scope: auth.ScopeAdmin, pattern: "POST /users/{id}/unlock", id: "unlockUser", summary: "Lets a user sign in again after too many wrong passwords", status: 204,
+	{tag: "Administration", id: "unlockUser", summary: "Lets a user sign in again after too many wrong passwords", status: 204,
 		about: "For administrators who are signed in: no access token does it. The password stays as it is.", problems: []string{"token-scope"}},
 }
 
 // verb is a request for a desired state.
-func verb(path, id, summary, about string, problems ...string) operation {
+func verb(id, summary, about string, problems ...string) operation {
 	return operation{
-		tag: "Workspaces", pattern: "POST /workspaces/{id}/" + path, id: id, summary: summary, about: about,
+		tag: "Workspaces", id: id, summary: summary, about: about,
 		status: 200, answer: v1.Workspace{}, problems: append([]string{"operation-in-progress"}, problems...),
 	}
 }
