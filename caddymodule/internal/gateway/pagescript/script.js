@@ -14,7 +14,15 @@
   var send = window.fetch.bind(window), id = Math.random().toString(36).slice(2);
   tag.remove();
 
-  var stopped = false; // signed out, or the workspace is gone: nothing more is asked
+  // The page: silent until the gateway knows that it reports, then reporting; gone once it has ended (it may
+  // come back), and stopped when the user is signed out or the workspace is gone.
+  var page = "silent";
+  // The workspace, as the gateway said last: running, dozing, asleep, waking or failed.
+  var workspace = "";
+  // What is shown: "notice", "answered" (the notice with its answer), "dozing", or a text of the cover.
+  var view = "";
+  function isCover() { return ["asleep", "waking", "failed", "loading", "back"].indexOf(view) >= 0; }
+  function isLive() { return workspace === "running" || workspace === "dozing"; }
   function call(name, options) {
     options.credentials = "same-origin";
     options.cache = "no-store";
@@ -31,26 +39,24 @@
     return call(name, { method: "POST", keepalive: true, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
   }
   function stop() {
-    stopped = true;
-    if (view === "notice" || view === "dozing") hide();
+    page = "stopped";
+    if (view && !isCover()) hide();
   }
   function jitter(ms) { return ms * (0.75 + Math.random() / 2); }
 
   // What a person does: the first sign is reported at once, further ones 20 s later.
   var every = 20000, reportedAt = -every, pending = false, reportTimer = 0;
   function used() {
-    if (stopped || view === "asleep") return;
-    if (dozing) return wake();
-    if (view === "notice") {
-      if (!answered) { reportedAt = -every; pending = false; stays(); }
-    }
+    if (page === "stopped" || isCover()) return;
+    if (workspace === "dozing") return wake();
+    if (view === "notice") { reportedAt = -every; pending = false; showAnswer(); }
     if (pending) return;
     pending = true;
     clearTimeout(reportTimer);
     reportTimer = setTimeout(report, Math.max(0, reportedAt + every - performance.now()));
   }
   function report() {
-    if (!pending || stopped) return;
+    if (!pending || page === "stopped") return;
     reportedAt = performance.now();
     pending = false;
     post("presence", { input: true }).catch(function () { used(); });
@@ -58,36 +64,36 @@
   // A workspace that dozes goes on with the first sign of a person, which is reported at once; one
   // that sleeps is asked for by name, so that a key for one that dozes never wakes it. Only a limit
   // refuses that. What gets another error, or no answer, is sent again for half a minute.
-  var dozing = false, asked = null;
+  var asked = null;
   function wake() {
-    if (asked || view === "asleep" && said !== "asleep") return;
-    if (view === "asleep") say("waking");
+    if (asked || isCover() && view !== "asleep") return;
+    if (isCover()) say("waking");
     reportedAt = performance.now();
-    ask(dozing ? { input: true } : { wake: true }, 1000);
+    ask(workspace === "dozing" ? { input: true } : { wake: true }, 1000);
   }
   function ask(body, pause) {
     asked = body;
     post("presence", body).then(function () {
       if (asked !== body) return;
       asked = null;
-      dozing = false;
+      if (workspace === "dozing") workspace = "running";
       if (view === "dozing") hide();
       seen = "";
       poll();
     }, function (answer) {
       if (asked !== body) return;
       var refused = answer && answer.status === 429;
-      if (!refused && !stopped && pause <= 16000) {
+      if (!refused && page !== "stopped" && pause <= 16000) {
         setTimeout(function () { if (asked === body) ask(body, 2 * pause); }, jitter(pause));
         return;
       }
       asked = null;
       if (refused) asleep(0);
-      if (refused || said === "waking") say(refused || stopped ? "failed" : "asleep"); // when signed out the address leads on
+      if (refused || view === "waking") say(refused || page === "stopped" ? "failed" : "asleep"); // when signed out the address leads on
     });
   }
   function leave(ends) { // the page may end: what is pending goes now
-    if (stopped || !pending && !ends) return;
+    if (page === "stopped" || !pending && !ends) return;
     clearTimeout(reportTimer);
     if (pending) reportedAt = performance.now();
     navigator.sendBeacon(own + "presence", JSON.stringify({ tab: id, input: pending, bye: ends }));
@@ -100,7 +106,7 @@
       var at = e.screenX + "," + e.screenY;
       if (at === last || justClosed()) return;
       last = at;
-      if (view === "notice" && !answered) { // it may be on its way to the notice
+      if (view === "notice") { // it may be on its way to the notice
         moveTimer = moveTimer || setTimeout(function () { moveTimer = 0; used(); }, 1500);
         return;
       }
@@ -164,13 +170,13 @@
   }
   function look() {
     if (host) place();
-    if (stopped) return;
+    if (page === "stopped") return;
     listen();
     manifests();
     if (Math.abs(Date.now() - metAt) > meetEvery) meetAgain(); // people set clocks back
     windows = windows.filter(function (w) { return !w.closed; });
     windows.concat(window).forEach(watch);
-    if (announced && found.length) {
+    if (page === "reporting" && found.length) {
       var some = found.splice(0, 12);
       post("presence", { frames: some }).catch(function () { found = some.concat(found); });
     }
@@ -180,22 +186,22 @@
   // The state of the workspace: one request that waits for the next change while the page is
   // visible, a short one about every minute while it is hidden. Over HTTP/1.1 a browser has six
   // connections for all pages of a host, which the page may need: there none waits while it runs.
-  var live = false, seen = "", run = "", pollTimer = 0, failures = 0, waiting = null, polls = 0;
+  var seen = "", run = "", pollTimer = 0, failures = 0, waiting = null, polls = 0;
   function poll() {
     quiet();
-    if (stopped) return;
+    if (page === "stopped") return;
     var mine = ++polls, hidden = document.hidden, began = performance.now();
-    var waits = !hidden && !(live && few());
+    var waits = !hidden && !(isLive() && few());
     waiting = new AbortController();
     var query = "?tab=" + id + "&seen=" + encodeURIComponent(seen) + (waits ? "&wait=25" : "") + (hides ? "&hides" : "");
     call("presence" + query, { signal: waiting.signal }).then(function (s) {
       if (mine !== polls) return;
       failures = 0;
       seen = s.tag;
-      live = s.state === "running" || s.state === "dozing";
-      var soon = s.sleep_in !== undefined || s.state === "dozing";
-      again(hidden ? jitter(60000) : live && few() ? jitter(soon ? 2000 : 4000) : performance.now() - began > 1000 ? 100 : jitter(1000));
-      show(s);
+      var was = workspace, soon = s.sleep_in !== undefined || s.state === "dozing";
+      workspace = s.state;
+      again(hidden ? jitter(60000) : isLive() && few() ? jitter(soon ? 2000 : 4000) : performance.now() - began > 1000 ? 100 : jitter(1000));
+      show(s, was === "dozing");
     }).catch(function () {
       if (mine === polls) again(jitter(Math.min(1000 * Math.pow(2, failures++), document.hidden ? 120000 : 20000)));
     });
@@ -204,7 +210,7 @@
     var page = performance.getEntriesByType("navigation")[0];
     return !page || !/^h[23]/.test(page.nextHopProtocol);
   }
-  function again(ms) { if (!stopped) pollTimer = setTimeout(poll, ms); }
+  function again(ms) { if (page !== "stopped") pollTimer = setTimeout(poll, ms); }
   function quiet() {
     polls++;
     clearTimeout(pollTimer);
@@ -212,39 +218,36 @@
   }
 
   var noticeTimer = 0, dismissed = 0, ends = 0;
-  function show(s) {
+  function show(s, dozed) {
     clearTimeout(noticeTimer);
-    if (s.state === "running" || s.state === "dozing") {
+    if (view === "loading" || view === "back") return; // only a load leads on
+    if (isLive()) {
       // Of another run this page is dead. Of the same one it goes on, also behind the cover.
-      if (s.run !== run && (run || view === "asleep")) return reload();
+      if (s.run !== run && (run || isCover())) return reload();
       run = s.run;
-      dozing = s.state === "dozing";
-      if (view === "asleep" && !(dozing && said === "failed") || view === "dozing" && !dozing) hide();
+      var dozing = workspace === "dozing";
+      if (isCover() && !(dozing && view === "failed") || view === "dozing" && !dozing) hide();
       if (dozing) dozes();
       if (s.sleep_in === undefined) {
         dismissed = 0;
-        if (view === "notice" && !answered) hide();
+        if (view === "notice") hide();
         return;
       }
       var at = Date.now() + 1000 * s.sleep_in;
-      if (view === "notice" && !answered) ends = dismissed = at; // this answer may have been quicker
+      if (view === "notice") ends = dismissed = at; // this answer may have been quicker
       else if (Math.abs(at - dismissed) > 5000) noticeTimer = setTimeout(notice, 1000 * (s.sleep_in - 60), at);
       return;
     }
-    if (dozing) { // what was said and asked was about that
-      if (view === "dozing" || view === "asleep") hide();
+    if (dozed) { // what was said and asked was about that
+      if (view === "dozing" || isCover()) hide();
       asked = null;
-      dozing = false;
     }
     if (s.state === "asleep") return asleep(s.since);
-    if (view === "asleep") say(s.state === "waking" ? "waking" : "failed");
+    if (isCover()) say(s.state === "waking" ? "waking" : "failed");
   }
-  var reloading = false;
   function reload() {
-    if (reloading) return;
-    reloading = true;
     asked = null;
-    if (view !== "asleep") asleep(0);
+    if (!isCover()) asleep(0);
     if (posted) return say("back"); // a form that was sent would be sent again
     say("loading");
     setTimeout(say, 5000, "back");
@@ -253,8 +256,8 @@
 
   // What is shown is built by hand, in a root of its own: neither the page's policy nor its
   // styles reach it.
-  var view = "", host = null, root = null, box = null, row = null, head = null, text = null;
-  var clock = 0, answered = false, said = "", since = "", looking = false, before = null;
+  var host = null, root = null, box = null, row = null, head = null, text = null;
+  var clock = 0, since = "", looking = false, before = null;
   var texts = {}; // by language and name: the server puts them here
   function t(name, values) {
     var words = (texts[lang] || texts.en)[name];
@@ -273,7 +276,6 @@
   }
   function open(kind, element, role) {
     hide();
-    view = kind;
     before = document.activeElement;
     host = document.createElement("codehub-notice");
     host.lang = lang;
@@ -309,13 +311,13 @@
       if (modals.length) parent = modals[modals.length - 1];
     } catch (e) { /* not known here */ }
     if (host.parentNode === parent) return;
-    var isCover = box.open && view === "asleep";
-    if (isCover) box.close();
+    var covers = box.localName === "dialog", isOpen = covers && box.open;
+    if (isOpen) box.close();
     parent.appendChild(host);
-    if (isCover) {
+    if (isOpen) {
       if (looking) box.show(); else box.showModal();
     }
-    if (view === "notice" || view === "dozing") {
+    if (!covers) {
       try { // above the page's full screens
         host.popover = "manual";
         host.showPopover();
@@ -330,22 +332,24 @@
     var back = root.activeElement && before;
     host.remove();
     host = root = null;
-    view = said = "";
-    looking = answered = false;
+    view = "";
+    looking = false;
     if (back && back.isConnected && back.focus) back.focus({ preventScroll: true });
   }
 
   // dozes says that the page waits for a person, while nothing else is said.
   function dozes() {
-    if (view || stopped) return;
+    if (view || page === "stopped") return;
     open("dozing", "div", "status");
+    view = "dozing";
     head.textContent = t("dozes");
     text.textContent = t("dozes_text");
   }
   function notice(at) {
     if (view === "dozing") hide();
-    if (view || stopped) return;
+    if (view || page === "stopped") return;
     open("notice", "div", "alertdialog");
+    view = "notice";
     function tick() {
       var s = Math.max(0, Math.round((ends - Date.now()) / 1000));
       head.textContent = t("sleeps_in", { Seconds: s });
@@ -365,8 +369,8 @@
       if (hours > keep) return;
       make("button", longer, t("hours", { Count: hours }), function () {
         post("keep-awake", { hours: hours }).then(function () {
-          stays(t("kept_awake", { Count: hours }));
-        }, function () { stays(t("did_not_work")); });
+          showAnswer(t("kept_awake", { Count: hours }));
+        }, function () { showAnswer(t("did_not_work")); });
       }).setAttribute("aria-label", t("keep_awake_label", { Count: hours }));
     });
     var leave = make("button", box.firstChild, "×", close);
@@ -377,11 +381,11 @@
     hide();
     closedAt = performance.now();
   }
-  // stays says that the workspace is not put to sleep, for a moment in which its buttons are
+  // showAnswer says for a moment that the workspace is not put to sleep, while the buttons of the notice are
   // still there.
-  function stays(why) {
-    if (view !== "notice") return;
-    answered = true;
+  function showAnswer(why) {
+    if (view !== "notice" && view !== "answered") return;
+    view = "answered";
     clearInterval(clock);
     head.textContent = why || t("here");
     text.setAttribute("role", "status");
@@ -390,8 +394,8 @@
   }
 
   function asleep(seconds) {
-    if (view === "asleep") {
-      if (said === "waking" && !asked) say("asleep");
+    if (isCover()) {
+      if (view === "waking" && !asked) say("asleep");
       return;
     }
     open("asleep", "dialog");
@@ -404,8 +408,8 @@
   }
   // say changes what the cover says.
   function say(what) {
-    if (said === what) return;
-    said = what;
+    if (view === what) return;
+    view = what;
     row.textContent = "";
     var main = null;
     switch (what) {
@@ -422,7 +426,7 @@
         head.textContent = t("failed");
         text.textContent = t("failed_text");
         main = make("button", row, t("show_why"), function () { location.reload(); });
-        if (dozing) make("button", row, t("wake"), function () { hide(); wake(); }); // the page goes on then
+        if (workspace === "dozing") make("button", row, t("wake"), function () { hide(); wake(); }); // the page goes on then
         break;
       case "loading":
         head.textContent = t("loading");
@@ -452,7 +456,7 @@
   // copy, do not.
   var idle = ["Tab", "Escape", "Shift", "Control", "Alt", "AltGraph", "Meta", "OS", "CapsLock", "PrintScreen"];
   function onKey(e) {
-    if (view !== "asleep" || looking || !e.isTrusted) return;
+    if (!isCover() || looking || !e.isTrusted) return;
     e.stopImmediatePropagation();
     if (e.ctrlKey || e.metaKey || e.altKey || idle.indexOf(e.key) >= 0 || /^F\d/.test(e.key)) return;
     if ((e.key === "Enter" || e.key === " ") && e.view === window && root.activeElement) return; // presses the button
@@ -483,11 +487,11 @@
 
   // The page says that it reports once its own policies are known, which may forbid that. Such
   // a page sends nothing more, and what it does counts as use.
-  var announced = false;
   function announce(pause) {
-    if (stopped) return;
+    if (page !== "silent") return;
     post("presence", { hello: true }).then(function () {
-      announced = true;
+      if (page !== "silent") return;
+      page = "reporting";
       meetAgain(); // after a page has left, the gateway knows nothing of its frames
       look();
     }, function () { setTimeout(announce, jitter(pause), Math.min(2 * pause, 60000)); });
@@ -507,15 +511,24 @@
       does();
     }
   }
-  var gone = false; // a page that has ended becomes hidden after that, and says nothing more
   function turned() {
-    if (gone && document.hidden) return;
+    if (page === "gone" && document.hidden) return; // a page that has ended becomes hidden after that
     if (document.hidden) leave(false); else used(); // who comes to the page is there
     look();
     poll();
   }
-  function left() { gone = true; leave(true); quiet(); }
-  function shown(e) { if (e.persisted) { gone = false; seen = ""; announce(1000); poll(); } }
+  function left() {
+    leave(true);
+    quiet();
+    if (page !== "stopped") page = "gone";
+  }
+  function shown(e) {
+    if (!e.persisted) return;
+    if (page === "gone") page = "silent";
+    seen = "";
+    announce(1000);
+    poll();
+  }
   // listen is called again and again: a page that writes itself anew (document.open) takes all listeners away.
   function listen() {
     document.addEventListener("securitypolicyviolation", refused);
