@@ -10,8 +10,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// testAddresses: a container gets the address of its slot and no other has it at the same
-// time. A slot means the same address to every process, now and later.
+// testAddresses checks that a container has the address of its slot and that no other container has that address at the
+// same time. A slot means the same address to every process at any time.
 func testAddresses(t *testing.T, f Fixture) {
 	b, ctx, one, two := f.New(t, Installation()), Context(t), newID(), newID()
 	if b.Addresses == nil {
@@ -44,7 +44,7 @@ func testAddresses(t *testing.T, f Fixture) {
 	if second == first {
 		t.Fatalf("both are at %s", first)
 	}
-	// A container that runs keeps its address; one that has ended gets the new one.
+	// A running container keeps its address; one that has ended gets the new address.
 	must(t, start(two, pool.First+2))
 	if c, _ := containerOf(t, b, two); c.Endpoint != second {
 		t.Fatalf("a running container moved from %s to %s", second, c.Endpoint)
@@ -60,7 +60,7 @@ func testAddresses(t *testing.T, f Fixture) {
 	} else {
 		res.Body.Close()
 	}
-	// An address that was given up can be given out again.
+	// A released address can be assigned again.
 	must(t, b.Delete(ctx, two))
 	must(t, start(two, pool.First+1))
 	if back := Ready(t, b, two); back != second {
@@ -68,7 +68,7 @@ func testAddresses(t *testing.T, f Fixture) {
 	}
 }
 
-// testGivenAddresses: the engine chooses the addresses, whatever slot is asked for.
+// testGivenAddresses checks an engine that chooses the addresses itself, whatever slot is requested.
 func testGivenAddresses(t *testing.T, b backend.Backend) {
 	ctx, one, two := Context(t), newID(), newID()
 	for _, id := range []workspace.ID{one, two} {

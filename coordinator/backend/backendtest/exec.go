@@ -18,11 +18,11 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// What the program in testworkspace does as a command. With ExecPrint it prints its arguments after the exit code, one a
-// line, in turn on both streams. With ExecInput it prints how many bytes its input has, and with ExecEcho its input. With ExecFlood it prints without
-// an end, and with ExecServe it listens at a port and prints nothing. With ExecTerminal it prints TERM, the size of its
-// terminal and each further one, a line each, then quoted the first line of its input, and exits with 3. With ExecHungUp it
-// prints whether such a terminal has hung up.
+// These are the commands of the program in testworkspace. ExecPrint prints the arguments after the exit code, one per
+// line, alternately on both streams. ExecInput prints the number of bytes in its input, and ExecEcho prints its input.
+// ExecFlood prints endlessly. ExecServe listens on a port and prints nothing. ExecTerminal prints TERM and the size of
+// its terminal and each further size, one per line, then the first line of its input in quotes, and exits with 3.
+// ExecHungUp prints whether such a terminal has hung up.
 const (
 	ExecProgram  = "/testworkspace"
 	ExecPrint    = "exec"
@@ -34,7 +34,7 @@ const (
 	ExecHungUp   = "hungup"
 )
 
-// longWord is longer than what fits into one message of any engine.
+// longWord does not fit into one message of any engine.
 var longWord = strings.Repeat("한글 x%", 6_000)
 
 func testExec(t *testing.T, f Fixture) {
@@ -74,8 +74,8 @@ func testExec(t *testing.T, f Fixture) {
 	}
 	missing("another installation's container", f.New(t, Installation()))
 
-	// A reader that takes nothing holds the command up, and the end of the request ends the call, also
-	// while the command is silent.
+	// A reader that accepts nothing blocks the command. The end of the request ends the call, even while the command
+	// prints nothing.
 	stop, cancel := context.WithCancel(ctx)
 	slow := &stuck{begun: make(chan struct{}), ended: stop.Done()}
 	flood := inBackground(stop, b, id, slow, ExecProgram, ExecFlood)
@@ -92,7 +92,7 @@ func testExec(t *testing.T, f Fixture) {
 			t.Error("a command that was given up holds the caller")
 		}
 	}
-	// One whose output cannot be passed on is given up as well, and nothing of this harms the others.
+	// A command is also abandoned if its output cannot be forwarded. None of this affects other commands.
 	if _, err := b.Exec(ctx, id, backend.Command{Words: []string{ExecProgram, ExecFlood}}, gone{}, gone{}); !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("a command whose client has gone: %v", err)
 	}
@@ -104,12 +104,12 @@ func testExec(t *testing.T, f Fixture) {
 	missing("a container that is gone", b)
 }
 
-// maxAhead is how much input an engine and the systems between may take before the command does, in bytes. It is far
-// more than they do, and far less than what memory has.
+// maxAhead is a bound on the input that an engine and the systems in between may buffer before the command reads it, in
+// bytes. It is far more than they buffer, and far less than the memory.
 const maxAhead = 64 << 20
 
-// testExecInput: input arrives whole and in order, as fast as the command takes it, and its end reaches the command while
-// that goes on printing.
+// testExecInput checks that the input arrives completely and in order, as fast as the command reads it, and that the
+// command sees its end while it still prints.
 func testExecInput(t *testing.T, f Fixture) {
 	id := newID()
 	b, ctx := f.New(t, Installation()), Context(t)
@@ -137,7 +137,7 @@ func testExecInput(t *testing.T, f Fixture) {
 			t.Errorf("%d bytes of input: it says %q, exit code %d", len(text), got, code)
 		}
 	}
-	// A command that takes none of it ends all the same, and nobody gathers the input for one that does not take it.
+	// A command that reads no input ends anyway, and its input is not buffered without limit.
 	if got, code := run(new(endless), ExecProgram, ExecPrint, "7", "a"); got != "a\n" || code != 7 {
 		t.Errorf("a command that takes no input: %q, exit code %d", got, code)
 	}
@@ -150,7 +150,7 @@ func testExecInput(t *testing.T, f Fixture) {
 		ended <- err
 	}()
 	<-held.begun
-	for range 4 { // as much as that would have been gathered by now
+	for range 4 { // as much as would have been buffered by now
 		if got, _ := run(strings.NewReader(bytesOf(maxAhead/4)), ExecProgram, ExecInput); got != fmt.Sprintln(maxAhead/4, "bytes") {
 			t.Errorf("input beside: %q", got)
 		}
@@ -171,7 +171,7 @@ func testExecInput(t *testing.T, f Fixture) {
 	must(t, b.Delete(ctx, id))
 }
 
-// endless is input without an end, which counts what is read of it.
+// endless is endless input that counts how much is read.
 type endless struct{ read atomic.Int64 }
 
 func (e *endless) Read(p []byte) (int, error) {
@@ -179,12 +179,13 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// testTerminal: a command has a terminal of its size, in which a person types, and which hangs up when the person leaves.
+// testTerminal checks that a command has a terminal of the requested size, that a person can type into it, and that it
+// hangs up when the person leaves.
 func testTerminal(t *testing.T, f Fixture) {
 	id := newID()
 	b, ctx := f.New(t, Installation()), Context(t)
 	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
-	must(t, b.Start(ctx, backend.StartSpec{ID: id, Image: f.ShellImage(t)})) // hanging up needs a shell
+	must(t, b.Start(ctx, backend.StartSpec{ID: id, Image: f.ShellImage(t)})) // hanging up requires a shell
 	endpoint := Ready(t, b, id)
 	begin := func(ctx context.Context) (typed *io.PipeWriter, sizes chan<- backend.Size, shown *bufio.Reader, ended <-chan error) {
 		in, typed := io.Pipe()
@@ -204,7 +205,7 @@ func testTerminal(t *testing.T, f Fixture) {
 		}()
 		return typed, resized, bufio.NewReader(out), end
 	}
-	// A size may be shown before the terminal gets it, and again.
+	// The program may print a size before the terminal has it, and again afterwards.
 	next := func(shown *bufio.Reader, want string) {
 		t.Helper()
 		var all strings.Builder
@@ -244,7 +245,7 @@ func testTerminal(t *testing.T, f Fixture) {
 		t.Error("a terminal that was left has ended well")
 	}
 	wait.Until(t, "the terminal hangs up", hungUp)
-	// A terminal in which nothing can be started says so.
+	// A terminal shows that its program cannot be started.
 	var out bytes.Buffer
 	code, err := b.Exec(ctx, id, backend.Command{
 		Words: []string{"/no/such/program"}, Stdin: strings.NewReader(""), Terminal: &backend.Terminal{Size: backend.Size{Columns: 80, Rows: 24}},
@@ -257,7 +258,7 @@ func testTerminal(t *testing.T, f Fixture) {
 	must(t, b.Delete(ctx, id))
 }
 
-// inBackground runs a command, and returns a channel with its error.
+// inBackground runs a command in the background and returns a channel for its error.
 func inBackground(ctx context.Context, b backend.Backend, id workspace.ID, out io.Writer, command ...string) <-chan error {
 	ended := make(chan error, 1)
 	go func() {
@@ -267,12 +268,12 @@ func inBackground(ctx context.Context, b backend.Backend, id workspace.ID, out i
 	return ended
 }
 
-// gone takes nothing any more.
+// gone is a writer whose reader is gone.
 type gone struct{}
 
 func (gone) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-// stuck takes nothing until the request ends.
+// stuck blocks each write until the request ends.
 type stuck struct {
 	begun chan struct{}
 	ended <-chan struct{}

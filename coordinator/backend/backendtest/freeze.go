@@ -18,7 +18,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// testFrozen: what a frozen container is to every part of a backend.
+// testFrozen checks how each part of a backend handles a frozen container.
 func testFrozen(t *testing.T, f Fixture) {
 	if f.New(t, Installation()).Freezer == nil {
 		t.Skip("nothing here can freeze a container")
@@ -41,7 +41,7 @@ func testFrozen(t *testing.T, f Fixture) {
 	}
 }
 
-// frozen freezes the container of a workspace that runs, and returns it as it was before.
+// frozen freezes the container of a running workspace and returns its state before.
 func frozen(t *testing.T, b backend.Backend, id workspace.ID) workspace.Container {
 	t.Helper()
 	was, _ := containerOf(t, b, id)
@@ -54,14 +54,14 @@ func frozen(t *testing.T, b backend.Backend, id workspace.ID) workspace.Containe
 	return was
 }
 
-// thawed thaws it, and waits until it is as it was before. An engine may show late what follows at once.
+// thawed thaws the container and waits until its state is the former one. An engine may list the change late.
 func thawed(t *testing.T, b backend.Backend, id workspace.ID, was workspace.Container) {
 	t.Helper()
 	must(t, b.Freezer.Thaw(Context(t), id))
 	shows(t, b, id, func(c workspace.Container) bool { return c == was })
 }
 
-// shows waits until the listing is so.
+// shows waits until the listed container satisfies the condition.
 func shows(t *testing.T, b backend.Backend, id workspace.ID, so func(workspace.Container) bool) {
 	t.Helper()
 	wait.For(t, "the listing shows the change", func() error {
@@ -80,7 +80,8 @@ func wantHealth(t *testing.T, b backend.Backend, id workspace.ID, want workspace
 	}
 }
 
-// testFrozenObserved: each step twice, and by another process, which learns of it.
+// testFrozenObserved takes each step twice, also through another process, and checks that the other process receives
+// the events.
 func testFrozenObserved(t *testing.T, f Fixture) {
 	installation, id := Installation(), newID()
 	b, other := f.New(t, installation), f.New(t, installation)
@@ -122,7 +123,7 @@ func testFrozenObserved(t *testing.T, f Fixture) {
 	Ready(t, b, id)
 }
 
-// testFrozenIncarnation: what was decided about one container does not freeze another.
+// testFrozenIncarnation checks that a decision about one container does not freeze its successor.
 func testFrozenIncarnation(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
 	started(t, b, id)
@@ -138,13 +139,14 @@ func testFrozenIncarnation(t *testing.T, f Fixture) {
 	Ready(t, b, id)
 	must(t, b.Freezer.Freeze(ctx, id, first.StartedAt))
 	wantHealth(t, b, id, "")
-	// The database has kept the time to the microsecond.
+	// The database keeps the time to the microsecond.
 	second, _ := containerOf(t, b, id)
 	must(t, b.Freezer.Freeze(ctx, id, second.StartedAt.Round(time.Microsecond)))
 	wantHealth(t, b, id, workspace.HealthPaused)
 }
 
-// testFreezeNotDue: there is nothing to freeze or to thaw, or no right to do it.
+// testFreezeNotDue checks the cases in which there is nothing to freeze or to thaw, and those without permission to do
+// it.
 func testFreezeNotDue(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
 	nothing := func(what string) {
@@ -200,7 +202,7 @@ func testFreezeNotDue(t *testing.T, f Fixture) {
 	}
 }
 
-// tick is a line of the test workspace's ticks.
+// tick parses a line of the test workspace's ticks.
 func tick(t *testing.T, line string) (n int, at time.Time) {
 	t.Helper()
 	var nanos int64
@@ -210,11 +212,11 @@ func tick(t *testing.T, line string) (n int, at time.Time) {
 	return n, time.Unix(0, nanos)
 }
 
-// unanswered is how long a frozen workspace is watched: one that runs has answered by then.
+// unanswered is how long a frozen workspace is watched. A running one would have answered by then.
 const unanswered = 300 * time.Millisecond
 
-// testFrozenTraffic: a program stops in the middle of a response and of a file, what comes meanwhile
-// waits, and all goes on where it was.
+// testFrozenTraffic checks that a program stops in the middle of a response and of a file, that new requests wait
+// meanwhile, and that everything continues where it stopped.
 func testFrozenTraffic(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
 	endpoint := started(t, b, id)
@@ -249,7 +251,7 @@ func testFrozenTraffic(t *testing.T, f Fixture) {
 	} else if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a request to a frozen workspace: %v, want that it waits", err)
 	}
-	// One that comes as well, and has more patience.
+	// This request arrives meanwhile, too, and waits longer.
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", endpoint)
 	must(t, err)
 	defer conn.Close()
@@ -285,10 +287,11 @@ func testFrozenTraffic(t *testing.T, f Fixture) {
 	}
 }
 
-// testFrozenInspected: nothing waits for the thaw, and what needs the container says so.
+// testFrozenInspected checks that no inspection waits for the thaw, and that those that need a running container report
+// that it is frozen.
 func testFrozenInspected(t *testing.T, f Fixture) {
 	b, id := f.New(t, Installation()), newID()
-	// Far less than a test may take, and far more than anything here does.
+	// Far less than the timeout of a test, and far more than any call here takes.
 	ctx, cancel := context.WithTimeout(Context(t), time.Minute)
 	defer cancel()
 	endpoint := started(t, b, id)
@@ -349,7 +352,7 @@ func testFrozenInspected(t *testing.T, f Fixture) {
 	}
 }
 
-// testFrozenReplaced: a start finds a container, and thaws it; a job finds one, too.
+// testFrozenReplaced checks that a start finds and thaws a frozen container, and that a job finds it, too.
 func testFrozenReplaced(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
 	endpoint := started(t, b, id)
@@ -371,7 +374,7 @@ func testFrozenReplaced(t *testing.T, f Fixture) {
 	}
 }
 
-// testFrozenRemoved: a frozen container ends like any other, and quickly.
+// testFrozenRemoved checks that a frozen container can be removed like any other, and quickly.
 func testFrozenRemoved(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
 	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
@@ -395,7 +398,7 @@ func testFrozenRemoved(t *testing.T, f Fixture) {
 	must(t, b.DeleteVolume(ctx, id, "op"))
 }
 
-// testFreezeOthers: what carries another installation's label, or none, is never touched.
+// testFreezeOthers checks that containers with the label of another installation, or without labels, are never touched.
 func testFreezeOthers(t *testing.T, f Fixture) {
 	mine, theirs, id, ctx := f.New(t, Installation()), f.New(t, Installation()), newID(), Context(t)
 	started(t, theirs, id)
@@ -424,7 +427,7 @@ func testFreezeOthers(t *testing.T, f Fixture) {
 	}
 }
 
-// testFreezeAtOnce: several processes freeze, thaw and start the same container at the same time.
+// testFreezeAtOnce freezes, thaws and starts the same container from several processes at the same time.
 func testFreezeAtOnce(t *testing.T, f Fixture) {
 	installation, id, ctx := Installation(), newID(), Context(t)
 	backends := []backend.Backend{f.New(t, installation), f.New(t, installation)}

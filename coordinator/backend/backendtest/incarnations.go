@@ -35,7 +35,7 @@ func wantNoVolume(t *testing.T, b backend.Backend, id workspace.ID) {
 	}
 }
 
-// testIdentity: it is that of the engine, for every client.
+// testIdentity checks that every client sees the same identity, that of the engine.
 func testIdentity(t *testing.T, f Fixture) {
 	ctx, installation := Context(t), Installation()
 	first := f.New(t, installation)
@@ -56,11 +56,11 @@ func testIdentity(t *testing.T, f Fixture) {
 	}
 }
 
-// testProvisionConflict: a volume that another operation made may hold newer work
-// (SPEC 12.9).
+// testProvisionConflict checks that Provision refuses a volume of another operation, which may contain newer work (SPEC
+// 12.9).
 func testProvisionConflict(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
-	before := time.Now().Add(-2 * time.Second) // the engine's clock may count seconds only
+	before := time.Now().Add(-2 * time.Second) // the engine's clock may have a resolution of a second
 	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "first"}))
 	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "first"}))
 	v, _ := volumeOf(t, b, id)
@@ -84,7 +84,7 @@ func testDeleteVolumeOfOther(t *testing.T, f Fixture) {
 	wantNoVolume(t, b, id)
 }
 
-// testLegacyVolume: volumes of before have no operation, and neither have their rows.
+// testLegacyVolume checks volumes from before operations were recorded: neither they nor their rows have one.
 func testLegacyVolume(t *testing.T, f Fixture) {
 	installation, id, ctx := Installation(), newID(), Context(t)
 	b := f.New(t, installation)
@@ -101,8 +101,8 @@ func testLegacyVolume(t *testing.T, f Fixture) {
 	wantNoVolume(t, b, id)
 }
 
-// testLateDelete: a deposed leader's request to remove a volume arrives when its
-// successor has made another one in its place (SPEC 12.11).
+// testLateDelete checks that a deposed leader's request to delete a volume has no effect if it arrives after its
+// successor has replaced the volume (SPEC 12.11).
 func testLateDelete(t *testing.T, f Fixture) {
 	for name, opID := range map[string]string{"labelled": "old", "legacy": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -130,8 +130,8 @@ func testLateDelete(t *testing.T, f Fixture) {
 	}
 }
 
-// testDeletesAtOnce: several processes remove the volumes of several workspaces, and an
-// engine may be able to do only one of it at a time.
+// testDeletesAtOnce deletes the volumes of several workspaces from several processes. An engine may be able to do only
+// one of these at a time.
 func testDeletesAtOnce(t *testing.T, f Fixture) {
 	installation, ctx := Installation(), Context(t)
 	backends := []backend.Backend{f.New(t, installation), f.New(t, installation), f.New(t, installation)}

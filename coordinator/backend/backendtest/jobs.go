@@ -79,7 +79,7 @@ func testJobOutcomes(t *testing.T, f Fixture) {
 			if got := ended(t, b, id); got != c.want {
 				t.Errorf("%+v, want %+v", got, c.want)
 			}
-			// A job of that name exists, although it has ended: it is not run again.
+			// A job with that name exists and is not run again, although it has ended.
 			must(t, b.StartJob(ctx, spec))
 			if got := jobs(t, b, id); len(got) != 1 || got[0] != c.want {
 				t.Errorf("after a second StartJob: %+v", got)
@@ -98,7 +98,7 @@ func fails(code int, text string) []string {
 	return []string{fmt.Sprintf("TEST_EXIT=%d", code), "TEST_ERROR=" + text}
 }
 
-// testNewLeaderFindsJob: a job survives the process that started it.
+// testNewLeaderFindsJob checks that a job survives the process that started it.
 func testNewLeaderFindsJob(t *testing.T, f Fixture) {
 	installation, id, ctx := Installation(), newID(), Context(t)
 	first := f.New(t, installation)
@@ -194,8 +194,8 @@ func testStartRefusedDuringJob(t *testing.T, f Fixture) {
 	must(t, b.Start(ctx, backend.StartSpec{ID: id})) // a job that has ended does not prevent a start
 }
 
-// testStartAgainstJob: two leaders, one of them revoked, start a container and a job
-// at the same time. The two must never run together.
+// testStartAgainstJob has two leaders, one of them deposed, start a container and a job at the same time. The two must
+// never run together.
 func testStartAgainstJob(t *testing.T, f Fixture) {
 	installation, ctx := Installation(), Context(t)
 	one, two := f.New(t, installation), f.New(t, installation)
@@ -228,8 +228,8 @@ func testStartAgainstJob(t *testing.T, f Fixture) {
 	}
 }
 
-// testGrant: the job finds its grant before it does anything, and nothing else finds it. The
-// grant is in nothing that the engine tells, and not where the next job looks.
+// testGrant checks that the job finds its grant before it does anything, and that nothing else finds it: the grant is
+// not part of anything that the engine's API shows, and the next job does not find it.
 func testGrant(t *testing.T, f Fixture) {
 	installation, id, ctx := Installation(), newID(), Context(t)
 	b := f.New(t, installation)
@@ -248,7 +248,7 @@ func testGrant(t *testing.T, f Fixture) {
 		must(t, b.DeleteJobs(ctx, id))
 	}
 
-	// While it runs.
+	// While the job runs.
 	spec := jobSpec(id, workspace.JobArchive, fmt.Sprintf("TEST_GRANT=%x", sha256.Sum256(grant)), "TEST_WAIT=1")
 	spec.Grant = grant
 	must(t, b.StartJob(ctx, spec))
@@ -256,8 +256,8 @@ func testGrant(t *testing.T, f Fixture) {
 		strings.Contains(report, "X-Amz-Signature") {
 		t.Errorf("the engine tells: %s", report)
 	}
-	// Another process that starts the same job makes a grant of its own. The job keeps the
-	// one that it was started with.
+	// Another process that starts the same job creates a grant of its own. The job keeps the grant that it was started
+	// with.
 	again := spec
 	again.Grant = []byte(`{}`)
 	must(t, f.New(t, installation).StartJob(ctx, again))
@@ -274,7 +274,7 @@ func testGrant(t *testing.T, f Fixture) {
 	must(t, b.DeleteVolume(ctx, id, "op"))
 }
 
-// testEnvironmentStaysSecret: what is given to a job must not appear in errors or messages.
+// testEnvironmentStaysSecret checks that errors and messages do not contain the environment of a job.
 func testEnvironmentStaysSecret(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
 	const secret = "s3cr3t-k3y-of-the-object-store"
@@ -292,7 +292,7 @@ func testEnvironmentStaysSecret(t *testing.T, f Fixture) {
 	}
 }
 
-// testJobProgress: what is reported changes exactly when the job makes progress, so it holds
+// testJobProgress checks that the reported progress changes exactly when the job makes progress, so it must contain
 // counters and no times.
 func testJobProgress(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// printed keeps what is written.
+// printed collects what is written to it.
 type printed struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -103,7 +103,7 @@ func testStats(t *testing.T, f Fixture) {
 		if s.At.IsZero() || s.Memory < -1 || s.CPU < -1 || s.Cores < 0 || s.MemoryLimit < 0 {
 			t.Errorf("got %+v", s)
 		}
-		// An image may lack what shows these.
+		// An image may lack the programs that find these.
 		if s.Processes != -1 && (s.Processes < 1 || s.Ports != nil && !slices.Contains(s.Ports, 8080)) {
 			t.Errorf("%d processes, ports %v", s.Processes, s.Ports)
 		}
@@ -119,7 +119,7 @@ func testStats(t *testing.T, f Fixture) {
 	})
 }
 
-// testPorts: a port shows from when a process begins to listen there, and the process with it.
+// testPorts checks that a port is listed once a process listens on it, and that the process is counted.
 func testPorts(t *testing.T, f Fixture) {
 	b, id := f.New(t, Installation()), newID()
 	ctx, cancel := context.WithCancel(Context(t))
@@ -130,7 +130,7 @@ func testPorts(t *testing.T, f Fixture) {
 	var count bytes.Buffer
 	code, err := b.Exec(ctx, id, backend.Command{Words: []string{"sh", "-c", "cat /sys/fs/cgroup/memory.current; exit 0"}}, &count, io.Discard)
 	must(t, err)
-	if code != 0 { // the stand-in of package memory, which has no processes
+	if code != 0 { // the fake of package memory, which has no processes
 		return
 	}
 	before, err := b.Stats(ctx, id)
@@ -138,7 +138,7 @@ func testPorts(t *testing.T, f Fixture) {
 	if before.Processes < 1 || !slices.Equal(before.Ports, []int{8080}) {
 		t.Errorf("%d processes, ports %v", before.Processes, before.Ports)
 	}
-	// What the kernel counts for the container is known if it is seen from inside.
+	// If the kernel's counters for the container are visible from inside, they are known.
 	if count.Len() > 0 && (before.Memory < 0 || before.CPU < 0) || before.Memory == 0 || before.CPU == 0 {
 		t.Errorf("the container sees %q, the backend %+v", &count, before)
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// testLook: what programs do in a container, real ones, is tested in package work.
+// testLook checks Look with the suite's program only. The tests of package work check what real programs do in a
+// container.
 func testLook(t *testing.T, f Fixture) {
 	installation, id := Installation(), newID()
 	b, ctx := f.New(t, installation), Context(t)

@@ -9,8 +9,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// objects returns the objects of the backend's installation by kind. Each kind may be
-// there once.
+// objects returns the objects of the backend's installation by kind. It fails if there are two of a kind.
 func objects(t *testing.T, b backend.Backend) map[backend.ObjectKind]backend.Object {
 	t.Helper()
 	all, err := b.Objects(Context(t))
@@ -25,10 +24,10 @@ func objects(t *testing.T, b backend.Backend) map[backend.ObjectKind]backend.Obj
 	return found
 }
 
-// testObjects lists everything of an installation, and removes it again.
+// testObjects lists everything of an installation and removes it again.
 func testObjects(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
-	started(t, f.New(t, Installation()), newID()) // nothing of another installation is listed
+	started(t, f.New(t, Installation()), newID()) // objects of another installation are not listed
 	before := time.Now().Add(-2 * time.Second)
 	if got := objects(t, b); len(got) != 0 {
 		t.Fatalf("objects of a new installation: %+v", got)
@@ -75,8 +74,7 @@ func testObjects(t *testing.T, f Fixture) {
 	}
 }
 
-// testRemoveKeepsSuccessor: between the listing and the command, the orphan was replaced
-// by something that is in use.
+// testRemoveKeepsSuccessor replaces an orphan with an object that is in use, between the listing and the command.
 func testRemoveKeepsSuccessor(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
 	started(t, b, id)
@@ -101,7 +99,7 @@ func testRemoveOfOthers(t *testing.T, f Fixture) {
 	must(t, theirs.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	must(t, theirs.StartJob(ctx, jobSpec(id, workspace.JobArchive, "TEST_WAIT=1")))
 	for _, o := range objects(t, theirs) {
-		_ = mine.Remove(ctx, o) // an error or nothing
+		_ = mine.Remove(ctx, o) // may fail or do nothing
 	}
 	if got := jobs(t, theirs, id); len(got) != 1 || got[0].State != workspace.JobRunning {
 		t.Errorf("jobs: %+v, want the one that runs", got)

@@ -12,7 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// testOwners: everything carries the owner's id, and nothing but an id.
+// testOwners checks that every object is labelled with the id of its owner, and that only an id is accepted.
 func testOwners(t *testing.T, f Fixture) {
 	b, id, ctx, owner := f.New(t, Installation()), newID(), Context(t), uuid.NewString()
 	job := jobSpec(id, workspace.JobArchive)
@@ -42,7 +42,7 @@ func testOwners(t *testing.T, f Fixture) {
 	must(t, b.DeleteVolume(ctx, id, "op"))
 }
 
-// testOwnerAfterUpgrade: what an earlier release has made has no owner, and goes on working.
+// testOwnerAfterUpgrade checks that objects that an earlier release made without an owner still work.
 func testOwnerAfterUpgrade(t *testing.T, f Fixture) {
 	b, id, ctx, owner := f.New(t, Installation()), newID(), Context(t), uuid.NewString()
 	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))

@@ -10,11 +10,11 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// pauses is how often a container is paused: an event comes before its effect shows only now and then.
+// pauses is how often a container is paused: an event arrives before the listing shows its effect only now and then.
 const pauses = 20
 
-// testPauseEvents: a container that is paused or resumed, by hand or by us, is listed like that as soon as its event has come. No
-// other event would tell.
+// testPauseEvents checks that the listing shows a paused or resumed container as soon as the event arrives, whoever
+// paused it. No later event would cause another listing.
 func testPauseEvents(t *testing.T, f Fixture) {
 	b, id := f.New(t, Installation()), newID()
 	if b.Freezer == nil {
@@ -26,7 +26,7 @@ func testPauseEvents(t *testing.T, f Fixture) {
 	Ready(t, b, id)
 	events, err := b.Events(ctx)
 	must(t, err)
-	// The listing is read right after each event: the call that pauses may still be under way.
+	// The listing is read immediately after each event, while the call that pauses may still be in progress.
 	listed, ended := make(chan workspace.Health, 100), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -37,8 +37,8 @@ func testPauseEvents(t *testing.T, f Fixture) {
 		}
 	}()
 	defer func() { cancel(); <-ended }()
-	// Hints may be repeated, as those of the last second are, and the listing after one may show a later step already. So events
-	// are not counted. But a step whose own event comes before the listing shows it has no other event.
+	// Events are not counted: hints may be repeated, as those of the last second are, and the listing after an event
+	// may already show a later step. But a step whose own event arrives before the listing shows it has no other event.
 	shows := func(n int, want workspace.Health) {
 		t.Helper()
 		for timeout := time.After(wait.Timeout); ; {

@@ -8,8 +8,8 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 )
 
-// testStartAsSpecified starts a container with everything that a configured image may
-// say, and another one with nothing.
+// testStartAsSpecified starts a container with everything that a configured image may specify, and another one with
+// nothing.
 func testStartAsSpecified(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
 	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
@@ -29,7 +29,7 @@ func testStartAsSpecified(t *testing.T, f Fixture) {
 	if all[id].BasePath != spec.BasePath || all[id].Endpoint != endpoint {
 		t.Errorf("the bulk listing says %+v", all[id])
 	}
-	// Another name or image is for the next start: people may be working in this one.
+	// Another name or image applies at the next start: people may be working in this container.
 	spec.Env, spec.Hostname, spec.BasePath = []string{"CODEHUB_TEST=other"}, "other", ""
 	must(t, b.Start(ctx, spec))
 	if c, _ := containerOf(t, b, id); c.BasePath == "" || c.Endpoint != endpoint {

@@ -1,9 +1,8 @@
-// Package backendtest is the conformance suite of [backend.Backend]: what each
-// implementation must do, tested against a real engine or cluster.
+// Package backendtest is the conformance suite of [backend.Backend]: it tests the requirements of each implementation
+// against a real engine or cluster.
 //
-// It owns the tests and the program in testworkspace that they run in containers.
-// It must not know which implementation it tests. What a backend can do is read from
-// [backend.Backend], and how its engine is prepared is in [Fixture].
+// It owns the tests, and the program in testworkspace that they run in containers. It must not know which
+// implementation it tests. The features of a backend are those in [backend.Backend], and [Fixture] prepares its engine.
 package backendtest
 
 import (
@@ -26,57 +25,53 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Fixture is an engine or cluster with an implementation to test. What its methods
-// create is removed at the end of t.
+// Fixture is an engine or cluster with an implementation to test. Whatever its methods create is removed at the end of
+// t.
 type Fixture interface {
-	// New returns a backend of that installation, whose addresses can be chosen, if there is a
-	// choice. Its default image and job image run the program in testworkspace. Two of one
-	// installation are like two processes.
+	// New returns a backend of that installation, with addresses that can be chosen if the implementation supports
+	// that. Its default image and job image run the program in testworkspace. Two backends of one installation are like
+	// two processes.
 	New(t *testing.T, installation string) backend.Backend
-	// UnlabeledContainer and UnlabeledVolume create an object with the name of the
-	// workspace's own, and without labels. The container mounts no volume.
+	// UnlabeledContainer and UnlabeledVolume create an object that has the name of the workspace's own, but no labels.
+	// The container mounts no volume.
 	UnlabeledContainer(t *testing.T, id workspace.ID)
 	UnlabeledVolume(t *testing.T, id workspace.ID)
-	// ContainerExists, VolumeExists and JobCount go by names, not by labels.
+	// ContainerExists, VolumeExists and JobCount search by name, not by label.
 	ContainerExists(t *testing.T, id workspace.ID) bool
 	VolumeExists(t *testing.T, id workspace.ID) bool
 	JobCount(t *testing.T, id workspace.ID) int
 	// JobName is the engine's name of that job.
 	JobName(s backend.JobSpec) string
-	// LegacyVolume creates the home volume as releases did that did not label it with the
-	// operation.
+	// LegacyVolume creates the home volume as earlier releases did, without the label of the operation.
 	LegacyVolume(t *testing.T, installation string, id workspace.ID)
-	// MissingImage is a reference that cannot be pulled. PullableImage is one of a
-	// workspace that is not there and can be; it is asked for only where the backend has
-	// Images. SickImage is one of a workspace whose health check fails, empty where the
-	// engine does not run the health checks of images.
+	// MissingImage is a reference that cannot be pulled. PullableImage is an image of a workspace that is absent and
+	// can be pulled; it is used only if the backend has Images. SickImage is an image of a workspace whose health check
+	// fails; it is empty if the engine does not run the health checks of images.
 	MissingImage(t *testing.T) string
 	PullableImage(t *testing.T) string
 	SickImage(t *testing.T) string
-	// ShellImage is one of the suite's program that has a shell, empty where the default image has one
-	// or there are no images.
+	// ShellImage is an image with the suite's program and a shell. It is empty if the default image has a shell, or if
+	// there are no images.
 	ShellImage(t *testing.T) string
-	// Pause pauses the workspace's container, as an administrator does. It reports false
-	// where the engine cannot.
+	// Pause pauses the workspace's container, as an administrator would. It reports false if the engine cannot pause.
 	Pause(t *testing.T, id workspace.ID) bool
-	// Break makes the engine fail when it is asked about the ended container or jobs of
-	// that workspace, and nothing else, until repair is called. ends is false where listings
-	// tell how a container ended, so that only the jobs are affected.
+	// Break makes the engine fail until repair is called, only for requests about the ended container or the jobs of
+	// that workspace. ends is false if listings include how a container ended, so that only the jobs are affected.
 	Break(t *testing.T, id workspace.ID) (ends bool, repair func())
-	// Hold returns a backend whose requests to remove a volume are held back on their way to the
-	// engine. held receives when one is, and release sends all of them on.
+	// Hold returns a backend whose requests to delete a volume are held back on their way to the engine. held receives
+	// for each of them, and release forwards them all.
 	Hold(t *testing.T, installation string) (b backend.Backend, held <-chan struct{}, release func())
-	// JobReport is all that the engine's API tells about the workspace's jobs: their
-	// description, environment, labels and output.
+	// JobReport is everything that the engine's API shows about the workspace's jobs: their description, environment,
+	// labels and output.
 	JobReport(t *testing.T, id workspace.ID) string
-	// Terms returns the terms with which the workspace's container and jobs are labelled.
+	// Terms returns the terms in the labels of the workspace's container and jobs.
 	Terms(t *testing.T, id workspace.ID) []string
-	// Owners returns the owners with which everything of the workspace is labelled, by what it is:
-	// "workspace" (the container), "home" (the volume) and "job".
+	// Owners returns the owners in the labels of the workspace's objects, by kind of object: "workspace" (the
+	// container), "home" (the volume) and "job".
 	Owners(t *testing.T, id workspace.ID) map[string]string
 }
 
-// tests are those of the suite.
+// tests are the tests of the suite.
 var tests = map[string]func(*testing.T, Fixture){
 	"WorkspaceLife":          testWorkspaceLife,
 	"Addresses":              testAddresses,
@@ -136,8 +131,8 @@ var tests = map[string]func(*testing.T, Fixture){
 // Run runs the suite.
 func Run(t *testing.T, f Fixture) { run(t, f, slices.Sorted(maps.Keys(tests))) }
 
-// RunThird runs a random third of the suite, or all of it with [seed.All]: for one more way in which an implementation runs
-// containers.
+// RunThird runs a random third of the suite, or all of it with [seed.All]. It is for a further way in which an
+// implementation can run containers.
 func RunThird(t *testing.T, f Fixture) {
 	run(t, f, seed.Third(t, slices.Sorted(maps.Keys(tests))))
 }
@@ -156,7 +151,7 @@ func Installation() string { return devenv.Installation("test") }
 
 func newID() workspace.ID { return workspace.ID(uuid.NewString()) }
 
-// Context is t's context with a deadline, so that a call that hangs fails.
+// Context returns t's context with a deadline, so that a call that hangs fails.
 func Context(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -237,7 +232,7 @@ func request(t *testing.T, method, endpoint, path string, body []byte) string {
 	return string(text)
 }
 
-// exitWith makes the workspace's main process end with code.
+// exitWith ends the workspace's main process with code.
 func exitWith(t *testing.T, endpoint string, code int) {
 	t.Helper()
 	resp, err := http.Get(fmt.Sprintf("http://%s/exit?code=%d", endpoint, code))
@@ -253,8 +248,7 @@ func jobs(t *testing.T, b backend.Backend, id workspace.ID) []workspace.Job {
 	return begun(all[id])
 }
 
-// begun forgets what a job waits for that was started: whether it runs already is the
-// engine's affair.
+// begun removes what a started job still waits for: whether it already runs depends on the engine.
 func begun(all []workspace.Job) []workspace.Job {
 	for i := range all {
 		all[i].Pending = nil

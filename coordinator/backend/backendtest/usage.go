@@ -9,7 +9,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// testUsage: homes are counted while they are in use, and can be used and deleted meanwhile.
+// testUsage checks that homes are counted while they are in use, and can be used and deleted meanwhile.
 func testUsage(t *testing.T, f Fixture) {
 	b, ctx, used, empty := f.New(t, Installation()), Context(t), newID(), newID()
 	if !b.LocalHomes {
@@ -43,7 +43,7 @@ func testUsage(t *testing.T, f Fixture) {
 	}
 }
 
-// testUnknownUsage: nothing is known of a home whose workspace does not run. That is no error.
+// testUnknownUsage checks that a home whose workspace does not run is missing from the result, without an error.
 func testUnknownUsage(t *testing.T, b backend.Backend) {
 	id, ctx := newID(), Context(t)
 	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
@@ -63,7 +63,7 @@ func testDisk(t *testing.T, f Fixture) {
 		}
 		return
 	}
-	for range 2 { // the second time it may be known in another way
+	for range 2 { // the second result may come from another source
 		d, err := b.Disk(ctx)
 		must(t, err)
 		if d.Total < 1<<20 || d.Free < 0 || d.Free > d.Total || d.Used() < 0 || d.Used() > 1 {
@@ -72,14 +72,14 @@ func testDisk(t *testing.T, f Fixture) {
 	}
 }
 
-// testMemory: what is told of the host's memory makes sense, also while a container is there to count.
+// testMemory checks that the reported memory of the host is plausible, also while a container exists.
 func testMemory(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
 	if b.Memory == nil {
 		t.Skip("nothing here knows of the host's memory")
 	}
 	started(t, b, id)
-	for range 2 { // the second time it may be known in another way
+	for range 2 { // the second result may come from another source
 		m, err := b.Memory(ctx)
 		must(t, err)
 		if m.Total <= 0 || m.Available < 0 || m.Available > m.Total || m.Stalled < 0 || m.Stalled > 1 {

@@ -93,7 +93,7 @@ func testStartReplacesExited(t *testing.T, f Fixture) {
 	if c.ExitCode != 42 || c.Ready || c.Endpoint != "" || !c.Volume {
 		t.Errorf("exited container: %+v, want exit code 42, not ready, with its volume", c)
 	}
-	const skew = time.Second // the engine's clock may count seconds only
+	const skew = time.Second // the engine's clock may have a resolution of a second
 	if c.StartedAt.Before(before.Add(-skew)) || c.FinishedAt.Before(c.StartedAt) ||
 		c.FinishedAt.After(time.Now().Add(skew)) {
 		t.Errorf("started %s, finished %s, test began %s", c.StartedAt, c.FinishedAt, before)
@@ -172,9 +172,8 @@ func testImageMissing(t *testing.T, f Fixture) {
 	must(t, b.Start(ctx, backend.StartSpec{ID: id}))
 }
 
-// testImageNotPulled: an image that cannot be pulled is no error of Start. The listing says what
-// the container waits for, and that an impossible name will never be pulled. What waits can
-// be deleted.
+// testImageNotPulled checks that Start does not fail if the image cannot be pulled. The listing says what the container
+// waits for, and that an invalid name will never be pulled. A container that waits can be deleted.
 func testImageNotPulled(t *testing.T, f Fixture, b backend.Backend) {
 	id, ctx := newID(), Context(t)
 	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
@@ -199,7 +198,7 @@ func testImageNotPulled(t *testing.T, f Fixture, b backend.Backend) {
 	}
 }
 
-// testImagePulled: two workspaces wait for the same image.
+// testImagePulled has two workspaces wait for the same image.
 func testImagePulled(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
 	if b.Images == nil {
@@ -209,7 +208,7 @@ func testImagePulled(t *testing.T, f Fixture) {
 	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	spec := backend.StartSpec{ID: id, Image: image}
 	missing(t, b.Start(ctx, spec), image)
-	missing(t, b.Start(ctx, spec), image) // it was not pulled in the background
+	missing(t, b.Start(ctx, spec), image) // it is not pulled in the background
 	type step struct{ done, total int64 }
 	var wg sync.WaitGroup
 	var errs [2]error
@@ -229,13 +228,13 @@ func testImagePulled(t *testing.T, f Fixture) {
 	if total := max(last[0].total, last[1].total); total == 0 || max(last[0].done, last[1].done) != total {
 		t.Errorf("at the end: %+v, want all of some bytes", last)
 	}
-	must(t, b.Images.Pull(ctx, image, func(int64, int64) {})) // it is there
+	must(t, b.Images.Pull(ctx, image, func(int64, int64) {})) // the image already exists
 	must(t, b.Start(ctx, spec))
 	Ready(t, b, id)
 }
 
-// testUnhealthy: whether people are sent to it is the caller's decision, so its address
-// is reported.
+// testUnhealthy checks that the address of an unhealthy container is reported: the caller decides whether requests go
+// there.
 func testUnhealthy(t *testing.T, f Fixture) {
 	image := f.SickImage(t)
 	if image == "" {
@@ -274,8 +273,8 @@ func testPaused(t *testing.T, f Fixture) {
 	}
 }
 
-// testOneObjectUnknown: what the engine cannot say about one workspace does not keep it
-// from speaking of the others (SPEC 2).
+// testOneObjectUnknown checks that the listings include the other workspaces if the engine fails to describe one of
+// them (SPEC 2).
 func testOneObjectUnknown(t *testing.T, f Fixture) {
 	installation, ctx := Installation(), Context(t)
 	b := f.New(t, installation)
@@ -290,7 +289,7 @@ func testOneObjectUnknown(t *testing.T, f Fixture) {
 
 	ends, repairContainer := f.Break(t, broken)
 	_, repairJob := f.Break(t, working)
-	fresh := f.New(t, installation) // it has never asked for these ends
+	fresh := f.New(t, installation) // it has never asked how these ended
 	all, err := fresh.Containers(ctx)
 	must(t, err)
 	if len(all) != 2 || (all[broken].Unknown != "") != ends || all[other].Unknown != "" || all[other].ExitCode != 3 {
@@ -309,7 +308,7 @@ func testOneObjectUnknown(t *testing.T, f Fixture) {
 	}
 }
 
-// testTerms: a container's term does not make it another container.
+// testTerms checks that another term does not replace a container.
 func testTerms(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
 	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
@@ -327,8 +326,8 @@ func testTerms(t *testing.T, f Fixture) {
 	}
 }
 
-// testDeleteIsQuick: the main process of a container ignores SIGTERM by default, so
-// Delete must not wait for a grace period.
+// testDeleteIsQuick checks that Delete does not wait for a grace period: by default, the main process of a container
+// ignores SIGTERM.
 func testDeleteIsQuick(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
 	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
@@ -354,8 +353,8 @@ func testVolumeInUse(t *testing.T, f Fixture) {
 	must(t, b.DeleteVolume(ctx, id, "op"))
 }
 
-// testUnlabeledObjects: an object without labels has the name of the workspace's own. Its owner
-// is unknown, so it is neither used nor removed.
+// testUnlabeledObjects checks that an object with the name of the workspace's own, but without labels, is neither used
+// nor removed: its owner is unknown.
 func testUnlabeledObjects(t *testing.T, f Fixture) {
 	b, ctx := f.New(t, Installation()), Context(t)
 	wantNamed := func(what, name string, err error) {
@@ -403,8 +402,7 @@ func testUnlabeledObjects(t *testing.T, f Fixture) {
 	}
 }
 
-// testTwoInstallations: two installations share an engine, and one is asked for a
-// workspace of the other.
+// testTwoInstallations checks two installations that share an engine, when one is asked for a workspace of the other.
 func testTwoInstallations(t *testing.T, f Fixture) {
 	mine, theirs, ctx := f.New(t, Installation()), f.New(t, Installation()), Context(t)
 	id, theirsOnly := newID(), newID()
@@ -485,7 +483,7 @@ func testSensorsByID(t *testing.T, f Fixture) {
 	}
 }
 
-// testInvalidIDs: a string that is not an id must not become part of a name.
+// testInvalidIDs checks that a string that is not an id does not become part of a name.
 func testInvalidIDs(t *testing.T, f Fixture) {
 	b, ctx := f.New(t, Installation()), Context(t)
 	for _, id := range []workspace.ID{"", "x", "../../etc", workspace.ID(strings.ToUpper(string(newID())))} {
@@ -518,7 +516,7 @@ func testLogs(t *testing.T, f Fixture) {
 			return text == want
 		})
 	}
-	logged("serving\n") // the other line comes on another stream, which may overtake it
+	logged("serving\n") // the other line comes on another stream and may overtake this one
 	exitWith(t, endpoint, 3)
 	logged("serving\nexiting with 3\n")
 	if text, err := b.Logs(ctx, id, 1); err != nil || text != "exiting with 3\n" {
@@ -537,8 +535,8 @@ func testEvents(t *testing.T, f Fixture) {
 	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	events, err := b.Events(ctx)
 	must(t, err)
-	// hint waits for an event after which a listing shows what it is about. An engine that
-	// sends more of them than that must send the one that matters, too.
+	// hint waits for an event after which the listing shows the change. An engine may send more events than one for
+	// each change, but must send the one that matters.
 	hint := func(what string, shows func() bool) {
 		t.Helper()
 		for timeout := time.After(wait.Timeout); ; {

@@ -10,7 +10,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Exec implements [backend.Backend]: it runs [Backend.Run].
+// Exec implements [backend.Executor]: it calls [Backend.Run].
 func (b *Backend) Exec(ctx context.Context, id workspace.ID, command backend.Command, stdout, stderr io.Writer) (int, error) {
 	if err := b.begin(ctx, "Exec", id); err != nil {
 		return 0, err
@@ -34,7 +34,7 @@ func (b *Backend) Exec(ctx context.Context, id workspace.ID, command backend.Com
 	return code, errors.Join(ctx.Err(), failed)
 }
 
-// passing notes that output could not be passed on.
+// passing remembers that output could not be forwarded.
 type passing struct {
 	io.Writer
 	failed *error

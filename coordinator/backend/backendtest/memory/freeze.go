@@ -9,24 +9,24 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// frozen reports whether the container runs and is frozen, by Freeze or with [Backend.Change].
+// frozen reports whether the container runs and is frozen, by Freeze or by [Backend.Change].
 func (k *container) frozen() bool {
 	return k.state.Running && k.state.Health == workspace.HealthPaused
 }
 
-// thaw lets the container go on as it was. The caller holds the lock.
+// thaw restores the former state of the container. The caller holds the lock.
 func (k *container) thaw() {
 	k.state.Health, k.thawed = k.thawed, ""
 	k.state.Ready = k.state.Health == ""
 }
 
-// frozenError is [backend.ErrFrozen] of that workspace.
+// frozenError is [backend.ErrFrozen] for that workspace.
 func frozenError(id workspace.ID) error {
 	return fmt.Errorf("container %s: %w", id.ContainerName(), backend.ErrFrozen)
 }
 
-// Freeze implements [backend.Freezer]. What stands behind the endpoint is the test's own: it stops
-// where it calls [Backend.AwaitThaw].
+// Freeze implements [backend.Freezer]. The server behind the endpoint is the test's own: it stops where it calls
+// [Backend.AwaitThaw].
 func (b *Backend) Freeze(ctx context.Context, id workspace.ID, started time.Time) error {
 	if err := b.begin(ctx, "Freeze", id); err != nil {
 		return err

@@ -9,8 +9,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Print adds to the container's output, as the program in it would. It does nothing if
-// there is no container.
+// Print adds to the container's output, as its program would. It does nothing if there is no container.
 func (b *Backend) Print(id workspace.ID, output string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -20,8 +19,8 @@ func (b *Backend) Print(id workspace.ID, output string) {
 	}
 }
 
-// Exit makes the container exit with code, as if it had run for lasted and printed
-// output. It does nothing if there is no container.
+// Exit makes the container exit with code, as if it had run for the duration lasted and printed output. It does nothing
+// if there is no container.
 func (b *Backend) Exit(id workspace.ID, code int, lasted time.Duration, output string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -30,15 +29,15 @@ func (b *Backend) Exit(id workspace.ID, code int, lasted time.Duration, output s
 		return
 	}
 	now := time.Now()
-	// Without an endpoint: an exited container cannot be reached.
+	// No endpoint: an exited container cannot be reached.
 	k.state = workspace.Container{ExitCode: code, StartedAt: now.Add(-lasted), FinishedAt: now, Volume: true}
 	k.logs += output
 	b.changed(b.owner, id)
 }
 
-// AwaitThaw returns when the container is not frozen: what a test lets run in the container calls it
-// wherever a frozen process would stop. Its error is that of ctx, or [backend.ErrNotFound] if that
-// container has ended: then what called it has, too.
+// AwaitThaw waits until the container is not frozen. Whatever a test runs as the container's program calls it where a
+// frozen process would stop. It returns the error of ctx, or [backend.ErrNotFound] if that container has ended, and
+// thus its program, too.
 func (b *Backend) AwaitThaw(ctx context.Context, id workspace.ID) error {
 	b.mu.Lock()
 	for first := b.containers[id]; ; b.mu.Lock() {
@@ -60,8 +59,8 @@ func (b *Backend) AwaitThaw(ctx context.Context, id workspace.ID) error {
 	}
 }
 
-// LoseVolume removes the volumes and their containers at once, as an operator or a broken disk
-// would: not through the interface.
+// LoseVolume removes the volumes and their containers at once, as an operator or a broken disk would, bypassing the
+// interface.
 func (b *Backend) LoseVolume(ids ...workspace.ID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -72,8 +71,8 @@ func (b *Backend) LoseVolume(ids ...workspace.ID) {
 	}
 }
 
-// Doubt lets the listings say why it is not known whether the volume stays; "" ends that. It
-// does nothing if there is no volume.
+// Doubt makes the listings say why it is unknown whether the volume will persist; "" ends that. It does nothing if
+// there is no volume.
 func (b *Backend) Doubt(id workspace.ID, why string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -84,8 +83,7 @@ func (b *Backend) Doubt(id workspace.ID, why string) {
 	}
 }
 
-// Change changes what the listings say about the container, such as its health. It does
-// nothing if there is no container.
+// Change changes the listed state of the container, such as its health. It does nothing if there is no container.
 func (b *Backend) Change(id workspace.ID, change func(*workspace.Container)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -95,7 +93,7 @@ func (b *Backend) Change(id workspace.ID, change func(*workspace.Container)) {
 	}
 }
 
-// ChangeJobs changes what the listings say about the jobs of the workspace.
+// ChangeJobs changes the listed state of the workspace's jobs.
 func (b *Backend) ChangeJobs(id workspace.ID, change func(*workspace.Job)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -116,15 +114,15 @@ func (b *Backend) Report(spec backend.JobSpec, progress string) {
 	}
 }
 
-// Forget makes the engine miss an image until it is pulled.
+// Forget makes the engine lack an image until it is pulled.
 func (e *Engine) Forget(image string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.missing[image] = struct{}{}
 }
 
-// Swap lets another, empty engine with that identity answer from now on, as a wrong
-// address does. The function that it returns brings the engine back, with all it holds.
+// Swap makes another, empty engine with that identity answer from now on, as a wrong address would. The returned
+// function brings the former engine back with all its contents.
 func (e *Engine) Swap(identity string) (back func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

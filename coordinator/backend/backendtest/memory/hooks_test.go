@@ -19,7 +19,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestSwap: another engine answers for a while, also to a job that ends meanwhile.
+// TestSwap checks that another engine answers for a while, even if a job ends meanwhile.
 func TestSwap(t *testing.T) {
 	b, id, ctx := New(), workspace.ID(uuid.NewString()), t.Context()
 	defer b.Close()
@@ -68,7 +68,7 @@ func TestTwoEnginesDiffer(t *testing.T) {
 	}
 }
 
-// TestMissingImages: what a workspace or a job uses without naming it can be missing, too.
+// TestMissingImages checks that the images that workspaces and jobs use without naming them can be missing, too.
 func TestMissingImages(t *testing.T) {
 	b, id, ctx := New(), workspace.ID(uuid.NewString()), t.Context()
 	defer b.Close()
@@ -98,7 +98,7 @@ func TestMissingImages(t *testing.T) {
 	must(t, b.Start(ctx, backend.StartSpec{ID: id}))
 }
 
-// TestBeforeComesFirst: a test makes every method fail, and none has an effect.
+// TestBeforeComesFirst checks that a test can make every method fail, without any effect.
 func TestBeforeComesFirst(t *testing.T) {
 	b, id := New(), workspace.ID(uuid.NewString())
 	defer b.Close()

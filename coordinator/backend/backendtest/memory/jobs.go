@@ -11,9 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// StartJob implements [backend.Backend]. The job runs [Backend.Work] in a goroutine. Like
-// a real job, it survives the context of the call and ends only with its work, with
-// DeleteJobs or with the engine.
+// StartJob implements [backend.Actuators]. The job runs [Backend.Work] in a goroutine. Like a real job, it survives the
+// context of the call, and ends only with its work, DeleteJobs or the engine.
 func (b *Backend) StartJob(ctx context.Context, spec backend.JobSpec) error {
 	if err := b.begin(ctx, "StartJob", spec.ID); err != nil {
 		return err
@@ -23,7 +22,7 @@ func (b *Backend) StartJob(ctx context.Context, spec backend.JobSpec) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	// Started already, by this process or another one: a job runs once.
+	// Another call or another process has already started it: a job runs once.
 	for _, j := range b.jobs[spec.ID] {
 		if j.owner == b.owner && j.state.Kind == spec.Kind && j.state.OpID == spec.OpID {
 			return nil
@@ -34,7 +33,7 @@ func (b *Backend) StartJob(ctx context.Context, spec backend.JobSpec) error {
 	} else if !exists {
 		return noHome(spec.ID)
 	}
-	// Any container, also one that has exited: it may be about to run (SPEC 12.4).
+	// Any container, even an exited one: it may be about to run (SPEC 12.4).
 	if b.containers[spec.ID] != nil {
 		return fmt.Errorf("starting a storage job: container %s exists", spec.ID.ContainerName())
 	}
@@ -61,8 +60,8 @@ func (b *Backend) StartJob(ctx context.Context, spec backend.JobSpec) error {
 			err = guard.Call(guard.Task, func() (err error) { size, err = b.Work(ctx, spec); return err })
 		}
 		b.mu.Lock()
-		// The outcome is complete when the lock is released: an observation sees a job that
-		// runs or one that has ended, never one in between.
+		// The outcome is complete when the lock is released: an observation sees a running job or an ended one, never
+		// an intermediate state.
 		defer b.mu.Unlock()
 		j.state.State, j.state.Size, j.state.Progress = workspace.JobSucceeded, size, ""
 		if err != nil {
@@ -75,8 +74,8 @@ func (b *Backend) StartJob(ctx context.Context, spec backend.JobSpec) error {
 	return nil
 }
 
-// DeleteJobs implements [backend.Backend]. It cancels the context of running work and
-// does not wait for the work to return.
+// DeleteJobs implements [backend.Actuators]. It cancels the context of running work, but does not wait until the work
+// returns.
 func (b *Backend) DeleteJobs(ctx context.Context, id workspace.ID) error {
 	if err := b.begin(ctx, "DeleteJobs", id); err != nil {
 		return err
@@ -88,7 +87,7 @@ func (b *Backend) DeleteJobs(ctx context.Context, id workspace.ID) error {
 	return nil
 }
 
-// deleteJobs kills and removes those jobs of the workspace. The caller holds the lock.
+// deleteJobs kills and removes the selected jobs of the workspace. The caller holds the lock.
 func (b *Backend) deleteJobs(id workspace.ID, which func(*job) bool) {
 	b.jobs[id] = slices.DeleteFunc(b.jobs[id], func(j *job) bool {
 		if which(j) {

@@ -11,7 +11,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Look implements [backend.Backend]. It finds what [Backend.Do] has set.
+// Look implements [backend.Inspector].
 func (b *Backend) Look(ctx context.Context, id workspace.ID) (work.Sample, error) {
 	if err := b.begin(ctx, "Look", id); err != nil {
 		return work.Sample{}, err
@@ -30,7 +30,7 @@ func (b *Backend) Look(ctx context.Context, id workspace.ID) (work.Sample, error
 	return s, nil
 }
 
-// Stats implements [backend.Backend]. It counts the processes that Look finds.
+// Stats implements [backend.Inspector]. It counts the processes that Look finds.
 func (b *Backend) Stats(ctx context.Context, id workspace.ID) (backend.Stats, error) {
 	if err := b.begin(ctx, "Stats", id); err != nil {
 		return backend.Stats{}, err
@@ -51,8 +51,7 @@ func (b *Backend) Stats(ctx context.Context, id workspace.ID) (backend.Stats, er
 	return s, nil
 }
 
-// running returns the workspace's container that runs, or [backend.ErrNotFound]. The caller holds
-// the lock.
+// running returns the workspace's running container, or [backend.ErrNotFound]. The caller holds the lock.
 func (b *Backend) running(id workspace.ID) (*container, error) {
 	k, err := b.container(id)
 	if err != nil || k == nil || !k.state.Running {
@@ -61,7 +60,7 @@ func (b *Backend) running(id workspace.ID) (*container, error) {
 	return k, nil
 }
 
-// application is what goes on in a container that has just started: nothing.
+// application is the state of an idle container: only the application's process.
 func application() work.Sample {
 	return work.Sample{
 		Main: 1, Processes: []work.Process{{PID: 1, Group: 1, Session: 1, Foreground: -1, Args: "application"}},

@@ -24,19 +24,18 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// The images of workspaces that name none, and of storage jobs.
+// The images of workspaces without an image of their own, and of storage jobs.
 const (
 	DefaultImage = "default:image"
 	JobImage     = "storage:job"
 )
 
-// Engine holds the containers, volumes and jobs of all installations, as a real engine
-// does. It outlives the backends that use it, so that a test can replace a process. It
-// is safe for concurrent use.
+// Engine holds the containers, volumes and jobs of all installations, as a real engine does. It outlives the backends
+// that use it, so a test can replace a process. It is safe for concurrent use.
 type Engine struct {
-	mu       sync.Mutex                   // guards what follows
-	contents                              // of the engine that answers now
-	watchers map[chan workspace.ID]string // the installation whose events each gets
+	mu       sync.Mutex                   // guards the other fields of this group
+	contents                              // those of the engine that answers now
+	watchers map[chan workspace.ID]string // the installation whose events each receives
 	news     chan struct{}                // closed when a container prints or changes
 
 	wg   sync.WaitGroup  // the work of jobs and the event streams
@@ -44,18 +43,18 @@ type Engine struct {
 	end  context.CancelFunc
 }
 
-// contents is what one engine holds.
+// contents are the objects of one engine.
 type contents struct {
 	identity   string
 	containers map[workspace.ID]*container
 	volumes    map[workspace.ID]home
 	jobs       map[workspace.ID][]*job
 	missing    map[string]struct{} // images that must be pulled first
-	disk       backend.Disk        // what Disk finds
-	memory     backend.Memory      // what Memory finds
+	disk       backend.Disk        // the result of Disk
+	memory     backend.Memory      // the result of Memory
 }
 
-// newContents returns an engine without anything but all images.
+// newContents returns the contents of an engine that has all images and nothing else.
 func newContents(identity string) contents {
 	return contents{
 		identity:   identity,
@@ -66,34 +65,33 @@ func newContents(identity string) contents {
 	}
 }
 
-// origin is what every object has: its installation, the user whose workspace it is for, and the
-// leader's term that made it. It also has an id that no other object ever has, and the time when it
-// was made.
+// origin is common to all objects: the installation, the user who owns the workspace, the leader's term that created
+// the object, an id that no other object ever has, and the time of creation.
 type origin struct {
 	owner, user, term, uid string
 	created                time.Time
 }
 
-// container is a container of any installation. Its state is what observations
-// return; its logs are what the program has printed.
+// container is a container of any installation. state is what observations return, and logs is the output of its
+// program.
 type container struct {
 	origin
 	state workspace.Container
 	logs  string
-	doing work.Sample // what Look finds
-	// thawed is the health that a frozen container had before.
+	doing work.Sample // the result of Look
+	// thawed is the health of a frozen container before it was frozen.
 	thawed workspace.Health
 }
 
-// home is a volume; opID is the operation that made it.
+// home is a volume. opID is the operation that created it.
 type home struct {
 	origin
 	opID  string
-	usage backend.Usage // what Usage finds
-	doubt string        // why it is not known whether it stays
+	usage backend.Usage // the result of Usage
+	doubt string        // why it is unknown whether the volume will persist
 }
 
-// job is a storage job that runs or has ended; kill ends the context of its work.
+// job is a storage job that runs or has ended. kill cancels the context of its work.
 type job struct {
 	origin
 	state workspace.Job
@@ -108,62 +106,56 @@ func NewEngine() *Engine {
 	return e
 }
 
-// Close kills the jobs and waits until their work has returned. It also waits for the
-// event streams, whose contexts the caller must have ended.
+// Close kills the jobs and waits until their work has returned. It also waits for the event streams, whose contexts the
+// caller must have ended.
 func (e *Engine) Close() {
 	e.end()
 	e.wg.Wait()
 }
 
-// Backend is one installation's view of an engine. Its exported fields are hooks with
-// which a test makes it fail, block or behave like a certain image. They must be set
-// before the first call.
+// Backend is one installation's view of an engine. Its exported fields are hooks that make it fail, block or behave
+// like a certain image. A test must set them before the first call.
 type Backend struct {
-	// Before, if set, is called with the name of each method before the method does
-	// anything. If it returns an error, the method returns that error and has no effect.
-	// It may block; it is called without the lock.
+	// Before is called with the name of each method before the method does anything. If it returns an error, the method
+	// returns that error and has no effect. It may block, and is called without the lock.
 	Before func(ctx context.Context, method string, id workspace.ID) error
-	// Work is a storage job's work; ctx ends when the job is killed. It returns the
-	// size of the archive, or the error with which the job fails. If it is nil, every
-	// job succeeds at once.
+	// Work is the work of a storage job. ctx ends when the job is killed. It returns the size of the archive, or the
+	// error with which the job fails. If it is nil, every job succeeds immediately.
 	Work func(ctx context.Context, spec backend.JobSpec) (size int64, err error)
-	// Container returns a started container, or the error of Start. If it is nil, every
-	// container is ready at once.
+	// Container returns the started container, or the error of Start. If it is nil, every container is ready
+	// immediately.
 	Container func(spec backend.StartSpec) (workspace.Container, error)
-	// Run is what a command does in a container. If it is nil, every command prints nothing.
+	// Run runs a command in a container. If it is nil, every command prints nothing.
 	Run func(ctx context.Context, command backend.Command, stdout, stderr io.Writer) (exitCode int)
-	// Fetch is the work of Pull. If it is nil, every image is there at once.
+	// Fetch is the work of Pull. If it is nil, every image is available immediately.
 	Fetch func(ctx context.Context, image string, progress func(done, total int64)) error
 
-	// Pool is what Addresses returns. A container that is started with a slot has the
-	// address 127.0.0.1 and that port.
+	// Pool is the result of Addresses. A container with a slot has the address 127.0.0.1 and the slot as its port.
 	Pool backend.Pool
 
 	*Engine
 	owner      string // the installation
-	ownsEngine bool   // Close closes the engine, too
+	ownsEngine bool   // Close also closes the engine
 }
 
-// New returns the only backend of a new engine, for tests with a single process. Its
-// Close also closes the engine.
+// New returns the only backend of a new engine, for tests with a single process. Closing it also closes the engine.
 func New() *Backend {
 	b := NewEngine().Backend("memory")
 	b.ownsEngine = true
 	return b
 }
 
-// Backend returns a view of the engine for that installation. Two views of one
-// installation are like two processes.
+// Backend returns a view of the engine for that installation. Two views of one installation are like two processes.
 func (e *Engine) Backend(installation string) *Backend {
 	return &Backend{Engine: e, owner: installation}
 }
 
-// origin describes an object that the backend makes now.
+// origin describes an object that the backend creates now.
 func (b *Backend) origin(user, term string) origin {
 	return origin{owner: b.owner, user: user, term: term, uid: uuid.NewString(), created: time.Now()}
 }
 
-// before calls Before, and fails if ctx or the lease of the caller has ended.
+// before calls Before, and fails if ctx has ended or the caller's lease has lapsed.
 func (b *Backend) before(ctx context.Context, method string, id workspace.ID) error {
 	if b.Before != nil {
 		if err := b.Before(ctx, method, id); err != nil {
@@ -173,7 +165,7 @@ func (b *Backend) before(ctx context.Context, method string, id workspace.ID) er
 	return cmp.Or(ctx.Err(), backend.CheckLease(ctx))
 }
 
-// begin is before for methods that concern one workspace: it also checks the id.
+// begin is like before, for methods about one workspace: it also checks the id.
 func (b *Backend) begin(ctx context.Context, method string, id workspace.ID) error {
 	if err := backend.CheckID(id); err != nil {
 		return err
@@ -181,8 +173,8 @@ func (b *Backend) begin(ctx context.Context, method string, id workspace.ID) err
 	return b.before(ctx, method, id)
 }
 
-// changed sends an event to the watchers of the installation. It never blocks: events
-// are hints and may be lost. The caller holds the lock.
+// changed sends an event to the watchers of the installation. It never blocks, because events are hints and may be
+// lost. The caller holds the lock.
 func (e *Engine) changed(owner string, id workspace.ID) {
 	e.printed()
 	for w, of := range e.watchers {
@@ -196,8 +188,8 @@ func (e *Engine) changed(owner string, id workspace.ID) {
 	}
 }
 
-// container returns the workspace's container, or nil. A container of another owner is
-// an error. The caller holds the lock.
+// container returns the workspace's container, or nil. It fails if the container belongs to another installation. The
+// caller holds the lock.
 func (b *Backend) container(id workspace.ID) (*container, error) {
 	k := b.containers[id]
 	if k != nil && k.owner != b.owner {
@@ -206,8 +198,8 @@ func (b *Backend) container(id workspace.ID) (*container, error) {
 	return k, nil
 }
 
-// homeExists reports whether the workspace's volume exists. A volume of another owner
-// is an error. The caller holds the lock.
+// homeExists reports whether the workspace's volume exists. It fails if the volume belongs to another installation. The
+// caller holds the lock.
 func (b *Backend) homeExists(id workspace.ID) (bool, error) {
 	v, ok := b.volumes[id]
 	if ok && v.owner != b.owner {
@@ -216,29 +208,27 @@ func (b *Backend) homeExists(id workspace.ID) (bool, error) {
 	return ok, nil
 }
 
-// noHome is the error for a home volume that does not exist (SPEC 1, contract 6).
+// noHome is the error for a missing home volume (SPEC 1, contract 6).
 func noHome(id workspace.ID) error {
 	return workspace.Fail(workspace.ReasonContainerWithoutVolume,
 		fmt.Errorf("volume %s does not exist", id.VolumeName()))
 }
 
-// Containers implements [backend.Core]. It returns copies, which later changes do
-// not affect.
+// Containers implements [backend.Sensors]. It returns copies, which later changes do not affect.
 func (b *Backend) Containers(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Container, error) {
 	return list(ctx, b, "Containers", b.containers, ids, func(k *container) (workspace.Container, bool) {
 		return k.state, k.owner == b.owner
 	})
 }
 
-// Volumes implements [backend.Core].
+// Volumes implements [backend.Sensors].
 func (b *Backend) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Volume, error) {
 	return list(ctx, b, "Volumes", b.volumes, ids, func(v home) (workspace.Volume, bool) {
 		return workspace.Volume{OpID: v.opID, CreatedAt: v.created, Unknown: v.doubt}, v.owner == b.owner
 	})
 }
 
-// Jobs implements [backend.Core]. A job that has ended stays in the listing until
-// DeleteJobs.
+// Jobs implements [backend.Sensors]. A job that has ended is listed until DeleteJobs.
 func (b *Backend) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.ID][]workspace.Job, error) {
 	return list(ctx, b, "Jobs", b.jobs, ids, func(all []*job) (own []workspace.Job, ok bool) {
 		for _, j := range all {
@@ -250,8 +240,8 @@ func (b *Backend) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.
 	})
 }
 
-// list implements the sensors. It converts those values of all, limited to ids if there
-// are any, for which own returns true: those of the caller's installation.
+// list implements the sensors. It converts the values for which own returns true: those of the caller's installation.
+// If there are ids, it considers only these.
 func list[V, W any](ctx context.Context, b *Backend, method string, all map[workspace.ID]V, ids []workspace.ID,
 	own func(V) (W, bool)) (map[workspace.ID]W, error) {
 	if err := b.before(ctx, method, ""); err != nil {
@@ -278,8 +268,8 @@ func list[V, W any](ctx context.Context, b *Backend, method string, all map[work
 	return out, nil
 }
 
-// Start implements [backend.Core]. It refuses without a volume or during a job, as a
-// real engine must (SPEC 12.4), and replaces a container that has exited.
+// Start implements [backend.Actuators]. As a real engine must (SPEC 12.4), it refuses without a volume or during a job,
+// and replaces an exited container.
 func (b *Backend) Start(ctx context.Context, spec backend.StartSpec) error {
 	if err := spec.Validate(); err != nil {
 		return err
@@ -293,7 +283,7 @@ func (b *Backend) Start(ctx context.Context, spec backend.StartSpec) error {
 	if err != nil {
 		return err
 	}
-	// Start is idempotent: the container that runs is left alone, whatever its image.
+	// Start is idempotent: it does not change a running container, whatever its image.
 	if present != nil && present.state.Running && !present.state.StartAgain {
 		if present.frozen() {
 			present.thaw()
@@ -314,7 +304,7 @@ func (b *Backend) Start(ctx context.Context, spec backend.StartSpec) error {
 	if err := b.checkImage(cmp.Or(spec.Image, DefaultImage)); err != nil {
 		return err
 	}
-	// The endpoint is a port at which nothing listens: most tests send no requests.
+	// Nothing listens on this port: most tests send no requests.
 	state := workspace.Container{
 		Running: true, Ready: true, Endpoint: "127.0.0.1:1", StartedAt: time.Now(), Volume: true,
 	}
@@ -337,12 +327,12 @@ func (b *Backend) Start(ctx context.Context, spec backend.StartSpec) error {
 	return nil
 }
 
-// Addresses is that of [backend.Backend].
+// Addresses is [backend.Backend]'s function of that name.
 func (b *Backend) Addresses(ctx context.Context) (backend.Pool, error) {
 	return b.Pool, b.before(ctx, "Addresses", "")
 }
 
-// Delete implements [backend.Core]. The volume stays.
+// Delete implements [backend.Actuators]. It keeps the volume.
 func (b *Backend) Delete(ctx context.Context, id workspace.ID) error {
 	if err := b.begin(ctx, "Delete", id); err != nil {
 		return err
@@ -357,7 +347,7 @@ func (b *Backend) Delete(ctx context.Context, id workspace.ID) error {
 	return nil
 }
 
-// Provision implements [backend.Core]. It does nothing if the volume exists.
+// Provision implements [backend.Actuators]. It does nothing if the operation's volume already exists.
 func (b *Backend) Provision(ctx context.Context, spec backend.VolumeSpec) error {
 	if err := spec.Validate(); err != nil {
 		return err
@@ -383,9 +373,8 @@ func (b *Backend) Provision(ctx context.Context, spec backend.VolumeSpec) error 
 	return nil
 }
 
-// DeleteVolume implements [backend.Core]. A volume that another operation made
-// stays, which is no error. It refuses while a container or a job
-// exists, also one that has ended, as a real engine does.
+// DeleteVolume implements [backend.Actuators]. It keeps a volume of another operation, without an error. As a real
+// engine does, it refuses while a container or a job exists, even an ended one.
 func (b *Backend) DeleteVolume(ctx context.Context, id workspace.ID, opID string) error {
 	if err := b.begin(ctx, "DeleteVolume", id); err != nil {
 		return err
@@ -403,7 +392,7 @@ func (b *Backend) DeleteVolume(ctx context.Context, id workspace.ID, opID string
 	return nil
 }
 
-// checkImage fails if the engine does not have the image. The caller holds the lock.
+// checkImage fails if the engine lacks the image. The caller holds the lock.
 func (b *Backend) checkImage(image string) error {
 	if _, missing := b.missing[image]; missing {
 		return &backend.MissingImageError{Image: image}
@@ -421,7 +410,7 @@ func (b *Backend) Check(ctx context.Context, image string) error {
 	return b.checkImage(cmp.Or(image, DefaultImage))
 }
 
-// imageSize is how many bytes an image that is there takes up.
+// imageSize is the size of every available image, in bytes.
 const imageSize = 100e6
 
 // Size implements [backend.Images].
@@ -464,8 +453,7 @@ func (b *Backend) Identity(ctx context.Context) (string, error) {
 	return b.identity, nil
 }
 
-// Logs implements [backend.Core]. The output is gone when the container is
-// deleted.
+// Logs implements [backend.Inspector]. Deleting the container deletes its output.
 func (b *Backend) Logs(ctx context.Context, id workspace.ID, lines int) (string, error) {
 	if err := b.begin(ctx, "Logs", id); err != nil {
 		return "", err
@@ -479,7 +467,7 @@ func (b *Backend) Logs(ctx context.Context, id workspace.ID, lines int) (string,
 	return k.logs[lastLines(k.logs, lines):], nil
 }
 
-// lastLines returns where the last lines begin, at most so many. The last one may lack its newline.
+// lastLines returns the offset of the last lines, or of the text if it has fewer. The last line may lack its newline.
 func lastLines(text string, lines int) int {
 	at := len(text)
 	for rest := strings.TrimSuffix(text, "\n"); lines > 0 && at > 0; lines-- {
@@ -489,7 +477,7 @@ func lastLines(text string, lines int) int {
 	return at
 }
 
-// Follow implements [backend.Core].
+// Follow implements [backend.Inspector].
 func (b *Backend) Follow(ctx context.Context, id workspace.ID, lines int, to io.Writer) error {
 	if err := b.begin(ctx, "Follow", id); err != nil {
 		return err
@@ -516,20 +504,19 @@ func (b *Backend) Follow(ctx context.Context, id workspace.ID, lines int, to io.
 	}
 }
 
-// printed wakes those who follow logs. The caller holds the lock.
+// printed wakes the followers of logs. The caller holds the lock.
 func (e *Engine) printed() {
 	close(e.news)
 	e.news = make(chan struct{})
 }
 
-// Events implements [backend.Core]. The stream ends only with its context; a slow
-// reader loses events.
+// Events implements [backend.Core]. The stream ends only with its context. A slow reader loses events.
 func (b *Backend) Events(ctx context.Context) (<-chan workspace.ID, error) {
 	if err := b.before(ctx, "Events", ""); err != nil {
 		return nil, err
 	}
-	// changed writes to in without blocking; the goroutine passes the events on to out,
-	// so that only this stream waits for its reader.
+	// changed writes to in without blocking. The goroutine forwards the events to out, so only this stream waits for
+	// its reader.
 	in, out := make(chan workspace.ID, 64), make(chan workspace.ID)
 	b.mu.Lock()
 	b.watchers[in] = b.owner
@@ -557,8 +544,7 @@ func (b *Backend) Events(ctx context.Context) (<-chan workspace.ID, error) {
 	return out, nil
 }
 
-// Close closes the engine if [New] made it for this backend alone. Otherwise it does
-// nothing.
+// Close closes the engine if [New] created it for this backend only. Otherwise it does nothing.
 func (b *Backend) Close() error {
 	if b.ownsEngine {
 		b.Engine.Close()
@@ -566,17 +552,16 @@ func (b *Backend) Close() error {
 	return nil
 }
 
-// ErrRefused is an error that tests return from [Backend.Before]. It carries no reason,
-// so it counts as ActionFailed.
+// ErrRefused is an error that tests return from [Backend.Before]. It has no reason, so it counts as ActionFailed.
 var ErrRefused = errors.New("refused for a test")
 
-// LostError is the error of [Backend.Work] that has ended, and whose result cannot be known.
+// LostError is the error of work that has ended with an unknown result.
 type LostError struct{ Message string }
 
 func (e *LostError) Error() string { return e.Message }
 
-// Parts returns what consumers get: what every backend does, images, freezing, and memory. Addresses belong
-// to it if there is a [Backend.Pool].
+// Parts returns the backend for its consumers, with images, freezing and memory. It has addresses if there is a
+// [Backend.Pool].
 func (b *Backend) Parts() backend.Backend {
 	parts := backend.Backend{Core: b, Images: b, Freezer: b, Memory: b.Memory, LocalHomes: true}
 	if b.Pool.Size > 0 {

@@ -29,24 +29,23 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// fixture is the [backendtest.Fixture] of one engine. There are no images here. The fixture itself
-// does what the suite's image does, as a workspace and as a storage job. Its own error takes the
-// place of a failed pull.
+// fixture is the [backendtest.Fixture] of one engine. There are no images: the fixture itself behaves like the suite's
+// image, as a workspace and as a storage job, and its own error replaces that of a failed pull.
 type fixture struct {
 	engine *Engine
 
 	mu    sync.Mutex
-	files map[string][]byte // content of the volumes, by workspace and name
+	files map[string][]byte // content of the files, by workspace and name
 
 	pools     atomic.Int64
-	listening sync.Map // by address: the server of the slot's last container
+	listening sync.Map // by address: the server of the last container in that slot
 
-	terminal atomic.Value // the variable that names the last one
+	terminal atomic.Value // the variable that identifies the last terminal
 	hungUp   atomic.Bool
 }
 
-// The slots of the backends: each has some of its own, below the ports that the system and
-// the tests' servers choose from (see devenv/server).
+// The slots of the backends. Each backend has its own, below the ports that the system and the tests' servers choose
+// from (see devenv/server).
 const (
 	firstSlot = 10_000
 	poolSize  = 3
@@ -84,7 +83,7 @@ func (f *fixture) backend(t *testing.T, installation string) *Backend {
 			at := httptest.NewUnstartedServer(server.Config.Handler)
 			at.Listener.Close()
 			c.Endpoint = fmt.Sprintf("127.0.0.1:%d", spec.Slot)
-			if former, ok := f.listening.Load(c.Endpoint); ok { // of a container that is gone
+			if former, ok := f.listening.Load(c.Endpoint); ok { // the server of a former container
 				former.(*httptest.Server).Close()
 			}
 			var err error
@@ -150,7 +149,7 @@ func (f *fixture) SickImage(*testing.T) string { return sickImage }
 
 func (f *fixture) ShellImage(*testing.T) string { return "" }
 
-// as returns a view of the engine as the owner of that workspace's objects.
+// as returns the view of the engine that belongs to the owner of the workspace's objects.
 func (f *fixture) as(id workspace.ID) *Backend {
 	f.engine.mu.Lock()
 	defer f.engine.mu.Unlock()
@@ -207,10 +206,10 @@ func (f *fixture) Owners(_ *testing.T, id workspace.ID) map[string]string {
 	return owners
 }
 
-// serve does what the suite's image does as a workspace.
+// serve behaves like the suite's image as a workspace.
 func (f *fixture) serve(b *Backend, spec backend.StartSpec) *httptest.Server {
 	id, began := spec.ID, time.Now()
-	var once sync.Once // it serves from then on, and has printed so
+	var once sync.Once // the first request shows that it serves, and prints that
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		once.Do(func() { b.Print(id, "serving\n") })
@@ -262,7 +261,7 @@ func (f *fixture) serve(b *Backend, spec backend.StartSpec) *httptest.Server {
 	}))
 }
 
-// suiteWork does what the suite's image does as a storage job.
+// suiteWork behaves like the suite's image as a storage job.
 func suiteWork(ctx context.Context, b *Backend, spec backend.JobSpec) (int64, error) {
 	env := make(map[string]string)
 	for _, entry := range spec.Env {
@@ -340,7 +339,7 @@ func (f *fixture) JobCount(_ *testing.T, id workspace.ID) int {
 
 func (f *fixture) MissingImage(*testing.T) string { return missingImage }
 
-// command is what the suite's program does as a command, and what else is run to hang up a terminal.
+// command behaves like the suite's program as a command, and like the shell commands that hang up a terminal.
 func (f *fixture) command(ctx context.Context, c backend.Command, stdout, stderr io.Writer) int {
 	command, stdin := c.Words, cmp.Or[io.Reader](c.Stdin, strings.NewReader(""))
 	if c.Terminal != nil {
@@ -350,7 +349,7 @@ func (f *fixture) command(ctx context.Context, c backend.Command, stdout, stderr
 	case command[0] == "env":
 		f.terminal.Store(command[1])
 		return terminal(ctx, c, strings.TrimPrefix(command[2], "TERM="), stdout)
-	case command[0] == "sh" && len(command) == 5: // not what the suite runs in a real container's shell
+	case command[0] == "sh" && len(command) == 5: // the hang-up; the shell command of the suite itself has fewer words
 		name, _ := f.terminal.Load().(string)
 		f.hungUp.Store(strings.HasSuffix(name, "="+command[4]))
 		return 0
@@ -385,7 +384,7 @@ func (f *fixture) command(ctx context.Context, c backend.Command, stdout, stderr
 	return code
 }
 
-// terminal is what the suite's program does in a terminal, and what the terminal adds to that.
+// terminal behaves like the suite's program in a terminal, including what the terminal itself adds.
 func terminal(ctx context.Context, c backend.Command, kind string, out io.Writer) int {
 	fmt.Fprint(out, kind, "\r\n")
 	line := make(chan string, 1)

@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Objects implements [backend.Backend]. There are no scratch volumes and networks here.
+// Objects implements [backend.Objects]. This engine has no scratch volumes and no networks.
 func (b *Backend) Objects(ctx context.Context) ([]backend.Object, error) {
 	if err := b.before(ctx, "Objects", ""); err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (b *Backend) Objects(ctx context.Context) ([]backend.Object, error) {
 	return all, nil
 }
 
-// Remove implements [backend.Backend].
+// Remove implements [backend.Objects].
 func (b *Backend) Remove(ctx context.Context, o backend.Object) error {
 	if err := b.begin(ctx, "Remove", o.Workspace); err != nil {
 		return err

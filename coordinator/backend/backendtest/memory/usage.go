@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Usage implements [backend.Backend]. It finds what [Backend.Fill] has set.
+// Usage implements [backend.Inspector]. It returns the values of [Backend.Fill].
 func (b *Backend) Usage(ctx context.Context, _ time.Duration, ids ...workspace.ID) (
 	map[workspace.ID]backend.Usage, error) {
 	for _, id := range ids {
@@ -27,8 +27,7 @@ func (b *Backend) Usage(ctx context.Context, _ time.Duration, ids ...workspace.I
 	return out, nil
 }
 
-// Disk implements [backend.Backend]. It finds what [Engine.SetDisk] has set; before that,
-// the disk is large and empty.
+// Disk implements [backend.Inspector]. It returns the value of [Engine.SetDisk]. By default the disk is large and empty.
 func (b *Backend) Disk(ctx context.Context) (backend.Disk, error) {
 	if err := b.before(ctx, "Disk", ""); err != nil {
 		return backend.Disk{}, err
@@ -41,8 +40,8 @@ func (b *Backend) Disk(ctx context.Context) (backend.Disk, error) {
 	return b.disk, nil
 }
 
-// Memory is that of [backend.Backend]. It finds what [Engine.SetMemory] has set; before that, there is
-// plenty.
+// Memory is [backend.Backend]'s function of that name. It returns the value of [Engine.SetMemory]. By default there is
+// plenty of memory.
 func (b *Backend) Memory(ctx context.Context) (backend.Memory, error) {
 	if err := b.before(ctx, "Memory", ""); err != nil {
 		return backend.Memory{}, err
@@ -55,7 +54,7 @@ func (b *Backend) Memory(ctx context.Context) (backend.Memory, error) {
 	return b.memory, nil
 }
 
-// Fill sets what a home holds. It does nothing if there is no volume.
+// Fill sets the content of a home. It does nothing if there is no volume.
 func (b *Backend) Fill(id workspace.ID, u backend.Usage) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -65,14 +64,14 @@ func (b *Backend) Fill(id workspace.ID, u backend.Usage) {
 	}
 }
 
-// SetDisk sets how full the disk of the homes is.
+// SetDisk sets the size and the free space of the homes' disk.
 func (e *Engine) SetDisk(d backend.Disk) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.disk = d
 }
 
-// SetMemory sets how much memory the host has.
+// SetMemory sets the state of the host's memory.
 func (e *Engine) SetMemory(m backend.Memory) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

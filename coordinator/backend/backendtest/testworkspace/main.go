@@ -1,16 +1,19 @@
-// Command testworkspace is the program that the conformance suite runs in containers. It is a
-// workspace that is controlled over HTTP, and a storage job that is controlled by its environment.
+// Command testworkspace is the program that the conformance suite runs in containers. It is a workspace that is
+// controlled over HTTP, and a storage job that is controlled by its environment.
 //
-// Called with "archive" or "restore" it is a job: it prints TEST_ERROR or TEST_SIZE
-// as its result and exits with TEST_EXIT. With TEST_WAIT it runs until it is killed, and
-// with TEST_PROGRESS it also prints progress; with TEST_SILENT it prints no result. With
-// TEST_GRANT it fails unless its grant has that checksum, and with TEST_NO_GRANT if there
-// is one. As a command in a container, "exec" prints its arguments and exits with the first, "input" prints how long
-// its input is, "echo" prints it, "terminal" prints the size of its terminal, each further one, and then a line of its input, "hungup" prints
-// whether a terminal has hung up, "flood" prints without an end, and "listen" listens at a port, silently. "usage" counts homes as the storage job's program does. "sick" is a health check that always fails.
-// "serve" with a port is a workspace at another port than 8080. A workspace with TEST_ENDS_WELL ends with 0 when it is asked to stop,
-// and has then written "asked" to the file of its home that TEST_ENDS_WELL names, if that is a name with a dot.
-// One with TEST_STAYS does not end when it is asked.
+// With the argument "archive" or "restore" it is a job: it prints TEST_ERROR or TEST_SIZE as its result and exits with
+// TEST_EXIT. With TEST_WAIT it runs until it is killed, and with TEST_PROGRESS it also prints progress. With
+// TEST_SILENT it prints no result. With TEST_GRANT it fails unless its grant has that checksum, and with TEST_NO_GRANT
+// it fails if it has a grant.
+//
+// As a command in a container, "exec" prints its arguments and exits with the first, "input" prints the length of its
+// input, "echo" prints its input, "terminal" prints the size of its terminal, each further size, and then a line of its
+// input, "hungup" prints whether a terminal has hung up, "flood" prints endlessly, and "listen" listens on a port and
+// prints nothing. "usage" counts homes as the storage job's program does. "sick" is a health check that always fails.
+//
+// "serve" with a port is a workspace on another port than 8080. A workspace with TEST_ENDS_WELL ends with 0 when it is
+// told to stop. If the value is a name with a dot, it first writes "asked" to the file of its home with that name. A
+// workspace with TEST_STAYS does not end when it is told to stop.
 package main
 
 import (
@@ -79,7 +82,7 @@ func main() {
 	serve(port)
 }
 
-// command prints its arguments after the first, in turn on both streams, and exits with that.
+// command prints its arguments after the first, alternately on both streams, and exits with the first.
 func command(args []string) {
 	for i, text := range args[1:] {
 		out := os.Stdout
@@ -92,11 +95,11 @@ func command(args []string) {
 	os.Exit(code)
 }
 
-// hangUpFile is the file of the home that says that a terminal has hung up.
+// hangUpFile is a file of the home that exists once a terminal has hung up.
 const hangUpFile = "hung-up"
 
-// terminal prints TERM and the size of its terminal, each further size, and the first line of its input. It exits with 3
-// then. When the terminal hangs up, it writes that.
+// terminal prints TERM, the size of its terminal, each further size, and the first line of its input, and then exits
+// with 3. When the terminal hangs up, it creates hangUpFile.
 func terminal() {
 	resized, hungUp := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(resized, syscall.SIGWINCH)
@@ -165,9 +168,9 @@ func job() {
 	os.Exit(code)
 }
 
-// tryGrant checks what the job's grant is, and that only root may read it, or at most the job's own
-// group. A cluster gives what it mounts to that group. It does not remove it, as a real job does,
-// so that it can be looked for as long as the job runs.
+// tryGrant checks the content of the job's grant, and that only root can read it, or at most also the job's own group:
+// a cluster assigns mounted files to that group. Unlike a real job it keeps the grant, so that the suite can search for
+// it while the job runs.
 func tryGrant() error {
 	content, err := os.ReadFile(contract.GrantPath)
 	if os.Getenv("TEST_NO_GRANT") != "" {
@@ -196,9 +199,8 @@ func tryGrant() error {
 	return nil
 }
 
-// tryVolumes checks what storage jobs need. They must write to the scratch folder, and a restore
-// must change a file's owner and still read it without read permission. The root file system must
-// be read-only.
+// tryVolumes checks the permissions that storage jobs need: they can write to the scratch folder, and a restore can
+// change a file's owner and still read it without read permission. The root file system must be read-only.
 func tryVolumes(kind string) error {
 	if err := os.WriteFile(contract.ScratchPath+"/scratch", []byte("scratch"), 0o600); err != nil {
 		return err
@@ -225,7 +227,7 @@ func tryVolumes(kind string) error {
 	return os.Remove(name)
 }
 
-// inHome is a file's path, which is relative to the home and does not leave it.
+// inHome returns the path of a file in the home, which it cannot leave.
 func inHome(name string) string { return filepath.Join("/home/coder", filepath.Clean("/"+name)) }
 
 func serve(port string) {
@@ -266,14 +268,14 @@ func serve(port string) {
 		}
 		http.ServeFile(w, r, name)
 	})
-	// Whether that many bytes fit into shared memory.
+	// /shared reports whether that many bytes fit into shared memory.
 	http.HandleFunc("/shared", func(w http.ResponseWriter, r *http.Request) {
 		size, _ := strconv.Atoi(r.FormValue("bytes"))
 		if err := os.WriteFile("/dev/shm/test", make([]byte, size), 0o600); err != nil {
 			http.Error(w, err.Error(), http.StatusInsufficientStorage)
 		}
 	})
-	// A line every few milliseconds, with its number and its time, as the response and in a file.
+	// /ticks writes a line every few milliseconds, with its number and its time, to the response and to a file.
 	http.HandleFunc("/ticks", func(w http.ResponseWriter, r *http.Request) {
 		f, err := os.Create(filepath.Join("/home/coder", filepath.Base(r.FormValue("name"))))
 		if err != nil {
@@ -289,18 +291,18 @@ func serve(port string) {
 			time.Sleep(5 * time.Millisecond)
 		}
 	})
-	// What the kernel says about this process's privileges.
+	// /status shows what the kernel reports about this process's privileges.
 	http.HandleFunc("/status", func(w http.ResponseWriter, _ *http.Request) {
 		b, _ := os.ReadFile("/proc/self/status")
 		host, _ := os.Hostname()
 		fmt.Fprintf(w, "Hostname:\t%s\nPPid1:\t%s\n%s", host, initName(), b)
 	})
-	// How the container was started.
+	// /start shows how the container was started.
 	http.HandleFunc("/start", func(w http.ResponseWriter, _ *http.Request) {
 		host, _ := os.Hostname()
 		fmt.Fprintln(w, host, strings.Join(os.Args[1:], " "), os.Getenv("CODEHUB_TEST"))
 	})
-	// Whether another address can be reached from inside the container.
+	// /get reports whether an address can be reached from inside the container.
 	http.HandleFunc("/get", func(w http.ResponseWriter, r *http.Request) {
 		client := http.Client{Timeout: 1e9}
 		resp, err := client.Get(r.FormValue("url"))
