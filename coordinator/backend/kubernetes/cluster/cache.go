@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -17,31 +18,33 @@ import (
 )
 
 // downLimit is how long a cache is trusted after its watch has ended. It is longer than it takes
-// to begin another one: a cluster ends each watch every few minutes.
+// to open the next one: a cluster ends each watch every few minutes.
 const downLimit = 5 * time.Second
 
-// Cache holds the objects of one kind that a label selector names. It is safe for
-// concurrent use.
+// Cache holds the objects of one kind that a label selector matches. It is safe for concurrent use.
+//
+// It is a store of client-go's reflector and not an informer. An informer queues between the reflector and its store, so that a
+// listing right after an outage could show the objects from before it; it retries with a fixed backoff of up to a minute; and
+// a panic while it handles an object ends the process.
 type Cache[T object] struct {
 	client  *Client
 	what    string // such as "Pods", for errors
 	changed func(workspace.ID)
 	follow  func(ctx context.Context, source string)
-	now     func() time.Time // tests replace it, and silence, before the first use
+	now     func() time.Time // tests replace now and silence before the first use
 	silence time.Duration    // how long a watch may be silent
 
 	started sync.Once
 
-	mu       sync.Mutex // guards what follows
-	source   string     // the identity of the cluster that the objects are of
+	mu       sync.Mutex // guards the fields below
+	source   string     // the identity of the cluster that has the objects
 	filled   bool
 	objects  map[string]T // by name
 	of       map[workspace.ID][]T
-	watches  int       // how many have begun and not ended
-	arriving *feed[T]  // the watch that sends what there is first, until it has
-	down     time.Time // since when there is none
-	silent   bool      // the last one was silent, see [Cache.fellSilent]
-	err      error     // why, if it is known
+	watch    *feed[T]  // the open watch, if any
+	down     time.Time // when the last complete watch ended
+	silent   bool      // the last watch fell silent, see [Cache.fellSilent]
+	err      error     // why there is no watch, if known
 	progress chan struct{}
 	waiting  map[string][]*waiter[T] // by name
 }
@@ -49,7 +52,7 @@ type Cache[T object] struct {
 // waiter waits for a state of one object.
 type waiter[T object] struct {
 	done func(obj T, exists bool) bool
-	met  chan struct{} // closed when it is met
+	met  chan struct{} // closed once done has reported true
 }
 
 func newCache[T object, L runtime.Object](c *Client, r *Resource[T, L], what, selector string, strip func(T),
@@ -63,12 +66,12 @@ func newCache[T object, L runtime.Object](c *Client, r *Resource[T, L], what, se
 	return k
 }
 
-// start begins to follow the objects. It returns at once.
+// start begins to follow the objects. It does not block.
 func (k *Cache[T]) start() {
 	k.started.Do(func() { k.client.task("following the "+k.what, k.keep, nil) })
 }
 
-// keep is run, again after a panic. Until the objects are followed again, the panic is why they are not known.
+// keep calls run, again after a panic. Until the objects are followed again, listings fail with the panic as their error.
 func (k *Cache[T]) keep(ctx context.Context) {
 	_ = guard.Keep(ctx, nil, "watch of "+k.what, 0, func(ctx context.Context) error {
 		err := guard.Recover(func() error { k.run(ctx); return nil })
@@ -79,8 +82,7 @@ func (k *Cache[T]) keep(ctx context.Context) {
 	})
 }
 
-// run follows the objects until ctx ends, from anew when another cluster has taken the
-// former one's place.
+// run follows the objects until ctx ends. It starts over when another cluster answers.
 func (k *Cache[T]) run(ctx context.Context) {
 	for pause := time.Duration(0); ctx.Err() == nil; pause = retryMin {
 		select {
@@ -98,10 +100,9 @@ func (k *Cache[T]) run(ctx context.Context) {
 	}
 }
 
-// List returns the objects of those workspaces, or all of them without ids. Before the first
-// answer of the cluster it waits for that. The error is Unreachable if the cluster has never
-// answered, or if another cluster answers. It is so, too, if there has been no watch for longer
-// than a few seconds.
+// List returns the objects of those workspaces, or all objects if no ids are given. The first call waits for
+// the cluster's answer. The error is Unreachable if the cluster has never answered, if another cluster answers,
+// or if there has been no watch for more than downLimit.
 func (k *Cache[T]) List(ctx context.Context, ids ...workspace.ID) ([]T, error) {
 	k.start()
 	if err := k.fill(ctx); err != nil {
@@ -126,10 +127,9 @@ func (k *Cache[T]) List(ctx context.Context, ids ...workspace.ID) ([]T, error) {
 	return some, nil
 }
 
-// Await returns once done reports true for the object of that name, at once if it does so now. obj
-// is the zero value if it does not exist. done is asked about every state of the object from now
-// on, also one that does not last; it must not use the cache. The error is Unreachable as for List,
-// and when ctx ends before.
+// Await returns once done reports true for the object of that name. It calls done with the current state and with
+// every later one, however short-lived. obj is the zero value if the object does not exist. done must not use the
+// cache. The error is Unreachable in the cases of List, and when ctx ends first.
 func (k *Cache[T]) Await(ctx context.Context, name string, done func(obj T, exists bool) bool) error {
 	k.start()
 	w := &waiter[T]{done: done, met: make(chan struct{})}
@@ -174,10 +174,10 @@ func (k *Cache[T]) leave(name string, w *waiter[T]) {
 	}
 }
 
-// errClosed is the error of a client that was closed.
+// errClosed is the error after Close.
 var errClosed = errors.New("the connection to the Kubernetes cluster was closed")
 
-// fill waits until the cache has been filled. It returns the error of an attempt to.
+// fill waits until the cache is filled, or returns the error of the last attempt to fill it.
 func (k *Cache[T]) fill(ctx context.Context) error {
 	for {
 		k.mu.Lock()
@@ -199,8 +199,7 @@ func (k *Cache[T]) fill(ctx context.Context) error {
 	}
 }
 
-// fresh returns an error unless what the cache holds may be believed. The caller holds the
-// lock.
+// fresh returns an error if the cache may be out of date. The caller holds the lock.
 func (k *Cache[T]) fresh() error {
 	id, err := k.client.watch.ID()
 	switch {
@@ -209,11 +208,11 @@ func (k *Cache[T]) fresh() error {
 	case err != nil:
 		return k.unreachable(err)
 	case !k.filled || id != k.source:
-		return k.unreachable(errors.New("another cluster answers, which has not been asked yet"))
-	case k.watches == 0 && k.now().Sub(k.down) > downLimit:
+		return k.unreachable(errors.New("another cluster answers, and its objects are not listed yet"))
+	case k.stale():
 		cause := k.err
 		if cause == nil {
-			cause = errors.New("the cluster has ended it")
+			cause = errors.New("the cluster ended the last one")
 		}
 		return k.unreachable(fmt.Errorf("there has been no watch since %s: %w", k.down.UTC().Format(time.RFC3339),
 			cause))
@@ -221,8 +220,13 @@ func (k *Cache[T]) fresh() error {
 	return nil
 }
 
-// unreachable is the error while the cluster says nothing about the objects, also where its own
-// error is another. Nothing is known of them then (SPEC 2).
+// following reports whether a watch keeps the objects current. The caller holds the lock.
+func (k *Cache[T]) following() bool { return k.watch != nil && k.watch.complete }
+
+// stale reports whether there has been no watch for too long. The caller holds the lock.
+func (k *Cache[T]) stale() bool { return !k.following() && k.now().Sub(k.down) > downLimit }
+
+// unreachable gives err the reason Unreachable, whatever its own reason is: the state of the objects is unknown (SPEC 2).
 func (k *Cache[T]) unreachable(err error) error {
 	err = Wrap("following the "+k.what, err)
 	if workspace.ReasonOf(err) == workspace.ReasonUnreachable {
@@ -231,13 +235,13 @@ func (k *Cache[T]) unreachable(err error) error {
 	return workspace.Fail(workspace.ReasonUnreachable, err)
 }
 
-// empty forgets all objects. The caller holds the lock, or is the only one that knows the cache.
+// empty forgets all objects. The caller holds the lock, or has not shared the cache yet.
 func (k *Cache[T]) empty(source string) {
 	k.source, k.filled = source, false
 	k.objects, k.of = make(map[string]T), make(map[workspace.ID][]T)
 }
 
-// begin prepares for objects of that cluster.
+// begin prepares the cache for that cluster's objects.
 func (k *Cache[T]) begin(source string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -246,7 +250,7 @@ func (k *Cache[T]) begin(source string) {
 	}
 }
 
-// failed notes why there is no watch.
+// failed records why there is no watch.
 func (k *Cache[T]) failed(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -254,121 +258,93 @@ func (k *Cache[T]) failed(err error) {
 	k.moved()
 }
 
-// opened notes that a watch has begun. One that sends what there is first counts from
-// [Cache.Replace] on: until then the objects may be those from before an outage.
+// opened records that a watch has begun. One that sends all objects first is complete with
+// [Cache.Replace]: until then the cache may hold the objects from before an outage.
 func (k *Cache[T]) opened(f *feed[T], sendsFirst bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if sendsFirst {
-		k.arriving = f
-		return
+	if k.following() { // the last watch is being stopped
+		k.down = k.now()
 	}
-	k.count(f)
+	k.watch = f
+	if !sendsFirst {
+		f.complete, k.err = true, nil
+	}
 }
 
-// count counts a watch. The caller holds the lock.
-func (k *Cache[T]) count(f *feed[T]) {
-	f.counted = true
-	k.watches++
-	k.err = nil
-}
-
-// closed notes that a watch has ended.
+// closed records that a watch has ended.
 func (k *Cache[T]) closed(f *feed[T]) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.arriving == f {
-		k.arriving = nil
-	}
-	if !f.counted {
+	if k.watch != f {
 		return
 	}
-	if k.watches--; k.watches == 0 {
+	if k.following() {
 		k.down = k.now()
 	}
+	k.watch = nil
 }
 
-// missed reports whether a watch must not go on where the last one ended. Either it was silent, or
-// there was none for so long that it is unknown when the cache catches up.
+// missed reports whether a new watch must list all objects instead of continuing where the last one ended: the last
+// one fell silent, or ended so long ago that nobody knows how far the cache is behind.
 func (k *Cache[T]) missed() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.silent || k.watches == 0 && k.now().Sub(k.down) > downLimit
+	return k.silent || k.stale()
 }
 
-// fellSilent notes that a watch did not even send bookmarks. A cluster that was restored from a
-// backup behaves so. It tells of nothing before its versions are those again where the watch has
-// begun.
+// fellSilent records that a watch sent not even bookmarks. A cluster that was restored from a
+// backup behaves so: it sends no event until its versions reach the one at which the watch began.
 func (k *Cache[T]) fellSilent() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.silent = true
 }
 
-// moved wakes what waits for the cache to be filled. The caller holds the lock.
+// moved wakes the callers that wait for the cache to be filled. The caller holds the lock.
 func (k *Cache[T]) moved() {
 	close(k.progress)
 	k.progress = make(chan struct{})
 }
 
-// Add implements [cache.ReflectorStore], as the following methods do.
-func (k *Cache[T]) Add(obj any) error { return k.put(obj) }
+// Add implements [cache.ReflectorStore], as do the methods below. The reflector passes objects of type T only.
+func (k *Cache[T]) Add(obj any) error { return k.note(obj.(T), true) }
 
 // Update implements [cache.ReflectorStore].
-func (k *Cache[T]) Update(obj any) error { return k.put(obj) }
+func (k *Cache[T]) Update(obj any) error { return k.note(obj.(T), true) }
 
 // Delete implements [cache.ReflectorStore].
-func (k *Cache[T]) Delete(obj any) error {
-	o, ok := obj.(T)
-	if !ok {
-		return fmt.Errorf("the watch of %s tells of a %T", k.what, obj)
-	}
+func (k *Cache[T]) Delete(obj any) error { return k.note(obj.(T), false) }
+
+func (k *Cache[T]) note(obj T, exists bool) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.set(o.GetName(), nil)
+	k.set(obj.GetName(), obj, exists)
 	return nil
 }
 
-func (k *Cache[T]) put(obj any) error {
-	o, ok := obj.(T)
-	if !ok {
-		return fmt.Errorf("the watch of %s tells of a %T", k.what, obj)
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.set(o.GetName(), &o)
-	return nil
-}
-
-// Replace implements [cache.ReflectorStore]: the cache holds all objects now.
+// Replace implements [cache.ReflectorStore]: list is all objects.
 func (k *Cache[T]) Replace(list []any, _ string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	gone := make(map[string]struct{}, len(k.objects))
-	for name := range k.objects {
-		gone[name] = struct{}{}
-	}
-	for _, obj := range list {
-		o, ok := obj.(T)
-		if !ok {
-			return fmt.Errorf("the list of %s has a %T", k.what, obj)
-		}
-		name := o.GetName()
+	gone := maps.Clone(k.objects)
+	for _, item := range list {
+		obj := item.(T)
+		name := obj.GetName()
 		delete(gone, name)
-		if was, known := k.objects[name]; !known || was.GetUID() != o.GetUID() ||
-			was.GetResourceVersion() != o.GetResourceVersion() {
-			k.set(name, &o)
+		if was, known := k.objects[name]; !known || was.GetUID() != obj.GetUID() ||
+			was.GetResourceVersion() != obj.GetResourceVersion() {
+			k.set(name, obj, true)
 		}
 	}
-	for name := range gone {
-		k.set(name, nil)
+	for name, obj := range gone {
+		k.set(name, obj, false)
 	}
 	k.filled, k.err, k.silent = true, nil, false
-	if k.arriving != nil {
-		k.count(k.arriving)
-		k.arriving = nil
+	if k.watch != nil {
+		k.watch.complete = true
 	} else {
-		k.down = k.now() // the watch follows
+		k.down = k.now() // the reflector opens a watch next
 	}
 	k.moved()
 	return nil
@@ -377,11 +353,10 @@ func (k *Cache[T]) Replace(list []any, _ string) error {
 // Resync implements [cache.ReflectorStore].
 func (k *Cache[T]) Resync() error { return nil }
 
-// set notes what the object of that name is now; nil means that there is none. The caller
-// holds the lock.
-func (k *Cache[T]) set(name string, now *T) {
-	was, known := k.objects[name]
-	if known {
+// set stores the object under its name, or removes what was stored if it does not exist any more. The caller holds the
+// lock.
+func (k *Cache[T]) set(name string, obj T, exists bool) {
+	if was, known := k.objects[name]; known {
 		id := workspaceOf(was)
 		others := slices.DeleteFunc(slices.Clone(k.of[id]), func(o T) bool { return o.GetName() == name })
 		if len(others) > 0 {
@@ -391,27 +366,27 @@ func (k *Cache[T]) set(name string, now *T) {
 		}
 		k.tell(id)
 	}
-	if now == nil {
-		delete(k.objects, name)
-	} else {
-		k.objects[name] = *now
-		id := workspaceOf(*now)
-		k.of[id] = append(k.of[id], *now)
+	if exists {
+		k.objects[name] = obj
+		id := workspaceOf(obj)
+		k.of[id] = append(k.of[id], obj)
 		k.tell(id)
+	} else {
+		delete(k.objects, name)
+		obj = *new(T)
 	}
-	for _, w := range k.waiting[name] {
-		var obj T
-		if now != nil {
-			obj = *now
-		}
-		if w.done != nil && w.done(obj, now != nil) {
-			w.done = nil
-			close(w.met)
-		}
+	if waiting, some := k.waiting[name]; some {
+		k.waiting[name] = slices.DeleteFunc(waiting, func(w *waiter[T]) bool {
+			met := w.done(obj, exists)
+			if met {
+				close(w.met)
+			}
+			return met
+		})
 	}
 }
 
-// tell sends a hint, but not for what was there in the beginning.
+// tell sends a hint about a change, but none while the cache is filled for the first time.
 func (k *Cache[T]) tell(id workspace.ID) {
 	if k.filled && id != "" {
 		k.changed(id)

@@ -150,7 +150,7 @@ func TestAnOutage(t *testing.T) {
 	wait.Until(t, "the cluster has refused a watch", func() bool {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		return k.watches == 0 && k.err != nil
+		return !k.following() && k.err != nil
 	})
 	wantPods(t, k, "[one]") // it may be back at once
 	clock.by.Store(int64(downLimit + time.Second))

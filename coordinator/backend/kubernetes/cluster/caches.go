@@ -10,21 +10,20 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Caches hold the objects of one installation, as the cluster's watches tell of them:
-// looking costs no request. They are filled on first use. Objects in them are shared, must not
-// be changed, and lack what is not read: see stripPod, stripClaim and stripJob.
+// Caches hold the objects of one installation. Watches keep them current, so that a listing costs no request. They
+// are filled on first use. Their objects are shared, must not be changed, and lack the fields that nothing reads: see
+// stripPod, stripClaim and stripJob.
 type Caches struct {
 	Pods   *Cache[*corev1.Pod]
 	Claims *Cache[*corev1.PersistentVolumeClaim]
 	Jobs   *Cache[*batchv1.Job]
 
 	client *Client
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards hints
 	hints  map[*hints]struct{}
 }
 
-// Follow returns caches of the objects that the label selector names. They end with the
-// client.
+// Follow returns caches of the objects that the label selector matches. Close ends them.
 func (c *Client) Follow(selector string) *Caches {
 	s := &Caches{client: c, hints: make(map[*hints]struct{})}
 	s.Pods = newCache(c, c.Pods, "Pods", selector, stripPod, s.changed)
@@ -33,8 +32,8 @@ func (c *Client) Follow(selector string) *Caches {
 	return s
 }
 
-// Changes sends the workspace of each object that changes from now on. Changes that come quicker
-// than they are read are sent once. A listing made after that shows them. The channel is closed
+// Changes sends the workspace of each object that changes from now on. Changes that come faster than
+// the caller reads are sent once. A listing after that shows them. The channel is closed
 // when ctx ends or the client is closed.
 func (s *Caches) Changes(ctx context.Context) <-chan workspace.ID {
 	h := &hints{ids: make(map[workspace.ID]struct{}), wake: make(chan struct{}, 1)}
@@ -52,20 +51,19 @@ func (s *Caches) Changes(ctx context.Context) <-chan workspace.ID {
 			defer s.mu.Unlock()
 			delete(s.hints, h)
 		}()
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		defer context.AfterFunc(closed, stop)()
 		for {
 			select {
 			case <-h.wake:
 			case <-ctx.Done():
-				return
-			case <-closed.Done():
 				return
 			}
 			for id := range h.take() {
 				select {
 				case out <- id:
 				case <-ctx.Done():
-					return
-				case <-closed.Done():
 					return
 				}
 			}
@@ -74,7 +72,7 @@ func (s *Caches) Changes(ctx context.Context) <-chan workspace.ID {
 	return out
 }
 
-// changed tells all channels of Changes. It does not wait.
+// changed tells all channels of Changes. It does not block.
 func (s *Caches) changed(id workspace.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +81,7 @@ func (s *Caches) changed(id workspace.ID) {
 	}
 }
 
-// hints are the workspaces that one reader has not been told of yet.
+// hints are the changed workspaces that one reader has yet to receive.
 type hints struct {
 	mu   sync.Mutex
 	ids  map[workspace.ID]struct{}

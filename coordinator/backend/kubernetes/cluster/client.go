@@ -27,14 +27,14 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// protobuf is the content type in which the cluster is asked: it costs a fraction of JSON.
+// protobuf is the content type of requests: it costs a fraction of JSON.
 const protobuf = "application/vnd.kubernetes.protobuf"
 
 // userAgent names this program in the cluster's audit log.
 const userAgent = "codehub"
 
-// Client makes requests in one namespace of a cluster that it knows. Every request that
-// changes something is sent only while its context's lease is held ([backend.WithLease]).
+// Client makes requests in one namespace of one cluster, whose identity it checks. It sends a request that
+// changes something only while the context's lease is held ([backend.WithLease]).
 type Client struct {
 	Pods            *Resource[*corev1.Pod, *corev1.PodList]
 	Claims          *Resource[*corev1.PersistentVolumeClaim, *corev1.PersistentVolumeClaimList]
@@ -42,7 +42,7 @@ type Client struct {
 	Secrets         *Resource[*corev1.Secret, *corev1.SecretList]
 	NetworkPolicies *Resource[*networkingv1.NetworkPolicy, *networkingv1.NetworkPolicyList]
 	Quotas          *Resource[*corev1.ResourceQuota, *corev1.ResourceQuotaList]
-	// endpoints are those of the namespace; see [Client.Endpoints] for others.
+	// endpoints are those of the client's namespace; see [Client.Endpoints] for others.
 	endpoints *Resource[*discoveryv1.EndpointSlice, *discoveryv1.EndpointSliceList]
 
 	settings settings
@@ -54,11 +54,11 @@ type Client struct {
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
-	mu     sync.Mutex // guards the beginning of tasks against Close
+	mu     sync.Mutex // so that no task starts after Close
 	tasks  sync.WaitGroup
 }
 
-// Connect returns a client. It performs no I/O but reading the settings' files.
+// Connect returns a client. Its only I/O is reading the settings' files.
 func Connect(o Options) (*Client, error) {
 	s, err := o.load()
 	if err != nil {
@@ -95,12 +95,12 @@ func connect(s settings, around func(http.RoundTripper) http.RoundTripper) (*Cli
 		asked = around(asked)
 	}
 	c.http = &http.Client{Transport: asked, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse // a redirect would go elsewhere with the credential
+		return http.ErrUseLastResponse // a redirect would send the credential elsewhere
 	}}
 	return c, c.resources()
 }
 
-// resources makes what the requests go through.
+// resources sets the client's resources.
 func (c *Client) resources() error {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), batchv1.AddToScheme(scheme),
@@ -109,26 +109,20 @@ func (c *Client) resources() error {
 	}
 	c.params = runtime.NewParameterCodec(scheme)
 	c.settings.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	group := func(path string, gv schema.GroupVersion) (rest.Interface, error) {
+	var failed error
+	group := func(path string, gv schema.GroupVersion) rest.Interface {
 		own := rest.CopyConfig(c.settings.Config)
 		own.APIPath, own.GroupVersion = path, &gv
-		return rest.RESTClientForConfigAndClient(own, c.http)
+		r, err := rest.RESTClientForConfigAndClient(own, c.http)
+		failed = errors.Join(failed, err)
+		return r
 	}
-	core, err := group("/api", corev1.SchemeGroupVersion)
-	if err != nil {
-		return fmt.Errorf("reading the settings of the cluster: %w", err)
-	}
-	batch, err := group("/apis", batchv1.SchemeGroupVersion)
-	if err != nil {
-		return fmt.Errorf("reading the settings of the cluster: %w", err)
-	}
-	networking, err := group("/apis", networkingv1.SchemeGroupVersion)
-	if err != nil {
-		return fmt.Errorf("reading the settings of the cluster: %w", err)
-	}
-	discovery, err := group("/apis", discoveryv1.SchemeGroupVersion)
-	if err != nil {
-		return fmt.Errorf("reading the settings of the cluster: %w", err)
+	core := group("/api", corev1.SchemeGroupVersion)
+	batch := group("/apis", batchv1.SchemeGroupVersion)
+	networking := group("/apis", networkingv1.SchemeGroupVersion)
+	discovery := group("/apis", discoveryv1.SchemeGroupVersion)
+	if failed != nil {
+		return fmt.Errorf("reading the settings of the cluster: %w", failed)
 	}
 	c.core = core
 	c.Pods = resource(c, core, "pods", func() *corev1.Pod { return new(corev1.Pod) },
@@ -151,8 +145,7 @@ func (c *Client) resources() error {
 	return nil
 }
 
-// Endpoints returns what stands behind a service of that namespace, which may be another one than the
-// client's; empty means the client's.
+// Endpoints returns the endpoints of a service in that namespace. Empty means the client's namespace.
 func (c *Client) Endpoints(ctx context.Context, namespace, service string) (*discoveryv1.EndpointSliceList, error) {
 	in := *c.endpoints
 	in.namespace = cmp.Or(namespace, in.namespace)
@@ -165,17 +158,16 @@ func resource[T object, L runtime.Object](c *Client, client rest.Interface, name
 		many: many, explain: c.explain}
 }
 
-// Namespace is where the client's requests go.
+// Namespace is the client's namespace.
 func (c *Client) Namespace() string { return c.settings.namespace }
 
-// Identity returns the uid of the namespace kube-system. Every connection knows its
-// cluster, so that this costs a request only before the first one. The id is that of
-// whatever has answered before: see package peer.
+// Identity returns the uid of the namespace kube-system. Every new connection asks for it, so that Identity costs
+// a request only before the first connection. It is the identity of the cluster that answered last: see package peer.
 func (c *Client) Identity(ctx context.Context) (string, error) {
 	const doing = "asking the cluster for its identity"
 	id, err := c.watch.ID()
 	if err == nil && id == "" {
-		// Any request makes a connection, and that asks.
+		// Any request opens a connection, which asks for the identity.
 		if err := c.core.Get().AbsPath(whoPath).Do(ctx).Error(); err != nil {
 			return "", Wrap(doing, c.explain(err))
 		}
@@ -197,16 +189,16 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Logs returns what the Pod has printed; with Follow in the options also what it prints
-// until it ends or ctx does. The caller closes it.
+// Logs returns the Pod's output so far; with Follow in the options, also its output
+// until the Pod or ctx ends. The caller closes the reader.
 func (c *Client) Logs(ctx context.Context, pod string, o *corev1.PodLogOptions) (io.ReadCloser, error) {
 	r, err := c.core.Get().Namespace(c.settings.namespace).Resource("pods").Name(pod).SubResource(
 		"log").VersionedParams(o, c.params).Stream(ctx)
 	return r, c.explain(err)
 }
 
-// task runs f in the background, with a context that ends with the client; or, if the client is closed
-// already, calls otherwise. A panic is logged with what f was doing, a gerund.
+// task runs f in the background, with a context that Close ends. If the client is already closed, it
+// calls otherwise. doing says what f does, as a gerund, in the log of a panic.
 func (c *Client) task(doing string, f func(context.Context), otherwise func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,30 +19,27 @@ import (
 )
 
 const (
-	// retryMin and retryMax are the time between two attempts to follow objects.
+	// retryMin and retryMax bound the time between two attempts to follow objects.
 	retryMin = 200 * time.Millisecond
 	retryMax = 3 * time.Second
-	// page is how many objects a list is asked for at once, where the cluster does not
-	// stream them.
+	// page is the page size of a list, for clusters that do not stream the objects.
 	page = 500
-	// quiet is how long a watch may be silent. The cluster sends a bookmark every minute, give or
-	// take two seconds. One that does not has stopped working behind an open connection. Nothing
-	// below tells that: a server that hangs still acknowledges. One that was merely late costs a
-	// list.
+	// quiet is how long a watch may be silent. A cluster sends a bookmark every minute, give or
+	// take two seconds. If none comes, the server hangs behind an open connection, which no lower layer
+	// notices: its TCP still acknowledges. If the bookmark was merely late, the mistake costs one list.
 	quiet = 90 * time.Second
 )
 
-// errMoved says that another cluster has taken the place of the one that was asked first.
+// errMoved means that another cluster answers than at first.
 var errMoved = errors.New("another cluster answers")
 
-// reflect keeps k as the cluster of that identity has it, until ctx ends or another cluster
-// answers.
+// reflect keeps k in step with the cluster whose identity is source, until ctx ends or another cluster answers.
 func reflect[T object, L runtime.Object](ctx context.Context, k *Cache[T], r *Resource[T, L], selector string,
 	strip func(T), source string) {
-	// The library's messages say what the cache's errors say.
+	// The cache's errors already say what the library would log.
 	ctx, stop := context.WithCancel(klog.NewContext(ctx, klog.Logger{}))
 	defer stop()
-	// known fails unless all that was asked so far was answered by that cluster.
+	// known fails unless that cluster has answered every request so far.
 	known := func() error {
 		id, err := k.client.watch.ID()
 		if err == nil && id != source {
@@ -56,7 +52,7 @@ func reflect[T object, L runtime.Object](ctx context.Context, k *Cache[T], r *Re
 		ListWithContextFunc: func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector = selector
 			if o.Continue == "" {
-				o.ResourceVersion = "" // what is stored, not what some server of the cluster remembers
+				o.ResourceVersion = "" // what etcd holds, not what an API server has cached
 			}
 			list, err := r.List(ctx, o)
 			if err == nil {
@@ -67,11 +63,7 @@ func reflect[T object, L runtime.Object](ctx context.Context, k *Cache[T], r *Re
 				return nil, err
 			}
 			return list, meta.EachListItem(list, func(obj runtime.Object) error {
-				o, ok := obj.(T)
-				if !ok {
-					return fmt.Errorf("the list of %s has a %T", k.what, obj)
-				}
-				strip(o)
+				strip(obj.(T))
 				return nil
 			})
 		},
@@ -82,11 +74,11 @@ func reflect[T object, L runtime.Object](ctx context.Context, k *Cache[T], r *Re
 			case sendsFirst:
 				o.ResourceVersion = "" // as above
 			case k.missed():
-				return nil, apierrors.NewResourceExpired("the watch was away for too long")
+				return nil, apierrors.NewResourceExpired("there was no watch for too long")
 			}
 			w, err := r.Watch(ctx, o)
 			if sendsFirst && apierrors.IsInvalid(err) {
-				return nil, err // the cluster does not know this form of a watch yet
+				return nil, err // the cluster is too old for this kind of watch
 			}
 			if err == nil {
 				if err = known(); err != nil {
@@ -109,18 +101,16 @@ func reflect[T object, L runtime.Object](ctx context.Context, k *Cache[T], r *Re
 	reflector.RunWithContext(ctx)
 }
 
-// feed is a watch whose objects are stripped, and which the cache knows to be open.
+// feed is a watch that strips its objects and tells the cache when it opens and closes.
 type feed[T object] struct {
-	watch.Interface
-	events  chan watch.Event
-	stop    context.CancelFunc
-	counted bool // guarded by the cache's lock
+	events   chan watch.Event
+	stop     context.CancelFunc
+	complete bool // it has sent all objects, or continues where the last watch ended; guarded by the cache's lock
 }
 
 func newFeed[T object](k *Cache[T], w watch.Interface, strip func(T), sendsFirst bool) *feed[T] {
-	f := &feed[T]{Interface: w, events: make(chan watch.Event)}
 	ctx, stop := context.WithCancel(context.Background())
-	f.stop = stop
+	f := &feed[T]{events: make(chan watch.Event), stop: stop}
 	k.opened(f, sendsFirst)
 	k.client.tasks.Add(1)
 	go func() {
@@ -129,16 +119,16 @@ func newFeed[T object](k *Cache[T], w watch.Interface, strip func(T), sendsFirst
 		defer w.Stop()
 		defer k.closed(f)
 		defer stop()
-		silence := time.NewTimer(k.silence)
-		defer silence.Stop()
-		// After a panic the watch has ended, and another one begins.
-		guard.Run("watching the "+k.what, func() { f.pass(ctx, k, w, strip, silence) })
+		// A panic ends the watch, and another one begins.
+		guard.Run("watching the "+k.what, func() { f.pass(ctx, k, w, strip) })
 	}()
 	return f
 }
 
-// pass passes on what the watch tells until it or ctx ends.
-func (f *feed[T]) pass(ctx context.Context, k *Cache[T], w watch.Interface, strip func(T), silence *time.Timer) {
+// pass passes on the events of the watch until it falls silent, or it or ctx ends.
+func (f *feed[T]) pass(ctx context.Context, k *Cache[T], w watch.Interface, strip func(T)) {
+	silence := time.NewTimer(k.silence)
+	defer silence.Stop()
 	for {
 		var event watch.Event
 		var ok bool
@@ -152,7 +142,7 @@ func (f *feed[T]) pass(ctx context.Context, k *Cache[T], w watch.Interface, stri
 			return
 		}
 		silence.Reset(k.silence)
-		// A bookmark's annotation says that all there was in the beginning has been sent.
+		// A bookmark keeps its annotations: one of them marks the end of the initial objects.
 		if o, is := event.Object.(T); is && event.Type != watch.Bookmark {
 			strip(o)
 		}

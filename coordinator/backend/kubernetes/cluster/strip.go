@@ -11,20 +11,20 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 )
 
-// Caches hold tens of thousands of objects. What is not read there is dropped when it arrives, and
-// strings that are the same in all of them are kept once. An object in a cache is therefore
-// incomplete; what is to be changed must be asked for.
+// Caches hold tens of thousands of objects. They drop the fields that nothing reads, and keep one copy of each
+// string that many objects share. Cached objects are therefore incomplete: read an object from the cluster before you
+// change it.
 
-// ownPrefix is how the names of this program's annotations begin.
+// ownPrefix is the prefix of this program's annotations.
 const ownPrefix = "codehub.dev/"
 
-// same returns one copy of a string for all objects.
+// same returns the one copy of s that all objects share.
 func same(s string) string { return unique.Make(s).Value() }
 
 func stripMeta(m *metav1.ObjectMeta) {
 	m.ManagedFields, m.GenerateName = nil, ""
 	m.Namespace = same(m.Namespace)
-	delete(m.Labels, spec.LabelOwner) // it is for operators
+	delete(m.Labels, spec.LabelOwner) // only operators read it
 	m.Labels = sameKeys(m.Labels, "")
 	m.Annotations = sameKeys(m.Annotations, ownPrefix)
 	for i := range m.OwnerReferences {
@@ -36,8 +36,8 @@ func stripMeta(m *metav1.ObjectMeta) {
 	}
 }
 
-// sameKeys returns what of m begins so, with one copy of each key. Few values are the same in many
-// objects, and the long ones are not.
+// sameKeys returns the entries of m whose key has the prefix, with shared keys. It does not share values: few are
+// common, and the long ones are not.
 func sameKeys(m map[string]string, prefix string) map[string]string {
 	kept := make(map[string]string, len(m))
 	for k, v := range m {
