@@ -132,15 +132,15 @@ func (c *Client) Inspect(ctx context.Context, name string) (*container.InspectRe
 	return &found, nil
 }
 
-// Since returns since when the engine runs: when it starts, it makes its default network anew.
-// It returns the zero time for an engine without that network, and for one that does not show it.
+// Since returns when the engine started, which is when it created its default network.
+// It returns the zero time for an engine that lacks that network or hides it.
 func (c *Client) Since(ctx context.Context) (time.Time, error) {
 	n, err := c.NetworkInspect(ctx, network.NetworkBridge, network.InspectOptions{})
 	if errdefs.IsNotFound(err) || errdefs.IsPermissionDenied(err) {
 		return time.Time{}, nil
 	}
 	if err != nil {
-		return time.Time{}, fmt.Errorf("asking since when the engine runs: %w", err)
+		return time.Time{}, fmt.Errorf("asking when the engine started: %w", err)
 	}
 	return n.Created, nil
 }
@@ -153,8 +153,7 @@ func (c *Client) StorageDriver(ctx context.Context) (string, error) {
 	return info.Driver, Wrap("asking the engine for its storage driver", err)
 }
 
-// Now is the time by the engine's clock, by which its containers and their files are to be
-// judged (SPEC 12.13).
+// Now is the time by the engine's clock, the one that counts for its containers and their files (SPEC 12.13).
 func (c *Client) Now(ctx context.Context) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, AnswerLimit)
 	defer cancel()
@@ -170,8 +169,7 @@ func (c *Client) Now(ctx context.Context) (time.Time, error) {
 	return now, nil
 }
 
-// Time parses a time of the engine, whose zero value is in the year 1. A time
-// that cannot be parsed counts as unknown, like zero.
+// Time parses a time of the engine, whose zero value is in the year 1. It returns the zero time if s is invalid.
 func Time(s string) time.Time {
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil || t.Year() <= 1 {
@@ -180,5 +178,5 @@ func Time(s string) time.Time {
 	return t
 }
 
-// Epoch is [peer.Watcher.Epoch].
-func (c *Client) Epoch() uint64 { return c.watch.Epoch() }
+// Reconnects is [peer.Watcher.Reconnects].
+func (c *Client) Reconnects() uint64 { return c.watch.Reconnects() }

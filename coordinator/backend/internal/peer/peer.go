@@ -1,21 +1,20 @@
 // Package peer knows which engine or cluster is at the other end of a client's connections (SPEC
-// 2). Every connection asks it before anything else passes through, so that no request ever goes
-// to an unknown one.
+// 2). Every connection first asks the other end for its id, so that no request reaches an unknown engine.
 //
-// It owns the connections and the id. It must not know what the requests are or how the question
-// is asked. Which id is the right one is decided where it is recorded.
+// It owns the connections and the id. It must not know what the requests are or how the id is asked for.
+// The code that records the id decides which one is right.
 //
-// The id that [Watcher.ID] returns is that of the engine that answered the calls before it. A
-// connection leads to one engine as long as it lives. All connections that carry requests lead to
-// the same engine. When a new connection finds another engine, it is refused, and those to the
-// former engine are closed. Only [Settle] later is the other engine accepted, and meanwhile ID
-// fails. Between the last answer of the former engine and the first id of the other one there is
-// more time than any observation takes. So the former engine's answer cannot be judged by the
-// other's id. Counting dials and asking again over the transport would not do. The question might
-// go out on another connection than the answers came in on, and reach another engine.
+// [Watcher.ID] returns the id of the engine that answered the calls before it. A
+// connection leads to the same engine for its whole life, and all connections that carry requests lead to
+// the same engine. When a new connection finds another engine, the watcher refuses it and closes the connections to the
+// previous engine. It accepts the other engine only after [Settle]; until then, ID
+// fails. So more time than any observation takes passes between the last answer of the previous engine and the
+// first id of the other one, and no answer of the previous engine is judged by the
+// other's id. Counting dials and asking for the id over the transport is not enough: the question might
+// use another connection than the answers did, and reach another engine.
 //
-// A proxy that sends each request of one connection to an engine of its choice defeats
-// this. One that forwards connections, such as ssh or socat, does not.
+// A proxy that distributes the requests of one connection among engines defeats
+// this. A proxy that forwards connections, such as ssh or socat, does not.
 package peer
 
 import (
@@ -27,46 +26,44 @@ import (
 )
 
 const (
-	// Settle is how long another engine has to answer at the address before it is accepted. It must
-	// be longer than the time between an engine's answer and the question for its id, in any
-	// caller. An observation takes 20 s at most.
+	// Settle is how long another engine must answer at the address before it is accepted. It must
+	// be longer than any caller takes between an engine's answer and the question for its id.
+	// An observation takes 20 s at most.
 	Settle = 30 * time.Second
-	// askLimit bounds the question on a new connection, with the time until it may be asked. An engine
-	// takes about 4 ms. One that is overloaded takes seconds, and the sooner the question is given up
-	// and asked again, the longer it stays so.
+	// askLimit bounds the question on a new connection, including the wait for its turn. An engine
+	// takes about 4 ms. An overloaded one takes seconds, and giving up early to ask again would keep it
+	// overloaded.
 	askLimit = 30 * time.Second
 )
 
 // Dial makes a connection, as [net.Dialer.DialContext] does.
 type Dial = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// Watcher knows what is at the other end. It is safe for concurrent use.
+// Watcher knows which engine is at the other end. It is safe for concurrent use.
 type Watcher struct {
 	kind string
 	ask  func(ctx context.Context, c net.Conn) (id string, err error)
 	now  func() time.Time // tests replace it before the first connection
-	// turn holds one value while a question is asked. Many at once, after all connections have broken,
-	// would keep a busy engine busy.
+	// turn holds one value while a question is asked. Many questions at once, after all connections broke,
+	// would overload a busy engine.
 	turn chan struct{}
 
-	mu    sync.Mutex // guards what follows
-	id    string     // of what answers; "" before the first connection
+	mu    sync.Mutex // guards the fields below
+	id    string     // of the engine that answers; "" before the first connection
 	conns map[*conn]struct{}
-	other string    // what answers at the address instead
-	since time.Time // since when
+	other string    // the id of another engine at the address, not yet accepted
+	since time.Time // when it first answered
 
-	epoch uint64 // see Epoch
+	reconnects uint64 // see Reconnects
 }
 
-// New returns a watcher. kind is what errors call the other end, such as "Docker engine". ask
-// asks for the id on a new connection and leaves that usable; it need not care for time,
-// which the watcher bounds.
+// New returns a watcher. Errors call the other end kind, such as "Docker engine". ask
+// asks for the id on a new connection and leaves the connection usable. The watcher bounds its time.
 func New(kind string, ask func(ctx context.Context, c net.Conn) (id string, err error)) *Watcher {
 	return &Watcher{kind: kind, ask: ask, now: time.Now, turn: make(chan struct{}, 1), conns: make(map[*conn]struct{})}
 }
 
-// Wrap returns a dial that refuses connections to another engine than the one that
-// answers so far.
+// Wrap returns a dial that refuses connections to any engine but the one that has answered so far.
 func (w *Watcher) Wrap(dial Dial) Dial {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		raw, err := dial(ctx, network, addr)
@@ -85,7 +82,7 @@ func (w *Watcher) Wrap(dial Dial) Dial {
 	}
 }
 
-// question asks for the id on a new connection, which can be used afterwards.
+// question asks for the id on a new connection and leaves the connection usable.
 func (w *Watcher) question(ctx context.Context, c net.Conn) (id string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
@@ -93,7 +90,7 @@ func (w *Watcher) question(ctx context.Context, c net.Conn) (id string, err erro
 	case w.turn <- struct{}{}:
 		defer func() { <-w.turn }()
 	case <-ctx.Done():
-		return "", fmt.Errorf("waiting to ask what answers on a new connection: %w", ctx.Err())
+		return "", fmt.Errorf("waiting to ask for the id on a new connection: %w", ctx.Err())
 	}
 	deadline, _ := ctx.Deadline()
 	if err := c.SetDeadline(deadline); err != nil {
@@ -118,8 +115,8 @@ func (w *Watcher) admit(raw net.Conn, id string) (*conn, error) {
 	case w.id == "" || w.id == id:
 		w.other = ""
 	case w.other != id:
-		// The engine has changed. What is under way fails, and no call gets an answer of the
-		// former engine from now on.
+		// The engine has changed. Calls in flight fail, and no later call gets an answer of the
+		// previous engine.
 		w.other, w.since = id, w.now()
 		for c := range w.conns {
 			c.Conn.Close()
@@ -132,15 +129,15 @@ func (w *Watcher) admit(raw net.Conn, id string) (*conn, error) {
 	}
 	w.id = id
 	if len(w.conns) == 0 {
-		w.epoch++
+		w.reconnects++
 	}
 	c := &conn{Conn: raw, watch: w}
 	w.conns[c] = struct{}{}
 	return c, nil
 }
 
-// ID returns the id of what has answered all calls so far, or "" if nothing has. It fails
-// while another one has taken its place and is not accepted yet.
+// ID returns the id of the engine that has answered all calls so far, or "" if none has. It fails
+// while another engine answers and is not accepted yet.
 func (w *Watcher) ID() (string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -150,13 +147,13 @@ func (w *Watcher) ID() (string, error) {
 	return w.id, nil
 }
 
-// Epoch is a number that grows whenever a connection is made while there is no other one. That
-// happens after a start of the engine or of its host, among other causes. What such a start may
-// have undone must be looked at again when the number has changed. It performs no I/O.
-func (w *Watcher) Epoch() uint64 {
+// Reconnects counts the connections that were made while there was no other one, which happens after
+// each start of the engine or its host, among other causes. When the number has changed, the caller must check again
+// whatever such a start may have undone. It performs no I/O.
+func (w *Watcher) Reconnects() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.epoch
+	return w.reconnects
 }
 
 // changed is the error while another engine answers. The caller holds the lock.
@@ -164,7 +161,7 @@ func (w *Watcher) changed() error {
 	return &ChangedError{Kind: w.kind, Was: w.id, Is: w.other, Since: w.since}
 }
 
-// ChangedError says that another engine has taken the place of the former one.
+// ChangedError says that another engine answers than before.
 type ChangedError struct {
 	Kind, Was, Is string
 	Since         time.Time
@@ -172,7 +169,7 @@ type ChangedError struct {
 
 // Error implements error.
 func (e *ChangedError) Error() string {
-	return fmt.Sprintf("another %s, %s, answers at this address since %s instead of %s; it is asked nothing for %s",
+	return fmt.Sprintf("another %s, %s, answers at this address since %s instead of %s; it gets no requests for %s",
 		e.Kind, e.Is, e.Since.UTC().Format(time.RFC3339), e.Was, Settle)
 }
 

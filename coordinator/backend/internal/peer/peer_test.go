@@ -308,13 +308,13 @@ func TestAnEngineWhoseIDCannotBeHad(t *testing.T) {
 	}
 }
 
-// TestEpoch grows with a connection that is made while there is no other one.
-func TestEpoch(t *testing.T) {
+// TestReconnects: the number grows with each connection that is made while there is no other one.
+func TestReconnects(t *testing.T) {
 	a := started(newFake(t, "A", nil))
 	c := newCaller(t, a)
 	for want := range uint64(3) {
-		if got := c.watch.Epoch(); got != want {
-			t.Errorf("epoch %d, want %d", got, want)
+		if got := c.watch.Reconnects(); got != want {
+			t.Errorf("%d reconnects, want %d", got, want)
 		}
 		c.want("A")
 		c.want("A")

@@ -14,40 +14,39 @@ import (
 )
 
 const (
-	// unableFor is how long workspaces start without another attempt, on an engine that cannot
-	// have the rules.
+	// unableFor is how long workspaces start without another attempt on an engine that does not
+	// support the rules.
 	unableFor = time.Minute
-	// failedFor is how long a failure is the answer to later calls too: many may wait.
+	// failedFor is how long later calls get the same failure: many may be waiting.
 	failedFor = 5 * time.Second
 )
 
-// Guard knows whether the rules stand. It is safe for concurrent use.
+// Guard applies the egress rules and knows whether they are in force. It is safe for concurrent use.
 type Guard struct {
-	// Workspaces is the network of workspaces, Jobs that of storage jobs: nil if they are on one
-	// that the options name.
+	// Workspaces is the network of workspaces, and Jobs that of storage jobs. Each is nil if the options
+	// name the network.
 	Workspaces, Jobs *Network
 
 	opts   egress.Options
-	store  string // the URL of the object store as jobs reach it; empty for Amazon's
+	store  string // the object store's URL as storage jobs use it; empty for Amazon's
 	helper runner
-	// installation has a table of its own.
-	installation string
+	installation string // each one has its own table of rules
 	decision     decision
 	now          func() time.Time
 
 	making chan struct{} // held while a helper runs
 
-	mu      sync.Mutex // guards what follows
-	epoch   uint64     // of the engine when the rules were made; 0: not yet
-	network string     // the network that they were made for
-	forJobs string     // and that of the storage jobs, if the store was found
-	failed  time.Time  // when they could not be made, and why
-	cause   error
-	decided uint64 // the epoch in which the decision was remembered
+	mu      sync.Mutex // guards the fields below
+	applied uint64     // [engine.Client.Reconnects] when the rules were applied; 0: not applied
+	network string     // the id of the network that they cover
+	forJobs string     // and of the network of storage jobs, if the store was found
+	failed  time.Time  // when applying them failed
+	cause   error      // why
+	decided uint64     // Reconnects when the decision was recorded
 }
 
-// New returns the guard of an installation's workspaces, and of its storage jobs if they have a
-// network of their own. It performs no I/O.
+// New returns the guard of an installation's workspaces, and of its storage jobs if they have their own
+// network. It performs no I/O.
 func New(api *engine.Client, o spec.Options) *Guard {
 	return &Guard{
 		Workspaces: workspaces(api, o), Jobs: jobs(api, o), opts: o.Egress, store: o.Store, now: time.Now,
@@ -56,12 +55,12 @@ func New(api *engine.Client, o spec.Options) *Guard {
 	}
 }
 
-// BeforeStart returns nil when a workspace or a storage job may start on the network with that
-// id. Then the rules stand as far as this process knows, or need not stand, by the settings or
-// because the engine cannot have them. It performs no I/O unless nothing is known yet, or the
+// BeforeStart returns nil if a workspace or a storage job may start on the network with that
+// id: as far as this process knows, the rules are in force, or they are not required, because of the settings or
+// because the engine does not support them. It performs I/O only if it has not applied the rules yet, or if the
 // engine may have restarted since.
 //
-// While they do not stand and must, the error is a [workspace.PendingError], a [backend.MissingImageError],
+// If the rules are required and not in force, the error is a [workspace.PendingError], a [backend.MissingImageError],
 // or Unreachable.
 func (g *Guard) BeforeStart(ctx context.Context, network string) error {
 	if !g.opts.Active() || g.known(network) {
@@ -77,9 +76,9 @@ func (g *Guard) BeforeStart(ctx context.Context, network string) error {
 	return err
 }
 
-// Keep makes the rules again, whatever is known, and reports whether they stood. Only where
-// they are open by choice it does nothing. Where workspaces start without them, because the
-// engine cannot have them, the error is an [egress.UnableError].
+// Keep applies the rules again in any case, and reports whether they were in force before. It does nothing if
+// the settings leave egress open. If the engine does not support the rules and workspaces start without them,
+// the error is an [egress.UnableError].
 func (g *Guard) Keep(ctx context.Context) (stood bool, err error) {
 	if !g.opts.Active() {
 		return true, nil
@@ -93,8 +92,7 @@ func (g *Guard) Keep(ctx context.Context) (stood bool, err error) {
 	return false, &egress.UnableError{Err: err}
 }
 
-// Status reports, without changing anything, whether the rules stand, and with which name
-// servers.
+// Status reports whether the rules are in force, and with which name servers. It changes nothing.
 func (g *Guard) Status(ctx context.Context) (contract.EgressResult, error) {
 	_, _, rules, err := g.rules(ctx)
 	if err != nil {
@@ -103,13 +101,12 @@ func (g *Guard) Status(ctx context.Context) (contract.EgressResult, error) {
 	return g.helper.onHost(ctx, contract.EgressStatus, rules)
 }
 
-// Probe returns those of the addresses, as host:port, to which a container on that network
-// can connect.
+// Probe returns the addresses (host:port) to which a container on that network can connect.
 func (g *Guard) Probe(ctx context.Context, network string, addresses []string) ([]string, error) {
 	return g.helper.probe(ctx, network, addresses)
 }
 
-// Remove removes the rules, and what is remembered of the engine. A process that runs makes them
+// Remove removes the rules, and the recorded decision about the engine. A running process applies the rules
 // again.
 func (g *Guard) Remove(ctx context.Context) error {
 	_, err := g.helper.onHost(ctx, contract.EgressRemove, contract.EgressRules{Table: tableName(g.installation)})
@@ -119,20 +116,19 @@ func (g *Guard) Remove(ctx context.Context) error {
 	return err
 }
 
-// Decided reports whether the rules have stood on this engine, so that nothing starts there
+// Decided reports whether the rules have ever been in force on this engine, so that nothing starts there
 // without them.
 func (g *Guard) Decided(ctx context.Context) (bool, error) { return g.decision.made(ctx) }
 
-// known reports whether the rules for that network stood when they were last looked at, and
-// the engine has answered ever since.
+// known reports whether the rules for that network were in force when last applied, and the
+// connection to the engine has not been lost since.
 func (g *Guard) known(network string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.epoch != 0 && (g.network == network || g.forJobs == network) && g.epoch == g.helper.API.Epoch()
+	return g.applied != 0 && (g.network == network || g.forJobs == network) && g.applied == g.helper.API.Reconnects()
 }
 
-// failedLately returns why the rules could not be made, if that is so short a time ago that the
-// next attempt would end alike.
+// failedLately returns the last failure to apply the rules if it is so recent that another attempt would fail, too.
 func (g *Guard) failedLately() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -146,8 +142,7 @@ func (g *Guard) failedLately() error {
 	return g.cause
 }
 
-// make makes the rules. Callers take turns; one that needs them for a network, and has waited
-// for another, takes its outcome.
+// make applies the rules. Callers take turns; a caller that waited finds its network covered by the caller before it.
 func (g *Guard) make(ctx context.Context, network string) (stood bool, err error) {
 	select {
 	case g.making <- struct{}{}:
@@ -160,13 +155,13 @@ func (g *Guard) make(ctx context.Context, network string) (stood bool, err error
 	}
 	id, jobs, rules, err := g.rules(ctx)
 	var result contract.EgressResult
-	var epoch uint64
+	var reconnects uint64
 	if err == nil {
-		// Before, because a connection that is lost meanwhile must count as one.
-		epoch = g.helper.API.Epoch()
+		// Read it first, so that a connection that is lost meanwhile counts.
+		reconnects = g.helper.API.Reconnects()
 		result, err = g.helper.onHost(ctx, contract.EgressApply, rules)
 	}
-	if err == nil && g.opts.Enforce == egress.EnforceAuto && !g.remembers(epoch) {
+	if err == nil && g.opts.Enforce == egress.EnforceAuto && !g.remembers(reconnects) {
 		err = g.decision.make(ctx)
 	}
 	if ctx.Err() != nil {
@@ -174,27 +169,26 @@ func (g *Guard) make(ctx context.Context, network string) (stood bool, err error
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.cause, g.failed, g.epoch, g.network, g.forJobs = err, g.now(), epoch, id, jobs
+	g.cause, g.failed, g.applied, g.network, g.forJobs = err, g.now(), reconnects, id, jobs
 	switch {
 	case err == nil:
-		g.decided = epoch
+		g.decided = reconnects
 	case explained(err):
-		g.epoch, g.cause = 0, nil // the next attempt may end otherwise
+		g.applied, g.cause = 0, nil // the next attempt may succeed
 	default:
-		g.epoch = 0
+		g.applied = 0
 	}
 	return result.Stood, err
 }
 
-// remembers reports whether the engine that has answered since that epoch has the decision.
-func (g *Guard) remembers(epoch uint64) bool {
+// remembers reports whether the decision was recorded on the engine without a reconnect since.
+func (g *Guard) remembers(reconnects uint64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.decided == epoch
+	return g.decided == reconnects
 }
 
-// rules are the rules for the networks as they are now, and the ids of those that they are
-// complete for.
+// rules returns the rules for the networks as they are now, and the ids of the networks that they cover completely.
 func (g *Guard) rules(ctx context.Context) (id, jobs string, rules contract.EgressRules, err error) {
 	id, name, err := g.Workspaces.Interface(ctx)
 	if err != nil {
@@ -204,7 +198,7 @@ func (g *Guard) rules(ctx context.Context) (id, jobs string, rules contract.Egre
 	if err == nil && g.Jobs != nil {
 		var found bool
 		if jobs, rules.Jobs, found, err = g.jobRules(ctx); !found {
-			jobs = "" // look again before the next job
+			jobs = "" // try again before the next job
 		}
 	}
 	return id, jobs, rules, err
