@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -31,12 +30,14 @@ func (d *Docker) create(ctx context.Context, name string, s spec.Container) (con
 		return "", errNameTaken
 	case errdefs.IsNotFound(err) && d.images.Missing(ctx, s.Config.Image):
 		return "", &backend.MissingImageError{Image: s.Config.Image}
-	// The engine cannot parse the reference: like an image that does not exist, only
-	// the user can repair that.
-	case errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "reference format"):
+	// Only the user can repair the reference, as for an image that does not exist.
+	case engine.BadReference.Is(err):
 		return "", workspace.Fail(workspace.ReasonImagePullFailed, fmt.Errorf("image %q: %w", s.Config.Image, err))
 	}
-	return "", engine.Wrap("creating container "+name, spec.DiskRefused(s.Host.StorageOpt, err))
+	if len(s.Host.StorageOpt) > 0 && engine.NoDiskLimit.Is(err) {
+		err = spec.CannotLimitDisk(err)
+	}
+	return "", engine.Wrap("creating container "+name, err)
 }
 
 // own returns the workspace's container, or [backend.ErrNotFound].
@@ -92,11 +93,4 @@ func (d *Docker) undo(ctx context.Context, id workspace.ID, containerID string, 
 	}
 	_, _ = d.homes.Find(ctx, id)
 	return cause
-}
-
-// removedMeanwhile reports whether a container could not be started because another
-// process has removed it, or is removing it, since it was found or created.
-func removedMeanwhile(err error) bool {
-	return errdefs.IsNotFound(err) && strings.Contains(err.Error(), "No such container") ||
-		strings.Contains(err.Error(), "marked for removal")
 }

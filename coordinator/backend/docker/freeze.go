@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/docker/docker/api/types/container"
 
@@ -29,7 +28,7 @@ func (d *Docker) orFrozen(ctx context.Context, id workspace.ID, err error) error
 	if err == nil || !engine.Answered(ctx, err) {
 		return err
 	}
-	if strings.Contains(err.Error(), "is paused") {
+	if engine.IsPaused.Is(err) {
 		return fmt.Errorf("%w: %w", backend.ErrFrozen, err)
 	}
 	if _, now := d.awake(ctx, id); errors.Is(now, backend.ErrFrozen) {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"strings"
 
 	"github.com/docker/docker/api/types/container"
 
@@ -36,7 +35,7 @@ func (d *Docker) deliver(ctx context.Context, containerID string, grant []byte) 
 	}
 	err = d.api.CopyToContainer(ctx, containerID, path.Dir(contract.GrantPath), &packed,
 		container.CopyToContainerOptions{})
-	if err != nil && (removedMeanwhile(err) || strings.Contains(err.Error(), "No such container")) {
+	if engine.NoContainer.Is(err) || engine.ContainerRemoved.Is(err) {
 		return fmt.Errorf("%w: %w", backend.ErrChanged, err)
 	}
 	return engine.Wrap("giving the storage job its grant", err)

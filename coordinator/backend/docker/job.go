@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"golang.org/x/sync/errgroup"
 
@@ -90,12 +89,11 @@ func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 	case err == nil || ctx.Err() != nil:
 		return engine.Wrap("starting storage job "+name, err)
 	// The network was removed, or two processes created it at once. Find it again.
-	case d.jobs != nil && (errdefs.IsNotFound(err) && strings.Contains(err.Error(), "network") ||
-		strings.Contains(err.Error(), "is ambiguous")):
+	case d.jobs != nil && engine.NetworkGone(err):
 		d.jobs.Forget(ctx, netID)
 		return d.undo(ctx, s.ID, containerID, fmt.Errorf("%w: %w", backend.ErrChanged, err))
 	// Another process removed the container, because a workspace starts. Look again.
-	case removedMeanwhile(err):
+	case engine.RemovedMeanwhile(err):
 		return fmt.Errorf("%w: %w", backend.ErrChanged, err)
 	}
 	return d.undo(ctx, s.ID, containerID, engine.Wrap("starting storage job "+name, err))

@@ -153,11 +153,10 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	case err == nil || ctx.Err() != nil:
 		return engine.Wrap("starting container "+name, err)
 	// The network was removed, or two processes created it at once. Find it again.
-	case errdefs.IsNotFound(err) && strings.Contains(err.Error(), "network"),
-		strings.Contains(err.Error(), "is ambiguous"):
+	case engine.NetworkGone(err):
 		d.net.Forget(ctx, netID)
 		return d.undo(ctx, id, containerID, fmt.Errorf("%w: %w", backend.ErrChanged, err))
-	case removedMeanwhile(err):
+	case engine.RemovedMeanwhile(err):
 		return fmt.Errorf("%w: %w", backend.ErrChanged, err)
 	case join && d.sandboxGone(ctx, id, box), !join && d.sandboxes.Vacate(ctx, alone, err):
 		return d.undo(ctx, id, containerID, fmt.Errorf("%w: %w", backend.ErrChanged, err))

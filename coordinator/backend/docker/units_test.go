@@ -3,26 +3,8 @@ package docker
 import (
 	"testing"
 
-	"github.com/containerd/errdefs"
-
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 )
-
-func TestRemovedMeanwhile(t *testing.T) {
-	for _, c := range []struct {
-		err  error
-		want bool
-	}{
-		{errdefs.ErrNotFound.WithMessage("No such container: ws-1"), true},
-		{errdefs.ErrConflict.WithMessage("container is marked for removal and cannot be started"), true},
-		{errdefs.ErrNotFound.WithMessage("network codehub not found"), false},
-		{errdefs.ErrConflict.WithMessage("cannot start a paused container, try unpause instead"), false},
-	} {
-		if got := removedMeanwhile(c.err); got != c.want {
-			t.Errorf("%v: got %v", c.err, got)
-		}
-	}
-}
 
 // TestAddressesArePartOfTheBackend where the coordinator chooses them: not on a network of the
 // operator's, unless it says which part of that is free.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // MinDisk is the smallest limit, in bytes, that leaves a program room for its temporary
@@ -17,8 +16,7 @@ const MinDisk = 16 << 20
 // without a word.
 var limitingDrivers = []string{"overlay2", "btrfs", "zfs", "vfs", "fuse-overlayfs"}
 
-// ErrCannotLimit is in what [Options.CheckDriver], [DiskRefused] and [HomeRefused] return for
-// an engine that has no limits.
+// ErrCannotLimit is in the errors of [Options.CheckDriver], [CannotLimitDisk] and [CannotLimitHome].
 var ErrCannotLimit = errors.New("the engine cannot")
 
 // What to do where there are no limits.
@@ -57,20 +55,14 @@ func (o Options) CheckDriver(driver string) error {
 		ErrCannotLimit, driver, diskRemedy)
 }
 
-// DiskRefused says what to do if the engine refuses a container with that size option.
-func DiskRefused(limit map[string]string, err error) error {
-	if len(limit) == 0 || !strings.Contains(err.Error(), "storage-opt") && !strings.Contains(err.Error(), "quota") {
-		return err
-	}
+// CannotLimitDisk says what to do when the engine refuses a container because of its limit.
+func CannotLimitDisk(err error) error {
 	return fmt.Errorf("the setting \"docker disk\" limits the disk of workspaces, and %w: %s: %w", ErrCannotLimit,
 		diskRemedy, err)
 }
 
-// HomeRefused says what to do if the engine refuses a limited volume.
-func HomeRefused(limit int64, err error) error {
-	if limit == 0 || !strings.Contains(err.Error(), "quota") && !strings.Contains(err.Error(), "invalid option") {
-		return err
-	}
+// CannotLimitHome says what to do when the engine refuses a volume because of its limit.
+func CannotLimitHome(err error) error {
 	return fmt.Errorf("the setting \"docker home\" limits the homes of workspaces, and %w: %s: %w", ErrCannotLimit,
 		homeRemedy, err)
 }

@@ -8,8 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -112,16 +110,8 @@ func (f *Freezer) unlessChanged(ctx context.Context, id workspace.ID, doing stri
 	if left, again := f.ifDue(ctx, id, doing, due); again == nil && left == "" {
 		return nil
 	}
-	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) || slices.ContainsFunc(asWanted, func(text string) bool {
-		return strings.Contains(err.Error(), text)
-	}) {
+	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) || engine.AlreadySo.Is(err) {
 		return fmt.Errorf("%w: %w", backend.ErrChanged, failed)
 	}
 	return failed
 }
-
-// asWanted is what an engine says, as an internal error, of a container that is as it is asked to be. The
-// first is of another call that was quicker. The others are of the engine's own record: it hears of each
-// change a second time from below, late. So when a thaw follows at once, a container that runs counts as
-// paused for a moment, and the other way round.
-var asWanted = []string{" is not paused", "cannot resume a running process", "cannot pause a paused container"}

@@ -142,7 +142,7 @@ func (s *Store) declared(ctx context.Context, ref string) (Declared, error) {
 	switch {
 	case errdefs.IsNotFound(err):
 		return Declared{}, &backend.MissingImageError{Image: ref}
-	case errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "reference format"): // no image can have that reference: only the user can repair that
+	case engine.BadReference.Is(err): // only the user can repair the reference
 		return Declared{}, workspace.Fail(workspace.ReasonImagePullFailed, fmt.Errorf("%s: %w", doing, err))
 	case err != nil:
 		return Declared{}, engine.Wrap(doing, err)

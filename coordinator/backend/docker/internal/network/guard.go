@@ -27,9 +27,9 @@ type Guard struct {
 	// name the network.
 	Workspaces, Jobs *Network
 
-	opts   egress.Options
-	store  string // the object store's URL as storage jobs use it; empty for Amazon's
-	helper runner
+	opts         egress.Options
+	store        string // the object store's URL as storage jobs use it; empty for Amazon's
+	helper       runner
 	installation string // each one has its own table of rules
 	decision     decision
 	now          func() time.Time

@@ -216,7 +216,7 @@ func (n *Network) create(ctx context.Context, taken []netip.Prefix) (found, erro
 				return it, found
 			}
 		}
-		if err == nil || !strings.Contains(err.Error(), "overlaps") {
+		if !engine.SubnetTaken.Is(err) {
 			break
 		}
 	}
@@ -247,7 +247,7 @@ func (n *Network) createOne(ctx context.Context, name string, subnet netip.Prefi
 				Subnet: subnet.String(), IPRange: spec.Dynamic(subnet).String(), Gateway: subnet.Addr().Next().String(),
 			}}},
 		})
-		if !interfaceTaken(err) {
+		if !engine.InterfaceTaken.Is(err) {
 			return err
 		}
 		if it, _, found := n.find(ctx); found != nil || it.id != "" {
@@ -261,11 +261,4 @@ func (n *Network) createOne(ctx context.Context, name string, subnet netip.Prefi
 			return ctx.Err()
 		}
 	}
-}
-
-// interfaceTaken reports whether the engine has refused a network because another one has its
-// interface. That one has the same name and owner. The engine may not list it yet, while another
-// process creates it.
-func interfaceTaken(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "same bridge name")
 }

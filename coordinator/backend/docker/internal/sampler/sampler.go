@@ -94,7 +94,7 @@ func (s *Sampler) processes(ctx context.Context, containerID string) (all []work
 		switch {
 		case err == nil:
 			return parseProcesses(top), true, nil
-		case errdefs.IsNotFound(err) || errdefs.IsConflict(err) || !strings.Contains(err.Error(), "ps"):
+		case errdefs.IsNotFound(err) || errdefs.IsConflict(err) || !engine.NoPS.Is(err):
 			return nil, false, err
 		case ctx.Err() != nil:
 			return nil, false, err

@@ -118,7 +118,7 @@ func (s *Sandboxes) Gone(ctx context.Context, id workspace.ID, box *Sandbox) (bo
 // address, its port, or a place in the network, which the one loses that has slept longest. A workspace that runs has the
 // first right to them.
 func (s *Sandboxes) Vacate(ctx context.Context, c spec.Container, refused error) (vacated bool) {
-	full := status.NetworkFull(refused)
+	full := engine.NetworkFull.Is(refused)
 	if !full && !errors.Is(status.ExplainAddress(refused), backend.ErrAddressInUse) {
 		return false
 	}

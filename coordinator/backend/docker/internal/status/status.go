@@ -98,22 +98,14 @@ func InUse(m container.MemoryStats) int64 {
 // ExplainAddress translates what the engine says about addresses when it starts a
 // container.
 func ExplainAddress(err error) error {
-	switch text := strings.ToLower(err.Error()); {
-	case strings.Contains(text, "address already in use"), strings.Contains(text, "port is already allocated"),
-		strings.Contains(text, "failed to bind host port"):
+	switch {
+	case engine.AddressTaken.Is(err):
 		return fmt.Errorf("%w: %w", backend.ErrAddressInUse, err)
-	case strings.Contains(text, "task ") && strings.Contains(text, ": already exists"), strings.HasSuffix(text, ": id already in use"):
-		// The engine was killed while it started this container. Its processes run, the engine does not
-		// know of them, and they answer at the address: whoever types there types into the wrong home.
+	case engine.ContainerLost.Is(err):
 		return fmt.Errorf("%w: a container runs there that the engine has lost: %w", backend.ErrAddressInUse, err)
-	case NetworkFull(err):
+	case engine.NetworkFull.Is(err):
 		return fmt.Errorf("the network of the workspaces is full: a Linux bridge holds 1,023 containers at once; "+
 			"put some workspaces to sleep, or lower the limit of running workspaces: %w", err)
 	}
 	return err
-}
-
-// NetworkFull reports whether the engine has refused to start a container because its network has no place left.
-func NetworkFull(err error) bool {
-	return strings.Contains(strings.ToLower(err.Error()), "exchange full")
 }
