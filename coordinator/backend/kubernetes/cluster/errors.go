@@ -16,9 +16,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Wrap adds what was being done. It adds the reason Unreachable if the cluster did not answer, also
-// when the caller's time was over, or does not know who asks. A context that was cancelled says
-// nothing about the cluster and gets no reason. The functions of package apierrors still know the
+// Wrap adds what the caller was doing. It adds the reason Unreachable if the cluster did not answer before
+// the caller's deadline, or does not accept the credential. A cancelled context says
+// nothing about the cluster, so its error gets no reason. The functions of package apierrors still recognize the
 // error. Wrap returns nil for a nil error.
 func Wrap(doing string, err error) error {
 	if err == nil {
@@ -45,7 +45,7 @@ func Wrap(doing string, err error) error {
 	case answersLater(err):
 		return unreachable("%s: the Kubernetes cluster cannot answer now: %w", doing, err)
 	case errors.As(err, &certificate):
-		return unreachable("%s: the certificate of what answers is not the cluster's; check the address and "+
+		return unreachable("%s: the server's certificate is not the cluster's; check the address and "+
 			"certificate-authority in the kubeconfig: %w", doing, err)
 	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
 		errors.Is(err, net.ErrClosed):
@@ -54,7 +54,7 @@ func Wrap(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// answersLater reports whether the cluster has said that it does not work at the moment.
+// answersLater reports whether the cluster answered that it cannot serve the request at the moment.
 func answersLater(err error) bool {
 	if apierrors.IsTooManyRequests(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) {
 		return true
@@ -63,11 +63,11 @@ func answersLater(err error) bool {
 	return errors.As(err, &status) && status.Status().Code >= 500
 }
 
-// denied is how the cluster says that its RBAC does not allow a request.
+// denied is the text with which RBAC refuses a request. The error's code is that of every refusal.
 var denied = regexp.MustCompile(`User "([^"]*)" cannot (\S+) resource "([^"]*)" in API group "([^"]*)"`)
 
-// forbidden says what the cluster's RBAC does not allow. Other refusals, such as a quota's,
-// say themselves what they are.
+// forbidden explains which right is missing in RBAC. Other refusals, such as a quota's,
+// explain themselves.
 func forbidden(doing string, err error) error {
 	m := denied.FindStringSubmatch(err.Error())
 	if m == nil {
@@ -81,7 +81,7 @@ func forbidden(doing string, err error) error {
 		"caddymodule/docs/kubernetes.md lists: %w", doing, m[1], m[2], resource, err)
 }
 
-// explain adds to a refused credential which one it is, and how it is renewed.
+// explain adds which credential was refused, and how to renew it.
 func (c *Client) explain(err error) error {
 	if err == nil || !apierrors.IsUnauthorized(err) {
 		return err

@@ -3,7 +3,6 @@ package sampler
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,17 +11,18 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/internal/mount"
+	"github.com/codehub/gateway/coordinator/backend/kubernetes/internal/status"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 )
 
-// mountsLimit is how long it may take to read the mounts.
+// mountsLimit bounds the time to read the mounts.
 const mountsLimit = 5 * time.Second
 
-// ErrNoLook says that nobody can look into the container, and that another attempt does not change that.
+// ErrNoLook means that the mounts of the container cannot be read, and that another attempt would fail, too.
 var ErrNoLook = errors.New("the container cannot be looked into")
 
-// Mounts returns what is mounted inside the home of the workspace beside what its Pod mounts there, by one small command
-// in its container. The error is [ErrNoLook] if the image has not the command, or the cluster allows none.
+// Mounts returns the mounts inside the workspace's home that its Pod did not make. It runs one small command
+// in the container. The error is [ErrNoLook] if the image lacks the command, or if the cluster forbids exec.
 func Mounts(ctx context.Context, api *cluster.Client, p *corev1.Pod) (mount.Found, error) {
 	ctx, cancel := context.WithTimeout(ctx, mountsLimit)
 	defer cancel()
@@ -30,18 +30,11 @@ func Mounts(ctx context.Context, api *cluster.Client, p *corev1.Pod) (mount.Foun
 	code, err := api.Exec(ctx, p.Name, spec.Container, backend.Command{Words: mount.Command}, &out, nil)
 	var failed *cluster.NotStartedError
 	switch {
-	case errors.As(err, &failed) && lacks(failed.Message), apierrors.IsForbidden(err), err == nil && code != 0,
+	case errors.As(err, &failed) && status.LacksCommand(failed.Message), apierrors.IsForbidden(err), err == nil && code != 0,
 		len(out.Bytes()) > mount.MaxOutput:
 		return mount.Found{}, ErrNoLook
 	case err != nil:
 		return mount.Found{}, cluster.Wrap("reading the mounts of pod "+p.Name, err)
 	}
 	return mount.Inside(out.Bytes(), spec.MountsOf(p)), nil
-}
-
-// lacks reports whether a runtime says that the image has not the command.
-func lacks(message string) bool {
-	message = strings.ToLower(message)
-	return strings.Contains(message, "executable file not found") || strings.Contains(message, "no such file or directory") ||
-		strings.Contains(message, "permission denied")
 }

@@ -104,7 +104,7 @@ func disrupted(p *corev1.Pod, name string) bool {
 	state := ended(p, name)
 	switch {
 	case p.Status.Reason == "Evicted":
-		return !strings.Contains(p.Status.Message, "exceed")
+		return !beyondItsLimit(p.Status.Message)
 	case putOut(p) != "", state == nil, state.Reason == reasonUnknown:
 		return true
 	case p.DeletionTimestamp == nil:
@@ -121,17 +121,6 @@ func disrupted(p *corev1.Pod, name string) bool {
 // whole seconds. At its end the grace period that it was told to end with (one second for ours)
 // is replaced by 0.
 const deletionSlack = 2 * time.Second
-
-// advice is what to do about the message of an eviction.
-func advice(message string) string {
-	switch {
-	case strings.Contains(message, "EmptyDir volume"), strings.Contains(message, "local ephemeral storage"):
-		return "; raise the limit of temporary files in the settings"
-	case strings.Contains(message, "was low on resource"), strings.Contains(message, "had condition"):
-		return "; free some on the node, or add nodes"
-	}
-	return ""
-}
 
 // maxText bounds what is repeated of the cluster's own words, in bytes.
 const maxText = 1000

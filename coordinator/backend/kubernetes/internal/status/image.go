@@ -2,7 +2,6 @@ package status
 
 import (
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -25,10 +24,7 @@ func image(p *corev1.Pod, container, reason, message string) *workspace.Pending 
 		w.Message = fmt.Sprintf("the node %s does not have the image %s, and the Pod template of the settings "+
 			"forbids fetching it", node, ref)
 	case "ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError", "SignatureValidationFailed":
-		why := message
-		if _, after, found := strings.Cut(message, "ErrImagePull: "); found {
-			why = after
-		}
+		why := pullError(message)
 		w.Message = fmt.Sprintf("the node %s cannot fetch the image %s and tries again; check that it reaches the "+
 			"registry: %s", node, ref, why)
 		backedOff, verdict := reason == "ImagePullBackOff", registry.Judge(why)

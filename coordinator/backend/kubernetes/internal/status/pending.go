@@ -106,7 +106,7 @@ func starting(p *corev1.Pod, c *corev1.ContainerStatus) *workspace.Pending {
 		Message: fmt.Sprintf("the node %s cannot make the container yet and tries again: %s", p.Spec.NodeName,
 			cmp.Or(message, reason))}
 	why := misconfigured(message)
-	if strings.Contains(message, "subPath") {
+	if aboutFolder(message) {
 		why = unusable(p, message)
 	}
 	if reason == "CreateContainerConfigError" && why != "" {
@@ -132,22 +132,6 @@ func unusable(p *corev1.Pod, message string) string {
 	return fmt.Sprintf("the image or the Pod template has a volume at %s, and what the home has there cannot be mounted: "+
 		"it must be a folder, and no link. Start the workspace on an image without that VOLUME, and replace the link by a "+
 		"folder: %s", strings.Join(paths, ", "), message)
-}
-
-// misconfigured says what is wrong in the settings or the image, if that is certain. It is "" for
-// what may pass, such as a Secret that the node has not read yet.
-func misconfigured(message string) string {
-	switch {
-	case strings.Contains(message, "runAsNonRoot and image will run as root"),
-		strings.Contains(message, "breaks non-root policy"):
-		return "the image runs as root, which workspaces must not: set another user in the settings or in the image"
-	case strings.Contains(message, "image has non-numeric user"):
-		return "the image names its user and does not number it, so that it is not known whether it is root: set the " +
-			"user in the settings, or a number in the image"
-	case strings.Contains(message, "not found"), strings.Contains(message, "couldn't find key"):
-		return "the Pod template of the settings needs what the namespace does not have: " + message
-	}
-	return ""
 }
 
 // preparing is for a Pod on a node before its first container is made. First the node attaches

@@ -3,7 +3,6 @@ package status
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -42,45 +41,6 @@ func NeverRan(p *corev1.Pod) bool {
 		}
 	}
 	return true
-}
-
-// The forms of the scheduler's messages.
-var (
-	nodesMessage = regexp.MustCompile(`^0/(\d+) nodes are available: (.*)$`)
-	perNode      = regexp.MustCompile(`^(\d+) (.+)$`)
-	awayTaint    = regexp.MustCompile(`\{?node\.kubernetes\.io/(unreachable|not-ready)\b`)
-	taint        = regexp.MustCompile(`taint \{([^}]*)\}`)
-)
-
-// nodeReasons are the scheduler's reasons against a node, in plain words.
-var nodeReasons = map[string]string{
-	"Too many pods":                                            "with as many Pods as they may run",
-	"node(s) were unschedulable":                               "cordoned",
-	"node(s) didn't match Pod's node affinity/selector":        "that the node selector of the settings leaves out",
-	"node(s) exceed max volume count":                          "with as many volumes as they can attach",
-	"node(s) did not have enough free storage":                 "without room for the volume",
-	"node(s) didn't find available persistent volumes to bind": "without a volume that fits the claim",
-}
-
-// elsewhere are the reasons against a node that cannot reach the home volume.
-var elsewhere = map[string]bool{
-	"node(s) didn't match PersistentVolume's node affinity": true,
-	"node(s) had volume node affinity conflict":             true, // its name before Kubernetes 1.33
-	"node(s) had no available volume zone":                  true,
-}
-
-// volumeProblems are what the scheduler says of a claim as a whole, and what to do.
-var volumeProblems = []struct{ says, plain string }{
-	{"bound to non-existent pv", "the PersistentVolume of its home is gone, and with it the files, unless an " +
-		"administrator brings it back"},
-	{"bound to non-existent persistentvolume", "the PersistentVolume of its home is gone, and with it the files, " +
-		"unless an administrator brings it back"},
-	{"is being deleted", "the claim of its home is being deleted, and not by this system"},
-	{`" not found`, "the claim of its home does not exist"},
-	{"persistentvolumeclaim", "the claim of its home cannot be used"},
-	{"unbound immediate PersistentVolumeClaims", "its home has no volume yet: the storage class makes none. Check " +
-		"that the storage class of the settings exists and that its provisioner runs (kubectl describe pvc)"},
-	{"ReadWriteOncePod", "another Pod uses its home volume; it goes on when that one has ended"},
 }
 
 // noNode makes the scheduler's message plain. A volume that no node can reach is named as
