@@ -21,11 +21,11 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// heartbeat is how often an event stream says that it is there.
+// heartbeat is the interval of heartbeats in an event stream.
 const heartbeat = 30 * time.Second
 
-// apiRoutes answer what the scripts of pages ask for, with the objects of package v1. Which
-// board they answer for is said by the address of the page.
+// apiRoutes registers the routes that the pages' scripts call. They answer with objects of package v1, for the board of
+// the page in the request's Referer.
 func (p *Preview) apiRoutes() {
 	const base = "/api/v1/"
 	for pattern, answer := range map[string]func(*board, *http.Request) any{
@@ -84,7 +84,7 @@ func (p *Preview) apiRoutes() {
 			var in struct {
 				Dry bool `json:"dry_run"`
 			}
-			_ = json.NewDecoder(r.Body).Decode(&in) // of our own page
+			_ = json.NewDecoder(r.Body).Decode(&in) // our own page sent it
 			status, found := http.StatusOK, store.Scrub{
 				Archives: 97, Bytes: 310 << 30, Unread: 3, OldestRead: time.Now().Add(-5 * 24 * time.Hour), Left: 7, LeftBytes: 21 << 30,
 			}
@@ -102,7 +102,7 @@ func (p *Preview) apiRoutes() {
 	})
 }
 
-// boardOf returns the board of the page from which a script asks.
+// boardOf returns the board of the page that sent the request.
 func (p *Preview) boardOf(r *http.Request) *board {
 	if page, err := url.Parse(r.Referer()); err == nil {
 		for _, e := range p.entries {
@@ -114,7 +114,7 @@ func (p *Preview) boardOf(r *http.Request) *board {
 	return &board{}
 }
 
-// events sends the board as the event stream does: every workspace, then heartbeats.
+// events sends the board as an event stream: every workspace, then heartbeats.
 func (p *Preview) events(w http.ResponseWriter, r *http.Request) {
 	b := p.boardOf(r)
 	if b.expired {
@@ -147,7 +147,7 @@ func (p *Preview) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// sendAll writes the workspaces as events, and those of the known ones that are gone.
+// sendAll writes an event for each workspace, and for each known one that is gone.
 func (b *board) sendAll(w http.ResponseWriter, known map[workspace.ID]bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -168,7 +168,7 @@ func (b *board) sendAll(w http.ResponseWriter, known map[workspace.ID]bool) erro
 	return nil
 }
 
-// session answers who looks at the board.
+// session answers with the user who looks at the board.
 func (b *board) session(*http.Request) any {
 	u := auth.User{ID: ownerID, Username: ownerName, Role: auth.RoleUser}
 	if b.admin {
@@ -187,19 +187,19 @@ func (b *board) limits(*http.Request) any {
 
 func (b *board) images(*http.Request) any { return v1.ImagesOf(images, imageSizes, b.admin) }
 
-// health answers what an administrator has to put right.
+// health answers with the problems that an administrator has to fix.
 func (b *board) health(*http.Request) any {
 	return map[string]any{"is_leader": true, "problems": append([]string{}, b.problems...)}
 }
 
-// body is a workspace as the API shows it.
+// body returns a workspace as the API shows it.
 func (b *board) body(w workspace.Workspace) v1.Workspace {
 	return v1.WorkspaceOf(w, v1.View{
 		Admin: b.admin, URL: wakePath, HomeWarn: homeWarn, Standby: delays.Standby, DeletionDelay: deletionDelay,
 	})
 }
 
-// list answers the three lists of workspaces.
+// list answers with one of the three lists of workspaces.
 func (b *board) list(r *http.Request) any {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -227,7 +227,7 @@ func (b *board) list(r *http.Request) any {
 	return v1.PageOf(bodies, "")
 }
 
-// find returns the workspace with an id; nil if there is none. b.mu must be held.
+// find returns the workspace with an id, or nil. The caller holds b.mu.
 func (b *board) find(id string) *workspace.Workspace {
 	at := slices.IndexFunc(b.rows, func(w workspace.Workspace) bool { return string(w.ID) == id })
 	if at < 0 {
@@ -246,7 +246,7 @@ func (b *board) of(r *http.Request) workspace.Workspace {
 	return workspace.Workspace{}
 }
 
-// transitions are what happened to a workspace, newest first.
+// transitions returns a history of a workspace, newest first.
 func transitions(w workspace.Workspace) []store.Transition {
 	now := time.Now()
 	return []store.Transition{
@@ -264,7 +264,7 @@ func transitions(w workspace.Workspace) []store.Transition {
 	}
 }
 
-// history answers what happened to a workspace.
+// history answers with the history of a workspace.
 func (b *board) history(r *http.Request) any {
 	answer := struct {
 		Items []v1.Transition `json:"items"`
@@ -280,7 +280,7 @@ func (b *board) history(r *http.Request) any {
 	return answer
 }
 
-// explain answers why a workspace is as it is.
+// explain answers with the explanation of a workspace's state.
 func (b *board) explain(r *http.Request) any {
 	w, now := b.of(r), time.Now()
 	e := explain.Explain(now, w, delays, transitions(w))
@@ -290,14 +290,14 @@ func (b *board) explain(r *http.Request) any {
 	return e
 }
 
-// delays are those of the installation.
+// delays are the settings of the installation.
 var delays = explain.Delays{
 	Doze: 55 * time.Minute, Standby: time.Hour, Archive: 24 * time.Hour, TTLInterval: time.Minute, WorkCap: 12 * time.Hour,
 	KeepDeleted: deletionDelay, Timeouts: planner.DefaultTimeouts(), MaxRetry: 3, WaitLimit: 10 * time.Minute,
 	HomeWarn: homeWarn,
 }
 
-// images are what may be chosen.
+// images are the images that users can choose.
 var images = launch.Catalog{
 	{
 		Name: "default", Reference: "registry.example/ide:1", Title: "VS Code", Description: "An editor and the usual tools",
@@ -306,10 +306,10 @@ var images = launch.Catalog{
 	{Name: "python", Reference: "registry.example/python:1", Description: "Notebooks", Icon: "notebook"},
 }
 
-// imageSizes are known of those that are present.
+// imageSizes has the sizes of the images that are present.
 var imageSizes = map[string]int64{"registry.example/ide:1": 1_240e6}
 
-// archives answers the archives of a workspace that has one.
+// archives answers with the archives of a workspace, if it has any.
 func (b *board) archives(r *http.Request) any {
 	w, now := b.of(r), time.Now()
 	if w.ArchiveKey == "" {
@@ -326,7 +326,7 @@ func (b *board) archives(r *http.Request) any {
 	}))
 }
 
-// sessions answers sign-ins of the user.
+// sessions answers with sign-ins of the user.
 func (b *board) sessions(*http.Request) any {
 	now := time.Now()
 	signIn := func(id, agent, address string) auth.OpenSession {
@@ -341,7 +341,7 @@ func (b *board) sessions(*http.Request) any {
 	}))
 }
 
-// tokens answers the user's access tokens: none for a user without a workspace.
+// tokens answers with the user's access tokens. A user without workspaces has none.
 func (b *board) tokens(*http.Request) any {
 	if len(b.rows) == 0 {
 		return v1.ListOf([]v1.Token{})
@@ -349,7 +349,7 @@ func (b *board) tokens(*http.Request) any {
 	return v1.ListOf(v1.TokensOf(accessTokens()))
 }
 
-// overview counts the board's workspaces, beside a disk that fills up.
+// overview counts the board's workspaces. The disk in it is nearly full.
 func (b *board) overview(*http.Request) any {
 	o := v1.Overview{
 		Phases: map[string]int{}, Operations: map[string]int{}, Waiting: map[string]int{}, Errors: map[string]int{},
@@ -374,7 +374,7 @@ func (b *board) overview(*http.Request) any {
 	return o
 }
 
-// allHistory is one event of each of the board's workspaces.
+// allHistory answers with one event of each workspace on the board.
 func (b *board) allHistory(*http.Request) any {
 	page := v1.History[v1.Event]{Items: []v1.Event{}}
 	for i, w := range b.rows {
@@ -386,7 +386,7 @@ func (b *board) allHistory(*http.Request) any {
 	return page
 }
 
-// users are an administrator, one with limits of their own, and one who is disabled.
+// users answers with an administrator, a user with a limit of their own, and a disabled user.
 func (b *board) users(*http.Request) any {
 	at := time.Now().Add(-90 * 24 * time.Hour)
 	return v1.PageOf([]v1.Account{
@@ -396,7 +396,7 @@ func (b *board) users(*http.Request) any {
 	}, "")
 }
 
-// accessTokens are one that was not used yet, one that is used, and one that ends soon.
+// accessTokens returns an unused token, a used one, and one that expires soon.
 func accessTokens() []auth.Token {
 	now := time.Now()
 	made := func(id, name string, left time.Duration, of ...auth.Scope) auth.Token {

@@ -16,22 +16,23 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// board is what the API answers to the script of a page.
+// board contains the API's answers to the script of a page.
 type board struct {
 	admin bool
-	// rows are the user's workspaces, deleted those that can be undeleted, and others those of
-	// other users that are in ERROR.
+	// rows are the user's workspaces, deleted are those that can be undeleted, and others are those of other users that
+	// are in ERROR.
 	rows, deleted, others []workspace.Workspace
 	problems              []string
-	// refuse answers every change. Without it the board says nothing and changes nothing.
+	// refuse is the answer to every change. Without it, the board accepts a few requests and changes nothing, unless it
+	// has changes.
 	refuse *problem.Problem
-	// lost: the event stream does not answer.
+	// lost means that the event stream does not answer.
 	lost bool
-	// expired: the session has ended.
+	// expired means that the session has ended.
 	expired bool
 
 	mu sync.Mutex
-	// changes is closed, and replaced, at every change; nil for a board that takes none.
+	// changes is closed and replaced at every change. It is nil for a board that cannot be changed.
 	changes chan struct{}
 }
 
@@ -44,16 +45,16 @@ const (
 // longName is the name of a workspace that needs more room than others.
 const longName = "a-name-that-is-as-long-as-people-make-them-아주-긴-이름도-있습니다"
 
-// throttled is for how long a sign-in is refused.
+// throttled is how long further sign-ins are refused.
 const throttled = 42 * time.Second
 
-// lastPart is the stable name of a type of problem.
+// lastPart returns the stable name of a problem type.
 func lastPart(problem string) string { return problem[strings.LastIndex(problem, ":")+1:] }
 
-// id is the id of the nth workspace.
+// id returns the id of the nth workspace.
 func id(n int) workspace.ID { return workspace.ID(fmt.Sprintf("00000000-0000-4000-8000-%012x", n+1)) }
 
-// rowOf is a workspace at rest in a phase.
+// rowOf returns an idle workspace in a phase.
 func rowOf(named string, phase workspace.Phase, change ...func(*workspace.Workspace)) workspace.Workspace {
 	now := time.Now()
 	w := workspace.Workspace{
@@ -76,7 +77,7 @@ func rowOf(named string, phase workspace.Phase, change ...func(*workspace.Worksp
 	return w
 }
 
-// numbered gives rows their ids, and the order of the list.
+// numbered assigns ids to the rows, and times that make their order that of the list.
 func numbered(rows ...workspace.Workspace) []workspace.Workspace {
 	now := time.Now()
 	for i := range rows {
@@ -85,7 +86,7 @@ func numbered(rows ...workspace.Workspace) []workspace.Workspace {
 	return rows
 }
 
-// dashboardPages are the dashboard with each of these boards.
+// dashboardPages returns the dashboard with each of these boards.
 func (p *Preview) dashboardPages(c states) (list []*entry) {
 	add := func(named, hint string, b *board, d pages.Dashboard) {
 		d.ID, d.Username, d.Role = ownerID, ownerName, auth.RoleUser
@@ -128,7 +129,7 @@ func (p *Preview) dashboardPages(c states) (list []*entry) {
 	return list
 }
 
-// covers are the constants that the rows show.
+// covers lists the constants that the rows show.
 func (b *board) covers() (all []string) {
 	for _, w := range b.rows {
 		all = append(all, "phase "+string(w.Phase), "operation "+string(w.Operation),
@@ -161,13 +162,13 @@ var refusals = []struct {
 	{"choice", problem.Of(choiceNeeded())},
 }
 
-// runningRows are the workspaces of which one can make room.
+// runningRows are the workspaces in a refusal because of a limit. One of them can make room.
 func runningRows() []problem.RunningWorkspace {
 	rows := numbered(rowOf("thesis", workspace.PhaseRunning), rowOf(longName, workspace.PhaseRunning))
 	return problem.RunningList(rows, func(workspace.ID) string { return wakePath })
 }
 
-// choiceNeeded is a recovery for which an administrator must choose.
+// choiceNeeded is the error of a recovery that needs a choice by an administrator.
 func choiceNeeded() *service.ChoiceError {
 	now := time.Now()
 	return &service.ChoiceError{

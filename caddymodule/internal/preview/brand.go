@@ -7,12 +7,12 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// exampleLogo is that of an operator.
+// exampleLogo is an operator's logo.
 const exampleLogo = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">` +
 	`<circle cx="16" cy="16" r="15" fill="#c2185b"/>` +
 	`<path d="M9 22l7-13 7 13z" fill="#fff"/></svg>`
 
-// branded are a page of each kind with the name, the logo and the color of an operator.
+// branded returns one page of each kind with an operator's name, logo and color.
 func (p *Preview) branded(all []*entry) (list []*entry, err error) {
 	if p.brand, err = brand.New("Acme Labs", []byte(exampleLogo), "c2185b"); err != nil {
 		return nil, err

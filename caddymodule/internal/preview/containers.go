@@ -26,7 +26,7 @@ func (b *board) running(w http.ResponseWriter, r *http.Request) (row workspace.W
 	return row, true
 }
 
-// logs answers lines that a server could print, and with follow one more now and then.
+// logs answers with lines that a server might print. With follow it adds further lines.
 func (p *Preview) logs(w http.ResponseWriter, r *http.Request) {
 	if _, ok := p.boardOf(r).running(w, r); !ok {
 		return
@@ -58,7 +58,7 @@ func (p *Preview) logs(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// stats answers figures that go up and down.
+// stats answers with figures that rise and fall.
 func (p *Preview) stats(w http.ResponseWriter, r *http.Request) {
 	row, ok := p.boardOf(r).running(w, r)
 	if !ok {

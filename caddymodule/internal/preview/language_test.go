@@ -15,7 +15,8 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/preview/previewtest"
 )
 
-// A language is one more file: with it, and no other change, every page, answer and script speaks it.
+// TestEverythingSpeaksTheLanguage checks that a language needs nothing but one more file: with it, every page, answer
+// and script is in that language.
 func TestEverythingSpeaksTheLanguage(t *testing.T) {
 	if !previewtest.RunWith(t, source, "TestEverythingSpeaksTheLanguage|TestEveryPageIsShown") {
 		return
@@ -30,7 +31,7 @@ func TestEverythingSpeaksTheLanguage(t *testing.T) {
 		}
 		var text strings.Builder
 		shownTo(&text, doc)
-		if other := previewtest.Unspoken(text.String()); e.Group != "notice" && other != "" || text.Len() == 0 { // that is a workspace's own page
+		if other := previewtest.Unspoken(text.String()); e.Group != "notice" && other != "" || text.Len() == 0 { // a notice is on a workspace's own page
 			t.Errorf("%s says %q", e.Path(), other)
 		}
 		for _, m := range regexp.MustCompile(`"(/assets/[^"]+\.js)"`).FindAllSubmatch(body, -1) {
@@ -95,7 +96,7 @@ func TestEverythingSpeaksTheLanguage(t *testing.T) {
 	}
 }
 
-// refusesInTheLanguage checks what the answer to a change says, to programs and to the page's script.
+// refusesInTheLanguage checks the texts in the answer to a change, for programs and for the page's script.
 func refusesInTheLanguage(t *testing.T, p *Preview, e *entry) {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/v1/workspaces", nil)
@@ -115,8 +116,8 @@ func refusesInTheLanguage(t *testing.T, p *Preview, e *entry) {
 	hear(t, e.Path(), answer)
 }
 
-// shownTo writes what a page shows to a reader of the language. Names stand in <bdi>, the
-// words of the API in <code>, and what only administrators read is marked as English.
+// shownTo writes the texts that a page shows to a reader of the language. Names are in <bdi>, words of the API are in
+// <code>, and texts that only administrators read are marked as English.
 func shownTo(out *strings.Builder, n *html.Node) {
 	if n.Type == html.TextNode {
 		out.WriteString(n.Data)
@@ -139,7 +140,7 @@ func shownTo(out *strings.Builder, n *html.Node) {
 	}
 }
 
-// hear reports texts of an answer that lack the language.
+// hear reports the texts of an answer that are not in the language.
 func hear(t *testing.T, about string, v any) {
 	t.Helper()
 	switch v := v.(type) {

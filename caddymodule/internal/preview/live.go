@@ -13,29 +13,31 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// liveLimit is how many workspaces of a board that takes changes may run.
+// liveLimit is how many workspaces may run on a board that can be changed.
 const liveLimit = 2
 
-// liveRows are the workspaces with which such a board begins.
+// liveRows are the initial workspaces of such a board.
 func liveRows() []workspace.Workspace {
 	return numbered(rowOf("thesis", workspace.PhaseRunning), rowOf("notes", workspace.PhaseStandby),
 		rowOf("course", workspace.PhaseArchived))
 }
 
-// liveDozingRows are those of one where as many run as may, and one more dozes.
+// liveDozingRows are the initial workspaces of a board with the maximum number of running ones, and another one that
+// dozes.
 func liveDozingRows() []workspace.Workspace {
 	return numbered(rowOf("thesis", workspace.PhaseRunning), rowOf("notes", workspace.PhaseRunning),
 		rowOf("idle", workspace.PhaseRunning, dozes))
 }
 
-// changed returns what is closed at the next change.
+// changed returns a channel that is closed at the next change.
 func (b *board) changed() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.changes
 }
 
-// change answers a change as the API does, but without steps: a workspace is at once as it was asked to be.
+// change answers a change as the API does, but without intermediate steps: a workspace immediately reaches the
+// requested state.
 func (b *board) change(w http.ResponseWriter, r *http.Request, path string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -65,13 +67,13 @@ func (b *board) change(w http.ResponseWriter, r *http.Request, path string) {
 	}
 }
 
-// tell wakes those who follow the changes.
+// tell wakes the event streams.
 func (b *board) tell() {
 	close(b.changes)
 	b.changes = make(chan struct{})
 }
 
-// full refuses what needs a place when there is none, and reports whether it has.
+// full refuses the request and reports true if no more workspaces may run.
 func (b *board) full(w http.ResponseWriter, r *http.Request) bool {
 	running := slices.DeleteFunc(slices.Clone(b.rows), func(w workspace.Workspace) bool { return w.Phase != workspace.PhaseRunning || w.Dozes() })
 	if len(running) < liveLimit {
@@ -82,7 +84,7 @@ func (b *board) full(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// create makes a workspace; a request with a key that was seen gets the same one again.
+// create creates a workspace. A repeated request with the same key returns the same workspace.
 func (b *board) create(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Name, Description string
@@ -106,7 +108,7 @@ func (b *board) create(w http.ResponseWriter, r *http.Request) {
 	b.send(w, http.StatusCreated, b.rows[at])
 }
 
-// patch changes what a person edits.
+// patch changes the fields that a person edits.
 func (b *board) patch(w http.ResponseWriter, r *http.Request, row *workspace.Workspace) {
 	if match := r.Header.Get("If-Match"); match != "" && match != tagOf(*row) {
 		problem.Of(service.ErrStale).Write(w, r)
@@ -153,7 +155,7 @@ func (b *board) do(w http.ResponseWriter, r *http.Request, row *workspace.Worksp
 	b.done(w, row)
 }
 
-// undelete brings a deleted workspace back.
+// undelete restores a deleted workspace.
 func (b *board) undelete(w http.ResponseWriter, r *http.Request, id string) {
 	at := slices.IndexFunc(b.deleted, func(w workspace.Workspace) bool { return string(w.ID) == id })
 	if at < 0 {
@@ -167,14 +169,14 @@ func (b *board) undelete(w http.ResponseWriter, r *http.Request, id string) {
 	b.done(w, &b.rows[len(b.rows)-1])
 }
 
-// done answers with a workspace that has changed.
+// done answers with a changed workspace.
 func (b *board) done(w http.ResponseWriter, row *workspace.Workspace) {
 	row.UpdatedAt = time.Now()
 	b.tell()
 	b.send(w, http.StatusOK, *row)
 }
 
-// tagOf is the entity tag of a workspace.
+// tagOf returns the entity tag of a workspace.
 func tagOf(w workspace.Workspace) string {
 	return strconv.Quote(strconv.FormatInt(w.UpdatedAt.UnixNano(), 10))
 }

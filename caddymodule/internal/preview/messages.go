@@ -13,10 +13,10 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// mainSite is an address at which people sign in.
+// mainSite is an address where people sign in.
 const mainSite = "https://codehub.example"
 
-// messagePages are all messages. Those of package pages bear the names of its functions.
+// messagePages returns all messages. Those of package pages are named after its functions.
 func messagePages() (list []*entry) {
 	for _, m := range []struct {
 		name   string
@@ -47,8 +47,7 @@ func messagePages() (list []*entry) {
 		}})
 }
 
-// signInPages are the sign-in page with each way to sign in and each refusal, and the pages that
-// take its place.
+// signInPages returns the sign-in page with each way to sign in and each refusal, and the pages that replace it.
 func (p *Preview) signInPages() (list []*entry) {
 	add := func(name, hint string, refuse *problem.Problem, l api.Login) {
 		l.Return, l.Start = "/", "/auth/oidc/start"
@@ -82,7 +81,7 @@ func (p *Preview) signInPages() (list []*entry) {
 		}})
 }
 
-// providerPages say why a sign-in at the identity provider failed.
+// providerPages returns the pages about failed sign-ins at the identity provider.
 func providerPages() (list []*entry) {
 	for i, err := range oidc.Failures() {
 		list = append(list, &entry{Group: "provider", Name: fmt.Sprint(i), Hint: err.Error(),

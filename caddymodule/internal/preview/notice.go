@@ -12,10 +12,10 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/web"
 )
 
-// noticeOwn is where the notice's script finds what the gateway serves, below the page.
+// noticeOwn is the path of the gateway's own files, relative to the page.
 const noticeOwn = "own/"
 
-// noticeStates are what the gateway tells the script in a workspace's page, one after the other.
+// noticeStates are sequences of the gateway's answers to the script in a workspace's page.
 var noticeStates = []struct {
 	name, hint string
 	answers    []map[string]any
@@ -29,13 +29,13 @@ var noticeStates = []struct {
 
 var asleepPage = map[string]any{"state": "asleep", "since": 900, "tag": "asleep"}
 
-// workspacePage is a page of a workspace; its language and the tag of the script come in.
+// workspacePage is a page of a workspace, with placeholders for its language and the script tag.
 const workspacePage = `<!doctype html>
 <html lang=%q><head>%s<meta name="color-scheme" content="light dark"><title>A page of a workspace</title></head>
 <body><main><h1>A page of a workspace</h1></main></body></html>
 `
 
-// noticePages are a workspace's page with the script that the gateway puts there.
+// noticePages returns a workspace's page with the script that the gateway inserts.
 func noticePages() (list []*entry) {
 	for _, s := range noticeStates {
 		e := &entry{Group: "notice", Name: s.name, Hint: s.hint}
@@ -52,7 +52,7 @@ func noticePages() (list []*entry) {
 	return list
 }
 
-// notice answers the script.
+// notice answers the requests of the script.
 func (p *Preview) notice(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.PathValue("path") == pagescript.ScriptName:

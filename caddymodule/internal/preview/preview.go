@@ -1,9 +1,8 @@
-// Package preview serves every page that people see, in every state, from fixtures: `make preview`.
-// It needs no server, and shows pages through the functions with which the product shows them.
+// Package preview serves every page that people see, in every state, from fixtures: `make preview`. It needs no server,
+// and renders pages with the product's own functions.
 //
-// It owns the fixtures and the index of them. Reasons for waiting, reasons of errors, phases and
-// operations are read from the source that owns them, so that a new one appears by itself.
-// It must not be imported by the product.
+// It owns the fixtures and their index. It reads the reasons for waiting, the reasons of errors, the phases and the
+// operations from the source that owns them, so that a new one appears automatically. The product must not import it.
 package preview
 
 import (
@@ -25,7 +24,7 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// root is the path of all previews, and wakePath the one of the wake page to which others lead.
+// root is the path prefix of all previews. wakePath is the wake page to which other pages lead.
 const (
 	root     = "/preview/"
 	wakePath = root + "wake/starting-from-standby"
@@ -34,22 +33,22 @@ const (
 // entry is one page in one state.
 type entry struct {
 	Group, Name string
-	// Hint says what to do in the page to see the state; empty if it shows by itself.
+	// Hint says what to do in the page to see the state. It is empty if the page shows the state by itself.
 	Hint string
-	// Covers are the constants of the product that the page shows, each with its kind.
+	// Covers lists the constants of the product that the page shows, each with its kind.
 	Covers []string
 
 	show func(w http.ResponseWriter, r *http.Request) error
-	// status is what the page's script is told when it polls; nil for pages that do not.
+	// status is the answer to the polls of the page's script. It is nil for a page that does not poll.
 	status func() progress.Status
-	// board is what the API answers to the page's script; nil for pages that do not ask.
+	// board contains the API's answers to the page's script. It is nil for a page that does not use the API.
 	board *board
 }
 
 // Path is the address of the entry.
 func (e *entry) Path() string { return root + e.Group + "/" + e.Name }
 
-// states are those of the product, read from its source.
+// states are the states of the product, read from its source.
 type states struct {
 	phases     []workspace.Phase
 	operations []workspace.Operation
@@ -59,7 +58,7 @@ type states struct {
 	steps      []string
 }
 
-// readStates reads them from the source below dir.
+// readStates reads the states from the source below dir.
 func readStates(dir string) (c states, err error) {
 	source := filepath.Join(dir, "coordinator/workspace")
 	read := func(into *[]string, dir, prefix string) {
@@ -132,7 +131,7 @@ func (p *Preview) routes() {
 	p.mux.HandleFunc(root+"{group}/{name}", p.page)
 	p.mux.HandleFunc("GET "+root+"{group}/{name}/status", p.status)
 	p.mux.HandleFunc(root+"notice/{name}/"+noticeOwn+"{path}", p.notice)
-	// Where the pages lead to.
+	// The targets of links in the pages.
 	for from, to := range map[string]string{"/login": root + "sign-in/both", "/auth/oidc/": root + "provider/0"} {
 		p.mux.HandleFunc(from, func(w http.ResponseWriter, _ *http.Request) {
 			site.Redirect(w, to, http.StatusSeeOther)
@@ -141,14 +140,14 @@ func (p *Preview) routes() {
 	p.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { answered(w, web.ShowNotFound(w, r)) })
 }
 
-// answered sends an error that has kept a page from being shown.
+// answered sends the error that prevented a page from being shown.
 func answered(w http.ResponseWriter, err error) {
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	}
 }
 
-// find returns the entry of a path; nil if there is none, which it answers.
+// find returns the entry of a path. If there is none, it answers the request and returns nil.
 func (p *Preview) find(w http.ResponseWriter, r *http.Request) *entry {
 	for _, e := range p.entries {
 		if e.Group == r.PathValue("group") && e.Name == r.PathValue("name") {
@@ -159,7 +158,7 @@ func (p *Preview) find(w http.ResponseWriter, r *http.Request) *entry {
 	return nil
 }
 
-// page shows an entry. With ?lang it keeps that language first, as the switch of the pages does.
+// page shows an entry. With ?lang it first stores that language, as the language switch of the pages does.
 func (p *Preview) page(w http.ResponseWriter, r *http.Request) {
 	if lang := r.URL.Query().Get("lang"); lang != "" {
 		at := p.site.Parse(r)
@@ -199,14 +198,14 @@ func (p *Preview) index(w http.ResponseWriter, r *http.Request) {
 	}{groups, words.Languages(), len(p.entries)}))
 }
 
-// jobStep is a step of a storage job, the operation that has it, and the phase from which that begins.
+// jobStep is a step of a storage job, with its operation and the phase in which that begins.
 type jobStep struct {
 	step string
 	op   workspace.Operation
 	from workspace.Phase
 }
 
-// jobSteps are all steps of storage jobs.
+// jobSteps returns all steps of storage jobs.
 func jobSteps(c states) (list []jobStep) {
 	for _, step := range c.steps {
 		s := jobStep{step, workspace.OpArchiving, workspace.PhaseStandby}

@@ -16,7 +16,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/workspacetest"
 )
 
-// source is the top of the repository.
+// source is the root of the repository.
 const source = "../../.."
 
 func preview(t *testing.T) *Preview {
@@ -28,7 +28,7 @@ func preview(t *testing.T) *Preview {
 	return p
 }
 
-// get asks as a browser does: for a page, or as the script of the page from.
+// get sends a request as a browser would: for a page, or as the script of the page from.
 func get(t *testing.T, p *Preview, path, lang, from string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
@@ -42,16 +42,17 @@ func get(t *testing.T, p *Preview, path, lang, from string) *httptest.ResponseRe
 	return w
 }
 
-// broken is what formatting and templates write in place of what they cannot.
+// broken matches the output of formatting and templates for what they cannot render.
 var broken = regexp.MustCompile(`%!|ZgotmplZ|<no value>`)
 
-// shown reports whether a page came with a status of the product's own pages. A page that cannot
-// be rendered is 500.
+// shown reports whether a page came with a status of the product's own pages. A page that cannot be rendered has the
+// status 500.
 func shown(status int) bool {
 	return status == http.StatusOK || status >= 400 && status != http.StatusInternalServerError
 }
 
-// Every link of the index leads to a whole page, in its language, whose assets are there.
+// TestEveryPageIsShown checks that every link of the index leads to a complete page in its language, whose assets
+// exist.
 func TestEveryPageIsShown(t *testing.T) {
 	t.Parallel()
 	p := preview(t)
@@ -92,7 +93,7 @@ func TestEveryPageIsShown(t *testing.T) {
 	}
 }
 
-// What the script of a page asks for is answered.
+// TestWhatPagesAskForIsAnswered checks that the requests of the pages' scripts are answered.
 func TestWhatPagesAskForIsAnswered(t *testing.T) {
 	t.Parallel()
 	p := preview(t)
@@ -123,7 +124,8 @@ func TestWhatPagesAskForIsAnswered(t *testing.T) {
 	}
 }
 
-// The event stream has every workspace of the page that asks, and only that page's.
+// TestTheStreamIsThatOfThePage checks that the event stream contains every workspace of the requesting page, and only
+// these.
 func TestTheStreamIsThatOfThePage(t *testing.T) {
 	t.Parallel()
 	p := preview(t)
@@ -158,7 +160,8 @@ func TestTheStreamIsThatOfThePage(t *testing.T) {
 	}
 }
 
-// Every state of the product is on some page, and the dashboard has a name for it.
+// TestEveryStateIsCovered checks that every state of the product is on some page, and that the dashboard has a name for
+// it.
 func TestEveryStateIsCovered(t *testing.T) {
 	t.Parallel()
 	covered := make(map[string]bool)
@@ -211,14 +214,14 @@ func TestEveryStateIsCovered(t *testing.T) {
 	}
 }
 
-// TestEveryPageIsConfined: whatever text of a person, a workspace or a server is on a page, it runs no script that is
-// not ours, loads nothing from elsewhere, and no other site frames it. No cache keeps it.
+// TestEveryPageIsConfined checks that a page runs only our own scripts, loads nothing from elsewhere, and cannot be
+// framed by another site, whatever text of a person, a workspace or a server it contains. No cache stores it.
 func TestEveryPageIsConfined(t *testing.T) {
 	t.Parallel()
 	p := preview(t)
 	for _, e := range p.entries {
 		if strings.HasPrefix(e.Path(), "/preview/notice/") {
-			continue // the page of an application, with our notice in it
+			continue // the page of an application, with our notice
 		}
 		h := get(t, p, e.Path(), "en", "").Header()
 		policy := h.Get("Content-Security-Policy")
@@ -236,7 +239,7 @@ func TestEveryPageIsConfined(t *testing.T) {
 	}
 }
 
-// Pages can ask for all that a GET of the API answers.
+// TestThePreviewHasTheRoutes checks that the preview answers every GET of the API.
 func TestThePreviewHasTheRoutes(t *testing.T) {
 	t.Parallel()
 	p := preview(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/codehub/gateway/coordinator/store/usage"
 )
 
-// allAudit answers with each action once: of users, of an access token, of the command line and of the system.
+// allAudit answers with each action once: by users, with an access token, at the command line and by the system.
 func (b *board) allAudit(r *http.Request) any {
 	var entries []v1.AuditEntry
 	at := time.Now()
@@ -46,8 +46,7 @@ func (b *board) allAudit(r *http.Request) any {
 	return v1.PageOf(entries, "")
 }
 
-// ownAudit answers what was done with the user's account: signing in, as well as one that was refused, and a change
-// by an administrator.
+// ownAudit answers with entries about the user's account: a sign-in, a refused one, and a change by an administrator.
 func (b *board) ownAudit(*http.Request) any {
 	entry := func(id int64, action audit.Action, outcome, by, name, address string) v1.AuditEntry {
 		e := auditlog.Entry{ID: id, At: time.Now().Add(time.Duration(id-10) * 9 * time.Hour), Action: action, Outcome: outcome,
@@ -70,7 +69,7 @@ func (b *board) ownAudit(*http.Request) any {
 	}, "next")
 }
 
-// report answers with what the board's workspaces were in the last days, more of it on working days.
+// report answers with the usage of the board's workspaces, which is higher on working days.
 func (b *board) report(r *http.Request) any {
 	now := time.Now().UTC().Truncate(24 * time.Hour)
 	report := usage.Report{From: now.AddDate(0, 0, -29), To: now.AddDate(0, 0, 1)}

@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// phaseRows are one workspace of each phase.
+// phaseRows returns one workspace in each phase.
 func phaseRows(c states) (rows []workspace.Workspace) {
 	for _, phase := range c.phases {
 		rows = append(rows, rowOf(string(phase), phase))
@@ -16,7 +16,7 @@ func phaseRows(c states) (rows []workspace.Workspace) {
 	return numbered(append(rows, rowOf(longName, workspace.PhaseRunning))...)
 }
 
-// operationRows are one workspace in each operation, and in each step of a storage job.
+// operationRows returns one workspace in each operation, and in each step of a storage job.
 func operationRows(c states) (rows []workspace.Workspace) {
 	in := func(named string, op workspace.Operation, p *workspace.Progress) {
 		rows = append(rows, rowOf(named, workspace.PhaseStandby, func(w *workspace.Workspace) {
@@ -34,7 +34,7 @@ func operationRows(c states) (rows []workspace.Workspace) {
 	return numbered(rows...)
 }
 
-// waitingRows are one workspace with each reason for waiting.
+// waitingRows returns one workspace for each reason for waiting.
 func waitingRows(c states) (rows []workspace.Workspace) {
 	for _, reason := range append(slices.Clone(c.waits), unknownReason) {
 		rows = append(rows, rowOf(reason, workspace.PhaseStandby, func(w *workspace.Workspace) {
@@ -47,7 +47,7 @@ func waitingRows(c states) (rows []workspace.Workspace) {
 	}))...)
 }
 
-// failedRows are one workspace with each reason of an error.
+// failedRows returns one workspace for each reason of an error.
 func failedRows(c states) (rows []workspace.Workspace) {
 	for _, reason := range append(slices.Clone(c.reasons), unknownReason) {
 		rows = append(rows, rowOf(string(reason), workspace.PhaseError, func(w *workspace.Workspace) {
@@ -57,7 +57,8 @@ func failedRows(c states) (rows []workspace.Workspace) {
 	return numbered(append(rows, rowOf("recovered", workspace.PhaseError))...)
 }
 
-// awakeRows are workspaces that are awake without being used: each reason to stay awake, and the way to sleep.
+// awakeRows returns workspaces that are awake but unused: one for each reason to stay awake, and some that are about to
+// sleep.
 func awakeRows(c states) (rows []workspace.Workspace) {
 	soon := time.Now().Add(40 * time.Minute)
 	for _, reason := range append(slices.Clone(c.busy), unknownReason) {
@@ -75,13 +76,13 @@ func awakeRows(c states) (rows []workspace.Workspace) {
 		rowOf("never-used", workspace.PhaseRunning, func(w *workspace.Workspace) { w.LastAccessAt = time.Time{} }))...)
 }
 
-// dozes lets a workspace doze that runs.
+// dozes makes a running workspace doze.
 func dozes(w *workspace.Workspace) {
 	w.LastAccessAt, w.DozeAt = time.Now().Add(-57*time.Minute), time.Now().Add(-2*time.Minute)
 	w.Conditions = w.Conditions.With(workspace.Dozing, true, workspace.ContainerDozing, "", w.DozeAt)
 }
 
-// fileRows are workspaces about whose files there is something to say.
+// fileRows returns workspaces whose files need a remark.
 func fileRows() []workspace.Workspace {
 	archived := func(w *workspace.Workspace) { w.ArchiveKey, w.ArchiveVerifiedAt = "new", time.Now().Add(-time.Hour) }
 	damaged := func(w *workspace.Workspace) { w.ArchiveKey, w.ArchiveDamage = "new", "its checksum is another one" }
@@ -102,10 +103,10 @@ func fileRows() []workspace.Workspace {
 	)
 }
 
-// homeWarn is the size from which on a home is large.
+// homeWarn is the size from which a home counts as large.
 const homeWarn = 20_000_000_000
 
-// deletedRows are deleted workspaces: at rest, in an operation, and with no time left.
+// deletedRows returns deleted workspaces: idle, in an operation, and past the time to undo the deletion.
 func deletedRows() []workspace.Workspace {
 	deleted := func(since time.Duration, op workspace.Operation) func(*workspace.Workspace) {
 		return func(w *workspace.Workspace) {
@@ -124,7 +125,7 @@ func deletedRows() []workspace.Workspace {
 // deletionDelay is how long a deletion can be undone.
 const deletionDelay = 24 * time.Hour
 
-// manyRows are hundreds of workspaces.
+// manyRows returns hundreds of workspaces.
 func manyRows(c states) (rows []workspace.Workspace) {
 	for i := range 300 {
 		rows = append(rows, rowOf(fmt.Sprintf("workspace-%03d", i), c.phases[i%len(c.phases)]))

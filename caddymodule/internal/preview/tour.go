@@ -6,7 +6,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// tourRows are workspaces as a person has them on an ordinary day: the picture in the README.
+// tourRows returns a person's workspaces on an ordinary day, for the picture in the README.
 func tourRows() []workspace.Workspace {
 	now := time.Now()
 	row := func(named, description string, phase workspace.Phase, used time.Duration, gigabytes float64,

@@ -17,14 +17,14 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// name is that of the workspace which the pages of the gateway are about.
+// name is the name of the workspace on the gateway's pages.
 const name = "notebooks"
 
-// wake is a workspace that comes up.
+// wake is a workspace that wakes up.
 type wake struct {
 	phase workspace.Phase
 	op    workspace.Operation
-	// from is the phase in which the wake-up began; empty for the present one.
+	// from is the phase in which the wake-up began; empty for the current one.
 	from     workspace.Phase
 	room     string
 	age      time.Duration
@@ -33,7 +33,7 @@ type wake struct {
 	reason   workspace.ErrorReason
 }
 
-// state is what the route table knows of it.
+// state returns the workspace as the route table has it.
 func (k wake) state() *route.State {
 	desired := workspace.DesiredRunning
 	if k.room != "" {
@@ -45,7 +45,7 @@ func (k wake) state() *route.State {
 	}}
 }
 
-// status is what the wake page shows of it.
+// status returns the workspace as the wake page shows it.
 func (k wake) status() progress.Status {
 	began := time.Now().Add(-k.age)
 	p := &activator.Progress{Began: began, From: k.phase, During: k.op, StepBegan: began, Room: k.room}
@@ -55,7 +55,7 @@ func (k wake) status() progress.Status {
 	return progress.Of(k.state(), p, nil)
 }
 
-// wakePage is the wake page of k.
+// wakePage returns the wake page of k.
 func wakePage(named string, k wake) *entry {
 	e := &entry{Group: "wake", Name: named, status: k.status, Covers: []string{"stage " + string(k.status().Stage)}}
 	if k.waiting != nil {
@@ -68,14 +68,14 @@ func wakePage(named string, k wake) *entry {
 	return e
 }
 
-// startOf is the phase in which an operation begins, where that is not STANDBY.
+// startOf is the phase in which an operation begins, if that is not STANDBY.
 var startOf = map[workspace.Operation]workspace.Phase{
 	workspace.OpCreateEmptyArchive: workspace.PhasePending, workspace.OpProvisioning: workspace.PhasePending,
 	workspace.OpRestoring: workspace.PhaseArchived, workspace.OpStopping: workspace.PhaseRunning,
 }
 
-// wakePages are the wake page in every stage, late in every stage, with every step of a storage job
-// and with every reason for waiting.
+// wakePages returns the wake page in every stage, late in every stage, with every step of a storage job, and with every
+// reason for waiting.
 func wakePages(c states) (list []*entry) {
 	seen := make(map[string]bool)
 	add := func(k wake) {
@@ -90,7 +90,7 @@ func wakePages(c states) (list []*entry) {
 	}
 	for _, op := range c.operations {
 		k := wake{phase: cmp.Or(startOf[op], workspace.PhaseStandby), op: op}
-		if op != workspace.OpStopping && op != workspace.OpArchiving { // those were in progress before
+		if op != workspace.OpStopping && op != workspace.OpArchiving { // those began before the wake-up
 			k.from = k.phase
 		}
 		if op != workspace.OpDeleting && op != workspace.OpNone {
@@ -119,7 +119,7 @@ func wakePages(c states) (list []*entry) {
 	}
 	for _, reason := range append(slices.Clone(c.waits), unknownReason) {
 		waiting(reason, waitingFor(reason))
-		// The same without its figures, where that says something else.
+		// The same without figures, if the page then says something else.
 		least := &workspace.Waiting{Reason: reason}
 		if explainedBy(least) != explainedBy(waitingFor(reason)) {
 			waiting(reason+"-without-figures", least)
@@ -129,15 +129,15 @@ func wakePages(c states) (list []*entry) {
 	return list
 }
 
-// explainedBy is what the wake page says of a wait.
+// explainedBy returns the wake page's text about a wait.
 func explainedBy(w *workspace.Waiting) string {
 	return fmt.Sprint(wake{phase: workspace.PhaseStandby, op: workspace.OpStarting, waiting: w}.status().Steps)
 }
 
-// unknownReason is one that only a later release knows.
+// unknownReason is a reason that only a later release knows.
 const unknownReason = "OfALaterRelease"
 
-// waitingFor is a wait for a reason, with everything that a wait can say.
+// waitingFor returns a wait for a reason, with all fields set.
 func waitingFor(reason string) *workspace.Waiting {
 	return &workspace.Waiting{
 		Reason: reason, Message: "what the server said, for administrators", Since: time.Now().Add(-4 * time.Minute),
@@ -145,7 +145,7 @@ func waitingFor(reason string) *workspace.Waiting {
 	}
 }
 
-// progresses are what a storage job tells in a step: as much as possible, and as little.
+// progresses returns the progress that a storage job reports in a step, with all fields set and with none.
 func progresses(step string) []*workspace.Progress {
 	now := time.Now()
 	return []*workspace.Progress{
@@ -154,7 +154,7 @@ func progresses(step string) []*workspace.Progress {
 	}
 }
 
-// failedPages are the pages of workspaces that have failed, and the wake page of one that fails meanwhile.
+// failedPages returns the pages of failed workspaces, and the wake page of one that fails meanwhile.
 func failedPages(c states) (list []*entry) {
 	for _, reason := range append(slices.Clone(c.reasons), unknownReason) {
 		st := wake{phase: workspace.PhaseError, op: workspace.OpNone, reason: reason}.state()
@@ -172,7 +172,7 @@ func failedPages(c states) (list []*entry) {
 	return list
 }
 
-// status answers the poll of a page's script, after the time for which it waits for a change.
+// status answers the poll of a page's script after the time for which the script waits for a change.
 func (p *Preview) status(w http.ResponseWriter, r *http.Request) {
 	e := p.find(w, r)
 	if e == nil {
@@ -185,7 +185,7 @@ func (p *Preview) status(w http.ResponseWriter, r *http.Request) {
 	sendJSON(w, http.StatusOK, s)
 }
 
-// hold waits until a poll has waited long enough, or the page is closed.
+// hold waits until the poll has waited long enough or the page is closed.
 func hold(r *http.Request) {
 	timer := time.NewTimer(pollTime)
 	defer timer.Stop()
@@ -195,12 +195,12 @@ func hold(r *http.Request) {
 	}
 }
 
-// pollTime is for how long a poll waits, as those of the pages ask for.
+// pollTime is how long a poll waits, as the pages request it.
 const pollTime = 25 * time.Second
 
 func sendJSON(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // fails only when the client has gone
+	_ = json.NewEncoder(w).Encode(body) // fails only when the client has disconnected
 }

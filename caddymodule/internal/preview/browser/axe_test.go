@@ -19,7 +19,7 @@ import (
 //go:embed testdata/axe/axe.min.js.gz
 var axePacked []byte
 
-// axeSource is axe-core as it is published.
+// axeSource is the published source of axe-core.
 var axeSource = sync.OnceValues(func() (string, error) {
 	packed, err := gzip.NewReader(bytes.NewReader(axePacked))
 	if err != nil {
@@ -29,19 +29,19 @@ var axeSource = sync.OnceValues(func() (string, error) {
 	return string(source), err
 })
 
-// axeAll are the rules for what a page says, and axeColors those whose result depends on the theme.
+// axeAll are all rules, and axeColors are the rules whose result depends on the theme.
 const (
 	axeAll    = `{type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}`
 	axeColors = `{type: "rule", values: ["color-contrast", "link-in-text-block"]}`
 )
 
-// finding is a rule of axe that a page breaks.
+// finding is a rule of axe that a page violates.
 type finding struct {
 	ID, Help string
 	Nodes    []struct{ HTML, FailureSummary string }
 }
 
-// String names the rule, and each element that breaks it.
+// String names the rule and each element that violates it.
 func (f finding) String() string {
 	var s strings.Builder
 	s.WriteString(f.ID + ": " + f.Help)
@@ -51,8 +51,8 @@ func (f finding) String() string {
 	return s.String()
 }
 
-// axe returns what axe finds in the page as it is now, but for most rows of a long table, which are all alike. It comes in by the DevTools protocol, which no policy of the
-// page keeps out.
+// axe returns the findings of axe in the current state of the page. It skips most rows of a long table, because all are
+// alike. The script is injected with the DevTools protocol, which the page's policy cannot block.
 func (b *tab) axe(rules string) (found []finding) {
 	b.t.Helper()
 	source, err := axeSource()
@@ -77,19 +77,19 @@ func (b *tab) axe(rules string) (found []finding) {
 	return found
 }
 
-// shape is what axe judges of a page: its elements and their attributes, without numbers and what the texts say.
+// shape is what axe judges in a page: its elements and their attributes, without numbers and texts.
 const shape = `document.documentElement.outerHTML.replaceAll(/>[^<]+</g, ">x<").replaceAll(/"[^"]*\d[^"]*"/g, '"0"') +
 	([...document.querySelectorAll("*")].some((e) => e.shadowRoot) ? location.pathname : "")`
 
-// accessible fails the test with what axe finds in the page as it is now, in both themes. A page of a shape that was
-// seen is not judged again.
+// accessible fails the test with the findings of axe in the current state of the page, in both themes. It skips a page
+// whose shape it has already judged.
 func (b *tab) accessible(about string, seen *sync.Map) {
 	b.t.Helper()
 	if _, known := seen.LoadOrStore(js[string](b, shape), true); known {
 		return
 	}
 	b.look("light", 1280)
-	js[bool](b, `(scrollTo(0, 0), true)`) // the header that stays covers what is scrolled below it
+	js[bool](b, `(scrollTo(0, 0), true)`) // the sticky header covers whatever is scrolled below it
 	found := b.axe(axeAll)
 	b.look("dark", 1280)
 	for _, f := range append(found, b.axe(axeColors)...) {
@@ -97,7 +97,7 @@ func (b *tab) accessible(about string, seen *sync.Map) {
 	}
 }
 
-// TestAxeFinds: what is wrong is found, also what is wrong in the dark theme only.
+// TestAxeFinds checks that axe finds problems, including those that exist only in the dark theme.
 func TestAxeFinds(t *testing.T) {
 	b := open(t)
 	b.look("dark", 1280)

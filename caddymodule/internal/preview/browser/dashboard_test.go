@@ -11,13 +11,13 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// flow is what people do in a page of the dashboard.
+// flow is a sequence of user actions on a page of the dashboard.
 type flow struct {
 	name, page string
 	do         func(b *tab)
 }
 
-// run does each in one browser.
+// run runs the flows one after the other in one browser.
 func run(t *testing.T, flows []flow) {
 	t.Helper()
 	b := open(t)
@@ -31,7 +31,7 @@ func run(t *testing.T, flows []flow) {
 	}
 }
 
-// TestDashboard is what people do in the dashboard, one after the other in one browser.
+// TestDashboard runs what people do in the dashboard.
 func TestDashboard(t *testing.T) {
 	run(t, []flow{
 		{"creating at the limit", "live", creating},
@@ -61,14 +61,14 @@ func TestDashboard(t *testing.T) {
 func (b *tab) until(what, expression string) {
 	b.t.Helper()
 	wait.For(b.t, what, func() error {
-		if !js[bool](b, "(() => { try { return Boolean("+expression+"); } catch { return false; } })()") { // what is not there yet
+		if !js[bool](b, "(() => { try { return Boolean("+expression+"); } catch { return false; } })()") { // an element may not exist yet
 			return errors.New(js[string](b, "document.body.innerText"))
 		}
 		return nil
 	})
 }
 
-// press clicks the first element of a selector as soon as it is shown and enabled.
+// press clicks the first element that matches a selector once it is visible and enabled.
 func (b *tab) press(on string) {
 	b.t.Helper()
 	wait.For(b.t, on+" can be pressed", func() error {
@@ -86,19 +86,19 @@ func (b *tab) fill(field, text string) {
 		text, field))
 }
 
-// key presses a key where the focus is.
+// key sends a key to the focused element.
 func (b *tab) key(key string) {
 	b.t.Helper()
 	js[bool](b, fmt.Sprintf(`document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: %q, bubbles: true, cancelable: true })) || true`, key))
 }
 
-// enter presses the key in a field, as a keyboard does: the browser chooses the button.
+// enter presses Enter in a field as a keyboard would: the browser chooses the button.
 func (b *tab) enter(field string) {
 	b.t.Helper()
 	b.call(chromedp.Focus(chromedp.CSS(field)), chromedp.KeyEvent(kb.Enter))
 }
 
-// is is a selector of the workspace with a name in a phase.
+// is returns an expression for the element of a workspace with a name and a phase.
 func is(name, phase string) string {
 	return fmt.Sprintf(`document.querySelector('[data-name="%s"][data-phase=%s]')`, name, phase)
 }
@@ -144,7 +144,7 @@ func creating(b *tab) {
 	b.until("its repository", `document.querySelector("#view-workspace .facts").innerText.includes("https://git.example/first.git")`)
 }
 
-// dozing looks at one that dozes: it says so, and can be opened, woken, put to sleep and archived.
+// dozing checks a dozing workspace: it shows that it dozes, and can be opened, woken, put to sleep and archived.
 func dozing(b *tab) {
 	b.until("it says that it dozes", is("dozing", "RUNNING")+`.dataset.dozing !== undefined && `+is("dozing", "RUNNING")+`.querySelector(".phase").innerText === "Dozing"`)
 	b.until("it says what wakes it", is("dozing", "RUNNING")+`.innerText.includes("Wakes at once when it is used")`)
@@ -154,14 +154,14 @@ func dozing(b *tab) {
 	b.until("what can be done", `["Wake", "Sleep", "Archive", "Keep awake for 1 hour"].every((name) =>
 		[...document.querySelectorAll("[data-name=dozing] [role=menuitem]")].some((e) => e.innerText.trim() === name))`)
 	b.key("Escape")
-	b.press(`[data-name=dozing] a[id^=name-]`) // of a card or a row
+	b.press(`[data-name=dozing] a[id^=name-]`) // in a card or a row
 	b.until("why, and what wakes it", `((text) => text.includes("It dozes, because it has not been used for a while") && text.includes("It goes on at once"))(
 		document.querySelector("#view-workspace .summary").innerText)`)
 	b.press("#view-workspace .further summary")
 	b.until("when it sleeps", `document.querySelector("#view-workspace .further").innerText.includes("It goes to sleep at")`)
 }
 
-// thawing has one that dozes go on, which holds no place before and needs one.
+// thawing wakes a dozing workspace, which did not count toward the limit before and needs another one to make room.
 func thawing(b *tab) {
 	b.until("two run and one dozes", `document.querySelectorAll("[data-phase=RUNNING]").length === 3 && document.querySelectorAll("[data-dozing]").length === 1`)
 	b.press(`[data-name=idle] [data-menu]`)

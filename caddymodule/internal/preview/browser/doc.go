@@ -1,4 +1,4 @@
-// Package browser loads the preview's pages in a real browser, to see what their scripts write.
+// Package browser loads the preview's pages in a real browser, to test what their scripts show.
 //
-// It holds tests only. It stands beside package preview, whose own tests need no browser.
+// It contains tests only. It is separate from package preview, whose own tests need no browser.
 package browser

@@ -6,14 +6,14 @@ import (
 	"testing"
 )
 
-// primary is what the main button of an element does, by the name of its action, and what it is called.
+// primary waits until an element has one main button, with this action and this label.
 func (b *tab) primary(of, action, called string) {
 	b.t.Helper()
 	b.until(of+": "+called, fmt.Sprintf(`((all) => all.length === 1 && all[0].dataset.action === %q && all[0].innerText === %q)([...document.querySelectorAll('%s .primary')])`,
 		action, called, of))
 }
 
-// helps looks at what the cards of failed workspaces offer their owner first, and does it.
+// helps checks and uses what the cards of failed workspaces offer their owner first.
 func helps(b *tab) {
 	b.primary(`[data-name=ImagePullFailed]`, "edit", "Choose another image")
 	b.until("another attempt is beside it", `document.querySelector("[data-name=ImagePullFailed] [data-action=retry]").checkVisibility()`)
@@ -32,7 +32,7 @@ func helps(b *tab) {
 	}
 }
 
-// waits looks at one whose image could not be pulled yet, and at one with files that are damaged.
+// waits checks a workspace whose image could not be pulled yet, and one with damaged files.
 func waits(b *tab) {
 	b.primary(`[data-name=not-pulled-yet]`, "retry", "Try again")
 	b.until("another image is beside it", `document.querySelector("[data-name=not-pulled-yet] [data-action=edit]").innerText === "Choose another image"`)
@@ -41,7 +41,8 @@ func waits(b *tab) {
 	b.until("one with its volume is opened", `document.querySelector("[data-name=damaged-beside-volume] a.primary").innerText === "Open"`)
 }
 
-// administrators looks at what an administrator is offered, and reads of servers: once, and when asked.
+// administrators checks what an administrator is offered, and that a server's error message is shown once, and only on
+// request.
 func administrators(b *tab) {
 	b.press("[data-view=cards]")
 	b.primary(`[data-name=DataLost]`, "recover", "Recover")
@@ -57,10 +58,10 @@ func administrators(b *tab) {
 	b.press("[data-tab=failed]")
 	b.until("once, and closed", once+`(document.querySelector("#failed-list li"))`)
 	b.press("nav [data-view=home]")
-	b.press("[data-view=table]") // as it was
+	b.press("[data-view=table]") // restores the former view
 }
 
-// leads follows the main button of the pages that say that a workspace has failed.
+// leads follows the main button of the pages about failed workspaces.
 func leads(b *tab) {
 	const main = `[...document.querySelectorAll("a.main")].filter((a) => a.checkVisibility())`
 	for page, want := range map[string]string{
@@ -82,7 +83,7 @@ func leads(b *tab) {
 	b.until("its page", `document.querySelector("#view-workspace h1").innerText === "ImagePullFailed"`)
 }
 
-// summaries reads the page of a workspace: its state, the reason and the next step, then logs and plots.
+// summaries checks the page of a workspace: its state, the reason and the next step, then logs and plots.
 func summaries(b *tab) {
 	const lines = `[...document.querySelectorAll("#view-workspace .summary dt")].map((e) => e.innerText).join() === "State,Reason,Next step" &&
 		[...document.querySelectorAll("#view-workspace .summary dd")].length === 3 && document.querySelector("#view-workspace .summary").innerText`
@@ -100,7 +101,7 @@ func summaries(b *tab) {
 	b.until("its state, the reason and what to do", `((text) => /Error[^]*could not be pulled[^]*Choose another image/.test(text))(`+lines+`)`)
 }
 
-// TestErrors is what people read of failures, and what they are led to.
+// TestErrors checks what people read about failures, and where they are led.
 func TestErrors(t *testing.T) {
 	run(t, []flow{
 		{"what helps an owner", "failed", helps},

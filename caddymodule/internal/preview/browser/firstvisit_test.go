@@ -8,13 +8,14 @@ import (
 	"time"
 )
 
-// slow is how much a slow network carries in a second, in bytes, and firstVisit what a first visit may take there.
+// slow is the rate of a slow network in bytes per second. firstVisit is the maximum time of transfers for a first visit
+// in it.
 const (
 	slow       = 50_000
-	firstVisit = 3 * time.Second // and a second for all that is no transfer
+	firstVisit = 3 * time.Second // leaves one second for everything but the transfers
 )
 
-// network lets the connections of a server carry as much as a slow network does, while that is wanted.
+// network is a listener whose connections can be limited to the rate of a slow network.
 type network struct {
 	net.Listener
 	mu   sync.Mutex
@@ -28,27 +29,27 @@ func (n *network) Accept() (net.Conn, error) {
 	return &connection{c, n}, err
 }
 
-// begin slows it down, and counts from now on.
+// begin limits the rate and starts counting.
 func (n *network) begin() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.slow, n.sent = true, 0
 }
 
-// count returns how many bytes were sent.
+// count returns the number of bytes sent since begin.
 func (n *network) count() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.sent
 }
 
-// connection is one of a network, which all of them share.
+// connection is a connection of a network. All of them share its rate.
 type connection struct {
 	net.Conn
 	network *network
 }
 
-// Write implements [net.Conn], a packet at a time.
+// Write implements [net.Conn]. It sends one packet at a time.
 func (c *connection) Write(b []byte) (n int, err error) {
 	for n < len(b) && err == nil {
 		packet := b[n:min(len(b), n+1400)]
@@ -70,7 +71,8 @@ func (c *connection) send(packet []byte) (int, error) {
 	return n, err
 }
 
-// TestAFirstVisitOnASlowNetwork: nothing is in the browser's cache, and little has to come before the workspaces are there.
+// TestAFirstVisitOnASlowNetwork checks that little has to be loaded before the workspaces appear, with an empty browser
+// cache.
 func TestAFirstVisitOnASlowNetwork(t *testing.T) {
 	b := open(t)
 	b.network.begin()

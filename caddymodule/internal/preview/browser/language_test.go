@@ -22,11 +22,11 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// source is the top of the repository.
+// source is the root of the repository.
 const source = "../../../.."
 
-// shown returns what a page shows: its title, and each text, label and hint that is visible, one a line. It
-// leaves out what is the same in every language: the words of the API, and what people and servers have named.
+// shown returns what a page shows: its title, and each visible text, label and hint, one per line. It leaves out what
+// is the same in every language: the words of the API, and names by people and servers.
 const shown = `(() => {
 	const names = "script, style, bdi, code, .brand, h1:has(> img), #user, #language, .description, #running-list strong";
 	const lines = [document.title];
@@ -44,22 +44,22 @@ const shown = `(() => {
 	return lines.map((line) => line.trim().replaceAll("\n", " ")).filter(Boolean).join("\n");
 })()`
 
-// loaded is whether a page and its scripts have begun to be what they are.
+// loaded reports whether a page and its scripts have loaded.
 const loaded = `document.readyState === "complete" && (document.querySelector("[aria-busy=true]:not([hidden])") === null ||
 	document.querySelector("#connection[data-state=lost]") !== null)`
 
-// said is what fixtures say in place of servers and programs.
+// said matches the texts that the fixtures have instead of those of servers and programs.
 var said = regexp.MustCompile(`what the server said, for administrators|exit status 1|npm install|A page of a workspace`)
 
-// site is the preview, and what browsers ask of it.
+// site is the preview with a view of the browsers' requests.
 type site struct {
 	http.Handler
 	mu         sync.Mutex
-	open, held int  // requests that are answered now, and those that wait for a change
-	polls      bool // the page has asked for changes
+	open, held int  // requests in progress: ordinary ones, and those that wait for a change
+	polls      bool // the page has polled for changes
 	last       time.Time
-	gate       chan struct{} // until it is closed, the API answers nothing
-	failing    int           // how many requests for assets fail next
+	gate       chan struct{} // the API does not answer until it is closed
+	failing    int           // how many requests for assets still have to fail
 }
 
 // ServeHTTP implements [http.Handler].
@@ -96,21 +96,21 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.Handler.ServeHTTP(w, r)
 }
 
-// fail ends the connections of the next n requests for assets.
+// fail aborts the next n requests for assets.
 func (s *site) fail(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failing = n
 }
 
-// failed reports whether they have failed.
+// failed reports whether all of them have failed.
 func (s *site) failed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.failing == 0
 }
 
-// hold lets the API answer nothing until the function that it returns is called.
+// hold makes the API wait with its answers until the returned function is called.
 func (s *site) hold() (answer func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,8 +124,8 @@ func (s *site) hold() (answer func()) {
 	})
 }
 
-// atRest reports whether the page has asked for all that it wants: nothing is answered, and for a while nothing
-// was asked. A page that polls asks again within a second and a half, unless its poll is held.
+// atRest reports whether the page has finished its requests: none is in progress, and none arrived for a while. A page
+// that polls asks again within 1.5 s, unless its poll is in progress.
 func (s *site) atRest() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,7 +198,7 @@ func (b *tab) load(path, language string) {
 	}
 }
 
-// rest returns what the page shows once it is at rest.
+// rest waits until the page is at rest, and returns what it shows.
 func (b *tab) rest(about string) string {
 	b.t.Helper()
 	before := ""
@@ -218,7 +218,7 @@ func (b *tab) rest(about string) string {
 	return before
 }
 
-// check reports what the page shows in another language than the made-up one.
+// check reports texts of the page that are not in the made-up language.
 func (b *tab) check(about string) {
 	b.t.Helper()
 	text := b.rest(about)
@@ -230,10 +230,10 @@ func (b *tab) check(about string) {
 	}
 }
 
-// deed is what a person does with the first element of a selector, and what is pressed afterwards.
+// deed is an action on the first element that matches a selector. leave is the selector of what is pressed afterwards.
 type deed struct{ name, on, does, leave string }
 
-// deeds are what a person does in a page, one after the other, and how each is left.
+// deeds are the actions that a person takes in a page, in this order.
 var deeds = []deed{
 	{"beginning to create one", "#new", `e.click()`, ""},
 	{"creating one without a name", "#create", `e.click()`, ""},
@@ -298,8 +298,8 @@ var deeds = []deed{
 	{"signing in", "#login button[type=submit]", `(e.form.username.value = e.form.password.value = "x", e.click())`, ""},
 }
 
-// TestScriptsSpeakTheLanguage: with one more language, nothing that a page shows in a browser is in another, when
-// it is loaded, when something is done in it, and when it was loaded in English and its language switched.
+// TestScriptsSpeakTheLanguage checks that all texts of a page in a browser are in an added language: when the page is
+// loaded, after actions in it, and when the page was loaded in English and its language is switched.
 func TestScriptsSpeakTheLanguage(t *testing.T) {
 	if !previewtest.RunWith(t, source, "TestScriptsSpeakTheLanguage") {
 		return
@@ -334,12 +334,12 @@ func TestScriptsSpeakTheLanguage(t *testing.T) {
 	}
 }
 
-// do does something to the first element of a selector that can be pressed, and reports whether there is one.
+// do performs an action on the first usable element that matches a selector, and reports whether there is one.
 func (b *tab) do(on, does string) bool {
 	b.t.Helper()
 	done := js[bool](b, fmt.Sprintf(`((e) => { if (e) %s; return Boolean(e); })([...document.querySelectorAll(%q)]
 		.find((e) => !e.disabled && e.checkVisibility()))`, does, on))
-	if done { // the scripts draw what changes a frame later; a page that is left meanwhile does not answer
+	if done { // the scripts draw changes one frame later; a page that was left meanwhile does not answer
 		ctx, cancel := context.WithTimeout(b.ctx, wait.Timeout)
 		defer cancel()
 		_ = chromedp.Do(ctx, chromedp.Evaluate[chromedp.Void](`new Promise((drawn) => setTimeout(drawn, 20))`, chromedp.EvalAwaitPromise))
@@ -347,7 +347,7 @@ func (b *tab) do(on, does string) bool {
 	return done
 }
 
-// doEverything does what a person can do in the page, and checks what that shows.
+// doEverything performs all actions that are possible in the page, and checks the result of each.
 func (b *tab) doEverything(path string) {
 	b.t.Helper()
 	done := 0

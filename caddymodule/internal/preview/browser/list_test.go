@@ -8,12 +8,12 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestOneWorkspace is what people do with one.
+// TestOneWorkspace runs what people do with one workspace.
 func TestOneWorkspace(t *testing.T) {
 	run(t, []flow{{"another name, a copy, a favourite, and its end", "live", menuOfOne}})
 }
 
-// menuOfOne gives a workspace another name where it stands, makes it a favourite, duplicates it and copies its address.
+// menuOfOne renames a workspace in place, makes it a favourite, duplicates it and copies its address.
 func menuOfOne(b *tab) {
 	press := func(name, action string) {
 		b.t.Helper()
@@ -52,7 +52,7 @@ func menuOfOne(b *tab) {
 	b.until("nothing is kept", `!document.querySelector("#deleted") && !document.querySelector("[data-name=course]")`)
 }
 
-// languages chooses one from a list of all.
+// languages chooses a language from the list.
 func languages(b *tab) {
 	b.until("all of them", `[...document.getElementById("language").options].map((e) => e.value).join() === "en,ko" && document.getElementById("language").labels[0].innerText.includes("Language")`)
 	js[bool](b, `((e) => { e.value = "ko"; return e.dispatchEvent(new Event("change")); })(document.getElementById("language"))`)
@@ -61,12 +61,12 @@ func languages(b *tab) {
 	b.until("the former one", `document.querySelector("nav [data-view=home]").innerText === "Workspaces"`)
 }
 
-// unloaded loads the page while nothing that it needs arrives: the styles, the script and its next two attempts.
+// unloaded loads the page while its requests fail: those for the styles and the script, and two more attempts.
 func unloaded(b *tab) {
 	if _, err := chromedp.Call(b.ctx, cdpnetwork.ClearBrowserCache, cdp.Empty{}); err != nil {
 		b.t.Fatal(err)
 	}
-	b.site.fail(9) // the browser repeats some of them itself
+	b.site.fail(9) // the browser itself repeats some requests
 	b.call(chromedp.Reload())
 	b.until("it says that it is loaded again", `!document.getElementById("unloaded").hidden`)
 	b.until("it is there", `document.getElementById("unloaded").hidden && document.querySelector("#view-home[aria-busy=false] [data-workspace]")`)
@@ -76,7 +76,7 @@ func unloaded(b *tab) {
 	}
 }
 
-// sorting presses the titles of columns: the first time the usual order, the second time the other one.
+// sorting presses column titles: the first press sorts in the usual order, the second in reverse.
 func sorting(b *tab) {
 	b.until("all", `document.querySelectorAll("[data-workspace]").length === 300`)
 	b.press("[data-view=table]")
@@ -97,10 +97,10 @@ func sorting(b *tab) {
 	b.until("a choice begins with the usual order", `document.querySelector("th[aria-sort=ascending] [data-sort=state]")`)
 	b.fill("#search", "space-12")
 	b.until("few are a table, too", `document.querySelectorAll("tbody tr").length === 10`)
-	b.press("[data-view=cards]") // which this browser remembers
+	b.press("[data-view=cards]") // this browser remembers the choice
 }
 
-// counted compares the numbers: a dozing workspace takes no place, and is not among those that run.
+// counted compares the numbers: a dozing workspace does not count toward the limit, and is not listed as running.
 func counted(b *tab) {
 	b.until("as many run as it says", `parseInt(document.getElementById("running").innerText) ===
 		document.querySelectorAll("[data-workspace][data-phase=RUNNING]:not([data-dozing])").length`)

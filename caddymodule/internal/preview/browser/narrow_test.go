@@ -9,7 +9,8 @@ import (
 	"github.com/codehub/gateway/coordinator/words"
 )
 
-// overflowing names what is wider than the page, in every language that the page has in itself; empty for nothing.
+// overflowing describes the elements that are wider than the page, in every language that the page contains. It is
+// empty if there are none.
 const overflowing = `(() => {
 	const root = document.documentElement, own = root.lang;
 	const wide = %s.map((lang) => {
@@ -22,10 +23,10 @@ const overflowing = `(() => {
 	return wide;
 })()`
 
-// TestEveryState: no page must be moved sideways to be read, on the narrowest phone, and on a usual screen and
-// a tablet at 200 % and 400 %, of which the widths are the same. And axe finds nothing in it, in either theme.
+// TestEveryState checks that no page needs horizontal scrolling: on the narrowest phone, and on a usual screen and a
+// tablet at 200 % and 400 %, which have the same widths. It also checks that axe finds nothing, in either theme.
 func TestEveryState(t *testing.T) {
-	var seen sync.Map // shapes of pages
+	var seen sync.Map // of pages
 	languages := "["
 	for _, l := range words.Languages() {
 		languages += fmt.Sprintf("%q,", l.Code)
@@ -44,7 +45,7 @@ func TestEveryState(t *testing.T) {
 	})
 }
 
-// TestTheViewsFitAPhone: a person sees every view of the dashboard's header on a phone, and not half of the last one.
+// TestTheViewsFitAPhone checks that a phone shows all views in the dashboard's header completely.
 func TestTheViewsFitAPhone(t *testing.T) {
 	b := open(t)
 	for _, l := range words.Languages() {

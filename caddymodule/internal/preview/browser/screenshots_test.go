@@ -31,12 +31,13 @@ var (
 	onlyPages   = flag.String("page", "", "text that the address of a page in TestScreenshots must have, such as wake")
 )
 
-// What a screenshot is made of: the widths in CSS pixels, and how much of a long page it shows.
+// The themes and widths of the screenshots, in CSS pixels.
 var (
 	themes = []string{"light", "dark"}
 	widths = []int{390, 820, 1280}
 )
 
+// heightMax is how much of a long page a screenshot shows.
 const heightMax = 4000
 
 // sheetSource is the contact sheet.
@@ -50,8 +51,8 @@ type picture struct {
 	Files []string
 }
 
-// TestScreenshots writes what every page looks like, with every view that its navigation leads to, and a contact
-// sheet: `make screenshots`.
+// TestScreenshots writes pictures of every page, with every view that its navigation leads to, and a contact sheet.
+// `make screenshots` runs it.
 func TestScreenshots(t *testing.T) {
 	if *screenshots == "" {
 		t.Skip("make screenshots says where to write them")
@@ -101,7 +102,7 @@ func pagesOf(b *tab, language string) []string {
 		`[...document.querySelectorAll("a[href*='lang=%s']")].map((a) => a.pathname).join(" ")`, language)))
 }
 
-// each visits every page once, in as many browsers as there are processors.
+// each visits every page once, in one browser per processor.
 func each(t *testing.T, paths []string, visit func(b *tab, path string)) {
 	t.Helper()
 	left := make(chan string, len(paths))
@@ -126,7 +127,7 @@ func each(t *testing.T, paths []string, visit func(b *tab, path string)) {
 	})
 }
 
-// pictures writes how a page looks, and each view of it.
+// pictures takes the pictures of a page and of each of its views.
 func (b *tab) pictures(path string) (all []picture) {
 	b.t.Helper()
 	files := map[string][]string{}
@@ -152,7 +153,7 @@ func (b *tab) pictures(path string) (all []picture) {
 	return all
 }
 
-// look makes a theme and a width those of the page. Nothing moves in it.
+// look sets the theme and the width of the page, and disables animations.
 func (b *tab) look(theme string, width int) {
 	b.t.Helper()
 	b.call(chromedp.EmulateViewport(int64(width), 900), func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
@@ -165,7 +166,7 @@ func (b *tab) look(theme string, width int) {
 	})
 }
 
-// picture writes how the page looks now.
+// picture takes a picture of the page in its current state.
 func (b *tab) picture(file string) {
 	b.t.Helper()
 	size := js[[]float64](b, `(scrollTo(0, 0), [innerWidth, document.documentElement.scrollHeight])`)
@@ -182,7 +183,7 @@ func (b *tab) picture(file string) {
 	})
 }
 
-// call does something in the tab.
+// call runs steps in the tab.
 func (b *tab) call(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, wait.Timeout)

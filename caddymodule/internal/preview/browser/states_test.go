@@ -9,10 +9,10 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// states are what pages show only after something was done in them. None of it changes what the preview answers.
+// states are views that pages show only after actions, none of which changes what the preview answers.
 var states = []struct {
 	page, name string
-	deeds      []string // by their names
+	deeds      []string // the names of deeds
 }{
 	{"dashboard/live", "creating", []string{"beginning to create one"}},
 	{"dashboard/live", "menu", []string{"the menu of one that sleeps"}},
@@ -31,8 +31,8 @@ var states = []struct {
 	{"sign-in/refused-bad-credentials", "refused", []string{"signing in"}},
 }
 
-// states shows a page as it is loaded, then each view that its navigation leads to, then what it shows after something
-// was done in it, and calls see with the name of each.
+// states calls see with the name of each state of a page: as loaded, each view that its navigation leads to, and each
+// of its states after actions.
 func (b *tab) states(path, language string, see func(name string)) {
 	b.t.Helper()
 	page := strings.TrimPrefix(path, "/preview/")
@@ -60,7 +60,7 @@ func (b *tab) states(path, language string, see func(name string)) {
 		for _, named := range s.deeds {
 			d := deeds[slices.IndexFunc(deeds, func(d deed) bool { return d.name == named })]
 			wait.For(b.t, fmt.Sprintf("%s: %s can be done for %s", page, named, s.name), func() error {
-				if !b.do(d.on, d.does) { // what it is done in may come a moment later
+				if !b.do(d.on, d.does) { // the element may appear a moment later
 					return errors.New(js[string](b, "document.body.innerText"))
 				}
 				return nil
@@ -71,8 +71,8 @@ func (b *tab) states(path, language string, see func(name string)) {
 	}
 }
 
-// views are the fragments of the views that a page leads to, the first of which is the page as it is loaded. What a
-// refused change shows is in the language test.
+// views returns the fragments of the views that a page leads to. The first is the page as loaded. The language test
+// checks the results of refused changes.
 func (b *tab) views(path string) []string {
 	b.t.Helper()
 	views := []string{""}
@@ -83,14 +83,14 @@ func (b *tab) views(path string) []string {
 		...[...document.querySelectorAll("h3 a[href^='#/']")].slice(0, 1)]`)...)
 }
 
-// hashes are the fragments of views in an array of links.
+// hashes returns the fragments of the visible links in an array.
 func hashes(b *tab, links string) []string {
 	b.t.Helper()
 	return strings.Fields(js[string](b, links+
 		`.filter((a) => a.checkVisibility()).map((a) => a.hash).filter((hash) => hash.length > 2).join(" ")`))
 }
 
-// viewName is the name of a view in the pictures; the id of a workspace is left out.
+// viewName returns the name of a view for the pictures, without the id of a workspace.
 func viewName(view string) string {
 	if strings.HasPrefix(view, "#/w/") {
 		return "workspace"

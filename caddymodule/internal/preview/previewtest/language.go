@@ -1,5 +1,5 @@
-// Package previewtest adds a made-up language to a test, as one more file: with it, and no other change,
-// everything that people read must be in it. It must not be imported by the product.
+// Package previewtest adds a made-up language to a test, as one more file. With this file and no other change,
+// everything that people read must be in that language. The product must not import it.
 package previewtest
 
 import (
@@ -17,22 +17,22 @@ import (
 	"github.com/codehub/gateway/coordinator/words"
 )
 
-// MadeUp is the tag of the made-up language: English, each text between marks. The tag is that of artificial
-// languages.
+// MadeUp is the tag of the made-up language, which is English with marks around each text. The tag is that of
+// artificial languages.
 const MadeUp = "art"
 
-// languages is where the files of the languages are, below the top of the repository.
+// languages is the folder of the languages' files, below the root of the repository.
 const languages = "coordinator/words/languages/"
 
-// marked is what the made-up language says, and neutral what is the same in every language: names.
+// marked matches a text of the made-up language. neutral matches names, which are the same in every language.
 var (
 	marked  = regexp.MustCompile(`⟦[^⟦⟧]*⟧`)
 	neutral = regexp.MustCompile(`CodeHub|Acme Labs|English|한국어|\bmina\b`)
 )
 
-// RunWith runs a test of the calling package once more, with the made-up language, unless this is that run.
-// The file is added as the compiler sees the source, so that it is embedded like the others. source is the way
-// from the package to the top of the repository. RunWith reports whether this is the run with the language.
+// RunWith runs a test of the calling package again with the made-up language, unless this already is that run. An
+// overlay adds the file to the source that the compiler sees, so it is embedded like the others. source is the path
+// from the package to the root of the repository. RunWith reports whether this is the run with the language.
 func RunWith(t *testing.T, source, test string) bool {
 	t.Helper()
 	if words.Known(MadeUp) {
@@ -75,7 +75,7 @@ func RunWith(t *testing.T, source, test string) bool {
 	return false
 }
 
-// wrap puts every text below v between marks.
+// wrap adds the marks to every text in v.
 func wrap(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -88,7 +88,7 @@ func wrap(v any) any {
 	}
 }
 
-// Unspoken returns the words of a text that the made-up language has not said.
+// Unspoken returns the part of a text that is not in the made-up language.
 func Unspoken(text string) string {
 	for marked.MatchString(text) {
 		text = marked.ReplaceAllString(text, "")

@@ -18,31 +18,30 @@ import (
 	"time"
 )
 
-// self is the package of this program, and sources what its pages come from.
+// self is the package of this program. sources are the files and folders that its pages are built from.
 const self = "./caddymodule/internal/preview/cmd/preview"
 
 var sources = []string{"caddymodule/internal", "coordinator", "storagejob/contract", "go.mod"}
 
-// failedPage shows what the compiler says.
+// failedPage shows the compiler's output.
 const failedPage = `<!doctype html>
 <meta name="color-scheme" content="light dark"><h1>It does not compile</h1>
 <pre>%s</pre>
 `
 
-// builder passes requests to the newest build of the pages, and builds them when the source
-// has changed.
+// builder forwards requests to the newest build of the pages, and rebuilds them when the source has changed.
 type builder struct {
 	dir   string
 	proxy *httputil.ReverseProxy
 
-	mu     sync.Mutex // guards what follows
-	built  time.Time  // the source of the present build is no newer
-	failed string     // what the compiler said of the newest source; empty if it was built
+	mu     sync.Mutex // guards the other fields of this group
+	built  time.Time  // the source of the current build is not newer
+	failed string     // the compiler's output for the newest source; empty if the build succeeded
 	socket string
 	stop   func()
 }
 
-// newBuilder returns a builder that has built nothing yet.
+// newBuilder returns a builder that has not built anything yet.
 func newBuilder() (*builder, error) {
 	dir, err := os.MkdirTemp("", "codehub-preview-")
 	if err != nil {
@@ -68,18 +67,18 @@ func (b *builder) close() {
 	_ = os.RemoveAll(b.dir)
 }
 
-// ServeHTTP answers from the newest source, or says why it cannot be built.
+// ServeHTTP answers from the newest source, or shows why the build failed.
 func (b *builder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if failed := b.update(); failed != "" {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.WriteHeader(http.StatusInternalServerError)
-		_, _ = fmt.Fprintf(w, failedPage, template.HTMLEscapeString(failed)) // fails only when the client has gone
+		_, _ = fmt.Fprintf(w, failedPage, template.HTMLEscapeString(failed)) // fails only when the client has disconnected
 		return
 	}
 	b.proxy.ServeHTTP(w, r)
 }
 
-// update builds the pages if the source is newer, and returns why that failed.
+// update builds the pages if the source is newer, and returns the reason if that fails.
 func (b *builder) update() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -98,14 +97,14 @@ func (b *builder) update() string {
 	return b.failed
 }
 
-// newestSource returns when the source was changed last.
+// newestSource returns the time of the last change to the source.
 func newestSource() (newest time.Time, err error) {
 	for _, root := range sources {
 		err = filepath.WalkDir(root, func(_ string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return err
 			}
-			info, err := d.Info() // also of folders: a file may be gone
+			info, err := d.Info() // includes folders, whose time changes when a file is removed
 			if err == nil && info.ModTime().After(newest) {
 				newest = info.ModTime()
 			}
@@ -118,7 +117,7 @@ func newestSource() (newest time.Time, err error) {
 	return newest, nil
 }
 
-// build builds the program and starts it with the pages, in place of the one that runs.
+// build builds the program and starts it with the pages, instead of the running one.
 func (b *builder) build(of time.Time) (failed string) {
 	program := filepath.Join(b.dir, "pages")
 	if out, err := exec.Command("go", "build", "-o", program, self).CombinedOutput(); err != nil {
@@ -130,8 +129,8 @@ func (b *builder) build(of time.Time) (failed string) {
 	return b.start(program)
 }
 
-// start starts the program with the pages. The pages end with this process, however it ends:
-// the pipe that is their input closes.
+// start starts the program with the pages. The pages end with this process, however it ends, because the pipe to their
+// standard input closes.
 func (b *builder) start(program string) (failed string) {
 	cmd := exec.Command(program, "-pages", b.socket)
 	cmd.Stderr = os.Stderr
@@ -148,7 +147,7 @@ func (b *builder) start(program string) (failed string) {
 	}
 	b.stop = func() {
 		_ = in.Close()
-		_ = cmd.Wait() // it ends because its input has
+		_ = cmd.Wait() // it ends because its input has ended
 	}
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		if err == io.EOF {

@@ -1,7 +1,7 @@
 // Command preview serves every page that people see, in every state: `make preview`.
 //
-// It builds itself again when the source is newer than what it serves, so that a change shows
-// when a page is loaded again. It listens on loopback only.
+// It rebuilds itself when the source is newer than what it serves, so reloading a page shows a change. It listens on
+// loopback only.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/preview"
 )
 
-// parentInterval is how often the preview asks whether its parent still runs.
+// parentInterval is how often the preview checks that its parent still runs.
 const parentInterval = time.Second
 
 func main() {
@@ -26,7 +26,7 @@ func main() {
 	socket := flag.String("pages", "",
 		"serve the pages on this socket until standard input ends; for the program itself")
 	flag.Parse()
-	// SIGHUP: the terminal was closed.
+	// SIGHUP means that the terminal was closed.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	go stopWithoutParent(os.Getppid(), stop)
@@ -37,8 +37,7 @@ func main() {
 	}
 }
 
-// stopWithoutParent calls stop when the parent has ended. A make that is killed cannot tell its
-// children.
+// stopWithoutParent calls stop once the parent has ended. A make that is killed cannot notify its children.
 func stopWithoutParent(parent int, stop func()) {
 	for range time.Tick(parentInterval) {
 		if os.Getppid() != parent {
@@ -68,7 +67,7 @@ func run(ctx context.Context, listen, socket string) error {
 	return serve(ctx, l, b)
 }
 
-// servePages serves the pages of this build on a socket, until the program that has started it ends.
+// servePages serves the pages of this build on a socket until the program that started it ends.
 func servePages(ctx context.Context, socket string) error {
 	p, err := preview.New(".")
 	if err != nil {
@@ -81,7 +80,7 @@ func servePages(ctx context.Context, socket string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
-		_, _ = os.Stdin.Read(make([]byte, 1)) // ends with the other end
+		_, _ = os.Stdin.Read(make([]byte, 1)) // returns when the other end closes
 		cancel()
 	}()
 	fmt.Println("ready")

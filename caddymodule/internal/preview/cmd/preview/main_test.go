@@ -12,22 +12,22 @@ import (
 	"time"
 )
 
-// roleEnv tells a copy of this test binary what to be.
+// roleEnv tells a copy of this test binary its role.
 const roleEnv = "CODEHUB_PREVIEW_ROLE"
 
-// endLimit is how long a process may take to start and to end. It is long because test machines are busy.
+// endLimit is the maximum time of a process from start to end. It is long because test machines are busy.
 const endLimit = time.Minute
 
 func TestMain(m *testing.M) {
 	switch role := os.Getenv(roleEnv); role {
 	case "":
 		os.Exit(m.Run())
-	case "make": // starts the preview, and waits for it
+	case "make": // starts the preview and waits for it
 		cmd := exec.Command(os.Args[0], os.Args[1:]...)
 		cmd.Env = append(os.Environ(), roleEnv+"=preview")
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		check(cmd.Run())
-	case "builder": // starts the pages, and does not end by itself
+	case "builder": // starts the pages and does not end by itself
 		b, err := newBuilder()
 		check(err)
 		b.socket = filepath.Join(b.dir, "socket")
@@ -49,8 +49,8 @@ func check(err error) {
 	}
 }
 
-// A preview that a killed process has started ends: the one that make started, and the pages that
-// the preview started. Their output ends with the last of them.
+// TestEndsWithItsParent checks that a preview ends when the process that started it is killed: the preview that make
+// started, and the pages that the preview started. Their output ends with the last of them.
 func TestEndsWithItsParent(t *testing.T) {
 	t.Chdir("../../../../..")
 	for _, c := range []struct {
@@ -84,7 +84,7 @@ func TestEndsWithItsParent(t *testing.T) {
 			if rest, err := io.ReadAll(out); err != nil || strings.TrimSpace(string(rest)) != "" {
 				t.Errorf("after %q came %q, %v", line, rest, err)
 			}
-			_ = cmd.Wait() // it was killed
+			_ = cmd.Wait() // fails, because it was killed
 		})
 	}
 }
