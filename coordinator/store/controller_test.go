@@ -40,7 +40,11 @@ func TestSaveWritesOnlyTheControllersColumns(t *testing.T) {
 	next.Operation, next.OpStartedAt = workspace.OpArchiving, now.Add(-time.Minute)
 	next.ArchiveOpID = uuid.NewString()
 	next.ArchiveKey = w.ID.ArchiveKey(next.ArchiveOpID)
-	next.HomeCtx = workspace.HomeContext{RestoreMarker: next.ArchiveKey, RestoreOpID: "r", Dirty: true, Crashes: 2}
+	next.HomeCtx = workspace.HomeContext{
+		VolumeRecord:  workspace.VolumeRecord{RestoreMarker: next.ArchiveKey, Dirty: true},
+		RestoreRecord: workspace.RestoreRecord{RestoreOpID: "r"},
+		AttemptRecord: workspace.AttemptRecord{Crashes: 2},
+	}
 	next.Endpoint = "10.0.0.1:8080"
 	next.ErrorReason, next.ErrorMessage, next.ErrorCount = workspace.ReasonActionFailed, "it failed", 2
 	next.Waiting = &workspace.Waiting{Reason: "StoreAway", Message: "no answer", Since: now}

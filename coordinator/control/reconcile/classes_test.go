@@ -76,7 +76,7 @@ func TestAPlaceInTheQueueIsThatOfTheRow(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 1000, time.UTC)
 	first := candidate{at: now, row: workspace.Workspace{
 		Phase: workspace.PhaseStandby, DesiredState: workspace.DesiredArchived, Operation: workspace.OpNone, CreatedAt: now.Add(-time.Hour),
-		Conditions: workspace.Conditions{workspace.VolumeReady: {Status: "True"}}, HomeCtx: workspace.HomeContext{Dirty: true, VolumeOpID: "op"},
+		Conditions: workspace.Conditions{workspace.VolumeReady: {Status: "True"}}, HomeCtx: workspace.HomeContext{VolumeRecord: workspace.VolumeRecord{Dirty: true, VolumeOpID: "op"}},
 	}}
 	first.observation = workspace.Observation{Volume: &workspace.Volume{OpID: "op"}, Store: workspace.StoreAnswer{State: workspace.StoreAnswers},
 		Queued: &workspace.Queued{}}

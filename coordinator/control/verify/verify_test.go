@@ -150,7 +150,7 @@ func row(id workspace.ID, key string) store.Inspected {
 func (w *world) home(id workspace.ID, key string) store.Inspected {
 	r := row(id, key)
 	r.Phase, r.DesiredState = workspace.PhaseStandby, workspace.DesiredStandby
-	r.HomeCtx = workspace.HomeContext{VolumeOpID: "A", RestoreMarker: key, Dirty: true}
+	r.HomeCtx = workspace.HomeContext{VolumeRecord: workspace.VolumeRecord{VolumeOpID: "A", RestoreMarker: key, Dirty: true}}
 	r.Conditions = workspace.Conditions{}.With(workspace.VolumeReady, true, "VolumePresent", "", began).
 		With(workspace.PolicyHealthy, true, "", "", began)
 	w.volumes[id] = workspace.Volume{OpID: "A"}

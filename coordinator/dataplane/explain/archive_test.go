@@ -26,8 +26,8 @@ func TestTheStateOfTheArchiveIsSaid(t *testing.T) {
 		"damaged":             {workspace.Workspace{ArchiveKey: "k", ArchiveDamage: "the checksum", ArchiveVerifiedAt: now}, "ArchiveDamaged", "Do not delete", "the checksum", "the checksum"},
 		"damaged, and volume": {workspace.Workspace{ArchiveKey: "k", ArchiveDamage: "the checksum", Conditions: ready}, "ArchiveDamaged", "not concerned", "the checksum", "the checksum"},
 		"reverting":           {workspace.Workspace{Revert: asked}, "Reverting", "archived first", "", ""},
-		"reverted":            {workspace.Workspace{Revert: asked, HomeCtx: workspace.HomeContext{RevertID: "r"}}, "", "", "", ""},
-		"revert failed": {workspace.Workspace{Revert: asked, HomeCtx: workspace.HomeContext{RevertID: "r", RevertProblem: "dial tcp 10.0.0.1"}},
+		"reverted":            {workspace.Workspace{Revert: asked, HomeCtx: workspace.HomeContext{ChoiceRecord: workspace.ChoiceRecord{RevertID: "r"}}}, "", "", "", ""},
+		"revert failed": {workspace.Workspace{Revert: asked, HomeCtx: workspace.HomeContext{ChoiceRecord: workspace.ChoiceRecord{RevertID: "r", RevertProblem: "dial tcp 10.0.0.1"}}},
 			"RevertFailed", "as it was before", "dial tcp 10.0.0.1", ""},
 	} {
 		e := Explain(now, c.w, Delays{}, nil)

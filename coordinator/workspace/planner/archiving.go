@@ -79,8 +79,8 @@ func (p *planner) startArchive() Action {
 func (p *planner) saveKey() Action {
 	n := &p.next
 	n.ArchiveKey = p.expectedKey()
-	n.HomeCtx.RestoreMarker = n.ArchiveKey
-	n.HomeCtx.Dirty, n.HomeCtx.Newest, n.HomeCtx.Replaced = false, "", ""
+	n.HomeCtx.HoldContent(n.ArchiveKey, false)
+	n.HomeCtx.Newest, n.HomeCtx.Replaced = "", ""
 	p.archived = &workspace.ArchiveRecord{Size: p.o.UploadSize, SHA256: p.o.UploadSHA256}
 	job := p.job(workspace.JobArchive, n.ArchiveOpID)
 	if job != nil && job.State == workspace.JobSucceeded {

@@ -214,7 +214,7 @@ func TestUnexpectedVolume(t *testing.T) {
 	archiving, o := at(workspace.PhaseStandby)
 	archiving.DesiredState, archiving.Operation, archiving.OpStartedAt = workspace.DesiredArchived, workspace.OpArchiving, now
 	archiving.ArchiveOpID, archiving.ArchiveKey = "op", id.ArchiveKey("op")
-	archiving.HomeCtx = workspace.HomeContext{RestoreMarker: archiving.ArchiveKey}
+	archiving.HomeCtx = workspace.HomeContext{VolumeRecord: workspace.VolumeRecord{RestoreMarker: archiving.ArchiveKey}}
 	archiving.Conditions = conditions(true, true, false)
 	o.Volume, o.Archive = nil, workspace.Present
 

@@ -34,7 +34,7 @@ func TestAStartDoesNotWaitForTheRemovalOfItsJob(t *testing.T) {
 		w := workspace.Workspace{
 			ID: "00000000-0000-4000-8000-000000000001", Phase: workspace.PhaseArchived, DesiredState: c.desired,
 			Operation: workspace.OpRestoring, OpStartedAt: start, ArchiveKey: "key", PhaseChangedAt: start,
-			HomeCtx: workspace.HomeContext{RestoreOpID: "r", VolumeOpID: "v"},
+			HomeCtx: workspace.HomeContext{VolumeRecord: workspace.VolumeRecord{VolumeOpID: "v"}, RestoreRecord: workspace.RestoreRecord{RestoreOpID: "r"}},
 		}
 		w.Conditions = workspace.Conditions{workspace.ArchiveReady: {Status: "True"}}
 		o := workspace.Observation{

@@ -195,18 +195,8 @@ func (p *planner) beginNext() Action {
 	return p.advance()
 }
 
-// beginRestore names the restore and the volume that it makes. Each restore makes a volume of its
-// own. What an earlier one has left is removed and never written over. So a row from before that
-// restore does not know the volume and leaves it alone.
+// beginRestore gives the restore, or its next attempt, an id and a volume of its own.
 func (p *planner) beginRestore() {
-	h := &p.next.HomeCtx
-	h.RestoreMarker = "" // until it completes, the volume is not the workspace's data (SPEC 12.1)
-	h.RestoreOpID, h.RestoreVolumeAt = p.policy.NewOpID(), time.Time{}
-	switch v := p.o.Volume; {
-	case v == nil:
-		h.StaleVolumeOpID, h.VolumeOpID = h.VolumeOpID, h.RestoreOpID
-	case v.OpID != "":
-		h.StaleVolumeOpID, h.VolumeOpID = v.OpID, h.RestoreOpID
-	}
+	p.next.HomeCtx.BeginRestore(p.policy.NewOpID(), p.o.Volume)
 	p.set(workspace.VolumeReady, false, "NotRestored", "the archive is being restored")
 }

@@ -17,7 +17,9 @@ func TestARowFromBeforeItsArchives(t *testing.T) {
 	making := func(op workspace.Operation) func(w *workspace.Workspace, o *workspace.Observation) {
 		return func(w *workspace.Workspace, o *workspace.Observation) {
 			w.Operation, w.OpStartedAt = op, now.Add(-time.Second)
-			w.HomeCtx = workspace.HomeContext{VolumeOpID: "A", RestoreOpID: "A"}
+			w.HomeCtx = workspace.HomeContext{
+				VolumeRecord: workspace.VolumeRecord{VolumeOpID: "A"}, RestoreRecord: workspace.RestoreRecord{RestoreOpID: "A"},
+			}
 			w.ArchiveOpID = "E"
 		}
 	}
@@ -102,7 +104,7 @@ func TestWhoeverStartedTheContainer(t *testing.T) {
 		"on another volume": {&workspace.Container{Running: true, Ready: true, Endpoint: "10.0.0.2:80"}, false},
 	} {
 		w, o := at(workspace.PhaseStandby)
-		w.ArchiveKey, w.HomeCtx = "K1", workspace.HomeContext{RestoreMarker: "K1", VolumeOpID: "A"}
+		w.ArchiveKey, w.HomeCtx = "K1", workspace.HomeContext{VolumeRecord: workspace.VolumeRecord{RestoreMarker: "K1", VolumeOpID: "A"}}
 		o.Volume, o.Container = volume("A"), c.container
 		if n := planner.Reconcile(now, w, o, true, policy()).Next; n.HomeCtx.Dirty != c.dirty {
 			t.Errorf("%s: dirty %v, want %v", name, n.HomeCtx.Dirty, c.dirty)

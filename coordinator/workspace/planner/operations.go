@@ -303,7 +303,7 @@ func (p *planner) restore() Action {
 	if job.Files > 0 { // otherwise it is empty, or an earlier run has restored it
 		n.Home = workspace.HomeSize{Bytes: job.Content, Files: job.Files, MeasuredAt: p.now}
 	}
-	n.HomeCtx.RestoreMarker = n.ArchiveKey
+	n.HomeCtx.HoldContent(n.ArchiveKey, false)
 	p.remember(job)
 	p.archived = recordOf(job)
 	p.archived.Verified = job.Files > 0 // all of it was read before the volume was touched, and now
@@ -314,8 +314,8 @@ func (p *planner) restore() Action {
 // newContent forgets what was known of the workspace's former content.
 func (p *planner) newContent() {
 	h := &p.next.HomeCtx
-	h.RestoreMarker, h.RestoreOpID, h.StaleVolumeOpID, h.RestoreVolumeAt = "", "", "", time.Time{}
-	h.Fingerprint = workspace.Fingerprint{}
+	h.ForgetContent()
+	h.RestoreRecord = workspace.RestoreRecord{}
 	h.Dirty, h.Crashes = false, 0
 	p.next.Home = workspace.HomeSize{}
 }

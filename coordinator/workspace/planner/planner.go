@@ -303,7 +303,7 @@ func (p *planner) clearMarker() {
 	if !p.o.Knows(workspace.SensorVolumes) || p.o.Volume != nil || p.o.Archive != workspace.Present || n.HomeCtx.Dirty {
 		return
 	}
-	n.HomeCtx.RestoreMarker, n.HomeCtx.Fingerprint = "", workspace.Fingerprint{}
+	n.HomeCtx.ForgetContent()
 	if n.Operation == workspace.OpArchiving || p.was.Conditions.True(workspace.VolumeReady) {
 		n.HomeCtx.VolumeOpID = ""
 	}

@@ -46,7 +46,7 @@ func TestWhenProgressIsSaved(t *testing.T) {
 		w := workspace.Workspace{
 			ID: "00000000-0000-4000-8000-000000000001", Phase: workspace.PhaseArchived, DesiredState: workspace.DesiredRunning,
 			Operation: workspace.OpRestoring, OpStartedAt: start, ArchiveKey: "key", Progress: c.saved, PhaseChangedAt: start,
-			HomeCtx: workspace.HomeContext{RestoreOpID: "r", VolumeOpID: "v"},
+			HomeCtx: workspace.HomeContext{VolumeRecord: workspace.VolumeRecord{VolumeOpID: "v"}, RestoreRecord: workspace.RestoreRecord{RestoreOpID: "r"}},
 		}
 		p := policy()
 		p.ProgressEvery = c.every
@@ -76,7 +76,7 @@ func TestProgressEndsWithItsOperation(t *testing.T) {
 	w := workspace.Workspace{
 		ID: "00000000-0000-4000-8000-000000000001", Phase: workspace.PhaseArchived, DesiredState: workspace.DesiredRunning,
 		Operation: workspace.OpRestoring, OpStartedAt: start, ArchiveKey: "key",
-		HomeCtx:  workspace.HomeContext{RestoreOpID: "r", VolumeOpID: "v"},
+		HomeCtx:  workspace.HomeContext{VolumeRecord: workspace.VolumeRecord{VolumeOpID: "v"}, RestoreRecord: workspace.RestoreRecord{RestoreOpID: "r"}},
 		Progress: &workspace.Progress{Step: "unpack", Done: 1, Total: 2},
 	}
 	o := workspace.Observation{Volume: &workspace.Volume{OpID: "v"}, Jobs: []workspace.Job{{Kind: workspace.JobRestore, OpID: "r", State: workspace.JobSucceeded}}}

@@ -56,14 +56,14 @@ func (p *planner) recover() (Action, bool) {
 		return p.fail(workspace.ReasonConflict, "the recovery was to take a volume, but now there is another one"), true
 	case r.Choice == workspace.RecoverVolume:
 		n.HomeCtx.VolumeOpID, n.HomeCtx.StaleVolumeOpID = p.o.Volume.OpID, ""
-		n.HomeCtx.RestoreMarker, n.HomeCtx.Dirty = n.ArchiveKey, true
+		n.HomeCtx.HoldContent(n.ArchiveKey, true)
 		p.set(workspace.VolumeReady, true, "VolumePresent", "")
 	case replaces:
 		n.ArchiveKey = r.Key // none for an empty home
 		n.ArchiveOpID = ""
-		n.HomeCtx = workspace.HomeContext{
+		n.HomeCtx = workspace.HomeContext{ChoiceRecord: workspace.ChoiceRecord{
 			RecoveryID: r.ID, Newest: r.Newest, RevertID: n.HomeCtx.RevertID, RevertProblem: n.HomeCtx.RevertProblem,
-		}
+		}}
 		n.Home = workspace.HomeSize{}
 		if p.o.Volume != nil {
 			n.HomeCtx.VolumeOpID = p.o.Volume.OpID // the restore replaces it

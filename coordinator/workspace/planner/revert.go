@@ -44,7 +44,7 @@ func (p *planner) revert() (Action, bool) {
 		}
 		n.HomeCtx.Replaced = n.ArchiveKey
 		n.ArchiveKey, n.ArchiveOpID = r.Key, ""
-		n.HomeCtx.RestoreMarker, n.HomeCtx.Fingerprint = "", workspace.Fingerprint{}
+		n.HomeCtx.ForgetContent()
 	}
 	p.endRevert("")
 	return ActNothing, true

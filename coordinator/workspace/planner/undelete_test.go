@@ -20,7 +20,7 @@ func TestUndeleteAfterTheVolumeWasGivenUp(t *testing.T) {
 		"as it was archived":     {false, ""},
 	} {
 		w, o := at(workspace.PhaseStandby)
-		w.ArchiveKey, w.HomeCtx = "K1", workspace.HomeContext{VolumeOpID: "A", RestoreMarker: "K1", Dirty: c.used}
+		w.ArchiveKey, w.HomeCtx = "K1", workspace.HomeContext{VolumeRecord: workspace.VolumeRecord{VolumeOpID: "A", RestoreMarker: "K1", Dirty: c.used}}
 		w.Conditions = conditions(true, true, false)
 		o.Volume, o.Archive = volume("A"), workspace.Present
 		w.DeletedAt, w.DeleteNow, w.DesiredState = now, true, workspace.DesiredDeleted
