@@ -67,17 +67,17 @@ func (a *API) Provision(ctx caddy.Context) error {
 	}
 	options := api.Options{
 		Site:          newSite(addresses, app.untrusted),
-		Service:       app.Service(),
-		Auth:          app.Auth(),
-		Hub:           app.Hub(),
+		Service:       app.Coordinator().Service,
+		Auth:          app.Coordinator().Auth,
+		Hub:           app.Coordinator().Hub,
 		ClientAddress: clientAddress,
 		Client:        auditClient,
 		Authenticated: func(r *http.Request, user auth.User) { offerUser(r.Context(), user) },
-		Audit:         app.Coordinator().Audit(),
-		Usage:         app.Coordinator().Usage(),
+		Audit:         app.Coordinator().Audit,
+		Usage:         app.Coordinator().Usage,
 		Containers:    app.Coordinator(),
 		Health:        app.Health,
-		Database:      app.Coordinator().Database,
+		Database:      app.Coordinator().Identity.Database,
 		WaitReady:     app.WaitReady,
 		Stopping:      app.Stopping(),
 		Exit:          exiting,
@@ -93,7 +93,7 @@ func (a *API) Provision(ctx caddy.Context) error {
 		options.Provider = provider
 	}
 	options.NoPasswords = !app.passwords
-	options.Identity, options.SignOut = namedGrant(app.identity, app.Auth()), app.identity.SignOut
+	options.Identity, options.SignOut = namedGrant(app.identity, app.Coordinator().Auth), app.identity.SignOut
 	a.handler, err = api.New(options)
 	return err
 }

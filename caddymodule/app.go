@@ -22,14 +22,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
-	"github.com/codehub/gateway/coordinator/dataplane/activator"
-	"github.com/codehub/gateway/coordinator/dataplane/activity"
-	"github.com/codehub/gateway/coordinator/dataplane/auth"
-	"github.com/codehub/gateway/coordinator/dataplane/events"
-	"github.com/codehub/gateway/coordinator/dataplane/route"
-	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/store/postgres"
-	"github.com/codehub/gateway/coordinator/tracing"
 )
 
 func init() {
@@ -116,7 +109,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("codehub: %w", err)
 	}
 	// Each configuration has a registry of its own. The counters are those of the coordinator.
-	if err := ctx.GetMetricsRegistry().Register(a.reference.coordinator().Metrics()); err != nil {
+	if err := ctx.GetMetricsRegistry().Register(a.reference.coordinator().Metrics); err != nil {
 		return fmt.Errorf("codehub: registering metrics: %w", err)
 	}
 	return nil
@@ -185,27 +178,6 @@ func (a *App) Cleanup() error {
 	}
 	return a.reference.release()
 }
-
-// Service is the only way to change what is desired of a workspace.
-func (a *App) Service() *service.Service { return a.reference.coordinator().Service() }
-
-// Auth knows users, sessions and tickets.
-func (a *App) Auth() *auth.Auth { return a.reference.coordinator().Auth() }
-
-// Routes is the table that the gateway routes by.
-func (a *App) Routes() *route.Table { return a.reference.coordinator().Routes() }
-
-// Tracer records what this process does, where the environment asks for it.
-func (a *App) Tracer() *tracing.Tracer { return a.reference.coordinator().Tracer() }
-
-// Activator wakes workspaces for the requests that wait for them.
-func (a *App) Activator() *activator.Activator { return a.reference.coordinator().Activator() }
-
-// Activity records when workspaces are used.
-func (a *App) Activity() *activity.Buffer { return a.reference.coordinator().Activity() }
-
-// Hub tells this process's event streams about changes.
-func (a *App) Hub() *events.Hub { return a.reference.coordinator().Hub() }
 
 // WaitReady returns when the coordinator can serve requests: it is connected, and
 // its route table is loaded. Servers may accept before that.

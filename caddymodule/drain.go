@@ -40,7 +40,7 @@ func (d drain) Handle(context.Context, caddy.Event) error {
 		time.Sleep(delay)
 		return nil
 	}
-	for end := time.Now().Add(time.Duration(h.GracePeriod) / 2); c.Activator().Held() > 0 && time.Now().Before(end); {
+	for end := time.Now().Add(time.Duration(h.GracePeriod) / 2); c.Activator.Held() > 0 && time.Now().Before(end); {
 		time.Sleep(heldLook)
 	}
 	return nil

@@ -110,31 +110,31 @@ func (g *Gateway) Provision(ctx caddy.Context) error {
 		return err
 	}
 	g.app = app
-	g.vouched, g.untrusted = app.Auth().Vouched, app.untrusted
+	g.vouched, g.untrusted = app.Coordinator().Auth.Vouched, app.untrusted
 	options := gateway.Options{
 		Brand:     app.brand,
 		Ports:     app.portAccess(),
-		Routes:    app.Routes(),
-		Activator: app.Activator(),
-		Activity:  app.Activity(),
-		Sessions:  app.Auth(),
-		Service:   app.Service(),
+		Routes:    app.Coordinator().Routes,
+		Activator: app.Coordinator().Activator,
+		Activity:  app.Coordinator().Activity,
+		Sessions:  app.Coordinator().Auth,
+		Service:   app.Coordinator().Service,
 		Identity: func(r *http.Request, at *site.Address) (auth.Grant, error) {
-			return sessionIdentity(app.Auth(), r, at)
+			return sessionIdentity(app.Coordinator().Auth, r, at)
 		},
 		Token: func(r *http.Request, secret string) (auth.Grant, error) {
-			return tokenGrant(app.Auth(), r, secret)
+			return tokenGrant(app.Coordinator().Auth, r, secret)
 		},
 		Client: auditClient, ClientAddress: clientAddress,
 		WaitReady: app.WaitReady,
 		Stopping:  app.Stopping(),
 		Refused:   app.Refused,
-		Tracer:    app.Tracer(),
+		Tracer:    app.Coordinator().Tracer,
 		RequestID: requestID,
 		Answered:  logAnswer,
-		Metrics:   app.Coordinator().Metrics().Gateway,
+		Metrics:   app.Coordinator().Metrics.Gateway,
 	}
-	if named := namedGrant(app.identity, app.Auth()); named != nil && g.Identity == "" {
+	if named := namedGrant(app.identity, app.Coordinator().Auth); named != nil && g.Identity == "" {
 		options.IdentityOnly, options.Identity = true, func(r *http.Request, _ *site.Address) (auth.Grant, error) {
 			grant, err := named(r)
 			if errors.Is(err, auth.ErrNoSession) {

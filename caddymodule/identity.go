@@ -38,7 +38,7 @@ func (a *App) oidcHandler(log *zap.Logger) *oidc.Handler {
 	if a.oidc.Issuer == "" {
 		return nil
 	}
-	return oidc.New(oidc.Options{Settings: a.oidc, Auth: a.Auth(), ClientAddress: clientAddress, Log: log})
+	return oidc.New(oidc.Options{Settings: a.oidc, Auth: a.Coordinator().Auth, ClientAddress: clientAddress, Log: log})
 }
 
 // auditClient is from where a request comes, as the audit has it.

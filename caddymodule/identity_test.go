@@ -157,12 +157,12 @@ func TestBasicAuthOfTheGuide(t *testing.T) {
 	limit, cancel := context.WithTimeout(t.Context(), wait.Timeout)
 	defer cancel()
 	wait.Quick(t, "ending the event stream of a disabled user", 2*time.Second, func() time.Duration { // about a second
-		if err := in.coordinator().Auth().SetDisabled(t.Context(), "ann", false); err != nil {
+		if err := in.coordinator().Auth.SetDisabled(t.Context(), "ann", false); err != nil {
 			t.Fatal(err)
 		}
 		stream := main.Open(limit, "GET", "/api/v1/events", nil, basic("ann"))
 		defer stream.Body.Close()
-		if err := in.coordinator().Auth().SetDisabled(t.Context(), "ann", true); err != nil {
+		if err := in.coordinator().Auth.SetDisabled(t.Context(), "ann", true); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
@@ -193,7 +193,7 @@ func TestForwardAuthOfTheGuide(t *testing.T) {
 	}))
 	defer server.Close()
 	in := install(t)
-	if _, err := in.coordinator().Auth().AddUser(t.Context(), "ann", testPassword, "user"); err != nil {
+	if _, err := in.coordinator().Auth.AddUser(t.Context(), "ann", testPassword, "user"); err != nil {
 		t.Fatal(err)
 	}
 	admin := in.signedIn("admin").Cookie

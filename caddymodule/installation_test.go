@@ -128,7 +128,7 @@ func (in *installation) anyone() *apitest.Client {
 func (in *installation) signedIn(name string) *apitest.Client {
 	in.t.Helper()
 	if name != "admin" {
-		if _, err := in.coordinator().Auth().AddUser(in.t.Context(), name, testPassword, "user"); err != nil {
+		if _, err := in.coordinator().Auth.AddUser(in.t.Context(), name, testPassword, "user"); err != nil {
 			in.t.Fatal(err)
 		}
 	}

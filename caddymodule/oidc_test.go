@@ -100,7 +100,7 @@ func (in *installation) throughProvider(name string) (apitest.Reply, *apitest.Cl
 
 func TestSignInThroughAProvider(t *testing.T) {
 	in, provider := withProvider(t, nil)
-	if _, err := in.coordinator().Auth().AddUser(t.Context(), "bob", testPassword, "admin"); err != nil {
+	if _, err := in.coordinator().Auth.AddUser(t.Context(), "bob", testPassword, "admin"); err != nil {
 		t.Fatal(err)
 	}
 	got, ann := in.throughProvider("ann")
@@ -132,7 +132,7 @@ func TestSignInThroughAProvider(t *testing.T) {
 		t.Errorf("signing out leads to %v", out)
 	}
 	ann.Do("GET", "/api/v1/auth/session", nil).Problem(t, 401, "not-signed-in")
-	if err := in.coordinator().Auth().SetDisabled(t.Context(), "renamed", true); err != nil {
+	if err := in.coordinator().Auth.SetDisabled(t.Context(), "renamed", true); err != nil {
 		t.Fatal(err)
 	}
 	if got, ann := in.throughProvider("ann"); got.StatusCode != 403 || ann.Cookie != "" || !strings.Contains(string(got.Text), "disabled") {

@@ -65,7 +65,7 @@ func TestAProcessThatBecomesTooOldServesNothing(t *testing.T) {
 		go func() { answer <- ann.Do("GET", path, nil, append(header, program)...) }()
 	}
 	ask("a held request", "/w/"+starting+"/")
-	wait.Until(t, "it is held", func() bool { return in.coordinator().Activator().Held() == 1 })
+	wait.Until(t, "it is held", func() bool { return in.coordinator().Activator.Held() == 1 })
 	status := "/w/" + starting + "/.codehub/status"
 	wait.Until(t, "nothing else changes that a poll would tell", func() bool {
 		return strings.Contains(string(ann.Do("GET", status, nil, program).Text), workspace.WaitBackendAway)

@@ -56,7 +56,7 @@ func (s *SessionAuth) Provision(ctx caddy.Context) (err error) {
 // Authenticate looks the session up. A personal access token counts for requests to workspaces only.
 func (s *SessionAuth) Authenticate(w http.ResponseWriter, r *http.Request) (caddyauth.User, bool, error) {
 	at := s.app.mainSite.Parse(r)
-	grant, err := sessionGrant(s.app.Auth(), r, &at)
+	grant, err := sessionGrant(s.app.Coordinator().Auth, r, &at)
 	switch {
 	case err == nil:
 		caddyhttp.SetVar(r.Context(), grantVar, grant)

@@ -10,6 +10,7 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/changes"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/identity"
+	"github.com/codehub/gateway/coordinator/internal/periodic"
 	"github.com/codehub/gateway/coordinator/logkey"
 )
 
@@ -19,8 +20,8 @@ func (c *Coordinator) applyLease(d time.Duration) {
 	if c.backend.Addresses == nil {
 		d = min(d, route.EngineLease)
 	}
-	c.routes.SetLease(d)
-	c.feed.SetPoll(c.routes.Poll(changes.DefaultPoll))
+	c.Routes.SetLease(d)
+	c.feed.SetPoll(c.Routes.Poll(changes.DefaultPoll))
 }
 
 // checkAddresses asks until the addresses in the database are those of the engine that this
@@ -37,13 +38,13 @@ func (c *Coordinator) checkAddresses(ctx context.Context) error {
 			zap.Duration(logkey.RouteLease, route.EngineLease))
 	}
 	for ctx.Err() == nil {
-		err := within(ctx, c.identity.Backend)
+		err := within(ctx, c.Identity.Backend)
 		var mismatch *identity.MismatchError
-		c.routes.Distrust(errors.As(err, &mismatch))
+		c.Routes.Distrust(errors.As(err, &mismatch))
 		if err == nil {
 			return nil
 		}
-		sleep(ctx, pause)
+		periodic.Pause(ctx, pause)
 	}
 	return nil
 }

@@ -10,12 +10,13 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/codehub/gateway/coordinator/archive"
-	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/control/leader"
 	"github.com/codehub/gateway/coordinator/control/reconcile"
 	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/identity"
+	"github.com/codehub/gateway/coordinator/internal/periodic"
 	"github.com/codehub/gateway/coordinator/logkey"
+	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
@@ -32,7 +33,7 @@ func (c *Coordinator) awaitServers(ctx context.Context) error {
 	bucket := outage.New(c.log, zapcore.ErrorLevel,
 		"the object store cannot be used: nothing is archived or restored until it can", "the object store can be used")
 	for {
-		err := within(ctx, c.identity.Bucket)
+		err := within(ctx, c.Identity.Bucket)
 		var mismatch *identity.MismatchError
 		if errors.As(err, &mismatch) {
 			return nil // it answers, and the guard has logged what is wrong
@@ -41,7 +42,7 @@ func (c *Coordinator) awaitServers(ctx context.Context) error {
 			c.checkArchives(ctx)
 			return nil
 		}
-		if !sleep(ctx, pause) {
+		if !periodic.Pause(ctx, pause) {
 			return nil
 		}
 	}
@@ -66,16 +67,6 @@ func (c *Coordinator) checkArchives(ctx context.Context) {
 	}
 }
 
-// sleep waits for d, and reports false when ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
-}
-
 // within calls f with a context that ends after startTimeout.
 func within(ctx context.Context, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
@@ -93,11 +84,11 @@ func (c *Coordinator) listen(ctx context.Context) error {
 	for ctx.Err() == nil {
 		connection.Report(ctx, c.store.Listen(ctx, func() {
 			connection.Recovered()
-			c.auth.Resync()
+			c.Auth.Resync()
 			c.feed.RefreshAll()
 			c.controller.WakeAll()
 		}, c.notified))
-		sleep(ctx, pause)
+		periodic.Pause(ctx, pause)
 	}
 	return nil
 }
@@ -108,7 +99,7 @@ func (c *Coordinator) listen(ctx context.Context) error {
 func (c *Coordinator) notified(n postgres.Notification) {
 	switch n.Channel {
 	case postgres.ChannelRevoked:
-		c.auth.Revoked(n.SessionID)
+		c.Auth.Revoked(n.SessionID)
 		return
 	case postgres.ChannelWake, postgres.ChannelDeleted:
 		if c.terms.count() > 0 {
@@ -116,12 +107,6 @@ func (c *Coordinator) notified(n postgres.Notification) {
 		}
 	}
 	c.feed.Refresh(n.WorkspaceID)
-}
-
-// route runs the route table; its errors are logged by the table itself.
-func (c *Coordinator) route(ctx context.Context) error {
-	c.routes.Run(ctx)
-	return nil
 }
 
 // component is a part of the coordinator that runs by itself. After a panic it is started again
@@ -134,10 +119,10 @@ type component struct {
 // components are those that every process runs from [Coordinator.Start] until [Coordinator.Stop].
 func (c *Coordinator) components() []component {
 	return []component{
-		{"listen", c.listen}, {"changes", c.feed.Run}, {"routes", c.route}, {"activator", c.activator.Run},
-		{"activity", c.activity.Run}, {"events", c.hub.Run}, {"identity", c.identity.Run}, {"leader", c.lead},
+		{"listen", c.listen}, {"changes", c.feed.Run}, {"routes", func(ctx context.Context) error { c.Routes.Run(ctx); return nil }}, {"activator", c.Activator.Run},
+		{"activity", c.Activity.Run}, {"events", c.Hub.Run}, {"identity", c.Identity.Run}, {"leader", c.lead},
 		{"servers", c.awaitServers}, {"addresses", c.checkAddresses}, {"pressure", c.pressure.Run},
-		{"serving", c.watchServing(c.cancel)},
+		{"serving", c.watchServing},
 	}
 }
 
@@ -153,23 +138,46 @@ func (c *Coordinator) run(ctx context.Context, components []component) {
 	}
 }
 
-// ofTerm are the components of a term as the leader of a shard. The controller runs for its shard,
+// leaderComponent is a part of the leader: all that the coordinator has to know of it. It runs during
+// each term for shard 0.
+type leaderComponent struct {
+	name string
+	// run runs until its context ends. With an interval, it is one round instead: the first one is at the
+	// beginning of the term, and doing, a gerund, names it in log lines.
+	run      func(context.Context, leader.Term) error
+	interval time.Duration
+	doing    string
+	// apply hands over its part of the settings; nil if it has none.
+	apply func(Settings)
+	// show adds what it knows to the metrics; nil if that is nothing.
+	show func(*metrics.LeaderState)
+	// problems returns what administrators have to know; nil if that is nothing.
+	problems func() []string
+}
+
+// everyTerm ignores the term, for components that write nothing under its fence.
+func everyTerm(run func(context.Context) error) func(context.Context, leader.Term) error {
+	return func(ctx context.Context, _ leader.Term) error { return run(ctx) }
+}
+
+// ofTerm returns the components of a term as the leader of a shard. The controller runs for each shard,
 // all others with shard 0.
 func (c *Coordinator) ofTerm(t leader.Term) []component {
-	controller := component{"controller", func(ctx context.Context) error { return c.controller.Run(ctx, reconcile.Term(t)) }}
+	all := []component{{"controller", func(ctx context.Context) error { return c.controller.Run(ctx, reconcile.Term(t)) }}}
 	if t.Shard != 0 {
-		return []component{controller}
+		return all
 	}
-	return []component{
-		controller,
-		{"publisher", c.publisher.Run}, {"history", c.history.Run}, {"orphans", c.orphans.Run},
-		{"isolation", c.isolation.Run}, {"sweep", c.pressure.Sweep}, {"scarcity", c.scarcity.Run},
-		{"census", c.census.Run}, {"predict", c.predict.Run},
-		{"release", func(ctx context.Context) error { return c.release.Run(backend.WithLease(ctx, t.Lease)) }},
-		{"ttl", func(ctx context.Context) error { return c.ttl.Run(ctx, t.Fence) }},
-		{"gc", func(ctx context.Context) error { return c.gc.Run(ctx, t.Fence, t.Lease) }},
-		{"scrub", func(ctx context.Context) error { return c.scrub.Run(ctx, t.Fence) }},
+	for _, part := range c.leaders {
+		run := func(ctx context.Context) error { return part.run(ctx, t) }
+		if part.interval > 0 {
+			round := run
+			run = func(ctx context.Context) error {
+				return periodic.Every(ctx, part.doing, part.interval, round, c.log.Named(part.name))
+			}
+		}
+		all = append(all, component{part.name, run})
 	}
+	return all
 }
 
 // lead takes part in the election of each shard until [Coordinator.Resign], and runs the leader's
@@ -180,7 +188,7 @@ func (c *Coordinator) lead(ctx context.Context) error {
 	defer context.AfterFunc(c.leading, cancel)()
 	return c.elector.Run(ctx, func(ctx context.Context, t leader.Term) error {
 		defer c.terms.begin(t.Shard, t.Fence.Epoch)()
-		c.metrics.Leader.Began()
+		c.Metrics.Leader.Began()
 		return together(ctx, c.log, c.ofTerm(t))
 	})
 }

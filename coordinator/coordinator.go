@@ -47,6 +47,7 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/identity"
+	"github.com/codehub/gateway/coordinator/internal/periodic"
 	"github.com/codehub/gateway/coordinator/internal/recent"
 	"github.com/codehub/gateway/coordinator/internal/work"
 	"github.com/codehub/gateway/coordinator/launch"
@@ -67,47 +68,50 @@ import (
 const startTimeout = 20 * time.Second
 
 // Coordinator is everything of the product that does not depend on Caddy. Its methods
-// are safe for concurrent use.
+// are safe for concurrent use. [New] sets its exported fields, which never change.
 //
 // The components that every process runs start with [Coordinator.Start] and end with
 // [Coordinator.Stop]. Those of the leader run only during a term (SPEC 5).
 type Coordinator struct {
-	opts   Options
-	log    *zap.Logger
-	tracer *tracing.Tracer
+	// Service is the only way to change the desired state (SPEC 1, contract 3).
+	Service *service.Service
+	// Auth checks users, sessions and tickets.
+	Auth *auth.Auth
+	// Usage knows how long workspaces were in each phase, and Audit who requested what.
+	Usage *usage.Store
+	Audit *auditlog.Log
+	// Routes knows from memory where workspaces are and who owns them.
+	Routes *route.Table
+	// Activator wakes workspaces for held requests, and Activity records when workspaces are used.
+	Activator *activator.Activator
+	Activity  *activity.Buffer
+	// Hub feeds the event streams of this process.
+	Hub *events.Hub
+	// Identity knows which database, bucket and backend are the recorded ones.
+	Identity *identity.Guard
+	// Tracer records spans of what this process does, or nothing.
+	Tracer *tracing.Tracer
+	// Metrics are what this process reports to Prometheus. They live as long as the coordinator.
+	Metrics *metrics.Metrics
+
+	opts Options
+	log  *zap.Logger
 
 	store    *store.Store
 	redis    *redis.Client
 	archives *archive.Store
 	backend  backend.Backend
 
-	service    *service.Service
-	auth       *auth.Auth
-	feed       *changes.Feed
-	routes     *route.Table
-	activator  *activator.Activator
-	activity   *activity.Buffer
-	hub        *events.Hub
 	stats      recent.Answers[workspace.ID, backend.Stats]
 	disk       recent.Answers[struct{}, backend.Disk]
 	sizes      recent.Answers[string, int64] // of images, by reference
-	publisher  *events.Publisher
+	feed       *changes.Feed
 	elector    *leader.Elector
 	controller *reconcile.Controller
-	ttl        *ttl.Runner
 	gc         *gc.Runner
 	scrub      *scrub.Runner
-	identity   *identity.Guard
-	orphans    *orphan.Search
 	pressure   *pressure.Watch
-	scarcity   *scarcity.Runner
-	history    *history.Trimmer
-	audit      *auditlog.Log
-	isolation  *isolation.Keeper
-	release    *release.Releaser
-	census     *census.Census
-	predict    *predict.Predictor
-	metrics    *metrics.Metrics
+	leaders    []leaderComponent // all components of the leader but the controller
 	terms      terms
 	leading    context.Context // ends with Resign
 	resign     context.CancelFunc
@@ -139,11 +143,11 @@ func New(opts Options, log *zap.Logger) (*Coordinator, error) {
 	c := &Coordinator{opts: opts, log: log, started: time.Now()}
 	c.leading, c.resign = context.WithCancel(context.Background())
 	var err error
-	if c.tracer, err = export.New(opts.NodeID, os.Getenv, log.Named("tracing")); err != nil {
+	if c.Tracer, err = export.New(opts.NodeID, os.Getenv, log.Named("tracing")); err != nil {
 		return nil, err
 	}
-	c.metrics = metrics.New(c.state)
-	c.opts.Archive.Metrics = c.metrics.S3
+	c.Metrics = metrics.New(c.state)
+	c.opts.Archive.Metrics = c.Metrics.S3
 	if err := c.connect(); err != nil {
 		c.close()
 		return nil, err
@@ -185,7 +189,7 @@ func (c *Coordinator) connect() (err error) {
 	networks := outage.New(c.log, zapcore.WarnLevel, "the networks of workspaces that sleep cannot be kept: they wake as usual, "+
 		"a little later", "the networks of workspaces that sleep are kept again")
 	c.opts.Docker.Kept = func(ctx context.Context, err error) { networks.Report(ctx, err) }
-	c.opts.Docker.Reclaimed = c.metrics.Service.Reclaimed
+	c.opts.Docker.Reclaimed = c.Metrics.Service.Reclaimed
 	if c.backend, err = c.opts.NewBackend(); err != nil {
 		return err
 	}
@@ -196,77 +200,141 @@ func (c *Coordinator) connect() (err error) {
 // which component uses which.
 func (c *Coordinator) assemble() {
 	prefixes := events.Prefixes{SSE: c.opts.SSEPrefix, Wake: c.opts.WakePrefix}
-	c.identity = identity.New(c.store, c.backend, c.archives, c.opts.Installation(), c.log.Named("identity"))
-	c.isolation = isolation.New(c.backend, c.identity.Backend, c.log.Named("isolation"))
-	c.release = release.New(c.backend, c.identity.Backend, c.log)
-	c.audit = auditlog.New(c.store.DB, c.log.Named("audit"))
-	c.history = history.New(c.log.Named("history"),
-		history.Kept{For: func() time.Duration { return history.Retention }, Trim: c.store.TrimHistory},
-		history.Kept{For: func() time.Duration { return time.Duration(c.auditFor.Load()) }, Trim: c.audit.Trim},
-		history.Kept{For: func() time.Duration { return usage.Retention }, Trim: c.Usage().Trim},
-		history.Kept{For: func() time.Duration { return usage.Retention }, Trim: c.Usage().TrimAhead},
-		history.Kept{For: func() time.Duration { return predict.Kept }, Trim: c.store.TrimArrivals})
-	c.orphans = orphan.NewSearch(orphan.New(c.backend, c.store, c.identity), c.log.Named("orphans"))
-	c.service = service.New(c.store, service.Options{
+	c.Identity = identity.New(c.store, c.backend, c.archives, c.opts.Installation(), c.log.Named("identity"))
+	c.Audit = auditlog.New(c.store.DB, c.log.Named("audit"))
+	c.Usage = usage.New(c.store.DB)
+	c.Service = service.New(c.store, service.Options{
 		InstanceBackend: c.opts.BackendName(), StorageBackend: c.opts.BackendName(), Logger: c.log.Named("service"),
-		Inventory: Inventory{c.backend, c.archives, c.identity}, Metrics: c.metrics.Service,
+		Inventory: Inventory{c.backend, c.archives, c.Identity}, Metrics: c.Metrics.Service,
 	})
-	c.auth = auth.New(accounts.New(c.store.DB), auth.Options{
-		SessionTTL: c.opts.SessionTTL, Logger: c.log.Named("auth"), Audit: c.audit,
+	c.Auth = auth.New(accounts.New(c.store.DB), auth.Options{
+		SessionTTL: c.opts.SessionTTL, Logger: c.log.Named("auth"), Audit: c.Audit,
 	})
-	c.hub = events.NewHub()
-	c.hub.Metrics = c.metrics.Events
+	c.Hub = events.NewHub()
+	c.Hub.Metrics = c.Metrics.Events
 	c.stats.Age, c.disk.Age, c.sizes.Age = time.Second, 30*time.Second, time.Minute
-	c.publisher = events.NewPublisher(c.redis, c.store, prefixes, c.log.Named("events"))
+	publisher := events.NewPublisher(c.redis, c.store, prefixes, c.log.Named("events"))
 	c.feed = changes.New(c.store, changes.Options{}, c.log.Named("changes"))
-	c.routes = route.New(c.store, route.Options{Feed: c.feed}, c.log.Named("routes"))
-	c.routes.Distrust(true) // until checkAddresses knows better
-	c.feed.Subscribe(c.routes, c.hub, c.publisher)
-	c.feed.OnConfirmed(c.routes.Confirmed)
-	c.feed.OnPassed(c.hub.Passed)
-	c.activator = activator.New(c.routes, c.service, nil, c.tracer, c.log.Named("activator"))
-	c.activator.Metrics = c.metrics.Wakes
-	c.activity = activity.NewBuffer(c.redis, activity.Options{
-		Fallback: c.service.Limited(), Node: c.opts.NodeID, Metrics: c.metrics.Activity, Cycles: c.metrics.Cycles,
-		Used: c.activator.Used,
+	c.Routes = route.New(c.store, route.Options{Feed: c.feed}, c.log.Named("routes"))
+	c.Routes.Distrust(true) // until checkAddresses knows better
+	c.feed.Subscribe(c.Routes, c.Hub, publisher)
+	c.feed.OnConfirmed(c.Routes.Confirmed)
+	c.feed.OnPassed(c.Hub.Passed)
+	c.Activator = activator.New(c.Routes, c.Service, nil, c.Tracer, c.log.Named("activator"))
+	c.Activator.Metrics = c.Metrics.Wakes
+	c.Activity = activity.NewBuffer(c.redis, activity.Options{
+		Fallback: c.Service.Limited(), Node: c.opts.NodeID, Metrics: c.Metrics.Activity, Cycles: c.Metrics.Cycles,
+		Used: c.Activator.Used,
 	}, c.log.Named("activity"))
 	c.feed.Subscribe(dozes{c})
 	c.controller = reconcile.New(reconcile.Options{
-		Store: c.service.Limited(), Backend: c.backend, Archives: c.archives, Identity: c.identity,
-		Launch: c.launch, Configured: c.configuredImages, Quarantine: c.routes.Quarantine,
+		Store: c.Service.Limited(), Backend: c.backend, Archives: c.archives, Identity: c.Identity,
+		Launch: c.launch, Configured: c.configuredImages, Quarantine: c.Routes.Quarantine,
 		Addresses: c.backend.Addresses, Images: c.backend.Images, Freezer: c.backend.Freezer, Outdated: c.backend.Outdated,
 		OnePort: c.backend.OnePort, LocalHomes: c.backend.LocalHomes, Probe: activator.ProbeHTTP(),
-		NewOpID: uuid.NewString, Tracer: c.tracer,
-		Metrics: c.metrics.Reconcile, Cycles: c.metrics.Cycles, Log: c.log.Named("controller"),
+		NewOpID: uuid.NewString, Tracer: c.Tracer,
+		Metrics: c.Metrics.Reconcile, Cycles: c.Metrics.Cycles, Log: c.log.Named("controller"),
 	})
 	c.pressure = pressure.New(pressure.Options{
-		Backend: c.backend, Store: c.store, Archiver: c.service,
+		Backend: c.backend, Store: c.store, Archiver: c.Service,
 		Leads: func() bool { return c.terms.count() > 0 }, Controller: c.controller, Log: c.log.Named("pressure"),
 	}, pressure.DefaultSettings())
-	c.scarcity = scarcity.New(scarcity.Options{
-		Memory: c.backend.Memory, Store: c.store, Sleeper: c.service, Identity: c.identity.Backend,
-		Cycles: c.metrics.Cycles, Log: c.log.Named("scarcity"),
-	}, scarcity.DefaultSettings())
-	c.ttl = ttl.New(ttl.Options{
-		Store: c.service.Limited(), Expirer: c.service, Activity: activity.NewLog(c.redis, activity.DefaultKey),
-		Looker: c.backend, Notebooks: work.NewNotebooks(),
-		Metrics: c.metrics.Service, Cycles: c.metrics.Cycles, Log: c.log.Named("ttl"),
-	}, ttl.DefaultSettings())
-	c.feed.Subscribe(c.ttl)
 	c.gc = gc.New(gc.Options{
 		Archives: c.archives, Store: c.store, Orphans: gc.NewOrphanTracker(c.redis, gc.DefaultKey),
-		Identity: c.identity, Holder: c.opts.NodeID,
-		Metrics: c.metrics.Archives, Cycles: c.metrics.Cycles,
+		Identity: c.Identity, Holder: c.opts.NodeID,
+		Metrics: c.Metrics.Archives, Cycles: c.Metrics.Cycles,
 		OnCollected: func(ids []workspace.ID) { c.controller.Wake(ids...) },
 	}, c.log.Named("gc"))
 	c.scrub = scrub.New(scrub.Options{
-		Store: c.store, Archives: c.archives, Identity: c.identity, Metrics: c.metrics.Archives, Cycles: c.metrics.Cycles,
+		Store: c.store, Archives: c.archives, Identity: c.Identity, Metrics: c.Metrics.Archives, Cycles: c.Metrics.Cycles,
 		Log: c.log.Named("scrub"),
 	})
-	c.census = census.New(c.store, c.metrics.Cycles, c.log.Named("census"))
-	c.predict = predict.New(predict.Options{
-		Store: c.store, Start: c.service.StartAhead, Usage: c.Usage().Ahead, Cycles: c.metrics.Cycles, Log: c.log.Named("predict"),
+	c.leaders = c.leaderComponents(publisher)
+}
+
+// leaderComponents returns the components of the leader. This list is the only place that knows them all.
+func (c *Coordinator) leaderComponents(publisher *events.Publisher) []leaderComponent {
+	kept := []history.Kept{
+		{For: func() time.Duration { return history.Retention }, Trim: c.store.TrimHistory},
+		{For: func() time.Duration { return time.Duration(c.auditFor.Load()) }, Trim: c.Audit.Trim},
+		{For: func() time.Duration { return usage.Retention }, Trim: c.Usage.Trim},
+		{For: func() time.Duration { return usage.Retention }, Trim: c.Usage.TrimAhead},
+		{For: func() time.Duration { return predict.Kept }, Trim: c.store.TrimArrivals},
+	}
+	orphans := orphan.NewSearch(orphan.New(c.backend, c.store, c.Identity), c.log.Named("orphans"))
+	isolation := isolation.New(c.backend, c.Identity.Backend, c.log.Named("isolation"))
+	release := release.New(c.backend, c.Identity.Backend, c.log)
+	scarcity := scarcity.New(scarcity.Options{
+		Memory: c.backend.Memory, Store: c.store, Sleeper: c.Service, Identity: c.Identity.Backend,
+		Cycles: c.Metrics.Cycles, Log: c.log.Named("scarcity"),
+	}, scarcity.DefaultSettings())
+	ttl := ttl.New(ttl.Options{
+		Store: c.Service.Limited(), Expirer: c.Service, Activity: activity.NewLog(c.redis, activity.DefaultKey),
+		Looker: c.backend, Notebooks: work.NewNotebooks(),
+		Metrics: c.Metrics.Service, Cycles: c.Metrics.Cycles, Log: c.log.Named("ttl"),
+	}, ttl.DefaultSettings())
+	c.feed.Subscribe(ttl)
+	census := census.New(c.store, c.Metrics.Cycles, c.log.Named("census"))
+	predict := predict.New(predict.Options{
+		Store: c.store, Start: c.Service.StartAhead, Usage: c.Usage.Ahead, Cycles: c.Metrics.Cycles, Log: c.log.Named("predict"),
 	})
+	return []leaderComponent{
+		{name: "publisher", run: everyTerm(publisher.Run)},
+		{
+			name: "history", interval: history.Interval, doing: "trimming the history and the audit",
+			run:   everyTerm(func(ctx context.Context) error { return history.Trim(ctx, kept...) }),
+			apply: func(s Settings) { c.auditFor.Store(int64(s.AuditRetention)) },
+		},
+		{name: "orphans", interval: orphan.SearchInterval, doing: "looking for orphans", run: everyTerm(orphans.Look)},
+		{name: "isolation", run: everyTerm(isolation.Run), problems: isolation.Problems},
+		{
+			name: "sweep", run: everyTerm(c.pressure.Sweep),
+			apply: func(s Settings) { c.pressure.Set(s.Pressure) },
+			show: func(l *metrics.LeaderState) {
+				if d := c.pressure.State(); d.Known && c.terms.leads(0) {
+					l.Disk = &metrics.Disk{Total: d.Disk.Total, Free: d.Disk.Free, Pressed: d.Pressed, Full: d.Full}
+				}
+			},
+		},
+		{name: "scarcity", run: everyTerm(scarcity.Run), apply: func(s Settings) { scarcity.Set(s.Scarcity) }},
+		{
+			name: "census", run: everyTerm(census.Run),
+			show: func(l *metrics.LeaderState) { l.Workspaces = (*metrics.Workspaces)(census.Counts()) },
+		},
+		{
+			name: "predict", run: everyTerm(predict.Run), apply: func(s Settings) { predict.Apply(s.Predict) },
+			show: func(l *metrics.LeaderState) {
+				if a := predict.Sums(); a != nil {
+					l.Ahead = &metrics.Ahead{Opened: a.Opened, Unopened: a.Started - a.Opened - a.Waiting, Waiting: a.Waiting, Awake: a.Awake}
+				}
+			},
+		},
+		{name: "release", run: func(ctx context.Context, t leader.Term) error { return release.Run(backend.WithLease(ctx, t.Lease)) }},
+		{
+			name: "ttl", run: func(ctx context.Context, t leader.Term) error { return ttl.Run(ctx, t.Fence) },
+			apply: func(s Settings) { ttl.Set(s.TTL) },
+		},
+		{
+			name: "gc", run: func(ctx context.Context, t leader.Term) error { return c.gc.Run(ctx, t.Fence, t.Lease) },
+			apply: func(s Settings) { c.gc.Set(s.GC) },
+			show: func(l *metrics.LeaderState) {
+				if r := c.gc.Last(); r != nil {
+					l.Collected = &metrics.Collected{
+						Archives: r.Archives, Orphans: r.Orphans, Due: r.Due, Unknown: r.Unknown, Newer: r.Newer,
+					}
+				}
+			},
+		},
+		{
+			name: "scrub", run: func(ctx context.Context, t leader.Term) error { return c.scrub.Run(ctx, t.Fence) },
+			apply: func(s Settings) { c.scrub.Set(s.Scrub) },
+			show: func(l *metrics.LeaderState) {
+				if h, known := c.scrub.Health(); known {
+					l.Archives = (*metrics.ArchiveHealth)(&h)
+				}
+			},
+		},
+	}
 }
 
 // Apply changes the settings that may change at run time. A term as the leader, open
@@ -286,32 +354,30 @@ func (c *Coordinator) Apply(ctx context.Context, s Settings) error {
 // apply hands the settings to the parts. It performs no I/O.
 func (c *Coordinator) apply(s Settings) {
 	c.adminPassword = s.AdminPassword
-	c.auth.SetExempt(s.SignInExempt)
-	c.service.SetLimits(s.Limits)
-	c.service.SetMaxKeepAwake(s.MaxKeepAwake)
+	c.Auth.SetExempt(s.SignInExempt)
+	c.Service.SetLimits(s.Limits)
+	c.Service.SetMaxKeepAwake(s.MaxKeepAwake)
 	images := s.Images.Default(c.opts.defaultImage())
 	c.images.Store(&images)
-	c.service.SetImages(images)
-	c.activator.SetMaxHeld(s.MaxHeld, 0)
+	c.Service.SetImages(images)
+	c.Activator.SetMaxHeld(s.MaxHeld, 0)
 	c.applyLease(s.RouteLease)
-	c.activity.Set(s.Activity)
+	c.Activity.Set(s.Activity)
 	c.archives.Apply(s.Archive)
 	c.elector.Set(s.Leader)
 	s.Reconcile.KeepDeleted = s.GC.KeepDeleted() // one window: as long as the archive is kept, so are the files
 	s.Reconcile.HomeWarn = s.HomeWarn
-	c.pressure.Set(s.Pressure)
-	c.scarcity.Set(s.Scarcity)
 	c.controller.Apply(s.Reconcile)
 	if c.backend.Freezer == nil {
 		s.TTL.Doze = 0
 	}
 	c.doze.Store(int64(s.TTL.Doze))
-	c.ttl.Set(s.TTL)
-	c.gc.Set(s.GC)
-	c.auditFor.Store(int64(s.AuditRetention))
-	c.scrub.Set(s.Scrub)
-	c.predict.Apply(s.Predict)
-	c.service.SetDelays(s.Delays())
+	for _, part := range c.leaders {
+		if part.apply != nil {
+			part.apply(s)
+		}
+	}
+	c.Service.SetDelays(s.Delays())
 }
 
 // launch says how a workspace's container is started, by the present settings.
@@ -344,7 +410,7 @@ func (c *Coordinator) AwaitDatabase(ctx context.Context) error {
 			return ctx.Err()
 		}
 		waits.Report(ctx, err)
-		if !sleep(ctx, pause) {
+		if !periodic.Pause(ctx, pause) {
 			return ctx.Err()
 		}
 	}
@@ -407,7 +473,7 @@ func (c *Coordinator) writeAdministrator(ctx context.Context) error {
 		return older
 	}
 	ctx = audit.With(ctx, audit.Actor{Kind: audit.System, Name: "admin_password"})
-	created, err := c.auth.EnsureUser(ctx, AdminUser, password, auth.RoleAdmin)
+	created, err := c.Auth.EnsureUser(ctx, AdminUser, password, auth.RoleAdmin)
 	if err != nil {
 		return fmt.Errorf("admin_password: writing the user %s: %w", AdminUser, err)
 	}
@@ -462,8 +528,8 @@ func (c *Coordinator) Stop(ctx context.Context) error {
 // close releases the clients that exist. Errors are logged only: the process stops
 // using them either way.
 func (c *Coordinator) close() {
-	if c.auth != nil {
-		c.auth.Close()
+	if c.Auth != nil {
+		c.Auth.Close()
 	}
 	if c.backend.Core != nil {
 		if err := c.backend.Close(); err != nil {
@@ -478,41 +544,14 @@ func (c *Coordinator) close() {
 	if c.store != nil {
 		c.store.Close()
 	}
-	c.tracer.Close() // after all that has spans to send
+	c.Tracer.Close() // after all that has spans to send
 }
-
-// Service is the only way to change the desired state (SPEC 1, contract 3).
-func (c *Coordinator) Service() *service.Service { return c.service }
-
-// Auth checks users, sessions and tickets.
-func (c *Coordinator) Auth() *auth.Auth { return c.auth }
-
-// Usage is how long workspaces were in each phase.
-func (c *Coordinator) Usage() *usage.Store { return usage.New(c.store.DB) }
-
-// Audit is who has asked for what.
-func (c *Coordinator) Audit() *auditlog.Log { return c.audit }
-
-// Routes tells from memory where workspaces are and who owns them.
-func (c *Coordinator) Routes() *route.Table { return c.routes }
-
-// Tracer records spans of what this process does, or nothing.
-func (c *Coordinator) Tracer() *tracing.Tracer { return c.tracer }
-
-// Activator wakes workspaces for held requests.
-func (c *Coordinator) Activator() *activator.Activator { return c.activator }
-
-// Activity records when workspaces are used.
-func (c *Coordinator) Activity() *activity.Buffer { return c.activity }
-
-// Hub feeds the event streams of this process.
-func (c *Coordinator) Hub() *events.Hub { return c.hub }
 
 // WaitReady returns nil once the route table is filled, so that requests can be routed,
 // or ctx's error if that ends first.
 func (c *Coordinator) WaitReady(ctx context.Context) error {
 	select {
-	case <-c.routes.Loaded():
+	case <-c.Routes.Loaded():
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -114,7 +114,7 @@ func TestAProcessThatResignsServesOn(t *testing.T) {
 		if took := time.Since(began); took > 2*time.Second {
 			t.Errorf("with %d shards the second leads after %s", shards, took)
 		}
-		if first.Health().IsLeader || !first.routes.Ready() {
+		if first.Health().IsLeader || !first.Routes.Ready() {
 			t.Errorf("with %d shards the first says %+v", shards, first.Health())
 		}
 		stop(t, second)
@@ -149,7 +149,7 @@ func TestProcessesShareTheShards(t *testing.T) {
 func TestSettingsApplyAtOnce(t *testing.T) {
 	o := options(t, devenv.PostgreSQL(t), "node")
 	c := start(t, o)
-	_, user, err := c.Auth().Login(t.Context(), AdminUser, adminPassword, auth.Client{})
+	_, user, err := c.Auth.Login(t.Context(), AdminUser, adminPassword, auth.Client{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,17 +157,17 @@ func TestSettingsApplyAtOnce(t *testing.T) {
 	s.Limits.PerUser = 1
 	s.AdminPassword = "another one"
 	apply(t, c, s)
-	if _, _, err := c.Auth().Login(t.Context(), AdminUser, adminPassword, auth.Client{}); !errors.Is(err, auth.ErrBadCredentials) {
+	if _, _, err := c.Auth.Login(t.Context(), AdminUser, adminPassword, auth.Client{}); !errors.Is(err, auth.ErrBadCredentials) {
 		t.Errorf("signing in with the former password: %v", err)
 	}
-	if _, _, err := c.Auth().Login(t.Context(), AdminUser, s.AdminPassword, auth.Client{}); err != nil {
+	if _, _, err := c.Auth.Login(t.Context(), AdminUser, s.AdminPassword, auth.Client{}); err != nil {
 		t.Errorf("signing in with the new password: %v", err)
 	}
 	me := service.Actor{UserID: user.ID, Kind: "test"}
-	if _, err := c.Service().Create(t.Context(), me, service.CreateInput{Name: "one"}); err != nil {
+	if _, err := c.Service.Create(t.Context(), me, service.CreateInput{Name: "one"}); err != nil {
 		t.Fatal(err)
 	}
-	_, err = c.Service().Create(t.Context(), me, service.CreateInput{Name: "two"})
+	_, err = c.Service.Create(t.Context(), me, service.CreateInput{Name: "two"})
 	var limit *service.LimitError
 	if !errors.As(err, &limit) || limit.Limit != 1 {
 		t.Errorf("the second is answered with %v", err)

@@ -32,8 +32,8 @@ func (c dozes) Changed(rows []store.Route, _ int64) {
 		if rows[i].DozeAt.IsZero() {
 			continue
 		}
-		if by, used := c.activity.UsedWithin(rows[i].ID, within); used {
-			c.activator.Used(rows[i].ID, by)
+		if by, used := c.Activity.UsedWithin(rows[i].ID, within); used {
+			c.Activator.Used(rows[i].ID, by)
 		}
 	}
 }

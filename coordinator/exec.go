@@ -19,7 +19,7 @@ const execUse = time.Second
 // runs: nothing freezes or ends it meanwhile. A terminal hangs up when ctx ends. The caller has found out whose the workspace is.
 func (c *Coordinator) Exec(ctx context.Context, id workspace.ID, command backend.Command, stdout, stderr io.Writer) (
 	exitCode int, err error) {
-	slot, by := c.activity.Slot(id), audit.Of(ctx)
+	slot, by := c.Activity.Slot(id), audit.Of(ctx)
 	running, ended := context.WithCancel(context.Background())
 	defer ended()
 	slot.TouchBy(metrics.ByCommand, by)

@@ -24,8 +24,12 @@ type Health struct {
 // Health reports the state of this process from memory. It performs no I/O.
 func (c *Coordinator) Health() Health {
 	s := c.elector.Status()
-	problems := append(c.identity.Problems(), c.isolation.Problems()...)
-	problems = append(problems, c.setAside()...)
+	problems := append(c.Identity.Problems(), c.setAside()...)
+	for _, part := range c.leaders {
+		if part.problems != nil {
+			problems = append(problems, part.problems()...)
+		}
+	}
 	if older := c.Refused(); older != nil {
 		problems = append(problems, older.Error())
 	} else if s.Refused != nil {
@@ -36,9 +40,6 @@ func (c *Coordinator) Health() Health {
 		Led: s.Led, Shards: s.Shards, Problems: problems,
 	}
 }
-
-// Database returns the identity of the database (SPEC 2), empty until it has been read. It performs no I/O.
-func (c *Coordinator) Database() string { return c.identity.Database() }
 
 // maxSetAside is how many workspaces are named in [Health.Problems].
 const maxSetAside = 5

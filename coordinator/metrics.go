@@ -6,9 +6,6 @@ import (
 	"github.com/codehub/gateway/coordinator/metrics"
 )
 
-// Metrics are what this process tells Prometheus. They live as long as the coordinator.
-func (c *Coordinator) Metrics() *metrics.Metrics { return c.metrics }
-
 // terms are those of this process.
 type terms struct {
 	mu     sync.Mutex // guards what follows
@@ -58,8 +55,8 @@ func (t *terms) all() (all []metrics.Term) {
 func (c *Coordinator) state() *metrics.State {
 	database, redis := c.store.Pool().Stat(), c.redis.PoolStats()
 	s := &metrics.State{
-		Held: c.activator.Held(), HeldLimit: c.activator.MaxHeld(), WakeUps: c.activator.WakeUps(),
-		Streams: c.hub.Streams(), Routes: c.routes.Len(), Confirmed: c.routes.Fresh(),
+		Held: c.Activator.Held(), HeldLimit: c.Activator.MaxHeld(), WakeUps: c.Activator.WakeUps(),
+		Streams: c.Hub.Streams(), Routes: c.Routes.Len(), Confirmed: c.Routes.Fresh(),
 		Led: c.terms.all(), Shards: c.opts.Shards,
 		Database: metrics.Pool{
 			InUse: int(database.AcquiredConns()), Idle: int(database.IdleConns()), Limit: int(database.MaxConns()),
@@ -83,20 +80,11 @@ func (c *Coordinator) leaderState() *metrics.LeaderState {
 	l := &metrics.LeaderState{
 		JobsRunning: queues.Jobs.Running, JobsWaiting: queues.Jobs.Waiting, JobsLimit: maxJobs,
 		Calls: metrics.Queue(queues.Calls), Removals: metrics.Queue(queues.Removals),
-		Workspaces: (*metrics.Workspaces)(c.census.Counts()), SetAside: len(c.controller.Faults()),
+		SetAside: len(c.controller.Faults()),
 	}
-	if d := c.pressure.State(); d.Known && c.terms.leads(0) {
-		l.Disk = &metrics.Disk{Total: d.Disk.Total, Free: d.Disk.Free, Pressed: d.Pressed, Full: d.Full}
-	}
-	if h, known := c.scrub.Health(); known {
-		l.Archives = (*metrics.ArchiveHealth)(&h)
-	}
-	if a := c.predict.Sums(); a != nil {
-		l.Ahead = &metrics.Ahead{Opened: a.Opened, Unopened: a.Started - a.Opened - a.Waiting, Waiting: a.Waiting, Awake: a.Awake}
-	}
-	if r := c.gc.Last(); r != nil {
-		l.Collected = &metrics.Collected{
-			Archives: r.Archives, Orphans: r.Orphans, Due: r.Due, Unknown: r.Unknown, Newer: r.Newer,
+	for _, part := range c.leaders {
+		if part.show != nil {
+			part.show(l)
 		}
 	}
 	return l

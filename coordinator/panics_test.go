@@ -79,7 +79,7 @@ func TestEveryComponentThatPanicsIsStartedAgain(t *testing.T) {
 			t.Errorf("%s: logged %v", part.name, found)
 		}
 	}
-	wait.Until(t, "the process serves and leads", func() bool { return c.routes.Ready() && c.Health().IsLeader })
+	wait.Until(t, "the process serves and leads", func() bool { return c.Routes.Ready() && c.Health().IsLeader })
 }
 
 // TestAComponentThatAlwaysPanicsGivesUpTheLeadership: another process may do better.

@@ -21,18 +21,13 @@ const servingInterval = 5 * time.Second
 // again, as in a database that was restored, is found by the next start of the process.
 func (c *Coordinator) Refused() *postgres.OlderError { return c.refused.Load() }
 
-// watchServing returns the component that asks, and ends all of them with stop.
-func (c *Coordinator) watchServing(stop context.CancelFunc) func(context.Context) error {
-	return func(ctx context.Context) error {
-		periodic.New("asking which releases the schema serves", servingInterval, func(ctx context.Context) error {
-			return c.checkServing(ctx, stop)
-		}, c.log.Named("serving")).Run(ctx)
-		return nil
-	}
+// watchServing asks, and ends all components if the schema does not serve this process any more.
+func (c *Coordinator) watchServing(ctx context.Context) error {
+	return periodic.Every(ctx, "asking which releases the schema serves", servingInterval, c.checkServing, c.log.Named("serving"))
 }
 
 // checkServing asks once. An outage says nothing about the schema.
-func (c *Coordinator) checkServing(ctx context.Context, stop context.CancelFunc) error {
+func (c *Coordinator) checkServing(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, servingInterval)
 	defer cancel()
 	r, err := c.store.Release(ctx)
@@ -41,18 +36,18 @@ func (c *Coordinator) checkServing(ctx context.Context, stop context.CancelFunc)
 	}
 	var older *postgres.OlderError
 	if errors.As(r.MayServe(), &older) {
-		c.refuse(older, stop)
+		c.refuse(older)
 	}
 	return nil
 }
 
 // refuse ends the work of a process that is too old. Requests see why before anything that they
 // wait for ends.
-func (c *Coordinator) refuse(older *postgres.OlderError, stop context.CancelFunc) {
+func (c *Coordinator) refuse(older *postgres.OlderError) {
 	c.refused.Store(older)
 	c.log.Error("this process is too old for the schema of the database: it leads nothing any more, "+
 		"and answers every request with 503 until it is replaced",
 		zap.Error(older))
-	c.auth.Refuse(older)
-	stop()
+	c.Auth.Refuse(older)
+	c.cancel()
 }

@@ -76,11 +76,11 @@ func TestAProcessThatBecomesTooOldEndsItsWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitLeader(t, pool, "old")
-	token, _, err := old.Auth().Login(t.Context(), AdminUser, adminPassword, auth.Client{})
+	token, _, err := old.Auth.Login(t.Context(), AdminUser, adminPassword, auth.Client{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	grant, err := old.Auth().Grant(t.Context(), token)
+	grant, err := old.Auth.Grant(t.Context(), token)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestAProcessThatBecomesTooOldEndsItsWork(t *testing.T) {
 	default:
 		t.Error("what is open with a session has not ended")
 	}
-	if _, err := old.Auth().Grant(t.Context(), token); !errors.Is(err, older) {
+	if _, err := old.Auth.Grant(t.Context(), token); !errors.Is(err, older) {
 		t.Errorf("a session in memory: %v", err)
 	}
 	if h := old.Health(); h.IsLeader || len(h.Problems) != 1 || h.Problems[0] != older.Error() {
@@ -155,7 +155,8 @@ func TestAnOutageMakesNoProcessTooOld(t *testing.T) {
 	}
 	defer c.close()
 	stopped := false
-	if err := c.checkServing(t.Context(), func() { stopped = true }); err == nil || stopped || c.Refused() != nil {
+	c.cancel = func() { stopped = true }
+	if err := c.checkServing(t.Context()); err == nil || stopped || c.Refused() != nil {
 		t.Errorf("%v, stopped %t, refused: %v", err, stopped, c.Refused())
 	}
 }

@@ -82,7 +82,7 @@ func (c *Coordinator) endDozes() {
 	}
 	dozed := 0
 	if err == nil {
-		dozed, err = ThawAll(ctx, c.service.Limited(), c.backend.Freezer)
+		dozed, err = ThawAll(ctx, c.Service.Limited(), c.backend.Freezer)
 	}
 	switch {
 	case err != nil:

@@ -123,7 +123,7 @@ func TestAStopLeavesRunningWhatHasAPlace(t *testing.T) {
 	o := options(t, devenv.PostgreSQL(t), "one")
 	pool := leaderless(t, o.Database)
 	p := start(t, o)
-	p.service.SetLimits(service.Limits{PerUser: 2, Global: 10})
+	p.Service.SetLimits(service.Limits{PerUser: 2, Global: 10})
 	f := &thawed{}
 	p.backend.Freezer = f
 	for _, name := range []string{"first", "second", "third"} {

@@ -34,7 +34,7 @@ type Store interface {
 type Census struct {
 	store   Store
 	log     *zap.Logger
-	loop    *periodic.Loop
+	counted func(context.Context) error  // count, measured
 	counts  atomic.Pointer[store.Counts] // nil where this process does not lead
 	recount time.Time                    // when the next comparison is due
 }
@@ -42,7 +42,7 @@ type Census struct {
 // New returns a census. It performs no I/O.
 func New(s Store, cycles *metrics.Cycles, log *zap.Logger) *Census {
 	c := &Census{store: s, log: log}
-	c.loop = periodic.New("counting workspaces", interval, cycles.Counting("census", c.count), log)
+	c.counted = cycles.Counting("census", c.count)
 	return c
 }
 
@@ -51,9 +51,7 @@ func New(s Store, cycles *metrics.Cycles, log *zap.Logger) *Census {
 func (c *Census) Run(ctx context.Context) error {
 	defer c.counts.Store(nil)
 	c.recount = time.Time{}
-	c.loop.Wake()
-	c.loop.Run(ctx)
-	return nil
+	return periodic.Every(ctx, "counting workspaces", interval, c.counted, c.log)
 }
 
 // Counts returns the last numbers, or nil where they are not known: where this process does not lead.

@@ -6,21 +6,16 @@ import (
 	"context"
 	"errors"
 	"time"
-
-	"go.uber.org/zap"
-
-	"github.com/codehub/gateway/coordinator/internal/periodic"
 )
 
 // Retention is for how long transitions are kept.
 const Retention = 30 * 24 * time.Hour
 
-const (
-	// interval is the time between two rounds.
-	interval = time.Hour
-	// batch is how many rows one statement deletes.
-	batch = 1000
-)
+// Interval is the time between two calls of [Trim] by the leader.
+const Interval = time.Hour
+
+// batch is how many rows one statement deletes.
+const batch = 1000
 
 // Kept are rows of one table that are kept for a time.
 type Kept struct {
@@ -30,30 +25,10 @@ type Kept struct {
 	Trim func(ctx context.Context, olderThan time.Duration, limit int) (deleted int64, err error)
 }
 
-// Trimmer deletes what is too old. It is safe for concurrent use.
-type Trimmer struct {
-	kept []Kept
-	loop *periodic.Loop
-}
-
-// New returns a trimmer. It performs no I/O.
-func New(log *zap.Logger, kept ...Kept) *Trimmer {
-	t := &Trimmer{kept: kept}
-	t.loop = periodic.New("trimming the history and the audit", interval, t.trim, log)
-	return t
-}
-
-// Run trims at once and then every interval, until ctx ends, and returns nil. The leader runs it.
-func (t *Trimmer) Run(ctx context.Context) error {
-	t.loop.Wake()
-	t.loop.Run(ctx)
-	return nil
-}
-
-// trim deletes what is too old. One table that fails does not keep another one from being trimmed.
-func (t *Trimmer) trim(ctx context.Context) error {
+// Trim deletes what is too old. One table that fails does not keep another one from being trimmed.
+func Trim(ctx context.Context, kept ...Kept) error {
 	var errs []error
-	for _, k := range t.kept {
+	for _, k := range kept {
 		errs = append(errs, k.trim(ctx))
 	}
 	return errors.Join(errs...)

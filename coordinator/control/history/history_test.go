@@ -9,26 +9,19 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/codehub/gateway/coordinator/store/storetest"
-	"github.com/codehub/gateway/coordinator/testlog"
-	"github.com/codehub/gateway/coordinator/wait"
 )
 
-func TestOldHistoryIsTrimmedAtTheStart(t *testing.T) {
+func TestOldHistoryIsTrimmed(t *testing.T) {
 	db := storetest.Open(t)
 	id := uuid.NewString()
 	storetest.Exec(t, db, `INSERT INTO workspace_history (workspace_id, at, kind, cause)
 		SELECT $1, now() - make_interval(days => CASE WHEN i <= 2500 THEN 31 ELSE 29 END), 'phase', 'controller'
 		FROM generate_series(1, 2510) AS i`, id)
-	trim := New(testlog.New(t), Kept{func() time.Duration { return Retention }, db.TrimHistory})
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- trim.Run(ctx) }()
-	wait.Until(t, "only what is younger is left", func() bool {
-		return storetest.Value[int](t, db, "SELECT count(*) FROM workspace_history") == 10
-	})
-	cancel()
-	if err := <-done; err != nil {
+	if err := Trim(t.Context(), Kept{func() time.Duration { return Retention }, db.TrimHistory}); err != nil {
 		t.Error(err)
+	}
+	if left := storetest.Value[int](t, db, "SELECT count(*) FROM workspace_history"); left != 10 {
+		t.Errorf("%d rows are left, want the 10 younger ones", left)
 	}
 }
 
@@ -55,11 +48,11 @@ func TestTrimmingEndsWithTheTermAndWithAnError(t *testing.T) {
 		return batch, nil
 	}}
 	kept := Kept{func() time.Duration { return Retention }, m.TrimHistory}
-	if err := New(testlog.New(t), kept).trim(ctx); err != nil || m.calls != 3 {
+	if err := Trim(ctx, kept); err != nil || m.calls != 3 {
 		t.Errorf("it trims %d times, %v", m.calls, err)
 	}
 	m.after = func(int) (int64, error) { return batch, broken }
-	if err := New(testlog.New(t), kept).trim(t.Context()); !errors.Is(err, broken) || m.calls != 4 {
+	if err := Trim(t.Context(), kept); !errors.Is(err, broken) || m.calls != 4 {
 		t.Errorf("it trims %d times, %v", m.calls, err)
 	}
 	m.calls, m.after = 0, func(calls int) (int64, error) {
@@ -69,7 +62,7 @@ func TestTrimmingEndsWithTheTermAndWithAnError(t *testing.T) {
 		return 0, nil
 	}
 	forGood := Kept{func() time.Duration { return 0 }, m.TrimHistory}
-	if err := New(testlog.New(t), kept, forGood, kept).trim(t.Context()); !errors.Is(err, broken) || m.calls != 2 {
+	if err := Trim(t.Context(), kept, forGood, kept); !errors.Is(err, broken) || m.calls != 2 {
 		t.Errorf("the first fails, the second is kept for good: it trims %d times, %v", m.calls, err)
 	}
 	if len(m.limits) != 1 || !m.limits[batch] {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/egress"
+	"github.com/codehub/gateway/coordinator/internal/periodic"
 	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/outage"
 )
@@ -97,15 +98,13 @@ func (k *Keeper) Run(ctx context.Context) error {
 		return nil
 	}
 	defer k.problem.Store(nil) // another process leads, and knows
-	for first := true; ; first = false {
+	first := true
+	return periodic.Every(ctx, "keeping the egress rules", interval, func(ctx context.Context) error {
 		stood, err := k.makeRules(ctx)
 		k.report(ctx, stood, err, first)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(interval):
-		}
-	}
+		first = false
+		return nil
+	}, k.log)
 }
 
 // makeRules makes the rules on the recorded engine, and pulls the image that it takes.

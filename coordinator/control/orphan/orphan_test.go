@@ -13,7 +13,6 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/codehub/gateway/coordinator/backend"
-	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -215,19 +214,4 @@ func TestAChangeIsLoggedOnce(t *testing.T) {
 	look("nothing is removed before you say so: " + Command + ": 1 container, 1 scratch volume and 2 volumes")
 	w.objects = nil
 	look("any more")
-}
-
-func TestTheFirstLookIsAtTheStart(t *testing.T) {
-	w := newFixture()
-	w.objects = []backend.Object{object(backend.ObjectJob, "j", unknown)}
-	core, logs := observer.New(zap.InfoLevel)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	s := NewSearch(w.finder(), zap.New(core))
-	go func() { done <- s.Run(ctx) }()
-	wait.Until(t, "it was logged", func() bool { return logs.FilterField(zap.String("problem", "1 job")).Len() == 1 })
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
 }

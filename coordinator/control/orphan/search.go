@@ -12,12 +12,11 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/backend"
-	"github.com/codehub/gateway/coordinator/internal/periodic"
 	"github.com/codehub/gateway/coordinator/logkey"
 )
 
-// searchInterval is the time between two searches. What is left behind does no harm.
-const searchInterval = time.Hour
+// SearchInterval is the time between two searches by the leader. Leftovers do no harm.
+const SearchInterval = time.Hour
 
 // Command lists the orphans, and removes them when told to.
 const Command = "caddy codehub orphans"
@@ -26,25 +25,13 @@ const Command = "caddy codehub orphans"
 type Search struct {
 	finder *Finder
 	log    *zap.Logger
-	loop   *periodic.Loop
 
 	mu   sync.Mutex
 	last []string // what the last line in the log was about
 }
 
 // NewSearch returns a search. It performs no I/O.
-func NewSearch(f *Finder, log *zap.Logger) *Search {
-	s := &Search{finder: f, log: log}
-	s.loop = periodic.New("looking for orphans", searchInterval, s.Look, log)
-	return s
-}
-
-// Run looks at once, and then every hour, until ctx ends, and returns nil.
-func (s *Search) Run(ctx context.Context) error {
-	s.loop.Wake()
-	s.loop.Run(ctx)
-	return nil
-}
+func NewSearch(f *Finder, log *zap.Logger) *Search { return &Search{finder: f, log: log} }
 
 // Look looks once, and logs what there is if it is not what the last look found.
 func (s *Search) Look(ctx context.Context) error {

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/internal/periodic"
 	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store"
@@ -135,7 +136,7 @@ type Options struct {
 type Watch struct {
 	Options
 	settings atomic.Pointer[Settings]
-	changed  chan struct{} // the settings have, or who leads
+	loop     *periodic.Loop
 	asking   *outage.Reporter
 	stopped  *outage.Reporter
 	pressed  *outage.Reporter
@@ -161,8 +162,9 @@ type State struct {
 
 // New returns a watch. It performs no I/O.
 func New(o Options, settings Settings) *Watch {
-	w := &Watch{Options: o, changed: make(chan struct{}, 1), moved: make(chan struct{}, 1), now: time.Now}
+	w := &Watch{Options: o, moved: make(chan struct{}, 1), now: time.Now}
 	w.settings.Store(&settings)
+	w.loop = periodic.New("looking at the disk of the homes", settings.Interval, w.tick, o.Log)
 	w.asking = outage.New(o.Log, zapcore.WarnLevel,
 		"cannot ask how full the disk of the homes is; nothing is archived to make room, and nothing waits for it",
 		"asking how full the disk of the homes is works again")
@@ -178,14 +180,8 @@ func New(o Options, settings Settings) *Watch {
 // Set changes the settings.
 func (w *Watch) Set(s Settings) {
 	if old := w.settings.Swap(&s); *old != s {
-		signal(w.changed)
-	}
-}
-
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
+		w.loop.SetInterval(s.Interval)
+		w.loop.Wake()
 	}
 }
 
@@ -217,19 +213,20 @@ func (w *Watch) set(s State) {
 
 // Run looks at the disk at every interval until ctx ends, in every process that leads.
 func (w *Watch) Run(ctx context.Context) error {
-	for {
-		if w.Leads() {
-			w.look(ctx)
-		} else {
-			w.set(State{}) // what it says would be old when this process leads
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-w.changed:
-		case <-time.After(w.settings.Load().Interval):
-		}
+	w.loop.Wake()
+	w.loop.Run(ctx)
+	return nil
+}
+
+// tick looks if this process leads. Otherwise it forgets the disk, because the state would be outdated
+// when this process leads again.
+func (w *Watch) tick(ctx context.Context) error {
+	if w.Leads() {
+		w.look(ctx)
+	} else {
+		w.set(State{})
 	}
+	return nil
 }
 
 // look asks how full the disk is, and draws the conclusions.
@@ -271,7 +268,10 @@ func (w *Watch) conclude(seen State, s Settings) {
 		whole(used), percent(s.ArchiveAt)), fields)
 	tell(w.stopped, seen.Full, fmt.Errorf("%s of the disk is in use, which is past disk_pressure stop_at %s",
 		whole(used), percent(s.StopAt)), fields)
-	signal(w.moved)
+	select {
+	case w.moved <- struct{}{}:
+	default:
+	}
 }
 
 // forget takes note that nothing is known. No workspace waits for a disk that cannot be asked.
@@ -304,7 +304,7 @@ func past(used, mark, margin float64, was bool) bool {
 // Sweep has workspaces archived while the disk fills up, until ctx ends: in the process
 // that leads, once for all shards.
 func (w *Watch) Sweep(ctx context.Context) error {
-	signal(w.changed) // this process has only begun to lead
+	w.loop.Wake() // this process has only begun to lead
 	archiving := outage.New(w.Log, zapcore.WarnLevel, "cannot have workspaces archived to make room",
 		"having workspaces archived to make room works again")
 	for {

@@ -31,6 +31,7 @@ import (
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/schedule"
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/sweep"
 	"github.com/codehub/gateway/coordinator/guard"
+	"github.com/codehub/gateway/coordinator/internal/periodic"
 	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store/postgres"
@@ -364,9 +365,6 @@ func (c *Controller) subscribe(ctx context.Context) {
 				c.Hint(id)
 			}
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		periodic.Pause(ctx, pause)
 	}
 }

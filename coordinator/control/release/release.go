@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/internal/periodic"
 	"github.com/codehub/gateway/coordinator/outage"
 )
 
@@ -49,10 +50,7 @@ func (r *Releaser) Run(ctx context.Context) error {
 		"containers that have ended are released again")
 	for ctx.Err() == nil {
 		r.follow(ctx, report)
-		select {
-		case <-ctx.Done():
-		case <-time.After(retry):
-		}
+		periodic.Pause(ctx, retry)
 	}
 	return nil
 }

@@ -239,14 +239,10 @@ func (r *Runner) check(ctx context.Context, a store.Archive) (recorded bool, err
 
 // pause waits for as long as n bytes take at the highest speed.
 func pause(ctx context.Context, n int) error {
-	timer := time.NewTimer(time.Duration(n) * time.Second / MaxSpeed)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
+	if !periodic.Pause(ctx, time.Duration(n)*time.Second/MaxSpeed) {
 		return ctx.Err()
-	case <-timer.C:
-		return nil
 	}
+	return nil
 }
 
 // Damage says what is wrong with an archive of which that was recorded and this was read, or returns "".

@@ -51,6 +51,26 @@ func (l *Loop) SetInterval(d time.Duration) {
 // Wake makes the next call happen now. Several wake-ups before that call count as one.
 func (l *Loop) Wake() { signal(l.wake) }
 
+// Every calls work at once and then at every interval, as [New] says, until ctx ends, and returns nil.
+func Every(ctx context.Context, name string, interval time.Duration, work func(context.Context) error, log *zap.Logger) error {
+	l := New(name, interval, work, log)
+	l.Wake()
+	l.Run(ctx)
+	return nil
+}
+
+// Pause waits for d, and reports false when ctx ended first.
+func Pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
 // Run calls work at every interval until ctx ends, the first time after one interval. It returns after the call in
 // progress has returned.
 func (l *Loop) Run(ctx context.Context) {

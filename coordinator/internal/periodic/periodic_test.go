@@ -3,6 +3,7 @@ package periodic_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -146,6 +147,37 @@ func TestAPanicSkipsOneCall(t *testing.T) {
 		synctest.Wait()
 		if all := logs.All(); len(all) != 2 || all[0].Level != zapcore.ErrorLevel || all[0].ContextMap()["stack"] == "" {
 			t.Errorf("logged %v", all)
+		}
+	})
+}
+
+func TestEveryBeginsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		begin := time.Now()
+		var calls []time.Duration
+		err := periodic.Every(ctx, "waiting", time.Minute, func(context.Context) error {
+			if calls = append(calls, time.Since(begin)); len(calls) == 3 {
+				cancel()
+			}
+			return nil
+		}, zap.NewNop())
+		if want := []time.Duration{0, time.Minute, 2 * time.Minute}; err != nil || !slices.Equal(calls, want) {
+			t.Errorf("called after %v, %v, want %v", calls, err, want)
+		}
+	})
+}
+
+func TestAPauseEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		if !periodic.Pause(t.Context(), time.Minute) || time.Since(begin) != time.Minute {
+			t.Error("a whole pause is not reported")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if begin = time.Now(); periodic.Pause(ctx, time.Minute) || time.Since(begin) != time.Second {
+			t.Error("the end of the context is not reported")
 		}
 	})
 }
