@@ -86,8 +86,8 @@ func (c *Coordinator) endDozes() {
 	}
 	switch {
 	case err != nil:
-		c.log.Error("frozen workspaces could not be thawed at the stop of this process; before an older release starts, run "+
-			"caddy codehub workspace thaw --all", zap.Error(err))
+		c.log.Error("frozen workspaces could not be thawed at the stop of this process; before an older release starts, thaw them "+
+			"with caddy codehub workspace thaw", zap.Error(err))
 	case dozed > 0:
 		c.log.Info("no workspace dozes any more, because no other process supports dozing", zap.Int(logkey.Workspaces, dozed))
 	}

@@ -252,7 +252,7 @@ func TestCommandGCSaysWhenACollectionWouldBeStopped(t *testing.T) {
 	commandtest.Run(t, nil, "migrate", "--database", other).Want(t, 0)
 	o := in.run()
 	if o.Code != 1 || !strings.Contains(o.Stdout, "2 archives: 0 protected, 0 candidates, 0 due (0B), 2 reported (8B)") ||
-		!strings.Contains(o.Stderr, "no archive is deleted: 2 of 2 archives belong to no workspace of this database, which has 0") {
+		!strings.Contains(o.Stderr, "no archive is deleted: 2 of 2 archives belong to no workspace of this database, which has 0") || !strings.Contains(o.Stderr, "--force runs one collection") {
 		t.Errorf("got %+v", o)
 	}
 	t.Setenv("GC_TEST_BUCKET", "no-such-bucket-anywhere")

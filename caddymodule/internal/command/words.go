@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/codehub/gateway/coordinator/control/gc"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 )
@@ -18,7 +19,11 @@ const undefinedTable = "42P01"
 func inWords(err error, args []string) error {
 	var invalid *auth.InvalidError
 	var pg *pgconn.PgError
+	var stopped *gc.CircuitBreakerError
 	switch {
+	case errors.As(err, &stopped):
+		return fmt.Errorf("%w: --dry-run lists them; if all is right, --force runs one collection all the same, and with --unknown "+
+			"it deletes these archives too", err)
 	case errors.Is(err, auth.ErrUserExists):
 		return fmt.Errorf("there is a user %q already; to change the password: caddy codehub user passwd %[1]s",
 			args[0])

@@ -33,9 +33,7 @@ func (e *CircuitBreakerError) Error() string {
 	return fmt.Sprintf("no archive is deleted: %d of %d archives belong to no workspace of this database, which has "+
 		"%d; that is a larger share than %g and looks like another or an older database than the "+
 		"bucket's, so the other archives are not judged by it either. Check that the settings database and s3 "+
-		"(endpoint, bucket, prefix) belong together. \"caddy codehub gc --dry-run\" lists the archives; if all is "+
-		"right, \"caddy codehub gc --force\" runs one cycle all the same, and with --unknown it deletes these "+
-		"archives too",
+		"(endpoint, bucket, prefix) belong together. caddy codehub gc lists the archives, and can run one cycle all the same",
 		e.Unknown, e.Archives, e.Workspaces, MaxShare)
 }
 

@@ -37,7 +37,7 @@ func (r Report) log(log *zap.Logger) {
 	if r.Unknown+r.Newer > 0 {
 		log.Warn("archives are kept that do not fit the database: it may be another or an older one than "+
 			"the bucket's; "+
-			`"caddy codehub gc --dry-run" lists them, and with --unknown they are deleted`,
+			"caddy codehub gc lists them, and can delete them",
 			zap.Int(logkey.WithoutWorkspace, r.Unknown), zap.Int(logkey.Newer, r.Newer))
 	}
 }

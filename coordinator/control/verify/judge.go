@@ -45,10 +45,10 @@ func judge(now time.Time, s sight) []Finding {
 	case w == nil:
 		last := s.versions[0]
 		return []Finding{{
-			Finding: check.Problem("take it up: caddy codehub workspace adopt "+string(s.id)+" --owner NAME",
+			Finding: check.Problem("take it up: caddy codehub workspace adopt "+string(s.id),
 				"the database does not know it, and it has %s, the last of %s (%s)", check.Count(len(s.versions), "archive"),
 				last.Modified.UTC().Format(time.DateTime), units.BytesSize(float64(last.Size))),
-			Workspace: s.id, Archive: last.Key,
+			Workspace: s.id, Archive: last.Key, Unknown: true,
 		}}
 	case w.Deleted():
 		return deleted(s)

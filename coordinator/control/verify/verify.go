@@ -64,6 +64,8 @@ type Finding struct {
 	Workspace workspace.ID `json:"workspace_id"`
 	// Archive is the key of the archive that it is about; empty for none.
 	Archive string `json:"archive,omitempty"`
+	// Unknown says that the database does not know the workspace.
+	Unknown bool `json:"-"`
 }
 
 // Report counts what was looked at.

@@ -325,7 +325,7 @@ func (e *ChoiceError) Error() string {
 	if e.Reason == "" {
 		return e.Problem.String()
 	}
-	var exists, flags []string
+	var exists, choices []string
 	if v := e.Inventory.Volume; v != nil {
 		exists = append(exists, "a volume"+made(v.CreatedAt))
 	} else {
@@ -342,25 +342,14 @@ func (e *ChoiceError) Error() string {
 		exists = append(exists, "no archive")
 	}
 	for _, c := range e.Choices {
-		if c.Kind == workspace.RecoverArchive {
-			c.Key = "KEY" // they are listed above
+		choice := string(c.Kind)
+		if c.ReplaceVolume {
+			choice += " and replace the volume"
 		}
-		flags = append(flags, c.Flags())
+		choices = append(choices, choice)
 	}
 	return fmt.Sprintf("%s: %s. There is %s. Choose %s",
-		e.Reason, e.Problem, strings.Join(exists, ", "), strings.Join(slices.Compact(flags), " or "))
-}
-
-// Flags are those of the command caddy codehub workspace recover that make this choice.
-func (c Choice) Flags() string {
-	flags := map[workspace.RecoveryChoice]string{
-		workspace.RecoverVolume: "--keep-volume", workspace.RecoverEmpty: "--empty",
-		workspace.RecoverArchive: "--from-archive " + c.Key,
-	}[c.Kind]
-	if c.ReplaceVolume {
-		flags += " --replace-volume"
-	}
-	return flags
+		e.Reason, e.Problem, strings.Join(exists, ", "), strings.Join(slices.Compact(choices), " or "))
 }
 
 // made says when something was made, if that is known.

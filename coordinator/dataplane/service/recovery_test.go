@@ -368,9 +368,9 @@ func TestTheChoiceErrorShowsWhatExists(t *testing.T) {
 		not      string
 	}{
 		{false, []string{"now", "old"}, none, []string{"no volume", w.ID.ArchiveKey("now") + " (1000 bytes of 2026-01-10T00:00:00Z, the current one)",
-			w.ID.ArchiveKey("old") + " (1000 bytes of 2026-01-09T00:00:00Z)", "--from-archive KEY", "--empty"}, "--keep-volume"},
-		{true, []string{"old"}, empty, []string{"a volume of 2026-02-03T04:05:06Z", "--keep-volume", "--from-archive KEY --replace-volume", "--empty --replace-volume"}, "current"},
-		{false, nil, none, []string{"no volume, no archive", "Choose --empty"}, "--from-archive"},
+			w.ID.ArchiveKey("old") + " (1000 bytes of 2026-01-09T00:00:00Z)", "Choose archive or empty"}, "replace the volume"},
+		{true, []string{"old"}, empty, []string{"a volume of 2026-02-03T04:05:06Z", "Choose volume or archive and replace the volume or empty and replace the volume"}, "current"},
+		{false, nil, none, []string{"no volume, no archive", "Choose empty"}, "replace the volume"},
 	} {
 		inv.volume, inv.archives = c.volume, c.archives
 		_, err := s.Recover(t.Context(), service.Actor{Admin: true}, w.ID, c.choice)
@@ -463,7 +463,7 @@ func TestAConflictInUse(t *testing.T) {
 		var needed *service.ChoiceError
 		_, err := s.Recover(t.Context(), admin, w.ID, c.choice)
 		if !errors.As(err, &needed) || needed.Reason != workspace.ReasonConflict || !slices.Equal(needed.Choices, []service.Choice{keep}) || !strings.Contains(err.Error(), c.problem) ||
-			!strings.HasSuffix(err.Error(), "Choose --keep-volume") {
+			!strings.HasSuffix(err.Error(), "Choose volume") {
 			t.Errorf("%+v: %v, want a problem: %s", c.choice, err, c.problem)
 		}
 		if after := storetest.Row(t, st, w.ID); !reflect.DeepEqual(after, before) {

@@ -41,6 +41,9 @@ With --json the result is an object a line, with "check", "level" (ok, warning, 
 and "remedy", and about a workspace "workspace_id" and "archive". The exit code is 1 when there
 is a problem.`
 
+// ownerFlag is what the command that takes a workspace up needs besides its id.
+const ownerFlag = " --owner NAME"
+
 // Command is `caddy codehub verify`. It works directly: it judges the database that the API trusts, and changes nothing.
 func Command(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
@@ -109,7 +112,9 @@ func (v *verification) run(ctx context.Context) error {
 	}
 	v.Archives.Apply(v.Live.Archive)
 	report, err := verify.Run(ctx, o, func(f verify.Finding) error {
-		f.Check = "workspace"
+		if f.Check = "workspace"; f.Unknown {
+			f.Remedy += ownerFlag
+		}
 		return v.out.finding(f)
 	})
 	if err != nil {
@@ -150,7 +155,7 @@ func (v *verification) orphans(ctx context.Context) ([]check.Finding, error) {
 	var found []check.Finding
 	for _, o := range all {
 		if isVolume(o) {
-			found = append(found, check.Problem("take it up: caddy codehub workspace adopt "+string(o.Workspace)+" --owner NAME",
+			found = append(found, check.Problem("take it up: caddy codehub workspace adopt "+string(o.Workspace)+ownerFlag,
 				"the volume %s is of a workspace that the database does not know", o.Name))
 		}
 	}

@@ -169,7 +169,13 @@ func (r *recovery) refused(cmd *cobra.Command, err error) error {
 	flags := func(kind workspace.RecoveryChoice, key string) string {
 		for _, c := range p.Choices {
 			if c.Choice == kind && c.Key == key {
-				return service.Choice{Kind: kind, Key: key, ReplaceVolume: c.ReplaceVolume}.Flags()
+				text := map[workspace.RecoveryChoice]string{
+					workspace.RecoverVolume: "--keep-volume", workspace.RecoverEmpty: "--empty", workspace.RecoverArchive: "--from-archive " + key,
+				}[kind]
+				if c.ReplaceVolume {
+					text += " --replace-volume"
+				}
+				return text
 			}
 		}
 		return "(not now)"
