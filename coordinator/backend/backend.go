@@ -1,10 +1,9 @@
-// Package backend defines what the coordinator needs of a container backend: of
-// Docker or Kubernetes. Package backendtest is the conformance suite that every
-// implementation passes.
+// Package backend defines the contract of a container backend: Docker or Kubernetes. Package backendtest is the
+// conformance suite that every implementation passes.
 //
-// It owns the contract of a backend, and what all implementations share. That is the form of a
-// storage job's name and environment, what its end means, and that nothing is changed after the
-// leader's lease. It must not import an implementation, nor decide what should run.
+// It owns the contract and the common parts of the implementations: the form of a storage job's name and environment,
+// the meaning of its end, and the rule that nothing changes after the leader's lease. It must not import an
+// implementation, nor decide what should run.
 package backend
 
 import (
@@ -17,66 +16,60 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Backend is one installation on a container engine or cluster: what every backend does, and
-// the parts that only some have. It is the one place that says what a backend can do. New of each
-// implementation fills it, and consumers and the conformance suite read it.
+// Backend is one installation on a container engine or cluster: the methods of every backend, and the optional parts.
+// It alone says what a backend can do: each implementation's New fills it, and consumers and the conformance suite read
+// it.
 type Backend struct {
 	Core
 
-	// Addresses returns the addresses that Start gives to containers by number
-	// ([StartSpec.Slot]). Nil, or a pool of size 0: the engine chooses them, and may give one to
-	// another container at once.
+	// Addresses returns the addresses that Start gives to containers by number ([StartSpec.Slot]). If it is nil, or the
+	// pool's size is 0, the engine chooses addresses, and may reuse one immediately.
 	Addresses func(ctx context.Context) (Pool, error)
 
-	// Images are the images that the engine has. Nil: the nodes pull them when something
-	// starts, Containers and Jobs report how that goes, and Start and StartJob never return a
-	// [MissingImageError].
+	// Images are the engine's images. Nil means that the nodes pull images at a start, Containers and Jobs report the
+	// progress, and Start and StartJob never return a [MissingImageError].
 	Images Images
 
-	// KeepIsolated makes the rules about what workspaces reach, and reports whether they stood
-	// before. An egress.UnableError says that workspaces run without. After any other error
-	// none starts before the rules stand, as far as the backend can prevent it. Nil: there are
-	// no such rules.
+	// KeepIsolated applies the rules about what workspaces can reach, and reports whether they were in force before. An
+	// egress.UnableError means that workspaces run without rules. After any other error no workspace starts before the
+	// rules are in force, as far as the backend can prevent it. Nil means that there are no such rules.
 	KeepIsolated func(ctx context.Context) (stood bool, err error)
 
-	// Outdated reports whether the workspace's container was started and has never begun to run, and
-	// was made from another spec than this one. Start replaces such a container, so a corrected image
-	// reaches it. It costs no request. Nil: what was started runs, or the start has failed.
+	// Outdated reports whether the workspace's container was started from another spec than this one and has never
+	// begun to run. Start replaces such a container, so that a corrected image takes effect. It costs no request. Nil
+	// means that a started container runs, or else the start has failed.
 	Outdated func(ctx context.Context, s StartSpec) bool
 
-	// Release removes what keeps containers that have ended in the listings after their
-	// deletion, of these workspaces or of all without ids. It changes nothing before may has
-	// returned nil. Nil: nothing keeps them there.
+	// Release removes what keeps ended containers in the listings after their deletion, for these workspaces or,
+	// without ids, for all. It changes nothing before may has returned nil. Nil means that nothing keeps them.
 	Release func(ctx context.Context, may func(context.Context) error, ids ...workspace.ID) error
 
-	// Freezer freezes idle containers instead of ending them. Nil: nothing here can, and workspaces
-	// go to sleep without dozing before (SPEC 6).
+	// Freezer freezes idle containers instead of ending them. Nil means that this backend cannot, and workspaces go to
+	// sleep without dozing first (SPEC 6).
 	Freezer Freezer
 
-	// Memory tells how much of the memory of the engine's host is left. It may be called every few
-	// seconds, by one process. Nil: that is not known.
+	// Memory returns how much of the memory of the engine's host is left. One process may call it every few seconds.
+	// Nil means unknown.
 	Memory func(ctx context.Context) (Memory, error)
 
-	// OnePort says that the gateway reaches the application's port of a container, and no other one.
+	// OnePort means that the gateway reaches the application's port of a container, and no other port.
 	OnePort bool
 
-	// LocalHomes says that the homes are folders of one host. Usage then also counts the homes
-	// of workspaces that do not run, and Disk never returns [ErrUnknownDisk].
+	// LocalHomes means that the homes are folders of one host. Usage then also counts the homes of workspaces that do
+	// not run, and Disk never returns [ErrUnknownDisk].
 	LocalHomes bool
 }
 
-// Core is what every backend does.
+// Core is what every backend implements.
 //
-// Implementations MUST label everything they make with the installation's id and the workspace's
-// id. They MUST neither list nor touch what carries another installation's label or none (SPEC
-// 12.8). If such an object has the name that is needed, the error MUST name it; it is never a
-// reason to delete the object.
+// Implementations MUST label every object that they create with the installation's id and the workspace's id. They MUST
+// neither list nor touch objects with another installation's label or none (SPEC 12.8). If such an object has a name
+// that they need, the error MUST name it; it is never a reason to delete the object.
 //
-// Every method MUST be safe for concurrent use and MUST honour its context.
-// Every actuator MUST be idempotent: called again after a crash at any of its
-// steps, it reaches the same result. An error whose cause is known carries a
-// reason (see [workspace.Fail]): ImagePullFailed, Unreachable,
-// ContainerWithoutVolume. The same holds for the optional parts of [Backend].
+// Every method MUST be safe for concurrent use and MUST honour its context. Every actuator MUST be idempotent: called
+// again after a crash at any of its steps, it reaches the same result. An error whose cause is known carries a reason
+// (see [workspace.Fail]): ImagePullFailed, Unreachable, ContainerWithoutVolume. The same holds for the optional parts
+// of [Backend].
 type Core interface {
 	Sensors
 	Actuators
@@ -84,27 +77,24 @@ type Core interface {
 	Objects
 	Executor
 
-	// Events sends the id of a workspace when its container or a job of it changed. It
-	// is a hint: events may be lost or repeated. Listings made after an event MUST show its change,
-	// because no other event may follow. The channel is closed when ctx ends or
-	// the source fails or hangs; the caller then subscribes again.
+	// Events sends the id of a workspace when its container or one of its jobs has changed. It is a hint: events may be
+	// lost or repeated. Listings after an event MUST show its change, because no other event may follow. The channel is
+	// closed when ctx ends or the source fails or hangs; the caller then subscribes again.
 	Events(ctx context.Context) (<-chan workspace.ID, error)
 
-	// Identity returns the identity of the engine or cluster that answers now. It stays the same
-	// over restarts, and differs between any two of them (SPEC 2). It is cheap enough to be called
-	// after every listing, and MUST be that of whatever answers the calls made before it. When
-	// another one has taken the former one's place it MAY fail, with Unreachable, for as long as it
-	// takes to be sure of that.
+	// Identity returns the identity of the engine or cluster that answers now. It survives restarts, and no two engines
+	// have the same (SPEC 2). It is cheap enough to call after every listing, and MUST belong to the engine that
+	// answered the calls before it. When another engine answers at the address, it MAY fail with Unreachable for as
+	// long as it takes to be sure of that.
 	Identity(ctx context.Context) (string, error)
 
 	// Close releases connections. It changes no container, volume or job.
 	Close() error
 }
 
-// Sensors list what exists. Without ids they list everything of the installation in one
-// call; with ids, those workspaces only. What does not exist is not in the map. After an
-// error nothing is known, and the map must not be used. They MUST fail only when the backend
-// does not answer: what concerns one object goes into its Unknown.
+// Sensors list what exists. Without ids they list everything of the installation in one call; with ids, only those
+// workspaces. Objects that do not exist are not in the map. After an error nothing is known, and the map must not be
+// used. Sensors MUST fail only when the backend does not answer: an error about one object goes into its Unknown.
 type Sensors interface {
 	Containers(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Container, error)
 	Volumes(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Volume, error)
@@ -113,139 +103,132 @@ type Sensors interface {
 
 // Actuators change what exists.
 type Actuators interface {
-	// Start runs the workspace's container. If it runs already, Start does nothing, except that it
-	// thaws a frozen one, and looks into one whose StartAgain is set, which it may replace; if it exists and does not run, Start replaces it. It MUST refuse, with
-	// ContainerWithoutVolume, if the volume does not exist, and MUST NOT create the
-	// volume. It MUST refuse while a storage job runs; one that has ended does not hinder it
-	// (SPEC 12.4). It does not pull images: the error is a [MissingImageError] then. It
-	// returns when the container runs; readiness is observed.
+	// Start runs the workspace's container. If the container runs already, Start does nothing, except that it thaws a
+	// frozen one, and examines one with StartAgain, which it may replace; if the container exists and does not run,
+	// Start replaces it. It MUST refuse, with ContainerWithoutVolume, if the volume does not exist, and MUST NOT create
+	// the volume. It MUST refuse while a storage job runs; an ended job does not prevent it (SPEC 12.4). It does not
+	// pull images but returns a [MissingImageError]. It returns when the container runs; readiness is observed.
 	Start(ctx context.Context, spec StartSpec) error
-	// Delete removes the container, if there is one, and keeps the volume. Before that it asks the container's programs to end,
-	// and gives them the time that the settings allow (SPEC 7). It thaws a frozen one for that. Where they allow none, it kills a container where it is.
+	// Delete removes the container, if there is one, and keeps the volume. First it asks the container's programs to
+	// end, and gives them the time that the settings allow (SPEC 7), for which it thaws a frozen container. If the
+	// settings allow no time, it kills the container immediately.
 	Delete(ctx context.Context, id workspace.ID) error
-	// Provision creates an empty home volume that carries the operation that makes it. If one
-	// exists with the same operation it does nothing. If one exists with another, the error carries
-	// ReasonConflict and the volume MUST NOT be touched (SPEC 12.9).
+	// Provision creates an empty home volume labelled with its operation. If one exists with the same operation,
+	// Provision does nothing. If one exists with another, the error carries ReasonConflict and the volume MUST NOT be
+	// touched (SPEC 12.9).
 	Provision(ctx context.Context, spec VolumeSpec) error
-	// DeleteVolume removes the home volume that the operation opID made, if it exists. A volume of
-	// another operation MUST stay, also one that takes its place while the request is under way
-	// (SPEC 12.11). Then nothing is an error. An empty opID means a volume without such a label.
-	// While a container uses it, the error is [ErrVolumeInUse].
+	// DeleteVolume removes the home volume of the operation opID, if it exists. A volume of another operation MUST
+	// stay, even one that replaces it during the request (SPEC 12.11); that is not an error. An empty opID means a
+	// volume without such a label. While a container uses the volume, the error is [ErrVolumeInUse].
 	DeleteVolume(ctx context.Context, id workspace.ID, opID string) error
-	// StartJob starts the storage job called [JobSpec.Name] and returns without
-	// waiting for its end. If a job of that name exists, running or not, it does
-	// nothing. It MUST refuse if the volume does not exist, while the workspace's
-	// container exists (SPEC 12.4), and while another job runs. Like Start, it does not
-	// pull images: without the job's image the error is a [MissingImageError].
+	// StartJob starts the storage job called [JobSpec.Name] and returns without waiting for its end. If a job of that
+	// name exists, running or not, it does nothing. It MUST refuse if the volume does not exist, while the workspace's
+	// container exists (SPEC 12.4), and while another job runs. Like Start, it does not pull images: without the job's
+	// image the error is a [MissingImageError].
 	StartJob(ctx context.Context, spec JobSpec) error
 	// DeleteJobs kills and removes all storage jobs of the workspace.
 	DeleteJobs(ctx context.Context, id workspace.ID) error
 }
 
-// Inspector looks into containers and homes, and changes nothing. Except for Look, it works while a
-// container is frozen, and no method waits for its thaw.
+// Inspector examines containers and homes, and changes nothing. Except for Look, it works while a container is frozen,
+// and no method waits for a thaw.
 type Inspector interface {
-	// Logs returns the last lines that the container printed, at most so many. If
-	// there is no container, the error is [ErrNotFound].
+	// Logs returns at most that many of the last lines that the container printed. If there is no container, the error
+	// is [ErrNotFound].
 	Logs(ctx context.Context, id workspace.ID, lines int) (string, error)
-	// Follow writes the last lines that the container printed, at most so many, and then what it
-	// prints as it comes, from one goroutine. It returns nil when the container has ended, and soon when
-	// ctx ends. Output that is not taken holds up Follow alone, never the container, and MUST NOT be
-	// buffered without a bound. If there is no container, the error is [ErrNotFound].
+	// Follow writes at most that many of the last lines that the container printed, and then its further output, from
+	// one goroutine. It returns nil when the container has ended, and soon after ctx ends. A slow writer delays Follow
+	// alone, never the container, and output MUST NOT be buffered without a bound. If there is no container, the error
+	// is [ErrNotFound].
 	Follow(ctx context.Context, id workspace.ID, lines int, to io.Writer) error
-	// Stats returns what the workspace's running container uses. It MUST NOT count as use, as a Look
-	// does not. If no container runs, the error is [ErrNotFound]. Of a frozen one, what only the
-	// workspace itself can say is not known.
+	// Stats returns the resource usage of the workspace's running container. Like Look, it MUST NOT count as use. If no
+	// container runs, the error is [ErrNotFound]. For a frozen container, the values that only a program inside knows
+	// are unknown.
 	Stats(ctx context.Context, id workspace.ID) (Stats, error)
-	// Look looks at what goes on in the workspace's running container, for [work.Settings]
-	// to judge. It MUST NOT count as use or change anything in the container. Only the command of
-	// [work.BusyLabel] runs there, as the container's user and for a bounded time. It leaves out
-	// what [work.Sample] says of kernels. If no container runs, the error is [ErrNotFound], and if it
-	// is frozen, [ErrFrozen]: nothing goes on in it. Any other error says that nothing is known.
+	// Look samples the activity in the workspace's running container, for [work.Settings] to judge. It MUST NOT count
+	// as use or change anything in the container. Only the command of [work.BusyLabel] runs there, as the container's
+	// user and for a bounded time. The sample has nothing about kernels. If no container runs, the error is
+	// [ErrNotFound], and if it is frozen, [ErrFrozen]: nothing happens in it. Any other error means that nothing is
+	// known.
 	Look(ctx context.Context, id workspace.ID) (work.Sample, error)
-	// Usage counts for at most about so long what those homes hold. One that does not exist,
-	// or cannot be counted, is not in the map. It MUST NOT hold up a container or a job that starts
-	// on a home meanwhile, nor the removal of the home. It MUST NOT change anything in it, nor
-	// count as use.
+	// Usage counts the content of those homes, for at most about limit. Homes that do not exist or cannot be counted
+	// are not in the map. It MUST NOT delay a container or a job that starts on a home, nor the removal of the home. It
+	// MUST NOT change anything in the home, nor count as use.
 	Usage(ctx context.Context, limit time.Duration, ids ...workspace.ID) (map[workspace.ID]Usage, error)
-	// Disk asks how full the disk of the home volumes is. It may be called every half
-	// minute; what it returns may be that old. If there is no such disk, the error is
-	// [ErrUnknownDisk].
+	// Disk returns how full the disk of the home volumes is. It may be called every half minute, and the answer may be
+	// that old. If there is no such disk, the error is [ErrUnknownDisk].
 	Disk(ctx context.Context) (Disk, error)
 }
 
-// Objects are for people's commands: the controller never calls them.
+// Objects are for administrative commands: the controller never calls them.
 type Objects interface {
-	// Objects lists everything that carries this installation's labels, in any state, to find
-	// what belongs to no workspace.
+	// Objects lists everything with this installation's labels, in any state, to find objects that belong to no
+	// workspace.
 	Objects(ctx context.Context) ([]Object, error)
 
-	// Remove removes that one incarnation and nothing that took its place; if it is gone,
-	// Remove does nothing. It kills what runs, and refuses with [ErrVolumeInUse] a volume that
-	// a container uses.
+	// Remove removes that one incarnation and never its replacement; if it is gone, Remove does nothing. It kills
+	// running containers, and refuses with [ErrVolumeInUse] to remove a volume that a container uses.
 	Remove(ctx context.Context, o Object) error
 }
 
-// Freezer stops the processes of a container where they are, and lets them go on. A frozen one takes
-// no processor time and keeps its memory, its address and its connections: what arrives there waits
-// in the kernel. Containers reports it as Running with [workspace.HealthPaused], with its endpoint,
-// and as before when it was thawed: that it was frozen does not make it unhealthy or starting. An
-// engine may take a moment to show a change that follows another one at once, and sends an event when
-// it does. Whoever needs a container thawed therefore asks for it until Containers shows it.
+// Freezer stops the processes of a container where they are, and resumes them. A frozen container takes no processor
+// time and keeps its memory, its address and its connections: data that arrives waits in the kernel. Containers reports
+// it as Running with [workspace.HealthPaused] and its endpoint, and after a thaw as before: freezing makes a container
+// neither unhealthy nor starting. If one change follows another immediately, an engine may show the second late, and
+// sends an event when it does. A caller that needs a container thawed therefore repeats Thaw until Containers shows it.
 //
-// Nobody but an administrator freezes a container in another way, and Thaw ends that as well. When
-// the engine itself restarts, a frozen container stays frozen or ends; either is observed.
+// Otherwise only an administrator freezes a container, and Thaw ends that as well. When the engine itself restarts, a
+// frozen container stays frozen or ends; observations show which.
 type Freezer interface {
-	// Freeze freezes the workspace's container that was started at that time, as Containers reports
-	// it; see [SameStart]. If that one is frozen already, has ended or was replaced, Freeze does
-	// nothing. When it returns, none of its processes runs.
+	// Freeze freezes the workspace's container that started at that time, as Containers reports it; see [SameStart]. If
+	// that container is frozen already, has ended or was replaced, Freeze does nothing. When it returns, none of the
+	// container's processes runs.
 	Freeze(ctx context.Context, id workspace.ID, started time.Time) error
-	// Thaw lets the workspace's container go on. If there is none, or it is not frozen, Thaw does
-	// nothing. Any process may call it, not the leader alone.
+	// Thaw resumes the workspace's container. If there is none, or it is not frozen, Thaw does nothing. Any process may
+	// call it, not only the leader.
 	Thaw(ctx context.Context, id workspace.ID) error
 }
 
-// SameStart reports whether two times are the same start of a container. The database keeps them to
-// the microsecond. A time that is not known is none.
+// SameStart reports whether two times are the same start of a container. The database keeps microseconds. An unknown
+// time equals no other.
 func SameStart(a, b time.Time) bool {
 	return !a.IsZero() && !b.IsZero() && a.Sub(b).Abs() <= time.Microsecond
 }
 
-// Images are the images that an engine has. An empty image means the backend's default image.
+// Images are the engine's images. An empty image means the backend's default image.
 type Images interface {
-	// Check returns the [MissingImageError] that Start would, before Start can be called; nil
-	// if the image is there.
+	// Check returns the [MissingImageError] that Start would return, before Start can be called; nil if the engine has
+	// the image.
 	Check(ctx context.Context, image string) error
 
-	// Size returns how many bytes the image takes up on the engine, or a [MissingImageError].
+	// Size returns the image's size on the engine in bytes, or a [MissingImageError].
 	Size(ctx context.Context, image string) (int64, error)
 
-	// Pull pulls an image that Start or StartJob has reported missing, and reports its progress in
-	// bytes. The number done never shrinks, and total grows while the size is being found out. A
-	// concurrent Pull of the same image MAY share the work. It calls progress from one goroutine at
-	// a time. A registry that refuses or does not have the image, and a name that no image can have, is
-	// ImagePullFailed. What may pass is a [workspace.PendingError] that waits for WaitPullingImage, with its cause.
+	// Pull pulls an image that Start or StartJob has reported missing, and reports its progress in bytes. done never
+	// shrinks, and total grows while the size becomes known. A concurrent Pull of the same image MAY share the work.
+	// Pull calls progress from one goroutine at a time. A registry that refuses or lacks the image, and an invalid
+	// reference, are ImagePullFailed. A transient error is a [workspace.PendingError] that waits for WaitPullingImage,
+	// with its cause.
 	Pull(ctx context.Context, image string, progress func(done, total int64)) error
 }
 
 // VolumeSpec describes a home volume to create.
 type VolumeSpec struct {
 	ID workspace.ID
-	// OpID is the operation that makes the volume. Volumes of earlier releases have none.
+	// OpID is the operation that creates the volume. Volumes of earlier releases have none.
 	OpID string
 	// Owner is as in [StartSpec].
 	Owner string
 }
 
-// Validate refuses what cannot become a name or a label.
+// Validate refuses values that cannot become a name or a label.
 func (s VolumeSpec) Validate() error { return errors.Join(CheckID(s.ID), checkOwner(s.Owner)) }
 
 // StartSpec describes a workspace's container to start.
 type StartSpec struct {
 	ID workspace.ID
-	// Owner is the id of the user whose workspace it is; it becomes a label, by which
-	// operators see what whom costs. Nothing depends on it: objects of earlier releases do
-	// not have it, and a container without it is the same container.
+	// Owner is the id of the workspace's user. It becomes a label, by which operators account for costs. Nothing
+	// depends on it: objects of earlier releases lack it, and a container without it is equivalent.
 	Owner string
 	// Image is the reference to run; empty means the backend's default image.
 	Image string
@@ -255,34 +238,33 @@ type StartSpec struct {
 	Command []string
 	// Env is added to the image's environment, as NAME=value.
 	Env []string
-	// Hostname is the host name inside, where the backend may add a domain to it; empty means
-	// the container's name.
+	// Hostname is the host name inside the container, to which the backend may add a domain; empty means the
+	// container's name.
 	Hostname string
-	// BasePath is the path prefix that the application keeps; Containers reports it back.
+	// BasePath is the path prefix that the application serves; Containers reports it back.
 	BasePath string
-	// Slot is the container's address, a number in the range of Addresses of [Backend]. A
-	// container with another one that does not run is replaced. If something else has the
-	// address, the error is [ErrAddressInUse]. 0 lets the backend choose.
+	// Slot is the container's address, a number from Addresses of [Backend]. Start replaces a container with another
+	// slot that does not run. If something else has the address, the error is [ErrAddressInUse]. 0 lets the backend
+	// choose.
 	Slot int64
-	// Term identifies the leader's term that starts the container, such as
-	// "coordinator/3:17"; it becomes a label, from which tests prove who acted.
+	// Term identifies the leader's term that starts the container, such as "coordinator/3:17". It becomes a label, by
+	// which tests prove which leader acted.
 	Term string
 }
 
-// Validate refuses what cannot become a name or a label. What else an engine does not take, it
-// refuses itself.
+// Validate refuses values that cannot become a name or a label. The engine itself refuses other invalid values.
 func (s StartSpec) Validate() error { return errors.Join(CheckID(s.ID), checkOwner(s.Owner)) }
 
-// Pool is a range of addresses: the Size numbers from First on. Pools of one name that
-// overlap share those addresses. A number means the same address for ever.
+// Pool is a range of addresses: Size numbers, beginning with First. Overlapping pools of one name share addresses. A
+// number means the same address forever.
 type Pool struct {
 	Name        string
 	First, Size int64
 }
 
-// MissingImageError says that the backend must pull an image first.
-// Image is what [Images.Pull] takes; it is never empty. Jobs says that it is the image of storage jobs:
-// that it cannot be pulled is no failure of the workspace that needs it.
+// MissingImageError means that the backend must pull an image first. Image is the argument for [Images.Pull]; it is
+// never empty. Jobs means that it is the image of storage jobs: a failed pull is then not a failure of the workspace
+// that needs the job.
 type MissingImageError struct {
 	Image string
 	Jobs  bool
@@ -292,12 +274,12 @@ type MissingImageError struct {
 func (e *MissingImageError) Error() string { return "image " + e.Image + " is not here yet" }
 
 var (
-	// ErrNotFound says that the container does not exist.
+	// ErrNotFound means that the container does not exist.
 	ErrNotFound = errors.New("not found")
-	// ErrAddressInUse says that something else has the address of [StartSpec.Slot].
+	// ErrAddressInUse means that something else has the address of [StartSpec.Slot].
 	ErrAddressInUse = errors.New("the address is in use")
-	// ErrFrozen says that the container must be thawed first.
+	// ErrFrozen means that the container must be thawed first.
 	ErrFrozen = errors.New("the container is frozen")
-	// ErrVolumeInUse says that a container still uses the volume.
+	// ErrVolumeInUse means that a container still uses the volume.
 	ErrVolumeInUse = errors.New("the volume is in use")
 )

@@ -18,16 +18,16 @@ import (
 type JobSpec struct {
 	ID   workspace.ID
 	Kind workspace.JobKind
-	// OpID is the id of the operation that starts the job; it is a part of its name.
+	// OpID is the id of the operation that starts the job; it is part of the job's name.
 	OpID string
 	// Owner and Term are as in [StartSpec].
 	Owner, Term string
-	// Env is the job's environment, NAME=value: the address of the archive and how to reach
-	// it. It is no secret, because engines show it to every client.
+	// Env is the job's environment, NAME=value: the address of the archive and how to reach it. It is no secret,
+	// because engines show it to every client.
 	Env []string
-	// Grant is what the job may do with the object store: the JSON of a [contract.Grant]. The
-	// job finds it in the file [contract.GrantPath], which only root and the job's
-	// own group may read, before it starts. It MUST NOT be logged, nor be anywhere else on the engine.
+	// Grant is what the job may do with the object store: the JSON of a [contract.Grant]. Before the job starts, the
+	// grant is in the file [contract.GrantPath], which only root and the job's own group may read. It MUST NOT be
+	// logged, nor be anywhere else on the engine.
 	Grant []byte
 }
 
@@ -39,8 +39,8 @@ var commands = map[workspace.JobKind]string{
 
 var opIDForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
-// Validate refuses what cannot become a container's name or environment. Its
-// errors never repeat the environment; an engine's might.
+// Validate refuses values that cannot become a container's name or environment. Its errors never repeat the
+// environment; an engine's might.
 func (s JobSpec) Validate() error {
 	if err := errors.Join(CheckID(s.ID), checkOwner(s.Owner)); err != nil {
 		return err
@@ -59,17 +59,16 @@ func (s JobSpec) Validate() error {
 	return nil
 }
 
-// Name is the name of the job's container. It is the same for the same operation, so that a job is
-// started once, however often StartJob is called.
+// Name is the name of the job's container. It is the same for the same operation, so that a job starts once, however
+// often StartJob is called.
 func (s JobSpec) Name() string {
 	return fmt.Sprintf("%s-%s-%s", s.ID.ContainerName(), s.Kind, s.OpID)
 }
 
-// Command is the argument that tells the program which job to do.
+// Command is the argument that tells the program which job to run.
 func (s JobSpec) Command() string { return commands[s.Kind] }
 
-// CheckID refuses a string that is not a workspace's id, so that it never becomes
-// part of a name or a filter.
+// CheckID refuses a string that is not a workspace's id, so that it never becomes part of a name or a filter.
 func CheckID(id workspace.ID) error {
 	if _, err := workspace.ParseID(string(id)); err != nil {
 		return fmt.Errorf("workspace %q: %w", id, err)
@@ -77,10 +76,10 @@ func CheckID(id workspace.ID) error {
 	return nil
 }
 
-// ownerForm is that of a label's value. An e-mail address is none.
+// ownerForm is the form of a label's value. An e-mail address does not match.
 var ownerForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?$`)
 
-// checkOwner refuses what is no user's id. None is right: an owner may be unknown.
+// checkOwner refuses a string that is not a user's id. An empty string is fine: an owner may be unknown.
 func checkOwner(owner string) error {
 	if owner != "" && !ownerForm.MatchString(owner) {
 		return fmt.Errorf("the owner's id %q is not letters and digits", owner)
@@ -90,23 +89,22 @@ func checkOwner(owner string) error {
 
 // JobEnd is how the container of a storage job ended.
 type JobEnd struct {
-	// Image is the one that it ran.
+	// Image is the image that it ran.
 	Image string
 	// ExitCode is one of the codes in package contract, or that of a signal.
 	ExitCode int
-	// OutOfMemory says that the kernel killed the job for its use of memory.
+	// OutOfMemory means that the kernel killed the job for its use of memory.
 	OutOfMemory bool
 	// Stdout and Stderr are the end of its output.
 	Stdout, Stderr []byte
 }
 
-// Signalled reports whether the exit code is that of a program that was told to end, or killed. The
-// cause is a person, the stop of its engine, or a host without memory (SPEC 3).
+// Signalled reports whether the exit code is that of a program that was killed or asked to end: by a person, the stop
+// of its engine, or a host without memory (SPEC 3).
 func Signalled(code int) bool { return code == killed || code == terminated }
 
-// These are the exit codes of SIGKILL and SIGTERM, and the one for a container whose end the engine
-// has not seen. Then its host lost power, or the engine was killed with what ran. No storage job
-// ends with that by itself; a workspace's program may.
+// The exit codes of SIGKILL and SIGTERM, and of a container whose end the engine missed, because its host lost power or
+// the engine was killed together with it. No storage job ends with that code by itself; a workspace's program may.
 const (
 	killed     = 128 + 9
 	terminated = 128 + 15
@@ -116,9 +114,8 @@ const (
 // maxMessage bounds a failed job's message, in bytes.
 const maxMessage = 1000
 
-// Outcome is what the end means: the state, reason, message and size of the
-// [workspace.Job]. A job has succeeded only when both its exit code and its result
-// say so.
+// Outcome returns the meaning of the end: the state, reason, message and size of the [workspace.Job]. A job has
+// succeeded only if both its exit code and its result say so.
 func (e JobEnd) Outcome() workspace.Job {
 	result, found := contract.ParseResult(e.Stdout)
 	if e.ExitCode == contract.ExitOK && found && result.OK {
@@ -130,7 +127,7 @@ func (e JobEnd) Outcome() workspace.Job {
 	}
 	disrupted := (Signalled(e.ExitCode) || e.ExitCode == unseen) && !e.OutOfMemory
 	job := workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Disrupted: disrupted}
-	job.ResultLost = e.ExitCode == contract.ExitOK && !found // its log was rotated, or holds an error of the engine
+	job.ResultLost = e.ExitCode == contract.ExitOK && !found // its log was rotated, or contains an error of the engine
 	switch e.ExitCode {
 	case contract.ExitCorrupted:
 		job.Reason = workspace.ReasonArchiveCorrupted
@@ -159,8 +156,8 @@ func (e JobEnd) Outcome() workspace.Job {
 		job.Message = "the disk is full: " + job.Message
 	}
 	if found && result.Contract != contract.Version {
-		// What its code and its message mean is not known. One that has succeeded has done so: what
-		// it has made is looked at in any case.
+		// The meaning of its code and message is unknown. A job that has succeeded counts as such: its archive or home
+		// is checked in any case.
 		wrong := &contract.VersionError{Image: e.Image, Version: result.Contract}
 		job = workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Unfit: true,
 			Message: wrong.Error() + "; it says: " + job.Message}
@@ -172,8 +169,8 @@ func (e JobEnd) Outcome() workspace.Job {
 	return job
 }
 
-// courseOf returns when a job took which step; nil for a job that does not say. What a job says is not trusted: no step
-// begins before the one before, nor after the job's end.
+// courseOf returns when the job began each step, or nil if it does not say. The job's times are not trusted: no step
+// begins before the previous one, nor after the job's end.
 func courseOf(r contract.Result) *workspace.JobCourse {
 	if r.Began == 0 || !(r.Seconds >= 0 && seconds(r.Seconds) < maxCourse) {
 		return nil
@@ -194,9 +191,8 @@ const maxCourse = 48 * time.Hour
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// ProgressOf returns the newest progress in the output of a job that runs, as a
-// [contract.Progress] line, or "" if there is none. The line holds counters only, not
-// the times and rates: it changes exactly when the job makes progress.
+// ProgressOf returns the newest progress in the output of a running job, as a [contract.Progress] line, or "". The line
+// contains only counters, no times or rates: it changes exactly when the job makes progress.
 func ProgressOf(stdout []byte) string {
 	for len(stdout) > 0 {
 		line := contract.LastLine(stdout)
@@ -218,8 +214,7 @@ func ProgressOf(stdout []byte) string {
 	return ""
 }
 
-// CleanText makes output fit for a database and a page: valid UTF-8 without NUL,
-// the first limit bytes at most.
+// CleanText makes output fit for a database and a page: valid UTF-8 without NUL, at most the first limit bytes.
 func CleanText(s string, limit int) string {
 	if len(s) > limit {
 		s = s[:limit]

@@ -6,23 +6,21 @@ import (
 	"net/http"
 )
 
-// ErrLeaseLapsed says that a request was not sent, because its caller may not
-// lead any more.
+// ErrLeaseLapsed means that a request was not sent, because its caller may no longer be the leader.
 var ErrLeaseLapsed = errors.New("the leader's lease may have run out")
 
 type leaseKey struct{}
 
-// WithLease returns a context in which an implementation sends no request that changes something
-// once held returns false. An actuator is several requests, and a process may be stopped between
-// two of them. It may go on after another one has taken over and a user has worked. The second half
-// of a restore must not come then (SPEC 12.11).
+// WithLease returns a context in which an implementation sends no request that changes something once held returns
+// false. An actuator makes several requests, and a process may be suspended between two of them. It may resume after
+// another process has become the leader and a user has worked. The second half of a restore must not happen then (SPEC
+// 12.11).
 func WithLease(ctx context.Context, held func() bool) context.Context {
 	return context.WithValue(ctx, leaseKey{}, held)
 }
 
-// CheckLease returns [ErrLeaseLapsed] if the context has a lease that may have run out. An
-// implementation MUST call it right before each request that changes something; one whose
-// requests are HTTP has [Leased] do so.
+// CheckLease returns [ErrLeaseLapsed] if the context has a lease that may have run out. An implementation MUST call it
+// right before each request that changes something; implementations over HTTP use [Leased].
 func CheckLease(ctx context.Context) error {
 	if held, ok := ctx.Value(leaseKey{}).(func() bool); ok && held != nil && !held() {
 		return ErrLeaseLapsed
@@ -30,9 +28,9 @@ func CheckLease(ctx context.Context) error {
 	return nil
 }
 
-// Leased returns a transport that sends a request that changes something only while the lease
-// of its context is held: any but GET and HEAD. It belongs right around the connections, so
-// that nothing waits between the question and the request.
+// Leased returns a transport that sends a request that changes something, any but GET and HEAD, only while the lease of
+// its context is held. It belongs directly around the connections, so that nothing waits between the check and the
+// request.
 func Leased(base http.RoundTripper) http.RoundTripper { return leased{base} }
 
 type leased struct{ base http.RoundTripper }

@@ -6,10 +6,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Memo is a cache of what an implementation knows of the containers of workspaces, by the id of
-// that incarnation. Its zero value is empty, and it is safe for concurrent use. The caller
-// bounds it by calling Retain after each listing: a workspace that is gone was listed without
-// containers before.
+// Memo is a cache of facts about the containers of workspaces, by the id of that incarnation. Its zero value is empty,
+// and it is safe for concurrent use. The caller bounds it by calling Retain after each listing: before a workspace
+// disappears, a listing shows it without containers.
 type Memo[T any] struct {
 	mu     sync.Mutex
 	values map[workspace.ID]map[string]T
@@ -43,15 +42,15 @@ func (m *Memo[T]) Drop(of workspace.ID, id string) {
 	m.drop(of, id)
 }
 
-// drop is Drop while the lock is held.
+// drop is Drop with the lock held.
 func (m *Memo[T]) drop(of workspace.ID, id string) {
 	if delete(m.values[of], id); len(m.values[of]) == 0 {
 		delete(m.values, of)
 	}
 }
 
-// Retain drops the values of all containers of these workspaces, or of all without workspaces,
-// but those that a listing of them has seen.
+// Retain drops the values of all containers of these workspaces, or of all workspaces if of is empty, that are not in
+// seen, those of the latest listing.
 func (m *Memo[T]) Retain(of []workspace.ID, seen map[string]struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// ObjectKind is what an object of this installation is for.
+// ObjectKind is the purpose of an object of this installation.
 type ObjectKind string
 
 // The kinds of [Object].
@@ -16,34 +16,33 @@ const (
 	ObjectContainer ObjectKind = "container" // a workspace's container
 	ObjectVolume    ObjectKind = "volume"    // a home volume
 	ObjectJob       ObjectKind = "job"       // the container of a storage job
-	// ObjectScratch is a volume that holds nothing of a user's. It is that of a job which is gone,
-	// or an empty one that the engine made where a home was missing.
+	// ObjectScratch is a volume without user data: that of a deleted job, or an empty one that the engine created
+	// instead of a missing home.
 	ObjectScratch ObjectKind = "scratch"
-	// ObjectSandbox is a container that keeps a workspace's network while the workspace sleeps.
+	// ObjectSandbox is a container that keeps a sleeping workspace's network.
 	ObjectSandbox ObjectKind = "sandbox"
-	// ObjectNetwork is a network that this installation made and does not use any more.
-	// It belongs to no workspace.
+	// ObjectNetwork is a network that this installation created and no longer uses. It belongs to no workspace.
 	ObjectNetwork ObjectKind = "network"
 )
 
-// Object is one thing that carries this installation's labels. [Objects] lists
-// them, so that what belongs to no workspace any more can be found.
+// Object is one object with this installation's labels. [Objects] lists them to find those that no longer belong to a
+// workspace.
 type Object struct {
 	Kind ObjectKind
-	// Name is the backend's name of it, for people.
+	// Name is the backend's name of it, for display.
 	Name string
-	// Workspace is the workspace that its label names; empty for a network.
+	// Workspace is the workspace in its label; empty for a network.
 	Workspace workspace.ID
-	// OpID is the operation that made it, for volumes and jobs; empty when unknown.
+	// OpID is the operation that created it, for volumes and jobs; empty if unknown.
 	OpID string
-	// Created is by this process's clock, see [ByOwnClock]; zero when unknown.
+	// Created is by this process's clock, see [ByOwnClock]; zero if unknown.
 	Created time.Time
-	// UID is the backend's own id of this incarnation. Remove of [Objects] goes by it.
+	// UID is the backend's own id of this incarnation. Remove of [Objects] uses it.
 	UID string
 }
 
-// ByOwnClock moves the times of objects, which are the backend's, to those of this process's clock.
-// They move by as much as the time that now returns differs from it.
+// ByOwnClock converts the times of objects from the backend's clock to this process's clock, by the difference between
+// this clock and the time that now returns.
 func ByOwnClock(ctx context.Context, objects []Object, now func(context.Context) (time.Time, error)) ([]Object, error) {
 	before := time.Now()
 	theirs, err := now(ctx)

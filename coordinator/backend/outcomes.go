@@ -11,11 +11,10 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// unreadLimit is how long the output of a job that has ended may be unreadable. It is longer than
-// an engine, a node or an API server takes to restart. After unreadGap without any attempt, as in
-// an outage of everything, the time counts anew. readLimit is how long one attempt may take, and
-// readPause the pause after an attempt that took so long. So a log that hangs keeps no other
-// waiting.
+// unreadLimit is how long the output of an ended job may be unreadable. It is longer than an engine, a node or an API
+// server takes to restart. After unreadGap without any attempt, as in an outage of everything, the time starts anew.
+// readLimit bounds one attempt, and readPause is the pause after an attempt that took so long. So a hanging log does
+// not hold up others.
 const (
 	unreadLimit = time.Minute
 	unreadGap   = 2 * unreadLimit
@@ -23,36 +22,36 @@ const (
 	readPause   = 15 * time.Second
 )
 
-// unread is a job whose output cannot be read: since when, when it was tried last, whether that
-// attempt ran out of time, and why.
+// unread is a job whose output cannot be read: since when, the last attempt, whether that attempt timed out, and its
+// error.
 type unread struct {
 	since, last clock.Moment
 	slow        bool
 	why         string
 }
 
-// Outcomes caches how jobs ended, by the ids of their containers. That never changes. Its zero
-// value is empty, and it is safe for concurrent use.
+// Outcomes caches how jobs ended, by the ids of their containers. An outcome never changes. Its zero value is empty,
+// and it is safe for concurrent use.
 type Outcomes struct {
 	Memo[workspace.Job]
-	// ReadTimeout is how long output may be unreadable before the job's result counts as lost. The
-	// default is a minute; tests set another one before the first use.
+	// ReadTimeout is how long output may be unreadable before the job's result counts as lost. The default is a minute;
+	// tests set another one before the first use.
 	ReadTimeout time.Duration
 	unread      Memo[unread]
 }
 
-// AwayError says that the output was not read because the engine or cluster answers nothing at all.
+// AwayError means that the output was not read because the engine or cluster does not answer at all.
 type AwayError struct{ Err error }
 
 func (e *AwayError) Error() string { return e.Err.Error() }
 
 func (e *AwayError) Unwrap() error { return e.Err }
 
-// Read returns how a job has ended, without its kind and operation. What is not known yet, read
-// reads; it returns nil if the container was removed meanwhile, which gone says. While read fails,
-// the job is one that cannot be inspected, and then one whose result is lost. Another may be
-// readable, so this is no error of the listing. It is not cached: the next attempt may succeed. err
-// is only that of ctx, or an [AwayError], which says nothing about this output.
+// Read returns how a job ended, without its kind and operation. If that is not cached, it calls read, which returns nil
+// if the container was removed in the meantime; gone reports that. While read fails, the job is one that cannot be
+// inspected, and later one whose result is lost. That is not an error of the listing, because others may be readable.
+// It is not cached, because the next attempt may succeed. err is only that of ctx, or an [AwayError], which says
+// nothing about this output.
 func (o *Outcomes) Read(ctx context.Context, of workspace.ID, id string, read func(context.Context) (*JobEnd, error)) (
 	job workspace.Job, gone bool, err error) {
 	if job, ok := o.Get(of, id); ok {
@@ -87,7 +86,7 @@ func (o *Outcomes) Read(ctx context.Context, of workspace.ID, id string, read fu
 	return job, false, nil
 }
 
-// unknown is a job that has ended and whose output cannot be read.
+// unknown returns the state of an ended job whose output cannot be read.
 func (o *Outcomes) unknown(u unread) workspace.Job {
 	limit := cmp.Or(o.ReadTimeout, unreadLimit)
 	if u.since.Elapsed() < limit {
@@ -100,7 +99,7 @@ func (o *Outcomes) unknown(u unread) workspace.Job {
 	}
 }
 
-// Retain is as that of [Memo].
+// Retain is like [Memo.Retain].
 func (o *Outcomes) Retain(of []workspace.ID, seen map[string]struct{}) {
 	o.Memo.Retain(of, seen)
 	o.unread.Retain(of, seen)

@@ -8,17 +8,16 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// reportEvery is the least time between two readings of one job's output. It is less than a second,
-// so that a caller that looks every second gets a new line. reportShare is the least time for each
-// job that there is, so that many jobs do not keep the engine or cluster busy with reading.
-// reportLimit is how long one reading may take.
+// reportEvery is the least time between two readings of one job's output. It is less than a second, so that a caller
+// that looks every second gets a new line. reportShare is the least time per existing job, so that many jobs do not
+// keep the engine or cluster busy. reportLimit bounds one reading.
 const (
 	reportEvery = 800 * time.Millisecond
 	reportShare = 10 * time.Millisecond
 	reportLimit = 2 * time.Second
 )
 
-// report is the progress of a running job, as it was read at that time.
+// report is the progress of a running job when it was read.
 type report struct {
 	at   time.Time
 	line string
@@ -27,15 +26,14 @@ type report struct {
 // Reports caches the progress of running jobs, by the ids of their containers.
 type Reports struct{ Memo[report] }
 
-// ReportInterval is the least time between two readings of one job's output while there are
-// so many jobs.
+// ReportInterval is the least time between two readings of one job's output while there are that many jobs.
 func ReportInterval(jobs int) time.Duration {
 	return max(reportEvery, time.Duration(jobs)*reportShare)
 }
 
-// Progress returns the newest progress of a running job of a workspace, from the end of its output.
-// It is a hint for people and timeouts. When the output cannot be read, the last one that was read
-// stays. One that was read less than every ago is as good.
+// Progress returns the newest progress of a workspace's running job, from the end of its output. It is a hint for users
+// and timeouts. If the output cannot be read, the previous progress stays. Progress that was read less than every ago
+// is still good.
 func (r *Reports) Progress(ctx context.Context, of workspace.ID, id string, every time.Duration,
 	output func(context.Context) ([]byte, error)) string {
 	last, ok := r.Get(of, id)

@@ -7,12 +7,10 @@ import (
 	"time"
 )
 
-// ErrChanged says that an actuator conflicts with a change by another process and can be
-// repeated.
+// ErrChanged means that an actuator conflicts with a change by another process and can be repeated.
 var ErrChanged = errors.New("another process changed it at the same time")
 
-// RetryChanged calls f at that interval until it returns anything but ErrChanged, for at most
-// so long.
+// RetryChanged calls f at that interval until it returns anything but ErrChanged, for at most atMost.
 func RetryChanged(ctx context.Context, doing string, every, atMost time.Duration, f func() error) error {
 	limit := time.NewTimer(atMost)
 	defer limit.Stop()

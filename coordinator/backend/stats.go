@@ -2,23 +2,22 @@ package backend
 
 import "time"
 
-// Stats is what a running container uses at a moment. Numbers are -1 where they are not known.
+// Stats is a running container's resource usage at one moment. Unknown numbers are -1.
 type Stats struct {
 	At time.Time
-	// CPU is the processor time used since the container started. Cores is how many processors it may
-	// use at a time; 0 is no limit.
+	// CPU is the processor time used since the container started. Cores is how many processors it may use at a time; 0
+	// means no limit.
 	CPU   time.Duration
 	Cores float64
-	// Memory and its limit are in bytes, the first without what the kernel may drop; a limit of 0 is none.
+	// Memory and MemoryLimit are in bytes, Memory without what the kernel may drop; a limit of 0 means none.
 	Memory, MemoryLimit int64
 	Processes           int
-	// Ports are the TCP ports that listen on addresses which others reach, the lowest first. The
-	// workspace says so itself. Nil where nothing is known.
+	// Ports are the TCP ports that listen on addresses that others can reach, in ascending order. The workspace itself
+	// reports them. Nil means unknown.
 	Ports []int
-	// Local are the TCP ports that listen on the container's own loopback address alone. The workspace
-	// says so itself, too.
+	// Local are the TCP ports that listen only on the container's own loopback address. The workspace itself reports
+	// them, too.
 	Local []int
-	// Declared are the TCP ports that the image declares (EXPOSE). Nil where that is not known, as on
-	// Kubernetes.
+	// Declared are the TCP ports that the image declares (EXPOSE). Nil means unknown, as on Kubernetes.
 	Declared []int
 }

@@ -15,12 +15,12 @@ import (
 // hangUpTimeout bounds how long a terminal takes to hang up.
 const hangUpTimeout = 10 * time.Second
 
-// terminalVariable is in the environment of what runs in a terminal, with a value of its own for each.
+// terminalVariable is in the environment of programs in a terminal, with a unique value for each terminal.
 const terminalVariable = "CODEHUB_TERMINAL"
 
-// hangUp does what the kernel does when a terminal hangs up: it signals the process that leads the terminal's
-// session, and those in the foreground. The leader is the process that the engine has started: its parent is
-// outside of the container. That is not so for what tmux or screen have started, which goes on.
+// hangUp does what the kernel does when a terminal hangs up: it signals the process that leads the terminal's session,
+// and those in the foreground. The leader is the process that the engine started: its parent is outside the container.
+// That is not so for programs that tmux or screen started, which keep running.
 const hangUp = `for file in $(grep -ls "` + terminalVariable + `=$1" /proc/[0-9]*/environ); do
 	pid=${file#/proc/}
 	pid=${pid%/environ}
@@ -32,16 +32,16 @@ const hangUp = `for file in $(grep -ls "` + terminalVariable + `=$1" /proc/[0-9]
 done
 exit 0`
 
-// ExecInTerminal is [Executor.Exec] for a command with a terminal, which hangs up when ctx ends before the command: no engine
-// does that by itself. It needs env, sh and grep in the container. Without them the command does not start, and
-// what is printed says so.
+// ExecInTerminal is [Executor.Exec] for a command with a terminal, which it hangs up when ctx ends before the command:
+// no engine does that by itself. It needs env, sh and grep in the container. Without them the command does not start,
+// and the output says so.
 func ExecInTerminal(ctx context.Context, e Executor, id workspace.ID, c Command, out io.Writer) (exitCode int, err error) {
 	name := uuid.NewString()
 	words := []string{"env", terminalVariable + "=" + name}
 	if c.Terminal.Type != "" {
 		words = append(words, "TERM="+c.Terminal.Type)
 	}
-	// env would take a word with an equals sign for a variable, and one with a minus for an option of its own.
+	// env would take a word with an equals sign for a variable, and one with a minus for its own option.
 	c.Words = append(append(words, "sh", "-c", `exec "$@"`, "sh"), c.Words...)
 	code, err := e.Exec(ctx, id, c, out, io.Discard)
 	if err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrFrozen) {

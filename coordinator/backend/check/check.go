@@ -1,8 +1,8 @@
-// Package check is the form of what `caddy codehub doctor` checks: a row of a table, and what a
-// check finds. Each backend has its table beside it; the command has the rows that concern none.
+// Package check defines the checks of `caddy codehub doctor`: a row of a table, and a finding. Each backend has its own
+// table; the command has the rows that concern no backend.
 //
-// It owns the order in which rows run, and what becomes of those that need another one. It must
-// not know what is checked.
+// It owns the order in which rows run, and the result of a row whose prerequisite failed. It must not know what is
+// checked.
 package check
 
 import (
@@ -17,13 +17,13 @@ import (
 // timeout bounds one check.
 const timeout = time.Minute
 
-// Level is how bad a finding is.
+// Level is the severity of a finding.
 type Level string
 
 // The levels of a [Finding].
 const (
 	LevelOK      Level = "ok"
-	LevelWarning Level = "warning" // it works, and may not be what is wanted
+	LevelWarning Level = "warning" // it works, but may not be intended
 	LevelProblem Level = "problem" // it does not work, or is not safe
 )
 
@@ -32,24 +32,24 @@ type Finding struct {
 	Check string `json:"check"`
 	Level Level  `json:"level"`
 	Text  string `json:"text"`
-	// Remedy says what to do; empty with LevelOK.
+	// Remedy is what to do; empty with LevelOK.
 	Remedy string `json:"remedy,omitempty"`
 }
 
 // OK is a finding that needs no remedy.
 func OK(format string, args ...any) Finding { return finding(LevelOK, "", format, args) }
 
-// Warning is about what works, and may not be what is wanted.
+// Warning is a finding about something that works but may not be intended.
 func Warning(remedy, format string, args ...any) Finding {
 	return finding(LevelWarning, remedy, format, args)
 }
 
-// Problem is about what does not work, or is not safe.
+// Problem is a finding about something that does not work, or is not safe.
 func Problem(remedy, format string, args ...any) Finding {
 	return finding(LevelProblem, remedy, format, args)
 }
 
-// finding keeps the text in its row: errors may have several lines.
+// finding keeps the text on one line: errors may have several.
 func finding(l Level, remedy, format string, args []any) Finding {
 	text := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")
 	return Finding{Level: l, Text: text, Remedy: remedy}
@@ -58,15 +58,15 @@ func finding(l Level, remedy, format string, args []any) Finding {
 // Row is one check.
 type Row struct {
 	Name string
-	// Needs is the row before it without which this one says nothing; empty for none.
+	// Needs is the row before this one without which this one makes no sense, or "".
 	Needs string
-	// Run returns what it found, or why it cannot know.
+	// Run returns the findings, or an error if the answer is unknown.
 	Run func(ctx context.Context) ([]Finding, error)
 	// Remedy is what to do when Run fails.
 	Remedy string
 }
 
-// Run runs the checks, one after the other: they share an engine.
+// Run runs the checks one after the other, because they share an engine.
 func Run(ctx context.Context, table []Row) []Finding {
 	var all []Finding
 	failed := make(map[string]bool)
@@ -98,8 +98,7 @@ func (r Row) try(ctx context.Context) ([]Finding, error) {
 	return r.Run(ctx)
 }
 
-// Clock compares the clock of a server, which was asked between two moments, with that of this
-// machine.
+// Clock compares the clock of a server, which was asked between two moments, with this machine's clock.
 func Clock(server string, before, theirs, after time.Time) Finding {
 	skew := clock.Skew(before, theirs, after).Abs()
 	if skew > clock.LargestSkew {
@@ -109,7 +108,7 @@ func Clock(server string, before, theirs, after time.Time) Finding {
 	return OK("%s answers, and its clock is right", server)
 }
 
-// Count is a number of things as people write it.
+// Count returns a number of things in words, such as "2 nodes".
 func Count(n int, thing string) string {
 	if n != 1 {
 		thing += "s"

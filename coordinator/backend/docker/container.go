@@ -15,12 +15,11 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// errNameTaken says that another process created a container with that name in the
-// meantime.
+// errNameTaken means that another process has just created a container with that name.
 var errNameTaken = errors.New("a container of that name exists")
 
-// create creates a container. If the engine does not have its image, the error is a
-// [backend.MissingImageError]; a reference that no image can have is ImagePullFailed.
+// create creates a container. If the engine lacks its image, the error is a [backend.MissingImageError]; for an invalid
+// reference, it is ImagePullFailed.
 func (d *Docker) create(ctx context.Context, name string, s spec.Container) (containerID string, err error) {
 	made, err := d.api.ContainerCreate(ctx, s.Config, s.Host, s.Network, nil, name)
 	switch {
@@ -62,7 +61,7 @@ func (d *Docker) running(ctx context.Context, id workspace.ID) (*container.Inspe
 	return c, err
 }
 
-// remove kills and removes the container, and returns when it is gone.
+// remove kills and removes the container. It returns once the container is gone.
 func (d *Docker) remove(ctx context.Context, containerID string) error {
 	// RemoveVolumes removes anonymous volumes, never a home.
 	err := d.api.ContainerRemove(ctx, containerID, container.RemoveOptions{Force: true, RemoveVolumes: true})
@@ -81,10 +80,9 @@ func (d *Docker) remove(ctx context.Context, containerID string) error {
 	return err
 }
 
-// undo removes a workspace's container that must not run, even if ctx has ended, and
-// returns cause. If the removal fails too, the error names both: the next attempt finds
-// the container and tries again. A volume that the engine has made together with the
-// container goes too, now or at the next call.
+// undo removes a workspace's container that must not run, even if ctx has ended, and returns cause. If the removal
+// fails too, the error names both, and the next attempt finds the container and tries again. It also removes a volume
+// that the engine created with the container, now or at the next call.
 func (d *Docker) undo(ctx context.Context, id workspace.ID, containerID string, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()

@@ -1,23 +1,19 @@
-// Package docker runs workspaces and storage jobs on a Docker engine. It implements
-// [backend.Backend] (SPEC 7).
+// Package docker runs workspaces and storage jobs on a Docker engine. It implements [backend.Backend] (SPEC 7).
 //
-// It owns the containers, volumes and networks with its installation's label. With the
-// packages below it, it is the only one of the coordinator that imports Docker's SDK. It must
-// not decide what runs, nor touch anything else on the engine.
+// It owns the containers, volumes and networks with its installation's label. Only this package and the packages below
+// it import Docker's SDK. It must not decide what runs, nor touch anything else on the engine.
 //
-// What containers are made of is in package spec, the homes are in home, the networks and their
-// firewall rules in network, the networks of those that sleep in sandbox, the end of their programs in ending. What stands here is the order of things:
-// when a container may be created, and what it must not run beside.
+// Package spec describes the containers, home keeps the homes, network the networks and their firewall rules, sandbox
+// the networks of sleeping workspaces, and ending stops programs. This package owns the order of operations: when a
+// container may be created, and what it must not run beside.
 //
-// Everything it creates has labels: the installation, the workspace, the kind of
-// object, and for a job its operation. Names only find an object. Labels decide
-// whose it is: without the right ones it is neither listed nor changed nor removed
-// (SPEC 12.8).
+// Every object it creates has labels: the installation, the workspace, the kind of object, and for a job its operation.
+// Names only find an object. Its labels decide who owns it: an object without the right labels is neither listed nor
+// changed nor removed (SPEC 12.8).
 //
-// Docker creates an empty volume when a container is created whose volume does not
-// exist. Containers are therefore created with a label for such a volume. They are started only
-// after their volume was inspected and did not have that label. So a workspace never runs on an
-// empty home in place of a lost one (SPEC 12.2).
+// When a container's volume does not exist, Docker creates an empty one together with the container. Containers are
+// therefore created with a label for such a volume, and started only after an inspection has shown that their volume
+// does not have that label. So a workspace never runs on an empty home instead of its lost one (SPEC 12.2).
 package docker
 
 import (
@@ -41,38 +37,37 @@ import (
 // Options are the settings of a Docker backend.
 type Options = spec.Options
 
-// homes has Volumes, Provision, DeleteVolume, Usage and Disk of [backend.Core].
+// homes implements Volumes, Provision, DeleteVolume, Usage and Disk of [backend.Core].
 type homes = home.Volumes
 
-// Docker implements [backend.Core] on one engine. It is safe for concurrent use, and
-// several processes may use the same installation at once: they synchronise through
-// the engine alone.
+// Docker implements [backend.Core] on one engine. It is safe for concurrent use. Several processes may use the same
+// installation at once: they synchronise through the engine alone.
 type Docker struct {
-	*homes // what concerns volumes alone
+	*homes // the methods about volumes
 
 	api  *engine.Client
 	opts spec.Options
 	net  *network.Network
-	// jobs is the network of storage jobs, or nil if it is the one that the options name.
+	// jobs is the network of storage jobs, or nil if the options name one.
 	jobs *network.Network
-	// guard has the firewall rules of both networks made.
+	// guard applies the firewall rules of both networks.
 	guard   *network.Guard
 	images  *image.Store
 	sampler *sampler.Sampler
-	// sandboxes keep the networks of workspaces that went to sleep lately.
+	// sandboxes keep the networks of workspaces that went to sleep recently.
 	sandboxes *sandbox.Sandboxes
 	freezer   *freezer.Freezer
 	memory    *hostmemory.Host
 	inspector *inspector.Inspector
-	// outcomes caches how jobs ended, and reports what running ones have printed.
+	// outcomes caches how jobs ended, and reports the output of running jobs.
 	outcomes backend.Outcomes
 	reports  backend.Reports
 	// reclaimer hands back the memory of what was frozen.
 	reclaimer *reclaim.Reclaimer
 }
 
-// New returns a backend, or everything that is wrong with the options. It performs no
-// I/O: the first call connects and negotiates the version of the API.
+// New returns a backend, or an error with everything that is wrong with the options. It performs no I/O: the first call
+// connects and negotiates the API version.
 func New(o Options) (backend.Backend, error) {
 	if err := o.Validate(); err != nil {
 		return backend.Backend{}, err
@@ -112,7 +107,7 @@ func (d *Docker) Close() error {
 // Identity implements [backend.Core].
 func (d *Docker) Identity(ctx context.Context) (string, error) { return d.api.Identity(ctx) }
 
-// addresses is Addresses of [backend.Backend]. It creates the network if it does not exist.
+// addresses is Addresses of [backend.Backend]. It creates the network if necessary.
 func (d *Docker) addresses(ctx context.Context) (backend.Pool, error) {
 	if d.opts.Publish == spec.PublishLoopback {
 		return d.opts.Addresses(netip.Prefix{})

@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/network"
 )
 
-// RemoveEgressRules removes the rules of an installation that is no longer used.
+// RemoveEgressRules removes the rules of an abandoned installation.
 func RemoveEgressRules(ctx context.Context, o Options) error {
 	if err := o.Validate(); err != nil {
 		return err

@@ -15,13 +15,12 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Events implements [backend.Core]. It reports containers and jobs that start, end,
-// are paused, are removed, or change their health. The stream ends when the engine stops or hangs.
-// A stream without events would not show that, so after a quiet time the engine is asked for an
-// answer. The caller then observes everything and subscribes again.
+// Events implements [backend.Core]. It reports containers and jobs that start, end, are paused, are removed, or change
+// their health. The stream ends when the engine stops or hangs. A stream without events would not show that, so after a
+// quiet time it pings the engine. When the stream ends, the caller observes everything and subscribes again.
 func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
-	// The client reports a failed subscription only as the end of the stream. Ping
-	// first, so that the caller gets an error.
+	// The client reports a failed subscription only as the end of the stream. Ping first, so that the caller gets an
+	// error.
 	if err := d.api.Answers(ctx); err != nil {
 		return nil, engine.Wrap("listening for events", err)
 	}
@@ -33,8 +32,8 @@ func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
 		events.ActionPause, events.ActionUnPause, events.ActionHealthStatus} {
 		args.Add("event", string(action))
 	}
-	// The engine answers just before it begins to listen. Asking for the last second as
-	// well leaves no gap; hints may be repeated.
+	// The engine answers just before it begins to listen. Asking for the last second as well leaves no gap. Hints may
+	// be repeated.
 	now, err := d.api.Now(ctx)
 	if err != nil {
 		return nil, err
@@ -57,17 +56,17 @@ func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
 		defer cancel()
 		quiet := time.NewTimer(quietLimit)
 		defer quiet.Stop()
-		// A panic ends the events as their loss does: the reader asks for them again.
+		// A panic ends the stream like a lost connection: the reader subscribes again.
 		guard.Run("watching the engine's events", func() { d.pass(ctx, messages, failed, quiet, &settling, hint) })
 	}()
 	return ids, nil
 }
 
-// shown are the events that the engine sends after its listings show the change. It sends the others (an end, a pause, the end of
-// a pause) while it still works on the container.
+// shown are the events that the engine sends after its listings show the change. It sends the others (an end, a pause,
+// the end of a pause) while it still works on the container.
 var shown = map[events.Action]bool{events.ActionStart: true, events.ActionDestroy: true}
 
-// pass passes the events on until they are lost.
+// pass passes the events on until the stream ends.
 func (d *Docker) pass(ctx context.Context, messages <-chan events.Message, failed <-chan error, quiet *time.Timer,
 	settling *sync.WaitGroup, hint func(workspace.ID)) {
 	for {
@@ -100,18 +99,17 @@ func (d *Docker) pass(ctx context.Context, messages <-chan events.Message, faile
 	}
 }
 
-// settleLimit is how long a change of a container may stay unseen because the engine is still
-// busy with it.
+// settleLimit bounds how long a change may stay invisible because the engine still works on the container.
 const settleLimit = 5 * time.Second
 
-// settle returns when listings show the change that an event of a container reports. After an end the engine unmounts and
-// disconnects the container, which takes up to a second on a busy host. After a pause it writes the container's state to
-// its disk. It sends no further event. Until it is done it does not answer about the container.
+// settle returns once listings show the change that an event reported. After the end of a container, the engine
+// unmounts and disconnects it, which takes up to a second on a busy host. After a pause, it writes the container's
+// state to its disk. It sends no further event, but answers about the container only when it is done.
 func (d *Docker) settle(ctx context.Context, containerID string) {
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
 	_, _ = d.api.Inspect(ctx, containerID) // only that it answers matters
 }
 
-// quietLimit is how long no event is no reason to ask the engine whether it is there.
+// quietLimit is the time without events after which the engine is pinged.
 const quietLimit = 15 * time.Second

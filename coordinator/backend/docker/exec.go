@@ -15,7 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// execPoll is how often the engine is asked whether a command has ended that prints no more.
+// execPoll is how often the engine is asked whether a command that has closed its output has ended.
 const execPoll = 50 * time.Millisecond
 
 // Exec implements [backend.Core].
@@ -27,7 +27,7 @@ func (d *Docker) Exec(ctx context.Context, id workspace.ID, command backend.Comm
 	return d.exec(ctx, id, c.ID, "running a command in container "+id.ContainerName(), command, stdout, stderr)
 }
 
-// exec runs a command in the workspace's container, which runs. doing begins its errors.
+// exec runs a command in the workspace's running container. Its errors begin with doing.
 func (d *Docker) exec(
 	ctx context.Context, id workspace.ID, containerID, doing string, command backend.Command, stdout, stderr io.Writer,
 ) (int, error) {
@@ -70,8 +70,8 @@ func (d *Docker) exec(
 	return d.exitCode(ctx, made.ID, doing)
 }
 
-// input passes a command's input on, and its end. It ends with the connection: what the command does not take
-// any more is lost.
+// input sends the command's input, and its end. It stops with the connection; input that the command no longer reads is
+// lost.
 func input(attached types.HijackedResponse, command backend.Command) {
 	_, _ = io.Copy(attached.Conn, command.Stdin)
 	if command.Terminal == nil {
@@ -79,8 +79,8 @@ func input(attached types.HijackedResponse, command backend.Command) {
 	}
 }
 
-// resize passes a terminal's sizes on, also the first: engines before API 1.42 take none when a command starts. One that
-// the engine does not take, perhaps because the command has just ended, changes nothing.
+// resize sends a terminal's sizes, including the first: engines before API 1.42 take none when a command starts. A size
+// that the engine refuses, perhaps because the command has just ended, is ignored.
 func (d *Docker) resize(ctx context.Context, execID string, t *backend.Terminal) {
 	for size := t.Size; ; {
 		_ = d.api.ContainerExecResize(ctx, execID, container.ResizeOptions{Width: uint(size.Columns), Height: uint(size.Rows)})
@@ -92,7 +92,7 @@ func (d *Docker) resize(ctx context.Context, execID string, t *backend.Terminal)
 	}
 }
 
-// exitCode waits for the end of a command that prints no more.
+// exitCode waits for the end of a command that has closed its output.
 func (d *Docker) exitCode(ctx context.Context, execID, doing string) (int, error) {
 	tick := time.NewTicker(execPoll)
 	defer tick.Stop()

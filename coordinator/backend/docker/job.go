@@ -16,8 +16,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// StartJob implements [backend.Core]. A job whose container exists and was not
-// started yet, because a process died in between, is started.
+// StartJob implements [backend.Core]. It also starts a job whose container was created but not started, because a
+// process died in between.
 func (d *Docker) StartJob(ctx context.Context, s backend.JobSpec) error {
 	// The engine would repeat a malformed environment in its own error.
 	if err := s.Validate(); err != nil {
@@ -26,11 +26,10 @@ func (d *Docker) StartJob(ctx context.Context, s backend.JobSpec) error {
 	return engine.RetryChanged(ctx, "starting storage job "+s.Name(), func() error { return d.startJob(ctx, s) })
 }
 
-// startJob is one attempt of StartJob. A workspace's container and a job that start at the same
-// time exclude each other without a lock (SPEC 12.4). Each creates its own container first and
-// checks for the other one afterwards. So at least one of the two sees both and gives way. The
-// method start does the same from the other side, and so do two jobs. A former leader's, which
-// the next leader does not know of, may start late.
+// startJob is one attempt of StartJob. A workspace's container and a job that start at the same time exclude each other
+// without a lock (SPEC 12.4). Each creates its own container first and then looks for the other one. So at least one of
+// them sees both and gives way. The method start does the same from the other side, and so do two jobs: a previous
+// leader's job, unknown to its successor, may start late.
 func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 	name := s.Name()
 	var present *container.InspectResponse
@@ -47,7 +46,7 @@ func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 		if present.State.Status != container.StateCreated {
 			return nil
 		}
-		containerID = present.ID // another process created it and did not start it yet
+		containerID = present.ID // another process created it and has not started it yet
 	}
 	if refused != nil {
 		return refused
@@ -92,15 +91,14 @@ func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 	case d.jobs != nil && engine.NetworkGone(err):
 		d.jobs.Forget(ctx, netID)
 		return d.undo(ctx, s.ID, containerID, fmt.Errorf("%w: %w", backend.ErrChanged, err))
-	// Another process removed the container, because a workspace starts. Look again.
+	// Another process removed the container because a workspace starts. Try again.
 	case engine.RemovedMeanwhile(err):
 		return fmt.Errorf("%w: %w", backend.ErrChanged, err)
 	}
 	return d.undo(ctx, s.ID, containerID, engine.Wrap("starting storage job "+name, err))
 }
 
-// jobNetwork returns the network of storage jobs. Where it is their own, its rules stand, or
-// need not.
+// jobNetwork returns the network of storage jobs. If it is their own, its rules are in force or not required.
 func (d *Docker) jobNetwork(ctx context.Context) (string, error) {
 	if d.jobs == nil {
 		return d.opts.JobNetwork, nil
@@ -112,8 +110,8 @@ func (d *Docker) jobNetwork(ctx context.Context) (string, error) {
 	return id, d.guard.BeforeStart(ctx, id)
 }
 
-// checkNoContainer fails while the workspace's container exists. One that does not run
-// may be about to (SPEC 12.4).
+// checkNoContainer fails while the workspace's container exists. A container that does not run may be about to (SPEC
+// 12.4).
 func (d *Docker) checkNoContainer(ctx context.Context, id workspace.ID) error {
 	c, err := d.api.Inspect(ctx, id.ContainerName())
 	if err == nil && c != nil {
@@ -122,8 +120,7 @@ func (d *Docker) checkNoContainer(ctx context.Context, id workspace.ID) error {
 	return err
 }
 
-// DeleteJobs implements [backend.Core]. It kills running jobs and removes their
-// scratch volumes with them.
+// DeleteJobs implements [backend.Core]. It kills running jobs and removes them with their scratch volumes.
 func (d *Docker) DeleteJobs(ctx context.Context, id workspace.ID) error {
 	if err := backend.CheckID(id); err != nil {
 		return err

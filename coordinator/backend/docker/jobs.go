@@ -16,18 +16,16 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// jobLines is how many lines at the end of a job's output are read. Its last line is the result,
-// the others explain a failure. While it runs, reportLines are read: a few of the job's own
-// messages may stand after the newest report. maxMessage bounds the message about output that
-// cannot be read, in bytes.
+// jobLines is how many lines at the end of an ended job's output are read: its last line is the result, the others
+// explain a failure. reportLines are read while the job runs: its own messages may follow the latest report. maxMessage
+// bounds the message about unreadable output, in bytes.
 const (
 	jobLines    = "50"
 	reportLines = "20"
 	maxMessage  = 1000
 )
 
-// listJobs lists the storage jobs of these workspaces, in any state, or of all
-// workspaces when no ids are given.
+// listJobs lists the storage jobs of these workspaces in any state, or of all workspaces if no ids are given.
 func (d *Docker) listJobs(ctx context.Context, ids ...workspace.ID) ([]container.Summary, error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
@@ -46,10 +44,9 @@ func (d *Docker) listJobs(ctx context.Context, ids ...workspace.ID) ([]container
 	return own, nil
 }
 
-// Jobs implements [backend.Core]. It is one call to the engine, and two more for each job that has
-// ended since the last call. For each running job it is at most one a second: see
-// [backend.ReportInterval]. It leaves out a job whose container was created and not started: for
-// the caller it does not exist yet, and StartJob starts it.
+// Jobs implements [backend.Core]. It makes one call to the engine, and two more for each job that has ended since the
+// last call. For each running job it makes at most one call a second: see [backend.ReportInterval]. It omits a job
+// whose container was created but not started: for the caller it does not exist yet, and StartJob starts it.
 func (d *Docker) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.ID][]workspace.Job, error) {
 	list, err := d.listJobs(ctx, ids...)
 	if err != nil {
@@ -72,7 +69,7 @@ func (d *Docker) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.I
 			found[id] = append(found[id], job)
 		}
 		switch s.State {
-		// Not started yet, or about to be gone: in both cases there is no job to report.
+		// It has not started yet, or is being removed: there is no job to report.
 		case container.StateCreated, container.StateRemoving:
 		case container.StateExited, container.StateDead:
 			guard.Go(g, func() error {
@@ -115,7 +112,7 @@ func (d *Docker) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.I
 	return found, nil
 }
 
-// imageOf is the reference that a container was created from.
+// imageOf returns the reference that a container was created from.
 func imageOf(c *container.InspectResponse) string {
 	if c.Config == nil {
 		return ""
@@ -123,9 +120,8 @@ func imageOf(c *container.InspectResponse) string {
 	return c.Config.Image
 }
 
-// outcomeOf returns how a job ended, without its kind and operation. gone means that
-// its container was removed in the meantime. See [backend.Outcomes] for output that cannot
-// be read.
+// outcomeOf returns how a job ended, without its kind and operation. gone means that its container was removed in the
+// meantime. See [backend.Outcomes] for unreadable output.
 func (d *Docker) outcomeOf(ctx context.Context, id workspace.ID, containerID string) (
 	o workspace.Job, gone bool, err error) {
 	return d.outcomes.Read(ctx, id, containerID, func(ctx context.Context) (*backend.JobEnd, error) {

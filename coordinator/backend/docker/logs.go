@@ -14,14 +14,13 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Bounds of output in bytes: what is read, and what Logs returns.
+// Bounds in bytes of the output that is read, and of that which Logs returns.
 const (
-	maxOutput = 2 << 20 // the two log files that logging allows
+	maxOutput = 2 << 20 // the two log files of a container, see logging
 	maxLogs   = 64 << 10
 )
 
-// Logs implements [backend.Core]. It returns both streams in the order of their
-// lines, and at most the last 64 KiB.
+// Logs implements [backend.Core]. It returns both streams in the order of their lines, and at most the last 64 KiB.
 func (d *Docker) Logs(ctx context.Context, id workspace.ID, lines int) (string, error) {
 	var out bytes.Buffer
 	if err := d.print(ctx, id, container.LogsOptions{Tail: strconv.Itoa(max(lines, 0))}, func(r io.Reader) error {
@@ -46,8 +45,8 @@ func (d *Docker) Follow(ctx context.Context, id workspace.ID, lines int, to io.W
 	})
 }
 
-// print has both streams of the workspace's container read, as the engine sends them. A negative number of
-// lines would mean all of them.
+// print calls read with both streams of the workspace's container, as the engine sends them. A negative number of lines
+// would mean all of them.
 func (d *Docker) print(
 	ctx context.Context, id workspace.ID, o container.LogsOptions, read func(io.Reader) error,
 ) error {
@@ -80,8 +79,7 @@ func (d *Docker) output(ctx context.Context, containerID, lines string) (stdout,
 	return out.Bytes(), errs.Bytes(), nil
 }
 
-// demultiplex separates the two streams that the engine sends as one, up to
-// maxOutput bytes.
+// demultiplex separates the two streams that the engine sends as one, up to maxOutput bytes.
 func demultiplex(body io.Reader, stdout, stderr io.Writer) error {
 	_, err := stdcopy.StdCopy(stdout, stderr, io.LimitReader(body, maxOutput))
 	return err

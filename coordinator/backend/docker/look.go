@@ -10,7 +10,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// insideLimit is how long a look into a container may take.
+// insideLimit bounds the time to look into a container.
 const insideLimit = 5 * time.Second
 
 // Look implements [backend.Core].
@@ -26,8 +26,7 @@ func (d *Docker) Look(ctx context.Context, id workspace.ID) (work.Sample, error)
 	return s, d.orFrozen(ctx, id, err)
 }
 
-// lookInside asks the container itself what [work.Inside] needs. It returns nil when no such command
-// runs there.
+// lookInside collects [work.Inside] by a command in the container. It returns nil if the command does not run there.
 func (d *Docker) lookInside(ctx context.Context, id workspace.ID, container string) *work.Inside {
 	ctx, cancel := context.WithTimeout(ctx, insideLimit)
 	defer cancel()

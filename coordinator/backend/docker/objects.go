@@ -18,7 +18,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// objectKinds are the kinds of containers and volumes that [backend.Object] knows.
+// objectKinds maps the kinds of containers and volumes to those of [backend.Object].
 var objectKinds = map[string]backend.ObjectKind{
 	spec.KindWorkspace: backend.ObjectContainer, spec.KindJob: backend.ObjectJob, spec.KindHome: backend.ObjectVolume,
 	spec.KindEgress: backend.ObjectJob, spec.KindUsage: backend.ObjectJob,
@@ -26,8 +26,8 @@ var objectKinds = map[string]backend.ObjectKind{
 	spec.KindScratch: backend.ObjectScratch, spec.KindAutoCreated: backend.ObjectScratch,
 }
 
-// Objects implements [backend.Core]. It lists scratch volumes only when no container
-// uses them: the others go with their container. The network in use is not listed.
+// Objects implements [backend.Core]. It lists a scratch volume only if no container uses it; the others disappear with
+// their container. It omits the network in use.
 func (d *Docker) Objects(ctx context.Context) ([]backend.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
@@ -67,7 +67,7 @@ func (d *Docker) Objects(ctx context.Context) ([]backend.Object, error) {
 		if _, used := mounted[v.Name]; used && objectKinds[v.Labels[spec.LabelKind]] == backend.ObjectScratch {
 			continue
 		}
-		// A volume has no id. Its name and the operation that made it are one.
+		// A volume has no id. Its name and its operation serve as one.
 		add(backend.Object{Name: v.Name, Created: engine.Time(v.CreatedAt), UID: v.Name}, v.Labels)
 	}
 	for _, n := range networks {
@@ -78,8 +78,7 @@ func (d *Docker) Objects(ctx context.Context) ([]backend.Object, error) {
 	return backend.ByOwnClock(ctx, all, d.api.Now)
 }
 
-// Remove implements [backend.Core]. Before anything is removed its labels are read
-// again: o may come from a person.
+// Remove implements [backend.Core]. It reads the labels again first, because o may come from an operator.
 func (d *Docker) Remove(ctx context.Context, o backend.Object) error {
 	doing := fmt.Sprintf("removing %s %s", o.Kind, o.Name)
 	switch o.Kind {
@@ -117,7 +116,7 @@ func (d *Docker) Remove(ctx context.Context, o backend.Object) error {
 	return fmt.Errorf("%s: unknown kind of object", doing)
 }
 
-// removeScratch removes a volume that holds nothing of a user's.
+// removeScratch removes a volume without user data.
 func (d *Docker) removeScratch(ctx context.Context, o backend.Object) error {
 	v, err := d.api.VolumeInspect(ctx, o.Name)
 	if errdefs.IsNotFound(err) {
@@ -131,9 +130,9 @@ func (d *Docker) removeScratch(ctx context.Context, o backend.Object) error {
 		return engine.NotOurs("volume", o.Name)
 	}
 	if id, err := workspace.ParseID(v.Labels[spec.LabelWorkspace]); err == nil && kind == spec.KindAutoCreated {
-		return d.homes.DeleteAutoCreated(ctx, id) // its name is that of a home
+		return d.homes.DeleteAutoCreated(ctx, id) // it has the name of a home
 	}
-	// The engine has made up its name, which no other volume will ever have.
+	// The engine made up its name, which no other volume will ever have.
 	err = d.api.VolumeRemove(ctx, o.Name, false)
 	if errdefs.IsConflict(err) {
 		err = fmt.Errorf("%w: %w", backend.ErrVolumeInUse, err)

@@ -22,8 +22,8 @@ import (
 // inspections is how many ended containers are inspected at the same time.
 const inspections = 8
 
-// Containers implements [backend.Core]. It is one call to the engine, and one more
-// for each container that was started, has ended or has become unhealthy since the last call.
+// Containers implements [backend.Core]. It makes one call to the engine, and one more for each container that has
+// started, ended or become unhealthy since the last call.
 func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Container, error) {
 	listing, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
@@ -45,7 +45,7 @@ func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[works
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(inspections)
-	// After a restart many containers have ended. The engine is asked once for all of them.
+	// After a restart, many containers have ended. The engine is asked once for all of them.
 	since := sync.OnceValues(func() (time.Time, error) { return d.api.Since(gctx) })
 	for _, s := range list {
 		id, err := workspace.ParseID(s.Labels[spec.LabelWorkspace])
@@ -101,23 +101,22 @@ func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[works
 	return found, nil
 }
 
-// alone reports whether err concerns one container alone: the engine did answer, or the program failed with it.
+// alone reports whether err concerns one container alone: the engine did answer, or this program failed on it.
 func alone(ctx context.Context, err error) bool {
 	return engine.Answered(ctx, err) || guard.Panicked(err)
 }
 
-// oneLine is an error as a text of bounded length.
+// oneLine returns an error as a text of bounded length.
 func oneLine(err error) string { return backend.CleanText(err.Error(), maxMessage) }
 
-// describe returns what a listing tells about a container. A paused container counts
-// as running and not as ready. Exit code and times are not in a listing.
-// network is the container that has its network: itself, or its sandbox.
+// describe returns what a listing shows about a container. A paused container counts as running and not ready. A
+// listing has neither exit code nor times. network is the container that has its network: itself, or its sandbox.
 func (d *Docker) describe(s, network container.Summary, id workspace.ID) workspace.Container {
 	c := workspace.Container{
 		Running: s.State == container.StateRunning || s.State == container.StatePaused, Volume: mountsHome(s, id),
 	}
 	if c.Running {
-		// One without an address cannot be reached, so it is not ready either.
+		// A container without an address cannot be reached, so it is not ready.
 		c.Endpoint, c.Health = d.opts.Endpoint(s, network), status.Health(s.State, s.Status)
 		c.BasePath = s.Labels[spec.LabelBasePath]
 		c.Ready = c.Endpoint != "" && c.Health == ""
@@ -135,8 +134,8 @@ func mountsHome(s container.Summary, id workspace.ID) bool {
 	return false
 }
 
-// named reports whether a container has that name. The engine adds a slash to names,
-// and the name filter of a listing is a regular expression.
+// named reports whether a container has that name. The engine prefixes names with a slash, and a listing's name filter
+// is a regular expression.
 func named(s container.Summary, name string) bool {
 	for _, n := range s.Names {
 		if strings.TrimPrefix(n, "/") == name {

@@ -23,8 +23,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Start implements [backend.Core]. It replaces a container that has exited, and
-// starts one that a dead process created from the same spec and never started.
+// Start implements [backend.Core]. It replaces a container that has exited, and starts one that a dead process created
+// from the same spec and never started.
 func (d *Docker) Start(ctx context.Context, s backend.StartSpec) error {
 	if err := s.Validate(); err != nil {
 		return err
@@ -32,10 +32,9 @@ func (d *Docker) Start(ctx context.Context, s backend.StartSpec) error {
 	return engine.RetryChanged(ctx, "starting container "+s.ID.ContainerName(), func() error { return d.start(ctx, s) })
 }
 
-// start is one attempt of Start. It creates the container, then checks that the volume
-// exists and that no job uses it, and only then starts the container. While a container
-// exists, its volume cannot be removed and a new job gives way, so what the checks find
-// stays true. A container that fails a check is removed without having run.
+// start is one attempt of Start. It creates the container, then checks that the volume exists and that no job uses it,
+// and only then starts the container. While a container exists, its volume cannot be removed and a new job gives way,
+// so the result of the checks stays valid. A container that fails a check is removed without having run.
 func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	id, name := s.ID, s.ID.ContainerName()
 	var present *container.InspectResponse
@@ -46,12 +45,12 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	var box *sandbox.Sandbox
 	guard.Go(g, func() (err error) { box, err = d.sandboxes.Find(gctx, id); return })
 	var from image.Workspace
-	var unfit error // why no container can be created; one that is there does not need it
+	var unfit error // why no container can be created; an existing one does not need it
 	guard.Go(g, func() error { from, unfit = d.images.ForWorkspace(gctx, s.Image); return nil })
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	// One that has lost the network that it had joined is replaced like one that has exited.
+	// A container that has lost the network that it joined is replaced like one that has exited.
 	lost := present != nil && !sandbox.Stands(present, box)
 	if present != nil {
 		if !d.opts.Owns(present.Config.Labels, id, spec.KindWorkspace) {
@@ -64,7 +63,7 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 			return nil
 		}
 	}
-	// Check before anything is created: creating the container would create the volume.
+	// Check before creating anything: creating the container would create the volume.
 	if there == nil {
 		return home.Missing(id)
 	}
@@ -94,7 +93,7 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	}
 	alone := spec.Workspace(d.opts, s, netID, at, memory) // without a sandbox
 	want := alone
-	// One that has ended starts afresh: what has ended it may be left in its network.
+	// A container that has ended gets a new network: the old one may have caused the end.
 	join := d.opts.Warm > 0 && box != nil && box.Fits(alone) && (present == nil || present.State.Status == container.StateCreated)
 	if join {
 		want = alone.In(box.ID)
@@ -107,8 +106,7 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 		// Another process created it and is about to start it, or died in between.
 		containerID = present.ID
 	default:
-		// It has exited, or was created from another spec. What it wrote outside the home
-		// is not kept.
+		// It has exited, or was created from another spec. Its changes outside the home are not kept.
 		if err := d.remove(ctx, present.ID); err != nil {
 			return engine.Wrap("removing the stopped container "+name, err)
 		}
@@ -127,8 +125,8 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 			return err
 		}
 	}
-	// From here on the container uses its volume, and a job that starts sees it. So what these
-	// checks find stays true until the container is removed.
+	// From here on the container uses its volume, and a job that starts sees that. So the result of these checks stays
+	// valid until the container is removed.
 	g, gctx = errgroup.WithContext(ctx)
 	guard.Go(g, func() error { return d.homes.Check(gctx, id) })
 	guard.Go(g, func() error { return d.checkNoJob(gctx, id, "") })
@@ -164,15 +162,14 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	return d.undo(ctx, id, containerID, engine.Wrap("starting container "+name, status.ExplainAddress(err)))
 }
 
-// sandboxGone reports whether a container could not join a sandbox because of that one.
+// sandboxGone reports whether a container could not join a sandbox because the sandbox is gone.
 func (d *Docker) sandboxGone(ctx context.Context, id workspace.ID, box *sandbox.Sandbox) bool {
 	gone, err := d.sandboxes.Gone(ctx, id, box)
 	return err == nil && gone
 }
 
-// checkNoJob fails while a storage job uses the volume (SPEC 7), other than the one in
-// the container own. It removes a job that was not started yet, so that the process that
-// created it cannot start it.
+// checkNoJob fails while a storage job uses the volume (SPEC 7), other than the one in the container own. It removes a
+// job that has not started, so that the process that created it cannot start it.
 func (d *Docker) checkNoJob(ctx context.Context, id workspace.ID, own string) error {
 	list, err := d.listJobs(ctx, id)
 	if err != nil {
@@ -226,7 +223,7 @@ func (d *Docker) Delete(ctx context.Context, id workspace.ID) error {
 	}
 	if grace := d.opts.StopGrace; grace > 0 && c.State != nil && c.State.Running {
 		if c.State.Paused {
-			_ = d.freezer.Thaw(ctx, id) // what stays frozen is killed after the grace period
+			_ = d.freezer.Thaw(ctx, id) // if it stays frozen, it is killed after the grace period
 		}
 		ending.New(d.api).Ask(ctx, c, grace)
 	}
@@ -237,12 +234,12 @@ func (d *Docker) Delete(ctx context.Context, id workspace.ID) error {
 	return nil
 }
 
-// DeleteVolume implements [backend.Core]. A workspace without a home does not wake soon, so its network goes too.
+// DeleteVolume implements [backend.Core]. A workspace without a home does not wake soon, so its network goes, too.
 func (d *Docker) DeleteVolume(ctx context.Context, id workspace.ID, opID string) error {
 	if err := backend.CheckID(id); err != nil {
 		return err
 	}
-	// One that stays has no home any more, and is removed when the next workspace goes to sleep.
+	// A sandbox that stays has no home, and is removed when the next workspace goes to sleep.
 	_ = d.sandboxes.Release(ctx, id)
 	return d.homes.DeleteVolume(ctx, id, opID)
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Stats implements [backend.Core]. The engine counts processor time and memory; processes and ports are
-// seen by one small command in the container, and are not known where that does not run. The engine
-// refuses it at once while the container is frozen.
+// Stats implements [backend.Core]. The engine counts processor time and memory. One small command in the container
+// counts processes and ports; they are unknown if it does not run. While the container is frozen, the engine refuses
+// the command immediately.
 func (d *Docker) Stats(ctx context.Context, id workspace.ID) (backend.Stats, error) {
 	var none backend.Stats
 	c, err := d.running(ctx, id)
@@ -29,7 +29,7 @@ func (d *Docker) Stats(ctx context.Context, id workspace.ID) (backend.Stats, err
 	if err != nil {
 		return none, engine.Wrap(doing, err)
 	}
-	if used.Read.IsZero() { // it has ended meanwhile
+	if used.Read.IsZero() { // it has ended in the meantime
 		return none, fmt.Errorf("container %s: %w", name, backend.ErrNotFound)
 	}
 	s := backend.Stats{
@@ -39,7 +39,7 @@ func (d *Docker) Stats(ctx context.Context, id workspace.ID) (backend.Stats, err
 	if c.HostConfig != nil {
 		s.MemoryLimit = c.HostConfig.Memory
 	}
-	if image, err := d.images.Declared(ctx, c.Image); err == nil { // otherwise its ports are not known
+	if image, err := d.images.Declared(ctx, c.Image); err == nil { // otherwise its ports are unknown
 		s.Declared = image.Ports
 	}
 	var out limited
@@ -50,7 +50,7 @@ func (d *Docker) Stats(ctx context.Context, id workspace.ID) (backend.Stats, err
 	return s, nil
 }
 
-// limited keeps what is written to it up to [glance.MaxOutput], and refuses more.
+// limited keeps what is written to it up to [glance.MaxOutput] bytes, and refuses more.
 type limited struct{ bytes.Buffer }
 
 // Write implements [io.Writer].

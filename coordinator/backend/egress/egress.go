@@ -1,6 +1,5 @@
-// Package egress says what workspaces reach besides the internet (SPEC 8). It owns the
-// settings of that and what their text means, for all backends. How the rules are made is
-// each backend's own, and whether they hold as well.
+// Package egress defines what workspaces can reach besides the internet (SPEC 8). It owns these settings and their
+// meaning, for all backends. Each backend decides how to apply the rules, and whether they are in force.
 package egress
 
 import (
@@ -15,17 +14,17 @@ import (
 
 // The values of [Options.Enforce].
 const (
-	// EnforceAuto makes rules wherever that is possible, and lets no workspace start before they
-	// stand. Only where the engine itself says that it cannot have them, and they have never
-	// stood there, workspaces run without.
+	// EnforceAuto applies rules wherever that is possible, and lets no workspace start before they are in force.
+	// Workspaces run without rules only if the engine itself says that it does not support them and they were never in
+	// force there.
 	EnforceAuto = "auto"
-	// EnforceRequire lets no workspace start before the rules stand.
+	// EnforceRequire lets no workspace start before the rules are in force.
 	EnforceRequire = "require"
-	// EnforceOpen makes no rules: workspaces reach what the machine under them reaches.
+	// EnforceOpen applies no rules: workspaces reach what their machine reaches.
 	EnforceOpen = "open"
 )
 
-// UnableError says that workspaces run without rules, because what runs them cannot have any.
+// UnableError means that workspaces run without rules, because the engine does not support them.
 type UnableError struct{ Err error }
 
 // Error implements error.
@@ -34,26 +33,25 @@ func (e *UnableError) Error() string { return e.Err.Error() }
 // Unwrap returns the wrapped error.
 func (e *UnableError) Unwrap() error { return e.Err }
 
-// Options say what workspaces reach besides the internet.
+// Options define what workspaces can reach besides the internet.
 type Options struct {
-	// Enforce is one of the Enforce constants. Default: [EnforceOpen].
+	// Enforce is one of the Enforce constants. The default is [EnforceOpen].
 	Enforce string
-	// Allow, Deny and Gateways are lists that are separated by spaces or commas. Allow is what is
-	// open although it is private, as 10.0.0.5, 10.0.0.0/8, 10.0.0.5:443 or [fd00::5]:443. Deny is
-	// what is closed although it is public, as an address or a network. Gateways are the addresses
-	// of gateways. On Docker they are those in the workspaces' network that the rules do not
-	// concern, because they are not workspaces. On Kubernetes they are those outside the cluster
-	// from which workspaces may be reached.
+	// Allow, Deny and Gateways are lists separated by spaces or commas. Allow are private destinations that are open,
+	// as 10.0.0.5, 10.0.0.0/8, 10.0.0.5:443 or [fd00::5]:443. Deny are public addresses or networks that are closed.
+	// Gateways are the addresses of gateways. On Docker they are those in the workspaces' network that are not
+	// workspaces, so that the rules do not concern them. On Kubernetes they are those outside the cluster from which
+	// workspaces may be reached.
 	Allow, Deny, Gateways string
 }
 
-// Lists are the lists of [Options].
+// Lists are the parsed lists of [Options].
 type Lists struct {
 	Allow          []contract.Destination
 	Deny, Gateways []netip.Prefix
 }
 
-// Active reports whether rules are wanted.
+// Active reports whether the options require rules.
 func (o Options) Active() bool { return o.Enforce == EnforceAuto || o.Enforce == EnforceRequire }
 
 // Validate reports everything that is wrong with the options at once.
@@ -68,7 +66,7 @@ func (o Options) Validate() error {
 	return err
 }
 
-// Lists reads the lists, and reports everything that is wrong with them at once.
+// Lists parses the lists, and reports everything that is wrong with them at once.
 func (o Options) Lists() (Lists, error) {
 	var (
 		l    Lists
@@ -102,8 +100,8 @@ func fields(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' || r == '\t' || r == '\n' })
 }
 
-// parseDestination reads an address or a network, with or without a port. Names are
-// refused: what they mean would change without the rules.
+// parseDestination parses an address or a network, with or without a port. It refuses names: their addresses would
+// change without the rules.
 func parseDestination(text string) (contract.Destination, error) {
 	if p, err := parsePrefix(text); err == nil {
 		return contract.Destination{Prefix: p}, nil
@@ -119,7 +117,7 @@ func parseDestination(text string) (contract.Destination, error) {
 	return contract.Destination{Prefix: p, Port: uint16(n)}, nil
 }
 
-// cutPort splits text at the colon before a port. An IPv6 address stands in brackets.
+// cutPort splits text at the colon before a port. An IPv6 address is in brackets.
 func cutPort(text string) (host, port string, ok bool) {
 	if inner, found := strings.CutPrefix(text, "["); found {
 		return strings.Cut(inner, "]:")
@@ -127,7 +125,7 @@ func cutPort(text string) (host, port string, ok bool) {
 	return strings.Cut(text, ":")
 }
 
-// parsePrefix reads an address or a network.
+// parsePrefix parses an address or a network.
 func parsePrefix(text string) (netip.Prefix, error) {
 	if a, err := netip.ParseAddr(text); err == nil && a.Zone() == "" {
 		a = a.Unmap()

@@ -18,7 +18,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 )
 
-// While a node does not answer, a look into a container is repeated at this interval and for this long. Then the
+// While a node does not answer, a look into a container is repeated at this interval and for this long. After that the
 // workspace is used as it is: in some clusters no command reaches any container.
 const (
 	lookFor   = 20 * time.Second
@@ -26,16 +26,16 @@ const (
 )
 
 // see looks into the running Pod of a workspace for volumes that its image declares inside the home (SPEC 7). If there
-// are any, it notes them on the claim and removes the Pod, and says so: the next Pod mounts the folders of the home
-// there. It returns the claim as it is then. Otherwise it notes on the Pod that it has looked.
+// are any, it records them on the claim, removes the Pod and reports that: the next Pod mounts folders of the home
+// there. It returns the claim as it is then. Otherwise it records on the Pod that it has looked.
 //
-// A crash in between leaves the Pod as it was, or without it the claim that says what the next one mounts. No Pod is
-// removed twice for one folder: what hides a folder that the Pod mounts is an error.
+// A crash in between leaves the Pod as it was, or the claim with the folders that the next Pod mounts. No Pod is
+// removed twice because of the same folder: a volume that hides a folder that the Pod mounts is an error.
 func (b *Backend) see(ctx context.Context, p *corev1.Pod, home *corev1.PersistentVolumeClaim) (
 	now *corev1.PersistentVolumeClaim, removed bool, err error) {
 	image := p.Annotations[spec.AnnotationUnseen]
 	found, err := b.mounts(ctx, p)
-	if errors.Is(err, backend.ErrNotFound) { // it has ended, which is observed
+	if errors.Is(err, backend.ErrNotFound) { // it has ended, and observations show that
 		return home, false, nil
 	}
 	if err != nil {
@@ -74,8 +74,8 @@ func hides(image string, places []string) error {
 		"start the workspace on another image and replace the link by a folder", image, strings.Join(places, ", "))
 }
 
-// mounts returns what is mounted in the workspace's container and is not its Pod's. Where nobody can look that is
-// nothing. A container that does not run any more is [backend.ErrNotFound].
+// mounts returns the mounts in the workspace's container that are not its Pod's. It returns none if nobody can look. A
+// container that no longer runs is [backend.ErrNotFound].
 func (b *Backend) mounts(ctx context.Context, p *corev1.Pod) (mount.Found, error) {
 	limit := time.NewTimer(lookFor)
 	defer limit.Stop()
@@ -103,7 +103,7 @@ func (b *Backend) mounts(ctx context.Context, p *corev1.Pod) (mount.Found, error
 	}
 }
 
-// seen notes on the Pod that it was looked into, and returns when the cache shows that.
+// seen records on the Pod that see has looked, and returns once the cache shows that.
 func (b *Backend) seen(ctx context.Context, p *corev1.Pod) error {
 	_, err := object.Patch(ctx, b.api.Pods, "noting the look into pod "+p.Name, p, map[string]any{
 		"metadata": map[string]any{"annotations": map[string]any{spec.AnnotationUnseen: nil}},

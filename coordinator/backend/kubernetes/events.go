@@ -8,11 +8,11 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// quietLimit is how often it is asked whether the watches still tell what happens.
+// quietLimit is how often the watches are checked.
 const quietLimit = 5 * time.Second
 
-// Events implements [backend.Core]. The caches know what a hint is about before it is
-// sent. The channel is closed when the cluster does not answer any more.
+// Events implements [backend.Core]. The caches show a change before its hint is sent. The channel is closed when the
+// cluster stops answering.
 func (b *Backend) Events(ctx context.Context) (<-chan workspace.ID, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	changes := b.caches.Changes(ctx)
@@ -20,11 +20,11 @@ func (b *Backend) Events(ctx context.Context) (<-chan workspace.ID, error) {
 		cancel()
 		return nil, err
 	}
-	ids := make(chan workspace.ID, 64) // a short delay of the reader, such as one observation
+	ids := make(chan workspace.ID, 64) // covers a short delay of the reader, such as one observation
 	go func() {
 		defer close(ids)
 		defer cancel()
-		// A panic ends the events as their loss does: the reader asks for them again.
+		// A panic ends the stream like a lost connection: the reader subscribes again.
 		guard.Run("watching the cluster's events", func() { b.pass(ctx, changes, ids) })
 	}()
 	return ids, nil

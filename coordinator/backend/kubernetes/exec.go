@@ -26,12 +26,12 @@ func (b *Backend) Exec(ctx context.Context, id workspace.ID, command backend.Com
 		return 0, fmt.Errorf("pod %s: %w", p.Name, backend.ErrNotFound)
 	}
 	if command.Terminal != nil {
-		stderr = stdout // also for why it cannot be started
+		stderr = stdout // it also carries why the command cannot start
 	}
 	printed := false
 	code, err := b.api.Exec(ctx, p.Name, spec.Container, command, noting{stdout, &printed}, noting{stderr, &printed})
 	var failed *cluster.NotStartedError
-	if errors.As(err, &failed) && !printed { // else its node has lost it
+	if errors.As(err, &failed) && !printed { // otherwise its node has lost it
 		_, err := fmt.Fprintln(stderr, failed.Message)
 		return backend.NotStarted, err
 	}
@@ -41,7 +41,7 @@ func (b *Backend) Exec(ctx context.Context, id workspace.ID, command backend.Com
 	return code, nil
 }
 
-// noting notes that something was written.
+// noting records that something was written.
 type noting struct {
 	io.Writer
 	written *bool

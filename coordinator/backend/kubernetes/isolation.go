@@ -23,22 +23,22 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// provenFor is for how long it is believed that the cluster enforces NetworkPolicies: its
-// network's software may be replaced.
+// provenFor is how long a proof that the cluster enforces NetworkPolicies is valid: the network's software may be
+// replaced.
 const provenFor = 24 * time.Hour
 
-// isolated is what this process knows of the rules about what workspaces reach. Nothing starts
-// before they stand and, with `egress enforce require`, are seen to be enforced (SPEC 8).
+// isolated is this process's knowledge of the rules about what workspaces can reach. Nothing starts before the rules
+// are applied and, with `egress enforce require`, proven to be enforced (SPEC 8).
 type isolated struct {
-	making sync.Mutex // held while the rules are made
+	making sync.Mutex // held while the rules are applied
 	stands atomic.Bool
-	proven clock.Moment // guarded by making; zero before it was looked
+	proven clock.Moment // guarded by making; zero before the first proof
 	store  storeMemory  // guarded by making
 }
 
-// KeepIsolated applies the NetworkPolicies of the installation, and removes those of earlier
-// settings. It reports whether they stood before. With [egress.EnforceRequire] it also looks from
-// inside whether the cluster enforces them, which only the network's own software knows.
+// KeepIsolated applies the NetworkPolicies of the installation, and removes those of earlier settings. It reports
+// whether they were in place before. With [egress.EnforceRequire] it also proves from inside the cluster that they are
+// enforced, which only the network's software knows.
 func (b *Backend) KeepIsolated(ctx context.Context) (stood bool, err error) {
 	b.isolated.making.Lock()
 	defer b.isolated.making.Unlock()
@@ -49,8 +49,8 @@ func (b *Backend) KeepIsolated(ctx context.Context) (stood bool, err error) {
 	return stood, err
 }
 
-// checkIsolated returns nil when a Pod may start. Where another process leads that keeps the
-// rules, this one makes sure of them once.
+// checkIsolated returns nil if a Pod may start. If another process is the leader and keeps the rules, this one applies
+// them once itself.
 func (b *Backend) checkIsolated(ctx context.Context) error {
 	if !b.opts.Egress.Active() || b.isolated.stands.Load() {
 		return nil
@@ -64,8 +64,8 @@ func (b *Backend) checkIsolated(ctx context.Context) error {
 	}
 }
 
-// prove returns an error unless the cluster enforces NetworkPolicies, where the settings require
-// it. It looks once, and again after a day.
+// prove returns an error if the settings require enforcement and the cluster does not enforce NetworkPolicies. It
+// repeats the proof after a day.
 func (b *Backend) prove(ctx context.Context) error {
 	known := &b.isolated.proven
 	if b.opts.Egress.Enforce != egress.EnforceRequire || !known.IsZero() && known.Elapsed() < provenFor {
@@ -83,11 +83,11 @@ func (b *Backend) prove(ctx context.Context) error {
 	return nil
 }
 
-// errNotEnforced says that the cluster has the rules and does not follow them.
+// errNotEnforced means that the cluster has the rules and does not enforce them.
 var errNotEnforced = errors.New("egress enforce is require, and the cluster enforces no NetworkPolicies: use a " +
 	"network plugin that does, such as Calico or Cilium, or set egress enforce to auto")
 
-// applyPolicies is [Backend.KeepIsolated] without looking whether the rules are enforced.
+// applyPolicies is [Backend.KeepIsolated] without the proof of enforcement.
 func (b *Backend) applyPolicies(ctx context.Context) (stood bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*object.ReadLimit)
 	defer cancel()
@@ -121,7 +121,7 @@ func (b *Backend) applyPolicies(ctx context.Context) (stood bool, err error) {
 			errs = append(errs, cluster.Wrap("applying network policy "+p.Name, err))
 			continue
 		}
-		stood = stood && now.ResourceVersion == versions[p.Name] // applying what is there changes nothing
+		stood = stood && now.ResourceVersion == versions[p.Name] // applying an unchanged policy keeps its version
 	}
 	for _, p := range list.Items {
 		if !wanted[p.Name] {
@@ -133,8 +133,8 @@ func (b *Backend) applyPolicies(ctx context.Context) (stood bool, err error) {
 	return stood && len(errs) == 0, errors.Join(errs...)
 }
 
-// applyPolicy makes the policy what it shall be. Applying alone leaves what another program has added
-// where the policy says nothing, such as an ingress rule where there shall be none.
+// applyPolicy makes the policy equal to p. Applying alone keeps what another program has added where p says nothing,
+// such as an ingress rule.
 func (b *Backend) applyPolicy(ctx context.Context, p *networkingv1.NetworkPolicy) (*networkingv1.NetworkPolicy, error) {
 	p.APIVersion, p.Kind = "networking.k8s.io/v1", "NetworkPolicy"
 	data, err := json.Marshal(p)

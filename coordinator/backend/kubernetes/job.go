@@ -21,8 +21,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// StartJob implements [backend.Core]. A Job that exists and was not started yet, because
-// a process died in between, is started.
+// StartJob implements [backend.Core]. It also starts a Job that exists but was not started, because a process died in
+// between.
 func (b *Backend) StartJob(ctx context.Context, s backend.JobSpec) error {
 	if err := s.Validate(); err != nil {
 		return err
@@ -30,9 +30,9 @@ func (b *Backend) StartJob(ctx context.Context, s backend.JobSpec) error {
 	return retryChanged(ctx, "starting storage job "+spec.JobName(s), func() error { return b.startJob(ctx, s) })
 }
 
-// startJob is one attempt of StartJob. The Job is created suspended: it has no Pod, and each
-// start of a Pod or of another job sees it. Then it makes the claim of the volume its own,
-// checks for the others, gets its grant, and only then is resumed: see start.
+// startJob is one attempt of StartJob. It creates the Job suspended: the Job has no Pod, but each start of a Pod or of
+// another job sees it. Then it marks the claim of the volume, checks for other users, delivers the grant, and only then
+// resumes the Job: see start.
 func (b *Backend) startJob(ctx context.Context, s backend.JobSpec) error {
 	name := spec.JobName(s)
 	var job *batchv1.Job
@@ -91,14 +91,14 @@ func (b *Backend) startJob(ctx context.Context, s backend.JobSpec) error {
 	switch {
 	case err == nil:
 		return b.showJob(ctx, resumed)
-	// It may have been started all the same. It stays: the next call finds out.
+	// It may have started all the same. It stays: the next call finds out.
 	case errors.Is(err, backend.ErrChanged), ctx.Err() != nil, workspace.ReasonOf(err) == workspace.ReasonUnreachable:
 		return err
 	}
 	return b.undoJob(ctx, job, err)
 }
 
-// showJob returns when the cache shows the Job started.
+// showJob returns once the cache shows the Job started.
 func (b *Backend) showJob(ctx context.Context, j *batchv1.Job) error {
 	return object.Shown(ctx, b.api.Jobs, b.caches.Jobs, "storage job", j.Name, j.UID, func(j *batchv1.Job) bool {
 		return !suspended(j)
@@ -114,8 +114,7 @@ func (b *Backend) checkHome(ctx context.Context, id workspace.ID) (*corev1.Persi
 	return home, err
 }
 
-// checkNoContainer fails while the workspace's Pod exists. One that does not run may be
-// about to (SPEC 12.4).
+// checkNoContainer fails while the workspace's Pod exists. A Pod that does not run may be about to (SPEC 12.4).
 func (b *Backend) checkNoContainer(ctx context.Context, id workspace.ID) error {
 	_, exists, err := object.Live(ctx, b.api.Pods, "pod", id.ContainerName())
 	if err == nil && exists {
@@ -124,8 +123,8 @@ func (b *Backend) checkNoContainer(ctx context.Context, id workspace.ID) error {
 	return err
 }
 
-// deliver gives the Job its Secret, which is removed together with it. A second grant
-// replaces the first, which may have run out by now.
+// deliver gives the Job its Secret, which is removed together with it. A second grant replaces the first, which may
+// have expired.
 func (b *Backend) deliver(ctx context.Context, s backend.JobSpec, job *batchv1.Job) error {
 	if len(s.Grant) == 0 {
 		return nil
@@ -145,7 +144,7 @@ func (b *Backend) deliver(ctx context.Context, s backend.JobSpec, job *batchv1.J
 	case !b.owns(have, s.ID, spec.KindJob):
 		return notOurs("secret", want.Name)
 	case !metav1.IsControlledBy(have, job):
-		// That of a Job of the same name, which is gone.
+		// The Secret of an earlier Job of the same name.
 		if err := object.Delete(ctx, b.api.Secrets, doing, have.Name,
 			object.Incarnation(have.UID, "", nil, "")); err != nil {
 			return err
@@ -176,7 +175,7 @@ func (b *Backend) DeleteJobs(ctx context.Context, id workspace.ID) error {
 	if err := backend.CheckID(id); err != nil {
 		return err
 	}
-	// What the cluster makes of a Job is not always there yet: look again.
+	// The cluster may not have created the Job's objects yet: look again.
 	for {
 		jobs, err := b.liveJobs(ctx, id)
 		if err != nil {
@@ -203,9 +202,8 @@ func (b *Backend) DeleteJobs(ctx context.Context, id workspace.ID) error {
 	}
 }
 
-// removeJob removes a Job and everything of it, and returns when it is gone. Its Secret goes
-// first. A Pod that the cluster makes of the Job at this moment, and that no listing shows yet,
-// does not start without it.
+// removeJob removes a Job and all its objects, and returns once it is gone. The Secret goes first: a Pod that the
+// cluster is just creating, and that no listing shows yet, does not start without it.
 func (b *Backend) removeJob(ctx context.Context, j *batchv1.Job) error {
 	doing := "deleting storage job " + j.Name
 	grant, exists, err := object.Live(ctx, b.api.Secrets, "secret", j.Name)
@@ -223,7 +221,7 @@ func (b *Backend) removeJob(ctx context.Context, j *batchv1.Job) error {
 		object.Incarnation(j.UID, "", nil, metav1.DeletePropagationForeground)); err != nil {
 		return err
 	}
-	// From now on the cluster makes no Pod of it; one that was made a moment ago keeps it.
+	// From now on the cluster creates no Pod for the Job. One that it created a moment ago keeps the Job.
 	pods, err := b.livePods(ctx, b.labels(workspaceOf(j), spec.KindJob))
 	if err != nil {
 		return err
@@ -241,22 +239,21 @@ func (b *Backend) removeJob(ctx context.Context, j *batchv1.Job) error {
 	return err
 }
 
-// refusal is why the cluster does not make the Pod of a Job, as it said at that time.
+// refusal is why the cluster refused the Pod of a Job, and when.
 type refusal struct {
 	at  time.Time
 	why *workspace.Pending
 }
 
-// refusalEvery is how often the cluster is asked for it, and refusalLimit how long one
-// question may take.
+// refusalEvery is how often the cluster is asked, and refusalLimit bounds each question.
 const (
 	refusalEvery = 10 * time.Second
 	refusalLimit = 2 * time.Second
 )
 
-// whyNoPod asks the cluster why it makes no Pod of the Job, which only events would tell, by
-// a rehearsal of the same request. It returns nil if the answer is not known. Where a limit of
-// processors would help, jobs get it from now on, and this one is outdated.
+// whyNoPod finds out why the cluster creates no Pod for the Job, by a dry run of the same request: only events would
+// show the reason. It returns nil if the reason is unknown. If a limit of processors would help, jobs get it from now
+// on, and this Job is outdated.
 func (b *Backend) whyNoPod(ctx context.Context, j *batchv1.Job) *workspace.Pending {
 	of, uid := workspaceOf(j), string(j.UID)
 	if last, ok := b.refusals.Get(of, uid); ok && time.Since(last.at) < refusalEvery {

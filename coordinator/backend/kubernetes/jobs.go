@@ -26,22 +26,21 @@ import (
 )
 
 const (
-	// jobLines is how many lines at the end of a job's output are read: its last line is the
-	// result, the others explain a failure. reportLines is the same while it runs.
+	// jobLines is how many lines at the end of an ended job's output are read: its last line is the result, the others
+	// explain a failure. reportLines are read while the job runs.
 	jobLines    = 50
 	reportLines = 20
-	// maxMessage bounds the message about output that cannot be read, in bytes, and
-	// maxOutput the output.
+	// maxMessage bounds the message about unreadable output, and maxOutput the output, in bytes.
 	maxMessage = 1000
 	maxOutput  = 2 << 20
-	// readings is how many outputs are read at the same time.
+	// readings is how many outputs are read at once.
 	readings = 8
 )
 
-// Jobs implements [backend.Core]. It costs no request but those for the output of jobs. That is one
-// for each job that has ended since the last call, again while it cannot be read. For each running
-// job it is at most one a second: see [backend.ReportInterval]. It leaves out a Job that was
-// created and not started: for the caller it does not exist yet, and StartJob starts it.
+// Jobs implements [backend.Core]. It makes requests only for the output of jobs: one for each job that has ended since
+// the last call, repeated while that fails. For each running job it makes at most one a second: see
+// [backend.ReportInterval]. It omits a Job that was created but not started: for the caller it does not exist yet, and
+// StartJob starts it.
 func (b *Backend) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.ID][]workspace.Job, error) {
 	jobs, err := list(ctx, b.caches.Jobs, "listing storage jobs", ids)
 	if err != nil {
@@ -99,13 +98,13 @@ func (b *Backend) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.
 	return found, nil
 }
 
-// workspaceOf is the workspace that an object of this installation belongs to.
+// workspaceOf returns the workspace that an object of this installation belongs to.
 func workspaceOf(o metav1.Object) workspace.ID {
 	return workspace.ID(o.GetLabels()[spec.LabelWorkspace])
 }
 
-// describeJob returns the state of the Job, without its kind and operation; there is false if
-// it was removed meanwhile.
+// describeJob returns the state of the Job, without its kind and operation. there is false if it was removed in the
+// meantime.
 func (b *Backend) describeJob(ctx context.Context, j *batchv1.Job, pods []*corev1.Pod, every time.Duration) (
 	job workspace.Job, there bool, err error) {
 	job, last := status.Job(j, pods)
@@ -137,8 +136,7 @@ func (b *Backend) describeJob(ctx context.Context, j *batchv1.Job, pods []*corev
 	return job, true, nil
 }
 
-// withoutPod confirms that a job has failed without a Pod that tells why: the cache of Pods
-// may be behind that of Jobs.
+// withoutPod confirms that a job has failed without a Pod that shows why: the cache of Pods may be behind that of Jobs.
 func (b *Backend) withoutPod(ctx context.Context, j *batchv1.Job, job workspace.Job) (
 	workspace.Job, *corev1.Pod, error) {
 	if known, ok := b.outcomes.Get(workspaceOf(j), string(j.UID)); ok {
@@ -155,9 +153,8 @@ func (b *Backend) withoutPod(ctx context.Context, j *batchv1.Job, job workspace.
 	return job, last, nil
 }
 
-// outcomeOf returns how the job ended whose Pod it is, without its kind and operation. gone
-// means that the Pod was removed meanwhile. See [backend.Outcomes] for output that cannot be
-// read.
+// outcomeOf returns how the job of the Pod ended, without its kind and operation. gone means that the Pod was removed
+// in the meantime. See [backend.Outcomes] for unreadable output.
 func (b *Backend) outcomeOf(ctx context.Context, p *corev1.Pod) (o workspace.Job, gone bool, err error) {
 	return b.outcomes.Read(ctx, workspaceOf(p), string(p.UID), func(limited context.Context) (*backend.JobEnd, error) {
 		end := status.End(p)
@@ -165,7 +162,7 @@ func (b *Backend) outcomeOf(ctx context.Context, p *corev1.Pod) (o workspace.Job
 		if end.Stdout, end.Stderr, err = b.output(limited, p, jobLines); err == nil {
 			return &end, nil
 		}
-		now, exists, away := object.Live(ctx, b.api.Pods, "pod", p.Name) // the log alone may be what is missing
+		now, exists, away := object.Live(ctx, b.api.Pods, "pod", p.Name) // perhaps only the log is missing
 		switch {
 		case away != nil:
 			return nil, &backend.AwayError{Err: away}
@@ -176,8 +173,8 @@ func (b *Backend) outcomeOf(ctx context.Context, p *corev1.Pod) (o workspace.Job
 	})
 }
 
-// output returns the last lines that the Pod has printed. The cluster keeps both streams as
-// one; what the program reports is told from its messages by its form.
+// output returns the last lines that the Pod has printed. The cluster merges both streams; the form of a line shows
+// whether it is a report or a message.
 func (b *Backend) output(ctx context.Context, p *corev1.Pod, lines int64) (reports, messages []byte, err error) {
 	body, err := b.api.Logs(ctx, p.Name, &corev1.PodLogOptions{Container: spec.JobContainer, TailLines: &lines})
 	if err != nil {
@@ -192,8 +189,7 @@ func (b *Backend) output(ctx context.Context, p *corev1.Pod, lines int64) (repor
 	return reports, messages, nil
 }
 
-// separate tells a storage job's reports, which are JSON objects that name an event, from
-// its messages.
+// separate separates a storage job's reports, which are JSON objects that name an event, from its messages.
 func separate(all []byte) (reports, messages []byte) {
 	for line := range bytes.Lines(all) {
 		var event struct{ Event string }

@@ -21,32 +21,29 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Backend implements [backend.Core] in one namespace of a cluster. It is safe for
-// concurrent use, and several processes may use the same installation at once: they
-// synchronise through the cluster alone.
+// Backend implements [backend.Core] in one namespace of a cluster. It is safe for concurrent use. Several processes may
+// use the same installation at once: they synchronise through the cluster alone.
 type Backend struct {
 	api    *cluster.Client
 	opts   spec.Options
 	caches *cluster.Caches
 	// settings is the hash of opts: see [Backend.outdated].
 	settings string
-	// outcomes are how jobs ended, by the uids of their Pods or, for those that have none,
-	// of the Jobs. That never changes.
+	// outcomes are how jobs ended, by the uids of their Pods or, for jobs without one, of the Jobs. They never change.
 	outcomes backend.Outcomes
-	// reports is what running jobs have printed, by the uids of their Pods. refusals is why the
-	// Pods of jobs are refused, by the uids of the Jobs.
+	// reports is the output of running jobs, by the uids of their Pods. refusals is why the Pods of jobs are refused,
+	// by the uids of the Jobs.
 	reports  backend.Reports
 	refusals backend.Memo[refusal]
-	// jobCPU is the limit of processors that the namespace asks of storage jobs, where the settings set
-	// none; nil while it asks for none.
+	// jobCPU is the limit of processors that the namespace requires of storage jobs if the settings set none, or nil.
 	jobCPU   atomic.Pointer[resource.Quantity]
-	noQuota  atomic.Pointer[time.Time] // until then no quota of storage is looked for
+	noQuota  atomic.Pointer[time.Time] // until then nobody looks for a quota of storage
 	isolated isolated
 	resolve  func(ctx context.Context, network, host string) ([]netip.Addr, error) // looks a name up
 }
 
-// New returns a backend, or everything that is wrong with the options. It asks nothing of
-// the cluster: the first call connects.
+// New returns a backend, or an error with everything that is wrong with the options. It does not contact the cluster:
+// the first call connects.
 func New(o Options) (backend.Backend, error) {
 	if err := o.Validate(); err != nil {
 		return backend.Backend{}, err
@@ -65,8 +62,8 @@ func New(o Options) (backend.Backend, error) {
 // Close implements [backend.Core].
 func (b *Backend) Close() error { return b.api.Close() }
 
-// Identity implements [backend.Core]. The namespace is a part of it: in another one of the
-// same cluster there is nothing of this installation, as in another cluster.
+// Identity implements [backend.Core]. The namespace is part of it: another namespace of the same cluster has nothing of
+// this installation, like another cluster.
 func (b *Backend) Identity(ctx context.Context) (string, error) {
 	id, err := b.api.Identity(ctx)
 	if err != nil || id == "" {
@@ -75,7 +72,7 @@ func (b *Backend) Identity(ctx context.Context) (string, error) {
 	return id + "/" + b.api.Namespace(), nil
 }
 
-// owns reports whether the object is the workspace's of that kind.
+// owns reports whether the object is the workspace's object of that kind.
 func (b *Backend) owns(o metav1.Object, id workspace.ID, kind string) bool {
 	return spec.Owns(o.GetLabels(), b.opts.Installation, id, kind)
 }
@@ -89,15 +86,13 @@ func selectorOf(labels map[string]string) string {
 	return strings.Join(parts, ",")
 }
 
-// notOurs is the error for an object of another owner with the name that is needed (SPEC
-// 12.8).
+// notOurs is the error for another owner's object with a name that this installation needs (SPEC 12.8).
 func notOurs(what, name string) error {
 	return fmt.Errorf("%s %s exists without this installation's labels and is left alone; its name is needed", what,
 		name)
 }
 
-// While another process creates or removes the same object, an actuator is repeated at
-// this interval and for this long.
+// While another process creates or removes the same object, an actuator is retried at this interval and for this long.
 const (
 	retryFor   = 15 * time.Second
 	retryEvery = 50 * time.Millisecond

@@ -42,7 +42,7 @@ func (b *Backend) Follow(ctx context.Context, id workspace.ID, lines int, to io.
 	})
 }
 
-// print has the output of the workspace's Pod read, from so many lines before its end on.
+// print calls read with the output of the workspace's Pod, starting so many lines before its end.
 func (b *Backend) print(
 	ctx context.Context, id workspace.ID, lines int, follow bool, read func(io.Reader) error,
 ) error {
@@ -62,7 +62,7 @@ func (b *Backend) print(
 	if err == nil {
 		defer body.Close()
 		if err = read(body); err == nil {
-			err = ctx.Err() // a stream that is given up may read as one that has ended
+			err = ctx.Err() // a cancelled stream may look like one that has ended
 		}
 	}
 	return cluster.Wrap(doing, err)

@@ -15,8 +15,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Objects implements [backend.Core]. The Pods of a Job and its Secret go with it, and are
-// not listed; the Pods of a Job that is gone are.
+// Objects implements [backend.Core]. It omits the Pods of a Job and its Secret, which go with the Job. It lists the
+// Pods of a Job that is gone.
 func (b *Backend) Objects(ctx context.Context) ([]backend.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*object.ReadLimit)
 	defer cancel()
@@ -67,8 +67,7 @@ func (b *Backend) Objects(ctx context.Context) ([]backend.Object, error) {
 	return backend.ByOwnClock(ctx, all, b.api.Now)
 }
 
-// Remove implements [backend.Core]. Before anything is removed its labels are read
-// again: o may come from a person.
+// Remove implements [backend.Core]. It reads the labels again first, because o may come from an operator.
 func (b *Backend) Remove(ctx context.Context, o backend.Object) error {
 	switch o.Kind {
 	case backend.ObjectContainer:
@@ -86,8 +85,8 @@ func (b *Backend) Remove(ctx context.Context, o backend.Object) error {
 		}
 		return b.removeJob(ctx, j)
 	case backend.ObjectVolume:
-		// Whether a volume is in use is known of homes. One of another name, such as a copy that a
-		// backup has brought back with its labels, is a person's to look at.
+		// Only for homes is it known whether a volume is in use. A volume of another name, such as a copy that a backup
+		// restored with its labels, needs an operator's look.
 		if o.Name != o.Workspace.VolumeName() {
 			return fmt.Errorf("removing volume %s: it has the labels of a home and not the name %s of one; look at "+
 				"it, and remove it with kubectl", o.Name, o.Workspace.VolumeName())
@@ -99,7 +98,7 @@ func (b *Backend) Remove(ctx context.Context, o backend.Object) error {
 	return fmt.Errorf("removing %s %s: unknown kind of object", o.Kind, o.Name)
 }
 
-// removePodOf removes the Pod that the object is, if it is still there.
+// removePodOf removes the object's Pod, if it still exists.
 func (b *Backend) removePodOf(ctx context.Context, o backend.Object) error {
 	p, exists, err := object.Live(ctx, b.api.Pods, "pod", o.Name)
 	if err != nil || !exists || string(p.UID) != o.UID {

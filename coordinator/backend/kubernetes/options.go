@@ -23,8 +23,8 @@ type Options struct {
 	Spec spec.Options
 }
 
-// Validate reports everything that is wrong with the options at once. It performs no I/O:
-// whether the cluster, its classes and the images exist is found out when they are used.
+// Validate reports everything that is wrong with the options at once. It performs no I/O: a missing cluster, class or
+// image shows only in use.
 func (o Options) Validate() error {
 	var errs []error
 	if o.Namespace != "" && len(validation.IsDNS1123Label(o.Namespace)) > 0 {

@@ -12,18 +12,19 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// undoLimit bounds the removal of what must not stay, when the caller's time is over.
+// undoLimit bounds a removal after the caller's time has ended.
 const undoLimit = 10 * time.Second
 
-// leastGrace is the shortest grace period, in seconds. 0 would tell the cluster that the Pod's containers do not run any more.
+// leastGrace is the shortest grace period, in seconds. 0 would tell the cluster that the Pod's containers no longer
+// run.
 const leastGrace = 1
 
-// removePod kills the Pod and returns when it is gone.
+// removePod kills the Pod and returns once it is gone.
 func (b *Backend) removePod(ctx context.Context, p *corev1.Pod) error {
 	return b.endPod(ctx, p, leastGrace)
 }
 
-// endPod removes the Pod after so many seconds at most, in which its containers may end, and returns when it is gone.
+// endPod removes the Pod, gives its containers that grace period in seconds to end, and returns once the Pod is gone.
 func (b *Backend) endPod(ctx context.Context, p *corev1.Pod, grace int64) error {
 	if err := object.Delete(ctx, b.api.Pods, "deleting pod "+p.Name, p.Name,
 		object.Incarnation(p.UID, "", &grace, "")); err != nil {
@@ -32,8 +33,8 @@ func (b *Backend) endPod(ctx context.Context, p *corev1.Pod, grace int64) error 
 	return b.awaitGone(ctx, p, time.Duration(grace)*time.Second)
 }
 
-// removeUnrun removes a Pod that has not begun to run, at this version only: when its node has said
-// more of it, it may have, and is looked at again.
+// removeUnrun removes a Pod that has not begun to run, at this version only: once its node has reported more, it may
+// have begun, and the caller must look again.
 func (b *Backend) removeUnrun(ctx context.Context, p *corev1.Pod) error {
 	doing := "replacing pod " + p.Name + ", which has not begun to run"
 	err := b.api.Pods.Delete(ctx, p.Name, object.Incarnation(p.UID, p.ResourceVersion, new(int64(leastGrace)), ""))
@@ -43,8 +44,7 @@ func (b *Backend) removeUnrun(ctx context.Context, p *corev1.Pod) error {
 	return b.awaitGone(ctx, p, 0)
 }
 
-// stuck is the error for a Pod whose end is not confirmed: its containers may still write to
-// the volume.
+// stuck is the error for a Pod whose end is not confirmed: its containers may still write to the volume.
 func (b *Backend) stuck(ctx context.Context, p *corev1.Pod) error {
 	if now, exists, err := object.Live(ctx, b.api.Pods, "pod", p.Name); err == nil && exists {
 		p = now
@@ -56,8 +56,8 @@ func (b *Backend) stuck(ctx context.Context, p *corev1.Pod) error {
 	return err
 }
 
-// undo removes a Pod that was never released, even if ctx has ended, and returns cause. If
-// the removal fails too, the error names both: the next attempt finds the Pod.
+// undo removes a Pod that was never released, even if ctx has ended, and returns cause. If the removal fails too, the
+// error names both, and the next attempt finds the Pod.
 func (b *Backend) undo(ctx context.Context, p *corev1.Pod, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
 	defer cancel()

@@ -16,10 +16,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Release removes this backend's finalizer from the Pods of those workspaces of which nothing
-// runs any more; without ids, of all. Until then a deletion, such as by the drain of a node,
-// does not end. Before it changes anything it asks may. It costs a request for each such Pod and
-// otherwise none. Any number of processes may call it.
+// Release removes this backend's finalizer from the Pods of those workspaces in which nothing runs any more; without
+// ids, of all workspaces. Until then a deletion, such as by the drain of a node, does not finish. It calls may before
+// it changes anything. It costs a request for each such Pod and otherwise none. Any number of processes may call it.
 func (b *Backend) Release(ctx context.Context, may func(context.Context) error, ids ...workspace.ID) error {
 	pods, err := list(ctx, b.caches.Pods, "listing pods", ids)
 	if err != nil {
@@ -39,8 +38,8 @@ func (b *Backend) Release(ctx context.Context, may func(context.Context) error, 
 	return errors.Join(errs...)
 }
 
-// release removes our finalizer from the Pod, which must be releasable. It is the only place
-// that does. The change is to the version from which that was concluded, and to no other.
+// release removes our finalizer from the Pod, which must be releasable. Nothing else does. It changes only the version
+// of the Pod that was judged.
 func (b *Backend) release(ctx context.Context, p *corev1.Pod) error {
 	doing := "letting pod " + p.Name + " go"
 	return retryChanged(ctx, doing, func() error {
@@ -60,8 +59,8 @@ func (b *Backend) release(ctx context.Context, p *corev1.Pod) error {
 	})
 }
 
-// awaitGone returns when that Pod, which was told to end, is gone, and lets it go when nothing of
-// it runs any more. It waits for [object.GoneLimit] longer than the grace period, and not for a node that does not report.
+// awaitGone returns once that deleted Pod is gone, and releases it when nothing of it runs any more. It waits for
+// [object.GoneLimit] after the grace period, and not at all for a node that does not report.
 func (b *Backend) awaitGone(ctx context.Context, p *corev1.Pod, grace time.Duration) error {
 	var ended *corev1.Pod // as it was when it was released
 	lost := false
@@ -92,5 +91,5 @@ func (b *Backend) awaitGone(ctx context.Context, p *corev1.Pod, grace time.Durat
 	}
 }
 
-// errEnded says that a deleted object waits for us to let it go.
+// errEnded means that a deleted object waits for us to release it.
 var errEnded = errors.New("it has ended")

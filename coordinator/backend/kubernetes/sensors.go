@@ -17,7 +17,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// list returns what the cache holds of those workspaces, or of all without ids.
+// list returns the cached objects of those workspaces, or all of them without ids.
 func list[T object.Object](ctx context.Context, k interface {
 	List(ctx context.Context, ids ...workspace.ID) ([]T, error)
 }, doing string, ids []workspace.ID) ([]T, error) {
@@ -65,13 +65,13 @@ func (b *Backend) Outdated(ctx context.Context, s backend.StartSpec) bool {
 	})
 }
 
-// differs reports whether the Pod was released, has never begun to run, and was made from another spec.
+// differs reports whether the Pod was released, has never begun to run, and was created from another spec.
 func differs(p, want *corev1.Pod) bool {
 	return status.NeverRan(p) && p.Annotations[spec.AnnotationSpec] != want.Annotations[spec.AnnotationSpec]
 }
 
-// outdated reports whether the Pod has never begun to run and was made from other settings than the
-// present ones. They may be what keeps it, and corrected ones do not reach it.
+// outdated reports whether the Pod has never begun to run and was created from other settings than the current ones.
+// They may be what blocks it, and corrected settings do not reach it.
 func (b *Backend) outdated(p *corev1.Pod) bool {
 	return status.NeverRan(p) && p.Annotations[spec.AnnotationSettings] != b.settings
 }
@@ -96,13 +96,13 @@ func (b *Backend) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspa
 	return found, nil
 }
 
-// answered reports whether err concerns one object alone: the cluster did answer, be it that
-// a node does not. Then only what is known of that object is missing (SPEC 2).
+// answered reports whether err concerns one object alone: the cluster did answer, even if a node did not. Only the
+// state of that object is unknown (SPEC 2).
 func answered(ctx context.Context, err error) bool {
 	var status apierrors.APIStatus
 	return ctx.Err() == nil && !errors.Is(err, context.Canceled) &&
 		(workspace.ReasonOf(err) != workspace.ReasonUnreachable || errors.As(err, &status))
 }
 
-// oneLine is an error as a text of bounded length.
+// oneLine returns an error as a text of bounded length.
 func oneLine(err error) string { return backend.CleanText(err.Error(), maxMessage) }

@@ -23,14 +23,13 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// annotationUser is the uid of the Pod or Job that was the last to begin to use a volume.
-// What matters is that it changes the version of the claim: see use.
+// annotationUser is the uid of the last Pod or Job that began to use a volume. It matters because it changes the
+// version of the claim: see use.
 const annotationUser = "codehub.dev/used-by"
 
-// Start implements [backend.Core]. It replaces a Pod that has ended, and one that has never begun to
-// run and was made from another spec or other settings. One that runs keeps what it has, unless its
-// image hides folders of the home: see [Backend.see]. It releases one that a dead process created from
-// the same spec and never released.
+// Start implements [backend.Core]. It replaces a Pod that has ended, and one that has never begun to run and was
+// created from another spec or other settings. A running Pod stays as it is, unless its image hides folders of the
+// home: see [Backend.see]. Start also releases a Pod that a dead process created from the same spec and never released.
 func (b *Backend) Start(ctx context.Context, s backend.StartSpec) error {
 	if err := s.Validate(); err != nil {
 		return err
@@ -38,10 +37,10 @@ func (b *Backend) Start(ctx context.Context, s backend.StartSpec) error {
 	return retryChanged(ctx, "starting pod "+s.ID.ContainerName(), func() error { return b.start(ctx, s) })
 }
 
-// start is one attempt of Start. It creates the Pod with a scheduling gate, and then makes the
-// claim of the volume its own. It checks that no job uses the volume, and only then removes the
-// gate. A job does the same from the other side, so that at least one of the two sees both and
-// gives way (SPEC 12.4). A Pod that fails a check is removed without having run.
+// start is one attempt of Start. It creates the Pod with a scheduling gate, and then marks the claim of the volume. It
+// checks that no job uses the volume, and only then removes the gate. A job does the same from the other side, so that
+// at least one of the two sees the other and gives way (SPEC 12.4). A Pod that fails a check is removed without having
+// run.
 func (b *Backend) start(ctx context.Context, s backend.StartSpec) error {
 	id, name := s.ID, s.ID.ContainerName()
 	var pod *corev1.Pod
@@ -85,8 +84,8 @@ func (b *Backend) start(ctx context.Context, s backend.StartSpec) error {
 	}
 	if exists && (pod.DeletionTimestamp != nil || !gated(pod) ||
 		pod.Annotations[spec.AnnotationSpec] != want.Annotations[spec.AnnotationSpec]) {
-		// It has ended, is being deleted, or was created from another spec. What it wrote
-		// outside the home is not kept. One that has not begun to run goes only as long as it has not.
+		// It has ended, is being deleted, or was created from another spec. Its changes outside the home are not kept.
+		// A Pod that has not begun to run is removed only while that is so.
 		remove := b.removePod
 		if replaces {
 			remove = b.removeUnrun
@@ -121,43 +120,41 @@ func (b *Backend) start(ctx context.Context, s backend.StartSpec) error {
 	switch {
 	case err == nil:
 		return b.showPod(ctx, released)
-	// It may have been released all the same. It stays: the next call finds it on its way,
-	// or releases it.
+	// It may have been released all the same. It stays: the next call finds it on its way, or releases it.
 	case errors.Is(err, backend.ErrChanged), ctx.Err() != nil, workspace.ReasonOf(err) == workspace.ReasonUnreachable:
 		return err
 	}
 	return b.undo(ctx, pod, err)
 }
 
-// showPod returns when the cache shows the Pod released.
+// showPod returns once the cache shows the Pod released.
 func (b *Backend) showPod(ctx context.Context, p *corev1.Pod) error {
 	return object.Shown(ctx, b.api.Pods, b.caches.Pods, "pod", p.Name, p.UID, func(p *corev1.Pod) bool {
 		return !gated(p)
 	})
 }
 
-// gated reports whether the Pod was not released yet.
+// gated reports whether the Pod has not been released yet.
 func gated(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool {
 		return g.Name == spec.Gate
 	})
 }
 
-// runs reports whether the Pod runs or is on its way, as listings say it.
+// runs reports whether the Pod is running or starting, as listings show it.
 func runs(p *corev1.Pod) bool {
 	return p.DeletionTimestamp == nil && !gated(p) && status.Container(p).Running
 }
 
-// noHome is the error for a home volume that does not exist (SPEC 1, contract 6).
+// noHome is the error for a missing home volume (SPEC 1, contract 6).
 func noHome(id workspace.ID) error {
 	return workspace.Fail(workspace.ReasonContainerWithoutVolume,
 		fmt.Errorf("volume %s does not exist, and no container may run without it", id.VolumeName()))
 }
 
-// use makes the claim known as one that the Pod or Job with this uid begins to use. From then on
-// the request of a process that looked before, and saw no user, does not remove the volume any
-// more. That request names the version of the claim that it has seen. A claim that an earlier
-// release has made gets the label with its owner.
+// use marks the claim as one that the Pod or Job with this uid begins to use. From then on, a process that looked
+// before and saw no user can no longer remove the volume, because its request names the version of the claim that it
+// saw. use also adds the owner's label to a claim of an earlier release.
 func (b *Backend) use(ctx context.Context, home *corev1.PersistentVolumeClaim, owner string, user types.UID) error {
 	meta := map[string]any{"annotations": map[string]any{annotationUser: user}}
 	if owner != "" && home.Labels[spec.LabelOwner] != owner {
@@ -172,14 +169,13 @@ func (b *Backend) use(ctx context.Context, home *corev1.PersistentVolumeClaim, o
 	if err == nil {
 		b.grow(ctx, now)
 	}
-	if why := status.Refused(err); why != nil { // a LimitRange is looked at for every change of a claim
+	if why := status.Refused(err); why != nil { // every change of a claim is checked against the LimitRange
 		return &workspace.PendingError{Pending: *why, Err: err}
 	}
 	return err
 }
 
-// grow makes a home as large as the settings say. Where the storage cannot do that, it stays
-// as it is.
+// grow enlarges a home to the configured size. If the storage does not support that, the home stays as it is.
 func (b *Backend) grow(ctx context.Context, home *corev1.PersistentVolumeClaim) {
 	if change := spec.Grow(b.opts, home); change != nil {
 		_, _ = b.api.Claims.Patch(ctx, home.Name, types.MergePatchType, change, metav1.PatchOptions{
@@ -188,13 +184,13 @@ func (b *Backend) grow(ctx context.Context, home *corev1.PersistentVolumeClaim) 
 	}
 }
 
-// beingDeleted is the error for a volume that is about to be gone.
+// beingDeleted is the error for a volume that is being deleted.
 func beingDeleted(c *corev1.PersistentVolumeClaim) error {
 	return fmt.Errorf("volume %s is being deleted since %s", c.Name, c.DeletionTimestamp.UTC().Format("15:04:05"))
 }
 
-// checkNoJob fails while a storage job uses the volume (SPEC 7), other than the one with the
-// uid own. It removes a job that was not started yet. A Pod of a job counts also when its Job is gone.
+// checkNoJob fails while a storage job uses the volume (SPEC 7), other than the one with the uid own. It removes a job
+// that has not started. A job's Pod counts even if its Job is gone.
 func (b *Backend) checkNoJob(ctx context.Context, id workspace.ID, own types.UID) error {
 	var jobs *batchv1.JobList
 	var pods *corev1.PodList
@@ -233,8 +229,8 @@ func (b *Backend) checkNoJob(ctx context.Context, id workspace.ID, own types.UID
 	return nil
 }
 
-// removeUnstarted removes a Job that was not started, at this version only: it may have been
-// started meanwhile. The process that created it then cannot start it.
+// removeUnstarted removes a Job that has not started, at this version only, because it may have started in the
+// meantime. The process that created it can then not start it.
 func (b *Backend) removeUnstarted(ctx context.Context, j *batchv1.Job) error {
 	err := b.api.Jobs.Delete(ctx, j.Name, object.Incarnation(j.UID, j.ResourceVersion, nil,
 		metav1.DeletePropagationBackground))
@@ -244,11 +240,10 @@ func (b *Backend) removeUnstarted(ctx context.Context, j *batchv1.Job) error {
 	return nil
 }
 
-// suspended reports whether the Job was not started yet.
+// suspended reports whether the Job has not started yet.
 func suspended(j *batchv1.Job) bool { return j.Spec.Suspend != nil && *j.Spec.Suspend }
 
-// over reports whether the Job has ended, or was never started: its Pods may be there, and no
-// other will be.
+// over reports whether the Job has ended or never started. Its Pods may still exist, but no more will be created.
 func over(j *batchv1.Job, pods []*corev1.Pod) bool {
 	job, pod := status.Job(j, pods)
 	return pod != nil || job.State != workspace.JobRunning
@@ -264,12 +259,12 @@ func podsOf(j *batchv1.Job, all *corev1.PodList) (own []*corev1.Pod) {
 	return own
 }
 
-// labels are those of the workspace's objects of that kind.
+// labels returns the labels of the workspace's objects of that kind.
 func (b *Backend) labels(id workspace.ID, kind string) map[string]string {
 	return spec.Labels(b.opts.Installation, id, kind)
 }
 
-// livePods lists the Pods that have these labels, as the cluster has stored them.
+// livePods lists the Pods with these labels, as the cluster has stored them.
 func (b *Backend) livePods(ctx context.Context, labels map[string]string) (*corev1.PodList, error) {
 	ctx, cancel := context.WithTimeout(ctx, object.ReadLimit)
 	defer cancel()
@@ -285,8 +280,8 @@ func (b *Backend) liveJobs(ctx context.Context, id workspace.ID) (*batchv1.JobLi
 	return list, cluster.Wrap("listing storage jobs", err)
 }
 
-// refused is the error for an object that the cluster does not make. What passes, such as a
-// quota that is used up, is waited for.
+// refused returns the error for an object that the cluster refuses. Reasons that pass, such as a used-up quota, make it
+// pending.
 func refused(doing string, err error) error {
 	why := status.Refused(err)
 	err = cluster.Wrap(doing, err)
@@ -315,8 +310,7 @@ func (b *Backend) Delete(ctx context.Context, id workspace.ID) error {
 	return b.endPod(ctx, p, spec.GraceOf(p))
 }
 
-// lastUsed notes on the home where it was last used. It is a preference, so that a failure does
-// not matter.
+// lastUsed records on the home where it was last used. It is a preference, so a failure does not matter.
 func (b *Backend) lastUsed(ctx context.Context, id workspace.ID, node string) {
 	homes, err := list(ctx, b.caches.Claims, "listing volumes", []workspace.ID{id})
 	if err != nil {

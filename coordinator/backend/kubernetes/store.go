@@ -14,18 +14,18 @@ import (
 	"github.com/codehub/gateway/coordinator/clock"
 )
 
-// storeKept is for how long an address of the object store stays open that is not told any more: a job
-// that runs may use it, and a name may stand for another one of several each time.
+// storeKept is how long an address of the object store stays allowed after it was last reported: a running job may use
+// it, and a name may resolve to another one of several addresses each time.
 const storeKept = time.Hour
 
-// storeMemory is what was known of the object store, and when it was told last. A name server or an API
-// server that does not answer must not cut off the jobs that run.
+// storeMemory is what is known of the object store, and when it was last reported. A name server or an API server that
+// does not answer must not cut off running jobs.
 type storeMemory struct {
 	of   string // the store
 	seen map[netip.AddrPort]clock.Moment
 }
 
-// add notes what was told of the store, and forgets what was not for long if anything was.
+// add records reported addresses. If there are any, it forgets those that have not been reported for a long time.
 func (m *storeMemory) add(told []netip.AddrPort) {
 	for _, a := range told {
 		m.seen[a] = clock.Now()
@@ -37,9 +37,9 @@ func (m *storeMemory) add(told []netip.AddrPort) {
 	}
 }
 
-// withStore returns the options with what stands behind the object store, as it is told now or was known
-// before. The policies are those that the cluster has: a process that has just begun knows no more.
-// Without the store's addresses the other rules stand all the same.
+// withStore returns the options with the object store's addresses, as reported now or known before. policies are those
+// in the cluster: a new process knows the addresses only from them. If the addresses are unknown, the other rules apply
+// all the same.
 func (b *Backend) withStore(ctx context.Context, o spec.Options, policies []networkingv1.NetworkPolicy) spec.Options {
 	name := o.StoreName()
 	service, namespace, isService := o.StoreService()
@@ -54,8 +54,8 @@ func (b *Backend) withStore(ctx context.Context, o spec.Options, policies []netw
 	}
 	var told []netip.AddrPort
 	if isService {
-		// A service that stands for a name of another domain has none, and those of another namespace
-		// may not be ours to see.
+		// A service that is an alias of another domain has no endpoints, and this account may not be allowed to read
+		// those of another namespace.
 		if list, err := b.api.Endpoints(ctx, namespace, service); err == nil {
 			told = foreign(list)
 		}
@@ -87,7 +87,7 @@ func (b *Backend) withStore(ctx context.Context, o spec.Options, policies []netw
 	return o
 }
 
-// foreign returns the endpoints of a service that are no Pods: somebody has written them.
+// foreign returns the endpoints of a service that are not Pods, but were written by hand.
 func foreign(list *discoveryv1.EndpointSliceList) (all []netip.AddrPort) {
 	for _, slice := range list.Items {
 		for _, e := range slice.Endpoints {

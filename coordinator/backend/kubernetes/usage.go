@@ -18,15 +18,14 @@ import (
 )
 
 const (
-	// countsAtOnce is how many homes are counted at the same time.
+	// countsAtOnce is how many homes are counted at once.
 	countsAtOnce = 4
-	// noQuotaFor is for how long it is believed that the namespace has no quota of storage, so
-	// that most clusters are asked seldom.
+	// noQuotaFor is how long the absence of a storage quota is remembered, so that most clusters are rarely asked.
 	noQuotaFor = 10 * time.Minute
 )
 
-// Usage implements [backend.Core]. A home is counted in its workspace's Pod, while that runs. Only
-// there is it known to an installation that may see nothing but its namespace.
+// Usage implements [backend.Core]. It counts a home in its workspace's Pod, while that runs: an installation that sees
+// only its namespace has no other way.
 func (b *Backend) Usage(ctx context.Context, limit time.Duration, ids ...workspace.ID) (
 	map[workspace.ID]backend.Usage, error) {
 	for _, id := range ids {
@@ -53,12 +52,12 @@ func (b *Backend) Usage(ctx context.Context, limit time.Duration, ids ...workspa
 			return nil
 		})
 	}
-	_ = g.Wait() // what cannot be counted is left out
+	_ = g.Wait() // homes that cannot be counted are left out
 	return found, ctx.Err()
 }
 
-// Disk implements [backend.Core]. Each home is a volume of its own. What they have in common is the
-// storage that the namespace may claim, where a ResourceQuota bounds it. The fullest quota counts.
+// Disk implements [backend.Core]. Each home is its own volume. What homes share is the storage that the namespace may
+// claim, if a ResourceQuota limits it. The fullest quota counts.
 func (b *Backend) Disk(ctx context.Context) (backend.Disk, error) {
 	if until := b.noQuota.Load(); until != nil && time.Now().Before(*until) {
 		return backend.Disk{}, backend.ErrUnknownDisk
@@ -78,8 +77,8 @@ func (b *Backend) Disk(ctx context.Context) (backend.Disk, error) {
 	return disk, nil
 }
 
-// fullest returns the quota of storage that has the largest share in use, of all claims or of those
-// of the class. An empty class is the cluster's default one.
+// fullest returns the quota of storage with the largest share in use, for all claims or for those of the class. An
+// empty class is the cluster's default.
 func fullest(quotas []corev1.ResourceQuota, class string) (disk backend.Disk, known bool) {
 	names := []corev1.ResourceName{corev1.ResourceRequestsStorage}
 	if class != "" {

@@ -18,8 +18,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// home returns the claim of the home volume, or nil if there is none. One of another owner
-// is an error, and so is one that is being deleted: that cannot be undone.
+// home returns the claim of the home volume, or nil if there is none. A claim of another owner is an error, and so is
+// one that is being deleted, because a deletion cannot be undone.
 func (b *Backend) home(ctx context.Context, id workspace.ID) (*corev1.PersistentVolumeClaim, error) {
 	c, exists, err := object.Live(ctx, b.api.Claims, "volume", id.VolumeName())
 	switch {
@@ -33,8 +33,7 @@ func (b *Backend) home(ctx context.Context, id workspace.ID) (*corev1.Persistent
 	return c, nil
 }
 
-// Provision implements [backend.Core]. It waits for a former volume that is being
-// deleted.
+// Provision implements [backend.Core]. It waits for a previous volume that is being deleted.
 func (b *Backend) Provision(ctx context.Context, s backend.VolumeSpec) error {
 	if err := s.Validate(); err != nil {
 		return err
@@ -70,7 +69,7 @@ func (b *Backend) provision(ctx context.Context, s backend.VolumeSpec) error {
 	return b.showClaim(ctx, c)
 }
 
-// showClaim returns when the cache shows the claim.
+// showClaim returns once the cache shows the claim.
 func (b *Backend) showClaim(ctx context.Context, c *corev1.PersistentVolumeClaim) error {
 	return object.Shown(ctx, b.api.Claims, b.caches.Claims, "volume", c.Name, c.UID,
 		func(*corev1.PersistentVolumeClaim) bool { return true })
@@ -81,8 +80,7 @@ func (b *Backend) DeleteVolume(ctx context.Context, id workspace.ID, opID string
 	return b.deleteVolume(ctx, id, func(c *corev1.PersistentVolumeClaim) bool { return c.Labels[spec.LabelOp] == opID })
 }
 
-// deleteVolume removes the home volume if it is the one that is meant, and returns when it
-// is gone.
+// deleteVolume removes the home volume if meant accepts its claim, and returns once it is gone.
 func (b *Backend) deleteVolume(ctx context.Context, id workspace.ID,
 	meant func(*corev1.PersistentVolumeClaim) bool) error {
 	if err := backend.CheckID(id); err != nil {
@@ -102,9 +100,8 @@ func (b *Backend) deleteVolume(ctx context.Context, id workspace.ID,
 			return nil
 		}
 		if c.DeletionTimestamp == nil {
-			// Each user of the volume makes its object first, and changes the claim then: see
-			// use. So either the object is found here, or this version is not the newest any
-			// more.
+			// Each user of the volume first creates its object and then changes the claim: see use. So either this
+			// finds the object, or the claim has a newer version.
 			if err := b.checkUnused(ctx, id); err != nil {
 				return fmt.Errorf("%s: %w", doing, err)
 			}
@@ -121,10 +118,9 @@ func (b *Backend) deleteVolume(ctx context.Context, id workspace.ID,
 	})
 }
 
-// checkUnused fails with [backend.ErrVolumeInUse] while a Pod mounts the volume, even one that has
-// ended. It does so, too, while a Job that has not ended is going to. It looks for Pods of any
-// owner with the workspace's label. It removes a Job that was not started: started later, it would
-// use the volume that takes this one's place.
+// checkUnused fails with [backend.ErrVolumeInUse] while a Pod mounts the volume, even one that has ended, and while an
+// unfinished Job may mount it. It looks for Pods of any owner with the workspace's label. It removes a Job that has not
+// started: started later, it would use the volume's replacement.
 func (b *Backend) checkUnused(ctx context.Context, id workspace.ID) error {
 	pods, err := b.livePods(ctx, map[string]string{spec.LabelWorkspace: string(id)})
 	if err != nil {
@@ -160,8 +156,7 @@ func mounts(p *corev1.Pod, claim string) bool {
 	})
 }
 
-// whyStays is the error for a claim that was deleted and does not go. The cluster keeps it
-// while any Pod uses it.
+// whyStays returns the error for a deleted claim that does not disappear. The cluster keeps it while any Pod uses it.
 func (b *Backend) whyStays(ctx context.Context, id workspace.ID, uid types.UID) error {
 	doing := "deleting volume " + id.VolumeName()
 	ctx, cancel := context.WithTimeout(ctx, object.ReadLimit)

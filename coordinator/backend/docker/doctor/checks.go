@@ -18,20 +18,20 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Expected is what the settings of the rest of the product make of an engine.
+// Expected is what the product's other settings expect of an engine.
 type Expected struct {
-	// Running is how many workspaces may run at once, and Dozing how many may doze beside them; 0: any number.
+	// Running is how many workspaces may run at once, and Dozing how many more may doze; 0 means any number.
 	Running, Dozing int
-	// Dozes says that idle workspaces doze.
+	// Dozes means that idle workspaces doze.
 	Dozes bool
-	// Images are those that workspaces may have.
+	// Images are the images that workspaces may use.
 	Images []string
-	// ArchiveAt and StopAt are those of disk_pressure, shares of the disk from 0 (off) to 1.
-	// NearlyFull is the share from which to warn where ArchiveAt is off.
+	// ArchiveAt and StopAt are the thresholds of disk_pressure, as shares of the disk from 0 (off) to 1. NearlyFull is
+	// the share at which to warn if ArchiveAt is off.
 	ArchiveAt, StopAt, NearlyFull float64
 }
 
-// fullShare is the share of a network's addresses in use from which it is nearly full.
+// fullShare is the share of used addresses at which a network counts as nearly full.
 const fullShare = 0.8
 
 type checks struct {
@@ -39,7 +39,7 @@ type checks struct {
 	Expected
 }
 
-// Checks is the table of what is checked of an engine. A new check is a row here.
+// Checks is the table of an engine's checks. A new check is a row here.
 func (d *Doctor) Checks(e Expected) []check.Row {
 	c := checks{d, e}
 	return []check.Row{
@@ -228,7 +228,7 @@ func (c checks) checkHome(ctx context.Context) ([]check.Finding, error) {
 	return found, nil
 }
 
-// unlimited warns of a limit that is not set, with what the engine says when it is tried.
+// unlimited warns about a limit that is not set. tried is the engine's answer to an attempt to use one.
 func unlimited(setting, what string, tried error) check.Finding {
 	switch {
 	case errors.Is(tried, spec.ErrCannotLimit):
@@ -266,7 +266,7 @@ func (c checks) checkSpace(ctx context.Context) ([]check.Finding, error) {
 	return []check.Finding{check.OK("%s", line)}, nil
 }
 
-// mostOwners is how many workspaces doctor looks at.
+// mostOwners bounds how many workspaces doctor looks at.
 const mostOwners = 20
 
 func (c checks) checkOwners(ctx context.Context) ([]check.Finding, error) {

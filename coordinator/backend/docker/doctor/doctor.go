@@ -1,8 +1,8 @@
-// Package doctor checks a Docker engine for `caddy codehub doctor`. It checks whether the engine
-// answers, what workspaces reach there, and whether it keeps to the limits that are set.
+// Package doctor checks a Docker engine for `caddy codehub doctor`: whether the engine answers, what workspaces can
+// reach, and whether the engine enforces the configured limits.
 //
-// It owns the table of these checks ([Doctor.Checks]), what a finding means and what to do about
-// it. It must not change anything but short-lived containers and volumes of its own.
+// It owns the table of these checks ([Doctor.Checks]), and the meaning and remedy of each finding. It must not change
+// anything but its own short-lived containers and volumes.
 package doctor
 
 import (
@@ -30,10 +30,10 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// metadataAddress is where clouds tell a machine its secrets.
+// metadataAddress is where clouds give a machine its secrets.
 const metadataAddress = "169.254.169.254:80"
 
-// Doctor looks at an engine. Its methods fail when the engine does not answer.
+// Doctor examines an engine. Its methods fail when the engine does not answer.
 type Doctor struct {
 	api    *engine.Client
 	opts   spec.Options
@@ -43,7 +43,7 @@ type Doctor struct {
 	name   string // of the workspaces' network
 }
 
-// New returns a doctor of the engine that the options name. It performs no I/O.
+// New returns a doctor for the engine that the options name. It performs no I/O.
 func New(o spec.Options) (*Doctor, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -63,19 +63,19 @@ func New(o spec.Options) (*Doctor, error) {
 // Close releases connections.
 func (d *Doctor) Close() error { return d.api.Close() }
 
-// Engine is what an engine says of itself.
+// Engine is an engine's description of itself.
 type Engine struct {
 	Version, Driver string
-	// Now is its clock; zero if it does not tell.
+	// Now is the engine's clock, or zero if unknown.
 	Now time.Time
-	// Rootless engines, and those in a virtual machine, have a network of their own.
+	// Rootless engines, and those in a virtual machine, have their own network.
 	Rootless bool
 }
 
-// Identity is which engine it is, as the installation records it (SPEC 2).
+// Identity returns the engine's identity as the installation records it (SPEC 2).
 func (d *Doctor) Identity(ctx context.Context) (string, error) { return d.api.Identity(ctx) }
 
-// Engine asks the engine about itself.
+// Engine asks the engine to describe itself.
 func (d *Doctor) Engine(ctx context.Context) (Engine, error) {
 	info, err := d.api.Info(ctx)
 	if err != nil {
@@ -88,7 +88,7 @@ func (d *Doctor) Engine(ctx context.Context) (Engine, error) {
 	}, nil
 }
 
-// MissingImages returns those of the configured images that the engine does not have.
+// MissingImages returns the configured images that the engine lacks.
 func (d *Doctor) MissingImages(ctx context.Context) (missing []string, err error) {
 	for _, ref := range []string{d.opts.Image, d.opts.JobImage} {
 		_, err := d.api.ImageInspect(ctx, ref)
@@ -102,13 +102,12 @@ func (d *Doctor) MissingImages(ctx context.Context) (missing []string, err error
 	return missing, nil
 }
 
-// JobImage returns a [workspace.PendingError] if the image of storage jobs is here and not of this
-// release.
+// JobImage returns a [workspace.PendingError] if the engine has an image of storage jobs from another release.
 func (d *Doctor) JobImage(ctx context.Context) error {
 	err := d.images.CheckJobs(ctx, d.opts.JobImage)
 	var missing *backend.MissingImageError
 	if errors.As(err, &missing) {
-		return nil // MissingImages says so
+		return nil // MissingImages reports a missing image
 	}
 	return err
 }
@@ -116,18 +115,18 @@ func (d *Doctor) JobImage(ctx context.Context) error {
 // Network is the workspaces' network.
 type Network struct {
 	Name string
-	// Exists is false before the first workspace has started.
+	// Exists is false until the first workspace starts.
 	Exists bool
-	// Ours says that CodeHub has made it.
+	// Ours means that CodeHub created the network.
 	Ours bool
-	// Isolated says that the engine keeps its containers from one another.
+	// Isolated means that the engine keeps its containers from reaching one another.
 	Isolated bool
-	// Subnet is that of IPv4, and Used how many of its addresses are given out.
+	// Subnet is the IPv4 subnet, and Used how many of its addresses are in use.
 	Subnet netip.Prefix
 	Used   int
 }
 
-// Network looks at the workspaces' network.
+// Network examines the workspaces' network.
 func (d *Doctor) Network(ctx context.Context) (Network, error) {
 	found := Network{Name: d.name}
 	n, err := d.api.NetworkInspect(ctx, d.name, dockernetwork.InspectOptions{})
@@ -148,20 +147,20 @@ func (d *Doctor) Network(ctx context.Context) (Network, error) {
 	return found, nil
 }
 
-// Egress is how it stands with the rules about what workspaces reach.
+// Egress is the state of the rules about what workspaces can reach.
 type Egress struct {
-	// None says that there is no network yet that rules could be made for.
+	// None means that there is no network yet, and so no rules.
 	None bool
-	// Stand says that the rules stand, Decided that they have stood on this engine, so that
-	// nothing starts there without them.
+	// Stand means that the rules are in force. Decided means that they have been in force on this engine before, so
+	// that nothing starts without them.
 	Stand, Decided bool
-	// Nameservers are those that the rules leave open.
+	// Nameservers are the name servers that the rules allow.
 	Nameservers []netip.Addr
-	// Unable is why the engine cannot have rules; nil if it can.
+	// Unable is why the engine cannot have rules, or nil if it can.
 	Unable error
 }
 
-// Egress looks at the rules about what workspaces reach.
+// Egress examines the rules about what workspaces can reach.
 func (d *Doctor) Egress(ctx context.Context) (Egress, error) {
 	decided, err := d.guard.Decided(ctx)
 	if err != nil {
@@ -170,7 +169,7 @@ func (d *Doctor) Egress(ctx context.Context) (Egress, error) {
 	e := Egress{Decided: decided}
 	if n, err := d.Network(ctx); err != nil || !n.Exists {
 		e.None = true
-		return e, err // asking for the rules would make the network
+		return e, err // asking for the rules would create the network
 	}
 	r, err := d.guard.Status(ctx)
 	if errors.Is(err, contract.ErrUnable) {
@@ -181,9 +180,9 @@ func (d *Doctor) Egress(ctx context.Context) (Egress, error) {
 	return e, err
 }
 
-// Reached tries from a container on the workspaces' network what must be closed, and returns
-// what was not. It tries the metadata service, other workspaces, and ports of the engine's host,
-// of which it knows those that containers publish. The network must exist.
+// Reached tries, from a container on the workspaces' network, to reach addresses that must be closed, and returns those
+// that were open. It tries the metadata service, other workspaces, and ports of the engine's host that containers
+// publish. The network must exist.
 func (d *Doctor) Reached(ctx context.Context) (open map[string]string, err error) {
 	n, err := d.api.NetworkInspect(ctx, d.name, dockernetwork.InspectOptions{})
 	if err != nil {
@@ -215,9 +214,8 @@ func (d *Doctor) Reached(ctx context.Context) (open map[string]string, err error
 	return open, err
 }
 
-// DiskLimit tries whether the engine can limit the disk of a workspace as it is set, or at all
-// where that is not set. An error says why not. It is [spec.ErrCannotLimit] for an engine that has
-// no limits.
+// DiskLimit tries whether the engine can enforce the configured disk limit of a workspace, or any limit if none is
+// configured. If not, the error says why. It is [spec.ErrCannotLimit] for an engine without limits.
 func (d *Doctor) DiskLimit(ctx context.Context) error {
 	tried := d.opts
 	tried.DiskBytes = cmp.Or(tried.DiskBytes, spec.MinDisk)
@@ -245,7 +243,7 @@ func (d *Doctor) DiskLimit(ctx context.Context) error {
 	return engine.Wrap("removing a container", d.api.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true}))
 }
 
-// HomeLimit tries the same for a home, and returns how many homes were made without a limit.
+// HomeLimit does the same for a home, and returns how many homes have no limit.
 func (d *Doctor) HomeLimit(ctx context.Context) (unlimited int, err error) {
 	limit := cmp.Or(d.opts.HomeBytes, spec.MinDisk)
 	v, err := d.api.VolumeCreate(ctx, volume.CreateOptions{
@@ -272,18 +270,17 @@ func (d *Doctor) HomeLimit(ctx context.Context) (unlimited int, err error) {
 	return unlimited, nil
 }
 
-// Space asks how full the disk of the homes is.
+// Space returns how full the disk of the homes is.
 func (d *Doctor) Space(ctx context.Context) (backend.Disk, error) { return d.homes.Disk(ctx) }
 
-// Stranger is a workspace whose home does not let the user of its image write to it.
+// Stranger is a workspace whose image's user cannot write to the home.
 type Stranger struct {
 	Container string
-	// User is who its program runs as, Owner whose the home is: the numbers of user and
-	// group.
+	// User is the user of its program, and Owner the owner of the home, as numbers of user and group.
 	User, Owner string
 }
 
-// Strangers looks at the homes of at most so many workspaces that run.
+// Strangers examines the homes of at most limit running workspaces.
 func (d *Doctor) Strangers(ctx context.Context, limit int) (found []Stranger, looked int, err error) {
 	list, err := d.api.ContainerList(ctx, container.ListOptions{
 		Limit: limit, Filters: d.opts.Filter(spec.KindWorkspace, nil, nil),
@@ -301,7 +298,7 @@ func (d *Doctor) Strangers(ctx context.Context, limit int) (found []Stranger, lo
 		}
 		a, err := d.homes.Access(ctx, c.ID, full.Config.User)
 		if errdefs.IsNotFound(err) {
-			continue // it has stopped meanwhile
+			continue // it has stopped since
 		}
 		if err != nil {
 			return nil, looked, err

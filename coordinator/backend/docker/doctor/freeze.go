@@ -15,11 +15,11 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 )
 
-// errUntried says that there is no program to freeze for the engine's processor.
+// errUntried means that there is no program to freeze for the engine's processor.
 var errUntried = errors.New("there is no program for the processor of the engine")
 
-// Freezes tries whether the engine freezes a container and lets it go on, with one that waits for a moment and has no network.
-// refused is what the engine says if it does not. The second error says that nothing is known.
+// Freezes tries whether the engine can freeze and thaw a container, with one that only waits and has no network.
+// refused is the engine's reason if it cannot. err means that the answer is unknown.
 func (d *Doctor) Freezes(ctx context.Context) (refused, err error) {
 	image, err := d.api.ImageInspect(ctx, d.opts.JobImage)
 	if errdefs.IsNotFound(err) {

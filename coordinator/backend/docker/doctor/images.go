@@ -11,15 +11,15 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 )
 
-// checkDeclarations looks for volumes inside the home and for other homes in the configured images. Like a start, it loads the image
-// without the volumes.
+// checkDeclarations looks for volumes inside the home and for another HOME in the configured images. Like a start, it
+// loads the image without the volumes.
 func (c checks) checkDeclarations(ctx context.Context) ([]check.Finding, error) {
 	var found []check.Finding
 	var missing *backend.MissingImageError
 	for _, ref := range c.Images {
 		d, err := c.images.Declared(ctx, ref)
 		if errors.As(err, &missing) {
-			continue // the line of images says so
+			continue // the check of images reports it
 		}
 		if err != nil {
 			return nil, err

@@ -1,8 +1,8 @@
 // Package engine connects to a Docker engine, and knows which one it is (SPEC 2).
 //
-// It owns the client's transport, what its errors mean, and the question for the engine's
-// id, which package peer asks on every connection. It must not know what the requests are,
-// nor which engine is the right one: that is decided where an id is recorded.
+// It owns the client's transport, the meaning of its errors, and the question for the engine's id, which package peer
+// asks on every connection. It must not know what the requests are, nor which engine is the right one: the code that
+// records an id decides that.
 package engine
 
 import (
@@ -23,36 +23,35 @@ import (
 )
 
 const (
-	// idleConns is how many connections wait for the next call, about as many as run at once.
-	// The client's default is 2. The limit idleFor is longer than the time between two
-	// observations: a new connection costs a question of its own.
+	// idleConns is how many idle connections stay open, about as many as there are concurrent calls. The client's
+	// default is 2. idleFor is longer than the time between two observations, because each new connection asks for the
+	// id first.
 	idleConns = 8
 	idleFor   = 5 * time.Minute
-	// AnswerLimit bounds a call that reads and does not stream, so that an engine that
-	// hangs counts as one that does not answer.
+	// AnswerLimit bounds a call that reads and does not stream, so that a hanging engine counts as one that does not
+	// answer.
 	AnswerLimit = 30 * time.Second
-	// pingLimit is how long an engine may take to say that it is there.
+	// pingLimit bounds the engine's answer to a ping.
 	pingLimit = 10 * time.Second
 )
 
-// Client is Docker's client, connected to an engine that it knows.
+// Client is Docker's client, connected to a known engine.
 type Client struct {
 	*client.Client
 	base  *http.Transport
 	watch *peer.Watcher
 }
 
-// Connect returns a client of the engine at host. If host is empty, it is the address in
-// DOCKER_HOST and the other variables of Docker's own tools. around, if it is not nil, wraps the
-// transport. Connect performs no I/O: the first call connects and negotiates the version of the
-// API.
+// Connect returns a client of the engine at host. If host is empty, the address comes from DOCKER_HOST and the other
+// variables of Docker's own tools. around, if not nil, wraps the transport. Connect performs no I/O: the first call
+// connects and negotiates the API version.
 func Connect(host string, around func(http.RoundTripper) http.RoundTripper) (*Client, error) {
 	use := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
 	if host != "" {
 		use = append(use, client.WithHost(host))
 	}
 	c := new(Client)
-	// The last option finds the transport that the others have set up.
+	// The last option finds the transport that the others have configured.
 	api, err := client.NewClientWithOpts(append(use, func(api *client.Client) error {
 		return c.attach(api, around)
 	})...)
@@ -63,8 +62,7 @@ func Connect(host string, around func(http.RoundTripper) http.RoundTripper) (*Cl
 	return c, nil
 }
 
-// attach watches the transport of api, and wraps it: what is sent through it is bound to
-// the sender's lease.
+// attach watches and wraps the transport of api. Requests through it are bound to the sender's lease.
 func (c *Client) attach(api *client.Client, around func(http.RoundTripper) http.RoundTripper) error {
 	h := api.HTTPClient()
 	base, ok := h.Transport.(*http.Transport)
@@ -74,7 +72,7 @@ func (c *Client) attach(api *client.Client, around func(http.RoundTripper) http.
 	base.MaxIdleConns, base.MaxIdleConnsPerHost, base.IdleConnTimeout = idleConns, idleConns, idleFor
 	c.base, c.watch = base, peer.New("Docker engine", new(asker).ask)
 	c.watch.Attach(base)
-	// The client looks for TLS settings in a plain transport only.
+	// The client looks for TLS settings only in a plain transport.
 	scheme := "http"
 	if base.TLSClientConfig != nil {
 		scheme = "https"
@@ -92,9 +90,8 @@ func (c *Client) Close() error {
 	return c.Client.Close()
 }
 
-// Identity returns the id of the engine and of its data folder. Every connection
-// knows its engine, so that this costs a call only before the first one. The id is that
-// of whatever has answered before: see package peer.
+// Identity returns the id of the engine and of its data folder. Every new connection asks for it, so that Identity
+// costs a call only before the first connection. It is the id of the engine that answered last: see package peer.
 func (c *Client) Identity(ctx context.Context) (string, error) {
 	const doing = "asking the engine for its id"
 	id, err := c.watch.ID()
@@ -110,7 +107,7 @@ func (c *Client) Identity(ctx context.Context) (string, error) {
 	return id, nil
 }
 
-// Answers fails unless the engine answers soon.
+// Answers fails unless the engine answers promptly.
 func (c *Client) Answers(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, pingLimit)
 	defer cancel()
@@ -145,7 +142,7 @@ func (c *Client) Since(ctx context.Context) (time.Time, error) {
 	return n.Created, nil
 }
 
-// StorageDriver is the engine's driver for the files of containers.
+// StorageDriver returns the engine's driver for the files of containers.
 func (c *Client) StorageDriver(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, AnswerLimit)
 	defer cancel()
@@ -153,7 +150,7 @@ func (c *Client) StorageDriver(ctx context.Context) (string, error) {
 	return info.Driver, Wrap("asking the engine for its storage driver", err)
 }
 
-// Now is the time by the engine's clock, the one that counts for its containers and their files (SPEC 12.13).
+// Now returns the time by the engine's clock, the one that counts for its containers and their files (SPEC 12.13).
 func (c *Client) Now(ctx context.Context) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, AnswerLimit)
 	defer cancel()

@@ -12,23 +12,22 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/internal/peer"
 )
 
-// dataIDLength is how much of an id of 64 digits tells data folders apart.
+// dataIDLength is how many of an id's 64 digits distinguish data folders.
 const dataIDLength = 12
 
-// asker asks engines for their ids. Its zero value is ready; package peer asks on one connection at a time.
+// asker asks engines for their ids. Its zero value is ready to use; package peer asks on one connection at a time.
 type asker struct {
-	none string // the id of the network "none" of the last engine that told
+	none string // the id of the network "none" on the engine that answered last
 	id   string // the id of that engine
 }
 
 // ask asks for the engine's id on a new connection.
 //
-// The id has two parts. What the engine calls its id names the machine rather than the data.
-// Before version 23, and on a machine that was updated since, it comes from
-// /etc/docker/key.json. It stays the same when the data folder is not mounted. The network
-// "none" is in the data folder, gets its id when that is made, and cannot be removed. No two have the same, so
-// an engine with one that is known is not asked for the rest: for /info Docker starts three programs, to
-// tell their versions, too.
+// The id has two parts. The engine's own id identifies the machine rather than the data. Before version 23, and on a
+// machine that was updated since, it comes from /etc/docker/key.json and stays the same when the data folder is not
+// mounted. The network "none" is part of the data folder, gets its id when the folder is created, and cannot be
+// removed. Its id is unique, so an engine with a known one is not asked for the other part: for /info, Docker starts
+// three programs, among others to find out their versions.
 func (a *asker) ask(_ context.Context, c net.Conn) (id string, err error) {
 	defer func() {
 		if err != nil {
@@ -48,17 +47,17 @@ func (a *asker) ask(_ context.Context, c net.Conn) (id string, err error) {
 	} else if !found || info.ID == "" {
 		return "", errors.New("GET /info: the engine has no id")
 	}
-	if none.ID == "" { // another program with Docker's API may have no such network
+	if none.ID == "" { // another implementation of Docker's API may lack this network
 		return info.ID, nil
 	}
 	a.none, a.id = none.ID, info.ID+"/"+none.ID[:min(len(none.ID), dataIDLength)]
 	return a.id, nil
 }
 
-// get makes a request on a connection, and decodes the answer into v. It reports whether
-// the engine has something at the path.
+// get makes a request on a connection, and decodes the answer into v. found is false if the engine has nothing at the
+// path.
 func get(c net.Conn, path string, v any) (found bool, err error) {
-	// Without a version in the path, which is not negotiated yet.
+	// The path has no version, because none is negotiated yet.
 	req, err := http.NewRequest(http.MethodGet, "http://docker"+path, nil)
 	if err != nil {
 		return false, err

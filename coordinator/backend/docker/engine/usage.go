@@ -7,8 +7,8 @@ import (
 	"github.com/docker/docker/api/types/container"
 )
 
-// Usage asks the engine once what a container uses. Of one that has ended, the time of the answer is zero. Its errors
-// are the engine's own.
+// Usage asks the engine once for a container's resource usage. For a container that has ended, the time of the answer
+// is zero. The errors are the engine's own.
 func (c *Client) Usage(ctx context.Context, containerID string) (used container.StatsResponse, err error) {
 	answer, err := c.ContainerStatsOneShot(ctx, containerID)
 	if err != nil {

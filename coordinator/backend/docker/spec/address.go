@@ -15,21 +15,21 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 )
 
-// The names of the pools. The schema's trigger tells them by the form of an endpoint. An address of
-// IPv4 has its number as a slot, a port of 127.0.0.1 its own.
+// The names of the pools. The schema's trigger distinguishes them by the form of an endpoint. The slot of an IPv4
+// address is its number, and the slot of a port of 127.0.0.1 is the port.
 const (
 	poolIPv4     = "ipv4"
 	poolLoopback = "loopback"
 )
 
-// Address is what a container's slot means; the zero value lets the engine choose.
+// Address is the address of a container's slot. The zero value lets the engine choose.
 type Address struct {
 	ip   netip.Addr // in the workspaces' network
 	port string     // of 127.0.0.1, with [PublishLoopback]
 }
 
-// Addresses returns the addresses that workspaces get in a network with that subnet, none if it
-// is not valid. With [PublishLoopback] they are ports, in whatever network.
+// Addresses returns the addresses of workspaces in a network with that subnet, or none if the subnet is invalid. With
+// [PublishLoopback] they are ports, whatever the network.
 func (o Options) Addresses(subnet netip.Prefix) (backend.Pool, error) {
 	switch {
 	case o.Publish == PublishLoopback:
@@ -41,8 +41,8 @@ func (o Options) Addresses(subnet netip.Prefix) (backend.Pool, error) {
 	return backend.Pool{Name: poolIPv4, First: Number(first), Size: size}, nil
 }
 
-// Address returns what a slot means in a network with that subnet. The network may have
-// become another one since the slot was taken.
+// Address returns the address of a slot in a network with that subnet. The network may have been replaced since the
+// slot was taken.
 func (o Options) Address(slot int64, subnet netip.Prefix) (Address, error) {
 	switch {
 	case slot == 0:
@@ -67,9 +67,8 @@ func (a Address) network(netID string) *network.NetworkingConfig {
 	}}
 }
 
-// Endpoint returns the address, host:port, at which the gateway reaches a running
-// container; "" while the engine reports none. network is the container that has its network: itself, or the
-// sandbox that it has joined.
+// Endpoint returns the address, host:port, at which the gateway reaches a running container, or "" while the engine
+// reports none. network is the container that has its network: itself, or the sandbox that it has joined.
 func (o Options) Endpoint(s, network container.Summary) string {
 	port := cmp.Or(s.Labels[LabelPort], strconv.Itoa(o.Port))
 	if o.Publish == PublishLoopback {

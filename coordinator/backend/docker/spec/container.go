@@ -18,10 +18,10 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// HomePath is where the home volume is mounted in a workspace's container.
+// HomePath is the mount point of the home volume in a workspace's container.
 const HomePath = workspace.Home
 
-// loopback is where ports are published with [PublishLoopback].
+// loopback is the address of ports published with [PublishLoopback].
 const loopback = "127.0.0.1"
 
 // Container describes a container to create.
@@ -31,12 +31,11 @@ type Container struct {
 	Network *network.NetworkingConfig // nil lets the engine choose the address
 }
 
-// Workspace describes the container of a workspace: without capabilities, without
-// new privileges, with the configured limits. It sets no restart policy, because only
-// the coordinator decides what runs.
+// Workspace describes the container of a workspace: without capabilities, without new privileges, with the configured
+// limits. It sets no restart policy, because only the coordinator decides what runs.
 //
-// Half of the memory that it can have, in bytes, is the size of /dev/shm, as on Linux. Its content counts as the workspace's memory. An engine
-// takes 0 for its own default of 64 MiB.
+// The size of /dev/shm is half of the memory that the container may use, in bytes, as on Linux. Its content counts as
+// the workspace's memory. For 0, the engine uses its own default of 64 MiB.
 func Workspace(o Options, s backend.StartSpec, netID string, at Address, memory int64) Container {
 	initProcess := true
 	port := strconv.Itoa(cmp.Or(s.Port, o.Port))
@@ -45,7 +44,7 @@ func Workspace(o Options, s backend.StartSpec, netID string, at Address, memory 
 		Hostname: hostname(s), Labels: o.Labels(s.ID, KindWorkspace),
 	}
 	c.Labels[LabelPort] = port
-	// An image may have labels with these names: they count nothing, because each has a value here, if only an empty one.
+	// Every label has a value here, if only an empty one, so that labels of the image with these names have no effect.
 	c.Labels[LabelOwner], c.Labels[LabelBasePath], c.Labels[LabelOp], c.Labels[LabelJob] = s.Owner, s.BasePath, "", ""
 	h := &container.HostConfig{
 		Init:        &initProcess, // workspaces run several processes, which must be reaped
@@ -64,16 +63,16 @@ func Workspace(o Options, s backend.StartSpec, netID string, at Address, memory 
 		h.PortBindings = nat.PortMap{inside: {{HostIP: loopback, HostPort: at.port}}}
 	}
 	made := withHash(Container{c, h, at.network(netID)})
-	made.Config.Labels[LabelTerm] = s.Term // not a part of the hash: any term's container will do
+	made.Config.Labels[LabelTerm] = s.Term // not part of the hash: the container of any term is fine
 	return made
 }
 
-// maxHostname is the longest host name that Linux takes.
+// maxHostname is the longest host name that Linux accepts.
 const maxHostname = 64
 
-// hostname returns the host name of a workspace, in a domain of its own. The engine's name
-// server answers each container on the network for the host names of all. Without the domain, a
-// workspace that is named git is found in place of a server of that name.
+// hostname returns the host name of a workspace, in its own domain. The engine's name server resolves the host names of
+// all containers for each container on the network. Without the domain, a workspace named git would hide a server of
+// that name.
 func hostname(s backend.StartSpec) string {
 	if s.Hostname == "" {
 		return s.ID.ContainerName()
@@ -85,21 +84,19 @@ func hostname(s backend.StartSpec) string {
 // jobPids bounds the processes and threads of a job.
 const jobPids = 256
 
-// jobCapabilities are all that a job keeps of root's capabilities. An archive reads files
-// and folders without read permission, and changes nothing. A restore also sets owners (CHOWN) and
-// writes in folders of any owner (DAC_OVERRIDE). It sets modes, times and attributes of what it has
-// given away (FOWNER). It keeps the setgid bit of a group that is not its own (FSETID), and sets
-// the capabilities of programs (SETFCAP).
+// jobCapabilities are the capabilities of root that a job keeps. An archive reads files and folders without read
+// permission, and changes nothing. A restore also sets owners (CHOWN), writes in folders of any owner (DAC_OVERRIDE),
+// sets modes, times and attributes of files that it has given away (FOWNER), keeps the setgid bit of another group
+// (FSETID), and sets the capabilities of programs (SETFCAP).
 var jobCapabilities = map[workspace.JobKind][]string{
 	workspace.JobArchive: {"DAC_READ_SEARCH"},
 	workspace.JobRestore: {"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETFCAP"},
 }
 
-// jobPriority is a job's share of the processors and of the disk while others want them, too. A
-// workspace has 1024 and 500. What is idle a job may have. An archive has time and gives way. A
-// restore is what a person waits for: it has the same share as a workspace. Some engines cannot
-// weigh the disk: no cgroup controller for it, or no I/O scheduler that has weights. Such an engine
-// says so in its warnings, and goes without.
+// jobPriority is a job's share of the processors and of the disk when others want them, too. A workspace has 1024 and
+// 500. A job may use everything that is idle. An archive has time and yields. A user waits for a restore, so it has the
+// same share as a workspace. Some engines cannot weigh the disk, for lack of a cgroup controller or of an I/O scheduler
+// with weights. They warn and ignore it.
 var jobPriority = map[workspace.JobKind]struct {
 	cpuShares int64
 	ioWeight  uint16
@@ -108,10 +105,9 @@ var jobPriority = map[workspace.JobKind]struct {
 	workspace.JobRestore: {1024, 500},
 }
 
-// Job describes the container of a storage job. It has no more rights than a job needs: a
-// read-only root file system, a few capabilities, bounded memory and threads. Nothing is
-// writable but a scratch volume and, for a restore, the home. It has no secret: its grant comes
-// later, as a file in the scratch volume.
+// Job describes the container of a storage job. It has only the rights that a job needs: a read-only root file system,
+// a few capabilities, bounded memory and threads. It can write only to a scratch volume and, for a restore, to the
+// home. It has no secret: its grant comes later, as a file in the scratch volume.
 func Job(o Options, s backend.JobSpec, network string) Container {
 	labels := Owned(o.Labels(s.ID, KindJob), s.Owner)
 	labels[LabelOp], labels[LabelJob], labels[LabelTerm] = s.OpID, string(s.Kind), s.Term
@@ -145,22 +141,21 @@ func Job(o Options, s backend.JobSpec, network string) Container {
 	}
 }
 
-// homeMount mounts the home volume. If the volume does not exist, the engine creates
-// one with the given labels, by which package home recognises that it is not a home.
+// homeMount mounts the home volume. If the volume does not exist, the engine creates one with the given labels, by
+// which package home sees that it is not a home.
 func homeMount(o Options, id workspace.ID, at string, noCopy bool) mount.Mount {
 	return mount.Mount{Type: mount.TypeVolume, Source: id.VolumeName(), Target: at,
 		VolumeOptions: &mount.VolumeOptions{NoCopy: noCopy, Labels: o.Labels(id, KindAutoCreated)}}
 }
 
-// logging bounds the disk space of a container's output to about 2 MiB. It names the
-// driver, because the output of an engine's default driver may not be readable.
+// logging limits the container's output to about 2 MiB of disk. It names the driver, because the engine's default
+// driver may not be readable.
 func logging() container.LogConfig {
 	return container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "2"}}
 }
 
-// withHash adds a label by which a container is recognised that was created from the same
-// description. After an upgrade or a change of settings the hash differs, and a start
-// replaces the container.
+// withHash adds a label that identifies the container's description. After an upgrade or a change of settings the hash
+// differs, and a start replaces the container.
 func withHash(c Container) Container {
 	b, err := json.Marshal([]any{c.Config, c.Host, c.Network})
 	if err != nil {
@@ -171,7 +166,7 @@ func withHash(c Container) Container {
 	return c
 }
 
-// orNil returns nil for 0: the engine takes a nil limit as none.
+// orNil returns nil for 0: for the engine, nil means no limit.
 func orNil(n int64) *int64 {
 	if n == 0 {
 		return nil

@@ -11,15 +11,14 @@ import (
 // files.
 const MinDisk = 16 << 20
 
-// limitingDrivers are the engine's storage drivers that enforce a limit on a container, or
-// refuse to create it. Others, such as those of containerd's image store, ignore the limit
-// without a word.
+// limitingDrivers are the engine's storage drivers that enforce a container's limit, or refuse to create the container.
+// Others, such as those of containerd's image store, silently ignore the limit.
 var limitingDrivers = []string{"overlay2", "btrfs", "zfs", "vfs", "fuse-overlayfs"}
 
 // ErrCannotLimit is in the errors of [Options.CheckDriver], [CannotLimitDisk] and [CannotLimitHome].
 var ErrCannotLimit = errors.New("the engine cannot")
 
-// What to do where there are no limits.
+// The remedies if there are no limits.
 const (
 	diskRemedy = "put the engine's data folder on xfs mounted with the option pquota and use the storage driver " +
 		"overlay2, or set it to 0 for no limit"
@@ -37,7 +36,7 @@ func (o Options) validateDisk() error {
 	return errors.Join(errs...)
 }
 
-// SizeOption is a limit in bytes as the engine takes it, for a container and for a volume alike.
+// SizeOption returns a limit in bytes as an option of a container or a volume.
 func SizeOption(n int64) map[string]string {
 	if n == 0 {
 		return nil

@@ -1,8 +1,8 @@
-// Package spec describes what an installation makes on a Docker engine: the containers of
-// workspaces and storage jobs, their addresses, and the labels of everything.
+// Package spec describes the objects of an installation on a Docker engine: the containers of workspaces and storage
+// jobs, their addresses, and the labels of everything.
 //
-// It owns the settings that shape them, and what the engine's refusal of one of them advises. It
-// is pure: it takes values and returns values, and must not talk to an engine.
+// It owns the settings that shape them, and the remedies if an engine refuses one of these settings. It is pure: it
+// takes values and returns values, and must not talk to an engine.
 package spec
 
 import (
@@ -11,33 +11,32 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Labels of everything that an installation makes. They are stored on the engine, so
-// they must not change while an installation has workspaces.
+// Labels of an installation's objects. They are stored on the engine, so they must not change while an installation has
+// workspaces.
 const (
-	// LabelInstallation is [Options.Installation]: whose object it is (SPEC 12.8).
+	// LabelInstallation is [Options.Installation], the owner of the object (SPEC 12.8).
 	LabelInstallation = "codehub.installation"
 	// LabelWorkspace is the workspace's id.
 	LabelWorkspace = "codehub.workspace"
-	// LabelOwner is the id of the user whose workspace it is: what whom costs. Nothing depends on
-	// it, and objects of earlier releases do not have it.
+	// LabelOwner is the id of the workspace's user, for accounting. Nothing depends on it, and objects of earlier
+	// releases lack it.
 	LabelOwner = "codehub.owner"
-	// LabelKind is what the object is for, one of the Kind constants.
+	// LabelKind is the purpose of the object, one of the Kind constants.
 	LabelKind = "codehub.kind"
-	// LabelOp is the operation that made a home volume or a job. Volumes of earlier
-	// releases do not have it.
+	// LabelOp is the operation that created a home volume or a job. Volumes of earlier releases lack it.
 	LabelOp = "codehub.op"
 	// LabelJob is a job's workspace.JobKind.
 	LabelJob = "codehub.job"
-	// LabelTerm is the term of the leader that made a container. Nothing depends on it.
+	// LabelTerm is the term of the leader that created a container. Nothing depends on it.
 	LabelTerm = "codehub.term"
-	// LabelPort is the port of a workspace's application, and LabelBasePath the path prefix
-	// that it keeps. Containers of earlier releases have neither.
+	// LabelPort is the port of a workspace's application, and LabelBasePath the path prefix that it serves. Containers
+	// of earlier releases lack both.
 	LabelPort     = "codehub.port"
 	LabelBasePath = "codehub.base-path"
-	// LabelSpec is a hash of what a workspace's container was made from. One with the same hash
-	// is the same but for its term.
+	// LabelSpec is a hash of the description of a workspace's container. Containers with the same hash differ only in
+	// their term.
 	LabelSpec = "codehub.spec"
-	// LabelSource is the id of the image of which one is the same without volumes.
+	// LabelSource is, on an image without volumes, the id of the original.
 	LabelSource = "codehub.source"
 )
 
@@ -51,16 +50,15 @@ const (
 	KindScratch = "scratch"
 	// KindAutoCreated is a volume that the engine created because a home was missing.
 	KindAutoCreated = "accident"
-	// KindEgress are the short-lived containers that make the firewall rules, and KindUsage
-	// those that measure homes and their disk.
+	// KindEgress are the short-lived containers that apply the firewall rules, and KindUsage those that measure homes
+	// and their disk.
 	KindEgress = "egress"
 	KindUsage  = "usage"
 	// KindSandbox is the container that keeps a workspace's network while it sleeps.
 	KindSandbox = "sandbox"
-	// KindImage is an image without the volumes of another one.
+	// KindImage is a copy of an image without the volumes.
 	KindImage = "image"
-	// KindDecision is the volume that remembers that this engine can have firewall rules. It
-	// holds nothing.
+	// KindDecision is the volume that records that this engine supports firewall rules. It is empty.
 	KindDecision = "egress-decision"
 )
 
@@ -77,9 +75,8 @@ func Owned(labels map[string]string, owner string) map[string]string {
 	return labels
 }
 
-// Owns reports whether have are the labels of the workspace's object of that kind.
-// Only such an object may be used, changed or removed; its name alone says nothing
-// (SPEC 12.8).
+// Owns reports whether have are the labels of the workspace's object of that kind. Only such an object may be used,
+// changed or removed; its name alone proves nothing (SPEC 12.8).
 func (o Options) Owns(have map[string]string, id workspace.ID, kind string) bool {
 	for k, v := range o.Labels(id, kind) {
 		if have[k] != v {
@@ -89,8 +86,7 @@ func (o Options) Owns(have map[string]string, id workspace.ID, kind string) bool
 	return true
 }
 
-// HelperLabels returns the labels of a short-lived container of that kind, which is none of a
-// workspace's.
+// HelperLabels returns the labels of a short-lived container of that kind, which belongs to no workspace.
 func (o Options) HelperLabels(kind string) map[string]string {
 	return map[string]string{LabelInstallation: o.Installation, LabelKind: kind}
 }
@@ -100,9 +96,9 @@ func (o Options) AllHelperLabels() []map[string]string {
 	return []map[string]string{o.HelperLabels(KindEgress), o.HelperLabels(KindUsage)}
 }
 
-// Filter selects objects of this installation by kind and, for a few ids, by workspace or name. Without a
-// kind it selects what belongs to workspaces. For many ids, one listing of the whole kind is cheaper. A filter may
-// select too much, so callers check the labels of each result.
+// Filter selects objects of this installation by kind and, for a few ids, by workspace or name. Without a kind it
+// selects the objects of workspaces. For many ids, one listing of the whole kind is cheaper. A filter may select too
+// much, so callers check the labels of each result.
 func (o Options) Filter(kind string, ids []workspace.ID, name func(workspace.ID) string) filters.Args {
 	const few = 16
 	args := filters.NewArgs(
@@ -113,8 +109,8 @@ func (o Options) Filter(kind string, ids []workspace.ID, name func(workspace.ID)
 	} else {
 		args.Add("label", LabelWorkspace)
 	}
-	// Labels cannot be combined with "or", but names can. A label is exact; a name is a
-	// regular expression, so name must anchor it.
+	// Labels cannot be combined with "or", but names can. A label is exact; a name is a regular expression, so it must
+	// be anchored.
 	if len(ids) == 1 {
 		args.Add("label", LabelWorkspace+"="+string(ids[0]))
 	} else if len(ids) <= few && name != nil {
@@ -125,8 +121,7 @@ func (o Options) Filter(kind string, ids []workspace.ID, name func(workspace.ID)
 	return args
 }
 
-// Selector returns a function that reports whether an id was asked for. Without ids
-// it accepts every id.
+// Selector returns a function that reports whether an id is among ids. Without ids it accepts every id.
 func Selector(ids []workspace.ID) func(workspace.ID) bool {
 	if len(ids) == 0 {
 		return func(workspace.ID) bool { return true }

@@ -20,86 +20,81 @@ import (
 // Defaults of [Options].
 const (
 	DefaultPort = 8080
-	// DefaultJobImage is that of this release.
+	// DefaultJobImage is the image of this release.
 	DefaultJobImage   = contract.DefaultImage
 	DefaultJobNetwork = "bridge"
-	// DefaultPublishPorts are more than can be used at once, because those that were used
-	// rest for a time.
+	// DefaultPublishPorts are more than can be used at once, because used ports rest for a time.
 	DefaultPublishPorts = "42000-44999"
-	// DefaultJobMemory is in bytes. A job takes at most 128 MiB itself; the page cache
-	// counts as well.
+	// DefaultJobMemory is in bytes. A job itself takes at most 128 MiB; the page cache counts as well.
 	DefaultJobMemory = 512 << 20
 	// DefaultWarm is the default of the setting for [Options.Warm].
 	DefaultWarm = 20
-	// MaxWarm leaves most of the 1,023 places of a Linux bridge to what runs.
+	// MaxWarm leaves most of a Linux bridge's 1,023 places to running containers.
 	MaxWarm = 500
 )
 
 // The values of [Options.Publish].
 const (
-	// PublishNone reaches containers at their own addresses.
+	// PublishNone: the gateway reaches containers at their own addresses.
 	PublishNone = "none"
-	// PublishLoopback reaches them at a port of 127.0.0.1, from [Options.PublishPorts].
+	// PublishLoopback: the gateway reaches them at a port of 127.0.0.1, from [Options.PublishPorts].
 	PublishLoopback = "loopback"
 )
 
 // Options are the settings of a Docker backend.
 type Options struct {
-	// Host is the engine's address, such as unix:///var/run/docker.sock. If it is
-	// empty, DOCKER_HOST and the other variables of Docker's own tools apply. What stands
-	// before an engine must pass on connections, not single requests, and allow GET /info
-	// and GET /networks/none without a version.
+	// Host is the engine's address, such as unix:///var/run/docker.sock. If it is empty, DOCKER_HOST and the other
+	// variables of Docker's own tools apply. A proxy before an engine must forward connections, not single requests,
+	// and allow GET /info and GET /networks/none without a version.
 	Host string
-	// Installation separates the objects of several installations on one engine. It
-	// must not change while there are workspaces: they would not be found again.
+	// Installation separates the objects of several installations on one engine. It must not change while there are
+	// workspaces: the new name would not find them.
 	Installation string
 	// Image is the image of workspaces that do not name one.
 	Image string
-	// Port is the port at which workspaces serve HTTP. Default [DefaultPort].
+	// Port is the port at which workspaces serve HTTP. The default is [DefaultPort].
 	Port int
-	// JobImage is the image of storage jobs. Default [DefaultJobImage].
+	// JobImage is the image of storage jobs. The default is [DefaultJobImage].
 	JobImage string
-	// Network is the network of the workspaces' containers. If it does not exist, it is
-	// created as a bridge on which containers cannot reach one another; an existing
-	// network is used unchanged. Default: codehub-{Installation}.
+	// Network is the network of the workspaces' containers. If it does not exist, it is created as a bridge on which
+	// containers cannot reach one another; an existing network is used unchanged. The default is
+	// codehub-{Installation}.
 	Network string
-	// Subnet is the part of IPv4 from which workspaces get their addresses, such as
-	// 10.213.0.0/16. A new network gets it as its own. In an existing one that Network names, it
-	// must be a part of its subnet that nothing else uses. Default: a private /16 that overlaps
-	// with no other network. In an existing one that Network names: none, and then the engine
+	// Subnet is the IPv4 subnet from which workspaces get their addresses, such as 10.213.0.0/16. A new network gets it
+	// as its subnet. In an existing network that Network names, it must be an unused part of that network's subnet. The
+	// default is a private /16 that overlaps with no other network, and for an existing network none: the engine then
 	// chooses the addresses.
 	Subnet string
-	// PublishPorts are the ports of 127.0.0.1 for [PublishLoopback], from-to. Default
-	// [DefaultPublishPorts].
+	// PublishPorts are the ports of 127.0.0.1 for [PublishLoopback], as from-to. The default is [DefaultPublishPorts].
 	PublishPorts string
-	// JobNetwork is the network on which storage jobs reach the object store; "host" if the
-	// store listens on the loopback interface. It is used as it is. Default: where there are
-	// rules about what workspaces reach, a network of the jobs' own, on which they reach Store
-	// alone. Otherwise, and with [PublishLoopback], it is [DefaultJobNetwork]: an engine in a
-	// virtual machine may know the store by other addresses than this process.
+	// JobNetwork is the network on which storage jobs reach the object store; "host" if the store listens on the
+	// loopback interface. It is used unchanged. By default, if there are rules about what workspaces can reach, jobs
+	// have a network of their own, on which they reach Store alone. Otherwise, and with [PublishLoopback], it is
+	// [DefaultJobNetwork]: an engine in a virtual machine may know the store by other addresses than this process.
 	JobNetwork string
 	// Store is the URL of the object store as jobs reach it; empty for Amazon's.
 	Store string
 	// Publish is how the gateway reaches containers: [PublishNone] (default) or
 	// [PublishLoopback], for engines in a virtual machine such as Docker Desktop.
 	Publish string
-	// MemoryBytes, PidsLimit and NanoCPUs (billionths of a processor) limit each
-	// workspace's container. 0 means no limit.
+	// MemoryBytes, PidsLimit and NanoCPUs (billionths of a processor) limit each workspace's container. 0 means no
+	// limit.
 	MemoryBytes, PidsLimit, NanoCPUs int64
-	// StopGrace is how long the programs of a workspace may take to end before its container is removed. 0 kills them at once.
+	// StopGrace is how long the programs of a workspace have to end before its container is removed. 0 kills them
+	// immediately.
 	StopGrace time.Duration
-	// JobMemoryBytes limits each storage job. Default [DefaultJobMemory].
+	// JobMemoryBytes limits each storage job. The default is [DefaultJobMemory].
 	JobMemoryBytes int64
-	// Egress says what workspaces reach besides the internet.
+	// Egress says what workspaces can reach besides the internet.
 	Egress egress.Options
-	// Warm is how many workspaces that sleep keep their network, those that went to sleep last: the next container of
-	// such a workspace starts sooner. 0 means none.
+	// Warm is how many sleeping workspaces keep their network, the most recent ones first: their next container starts
+	// sooner. 0 means none.
 	Warm int
-	// Kept, if set, is told of each attempt to keep the network of a workspace that sleeps: nil, or why it could not be kept.
-	// Its context ends with the backend.
+	// Kept, if set, is called after each attempt to keep the network of a sleeping workspace, with nil or the reason of
+	// the failure. Its context ends with the backend.
 	Kept func(ctx context.Context, err error) `json:"-"`
-	// DiskBytes limits what a workspace's container writes outside its home, HomeBytes
-	// its home. 0 means no limit. An engine that cannot enforce a limit starts nothing.
+	// DiskBytes limits what a workspace's container writes outside its home, and HomeBytes its home. 0 means no limit.
+	// An engine that cannot enforce a limit starts nothing.
 	DiskBytes, HomeBytes int64
 	// Reclaimed, if set, is called with the bytes of each frozen container that went to swap. It must be
 	// safe for concurrent use.
@@ -110,8 +105,8 @@ type Options struct {
 	Transport func(http.RoundTripper) http.RoundTripper `json:"-"`
 }
 
-// WithDefaults sets the default of every option that is not set. What else is in this package
-// takes options with their defaults.
+// WithDefaults sets the default of every option that is not set. The rest of this package expects options with their
+// defaults.
 func (o Options) WithDefaults() Options {
 	if o.Port == 0 {
 		o.Port = DefaultPort
@@ -134,7 +129,7 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// What the engine accepts as a part of a name.
+// Valid parts of names on an engine.
 var (
 	installationForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
 	networkForm      = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
@@ -143,8 +138,8 @@ var (
 // minMemory is the smallest limit that an engine accepts, in bytes.
 const minMemory = 6 << 20
 
-// Validate reports everything that is wrong with the options at once. It performs no
-// I/O: whether the engine and the images exist is found out when they are used.
+// Validate reports everything that is wrong with the options at once. It performs no I/O: a missing engine or image
+// shows only in use.
 func (o Options) Validate() error {
 	o = o.WithDefaults()
 	var errs []error
@@ -203,8 +198,8 @@ func (o Options) Validate() error {
 	return errors.Join(append(errs, o.Egress.Validate(), o.validateDisk())...)
 }
 
-// ChoosesAddresses reports whether containers get their addresses by number. It is not so
-// on a network that the operator has made, unless Subnet says which part of it is free.
+// ChoosesAddresses reports whether containers get addresses by their slots. They do not on the operator's network,
+// unless Subnet names its unused part.
 func (o Options) ChoosesAddresses() bool {
 	return o.Network == "" || o.Subnet != "" || o.Publish == PublishLoopback
 }
@@ -218,8 +213,8 @@ func (o Options) WorkspaceNetwork() (name string, chosen bool) {
 	return strings.ToLower("codehub-" + o.Installation), false
 }
 
-// OwnJobNetwork returns the name of the storage jobs' own network, or "" if they are on
-// [Options.JobNetwork]. It cannot be that of any installation's workspaces.
+// OwnJobNetwork returns the name of the storage jobs' own network, or "" if they are on [Options.JobNetwork]. It cannot
+// be the name of any installation's workspaces.
 func (o Options) OwnJobNetwork() string {
 	if o.JobNetwork != "" {
 		return ""

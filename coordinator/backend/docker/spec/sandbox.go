@@ -17,22 +17,22 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// PausePath is the program of a sandbox, which is put there before it starts.
+// PausePath is the path of a sandbox's program, which is copied there before the sandbox starts.
 const PausePath = "/pause"
 
-// nobody is the user that a sandbox's process runs as.
+// nobody is the user of a sandbox's process.
 const nobody = "65534:65534"
 
-// SandboxPrefix is how the names of a workspace's sandboxes begin.
+// SandboxPrefix is the prefix of the names of a workspace's sandboxes.
 func SandboxPrefix(id workspace.ID) string { return "sandbox-" + string(id) + "-" }
 
-// SandboxName is the name of a sandbox whose workspace went to sleep at that time, by the engine's clock. It is
-// renamed when the workspace sleeps again: labels cannot be changed.
+// SandboxName returns the name of a sandbox whose workspace went to sleep at that time, by the engine's clock. It is
+// renamed when the workspace sleeps again, because labels cannot change.
 func SandboxName(id workspace.ID, slept time.Time) string {
 	return SandboxPrefix(id) + strconv.FormatInt(slept.UnixMilli(), 10)
 }
 
-// RetiredSandbox is the name of a sandbox that is being removed, with that id: nothing joins it any more.
+// RetiredSandbox returns the name of a sandbox in removal: nothing joins it any more.
 func RetiredSandbox(id workspace.ID, containerID string) string {
 	return SandboxPrefix(id) + "retired-" + containerID
 }
@@ -44,9 +44,9 @@ func SandboxSlept(id workspace.ID, name string) (slept time.Time, ok bool) {
 	return time.UnixMilli(n), ok && err == nil
 }
 
-// Sandbox describes the container that keeps the network of a workspace while it sleeps: the address, the name, the
-// host name and the ports of its container, whose description without a sandbox is plain. Its program does
-// nothing. The engine asks it to stop with SIGKILL, as a first process is deaf to other signals.
+// Sandbox describes the container that keeps the network of a sleeping workspace: the address, the name, the host name
+// and the ports of its container. plain is that container's description without a sandbox. The sandbox's program does
+// nothing. The engine stops it with SIGKILL, because a first process ignores other signals.
 func Sandbox(o Options, id workspace.ID, plain Container) Container {
 	c := &container.Config{
 		Image: o.JobImage, Entrypoint: []string{PausePath}, User: nobody, WorkingDir: "/", StopSignal: "SIGKILL",
@@ -75,7 +75,7 @@ func Sandbox(o Options, id workspace.ID, plain Container) Container {
 	}
 }
 
-// Address returns the address that the container asks for; not valid if the engine chooses it.
+// Address returns the address that the container asks for. It is invalid if the engine chooses the address.
 func (c Container) Address() netip.Addr {
 	if c.Network == nil {
 		return netip.Addr{}
@@ -89,8 +89,8 @@ func (c Container) Address() netip.Addr {
 	return netip.Addr{}
 }
 
-// NetworkHash is a hash of what a container's description says of its network. A sandbox with the same hash,
-// as its label [LabelSpec], has the network that the container would have.
+// NetworkHash returns a hash of the network in a container's description. A sandbox with the same hash, as its label
+// [LabelSpec], has the network that the container would get.
 func NetworkHash(c Container) string {
 	b, err := json.Marshal([]any{c.Host.NetworkMode, c.Config.Hostname, c.Host.PortBindings, c.Address()})
 	if err != nil {
@@ -100,8 +100,8 @@ func NetworkHash(c Container) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// In returns the description of the container that joins a sandbox. The engine takes the network from there, with all that
-// belongs to it, and refuses a description that names any of it.
+// In returns the description of the container that joins a sandbox. The engine takes the whole network from the
+// sandbox, and refuses a description that specifies any part of it.
 func (c Container) In(sandbox string) Container {
 	config, host, labels := *c.Config, *c.Host, maps.Clone(c.Config.Labels)
 	term := labels[LabelTerm]
@@ -114,7 +114,7 @@ func (c Container) In(sandbox string) Container {
 	return joined
 }
 
-// Inspected returns as much of the description of a container on a network of its own as [Sandbox] needs.
+// Inspected returns as much of the description of a container with its own network as [Sandbox] needs.
 func Inspected(c *container.InspectResponse) Container {
 	made := Container{
 		Config: &container.Config{Hostname: c.Config.Hostname, Labels: c.Config.Labels},

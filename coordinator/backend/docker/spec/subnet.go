@@ -6,7 +6,7 @@ import (
 	"net/netip"
 )
 
-// The sizes of a network, in bits of its prefix.
+// The allowed prefix lengths of a network.
 const minBits, maxBits = 8, 29
 
 // ParseSubnet parses the setting of a network's subnet, such as 10.213.0.0/16.
@@ -19,22 +19,22 @@ func ParseSubnet(text string) (netip.Prefix, error) {
 	return p, nil
 }
 
-// Range returns the addresses of a subnet that are given to workspaces. These are all but its own
-// address, the gateway, and what the engine may give to others.
+// Range returns the addresses of a subnet for workspaces: all but the subnet's own address, the gateway, and the
+// addresses that the engine may assign to others.
 func Range(subnet netip.Prefix) (first netip.Addr, size int64) {
 	base := Number(subnet.Addr())
 	return IPv4(base + 2), Number(Dynamic(subnet).Addr()) - base - 2
 }
 
-// Dynamic is the end of the subnet, from which the engine chooses for those containers to
-// which we do not give an address. Without it, it would take those that rest.
+// Dynamic returns the end of the subnet, from which the engine serves containers without a chosen address. Otherwise it
+// would take resting addresses.
 func Dynamic(subnet netip.Prefix) netip.Prefix {
 	bits := min(subnet.Bits()+8, 30)
 	end := Number(subnet.Addr()) + 1<<(32-subnet.Bits())
 	return netip.PrefixFrom(IPv4(end-1<<(32-bits)), bits)
 }
 
-// Number and [IPv4] convert an address of IPv4 to its number and back.
+// Number returns the number of an IPv4 address. [IPv4] is its inverse.
 func Number(a netip.Addr) int64 {
 	b := a.As4()
 	return int64(binary.BigEndian.Uint32(b[:]))

@@ -1,5 +1,5 @@
-// Package glance shows what runs in a container by one small command in it. What it says is the
-// workspace's own word: fit to be shown, and nothing else.
+// Package glance reports what runs in a container by one small command in it. The workspace controls the answer: it is
+// good for display only.
 package glance
 
 import (
@@ -12,36 +12,36 @@ import (
 	"time"
 )
 
-// Command prints the number of processes with its own, the sockets, and what the kernel counts for the
-// container where that is seen from inside (cgroup v2). It needs sh and head in the image.
+// Command prints the number of processes including its own, the sockets, and the kernel's counters of the container if
+// they are visible inside (cgroup v2). It needs sh and head in the image.
 var Command = []string{"sh", "-c", `set -- /proc/[0-9]*
 echo $#
 head -c 1048576 /proc/net/tcp /proc/net/tcp6 /sys/fs/cgroup/cpu.stat /sys/fs/cgroup/memory.current \
 	/sys/fs/cgroup/memory.stat 2>/dev/null
 exit 0`}
 
-// MaxOutput is what Command may print, in bytes.
+// MaxOutput bounds the output of Command, in bytes.
 const MaxOutput = 4 << 20
 
-// Seen is what a glance has seen. Numbers are -1 where they are not known.
+// Seen is the result of a glance. Unknown numbers are -1.
 type Seen struct {
-	// Processes are those beside the command itself.
+	// Processes are those other than the command itself.
 	Processes int
-	// Ports are the TCP ports that listen on other addresses than the loopback ones, the lowest first.
+	// Ports are the TCP ports that listen on other addresses than the loopback ones, in ascending order.
 	Ports []int
-	// Local are those that listen on 127.0.0.1 or ::1 alone, the lowest first: nothing outside of the
-	// container reaches them.
+	// Local are those that listen on 127.0.0.1 or ::1 only, in ascending order: nothing outside the container reaches
+	// them.
 	Local []int
-	// CPU is the processor time that was used so far.
+	// CPU is the processor time used so far.
 	CPU time.Duration
-	// Memory is in bytes, without what the kernel has read ahead and may drop.
+	// Memory is in bytes, without read-ahead that the kernel may drop.
 	Memory int64
 }
 
-// listens is the state of a socket that listens.
+// listens is the state of a listening socket.
 const listens = "0A"
 
-// Parse reads what Command has printed.
+// Parse parses the output of Command.
 func Parse(out []byte) Seen {
 	s := Seen{Processes: -1, CPU: -1, Memory: -1}
 	file := ""
@@ -86,23 +86,23 @@ func Parse(out []byte) Seen {
 	return s
 }
 
-// sorted returns the ports without repetitions, the lowest first.
+// sorted returns the ports in ascending order, without repetitions.
 func sorted(ports []int) []int {
 	slices.Sort(ports)
 	return slices.Compact(ports)
 }
 
-// scope is who reaches an address at which something listens.
+// scope is who can reach a listening address.
 type scope int
 
 const (
-	unknown   scope = iota // also the other loopback addresses: the engine's own name server has one
-	local                  // the container itself
+	unknown   scope = iota // also for other loopback addresses, such as that of the engine's name server
+	local                  // only the container itself
 	reachable              // others, too
 )
 
-// listener returns the port of an address as the kernel writes it, and who reaches it. Each four bytes of
-// the address are in the order of the machine, the least significant one first.
+// listener returns the port of an address in the kernel's form, and who can reach it. Each four bytes of the address
+// are in the machine's byte order, the least significant one first.
 func listener(address string) (port int, reach scope) {
 	host, text, _ := strings.Cut(address, ":")
 	ip, err := hex.DecodeString(host)

@@ -13,8 +13,8 @@ import (
 // maxAnswer bounds an answer, in bytes.
 const maxAnswer = 4 << 20
 
-// Attach makes t dial through w. It must be called before t is used. t must not go through an HTTP
-// proxy, which would answer the question itself: Attach turns proxies off.
+// Attach makes t dial through w. The caller must attach t before its first use. t must not use an HTTP proxy, which
+// would answer the question itself: Attach turns proxies off.
 func (w *Watcher) Attach(t *http.Transport) {
 	dial := t.DialContext
 	if dial == nil {
@@ -27,7 +27,7 @@ func (w *Watcher) Attach(t *http.Transport) {
 	}
 }
 
-// Secure adds TLS to what dial returns, with the settings that config returns at that time.
+// Secure adds TLS to the connections of dial, with the current result of config.
 func Secure(dial Dial, config func() (*tls.Config, error)) Dial {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		settings, err := config()
@@ -51,8 +51,8 @@ func Secure(dial Dial, config func() (*tls.Config, error)) Dial {
 	}
 }
 
-// RoundTrip sends an HTTP/1.1 request on a connection and reads the whole answer. The
-// answer's Close says that the connection cannot be used for another request.
+// RoundTrip sends an HTTP/1.1 request on a connection and reads the whole answer. If the answer's Close is set, the
+// connection cannot be used for another request.
 func RoundTrip(c net.Conn, q *http.Request) (*http.Response, error) {
 	if err := q.Write(c); err != nil {
 		return nil, err

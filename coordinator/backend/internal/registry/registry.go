@@ -1,5 +1,5 @@
-// Package registry reads in the words of an engine or a node why an image could not be pulled, and whether
-// another attempt may go better. It is pure.
+// Package registry interprets the message of an engine or a node about an image that could not be pulled, and whether
+// another attempt may succeed. It is pure.
 package registry
 
 import (
@@ -8,22 +8,22 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Verdict is what a failed pull means.
+// Verdict is the meaning of a failed pull.
 type Verdict int
 
-// The verdicts. Only what a registry or an engine has said for certain is permanent.
+// The verdicts. Only a definite answer of a registry or an engine is permanent.
 const (
-	// Temporary: the next attempt may go better.
+	// Temporary: the next attempt may succeed.
 	Temporary Verdict = iota
 	// Absent: the registry does not have the image, or not for this platform.
 	Absent
-	// Denied: the registry does not give the image to this installation.
+	// Denied: the registry does not give this installation the image.
 	Denied
 	// Invalid: no image can have that name.
 	Invalid
 )
 
-// The message repeats the image's name. No phrase can occur in a name, which has neither blanks nor a colon
+// The message contains the image's name. None of the phrases can occur in a name, which has neither blanks nor a colon
 // before a blank.
 var (
 	throttled = regexp.MustCompile(`(?im)(^|: )toomanyrequests(: |$)|too many requests|\brate limit\b|` + status + `429\b`)
@@ -43,14 +43,14 @@ var (
 		`repository name must be lowercase|: invalid name\b`)
 )
 
-// status is how a message introduces the number of an HTTP status.
+// status is what precedes an HTTP status code in a message.
 const status = `\b(?:status(?: ?code)?|http)[:=]? `
 
-// Judge returns what the failure of a pull means, from the message about it.
+// Judge returns the meaning of a failed pull, from its message.
 func Judge(message string) Verdict {
 	switch {
 	case throttled.MatchString(message), broken.MatchString(message):
-		return Temporary // perhaps of the server that was asked for leave
+		return Temporary // perhaps from the server that grants access
 	case absent.MatchString(message):
 		return Absent
 	case denied.MatchString(message):

@@ -17,11 +17,11 @@ import (
 	"github.com/codehub/gateway/coordinator/dialer"
 )
 
-// connectLimit bounds making a connection, with all its handshakes.
+// connectLimit bounds the time to connect, including all handshakes.
 const connectLimit = 10 * time.Second
 
-// limits end a connection within seconds after the cluster has disappeared. A watch is silent for a
-// long time, and its silence must mean that nothing happens.
+// limits end a connection within seconds after the cluster has disappeared. A watch may be silent for a long time, and
+// its silence must mean that nothing happens.
 var limits = dialer.Limits{
 	Connect: 5 * time.Second, Idle: 3 * time.Second, Interval: time.Second, Count: 3, Unacknowledged: 6 * time.Second,
 }
@@ -35,8 +35,8 @@ func within(dial peer.Dial) peer.Dial {
 	}
 }
 
-// through returns a dial by way of the proxy that find names for the cluster, if any. The proxy
-// forwards connections, so that the cluster at their end is always the same.
+// through returns a dial through the proxy that find returns for the cluster, if any. The proxy forwards connections,
+// so that each connection ends at one cluster.
 func through(dial peer.Dial, find func(*http.Request) (*url.URL, error), cluster *url.URL) (peer.Dial, error) {
 	at, err := find(&http.Request{URL: cluster})
 	if err != nil {
@@ -109,7 +109,7 @@ func tunnel(dial peer.Dial, at *url.URL, port string) peer.Dial {
 	}
 }
 
-// forward is a dial in the form that package proxy wants.
+// forward is a dial with the interface of package proxy.
 type forward peer.Dial
 
 // Dial implements [proxy.Dialer].

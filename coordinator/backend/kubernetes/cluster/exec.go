@@ -20,32 +20,32 @@ import (
 	"github.com/codehub/gateway/coordinator/guard"
 )
 
-// The channels of a command, the first byte of each message.
+// The channels of a command. The first byte of each message is its channel.
 const (
 	channelStdin  = 0
 	channelStdout = 1
 	channelStderr = 2
 	channelError  = 3
 	channelResize = 4
-	channelClose  = 255 // the second byte is the channel that ends
+	channelClose  = 255 // the second byte is the channel to close
 )
 
-// inputPiece is how much input a message has at most, in bytes, as in Kubernetes' own client.
+// inputPiece is the most input in one message, in bytes, as in Kubernetes' own client.
 const inputPiece = 32 << 10
 
 // maxMessage bounds a message of a command, in bytes. The cluster sends pieces of 32 KiB.
 const maxMessage = 1 << 20
 
-// NotStartedError is what the cluster says about a command that has no exit code.
+// NotStartedError is the cluster's message about a command without an exit code.
 type NotStartedError struct{ Message string }
 
 // Error implements error.
 func (e *NotStartedError) Error() string { return e.Message }
 
-// Exec runs a command in a container of a Pod, and writes what it prints to stdout and stderr; that
-// may be nil. The error says that it did not run ([*NotStartedError]), or not to its end. Exec uses the
-// client's own connections, unlike Kubernetes' package remotecommand, so that the command runs in a known
-// cluster. When ctx ends, the connection is closed and the command is not killed.
+// Exec runs a command in a container of a Pod, and writes its output to stdout and stderr, which may be nil. The error
+// says that the command did not start ([*NotStartedError]), or did not run to its end. Unlike Kubernetes' package
+// remotecommand, Exec uses the client's own connections, so that the command runs in a known cluster. When ctx ends,
+// Exec closes the connection; the command is not killed.
 func (c *Client) Exec(ctx context.Context, pod, container string, command backend.Command, stdout, stderr io.Writer) (
 	exitCode int, err error) {
 	ctx, over := context.WithCancel(ctx)
@@ -57,14 +57,14 @@ func (c *Client) Exec(ctx context.Context, pod, container string, command backen
 		}, c.params).URL()
 	protocols := []string{remotecommand.StreamProtocolV5Name, remotecommand.StreamProtocolV4Name}
 	if command.Stdin != nil && command.Terminal == nil {
-		// Only this one can end the input. Another one is not offered: the command begins with the handshake.
+		// Only this protocol can end the input. No other is offered, because the command starts with the handshake.
 		protocols = protocols[:1]
 	}
 	conn, resp, err := websocket.Dial(ctx, u.String(), &websocket.DialOptions{HTTPClient: c.http, Subprotocols: protocols})
 	if err != nil {
 		err := refused(resp, err)
 		if len(protocols) == 1 && resp != nil && resp.StatusCode == http.StatusForbidden && !isStatus(err) {
-			return 0, errNoEnd // it refuses the protocol; a person who may not is told so by a status
+			return 0, errNoEnd // it refuses the protocol; a missing right has a status
 		}
 		return 0, c.explain(err)
 	}
@@ -87,7 +87,7 @@ func (c *Client) Exec(ctx context.Context, pod, container string, command backen
 		if err != nil {
 			return 0, fmt.Errorf("the connection to the command has ended before it: %w", err)
 		}
-		if len(message) < 2 { // the cluster begins with one that is empty, though nothing is printed
+		if len(message) < 2 { // the cluster starts with an empty message, before any output
 			continue
 		}
 		switch message[0] {
@@ -108,11 +108,11 @@ func (c *Client) Exec(ctx context.Context, pod, container string, command backen
 	}
 }
 
-// errNoEnd says that the cluster's protocol cannot end a command's input.
+// errNoEnd means that the cluster's protocol cannot end a command's input.
 var errNoEnd = errors.New("the cluster is too old for commands with input: they need Kubernetes 1.30 or newer")
 
-// input passes a command's input on, and its end. It ends with the connection: what the command does not take any
-// more is lost.
+// input sends the command's input, and its end. It stops with the connection; input that the command no longer reads is
+// lost.
 func input(ctx context.Context, conn *websocket.Conn, command backend.Command) {
 	for piece := []byte{channelStdin, inputPiece: 0}; ; {
 		n, err := command.Stdin.Read(piece[1:])
@@ -128,7 +128,7 @@ func input(ctx context.Context, conn *websocket.Conn, command backend.Command) {
 	}
 }
 
-// pass tells the cluster each size of a terminal.
+// pass sends the cluster each size of a terminal.
 func pass(ctx context.Context, conn *websocket.Conn, sizes <-chan backend.Size) {
 	for {
 		select {
@@ -142,13 +142,13 @@ func pass(ctx context.Context, conn *websocket.Conn, sizes <-chan backend.Size) 
 	}
 }
 
-// resize passes a terminal's size on.
+// resize sends a terminal's size.
 func resize(ctx context.Context, conn *websocket.Conn, s backend.Size) error {
 	message := fmt.Appendf([]byte{channelResize}, `{"Width":%d,"Height":%d}`, s.Columns, s.Rows)
 	return conn.Write(ctx, websocket.MessageBinary, message)
 }
 
-// refused is the error of a connection that was not upgraded: what the cluster says about it.
+// refused returns the error of a connection that was not upgraded, with the cluster's explanation.
 func refused(resp *http.Response, err error) error {
 	if resp == nil || resp.Body == nil {
 		return err
@@ -170,7 +170,7 @@ func isStatus(err error) bool {
 	return errors.As(err, &status)
 }
 
-// ended reads how the command has ended.
+// ended parses how the command ended.
 func ended(message []byte) (exitCode int, err error) {
 	var status metav1.Status
 	if err := json.Unmarshal(message, &status); err != nil {

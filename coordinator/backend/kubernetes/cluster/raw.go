@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Raw makes a request for what has no [Resource], in JSON, for people's commands. path is
-// absolute. Errors are those of the API, for [Wrap].
+// Raw makes a JSON request for objects without a [Resource], for command-line commands. path is absolute. Errors are
+// those of the API, for [Wrap].
 func (c *Client) Raw(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	const json = "application/json"
 	q := c.core.Verb(method).AbsPath(path).SetHeader("Accept", json)
@@ -19,7 +19,7 @@ func (c *Client) Raw(ctx context.Context, method, path string, body []byte) ([]b
 	return answer, c.explain(err)
 }
 
-// Now is the time by the cluster's clock, to the second, as its API server tells it.
+// Now returns the time by the cluster's clock, to the second, from its API server.
 func (c *Client) Now(ctx context.Context) (time.Time, error) {
 	const doing = "asking the cluster for its time"
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet, c.core.Get().AbsPath(whoPath).URL().String(), nil)

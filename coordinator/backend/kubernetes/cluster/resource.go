@@ -13,16 +13,15 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// object is what Kubernetes' objects have in common.
+// object is the common interface of Kubernetes' objects.
 type object interface {
 	runtime.Object
 	metav1.Object
 }
 
-// Resource makes requests for one kind of object in one namespace: T is the object, such as
-// *corev1.Pod, and L a list of them. Its methods are those of Kubernetes' generated
-// clients; package gentype, which has them too, brings in the code for OpenAPI documents.
-// Errors are those of the API, for [Wrap].
+// Resource makes requests for one kind of object in one namespace: T is the object, such as *corev1.Pod, and L a list
+// of them. Its methods are those of Kubernetes' generated clients. Package gentype has them, too, but pulls in the code
+// for OpenAPI documents. Errors are those of the API, for [Wrap].
 type Resource[T object, L runtime.Object] struct {
 	client    rest.Interface
 	params    runtime.ParameterCodec
@@ -33,21 +32,19 @@ type Resource[T object, L runtime.Object] struct {
 	explain   func(error) error
 }
 
-// Get returns the object of that name. Without a resource version in the options it is
-// what the cluster has stored (a quorum read).
+// Get returns the object of that name. Without a resource version in the options it is a quorum read.
 func (r *Resource[T, L]) Get(ctx context.Context, name string, o metav1.GetOptions) (T, error) {
 	return r.into(r.to(r.client.Get()).Name(name).VersionedParams(&o, r.params).Do(ctx))
 }
 
-// List returns objects. Without a resource version in the options they are what the
-// cluster has stored (a quorum read).
+// List returns objects. Without a resource version in the options it is a quorum read.
 func (r *Resource[T, L]) List(ctx context.Context, o metav1.ListOptions) (L, error) {
 	list := r.many()
 	err := r.to(r.client.Get()).VersionedParams(&o, r.params).Do(ctx).Into(list)
 	return list, r.explain(err)
 }
 
-// Watch returns what happens to objects, until it is stopped or the cluster ends it.
+// Watch returns the events of objects, until the caller stops it or the cluster ends it.
 func (r *Resource[T, L]) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	o.Watch = true
 	var begun atomic.Bool
@@ -59,20 +56,19 @@ func (r *Resource[T, L]) Watch(ctx context.Context, o metav1.ListOptions) (watch
 	return w, r.explain(err)
 }
 
-// Create makes the object, and returns it as it is stored.
+// Create creates the object, and returns it as stored.
 func (r *Resource[T, L]) Create(ctx context.Context, obj T, o metav1.CreateOptions) (T, error) {
 	return r.into(r.to(r.client.Post()).VersionedParams(&o, r.params).Body(obj).Do(ctx))
 }
 
-// Patch changes the object of that name, and returns it as it is stored.
+// Patch changes the object of that name, and returns it as stored.
 func (r *Resource[T, L]) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, o metav1.PatchOptions,
 	subresources ...string) (T, error) {
 	return r.into(r.to(r.client.Patch(pt)).Name(name).SubResource(subresources...).VersionedParams(&o,
 		r.params).Body(data).Do(ctx))
 }
 
-// Delete asks for the removal of the object of that name. It may be there for some time
-// after that.
+// Delete requests the removal of the object of that name. The object may still exist for some time.
 func (r *Resource[T, L]) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
 	return r.explain(r.to(r.client.Delete()).Name(name).Body(&o).Do(ctx).Error())
 }

@@ -12,24 +12,24 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// ownNamespace is the file that tells a Pod its namespace.
+// ownNamespace is the file with a Pod's own namespace.
 const ownNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// PodNamespace returns the namespace of the Pod that this process runs in, and "" outside of Pods.
+// PodNamespace returns the namespace of the Pod that this process runs in, or "" outside a Pod.
 func PodNamespace() string {
 	text, _ := os.ReadFile(ownNamespace)
 	return strings.TrimSpace(string(text))
 }
 
-// settings say where the cluster is, as whom it is asked, and what about.
+// settings are the cluster's address, the credential and the namespace.
 type settings struct {
 	*rest.Config
 	namespace string
-	// credential is what the cluster is asked with, and how it is renewed, in words.
+	// credential describes the credential and how to renew it.
 	credential string
 }
 
-// load finds the settings, as Kubernetes' own tools do.
+// load finds the settings like Kubernetes' own tools.
 func (o Options) load() (settings, error) {
 	if o.Kubeconfig == "" && o.Context == "" {
 		s, err := inCluster()
@@ -64,8 +64,8 @@ func (o Options) load() (settings, error) {
 	return settings{Config: c, namespace: cmp.Or(o.Namespace, namespace), credential: credential(all, o.Context)}, nil
 }
 
-// inCluster returns the settings of a Pod's service account. Its token changes: the kubelet
-// writes a new one into the file, which is read every minute.
+// inCluster returns the settings of a Pod's service account. Its token changes: the kubelet writes new ones into the
+// file, which is read every minute.
 func inCluster() (settings, error) {
 	c, err := rest.InClusterConfig()
 	if err != nil {
@@ -87,7 +87,7 @@ func inCluster() (settings, error) {
 	}, nil
 }
 
-// credential describes how the context's user is known to the cluster.
+// credential describes how the cluster authenticates the context's user.
 func credential(all clientcmdapi.Config, context string) string {
 	at := all.Contexts[cmp.Or(context, all.CurrentContext)]
 	if at == nil || all.AuthInfos[at.AuthInfo] == nil {

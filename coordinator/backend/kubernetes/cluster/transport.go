@@ -22,25 +22,23 @@ import (
 )
 
 const (
-	// idleConns is how many connections wait for the next call, about as many as run at
-	// once. idleFor is longer than the time between two observations: a new connection costs
-	// a question of its own.
+	// idleConns is how many idle connections stay open, about as many as there are concurrent calls. idleFor is longer
+	// than the time between two observations, because each new connection asks for the identity first.
 	idleConns = 16
 	idleFor   = 5 * time.Minute
-	// AnswerLimit bounds a request, and for a watch the time until it begins. So a cluster that
-	// hangs counts as one that does not answer.
+	// AnswerLimit bounds a request, and the start of a watch, so that a hanging cluster counts as one that does not
+	// answer.
 	AnswerLimit = 30 * time.Second
-	// whoPath is the object whose uid is the cluster's identity. It is there as long as the
-	// cluster is.
+	// whoPath is the object whose uid is the cluster's identity. It exists as long as the cluster.
 	whoPath = "/api/v1/namespaces/kube-system"
 )
 
-// errSlow is why a request was given up.
+// errSlow is the cause of a request that timed out.
 var errSlow = fmt.Errorf("no answer within %s: %w", AnswerLimit, context.DeadlineExceeded)
 
-// newTransport returns a transport to the cluster, and what watches its connections.
-// HTTP/1.1, because one connection of HTTP/2 carries all requests: what hangs in one hangs
-// all, and a proxy may send each of them elsewhere.
+// newTransport returns a transport to the cluster, and the watcher of its connections. It uses HTTP/1.1: over HTTP/2
+// one connection carries all requests, so that one that hangs blocks the others, and a proxy may send each to another
+// server.
 func newTransport(config *transport.Config, base *url.URL) (*http.Transport, *peer.Watcher, error) {
 	conn := onConn{}
 	asking, err := transport.HTTPWrappersForConfig(config, conn)
@@ -69,16 +67,16 @@ func newTransport(config *transport.Config, base *url.URL) (*http.Transport, *pe
 		IdleConnTimeout:     idleFor,
 		DisableCompression:  config.DisableCompression,
 	}
-	if _, err := tlsConfig(config); err != nil { // what is wrong in the settings is told at once
+	if _, err := tlsConfig(config); err != nil { // report wrong settings immediately
 		return nil, nil, err
 	}
-	// The settings are read for each connection: certificates in files change.
+	// The settings are read for each connection, because files with certificates change.
 	t.DialTLSContext = w.Wrap(within(peer.Secure(dial, func() (*tls.Config, error) { return tlsConfig(config) })))
 	return t, w, nil
 }
 
 func tlsConfig(config *transport.Config) (*tls.Config, error) {
-	own := *config // the files' content is kept in it
+	own := *config // it keeps the files' content
 	own.TLS.NextProtos = []string{"http/1.1"}
 	c, err := transport.TLSConfigFor(&own)
 	if err != nil {
@@ -133,8 +131,7 @@ func (k onConn) RoundTrip(q *http.Request) (*http.Response, error) {
 	return peer.RoundTrip(q.Context().Value(k).(net.Conn), q)
 }
 
-// bounded gives requests a time: to those that stream until they begin, to others until they
-// have been read.
+// bounded limits the time of requests: of a stream until it begins, and of others until the body has been read.
 type bounded struct {
 	base  http.RoundTripper
 	limit time.Duration
@@ -164,11 +161,11 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// begins is the context's key of an [atomic.Bool] that tells whether a watch has begun. Kubernetes'
-// client returns one that ends at once where the connection has failed.
+// begins is the context's key of an [atomic.Bool] that is true once a watch has begun. If the connection fails,
+// Kubernetes' client returns a watch that ends immediately.
 type begins struct{}
 
-// slow returns errSlow if that is why ctx has ended.
+// slow returns errSlow if ctx ended because of it.
 func slow(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errSlow) {
 		return cause

@@ -17,18 +17,16 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Admission is what a namespace lets in.
+// Admission is what a namespace admits.
 type Admission struct {
-	// Workspace and Job say why the Pod of a workspace or of a storage job is refused; nil
-	// if it is not.
+	// Workspace and Job are why the Pod of a workspace or of a storage job is refused, or nil.
 	Workspace, Job error
-	// Privileged says that a Pod is let in that takes over its node: the namespace enforces
-	// no Pod Security standard.
+	// Privileged means that the namespace enforces no Pod Security standard, so that it admits a Pod that takes over
+	// its node.
 	Privileged bool
 }
 
-// Admission tries what the namespace lets in. Nothing is made: each Pod is asked for as a dry
-// run.
+// Admission tries what the namespace admits, by dry runs: it creates no Pod.
 func (d *Doctor) Admission(ctx context.Context) (a Admission, err error) {
 	id := workspace.ID(uuid.NewString())
 	ws, err := spec.Pod(d.spec, backend.StartSpec{ID: id})
@@ -51,7 +49,7 @@ func (d *Doctor) Admission(ctx context.Context) (a Admission, err error) {
 	return a, err
 }
 
-// podOf is the Pod that a Job makes.
+// podOf returns the Pod that a Job creates.
 func podOf(j *batchv1.Job) *corev1.Pod {
 	return &corev1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
@@ -60,8 +58,8 @@ func podOf(j *batchv1.Job) *corev1.Pod {
 	}
 }
 
-// refused tries to make a Pod, without making it, and returns why it is refused. err says
-// that the cluster does not answer.
+// refused tries to create a Pod by a dry run, and returns why it is refused. err means that the cluster does not
+// answer.
 func (d *Doctor) refused(ctx context.Context, p *corev1.Pod) (why, err error) {
 	return refusal("trying a Pod", func() error {
 		_, err := d.client.Pods.Create(ctx, p, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
@@ -69,8 +67,8 @@ func (d *Doctor) refused(ctx context.Context, p *corev1.Pod) (why, err error) {
 	})
 }
 
-// refusedJob is refused for the Pod of a storage job, which takes the limit of processors that the
-// namespace asks for: perhaps one first, and then a smaller one.
+// refusedJob is refused for the Pod of a storage job, with the limit of processors that the namespace requires: perhaps
+// a first one, and then a smaller one.
 func (d *Doctor) refusedJob(ctx context.Context, p *corev1.Pod) (why, err error) {
 	why, err = d.refused(ctx, p)
 	for range 2 {
@@ -84,7 +82,7 @@ func (d *Doctor) refusedJob(ctx context.Context, p *corev1.Pod) (why, err error)
 	return why, err
 }
 
-// refusal tells a request that the cluster refuses from one that it does not answer.
+// refusal separates a refusal by the cluster from a missing answer.
 func refusal(doing string, try func() error) (why, err error) {
 	err = try()
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) ||

@@ -22,8 +22,7 @@ type checks struct {
 	images []string
 }
 
-// Checks is the table of what is checked of a cluster, where workspaces have those images. A new
-// check is a row here.
+// Checks is the table of a cluster's checks. images are those of workspaces. A new check is a row here.
 func (d *Doctor) Checks(images []string) []check.Row {
 	c := checks{d, images}
 	return []check.Row{
@@ -43,10 +42,9 @@ func (d *Doctor) Checks(images []string) []check.Row {
 }
 
 const (
-	// oldestCluster is the oldest minor version of Kubernetes 1 whose scheduling gates can be
-	// relied on.
+	// oldestCluster is the oldest minor version of Kubernetes 1 with reliable scheduling gates.
 	oldestCluster = 30
-	// otherAccount is the remedy where a rule of the chart does not let this account look.
+	// otherAccount is the remedy if the chart's role does not let this account look.
 	otherAccount = "run doctor outside the cluster with an administrator's kubeconfig to know"
 )
 
@@ -63,7 +61,7 @@ func (c checks) checkCluster(ctx context.Context) ([]check.Finding, error) {
 		c.Namespace())}, nil
 }
 
-// notDigits is what providers write behind the minor version.
+// notDigits matches the suffix that providers add to the minor version.
 var notDigits = regexp.MustCompile(`\D.*`)
 
 func judgeVersion(v Version) check.Finding {
@@ -219,7 +217,7 @@ func (c checks) checkReferences(_ context.Context) ([]check.Finding, error) {
 	return found, nil
 }
 
-// judgeReference says what is wrong with an image for several nodes that fetch it on their own.
+// judgeReference reports what is wrong with an image that several nodes pull independently.
 func judgeReference(ref string) (f check.Finding, good bool) {
 	named, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {

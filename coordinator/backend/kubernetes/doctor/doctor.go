@@ -1,9 +1,8 @@
-// Package doctor checks a cluster for `caddy codehub doctor`. It checks whether the cluster
-// answers, what this account may do there, and whether it does what workspaces rely on.
+// Package doctor checks a cluster for `caddy codehub doctor`: whether the cluster answers, what this account may do
+// there, and whether the cluster works as workspaces require.
 //
-// It owns the table of these checks ([Doctor.Checks]), and what a finding means and what to do
-// about it. It owns the list of rights that the backend needs ([Rules]). It must not change
-// anything but short-lived objects of its own.
+// It owns the table of these checks ([Doctor.Checks]), and the meaning and remedy of each finding. It owns the list of
+// rights that the backend needs ([Rules]). It must not change anything but its own short-lived objects.
 package doctor
 
 import (
@@ -23,13 +22,13 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 )
 
-// Doctor looks at a cluster. Its methods fail when the cluster does not answer.
+// Doctor examines a cluster. Its methods fail when the cluster does not answer.
 type Doctor struct {
 	client *cluster.Client
 	spec   spec.Options
 }
 
-// New returns a doctor of the cluster that the options name. It performs no I/O.
+// New returns a doctor for the cluster that the options name. It performs no I/O.
 func New(c cluster.Options, s spec.Options) (*Doctor, error) {
 	client, err := cluster.Connect(c)
 	if err != nil {
@@ -41,13 +40,13 @@ func New(c cluster.Options, s spec.Options) (*Doctor, error) {
 // Close releases connections.
 func (d *Doctor) Close() error { return d.client.Close() }
 
-// Namespace is where workspaces are.
+// Namespace is the namespace of workspaces.
 func (d *Doctor) Namespace() string { return d.client.Namespace() }
 
-// Version is what a cluster says that it is.
+// Version is a cluster's version.
 type Version struct {
 	Text         string `json:"gitVersion"`
-	Major, Minor string // of a provider's version, Minor may end with a "+"
+	Major, Minor string // a provider's Minor may end with a "+"
 }
 
 // Version asks the cluster for its version.
@@ -55,11 +54,10 @@ func (d *Doctor) Version(ctx context.Context) (v Version, err error) {
 	return v, d.get(ctx, "asking the cluster for its version", "/version", &v)
 }
 
-// Identity returns which cluster it is.
+// Identity returns the cluster's identity.
 func (d *Doctor) Identity(ctx context.Context) (string, error) { return d.client.Identity(ctx) }
 
-// Nodes counts the cluster's nodes, and those of them that take Pods. known is false where
-// this account may not look at nodes.
+// Nodes counts the cluster's nodes, and those that accept Pods. known is false if this account may not read nodes.
 func (d *Doctor) Nodes(ctx context.Context) (ready, all int, known bool, err error) {
 	var list corev1.NodeList
 	err = d.get(ctx, "listing nodes", "/api/v1/nodes", &list)
@@ -76,11 +74,11 @@ func (d *Doctor) Nodes(ctx context.Context) (ready, all int, known bool, err err
 	return ready, len(list.Items), true, err
 }
 
-// defaultClass is the annotation of the class that a cluster uses where none is named.
+// defaultClass is the annotation of the cluster's default class.
 const defaultClass = "storageclass.kubernetes.io/is-default-class"
 
-// StorageClass returns the class that makes homes; nil if there is none. known is false
-// where this account may not look at storage classes.
+// StorageClass returns the class of the homes, or nil if there is none. known is false if this account may not read
+// storage classes.
 func (d *Doctor) StorageClass(ctx context.Context) (class *storagev1.StorageClass, known bool, err error) {
 	var list storagev1.StorageClassList
 	err = d.get(ctx, "listing storage classes", "/apis/storage.k8s.io/v1/storageclasses", &list)
@@ -92,14 +90,14 @@ func (d *Doctor) StorageClass(ctx context.Context) (class *storagev1.StorageClas
 		case d.spec.StorageClass != "" && c.Name == d.spec.StorageClass:
 			return &list.Items[i], true, nil
 		case d.spec.StorageClass != "" || c.Annotations[defaultClass] != "true":
-		case class == nil || class.CreationTimestamp.Before(&c.CreationTimestamp): // the cluster takes the newest
+		case class == nil || class.CreationTimestamp.Before(&c.CreationTimestamp): // the cluster uses the newest
 			class = &list.Items[i]
 		}
 	}
 	return class, true, err
 }
 
-// Missing returns those of the rights in [Rules] that this account does not have.
+// Missing returns the rights in [Rules] that this account lacks.
 func (d *Doctor) Missing(ctx context.Context) (missing []Right, err error) {
 	for _, r := range Rules() {
 		review := authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
@@ -129,7 +127,7 @@ func (d *Doctor) Missing(ctx context.Context) (missing []Right, err error) {
 	return missing, nil
 }
 
-// get reads what is at a path of the API.
+// get reads a path of the API.
 func (d *Doctor) get(ctx context.Context, doing, path string, into any) error {
 	text, err := d.client.Raw(ctx, http.MethodGet, path, nil)
 	if err == nil {
@@ -138,8 +136,7 @@ func (d *Doctor) get(ctx context.Context, doing, path string, into any) error {
 	return cluster.Wrap(doing, err)
 }
 
-// Policies returns the names of the NetworkPolicies that there must be, and of those that
-// are missing.
+// Policies returns the names of the required NetworkPolicies, and of the missing ones.
 func (d *Doctor) Policies(ctx context.Context) (all, missing []string, err error) {
 	for _, p := range spec.NetworkPolicies(d.spec) {
 		all = append(all, p.Name)
@@ -154,7 +151,7 @@ func (d *Doctor) Policies(ctx context.Context) (all, missing []string, err error
 	return all, missing, nil
 }
 
-// Enforced finds out whether the cluster enforces NetworkPolicies; see [enforcement.Probe].
+// Enforced reports whether the cluster enforces NetworkPolicies; see [enforcement.Probe].
 func (d *Doctor) Enforced(ctx context.Context) (bool, error) {
 	return enforcement.Probe{Client: d.client, Spec: d.spec}.Enforced(ctx)
 }

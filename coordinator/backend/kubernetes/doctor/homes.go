@@ -13,16 +13,14 @@ import (
 
 // Homes are the volumes of an installation.
 type Homes struct {
-	// All is how many there are, Small how many of them are smaller than the settings say.
-	// Those grow when their workspaces start the next time, unless the storage cannot do that.
+	// All is the number of homes, and Small how many are smaller than the setting. Those grow at the next start of
+	// their workspaces, if the storage supports it.
 	All, Small int
-	// Refused is why the cluster refuses to make one of the small ones larger; nil if it
-	// does not.
+	// Refused is why the cluster refuses to enlarge one of the small ones, or nil.
 	Refused error
 }
 
-// Homes counts the homes and tries whether one that is too small may grow. It is a dry run:
-// nothing grows.
+// Homes counts the homes and tries, by a dry run, whether one that is too small may grow.
 func (d *Doctor) Homes(ctx context.Context) (h Homes, err error) {
 	list, err := d.client.Claims.List(ctx, metav1.ListOptions{
 		LabelSelector: spec.LabelInstallation + "=" + d.spec.Installation + "," + spec.LabelKind + "=" + spec.KindHome,

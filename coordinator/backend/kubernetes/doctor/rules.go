@@ -2,14 +2,14 @@ package doctor
 
 import "strings"
 
-// Right is one thing that an account may do.
+// Right is one right of an account.
 type Right struct {
 	Verb, Group, Resource, Subresource string
-	// Name is the only object that is meant; it is not in a namespace.
+	// Name is the only object that the right covers; it is not in a namespace.
 	Name string
 }
 
-// String is the right as people write it: "patch batch/jobs".
+// String returns the right in the usual form: "patch batch/jobs".
 func (r Right) String() string {
 	text := r.Verb + " "
 	if r.Group != "" {
@@ -25,9 +25,8 @@ func (r Right) String() string {
 	return text
 }
 
-// rules is what the backend does in the namespace of the workspaces, and so what the chart's
-// Role allows. Tests hold it against the requests that the conformance suite makes, and the
-// chart against it.
+// rules are the backend's requests in the namespace of the workspaces, and so the chart's Role. Tests compare it with
+// the requests of the conformance suite and with the chart.
 var rules = []struct{ group, resources, verbs string }{
 	{"", "pods persistentvolumeclaims", "create delete get list patch watch"},
 	{"", "pods/log", "get"},
@@ -39,8 +38,8 @@ var rules = []struct{ group, resources, verbs string }{
 	{"discovery.k8s.io", "endpointslices", "list"},
 }
 
-// Rules are the rights that the backend needs, and uses. All are in the namespace of the
-// workspaces, but for reading one other, whose uid tells the cluster from any other one.
+// Rules returns the rights that the backend needs. All are in the namespace of the workspaces, except for reading one
+// other namespace, whose uid identifies the cluster.
 func Rules() []Right {
 	var all []Right
 	for _, r := range rules {

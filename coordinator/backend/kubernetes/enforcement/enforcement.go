@@ -1,7 +1,7 @@
-// Package enforcement finds out whether a cluster enforces NetworkPolicies, which only the
-// software of its network knows.
+// Package enforcement finds out whether a cluster enforces NetworkPolicies, which only the cluster's network software
+// knows.
 //
-// It owns the Pods that try it, and removes them. It must not decide what follows.
+// It owns the Pods that try it, and removes them. It must not decide what follows from the result.
 package enforcement
 
 import (
@@ -28,34 +28,32 @@ import (
 )
 
 const (
-	// labelProbe tells the Pods of one look from everything else. Such a Pod is no workspace
-	// and no storage job.
+	// labelProbe marks the Pods of one probe. Such a Pod is neither a workspace nor a storage job.
 	labelProbe = "codehub.dev/probe"
-	// probeKept is how long, in seconds, a Job of a look stays that is not removed, because
-	// this process was killed. Its Pod and its NetworkPolicy go with it.
+	// probeKept is how long, in seconds, the Job of a probe stays if this process was killed before it could remove the
+	// Job. The Job's Pod and NetworkPolicy go with it.
 	probeKept = 120
-	// probeSettle is for how long a Pod tries. A cluster's network learns of a Pod, and of the
-	// rules for it, while the Pod runs already.
+	// probeSettle is how long a Pod tries. The cluster's network learns of a Pod and its rules only while the Pod is
+	// already running.
 	probeSettle = 10 * time.Second
-	// probePause is how long to wait before looking at a Job again.
+	// probePause is the time between two looks at a Job.
 	probePause = 300 * time.Millisecond
-	// apiServer is the cluster's own API, as every Pod knows it.
+	// apiServer is the address of the cluster's API in every Pod.
 	apiServer = "[$(KUBERNETES_SERVICE_HOST)]:$(KUBERNETES_SERVICE_PORT)"
 )
 
-// ErrProbe says that a look from inside the cluster has found nothing out.
+// ErrProbe means that a probe had no result.
 var ErrProbe = errors.New("nothing was found out")
 
-// Probe looks from inside a cluster whether it enforces NetworkPolicies.
+// Probe finds out from inside a cluster whether it enforces NetworkPolicies.
 type Probe struct {
 	Client *cluster.Client
 	Spec   spec.Options
 }
 
-// Enforced finds out whether the cluster enforces NetworkPolicies. Two Pods of the storage
-// job's image try to reach the cluster's API; one of them under a policy that forbids
-// everything. They are removed afterwards, and by the cluster if this process is killed. The
-// error is [ErrProbe] where not even the other one reaches it.
+// Enforced reports whether the cluster enforces NetworkPolicies. Two Pods with the storage job's image try to reach the
+// cluster's API, one of them under a policy that forbids everything. Enforced removes them afterwards; if this process
+// is killed, the cluster does. The error is [ErrProbe] if the other Pod does not reach the API either.
 func (d Probe) Enforced(ctx context.Context) (bool, error) {
 	name := "codehub-probe-" + strings.ToLower(rand.Text()[:10])
 	closed, err := d.Client.Jobs.Create(ctx, d.probe(name+"-closed"), metav1.CreateOptions{})
@@ -68,7 +66,7 @@ func (d Probe) Enforced(ctx context.Context) (bool, error) {
 		return false, cluster.Wrap("making a Job that looks around", err)
 	}
 	defer d.remove(ctx, open)
-	// The policy goes with its Job, and is there before that starts.
+	// The policy belongs to its Job, and exists before the Job starts.
 	policy, err := json.Marshal(denyAll(closed))
 	if err != nil {
 		return false, fmt.Errorf("describing a NetworkPolicy: %w", err)
@@ -95,8 +93,8 @@ func (d Probe) Enforced(ctx context.Context) (bool, error) {
 	return !reached, err
 }
 
-// probe is a suspended Job that tries to reach the cluster's API. It runs where storage jobs do,
-// as a user without rights.
+// probe returns a suspended Job that tries to reach the cluster's API. It runs where storage jobs run, as a user
+// without rights.
 func (d Probe) probe(name string) *batchv1.Job {
 	pod := spec.Job(d.Spec, backend.JobSpec{ID: workspace.ID(name), Kind: workspace.JobArchive}).Spec.Template.Spec
 	unprivileged := int64(65532)
@@ -104,7 +102,7 @@ func (d Probe) probe(name string) *batchv1.Job {
 		&unprivileged, &unprivileged, new(true)
 	c := &pod.Containers[0]
 	c.VolumeMounts, c.Env, c.SecurityContext.Capabilities.Add = nil, nil, nil
-	spec.LimitCPU(&pod, c.Resources.Requests[corev1.ResourceCPU]) // where a quota asks for a limit
+	spec.LimitCPU(&pod, c.Resources.Requests[corev1.ResourceCPU]) // for a quota that requires a limit
 	c.Args = []string{contract.Egress, contract.EgressProbe, probeSettle.String(), apiServer}
 	labels := map[string]string{labelProbe: name}
 	return &batchv1.Job{
@@ -118,7 +116,7 @@ func (d Probe) probe(name string) *batchv1.Job {
 	}
 }
 
-// denyAll is a policy that forbids everything to the Pods of a Job, to which it belongs.
+// denyAll returns a policy that forbids everything to the Pods of the Job to which it belongs.
 func denyAll(j *batchv1.Job) *networkingv1.NetworkPolicy {
 	return &networkingv1.NetworkPolicy{
 		TypeMeta: metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"},
@@ -132,7 +130,7 @@ func denyAll(j *batchv1.Job) *networkingv1.NetworkPolicy {
 	}
 }
 
-// reached waits for the end of a Job, and returns whether it has reached anything.
+// reached waits for the end of a Job, and reports whether it reached anything.
 func (d Probe) reached(ctx context.Context, j *batchv1.Job) (bool, error) {
 	for {
 		list, err := d.Client.Pods.List(ctx, metav1.ListOptions{LabelSelector: labelProbe + "=" + j.Name})
@@ -156,8 +154,7 @@ func (d Probe) reached(ctx context.Context, j *batchv1.Job) (bool, error) {
 	}
 }
 
-// hopeless says why a Pod does not start until an administrator changes something; empty if it
-// may.
+// hopeless returns why a Pod does not start until an administrator changes something, or "" if it may.
 func hopeless(p *corev1.Pod) string {
 	for _, s := range p.Status.ContainerStatuses {
 		if w := s.State.Waiting; w != nil && (strings.Contains(w.Reason, "Image") ||
@@ -174,7 +171,7 @@ func hopeless(p *corev1.Pod) string {
 	return ""
 }
 
-// result reads what the Pod of a probe has printed.
+// result parses the output of a probe's Pod.
 func (d Probe) result(ctx context.Context, p *corev1.Pod) (reached bool, err error) {
 	log, err := d.Client.Logs(ctx, p.Name, &corev1.PodLogOptions{Container: spec.JobContainer})
 	if err != nil {
@@ -192,11 +189,10 @@ func (d Probe) result(ctx context.Context, p *corev1.Pod) (reached bool, err err
 	return len(said.Reached) > 0, nil
 }
 
-// removeLimit bounds the removal of what a look has made, also after it was interrupted.
+// removeLimit bounds the removal of a probe's objects, even after an interruption.
 const removeLimit = 10 * time.Second
 
-// remove removes a Job with everything that belongs to it. What remains, the cluster removes
-// a little later.
+// remove removes a Job and all its objects. The cluster removes the rest a little later.
 func (d Probe) remove(ctx context.Context, j *batchv1.Job) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeLimit)
 	defer cancel()

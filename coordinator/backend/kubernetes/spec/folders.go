@@ -16,23 +16,23 @@ import (
 type Folders struct {
 	// Image is the reference, as in the Pods.
 	Image string `json:"image"`
-	// Paths are where the container has them, below [Home].
+	// Paths are their paths in the container, below [Home].
 	Paths []string `json:"paths"`
 }
 
-// MaxFolders is how many folders a home has at most that are mounted at their places, and maxFolder how long
-// the path of one may be, in bytes. They come from what runs in the workspace.
+// MaxFolders is the most folders that a home mounts at their own places, and maxFolder bounds the path of one, in
+// bytes. The paths come from programs in the workspace.
 const (
 	MaxFolders = 10
 	maxFolder  = 512
 )
 
-// foldersContainer is the name of the container that makes the folders.
+// foldersContainer is the name of the container that creates the folders.
 const foldersContainer = "codehub-folders"
 
-// foldersScript makes folders, which are its arguments, below the folder that it runs in, for its user. Before the
-// folders were known the runtime has made them, for root and at each of them those around it. Those that hold nothing
-// but folders are put aside. A folder that holds nothing at all goes. It needs sh, mkdir, rmdir, find and mv.
+// foldersScript creates the folders in its arguments, below the folder that it runs in, for its user. Before the
+// folders were known, the runtime created them as root, together with their parents. The script moves aside those that
+// contain nothing but folders, and removes empty ones. It needs sh, mkdir, rmdir, find and mv.
 const foldersScript = `for folder do
 	at= rest=$folder/
 	while [ -n "$rest" ]; do
@@ -54,7 +54,7 @@ func IsFolder(at string) bool {
 		!strings.ContainsFunc(at, func(r rune) bool { return r == ':' || !unicode.IsGraphic(r) })
 }
 
-// FoldersOf returns what the claim of a home says of that image.
+// FoldersOf returns the folders that the claim of a home records for that image.
 func FoldersOf(c *corev1.PersistentVolumeClaim, image string) []string {
 	var f Folders
 	if json.Unmarshal([]byte(c.Annotations[AnnotationFolders]), &f) != nil || f.Image != image {
@@ -73,7 +73,7 @@ func (f Folders) String() string {
 	return string(text)
 }
 
-// MountsOf returns what the workspace's container mounts.
+// MountsOf returns the mounts of the workspace's container.
 func MountsOf(p *corev1.Pod) []corev1.VolumeMount {
 	if c := workspaceContainer(p); c != nil {
 		return c.VolumeMounts
@@ -82,8 +82,8 @@ func MountsOf(p *corev1.Pod) []corev1.VolumeMount {
 }
 
 // MountFolders mounts those folders of the home at their own places in a workspace's Pod. Then no runtime mounts a
-// volume there that the image declares, and what is written there is in the home. A container that runs before makes the
-// folders, as the user of the workspace: the kubelet would make them for root.
+// volume there that the image declares, and files written there are in the home. An init container creates the folders,
+// as the user of the workspace: the kubelet would create them as root.
 func MountFolders(p *corev1.Pod, paths []string) {
 	c := workspaceContainer(p)
 	var folders []string
@@ -106,7 +106,7 @@ func MountFolders(p *corev1.Pod, paths []string) {
 		Resources:                *c.Resources.DeepCopy(),
 		SecurityContext:          c.SecurityContext.DeepCopy(),
 		TerminationMessagePolicy: c.TerminationMessagePolicy,
-		// Not at its own place: there the runtime mounts the volumes.
+		// Not at the home's own place, where the runtime mounts the volumes.
 		VolumeMounts: []corev1.VolumeMount{{Name: volumeHome, MountPath: Data, SubPath: Folder}},
 	})
 }

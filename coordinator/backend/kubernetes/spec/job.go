@@ -14,12 +14,10 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// jobCapabilities are all that a job keeps of root's capabilities. An archive reads files
-// and folders without read permission, and its home is mounted read-only. A restore also sets
-// owners (CHOWN), and sets modes, times and attributes of what it has given away (FOWNER). It keeps
-// the setgid bit of a group that is not its own (FSETID), and sets the capabilities of programs
-// (SETFCAP). DAC_READ_SEARCH would do for an archive, but Pod Security's baseline does not allow
-// it.
+// jobCapabilities are the capabilities of root that a job keeps. An archive reads files and folders without read
+// permission, and its home is mounted read-only. A restore also sets owners (CHOWN), sets modes, times and attributes
+// of files that it has given away (FOWNER), keeps the setgid bit of another group (FSETID), and sets the capabilities
+// of programs (SETFCAP). DAC_READ_SEARCH would be enough for an archive, but Pod Security's baseline does not allow it.
 var jobCapabilities = map[workspace.JobKind][]corev1.Capability{
 	workspace.JobArchive: {"DAC_OVERRIDE"},
 	workspace.JobRestore: {"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETFCAP"},
@@ -28,8 +26,8 @@ var jobCapabilities = map[workspace.JobKind][]corev1.Capability{
 // root is the user of a job, because a home's files may have any owner.
 const root int64 = 0
 
-// JobName is the name of a storage job's Job and Secret. It is [backend.JobSpec.Name] if that is a
-// name in Kubernetes, and otherwise a shorter one that is as stable.
+// JobName returns the name of a storage job's Job and Secret. It is [backend.JobSpec.Name] if that is valid in
+// Kubernetes, and otherwise a shorter, equally stable name.
 func JobName(s backend.JobSpec) string {
 	name := s.Name()
 	if len(validation.IsDNS1123Label(name)) == 0 {
@@ -39,9 +37,8 @@ func JobName(s backend.JobSpec) string {
 	return s.ID.ContainerName() + "-" + string(s.Kind) + "-" + hex.EncodeToString(sum[:6])
 }
 
-// Job returns the suspended Job of a storage job. Its Pod has the same labels. With a grant, it
-// expects the Secret of the same name, [Grant]. The spec must be valid, see
-// [backend.JobSpec.Validate].
+// Job returns the suspended Job of a storage job. Its Pod has the same labels. With a grant, it expects the Secret of
+// the same name, [Grant]. The spec must be valid, see [backend.JobSpec.Validate].
 func Job(o Options, s backend.JobSpec) *batchv1.Job {
 	o = o.withDefaults()
 	labels := jobLabels(o, s)
@@ -77,8 +74,8 @@ func jobPod(o Options, s backend.JobSpec) corev1.PodSpec {
 	pod := corev1.PodSpec{
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsUser: new(root), RunAsGroup: new(root),
-			// This is as in the workspace's Pod. The first of the two on a volume gives it to the
-			// group while it is empty, and that is not done again.
+			// As in the workspace's Pod. The first of the two on an empty volume gives it to the group, which happens
+			// only once.
 			FSGroup: &o.Group, FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch),
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
@@ -106,8 +103,8 @@ func jobPod(o Options, s backend.JobSpec) corev1.PodSpec {
 	return pod
 }
 
-// addGrant mounts the grant where the job looks for it. Only root can read it, and the Pod's group,
-// to which the kubelet gives it. Nothing but the job, which is root, is in the Pod.
+// addGrant mounts the grant where the job looks for it. Only root can read it, and the Pod's group, to which the
+// kubelet gives it. The job, which is root, is alone in the Pod.
 func addGrant(p *corev1.PodSpec, secret string) {
 	p.Volumes = append(p.Volumes, corev1.Volume{Name: volumeGrant, VolumeSource: corev1.VolumeSource{
 		Secret: &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: new(int32(0o400))},
@@ -124,14 +121,14 @@ func jobLabels(o Options, s backend.JobSpec) map[string]string {
 	})
 }
 
-// Grant returns the Secret with the job's grant. It is the Job's, which must exist, and goes
-// with it. It MUST NOT be logged.
+// Grant returns the Secret with the job's grant. It belongs to the Job, which must exist, and is removed with it. It
+// MUST NOT be logged.
 func Grant(o Options, s backend.JobSpec, owner *batchv1.Job) *corev1.Secret {
 	return &corev1.Secret{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: JobName(s), Labels: jobLabels(o, s),
-			// Without BlockOwnerDeletion, which takes another right.
+			// Without BlockOwnerDeletion, which requires another right.
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Name: owner.Name, UID: owner.UID,
 				Controller: new(true),

@@ -21,24 +21,24 @@ import (
 // labelNamespace is a label that every namespace has.
 const labelNamespace = "kubernetes.io/metadata.name"
 
-// Networks of all addresses, and IPv4 in the form of IPv6.
+// The networks of all addresses, and IPv4 in the form of IPv6.
 var (
 	everywhere4 = netip.MustParsePrefix("0.0.0.0/0")
 	everywhere6 = netip.MustParsePrefix("::/0")
 	mapped4     = netip.MustParsePrefix("::ffff:0:0/96")
 )
 
-// nodeCache is where a cache of the cluster's name servers listens on each node.
+// nodeCache is the address on which a node's cache of the cluster's name servers listens.
 var nodeCache = netip.MustParsePrefix("169.254.20.10/32")
 
-// JobPolicy is the end of the name of the policy for storage jobs.
+// JobPolicy is the suffix of the name of the storage jobs' policy.
 const JobPolicy = "jobs"
 
-// NetworkPolicies returns the rules about what reaches workspaces and storage jobs, and what they
-// reach, to be applied by [Manager]. Only the gateway reaches a workspace, and nothing a storage
-// job. A workspace reaches name servers, the internet, and what [Options.Egress] opens; a storage
-// job name servers and the object store. Without active rules about that they reach everything, but
-// workspaces still not one another. A cluster whose network enforces no such rules ignores them.
+// NetworkPolicies returns the rules about what can reach workspaces and storage jobs, and what these can reach, to be
+// applied by [Manager]. Only the gateway reaches a workspace, and nothing reaches a storage job. A workspace reaches
+// name servers, the internet, and what [Options.Egress] allows; a storage job reaches name servers and the object
+// store. Without active egress rules they reach everything, but workspaces still cannot reach one another. A cluster
+// whose network does not enforce such rules ignores them.
 func NetworkPolicies(o Options) []*networkingv1.NetworkPolicy {
 	o = o.withDefaults()
 	workspaces, jobs := closed(o, KindWorkspace, "workspaces"), closed(o, KindJob, JobPolicy)
@@ -54,9 +54,9 @@ func NetworkPolicies(o Options) []*networkingv1.NetworkPolicy {
 	return []*networkingv1.NetworkPolicy{workspaces, jobs}
 }
 
-// closed is a policy for the Pods of that kind, which lets nothing in.
+// closed returns a policy for the Pods of that kind that admits nothing.
 func closed(o Options, kind, name string) *networkingv1.NetworkPolicy {
-	// Hashed, because an installation's name may hold what an object's may not.
+	// Hashed, because an installation's name may contain characters that an object's may not.
 	sum := sha256.Sum256([]byte(o.Installation))
 	return &networkingv1.NetworkPolicy{
 		TypeMeta: metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"},
@@ -74,9 +74,9 @@ func closed(o Options, kind, name string) *networkingv1.NetworkPolicy {
 	}
 }
 
-// gateways are where the gateway reaches workspaces from.
+// gateways returns the sources from which the gateway reaches workspaces.
 func gateways(o Options) []networkingv1.NetworkPolicyPeer {
-	labels, _ := pairs(o.GatewayPods) // Validate finds the errors of these
+	labels, _ := pairs(o.GatewayPods) // Validate finds their errors
 	lists, _ := o.Egress.Lists()
 	pods := networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{MatchLabels: labels}}
 	if o.GatewayNamespace != "" {
@@ -89,8 +89,8 @@ func gateways(o Options) []networkingv1.NetworkPolicyPeer {
 	return peers
 }
 
-// nameservers opens the cluster's name servers. It opens the usual port, the one that those of
-// OpenShift have behind their service, and a cache on the node.
+// nameservers allows the cluster's name servers: the usual port, the port behind OpenShift's service, and a cache on
+// the node.
 func nameservers(o Options) networkingv1.NetworkPolicyEgressRule {
 	return networkingv1.NetworkPolicyEgressRule{
 		To:    []networkingv1.NetworkPolicyPeer{{NamespaceSelector: namespace(o.DNSNamespace)}, block(nodeCache)},
@@ -98,8 +98,8 @@ func nameservers(o Options) networkingv1.NetworkPolicyEgressRule {
 	}
 }
 
-// opened is what workspaces reach besides name servers. That is what the settings open, and the
-// internet: everything that is neither private nor closed by the settings.
+// opened returns what workspaces can reach besides name servers: what the settings allow, and the internet, which is
+// everything that is neither private nor denied by the settings.
 func opened(o Options) []networkingv1.NetworkPolicyEgressRule {
 	lists, _ := o.Egress.Lists()
 	var rules []networkingv1.NetworkPolicyEgressRule
@@ -109,10 +109,10 @@ func opened(o Options) []networkingv1.NetworkPolicyEgressRule {
 	return append(rules, internet(lists.Deny)...)
 }
 
-// store opens the object store. An address is opened as it is, and so is what a name means
-// now that is private. A name of a service of the cluster stands for its Pods, at whichever
-// ports, because rules see these and not the service, and for what else is behind it. Public addresses
-// behind a name change while jobs run: then it is the port that is opened, on the internet alone.
+// store allows the object store. It allows an address as it is, and the private addresses that a name has now. The name
+// of a cluster's service stands for its Pods, at any port, because rules see these and not the service, and for the
+// service's other endpoints. Public addresses behind a name change while jobs run: then it allows the port, and only on
+// the internet.
 func store(o Options) []networkingv1.NetworkPolicyEgressRule {
 	host, port := o.storeAt()
 	if ip, err := netip.ParseAddr(host); err == nil {
@@ -131,7 +131,7 @@ func store(o Options) []networkingv1.NetworkPolicyEgressRule {
 			public = true
 		}
 	}
-	slices.SortFunc(endpoints, netip.AddrPort.Compare) // always the same rules
+	slices.SortFunc(endpoints, netip.AddrPort.Compare) // a fixed order, for equal rules
 	for _, a := range slices.Compact(endpoints) {
 		rules = append(rules, destination(single(a.Addr(), a.Port())))
 	}
@@ -141,8 +141,8 @@ func store(o Options) []networkingv1.NetworkPolicyEgressRule {
 	return rules
 }
 
-// StoreService returns the service of the cluster in [Options.Store], and its namespace; empty for that
-// of the jobs. Ok is false if the store is none, or the rules need none.
+// StoreService returns the service of the cluster in [Options.Store], and its namespace, empty for that of the jobs. ok
+// is false if the store is no service, or if the rules do not need it.
 func (o Options) StoreService() (name, namespace string, ok bool) {
 	if _, ok = o.storeService(); !ok || !o.Egress.Active() {
 		return "", "", false
@@ -155,8 +155,8 @@ func (o Options) StoreService() (name, namespace string, ok bool) {
 	return parts[0], namespace, true
 }
 
-// Opened returns the single addresses that a policy opens to the object store, with their ports. It
-// is how what was known of the store is found again by a process that cannot ask for it.
+// Opened returns the single addresses with ports that a policy allows for the object store. A process that cannot look
+// the store up learns from it what was known.
 func Opened(p *networkingv1.NetworkPolicy) (all []netip.AddrPort) {
 	for _, r := range p.Spec.Egress {
 		if len(r.To) != 1 || r.To[0].IPBlock == nil || len(r.Ports) == 0 || r.Ports[0].Port == nil {
@@ -170,8 +170,8 @@ func Opened(p *networkingv1.NetworkPolicy) (all []netip.AddrPort) {
 	return all
 }
 
-// StoreName returns the name in [Options.Store] whose addresses the rules need in
-// [Options.StoreAddresses]; empty if they need none.
+// StoreName returns the name in [Options.Store] whose addresses the rules need in [Options.StoreAddresses], or "" if
+// they need none.
 func (o Options) StoreName() string {
 	host, _ := o.storeAt()
 	_, err := netip.ParseAddr(host)
@@ -197,9 +197,8 @@ func (o Options) storeAt() (host string, port uint16) {
 	return u.Hostname(), port
 }
 
-// storeService returns the Pods behind the object store if its name is that of a service of the
-// cluster. That is name.namespace.svc, with or without the cluster's domain, or a name without a
-// dot, in the namespace of the jobs.
+// storeService returns the Pods behind the object store if its name is a service of the cluster: name.namespace.svc,
+// with or without the cluster's domain, or a name without a dot, in the namespace of the jobs.
 func (o Options) storeService() (networkingv1.NetworkPolicyPeer, bool) {
 	host, _ := o.storeAt()
 	parts := strings.Split(strings.TrimSuffix(host, "."), ".")
@@ -215,24 +214,23 @@ func (o Options) storeService() (networkingv1.NetworkPolicyPeer, bool) {
 	return networkingv1.NetworkPolicyPeer{}, false
 }
 
-// internet opens everything but what is private, and what else is not to be reached; all
-// ports, or these.
+// internet allows everything that is neither private nor in deny, on all ports, or only on these.
 func internet(deny []netip.Prefix, ports ...networkingv1.NetworkPolicyPort) []networkingv1.NetworkPolicyEgressRule {
 	r := networkingv1.NetworkPolicyEgressRule{Ports: ports}
 	for _, all := range []netip.Prefix{everywhere4, everywhere6} {
-		if slices.Contains(deny, all) { // not a part of itself, which an exception must be
+		if slices.Contains(deny, all) { // an exception must be smaller than the network itself
 			continue
 		}
 		peer := block(all)
 		for _, p := range append(contract.Private(), deny...) {
-			// that is no valid network here, and IPv4 has its own
+			// the mapped network is not valid here, and IPv4 has its own rule
 			if p.Addr().Is4() == all.Addr().Is4() && p != mapped4 {
 				peer.IPBlock.Except = append(peer.IPBlock.Except, p.String())
 			}
 		}
 		r.To = append(r.To, peer)
 	}
-	if len(r.To) == 0 { // which would be everything
+	if len(r.To) == 0 { // an empty list would allow everything
 		return nil
 	}
 	return []networkingv1.NetworkPolicyEgressRule{r}
@@ -263,7 +261,7 @@ func namespace(name string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{labelNamespace: name}}
 }
 
-// at is a port of UDP and of TCP.
+// at returns a port for UDP and TCP.
 func at(port uint16) []networkingv1.NetworkPolicyPort {
 	var ports []networkingv1.NetworkPolicyPort
 	for _, protocol := range []corev1.Protocol{corev1.ProtocolUDP, corev1.ProtocolTCP} {

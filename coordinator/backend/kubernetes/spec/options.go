@@ -12,13 +12,12 @@ import (
 // Defaults of [Options].
 const (
 	DefaultPort = 8080
-	// DefaultJobImage has the tag of this release. Nodes keep what they have fetched under a name,
-	// so one that floats would be another image on each.
+	// DefaultJobImage has the tag of this release. Nodes keep the image that they pulled under a name, so with a
+	// floating tag they would differ.
 	DefaultJobImage = contract.DefaultImage
-	// DefaultMemoryRequest, DefaultHome, DefaultJobMemory and DefaultJobScratch are in bytes,
-	// DefaultCPURequest is in billionths of a processor. A job takes at most 128 MiB itself;
-	// the page cache counts as well. Its scratch folder holds the parts of an archive under
-	// way, 16 MiB each for a small one and 4 GiB each for the largest.
+	// DefaultMemoryRequest, DefaultHome, DefaultJobMemory and DefaultJobScratch are in bytes, DefaultCPURequest is in
+	// billionths of a processor. A job itself takes at most 128 MiB; the page cache counts as well. Its scratch folder
+	// holds the parts of an archive in progress, 16 MiB each for a small archive and 4 GiB each for the largest.
 	DefaultMemoryRequest = 512 << 20
 	DefaultCPURequest    = 100_000_000
 	DefaultHome          = 10 << 30
@@ -28,8 +27,8 @@ const (
 	DefaultUser = 1000
 	// DefaultAccessMode works with every storage class.
 	DefaultAccessMode = "ReadWriteOnce"
-	// DefaultGatewayPods are the labels of the gateway's Pods, and DefaultDNSNamespace is
-	// where the cluster's name servers are.
+	// DefaultGatewayPods are the labels of the gateway's Pods, and DefaultDNSNamespace is the namespace of the
+	// cluster's name servers.
 	DefaultGatewayPods  = "app.kubernetes.io/name=codehub"
 	DefaultDNSNamespace = "kube-system"
 )
@@ -37,71 +36,66 @@ const (
 // Options are the settings that shape an installation's objects. Lists are separated by
 // spaces or commas.
 type Options struct {
-	// Installation separates the objects of several installations in one namespace. It must
-	// not change while there are workspaces: they would not be found again.
+	// Installation separates the objects of several installations in one namespace. It must not change while there are
+	// workspaces: the new name would not find them.
 	Installation string
-	// Image is the image of workspaces that do not name one, Port the port at which
-	// workspaces serve HTTP; default [DefaultPort].
+	// Image is the image of workspaces that do not name one, and Port the port at which workspaces serve HTTP. The
+	// default is [DefaultPort].
 	Image string
 	Port  int
-	// JobImage is the image of storage jobs. Default [DefaultJobImage].
+	// JobImage is the image of storage jobs. The default is [DefaultJobImage].
 	JobImage string
-	// ImagePullSecrets are names of Secrets in the namespace with which nodes fetch images.
+	// ImagePullSecrets are names of Secrets in the namespace with which nodes pull images.
 	ImagePullSecrets string
 
-	// MemoryBytes, NanoCPUs (billionths of a processor) and DiskBytes (outside the home)
-	// limit each workspace. 0 means no limit. How many processes it may have is a setting of
-	// the nodes.
+	// MemoryBytes, NanoCPUs (billionths of a processor) and DiskBytes (outside the home) limit each workspace. 0 means
+	// no limit. The number of its processes is a setting of the nodes.
 	MemoryBytes, NanoCPUs, DiskBytes int64
-	// MemoryRequestBytes and NanoCPUsRequest are what the scheduler keeps free for each
-	// workspace. Default: [DefaultMemoryRequest] and [DefaultCPURequest], and never above the
-	// limit.
+	// MemoryRequestBytes and NanoCPUsRequest are what the scheduler reserves for each workspace. The defaults are
+	// [DefaultMemoryRequest] and [DefaultCPURequest], but never above the limit.
 	MemoryRequestBytes, NanoCPUsRequest int64
-	// StopGrace is how long a workspace's container may take to end after SIGTERM (SPEC 7). Kubernetes counts whole seconds: it is
-	// rounded up, and at least one.
+	// StopGrace is how long a workspace's container has to end after SIGTERM (SPEC 7). Kubernetes counts whole seconds:
+	// it is rounded up, to at least one.
 	StopGrace time.Duration
-	// User and Group run the workspaces' processes, and the home belongs to the group.
-	// Default [DefaultUser].
+	// User and Group run the workspaces' processes, and the home belongs to the group. The default is [DefaultUser].
 	User, Group int64
-	// BusyCommand is a command, in the form of a shell, that exits with 0 in a workspace
-	// while it is busy. Kubernetes does not show the images' labels, which say it on Docker.
+	// BusyCommand is a shell command that exits with 0 in a workspace while the workspace is busy. On Docker a label of
+	// the image names the command, but Kubernetes does not show labels of images.
 	BusyCommand string
-	// PodTemplate is the text of a Pod template, in YAML or JSON, that is merged into
-	// workspaces' Pods as Kubernetes merges patches ("strategic merge"). The workspace's
-	// container has the name [Container].
+	// PodTemplate is the text of a Pod template, in YAML or JSON, that is merged into workspaces' Pods as a strategic
+	// merge patch. The workspace's container has the name [Container].
 	PodTemplate string
 
-	// HomeBytes is the size of a home. A larger one than before makes the present homes grow
-	// too; a smaller one changes new ones only. Default [DefaultHome].
+	// HomeBytes is the size of a home. If it grows, existing homes grow, too; if it shrinks, only new homes are
+	// smaller. The default is [DefaultHome].
 	HomeBytes int64
-	// StorageClass makes the homes; empty means the cluster's default. AccessMode is
-	// ReadWriteOnce or ReadWriteOncePod. Default [DefaultAccessMode].
+	// StorageClass is the class of the homes; empty means the cluster's default. AccessMode is ReadWriteOnce or
+	// ReadWriteOncePod. The default is [DefaultAccessMode].
 	StorageClass, AccessMode string
 
-	// NodeSelector are labels, as name=value, that a node must have; Tolerations are taints
-	// that it may have, as key=value:Effect, key:Effect or key. They and the classes
-	// are for workspaces and storage jobs alike.
+	// NodeSelector are labels, as name=value, that a node must have. Tolerations are taints that it may have, as
+	// key=value:Effect, key:Effect or key. These and the classes apply to workspaces and storage jobs alike.
 	NodeSelector, Tolerations   string
 	PriorityClass, RuntimeClass string
 
-	// JobMemoryBytes and JobNanoCPUs limit each storage job, JobScratchBytes its scratch
-	// folder. Default: [DefaultJobMemory], no limit, [DefaultJobScratch].
+	// JobMemoryBytes and JobNanoCPUs limit each storage job, and JobScratchBytes its scratch folder. The defaults are
+	// [DefaultJobMemory], no limit, and [DefaultJobScratch].
 	JobMemoryBytes, JobNanoCPUs, JobScratchBytes int64
 
-	// GatewayPods are the labels, as name=value, of the gateway's Pods, and GatewayNamespace
-	// is their namespace; empty means that of the workspaces. Default [DefaultGatewayPods], and
-	// for a backend the namespace of the Pod that it runs in.
+	// GatewayPods are the labels, as name=value, of the gateway's Pods, and GatewayNamespace is their namespace; empty
+	// means that of the workspaces. The defaults are [DefaultGatewayPods], and for a backend the namespace of its own
+	// Pod.
 	GatewayPods, GatewayNamespace string
-	// DNSNamespace is where the cluster's name servers are. Default [DefaultDNSNamespace].
+	// DNSNamespace is the namespace of the cluster's name servers. The default is [DefaultDNSNamespace].
 	DNSNamespace string
-	// Egress says what workspaces reach besides the internet, and from where a gateway
-	// outside the cluster reaches them.
+	// Egress says what workspaces can reach besides the internet, and from where a gateway outside the cluster reaches
+	// them.
 	Egress egress.Options
 	// Store is the URL of the object store as jobs reach it; empty for Amazon's.
 	Store string
-	// StoreAddresses are what the name in Store, [Options.StoreName], stands for now.
+	// StoreAddresses are the current addresses of the name in Store, [Options.StoreName].
 	StoreAddresses []netip.Addr `json:"-"`
-	// StoreEndpoints are what stands behind the store and is no Pod, see [Options.StoreService].
+	// StoreEndpoints are the store's endpoints that are not Pods, see [Options.StoreService].
 	StoreEndpoints []netip.AddrPort `json:"-"`
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Settings is a hash of everything that Pods and Jobs have from the options. One that has
-// another hash, and no node yet, may wait for what the options do not ask for any more.
+// Settings returns a hash of everything that Pods and Jobs take from the options. A Pod without a node and with another
+// hash may wait for something that the options no longer ask for.
 func Settings(o Options) string {
 	o = o.withDefaults()
 	p, err := templated(o)
@@ -28,16 +28,15 @@ func Settings(o Options) string {
 	return hash(text)
 }
 
-// hash is short enough for a label and long enough to differ.
+// hash is short enough for a label and long enough to be unique.
 func hash(text []byte) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])
 }
 
-// placed lets a job's Pod go only where the workspace's can. The first Pod that uses a new claim
-// chooses the zone of its volume, and that is a restore. It asks for at least what the workspace
-// asks for, so that there is room for that one too. It knows the names that the template adds, because
-// the object store may have one of them.
+// placed lets a job's Pod run only where the workspace's can. The first Pod that uses a new claim chooses the zone of
+// its volume, and that is a restore. It requests at least what the workspace requests, so that there is room for the
+// workspace, too. It gets the host names that the template adds, because the object store may use one of them.
 func placed(o Options, p *corev1.PodSpec) {
 	ws, err := templated(o)
 	if err != nil {
@@ -51,13 +50,13 @@ func placed(o Options, p *corev1.PodSpec) {
 	for _, c := range s.Containers {
 		for name, asked := range asks(c.Resources) {
 			if name == corev1.ResourceEphemeralStorage {
-				continue // the scratch folder is a volume with a limit of its own
+				continue // the scratch folder is a volume with its own limit
 			}
 			if have := r.Requests[name]; have.Cmp(asked) < 0 {
 				r.Requests[name] = asked
 			}
 			limit, limited := r.Limits[name]
-			extended := strings.Contains(string(name), "/") // must have a limit that is as large
+			extended := strings.Contains(string(name), "/") // needs an equal limit
 			if extended || limited && limit.Cmp(r.Requests[name]) < 0 {
 				r.Limits[name] = r.Requests[name]
 			}
@@ -65,7 +64,7 @@ func placed(o Options, p *corev1.PodSpec) {
 	}
 }
 
-// asks are the requests of a container: where it has only a limit, that.
+// asks returns the requests of a container. Without a request, its limit counts.
 func asks(r corev1.ResourceRequirements) corev1.ResourceList {
 	all := r.Requests.DeepCopy()
 	if all == nil {
@@ -79,8 +78,8 @@ func asks(r corev1.ResourceRequirements) corev1.ResourceList {
 	return all
 }
 
-// Near prefers the node on which the home was last used: its volume may still be attached there.
-// Any other one will do.
+// Near prefers the node on which the home was last used, because its volume may still be attached there. Any other node
+// is fine.
 func Near(p *corev1.PodSpec, home metav1.Object) {
 	node := home.GetAnnotations()[AnnotationNode]
 	if node == "" {

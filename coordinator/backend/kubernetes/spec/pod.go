@@ -30,18 +30,18 @@ const (
 	volumeShared  = "shared-memory"
 )
 
-// sharedPath is where programs look for shared memory.
+// sharedPath is where programs expect shared memory.
 const sharedPath = "/dev/shm"
 
-// The smallest requests: what is kept free for a storage job, and for what a container
-// writes outside its volumes. Without one, Kubernetes would keep the whole limit free.
+// The smallest requests: for a storage job, and for what a container writes outside its volumes. Without a request,
+// Kubernetes would reserve the whole limit.
 const (
 	jobMemoryRequest = 128 << 20
 	jobCPURequest    = 100_000_000
 	diskRequest      = 256 << 20
 )
 
-// endAtOnce is the grace period of what is killed, in seconds: a job can be started again.
+// endAtOnce is the grace period of a kill, in seconds: a job can be started again.
 const endAtOnce int64 = 1
 
 // stopGrace is the grace period of a workspace, in seconds.
@@ -49,8 +49,8 @@ func (o Options) stopGrace() int64 {
 	return max(endAtOnce, int64((o.StopGrace+time.Second-1)/time.Second))
 }
 
-// GraceOf returns the grace period of a workspace's Pod, in seconds and at least 1: see [Options.StopGrace]. A Pod template may have
-// set another. A deletion with 0 would tell the cluster that nothing of the Pod runs any more.
+// GraceOf returns the grace period of a workspace's Pod, in seconds and at least 1: see [Options.StopGrace]. A Pod
+// template may set another. A deletion with 0 would tell the cluster that nothing of the Pod runs any more.
 func GraceOf(p *corev1.Pod) int64 {
 	grace := endAtOnce
 	if own := p.Spec.TerminationGracePeriodSeconds; own != nil {
@@ -59,8 +59,8 @@ func GraceOf(p *corev1.Pod) int64 {
 	return grace
 }
 
-// Pod returns the Pod of a workspace, with the scheduling gate [Gate] closed. Equal input
-// gives an equal Pod, but for [AnnotationTerm] and [LabelOwner]; see [AnnotationSpec]. [MountFolders] completes it.
+// Pod returns the Pod of a workspace, with the scheduling gate [Gate] closed. Equal input gives an equal Pod, except
+// for [AnnotationTerm] and [LabelOwner]; see [AnnotationSpec]. [MountFolders] completes it.
 func Pod(o Options, s backend.StartSpec) (*corev1.Pod, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -103,13 +103,13 @@ func Pod(o Options, s backend.StartSpec) (*corev1.Pod, error) {
 	if err := stamp(p); err != nil {
 		return nil, err
 	}
-	// Not a part of the hash: any term's Pod will do, one without an owner, and one into which nobody looks.
+	// Not part of the hash: the term, the owner, and whether the Pod needs a look.
 	p.Annotations[AnnotationTerm], p.Annotations[AnnotationUnseen] = s.Term, c.Image
 	p.Labels = owned(p.Labels, s.Owner)
 	return p, nil
 }
 
-// base is what all workspaces' Pods have in common, before the Pod template.
+// base returns the common part of all workspaces' Pods, before the Pod template.
 func base(o Options) *corev1.Pod {
 	limits, requests := resources(o.MemoryBytes, o.MemoryRequestBytes, o.NanoCPUs, o.NanoCPUsRequest)
 	if o.DiskBytes > 0 {
@@ -122,7 +122,7 @@ func base(o Options) *corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{Finalizers: []string{Finalizer}},
 		Spec: corev1.PodSpec{
 			SchedulingGates: []corev1.PodSchedulingGate{{Name: Gate}},
-			// Workspaces run several processes, which must be reaped: the pause process does it.
+			// Workspaces run several processes, which the pause process reaps.
 			ShareProcessNamespace: new(true),
 			SecurityContext: &corev1.PodSecurityContext{
 				RunAsNonRoot: new(true), RunAsUser: &o.User, RunAsGroup: &o.Group,
@@ -149,7 +149,7 @@ func base(o Options) *corev1.Pod {
 	return p
 }
 
-// common sets what the Pods of workspaces and of storage jobs have in common.
+// common sets the common part of the Pods of workspaces and of storage jobs.
 func common(o Options, p *corev1.PodSpec) {
 	p.RestartPolicy = corev1.RestartPolicyNever // only the coordinator decides what runs
 	p.AutomountServiceAccountToken = new(false)
@@ -159,7 +159,7 @@ func common(o Options, p *corev1.PodSpec) {
 	if o.RuntimeClass != "" {
 		p.RuntimeClassName = &o.RuntimeClass
 	}
-	// Errors in these are found by Validate.
+	// Validate finds the errors of these.
 	p.NodeSelector, _ = pairs(o.NodeSelector)
 	more, _ := tolerations(o.Tolerations)
 	p.Tolerations = append(stay(), more...)
@@ -172,9 +172,8 @@ func common(o Options, p *corev1.PodSpec) {
 	}
 }
 
-// stay keeps a Pod on a node that has not reported for long. People may still be working there, and
-// only a container that has ended is replaced (SPEC 3). By default the cluster would end it after
-// five minutes.
+// stay keeps a Pod on a node that has stopped reporting. Users may still be working there, and only a container that
+// has ended is replaced (SPEC 3). By default the cluster would end it after five minutes.
 func stay() []corev1.Toleration {
 	var all []corev1.Toleration
 	for _, taint := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
@@ -191,8 +190,8 @@ func homeVolume(claim string) corev1.Volume {
 	}}
 }
 
-// sharedMemory is the volume at /dev/shm, for which a runtime has 64 MiB. Its size is half of the workspace's memory, as it is half
-// of the machine's on Linux. Its content counts as the workspace's memory.
+// sharedMemory returns the volume at /dev/shm, for which a runtime has 64 MiB by default. Its size is half of the
+// workspace's memory, as on Linux half of the machine's. Its content counts as the workspace's memory.
 func sharedMemory(memory int64) corev1.Volume {
 	dir := &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}
 	if memory > 0 {
@@ -201,7 +200,7 @@ func sharedMemory(memory int64) corev1.Volume {
 	return corev1.Volume{Name: volumeShared, VolumeSource: corev1.VolumeSource{EmptyDir: dir}}
 }
 
-// workspaceContainer is the workspace's container in its Pod, or nil.
+// workspaceContainer returns the workspace's container in its Pod, or nil.
 func workspaceContainer(p *corev1.Pod) *corev1.Container {
 	for i := range p.Spec.Containers {
 		if p.Spec.Containers[i].Name == Container {
@@ -211,8 +210,7 @@ func workspaceContainer(p *corev1.Pod) *corev1.Container {
 	return nil
 }
 
-// environment reads NAME=value. Of several values of one name the last one counts, as in an
-// engine.
+// environment parses NAME=value. Of several values of one name the last one counts, as in an engine.
 func environment(entries []string) ([]corev1.EnvVar, error) {
 	var all []corev1.EnvVar
 	for i, entry := range entries {
@@ -225,7 +223,7 @@ func environment(entries []string) ([]corev1.EnvVar, error) {
 	return all, nil
 }
 
-// merged adds variables; those of the same name are replaced.
+// merged adds variables and replaces those of the same name.
 func merged(to, more []corev1.EnvVar) []corev1.EnvVar {
 next:
 	for _, v := range more {
@@ -251,7 +249,7 @@ func escaped(texts []string) []string {
 	return all
 }
 
-// withPort adds the application's port, for people who look at the Pod.
+// withPort adds the application's port, for users who look at the Pod.
 func withPort(to []corev1.ContainerPort, port int) []corev1.ContainerPort {
 	for _, p := range to {
 		if int(p.ContainerPort) == port {
@@ -261,8 +259,8 @@ func withPort(to []corev1.ContainerPort, port int) []corev1.ContainerPort {
 	return append(to, corev1.ContainerPort{ContainerPort: int32(port), Protocol: corev1.ProtocolTCP})
 }
 
-// stamp adds the hash by which a Pod that another process made from the same spec is
-// recognised. After an upgrade or a change of settings the hash differs.
+// stamp adds a hash that identifies the spec, so that another process's Pod from the same spec is recognised. After an
+// upgrade or a change of settings the hash differs.
 func stamp(p *corev1.Pod) error {
 	text, err := json.Marshal(p)
 	if err != nil {

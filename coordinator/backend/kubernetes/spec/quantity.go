@@ -7,12 +7,12 @@ import (
 
 func inBytes(n int64) resource.Quantity { return *resource.NewQuantity(n, resource.BinarySI) }
 
-// processors rounds up to thousandths, which is as fine as Kubernetes counts.
+// processors rounds up to thousandths, the finest unit of Kubernetes.
 func processors(nano int64) resource.Quantity {
 	return *resource.NewMilliQuantity((nano+999_999)/1_000_000, resource.DecimalSI)
 }
 
-// resources are the limits, 0 for none, and the requests, which are not above the limits.
+// resources returns the limits, where 0 means none, and the requests, which are not above the limits.
 func resources(memory, memoryRequest, cpus, cpusRequest int64) (limits, requests corev1.ResourceList) {
 	limits, requests = corev1.ResourceList{}, corev1.ResourceList{}
 	if memory > 0 {
@@ -28,7 +28,7 @@ func resources(memory, memoryRequest, cpus, cpusRequest int64) (limits, requests
 	return limits, requests
 }
 
-// LimitCPU gives the container of a storage job's Pod that limit of processors. It asks for no more.
+// LimitCPU gives the container of a storage job's Pod that limit of processors, and lowers its request to the limit.
 func LimitCPU(p *corev1.PodSpec, limit resource.Quantity) {
 	r := &p.Containers[0].Resources
 	r.Limits[corev1.ResourceCPU] = limit

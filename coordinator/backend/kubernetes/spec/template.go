@@ -22,8 +22,8 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 )
 
-// templated returns what all workspaces' Pods have in common: ours, with the Pod template
-// merged into it. What a template must not say is an error that names the field.
+// templated returns the common part of all workspaces' Pods: ours, with the Pod template merged into it. The error
+// names a field that the template must not set.
 func templated(o Options) (*corev1.Pod, error) {
 	ours := base(o)
 	if strings.TrimSpace(o.PodTemplate) == "" {
@@ -55,7 +55,7 @@ func templated(o Options) (*corev1.Pod, error) {
 	return p, nil
 }
 
-// endsInTime returns an error if the template gives programs more time to end than [backend.CheckStopGrace] allows.
+// endsInTime returns an error if the template's grace period is longer than [backend.CheckStopGrace] allows.
 func endsInTime(p *corev1.Pod) error {
 	longest := int64(backend.MaxStopGrace / time.Second)
 	if grace := p.Spec.TerminationGracePeriodSeconds; grace != nil && (*grace < 0 || *grace > longest) {
@@ -65,8 +65,8 @@ func endsInTime(p *corev1.Pod) error {
 	return nil
 }
 
-// taken returns an error for each field of the template that is not the operator's to set. These
-// say who a Pod belongs to, what runs in it, and all that keeps two users of one volume apart.
+// taken returns an error for each field of the template that the operator must not set: those that say who a Pod
+// belongs to, what runs in it, and how two users of one volume are kept apart.
 func taken(ours, p *corev1.Pod) error {
 	var errs []error
 	keep := func(field string, ours, its any) {
@@ -120,8 +120,8 @@ func taken(ours, p *corev1.Pod) error {
 	return errors.Join(errs...)
 }
 
-// ofHome returns the mounts that make the home. A folder of the home that is mounted at its own place changes nothing of what is where. It keeps
-// a runtime from mounting there the volume that an image declares (SPEC 7).
+// ofHome returns the mounts of the home. A folder of the home that is mounted at its own place shows the same files. It
+// only keeps a runtime from mounting a volume that the image declares there (SPEC 7).
 func ofHome(c corev1.Container) []corev1.VolumeMount {
 	return slices.DeleteFunc(slices.Clone(c.VolumeMounts), func(m corev1.VolumeMount) bool {
 		folder, inside := strings.CutPrefix(path.Clean(m.MountPath), Home+"/")
@@ -132,7 +132,7 @@ func ofHome(c corev1.Container) []corev1.VolumeMount {
 	})
 }
 
-// prefix is that of all our labels and annotations.
+// prefix is the prefix of our labels and annotations.
 const prefix = "codehub.dev/"
 
 // secure refuses a Pod that is less secure than Pod Security's level "restricted".

@@ -14,18 +14,17 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 )
 
-// installationForm is that of a label's value, as on other backends in lower case.
+// installationForm is that of a label's value, in lower case as on other backends.
 var installationForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
 
-// The smallest sizes that make sense, in bytes: with less, nothing starts. They are there to
-// catch a forgotten unit.
+// The smallest sensible sizes, in bytes: with less, nothing starts. They catch a forgotten unit.
 const (
 	minMemory  = 6 << 20
 	minStorage = 1 << 20
 )
 
-// Validate reports everything that is wrong with the options at once. It performs no I/O:
-// whether classes, Secrets and images exist is found out when they are used.
+// Validate reports everything that is wrong with the options at once. It performs no I/O: a missing class, Secret or
+// image shows only in use.
 func (o Options) Validate() error {
 	o = o.withDefaults()
 	var errs []error
@@ -119,7 +118,7 @@ func fields(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' || r == '\t' || r == '\n' })
 }
 
-// pairs reads labels that are written as name=value.
+// pairs parses labels in the form name=value.
 func pairs(text string) (map[string]string, error) {
 	var (
 		all  map[string]string
@@ -136,7 +135,7 @@ func pairs(text string) (map[string]string, error) {
 	return all, errors.Join(errs...)
 }
 
-// tolerations reads taints that are written as kubectl shows them.
+// tolerations parses taints in kubectl's form.
 func tolerations(text string) ([]corev1.Toleration, error) {
 	var (
 		all  []corev1.Toleration

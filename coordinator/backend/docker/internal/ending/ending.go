@@ -15,7 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 )
 
-// script ends the programs that are not the application's own.
+// script ends the programs outside the application's session.
 //
 //go:embed end.sh
 var script string
@@ -23,17 +23,17 @@ var script string
 // Ender asks the programs of an engine's containers to end. It is safe for concurrent use.
 type Ender struct{ api *engine.Client }
 
-// New returns what asks the programs of that engine's containers. It performs no I/O.
+// New returns an Ender for that engine's containers. It performs no I/O.
 func New(api *engine.Client) Ender { return Ender{api} }
 
-// forRemoval is what Ask leaves of the caller's time, for the removal of the container.
+// forRemoval is the part of the caller's time that Ask leaves for the removal of the container.
 const forRemoval = 10 * time.Second
 
-// Ask asks the programs of a running container to end, and returns when none runs any more, at the latest after
-// the grace period, and early enough for the caller to remove the container before ctx ends. Programs of other
-// sessions than the application's come first, such as daemons and programs in terminals. They and their shells have
-// two thirds of the time. Then the application gets the stop signal of its image, and ends its own processes. The
-// engine kills all others when the application has ended.
+// Ask asks the programs of a running container to end. It returns once none is running, at the latest after the grace
+// period, and early enough for the caller to remove the container before ctx ends. First it asks programs of other
+// sessions than the application's, such as daemons and programs in terminals. They and their shells have two thirds of
+// the time. Then the application gets the stop signal of its image, and ends its own processes. When the application
+// has ended, the engine kills everything else.
 //
 // Ask reports no errors: the caller removes the container in any case.
 func (e Ender) Ask(ctx context.Context, c *container.InspectResponse, grace time.Duration) {
@@ -48,13 +48,13 @@ func (e Ender) Ask(ctx context.Context, c *container.InspectResponse, grace time
 	if e.hasOtherSessions(ctx, c) {
 		e.endOtherSessions(ctx, c.ID, grace)
 	}
-	// The engine counts whole seconds. It goes on to wait when it is not listened to any more, and does no harm.
+	// The engine counts whole seconds. It keeps waiting after this client has gone, which does no harm.
 	limit := int(grace/time.Second) + 1
 	_ = e.api.ContainerStop(ctx, c.ID, container.StopOptions{Timeout: &limit})
 }
 
-// hasOtherSessions reports whether anything runs in the container in another session than that of its first process.
-// What cannot be found out is none.
+// hasOtherSessions reports whether a program in the container runs in another session than its first process. If that
+// is unknown, it returns false.
 func (e Ender) hasOtherSessions(ctx context.Context, c *container.InspectResponse) bool {
 	top, err := e.api.ContainerTop(ctx, c.ID, []string{"-eo", "pid,sid"})
 	if err != nil {
@@ -74,11 +74,11 @@ func (e Ender) hasOtherSessions(ctx context.Context, c *container.InspectRespons
 	return false
 }
 
-// endOtherSessions runs the script in the container. Without a shell in the image it does nothing.
+// endOtherSessions runs the script in the container. It does nothing if the image has no shell.
 func (e Ender) endOtherSessions(ctx context.Context, containerID string, grace time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, grace*2/3)
 	defer cancel()
-	const tick = time.Second / 100 // of the script
+	const tick = time.Second / 100 // the script's unit
 	made, err := e.api.ContainerExecCreate(ctx, containerID, container.ExecOptions{AttachStdout: true, Cmd: []string{
 		"sh", "-c", script, "end", strconv.Itoa(int(grace / 2 / tick)), strconv.Itoa(int(grace * 2 / 3 / tick)),
 	}})
@@ -91,5 +91,5 @@ func (e Ender) endOtherSessions(ctx context.Context, containerID string, grace t
 	}
 	defer output.Close()
 	defer context.AfterFunc(ctx, output.Close)()
-	_, _ = io.Copy(io.Discard, output.Reader) // it prints nothing, and closes its output when it ends
+	_, _ = io.Copy(io.Discard, output.Reader) // the script prints nothing, and closes its output when it ends
 }

@@ -1,7 +1,6 @@
 // Package freezer freezes and thaws the containers of workspaces on a Docker engine.
 //
-// It owns what the engine says when a container is as it is asked to be already. It must not decide what
-// is frozen, nor touch a container without the installation's labels.
+// It must not decide what is frozen, nor touch a container without the installation's labels.
 package freezer
 
 import (
@@ -27,22 +26,21 @@ type Freezer struct {
 	frozen    func(containerID string, pid int)
 }
 
-// New returns a freezer. It calls restarted with a container that was started again since its start was
-// reported, and frozen with one that it has frozen and with its first process. It performs no I/O.
+// New returns a freezer. It calls restarted with a container that was started again since its start was reported, and
+// frozen with a container that it froze and the container's first process. It performs no I/O.
 func New(api *engine.Client, o spec.Options, restarted func(id workspace.ID, containerID string),
 	frozen func(containerID string, pid int)) *Freezer {
 	return &Freezer{api: api, opts: o, restarted: restarted, frozen: frozen}
 }
 
-// Freeze implements [backend.Freezer]. The engine is asked to freeze one container by its id: another
-// one that takes its place meanwhile is never touched.
+// Freeze implements [backend.Freezer]. It freezes one container by its id, so that it never touches a replacement.
 func (f *Freezer) Freeze(ctx context.Context, id workspace.ID, started time.Time) error {
 	var pid int
 	due := func(c *container.InspectResponse) bool {
 		pid = c.State.Pid
 		same := backend.SameStart(engine.Time(c.State.StartedAt), started)
 		if !same {
-			f.restarted(id, c.ID) // it was started again, which no listing has shown
+			f.restarted(id, c.ID) // it was started again since the last listing
 		}
 		return same && c.State.Running && !c.State.Paused
 	}
@@ -74,7 +72,7 @@ func (f *Freezer) Thaw(ctx context.Context, id workspace.ID) error {
 	})
 }
 
-// ifDue returns the engine's id of the workspace's container if something of it is due, or "".
+// ifDue returns the id of the workspace's container if due reports true for it, and otherwise "".
 func (f *Freezer) ifDue(ctx context.Context, id workspace.ID, doing string,
 	due func(*container.InspectResponse) bool) (containerID string, err error) {
 	if err := backend.CheckID(id); err != nil {
@@ -95,9 +93,8 @@ func (f *Freezer) ifDue(ctx context.Context, id workspace.ID, doing string,
 	return containerID, nil
 }
 
-// unlessChanged returns the error of the engine, or nil if nothing is due any more: another call has
-// frozen, thawed or removed the container meanwhile, or it has ended. If that is not certain yet, it is
-// [backend.ErrChanged].
+// unlessChanged returns the engine's error. It returns nil if nothing is due any more: another call has frozen, thawed
+// or removed the container, or it has ended. If that is not certain yet, it returns [backend.ErrChanged].
 func (f *Freezer) unlessChanged(ctx context.Context, id workspace.ID, doing string,
 	due func(*container.InspectResponse) bool, err error) error {
 	if err == nil {

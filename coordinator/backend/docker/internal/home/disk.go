@@ -14,27 +14,26 @@ import (
 )
 
 const (
-	// diskFresh is for how long an answer about the disk is good, if a container had to be
-	// run for it.
+	// diskFresh is how long an answer about the disk stays valid if it took a container to get it.
 	diskFresh = time.Minute
-	// diskLocal is for how long a folder of this machine is known to be on that disk.
+	// diskLocal is how long a folder of this machine is assumed to be on that disk.
 	diskLocal = 30 * time.Minute
 )
 
-// diskProbe knows how full the disk of the volumes is. A short-lived container sees it
-// for certain. If the engine runs on this machine, this process may see the same file system at the
-// same place. Then it asks the kernel itself until that is checked again.
+// diskProbe knows how full the disk of the volumes is. A short-lived container measures it reliably. If the engine runs
+// on this machine, this process may see the same file system at the same path. Then it asks the kernel itself, until
+// the next check by a container.
 type diskProbe struct {
 	asking chan struct{} // held while a container runs
 
-	mu     sync.Mutex // guards what follows
-	engine string     // the identity of the engine that the rest is about
+	mu     sync.Mutex // guards the fields below
+	engine string     // the identity of the engine that has the disk
 	last   contract.DiskUsage
-	asked  time.Time // when a container has told
-	folder string    // of the volumes, as this process sees it; empty if it does not
+	asked  time.Time // when a container measured it
+	folder string    // the folder of the volumes as this process sees it, or empty
 }
 
-// known returns what is known of an engine's disk without asking the engine.
+// known returns the state of an engine's disk if it is known without asking the engine.
 func (p *diskProbe) known(identity string) (contract.DiskUsage, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -51,22 +50,21 @@ func (p *diskProbe) known(identity string) (contract.DiskUsage, bool) {
 	return contract.DiskUsage{}, false
 }
 
-// learn takes note of what a container has seen.
+// learn records what a container has measured.
 func (p *diskProbe) learn(identity, folder string, seen contract.DiskUsage) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.engine, p.last, p.asked, p.folder = identity, seen, time.Now(), ""
-	// Neither the size nor the id alone would do: some file systems have no id.
+	// Neither the size nor the id alone is enough: some file systems have no id.
 	if own, err := statfs(folder); err == nil && own.ID == seen.ID && near(own.Total, seen.Total) {
 		p.folder = folder
 	}
 }
 
-// near compares the sizes of a disk between two moments. What is reserved for root may
-// make up for the difference.
+// near compares a disk's sizes at two moments. Space reserved for root may account for the difference.
 func near(a, b int64) bool { return max(a, b)-min(a, b) <= b/1000 }
 
-// Disk tells how full the disk of the homes is: all are below the engine's data folder.
+// Disk returns how full the disk of the homes is. All homes are below the engine's data folder.
 func (h *Volumes) Disk(ctx context.Context) (backend.Disk, error) {
 	identity, err := h.api.Identity(ctx)
 	if err != nil {
@@ -93,7 +91,7 @@ func (h *Volumes) Disk(ctx context.Context) (backend.Disk, error) {
 	return backend.Disk{Total: result.Disk.Total, Free: result.Disk.Free}, nil
 }
 
-// statfs asks the kernel of this machine. It counts as the program in the container does.
+// statfs asks this machine's kernel, and counts as the program in the container does.
 func statfs(folder string) (contract.DiskUsage, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(folder, &s); err != nil {

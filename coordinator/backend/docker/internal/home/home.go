@@ -1,9 +1,9 @@
-// Package home keeps the home volumes of workspaces on a Docker engine. It knows whether there is
-// one, whose it is, how much it holds, and how full the disk of all of them is.
+// Package home keeps the home volumes of workspaces on a Docker engine. It knows whether a home exists, who owns it,
+// how much it holds, and how full the disk of all homes is.
 //
-// It owns the volumes of the kind [spec.KindHome], and the short-lived containers that measure
-// them. It must not delete one without the operation that has made it, nor touch a workspace's
-// container but for its home. What may use a volume at which time is its caller's to know.
+// It owns the volumes of the kind [spec.KindHome], and the short-lived containers that measure them. It must not delete
+// a home except for the operation that made it, nor touch more of a workspace's container than its home. Its caller
+// decides what may use a volume, and when.
 package home
 
 import (
@@ -28,23 +28,22 @@ import (
 type Volumes struct {
 	api  *engine.Client
 	opts spec.Options
-	// pruning is held while this process removes a volume: the engine refuses two at once.
+	// pruning is held while this process removes a volume: the engine refuses two removals at once.
 	pruning chan struct{}
-	// owned are the homes that need no other owner, by the names of their volumes: with
-	// which image, and of which operation.
+	// owned are the homes whose owner is right, by volume name. The value is the image and the operation.
 	owned backend.Memo[string]
 	// disk knows where the disk of the volumes is.
 	disk diskProbe
 }
 
-// New returns the homes of the installation that the options name, which have their defaults. It
-// performs no I/O.
+// New returns the homes of the installation that the options name. The options must have their defaults. It performs no
+// I/O.
 func New(api *engine.Client, o spec.Options) *Volumes {
 	return &Volumes{api: api, opts: o, pruning: make(chan struct{}, 1), disk: diskProbe{asking: make(chan struct{}, 1)}}
 }
 
-// Volumes returns the homes of these workspaces, or of all when no ids are given. A volume that
-// the engine created in place of a home has another kind and is not listed.
+// Volumes returns the homes of these workspaces, or all homes if no ids are given. A volume that the engine created
+// instead of a missing home has another kind and is not listed.
 func (h *Volumes) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Volume, error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
@@ -68,9 +67,8 @@ func (h *Volumes) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspa
 	return found, nil
 }
 
-// Find returns the home volume, or nil if there is none. A volume that the engine created in its
-// place does not count and is removed. No container ran on it, so it holds nothing of the user's. A
-// volume of another owner is an error.
+// Find returns the home volume, or nil if there is none. It removes a volume that the engine created instead of a
+// missing home: no container ever ran on it, so it holds no user's files. A volume of another owner is an error.
 func (h *Volumes) Find(ctx context.Context, id workspace.ID) (*volume.Volume, error) {
 	name := id.VolumeName()
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
@@ -86,23 +84,22 @@ func (h *Volumes) Find(ctx context.Context, id workspace.ID) (*volume.Volume, er
 	case !h.opts.Owns(v.Labels, id, spec.KindAutoCreated):
 		return nil, engine.NotOurs("volume", name)
 	}
-	// It stays while a container that was never started mounts it.
+	// It stays while a container that never started mounts it.
 	return nil, h.DeleteAutoCreated(ctx, id)
 }
 
-// DeleteAutoCreated removes a volume that the engine created in place of the home, but no home.
+// DeleteAutoCreated removes a volume that the engine created instead of a missing home. It never removes a home.
 func (h *Volumes) DeleteAutoCreated(ctx context.Context, id workspace.ID) error {
 	return h.prune(ctx, id, spec.KindAutoCreated)
 }
 
-// Missing is the error for a home volume that does not exist (SPEC 1, contract 6).
+// Missing is the error for a missing home volume (SPEC 1, contract 6).
 func Missing(id workspace.ID) error {
 	return workspace.Fail(workspace.ReasonContainerWithoutVolume,
 		fmt.Errorf("volume %s does not exist, and no container may run without it", id.VolumeName()))
 }
 
-// Check fails unless the home volume exists. A volume that the engine created in
-// its place does not count.
+// Check fails unless the home volume exists. A volume that the engine created instead does not count.
 func (h *Volumes) Check(ctx context.Context, id workspace.ID) error {
 	v, err := h.Find(ctx, id)
 	if err == nil && v == nil {
@@ -111,8 +108,8 @@ func (h *Volumes) Check(ctx context.Context, id workspace.ID) error {
 	return err
 }
 
-// Provision makes the home, unless that operation has made it already. A volume that the engine
-// created in place of a home is removed, and the creation is repeated once.
+// Provision creates the home, unless that operation has created it already. It removes a volume that the engine created
+// instead of a missing home, and then tries once more.
 func (h *Volumes) Provision(ctx context.Context, s backend.VolumeSpec) error {
 	if err := s.Validate(); err != nil {
 		return err
@@ -123,7 +120,7 @@ func (h *Volumes) Provision(ctx context.Context, s backend.VolumeSpec) error {
 		labels[spec.LabelOp] = opID
 	}
 	for range 2 {
-		// If the volume exists, the engine returns that one, with its own labels.
+		// If the volume exists, the engine returns it, with its own labels.
 		v, err := h.api.VolumeCreate(ctx, volume.CreateOptions{
 			Name: name, Driver: "local", Labels: labels, DriverOpts: spec.SizeOption(h.opts.HomeBytes),
 		})
@@ -148,9 +145,8 @@ func (h *Volumes) Provision(ctx context.Context, s backend.VolumeSpec) error {
 	return fmt.Errorf("creating volume %s: an empty volume of that name is still mounted by a container", name)
 }
 
-// DeleteVolume removes the home that the operation has made. The engine itself keeps to that
-// incarnation: see prune. It refuses while any container, also one that has exited, uses the
-// volume.
+// DeleteVolume removes the home that the operation made. The engine itself ensures that it removes this incarnation:
+// see prune. It refuses while any container, even one that has exited, uses the volume.
 func (h *Volumes) DeleteVolume(ctx context.Context, id workspace.ID, opID string) error {
 	if err := backend.CheckID(id); err != nil {
 		return err
@@ -175,26 +171,25 @@ func (h *Volumes) DeleteVolume(ctx context.Context, id workspace.ID, opID string
 	return h.whyNotPruned(ctx, id.VolumeName())
 }
 
-// pruneFor is how long prune waits for those of other processes, and pruneEvery how often it
-// tries. One takes as long as the engine needs to count and remove the files of a home.
+// pruneFor is how long prune waits for other processes' removals, and pruneEvery how often it tries. A removal takes as
+// long as the engine needs to count and remove the files of a home.
 const (
 	pruneFor   = 5 * time.Minute
 	pruneEvery = 25 * time.Millisecond
 )
 
-// prune removes the workspace's volume of that kind if it has the labels and no container uses
-// it. Removing by name would not do: the request may arrive late, when another volume has taken
-// the name (SPEC 12.11). The engine compares the labels and removes in one operation, of which
-// only one runs at a time. In between, a volume can be replaced only by a removal by name, which
-// this package never does. It answers alike whether it has removed something or not, so that
-// callers look again.
+// prune removes the workspace's volume of that kind if it has the labels and no container uses it. Removing it by name
+// is not safe: the request may arrive late, when another volume has the name (SPEC 12.11). The engine compares the
+// labels and removes the volume in one operation, of which only one runs at a time. During it, only a removal by name
+// could replace a volume, and this package never removes by name. The answer does not say whether anything was removed,
+// so callers must look again.
 func (h *Volumes) prune(ctx context.Context, id workspace.ID, kind string, more ...filters.KeyValuePair) error {
 	doing := "deleting volume " + id.VolumeName()
 	args := filters.NewArgs(more...)
 	for k, v := range h.opts.Labels(id, kind) {
 		args.Add("label", k+"="+v)
 	}
-	// From this version on, named volumes have to be asked for.
+	// From this version on, the request must ask for named volumes.
 	if versions.GreaterThanOrEqualTo(h.api.ClientVersion(), "1.42") {
 		args.Add("all", "true")
 	}
@@ -207,13 +202,13 @@ func (h *Volumes) prune(ctx context.Context, id workspace.ID, kind string, more 
 	return backend.RetryChanged(ctx, doing, pruneEvery, pruneFor, func() error {
 		_, err := h.api.VolumesPrune(ctx, args)
 		if errdefs.IsConflict(err) {
-			return fmt.Errorf("%w: %w", backend.ErrChanged, err) // another one is running, whose ever it is
+			return fmt.Errorf("%w: %w", backend.ErrChanged, err) // another process's removal is running
 		}
 		return engine.Wrap(doing, err)
 	})
 }
 
-// whyNotPruned is the error for a volume that is still there.
+// whyNotPruned returns the error for a volume that is still there.
 func (h *Volumes) whyNotPruned(ctx context.Context, name string) error {
 	users, err := h.api.ContainerList(ctx, container.ListOptions{
 		All: true, Filters: filters.NewArgs(filters.Arg("volume", name)),

@@ -22,19 +22,17 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// The home of a container belongs to the user that its image runs as. The engine sees to that only
-// where the image has a folder at spec.HomePath. Then a container's creation fills an empty volume
-// with what is there, owner included. Elsewhere the home would be root's, and after a change of the
-// image that of the former image's user.
+// The home of a container belongs to its image's user. The engine ensures that only if the image has a folder at
+// spec.HomePath: then the creation of a container fills an empty volume with that folder's content, owner included.
+// Otherwise the home would belong to root, and after a change of the image to the previous image's user.
 //
-// What a container that does not run yet has at a path, and what it gets there, goes through
-// the engine's archive of its files. So this needs neither a container of its own nor a right
-// in the workspace's.
+// The engine's archive of a container's files shows and changes what is at a path in a container that does not run yet.
+// So this needs neither its own container nor a right in the workspace's.
 
 const (
-	// maxAccounts bounds what is read of an image's list of users or groups, in bytes.
+	// maxAccounts bounds how much of an image's list of users or groups is read, in bytes.
 	maxAccounts = 1 << 20
-	// maxRest is how much of a home is read to no purpose.
+	// maxRest bounds how much of a home is read only to keep the connection.
 	maxRest = 64 << 10
 )
 
@@ -42,23 +40,24 @@ const (
 type folder struct {
 	uid, gid int
 	mode     int64
-	// empty says that there is nothing in it but what the engine makes: see expected.
+	// empty means that it holds nothing but what the engine creates: see expected.
 	empty bool
 }
 
-// identity is the user and the group that a container's program runs as.
+// identity is the user and the group of a container's program.
 type identity struct{ uid, gid int }
 
-// Own gives an empty home to the user of the container, which was created and does not
-// run. A home with files in it is never changed: their owner is not known. Then it does the same for the folders that the image expects
-// below the home. The engine, or what starts the program, makes a working folder for root: in a new home, and in one without it.
-// What else is there stays as it is, and nothing is made below what is no folder.
+// Own gives an empty home to the user of the container, which was created and does not run. It never changes a home
+// with files, because it cannot know their owner. It then does the same for the folders that the image expects below
+// the home: in any home, the engine or its runtime creates a missing working folder as root. Own leaves everything else
+// there as it is, and creates nothing below a path that is no folder.
 //
-// The engine makes the same of an empty home with every container from the same image. So this process does not look
-// again at what needed no change, unless there are such folders: they make a home that was emptied root's again.
+// The engine treats an empty home alike for every container of the same image. So this process does not look again if
+// nothing needed a change, unless there are such folders: they give a home that was emptied back to root.
 //
-// It is a help: if it fails, the container starts on the home as it is, the next start looks again, and doctor tells
-// which homes cannot be written to. Nothing more is then done to the home: it would not be empty at the next start.
+// A failure does no harm: the container starts on the home as it is, the next start tries again, and doctor names the
+// homes that cannot be written to. After a failure Own does nothing more to the home, which would otherwise not be
+// empty at the next start.
 func (h *Volumes) Own(ctx context.Context, id workspace.ID, containerID, image, incarnation string, folders []string) {
 	key := image + " " + incarnation
 	if known, _ := h.owned.Get(id, id.VolumeName()); known == key && len(folders) == 0 {
@@ -80,7 +79,7 @@ func (h *Volumes) Own(ctx context.Context, id workspace.ID, containerID, image, 
 		}
 	}
 	if home.empty && (home.uid != who.uid || home.gid != who.gid || home.mode&usable != usable) {
-		key = "" // the next start looks again
+		key = "" // the next start tries again
 		if h.putFolder(ctx, containerID, spec.HomePath, who, home.mode|usable) != nil {
 			return
 		}
@@ -89,12 +88,12 @@ func (h *Volumes) Own(ctx context.Context, id workspace.ID, containerID, image, 
 	h.owned.Put(id, id.VolumeName(), key)
 }
 
-// newFolder is the mode of a folder that is made.
+// newFolder is the mode of a new folder.
 const newFolder = 0o755
 
-// ownFolders makes the expected folders that do not exist, and gives away those of root's in which there is nothing else.
+// ownFolders creates the missing expected folders, and gives the user those that belong to root and are empty.
 func (h *Volumes) ownFolders(ctx context.Context, containerID string, who identity, expected []string) {
-	closed := make(map[string]bool) // nothing is done below them
+	closed := make(map[string]bool) // nothing is changed below these
 	for _, at := range expected {
 		if closed[path.Dir(at)] {
 			closed[at] = true
@@ -112,7 +111,7 @@ func (h *Volumes) ownFolders(ctx context.Context, containerID string, who identi
 	}
 }
 
-// expected returns the folders, which lie below the home, and their parents there, the outer ones first.
+// expected returns the folders below the home together with their parents there, the outer ones first.
 func expected(folders []string) []string {
 	all := make(map[string]bool)
 	for _, folder := range folders {
@@ -123,10 +122,10 @@ func expected(folders []string) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// usable are the rights without which its owner cannot use a folder.
+// usable are the rights that an owner needs to use a folder.
 const usable = 0o700
 
-// writable reports whether a user can make files in the home.
+// writable reports whether the user can create files in the home.
 func (f folder) writable(who identity) bool {
 	const rights = 3 // write and search
 	switch {
@@ -138,15 +137,15 @@ func (f folder) writable(who identity) bool {
 	return f.mode&rights == rights
 }
 
-// Access is whether the program in a container can use its home.
+// Access is whether a container's program can use its home.
 type Access struct {
-	// User is who the program runs as, Owner whose the home is: the numbers of user and group.
+	// User is the user of the program, and Owner the owner of the home, as numbers of user and group.
 	User, Owner string
-	// Writable is true also if the user is not known.
+	// Writable is also true if the user is unknown.
 	Writable bool
 }
 
-// Access looks at the home in a container whose program runs as that user.
+// Access examines the home in a container whose program runs as that user.
 func (h *Volumes) Access(ctx context.Context, containerID, user string) (Access, error) {
 	home, err := h.folder(ctx, containerID, spec.HomePath, nil)
 	if err != nil {
@@ -159,7 +158,7 @@ func (h *Volumes) Access(ctx context.Context, containerID, user string) (Access,
 	}, nil
 }
 
-// userOf returns the user of a container, as its image names it.
+// userOf returns the container's user as its image names it.
 func (h *Volumes) userOf(ctx context.Context, containerID string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
@@ -170,8 +169,8 @@ func (h *Volumes) userOf(ctx context.Context, containerID string) (string, error
 	return c.Config.User, nil
 }
 
-// folder looks at the home or a folder in it. It reads the folder and the first name in it that is none of the expected folders of root's,
-// however much there is.
+// folder examines the home or a folder in it. It reads the folder and the first name in it that is not one of root's
+// expected folders, no matter how much there is.
 func (h *Volumes) folder(ctx context.Context, containerID, at string, expected []string) (folder, error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
@@ -181,7 +180,7 @@ func (h *Volumes) folder(ctx context.Context, containerID, at string, expected [
 		return folder{}, engine.Wrap(doing, err)
 	}
 	defer func() {
-		_, _ = io.CopyN(io.Discard, content, maxRest) // the connection is used again if that was all
+		_, _ = io.CopyN(io.Discard, content, maxRest) // so that the connection can be reused
 		content.Close()
 	}()
 	files := tar.NewReader(content)
@@ -207,7 +206,7 @@ func (h *Volumes) folder(ctx context.Context, containerID, at string, expected [
 	}
 }
 
-// putFolder makes a folder of a user's. The engine writes one that exists by changing its owner and mode.
+// putFolder creates a folder of a user. If it exists, the engine changes its owner and mode.
 func (h *Volumes) putFolder(ctx context.Context, containerID, folder string, who identity, mode int64) error {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
@@ -223,8 +222,8 @@ func (h *Volumes) putFolder(ctx context.Context, containerID, folder string, who
 	return engine.Wrap(fmt.Sprintf("giving the folder %s to user %d", folder, who.uid), err)
 }
 
-// identityOf resolves the user of an image as the engine does: a number or a name, with or without
-// a group. Names are resolved by the image's own lists, which accounts returns.
+// identityOf resolves the user of an image as the engine does: a number or a name, with or without a group. It looks
+// names up in the image's own lists, which accounts returns.
 func identityOf(user string, accounts func(file string) ([][]string, error)) (identity, error) {
 	var who identity
 	name, group, _ := strings.Cut(user, ":")
@@ -264,7 +263,7 @@ func identityOf(user string, accounts func(file string) ([][]string, error)) (id
 	return who, nil
 }
 
-// find returns the numbers among the first fields of the line with that name or number.
+// find returns the numbers in the first fields of the line with that name or number.
 func find(lines [][]string, name string, fields int) ([]int, bool) {
 	for _, line := range lines {
 		if len(line) < fields || line[0] != name && line[2] != name {
@@ -282,14 +281,14 @@ func find(lines [][]string, name string, fields int) ([]int, bool) {
 	return nil, false
 }
 
-// number reads an id. What is larger than the kernel's is none.
+// number parses an id. It rejects numbers above the kernel's largest id.
 func number(text string) (int, bool) {
 	n, err := strconv.ParseInt(text, 10, 32)
 	return int(n), err == nil && n >= 0
 }
 
-// accounts reads lists of users or groups in a container: the fields of each line. One
-// that the image does not have, or that is no plain file, is empty.
+// accounts returns a function that reads a list of users or groups in a container: the fields of each line. A list that
+// is missing, or no plain file, is empty.
 func (h *Volumes) accounts(ctx context.Context, containerID string) func(file string) ([][]string, error) {
 	return func(file string) ([][]string, error) {
 		ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)

@@ -20,19 +20,17 @@ import (
 )
 
 const (
-	// usageStart is how long a helper may take besides counting.
+	// usageStart is how long a helper may take apart from counting.
 	usageStart = 30 * time.Second
-	// The helper's share of the processor and of the disk, of about 1000 each: it gives way
-	// to workspaces and jobs.
+	// The helper's share of the processor and the disk, of about 1000 each: it yields to workspaces and jobs.
 	usageShares = 64
 	usageWeight = 10
 )
 
-// usageHelper runs the program that counts. It sees the folders of the homes, not their volumes:
-// for the engine, no container uses a volume because of it. So a workspace can be started,
-// archived or deleted meanwhile, and the helper may look at one that runs. A storage job would
-// exclude the workspace's container. The engine's own figures (system/df) count every volume
-// there is, without a time limit.
+// usageHelper runs the program that counts. It mounts the folders of the homes, not their volumes: for the engine, it
+// uses no volume. So a workspace can be started, archived or deleted while the helper runs, and the helper may count a
+// running workspace's home, which a storage job must not. The engine's own figures (system/df) count all volumes,
+// without a time limit.
 func (h *Volumes) usageHelper(ctx context.Context, limit time.Duration, binds map[string]string, args ...string) (
 	contract.UsageResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit+usageStart)
@@ -43,8 +41,8 @@ func (h *Volumes) usageHelper(ctx context.Context, limit time.Duration, binds ma
 	}
 	host := container.HostConfig{
 		NetworkMode: "none",
-		UsernsMode:  "host",                      // homes have owners of their own
-		CapAdd:      []string{"DAC_READ_SEARCH"}, // whatever their owner and rights are
+		UsernsMode:  "host",                      // homes have various owners
+		CapAdd:      []string{"DAC_READ_SEARCH"}, // so that it can read every file
 		Resources:   container.Resources{CPUShares: usageShares, BlkioWeight: usageWeight},
 	}
 	bind := func(from, to string) {
@@ -74,7 +72,7 @@ func (h *Volumes) usageHelper(ctx context.Context, limit time.Duration, binds ma
 // volumesFolder is where the engine keeps the volumes of its driver "local".
 func volumesFolder(root string) string { return path.Join(root, "volumes") }
 
-// Usage measures the homes of these workspaces, for about so long.
+// Usage measures the homes of these workspaces, for at most about limit.
 func (h *Volumes) Usage(ctx context.Context, limit time.Duration, ids ...workspace.ID) (
 	map[workspace.ID]backend.Usage, error) {
 	if len(ids) == 0 {

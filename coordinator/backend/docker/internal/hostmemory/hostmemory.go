@@ -1,5 +1,5 @@
-// Package hostmemory tells how short of memory the host of an engine is. It owns where that is known from: the kernel, where
-// the engine runs on this host, and else the engine. It must not decide what follows.
+// Package hostmemory measures how short of memory the host of an engine is. It owns the source: the kernel if the
+// engine runs on this host, and otherwise the engine. It must not decide what to do about it.
 package hostmemory
 
 import (
@@ -26,12 +26,11 @@ import (
 )
 
 const (
-	// memoryQuestions is how many containers are asked about at the same time.
+	// memoryQuestions is how many containers are asked about at once.
 	memoryQuestions = 8
-	// sizeKnown is for how long the size of the host's memory is known. For the answer, the engine
-	// starts three programs.
+	// sizeKnown is how long the size of the host's memory is remembered. To answer, the engine starts three programs.
 	sizeKnown = 30 * time.Minute
-	// procfs is where the kernel tells about the whole host, also in a container.
+	// procfs is where the kernel describes the whole host, even in a container.
 	procfs = "/proc"
 )
 
@@ -40,8 +39,8 @@ type Host struct {
 	api          *engine.Client
 	installation string
 
-	mu     sync.Mutex // guards what follows
-	engine string     // the identity of the engine that the rest is about
+	mu     sync.Mutex // guards the fields below
+	engine string     // the identity of the engine on the host
 	size   int64      // in bytes
 	asked  time.Time
 }
@@ -51,23 +50,23 @@ func New(api *engine.Client, o spec.Options) *Host {
 	return &Host{api: api, installation: o.Installation}
 }
 
-// known returns the size of the memory of an engine's host.
+// known returns the memory size of an engine's host, if it is known.
 func (h *Host) known(identity string) (int64, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.size, h.engine == identity && time.Since(h.asked) < sizeKnown
 }
 
-// learn takes note of it.
+// learn records it.
 func (h *Host) learn(identity string, size int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.engine, h.size, h.asked = identity, size, time.Now()
 }
 
-// Memory is that of [backend.Backend]. An engine behind a Unix socket runs on this host, unless it has
-// another size, as one in a virtual machine has: then the kernel tells. Of any other host, nothing but
-// the containers of the installation is known to use memory.
+// Memory is that of [backend.Backend]. An engine behind a Unix socket runs on this host, unless its memory has another
+// size, as in a virtual machine: then the kernel answers. On any other host, only the memory of the installation's
+// containers is known.
 func (h *Host) Memory(ctx context.Context) (backend.Memory, error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
@@ -84,7 +83,7 @@ func (h *Host) Memory(ctx context.Context) (backend.Memory, error) {
 	return backend.Memory{Total: total, Available: max(0, total-used)}, err
 }
 
-// Size is how much memory the host has, in bytes.
+// Size returns the size of the host's memory, in bytes.
 func (h *Host) Size(ctx context.Context) (int64, error) {
 	identity, err := h.api.Identity(ctx)
 	if err != nil {
@@ -105,7 +104,7 @@ func (h *Host) Size(ctx context.Context) (int64, error) {
 	return info.MemTotal, nil
 }
 
-// used is what the containers of the installation use, without what the kernel may drop.
+// used returns the memory that the installation's containers use, without what the kernel may drop.
 func (h *Host) used(ctx context.Context) (int64, error) {
 	const doing = "reading how much memory the containers use"
 	list, err := h.api.ContainerList(ctx, container.ListOptions{
@@ -124,7 +123,7 @@ func (h *Host) used(ctx context.Context) (int64, error) {
 				sum.Add(status.InUse(used.MemoryStats))
 			}
 			if errdefs.IsNotFound(err) || errdefs.IsConflict(err) {
-				return nil // it has ended meanwhile
+				return nil // it has ended
 			}
 			return engine.Wrap(doing, err)
 		})
@@ -156,15 +155,14 @@ func kernelMemory(proc string) (m backend.Memory, err error) {
 	if found != 2 || m.Total <= 0 {
 		return m, fmt.Errorf("%s does not tell how much memory is available", filepath.Join(proc, "meminfo"))
 	}
-	// A kernel without it has no such file, or refuses to read it.
+	// A kernel without pressure information lacks the file, or refuses to read it.
 	if text, err := os.ReadFile(filepath.Join(proc, "pressure", "memory")); err == nil {
 		m.Stalled = stalled(string(text))
 	}
 	return m, nil
 }
 
-// stalled finds the share of the last 10 s in which something waited for memory. It is 0 where the
-// text does not tell.
+// stalled returns the share of the last 10 s in which something waited for memory, or 0 if the text has none.
 func stalled(text string) float64 {
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)

@@ -31,33 +31,33 @@ import (
 
 // Workspace is an image as a workspace's container uses it.
 type Workspace struct {
-	// Reference is what the container is created from.
+	// Reference is the image from which the container is created.
 	Reference string
-	// Folders are the folders below the home that the image expects there: its volumes and its working
-	// folder, the outer ones first.
+	// Folders are the folders below the home that the image expects: its volumes and its working folder, the outer ones
+	// first.
 	Folders []string
 
-	of      string   // the image of which Reference is the one without volumes
-	mounted []string // the volumes of an image that has kept them
-	refused error    // why it has
+	of      string   // the original image, if Reference is the one without volumes
+	mounted []string // the volumes that the image still has
+	refused error    // why it still has them
 }
 
-// Vanished reports whether a container could not be created because the image without volumes was removed. [Store.ForWorkspace]
-// then makes it again.
+// Vanished reports whether a container could not be created because the image without volumes was removed.
+// [Store.ForWorkspace] then creates it again.
 func (w Workspace) Vanished(err error) bool {
 	var missing *backend.MissingImageError
 	return errors.As(err, &missing) && missing.Image == w.Reference && w.Reference != w.of
 }
 
-// ForWorkspace returns the image as a workspace's container uses it: without the volumes that it declares
-// (SPEC 7). If the engine does not have it, the error is a [backend.MissingImageError].
+// ForWorkspace returns the image for a workspace's container: without the volumes that it declares (SPEC 7). If the
+// engine lacks the image, the error is a [backend.MissingImageError].
 //
-// An engine mounts an empty volume at each of them, also inside the home, and removes it with the container.
-// A container cannot be created without the volumes of its image. So it is created from an image of the
-// same layers whose configuration has no volumes. That image has our labels and no name. `docker image prune` may remove it.
+// An engine mounts an empty volume at each declared path, even inside the home, and removes it with the container. No
+// container can be created without its image's volumes. So the container is created from an image of the same layers
+// whose configuration has no volumes. That image has our labels and no name. `docker image prune` may remove it.
 //
-// If the engine refuses that image, the one with the volumes is used, unless one of them lies inside the home. [Store.CheckMounted] then
-// tells whether one is reached through a link.
+// If the engine refuses that image, the original is used, unless one of its volumes lies inside the home.
+// [Store.CheckMounted] then finds those that lead into the home through a link.
 func (s *Store) ForWorkspace(ctx context.Context, ref string) (Workspace, error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
@@ -84,14 +84,14 @@ func (s *Store) ForWorkspace(ctx context.Context, ref string) (Workspace, error)
 	return found, nil
 }
 
-// hides is the error for volumes inside the home of an image that the engine refuses without them.
+// hides is the error for volumes inside the home if the engine refuses the image without them.
 func hides(ref string, volumes []string, refused error) error {
 	return fmt.Errorf("image %s declares the volume %s inside the home, which would hide files there and lose new ones, and the "+
 		"engine refuses the image without it: build the image without that VOLUME: %w", ref, strings.Join(volumes, ", "), refused)
 }
 
-// CheckMounted fails if the container, which was created from the image and does not run, mounts one of the image's volumes over the
-// home or inside it, through a symbolic link. Such a link is seen in a container only.
+// CheckMounted fails if a symbolic link leads one of the image's volumes over or into the home. The container was
+// created from the image and does not run. Only a container shows such a link.
 func (s *Store) CheckMounted(ctx context.Context, containerID string, w Workspace) error {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
@@ -104,7 +104,7 @@ func (s *Store) CheckMounted(ctx context.Context, containerID string, w Workspac
 			case err != nil && !errdefs.IsNotFound(err):
 				return engine.Wrap("looking at the volume "+volume+" in a container", err)
 			case err == nil && stat.LinkTarget != "":
-				at = path.Clean(stat.LinkTarget) // without links
+				at = path.Clean(stat.LinkTarget) // the path without links
 			}
 		}
 		if at != volume && (below(at+"/") || strings.HasPrefix(spec.HomePath, strings.TrimSuffix(at, "/")+"/")) {
@@ -114,13 +114,13 @@ func (s *Store) CheckMounted(ctx context.Context, containerID string, w Workspac
 	return nil
 }
 
-// Declared is what an image says of its workspaces.
+// Declared is what an image declares about its workspaces.
 type Declared struct {
-	// Ports are its TCP ports, the lowest first.
+	// Ports are its TCP ports in ascending order.
 	Ports []int
 	// InHome are the paths of its volumes inside the home, cleaned and sorted.
 	InHome []string
-	// Home is the variable HOME of its environment, "" without one.
+	// Home is the HOME of its environment, or "".
 	Home string
 
 	volumes, folders []string // all volumes; the folders of [Workspace]
@@ -151,7 +151,7 @@ func (s *Store) declared(ctx context.Context, ref string) (Declared, error) {
 	if found.Config == nil {
 		return d, nil
 	}
-	// What this version of the SDK does not know of the configuration stays in it.
+	// Keep the fields of the configuration that this version of the SDK does not know.
 	var text struct{ Config map[string]json.RawMessage }
 	if err := json.Unmarshal(raw.Bytes(), &text); err != nil {
 		return Declared{}, fmt.Errorf("%s: %w", doing, err)
@@ -168,7 +168,7 @@ func (s *Store) declared(ctx context.Context, ref string) (Declared, error) {
 		}
 	}
 	for declared := range found.Config.ExposedPorts {
-		// A range such as 3000-3005/tcp names no port by which an application is found.
+		// A range such as 3000-3005/tcp does not identify an application's port.
 		if port := nat.Port(declared); port.Proto() == "tcp" && port.Int() > 0 {
 			d.Ports = append(d.Ports, port.Int())
 		}
@@ -191,7 +191,7 @@ func (s *Store) declared(ctx context.Context, ref string) (Declared, error) {
 // below reports whether a clean path lies inside the home.
 func below(folder string) bool { return strings.HasPrefix(folder, spec.HomePath+"/") }
 
-// withoutVolumes returns the id of the image without its volumes, which the engine has then.
+// withoutVolumes returns the id of the image without its volumes, and creates that image if necessary.
 func (s *Store) withoutVolumes(ctx context.Context, d Declared) (id string, err error) {
 	layers := d.found.RootFS.Layers
 	labels := map[string]string{}
@@ -213,7 +213,7 @@ func (s *Store) withoutVolumes(ctx context.Context, d Declared) (id string, err 
 		return "", fmt.Errorf("describing an image: %w", err)
 	}
 	sum := sha256.Sum256(config)
-	id = "sha256:" + hex.EncodeToString(sum[:]) // an engine names images so
+	id = "sha256:" + hex.EncodeToString(sum[:]) // the engine's form of an image id
 	if !s.Missing(ctx, id) {
 		return id, nil
 	}
@@ -237,8 +237,8 @@ func (s *Store) withoutVolumes(ctx context.Context, d Declared) (id string, err 
 	return id, nil
 }
 
-// removeAbandoned removes the images without volumes whose sources are gone and that no container uses. It is called before another one
-// is made, so that there are not more and more. It is a help: what stays is removed the next time.
+// removeAbandoned removes the images without volumes whose originals are gone and that no container uses. It runs
+// before another one is created, so that they do not pile up. Errors do no harm: the next call tries again.
 func (s *Store) removeAbandoned(ctx context.Context) {
 	args := filters.NewArgs()
 	for k, v := range s.opts.HelperLabels(spec.KindImage) {
@@ -255,7 +255,7 @@ func (s *Store) removeAbandoned(ctx context.Context) {
 	}
 }
 
-// onlyConfig packs an image of which the engine has all layers: it asks for none that it has.
+// onlyConfig packs an image whose layers the engine has already: it asks for none of them.
 func onlyConfig(config []byte, layers int) (io.Reader, error) {
 	const name = "config.json"
 	type manifest struct {

@@ -20,32 +20,30 @@ const (
 	// createLimit bounds the creation of a helper, and removeLimit its removal.
 	createLimit = 10 * time.Second
 	removeLimit = 10 * time.Second
-	// abandoned is the age from which the process of a helper is taken for dead. It is longer
-	// than any helper may run.
+	// abandoned is the age at which a helper's process is assumed dead. No helper may run that long.
 	abandoned = 5 * time.Minute
-	// What a helper may use.
+	// The limits of a helper.
 	maxMemory = 64 << 20
 	maxPids   = 64
 	maxOutput = 64 << 10
 )
 
-// Helper runs the program of the storage job's image once, in a short-lived container: for the
-// firewall rules, and for measuring homes. Callers say which mounts, networks and capabilities it
-// gets; it has nothing else.
+// Helper runs the program of the storage job's image once, in a short-lived container: for the firewall rules, and for
+// measuring homes. Callers define its mounts, networks and capabilities; it has nothing else.
 type Helper struct {
 	API *engine.Client
 	// Image is the storage job's image.
 	Image string
 	// Labels mark the containers.
 	Labels map[string]string
-	// All are the labels of each kind of helper. What a process that has died has left of any of them,
-	// the next helper removes: there may be none of the same kind for long.
+	// All are the labels of each kind of helper. Each helper removes what dead processes left of any kind, because the
+	// next helper of that kind may come much later.
 	All []map[string]string
 }
 
-// Run completes the description of the container, runs it, removes it, and returns what it
-// has printed last. An image that is missing or not of this release is an error as of
-// [Store.CheckJobs]. doing says what for, in errors. When ctx ends the container is killed.
+// Run completes the description of the container, runs and removes it, and returns the last line that it printed. For
+// an image that is missing or from another release, it returns the errors of [Store.CheckJobs]. Errors begin with
+// doing. When ctx ends, Run kills the container.
 func (h Helper) Run(ctx context.Context, doing string, config container.Config, host container.HostConfig) (
 	output []byte, err error) {
 	for _, labels := range h.All {
@@ -66,8 +64,8 @@ func (h Helper) Run(ctx context.Context, doing string, config container.Config, 
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	// A request that is given up may still be carried out, and nobody would know of its container: so it
-	// is waited for although ctx ends meanwhile.
+	// The engine may still carry out an abandoned request and leave an unknown container. So wait for it even if ctx
+	// ends.
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), createLimit)
 	made, err := h.API.ContainerCreate(detached, &config, &host, nil, nil, "")
 	cancel()
@@ -75,7 +73,7 @@ func (h Helper) Run(ctx context.Context, doing string, config container.Config, 
 		return nil, engine.Wrap("creating a container for "+doing, err)
 	}
 	defer func() {
-		// Also when ctx has ended: it must not stay.
+		// Remove the container even if ctx has ended.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeLimit)
 		defer cancel()
 		gone := h.API.ContainerRemove(ctx, made.ID, container.RemoveOptions{Force: true})
@@ -95,12 +93,12 @@ func (h Helper) Run(ctx context.Context, doing string, config container.Config, 
 	return h.output(ctx, doing, made.ID)
 }
 
-// Check is [Store.CheckJobs] of the helper's image.
+// Check is [Store.CheckJobs] for the helper's image.
 func (h Helper) Check(ctx context.Context) error {
 	return New(h.API, spec.Options{}).CheckJobs(ctx, h.Image)
 }
 
-// output is what the container has printed.
+// output returns the container's output.
 func (h Helper) output(ctx context.Context, doing, id string) ([]byte, error) {
 	logs, err := h.API.ContainerLogs(ctx, id, container.LogsOptions{ShowStdout: true, ShowStderr: true, Tail: "20"})
 	if err != nil {
@@ -114,7 +112,7 @@ func (h Helper) output(ctx context.Context, doing, id string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// limited keeps a bounded amount of what is written to it.
+// limited keeps a bounded part of what is written to it.
 type limited struct{ bytes.Buffer }
 
 // Write implements io.Writer.
@@ -154,7 +152,7 @@ func (h Helper) removeAbandoned(ctx context.Context, labels map[string]string) e
 	return nil
 }
 
-// pick returns the labels of all that like has, too.
+// pick returns the labels of all whose keys are in like.
 func pick(all, like map[string]string) map[string]string {
 	found := make(map[string]string, len(like))
 	for k := range like {

@@ -1,9 +1,9 @@
-// Package image finds and pulls the images of a Docker engine, and runs the program of the storage
-// job's image in short-lived helper containers.
+// Package image finds and pulls the images of a Docker engine, and runs the program of the storage job's image in
+// short-lived helper containers.
 //
-// It owns what the engine says of an image, and the form of the stream that it sends while it pulls
-// one. It also owns the helpers from their creation to their removal. It must not know which images
-// are used, whether a missing one is pulled, nor what helpers are for.
+// It owns the meaning of the engine's answers about images, and the format of the stream that the engine sends during a
+// pull. It also owns the helpers from their creation to their removal. It must not know which images are used, whether
+// to pull a missing one, nor what helpers are for.
 package image
 
 import (
@@ -22,23 +22,23 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// Store are the images that an engine has. It implements [backend.Images].
+// Store is the engine's images. It implements [backend.Images].
 type Store struct {
 	api  *engine.Client
-	opts spec.Options // an empty reference means its Image
+	opts spec.Options // its Image stands for an empty reference
 }
 
 // New returns the images of the engine, for the installation that the options name. It performs no I/O.
 func New(api *engine.Client, o spec.Options) *Store { return &Store{api, o} }
 
-// Missing reports whether the engine does not have the image. What creates a container must
-// ask, because the engine reports a missing image, network and volume alike.
+// Missing reports whether the engine lacks the image. Code that creates a container must ask, because the engine
+// reports a missing image, network and volume alike.
 func (s *Store) Missing(ctx context.Context, ref string) bool {
 	_, err := s.api.ImageInspect(ctx, ref)
 	return errdefs.IsNotFound(err)
 }
 
-// Check returns a [backend.MissingImageError] if the engine does not have the image.
+// Check returns a [backend.MissingImageError] if the engine lacks the image.
 func (s *Store) Check(ctx context.Context, ref string) error {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
@@ -49,7 +49,7 @@ func (s *Store) Check(ctx context.Context, ref string) error {
 	return nil
 }
 
-// Size returns how many bytes the image takes up on the engine, or a [backend.MissingImageError].
+// Size returns the image's size on the engine in bytes, or a [backend.MissingImageError].
 func (s *Store) Size(ctx context.Context, ref string) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
@@ -64,8 +64,8 @@ func (s *Store) Size(ctx context.Context, ref string) (int64, error) {
 	return found.Size, nil
 }
 
-// CheckJobs returns nil if the engine has the image of storage jobs and it is of this release.
-// Otherwise it is a [backend.MissingImageError], or a [workspace.PendingError] that says what to do.
+// CheckJobs returns nil if the engine has the image of storage jobs in this release's version. Otherwise it returns a
+// [backend.MissingImageError], or a [workspace.PendingError] with the remedy.
 func (s *Store) CheckJobs(ctx context.Context, ref string) error {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
@@ -88,16 +88,15 @@ func (s *Store) CheckJobs(ctx context.Context, ref string) error {
 	return nil
 }
 
-// Pull pulls an image, and calls progress as bytes arrive. The engine shares what several pulls have in
-// common. Only what another attempt cannot change is ImagePullFailed.
+// Pull pulls an image, and calls progress as bytes arrive. The engine shares the common layers of concurrent pulls.
+// Only errors that another attempt cannot fix are ImagePullFailed.
 func (s *Store) Pull(ctx context.Context, ref string, progress func(done, total int64)) error {
 	ref = cmp.Or(ref, s.opts.Image)
 	doing := fmt.Sprintf("pulling image %q", ref)
 	stream, err := s.api.ImagePull(ctx, ref, image.PullOptions{})
 	if err == nil {
 		defer stream.Close()
-		// The pull runs only while its progress is read. Its error is not a status code
-		// but a line of the stream.
+		// The pull runs only while its progress is read. Its error is a line of the stream and not a status code.
 		err = read(stream, progress)
 	}
 	if err == nil {

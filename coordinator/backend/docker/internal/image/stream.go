@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// line is one JSON object of the stream. Each is about one layer, or about none.
+// line is one JSON object of the stream. It concerns one layer, or none.
 type line struct {
 	Layer  string `json:"id"`
 	Status string `json:"status"`
@@ -19,8 +19,8 @@ type line struct {
 	Error string `json:"error"`
 }
 
-// The states of a layer that count. Its size is known from the first line about its
-// download on; what follows the download is counted as a finished one.
+// The states of a layer that count. Its first download line gives its size. Any state after the download counts as
+// downloaded.
 const (
 	downloading = "Downloading"
 	downloaded  = "Download complete"
@@ -28,17 +28,15 @@ const (
 	pulled      = "Pull complete"
 )
 
-// refusedError is an error that the engine itself reports: the registry refuses, or does not
-// have the image.
+// refusedError is an error from the engine itself: the registry refuses the image or does not have it.
 type refusedError struct{ message string }
 
 // Error implements error.
 func (e *refusedError) Error() string { return e.message }
 
-// read reads to its end the stream that the engine sends while it pulls an image. It calls
-// progress whenever the sums over all layers have changed. The sum done never shrinks, although
-// a layer may begin again. The error is a refusedError, or that of the stream, which ends with
-// io.ErrUnexpectedEOF when it is cut.
+// read reads the stream of a pull to its end. It calls progress whenever the sums over all layers have changed. The sum
+// done never shrinks, even if a layer starts again. The error is a refusedError, or that of the stream:
+// io.ErrUnexpectedEOF if the stream is cut.
 func read(stream io.Reader, progress func(done, total int64)) error {
 	type layer struct{ done, total int64 }
 	layers := make(map[string]layer)
@@ -67,7 +65,7 @@ func read(stream io.Reader, progress func(done, total int64)) error {
 		have := layers[l.Layer]
 		switch l.Status {
 		case downloading:
-			// The registry may not tell a layer's size.
+			// The registry may omit a layer's size.
 			have.done, have.total = l.Detail.Current, max(l.Detail.Total, l.Detail.Current, have.total)
 		case downloaded, extracting, pulled:
 			have.done = have.total

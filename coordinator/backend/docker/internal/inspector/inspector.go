@@ -1,7 +1,7 @@
-// Package inspector finds out what a listing does not tell about the containers of workspaces: since when they run,
+// Package inspector finds out what a listing does not show about the containers of workspaces: when they started,
 // whether their health check is known to fail, and how they ended.
 //
-// It owns what it has found out, and asks the engine again only when that may have changed. It must not change anything.
+// It remembers the answers, and asks the engine again only when they may have changed. It must not change anything.
 package inspector
 
 import (
@@ -15,22 +15,21 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Inspector is safe for concurrent use.
+// Inspector remembers inspections. It is safe for concurrent use.
 type Inspector struct {
 	api  *engine.Client
 	ends backend.Memo[end]
 	runs backend.Memo[run]
 }
 
-// end is how a container ended. That never changes, and every listing includes the containers that ended until they are
-// removed.
+// end is how a container ended. It never changes, but every listing includes ended containers until they are removed.
 type end struct {
 	code              int
 	disrupted         bool
 	started, finished time.Time
 }
 
-// run is what is known of a container that runs: when it was started, and whether its health check is known to fail.
+// run is what is known of a running container: when it started, and whether its health check is known to fail.
 type run struct {
 	started time.Time
 	fails   bool
@@ -39,22 +38,24 @@ type run struct {
 // New returns an inspector. It performs no I/O.
 func New(api *engine.Client) *Inspector { return &Inspector{api: api} }
 
-// Restarted notes that a container was started, perhaps again and by hand, so that no listing shows its end before.
+// Restarted records that a container was started, perhaps again and by hand, so that no listing shows its earlier end.
 func (i *Inspector) Restarted(id workspace.ID, containerID string) { i.runs.Drop(id, containerID) }
 
-// Retain forgets the containers of these workspaces, or of all without workspaces, that a listing of them has not seen.
+// Retain forgets the containers of these workspaces, or of all workspaces if ids is empty, that are not in seen, those
+// of the latest listing.
 func (i *Inspector) Retain(ids []workspace.ID, seen map[string]struct{}) {
 	i.ends.Retain(ids, seen)
 	i.runs.Retain(ids, seen)
 }
 
-// runLimit is how long the engine may take to tell about a container that runs. While it starts or
-// ends one, it does not answer about that one. Then its start is not known, and only freezing needs it.
+// runLimit bounds the engine's answer about a running container. While the engine starts or ends a container, it does
+// not answer about that container. Its start is then unknown, and only freezing needs it.
 const runLimit = 2 * time.Second
 
-// KnowsRunning adds to c what earlier calls have found out about a container that runs. It reports whether that is all.
+// KnowsRunning adds to c what earlier calls have found out about a running container. It reports whether that is
+// complete.
 func (i *Inspector) KnowsRunning(id workspace.ID, containerID string, c *workspace.Container) bool {
-	i.ends.Drop(id, containerID) // one that was restarted by hand has no end any more
+	i.ends.Drop(id, containerID) // a container that was restarted by hand has no end any more
 	known, ok := i.runs.Get(id, containerID)
 	unhealthy := c.Health == workspace.HealthUnhealthy
 	if known.fails && !unhealthy {
@@ -65,7 +66,7 @@ func (i *Inspector) KnowsRunning(id workspace.ID, containerID string, c *workspa
 	return ok && (!unhealthy || known.fails)
 }
 
-// Running asks the engine and adds to c what a listing does not tell about a container that runs. The error says that the
+// Running asks the engine about a running container and adds to c what a listing does not show. An error means that the
 // engine does not answer.
 func (i *Inspector) Running(ctx context.Context, id workspace.ID, containerID string, c *workspace.Container) error {
 	bounded, cancel := context.WithTimeout(ctx, runLimit)
@@ -86,8 +87,8 @@ func (i *Inspector) Running(ctx context.Context, id workspace.ID, containerID st
 	return nil
 }
 
-// Ended adds to c how a container ended. gone means that it was removed in the meantime. since, which returns the time
-// from which the engine runs, is called only for a container that was not inspected before.
+// Ended adds to c how a container ended. gone means that the container was removed in the meantime. It calls since,
+// which returns when the engine started, only for a container that was not inspected before.
 func (i *Inspector) Ended(ctx context.Context, id workspace.ID, containerID string, since func() (time.Time, error),
 	c *workspace.Container) (gone bool, err error) {
 	i.runs.Drop(id, containerID)

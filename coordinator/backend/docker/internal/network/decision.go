@@ -17,10 +17,9 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// decision remembers that an engine can have the rules: they have stood there once. It is a volume
-// without content, so it is where the engine keeps its data and goes with that. For another engine,
-// or one with another data folder, it is decided anew. Where it is lost, the next time that the
-// rules stand makes it again.
+// decision records that an engine supports the rules, because they were in force there once. It is an empty volume: it
+// is part of the engine's data and disappears with it. Another engine, or another data folder, is decided anew. If the
+// volume is lost, it is created again the next time the rules are in force.
 type decision struct {
 	api    *engine.Client
 	name   string
@@ -31,7 +30,7 @@ func newDecision(api *engine.Client, o spec.Options) decision {
 	return decision{api, "codehub_egress-" + o.Installation, o.HelperLabels(spec.KindDecision)}
 }
 
-// made reports whether it is remembered.
+// made reports whether the decision is recorded.
 func (d decision) made(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
@@ -45,7 +44,7 @@ func (d decision) made(ctx context.Context) (bool, error) {
 	return maps.Equal(v.Labels, d.labels), nil
 }
 
-// make remembers it. The engine does nothing if the volume exists.
+// make records it. The engine does nothing if the volume exists.
 func (d decision) make(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
@@ -53,7 +52,7 @@ func (d decision) make(ctx context.Context) error {
 	return engine.Wrap("remembering that this engine has had the egress rules", err)
 }
 
-// forget forgets it.
+// forget removes the record.
 func (d decision) forget(ctx context.Context) error {
 	if made, err := d.made(ctx); err != nil || !made {
 		return err
@@ -65,7 +64,7 @@ func (d decision) forget(ctx context.Context) error {
 	return engine.Wrap("forgetting that this engine has had the egress rules", err)
 }
 
-// explained reports whether an error says itself what is waited for, and nothing about the rules.
+// explained reports whether an error names its own remedy and says nothing about the rules.
 func explained(err error) bool {
 	var missing *backend.MissingImageError
 	var pending *workspace.PendingError
@@ -73,11 +72,10 @@ func explained(err error) bool {
 		workspace.ReasonOf(err) == workspace.ReasonUnreachable
 }
 
-// follows is what follows from an error of making the rules. It is nil where workspaces start
-// without them. Then the engine itself has said that it cannot have them, the setting leaves it to
-// us, and they have never stood there. Everything else keeps a workspace from starting, until it
-// passes (SPEC 3). What the caller knows better what to do about stays as it is: a missing image,
-// an engine that does not answer.
+// follows returns the consequence of an error of applying the rules. It is nil if workspaces start without them: the
+// engine itself says that it does not support them, the setting leaves that decision to us, and they were never in
+// force there. Any other error keeps workspaces from starting until it passes (SPEC 3). Errors with a remedy of their
+// own stay unchanged: a missing image, an engine that does not answer.
 func (g *Guard) follows(ctx context.Context, failure error) error {
 	if ctx.Err() != nil || explained(failure) {
 		return fmt.Errorf("making the egress rules: %w", failure)

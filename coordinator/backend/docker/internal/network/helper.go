@@ -14,14 +14,14 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// helperLimit bounds the life of a helper. It takes a few milliseconds of its own.
+// helperLimit bounds the life of a helper. Its own work takes a few milliseconds.
 const helperLimit = 30 * time.Second
 
 // runner runs the program for the rules.
 type runner struct{ image.Helper }
 
-// onHost runs the program in the network namespace of the engine's host, where it may
-// change the network's rules. It gets no other right, no volume and no secret.
+// onHost runs the program in the network namespace of the engine's host, where it may change the network's rules. It
+// gets no other right, no volume and no secret.
 func (h runner) onHost(ctx context.Context, action string, rules contract.EgressRules) (contract.EgressResult, error) {
 	text, err := json.Marshal(rules)
 	if err != nil {
@@ -32,14 +32,14 @@ func (h runner) onHost(ctx context.Context, action string, rules contract.Egress
 	}
 	host := container.HostConfig{
 		NetworkMode: "host",
-		UsernsMode:  "host", // else an engine with user namespaces refuses its host's network
+		UsernsMode:  "host", // otherwise an engine with user namespaces refuses its host's network
 		CapAdd:      []string{"NET_ADMIN"},
-		// Where the engine reads the name servers, if the host has systemd-resolved.
+		// The engine reads its name servers from here if the host uses systemd-resolved.
 		Mounts: []mount.Mount{{
 			Type: mount.TypeBind, Source: contract.ResolvedPath, Target: contract.ResolvedPath, ReadOnly: true,
 		}},
 	}
-	// What the engine says of an image is no word about its host's network.
+	// An error about the image says nothing about the host's network.
 	if err := h.Check(ctx); err != nil {
 		return contract.EgressResult{}, err
 	}
@@ -54,15 +54,14 @@ func (h runner) onHost(ctx context.Context, action string, rules contract.Egress
 	return result, err
 }
 
-// forbids reports whether the engine refuses a container in its host's network: as such, or
-// because its administrator has set it so.
+// forbids reports whether the engine refuses containers in its host's network, by design or because of its
+// administrator's settings.
 func forbids(err error) bool {
 	return errdefs.IsPermissionDenied(err) || errdefs.IsUnauthorized(err) || errdefs.IsInvalidArgument(err) ||
 		errdefs.IsNotImplemented(err)
 }
 
-// probe returns those of the addresses, as host:port, to which a container on that network
-// can connect.
+// probe returns the addresses (host:port) to which a container on that network can connect.
 func (h runner) probe(ctx context.Context, network string, addresses []string) ([]string, error) {
 	result, err := h.run(ctx, container.Config{
 		Cmd: append([]string{contract.Egress, contract.EgressProbe}, addresses...),

@@ -13,18 +13,18 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// optionName is the option of a network that names its interface on the engine's host.
+// optionName is a network's option for the name of its interface on the engine's host.
 const optionName = "com.docker.network.bridge.name"
 
-// interfaceName is the name of the interface of a network that is created, at most 15 characters
-// long. It is the same whenever the network is made again, so that firewall rules outlive it.
+// interfaceName returns the name of a new network's interface, at most 15 characters long. It is the same each time the
+// network is created, so that firewall rules outlive the network.
 func interfaceName(network, owner string) string {
 	sum := sha256.Sum256([]byte(owner + "/" + network))
 	return "ch-" + hex.EncodeToString(sum[:6])
 }
 
-// Interface returns the id of the network, and the name of its interface on the engine's
-// host. The network is created if it does not exist.
+// Interface returns the id of the network, and the name of its interface on the engine's host. It creates the network
+// if necessary.
 func (n *Network) Interface(ctx context.Context) (id, name string, err error) {
 	var found network.Inspect
 	for range 2 {
@@ -34,7 +34,7 @@ func (n *Network) Interface(ctx context.Context) (id, name string, err error) {
 		if found, err = n.api.NetworkInspect(ctx, id, network.InspectOptions{}); !errdefs.IsNotFound(err) {
 			break
 		}
-		n.Forget(ctx, id) // it was removed since it was found
+		n.Forget(ctx, id) // it was removed in the meantime
 	}
 	switch {
 	case err != nil:

@@ -13,9 +13,9 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// jobRules are the rules for the jobs' network as it is now, and its id: from there the object
-// store alone is reached. A store whose name is not known now stays closed, which found tells: the
-// rules of workspaces must not wait for it.
+// jobRules returns the rules for the current network of jobs, and its id: jobs reach the object store alone. found is
+// false if the store's name does not resolve now. The store then stays closed, because the rules of workspaces must not
+// wait for it.
 func (g *Guard) jobRules(ctx context.Context) (id string, rules *contract.JobRules, found bool, err error) {
 	id, name, err := g.Jobs.Interface(ctx)
 	if err != nil {
@@ -29,12 +29,12 @@ func (g *Guard) jobRules(ctx context.Context) (id string, rules *contract.JobRul
 	return id, &r, err == nil, nil
 }
 
-// carrierGrade are addresses of providers: not on the internet, and no private ones either.
+// carrierGrade are providers' addresses: neither on the internet nor private.
 var carrierGrade = netip.MustParsePrefix("100.64.0.0/10")
 
-// storeRules open the store. An address is opened as it is, and so is what a name means now
-// that is private. Public addresses behind a name change while jobs run, as those of Amazon's store
-// do every few seconds. Then the port is opened, on the internet alone.
+// storeRules allow the store. They allow an address as it is, and the private addresses that a name has now. Public
+// addresses behind a name change while jobs run, as those of Amazon's store do every few seconds. Then the rules allow
+// the port, and only on the internet.
 func storeRules(ctx context.Context, store string,
 	lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)) (r contract.JobRules, err error) {
 	at, err := url.Parse(cmp.Or(store, "https://s3.amazonaws.com"))
@@ -71,7 +71,7 @@ func storeRules(ctx context.Context, store string,
 			r.PublicPort = port
 		}
 	}
-	// Always the same order, so that the same rules are recognised.
+	// A fixed order, so that equal rules are recognised.
 	slices.SortFunc(r.Store, func(a, b contract.Destination) int { return a.Prefix.Addr().Compare(b.Prefix.Addr()) })
 	r.Store = slices.Compact(r.Store)
 	return r, nil

@@ -17,40 +17,38 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 )
 
-// LabelSubnet is the subnet of a network that was made with one of its own. Addresses in
-// it can be chosen; in a network without it the engine chooses them.
+// LabelSubnet is the subnet of a network that was created with one. In such a network, this program chooses addresses;
+// in others, the engine does.
 const LabelSubnet = "codehub.subnet"
 
-// Network is the network of an installation. It remembers its id, so that a start does not
-// look for it each time. It is safe for concurrent use, and several processes may use the
-// same name at once.
+// Network is the network of an installation. It remembers its id, so that a start need not look for it. It is safe for
+// concurrent use. Several processes may use the same name at once.
 type Network struct {
 	api    *engine.Client
 	name   string
-	chosen bool         // the operator chose the name: a network without the label will do
-	subnet netip.Prefix // the operator's choice; none if it is not valid
+	chosen bool         // the operator chose the name: a network without the label is fine
+	subnet netip.Prefix // the operator's choice; invalid if there is none
 	owner  string       // the installation
 
-	lock chan struct{} // guards found; a channel, so that waiting for it honours the context
+	lock chan struct{} // guards found; a channel, so that waiting ends with the context
 	found
 }
 
-// found is a network that exists. Its subnet is not valid if addresses cannot be chosen.
+// found is a network that exists. Its subnet is invalid if the engine chooses addresses.
 type found struct {
 	id     string
 	subnet netip.Prefix
 }
 
-// workspaces returns the network of an installation's workspaces. One without the
-// installation's label is used only if the operator has chosen its name. The options are valid.
+// workspaces returns the network of an installation's workspaces. It uses a network without the installation's label
+// only if the operator has chosen its name. The options are valid.
 func workspaces(api *engine.Client, o spec.Options) *Network {
 	name, chosen := o.WorkspaceNetwork()
 	subnet, _ := spec.ParseSubnet(o.Subnet) // valid or empty
 	return newNetwork(api, name, chosen, subnet, o.Installation)
 }
 
-// jobs returns the network that storage jobs have for themselves, or nil if they are on one that
-// the options name.
+// jobs returns the own network of storage jobs, or nil if the options name one.
 func jobs(api *engine.Client, o spec.Options) *Network {
 	name := o.OwnJobNetwork()
 	if name == "" {
@@ -63,9 +61,8 @@ func newNetwork(api *engine.Client, name string, chosen bool, subnet netip.Prefi
 	return &Network{api: api, name: name, chosen: chosen, subnet: subnet, owner: owner, lock: make(chan struct{}, 1)}
 }
 
-// Ensure returns the id of the network, and creates it if it does not exist. Containers
-// refer to it by id, because an engine allows several networks with one name. The subnet
-// is not valid if the addresses in the network cannot be chosen.
+// Ensure returns the id of the network, and creates the network if necessary. Containers refer to it by id, because an
+// engine allows several networks with one name. The subnet is invalid if the engine chooses the addresses.
 func (n *Network) Ensure(ctx context.Context) (id string, subnet netip.Prefix, err error) {
 	select {
 	case n.lock <- struct{}{}:
@@ -86,9 +83,8 @@ func (n *Network) Ensure(ctx context.Context) (id string, subnet netip.Prefix, e
 	return n.id, n.found.subnet, nil
 }
 
-// Forget makes the next Ensure look for the network again, because the one with this id
-// no longer exists. Another goroutine may have found the new one already; that one is
-// kept.
+// Forget makes the next Ensure look for the network again, because the one with this id no longer exists. If another
+// goroutine has found the new network already, Forget keeps that.
 func (n *Network) Forget(ctx context.Context, id string) {
 	select {
 	case n.lock <- struct{}{}:
@@ -100,14 +96,13 @@ func (n *Network) Forget(ctx context.Context, id string) {
 	}
 }
 
-// Serves reports whether containers may be on that network of the installation, so that
-// it is not one that is left over.
+// Serves reports whether the installation uses that network, rather than having left it over.
 func (n *Network) Serves(one network.Summary) bool {
 	return one.Name == n.name || !n.chosen && strings.HasPrefix(one.Name, n.name+"-") && n.subnetOf(one).IsValid()
 }
 
-// subnetOf returns the subnet in which addresses of that network can be chosen. In one of
-// the operator's, that is the part that the setting names.
+// subnetOf returns the subnet in which this program chooses that network's addresses. In the operator's network, it is
+// the part that the setting names.
 func (n *Network) subnetOf(one network.Summary) netip.Prefix {
 	subnet := n.subnet
 	if one.Labels[spec.LabelInstallation] == n.owner {
@@ -135,21 +130,20 @@ func prefixes(one network.Summary) []netip.Prefix {
 	return all
 }
 
-// find returns the network, with no id if it does not exist, and every subnet that the
-// engine has given to a network. If several processes created it at once, it keeps the
-// oldest one and removes the others. So it does with one from before addresses were
-// chosen, or with another subnet, once no container is left on it. A network without
-// labels is used only if the operator named it.
+// find returns the network, without an id if it does not exist, and every subnet that the engine has given to a
+// network. If several processes created it at once, find keeps the oldest one and removes the others. It also removes
+// networks from before addresses were chosen, and those with another subnet, once no container uses them. It uses a
+// network without labels only if the operator named it.
 func (n *Network) find(ctx context.Context) (it found, taken []netip.Prefix, err error) {
 	list, err := n.api.NetworkList(ctx, network.ListOptions{})
 	if err != nil {
 		return it, nil, engine.Wrap("listing networks", err)
 	}
-	// The same order in every process, so that all of them keep the same network.
+	// All processes use the same order, so that they keep the same network.
 	slices.SortFunc(list, func(a, b network.Summary) int {
 		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.ID, b.ID))
 	})
-	occupied := false // another owner has the name
+	occupied := false // another owner's network has the name
 	for _, one := range list {
 		owner, named := one.Labels[spec.LabelInstallation], one.Name == n.name
 		switch {
@@ -169,8 +163,8 @@ func (n *Network) find(ctx context.Context) (it found, taken []netip.Prefix, err
 			it = found{one.ID, subnet}
 			continue
 		}
-		// The engine refuses to remove one with containers, and to start a container on one
-		// whose name is ambiguous.
+		// The engine refuses to remove a network with containers, and to start a container on a network with an
+		// ambiguous name.
 		if owner == n.owner && !n.remove(ctx, one.ID) {
 			taken = append(taken, prefixes(one)...)
 		}
@@ -181,8 +175,7 @@ func (n *Network) find(ctx context.Context) (it found, taken []netip.Prefix, err
 	return it, taken, nil
 }
 
-// remove removes a network, which the engine refuses while it has containers. It
-// reports whether the network is gone.
+// remove removes a network and reports whether it is gone. The engine refuses while the network has containers.
 func (n *Network) remove(ctx context.Context, id string) bool {
 	err := n.api.NetworkRemove(ctx, id)
 	return err == nil || errdefs.IsNotFound(err)
@@ -195,9 +188,8 @@ const (
 	createFor   = 15 * time.Second
 )
 
-// create creates the network and returns the one that stays. Containers on it cannot
-// reach one another (SPEC 8). If several processes create it at once, find decides which
-// one stays.
+// create creates the network and returns the one that stays. Its containers cannot reach one another (SPEC 8). If
+// several processes create it at once, find decides which one stays.
 func (n *Network) create(ctx context.Context, taken []netip.Prefix) (found, error) {
 	subnets := []netip.Prefix{n.subnet}
 	if !n.subnet.IsValid() {
@@ -205,13 +197,13 @@ func (n *Network) create(ctx context.Context, taken []netip.Prefix) (found, erro
 	}
 	err := errors.New("every private subnet is in use")
 	for _, subnet := range subnets {
-		// Workspaces that run on a network of an earlier release keep it, and its name.
+		// Workspaces on a network of an earlier release keep it, and its name.
 		for _, name := range []string{n.name, n.name + "-" +
 			strings.NewReplacer(".", "-", "/", "-").Replace(subnet.String())} {
 			if err = n.createOne(ctx, name, subnet); err == nil || !errdefs.IsConflict(err) {
 				break
 			}
-			// Another process has made it, or the one with the name must stay.
+			// Another process has created it, or the network with the name must stay.
 			if it, _, found := n.find(ctx); found != nil || it.id != "" {
 				return it, found
 			}
@@ -231,8 +223,7 @@ func (n *Network) create(ctx context.Context, taken []netip.Prefix) (found, erro
 	return it, err
 }
 
-// createOne creates the network with that name and subnet, or finds that another process
-// has created it.
+// createOne creates the network with that name and subnet, or finds the one that another process has created.
 func (n *Network) createOne(ctx context.Context, name string, subnet netip.Prefix) error {
 	limit := time.NewTimer(createFor)
 	defer limit.Stop()

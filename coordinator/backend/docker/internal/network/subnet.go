@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// defaultBits is the size of a network for which no subnet is configured, in bits of its prefix. It leaves
-// room for addresses that rest: a Linux bridge holds 1,023 containers at once.
+// defaultBits is the prefix length of a network without a configured subnet. It leaves room for resting addresses: a
+// Linux bridge holds 1,023 containers at once.
 const defaultBits = 16
 
-// candidates returns the private subnets that overlap with nothing in use. They begin at one that
-// depends on the owner, so that installations that do not know of each other rarely choose the
-// same. Those that the engine itself gives to networks come last.
+// candidates returns the private subnets that overlap with none in use. The first one depends on the owner, so that
+// installations that do not know of each other rarely choose the same. Those from which the engine itself serves
+// networks come last.
 func candidates(owner string, used []netip.Prefix) []netip.Prefix {
 	var all []netip.Prefix
 	add := func(text string) {
@@ -41,8 +41,8 @@ func candidates(owner string, used []netip.Prefix) []netip.Prefix {
 	return all
 }
 
-// hostPrefixes returns what this machine has addresses in or routes to, except for the
-// default route. The engine may run on another one; then avoiding these does no harm.
+// hostPrefixes returns the subnets of this machine's addresses and routes, except for the default route. The engine may
+// run on another machine; avoiding these subnets then does no harm.
 func hostPrefixes() []netip.Prefix {
 	var all []netip.Prefix
 	addrs, _ := net.InterfaceAddrs()
@@ -55,8 +55,8 @@ func hostPrefixes() []netip.Prefix {
 	return append(all, routes(string(table))...)
 }
 
-// routes parses /proc/net/route: destination and mask are the second and the eighth
-// column, as hexadecimal numbers in the order of the machine.
+// routes parses /proc/net/route: destination and mask are the second and the eighth column, hexadecimal and in the
+// machine's byte order.
 func routes(table string) []netip.Prefix {
 	var all []netip.Prefix
 	for line := range strings.Lines(table) {

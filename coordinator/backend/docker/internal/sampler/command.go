@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// askLimit is how long the command that an image names may take. The engine cannot end
-	// one that takes longer: until it has ended, no other is started.
+	// askLimit bounds the command that an image names. The engine cannot kill one that takes longer; no other is
+	// started until it has ended.
 	askLimit = 5 * time.Second
 	askEvery = 50 * time.Millisecond
 )
 
-// askImage runs the command in the container, as its user, and says whether it exits with
-// 0. What it prints goes nowhere.
+// askImage runs the command in the container, as its user, and reports whether it exits with 0. The output is
+// discarded.
 func (s *Sampler) askImage(ctx context.Context, of workspace.ID, containerID, command string) (work.Answer, error) {
 	running, ok := s.asked.Get(of, containerID)
 	if !ok {
@@ -30,7 +30,7 @@ func (s *Sampler) askImage(ctx context.Context, of workspace.ID, containerID, co
 			return work.NoAnswer, err
 		}
 		if err := s.api.ContainerExecStart(ctx, e.ID, container.ExecStartOptions{Detach: true}); err != nil {
-			// Without a shell in the image there is no answer either.
+			// An image without a shell gives no answer either.
 			if errdefs.IsInvalidArgument(err) || errdefs.IsInternal(err) {
 				return work.NoAnswer, nil
 			}

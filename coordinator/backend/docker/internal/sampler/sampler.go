@@ -1,7 +1,7 @@
 // Package sampler looks into the containers of workspaces on a Docker engine, for signs of work.
 //
-// It owns what is asked for a [work.Sample]: the processes, the busy file, and the command that
-// an image names. It must not judge what it sees, nor change anything in a container.
+// It owns how a [work.Sample] is taken: the processes, the busy file, and the command that an image names. It must not
+// judge the sample, nor change anything in a container.
 package sampler
 
 import (
@@ -26,22 +26,21 @@ import (
 )
 
 const (
-	// busyFileLimit is how large the file may be whose first line is read, and
-	// busyLineLimit how much of it is.
+	// busyFileLimit is the size up to which the busy file's first line is read, and busyLineLimit how much of the line.
 	busyFileLimit = 64 << 10
 	busyLineLimit = 1 << 10
 )
 
-// psArguments are what the engine's host is asked for, the most telling first. An older ps does
-// not know what a process has written, and that of BusyBox knows neither that nor terminals. S
-// adds what ended children have used to their parents. That of procps 4.0.2 does so in bsdtime, and
-// not in cputimes: what builds by many short programs would seem to compute nothing.
+// psArguments are the columns for the ps of the engine's host, the most informative first. An older ps does not show
+// how much a process has written, and that of BusyBox shows neither that nor terminals. S adds the time of ended
+// children to their parents. In procps 4.0.2 it works for bsdtime and not for cputimes: a build of many short programs
+// would seem to compute nothing.
 var psArguments = [][]string{
 	{"S", "-eo", "pid,ppid,pgid,sid,tpgid,bsdtime,tty,wchars,wops,args"},
 	{"S", "-eo", "pid,ppid,pgid,sid,tpgid,bsdtime,tty,args"},
 }
 
-// The columns are numbers but for the time, the terminal and the command line. The last ones are not always known.
+// All columns are numbers except the time, the terminal and the command line. The last ones are not always known.
 const (
 	used     = 5
 	terminal = 6
@@ -52,19 +51,19 @@ const (
 // Sampler looks into the containers of one engine. It is safe for concurrent use.
 type Sampler struct {
 	api *engine.Client
-	// asked are the commands of images that run in containers; see askImage.
+	// asked are the running commands of images; see askImage.
 	asked backend.Memo[string]
 }
 
 // New returns a sampler. It performs no I/O.
 func New(api *engine.Client) *Sampler { return &Sampler{api: api} }
 
-// Retain forgets all containers of these workspaces, or of all without workspaces, but those that
-// a listing of them has seen.
+// Retain forgets the containers of these workspaces, or of all workspaces if of is empty, that are not in seen, those
+// of the latest listing.
 func (s *Sampler) Retain(of []workspace.ID, seen map[string]struct{}) { s.asked.Retain(of, seen) }
 
-// Sample looks into a container that runs, which was just inspected. It enters the container
-// only for the command that the image names.
+// Sample looks into a running container, which was just inspected. It enters the container only for the command that
+// the image names.
 func (s *Sampler) Sample(ctx context.Context, c *container.InspectResponse) (work.Sample, error) {
 	name := strings.TrimPrefix(c.Name, "/")
 	found := work.Sample{At: time.Now(), Container: c.ID + " " + c.State.StartedAt, Main: c.State.Pid}
@@ -84,8 +83,8 @@ func (s *Sampler) Sample(ctx context.Context, c *container.InspectResponse) (wor
 	return found, nil
 }
 
-// processes lists the processes of a container. terminals is false when the ps of the
-// engine's host cannot tell what is in the foreground.
+// processes lists the processes of a container. terminals is false if the ps of the engine's host cannot tell which
+// process is in the foreground.
 func (s *Sampler) processes(ctx context.Context, containerID string) (all []work.Process, terminals bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
@@ -103,13 +102,13 @@ func (s *Sampler) processes(ctx context.Context, containerID string) (all []work
 	return nil, false, nil
 }
 
-// parseProcesses reads what the engine has got from ps. A line that cannot be read is left
-// out: what it is about has ended, or is nothing that ps knows.
+// parseProcesses parses the output of ps that the engine returns. It omits lines that it cannot parse: their process
+// has ended, or is unknown to ps.
 func parseProcesses(top container.TopResponse) []work.Process {
 	out := make([]work.Process, 0, len(top.Processes))
 	for _, line := range top.Processes {
 		last := len(line) - 1
-		if last <= terminal { // the fewest columns that are asked for
+		if last <= terminal { // the fewest columns requested
 			continue
 		}
 		n := [writes + 1]int64{written: -1}
@@ -137,7 +136,7 @@ func parseProcesses(top container.TopResponse) []work.Process {
 	return out
 }
 
-// seconds reads the CPU time that ps writes as minutes and seconds.
+// seconds parses the CPU time that ps prints as minutes and seconds.
 func seconds(bsdtime string) (int64, error) {
 	minutes, rest, ok := strings.Cut(bsdtime, ":")
 	if !ok {
@@ -148,7 +147,7 @@ func seconds(bsdtime string) (int64, error) {
 	return 60*m + s, errors.Join(err, e)
 }
 
-// pseudoterminal returns what [work.Process] has of a terminal of that name.
+// pseudoterminal converts a terminal's name to the number in [work.Process].
 func pseudoterminal(name string) int {
 	number, ok := strings.CutPrefix(name, "pts/")
 	n, err := strconv.Atoi(number)
@@ -158,9 +157,8 @@ func pseudoterminal(name string) int {
 	return n + 1
 }
 
-// busyFile returns the file by which a program says that it works, nil if there is none.
-// The engine resolves the path inside the container. Only a regular file counts: a link
-// would show the first line of another one.
+// busyFile returns the file by which a program says that it works, or nil if there is none. The engine resolves the
+// path inside the container. Only a regular file counts: a link would reveal the first line of another file.
 func (s *Sampler) busyFile(ctx context.Context, containerID string) (*work.File, error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
@@ -185,7 +183,7 @@ func (s *Sampler) busyFile(ctx context.Context, containerID string) (*work.File,
 	}
 	content, _, err := s.api.CopyFromContainer(ctx, containerID, at)
 	if err != nil {
-		return f, nil // it was removed meanwhile, or cannot be read; its time says enough
+		return f, nil // it was removed, or cannot be read; its time is enough
 	}
 	defer content.Close()
 	r := tar.NewReader(io.LimitReader(content, 2*busyFileLimit))

@@ -19,16 +19,16 @@ import (
 )
 
 const (
-	// keepLimit bounds what is done when a workspace went to sleep, once it is its turn.
+	// keepLimit bounds the work for a workspace that went to sleep, once its turn has come.
 	keepLimit = time.Minute
-	// renewAfter is the age from which no container joins a sandbox, and from which one is replaced when its workspace goes
-	// to sleep: name servers, and what the engine has written of them into its files, are those of the time when it was made.
+	// renewAfter is the age at which a sandbox is no longer joined, and is replaced when its workspace goes to sleep:
+	// the engine has written the name servers of its creation into its files.
 	renewAfter = 12 * time.Hour
-	// unfinished is the age from which the process that creates a sandbox is taken for dead.
+	// unfinished is the age at which the process that creates a sandbox is assumed dead.
 	unfinished = 5 * time.Minute
 )
 
-// Sandboxes are those of an installation. They are safe for concurrent use, also by several processes.
+// Sandboxes are an installation's sandboxes. They are safe for concurrent use, also by several processes.
 type Sandboxes struct {
 	api  *engine.Client
 	opts spec.Options
@@ -40,24 +40,25 @@ type Sandboxes struct {
 	close   context.CancelFunc
 	working sync.WaitGroup
 
-	mu sync.Mutex // guards what follows
-	// waiting are the tasks that have not begun, the newest last, and going those and the one that has, by their workspaces.
+	mu sync.Mutex // guards the fields below
+	// waiting are the tasks that have not begun, the newest last. going are those and the one in progress, by
+	// workspace.
 	waiting []*task
 	going   map[workspace.ID]*task
 	busy    bool
 }
 
-// task is what is to be done for a workspace that went to sleep.
+// task is the work for a workspace that went to sleep.
 type task struct {
 	ctx   context.Context
 	id    workspace.ID
 	c     *container.InspectResponse
 	begun bool
-	done  chan struct{} // closed when one that has begun has ended
+	done  chan struct{} // closed when the task has ended, if it began
 }
 
-// New returns the sandboxes of the installation that the options name, which have their defaults. It performs no
-// I/O.
+// New returns the sandboxes of the installation that the options name. The options must have their defaults. It
+// performs no I/O.
 func New(api *engine.Client, o spec.Options, homes func(context.Context, ...workspace.ID) (map[workspace.ID]workspace.Volume, error),
 	network func(context.Context) (string, error)) *Sandboxes {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -66,7 +67,7 @@ func New(api *engine.Client, o spec.Options, homes func(context.Context, ...work
 	}
 }
 
-// Close ends what is going on, and waits for that. The sandboxes stay.
+// Close cancels the work in progress and waits for it. The sandboxes stay.
 func (s *Sandboxes) Close() {
 	s.mu.Lock()
 	s.close()
@@ -74,8 +75,8 @@ func (s *Sandboxes) Close() {
 	s.working.Wait()
 }
 
-// Find returns the sandbox of the workspace, or nil if none runs. One that is being made is waited for; one whose turn
-// has not come will not be made.
+// Find returns the running sandbox of the workspace, or nil if there is none. It waits for a sandbox in creation, and
+// cancels one whose turn has not come.
 func (s *Sandboxes) Find(ctx context.Context, id workspace.ID) (*Sandbox, error) {
 	if err := s.settle(ctx, id); err != nil {
 		return nil, err
@@ -107,16 +108,17 @@ func (s *Sandboxes) Release(ctx context.Context, id workspace.ID) error {
 	return err
 }
 
-// Gone reports whether a container cannot join a sandbox, or must not: it does not run any more, or is being removed.
-// Whoever has one join asks after its container was created and before that starts: see retire.
+// Gone reports whether a container cannot or must not join a sandbox: the sandbox no longer runs, or is being removed.
+// A caller that lets a container join asks after it has created the container and before it starts the container: see
+// retire.
 func (s *Sandboxes) Gone(ctx context.Context, id workspace.ID, box *Sandbox) (bool, error) {
 	now, err := s.Find(ctx, id)
 	return err == nil && (now == nil || now.ID != box.ID || now.retired), err
 }
 
-// Vacate reports whether the engine has refused a container what a workspace that sleeps had, and has it no more: its
-// address, its port, or a place in the network, which the one loses that has slept longest. A workspace that runs has the
-// first right to them.
+// Vacate reports whether the engine has refused a container something that a sleeping workspace had and has now lost:
+// its address, its port, or a place in the network. For a place, the workspace that has slept longest loses its
+// sandbox. A running workspace has priority.
 func (s *Sandboxes) Vacate(ctx context.Context, c spec.Container, refused error) (vacated bool) {
 	full := engine.NetworkFull.Is(refused)
 	if !full && !errors.Is(status.ExplainAddress(refused), backend.ErrAddressInUse) {
@@ -140,14 +142,14 @@ func (s *Sandboxes) Vacate(ctx context.Context, c spec.Container, refused error)
 	return vacated
 }
 
-// Slept keeps the network of a workspace whose container has just been removed, in the background; c is what the engine
-// said of it before. Where that cannot be done the next start takes longer. The network of one that did not run is not
-// kept: whatever has ended it, it starts afresh.
+// Slept keeps, in the background, the network of a workspace whose container has just been removed. c is the container
+// as it was before. If that fails, the next start takes longer. The network of a container that did not run is not
+// kept: whatever ended it, the next one gets a new network.
 //
-// One sandbox is made at a time: people's starts need the engine more. The workspace that went to sleep last has its turn
-// first, as its sandbox stays longest.
+// It creates one sandbox at a time, because users' starts need the engine more. The workspace that went to sleep last
+// comes first, because its sandbox stays longest.
 func (s *Sandboxes) Slept(ctx context.Context, id workspace.ID, c *container.InspectResponse) {
-	t := &task{ctx: context.WithoutCancel(ctx), id: id, c: c, done: make(chan struct{})} // with the leader's lease
+	t := &task{ctx: context.WithoutCancel(ctx), id: id, c: c, done: make(chan struct{})} // keeps the leader's lease
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil || s.going[id] != nil {
@@ -162,13 +164,13 @@ func (s *Sandboxes) Slept(ctx context.Context, id workspace.ID, c *container.Ins
 		s.busy = true
 		s.working.Go(func() {
 			for t := s.next(); t != nil; t = s.next() {
-				guard.Run("keeping a network", func() { s.do(t) }) // what is kept only saves time
+				guard.Run("keeping a network", func() { s.do(t) }) // a kept network only saves time
 			}
 		})
 	}
 }
 
-// next takes the next task, or returns nil and leaves the work to another goroutine.
+// next takes the next task. It returns nil if another goroutine has taken over the work.
 func (s *Sandboxes) next() *task {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,22 +191,22 @@ func (s *Sandboxes) do(t *task) {
 	err := s.keep(ctx, t.id, t.c)
 	s.mu.Lock()
 	delete(s.going, t.id)
-	close(t.done) // a start of this one need not wait for the removal of others
+	close(t.done) // a start of this workspace need not wait for the removal of others
 	s.mu.Unlock()
 	err = errors.Join(err, s.trim(ctx))
-	// The next one that sleeps finds what is left. Another leader keeps networks, too.
+	// The next workspace that goes to sleep finds what is left over. Another leader keeps networks, too.
 	if s.opts.Kept != nil && !errors.Is(err, backend.ErrLeaseLapsed) {
 		s.opts.Kept(s.ctx, err)
 	}
 }
 
-// drop gives up a task that has not begun; mu is held.
+// drop cancels a task that has not begun; mu is held.
 func (s *Sandboxes) drop(t *task) {
 	s.waiting = slices.DeleteFunc(s.waiting, func(other *task) bool { return other == t })
 	delete(s.going, t.id)
 }
 
-// settle returns when nothing is done for the workspace in the background.
+// settle returns once no background work for the workspace is left.
 func (s *Sandboxes) settle(ctx context.Context, id workspace.ID) error {
 	s.mu.Lock()
 	t := s.going[id]
@@ -224,7 +226,7 @@ func (s *Sandboxes) settle(ctx context.Context, id workspace.ID) error {
 	}
 }
 
-// keep makes the sandbox of the workspace, or notes in its name that the workspace sleeps again.
+// keep creates the sandbox of the workspace, or records in its name that the workspace sleeps again.
 func (s *Sandboxes) keep(ctx context.Context, id workspace.ID, c *container.InspectResponse) error {
 	v, err := s.look(ctx, id)
 	if err != nil {
@@ -248,7 +250,7 @@ func (s *Sandboxes) keep(ctx context.Context, id workspace.ID, c *container.Insp
 			like = &box
 		}
 		if removed, err := s.retire(ctx, b); err != nil || !removed {
-			return err // or it runs again, by another process
+			return err // or another process runs it again
 		}
 	}
 	if !wanted || Joins(like.HostConfig.NetworkMode) != "" {
@@ -257,8 +259,8 @@ func (s *Sandboxes) keep(ctx context.Context, id workspace.ID, c *container.Insp
 	return s.make(ctx, id, spec.SandboxName(id, now), spec.Sandbox(s.opts, id, spec.Inspected(like)))
 }
 
-// make creates and starts a sandbox. One that cannot be started is removed: something else has its address. So is one
-// whose workspace has no home any more.
+// make creates and starts a sandbox. It removes a sandbox that cannot start, because something else has its address,
+// and one whose workspace has no home any more.
 func (s *Sandboxes) make(ctx context.Context, id workspace.ID, name string, c spec.Container) (err error) {
 	image, err := s.api.ImageInspect(ctx, s.opts.JobImage)
 	if err != nil {
@@ -274,7 +276,7 @@ func (s *Sandboxes) make(ctx context.Context, id workspace.ID, name string, c sp
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	// A request that is given up may still be carried out, and nobody would know of its container.
+	// The engine may still carry out an abandoned request and leave an unknown container.
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.AnswerLimit)
 	made, err := s.api.ContainerCreate(detached, c.Config, c.Host, c.Network, nil, name)
 	cancel()
@@ -300,8 +302,8 @@ func (s *Sandboxes) make(ctx context.Context, id workspace.ID, name string, c sp
 	return err
 }
 
-// trim removes the sandboxes that are too many, or that no container will join: of workspaces without a home, on
-// another network, or that do not run.
+// trim removes the sandboxes above the limit, and those that no container will join: of workspaces without a home, on
+// another network, or not running.
 func (s *Sandboxes) trim(ctx context.Context) error {
 	v, err := s.look(ctx)
 	if err != nil || len(v.boxes) == 0 {
@@ -324,7 +326,7 @@ func (s *Sandboxes) trim(ctx context.Context) error {
 		_, home := homes[b.of]
 		young := now.Sub(b.created) < unfinished
 		switch {
-		case !b.running && young: // another process is making it
+		case !b.running && young: // another process is creating it
 		case b.running && !b.retired && home && b.network == network && !kept[b.of] && len(kept) < s.opts.Warm:
 			kept[b.of] = true
 		default:

@@ -11,26 +11,26 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 )
 
-// machine is a processor for which there is a program that waits for ever.
+// machine is a processor for which there is a program that waits forever.
 type machine struct {
 	elf  uint16 // its number in an ELF header
 	code []byte
 }
 
-// machines are by the engine's names of them. The program has a page of code, and neither data nor a runtime: a
-// container with it takes 0.6 MB at first and 0.3 MB once it has settled, most of it the kernel's, where a program in Go
-// takes several. The engine's own process for it, containerd-shim, takes about 9 MB.
+// machines are the supported processors, by the engine's names for them. The program is one page of code, without data
+// and without a runtime. A container with it takes 0.6 MB at first and 0.3 MB once it has settled, most of it in the
+// kernel; a program in Go takes several MB. The engine's own process for it, containerd-shim, takes about 9 MB.
 var machines = map[string]machine{
 	"amd64": {62, []byte{
 		0xb8, 34, 0, 0, 0, // mov eax, 34 (pause)
 		0x0f, 0x05, // syscall
-		0xeb, 0xf7, // jmp to the beginning
+		0xeb, 0xf7, // jmp to the start
 	}},
 	"arm64": {183, words(
 		0xd2800000, 0xd2800001, 0xd2800002, 0xd2800003, 0xd2800004, // mov x0, #0 to mov x4, #0
-		0xd2800928, // mov x8, #73 (ppoll, of nothing and without an end)
+		0xd2800928, // mov x8, #73 (ppoll of nothing, without a timeout)
 		0xd4000001, // svc #0
-		0x17fffff9, // b to the beginning
+		0x17fffff9, // b to the start
 	)},
 }
 
@@ -41,7 +41,7 @@ func words(all ...uint32) (code []byte) {
 	return code
 }
 
-// The parts of the program's file, in bytes, and where it is loaded. The alignment is that of the largest pages.
+// The parts of the program's file, in bytes, and its address in memory. The alignment is that of the largest pages.
 const (
 	headerSize, segmentSize = 64, 56
 	loadedAt, alignment     = 0x400000, 0x10000
@@ -57,7 +57,7 @@ func (m machine) program() []byte {
 	b = le.AppendUint16(b, m.elf)
 	b = le.AppendUint32(b, 1) // version
 	b = le.AppendUint64(b, loadedAt+begin)
-	b = le.AppendUint64(b, headerSize) // where the segments are described
+	b = le.AppendUint64(b, headerSize) // the offset of the segment table
 	b = le.AppendUint64(b, 0)          // no sections
 	b = le.AppendUint32(b, 0)          // no flags
 	for _, n := range []uint16{headerSize, segmentSize, 1, 0, 0, 0} {
@@ -71,7 +71,7 @@ func (m machine) program() []byte {
 	return append(b, m.code...)
 }
 
-// packed returns the program as the engine takes files.
+// packed returns the program as an archive for the engine.
 func (m machine) packed() (*bytes.Buffer, error) {
 	program := m.program()
 	var packed bytes.Buffer
@@ -88,8 +88,8 @@ func (m machine) packed() (*bytes.Buffer, error) {
 	return &packed, nil
 }
 
-// Program returns a program that waits for ever, as the engine takes files, for a container whose entry point is
-// [spec.PausePath]; nil if there is none for the engine's name of a processor.
+// Program returns a program that waits forever, as an archive for the engine, for a container whose entry point is
+// [spec.PausePath]. It returns nil if there is none for that processor.
 func Program(architecture string) (*bytes.Buffer, error) {
 	m, ok := machines[architecture]
 	if !ok {

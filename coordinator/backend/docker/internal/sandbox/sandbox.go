@@ -1,10 +1,11 @@
-// Package sandbox keeps the networks of workspaces that went to sleep lately. Half of the time in which an engine starts a
-// container is its network. A sandbox is a container with a program that does nothing; it has the address, the name,
-// the host name and the ports of the workspace's container, and the next one joins it.
+// Package sandbox keeps the networks of workspaces that went to sleep recently. The network takes half of the time in
+// which an engine starts a container. A sandbox is a container whose program does nothing. It has the address, the
+// name, the host name and the ports of the workspace's container, and the workspace's next container joins it.
 //
-// It owns the containers of the kind [spec.KindSandbox], from their creation to their removal. What it knows is on the engine
-// alone: labels say whose a sandbox is, and its name when the workspace went to sleep. It must not touch a container of a
-// workspace, nor decide when one starts. A sandbox is never needed: without it a start takes longer.
+// It owns the containers of the kind [spec.KindSandbox], from their creation to their removal. It keeps its state on
+// the engine alone: labels say which workspace a sandbox belongs to, and its name says when the workspace went to
+// sleep. It must not touch a workspace's container, nor decide when one starts. Without a sandbox a start only takes
+// longer.
 package sandbox
 
 import (
@@ -26,21 +27,21 @@ import (
 
 // Sandbox is a container that keeps a workspace's network.
 type Sandbox struct {
-	// ID is the container's.
+	// ID is the container's id.
 	ID string
 
 	of        workspace.ID
-	hash      string // of its network
-	network   string // its id
+	hash      string // a hash of its network
+	network   string // the network's id
 	addresses []netip.Addr
-	ports     []uint16 // of the host
+	ports     []uint16 // ports of the host
 	running   bool
 	created   time.Time
-	slept     time.Time // when the workspace went to sleep last
-	retired   bool      // it is being removed, and nothing may join it any more
+	slept     time.Time // when the workspace last went to sleep
+	retired   bool      // it is being removed, and nothing may join it
 }
 
-// Fits reports whether a container with that description may join the sandbox, and would have its network.
+// Fits reports whether a container with that description may join the sandbox, and would get the same network there.
 func (b Sandbox) Fits(c spec.Container) bool {
 	return !b.retired && b.hash == spec.NetworkHash(c) && time.Since(b.created) < renewAfter
 }
@@ -68,7 +69,7 @@ func Joins(mode container.NetworkMode) string {
 	return mode.ConnectedContainer()
 }
 
-// Stands reports whether a container has its network. box is the sandbox of its workspace, if one runs.
+// Stands reports whether a container still has its network. box is its workspace's running sandbox, if any.
 func Stands(c *container.InspectResponse, box *Sandbox) bool {
 	if c.HostConfig == nil {
 		return true
@@ -77,10 +78,10 @@ func Stands(c *container.InspectResponse, box *Sandbox) bool {
 	return joined == "" || box != nil && box.ID == joined
 }
 
-// Running are the sandboxes that run, by the ids of their containers.
+// Running are the running sandboxes, by container id.
 type Running map[string]container.Summary
 
-// Networks returns those of the installation that the options name, of a listing of containers.
+// Networks returns the installation's running sandboxes in a listing of containers.
 func Networks(list []container.Summary, o spec.Options) Running {
 	found := Running{}
 	for _, s := range list {
@@ -92,8 +93,8 @@ func Networks(list []container.Summary, o spec.Options) Running {
 	return found
 }
 
-// Of returns the container that has the network of a workspace's container. lost says that this one runs and the
-// sandbox that it has joined does not: it cannot be reached, and will never be again.
+// Of returns the container that has the network of a workspace's container. lost means that the workspace's container
+// runs without the sandbox that it joined: it is unreachable and stays so.
 func (r Running) Of(s container.Summary) (network container.Summary, lost bool) {
 	joined := Joins(container.NetworkMode(s.HostConfig.NetworkMode))
 	if joined == "" {
@@ -103,10 +104,10 @@ func (r Running) Of(s container.Summary) (network container.Summary, lost bool) 
 	return network, !ok && (s.State == container.StateRunning || s.State == container.StatePaused)
 }
 
-// view is what one listing shows.
+// view is the result of one listing.
 type view struct {
 	boxes []Sandbox
-	used  map[string]bool // the sandboxes that a workspace's container has joined, by their ids
+	used  map[string]bool // the ids of the sandboxes that a workspace's container has joined
 }
 
 // of returns the sandboxes of a workspace.
@@ -132,7 +133,7 @@ func (v view) sleeping() (all []Sandbox) {
 	return all
 }
 
-// look lists the sandboxes of these workspaces and what has joined them, or all without ids.
+// look lists the sandboxes of these workspaces, or all without ids, and which of them have been joined.
 func (s *Sandboxes) look(ctx context.Context, ids ...workspace.ID) (view, error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
@@ -184,9 +185,10 @@ func described(c container.Summary, id workspace.ID) Sandbox {
 	return b
 }
 
-// retire removes a sandbox, unless a container has joined it. Another process may have one join at the same time. So the
-// name says first that nothing may, and what has joined is looked at after that. Whoever has a container join creates it
-// first and looks at the name after that ([Sandboxes.Gone]): at least one of the two sees the other.
+// retire removes a sandbox, unless a container has joined it. Another process may be about to let a container join. So
+// retire first marks the sandbox in its name, and looks for joined containers after that. A process that lets a
+// container join creates the container first and then reads the name ([Sandboxes.Gone]). At least one of the two sees
+// the other.
 func (s *Sandboxes) retire(ctx context.Context, b Sandbox) (removed bool, err error) {
 	if !b.retired {
 		err := s.api.ContainerRename(ctx, b.ID, spec.RetiredSandbox(b.of, b.ID))
@@ -207,7 +209,7 @@ func (s *Sandboxes) retire(ctx context.Context, b Sandbox) (removed bool, err er
 // remove kills and removes a sandbox.
 func (s *Sandboxes) remove(ctx context.Context, id string) error {
 	err := s.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
-	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) { // another call is removing it already
+	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) { // another call is already removing it
 		return nil
 	}
 	return engine.Wrap("removing a sandbox", err)

@@ -1,7 +1,7 @@
-// Package status reads what an engine tells about a container: whether it is healthy, who has ended it,
-// what it uses, and why it does not start at its address.
+// Package status interprets an engine's description of a container: whether it is healthy, what ended it, what it uses,
+// and why it does not start at its address.
 //
-// It owns what an engine's words mean. It must not ask for anything.
+// It owns the meaning of the engine's answers. It must not ask the engine anything.
 package status
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Health returns why a running container is not ready, or "". A listing shows the result
-// of a health check only as the end of its status line.
+// Health returns why a running container is not ready, or "". A listing shows the result of a health check only at the
+// end of its status text.
 func Health(state container.ContainerState, status string) workspace.Health {
 	switch {
 	case state == container.StatePaused:
@@ -30,10 +30,9 @@ func Health(state container.ContainerState, status string) workspace.Health {
 	return ""
 }
 
-// Probed is the health of a container that the engine calls unhealthy, from what its probes have
-// found. The engine makes no probes of a paused container and calls it unhealthy, and goes on to do so
-// until the first probe after that, which is half a minute later where the image does not say. What was
-// found before the pause stays: no probe counts as failed because of it.
+// Probed returns the health of a container that the engine calls unhealthy, from its probes. The engine does not probe
+// a paused container and calls it unhealthy, even after a thaw, until the next probe: by default half a minute. The
+// results from before the pause stand, so that no probe fails because of it.
 func Probed(c *container.InspectResponse) workspace.Health {
 	h := c.State.Health
 	if h == nil {
@@ -54,13 +53,13 @@ func Probed(c *container.InspectResponse) workspace.Health {
 	return workspace.HealthStarting
 }
 
-// defaultRetries is how many probes in a row must fail where the image does not say.
+// defaultRetries is the number of consecutive failed probes that make a container unhealthy by default.
 const defaultRetries = 3
 
-// Disrupted reports whether something else has ended the container. That is an administrator who
-// killed or stopped it, an engine that was stopped, or a host that ran out of memory. One that runs
-// into its own limit of memory has ended by itself. An engine that runs only since the container has ended
-// may have ended it: programs that are asked to stop end with any code.
+// Disrupted reports whether something outside the container ended it: an administrator who killed or stopped it, an
+// engine that was stopped, or a host that ran out of memory. A container that exceeds its own limit of memory ends by
+// itself. An engine that started only after the end of the container may have ended it: programs that are asked to stop
+// exit with any code.
 func Disrupted(c *container.InspectResponse, engineSince time.Time) bool {
 	limited := c.HostConfig == nil || c.HostConfig.Memory > 0
 	if c.State.OOMKilled && limited {
@@ -69,7 +68,7 @@ func Disrupted(c *container.InspectResponse, engineSince time.Time) bool {
 	return backend.Signalled(c.State.ExitCode) || engine.Time(c.State.FinishedAt).Before(engineSince)
 }
 
-// Cores returns how many processors a container may use at a time, 0 without a limit.
+// Cores returns how many processors a container may use at a time, or 0 without a limit.
 func Cores(h *container.HostConfig) float64 {
 	switch {
 	case h == nil:
@@ -82,8 +81,7 @@ func Cores(h *container.HostConfig) float64 {
 	return 0
 }
 
-// InUse returns the memory of a container without what the kernel may drop, as the engine's own command
-// line shows it.
+// InUse returns the memory of a container without what the kernel may drop, as Docker's command line shows it.
 func InUse(m container.MemoryStats) int64 {
 	dropped, ok := m.Stats["total_inactive_file"] // cgroup v1
 	if !ok {
@@ -95,8 +93,7 @@ func InUse(m container.MemoryStats) int64 {
 	return int64(m.Usage - dropped)
 }
 
-// ExplainAddress translates what the engine says about addresses when it starts a
-// container.
+// ExplainAddress explains the engine's errors about addresses at the start of a container.
 func ExplainAddress(err error) error {
 	switch {
 	case engine.AddressTaken.Is(err):

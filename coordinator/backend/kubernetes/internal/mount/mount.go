@@ -1,8 +1,8 @@
-// Package mount finds what is mounted inside the home of a workspace beside what its Pod mounts there: the
-// volumes that its image declares (SPEC 7).
+// Package mount finds the mounts inside the home of a workspace that its Pod did not make: the volumes that its image
+// declares (SPEC 7).
 //
-// It is pure: it takes the text of /proc/self/mountinfo and returns paths. That text is the word of a program in the
-// workspace: any text must be read without harm, and nothing may follow from it for another workspace.
+// It is pure: it takes the text of /proc/self/mountinfo and returns paths. A program in the workspace wrote that text:
+// parsing any text must do no harm, and the result must not affect other workspaces.
 package mount
 
 import (
@@ -16,29 +16,29 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 )
 
-// Command prints what the kernel tells of the mounts. It needs cat in the image, and no shell.
+// Command prints the kernel's list of mounts. It needs cat in the image, and no shell.
 var Command = []string{"cat", "/proc/self/mountinfo"}
 
-// MaxOutput is what Command may print, in bytes.
+// MaxOutput bounds the output of Command, in bytes.
 const MaxOutput = 1 << 20
 
-// Found is what is mounted inside the home and is not the Pod's.
+// Found are the mounts inside the home that are not the Pod's.
 type Found struct {
-	// Folders are where that is, sorted.
+	// Folders are their paths, sorted.
 	Folders []string
-	// Hiding are those places that the Pod mounts as well, or where nothing of it can be mounted, sorted. The home
-	// itself may be one of them.
+	// Hiding are the paths where the Pod mounts, too, or cannot mount anything, sorted. The home itself may be one of
+	// them.
 	Hiding []string
 }
 
-// maxDepth bounds the mounts over which one is mounted.
+// maxDepth bounds how many mounts are followed upwards.
 const maxDepth = 64
 
 // entry is a line of mountinfo (proc_pid_mountinfo(5)).
 type entry struct{ id, parent, device, root, at string }
 
-// Inside returns what is mounted strictly inside the home, where the workspace's container has those mounts of
-// its Pod. Of a text that does not show the home nothing is concluded.
+// Inside returns the mounts strictly inside the home. own are the container's mounts from its Pod. A text that does not
+// show the home has no result.
 func Inside(mountinfo []byte, own []corev1.VolumeMount) (found Found) {
 	all := make(map[string]entry)
 	var homes []entry
@@ -71,7 +71,7 @@ func Inside(mountinfo []byte, own []corev1.VolumeMount) (found Found) {
 		here := at[place]
 		switch e := top(here); {
 		case e.device == home.device && e.root == path.Join(home.root, strings.TrimPrefix(place, spec.Home)):
-			// It is the folder of the home that belongs there.
+			// The folder of the home that belongs there.
 		case mounts[place] && len(here) == 1:
 		case mounts[place] || !spec.IsFolder(place):
 			found.Hiding = append(found.Hiding, place)
@@ -82,8 +82,8 @@ func Inside(mountinfo []byte, own []corev1.VolumeMount) (found Found) {
 	return found.withoutMoved(at, mounts)
 }
 
-// withoutMoved leaves out what may be mounts of the Pod that the user has led elsewhere by a link in the home: as many
-// as are not at their own places.
+// withoutMoved omits mounts that may be the Pod's, but moved by the user with a link in the home: as many as are
+// missing from their own places.
 func (f Found) withoutMoved(at map[string][]entry, mounts map[string]bool) Found {
 	moved := 0
 	for place := range mounts {
@@ -97,7 +97,7 @@ func (f Found) withoutMoved(at map[string][]entry, mounts map[string]bool) Found
 	return f
 }
 
-// parse reads a line.
+// parse parses a line.
 func parse(line string) (e entry, ok bool) {
 	fields := strings.Fields(line)
 	if len(fields) < 5 {
@@ -106,7 +106,7 @@ func parse(line string) (e entry, ok bool) {
 	return entry{fields[0], fields[1], fields[2], unescape(fields[3]), unescape(fields[4])}, true
 }
 
-// top is the mount that is over all others at one place.
+// top returns the topmost of the mounts at one place.
 func top(here []entry) entry {
 	for _, e := range here {
 		if !slices.ContainsFunc(here, func(over entry) bool { return over.parent == e.id }) {
@@ -116,11 +116,10 @@ func top(here []entry) entry {
 	return here[0]
 }
 
-// isHome reports whether the mount is of the folder of a volume that is a home.
+// isHome reports whether the mount is the home folder of a volume.
 func isHome(e entry) bool { return path.Base(e.root) == spec.Folder }
 
-// below reports whether the mount is on the home, or on something that is. One that was mounted before is hidden by
-// the home.
+// below reports whether the mount is on the home, directly or not. The home hides mounts that were made before it.
 func below(e, home entry, all map[string]entry) bool {
 	for range maxDepth {
 		if e.parent == home.id {
@@ -135,7 +134,7 @@ func below(e, home entry, all map[string]entry) bool {
 	return false
 }
 
-// unescape reads what the kernel writes as \ooo: space, tab, newline, backslash and number sign.
+// unescape decodes the kernel's \ooo: space, tab, newline, backslash and number sign.
 func unescape(text string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {

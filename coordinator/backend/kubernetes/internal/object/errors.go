@@ -12,11 +12,11 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
 )
 
-// ErrStays says that a deleted object did not go within [GoneLimit].
+// ErrStays means that a deleted object did not disappear within [GoneLimit].
 var ErrStays = errors.New("it was deleted and is still there")
 
-// Changed is [backend.ErrChanged] if another process has changed, replaced or removed the object that
-// a request named, and otherwise the error of the request.
+// Changed returns [backend.ErrChanged] if another process has changed, replaced or removed the object of a request, and
+// otherwise the request's error.
 func Changed(doing string, err error) error {
 	if Missing(err) || apierrors.IsConflict(err) || otherUID(err) {
 		return fmt.Errorf("%w: %w", backend.ErrChanged, err)
@@ -24,14 +24,14 @@ func Changed(doing string, err error) error {
 	return cluster.Wrap(doing, err)
 }
 
-// Missing reports whether the cluster says that an object does not exist. What stands
-// before it may answer 404 to anything.
+// Missing reports whether the cluster says that an object does not exist. A proxy before the cluster may answer 404 to
+// anything.
 func Missing(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// otherUID reports whether a patch was refused because the object has another uid than the patch.
-// The cluster takes it for the attempt to change it.
+// otherUID reports whether a patch was refused because the object has another uid. To the cluster, such a patch tries
+// to change the uid.
 func otherUID(err error) bool {
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {

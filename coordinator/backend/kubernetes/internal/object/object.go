@@ -1,8 +1,7 @@
-// Package object reads and changes single objects of a Kubernetes cluster: one incarnation of them,
-// and none that has taken its place.
+// Package object reads and changes single objects of a Kubernetes cluster: one incarnation, and never its replacement.
 //
-// It owns what the cluster's answers say of an object, and when the caches know of a change. It
-// must not know what the objects are for, nor which of them may be changed.
+// It owns the meaning of the cluster's answers about an object, and when the caches know of a change. It must not know
+// what the objects are for, nor which of them may be changed.
 package object
 
 import (
@@ -22,19 +21,18 @@ import (
 )
 
 const (
-	// ReadLimit bounds a request that reads, so that a cluster that hangs counts as one that
-	// does not answer.
+	// ReadLimit bounds a request that reads, so that a hanging cluster counts as one that does not answer.
 	ReadLimit = 15 * time.Second
-	// GoneLimit is how long an object may take to go after it was deleted. A node that is there
-	// needs about two seconds for a Pod.
+	// GoneLimit is how long an object may take to disappear after its deletion. A working node needs about two seconds
+	// for a Pod.
 	GoneLimit = 20 * time.Second
-	// shownLimit is how long the watch may take to tell of a change of this process's own.
+	// shownLimit bounds the time until the watch shows this process's own change.
 	shownLimit = 10 * time.Second
-	// goneEvery is how often it is looked again whether it has gone.
+	// goneEvery is the interval of the checks whether an object has disappeared.
 	goneEvery = 50 * time.Millisecond
 )
 
-// Object is what Kubernetes' objects have in common.
+// Object is the common interface of Kubernetes' objects.
 type Object interface {
 	runtime.Object
 	metav1.Object
@@ -48,7 +46,7 @@ type Resource[T Object] interface {
 	Delete(ctx context.Context, name string, o metav1.DeleteOptions) error
 }
 
-// Cache is what the watches tell of one kind of object.
+// Cache shows one kind of object as the watches report it.
 type Cache[T Object] interface {
 	Await(ctx context.Context, name string, done func(obj T, exists bool) bool) error
 }
@@ -88,8 +86,8 @@ func Patch[T Object](ctx context.Context, r Resource[T], doing string, obj T, ch
 	return next, nil
 }
 
-// Incarnation are the options to delete that incarnation and none that took its place; at
-// that version only, if there is one.
+// Incarnation returns the options to delete that incarnation and never its replacement; if version is given, only at
+// that version.
 func Incarnation(uid types.UID, version string, grace *int64, how metav1.DeletionPropagation) metav1.DeleteOptions {
 	o := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}, GracePeriodSeconds: grace}
 	if version != "" {
@@ -101,8 +99,8 @@ func Incarnation(uid types.UID, version string, grace *int64, how metav1.Deletio
 	return o
 }
 
-// Delete asks for the deletion of an incarnation, by the options of [Incarnation]. If it is
-// gone, or another one has its name, there is nothing to do.
+// Delete requests the deletion of an incarnation, with options from [Incarnation]. If it is gone, or another object has
+// its name, Delete returns nil.
 func Delete[T Object](ctx context.Context, r Resource[T], doing, name string, o metav1.DeleteOptions) error {
 	err := r.Delete(ctx, name, o)
 	if Missing(err) || apierrors.IsConflict(err) && o.Preconditions.ResourceVersion == nil {
@@ -111,9 +109,8 @@ func Delete[T Object](ctx context.Context, r Resource[T], doing, name string, o 
 	return cluster.Wrap(doing, err)
 }
 
-// Gone returns when that incarnation does not exist any more, and the cache shows it. It
-// returns earlier with the error of leave, if that is given, about a state of the object. The
-// error after GoneLimit wraps ErrStays.
+// Gone returns once that incarnation no longer exists, and the cache shows that. leave, if given, is called with states
+// of the object; its first error ends the wait. The error after GoneLimit wraps ErrStays.
 func Gone[T Object](ctx context.Context, r Resource[T], k Cache[T], what, name string, uid types.UID,
 	leave func(T) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, GoneLimit, ErrStays)
@@ -133,7 +130,7 @@ func Gone[T Object](ctx context.Context, r Resource[T], k Cache[T], what, name s
 			return left
 		}
 		if err == nil {
-			// The cache may not have known of it yet.
+			// The cache may not have known it yet.
 			var now T
 			var exists bool
 			if now, exists, err = Live(ctx, r, what, name); err == nil && (!exists || now.GetUID() != uid) {
@@ -153,8 +150,8 @@ func Gone[T Object](ctx context.Context, r Resource[T], k Cache[T], what, name s
 	}
 }
 
-// Shown returns when the cache shows that incarnation as done wants it, or another one. So a
-// listing after an actuator knows what the actuator has done.
+// Shown returns once the cache shows that incarnation in a state that done accepts, or another incarnation. So a
+// listing after an actuator shows its effect.
 func Shown[T Object](ctx context.Context, r Resource[T], k Cache[T], what, name string, uid types.UID,
 	done func(T) bool) error {
 	limited, cancel := context.WithTimeout(ctx, shownLimit)
@@ -165,7 +162,7 @@ func Shown[T Object](ctx context.Context, r Resource[T], k Cache[T], what, name 
 		return other || exists && done(o)
 	})
 	if err == nil && other {
-		// It may be one from before, which the cache still shows.
+		// The cache may still show an earlier incarnation.
 		if now, exists, readErr := Live(ctx, r, what, name); readErr != nil || !exists || now.GetUID() != uid {
 			return readErr
 		}
@@ -174,7 +171,7 @@ func Shown[T Object](ctx context.Context, r Resource[T], k Cache[T], what, name 
 	if err == nil || ctx.Err() != nil || limited.Err() == nil {
 		return cluster.Wrap("waiting for news of "+what+" "+name, err)
 	}
-	// Another process may have removed it before the cache has seen it.
+	// Another process may have removed it before the cache saw it.
 	if now, exists, readErr := Live(ctx, r, what, name); readErr != nil || !exists || now.GetUID() != uid {
 		return readErr
 	}

@@ -1,8 +1,7 @@
 // Package sampler looks into the Pods of workspaces on a Kubernetes cluster, for signs of work.
 //
-// It owns what is asked for a [work.Sample]: the script that shows the processes and the busy
-// file, and the command that the settings name. It must not judge what it sees, nor change
-// anything in a Pod.
+// It owns how a [work.Sample] is taken: the script that shows the processes and the busy file, and the command from the
+// settings. It must not judge the sample, nor change anything in a Pod.
 package sampler
 
 import (
@@ -24,25 +23,23 @@ import (
 )
 
 const (
-	// lookLimit is how long a look may take, and askLimit how long the command that the
-	// settings name.
+	// lookLimit bounds a look, and askLimit the command from the settings.
 	lookLimit = 10 * time.Second
 	askLimit  = 5 * time.Second
-	// maxLook bounds what a look may print, in bytes.
+	// maxLook bounds the output of a look, in bytes.
 	maxLook = 4 << 20
 	// busyLineLimit is how much of a busy file's first line is read, in bytes.
 	busyLineLimit = 1 << 10
-	// maxDepth bounds the ancestors of a process that are looked at.
+	// maxDepth bounds how many ancestors of a process are followed.
 	maxDepth = 16
-	// ticks is how many of the kernel's units of CPU time are a second: the same on all
-	// platforms for what it tells programs.
+	// ticks is how many of the kernel's units of CPU time are in a second: the same for programs on all platforms.
 	ticks = 100
 )
 
-// lookScript prints what the kernel tells of all processes, and the file by which a program
-// says that it works. It needs sh, head, stat and date, which any image with a shell has. It starts
-// few processes: head prints the name of each file before its content. The first line is the
-// script's own process. A link is no busy file: it would show the first line of another one.
+// lookScript prints the kernel's data on all processes, and the file by which a program says that it works. It needs
+// sh, head, stat and date, which any image with a shell has. It starts few processes: head prints the name of each file
+// before its content. The first line is the script's own process. A link is no busy file, because it would reveal the
+// first line of another file.
 const lookScript = `echo $$
 head -c 8192 /proc/[0-9]*/stat /proc/[0-9]*/io /proc/[0-9]*/cmdline 2>/dev/null
 f=` + spec.Home + "/" + work.BusyFile + `
@@ -51,8 +48,8 @@ f=` + spec.Home + "/" + work.BusyFile + `
 echo
 ` + work.InsideScript
 
-// Sample looks into a workspace's Pod by one small command in its container. A Pod whose container
-// does not run is [backend.ErrNotFound].
+// Sample looks into a workspace's Pod by one small command in its container. If the container does not run, the error
+// is [backend.ErrNotFound].
 func Sample(ctx context.Context, api *cluster.Client, p *corev1.Pod) (work.Sample, error) {
 	var s work.Sample
 	c := running(p)
@@ -92,7 +89,7 @@ func running(p *corev1.Pod) *corev1.ContainerStatus {
 	return nil
 }
 
-// shell runs a command of the shell in the workspace's container, as its user.
+// shell runs a shell command in the workspace's container, as its user.
 func shell(ctx context.Context, api *cluster.Client, p *corev1.Pod, limit time.Duration, script string) (
 	out []byte, code int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -102,7 +99,7 @@ func shell(ctx context.Context, api *cluster.Client, p *corev1.Pod, limit time.D
 	return w.Bytes(), code, err
 }
 
-// askCommand runs the command that says whether the workspace is busy.
+// askCommand runs the command that reports whether the workspace is busy.
 func askCommand(ctx context.Context, api *cluster.Client, p *corev1.Pod, command string) work.Answer {
 	_, code, err := shell(ctx, api, p, askLimit, "("+command+"\n) </dev/null >/dev/null 2>&1")
 	switch {
@@ -124,12 +121,12 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// lookHeader stands before each file that the script prints.
+// lookHeader matches the line before each file that the script prints.
 var lookHeader = regexp.MustCompile(`(?m)^==> (?:/proc/(\d+)/(stat|io|cmdline)|busy) <==\n`)
 
-// parseLook reads what lookScript has printed. In a namespace that is shared by the Pod, process 1
-// is the Pod's own and reaps orphans. The application is the first process that the node has
-// started besides. What cannot be read has ended, or is not this user's.
+// parseLook parses the output of lookScript. If the Pod's containers share a process namespace, process 1 is the Pod's
+// own, which reaps orphans; the application is then the first other process that the node started. Processes that
+// cannot be parsed have ended, or belong to another user.
 func parseLook(out []byte, shared bool) (work.Sample, error) {
 	s := work.Sample{Terminals: true}
 	out, inside, _ := bytes.Cut(out, []byte("\n==> inside <==\n"))
@@ -194,9 +191,9 @@ func parseLook(out []byte, shared bool) (work.Sample, error) {
 	return s, nil
 }
 
-// parseStat reads /proc/PID/stat, of which the program's name may hold anything.
+// parseStat parses /proc/PID/stat, in which the program's name may contain anything.
 func parseStat(text string) (p work.Process, ok bool) {
-	const first, tty, tpgid, cutime, cstime = 1, 4, 5, 13, 14 // of the fields after the name
+	const first, tty, tpgid, cutime, cstime = 1, 4, 5, 13, 14 // indexes of the fields after the name
 	open, close := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
 	if open < 0 || close < open {
 		return p, false
@@ -209,7 +206,7 @@ func parseStat(text string) (p work.Process, ok bool) {
 	var err error
 	for i := first; i <= cstime; i++ {
 		var e error
-		// The number of faults may be larger than what is read here, and does not matter.
+		// The number of faults may not fit into an int64, and does not matter.
 		if n[i], e = strconv.ParseInt(fields[i], 10, 64); i <= tpgid || i > cutime-3 {
 			err = errors.Join(err, e)
 		}
@@ -225,7 +222,7 @@ func parseStat(text string) (p work.Process, ok bool) {
 	}, true
 }
 
-// pseudoterminal returns what [work.Process] has of a terminal with that device number.
+// pseudoterminal converts a terminal's device number to the number in [work.Process].
 func pseudoterminal(device int64) int {
 	const major = 136
 	if device>>8&0xfff != major {
@@ -234,7 +231,7 @@ func pseudoterminal(device int64) int {
 	return int(device&0xff|device>>12&0xfff00) + 1
 }
 
-// parseIO returns what /proc/PID/io says under that name, or -1.
+// parseIO returns the value of that name in /proc/PID/io, or -1.
 func parseIO(text, name string) int64 {
 	for line := range strings.Lines(text) {
 		if v, ok := strings.CutPrefix(line, name); ok {
@@ -246,7 +243,7 @@ func parseIO(text, name string) int64 {
 	return -1
 }
 
-// parseBusy reads the age of the busy file and its first line.
+// parseBusy parses the age of the busy file and its first line.
 func parseBusy(text string) *work.File {
 	modified, rest, _ := strings.Cut(text, "\n")
 	now, content, _ := strings.Cut(rest, "\n")

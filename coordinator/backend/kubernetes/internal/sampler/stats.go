@@ -13,9 +13,8 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 )
 
-// Stats returns what the container of a workspace uses, by one small command in it: clusters need not
-// have the API of metrics, and the gateway no right to nodes. A Pod whose container does not run is
-// [backend.ErrNotFound].
+// Stats returns what a workspace's container uses, by one small command in it: a cluster may lack the metrics API, and
+// the gateway has no right to nodes. If the container does not run, the error is [backend.ErrNotFound].
 func Stats(ctx context.Context, api *cluster.Client, p *corev1.Pod) (backend.Stats, error) {
 	var s backend.Stats
 	if running(p) == nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 )
 
-// over reports whether the Pod has ended, or its container of that name has. Another one of
-// it may still use the volume: see [InUse].
+// over reports whether the Pod has ended, or its container of that name. Another container of it may still use the
+// volume: see [InUse].
 func over(p *corev1.Pod, name string) bool {
 	if terminal(p) && !InUse(p) {
 		return true
@@ -21,21 +21,20 @@ func over(p *corev1.Pod, name string) bool {
 	return c != nil && c.State.Terminated != nil && p.Spec.RestartPolicy == corev1.RestartPolicyNever
 }
 
-// The reasons with which a container ends, and what they mean. A Completed or Error one has
-// ended by itself: its exit code says enough.
+// The reasons of a container's end, and their meaning. A Completed or Error container ended by itself: its exit code is
+// enough.
 const (
 	reasonOOM     = "OOMKilled"
 	reasonStart   = "StartError"
-	reasonUnknown = "ContainerStatusUnknown" // the node came back and does not know it any more
+	reasonUnknown = "ContainerStatusUnknown" // the node came back and no longer knows it
 	reasonCannot  = "ContainerCannotRun"
 )
 
-// unknownExit is the exit code of a container that was evicted before it could end: that of
-// SIGKILL, as an engine reports it.
+// unknownExit is the exit code of a container that was evicted before it could end: that of SIGKILL, as an engine
+// reports it.
 const unknownExit = 137
 
-// end is how the Pod's container of that name ended: its exit code, and the cause if that
-// does not say enough.
+// end returns how the Pod's container of that name ended: its exit code, and the cause if the code does not say enough.
 func end(p *corev1.Pod, name string) (code int, cause string) {
 	state := ended(p, name)
 	if state == nil {
@@ -52,8 +51,8 @@ func end(p *corev1.Pod, name string) (code int, cause string) {
 	return int(state.ExitCode), cause
 }
 
-// ended is the end that decides about the Pod: that of the container of that name. Where that
-// has none, it is that of the one that failed, such as one that a template adds before it.
+// ended returns the decisive end of the Pod: that of the container of that name. If that container has not ended, it is
+// the end of one that failed, such as an init container from the template.
 func ended(p *corev1.Pod, name string) *corev1.ContainerStateTerminated {
 	if c := main(p, name); c != nil && c.State.Terminated != nil {
 		return c.State.Terminated
@@ -68,7 +67,7 @@ func ended(p *corev1.Pod, name string) *corev1.ContainerStateTerminated {
 	return nil
 }
 
-// putOut says why the cluster or the node has ended the Pod; "" when it ended by itself.
+// putOut returns why the cluster or the node ended the Pod, or "" if it ended by itself.
 func putOut(p *corev1.Pod) string {
 	target := condition(p, corev1.DisruptionTarget)
 	switch {
@@ -97,9 +96,9 @@ func putOut(p *corev1.Pod) string {
 	return ""
 }
 
-// disrupted reports whether others have ended the Pod's container of that name: the cluster, its
-// node, or a deletion of the Pod while it ran or before. A Pod of which nothing has an end was ended
-// by others. What goes beyond its own limits has ended by itself.
+// disrupted reports whether something outside the Pod ended its container of that name: the cluster, its node, or a
+// deletion of the Pod. That includes a Pod in which no container has an end. A container that exceeds its own limits
+// ends by itself.
 func disrupted(p *corev1.Pod, name string) bool {
 	state := ended(p, name)
 	switch {
@@ -110,22 +109,21 @@ func disrupted(p *corev1.Pod, name string) bool {
 	case p.DeletionTimestamp == nil:
 		return false
 	}
-	asked := p.DeletionTimestamp.Time // by then it is to be gone
+	asked := p.DeletionTimestamp.Time // when it should be gone
 	if grace := p.DeletionGracePeriodSeconds; grace != nil {
 		asked = asked.Add(-time.Duration(*grace) * time.Second)
 	}
 	return !state.FinishedAt.Time.Before(asked.Add(-deletionSlack))
 }
 
-// deletionSlack is how much later than it was asked for a Pod's deletion may seem. Times are in
-// whole seconds. At its end the grace period that it was told to end with (one second for ours)
-// is replaced by 0.
+// deletionSlack is how much later than requested a Pod's deletion may seem. Times are in whole seconds, and in the end
+// the grace period of the deletion (one second for ours) is replaced by 0.
 const deletionSlack = 2 * time.Second
 
-// maxText bounds what is repeated of the cluster's own words, in bytes.
+// maxText bounds quoted messages of the cluster, in bytes.
 const maxText = 1000
 
-// text makes a message of the cluster fit for one line.
+// text makes a message of the cluster fit on one line.
 func text(s string) string {
 	return backend.CleanText(strings.TrimRight(strings.Join(strings.Fields(s), " "), ". "), maxText)
 }

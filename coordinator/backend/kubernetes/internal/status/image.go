@@ -9,9 +9,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// image is why the image of the container cannot be pulled; nil if that is not what its state is
-// about. The first refusal may be a mistake of the registry: one that stands when the node
-// has waited and tried again ends the attempt.
+// image returns why the image of the container cannot be pulled, or nil if the container waits for something else. A
+// first refusal may be the registry's mistake. A refusal that stands after the node has waited and tried again ends the
+// attempt.
 func image(p *corev1.Pod, container, reason, message string) *workspace.Pending {
 	ref, node := imageOf(p, container), p.Spec.NodeName
 	w := &workspace.Pending{Reason: workspace.WaitPullingImage}
@@ -52,7 +52,7 @@ func image(p *corev1.Pod, container, reason, message string) *workspace.Pending 
 	return w
 }
 
-// imageOf is the image of the Pod's container of that name, or of its first one.
+// imageOf returns the image of the Pod's container of that name, or of its first one.
 func imageOf(p *corev1.Pod, container string) string {
 	for _, list := range [][]corev1.Container{p.Spec.Containers, p.Spec.InitContainers} {
 		for _, c := range list {

@@ -12,11 +12,10 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Job returns what the Job and its Pods are for the workspace, without what the job has
-// printed. The state is empty for a Job that was never begun: it is not to be reported, and
-// to be started again. The result of a job that has ended is in the log of the Pod ended. Until the
-// caller has read it (see [End]), the state is Running. ended is nil while the job runs, and when
-// it has failed and will never have a result.
+// Job returns the state of a storage job from its Job and Pods, without its output. The state is empty for a Job that
+// never began: it must not be reported, but started again. The result of a job that has ended is in the log of the Pod
+// ended. Until the caller has read it (see [End]), the state is Running. ended is nil while the job runs, and when it
+// has failed and will never have a result.
 func Job(j *batchv1.Job, pods []*corev1.Pod) (job workspace.Job, ended *corev1.Pod) {
 	job = workspace.Job{Kind: workspace.JobKind(j.Labels[spec.LabelJob]), OpID: j.Labels[spec.LabelOp]}
 	p := newest(pods)
@@ -26,7 +25,7 @@ func Job(j *batchv1.Job, pods []*corev1.Pod) (job workspace.Job, ended *corev1.P
 	job.State = workspace.JobRunning
 	for _, other := range pods {
 		if !over(other, spec.JobContainer) && other != p {
-			p = other // whatever else there is, this one still uses the volume
+			p = other // this one still uses the volume, whatever the others do
 		}
 	}
 	switch {
@@ -51,8 +50,7 @@ func Job(j *batchv1.Job, pods []*corev1.Pod) (job workspace.Job, ended *corev1.P
 	return job, nil
 }
 
-// finished is for a job of which nothing runs any more; p is its last Pod, if that is still
-// there.
+// finished returns the state of a job none of whose containers run any more. p is its last Pod, if it still exists.
 func finished(j *batchv1.Job, p *corev1.Pod, job workspace.Job) (workspace.Job, *corev1.Pod) {
 	for _, t := range []batchv1.JobConditionType{batchv1.JobFailed, batchv1.JobFailureTarget} {
 		for _, c := range j.Status.Conditions {
@@ -85,8 +83,7 @@ func finished(j *batchv1.Job, p *corev1.Pod, job workspace.Job) (workspace.Job, 
 	return job, p
 }
 
-// neverRan says why a Pod is over whose job has not run, where neither its node nor the cluster gives
-// a reason.
+// neverRan returns why a Pod is over without having run the job, if neither its node nor the cluster gives a reason.
 func neverRan(p *corev1.Pod) string {
 	switch other := ended(p, spec.JobContainer); {
 	case other != nil:
@@ -107,14 +104,14 @@ func failed(job workspace.Job, message string) workspace.Job {
 	return job
 }
 
-// lostBy is for a job that others have ended, or whose result they have removed.
+// lostBy returns the state of a job that something else ended, or whose result was removed.
 func lostBy(job workspace.Job, message string) workspace.Job {
 	job = failed(job, message)
 	job.Disrupted = true
 	return job
 }
 
-// End is how the storage job of the Pod ended, without its output.
+// End returns how the storage job of the Pod ended, without its output.
 func End(p *corev1.Pod) backend.JobEnd {
 	c := main(p, spec.JobContainer)
 	if c == nil || c.State.Terminated == nil {
@@ -131,7 +128,7 @@ func End(p *corev1.Pod) backend.JobEnd {
 	return end
 }
 
-// newest is the Pod that was made last; nil if there is none.
+// newest returns the Pod that was created last, or nil if there is none.
 func newest(pods []*corev1.Pod) (p *corev1.Pod) {
 	for _, q := range pods {
 		if p == nil || p.CreationTimestamp.Before(&q.CreationTimestamp) {

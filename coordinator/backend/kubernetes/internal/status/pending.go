@@ -13,7 +13,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// pending is why a Pod that has not ended is without progress; nil when nothing keeps it.
+// pending returns why a Pod that has not ended makes no progress, or nil if nothing blocks it.
 func pending(p *corev1.Pod) *workspace.Pending {
 	switch {
 	case p.DeletionTimestamp != nil:
@@ -35,8 +35,8 @@ func pending(p *corev1.Pod) *workspace.Pending {
 	return nil
 }
 
-// terminating is for a Pod that was told to end. Only its node can confirm that nothing of it
-// runs, so its volume is not free before.
+// terminating returns why a deleted Pod is still there. Only its node can confirm that nothing of it runs, and its
+// volume is not free before.
 func terminating(p *corev1.Pod) *workspace.Pending {
 	w := &workspace.Pending{Reason: workspace.WaitTerminating}
 	by, node := p.DeletionTimestamp.UTC().Format(time.RFC3339), p.Spec.NodeName
@@ -69,8 +69,7 @@ func terminating(p *corev1.Pod) *workspace.Pending {
 	return w
 }
 
-// waitingContainer is the first container that waits for something, and the one that says
-// why before one that does not.
+// waitingContainer returns the first waiting container, preferably one that has a reason.
 func waitingContainer(p *corev1.Pod) *corev1.ContainerStatus {
 	var found *corev1.ContainerStatus
 	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
@@ -93,7 +92,7 @@ func waitingContainer(p *corev1.Pod) *corev1.ContainerStatus {
 // preparation are the reasons of a container whose turn has not come yet.
 var preparation = map[string]bool{"": true, "ContainerCreating": true, "PodInitializing": true}
 
-// starting is why the container c of a Pod on a node does not run yet.
+// starting returns why the container c of a Pod on a node does not run yet.
 func starting(p *corev1.Pod, c *corev1.ContainerStatus) *workspace.Pending {
 	reason, message := c.State.Waiting.Reason, text(c.State.Waiting.Message)
 	if preparation[reason] {
@@ -115,8 +114,8 @@ func starting(p *corev1.Pod, c *corev1.ContainerStatus) *workspace.Pending {
 	return w
 }
 
-// unusable says that a folder of the home cannot be mounted at its place. Its node follows no link that leads out of
-// the volume. It is "" if no such folder is to be mounted.
+// unusable returns the error if the node cannot mount a folder of the home at its place: a node follows no link out of
+// the volume. It returns "" if the Pod mounts no such folder.
 func unusable(p *corev1.Pod, message string) string {
 	var paths []string
 	for _, c := range p.Spec.Containers {
@@ -134,8 +133,8 @@ func unusable(p *corev1.Pod, message string) string {
 		"folder: %s", strings.Join(paths, ", "), message)
 }
 
-// preparing is for a Pod on a node before its first container is made. First the node attaches
-// its volumes and makes its network, then it fetches the images.
+// preparing returns what a Pod on a node does before its first container is created. First the node attaches its
+// volumes and sets up its network, then it pulls the images.
 func preparing(p *corev1.Pod) *workspace.Pending {
 	node := p.Spec.NodeName
 	switch condition(p, corev1.PodReadyToStartContainers).Status {

@@ -11,14 +11,14 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// unscheduled is for a Pod that has no node.
+// unscheduled returns why a Pod has no node.
 func unscheduled(p *corev1.Pod) *workspace.Pending {
 	c := condition(p, corev1.PodScheduled)
 	switch {
 	case len(p.Spec.SchedulingGates) > 0:
 		return &workspace.Pending{Reason: workspace.WaitUnschedulable,
 			Message: "the Pod waits behind a scheduling gate that something else in the cluster has set, and must open"}
-	// what it said before our gate was opened
+	// the condition is from before our gate was opened
 	case c.Status != corev1.ConditionFalse, c.Reason == corev1.PodReasonSchedulingGated:
 		return &workspace.Pending{Reason: workspace.WaitUnschedulable,
 			Message: "the cluster has not looked for a node yet. After the API server was away its scheduler does so " +
@@ -28,9 +28,9 @@ func unscheduled(p *corev1.Pod) *workspace.Pending {
 	return &w
 }
 
-// NeverRan reports whether nothing of the Pod has ever run, as far as its node has said: it waits for
-// a node, or its node for an image, a volume or what its template names. It is not behind our gate: it
-// was released.
+// NeverRan reports whether nothing of the Pod has ever run, as far as its node has said: the Pod waits for a node, or
+// its node for an image, a volume or an object that its template names. It is false for a Pod that is still behind our
+// gate.
 func NeverRan(p *corev1.Pod) bool {
 	if p.DeletionTimestamp != nil || terminal(p) || gated(p) || p.Status.Phase == corev1.PodRunning {
 		return false
@@ -43,8 +43,7 @@ func NeverRan(p *corev1.Pod) bool {
 	return true
 }
 
-// noNode makes the scheduler's message plain. A volume that no node can reach is named as
-// such: no other node helps.
+// noNode explains the scheduler's message. If no node can reach the volume, it says so: another node would not help.
 func noNode(message string) workspace.Pending {
 	said := ". The scheduler says: " + message
 	for _, v := range volumeProblems {
@@ -62,7 +61,7 @@ func noNode(message string) workspace.Pending {
 	total, _ := strconv.Atoi(m[1])
 	var reasons []string
 	far, away, crowded := 0, 0, 0
-	list, _, _ := strings.Cut(m[2], ". ") // what follows is about preemption
+	list, _, _ := strings.Cut(m[2], ". ") // the rest is about preemption
 	for _, part := range strings.Split(strings.TrimSuffix(list, "."), ", ") {
 		r := perNode.FindStringSubmatch(part)
 		if r == nil {

@@ -1,8 +1,8 @@
-// Package status says what the state of Kubernetes' objects means for a workspace: whether its
-// container runs, is ready or waits, and for what. It also reads the progress of a storage job.
+// Package status interprets the state of Kubernetes' objects for a workspace: whether its container runs, is ready or
+// waits, and for what. It also interprets the state of a storage job.
 //
-// It is pure: it takes objects and returns values. It concludes only from what an object
-// says for certain; what may pass is waited for.
+// It is pure: it takes objects and returns values. It concludes only what an object proves; anything that may pass
+// counts as pending.
 package status
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Container returns what the workspace's Pod is for the workspace. A Pod that is still
-// behind its [spec.Gate] does not run and has no times: it is to be started.
+// Container returns the workspace's container from its Pod. A Pod that is still behind its [spec.Gate] does not run and
+// has no times: it must be started.
 func Container(p *corev1.Pod) workspace.Container {
 	k := workspace.Container{Volume: mountsHome(p)}
 	if over(p, spec.Container) {
@@ -40,7 +40,7 @@ func Container(p *corev1.Pod) workspace.Container {
 	}
 	switch {
 	case p.DeletionTimestamp != nil:
-		k.Endpoint = "" // once it is gone its address is another's, and that may be at once
+		k.Endpoint = "" // its address may soon belong to another Pod
 		fallthrough
 	case NodeLost(p):
 		if !k.StartedAt.IsZero() {
@@ -52,7 +52,7 @@ func Container(p *corev1.Pod) workspace.Container {
 	return k
 }
 
-// mountsHome reports whether the Pod has the workspace's own home where it belongs.
+// mountsHome reports whether the Pod mounts the workspace's own home at the right place.
 func mountsHome(p *corev1.Pod) bool {
 	claim := workspace.ID(p.Labels[spec.LabelWorkspace]).VolumeName()
 	for _, c := range p.Spec.Containers {
@@ -73,7 +73,7 @@ func mountsHome(p *corev1.Pod) bool {
 	return false
 }
 
-// main is the status of the container of that name; nil while there is none.
+// main returns the status of the container of that name, or nil if there is none yet.
 func main(p *corev1.Pod, name string) *corev1.ContainerStatus {
 	for i := range p.Status.ContainerStatuses {
 		if c := &p.Status.ContainerStatuses[i]; c.Name == name {
@@ -83,7 +83,7 @@ func main(p *corev1.Pod, name string) *corev1.ContainerStatus {
 	return nil
 }
 
-// gated reports whether the Pod waits behind our gate, and not behind another one alone.
+// gated reports whether the Pod waits behind our gate, and not only behind another one.
 func gated(p *corev1.Pod) bool {
 	for _, g := range p.Spec.SchedulingGates {
 		if g.Name == spec.Gate {
@@ -93,7 +93,7 @@ func gated(p *corev1.Pod) bool {
 	return false
 }
 
-// endpoint is where the gateway reaches the Pod, host:port; "" while it has no address.
+// endpoint returns where the gateway reaches the Pod, host:port, or "" while it has no address.
 func endpoint(p *corev1.Pod) string {
 	port := p.Annotations[spec.AnnotationPort]
 	if p.Status.PodIP == "" || port == "" {
@@ -102,8 +102,8 @@ func endpoint(p *corev1.Pod) string {
 	return net.JoinHostPort(p.Status.PodIP, port)
 }
 
-// health is why a Pod whose container c runs is not ready for traffic, "" if it is: when all
-// its containers are ready (SPEC 2). A probe that fails is unhealthy once it had passed.
+// health returns why a Pod whose container c runs is not ready for traffic, or "" if all its containers are ready (SPEC
+// 2). A failing probe means unhealthy only if it has passed before.
 func health(p *corev1.Pod, c *corev1.ContainerStatus) workspace.Health {
 	ready := true
 	for _, s := range p.Status.ContainerStatuses {
@@ -129,17 +129,16 @@ func condition(p *corev1.Pod, t corev1.PodConditionType) corev1.PodCondition {
 	return corev1.PodCondition{}
 }
 
-// lost reports whether the Pod's node has stopped reporting. The node controller then sets
-// Ready to False and leaves the rest: the kubelet always adds a reason when it does.
+// lost reports whether the Pod's node has stopped reporting. The node controller then sets Ready to False and changes
+// nothing else, while the kubelet always adds a reason.
 func lost(p *corev1.Pod) bool {
 	ready, containers := condition(p, corev1.PodReady), condition(p, corev1.ContainersReady)
 	return p.Status.Phase == corev1.PodUnknown || p.Status.Reason == "NodeLost" ||
 		ready.Status == corev1.ConditionFalse && ready.Reason == "" && containers.Status == corev1.ConditionTrue
 }
 
-// times are when the container of that name started and ended, as far as its node or the
-// cluster has said. A Pod that its node has evicted, or did not take, ends without a
-// container's end.
+// times returns when the container of that name started and ended, as far as its node or the cluster has said. A Pod
+// that its node evicted or refused ends without a container's end.
 func times(p *corev1.Pod, name string) (started, finished time.Time) {
 	if c := main(p, name); c != nil && c.State.Terminated != nil {
 		started, finished = c.State.Terminated.StartedAt.Time, c.State.Terminated.FinishedAt.Time
@@ -153,7 +152,7 @@ func times(p *corev1.Pod, name string) (started, finished time.Time) {
 	if finished.IsZero() {
 		finished = p.CreationTimestamp.Time
 	}
-	if started.Unix() <= 0 { // the node knows none, or says 1970
+	if started.Unix() <= 0 { // the node does not know, or says 1970
 		started = finished // it never ran
 	}
 	return started, finished

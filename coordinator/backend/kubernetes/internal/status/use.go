@@ -50,16 +50,16 @@ func InUse(p *corev1.Pod) bool {
 	return false
 }
 
-// Releasable reports whether the Pod has our finalizer and does not need it any more.
+// Releasable reports whether the Pod has our finalizer and no longer needs it.
 func Releasable(p *corev1.Pod) bool {
 	return slices.Contains(p.Finalizers, spec.Finalizer) && !InUse(p)
 }
 
-// NodeLost reports whether the Pod's node is lost at the moment. The node does not report, or was
-// removed from the cluster while the Pod was in use.
+// NodeLost reports whether the Pod's node is lost at the moment: it does not report, or was removed from the cluster
+// while the Pod was in use.
 func NodeLost(p *corev1.Pod) bool { return InUse(p) && (lost(p) || removedNode(p)) }
 
-// terminal reports whether the Pod's phase is one that it never leaves.
+// terminal reports whether the Pod's phase is final.
 func terminal(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
@@ -70,15 +70,14 @@ func removedNode(p *corev1.Pod) bool {
 	return terminal(p) && c.Status == corev1.ConditionTrue && c.Reason == "DeletionByPodGC"
 }
 
-// nodeConfirmed reports whether the terminal phase is the kubelet's own word: it is the only one
-// to give the conditions a reason.
+// nodeConfirmed reports whether the kubelet itself reported the terminal phase: only the kubelet gives the conditions a
+// reason.
 func nodeConfirmed(p *corev1.Pod) bool {
 	reason := condition(p, corev1.ContainersReady).Reason
 	return reason == "PodFailed" || reason == "PodCompleted"
 }
 
-// anyRuns reports whether a container that uses a volume was last seen running, be it one that
-// was added to look into the Pod.
+// anyRuns reports whether a container that uses a volume was last seen running, including ephemeral containers.
 func anyRuns(p *corev1.Pod) bool {
 	for name, s := range states(p) {
 		if s.Running != nil && usesVolume(p, name) {
@@ -88,9 +87,8 @@ func anyRuns(p *corev1.Pod) bool {
 	return false
 }
 
-// allEnded reports whether each container that uses a volume was seen to have ended for good.
-// The phase says so a moment later. It never does where the cluster has added a container that
-// goes on, such as the proxy of a service mesh.
+// allEnded reports whether each container that uses a volume has ended permanently. The phase shows that a moment
+// later, or never if the cluster has added a container that keeps running, such as a service mesh's proxy.
 func allEnded(p *corev1.Pod) bool {
 	if p.Spec.RestartPolicy != corev1.RestartPolicyNever || anyRuns(p) {
 		return false
@@ -98,7 +96,7 @@ func allEnded(p *corev1.Pod) bool {
 	state := states(p)
 	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for _, c := range list {
-			if len(c.RestartPolicyRules) > 0 { // which may start each container again
+			if len(c.RestartPolicyRules) > 0 { // these may start each container again
 				return false
 			}
 			// it may be between two runs
@@ -111,7 +109,7 @@ func allEnded(p *corev1.Pod) bool {
 	return len(state) > 0
 }
 
-// states are the states of the Pod's containers of all kinds, by their names.
+// states returns the states of the Pod's containers of all kinds, by name.
 func states(p *corev1.Pod) map[string]corev1.ContainerState {
 	all := make(map[string]corev1.ContainerState, len(p.Status.ContainerStatuses))
 	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses,
@@ -123,8 +121,8 @@ func states(p *corev1.Pod) map[string]corev1.ContainerState {
 	return all
 }
 
-// usesVolume reports whether the container of that name may use a home: it is none that mounts
-// no claim, beside one that does.
+// usesVolume reports whether the container of that name may use a home. It is false for a container without a claim
+// beside one with a claim.
 func usesVolume(p *corev1.Pod, name string) bool {
 	known, mounts, others := false, false, false
 	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
