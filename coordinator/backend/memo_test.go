@@ -22,7 +22,7 @@ func TestMemoRetainsWhatWasSeen(t *testing.T) {
 	m.Retain([]workspace.ID{"one", "three"}, map[string]struct{}{"bone": {}, "c": {}})
 	has("one", "aone", false)
 	has("one", "bone", true)
-	has("two", "atwo", true) // the listing was not about it
+	has("two", "atwo", true) // the listing did not include it
 	m.Retain(nil, map[string]struct{}{"btwo": {}})
 	has("one", "bone", false)
 	has("two", "atwo", false)

@@ -13,7 +13,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// reading is the output of one job: err while it cannot be read, which hangs or not.
+// reading is the output of one job: err while it cannot be read, either at once or by hanging.
 type reading struct {
 	o     backend.Outcomes
 	err   error
@@ -33,7 +33,7 @@ func (r *reading) read(ctx context.Context) (workspace.Job, error) {
 	return job, err
 }
 
-// is fails the test unless the job is what is wanted: unknown, lost, or done.
+// is fails the test unless the job is unknown, lost, or done, as wanted.
 func (r *reading) is(t *testing.T, when, want string) {
 	t.Helper()
 	job, err := r.read(t.Context())
@@ -51,8 +51,7 @@ func (r *reading) is(t *testing.T, when, want string) {
 	}
 }
 
-// TestOutputIsUnreadable: it is waited for, for a minute, and then the result is lost. That is
-// not remembered.
+// TestOutputIsUnreadable: it is retried for a minute, and then the result is lost. That is not remembered.
 func TestOutputIsUnreadable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := reading{err: errors.New("the log is damaged")}
@@ -74,7 +73,7 @@ func TestOutputIsUnreadable(t *testing.T) {
 	})
 }
 
-// TestNobodyTriedToRead: after an outage of everything the minute begins anew, and for another job.
+// TestNobodyTriedToRead: after an outage of everything the minute starts anew, and so it does for another job.
 func TestNobodyTriedToRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := reading{err: errors.New("the cluster is away")}
@@ -88,8 +87,8 @@ func TestNobodyTriedToRead(t *testing.T) {
 	})
 }
 
-// TestReadingHangs: each reading has a limit, and one that needed it is not tried at once again. A
-// caller that goes says nothing about the output, and neither does a cluster that is away.
+// TestReadingHangs: each reading has a limit, and one that timed out is not repeated immediately. A cancelled caller
+// says nothing about the output, and neither does an unavailable cluster.
 func TestReadingHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, began := reading{hangs: true}, time.Now()

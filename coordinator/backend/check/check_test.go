@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRun: a row that fails is a problem with its remedy, in one line, and what needs it is not
-// run, nor what needs that.
+// TestRun: a row that fails is a problem with its remedy, on one line. Rows that depend on it, directly or not, do not
+// run.
 func TestRun(t *testing.T) {
 	ran := ""
 	row := func(name, needs string, err error, found ...Finding) Row {

@@ -16,9 +16,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestStartOverhead compares Start with the two engine calls that it needs at least,
-// alternating, on the same network and with the same settings. It prints the
-// medians, and fails only if Start takes more than twice as long.
+// TestStartOverhead compares Start with the two engine calls that it needs at least, alternating, on the same network
+// and with the same settings. It prints the medians, and fails only if Start takes more than twice as long.
 func TestStartOverhead(t *testing.T) {
 	e := newEngine(t)
 	installation := backendtest.Installation()
@@ -61,9 +60,9 @@ func median(d []time.Duration) time.Duration {
 	return d[len(d)/2].Round(time.Millisecond)
 }
 
-// BenchmarkDoze measures how long a request that waits at a frozen workspace takes from the thaw to the
-// first byte of its answer, and what many frozen workspaces use of a processor.
-// `devenv test -run '^$' -bench '^BenchmarkDoze$' -benchtime 1x ./coordinator/backend/docker` runs it.
+// BenchmarkDoze measures the time from the thaw of a frozen workspace to the first byte of its answer to a waiting
+// request, and the processor time of many frozen workspaces. Run it with `devenv test -run '^$' -bench
+// '^BenchmarkDoze$' -benchtime 1x ./coordinator/backend/docker`.
 func BenchmarkDoze(b *testing.B) {
 	const rounds, many, watched = 25, 8, 10 * time.Second
 	e := newEngine(b)

@@ -26,8 +26,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// variant returns the terminal's image with that configuration added, and with those symbolic links. It goes at the end of
-// the test, with what was made of it.
+// variant returns the terminal's image with that configuration and those symbolic links added. The end of the test
+// removes it and everything derived from it.
 func (r *real) variant(with container.Config, links map[string]string) string {
 	r.Helper()
 	ctx := r.Context()
@@ -50,7 +50,7 @@ func (r *real) variant(with container.Config, links map[string]string) string {
 	return committed.ID
 }
 
-// sh runs a script in the workspace's container, which must succeed, and returns what it prints.
+// sh runs a script in the workspace's container and returns its output. The script must succeed.
 func (r *real) sh(id workspace.ID, script string) string {
 	r.Helper()
 	var out bytes.Buffer
@@ -62,14 +62,14 @@ func (r *real) sh(id workspace.ID, script string) string {
 	return strings.TrimSpace(out.String())
 }
 
-// again lets the workspace sleep, and starts it.
+// again puts the workspace to sleep, and starts it.
 func (r *real) again(id workspace.ID, image string) {
 	r.Helper()
 	r.must(r.backend.Delete(r.Context(), id))
 	r.run(id, image)
 }
 
-// volumes are the volumes that the container of the workspace mounts, by their names.
+// volumes returns the names of the volumes that the workspace's container mounts.
 func (r *real) volumes(id workspace.ID) (names []string) {
 	r.Helper()
 	c, err := r.api.ContainerInspect(r.Context(), id.ContainerName())
@@ -143,8 +143,8 @@ func TestVolumesOfAnImage(t *testing.T) {
 	}
 }
 
-// TestVolumeOfAnotherImage: a home that has files gets an image that declares a volume in it, and a working folder. The folders
-// belong to the user. What is there under these names stays.
+// TestVolumeOfAnotherImage: a home with files gets an image that declares a volume and a working folder in it. The
+// folders belong to the user. Existing files under these names stay.
 func TestVolumeOfAnotherImage(t *testing.T) {
 	t.Parallel()
 	r := newReal(t)
@@ -166,8 +166,8 @@ func TestVolumeOfAnotherImage(t *testing.T) {
 	}
 }
 
-// TestDeclarations: an image declares a user, a working folder, HOME, a stop signal, a shell and labels that look like ours. The home
-// is where it was, and the labels are ignored.
+// TestDeclarations: an image declares a user, a working folder, HOME, a stop signal, a shell and labels that look like
+// ours. The home stays in its place, and the labels are ignored.
 func TestDeclarations(t *testing.T) {
 	t.Parallel()
 	r := newReal(t)
@@ -210,7 +210,7 @@ func TestDeclarations(t *testing.T) {
 	}
 }
 
-// withoutLoading answers each request to load an image with a refusal, as what stands before an engine may do.
+// withoutLoading refuses each request to load an image, as a proxy before an engine may do.
 func withoutLoading(next http.RoundTripper) http.RoundTripper {
 	return roundTrip(func(req *http.Request) (*http.Response, error) {
 		if strings.HasSuffix(req.URL.Path, "/images/load") {
@@ -227,8 +227,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// TestVolumesThatCannotBeLeftOut: the engine refuses the image without its volumes. No workspace starts if a volume would hide
-// files, also through a link, and the error names it. With volumes elsewhere it starts.
+// TestVolumesThatCannotBeLeftOut: the engine refuses the image without its volumes. No workspace starts if a volume
+// would hide files, even through a link, and the error names the volume. With volumes elsewhere it starts.
 func TestVolumesThatCannotBeLeftOut(t *testing.T) {
 	t.Parallel()
 	r := newReal(t, func(o *docker.Options) { o.Transport = withoutLoading })
@@ -243,7 +243,7 @@ func TestVolumesThatCannotBeLeftOut(t *testing.T) {
 		"/srv/linked":  {"srv", "home/coder"},
 		"/home/mine/x": {"home/mine", "coder"},
 		"/home/mine":   {"home/mine", "coder"},
-		"/one/a/b":     {"one", "two/home/coder"}, // a link through another
+		"/one/a/b":     {"one", "two/home/coder"}, // a link through another link
 		"/deep/er/all": {"deep/er/all", "/home"},
 	} {
 		ref := r.variant(container.Config{Volumes: volumesOf(volume)}, map[string]string{link[0]: link[1], "two": "."})
@@ -260,7 +260,7 @@ func TestVolumesThatCannotBeLeftOut(t *testing.T) {
 	r.sh(id, "true")
 }
 
-// TestImageWithoutVolumesIsPruned: what an administrator removes is made again, also when that happens during a start.
+// TestImageWithoutVolumesIsPruned: an image that an administrator removes is created again, even during a start.
 func TestImageWithoutVolumesIsPruned(t *testing.T) {
 	t.Parallel()
 	remove := func() {}
@@ -294,7 +294,7 @@ func TestImageWithoutVolumesIsPruned(t *testing.T) {
 		}
 		r.run(id, ref)
 	}
-	// Without the image itself nothing can be made of it.
+	// Without the original it cannot be created.
 	r.must(r.backend.Delete(t.Context(), id))
 	_, err = r.api.ImageRemove(t.Context(), ref, image.RemoveOptions{})
 	r.must(err)
@@ -305,7 +305,7 @@ func TestImageWithoutVolumesIsPruned(t *testing.T) {
 	}
 }
 
-// TestDoctorLooksAtImages: the doctor looks at each configured image, not at that of a workspace alone.
+// TestDoctorLooksAtImages: the doctor examines each configured image, not only that of a workspace.
 func TestDoctorLooksAtImages(t *testing.T) {
 	t.Parallel()
 	r := newReal(t)

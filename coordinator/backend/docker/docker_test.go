@@ -34,7 +34,7 @@ type engine struct {
 	host  string
 	api   *client.Client
 	image string
-	// faults are those of every backend that New returns.
+	// faults apply to every backend that New returns.
 	faults faults
 	// change edits the options of every backend that New returns.
 	change func(*docker.Options)
@@ -87,8 +87,7 @@ func (e *engine) open(t testing.TB, installation string) backend.Backend {
 	return b
 }
 
-// sweep removes everything with the installation's label. What cannot be removed
-// fails the test.
+// sweep removes everything with the installation's label. The test fails if something cannot be removed.
 func (e *engine) sweep(t testing.TB, installation string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), wait.Timeout)
 	defer cancel()
@@ -177,7 +176,7 @@ func (e *engine) ShellImage(t *testing.T) string { return devenv.TestWorkspaceIm
 
 func (e *engine) Pause(t *testing.T, id workspace.ID) bool {
 	t.Helper()
-	// A busy kernel does not freeze at once: the engine gives up then, and the container goes on.
+	// A busy kernel may not freeze in time: the engine then gives up, and the container keeps running.
 	wait.For(t, "the engine pauses it", func() error { return e.api.ContainerPause(t.Context(), id.ContainerName()) })
 	return true
 }
@@ -221,7 +220,7 @@ func (e *engine) Hold(t *testing.T, installation string) (backend.Backend, <-cha
 	})
 }
 
-// hold returns a backend that holds such requests back.
+// hold returns a backend that delays such requests.
 func (e *engine) hold(t *testing.T, installation string, such func(*http.Request) bool) (backend.Backend, <-chan struct{}, func()) {
 	t.Helper()
 	held, released := make(chan struct{}), make(chan struct{})

@@ -19,8 +19,8 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// waitsFor is what an actuator waits for. It is the reason of a wait, "image" for one that must be
-// pulled, "" if it has succeeded, and otherwise the error.
+// waitsFor returns what an actuator waits for: the reason of a wait, "image" for an image that must be pulled, "" after
+// success, and otherwise the error.
 func waitsFor(err error) string {
 	var missing *backend.MissingImageError
 	var pending *workspace.PendingError
@@ -35,7 +35,7 @@ func waitsFor(err error) string {
 	return err.Error()
 }
 
-// hostNetwork has answer answer what creates a container in the network of the engine's host.
+// hostNetwork lets answer answer requests to create a container in the network of the engine's host.
 func (e *engine) hostNetwork(answer func(r *http.Request, body []byte) *http.Response) (end func()) {
 	return e.faults.add(func(r *http.Request) (*http.Response, error) {
 		if !strings.HasSuffix(r.URL.Path, "/containers/create") {
@@ -50,8 +50,8 @@ func (e *engine) hostNetwork(answer func(r *http.Request, body []byte) *http.Res
 	})
 }
 
-// unable are the ways in which an engine says that it cannot have the rules. The second one is
-// the kernel's own word.
+// unable are the ways in which an engine says that it does not support the rules. The second one is the kernel's own
+// message.
 var unable = map[string]func(r *http.Request, body []byte) *http.Response{
 	"a plugin forbids it": func(r *http.Request, _ []byte) *http.Response {
 		return &http.Response{StatusCode: http.StatusForbidden, Status: "403 Forbidden", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
@@ -64,8 +64,8 @@ var unable = map[string]func(r *http.Request, body []byte) *http.Response{
 	},
 }
 
-// TestNothingStartsBeforeTheRulesStand, unless the engine itself says that it cannot have them, and
-// the setting leaves it to us.
+// TestNothingStartsBeforeTheRulesStand: the only exception is an engine that says itself that it does not support the
+// rules, with the setting auto.
 func TestNothingStartsBeforeTheRulesStand(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -113,8 +113,8 @@ func TestNothingStartsBeforeTheRulesStand(t *testing.T) {
 // nowhere is an image that no engine has.
 func (*engine) nowhere() string { return "codehub/nowhere:1" }
 
-// TestAutoDecidesOnce: where the rules have stood, nothing starts without them, also in another
-// process and after the image was lost. An engine that could not have them gets them when it can.
+// TestAutoDecidesOnce: if the rules were ever in force, nothing starts without them, even in another process and after
+// the image was lost. An engine that did not support them gets them once it does.
 func TestAutoDecidesOnce(t *testing.T) {
 	t.Parallel()
 	for name, answer := range unable {
@@ -145,7 +145,7 @@ func TestAutoDecidesOnce(t *testing.T) {
 		must(t, b.Delete(t.Context(), id))
 		defer e.hostNetwork(answer)()
 		decided(true)
-		next := e.New(t, installation) // a process that knows nothing yet
+		next := e.New(t, installation) // a new process that knows nothing yet
 		if err := next.Start(t.Context(), backend.StartSpec{ID: id}); waitsFor(err) != workspace.WaitEgressRules || !strings.Contains(err.Error(), "stood on this engine before") {
 			t.Errorf("%s: then %v", name, err)
 		}
@@ -162,7 +162,7 @@ func TestAutoDecidesOnce(t *testing.T) {
 	}
 }
 
-// TestJobsOfAnotherReleaseAreRefusedByName, before anything of them exists.
+// TestJobsOfAnotherReleaseAreRefusedByName: they are refused before any of their objects exist.
 func TestJobsOfAnotherReleaseAreRefusedByName(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)

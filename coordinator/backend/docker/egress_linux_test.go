@@ -35,7 +35,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Where things are in the network of TestEgress. The host's own address there is a public one.
+// The addresses in the network of TestEgress. The host's own address there is a public one.
 const (
 	outsideHost    = "203.0.113.1"
 	outsidePublic  = "203.0.113.10"
@@ -43,8 +43,8 @@ const (
 	outsideData    = "169.254.169.254" // the metadata service of clouds
 )
 
-// outside is what lies beyond the engine's host. It is another network namespace, joined to this
-// one, with a web server at every address and a name server.
+// outside is the world beyond the engine's host: another network namespace, connected to this one, with a web server at
+// every address and a name server.
 func outside(t *testing.T) {
 	t.Helper()
 	needRoot(t)
@@ -89,7 +89,7 @@ func outside(t *testing.T) {
 		var err error
 		r.name, err = net.ListenPacket("udp", net.JoinHostPort(nameserver, "53"))
 		r.err = errors.Join(r.err, err)
-		// A web server where DNS is: only its port for names may be open.
+		// A web server beside the name server: only the port for names may be open.
 		l, err := net.Listen("tcp", net.JoinHostPort(nameserver, "80"))
 		r.err = errors.Join(r.err, err)
 		r.web = append(r.web, l)
@@ -150,7 +150,7 @@ func hostNameserver(t *testing.T) string {
 			}
 		}
 	}
-	return "8.8.8.8" // what the engine asks then
+	return "8.8.8.8" // the engine's default
 }
 
 // answerNames answers every question with the public address.
@@ -178,7 +178,7 @@ func answerNames(c net.PacketConn) {
 	}
 }
 
-// inside runs a command in a container, and returns whether it succeeded and what it printed.
+// inside runs a command in a container, and returns whether it succeeded and its output.
 func (e *engine) inside(t *testing.T, name string, command ...string) (succeeded bool, out string) {
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Timeout)
 	defer cancel()
@@ -195,7 +195,7 @@ func (e *engine) inside(t *testing.T, name string, command ...string) (succeeded
 	defer at.Close()
 	text, err := io.ReadAll(at.Reader)
 	check(t, err)
-	for { // it has closed its output, and ends
+	for { // it has closed its output, and is about to end
 		done, err := e.api.ContainerExecInspect(ctx, made.ID)
 		if err != nil || !done.Running {
 			check(t, err)
@@ -204,8 +204,8 @@ func (e *engine) inside(t *testing.T, name string, command ...string) (succeeded
 	}
 }
 
-// reaches returns which of the addresses can be opened from inside a container. Those that
-// are wanted are tried until they can: five seconds may be few on a busy machine.
+// reaches returns the addresses that can be opened from inside a container. It retries the expected ones: five seconds
+// may be too short on a busy machine.
 func (e *engine) reaches(t *testing.T, name string, targets map[string]string, want ...string) (reached []string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -232,7 +232,7 @@ func (e *engine) reaches(t *testing.T, name string, targets map[string]string, w
 	return reached
 }
 
-// egressEngine is an engine whose backends have the images of the product.
+// egressEngine is an engine whose backends use the product's images.
 func egressEngine(t *testing.T, egress egress.Options) *engine {
 	t.Helper()
 	e, image, job := newEngine(t), devenv.TerminalImage(t), devenv.StorageJobImage(t)
@@ -245,7 +245,7 @@ func (e *engine) forgetRules(t *testing.T, installation string) {
 	t.Cleanup(func() { check(t, docker.RemoveEgressRules(context.Background(), o)) })
 }
 
-// endpoint is the address that the gateway finds a workspace at.
+// endpoint is the address at which the gateway reaches a workspace.
 func endpoint(t *testing.T, b backend.Backend, id workspace.ID) string {
 	t.Helper()
 	all, err := b.Containers(t.Context(), id)
@@ -261,7 +261,7 @@ func startTerminal(t *testing.T, b backend.Backend, id workspace.ID) {
 	wait.For(t, "the workspace answers", func() error { return healthy(endpoint(t, b, id)) })
 }
 
-// healthy asks a workspace as the gateway does.
+// healthy makes a request to a workspace as the gateway does.
 func healthy(address string) error {
 	resp, err := (&http.Client{Timeout: 5 * time.Second}).Get("http://" + address + "/healthz")
 	if err == nil {
@@ -270,8 +270,8 @@ func healthy(address string) error {
 	return err
 }
 
-// TestEgress: what a workspace reaches, tried from inside it, and that the gateway reaches
-// the workspace. Without rules everything is open but other workspaces.
+// TestEgress: what a workspace can reach, tried from inside it, and that the gateway reaches the workspace. Without
+// rules everything is open except other workspaces.
 func TestEgress(t *testing.T) {
 	outside(t)
 	e := egressEngine(t, egress.Options{Enforce: egress.EnforceOpen})
@@ -335,8 +335,8 @@ func TestEgress(t *testing.T) {
 		}
 		served(what)
 	}
-	// Without our rules the engine keeps networks apart. It takes that away for a moment whenever it
-	// makes a network, as other tests have it do.
+	// Without our rules the engine keeps networks apart. It stops doing so for a moment whenever it creates a network,
+	// as other tests cause.
 	unruled := func(what string) {
 		t.Helper()
 		wait.For(t, what+", a workspace reaches what the engine allows", func() error {
@@ -349,7 +349,7 @@ func TestEgress(t *testing.T) {
 	}
 	unruled("without rules")
 
-	// Rules concern what runs already, too.
+	// Rules also apply to running containers.
 	closed := egressEngine(t, egress.Options{Enforce: egress.EnforceRequire}).New(t, installation)
 	three := newID()
 	startTerminal(t, closed, three)
@@ -370,7 +370,7 @@ func TestEgress(t *testing.T) {
 	}
 	expect("with exceptions", []string{"private network", "public address of the host"})
 
-	// A person looks, from a container of its own.
+	// An operator looks, from a separate container.
 	d, err := doctor.New(e.options(installation))
 	must(t, err)
 	defer d.Close()
@@ -396,8 +396,8 @@ func TestEgress(t *testing.T) {
 	}
 }
 
-// TestAWorkspaceTakesNoNameOfAServer: the engine's name server answers each workspace for the
-// host names of all. One that is called like a server must not be found in its place.
+// TestAWorkspaceTakesNoNameOfAServer: the engine's name server resolves every host name for each workspace. A workspace
+// named like a server must not hide the server.
 func TestAWorkspaceTakesNoNameOfAServer(t *testing.T) {
 	outside(t)
 	e := egressEngine(t, egress.Options{Enforce: egress.EnforceRequire})
@@ -419,8 +419,8 @@ func TestAWorkspaceTakesNoNameOfAServer(t *testing.T) {
 	}
 }
 
-// TestDiskLimitsRefused: the test's engine is on a file system without project quotas. It
-// must not run workspaces without the limits that the settings promise.
+// TestDiskLimitsRefused: the test's engine is on a file system without project quotas. It must not run workspaces
+// without the limits that the settings promise.
 func TestDiskLimitsRefused(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
@@ -442,7 +442,7 @@ func TestDiskLimitsRefused(t *testing.T) {
 	if e.VolumeExists(t, other) {
 		t.Error("the volume exists")
 	}
-	for _, limit := range []int64{1 << 30, 0} { // also where none is set
+	for _, limit := range []int64{1 << 30, 0} { // also without a configured limit
 		o := e.options(installation)
 		o.DiskBytes, o.HomeBytes = limit, limit
 		d, err := doctor.New(o)

@@ -14,7 +14,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker"
 )
 
-// The programs below are in the form of a shell. Once they listen to their signal they make the file /tmp/up-WORD.
+// The programs below are shell commands. Once they listen to their signal they create the file /tmp/up-WORD.
 const forever = `; while :; do sleep 0.1; done`
 
 // ends is a program that, so many seconds after the signal, writes the word into ~/ends and ends.
@@ -27,24 +27,24 @@ func deaf(signals string) string {
 	return fmt.Sprintf(`trap '' %s; touch /tmp/up-deaf`, signals) + forever
 }
 
-// detached is a command that leaves the program behind in a session of its own.
+// detached is a command that leaves the program behind in its own session.
 func detached(program string) string {
 	return fmt.Sprintf("setsid sh -c '%s' </dev/null >/dev/null 2>&1 &\n", strings.ReplaceAll(program, "'", `'\''`))
 }
 
-// TestAskedToEnd: before a container is removed its programs are asked to end, and have the time that the settings give them. It
-// is not waited for longer than until the last one has ended.
+// TestAskedToEnd: before a container is removed, its programs are asked to end, and have the configured time. The wait
+// ends with the last program.
 func TestAskedToEnd(t *testing.T) {
 	t.Parallel()
-	const long = time.Minute // nobody waits for its end
+	const long = time.Minute // it is never waited for
 	for name, c := range map[string]struct {
-		main   string // the application; empty is the terminal's
-		signal string // that its image declares
+		main   string // the application; empty means the terminal's
+		signal string // declared by its image
 		beside string // leaves programs behind in the container
 		up     string // the programs, by their words
 		grace  time.Duration
 		frozen bool
-		want   string // what stands in ~/ends afterwards
+		want   string // the content of ~/ends afterwards
 	}{
 		"asked":                {main: ends("asked", "TERM", "0"), up: "asked", grace: long, want: "asked"},
 		"it takes its time":    {main: ends("asked", "TERM", "1"), up: "asked", grace: long, want: "asked"},
@@ -96,7 +96,8 @@ func TestAskedToEnd(t *testing.T) {
 	}
 }
 
-// TestTerminalIsAskedToEnd: the program in a terminal has its time, and then the shell ends as if the terminal was closed.
+// TestTerminalIsAskedToEnd: the program in a terminal has its time, and then the shell ends as if the terminal was
+// closed.
 func TestTerminalIsAskedToEnd(t *testing.T) {
 	t.Parallel()
 	const grace = time.Minute
@@ -115,8 +116,8 @@ func TestTerminalIsAskedToEnd(t *testing.T) {
 	}
 }
 
-// TestApplicationBehindAnInit: an init has put the application into a session of its own. Only the init asks it to end, with the signal of
-// the image. Programs beside it come first all the same.
+// TestApplicationBehindAnInit: an init has put the application into a separate session. Only the init asks it to end,
+// with the signal of the image. Other programs still come first.
 func TestApplicationBehindAnInit(t *testing.T) {
 	t.Parallel()
 	const script = `#!/bin/sh
@@ -150,7 +151,7 @@ while kill -0 $! 2>/dev/null; do wait $!; done
 	}
 }
 
-// TestAskedWithinTheTimeThatIsLeft: however long programs may take, there is time left for the removal of the container.
+// TestAskedWithinTheTimeThatIsLeft: however long programs may take, there is time left to remove the container.
 func TestAskedWithinTheTimeThatIsLeft(t *testing.T) {
 	t.Parallel()
 	r := newReal(t, func(o *docker.Options) { o.StopGrace = time.Minute })

@@ -18,8 +18,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestAnEventThatPrecedesItsListing: the engine sends an event while it holds the container, answers nothing about it, and lists it
-// as it was. The event is passed on once the listing shows the change.
+// TestAnEventThatPrecedesItsListing: the engine sends an event while it holds the container, answers nothing about it,
+// and lists the old state. The event is passed on once the listing shows the change.
 func TestAnEventThatPrecedesItsListing(t *testing.T) {
 	for _, c := range []struct {
 		action      events.Action

@@ -17,8 +17,8 @@ import (
 
 var versionPrefix = regexp.MustCompile(`^/v[0-9.]+`)
 
-// fakeEngine is an engine for what the real one does not do on demand: have another
-// version or id, or fail. It answers only what answers has, by method and path.
+// fakeEngine is an engine that does what a real one does not do on demand: have another version or id, or fail. It
+// answers only the requests in answers, by method and path.
 type fakeEngine struct {
 	host    string // in the form of DOCKER_HOST
 	version string

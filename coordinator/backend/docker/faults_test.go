@@ -22,7 +22,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// unreachable fails the test unless err has that reason and says doing what.
+// unreachable fails the test unless err has that reason and contains that text.
 func unreachable(t *testing.T, err error, contains string) {
 	t.Helper()
 	var f *workspace.Failure
@@ -31,8 +31,7 @@ func unreachable(t *testing.T, err error, contains string) {
 	}
 }
 
-// TestEngineRestartedWithLiveRestore: to a client it is away for a moment, and the
-// containers have gone on running.
+// TestEngineRestartedWithLiveRestore: for a client the engine is away for a moment, and the containers keep running.
 func TestEngineRestartedWithLiveRestore(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
@@ -47,7 +46,7 @@ func TestEngineRestartedWithLiveRestore(t *testing.T) {
 
 	p.Lead("unix:///nonexistent/docker.sock")
 	p.Cut()
-	for range events { // it ends
+	for range events { // until it ends
 	}
 	_, err = b.Containers(ctx)
 	unreachable(t, err, "listing containers")
@@ -91,7 +90,7 @@ func TestEngineHangs(t *testing.T) {
 	if _, err := b.Identity(short()); err != nil {
 		t.Errorf("the engine that has answered so far is known: %v", err)
 	}
-	// Nothing but silence tells the stream, so it asks.
+	// The stream shows only silence, so the backend pings the engine.
 	deadline := time.After(wait.Timeout)
 	for open := true; open; {
 		select {
@@ -106,8 +105,8 @@ func TestEngineHangs(t *testing.T) {
 	}
 }
 
-// TestAnotherEngineAnswers: an empty engine behind the same address is not asked for its
-// containers, and the error names both.
+// TestAnotherEngineAnswers: an empty engine at the same address is not asked for its containers, and the error names
+// both.
 func TestAnotherEngineAnswers(t *testing.T) {
 	t.Parallel()
 	e, other := newEngine(t), newFakeEngine(t, "OTHER:ENGINE", "1.41")
@@ -133,8 +132,8 @@ func TestAnotherEngineAnswers(t *testing.T) {
 	}
 }
 
-// TestFirstEngine: a process that starts believes what it finds. Whether that is the
-// right one is for its caller to say.
+// TestFirstEngine: a new process accepts the engine that it finds. Its caller must decide whether that is the right
+// one.
 func TestFirstEngine(t *testing.T) {
 	t.Parallel()
 	f := newFakeEngine(t, "FAKE", "1.41")
@@ -148,8 +147,8 @@ func TestFirstEngine(t *testing.T) {
 	}
 }
 
-// TestPruneByVersion: what removes a volume differs between versions of the API, and is
-// never more than that one volume.
+// TestPruneByVersion: the request to remove a volume differs between API versions, and never removes more than that one
+// volume.
 func TestPruneByVersion(t *testing.T) {
 	t.Parallel()
 	for version, all := range map[string]bool{"1.41": false, "1.42": true, "1.51": true} {
@@ -199,7 +198,7 @@ func TestPruneByVersion(t *testing.T) {
 	}
 }
 
-// TestVolumeThatStays: the engine answers a prune alike whether it removed something.
+// TestVolumeThatStays: the engine answers a prune alike whether or not it removed anything.
 func TestVolumeThatStays(t *testing.T) {
 	t.Parallel()
 	f, id := newFakeEngine(t, "FAKE", "1.41"), newID()
@@ -226,8 +225,8 @@ func TestVolumeThatStays(t *testing.T) {
 	}
 }
 
-// TestLateContainerDelete: a deposed leader's request to remove a container arrives when
-// its successor has started another one, for people or for a job.
+// TestLateContainerDelete: a deposed leader's request to remove a container arrives when its successor has started
+// another one, for a user or for a job.
 func TestLateContainerDelete(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
@@ -303,7 +302,7 @@ func TestListingFails(t *testing.T) {
 	}
 }
 
-// TestProgressIsReadRarely: a listing runs many times a second when much happens.
+// TestProgressIsReadRarely: under load, a listing runs many times a second.
 func TestProgressIsReadRarely(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
@@ -327,7 +326,7 @@ func TestProgressIsReadRarely(t *testing.T) {
 	if n, most := reads.Load(), 2+int64(time.Since(begin)/time.Second); n > most {
 		t.Errorf("%d listings have read the output %d times, want at most %d", listings, n, most)
 	}
-	// Output that cannot be read leaves what is known.
+	// If the output cannot be read, the known progress stays.
 	defer e.faults.add(failing(http.MethodGet, "/logs", http.StatusInternalServerError, "the log is damaged"))()
 	seen := reads.Load()
 	wait.Until(t, "a reading fails", func() bool {
@@ -340,8 +339,7 @@ func TestProgressIsReadRarely(t *testing.T) {
 	})
 }
 
-// TestMissingImages: the errors name what Pull takes, also for images that no workspace
-// names.
+// TestMissingImages: the errors name the argument for Pull, even for images that no workspace names.
 func TestMissingImages(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
@@ -374,7 +372,7 @@ func TestDefaultImagePulled(t *testing.T) {
 	start(t, b, backend.StartSpec{ID: id})
 }
 
-// TestPullIsInterrupted: the image may be fine, so the engine's end is not its failure.
+// TestPullIsInterrupted: the image may be fine, so the end of the engine is not the image's failure.
 func TestPullIsInterrupted(t *testing.T) {
 	t.Parallel()
 	f := newFakeEngine(t, "FAKE", "1.41")

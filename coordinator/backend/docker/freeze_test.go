@@ -26,8 +26,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// variant returns the suite's image with that added. It goes at the end of the test, after the containers of
-// backends that are made later.
+// variant returns the suite's image with that configuration added. The end of the test removes it, after the containers
+// of later backends.
 func (e *engine) variant(t *testing.T, with container.Config) string {
 	t.Helper()
 	made, err := e.api.ContainerCreate(t.Context(), &container.Config{Image: e.image}, nil, nil, nil, "")
@@ -42,8 +42,8 @@ func (e *engine) variant(t *testing.T, with container.Config) string {
 	return committed.ID
 }
 
-// TestHealthAfterThaw: the engine calls a paused container unhealthy, and goes on to do so until its next
-// probe. To be frozen does not change what the probes have found.
+// TestHealthAfterThaw: the engine calls a paused container unhealthy, even after a thaw, until its next probe. Freezing
+// does not change the results of the probes.
 func TestHealthAfterThaw(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
@@ -72,7 +72,7 @@ func TestHealthAfterThaw(t *testing.T) {
 				must(t, b.Freezer.Freeze(ctx, id, was.StartedAt))
 				wait.Until(t, "it shows as paused", func() bool { return seen().Health == workspace.HealthPaused })
 				must(t, b.Freezer.Thaw(ctx, id))
-				// The engine may call it paused for a moment, and then nothing but what it was before.
+				// The engine may call it paused for a moment, and then only what it was before.
 				var now workspace.Container
 				wait.Until(t, "it shows as thawed", func() bool { now = seen(); return now.Health != workspace.HealthPaused })
 				if now != was {
@@ -93,8 +93,8 @@ func TestHealthAfterThaw(t *testing.T) {
 	}
 }
 
-// TestRestartedByHand: an administrator restarts a container past this program. What was decided about it
-// before does not freeze it, and what a listing tells of it is true again.
+// TestRestartedByHand: an administrator restarts a container behind this program's back. Earlier decisions do not
+// freeze it, and listings are right again.
 func TestRestartedByHand(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
@@ -116,7 +116,7 @@ func TestRestartedByHand(t *testing.T) {
 	if got := seen(); got.Health != workspace.HealthPaused {
 		t.Errorf("frozen: %+v", got)
 	}
-	// Without a call that fails, the events tell.
+	// If no call fails, the events show it.
 	events, err := b.Events(ctx)
 	must(t, err)
 	must(t, e.api.ContainerRestart(ctx, id.ContainerName(), container.StopOptions{Timeout: &timeout}))
@@ -163,7 +163,7 @@ func TestFrozenMeanwhile(t *testing.T) {
 	for name, c := range map[string]struct {
 		frozen bool   // before the call
 		at     string // the end of the request's path
-		after  bool   // it was answered
+		after  bool   // after the answer
 		other  func(workspace.ID) error
 		call   func(calls) error
 		want   error
@@ -221,7 +221,7 @@ func TestFrozenMeanwhile(t *testing.T) {
 	}
 }
 
-// errAny stands for an error that says nothing of a frozen container.
+// errAny stands for an error that says nothing about a frozen container.
 var errAny = errors.New("any error")
 
 // TestTheEngineCannotFreeze: the error is the engine's, and the container runs on.
@@ -241,7 +241,7 @@ func TestTheEngineCannotFreeze(t *testing.T) {
 	backendtest.Ready(t, b, id)
 }
 
-// TestTheDoctorLooksAtAFrozenWorkspace: it does not wait for it, nor leave it out.
+// TestTheDoctorLooksAtAFrozenWorkspace: the doctor neither waits for a thaw nor leaves the workspace out.
 func TestTheDoctorLooksAtAFrozenWorkspace(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
@@ -259,8 +259,8 @@ func TestTheDoctorLooksAtAFrozenWorkspace(t *testing.T) {
 	}
 }
 
-// TestTheDoctorTriesToFreeze: the engine of the tests can, and nothing is left of the attempt. What one says that cannot
-// is passed on.
+// TestTheDoctorTriesToFreeze: the tests' engine can freeze, and nothing is left of the attempt. The error of an engine
+// that cannot is passed on.
 func TestTheDoctorTriesToFreeze(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)

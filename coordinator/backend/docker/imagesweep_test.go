@@ -11,8 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 )
 
-// TestImagesWithoutVolumesAreRemoved: what was made of an image goes when that is gone and no container uses it, as soon as another one
-// is made. What another installation has made stays.
+// TestImagesWithoutVolumesAreRemoved: once the original is gone and no container uses the image without volumes, it is
+// removed when the next one is created. Those of another installation stay.
 func TestImagesWithoutVolumesAreRemoved(t *testing.T) {
 	t.Parallel()
 	installation := ""

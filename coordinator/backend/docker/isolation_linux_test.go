@@ -56,7 +56,7 @@ func forwardTo(t *testing.T, address, endpoint string) (store string) {
 	return "http://" + l.Addr().String()
 }
 
-// inHome runs a script as root in a container with a home, and returns what it prints.
+// inHome runs a script as root in a container with a home, and returns its output.
 func (e *engine) inHome(t *testing.T, id workspace.ID, script string) string {
 	t.Helper()
 	made, err := e.api.ContainerCreate(t.Context(), &container.Config{
@@ -86,9 +86,9 @@ func (e *engine) inHome(t *testing.T, id workspace.ID, script string) string {
 	return string(text)
 }
 
-// TestJobsReachTheStoreAlone runs the product's own job, with a grant and no credentials. A home of
-// odd files moves through a store at a public address of the engine's host. What else is there
-// stays closed to any program in the place of the job.
+// TestJobsReachTheStoreAlone runs the product's own job, with a grant and no credentials. A home of odd files moves
+// through a store at a public address of the engine's host. Everything else there stays closed, even to another program
+// in the job's place.
 func TestJobsReachTheStoreAlone(t *testing.T) {
 	outside(t)
 	at := devenv.S3(t)
@@ -139,7 +139,7 @@ func TestJobsReachTheStoreAlone(t *testing.T) {
 		must(t, b.Provision(t.Context(), backend.VolumeSpec{ID: id, OpID: "op"}))
 	}
 	const list = `cd /home && find . | sort | while read -r f; do stat -c '%n %a %u:%g %F' "$f"; done && find . -type f | sort | xargs md5sum`
-	// Each needs a capability of its own: to be read, or to be made again.
+	// Reading or recreating each of these requires another capability.
 	want := e.inHome(t, one, `cd /home && mkdir -p closed/inner shared && echo secret >closed/inner/none && echo run >program &&
 		chown -R 4321:4322 closed && chmod 0 closed/inner/none && chmod 700 closed closed/inner && chown 1000:1001 shared program && chmod 2770 shared &&
 		chmod 6755 program && chown 1000:1000 /home && chmod 700 /home && `+list)
@@ -154,7 +154,7 @@ func TestJobsReachTheStoreAlone(t *testing.T) {
 		t.Errorf("archived %s, and restored %s", want, got)
 	}
 
-	// Another container in the jobs' network, with all that the image of a workspace can.
+	// Another container in the jobs' network, with all tools of a workspace's image.
 	l, err := net.Listen("tcp", "0.0.0.0:0")
 	must(t, err)
 	serve(t, l)
@@ -174,7 +174,7 @@ func TestJobsReachTheStoreAlone(t *testing.T) {
 	if len(reached) != 0 {
 		t.Errorf("from the jobs' network %q is reached", reached)
 	}
-	// The store answers there, and knows no credentials.
+	// The store answers there, and has no credentials.
 	wait.For(t, "the store refuses a request without a grant", func() error {
 		if _, out := e.inside(t, foreign.ID, "timeout", "5", "wget", "-O", "-", store+"/"+at.Bucket); !strings.Contains(out, "403") {
 			return errors.New(out)

@@ -16,8 +16,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestJobOutputUnreadable: whatever keeps the output of one job from being read, it concerns no
-// other. The job is waited for, and then its result is lost, which is no failure of its own.
+// TestJobOutputUnreadable: if the output of one job cannot be read, other jobs are not affected. The output is retried
+// for a while, and then the result is lost, which is not the job's failure.
 func TestJobOutputUnreadable(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)

@@ -10,8 +10,7 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/faulty"
 )
 
-// TestMemoryOfAnotherHost: what the containers use is what is known to be in use, without what the kernel
-// may drop.
+// TestMemoryOfAnotherHost: only the memory of the containers is known to be in use, without what the kernel may drop.
 func TestMemoryOfAnotherHost(t *testing.T) {
 	f := newFakeEngine(t, "engine", "1.47")
 	stats := func(usage, droppable int) http.HandlerFunc {
@@ -39,7 +38,7 @@ func TestMemoryOfAnotherHost(t *testing.T) {
 	}
 }
 
-// TestMemoryOfAFrozenContainer is in use, as an engine on another host tells.
+// TestMemoryOfAFrozenContainer: a remote engine reports that it is in use.
 func TestMemoryOfAFrozenContainer(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)

@@ -21,7 +21,7 @@ import (
 	"github.com/codehub/gateway/coordinator/seed"
 )
 
-// built builds an image of the terminal's and these instructions. It goes at the end of the test.
+// built builds an image from the terminal's image and these instructions. The end of the test removes it.
 func (r *real) built(instructions string) (id string) {
 	r.Helper()
 	files := packFiles(r.T, map[string][]byte{"Dockerfile": []byte("FROM " + r.image + "\n" + instructions)})
@@ -53,8 +53,9 @@ func (r *real) built(instructions string) (id string) {
 	}
 }
 
-// TestNewHomeWithAFolderInIt: the engine makes the working folder of an image for root, and fills a new home with it. Home and
-// folder belong to the user all the same, also after the home was emptied, and after a start that could not look at it.
+// TestNewHomeWithAFolderInIt: the engine creates the working folder of an image as root, and fills a new home with it.
+// Home and folder still belong to the user, even after the home was emptied, and after a start that could not examine
+// it.
 func TestNewHomeWithAFolderInIt(t *testing.T) {
 	t.Parallel()
 	blind := false
@@ -104,8 +105,8 @@ func TestNewHomeWithAFolderInIt(t *testing.T) {
 	}
 }
 
-// TestFoldersThatStayRoots: a folder of root's stays root's if anything is in it, if the image does not expect it, or if it is reached
-// through a link.
+// TestFoldersThatStayRoots: a folder of root stays root's if it contains anything, if the image does not expect it, or
+// if it is reached through a link.
 func TestFoldersThatStayRoots(t *testing.T) {
 	t.Parallel()
 	r := newReal(t)

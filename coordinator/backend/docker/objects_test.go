@@ -33,8 +33,7 @@ func ofKind(t *testing.T, b backend.Backend, kind backend.ObjectKind) (found []b
 	return found
 }
 
-// TestScratchWithoutItsJob: an administrator has removed a job's container and not its scratch
-// volume.
+// TestScratchWithoutItsJob: an administrator has removed a job's container but not its scratch volume.
 func TestScratchWithoutItsJob(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
@@ -81,8 +80,8 @@ func TestScratchInUse(t *testing.T) {
 	}
 }
 
-// TestAccidentGivesWayToHome: the empty volume that the engine had made is an orphan, and
-// when the command to remove it arrives, a home has its name.
+// TestAccidentGivesWayToHome: the empty volume that the engine created is an orphan. When the command to remove it
+// arrives, a home has its name.
 func TestAccidentGivesWayToHome(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
@@ -137,7 +136,7 @@ func TestSurplusNetwork(t *testing.T) {
 	}
 }
 
-// TestRemoveReadsLabelsItself: what to remove comes from a person.
+// TestRemoveReadsLabelsItself: the argument comes from an operator.
 func TestRemoveReadsLabelsItself(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
@@ -163,7 +162,7 @@ func TestRemoveReadsLabelsItself(t *testing.T) {
 			t.Errorf("%s of no installation was removed", o.Kind)
 		}
 	}
-	// A name in place of an id means whatever has that name now.
+	// A name instead of an id would mean any object with that name.
 	if err := b.Remove(ctx, backend.Object{Kind: backend.ObjectContainer, Workspace: id, UID: id.ContainerName()}); err != nil {
 		t.Errorf("a name in place of an id: %v", err)
 	}
@@ -172,7 +171,7 @@ func TestRemoveReadsLabelsItself(t *testing.T) {
 	}
 }
 
-// TestRemoveFails: an engine that cannot say whose it is does not remove it.
+// TestRemoveFails: if the engine cannot say who owns it, it stays.
 func TestRemoveFails(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
@@ -187,8 +186,7 @@ func TestRemoveFails(t *testing.T) {
 	}
 }
 
-// TestObjectsAreAsOldAsTheEngineSays: how old something is, the engine's clock alone tells,
-// wherever this machine's stands.
+// TestObjectsAreAsOldAsTheEngineSays: only the engine's clock decides how old an object is.
 func TestObjectsAreAsOldAsTheEngineSays(t *testing.T) {
 	t.Parallel()
 	const age = time.Hour

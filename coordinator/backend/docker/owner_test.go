@@ -14,7 +14,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// writes reports whether the program in the workspace can make a file in its home.
+// writes reports whether the program in the workspace can create a file in its home.
 func writes(t *testing.T, endpoint, name string) bool {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://"+endpoint+"/file?name="+name, strings.NewReader("x"))
@@ -25,7 +25,7 @@ func writes(t *testing.T, endpoint, name string) bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-// owner is that of the home, as the workspace's container sees it.
+// owner is the owner of the home, as the workspace's container sees it.
 func (e *engine) owner(t *testing.T, id workspace.ID) [2]int {
 	t.Helper()
 	content, _, err := e.api.CopyFromContainer(t.Context(), id.ContainerName(), "/home/coder")
@@ -36,9 +36,8 @@ func (e *engine) owner(t *testing.T, id workspace.ID) [2]int {
 	return [2]int{h.Uid, h.Gid}
 }
 
-// TestHomeOwner: every user that an image runs as can use a new home. So it can the home of an
-// empty archive, and an empty one that another image's user has had. A home with files stays whose
-// it is.
+// TestHomeOwner: every image's user can use a new home, the home of an empty archive, and an empty one of another
+// image's user. A home with files keeps its owner.
 func TestHomeOwner(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)

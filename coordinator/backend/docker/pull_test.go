@@ -11,8 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestWhyAnImageCannotBePulled: only what no further attempt can change is an error. Everything else waits, with its
-// cause.
+// TestWhyAnImageCannotBePulled: only a failure that another attempt cannot fix is an error. Everything else waits, with
+// its cause.
 func TestWhyAnImageCannotBePulled(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)

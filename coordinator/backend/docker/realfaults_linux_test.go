@@ -25,8 +25,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// privateEngine starts an engine that the test may stop and break, and returns a backend
-// of it and the suite's image. The engine has a network of its own.
+// privateEngine starts an engine that the test may stop and break, and returns a backend for it and the suite's image.
+// The engine has its own network.
 func privateEngine(t *testing.T, s server.Storage) (*server.Engine, backend.Backend) {
 	t.Helper()
 	needRoot(t)
@@ -71,7 +71,7 @@ func signalEngine(t *testing.T, s server.Storage, signal syscall.Signal) {
 	t.Fatal("the engine's process was not found")
 }
 
-// stopped reports whether all threads of a process are.
+// stopped reports whether all threads of a process are stopped.
 func stopped(t *testing.T, pid int) bool {
 	t.Helper()
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
@@ -85,8 +85,8 @@ func stopped(t *testing.T, pid int) bool {
 	return len(threads) > 0
 }
 
-// TestEngineStoppedAndRestarted: the process of a real engine is stopped with SIGSTOP and
-// goes on, and is then restarted, without live-restore: its containers end, which is no crash of theirs.
+// TestEngineStoppedAndRestarted: the process of a real engine is stopped with SIGSTOP and continued, and then
+// restarted, without live-restore: its containers end, which does not count as their crash.
 func TestEngineStoppedAndRestarted(t *testing.T) {
 	t.Parallel()
 	s := server.Durable(t.TempDir(), "docker")
@@ -105,7 +105,7 @@ func TestEngineStoppedAndRestarted(t *testing.T) {
 	defer cancel()
 	_, err = b.Containers(short)
 	unreachable(t, err, "did not answer in time")
-	for range events { // it ends
+	for range events { // until it ends
 	}
 	t.Logf("the event stream noticed the stopped engine after %s", time.Since(began).Round(100*time.Millisecond))
 	signalEngine(t, s, syscall.SIGCONT)
@@ -138,8 +138,8 @@ func TestEngineStoppedAndRestarted(t *testing.T) {
 	}
 }
 
-// TestAnotherDataFolderIsAnotherEngine: two real engines of one machine, as before and
-// after a data folder is mounted. Some versions of Docker call both the same.
+// TestAnotherDataFolderIsAnotherEngine: two real engines of one machine, as before and after a data folder is mounted.
+// Some versions of Docker report the same id for both.
 func TestAnotherDataFolderIsAnotherEngine(t *testing.T) {
 	t.Parallel()
 	found := make(map[string]bool)
@@ -154,7 +154,7 @@ func TestAnotherDataFolderIsAnotherEngine(t *testing.T) {
 	}
 }
 
-// TestEngineDiskFull: the disk of a real engine fills up, and has room again.
+// TestEngineDiskFull: the disk of a real engine fills up, and has space again.
 func TestEngineDiskFull(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -202,8 +202,8 @@ func TestEngineDiskFull(t *testing.T) {
 	must(t, b.DeleteVolume(ctx, id, "op"))
 }
 
-// dockerd starts an engine in the namespaces of the tests, and returns a function that ends it with a
-// signal. With live its containers outlive it.
+// dockerd starts an engine in the namespaces of the tests, and returns a function that ends it with a signal. With live
+// its containers outlive it.
 func dockerd(t *testing.T, dir string, live bool) (end func(syscall.Signal)) {
 	t.Helper()
 	program, err := exec.LookPath("dockerd")
@@ -233,8 +233,8 @@ func dockerd(t *testing.T, dir string, live bool) (end func(syscall.Signal)) {
 	return end
 }
 
-// ownFolder is a folder for an engine that a test starts with dockerd. What the engine leaves mounted
-// there goes with it.
+// ownFolder is a folder for an engine that a test starts with dockerd. The end of the test unmounts what the engine
+// leaves mounted there.
 func ownFolder(t *testing.T) string {
 	t.Helper()
 	needRoot(t)
@@ -243,7 +243,7 @@ func ownFolder(t *testing.T) string {
 	t.Cleanup(func() {
 		mounts, err := os.ReadFile("/proc/self/mounts")
 		check(t, err)
-		for line := range strings.Lines(string(mounts)) { // the engine leaves what it might need again
+		for line := range strings.Lines(string(mounts)) { // the engine keeps these for a restart
 			if at := strings.Fields(line)[1]; strings.HasPrefix(at, dir+"/") {
 				_ = syscall.Unmount(at, syscall.MNT_DETACH)
 			}
@@ -253,7 +253,7 @@ func ownFolder(t *testing.T) string {
 	return dir
 }
 
-// backendAt waits until an engine in such a folder answers, and returns a backend of it.
+// backendAt waits until an engine in such a folder answers, and returns a backend for it.
 func backendAt(t *testing.T, dir string) (b backend.Backend, answers func() error) {
 	t.Helper()
 	host := "unix://" + filepath.Join(dir, "d.sock")
@@ -269,7 +269,7 @@ func backendAt(t *testing.T, dir string) (b backend.Backend, answers func() erro
 	return b, answers
 }
 
-// TestLiveRestore: a real engine is restarted under a workspace that runs on.
+// TestLiveRestore: a real engine is restarted under a running workspace.
 func TestLiveRestore(t *testing.T) {
 	t.Parallel()
 	dir := ownFolder(t)
@@ -302,8 +302,8 @@ func TestLiveRestore(t *testing.T) {
 	must(t, b.DeleteVolume(ctx, id, "op"))
 }
 
-// TestEngineRestartedUnderAFrozenContainer: with live-restore a container stays frozen, and goes on where it
-// was. Without, it ends with the engine, or when that starts again.
+// TestEngineRestartedUnderAFrozenContainer: with live-restore a container stays frozen, and resumes where it was.
+// Without, it ends with the engine, or when the engine starts again.
 func TestEngineRestartedUnderAFrozenContainer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -327,7 +327,7 @@ func TestEngineRestartedUnderAFrozenContainer(t *testing.T) {
 			was := seen()
 			must(t, b.Freezer.Freeze(ctx, id, was.StartedAt))
 			was = seen()
-			waits := make(chan error, 1) // a request that comes before the engine ends
+			waits := make(chan error, 1) // a request that arrives before the engine ends
 			conn, err := net.Dial("tcp", endpoint)
 			must(t, err)
 			defer conn.Close()

@@ -24,8 +24,8 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// PullableImage serves the suite's image from a registry of its own, with a layer of
-// random bytes that the engine cannot have.
+// PullableImage serves the suite's image from a separate registry, with a layer of random bytes that the engine cannot
+// have.
 func (e *engine) PullableImage(t *testing.T) string {
 	t.Helper()
 	binary, err := program()
@@ -77,7 +77,7 @@ func (e *engine) PullableImage(t *testing.T) string {
 		w.Header().Set("Content-Type", kind)
 		w.Header().Set("Content-Length", fmt.Sprint(len(body)))
 		w.Header().Set("Docker-Distribution-Api-Version", "registry/2.0")
-		// Slowly: the engine reports only the newest state of a layer.
+		// Slowly, because the engine reports only the newest state of a layer.
 		tick := time.NewTicker(20 * time.Millisecond)
 		defer tick.Stop()
 		for piece := range slices.Chunk(body, 128<<10) {
@@ -95,8 +95,8 @@ func (e *engine) PullableImage(t *testing.T) string {
 	return ref
 }
 
-// registryThat returns an image of a registry that answers every request about it in this way; with 200 it is a list of
-// manifests.
+// registryThat returns an image of a registry that answers every request about it in this way; with 200 the body is a
+// list of manifests.
 func registryThat(t *testing.T, status int, body string) string {
 	t.Helper()
 	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -7,8 +7,9 @@ import (
 	"github.com/codehub/gateway/coordinator/seed"
 )
 
-// TestInSandboxes runs the tests of what a container of a workspace is and reaches with containers that have joined
-// a sandbox. What keeps workspaces apart runs each time; of the rest a random third does, or all with [seed.All].
+// TestInSandboxes runs the tests of what a workspace's container is and can reach with containers that have joined a
+// sandbox. The tests of what keeps workspaces apart run each time; of the others a random third runs, or all with
+// [seed.All].
 func TestInSandboxes(t *testing.T) {
 	type sandboxed struct {
 		name string

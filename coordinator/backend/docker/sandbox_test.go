@@ -28,7 +28,7 @@ type warmed struct {
 }
 
 func (w warmed) Start(ctx context.Context, s backend.StartSpec) error {
-	// Those who start the same workspace at once wait here for one of them, and then start it at once.
+	// Concurrent starts of the same workspace wait here for one of them, and then start it at once.
 	box, err, _ := w.engine.warming.Do(string(s.ID), func() (any, error) { return w.sleepFirst(ctx, s) })
 	if err != nil {
 		return err
@@ -42,12 +42,12 @@ func (w warmed) Start(ctx context.Context, s backend.StartSpec) error {
 	return nil
 }
 
-// sleepFirst starts a workspace that does not run and, unless its container has joined a sandbox, lets it sleep and
-// returns the sandbox that it has then.
+// sleepFirst starts a workspace that does not run and, unless its container has joined a sandbox, puts it to sleep and
+// returns its new sandbox.
 func (w warmed) sleepFirst(ctx context.Context, s backend.StartSpec) (box string, err error) {
 	before, err := w.Core.Containers(ctx, s.ID)
 	if err != nil || before[s.ID].Running {
-		return "", nil // Start says what is wrong
+		return "", nil // Start returns the error
 	}
 	if err := w.Core.Start(ctx, s); err != nil {
 		return "", err
@@ -62,7 +62,7 @@ func (w warmed) sleepFirst(ctx context.Context, s backend.StartSpec) (box string
 	return w.engine.asleep(w.t, s.ID).ID, nil
 }
 
-// Objects leaves out what only this way of running makes.
+// Objects omits the objects that only this wrapper creates.
 func (w warmed) Objects(ctx context.Context) ([]backend.Object, error) {
 	all, err := w.Core.Objects(ctx)
 	return slices.DeleteFunc(all, func(o backend.Object) bool { return o.Kind == backend.ObjectSandbox }), err
@@ -91,7 +91,7 @@ func (e *engine) asleep(t testing.TB, id workspace.ID) (box container.Summary) {
 	return box
 }
 
-// joined is the sandbox whose network the workspace's container has, or "".
+// joined is the sandbox whose network the workspace's container uses, or "".
 func (e *engine) joined(t testing.TB, id workspace.ID) string {
 	t.Helper()
 	c, err := e.api.ContainerInspect(t.Context(), id.ContainerName())
@@ -107,7 +107,7 @@ func (e *engine) gone(t *testing.T, id workspace.ID, why string) {
 	wait.Until(t, "the sandbox is gone: "+why, func() bool { return len(e.sandboxes(t, id)) == 0 })
 }
 
-// warmEngine returns an engine whose backends keep so many networks.
+// warmEngine returns an engine whose backends keep that many networks.
 func warmEngine(t *testing.T, warm int) *engine {
 	t.Helper()
 	e := newEngine(t)
@@ -115,7 +115,7 @@ func warmEngine(t *testing.T, warm int) *engine {
 	return e
 }
 
-// slot returns an address of the backend's.
+// slot returns one of the backend's addresses.
 func slot(t *testing.T, b backend.Backend, n int64) int64 {
 	t.Helper()
 	pool, err := b.Addresses(t.Context())
@@ -123,8 +123,8 @@ func slot(t *testing.T, b backend.Backend, n int64) int64 {
 	return pool.First + n
 }
 
-// TestSandbox: a workspace that sleeps keeps its network, in all that belongs to it, and also for the next process. It
-// takes next to nothing, and goes with the home.
+// TestSandbox: a sleeping workspace keeps its whole network, even for the next process. It takes hardly any memory, and
+// is removed with the home.
 func TestSandbox(t *testing.T) {
 	t.Parallel()
 	e, installation, id := warmEngine(t, spec.DefaultWarm), backendtest.Installation(), newID()
@@ -173,12 +173,12 @@ func TestSandbox(t *testing.T) {
 		now, ok := spec.SandboxSlept(id, b.Names[0][1:])
 		return b.ID == box.ID && ok && now.After(before)
 	})
-	// A storage job and a sandbox do not mind each other.
+	// A storage job and a sandbox do not disturb each other.
 	must(t, next.DeleteVolume(t.Context(), id, "op"))
 	e.gone(t, id, "the home was deleted")
 }
 
-// memory is what a container takes, as the engine counts it.
+// memory is a container's memory, as the engine counts it.
 func (e *engine) memory(t *testing.T, id string) uint64 {
 	t.Helper()
 	answer, err := e.api.ContainerStatsOneShot(t.Context(), id)
@@ -189,7 +189,7 @@ func (e *engine) memory(t *testing.T, id string) uint64 {
 	return s.MemoryStats.Usage
 }
 
-// TestSandboxesAreBounded: those of the workspaces that went to sleep last stay, whoever asks.
+// TestSandboxesAreBounded: the sandboxes of the workspaces that went to sleep last stay, in every process.
 func TestSandboxesAreBounded(t *testing.T) {
 	t.Parallel()
 	e, installation := warmEngine(t, 2), backendtest.Installation()
@@ -207,14 +207,14 @@ func TestSandboxesAreBounded(t *testing.T) {
 	sleep(b, ids[0])
 	sleep(b, ids[1])
 	first := e.asleep(t, ids[0])
-	sleep(b, ids[0]) // again: it is the newest now
+	sleep(b, ids[0]) // again, so that it is the newest
 	wait.Until(t, "it is named anew", func() bool { return e.asleep(t, ids[0]).Names[0] != first.Names[0] })
 	sleep(e.New(t, installation), ids[2])
 	e.gone(t, ids[1], "two went to sleep later")
 	e.asleep(t, ids[0])
 	e.asleep(t, ids[2])
 
-	// A workspace that runs keeps its sandbox however many sleep, and whatever the setting is.
+	// A running workspace keeps its sandbox, however many sleep, and whatever the setting is.
 	must(t, b.Start(t.Context(), backend.StartSpec{ID: ids[0]}))
 	at := backendtest.Ready(t, b, ids[0])
 	e.change = func(o *docker.Options) { o.Warm = 0 }
@@ -233,7 +233,7 @@ func TestSandboxesAreBounded(t *testing.T) {
 	e.gone(t, ids[0], "it sleeps, and no network is kept any more")
 }
 
-// TestSandboxGivesWay: a workspace that sleeps holds nothing that one needs which starts.
+// TestSandboxGivesWay: a sleeping workspace holds nothing that a starting one needs.
 func TestSandboxGivesWay(t *testing.T) {
 	t.Parallel()
 	e := warmEngine(t, spec.DefaultWarm)
@@ -246,7 +246,7 @@ func TestSandboxGivesWay(t *testing.T) {
 	}
 	e.gone(t, one, "its address was needed")
 
-	// The network of the one that sleeps is not what is asked for any more.
+	// The sleeping workspace's network no longer matches the request.
 	must(t, b.Start(t.Context(), backend.StartSpec{ID: one, Slot: slot(t, b, 8)}))
 	must(t, b.Delete(t.Context(), one))
 	e.asleep(t, one)
@@ -255,7 +255,7 @@ func TestSandboxGivesWay(t *testing.T) {
 		t.Error("it has joined a sandbox with another address, or that is still there")
 	}
 
-	// One that runs in its sandbox gives way to nobody.
+	// A workspace that runs in its sandbox gives way to none.
 	must(t, b.Delete(t.Context(), one))
 	box := e.asleep(t, one)
 	must(t, b.Start(t.Context(), backend.StartSpec{ID: one, Slot: slot(t, b, 9)}))
@@ -268,7 +268,7 @@ func TestSandboxGivesWay(t *testing.T) {
 		t.Error("it has lost its sandbox")
 	}
 
-	// No place is left in the network: the engine says so as long as one sleeps.
+	// The network has no place left: the engine says so as long as a workspace sleeps.
 	must(t, b.Delete(t.Context(), one))
 	must(t, b.Delete(t.Context(), two))
 	e.asleep(t, one)
@@ -283,7 +283,7 @@ func TestSandboxGivesWay(t *testing.T) {
 	backendtest.Ready(t, b, three)
 }
 
-// TestSandboxThatIsLost: what becomes of a workspace when others remove its sandbox, or stop it.
+// TestSandboxThatIsLost: others remove or stop the sandbox of a workspace.
 func TestSandboxThatIsLost(t *testing.T) {
 	t.Parallel()
 	e := warmEngine(t, spec.DefaultWarm)
@@ -311,7 +311,7 @@ func TestSandboxThatIsLost(t *testing.T) {
 	must(t, b.Start(t.Context(), s))
 	backendtest.Ready(t, b, id)
 
-	// One that ends by itself starts afresh, also its network.
+	// A workspace that ends by itself gets a new network, too.
 	must(t, b.Delete(t.Context(), id))
 	box = e.asleep(t, id)
 	must(t, b.Start(t.Context(), s))
@@ -329,8 +329,8 @@ func TestSandboxThatIsLost(t *testing.T) {
 	}
 }
 
-// TestSandboxHalfMade: a process died after any of its requests to the engine, or the engine refuses one. The workspace starts
-// without a sandbox, and has one when it slept again.
+// TestSandboxHalfMade: a process died after any of its requests to the engine, or the engine refuses one. The workspace
+// starts without a sandbox, and has one after it slept again.
 func TestSandboxHalfMade(t *testing.T) {
 	t.Parallel()
 	for name, part := range map[string]string{"created": "/containers/create", "filled": "/archive", "started": "/start"} {
@@ -371,7 +371,7 @@ func TestSandboxHalfMade(t *testing.T) {
 	}
 }
 
-// TestObjectsKnowsSandboxes: what belongs to no workspace any more can be found and removed.
+// TestObjectsKnowsSandboxes: sandboxes that no longer belong to a workspace can be found and removed.
 func TestObjectsKnowsSandboxes(t *testing.T) {
 	t.Parallel()
 	e := warmEngine(t, spec.DefaultWarm)

@@ -24,7 +24,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// before calls f before requests with that method and whose URL has that part, until the returned function is called.
+// before calls f before requests with that method whose URL contains part, until the returned function is called.
 func (e *engine) before(method, part string, f func(r *http.Request)) (remove func()) {
 	return e.faults.add(func(r *http.Request) (*http.Response, error) {
 		if r.Method == method && strings.Contains(r.URL.String(), part) {
@@ -34,7 +34,7 @@ func (e *engine) before(method, part string, f func(r *http.Request)) (remove fu
 	})
 }
 
-// aged makes sandboxes look older to the backends by as much as the returned value says.
+// aged makes sandboxes look older to the backends by the returned value.
 func (e *engine) aged() *atomic.Int64 {
 	var by atomic.Int64
 	was := e.change
@@ -70,8 +70,9 @@ func (e *engine) aged() *atomic.Int64 {
 	return &by
 }
 
-// TestSandboxesTakeTurns: one sandbox is made at a time, that of the workspace that went to sleep last first; one whose turn
-// would come too late is not made. A start waits for its own that is being made, and for no other.
+// TestSandboxesTakeTurns: one sandbox is created at a time, first that of the workspace that went to sleep last; one
+// whose turn would come too late is not created. A start waits for its own workspace's sandbox if that is in creation,
+// and for no other.
 func TestSandboxesTakeTurns(t *testing.T) {
 	t.Parallel()
 	e := warmEngine(t, 2)
@@ -127,7 +128,7 @@ func TestSandboxesTakeTurns(t *testing.T) {
 	}
 }
 
-// TestSandboxIsRenewed: nothing joins a sandbox of yesterday, and one that was joined for so long is made anew.
+// TestSandboxIsRenewed: nothing joins a sandbox of yesterday, and one that was joined for so long is replaced.
 func TestSandboxIsRenewed(t *testing.T) {
 	t.Parallel()
 	e := warmEngine(t, spec.DefaultWarm)
@@ -165,8 +166,8 @@ func TestSandboxIsRenewed(t *testing.T) {
 	}
 }
 
-// TestSandboxesThatNobodyWillJoin are removed when a workspace goes to sleep: of a workspace without a home, on another
-// network, or that a process has left half made. One that another process may be making stays.
+// TestSandboxesThatNobodyWillJoin are removed when a workspace goes to sleep: those of a workspace without a home, on
+// another network, or left half made. One that another process may be creating stays.
 func TestSandboxesThatNobodyWillJoin(t *testing.T) {
 	t.Parallel()
 	e := warmEngine(t, spec.DefaultWarm)
@@ -206,15 +207,15 @@ func TestSandboxesThatNobodyWillJoin(t *testing.T) {
 	e.asleep(t, fine)
 }
 
-// TestSandboxThatIsJoinedMeanwhile: one process removes the sandbox of a workspace that sleeps, as no more shall be kept, while
-// another one starts that workspace. Whoever does what first, the workspace runs, with a network that stays.
+// TestSandboxThatIsJoinedMeanwhile: one process removes the sandbox of a sleeping workspace, because the limit is
+// lower, while another one starts that workspace. In any order, the workspace runs, with a network that stays.
 func TestSandboxThatIsJoinedMeanwhile(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		// At that request of the one, the other does all that it has to do.
+		// At that request of the one process, the other does all its work.
 		method, part string
-		after        bool // when it was answered
-		byRemover    bool // else by the one that starts
+		after        bool // after the answer
+		byRemover    bool // otherwise by the process that starts the workspace
 	}{
 		"before it is marked":             {http.MethodPost, "/rename?name=sandbox-", false, true},
 		"after it was marked":             {http.MethodPost, "/rename?name=sandbox-", true, true},
@@ -251,7 +252,7 @@ func TestSandboxThatIsJoinedMeanwhile(t *testing.T) {
 			var failed error
 			starts := func() { failed = starter.Start(t.Context(), s) }
 			removes := func() {
-				if err := remover.Delete(t.Context(), other); err != nil { // no network is kept any more
+				if err := remover.Delete(t.Context(), other); err != nil { // the limit is 0 now
 					t.Error(err)
 				}
 				if err := <-told; err != nil {
@@ -280,8 +281,8 @@ func TestSandboxThatIsJoinedMeanwhile(t *testing.T) {
 	}
 }
 
-// at is a transport that calls f at the first request with that method and whose URL has that part: before it is sent, or
-// after it was answered.
+// at is a transport that calls f at the first request with that method whose URL contains part: before the request is
+// sent, or after the answer.
 func at(method, part string, after bool, armed *atomic.Bool, f func()) func(http.RoundTripper) http.RoundTripper {
 	return func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -298,8 +299,8 @@ func at(method, part string, after bool, armed *atomic.Bool, f func()) func(http
 	}
 }
 
-// TestSandboxThatIsGoingToBeRemoved: a workspace has found its sandbox before another process marked that, and would join it
-// after that one has seen that nothing has.
+// TestSandboxThatIsGoingToBeRemoved: a workspace has found its sandbox before another process marks it, and would join
+// it after that process has seen no joined container.
 func TestSandboxThatIsGoingToBeRemoved(t *testing.T) {
 	t.Parallel()
 	e, installation := warmEngine(t, spec.DefaultWarm), backendtest.Installation()
@@ -354,8 +355,8 @@ func TestSandboxGivesItsPort(t *testing.T) {
 	e.gone(t, one, "its port was needed")
 }
 
-// TestSandboxFailureIsTold: who runs the gateway hears why no network is kept, and that networks are kept again; archiving
-// and deletion go on.
+// TestSandboxFailureIsTold: the operator sees why no network is kept, and that networks are kept again; archiving and
+// deletion continue.
 func TestSandboxFailureIsTold(t *testing.T) {
 	t.Parallel()
 	e := warmEngine(t, spec.DefaultWarm)

@@ -11,8 +11,7 @@ import (
 	"testing"
 )
 
-// TestOnlyTheseImportTheSDK: Docker's SDK is frozen and will be replaced. Few packages
-// may know it.
+// TestOnlyTheseImportTheSDK: Docker's SDK is frozen and will be replaced. Few packages may know it.
 func TestOnlyTheseImportTheSDK(t *testing.T) {
 	const root = "../../.."
 	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil {
@@ -20,7 +19,7 @@ func TestOnlyTheseImportTheSDK(t *testing.T) {
 	}
 	allowed := []string{
 		"coordinator/backend/docker", "coordinator/devenv",
-		"caddymodule/e2e", "coordinator/processtest", // tests that look at containers from outside
+		"caddymodule/e2e", "coordinator/processtest", // tests that inspect containers from outside
 	}
 	found := 0
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {

@@ -7,7 +7,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker"
 )
 
-// TestSharedMemory: programs may share half of the workspace's memory, and what they share is counted as its memory.
+// TestSharedMemory: programs may share half of the workspace's memory, and shared memory counts as its memory.
 func TestSharedMemory(t *testing.T) {
 	t.Parallel()
 	const memory, shared = 256 << 20, 100 << 20
@@ -22,7 +22,7 @@ func TestSharedMemory(t *testing.T) {
 	}
 }
 
-// TestSharedMemoryWithoutALimit: where the workspace's memory has no limit, programs may share half of the host's.
+// TestSharedMemoryWithoutALimit: if the workspace's memory has no limit, programs may share half of the host's.
 func TestSharedMemoryWithoutALimit(t *testing.T) {
 	t.Parallel()
 	r := newReal(t)

@@ -19,9 +19,8 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// suiteImage builds the image of the conformance suite, which is both a workspace
-// and a storage job, on the engine, and returns its reference. It is built once per
-// engine and source.
+// suiteImage builds the image of the conformance suite on the engine and returns its reference. The image is both a
+// workspace and a storage job. It is built once per engine and source.
 func suiteImage(t testing.TB, api *client.Client) string {
 	t.Helper()
 	return buildImage(t, api, "")
@@ -93,7 +92,7 @@ func buildImage(t testing.TB, api *client.Client, more string) string {
 	}
 }
 
-// rootfs is all that the suite's image holds.
+// rootfs is the content of the suite's image.
 func rootfs(t testing.TB, binary []byte) []byte {
 	t.Helper()
 	return packRootfs(t, []*tar.Header{
@@ -114,7 +113,7 @@ func packFiles(t testing.TB, files map[string][]byte) []byte {
 	return closed(t, w, &buf)
 }
 
-// packRootfs makes an archive in which every regular file has the same body.
+// packRootfs returns an archive in which every regular file has the same body.
 func packRootfs(t testing.TB, headers []*tar.Header, body []byte) []byte {
 	t.Helper()
 	var buf bytes.Buffer

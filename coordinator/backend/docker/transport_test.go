@@ -12,14 +12,13 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// faults are what a transport does instead of passing requests on. They can change at
-// any time.
+// faults make a transport do something else than pass requests on. They can change at any time.
 type faults struct {
 	mu   sync.Mutex
 	list []*fault
 }
 
-// fault answers what it applies to, or changes nothing: then it returns nil, nil.
+// fault answers the requests that it applies to. For others it returns nil, nil.
 type fault struct {
 	answer func(*http.Request) (*http.Response, error)
 }

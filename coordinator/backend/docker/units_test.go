@@ -6,8 +6,8 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 )
 
-// TestAddressesArePartOfTheBackend where the coordinator chooses them: not on a network of the
-// operator's, unless it says which part of that is free.
+// TestAddressesArePartOfTheBackend: only if the coordinator chooses them. On the operator's network it does so only if
+// a setting says which part of it is free.
 func TestAddressesArePartOfTheBackend(t *testing.T) {
 	for name, c := range map[string]struct {
 		o    Options

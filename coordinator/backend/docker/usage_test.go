@@ -21,8 +21,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestUsageHindersNobody: while a helper counts homes, one of them is deleted, one is
-// archived and one is opened.
+// TestUsageHindersNobody: while a helper counts homes, one of them is deleted, one is archived and one is opened.
 func TestUsageHindersNobody(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
@@ -65,8 +64,8 @@ func TestUsageHindersNobody(t *testing.T) {
 	}
 }
 
-// TestAbandonedHelper: a helper of any kind that a process has left behind is removed when it is so old
-// that its process has died. No other container is removed.
+// TestAbandonedHelper: a helper of any kind is removed once it is so old that its process must have died. No other
+// container is removed.
 func TestAbandonedHelper(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)

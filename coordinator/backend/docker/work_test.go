@@ -19,7 +19,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// real is an engine with workspaces in which real programs run.
+// real is an engine with workspaces that run real programs.
 type real struct {
 	*testing.T
 	api     *client.Client
@@ -27,7 +27,7 @@ type real struct {
 	image   string
 }
 
-// newReal returns an engine whose options the functions have edited.
+// newReal returns an engine with options changed by these functions.
 func newReal(t *testing.T, edits ...func(*docker.Options)) *real {
 	t.Helper()
 	host := devenv.Docker(t)
@@ -37,7 +37,7 @@ func newReal(t *testing.T, edits ...func(*docker.Options)) *real {
 	}
 	r := &real{T: t, api: api, image: devenv.TerminalImage(t)}
 	installation := "test-" + uuid.NewString()[:13]
-	// A program that computes gets a fifth of a core, for the tests beside it.
+	// A program that computes gets a fifth of a core, so that it leaves time for the tests beside it.
 	o := docker.Options{Host: host, Installation: installation, Image: r.image, NanoCPUs: 2e8}
 	for _, edit := range edits {
 		edit(&o)
@@ -62,7 +62,7 @@ func (r *real) must(err error) {
 	}
 }
 
-// start starts a workspace; an empty image is the terminal's.
+// start starts a workspace; an empty image means the terminal's.
 func (r *real) start(image string) workspace.ID {
 	r.Helper()
 	id := workspace.ID(uuid.NewString())
@@ -71,15 +71,15 @@ func (r *real) start(image string) workspace.ID {
 	return id
 }
 
-// run starts the workspace, whose home exists. At the end of the test its container goes before the image.
+// run starts the workspace, whose home exists. At the end of the test its container is removed before the image.
 func (r *real) run(id workspace.ID, image string) {
 	r.Helper()
 	r.must(r.backend.Start(r.Context(), backend.StartSpec{ID: id, Image: image}))
 	r.Cleanup(func() { check(r, r.backend.Delete(context.Background(), id)) })
 }
 
-// typed types lines, if any, into a shell on a terminal of its own, once its prompt has arrived. A
-// shell that has yet to write it is not idle.
+// typed types lines, if any, into a shell on a separate terminal, once its prompt has arrived. A shell without a prompt
+// is not idle.
 func (r *real) typed(id workspace.ID, lines string) {
 	r.Helper()
 	e, err := r.api.ContainerExecCreate(r.Context(), id.ContainerName(), container.ExecOptions{
@@ -113,15 +113,15 @@ func (r *real) look(id workspace.ID) work.Sample {
 	return s
 }
 
-// TestRealPrograms lists what people leave running in terminals, and whether it is work.
-// What is no work is judged over the longest time that any of the others needed.
+// TestRealPrograms lists programs that users leave running in terminals, and whether they are work. Programs that are
+// no work are judged over the longest time that any of the others needed.
 func TestRealPrograms(t *testing.T) {
 	r := newReal(t)
 	const computing = `sh -c 'while :; do :; done'`
 	cases := map[string]*struct {
 		typed  string
-		runs   string // what must be seen in the command lines before the first look
-		reason string // empty: it is no work
+		runs   string // what the command lines must show before the first look
+		reason string // empty means that it is no work
 		id     workspace.ID
 		before work.Sample
 		got    work.Verdict
@@ -159,15 +159,15 @@ func TestRealPrograms(t *testing.T) {
 			r.typed(c.id, c.typed)
 		}
 		if c.reason == workspace.BusyTerminal || c.reason == workspace.BusyBackground {
-			// Those that compute do so as long as the test takes. Together they leave most of the machine to the others.
+			// The computing programs run for the whole test. Together they leave most of the machine to the others.
 			_, err := r.api.ContainerUpdate(r.Context(), c.id.ContainerName(),
 				container.UpdateConfig{Resources: container.Resources{NanoCPUs: 5e7}})
 			r.must(err)
 		}
 	}
 	settings := work.DefaultSettings()
-	// A program that computes gets no more here than the default asks for, and less on a machine with much else to
-	// do. What is no work stays far below this, too.
+	// Here a computing program gets no more time than the default asks for, and less on a busy machine. Programs that
+	// are no work stay far below this, too.
 	starved := settings
 	starved.CPU /= 10
 	for name, c := range cases {
@@ -211,7 +211,7 @@ func TestRealPrograms(t *testing.T) {
 	}
 }
 
-// labelled makes an image of the terminal's with that command.
+// labelled returns the terminal's image with that command as a label.
 func (r *real) labelled(command string) string {
 	r.Helper()
 	made, err := r.api.ContainerCreate(r.Context(), &container.Config{Image: r.image}, nil, nil, nil, "")

@@ -15,7 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// begin returns a workspace of those settings that answers, with its address.
+// begin starts a workspace with those settings, waits until it answers, and returns its address.
 func (e *engine) begin(t *testing.T, settings func(*spec.Options), env ...string) (b backend.Backend, s backend.StartSpec, endpoint string) {
 	t.Helper()
 	o := e.options(backendtest.Installation())
@@ -45,9 +45,9 @@ func ask(t *testing.T, method, endpoint, path, body string) (status int, answer 
 	return resp.StatusCode, string(text)
 }
 
-// TestProgramsAreAskedToEnd: the node sends SIGTERM and waits for the grace period, whether this program deletes
-// the Pod or a drain does. Delete returns when nothing of the Pod runs any more: at once with a program that ends, and
-// at the end of the grace period with one that does not.
+// TestProgramsAreAskedToEnd: the node sends SIGTERM and waits for the grace period, whether this program or a drain
+// deletes the Pod. Delete returns once nothing of the Pod runs: immediately if the program ends, and after the grace
+// period if it does not.
 func TestProgramsAreAskedToEnd(t *testing.T) {
 	e := newEngine(t)
 	const grace = 5 * time.Second
@@ -97,8 +97,8 @@ func TestSharedMemoryOfAPod(t *testing.T) {
 	}
 }
 
-// TestAFolderOfTheHomeAtItsPlace: what is written to a folder that the template mounts is in the home, with the template and
-// without it. The program's user may write there, although the node has made the folder.
+// TestAFolderOfTheHomeAtItsPlace: files in a folder that the template mounts are in the home, with and without the
+// template. The program's user may write there, although the node created the folder.
 func TestAFolderOfTheHomeAtItsPlace(t *testing.T) {
 	e := newEngine(t)
 	b, s, endpoint := e.begin(t, func(o *spec.Options) {

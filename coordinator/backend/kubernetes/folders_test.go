@@ -20,14 +20,14 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// declaring returns the test workspace's image with those volumes declared, and with those symbolic links. The nodes have it.
+// declaring returns the test workspace's image with those volumes and those symbolic links. The nodes have it.
 func (e *engine) declaring(t *testing.T, links map[string]string, volumes ...string) string {
 	t.Helper()
 	return devenv.VariantOf(t, e.image, devenv.Variant{Volumes: volumes, Links: links})
 }
 
-// comesUp starts the workspace as the controller does, which starts it again where the backend asks for that. It
-// returns how many Pods that took. The error is that of the last start.
+// comesUp starts the workspace as the controller does, which starts it again if the backend asks for that. It returns
+// how many Pods that took, and the error of the last start.
 func (e *engine) comesUp(t *testing.T, b backend.Backend, s backend.StartSpec) (pods int, err error) {
 	t.Helper()
 	used := map[types.UID]bool{}
@@ -60,7 +60,7 @@ func (e *engine) pod(t *testing.T, id workspace.ID) *corev1.Pod {
 	return p
 }
 
-// sh runs a script in the workspace's container, which must succeed, and returns what it prints.
+// sh runs a script in the workspace's container and returns its output. The script must succeed.
 func sh(t *testing.T, b backend.Backend, id workspace.ID, script string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -72,8 +72,8 @@ func sh(t *testing.T, b backend.Backend, id workspace.ID, script string) string 
 	return strings.TrimSpace(out.String())
 }
 
-// TestVolumesOfAnImage: an image may declare any volumes. What is written to one inside the home is in the home, and stays
-// over sleep. The workspace's user owns the folder. Only the first start of an image takes another Pod for that.
+// TestVolumesOfAnImage: an image may declare any volumes. Files in a volume inside the home are in the home, and
+// survive sleep. The workspace's user owns the folder. Only the first start with an image takes a second Pod.
 func TestVolumesOfAnImage(t *testing.T) {
 	e := newEngine(t)
 	b := e.New(t, backendtest.Installation())
@@ -89,7 +89,7 @@ func TestVolumesOfAnImage(t *testing.T) {
 		"above":        {[]string{"/home"}, nil, nil, 1},
 		"elsewhere":    {[]string{"/data", "/home/other"}, nil, nil, 1},
 		"a short link": {[]string{"/work"}, map[string]string{"work": "home/coder/work"}, nil, 1},
-		// The Pod mounts its folder later than the runtime the volume, because its path is longer.
+		// Because its path is longer, the Pod mounts its folder after the runtime mounts the volume.
 		"through a link": {[]string{"/srv/linked/deep"}, map[string]string{"srv": "home/coder"}, []string{"linked/deep"}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -146,7 +146,7 @@ func TestVolumesOfAnImage(t *testing.T) {
 	}
 }
 
-// TestAVolumeThatCannotBeKeptAway is an error that names it, and not a workspace that loses files. No Pod stays.
+// TestAVolumeThatCannotBeKeptAway: the error names it, instead of a workspace that loses files. No Pod stays.
 func TestAVolumeThatCannotBeKeptAway(t *testing.T) {
 	e := newEngine(t)
 	b := e.New(t, backendtest.Installation())
@@ -185,8 +185,8 @@ func TestAVolumeThatCannotBeKeptAway(t *testing.T) {
 	})
 }
 
-// TestALinkInPlaceOfAFolder: once the folder is known, a user may put a link in its place, with another image. One that leads
-// out of the volume is not followed, and what to do is said. One that stays inside, and a file, are mounted as they are.
+// TestALinkInPlaceOfAFolder: once the folder is known, a user may replace it by a link, with another image. A link out
+// of the volume is not followed, and the message has the remedy. A link inside, and a file, are mounted as they are.
 func TestALinkInPlaceOfAFolder(t *testing.T) {
 	e := newEngine(t)
 	b := e.New(t, backendtest.Installation())
@@ -236,7 +236,7 @@ func TestALinkInPlaceOfAFolder(t *testing.T) {
 	}
 }
 
-// TestACrashWhileThePodIsReplaced, at any of its steps: the next start goes on, and reaches the same.
+// TestACrashWhileThePodIsReplaced: after a crash at any step, the next start continues, with the same result.
 func TestACrashWhileThePodIsReplaced(t *testing.T) {
 	e := newEngine(t)
 	b := e.New(t, backendtest.Installation())
@@ -269,7 +269,8 @@ func TestACrashWhileThePodIsReplaced(t *testing.T) {
 	}
 }
 
-// TestAPodThatIsNotLookedInto: one of an earlier release runs on as it is. An image without the tools is used as it is.
+// TestAPodThatIsNotLookedInto: a Pod of an earlier release keeps running as it is. An image without the tools is used
+// as it is.
 func TestAPodThatIsNotLookedInto(t *testing.T) {
 	e := newEngine(t)
 	b := e.New(t, backendtest.Installation())

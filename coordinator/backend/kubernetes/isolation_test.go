@@ -29,19 +29,19 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// Public addresses for examples, which no machine has. This machine takes them for the test, if
-// it may: where Pods' packets for the internet pass through it, they stand for the internet.
+// Public example addresses that no machine has. This machine takes them for the test, if it may: if the Pods' packets
+// to the internet pass through it, they stand for the internet.
 const (
 	public       = "198.51.100.10"
 	publicDenied = "198.51.100.11"
 )
 
-// settle is for how long a Pod looks around: rules for it take effect a little after it has begun.
+// settle is how long a Pod tries: rules take effect a little after the Pod has started.
 const settle = "5s"
 
-// TestIsolation shows what Pods reach on a cluster that enforces NetworkPolicies. They are in the
-// place of a workspace, of a storage job, of the gateway and of a stranger. What not even a Pod
-// without rules reaches is not there, and is not judged.
+// TestIsolation shows what Pods reach on a cluster that enforces NetworkPolicies. They take the places of a workspace,
+// of a storage job, of the gateway and of a stranger. Targets that even a Pod without rules cannot reach do not exist,
+// and are not judged.
 func TestIsolation(t *testing.T) {
 	w := newWorld(t)
 	all, workspaces := w.names(), []string{"a workspace", "a storage job"}
@@ -62,7 +62,7 @@ func TestIsolation(t *testing.T) {
 		{"a Pod with the gateway's labels in the workspaces' namespace", w.api, gateway, allBut(workspaces...)},
 		{"a Pod of the gateway's namespace", w.elsewhere, nil, allBut(workspaces...)},
 	}
-	// What is there is what the first two reach.
+	// The targets that the first two Pods reach exist.
 	var there []string
 	for i, known := range []string{"somebody else", "a workspace"} {
 		p := places[i]
@@ -112,14 +112,14 @@ func TestIsolation(t *testing.T) {
 	})
 }
 
-// isolated is an installation under its rules, and what is around it.
+// isolated is an installation under its rules, and its surroundings.
 type isolated struct {
 	*engine
 	// elsewhere is the namespace of the gateway and of name servers.
 	elsewhere    *cluster.Client
 	installation string
-	image        string            // of what looks around
-	targets      map[string]string // what there is, and its address
+	image        string            // of the Pods that try
+	targets      map[string]string // the targets by name, with their addresses
 }
 
 func newWorld(t *testing.T) *isolated {
@@ -179,7 +179,7 @@ func newWorld(t *testing.T) *isolated {
 	return w
 }
 
-// findControlPlane notes where the cluster itself is.
+// findControlPlane finds the addresses of the cluster itself.
 func (w *isolated) findControlPlane(t *testing.T) {
 	t.Helper()
 	api := w.Inspect(t, "")
@@ -288,8 +288,8 @@ func (w *isolated) reach(t *testing.T, in *cluster.Client, labels map[string]str
 	return reached, nil
 }
 
-// TestRequireIsSeenToHold: with `egress enforce require` nothing starts on a cluster that has the
-// rules and does not follow them; the workspace waits and says why. On one that does, it starts.
+// TestRequireIsSeenToHold: with `egress enforce require` nothing starts on a cluster that has the rules and does not
+// enforce them; the workspace waits and says why. On a cluster that does, it starts.
 func TestRequireIsSeenToHold(t *testing.T) {
 	e := newEngine(t)
 	o := e.options(backendtest.Installation())

@@ -17,9 +17,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestJobLogUnreadable: whatever keeps the log of one Pod from being read, it concerns no other
-// job. The job stays listed, is waited for, and then its result is lost, which is no failure of
-// its own.
+// TestJobLogUnreadable: if the log of one Pod cannot be read, other jobs are not affected. The job stays listed, its
+// log is retried for a while, and then its result is lost, which is not the job's failure.
 func TestJobLogUnreadable(t *testing.T) {
 	e := newEngine(t)
 	status := func(code int, reason metav1.StatusReason) func(*http.Request) (*http.Response, error) {

@@ -39,8 +39,7 @@ func TestConformance(t *testing.T) {
 	backendtest.Run(t, newEngine(t))
 }
 
-// TestIdentity: another namespace of the same cluster, which holds nothing of this installation,
-// is another backend.
+// TestIdentity: another namespace of the same cluster, which has nothing of this installation, is another backend.
 func TestIdentity(t *testing.T) {
 	e := newEngine(t)
 	o := e.options(backendtest.Installation())
@@ -62,13 +61,13 @@ type engine struct {
 	devenv.Cluster
 	api   *cluster.Client
 	image string
-	// account is a kubeconfig of an account with the rights that the chart gives, and no more.
+	// account is a kubeconfig of an account with only the chart's rights.
 	account string
-	// broken are requests that every backend of New fails to make.
+	// broken are requests that fail in every backend of New.
 	broken rules
 }
 
-// newEngine returns a namespace of the test's own.
+// newEngine returns a new namespace for the test.
 func newEngine(t *testing.T) *engine {
 	t.Helper()
 	if !devenv.OnKubernetes() {
@@ -112,7 +111,7 @@ func (e *engine) with(t *testing.T, o kubernetes.Options) backend.Backend {
 	return b
 }
 
-// sweep ends what runs with the installation's label. The rest goes with the namespace.
+// sweep ends everything running with the installation's label. The rest is removed with the namespace.
 func (e *engine) sweep(t *testing.T, installation string) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -146,7 +145,7 @@ func ignoreGone(err error) error {
 
 func (e *engine) JobName(s backend.JobSpec) string { return spec.JobName(s) }
 
-// UnlabeledContainer makes a Pod that is never scheduled.
+// UnlabeledContainer creates a Pod that is never scheduled.
 func (e *engine) UnlabeledContainer(t *testing.T, id workspace.ID) {
 	t.Helper()
 	_, err := e.api.Pods.Create(t.Context(), &corev1.Pod{
@@ -308,7 +307,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// rules are which requests the cluster answers with an internal error.
+// rules are the requests that the cluster answers with an internal error.
 type rules struct {
 	mu  sync.Mutex
 	all map[int]func(*http.Request) bool
@@ -346,7 +345,7 @@ func (f *rules) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// refusal is how the API server refuses a request.
+// refusal returns the API server's refusal of a request.
 func refusal(r *http.Request, code int, reason metav1.StatusReason, message string) *http.Response {
 	body := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d,"message":%q}`, reason, code, message)
 	return &http.Response{

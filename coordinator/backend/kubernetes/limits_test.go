@@ -20,7 +20,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// limits adds a ResourceQuota or a LimitRange to the engine's namespace, and returns what removes it.
+// limits adds a ResourceQuota or a LimitRange to the engine's namespace, and returns a function that removes it.
 func (e *engine) limits(t *testing.T, resource string, object any) (remove func()) {
 	t.Helper()
 	path := "/api/v1/namespaces/" + e.Namespace + "/" + resource
@@ -30,7 +30,7 @@ func (e *engine) limits(t *testing.T, resource string, object any) (remove func(
 	}
 }
 
-// jobWithPod starts archive jobs as the controller does, until one has a Pod, and returns that.
+// jobWithPod starts archive jobs as the controller does, until one has a Pod, and returns that Pod.
 func (e *engine) jobWithPod(t *testing.T, b backend.Backend, id workspace.ID) (p corev1.Pod) {
 	t.Helper()
 	ctx, n := backendtest.Context(t), 0
@@ -60,8 +60,8 @@ func (e *engine) jobWithPod(t *testing.T, b backend.Backend, id workspace.ID) (p
 	return p
 }
 
-// TestANamespaceThatAsksForLimits: storage jobs set the limit of processors that a quota or a LimitRange asks for, and
-// not a larger one. A workspace waits, and says what is missing.
+// TestANamespaceThatAsksForLimits: storage jobs set the limit of processors that a quota or a LimitRange requires, and
+// no larger one. A workspace waits, and says what is missing.
 func TestANamespaceThatAsksForLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		resource string
@@ -90,7 +90,7 @@ func TestANamespaceThatAsksForLimits(t *testing.T) {
 			wait.Until(t, "a workspace waits for limits", func() bool {
 				var pending *workspace.PendingError
 				err := b.Start(ctx, backend.StartSpec{ID: id})
-				if err == nil { // the API server does not know of them yet
+				if err == nil { // the API server does not know them yet
 					must(t, b.Delete(ctx, id))
 				} else if !errors.As(err, &pending) || pending.Pending.Failure != "" {
 					t.Fatal(err)
@@ -112,8 +112,8 @@ func TestANamespaceThatAsksForLimits(t *testing.T) {
 	}
 }
 
-// TestALimitRangeThatIsTooSmall is waited for, with its figures, by workspaces, storage jobs and homes. They go on when
-// it is changed.
+// TestALimitRangeThatIsTooSmall: workspaces, storage jobs and homes wait, and show its figures. They continue when it
+// changes.
 func TestALimitRangeThatIsTooSmall(t *testing.T) {
 	e := newEngine(t)
 	b, id, ctx := e.New(t, backendtest.Installation()), newID(), backendtest.Context(t)
@@ -137,7 +137,7 @@ func TestALimitRangeThatIsTooSmall(t *testing.T) {
 	}
 	start := func() error {
 		err := b.Start(ctx, backend.StartSpec{ID: id})
-		if err == nil { // the API server does not know of the LimitRange yet
+		if err == nil { // the API server does not know the LimitRange yet
 			must(t, b.Delete(ctx, id))
 		}
 		return err

@@ -14,8 +14,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestServiceMesh: a proxy that a mesh adds to the Pod of a storage job does not end with
-// the job. The job's result is read all the same, and the proxy goes with the job.
+// TestServiceMesh: a proxy that a mesh adds to the Pod of a storage job does not end with the job. The job's result is
+// read all the same, and the proxy is removed with the job.
 func TestServiceMesh(t *testing.T) {
 	e := newEngine(t)
 	o := e.options(backendtest.Installation())
@@ -38,7 +38,7 @@ func TestServiceMesh(t *testing.T) {
 	if len(pods) != 1 || pods[0].Status.Phase != corev1.PodRunning {
 		t.Fatalf("the proxy does not go on: %+v", pods)
 	}
-	// It does not keep the home from its workspace either: it does not mount it.
+	// The proxy does not mount the home, so it does not keep it from the workspace either.
 	must(t, b.Start(ctx, backend.StartSpec{ID: id}))
 	backendtest.Ready(t, b, id)
 	must(t, b.DeleteJobs(ctx, id))
@@ -47,8 +47,7 @@ func TestServiceMesh(t *testing.T) {
 	}
 }
 
-// TestWorkspaceWithAProxy: with another container in its Pod a workspace is seen, looked into
-// and told of as without.
+// TestWorkspaceWithAProxy: with another container in its Pod, a workspace is observed as without.
 func TestWorkspaceWithAProxy(t *testing.T) {
 	e := newEngine(t)
 	o := e.options(backendtest.Installation())

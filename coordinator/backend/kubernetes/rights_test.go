@@ -31,8 +31,7 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// restrict makes an account with exactly those rights in the namespace, and returns a
-// kubeconfig with its token.
+// restrict creates an account with exactly those rights in the namespace, and returns a kubeconfig with its token.
 func restrict(t *testing.T, c devenv.Cluster, account string, rights []doctor.Right) (kubeconfig string) {
 	t.Helper()
 	api := c.Inspect(t, "")
@@ -81,7 +80,7 @@ func restrict(t *testing.T, c devenv.Cluster, account string, rights []doctor.Ri
 	var token struct{ Status struct{ Token string } }
 	create("/api/v1/namespaces/%s/serviceaccounts/"+account+"/token", object{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": object{}}, &token)
 
-	// The API server learns of them a little later.
+	// The API server learns them a little later.
 	for _, r := range rights {
 		where := object{"verb": r.Verb, "group": r.Group, "resource": r.Resource, "subresource": r.Subresource, "name": r.Name}
 		if r.Name == "" {
@@ -117,7 +116,7 @@ var used = struct {
 	rights map[doctor.Right]bool
 }{rights: map[doctor.Right]bool{}}
 
-// record notes what a request needs.
+// record records what rights a request needs.
 func record(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		used.Lock()
@@ -129,7 +128,7 @@ func record(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// rightsFor says what a request needs, as the cluster's authorizers see it.
+// rightsFor returns what rights a request needs, as the cluster's authorizers see it.
 func rightsFor(r *http.Request) []doctor.Right {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	var right doctor.Right
@@ -139,7 +138,7 @@ func rightsFor(r *http.Request) []doctor.Right {
 	case len(parts) > 3 && parts[0] == "apis":
 		right.Group, parts = parts[1], parts[3:]
 	default:
-		return nil // what all accounts may ask, such as /version
+		return nil // requests that every account may make, such as /version
 	}
 	if parts[0] == "namespaces" && len(parts) > 2 {
 		parts = parts[2:]
@@ -162,8 +161,8 @@ func rightsFor(r *http.Request) []doctor.Right {
 		right.Name = parts[1]
 	}
 	all := []doctor.Right{right}
-	// Applying makes what is not there. A WebSocket is opened by a GET, and from Kubernetes
-	// 1.35 on it needs the same right as a POST.
+	// Applying creates missing objects. A WebSocket is opened by a GET, and since Kubernetes 1.35 it needs the same
+	// right as a POST.
 	if right.Subresource == "exec" || r.Header.Get("Content-Type") == string(types.ApplyYAMLPatchType) {
 		right.Verb = "create"
 		all = append(all, right)
@@ -171,13 +170,13 @@ func rightsFor(r *http.Request) []doctor.Right {
 	return all
 }
 
-// unusedOrMissing compares what was used with the rules, and prints the difference. It is
-// asked when all tests have run: only all of them together use everything.
+// unusedOrMissing compares the used rights with the rules, and prints the difference. It runs after all tests: only
+// together they use every right.
 func unusedOrMissing(code int) int {
 	if !devenv.OnKubernetes() || flag.Lookup("test.run").Value.String() != "" {
 		return code
 	}
-	// Who answers is asked on each connection, below what this test sees.
+	// Each connection asks for the identity, below what this test sees.
 	used.rights[doctor.Right{Verb: "get", Resource: "namespaces", Name: "kube-system"}] = true
 	for _, r := range doctor.Rules() {
 		if !used.rights[r] {
@@ -194,8 +193,7 @@ func unusedOrMissing(code int) int {
 	return code
 }
 
-// TestRights: without the one right outside the namespace nothing is done, and doctor names
-// any other that is missing.
+// TestRights: without the one right outside the namespace nothing works, and doctor names any other missing right.
 func TestRights(t *testing.T) {
 	if !devenv.OnKubernetes() {
 		t.Skip("`make test-k8s` runs it on a cluster")
@@ -225,8 +223,8 @@ func TestRights(t *testing.T) {
 	})
 }
 
-// TestTheTokenChanges: a token in a file, as a Pod's service account has it, is read anew. What the
-// cluster refuses is Unreachable, and passes when another one was written.
+// TestTheTokenChanges: a token in a file, like that of a Pod's service account, is read again. A refused token is
+// Unreachable, until another one is written.
 func TestTheTokenChanges(t *testing.T) {
 	e := newEngine(t)
 	token := func(account string) (config *clientcmdapi.Config, user *clientcmdapi.AuthInfo) {
@@ -261,8 +259,8 @@ func TestTheTokenChanges(t *testing.T) {
 	})
 }
 
-// TestASecondGrantReplacesTheFirst: a job that was made and not started is started with the grant
-// of the call that starts it. The first one may have run out.
+// TestASecondGrantReplacesTheFirst: a job that was created but not started starts with the grant of the call that
+// starts it. The first grant may have expired.
 func TestASecondGrantReplacesTheFirst(t *testing.T) {
 	e := newEngine(t)
 	b, ctx, id := e.New(t, "grants"), t.Context(), workspace.ID(uuid.NewString())
@@ -290,8 +288,8 @@ func TestASecondGrantReplacesTheFirst(t *testing.T) {
 	}
 }
 
-// TestDoctor: a look at a real cluster, with the rights of the gateway and with an
-// administrator's, changes nothing and finds out what it can.
+// TestDoctor: a check of a real cluster, with the gateway's rights and with an administrator's, changes nothing and
+// finds what it can.
 func TestDoctor(t *testing.T) {
 	e := newEngine(t)
 	image := devenv.StorageJobImage(t)
@@ -331,7 +329,7 @@ func TestDoctor(t *testing.T) {
 		}
 		t.Logf("%s finds that policies are enforced: %v", who, enforced)
 	}
-	// What the look has made is gone, or on its way.
+	// The objects of the check are gone, or about to be.
 	wait.For(t, "nothing is left", func() error {
 		jobs, err := e.api.Jobs.List(t.Context(), metav1.ListOptions{})
 		if err != nil {

@@ -31,8 +31,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestInterrupted: what a process that died between two requests has left is finished or
-// removed by the next call.
+// TestInterrupted: if a process dies between two requests, the next call finishes or removes what it left.
 func TestInterrupted(t *testing.T) {
 	e := newEngine(t)
 	t.Run("gated Pod", func(t *testing.T) {
@@ -117,7 +116,7 @@ func TestInterrupted(t *testing.T) {
 	})
 }
 
-// gatedPod makes the Pod that a start makes first.
+// gatedPod creates the Pod that a start creates first.
 func (e *engine) gatedPod(t *testing.T, installation string, s backend.StartSpec) types.UID {
 	t.Helper()
 	p, err := spec.Pod(e.options(installation).Spec, s)
@@ -133,9 +132,9 @@ func (e *engine) suspendedJob(t *testing.T, installation string, s backend.JobSp
 	must(t, err)
 }
 
-// TestLateDeleteOfUsedVolume: a deposed leader has seen that the volume is not in use. Its request
-// to remove it arrives when its successor has started the workspace: SPEC 12.11. The cluster would
-// accept it, and remove the volume together with the container.
+// TestLateDeleteOfUsedVolume: a deposed leader has seen that the volume is not in use. Its request to remove the volume
+// arrives when its successor has started the workspace: SPEC 12.11. The cluster would accept it, and remove the volume
+// together with the container.
 func TestLateDeleteOfUsedVolume(t *testing.T) {
 	e := newEngine(t)
 	installation, id, ctx := backendtest.Installation(), newID(), backendtest.Context(t)
@@ -161,7 +160,7 @@ func TestLateDeleteOfUsedVolume(t *testing.T) {
 	}
 }
 
-// TestIdleCostsNothing: looking at everything takes no request to the cluster.
+// TestIdleCostsNothing: observing everything takes no request to the cluster.
 func TestIdleCostsNothing(t *testing.T) {
 	e := newEngine(t)
 	var requests atomic.Int64
@@ -198,8 +197,8 @@ func TestIdleCostsNothing(t *testing.T) {
 	}
 }
 
-// TestKeepIsolated: the rules are made, made again when they were changed or removed,
-// and those of earlier settings go. Another owner's rule of the same name stays.
+// TestKeepIsolated: the rules are applied, applied again after a change or a removal, and those of earlier settings are
+// removed. Another owner's rule of the same name stays.
 func TestKeepIsolated(t *testing.T) {
 	e := newEngine(t)
 	installation, ctx := backendtest.Installation(), backendtest.Context(t)
@@ -245,8 +244,8 @@ func TestKeepIsolated(t *testing.T) {
 	}
 }
 
-// TestQuota: a quota that is used up is waited for, and is no failure. The cluster accepts a
-// Job and does not tell why it makes no Pod of it.
+// TestQuota: a used-up quota is waited for, and is no failure. The cluster accepts a Job without saying why it creates
+// no Pod.
 func TestQuota(t *testing.T) {
 	e := newEngine(t)
 	b, id, ctx := e.New(t, backendtest.Installation()), newID(), backendtest.Context(t)

@@ -21,7 +21,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// resolves answers for the name of the object store; nil means that no name server answers.
+// resolves returns a resolver with these addresses for the object store; nil means that no name server answers.
 func resolves(addresses ...string) func(context.Context, string, string) ([]netip.Addr, error) {
 	var all []netip.Addr
 	for _, a := range addresses {
@@ -35,7 +35,7 @@ func resolves(addresses ...string) func(context.Context, string, string) ([]neti
 	}
 }
 
-// opened is what the policy of the installation's storage jobs opens to single addresses.
+// opened returns the single addresses that the policy of the installation's storage jobs allows.
 func (e *engine) opened(t *testing.T, installation string) (all []string) {
 	t.Helper()
 	list, err := e.api.NetworkPolicies.List(t.Context(), metav1.ListOptions{LabelSelector: spec.LabelInstallation + "=" + installation})
@@ -49,8 +49,8 @@ func (e *engine) opened(t *testing.T, installation string) (all []string) {
 	return all
 }
 
-// TestANameServerThatFails narrows no rule, whether this process or one before it has asked: storage jobs that run go
-// on. An address that is not told any more stays open for a while, and what is new is opened at once.
+// TestANameServerThatFails: it narrows no rule, no matter which process asked: running storage jobs continue. An
+// address that is no longer reported stays allowed for a while, and a new one is allowed immediately.
 func TestANameServerThatFails(t *testing.T) {
 	e := newEngine(t)
 	installation, ctx := backendtest.Installation(), backendtest.Context(t)
@@ -75,8 +75,8 @@ func TestANameServerThatFails(t *testing.T) {
 	keep(e.with(t, elsewhere), resolves("10.1.0.6"), false, "10.1.0.6:9000")
 }
 
-// TestAStoreBehindAServiceWithoutSelector: what somebody has written as its endpoints is opened to storage jobs, in
-// this namespace and another, and so is the other domain that a service stands for.
+// TestAStoreBehindAServiceWithoutSelector: storage jobs may reach endpoints that were written by hand, in this
+// namespace and another, and the other domain that a service is an alias for.
 func TestAStoreBehindAServiceWithoutSelector(t *testing.T) {
 	e := newEngine(t)
 	other := devenv.Kubernetes(t)
@@ -95,7 +95,7 @@ func TestAStoreBehindAServiceWithoutSelector(t *testing.T) {
 			"subsets": []any{map[string]any{"addresses": []any{map[string]any{"ip": "10.1.0.9"}, map[string]any{"ip": "198.51.100.7"}}, "ports": []any{map[string]any{"port": 9001}}}},
 		})
 	}
-	// As the chart does where the settings name a service of another namespace.
+	// As the chart does if the settings name a service of another namespace.
 	const rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/"
 	type object map[string]any
 	must(t, e.Inspect(t, "").Do(ctx, http.MethodPost, rbac+other.Namespace+"/roles", nil, object{
@@ -126,7 +126,7 @@ func TestAStoreBehindAServiceWithoutSelector(t *testing.T) {
 			}
 			return []netip.Addr{netip.MustParseAddr("10.1.0.5")}, nil
 		})
-		wait.Until(t, store+" is opened", func() bool { // the cluster makes the slices of written endpoints
+		wait.Until(t, store+" is opened", func() bool { // the cluster creates the slices of written endpoints
 			_, err := b.KeepIsolated(ctx)
 			must(t, err)
 			return slices.Equal(e.opened(t, installation), want)
@@ -134,7 +134,7 @@ func TestAStoreBehindAServiceWithoutSelector(t *testing.T) {
 	}
 }
 
-// TestAStoreBehindAServiceIsReached by storage jobs on a cluster that enforces NetworkPolicies, although it is no Pod.
+// TestAStoreBehindAServiceIsReached: by storage jobs on a cluster that enforces NetworkPolicies, although it is no Pod.
 func TestAStoreBehindAServiceIsReached(t *testing.T) {
 	w := newWorld(t)
 	behind, err := netip.ParseAddrPort(w.targets["a private network"])

@@ -16,7 +16,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// TestHomesThatRunAreCounted, and others are not known.
+// TestHomesThatRunAreCounted: others are unknown.
 func TestHomesThatRunAreCounted(t *testing.T) {
 	e := newEngine(t)
 	b, ctx := e.New(t, backendtest.Installation()), backendtest.Context(t)
@@ -37,7 +37,7 @@ func TestHomesThatRunAreCounted(t *testing.T) {
 	})
 }
 
-// TestAQuotaIsTheDisk: what may still be claimed in the namespace is the room for homes.
+// TestAQuotaIsTheDisk: the storage that the namespace may still claim is the free space for homes.
 func TestAQuotaIsTheDisk(t *testing.T) {
 	e := newEngine(t)
 	b, ctx := e.New(t, backendtest.Installation()), backendtest.Context(t)

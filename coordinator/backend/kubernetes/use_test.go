@@ -25,8 +25,8 @@ func always(context.Context) error { return nil }
 // now deletes without asking the node.
 func now() metav1.DeleteOptions { return metav1.DeleteOptions{GracePeriodSeconds: new(int64)} }
 
-// TestRemovedBehindOurBack: a Pod that is removed by force stays until its node says that
-// nothing of it runs. Before, no job uses the volume; after, nothing waits.
+// TestRemovedBehindOurBack: a Pod that is removed by force stays until its node says that nothing of it runs. Before
+// that, no job uses the volume; after that, nothing waits.
 func TestRemovedBehindOurBack(t *testing.T) {
 	e := newEngine(t)
 	for name, remove := range map[string]func(t *testing.T, pod string){
@@ -60,7 +60,7 @@ func TestRemovedBehindOurBack(t *testing.T) {
 				return b.StartJob(ctx, job) == nil
 			})
 			free := time.Since(began)
-			var ended time.Time // as its node has said it
+			var ended time.Time // as its node reported it
 			gone := false
 			for change := range changes.ResultChan() {
 				p, ok := change.Object.(*corev1.Pod)
@@ -97,7 +97,7 @@ func (e *engine) fail(t *testing.T, pod string, c corev1.PodCondition) {
 	e.setStatus(t, pod, map[string]any{"phase": corev1.PodFailed, "conditions": []corev1.PodCondition{c}})
 }
 
-// setStatus changes the Pod's status in the place of its node, or of the cluster's controllers.
+// setStatus changes the Pod's status as its node, or the cluster's controllers, would.
 func (e *engine) setStatus(t *testing.T, pod string, status map[string]any) {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{"status": status})
@@ -106,8 +106,8 @@ func (e *engine) setStatus(t *testing.T, pod string, status map[string]any) {
 	must(t, err)
 }
 
-// TestNodeGone: a Pod on a machine that is off for good. Its volume is free when an administrator
-// has said so, and not before, whatever the cluster gives up by itself.
+// TestNodeGone: a Pod on a machine that is permanently off. Its volume is free once an administrator says so, and not
+// before, whatever the cluster gives up by itself.
 func TestNodeGone(t *testing.T) {
 	e := newEngine(t)
 	running := map[string]any{"phase": corev1.PodRunning, "containerStatuses": []corev1.ContainerStatus{{
@@ -126,7 +126,7 @@ func TestNodeGone(t *testing.T) {
 		e.setStatus(t, p.Name, running)
 		return b, id
 	}
-	// waits fails unless nothing uses the volume, and everything says why.
+	// waits fails unless nothing uses the volume, and every error says why.
 	waits := func(t *testing.T, b backend.Backend, id workspace.ID, reason string) {
 		t.Helper()
 		ctx := backendtest.Context(t)

@@ -20,7 +20,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// pendingOf waits until the workspace's container waits for that, and returns it.
+// pendingOf waits until the workspace's container waits for that reason, and returns it.
 func pendingOf(t *testing.T, b backend.Backend, id workspace.ID, reason string, outdated bool) {
 	t.Helper()
 	wait.Until(t, "the container waits: "+reason, func() bool {
@@ -31,8 +31,8 @@ func pendingOf(t *testing.T, b backend.Backend, id workspace.ID, reason string, 
 	})
 }
 
-// TestCorrectedSettingsReachAPodThatWaits: one without a node is replaced when it is started again,
-// and one that runs is not. The same settings replace nothing.
+// TestCorrectedSettingsReachAPodThatWaits: a Pod without a node is replaced by the next start, and a running one is
+// not. The same settings replace nothing.
 func TestCorrectedSettingsReachAPodThatWaits(t *testing.T) {
 	e := newEngine(t)
 	installation, id, ctx := backendtest.Installation(), newID(), backendtest.Context(t)
@@ -65,8 +65,8 @@ func TestCorrectedSettingsReachAPodThatWaits(t *testing.T) {
 	}
 }
 
-// TestACorrectedImageReachesAPodThatWaits on its node, whatever is wrong with the one that it was made from. The
-// same spec replaces nothing, and a Pod that runs keeps its image.
+// TestACorrectedImageReachesAPodThatWaits: it waits on its node, whatever is wrong with its image. The same spec
+// replaces nothing, and a running Pod keeps its image.
 func TestACorrectedImageReachesAPodThatWaits(t *testing.T) {
 	e := newEngine(t)
 	installation, ctx := backendtest.Installation(), backendtest.Context(t)
@@ -111,8 +111,8 @@ func TestACorrectedImageReachesAPodThatWaits(t *testing.T) {
 	}
 }
 
-// TestAPodOfAJobThatIsDeletedEarly says that others have ended the job, however often that happens: before it has a
-// node, and while its node fetches its image.
+// TestAPodOfAJobThatIsDeletedEarly: the job counts as ended by others, however often that happens: before it has a
+// node, and while its node pulls its image.
 func TestAPodOfAJobThatIsDeletedEarly(t *testing.T) {
 	e := newEngine(t)
 	installation, ctx := backendtest.Installation(), backendtest.Context(t)
@@ -148,8 +148,8 @@ func TestAPodOfAJobThatIsDeletedEarly(t *testing.T) {
 	}
 }
 
-// TestAJobIsPlacedAsItsWorkspace: it waits for the same node, says that other settings might help,
-// and prefers the node on which the home was last used.
+// TestAJobIsPlacedAsItsWorkspace: it waits for the same node, says that other settings might help, and prefers the node
+// on which the home was last used.
 func TestAJobIsPlacedAsItsWorkspace(t *testing.T) {
 	e := newEngine(t)
 	installation, id, ctx := backendtest.Installation(), newID(), backendtest.Context(t)
@@ -184,8 +184,7 @@ func TestAJobIsPlacedAsItsWorkspace(t *testing.T) {
 	must(t, after.DeleteJobs(ctx, id))
 }
 
-// TestWhatOthersEndIsTold: the listing tells an end that others have brought about from one of the
-// program's own.
+// TestWhatOthersEndIsTold: the listing distinguishes an end that was caused from outside from the program's own.
 func TestWhatOthersEndIsTold(t *testing.T) {
 	e := newEngine(t)
 	for name, end := range map[string]func(t *testing.T, pod string){

@@ -9,7 +9,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 )
 
-// TestWhatBecomesOfMemory: an engine elsewhere is named as the reason, and none of them is a fault.
+// TestWhatBecomesOfMemory: a remote engine is given as the reason, and no reason is a fault.
 func TestWhatBecomesOfMemory(t *testing.T) {
 	d, err := New(spec.Options{Host: "tcp://127.0.0.1:1", Installation: "test", Image: "x"})
 	if err != nil {

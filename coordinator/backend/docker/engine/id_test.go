@@ -13,9 +13,8 @@ import (
 
 func TestMain(m *testing.M) { wait.Main(m) }
 
-// fake starts an engine that answers GET /info so, and has that data folder; "" means that
-// it does not tell. It returns a client of it, and counts the calls other than questions
-// for the id.
+// fake starts an engine with that answer to GET /info and that data folder; "" means that the engine does not report
+// it. It returns a client, and counts the calls other than questions for the id.
 func fake(t *testing.T, info http.HandlerFunc, data func() string) (*Client, *atomic.Int64) {
 	t.Helper()
 	calls := new(atomic.Int64)
@@ -42,8 +41,8 @@ func fake(t *testing.T, info http.HandlerFunc, data func() string) (*Client, *at
 	return c, calls
 }
 
-// TestIdentity: an engine on the same machine whose data folder is not mounted says that it
-// is the same one, but its data is another.
+// TestIdentity: an engine on the same machine whose data folder is not mounted claims to be the same one, but has other
+// data.
 func TestIdentity(t *testing.T) {
 	for data, want := range map[string]string{
 		"": "A", "12": "A/12", strings.Repeat("1", 64): "A/111111111111", strings.Repeat("2", 64): "A/222222222222",
@@ -55,8 +54,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestAnEngineIsAskedOnceForWhatIsExpensive: further connections to the same data folder cost one small
-// question each, and another data folder is noticed all the same.
+// TestAnEngineIsAskedOnceForWhatIsExpensive: further connections to the same data folder cost one small question each,
+// and another data folder is still noticed.
 func TestAnEngineIsAskedOnceForWhatIsExpensive(t *testing.T) {
 	var asked atomic.Int64
 	var data atomic.Value

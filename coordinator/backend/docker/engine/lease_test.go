@@ -14,8 +14,8 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 )
 
-// TestNothingIsChangedAfterTheLease, also when it runs out between two requests of one
-// call, as it does in a process that is stopped there.
+// TestNothingIsChangedAfterTheLease: this holds even if the lease runs out between two requests of one call, as in a
+// process that is suspended there.
 func TestNothingIsChangedAfterTheLease(t *testing.T) {
 	var changes atomic.Int32
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

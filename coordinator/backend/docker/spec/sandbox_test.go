@@ -15,7 +15,7 @@ import (
 
 const sleeper workspace.ID = "11111111-1111-4111-8111-111111111111"
 
-// described returns the container of a workspace at an address or, with a published port, at that.
+// described returns the container of a workspace at an address or, with published ports, at a port.
 func described(t *testing.T, publish string, s backend.StartSpec) spec.Container {
 	t.Helper()
 	o := spec.Options{Installation: "test", Image: "image", Publish: publish}.WithDefaults()
@@ -28,7 +28,7 @@ func described(t *testing.T, publish string, s backend.StartSpec) spec.Container
 	return spec.Workspace(o, s, "net", at, 0)
 }
 
-// TestWhatASandboxFits: what belongs to the network must be the same, and nothing else.
+// TestWhatASandboxFits: the whole network must be the same, and nothing else.
 func TestWhatASandboxFits(t *testing.T) {
 	slot := spec.Number(netip.MustParseAddr("10.9.0.5"))
 	base := spec.NetworkHash(described(t, spec.PublishNone, backend.StartSpec{Slot: slot}))
@@ -50,7 +50,8 @@ func TestWhatASandboxFits(t *testing.T) {
 	}
 }
 
-// TestSandboxHasWhatTheContainerHad: made from what the engine tells of a container, it fits the description of the next.
+// TestSandboxHasWhatTheContainerHad: a sandbox made from the engine's inspection of a container fits the description of
+// the next.
 func TestSandboxHasWhatTheContainerHad(t *testing.T) {
 	o := spec.Options{Installation: "test", JobImage: "job"}.WithDefaults()
 	plain := described(t, spec.PublishNone, backend.StartSpec{Slot: spec.Number(netip.MustParseAddr("10.9.0.5")), Owner: "owner"})
@@ -69,7 +70,7 @@ func TestSandboxHasWhatTheContainerHad(t *testing.T) {
 	}
 }
 
-// TestJoining: the engine refuses a description that names what is the sandbox's.
+// TestJoining: the engine refuses a description with settings of the sandbox.
 func TestJoining(t *testing.T) {
 	plain := described(t, spec.PublishLoopback, backend.StartSpec{Slot: 42000, Hostname: "mine"})
 	before := plain.Config.Labels[spec.LabelSpec]

@@ -30,7 +30,7 @@ type fake struct {
 	infos, calls atomic.Int64
 }
 
-// newFake prepares an engine. info answers the question for the id instead, unless it is nil.
+// newFake prepares an engine. info, unless nil, answers the question for the id.
 func newFake(t *testing.T, id string, info http.HandlerFunc) *fake {
 	t.Helper()
 	f := &fake{id: id}
@@ -71,7 +71,7 @@ func ask(_ context.Context, c net.Conn) (string, error) {
 	return string(id), err
 }
 
-// caller is a client whose address leads to an engine that can be replaced.
+// caller is a client whose address leads to a replaceable engine.
 type caller struct {
 	t     *testing.T
 	watch *Watcher
@@ -206,14 +206,14 @@ func TestTheSameEngineRestarted(t *testing.T) {
 	}
 }
 
-// TestAnotherEngineIsHeldOff: nothing is asked of another engine while a caller may
-// still hold an answer of the former one.
+// TestAnotherEngineIsHeldOff: another engine gets no requests while a caller may still hold an answer of the previous
+// one.
 func TestAnotherEngineIsHeldOff(t *testing.T) {
 	a, b := started(newFake(t, "A", nil)), started(newFake(t, "B", nil))
 	c := newCaller(t, a)
 	c.want("A")
 	c.lead(b)
-	c.want("A") // the connection still leads to A, and so does every answer
+	c.want("A") // the connection still leads to A, and all answers come from A
 	a.CloseClientConnections()
 	c.wantChanged("A", "B")
 	c.clock.Store(int64(Settle/time.Second) - 1)
@@ -225,8 +225,8 @@ func TestAnotherEngineIsHeldOff(t *testing.T) {
 	c.want("B")
 }
 
-// TestConnectionsToTheFormerEngineEnd: the address leads elsewhere, but the former engine
-// still runs. From then on no call is answered by it.
+// TestConnectionsToTheFormerEngineEnd: the address leads elsewhere, but the previous engine still runs. It answers no
+// call from then on.
 func TestConnectionsToTheFormerEngineEnd(t *testing.T) {
 	hold, holding := make(chan struct{}), make(chan struct{})
 	a, b := newFake(t, "A", nil), started(newFake(t, "B", nil))
@@ -263,14 +263,14 @@ func TestTheFormerEngineComesBack(t *testing.T) {
 	c.wantChanged("A", "B")
 	c.lead(a)
 	c.want("A")
-	// The time for B begins again.
+	// The time for B starts again.
 	c.clock.Store(int64(Settle / time.Second))
 	c.lead(b)
 	a.CloseClientConnections()
 	c.wantChanged("A", "B")
 }
 
-// TestAThirdEngine: an address that leads to one engine after the other settles on none.
+// TestAThirdEngine: an address that alternates between engines settles on none.
 func TestAThirdEngine(t *testing.T) {
 	a, b, d := started(newFake(t, "A", nil)), started(newFake(t, "B", nil)), started(newFake(t, "D", nil))
 	c := newCaller(t, a)
@@ -350,8 +350,7 @@ func TestAHungEngine(t *testing.T) {
 	close(end)
 }
 
-// TestOneQuestionAtATime: all connections that are made at once become usable, and no question waits at the
-// engine beside another.
+// TestOneQuestionAtATime: all simultaneous connections become usable, and the engine never has two questions at once.
 func TestOneQuestionAtATime(t *testing.T) {
 	a := started(newFake(t, "A", nil))
 	var asked, together atomic.Int64
@@ -380,7 +379,7 @@ func TestOneQuestionAtATime(t *testing.T) {
 	if n := together.Load(); n != 0 || a.infos.Load() != 32 {
 		t.Errorf("%d of %d questions were asked while another one was", n, a.infos.Load())
 	}
-	w.turn <- struct{}{} // as one that gets no answer
+	w.turn <- struct{}{} // like a question without an answer
 	ended, end := context.WithCancel(t.Context())
 	end()
 	if _, err := dial(ended, "tcp", ""); !errors.Is(err, context.Canceled) {
@@ -388,7 +387,7 @@ func TestOneQuestionAtATime(t *testing.T) {
 	}
 }
 
-// TestManyAtOnce: whatever engine answers a call, ID never names another one before Settle.
+// TestManyAtOnce: whichever engine answers a call, ID never names another one before Settle.
 func TestManyAtOnce(t *testing.T) {
 	a, b := started(newFake(t, "A", nil)), started(newFake(t, "B", nil))
 	c := newCaller(t, a)

@@ -35,7 +35,7 @@ func wantPods(t *testing.T, k *Cache[*corev1.Pod], want string, ids ...workspace
 	}
 }
 
-// wantNextPods is wantPods for the first listing that succeeds.
+// wantNextPods is wantPods for the first successful listing.
 func wantNextPods(t *testing.T, k *Cache[*corev1.Pod], want string) {
 	t.Helper()
 	wait.For(t, "the cache is filled again", func() error {
@@ -74,7 +74,7 @@ func TestList(t *testing.T) {
 	wantPods(t, k, "[three]", "w3")
 }
 
-// TestStrip: what is not read is not kept.
+// TestStrip: fields that nothing reads are not kept.
 func TestStrip(t *testing.T) {
 	f := newFake(t, "A")
 	f.put("one", "w1")
@@ -89,7 +89,7 @@ func TestStrip(t *testing.T) {
 	}
 }
 
-// TestIdle: looking costs no request.
+// TestIdle: listings cost no request.
 func TestIdle(t *testing.T) {
 	f := newFake(t, "A")
 	c := f.connect()
@@ -104,7 +104,7 @@ func TestIdle(t *testing.T) {
 		}
 	}
 	look()
-	// The question that makes the first connection is asked once more by Identity itself.
+	// Identity makes one more request for the identity, besides the question on the first connection.
 	before := f.asked()
 	if len(before) != 3 || f.watches() != 3 {
 		t.Errorf("%d watches, asked were %v; want the three watches", f.watches(), before)
@@ -117,7 +117,7 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestAWatchThatEnds regularly is followed by another one, and nothing is missed.
+// TestAWatchThatEnds: regularly, another one follows, and nothing is missed.
 func TestAWatchThatEnds(t *testing.T) {
 	f := newFake(t, "A")
 	f.put("one", "w1")
@@ -129,7 +129,7 @@ func TestAWatchThatEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	clock.by.Store(int64(time.Hour))
-	// The watch that has ended may have told of it. Then the next one may be opened only now.
+	// The watch that has ended may have reported it. Then the next one may open only now.
 	wantNextPods(t, k, "[one two]")
 	for _, r := range f.asked() {
 		if r != "GET /api/v1/namespaces/here/pods true" {
@@ -138,8 +138,8 @@ func TestAWatchThatEnds(t *testing.T) {
 	}
 }
 
-// TestAnOutage: after some seconds without a watch nothing is known. The first listing after it
-// shows what is there then, not what was there before.
+// TestAnOutage: after some seconds without a watch nothing is known. The first listing after the outage shows the state
+// of that moment, not that before the outage.
 func TestAnOutage(t *testing.T) {
 	f := newFake(t, "A")
 	f.put("one", "w1")
@@ -152,7 +152,7 @@ func TestAnOutage(t *testing.T) {
 		defer k.mu.Unlock()
 		return !k.following() && k.err != nil
 	})
-	wantPods(t, k, "[one]") // it may be back at once
+	wantPods(t, k, "[one]") // a watch may come back immediately
 	clock.by.Store(int64(downLimit + time.Second))
 	_, err := k.List(t.Context())
 	wantUnreachable(t, "a listing", err)
@@ -163,7 +163,7 @@ func TestAnOutage(t *testing.T) {
 	wantNextPods(t, k, "[two]")
 }
 
-// TestAnExpiredWatch: the cluster does not remember what has happened since.
+// TestAnExpiredWatch: the cluster no longer has the events since the last watch.
 func TestAnExpiredWatch(t *testing.T) {
 	f := newFake(t, "A")
 	f.put("one", "w1")
@@ -187,15 +187,15 @@ func TestAnExpiredWatch(t *testing.T) {
 	})
 }
 
-// TestRestoredCluster: one that was restored from a backup begins again with older versions. A
-// watch from a newer one stays open and tells nothing.
+// TestRestoredCluster: a cluster that was restored from a backup continues with older versions. A watch from a newer
+// version stays open and reports nothing.
 func TestRestoredCluster(t *testing.T) {
 	f := newFake(t, "A")
 	for range 9 {
 		f.put("one", "w1")
 	}
 	k, _ := follow(f.connect())
-	k.silence = 1200 * time.Millisecond // one of less than a second begins anew in any case
+	k.silence = 1200 * time.Millisecond // the reflector starts over in any case after a watch of less than a second
 	wantPods(t, k, "[one]")
 	f.mu.Lock()
 	delete(f.pods, "one")
@@ -223,8 +223,7 @@ func TestNeverFilled(t *testing.T) {
 	wait.For(t, "it answers", func() error { _, err := k.List(t.Context()); return err })
 }
 
-// TestAnotherCluster: the caches are never believed to be of another cluster than the one
-// that filled them.
+// TestAnotherCluster: a cache never passes for the state of another cluster than the one that filled it.
 func TestAnotherCluster(t *testing.T) {
 	f := newFake(t, "A")
 	f.put("one", "w1")
@@ -240,7 +239,7 @@ func TestAnotherCluster(t *testing.T) {
 	wantUnreachable(t, "the identity", err)
 	f.is("A")
 	wait.For(t, "the former one is back", func() error { _, err := k.List(t.Context()); return err })
-	k.begin("B") // as it is when the other one has been accepted
+	k.begin("B") // as after the other one has been accepted
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	wantUnreachable(t, "a listing before the other one has been asked", k.fresh())
@@ -263,7 +262,7 @@ func TestAwait(t *testing.T) {
 		})
 	}()
 	<-asked
-	// A state that does not last is seen too.
+	// Even a short-lived state is seen.
 	f.put("one", "w1")
 	f.remove("one")
 	if err := <-met; err != nil || <-seen != "1" {
@@ -295,7 +294,7 @@ func TestChanges(t *testing.T) {
 	if id := <-changes; id != "w1" {
 		t.Errorf("a hint for %q", id)
 	}
-	wantPods(t, all.Pods, "[old]") // what the hint tells of is there
+	wantPods(t, all.Pods, "[old]") // the hint's change is there
 	cancel()
 	for range changes {
 	}
@@ -312,7 +311,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestAPanic: it ends neither the process nor the cache. Until the objects are followed again nothing is known of them.
+// TestAPanic: it ends neither the process nor the cache. Until the objects are followed again, their state is unknown.
 func TestAPanic(t *testing.T) {
 	f := newFake(t, "A")
 	f.put("one", "w1")

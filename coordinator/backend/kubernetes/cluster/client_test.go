@@ -18,7 +18,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestEachConnectionAsks with the credential of the requests, and before them.
+// TestEachConnectionAsks: before any request, and with its credential.
 func TestEachConnectionAsks(t *testing.T) {
 	f := newFake(t, "A")
 	c := f.connect()
@@ -141,7 +141,7 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-// TestAClusterThatHangs is given up, a watch only until it has begun.
+// TestAClusterThatHangs: a request times out; a watch does so only until it has begun.
 func TestAClusterThatHangs(t *testing.T) {
 	f := newFake(t, "A")
 	c := f.connect()
@@ -181,7 +181,7 @@ func TestNoCluster(t *testing.T) {
 	}
 }
 
-// TestNow is the API server's time.
+// TestNow: the time is the API server's.
 func TestNow(t *testing.T) {
 	f := newFake(t, "A")
 	theirs := time.Now().Add(-3 * time.Hour).Truncate(time.Second).UTC()

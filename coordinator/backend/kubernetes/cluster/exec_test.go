@@ -68,8 +68,8 @@ func TestExec(t *testing.T) {
 	}
 }
 
-// TestExecPassesInput: what is read goes to the cluster, and its end, where the command has no terminal. One that cannot be
-// told the end is not begun.
+// TestExecPassesInput: the cluster gets the input, and its end if the command has no terminal. If the protocol cannot
+// signal the end, the command does not start.
 func TestExecPassesInput(t *testing.T) {
 	for name, tt := range map[string]struct {
 		protocol string
@@ -126,7 +126,7 @@ func TestExecPassesInput(t *testing.T) {
 	}
 }
 
-// writes are what was written, piece by piece.
+// writes are the written pieces.
 type writes []string
 
 func (w *writes) Write(p []byte) (int, error) {
@@ -134,7 +134,7 @@ func (w *writes) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestExecRefused: the cluster says why.
+// TestExecRefused: the error has the cluster's reason.
 func TestExecRefused(t *testing.T) {
 	f := newFake(t, "A")
 	c := f.connect()

@@ -26,17 +26,17 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// token is what the fake cluster knows its clients by.
+// token is the credential of the fake cluster's clients.
 const token = "secret-token"
 
-// event is what has happened to a Pod.
+// event is a change of a Pod.
 type event struct {
 	rv     int
 	kind   watch.EventType
 	object *corev1.Pod
 }
 
-// fake is a cluster with Pods, as far as a client sees it. Its other resources are empty.
+// fake is a cluster with Pods, as far as a client can tell. It has no other resources.
 type fake struct {
 	*httptest.Server
 	t testing.TB
@@ -51,11 +51,11 @@ type fake struct {
 	watching  int
 	requests  []string
 	questions int
-	instead   func(w http.ResponseWriter, r *http.Request) bool // answers a request, or not
+	instead   func(w http.ResponseWriter, r *http.Request) bool // answers a request, or returns false
 	end       chan struct{}                                     // ends the watches
 }
 
-// newFake starts a cluster of that identity.
+// newFake starts a cluster with that identity.
 func newFake(t testing.TB, id string) *fake {
 	f := &fake{t: t, id: id, pods: make(map[string]*corev1.Pod), more: make(chan struct{}), end: make(chan struct{})}
 	f.Server = httptest.NewTLSServer(http.HandlerFunc(f.serve))
@@ -142,7 +142,7 @@ func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason, message
 	})
 }
 
-// watch streams what happens, first what there is if the client wants that.
+// watch streams events, and first the existing objects if the client asks for them.
 func (f *fake) watch(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	isPods := strings.HasSuffix(r.URL.Path, "/pods")
@@ -208,7 +208,7 @@ func version(path string) string {
 	return "v1"
 }
 
-// put makes or changes a Pod of a workspace; remove removes it.
+// put creates or changes a Pod of a workspace; remove removes it.
 func (f *fake) put(name, workspace string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -255,7 +255,7 @@ func (f *fake) endWatches() {
 	f.end = make(chan struct{})
 }
 
-// answers makes the cluster answer so; nil is the normal way. The connections end.
+// answers replaces the cluster's answers; nil restores them. The connections end.
 func (f *fake) answers(instead func(w http.ResponseWriter, r *http.Request) bool) {
 	f.mu.Lock()
 	f.instead = instead
@@ -274,14 +274,14 @@ func (f *fake) watches() int {
 	return f.watching
 }
 
-// asked returns the requests so far other than questions for the identity.
+// asked returns the requests so far, except questions for the identity.
 func (f *fake) asked() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.requests)
 }
 
-// away answers that the cluster does not work.
+// away answers that the cluster is unavailable.
 func away(w http.ResponseWriter, _ *http.Request) bool {
 	refuse(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "away")
 	return true

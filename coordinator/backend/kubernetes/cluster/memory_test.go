@@ -27,31 +27,28 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// workspaces is how many the cluster of [fillAll] has, each with a Pod, a
-// PersistentVolumeClaim and a Job.
+// workspaces is the number of workspaces in the cluster of [fillAll], each with a Pod, a PersistentVolumeClaim and a
+// Job.
 const workspaces = 10_000
 
-// heapLimit is how much of the 300 MiB that the whole program may use the caches take,
-// in MiB.
+// heapLimit is the caches' share of the program's 300 MiB, in MiB.
 const heapLimit = 110
 
-// TestMemory fills the caches of one process with what a large installation has.
+// TestMemory fills the caches of one process with the objects of a large installation.
 func TestMemory(t *testing.T) {
 	if _, heap := fillAll(t); heap > heapLimit {
 		t.Errorf("%d MiB on the heap, want at most %d", heap, heapLimit)
 	}
 }
 
-// BenchmarkMemory prints the memory of a process with those caches, which here is also the
-// cluster.
+// BenchmarkMemory prints the memory of a process with those caches; the process is also the cluster.
 func BenchmarkMemory(b *testing.B) {
 	rss, _ := fillAll(b)
 	fmt.Printf("figure k8s_10000_rss_mib %d MiB\n", rss)
 	b.ReportMetric(0, "ns/op")
 }
 
-// fillAll returns the memory of this process after the caches have been filled, and what of
-// it is in use, in MiB.
+// fillAll returns this process's resident memory after the caches have been filled, and the part in use, in MiB.
 func fillAll(t testing.TB) (rss, heap int) {
 	t.Helper()
 	f := newFake(t, "A")
@@ -75,7 +72,7 @@ func fillAll(t testing.TB) (rss, heap int) {
 	return rss, heap
 }
 
-// resident is the memory of this process, in MiB.
+// resident is the resident memory of this process, in MiB.
 func resident(t testing.TB) int {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/status")
@@ -90,8 +87,8 @@ func resident(t testing.TB) int {
 	return kib >> 10
 }
 
-// stream answers watches with all objects, as a real cluster sends them. They are Protocol Buffers,
-// with all that the API server, the scheduler and the kubelet add.
+// stream answers watches with all objects, as a real cluster sends them: in Protocol Buffers, with all fields that the
+// API server, the scheduler and the kubelet add.
 func stream(t testing.TB) func(w http.ResponseWriter, r *http.Request) bool {
 	scheme := k8sruntime.NewScheme()
 	for _, add := range []func(*k8sruntime.Scheme) error{corev1.AddToScheme, batchv1.AddToScheme} {
@@ -119,7 +116,7 @@ func stream(t testing.TB) func(w http.ResponseWriter, r *http.Request) bool {
 				t.Error(err)
 				return
 			}
-			// Events have no prefix, which only whole answers have.
+			// Events have no prefix; only whole answers have one.
 			b, err = (&metav1.WatchEvent{Type: string(kind), Object: k8sruntime.RawExtension{Raw: b}}).Marshal()
 			if err != nil {
 				t.Error(err)
@@ -153,7 +150,7 @@ func blank(kind string) object {
 	return new(corev1.PersistentVolumeClaim)
 }
 
-// aged is one of a workspace's objects after the cluster has had it for a while.
+// aged is one of a workspace's objects after some time in the cluster.
 func aged(t testing.TB, o spec.Options, kind string, i int) object {
 	id := workspace.ID(fmt.Sprintf("%08x-1111-4222-8333-%012x", i, i))
 	op := fmt.Sprintf("%08x-aaaa-4bbb-8ccc-%012x", i, i)

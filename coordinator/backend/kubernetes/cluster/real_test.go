@@ -26,7 +26,7 @@ func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.base.RoundTrip(r)
 }
 
-// TestReal: a real cluster is known, followed and looked at as the other tests say.
+// TestReal: a real cluster behaves as the other tests assume.
 func TestReal(t *testing.T) {
 	if !devenv.OnKubernetes() {
 		t.Skip("no Kubernetes cluster; run make test-k8s")
@@ -94,7 +94,7 @@ func TestReal(t *testing.T) {
 	}
 }
 
-// look returns how many Pods there are, and looks at everything else.
+// look returns how many Pods there are, and lists everything else.
 func look(t *testing.T, all *cluster.Caches) int {
 	t.Helper()
 	pods, err1 := all.Pods.List(t.Context(), "w1")

@@ -10,7 +10,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 )
 
-// mountAt is what the workspace's container has mounted at a path, with its volume.
+// mountAt is the mount of the workspace's container at a path, with its volume.
 func mountAt(t *testing.T, p *corev1.Pod, path string) (m corev1.VolumeMount, v corev1.Volume) {
 	t.Helper()
 	for _, m = range p.Spec.Containers[0].VolumeMounts {
@@ -27,7 +27,7 @@ func mountAt(t *testing.T, p *corev1.Pod, path string) (m corev1.VolumeMount, v 
 	return m, v
 }
 
-// Shared memory is half of the workspace's memory, and without a limit where that has none. A template may say another.
+// TestSharedMemory: half of the workspace's memory, or no limit if it has none. A template may set another size.
 func TestSharedMemory(t *testing.T) {
 	for memory, want := range map[int64]string{2 << 30: "1Gi", 512 << 20: "256Mi", 0: ""} {
 		o := plain()
@@ -50,8 +50,8 @@ func TestSharedMemory(t *testing.T) {
 	}
 }
 
-// A workspace ends with the grace period of the settings, in whole seconds and never 0, or with that of the template. What is
-// deleted past this program, such as by the drain of a node, has the same.
+// TestStopGrace: a workspace ends with the grace period of the settings, in whole seconds and never 0, or with that of
+// the template. A deletion behind this program's back, such as by the drain of a node, has the same.
 func TestStopGrace(t *testing.T) {
 	for grace, want := range map[time.Duration]int64{0: 1, time.Millisecond: 1, time.Second: 1, 1001 * time.Millisecond: 2, 3 * time.Second: 3, time.Minute: 60} {
 		o := plain()
@@ -81,7 +81,8 @@ func TestStopGrace(t *testing.T) {
 	}
 }
 
-// A template may mount a folder of the home at its own place. A runtime then mounts no volume there that the image declares.
+// TestFolderOfTheHome: a template may mount a folder of the home at its own place. A runtime then mounts no volume
+// there that the image declares.
 func TestFolderOfTheHome(t *testing.T) {
 	o := plain()
 	o.PodTemplate = `{spec: {containers: [{name: workspace, volumeMounts: [{mountPath: /home/coder/project/, name: home, subPath: home/project}]}]}}`
@@ -98,7 +99,7 @@ func TestFolderOfTheHome(t *testing.T) {
 	}
 }
 
-// Whatever user an image names, the Pod says who runs it, and to whom its home belongs.
+// TestTheImagesUserIsNotAsked: whatever user an image names, the Pod sets its user and the group of its home.
 func TestTheImagesUserIsNotAsked(t *testing.T) {
 	p := pod(t, plain(), start())
 	c, s := p.Spec.Containers[0], p.Spec.SecurityContext

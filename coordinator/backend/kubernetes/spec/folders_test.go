@@ -15,14 +15,15 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 )
 
-// claimOf is the claim of a home of which that is noted.
+// claimOf is the claim of a home with that annotation.
 func claimOf(note string) *corev1.PersistentVolumeClaim {
 	c := &corev1.PersistentVolumeClaim{}
 	c.Annotations = map[string]string{spec.AnnotationFolders: note}
 	return c
 }
 
-// What is noted on a claim comes from a program: only folders of the home count, and not for another image.
+// TestFoldersOf: the annotation of a claim comes from a program: only folders of the home count, and only for that
+// image.
 func TestFoldersOf(t *testing.T) {
 	var many []string
 	for _, c := range "abcdefghijklmnop" {
@@ -45,7 +46,7 @@ func TestFoldersOf(t *testing.T) {
 	}
 }
 
-// The folders are mounted beside what is mounted anyhow, and nothing is mounted twice. The hash stays.
+// TestMountFolders: the folders are mounted beside the other mounts, and nothing is mounted twice. The hash stays.
 func TestMountFolders(t *testing.T) {
 	o := plain()
 	o.PodTemplate = `{spec: {initContainers: [{name: first, image: x, securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}], containers: [{name: workspace, volumeMounts: [{mountPath: /home/coder/project/, name: home, subPath: home/project}]}]}}`
@@ -84,7 +85,7 @@ func asJSON(t *testing.T, v any) string {
 	return string(text)
 }
 
-// TestTheFoldersAreMade runs the script here, in the shells that images have, as a user who is not root.
+// TestTheFoldersAreMade runs the script on this machine, in the shells of common images, as a user other than root.
 func TestTheFoldersAreMade(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can make folders for another user")
@@ -102,7 +103,7 @@ func TestTheFoldersAreMade(t *testing.T) {
 				must(t, os.MkdirAll(filepath.Join(home, name), 0o755))
 				must(t, os.Chown(filepath.Join(home, name), owner, user))
 			}
-			// A runtime has made these, and the last one holds a file.
+			// A runtime created these, and the last one holds a file.
 			make("empty", 0)
 			make("deep/in/it", 0)
 			make("full", 0)

@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "write the golden files")
 
 const id = workspace.ID("00000000-0000-4000-8000-000000000001")
 
-// plain are the options that have no default.
+// plain are the options without a default.
 func plain() spec.Options {
 	return spec.Options{Installation: "codehub", Image: "code:1", Egress: egress.Options{Enforce: egress.EnforceAuto}}
 }
@@ -64,10 +64,10 @@ spec:
 	}
 }
 
-// owner is the user whose workspace it is.
+// owner is the user of the workspace.
 const owner = "5a8e0f0a-2222-4222-8333-444444444444"
 
-// start is everything that a workspace can have of its own.
+// start is a spec with every optional value.
 func start() backend.StartSpec {
 	return backend.StartSpec{
 		ID: id, Image: "notebook:1", Port: 8890, Command: []string{"--dir", "$(HOME)"}, Env: []string{"A=1", "B=$(A) $HOME", "A=2"},
@@ -136,8 +136,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// Workspaces are as secure as Pod Security's level restricted wants it, and storage jobs as
-// baseline does, whatever the settings are.
+// TestPodSecurity: workspaces meet Pod Security's level restricted, and storage jobs baseline, whatever the settings
+// are.
 func TestPodSecurity(t *testing.T) {
 	checks, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {

@@ -57,7 +57,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// A template may not touch what keeps files and people apart. The error names the field.
+// TestPodTemplateRefuses: a template may not touch what keeps files and users apart. The error names the field.
 func TestPodTemplateRefuses(t *testing.T) {
 	for template, want := range map[string]string{
 		"metadata: {name: x}":           "metadata.name",
@@ -129,7 +129,7 @@ func TestPodTemplateRefuses(t *testing.T) {
 	}
 }
 
-// What is a workspace's own stays so, and everything else can be said in a template.
+// TestPodTemplate: a template cannot change the workspace's own values, but everything else.
 func TestPodTemplate(t *testing.T) {
 	o := plain()
 	o.NodeSelector = "a=b"

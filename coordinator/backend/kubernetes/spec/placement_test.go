@@ -14,12 +14,12 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// placement is where a Pod may go.
+// placement is where a Pod may run.
 func placement(p corev1.PodSpec) []any {
 	return []any{p.NodeSelector, p.Tolerations, p.Affinity, p.PriorityClassName, p.RuntimeClassName, p.SchedulerName}
 }
 
-// TestJobsKnowTheNamesOfWorkspaces: the object store may have a name that only the Pod template knows.
+// TestJobsKnowTheNamesOfWorkspaces: the object store may have a name that only the Pod template defines.
 func TestJobsKnowTheNamesOfWorkspaces(t *testing.T) {
 	o := spec.Options{Installation: "i", Image: "x", PodTemplate: `{"spec": {"dnsPolicy": "Default", "hostAliases": [{"ip": "10.0.0.5", "hostnames": ["s3.example.com"]}]}}`}
 	for _, kind := range []workspace.JobKind{workspace.JobArchive, workspace.JobRestore} {
@@ -73,7 +73,7 @@ spec:
 	}
 }
 
-// TestJobsPreferTheNodeOfTheirHome, beside what the template prefers.
+// TestJobsPreferTheNodeOfTheirHome: in addition to the template's preferences.
 func TestJobsPreferTheNodeOfTheirHome(t *testing.T) {
 	home := spec.Claim(full(), backend.VolumeSpec{ID: start().ID, OpID: "op"})
 	with, without := spec.Job(full(), job(workspace.JobArchive)).Spec.Template.Spec, spec.Job(full(), job(workspace.JobArchive)).Spec.Template.Spec
@@ -91,7 +91,7 @@ func TestJobsPreferTheNodeOfTheirHome(t *testing.T) {
 	}
 }
 
-// TestSettings: what shapes a Pod or a Job changes the hash that both have, and nothing else does.
+// TestSettings: only changes that shape a Pod or a Job change their hash.
 func TestSettings(t *testing.T) {
 	of := func(change func(*spec.Options)) string {
 		o := plain()

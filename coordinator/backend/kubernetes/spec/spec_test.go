@@ -20,7 +20,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// A Pod has the address of the repository as it was given: Kubernetes must not replace parts of it.
+// TestGitURL: a Pod has the exact address of the repository: Kubernetes must not replace parts of it.
 func TestGitURL(t *testing.T) {
 	images := launch.Catalog{{Name: "code", Reference: "code:1", Git: true}}
 	s, err := launch.Spec(images, launch.Site{}, workspace.Workspace{ID: id, OwnerID: owner, Name: "x", GitURL: "https://git.example/$(HOME)/a.git"})
@@ -33,7 +33,7 @@ func TestGitURL(t *testing.T) {
 	}
 }
 
-// Another process recognises the Pod that it would have made itself, and no other.
+// TestHash: another process recognises the Pod that it would have created itself, and no other.
 func TestHash(t *testing.T) {
 	hash := func(o spec.Options, s backend.StartSpec) string { return pod(t, o, s).Annotations[spec.AnnotationSpec] }
 	want := hash(plain(), start())
@@ -73,7 +73,7 @@ func TestPodRefuses(t *testing.T) {
 	}
 }
 
-// A name is stable, its own, and one that Kubernetes takes as a Pod's host name, too.
+// TestJobName: a name is stable, unique, and valid as a Pod's host name, too.
 func TestJobName(t *testing.T) {
 	seen := make(map[string]string)
 	for _, op := range []string{"op", "op-1", "Op", "o_p", "7b0c5c1e-1111-4222-8333-444444444444", strings.Repeat("a", 64)} {
@@ -125,7 +125,7 @@ func TestGrow(t *testing.T) {
 	}
 }
 
-// What a request asks for is never more than the limit, which Kubernetes refuses.
+// TestRequestsStayBelowLimits: Kubernetes refuses a request above the limit.
 func TestRequestsStayBelowLimits(t *testing.T) {
 	o := plain()
 	o.MemoryBytes, o.NanoCPUs, o.DiskBytes, o.JobMemoryBytes, o.JobNanoCPUs = 64<<20, 1_000_000, 2<<20, 64<<20, 1_000_000
@@ -183,7 +183,8 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// TestWhatStandsBehindAService of the cluster and is no Pod is opened besides, and is found again in the policy.
+// TestWhatStandsBehindAService: endpoints of a cluster's service that are not Pods are allowed, too, and can be read
+// back from the policy.
 func TestWhatStandsBehindAService(t *testing.T) {
 	for store, want := range map[string][2]string{
 		"http://store:9000": {"store", ""}, "http://store.storage.svc:9000": {"store", "storage"}, "https://s.data.svc.cluster.local.": {"s", "data"},
@@ -212,7 +213,7 @@ func TestWhatStandsBehindAService(t *testing.T) {
 	}
 }
 
-// Who closes the internet gets no rule that opens everything.
+// TestDenyAll: an operator who closes the internet gets no rule that allows everything.
 func TestDenyAll(t *testing.T) {
 	o := plain()
 	for deny, want := range map[string]string{"0.0.0.0/0": "::/0", "0.0.0.0/0 ::/0": ""} {

@@ -11,8 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 )
 
-// TestAbandoned: how old a helper is, the clock of its engine tells, which may differ from
-// that of this process. A real engine has no clock that a test could set.
+// TestAbandoned: the age of a helper is measured by its engine's clock, which may differ from this process's. A test
+// cannot set a real engine's clock.
 func TestAbandoned(t *testing.T) {
 	for _, ahead := range []time.Duration{-3 * time.Hour, 0, 3 * time.Hour} {
 		theirs := time.Now().Add(ahead)

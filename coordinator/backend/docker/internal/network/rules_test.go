@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Two installations have tables of their own, with names that nft reads back.
+// Each installation has its own table, with a name that nft accepts.
 func TestTableNames(t *testing.T) {
 	one, other := tableName("codehub"), tableName("co.de-hub")
 	if one == other || tableName("codehub") != one || strings.ContainsAny(one+other, ".- ") {

@@ -36,7 +36,7 @@ func onThisMachine(t *testing.T, arguments []string) []work.Process {
 	return parseProcesses(top)
 }
 
-// ended is the CPU time of the process's ended children, as the kernel tells it.
+// ended is the CPU time of the process's ended children, from the kernel.
 func ended(t *testing.T, pid int) time.Duration {
 	t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -55,7 +55,7 @@ func ended(t *testing.T, pid int) time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// A build is many short programs: what they have used counts when they have ended.
+// A build is many short programs: their time counts after their end.
 func TestEndedChildrenAreCounted(t *testing.T) {
 	if out, err := exec.Command("ps", "-V").CombinedOutput(); err != nil || !bytes.Contains(out, []byte("procps")) {
 		t.Skip("this machine's ps is not that of procps")

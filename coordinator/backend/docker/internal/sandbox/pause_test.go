@@ -14,7 +14,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestProgram: the files are programs for their processors, and the one for this machine's waits for ever.
+// TestProgram: the files are programs for their processors, and the one for this machine waits forever.
 func TestProgram(t *testing.T) {
 	for name, want := range map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64} {
 		program := machines[name].program()

@@ -31,7 +31,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestProbed: what the engine says of one that was paused, and what its probes have found.
+// TestProbed: what the engine says about a container that was paused, and what its probes have found.
 func TestProbed(t *testing.T) {
 	passed, failed := &container.HealthcheckResult{}, &container.HealthcheckResult{ExitCode: 1}
 	for name, c := range map[string]struct {
@@ -60,16 +60,15 @@ func TestProbed(t *testing.T) {
 	}
 }
 
-// TestWhatOthersHaveEnded: a program that ends with a code or runs into its own limit of memory has
-// ended by itself. One that was killed, stopped, chosen by a host without memory, or that has ended before its
-// engine was started has not.
+// TestWhatOthersHaveEnded: a program that exits with a code or exceeds its own limit of memory has ended by itself. One
+// that was killed, stopped, chosen by a host without memory, or ended before its engine started has not.
 func TestWhatOthersHaveEnded(t *testing.T) {
 	minute := func(n int) time.Time { return time.Date(2026, 11, 26, 9, n, 0, 0, time.UTC) }
 	for name, c := range map[string]struct {
 		code  int
 		oom   bool
 		limit int64
-		since int // the minute in which the engine was started; the container has ended in the second
+		since int // the minute in which the engine was started; the container ended in the second minute
 		want  bool
 	}{
 		"done":                               {0, false, 0, 1, false},
@@ -98,8 +97,7 @@ func TestWhatOthersHaveEnded(t *testing.T) {
 	}
 }
 
-// TestAddressesInUse: what the engine says when something else answers at an address, so that another
-// one is taken.
+// TestAddressesInUse: the engine's errors if something else uses an address, so that another one is chosen.
 func TestAddressesInUse(t *testing.T) {
 	for text, used := range map[string]bool{
 		"Error response from daemon: Address already in use":                              true,

@@ -12,7 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 )
 
-// The mounts of a container, as a kernel writes them: what all have, and then more.
+// The mounts of a container, in the kernel's form: those of every container, and additional ones.
 const (
 	rootfs = `700 600 0:90 / / ro,relatime - overlay overlay rw,lowerdir=/a:/b,upperdir=/c,workdir=/d
 701 700 0:91 / /proc rw,nosuid - proc proc rw
@@ -73,7 +73,7 @@ func TestInside(t *testing.T) {
 	}
 }
 
-// FuzzInside: whatever a program prints, what is to be mounted are folders of the home.
+// FuzzInside: whatever a program prints, only folders of the home are mounted.
 func FuzzInside(f *testing.F) {
 	f.Add(rootfs + home + volume)
 	f.Add(home + in(720, 710, `/\040\9`, `/home/coder/\134\13`))

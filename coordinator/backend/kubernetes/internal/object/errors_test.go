@@ -11,7 +11,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 )
 
-// TestChanged: what another process has done in the meantime is repeated, and nothing else.
+// TestChanged: only a change by another process is retried.
 func TestChanged(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	proxy := apierrors.NewGenericServerResponse(404, "get", pods, "x", "<html>", 0, true)

@@ -9,8 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// behind is a cache that shows these uids of a Pod, one after the other. Its cluster has the Pod of
-// the uid stored.
+// behind is a cache that shows these uids of a Pod, one after the other. Its cluster has the Pod with the uid stored.
 type behind struct {
 	shows  []types.UID
 	stored types.UID
@@ -37,8 +36,7 @@ func (c *behind) Delete(context.Context, string, metav1.DeleteOptions) error {
 	panic("nothing is deleted")
 }
 
-// TestShown: what a cache still shows from before is not what an actuator has made; what has
-// taken the place of that is enough.
+// TestShown: a cached object from before is not the actuator's result; a later replacement of the result is enough.
 func TestShown(t *testing.T) {
 	for name, c := range map[string]behind{
 		"one from before": {shows: []types.UID{"former", "former", "made"}, stored: "made"},

@@ -14,13 +14,13 @@ import (
 	"github.com/codehub/gateway/coordinator/internal/work"
 )
 
-// TestLookScript runs the script here, in the shells that images have.
+// TestLookScript runs the script on this machine, in the shells of common images.
 func TestLookScript(t *testing.T) {
 	if _, err := os.Stat("/proc/self/io"); err != nil {
 		t.Skip("this machine has no /proc as Linux has it")
 	}
 	var used syscall.Rusage
-	for used.Utime.Nano()+used.Stime.Nano() < int64(30*time.Millisecond) { // three ticks of the kernel's
+	for used.Utime.Nano()+used.Stime.Nano() < int64(30*time.Millisecond) { // three ticks of the kernel
 		if err := errors.Join(os.WriteFile(os.DevNull, []byte("x"), 0o600), syscall.Getrusage(syscall.RUSAGE_SELF, &used)); err != nil {
 			t.Fatal(err)
 		}

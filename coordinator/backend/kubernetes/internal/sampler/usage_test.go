@@ -15,7 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 )
 
-// TestUsageScript runs the script here, in the shells that images have.
+// TestUsageScript runs the script on this machine, in the shells of common images.
 func TestUsageScript(t *testing.T) {
 	home := t.TempDir()
 	write := func(name string, size int) {
@@ -79,9 +79,9 @@ func TestParseUsage(t *testing.T) {
 	}
 }
 
-// TestACountIsNoWork: a look does not show a count, nor what it starts.
+// TestACountIsNoWork: a look shows neither a count nor its children.
 func TestACountIsNoWork(t *testing.T) {
-	// A stat that waits keeps the count going.
+	// A stat that waits keeps the count running.
 	tools, home := t.TempDir(), t.TempDir()
 	stat := "#!/bin/sh\necho >&7\nread -r line <&8\n"
 	if err := errors.Join(os.WriteFile(filepath.Join(tools, "stat"), []byte(stat), 0o700), os.WriteFile(filepath.Join(home, "file"), nil, 0o600)); err != nil {
@@ -109,13 +109,13 @@ func TestACountIsNoWork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// In a container, what is started there from outside has no parent.
+	// In a container, a process that was started from outside has no parent.
 	stats := fmt.Sprintf("\n%d (sh) ", count.Process.Pid)
 	i := bytes.Index(out, []byte(stats))
 	if i < 0 {
 		t.Fatal("the look does not see the count at all")
 	}
-	// It may not have begun to wait yet.
+	// It may not wait yet.
 	parent := regexp.MustCompile(fmt.Sprintf(` [RS] %d `, os.Getpid())).FindIndex(out[i:])
 	if parent == nil || parent[0] > 40 {
 		t.Fatalf("%.80s", out[i:])

@@ -19,8 +19,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// jobDisrupts are the cases of the next test in which others have ended the job, or have removed what
-// it has reported. It is done again then, and that is no failure.
+// jobDisrupts are the cases of the next test in which something else ended the job, or removed its result. The job is
+// then repeated, and that is no failure.
 var jobDisrupts = map[string]bool{
 	"its Pod was removed": true, "its result is gone": true, "its node forgot it": true, "its node is removed, and was back": true,
 	"refused by its node": true, "its Pod was deleted by force": true, "evicted": false, "too long": false, "no such program": false,
@@ -29,7 +29,7 @@ var jobDisrupts = map[string]bool{
 	"a container before it failed": true, "its Job failed, and its Pod never ran": true, "its Pod's time was over": true,
 }
 
-// The states of a Job and its Pod, from real ones.
+// TestJob: the states of a Job and its Pod, recorded from real ones.
 func TestJob(t *testing.T) {
 	type want struct {
 		state   workspace.JobState
@@ -157,7 +157,7 @@ func TestJob(t *testing.T) {
 	}
 }
 
-// Of several Pods, the one that still uses the volume counts.
+// TestAJobRunsWhileAnyPodOfItDoes: of several Pods, the one that still uses the volume counts.
 func TestAJobRunsWhileAnyPodOfItDoes(t *testing.T) {
 	o := real(t)
 	old, newer := o.Pods["job-running"], o.Pods["job-failed"]
@@ -181,7 +181,7 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// A claim is there, or it is not known: it is never taken for gone while it exists.
+// TestVolume: a claim is present or unknown: it never counts as gone while it exists.
 func TestVolume(t *testing.T) {
 	for name, want := range map[string]string{
 		"exit-0": "", "gated": "", // bound, and waiting for its first Pod
@@ -204,7 +204,7 @@ func TestVolume(t *testing.T) {
 	}
 }
 
-// The errors are as a cluster of version 1.34 has answered.
+// TestRefused: the errors are recorded from a cluster of version 1.34.
 func TestRefused(t *testing.T) {
 	forbidden := func(message string) error {
 		return fmt.Errorf("starting: %w", apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "ws-1", errors.New(message)))
@@ -238,8 +238,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestLimitOfCPU: a job without a limit of processors gets one where the namespace asks for it, and a smaller one
-// where it asks for that. The errors are as a cluster of version 1.34 has answered.
+// TestLimitOfCPU: a job without a limit of processors gets one if the namespace requires it, and a smaller one if it
+// requires that. The errors are recorded from a cluster of version 1.34.
 func TestLimitOfCPU(t *testing.T) {
 	forbidden := func(message string) error {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "ws-1", errors.New(message))

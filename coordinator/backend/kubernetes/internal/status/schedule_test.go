@@ -11,8 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// What the scheduler of a cluster with several nodes says, made plain: which reason it is,
-// what is short, and what to do.
+// TestTheSchedulersMessageIsMadePlain: the messages are those of the scheduler of a cluster with several nodes. The
+// explanation has the reason, the shortage and the remedy.
 func TestTheSchedulersMessageIsMadePlain(t *testing.T) {
 	const preempts = " preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
 	for message, want := range map[string][]string{

@@ -16,7 +16,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// objects are as a cluster of version 1.34 wrote them, with what is not read left out.
+// objects are recorded from a cluster of version 1.34, without fields that nothing reads.
 type objects struct {
 	Pods   map[string]*corev1.Pod
 	Claims map[string]*corev1.PersistentVolumeClaim
@@ -44,14 +44,14 @@ func lose(p *corev1.Pod) {
 	}
 }
 
-// removed does what PodGC does with the Pods of a Node object that does not exist any more.
+// removed does what PodGC does with the Pods of a missing Node object.
 func removed(p *corev1.Pod) {
 	p.Status.Phase = corev1.PodFailed
 	disrupted(p, "DeletionByPodGC")
 	deletedNow(p)
 }
 
-// deletedNow marks the Pod as one that was told to end, and is to be gone by now.
+// deletedNow marks the Pod as deleted, with a grace period that has ended.
 func deletedNow(p *corev1.Pod) {
 	p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: p.CreationTimestamp.Time}, new(int64)
 }
@@ -65,15 +65,15 @@ func terminated(p *corev1.Pod, reason string, code int32) {
 	p.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: reason, ExitCode: code}}
 }
 
-// disrupts are the ends of TestContainer that others have brought about. What exceeds its own
-// limits, does not start or ends with a code has done so by itself.
+// disrupts are the ends of TestContainer that were caused from outside. A container that exceeds its own limits, does
+// not start or exits with a code has ended by itself.
 var disrupts = map[string]bool{
 	"a node without room": true, "refused by its node": true, "drained, and ended": true, "its node was back": true, "kept by us": true,
 	"kept by a finalizer": true, "its node is tainted": true, "displaced": true, "its node shut down": true, "its node forgot it": true,
 	"deleted by force": true, "deleted when it had ended": false, "evicted": false, "out of memory": false, "exit code 3": false,
 }
 
-// The states of a Pod, from real ones: what the container is, and what it waits for.
+// TestContainer: the states of a Pod, recorded from real ones: the state of the container, and what it waits for.
 func TestContainer(t *testing.T) {
 	type want struct {
 		runs    string // "ready", "starting", "unhealthy", "ended" or "not started"
@@ -211,8 +211,8 @@ func mountsFolder(p *corev1.Pod) {
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: c.VolumeMounts[0].Name, MountPath: "/home/coder/project", SubPath: "home/project"})
 }
 
-// A container of this release is looked into once it runs. One of an earlier release is not, nor is one on its way, at
-// its end, or on a node that is lost.
+// TestAContainerIsLookedInto: once it runs, if this release started it. Not if an earlier release did, nor while it
+// starts or ends, nor on a lost node.
 func TestAContainerIsLookedInto(t *testing.T) {
 	for name, c := range map[string]struct {
 		from   string
@@ -243,7 +243,7 @@ func TestAContainerIsLookedInto(t *testing.T) {
 	}
 }
 
-// deletedAt tells the Pod to end, so long after its container had ended.
+// deletedAt deletes the Pod that long after its container had ended.
 func deletedAt(p *corev1.Pod, after time.Duration) {
 	const grace = 30
 	asked := p.Status.ContainerStatuses[0].State.Terminated.FinishedAt.Add(after)
@@ -270,7 +270,7 @@ func firstTry(p *corev1.Pod) {
 	saying("ErrImagePull", cause)(p)
 }
 
-// noCause is what a node before Kubernetes 1.31 says.
+// noCause is the message of a node before Kubernetes 1.31.
 func noCause(p *corev1.Pod) {
 	saying("ImagePullBackOff", `Back-off pulling image "127.0.0.1:5999/absent/image:1"`)(p)
 }
@@ -291,7 +291,7 @@ func TestTheDetailsOfARunningContainer(t *testing.T) {
 	}
 }
 
-// A container without its own home is a violation, whatever else it has.
+// TestTheHomeIsTheWorkspacesOwn: a container without its own home is a violation, whatever else it mounts.
 func TestTheHomeIsTheWorkspacesOwn(t *testing.T) {
 	for name, change := range map[string]func(*corev1.Pod){
 		"none":                nil,

@@ -10,7 +10,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 )
 
-// TestInUse: the table of InUse. A volume is free only when a component that knows has said so.
+// TestInUse: the table of InUse. A volume is free only once a component that knows says so.
 func TestInUse(t *testing.T) {
 	told := func(grace int64) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
@@ -33,7 +33,7 @@ func TestInUse(t *testing.T) {
 			}
 		}
 	}
-	// beside adds a container before or beside the workspace's, which mounts its home or does not.
+	// beside adds a container before or beside the workspace's, with or without a mount of the home.
 	beside := func(init, home bool, restart corev1.ContainerRestartPolicy, state corev1.ContainerState) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
 			c := corev1.Container{Name: "other"}
