@@ -2,7 +2,7 @@ package processtest
 
 import "go.uber.org/zap/zapcore"
 
-// actionCore reports the actions that the controller carries out, each of which it logs at debug.
+// actionCore reports the actions that the controller carries out; the controller logs each at debug level.
 type actionCore struct {
 	report func(format string, args ...any)
 }
@@ -10,7 +10,7 @@ type actionCore struct {
 // Enabled implements [zapcore.Core].
 func (actionCore) Enabled(l zapcore.Level) bool { return l == zapcore.DebugLevel }
 
-// With implements [zapcore.Core]: fields of the log's own are none of an action.
+// With implements [zapcore.Core]. An action has none of the logger's own fields.
 func (a actionCore) With([]zapcore.Field) zapcore.Core { return a }
 
 // Check implements [zapcore.Core].

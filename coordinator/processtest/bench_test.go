@@ -15,21 +15,21 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// idleBeside is a list of how many archived workspaces an idle process is measured beside.
+// idleBeside lists the numbers of archived workspaces beside which BenchmarkIdle measures an idle process.
 var idleBeside = flag.String("idle-beside", "0,1000,100000", "measure an idle process beside these numbers of archived workspaces")
 
 const (
-	// startsFor is how long a start lasts, which is not idle. For its first minute a feed reads the
-	// last 500 changes again at every poll (package changes).
+	// startsFor is how long a process starts and is not idle yet. For its first minute a feed reads the last 500
+	// changes again at every poll (package changes).
 	startsFor = 90 * time.Second
-	// idleFor is how long an idle process is watched.
+	// idleFor is how long BenchmarkIdle watches an idle process.
 	idleFor = 40 * time.Second
 	// actions is how often the time from a commit to the actuator is measured.
 	actions = 15
 )
 
-// BenchmarkIdle measures what a process costs that leads and serves while nothing
-// happens, beside more and more archived workspaces. `make bench-reconcile` runs it.
+// BenchmarkIdle measures the cost of an idle process that leads and serves, beside more and more archived workspaces.
+// `make bench-reconcile` runs it.
 func BenchmarkIdle(b *testing.B) {
 	for text := range strings.SplitSeq(*idleBeside, ",") {
 		n, err := strconv.Atoi(text)
@@ -54,8 +54,7 @@ func BenchmarkIdle(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// pause waits for time to pass: a measurement of an idle process has nothing else to
-// wait for.
+// pause waits for time to pass: the measurement of an idle process has no condition to wait for.
 func pause(d time.Duration) { <-time.After(d) }
 
 // addArchived adds converged archived workspaces.
@@ -70,7 +69,7 @@ func (in *installation) addArchived(t testing.TB, n int) {
 	storetest.Exec(t, in.store, `VACUUM ANALYZE workspaces`)
 }
 
-// rowCounts are what the database has read and written for the installation's tables.
+// rowCounts counts the rows that the database has read and written for the installation's tables.
 type rowCounts struct{ read, written int64 }
 
 func (in *installation) rows(t testing.TB) rowCounts {

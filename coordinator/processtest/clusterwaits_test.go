@@ -17,8 +17,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestAClusterIsWaitedForWithoutALimit: no node fits, or the quota is used up, for longer than any
-// operation may take. The workspace says so, fails in nothing, and goes on by itself.
+// TestAClusterIsWaitedForWithoutALimit: no node has room, or the quota is used up, for longer than any operation may
+// take. The workspace says so, does not fail, and continues by itself.
 func TestAClusterIsWaitedForWithoutALimit(t *testing.T) {
 	if !devenv.OnKubernetes() {
 		t.Skip("Docker has no nodes to choose from, and no quota")
@@ -84,8 +84,8 @@ func TestAClusterIsWaitedForWithoutALimit(t *testing.T) {
 	}
 }
 
-// TestAWaitOnAClusterIsCancelled: a workspace for which there is no node is put to sleep, archived and started again, and
-// its files are as they were. Its storage jobs wait for the same node, and are cancelled, too.
+// TestAWaitOnAClusterIsCancelled: a workspace that no node has room for is put to sleep, archived and started again,
+// and its files are as they were. Its storage jobs wait for the same node, and are cancelled, too.
 func TestAWaitOnAClusterIsCancelled(t *testing.T) {
 	if !devenv.OnKubernetes() {
 		t.Skip("Docker has no nodes to choose from")
@@ -139,7 +139,7 @@ const (
 	quotas    = "/api/v1/namespaces/%s/resourcequotas"
 )
 
-// label gives the first node of the cluster the label, or takes it away for nil.
+// label gives the first node of the cluster the label, or removes it for nil.
 func label(t *testing.T, api *inspect.Kubernetes, value any) {
 	t.Helper()
 	var nodes corev1.NodeList
@@ -148,7 +148,7 @@ func label(t *testing.T, api *inspect.Kubernetes, value any) {
 		map[string]any{"metadata": map[string]any{"labels": map[string]any{nodeLabel: value}}}, nil)
 }
 
-// do sends a request about what the product does not own.
+// do sends a request about an object that the product does not own.
 func do(t *testing.T, api *inspect.Kubernetes, method, path string, in, out any) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context()) // also at the end of the test

@@ -11,12 +11,12 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// pointsPerLane is for how many points of a scenario there is one more lane. The courses of a lane
-// run one after the other, and each tries as many points as it comes past.
+// pointsPerLane is the number of a scenario's points per lane. The courses of a lane run one after the other. Each
+// tries as many points as it reaches.
 const pointsPerLane = 20
 
-// claims are the points at which a process was trapped already. Two processes share them through
-// the file system.
+// claims are the points at which a process has been trapped already. Two processes share them through the file
+// system.
 type claims struct {
 	// Claimed is a folder with a file for each point of the scenario that any course has claimed.
 	Claimed string
@@ -80,10 +80,9 @@ type course struct {
 	hits    map[*process]int // how many of its points are dealt with
 }
 
-// course runs the scenario with two processes. The one that first reaches a point which is not
-// claimed is trapped there. This step and the next one come to their ends. Then the trapped process
-// is continued or replaced, and the next point is waited for. It ends when no point is left, and
-// shows what was left behind.
+// course runs the scenario with two processes. The first process to reach an unclaimed point is trapped there. This
+// step and the next one come to their ends. Then the trapped process is continued or replaced, and the course waits
+// for the next point. It ends with the scenario, or early when no point is left, and checks the workspace.
 func (sc scenario) course(t *testing.T, points []string, tr trap, claimed string) {
 	in := install(t)
 	c := &course{
@@ -108,8 +107,8 @@ func (sc scenario) course(t *testing.T, points []string, tr trap, claimed string
 		}
 		s.do(t, c.h)
 	}
-	// What the last step waits for can be seen before a process reaches its point. Then no process may be
-	// trapped any more: who ends the course could not continue it.
+	// The last step may end before a process reaches its point. After that, no process may be trapped any more,
+	// because the course could not continue it.
 	wait.Until(t, "a point is reached, or none is left to reach", func() bool {
 		return c.trapped() != nil || (tried > 0 || len(unclaimed(claimed, points)) == 0) && createNew(c.claims.Trapped)
 	})
@@ -144,13 +143,13 @@ func (c *course) start(t *testing.T, i int) {
 	}()
 }
 
-// busy reports whether a process has claimed a point and is not released.
+// busy reports whether a process has claimed a point and has not been released.
 func (c *course) busy() bool {
 	_, err := os.Stat(c.claims.Trapped)
 	return err == nil
 }
 
-// trapped returns the process that is trapped; nil if none is.
+// trapped returns the trapped process, or nil.
 func (c *course) trapped() *process {
 	for _, p := range c.both {
 		if len(p.reports("hit ")) > c.hits[p] {
@@ -160,8 +159,8 @@ func (c *course) trapped() *process {
 	return nil
 }
 
-// goOn ends the trap. A killed process is replaced. A stopped one is continued, and what it does
-// late must change nothing.
+// goOn ends the trap: it replaces a killed process, and continues a stopped one, whose late side effect must change
+// nothing.
 func (c *course) goOn(t *testing.T) {
 	t.Helper()
 	i := 0

@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// exception says why no scenario reaches something, and which test proves it in place of one:
-// the folder below coordinator, and the function.
+// exception says why no scenario reaches a function, and which test covers it instead: the test's folder below
+// coordinator, and its function.
 type exception struct{ why, proof string }
 
-// check fails the test unless there is that test.
+// check fails the test unless the named test exists.
 func (e exception) check(t *testing.T, of string) {
 	t.Helper()
 	folder, name, _ := strings.Cut(e.proof, " ")
@@ -22,7 +22,7 @@ func (e exception) check(t *testing.T, of string) {
 		t.Fatal(err)
 	}
 	for _, file := range files {
-		// A suite of several packages is no test file itself.
+		// A suite that several packages share is not a test file itself.
 		if !strings.HasSuffix(file, "_test.go") && !strings.HasSuffix(folder, "test") {
 			continue
 		}
@@ -39,7 +39,7 @@ func (e exception) check(t *testing.T, of string) {
 	t.Errorf("%s is an exception because %s, but there is no test %q that proves it", of, e.why, e.proof)
 }
 
-// Why no scenario reaches what changes something.
+// The reasons why no scenario reaches a function.
 const (
 	byPeople    = "a request of a person or a command, in one statement or transaction: no process does it again"
 	byRefusal   = "something was refused, so nothing has changed; one statement"
@@ -72,7 +72,7 @@ const (
 	byMigration = "part of the text of each migration, and of its transaction; the scenarios' database has the newest schema"
 )
 
-// exceptions are what no scenario reaches, with the reason and the test that proves it.
+// exceptions are the functions that no scenario reaches, each with the reason and the test that covers it.
 var exceptions = map[string]exception{
 	"archive.(*checking).put PutObject":                {byCheck, "archive TestTheCheckRemovesWhatAKilledOneLeft"},
 	"archive.(*checking).upload AbortMultipartUpload":  {byCheck, "archive TestTheCheckTellsFailuresApart"},
@@ -159,7 +159,7 @@ var exceptions = map[string]exception{
 	"backend/kubernetes.(*Backend).whyNoPod Create":        {byDryRun, "backend/kubernetes TestQuota"},
 }
 
-// exceptionsOnKubernetes are what only a run on Kubernetes does not reach.
+// exceptionsOnKubernetes are the functions that only a run on Kubernetes does not reach.
 var exceptionsOnKubernetes = map[string]exception{
 	"store.(*Store).Doze SQL":           {byEngine, "store TestWhatDozes"},
 	"store.(*Store).EndUnmadeDozes SQL": {byEngine, "store TestDozesThatWereNotMade"},

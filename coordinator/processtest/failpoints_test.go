@@ -17,10 +17,10 @@ import (
 
 var update = flag.Bool("update", false, "write the recorded points to the list of points")
 
-// listedWith names the scenario that always reaches a point which an earlier one reaches only
-// sometimes. On Kubernetes a process may begin a restore before its watch tells it of a volume that
-// a test has made, and finds it then. Where nothing dozes, dozes are ended once it is known that every process has written its
-// activity, which sleep waits for too. Archives are collected a minute after a term has begun.
+// listedWith names the scenario that always reaches a point which an earlier one reaches only sometimes. On
+// Kubernetes a process may begin a restore before its watch reports a volume that a test has made, and finds it then.
+// Where nothing dozes, a leader ends dozes once it knows that every process has written its activity, and sleep waits
+// for that, too. Archives are collected a minute after a term has begun.
 var listedWith = map[string]string{
 	"database store Save RESTORING - ARCHIVED ERROR NONE": "damaged",
 	"database store EndDozes":                             "unused",
@@ -28,8 +28,7 @@ var listedWith = map[string]string{
 	"database postgres TryExclusive>begin":                "end",
 }
 
-// pointsFile lists every point of the container backend of this run, so that a change of the
-// side effects shows in a review.
+// pointsFile lists every point of this run's container backend, so that a review shows a change of the side effects.
 func pointsFile() string {
 	if devenv.OnKubernetes() {
 		return "testdata/points-kubernetes.txt"
@@ -37,10 +36,9 @@ func pointsFile() string {
 	return "testdata/points.txt"
 }
 
-// TestPointsAreComplete records the side effects of all scenarios and compares them with
-// the list of points, from which the other tests take theirs. It also
-// compares the functions that were reached with those in whose source something is
-// changed (see sources_test.go).
+// TestPointsAreComplete records the side effects of all scenarios and compares them with the list of points, which
+// the other tests use. It also compares the reached functions with those whose source changes something (see
+// sources_test.go).
 func TestPointsAreComplete(t *testing.T) {
 	t.Parallel()
 	scenarios := possible()
@@ -55,7 +53,7 @@ func TestPointsAreComplete(t *testing.T) {
 				for _, s := range sc.steps {
 					s.do(t, h)
 				}
-				// What it has done can be seen before its reports have arrived.
+				// The effect of a side effect may be visible before the report about it has arrived.
 				if !*update {
 					wait.For(t, "the listed side effects happen", func() error { return p.reported(pointsOf(t, sc.name)) })
 				}
@@ -126,8 +124,8 @@ func pointsOf(t testing.TB, name string) []string {
 	return out
 }
 
-// TestKilledAtEveryPoint: the leader is killed right after each side effect. Another
-// process takes over, every step comes to its end, and the home is what its user wrote.
+// TestKilledAtEveryPoint: the leader is killed right after each side effect. Another process takes over, every step
+// comes to its end, and the home has the files that its user wrote.
 func TestKilledAtEveryPoint(t *testing.T) {
 	t.Parallel()
 	eachPoint(t, trapKill)
@@ -141,8 +139,8 @@ func TestStoppedAtEveryPoint(t *testing.T) {
 	eachPoint(t, trapStop)
 }
 
-// checkAll fails the test unless one leader wrote after the other. The workspace, if it can still
-// be opened, must go on, and have what its user has written.
+// checkAll fails the test unless one leader wrote after the other. If the workspace can still be opened, it must run
+// with the files that its user has written.
 func (h *home) checkAll(t testing.TB) {
 	t.Helper()
 	h.epochsGrow(t)
@@ -157,11 +155,10 @@ func (h *home) checkAll(t testing.TB) {
 	h.runs(t)
 }
 
-// sampleOfPoints is how many points are tried in a run on Kubernetes, where all of them take hours on a
-// small machine.
+// sampleOfPoints is the number of points in a run on Kubernetes. All of them would take hours on a small machine.
 const sampleOfPoints = 8
 
-// always are the scenarios whose points are tried in every run: they archive, restore, delete and collect.
+// always are the scenarios of every run: they archive, restore, delete and collect.
 var always = []string{"life", "end"}
 
 // eachPoint traps a process at every listed point. A scenario has a few lanes, which run at the same

@@ -39,7 +39,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// logBuffer is the log of a process, which is read while it is written.
+// logBuffer is the log of a running process.
 type logBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -95,7 +95,7 @@ func install(t testing.TB) *installation {
 	return in
 }
 
-// installServers prepares what processes need beside a database.
+// installServers prepares the servers that processes need besides a database.
 func installServers(t testing.TB, database string) *installation {
 	t.Helper()
 	in := installBackend(t)
@@ -119,7 +119,7 @@ func (in *installation) open(t testing.TB) {
 	in.service.SetMaxKeepAwake(longEnough)
 }
 
-// onBackend says where containers run: on the cluster of a run on Kubernetes, or on Docker.
+// onBackend chooses where containers run: on the cluster of a run on Kubernetes, or on Docker.
 func (c *processConfig) onBackend(t testing.TB) {
 	t.Helper()
 	c.Installation = devenv.Installation("fault")
@@ -143,7 +143,7 @@ func (c *processConfig) onBackend(t testing.TB) {
 	}
 }
 
-// backend connects to the backend as the product does, and inspect past it.
+// backend connects to the backend as the product does; inspect connects to it past the product.
 func (c processConfig) backend() (backend.Backend, error) {
 	if c.Kubernetes != nil {
 		return kubernetes.New(*c.Kubernetes)
@@ -159,7 +159,7 @@ func (c processConfig) inspect(t testing.TB) inspect.Engine {
 	return devenv.Inspect(t, c.Docker.Host, c.Installation)
 }
 
-// inventory tells the service layer of this process what exists, for recoveries.
+// inventory tells the service layer of this process which archives and volumes exist, for recoveries.
 func (in *installation) inventory(t testing.TB) coordinator.Inventory {
 	t.Helper()
 	b, err := in.config.backend()
@@ -186,14 +186,14 @@ func (in *installation) process(t testing.TB, node string, change func(*processC
 	return startProcess(t, c)
 }
 
-// home is a workspace with the newest content that its user has written.
+// home is a workspace and the newest content that its user has written.
 type home struct {
 	*installation
 	id      workspace.ID
 	content map[string][]byte
 }
 
-// create creates a workspace that is to run.
+// create creates a workspace whose desired state is running.
 func (in *installation) create(t testing.TB) *home {
 	t.Helper()
 	w, err := in.service.Create(t.Context(), in.owner, service.CreateInput{Name: "fault"})
@@ -229,7 +229,7 @@ func (h *home) await(t testing.TB, phase workspace.Phase) {
 	})
 }
 
-// run brings the workspace up.
+// run starts the workspace and waits until it runs.
 func (h *home) run(t testing.TB) {
 	t.Helper()
 	h.want(t, workspace.DesiredRunning)
@@ -239,7 +239,7 @@ func (h *home) run(t testing.TB) {
 // longEnough is longer than any test takes.
 const longEnough = time.Hour
 
-// keepAwake lets the workspace neither doze nor sleep for that time; 0 ends that.
+// keepAwake keeps the workspace from dozing and sleeping for that time; 0 ends that.
 func (h *home) keepAwake(t testing.TB, d time.Duration) {
 	t.Helper()
 	wait.For(t, "it is kept awake for "+d.String(), func() error {
@@ -257,8 +257,8 @@ func (h *home) write(t testing.TB, name string) {
 	h.content[name] = data
 }
 
-// check compares the files in the running container with what was written. The sums are made
-// there: of a command's output the end may be missing although the command has succeeded.
+// check compares the files in the running container with what its user wrote. It computes the sums in the container,
+// because the end of a command's output may be missing although the command has succeeded.
 func (h *home) check(t testing.TB) {
 	t.Helper()
 	for name, data := range h.content {
@@ -331,10 +331,9 @@ func (h *home) objects(t testing.TB) []string {
 	return names
 }
 
-// sameState fails the test if f changes anything of the workspace. That is its row but for what
-// follows from the time of observations, its containers, its volumes, its objects. What f makes
-// anew may exist for a moment if it is never started: no server refuses a creation that comes late.
-// Either who made it removes it, or the present leader does.
+// sameState fails the test if f changes anything of the workspace: its containers, its volumes, its objects, or its
+// row apart from what depends on the time of observations. A container that f creates may exist for a moment if
+// nobody starts it: no server refuses a late creation. Its creator or the present leader removes it.
 func (h *home) sameState(t testing.TB, what string, f func()) {
 	t.Helper()
 	wait.Until(t, "the jobs are removed", func() bool { return !strings.Contains(h.state(t), "container job") })
@@ -390,9 +389,9 @@ func (h *home) state(t testing.TB) string {
 	return row + "\n" + strings.Join(things, "\n")
 }
 
-// endExclusives ends the sessions in which a stopped process does work that only one process may
-// do, such as the garbage collection. The server does so after five minutes. The leader's own
-// session is left to the server: it ends within seconds.
+// endExclusives ends the sessions in which a stopped process does work that only one process may do, such as the
+// garbage collection. The server would end them after five minutes. It leaves the leader's own session to the server,
+// which ends it within seconds.
 func (in *installation) endExclusives(ctx context.Context, p *process) error {
 	conn, err := pgx.ConnectConfig(ctx, in.store.ConnConfig())
 	if err != nil {

@@ -14,10 +14,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Scenarios of workspaces that nobody uses at the moment: what makes it quick to go on with them.
+// Scenarios of workspaces that nobody uses at the moment, and of the features that make resuming them quick.
 
-// dozed lets an idle workspace doze and uses it: its programs must go on. Then it falls asleep while it
-// dozes.
+// dozed lets an idle workspace doze and uses it: its programs must continue. Then it falls asleep while it dozes.
 var dozed = []step{
 	{"created and used", func(t testing.TB, h *home) { createdStep.do(t, h); h.beginProgram(t) }},
 	{"dozes", func(t testing.TB, h *home) {
@@ -37,7 +36,7 @@ var dozed = []step{
 	}},
 	{"dozes again", func(t testing.TB, h *home) {
 		h.keepAwake(t, 0)
-		// A process that was killed may still know of a use, so the leader waits. This does not.
+		// A killed process may still know of a use, so the leader waits. This does not.
 		wait.Until(t, "it dozes", func() bool { return h.doze(t) || !h.row(t).DozeAt.IsZero() })
 		h.awaitFrozen(t)
 	}},
@@ -45,14 +44,14 @@ var dozed = []step{
 	{"awake", func(t testing.TB, h *home) { h.runs(t) }},
 }
 
-// keptAwake makes a workspace that is to run, and not to doze.
+// keptAwake makes a workspace that runs and does not doze.
 func keptAwake(t testing.TB, in *installation) *home {
 	h := in.create(t)
 	h.keepAwake(t, longEnough)
 	return h
 }
 
-// runs brings the workspace up, keeps it awake, and fails the test unless it is not frozen and its files are right.
+// runs starts the workspace, keeps it awake, and fails the test unless it runs, not frozen, with the right files.
 func (h *home) runs(t testing.TB) {
 	t.Helper()
 	h.want(t, workspace.DesiredRunning)
@@ -62,7 +61,8 @@ func (h *home) runs(t testing.TB) {
 	h.check(t)
 }
 
-// doze lets the workspace doze, as the TTL runner does, if it runs and is not kept awake. It reports whether it did.
+// doze lets the workspace doze, as the TTL runner does, if it runs and nobody keeps it awake. It reports whether it
+// did.
 func (h *home) doze(t testing.TB) bool {
 	t.Helper()
 	dozes, err := h.store.Doze(t.Context(), h.id, time.Now().Add(longEnough), store.DozingLimits{})
@@ -84,7 +84,7 @@ func (h *home) beginProgram(t testing.TB) {
 	h.exec(t, nil, "sleep 86400 </dev/null >/dev/null 2>&1 & echo $! >/dev/shm/program")
 }
 
-// programGoesOn fails the test unless that program runs: neither was the container replaced nor its program started
+// programGoesOn fails the test unless that program still runs: neither the container nor the program was started
 // again.
 func (h *home) programGoesOn(t testing.TB) {
 	t.Helper()
@@ -96,7 +96,8 @@ func (h *home) programGoesOn(t testing.TB) {
 	}
 }
 
-// warm lets a workspace sleep that keeps its network, with which it starts again, until it has no home any more.
+// warm lets a workspace sleep and keep its network, starts it with that network, and so on until it has no home any
+// more.
 var warm = []step{
 	createdStep,
 	warmStep,
@@ -112,8 +113,8 @@ var warm = []step{
 	awakeStep,
 }
 
-// warmStep lets the workspace sleep. Its network is kept, unless the process that was to do so is trapped: without it the next start
-// takes longer.
+// warmStep lets the workspace sleep. Its network is kept, unless the process that should keep it is trapped; then the
+// next start takes longer.
 var warmStep = step{"asleep with its network", func(t testing.TB, h *home) {
 	began := h.term(t)
 	before, _ := h.sandbox(t)
@@ -124,14 +125,14 @@ var warmStep = step{"asleep with its network", func(t testing.TB, h *home) {
 	})
 }}
 
-// sandbox returns the name of what keeps the workspace's network, "" if nothing does, and whether its container has
-// joined that.
+// sandbox returns the name of the sandbox that keeps the workspace's network, or "", and whether its container has
+// joined it.
 func (h *home) sandbox(t testing.TB) (name string, joined bool) {
 	t.Helper()
 	return h.installation.sandbox(t, string(h.id))
 }
 
-// sandbox returns that of a workspace, or of any for "".
+// sandbox returns the sandbox of a workspace, or of any workspace for "".
 func (in *installation) sandbox(t testing.TB, workspace string) (name string, joined bool) {
 	t.Helper()
 	name, joined, err := in.engine.(*inspect.Docker).Sandbox(t.Context(), workspace)
@@ -159,7 +160,7 @@ var expected = []step{
 	}},
 }
 
-// expectedSoon makes a workspace that is archived, and whose owner has come on every day in a few minutes from now.
+// expectedSoon makes an archived workspace whose owner has come every day at a time that is a few minutes from now.
 func expectedSoon(t testing.TB, in *installation) *home {
 	h := archivedOnce(t, in)
 	before := in.process(t, "before", nil)

@@ -17,9 +17,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestAJobsLogCannotBeRead: storage jobs have done their work, and the cluster does not give their
-// logs. One is of a node that is away, and one was removed. Each is waited for, with the reason,
-// and then run again, alone and without a failure. What other workspaces do goes on meanwhile.
+// TestAJobsLogCannotBeRead: storage jobs have done their work, and the cluster does not return their logs. The node
+// of one job is away, and another job was removed. The leader waits for each, says why, and then runs it again, alone
+// and without counting a failure. Other workspaces are not affected meanwhile.
 func TestAJobsLogCannotBeRead(t *testing.T) {
 	t.Parallel()
 	if !devenv.OnKubernetes() {
@@ -78,7 +78,7 @@ func TestAJobsLogCannotBeRead(t *testing.T) {
 	}
 }
 
-// fault is a workspace whose jobs' logs cannot be read, and the first of these jobs.
+// fault is a workspace whose jobs' logs cannot be read, with the first of these jobs.
 type fault struct {
 	*home
 	status int
@@ -87,12 +87,12 @@ type fault struct {
 	job    inspect.Container
 }
 
-// such reports whether the request asks for the log of one of its storage jobs.
+// such reports whether the request asks for the log of one of the workspace's storage jobs.
 func (f *fault) such(r *http.Request) bool {
 	return f.refuse.Load() && strings.HasSuffix(r.URL.Path, "/log") && strings.Contains(r.URL.Path, "/"+f.id.ContainerName()+"-")
 }
 
-// jobs are its storage jobs.
+// jobs are the workspace's storage jobs.
 func (h *home) jobs(t *testing.T) (jobs []inspect.Container) {
 	t.Helper()
 	all, err := h.engine.Containers(t.Context(), string(h.id))
@@ -107,7 +107,7 @@ func (h *home) jobs(t *testing.T) (jobs []inspect.Container) {
 	return jobs
 }
 
-// onlyJob is its storage job, beside which there is no other.
+// onlyJob is the workspace's storage job, which must be the only one.
 func (h *home) onlyJob(t *testing.T) inspect.Container {
 	t.Helper()
 	jobs := h.jobs(t)

@@ -37,8 +37,7 @@ type storageJobs struct {
 	archives *archive.Store
 
 	mu sync.Mutex
-	// steps are those before which a job was killed, and ended the lowest number of a step that a
-	// job has not any more.
+	// steps are those before which a job was killed. ended is the lowest number of a step that jobs no longer have.
 	steps map[workspace.JobKind][]string
 	ended map[workspace.JobKind]int
 }
@@ -64,7 +63,7 @@ func newStorageJobs(t *testing.T) *storageJobs {
 	return j
 }
 
-// start starts a job as the leader does, of the operation that made the volume.
+// start starts a job as the leader does. volumeOp is the operation that made the volume.
 func (j *storageJobs) start(t *testing.T, s backend.JobSpec, key, volumeOp string, env ...string) {
 	t.Helper()
 	granted, err := j.archives.Grant(t.Context(), s.Kind, key, time.Hour)
@@ -82,7 +81,7 @@ func (j *storageJobs) start(t *testing.T, s backend.JobSpec, key, volumeOp strin
 	wait.For(t, "the "+string(s.Kind)+" job starts", func() error { return j.backend.StartJob(t.Context(), s) })
 }
 
-// end waits for the job's end, and returns what the backend tells of it.
+// end waits for the job's end, and returns the backend's report about it.
 func (j *storageJobs) end(t *testing.T, s backend.JobSpec) (job workspace.Job) {
 	t.Helper()
 	wait.For(t, "the "+string(s.Kind)+" job ends", func() error {
@@ -121,9 +120,9 @@ func (j *storageJobs) remove(t *testing.T, s backend.JobSpec) {
 	})
 }
 
-// despiteKills has a job killed before its n-th step, or lets it end if it has fewer steps. It also
-// has the next job of its operation killed on the way there. It removes both with what is known of
-// their end, and wants the third to succeed.
+// despiteKills has a job killed before its n-th step, or lets it end if it has fewer steps. It also has the
+// operation's next job killed half way there. It removes both together with how they ended, and expects the third to
+// succeed.
 func (j *storageJobs) despiteKills(t *testing.T, n int, s backend.JobSpec, key, volumeOp string) {
 	t.Helper()
 	killed := j.killAt(t, n, s, key, volumeOp)
@@ -135,9 +134,8 @@ func (j *storageJobs) despiteKills(t *testing.T, n int, s backend.JobSpec, key, 
 	}
 }
 
-// killAt has a job killed before its n-th step, and removes it with what is known of its end. It
-// returns that step; "" if the job has no such step, and has succeeded. A kill is the job's
-// failure no more than an eviction is.
+// killAt has a job killed before its n-th step, and removes it together with how it ended. It returns that step, or
+// "" if the job has no such step and has succeeded. A kill counts as the job's failure as little as an eviction does.
 func (j *storageJobs) killAt(t *testing.T, n int, s backend.JobSpec, key, volumeOp string) (step string) {
 	t.Helper()
 	j.start(t, s, key, volumeOp, fmt.Sprintf("%s=%d", devenv.StorageJobKillAtEnv, n))
@@ -150,7 +148,7 @@ func (j *storageJobs) killAt(t *testing.T, n int, s backend.JobSpec, key, volume
 	return step
 }
 
-// note notes before which step a job was killed; none if it has no n-th one.
+// note notes before which step a job was killed, or that it has no n-th step.
 func (j *storageJobs) note(kind workspace.JobKind, n int, step string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -161,17 +159,17 @@ func (j *storageJobs) note(kind workspace.JobKind, n int, step string) {
 	j.steps[kind] = append(j.steps[kind], step)
 }
 
-// over reports whether a job of that kind is known to have fewer steps than n. Then one that was
-// not killed has lost its result.
+// over reports whether a job of that kind is known to have fewer than n steps. After the last step, a job that was
+// not killed has only lost its result.
 func (j *storageJobs) over(kind workspace.JobKind, n int) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.ended[kind] != 0 && n >= j.ended[kind]
 }
 
-// TestAJobIsKilledAnywhere: storage jobs in real containers, before each of their steps and after
-// the last one. All that is known of a job's end is lost with its container. The next job of the
-// same operation ends the work, and the home and its archive are what they were (SPEC 12.12).
+// TestAJobIsKilledAnywhere: storage jobs in real containers are killed before each of their steps and after the last
+// one. The record of a job's end is lost with its container. The next job of the same operation finishes the work,
+// and the home and its archive are as they were (SPEC 12.12).
 func TestAJobIsKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	j, first := newStorageJobs(t), workspace.ID(uuid.NewString()).ArchiveKey("first")
@@ -195,8 +193,8 @@ func TestAJobIsKilledAnywhere(t *testing.T) {
 	}
 }
 
-// goThrough restores the archive under key into a new home and archives that, despite kills up to
-// the n-th step of both. It compares the new archive with what the home is to hold.
+// goThrough restores the archive under key into a new home and archives that home, despite kills up to the n-th step
+// of both. It compares the new archive with the expected content of the home.
 func (j *storageJobs) goThrough(t *testing.T, n int, key string, want map[string]string) {
 	t.Helper()
 	id, op := workspace.ID(uuid.NewString()), uuid.NewString()
@@ -281,7 +279,7 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// listing describes each file in the archive under key, which must be what its marker says.
+// listing describes each file in the archive under key, and checks the archive against its marker.
 func (j *storageJobs) listing(t *testing.T, key string) map[string]string {
 	t.Helper()
 	content, _ := j.object(t.Context(), t, archive.DefaultPrefix+key)

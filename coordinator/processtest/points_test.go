@@ -21,10 +21,9 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// A point is a place in the program right before or right after one side effect. That is a
-// statement that writes, or a request that changes something on the engine or in the object store.
-// Its name is the side effect's, so that no point can be forgotten. A side effect that is added to
-// the program is found by the test that records them.
+// A point is a place in the program right before or right after one side effect: a statement that writes, or a
+// request that changes something on the engine or in the object store. Its name comes from the side effect, so that
+// no point can be forgotten: TestPointsAreComplete finds a new side effect.
 
 // trap is what happens to the process at a point.
 type trap string
@@ -49,8 +48,8 @@ type points struct {
 	reached map[string]bool // the functions that were reported
 }
 
-// before is called before a side effect, and the returned function after it. stopped
-// says that the process was stopped in between: what it does next comes late.
+// before is called before a side effect, and the returned function after it. stopped says that the process was
+// stopped in between, so that the side effect comes late.
 func (p *points) before(name string, reached []string) (after func(), stopped bool) {
 	p.report("effect %s", name)
 	hit := false
@@ -66,8 +65,7 @@ func (p *points) before(name string, reached []string) (after func(), stopped bo
 	}
 	p.mu.Unlock()
 	if hit && p.trap == trapStop {
-		// The signal stops the process some time after it is sent; nothing may happen
-		// between.
+		// The signal stops the process some time after it is sent; nothing may happen in between.
 		continued := make(chan os.Signal, 1)
 		signal.Notify(continued, syscall.SIGCONT)
 		p.report("hit %s", name)
@@ -105,14 +103,15 @@ var (
 	api = regexp.MustCompile(`^/(v1\.[0-9]+|(api|apis/[a-z.0-9]+)/v[0-9a-z]+(/namespaces/[a-z0-9-]+)?)`)
 	// The rules of an installation in Kubernetes have a hash of its name.
 	rules = regexp.MustCompile(`(networkpolicies/codehub)-[0-9a-f]{8}`)
-	// A job's name in Kubernetes may end in a hash in place of the operation's id.
+	// A job's name in Kubernetes may end in a hash instead of the operation's id.
 	jobs = regexp.MustCompile(`(ws-\*-(archive|restore))-[-*a-z0-9]+`)
-	// A sandbox's name in Docker says when its workspace went to sleep or, once nothing may join it, its id.
+	// A sandbox's name in Docker has the time when its workspace went to sleep or, once nothing may join the sandbox,
+	// its id.
 	sandboxes = regexp.MustCompile(`^(sandbox-\*-(retired-)?)[0-9a-f]+$`)
 )
 
-// checkObjects are what the check of the object store writes at the start, at random names. It
-// concerns no workspace, and the next check removes what is left.
+// checkObjects are the objects that the check of the object store writes at the start, at random names. The check
+// concerns no workspace, and the next one removes leftovers.
 const checkObjects = "/codehub-check/"
 
 // RoundTrip implements [http.RoundTripper].
@@ -135,7 +134,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	after, stopped := t.before(strings.TrimSpace(fmt.Sprintf("%s %s %s %s", t.server, name, r.Method, target)), reached)
 	if stopped {
-		// It was on its way already: the end of the term cannot hold it up any more.
+		// It was on its way already, so the end of the term cannot hold it back any more.
 		r = r.Clone(context.WithoutCancel(r.Context()))
 	}
 	res, err := t.next.RoundTrip(r)
@@ -152,18 +151,17 @@ func (t transport) CloseIdleConnections() {
 
 const product = "github.com/codehub/gateway/coordinator/"
 
-// clientPackages are those of the product that are a server's client, carry its requests, or make
-// one for the caller that names the object. They cause no side effects of their own.
+// clientPackages are the packages of the product that are a server's client, carry its requests, or make one for a
+// caller that names the object. They cause no side effects of their own.
 var clientPackages = []string{"backend/kubernetes/cluster", "backend/kubernetes/internal/object", "backend/peer"}
 
-// around are functions that stand around those that cause a side effect, as all of the package guard do.
+// around are functions that wrap those that cause a side effect, as all of package guard do.
 var around = []string{"archive.New", "archive.countingClient.Do", "backend.RetryChanged", "store/postgres.Select", "store/postgres.SelectOne",
 	"store/postgres.collect"}
 
-// caller names the product's code that causes a side effect. It gives the innermost function of the
-// product and, in the same package, the outermost one: what is done, and for what. It also returns
-// all functions of the product on the stack, each with the method of the server's client that it
-// calls, or "SQL".
+// caller names the product's code that causes a side effect: the innermost function of the product (the effect) and
+// the outermost one in the same package (the purpose). It also returns all functions of the product on the stack,
+// each with the method of the server's client that it calls, or "SQL".
 func caller() (name string, reached []string) {
 	var functions []string
 	method := "SQL"
@@ -173,7 +171,7 @@ func caller() (name string, reached []string) {
 		f, more := frames.Next()
 		name, ok := strings.CutPrefix(f.Function, product)
 		if ok && !strings.HasPrefix(name, "processtest") {
-			// Closures have numbers that change. Where guard.Go is inlined, its closure has its name after the caller's.
+			// Closures have numbers that change. Where guard.Go is inlined, its closure is named after the caller's.
 			name, _, _ = strings.Cut(strings.ReplaceAll(name, "[...]", ""), ".func")
 			name = strings.TrimSuffix(name, ".Go")
 			if slices.Contains(clientPackages, packageOf(name)) {
@@ -209,7 +207,7 @@ func caller() (name string, reached []string) {
 		}
 	}
 	name = path.Base(packageOf(inner)) + " " + functionOf(outer)
-	// A method of store.Limited has the name of that of store.Store which it calls.
+	// A method of store.Limited has the name of the method of store.Store that it calls.
 	limited := strings.HasPrefix(outer, "store.Limited.") && strings.EqualFold(functionOf(outer), functionOf(inner))
 	if outer != inner && !limited {
 		name += ">" + functionOf(inner)
@@ -238,8 +236,8 @@ func isWrite(sql string) bool {
 	return writes.MatchString(sql) && !strings.Contains(sql, "schema_version") && !strings.Contains(sql, "CREATE TABLE")
 }
 
-// start begins a point at a statement. A statement that was stopped comes late, and the
-// end of the term cannot hold it up any more.
+// start begins a point at a statement. A statement that was stopped comes late, and the end of the term cannot hold
+// it back any more.
 func (t tracer) start(ctx context.Context, args []any) context.Context {
 	name, reached := caller()
 	var named postgres.Args // they come to pgx as one argument
@@ -298,12 +296,12 @@ func (t tracer) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryD
 // TraceBatchEnd implements [pgx.BatchTracer].
 func (t tracer) TraceBatchEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchEndData) { t.end(ctx) }
 
-// refresh is the name of saves that change neither phase nor operation, record no archive, and decide
-// nothing about the home or about which container is frozen. They follow from what was observed when: which of them happen differs from
-// run to run, so they are no points.
+// refresh is the name of saves that change neither phase nor operation, record no archive, and decide nothing about
+// the home or about which container is frozen. They depend on the time of observations and differ from run to run, so
+// they are no points.
 const refresh = "database store Save refresh"
 
-// transition describes a save by what the row had and has then.
+// transition describes a save by the row's values before and after it.
 func transition(args postgres.Args) string {
 	desired := args["desired_state"]
 	if args["was_phase"] == "ERROR" || args["phase"] == "ERROR" {
@@ -320,9 +318,9 @@ func transition(args postgres.Args) string {
 	return "refresh"
 }
 
-// decided says what a save that changes neither phase nor operation decides about the home. It has
-// its archive, or an older archive is the current one now. Or the archive from before has what the
-// volume has, so that the volume may go. Or it decides that this container may be frozen.
+// decided says what a save decides about the home without changing phase or operation. The home has its archive. An
+// older archive becomes the current one. The previous archive has the volume's content, so that the volume may go. Or
+// this container may be frozen.
 func decided(args postgres.Args) string {
 	op, key := args["archive_op_id"].(*string), args["archive_key"].(*string)
 	changed := args["home_ctx"].(map[string]json.RawMessage)

@@ -32,24 +32,24 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// processConfig is what a process gets from the harness, as JSON in its environment.
+// processConfig is a process's configuration, passed as JSON in its environment.
 type processConfig struct {
 	Node            string
 	Database, Redis string
 	Archive         archive.Options
-	// Installation is the one in Docker or, unless that is nil, in Kubernetes.
+	// Installation is the one in Docker or, unless Kubernetes is nil, in Kubernetes.
 	Installation string
 	Docker       docker.Options
 	Kubernetes   *kubernetes.Options
 	Shards       int
 	GCDelay      time.Duration
 	GCInterval   time.Duration
-	Standby      time.Duration // 0: nothing is put to sleep
-	ArchiveAfter time.Duration // 0: nothing is archived
+	Standby      time.Duration // 0: no workspace is put to sleep
+	ArchiveAfter time.Duration // 0: no workspace is archived
 	Doze         time.Duration // 0: the product's, which is longer than any test
-	Warm         int           // how many workspaces that sleep keep their network; with Docker only
+	Warm         int           // how many sleeping workspaces keep their network; with Docker only
 	Predict      string        // the time zone of the days on which workspaces are started ahead; "": none is
-	Pressure     float64       // the share of the disk from which sleeping workspaces make room; 0: never
+	Pressure     float64       // the share of the disk above which sleeping workspaces are archived; 0: never
 	Scrub        bool          // archives are read back
 	Keys         archive.Keys  // none: archives are not encrypted
 	Keep         int           // how many archives of a workspace are kept; 0: the current one
@@ -69,8 +69,8 @@ func TestMain(m *testing.M) {
 		os.Exit(runProcess(config))
 	}
 	flag.Parse()
-	// Tests here wait for the servers most of the time. With more of them at once, each
-	// container takes longer to start on two processors.
+	// Tests here wait for the servers most of the time. With more tests at once, each container takes longer to start
+	// on two processors.
 	parallel := "4"
 	if devenv.OnKubernetes() {
 		parallel = "3" // of one small node
@@ -81,9 +81,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runProcess runs one coordinator until SIGTERM or the end of its input, which is the
-// end of the harness. It reports on standard output: a line per side effect and per action that is
-// carried out. "hit" and "released" are for an armed point, and there are "leads" and "follows".
+// runProcess runs one coordinator until SIGTERM or the end of its input, which means the end of the harness. It
+// reports on standard output: a line per side effect and per action. "hit" and "released" belong to an armed point,
+// and "leads" and "follows" to the leader.
 func runProcess(text string) int {
 	var c processConfig
 	if err := json.Unmarshal([]byte(text), &c); err != nil {
@@ -109,7 +109,7 @@ func runProcess(text string) int {
 		return 1
 	}
 	s := coordinator.DefaultSettings()
-	// Otherwise off: its containers are none of the points of other scenarios.
+	// Otherwise off: its containers are not among the points of other scenarios.
 	s.Pressure = pressure.Settings{ArchiveAt: c.Pressure, Interval: time.Second}
 	s.Scarcity = scarcity.Settings{} // how much memory this host has would be chance
 	s.Archive.Keys = c.Keys
@@ -217,7 +217,7 @@ func startProcess(t testing.TB, c processConfig) *process {
 	return startProgram(t, c.Node, exe, processEnv+"="+string(text))
 }
 
-// startProgram does so with another program, which is told its configuration in that variable.
+// startProgram does so with another program, which reads its configuration from that variable.
 func startProgram(t testing.TB, node, exe, variable string) *process {
 	t.Helper()
 	p := &process{node: node, cmd: exec.Command(exe), log: new(logBuffer), changed: make(chan struct{})}
@@ -310,8 +310,8 @@ func (p *process) awaitAny(t testing.TB, what string, condition func() bool) {
 	}
 }
 
-// nextHit waits until the process has reached more than n points, and returns the one after those.
-// It returns "" when ctx has ended before, or the process.
+// nextHit waits until the process has reached more than n points, and returns the next one after those. It returns ""
+// if ctx or the process ends first.
 func (p *process) nextHit(ctx context.Context, n int) (point string) {
 	for {
 		p.mu.Lock()
@@ -331,7 +331,7 @@ func (p *process) nextHit(ctx context.Context, n int) (point string) {
 	}
 }
 
-// leads reports whether the process has said that it leads, and not yet that it follows again.
+// leads reports whether the process has last said that it leads, not that it follows.
 func (p *process) leads() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -356,7 +356,7 @@ func (p *process) said(line string) bool {
 	return p.count(line) > 0
 }
 
-// reports returns what the process has printed after prefix, each once, in their order.
+// reports returns the lines of the process with that prefix, without it, each once, in their order.
 func (p *process) reports(prefix string) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

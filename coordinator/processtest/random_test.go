@@ -27,8 +27,8 @@ const (
 	randomRound = 3 * time.Second
 )
 
-// randomWorkspaces is how many workspaces there are: fewer on a cluster, whose nodes take
-// seconds for what Docker does in tenths.
+// randomWorkspaces is the number of workspaces: fewer on a cluster, whose nodes take seconds for what Docker does in
+// tenths.
 func randomWorkspaces() int {
 	if devenv.OnKubernetes() {
 		return 6
@@ -36,12 +36,10 @@ func randomWorkspaces() int {
 	return 20
 }
 
-// TestNoWorkspaceIsDrivenByTwo: three processes share the workspaces, while they are
-// killed, restarted, stopped and continued at random and people change what they want. With Docker,
-// some workspaces doze, and what sleeps keeps its network. The rows'
-// history and the engine's own log show that no leader acted after a later one of the same shard.
-// They show that a volume never had two users. In the end everything is as people want it, with
-// their files.
+// TestNoWorkspaceIsDrivenByTwo: three processes share the workspaces. They are killed, restarted, stopped and
+// continued at random, while people change their desired states. With Docker, some workspaces doze, and sleeping ones
+// keep their network. The rows' history and the engine's log show that no leader acted after a later one of the same
+// shard, and that a volume never had two users. In the end every workspace is in its desired state, with its files.
 func TestNoWorkspaceIsDrivenByTwo(t *testing.T) {
 	if !devenv.OnKubernetes() { // whose one small node is full with it
 		t.Parallel()
@@ -106,8 +104,8 @@ func TestNoWorkspaceIsDrivenByTwo(t *testing.T) {
 	checkEvents(t, log.list())
 }
 
-// checkIdle fails the test unless workspaces have dozed and have started with the network that they had before: otherwise
-// nothing was disturbed in that.
+// checkIdle fails the test unless workspaces have dozed and have started with their kept network: otherwise the test
+// has disturbed neither.
 func checkIdle(t testing.TB, events []inspect.Event, joined int) {
 	t.Helper()
 	times := happened(events)
@@ -195,7 +193,7 @@ func (c *crowd) heal(t testing.TB) {
 	}
 }
 
-// eventLog is what the engine has done with an installation's containers.
+// eventLog is what the engine has reported about an installation's containers.
 type eventLog struct {
 	mu  sync.Mutex
 	all []inspect.Event
@@ -227,8 +225,8 @@ func (in *installation) watch(t testing.TB) *eventLog {
 	return l
 }
 
-// checkEvents fails the test if a container was started in the name of a term after one of a later
-// term, for the same workspace. It also does if another container used its volume.
+// checkEvents fails the test if a container was started in the name of a term after one of a later term, for the same
+// workspace, or if another container used its volume.
 func checkEvents(t testing.TB, all []inspect.Event) {
 	t.Helper()
 	type state struct {

@@ -11,9 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestAJobsResultIsLost: a storage job has done its work, and before the leader has read its
-// result it is removed. The next leader's job finds the work done by what it has left, in the
-// volume or in the store. No person is asked (SPEC 12.12).
+// TestAJobsResultIsLost: a storage job has done its work, and is removed before the leader has read its result. The
+// next leader's job finds the finished work in the volume or in the store. No person has to decide (SPEC 12.12).
 func TestAJobsResultIsLost(t *testing.T) {
 	t.Parallel()
 	in := install(t)

@@ -17,8 +17,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// A step is a part of a workspace's life. The first process is killed or stopped in one
-// of them; every step must come to its end all the same.
+// A step is a part of a workspace's life. The first process is killed or stopped in one of them; every step must come
+// to its end all the same.
 type step struct {
 	name string
 	do   func(t testing.TB, h *home)
@@ -31,12 +31,11 @@ type scenario struct {
 	// prepare makes the workspace, before the processes start.
 	prepare func(t testing.TB, in *installation) *home
 	config  processConfig // of which the delays, the marks and the keys are taken
-	// waitsForAll says that the steps do not end while a process is stopped. No workspace is put to
-	// sleep before every process has written its activity (SPEC 12.10). So a stopped process is
-	// continued as soon as another one has taken over.
+	// waitsForAll says that the steps do not end while a process is stopped: no workspace is put to sleep before
+	// every process has written its activity (SPEC 12.10). So a stopped process is continued as soon as another one
+	// has taken over.
 	waitsForAll bool
-	// needsDisk says that the backend must know how full the disk of the homes is, which a
-	// cluster without a quota does not.
+	// needsDisk says that the backend must know how full the homes' disk is. A cluster without a quota does not.
 	needsDisk bool
 	// needsDocker says that a cluster cannot do it: freeze a container, or keep a network without one.
 	needsDocker bool
@@ -80,17 +79,17 @@ func possible() []scenario {
 	})
 }
 
-// running makes a workspace that is to run.
+// running makes a workspace whose desired state is running.
 func running(t testing.TB, in *installation) *home { return in.create(t) }
 
-// asleepOnce makes a workspace that is to have an empty home.
+// asleepOnce makes a workspace that shall sleep with an empty home.
 func asleepOnce(t testing.TB, in *installation) *home {
 	h := in.create(t)
 	h.want(t, workspace.DesiredStandby)
 	return h
 }
 
-// archivedOnce makes a workspace that is to have an empty archive.
+// archivedOnce makes a workspace that shall have an empty archive.
 func archivedOnce(t testing.TB, in *installation) *home {
 	h := in.create(t)
 	h.want(t, workspace.DesiredArchived)
@@ -132,7 +131,7 @@ var life = []step{
 	awakeStep,
 }
 
-// end deletes a workspace for good: its archives are collected. The bucket did not exist.
+// end deletes a workspace permanently: its archives are collected. The bucket did not exist before.
 var end = []step{
 	{"archived at once", func(t testing.TB, h *home) {
 		h.await(t, workspace.PhaseArchived)
@@ -188,8 +187,8 @@ var empty = []step{
 	}},
 }
 
-// conflict lets a volume appear that the row does not know, and keeps it; and then
-// another one, which is given up for the archive.
+// conflict makes a volume appear that the row does not know, and keeps it; then another one, and chooses the archive
+// instead.
 var conflict = []step{
 	{"archived at once", func(t testing.TB, h *home) { h.await(t, workspace.PhaseArchived) }},
 	{"another volume", func(t testing.TB, h *home) {
@@ -215,8 +214,8 @@ var conflict = []step{
 	}},
 }
 
-// damaged spoils the archive, so that its restore fails, and puts it right again. What
-// the restore has left is removed when the workspace is not wanted any more.
+// damaged corrupts the archive, so that its restore fails, and repairs it. The remains of the restore are removed
+// when nobody wants the workspace any more.
 var damaged = []step{
 	createdStep,
 	archivedStep,
@@ -235,7 +234,7 @@ var damaged = []step{
 	awakeStep,
 }
 
-// givenUp deletes a workspace in ERROR with a volume that is in no archive, at once.
+// givenUp deletes, without waiting, a workspace in ERROR whose volume is in no archive.
 var givenUp = []step{
 	{"archived at once", func(t testing.TB, h *home) { h.await(t, workspace.PhaseArchived) }},
 	{"another volume", func(t testing.TB, h *home) {
@@ -357,8 +356,8 @@ func (h *home) beginUpload(t testing.TB) {
 	}
 }
 
-// uploads returns how many uploads of the workspace's archives are unfinished. What a process that was killed has left of its check
-// of the store stays longer.
+// uploads returns how many uploads of the workspace's archives are unfinished. The unfinished uploads of a killed
+// process's check of the store stay longer, and do not count.
 func (h *home) uploads(t testing.TB) int {
 	t.Helper()
 	of := h.archiveObject(string(h.id))
@@ -369,10 +368,10 @@ func (h *home) uploads(t testing.TB) int {
 	return len(out.Uploads)
 }
 
-// archiveObject is the name in the bucket of what has that key.
+// archiveObject is the name in the bucket of the archive with that key.
 func (h *home) archiveObject(key string) string { return "archives/" + key }
 
-// spoilArchive replaces the first bytes of the current archive; repairArchive puts it right.
+// spoilArchive overwrites the first bytes of the current archive; repairArchive repairs it.
 func (h *home) spoilArchive(t testing.TB)  { h.flipArchive(t) }
 func (h *home) repairArchive(t testing.TB) { h.flipArchive(t) }
 

@@ -18,8 +18,8 @@ var clients = map[string][]string{"backend/docker": {"api"}, "backend/docker/doc
 	"backend/docker/internal/network": {"api"},
 	"backend/docker/internal/image":   {"api", "API"}, "backend/docker/internal/home": {"api"}, "backend/docker/internal/freezer": {"api"}, "backend/docker/internal/ending": {"api"}, "backend/docker/internal/sampler": {"api"}, "backend/docker/internal/sandbox": {"api"}, "archive": {"client"}}
 
-// clientsOf returns the fields through which a package reaches a server. Those of the cluster's
-// client are its resources: a new one cannot be forgotten.
+// clientsOf returns the fields through which a package reaches a server. The fields of the cluster's client are found
+// by their type, so that a new one cannot be forgotten.
 func clientsOf(t *testing.T, name string) (fields []string) {
 	t.Helper()
 	if on, below := strings.CutPrefix(name+"/", "backend/kubernetes/"); !below || on == "cluster/" { // the client itself
@@ -53,8 +53,7 @@ func isResource(e ast.Expr) bool {
 	return ok && name.Name == "Resource"
 }
 
-// changing and reading are the methods of the clients. A method must be in one of them:
-// a new one is not known yet.
+// changing and reading are the methods of the clients. Every method must be in one of them; a new one is in neither.
 var (
 	changing = set("ContainerCreate", "ContainerStart", "ContainerRemove", "ContainerPause", "ContainerUnpause", "VolumeCreate", "VolumeRemove",
 		"VolumesPrune", "NetworkCreate", "NetworkRemove", "ImagePull", "ContainerExecCreate", "ContainerExecStart", "ContainerExecAttach", "ContainerExecResize",
@@ -66,7 +65,7 @@ var (
 		"Get", "List", "Await")
 )
 
-// otherBackend is the folder of the container backend on which this run is not.
+// otherBackend is the folder of the container backend that this run does not use.
 func otherBackend() string {
 	if devenv.OnKubernetes() {
 		return "backend/docker"
@@ -74,8 +73,8 @@ func otherBackend() string {
 	return "backend/kubernetes"
 }
 
-// TestExceptions: what is excepted exists, on either backend, and so does the test that proves it.
-// Every method of a client is known to change something or not to.
+// TestExceptions: the functions and tests that the exceptions of either backend name exist, and each method of a
+// client is classified as changing or reading.
 func TestExceptions(t *testing.T) {
 	found := changesOf(t, "")
 	for _, list := range []map[string]exception{exceptions, exceptionsOnKubernetes} {
@@ -91,8 +90,8 @@ func TestExceptions(t *testing.T) {
 	}
 }
 
-// checkSources parses the product and fails the test for every function that changes something, and
-// how. Only those that are reached or are an exception are left out.
+// checkSources parses the product. It fails the test for every function that changes something, unless a scenario
+// reaches it or it is an exception.
 func checkSources(t *testing.T, reached []string) {
 	for _, f := range slices.Sorted(maps.Keys(changesOf(t, otherBackend()))) { // a run on the other one looks at that
 		_, excepted := exceptions[f]
@@ -108,8 +107,7 @@ func checkSources(t *testing.T, reached []string) {
 	}
 }
 
-// changesOf returns the functions of the product that change something, each with how, but for
-// those in a folder.
+// changesOf returns the functions of the product that change something, each with how, without those in a folder.
 func changesOf(t *testing.T, without string) map[string]bool {
 	t.Helper()
 	found := make(map[string]bool)
@@ -227,7 +225,7 @@ func writesRows(n ast.Node, names map[string]bool) bool {
 	return false
 }
 
-// funcName is how the runtime calls the function, without the module's path.
+// funcName is the runtime's name of the function, without the module's path.
 func funcName(pkg string, f *ast.FuncDecl) string {
 	if f.Recv == nil {
 		return pkg + "." + f.Name.Name

@@ -12,7 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// awaitWaiting returns when the workspace says what it waits for.
+// awaitWaiting returns when the workspace reports that reason to wait.
 func (h *home) awaitWaiting(t testing.TB, reasons ...string) {
 	t.Helper()
 	wait.For(t, fmt.Sprintf("the workspace waits for %v", reasons), func() error {
@@ -42,9 +42,9 @@ func behindProxy(t testing.TB, use func(c *processConfig, url string)) (*home, *
 	return h, proxy
 }
 
-// TestStoreFails: while the object store fails in any way, a workspace that is to be archived stays
-// openable, and one that is archived waits. Both say why, and nothing ends in ERROR. Everything
-// goes on by itself when the store is back.
+// TestStoreFails: while the object store fails in any way, a workspace that shall be archived can still be opened,
+// and an archived one waits. Both say why, and nothing ends in ERROR. Everything continues by itself when the store
+// is back.
 func TestStoreFails(t *testing.T) {
 	t.Parallel()
 	for _, f := range []faulty.Fault{faulty.Fails, faulty.Silent, faulty.Gone} {
@@ -76,8 +76,8 @@ func TestStoreFails(t *testing.T) {
 	}
 }
 
-// TestStoreFailsDuringTheJob: the store goes away while a job uploads. The operation gives
-// way; nothing is lost, and the archive is made when the store is back.
+// TestStoreFailsDuringTheJob: the store goes away while a job uploads. The operation is given up without a loss, and
+// the archive is made when the store is back.
 func TestStoreFailsDuringTheJob(t *testing.T) {
 	t.Parallel()
 	h, proxy := behindProxy(t, func(c *processConfig, url string) { c.Archive.Endpoint = url })
@@ -113,9 +113,9 @@ func TestStoreAwayDuringDeletion(t *testing.T) {
 	h.check(t)
 }
 
-// TestStoreAnswersWithWrongBytes: an archive that arrives damaged is never restored. Where the
-// answer's own checksum shows it, the workspace waits for a better answer, and goes on by itself.
-// Otherwise it ends in ERROR, and a recovery tries again. Both say what is wrong.
+// TestStoreAnswersWithWrongBytes: an archive that arrives damaged is never restored. If the answer's checksum shows
+// the damage, the workspace waits for a better answer, and continues by itself. Otherwise it ends in ERROR, and a
+// recovery tries again. Both name the problem.
 func TestStoreAnswersWithWrongBytes(t *testing.T) {
 	t.Parallel()
 	h, proxy := behindProxy(t, func(c *processConfig, url string) { c.Archive.JobEndpoint = url })

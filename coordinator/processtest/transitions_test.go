@@ -14,16 +14,16 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 )
 
-// transitionsOnDocker are what only a run on Docker carries out, by their names in the messages of
+// transitionsOnDocker are those that only a run on Docker carries out, by their names in the messages of
 // [checkTransitions].
 var transitionsOnDocker = map[string]exception{
 	"action freeze": {byEngine, "control/reconcile TestNothingStaysFrozen"},
 	"action thaw":   {byEngine, "control/reconcile TestNothingStaysFrozen"},
 }
 
-// checkTransitions parses the planner. It fails the test for every action, operation, kind of job
-// and entry of the tables of the next operation that is left out. No scenario carries that out, and
-// it is no exception. points are those that were recorded, each after its scenario's name.
+// checkTransitions parses the planner. It fails the test for every action, operation, kind of job and entry of the
+// tables of the next operation that no scenario carries out and that is no exception. points are the recorded ones,
+// each after its scenario's name.
 func checkTransitions(t *testing.T, points, actions []string) {
 	planner, rows := sourcesOf(t, "../workspace/planner"), sourcesOf(t, "../workspace")
 	phases, desired := constants(rows, "Phase"), constants(rows, "DesiredState")

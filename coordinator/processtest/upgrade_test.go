@@ -22,11 +22,10 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// An installation of an older release is upgraded while it runs. A process of this release starts
-// beside the old one, which goes on to serve requests, and to lead where the schema lets it. No file
-// is lost, and no workspace ends in ERROR. The old process takes away nothing that this release has
-// written or keeps (SPEC 12.14). This is the first release and the last one: those in between have a
-// test without an engine in package coordinator.
+// TestUpgradeWithFiles upgrades an installation of an older release while it runs. A process of this release starts
+// beside the old one, which continues to serve requests, and to lead if the schema lets it. No file is lost, and no
+// workspace ends in ERROR. The old process removes nothing that this release has written or keeps (SPEC 12.14). The
+// test takes the first release and the last one; package coordinator tests the others without an engine.
 func TestUpgradeWithFiles(t *testing.T) {
 	t.Parallel()
 	if devenv.OnKubernetes() {
@@ -43,7 +42,7 @@ func TestUpgradeWithFiles(t *testing.T) {
 			first := u.process(t, "new", u.keeping)
 			u.mayLead = past.Schema >= postgrestest.Value[int](t, u.pool, `SELECT lead FROM schema_requirements`)
 			if u.mayLead {
-				// What the new one has made of the schema is no hindrance: the old one goes on.
+				// This release's schema does not hinder the old process: it continues.
 				u.goThrough(t, old, homes[0])
 				old.signal(t, syscall.SIGKILL)
 				first.await(t, "leads")
@@ -123,8 +122,8 @@ const keep = 10
 
 func (*upgrade) keeping(c *processConfig) { c.Keep = keep }
 
-// goBack leaves the installation to the old release, as one who goes back from an upgrade does. It
-// returns the process of this release that is started after that.
+// goBack leaves the installation to the old release, as an operator does who undoes an upgrade. It returns the
+// process of this release that is started after that.
 func (u *upgrade) goBack(t testing.TB, old *process, homes []*upgradedHome) *process {
 	t.Helper()
 	if !u.mayLead {
@@ -148,7 +147,7 @@ func (u *upgrade) goBack(t testing.TB, old *process, homes []*upgradedHome) *pro
 	return u.process(t, "newer", u.keeping)
 }
 
-// ask lets the old process do something, and returns what that has made.
+// ask makes the old process do something, and returns the result.
 func (u *upgrade) ask(t testing.TB, p *process, words ...any) (made string, err error) {
 	t.Helper()
 	u.asked++
@@ -169,7 +168,7 @@ func (u *upgrade) ask(t testing.TB, p *process, words ...any) (made string, err 
 	return made, err
 }
 
-// bring lets the old process ask for a phase, and returns when the workspace is there.
+// bring makes the old process request a phase, and returns when the workspace is there.
 func (u *upgrade) bring(t testing.TB, old *process, h *upgradedHome, phases ...workspace.Phase) {
 	t.Helper()
 	for _, phase := range phases {
@@ -202,8 +201,8 @@ func (h *upgradedHome) described(t testing.TB) string {
 	return postgrestest.Value[string](t, h.pool, `SELECT to_jsonb(w)::text FROM workspaces w WHERE id = $1`, h.id)
 }
 
-// leaveHomes lets the old release make a home of every kind: archived, asleep, in use, and in use
-// after the old release has restored it.
+// leaveHomes makes the old release leave a home of every kind: archived, asleep, in use, and in use after the old
+// release has restored it.
 func (u *upgrade) leaveHomes(t testing.TB, old *process) (homes []*upgradedHome) {
 	t.Helper()
 	postgrestest.Exec(t, u.pool, `INSERT INTO users (id, username) VALUES ($1, 'ann')`, u.owner.UserID)
@@ -228,8 +227,8 @@ func (u *upgrade) leaveHomes(t testing.TB, old *process) (homes []*upgradedHome)
 	return homes
 }
 
-// goThrough uses a home: the release that leads restores it if it is archived. Then it is changed,
-// archived and restored, and always as its user has left it.
+// goThrough uses a home: the leading release restores it if it is archived. Then it is changed, archived and
+// restored, and always has the files that its user has left.
 func (u *upgrade) goThrough(t testing.TB, old *process, h *upgradedHome) {
 	t.Helper()
 	u.bring(t, old, h, workspace.PhaseRunning)
@@ -279,7 +278,7 @@ func (h *upgradedHome) compare(t testing.TB) {
 	}
 }
 
-// touch uses a home through the old process, of which the process that leads learns.
+// touch uses a home through the old process, and waits until the leader knows.
 func (u *upgrade) touch(t testing.TB, old *process, h *upgradedHome) {
 	t.Helper()
 	used := func() string {
@@ -292,10 +291,9 @@ func (u *upgrade) touch(t testing.TB, old *process, h *upgradedHome) {
 	wait.Until(t, "the use is known", func() bool { return used() != before })
 }
 
-// onlyOld leaves the installation to old processes, one of which has begun since. They do what
-// requests ask for, and nothing else. They do not lead and change no other column. They take
-// nothing away from what a newer release has written into one that they know, nor from the archives
-// that it keeps.
+// onlyOld leaves the installation to old processes, one of which has started since. They do what requests ask for,
+// and nothing else. They do not lead and change no other column. They delete nothing that a newer release has written
+// into a column that they know, and no archive that it keeps.
 func (u *upgrade) onlyOld(t testing.TB, old *process, homes []*upgradedHome) {
 	t.Helper()
 	u.exec(t, `UPDATE workspaces SET home_ctx = home_ctx || $1, conditions = conditions || $1,
@@ -324,16 +322,16 @@ func (u *upgrade) onlyOld(t testing.TB, old *process, homes []*upgradedHome) {
 	if n := len(old.reports("leads")); n != 1 || late.said("leads") {
 		t.Error("an old process leads again")
 	}
-	// What does not last: this release would carry some of it out.
+	// These values are short-lived, and this release would carry some of them out.
 	u.exec(t, `UPDATE workspaces SET waiting = NULLIF(waiting - 'newer', '{}'), recovery = NULLIF(recovery - 'newer', '{}'),
 		busy = NULLIF(busy - 'newer', '{}'), progress = NULLIF(progress - 'newer', '{}'), revert = NULLIF(revert - 'newer', '{}')`)
 }
 
-// newer is what a newer release has written, as a member of a JSON column.
+// newer is a value of a newer release, as a member of a JSON column.
 const newer = `{"newer": {"status": "True"}}`
 
-// rows describes all workspaces, but for what requests change. A trigger ends the note of a
-// workspace's work when another state is desired.
+// rows describes all workspaces, without the columns that requests change. A trigger ends the note of a workspace's
+// work when its desired state changes.
 func (u *upgrade) rows(t testing.TB) string {
 	t.Helper()
 	return postgrestest.Value[string](t, u.pool, `SELECT string_agg((to_jsonb(w) - ARRAY['memo', 'desired_state', 'busy', 'last_access_at',
@@ -355,8 +353,7 @@ func (u *upgrade) archives(t testing.TB) (names []string) {
 	return names
 }
 
-// unharmed fails the test if a workspace is or has been in ERROR, or has lost what a newer release
-// has written.
+// unharmed fails the test if a workspace is or has been in ERROR, or has lost a newer release's values.
 func (u *upgrade) unharmed(t testing.TB, homes []*upgradedHome) {
 	t.Helper()
 	if failed := postgrestest.Value[string](t, u.pool, `SELECT COALESCE(string_agg(to_jsonb(h)::text, E'\n'), '') FROM workspace_history h
@@ -370,8 +367,8 @@ func (u *upgrade) unharmed(t testing.TB, homes []*upgradedHome) {
 	}
 }
 
-// wouldCollect shows that nothing but the schema holds the old release back. Without what it asks
-// for, the old process leads and deletes archives that this release keeps.
+// wouldCollect shows that only the schema holds the old release back. Without the schema's requirement, the old
+// process leads and deletes archives that this release keeps.
 func (u *upgrade) wouldCollect(t testing.TB, h *upgradedHome) {
 	t.Helper()
 	if n := len(h.objects(t)); n < 6 {
