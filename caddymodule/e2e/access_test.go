@@ -11,11 +11,11 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// unknown is the id of no workspace.
+// unknown is an id that no workspace has.
 const unknown = "00000000-0000-4000-8000-000000000000"
 
-// TestIsolation: only its owner reaches a workspace, no other user learns whether it
-// exists, and no session cookie reaches a container (SPEC 8).
+// TestIsolation: only its owner reaches a workspace, no other user can find out whether it exists, and no session
+// cookie reaches a container (SPEC 8).
 func TestIsolation(t *testing.T) {
 	t.Parallel()
 	in := install(t, "CODEHUB_WORKSPACE_URL=path") // where both addresses serve browsers
@@ -48,8 +48,8 @@ func TestIsolation(t *testing.T) {
 	}
 }
 
-// containerGetsCleanHeaders checks that the workspace receives its own cookies, but not
-// the gateway's and not what a client claims to be forwarding.
+// containerGetsCleanHeaders checks that the workspace receives its own cookies, but neither the gateway's cookies nor
+// forwarding headers that a client made up.
 func containerGetsCleanHeaders(t *testing.T, owner *user, base string) {
 	t.Helper()
 	res, echo := owner.get(t, base+"echo", http.Header{
@@ -78,8 +78,7 @@ func containerGetsCleanHeaders(t *testing.T, owner *user, base string) {
 // does not exist, at the address elsewhere.
 func otherUserGetsNotFound(t *testing.T, other *user, a address, base, elsewhere, id string) {
 	t.Helper()
-	// On a workspace's own host only a navigation can sign in, so everything else is
-	// anonymous there.
+	// On a workspace's own host only a navigation can sign in, so everything else is anonymous there.
 	want := http.StatusNotFound
 	if a.name == "host" {
 		want = http.StatusUnauthorized
@@ -96,8 +95,7 @@ func otherUserGetsNotFound(t *testing.T, other *user, a address, base, elsewhere
 	}
 	theirs, body1 := other.navigate(t, base)
 	none, body2 := other.navigate(t, elsewhere)
-	// The address of the ticket, to which the language switch leads back, names the secret
-	// that the browser has for each host.
+	// The ticket's address, to which the language switch returns, contains the browser's secret for that host.
 	secret := regexp.MustCompile(`browser=[\w%-]+`)
 	body1, body2 = secret.ReplaceAllString(body1, ""), secret.ReplaceAllString(body2, "")
 	if theirs.StatusCode != http.StatusNotFound || none.StatusCode != http.StatusNotFound ||
@@ -118,7 +116,7 @@ func anonymousMustSignIn(t *testing.T, anonymous *user, a address, base, id stri
 	res, _ := anonymous.get(t, base+"a?b=c", navigation)
 	want := "/login?return=" + url.QueryEscape(parse(t, base).Path+"a?b=c")
 	if a.name == "host" {
-		// Each attempt comes from another browser: it has a secret of its own.
+		// Each attempt comes from another browser, with its own secret.
 		want = anonymous.in.url("/auth/ticket?" + url.Values{"browser": {parse(t, res.Header.Get("Location")).Query().Get("browser")}, "return": {"/a?b=c"}, "workspace": {id}}.Encode())
 	}
 	if to := res.Header.Get("Location"); res.StatusCode/100 != 3 || to != want {
@@ -138,8 +136,8 @@ func parse(t *testing.T, rawURL string) *url.URL {
 	return u
 }
 
-// TestLimits: a user's third running workspace is refused. The API does so with 429, and the
-// gateway with a page that lists the running ones (SPEC 5, 8).
+// TestLimits: a user's third running workspace is refused: by the API with 429, and by the gateway with a page that
+// lists the running ones (SPEC 5, 8).
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	in := install(t, "LIMITS_MAX_RUNNING_PER_USER=2")

@@ -14,9 +14,9 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestRestartBesideAnotherEngine: a process starts while another engine answers than the recorded
-// one. It does not use the addresses in the database, where that engine may have another
-// installation's containers. Once the engine is accepted, it does.
+// TestRestartBesideAnotherEngine: when a process starts, another engine answers than the recorded one. The process
+// does not use the addresses in the database, where that engine may have another installation's containers. Once the
+// engine is accepted, it does.
 func TestRestartBesideAnotherEngine(t *testing.T) {
 	t.Parallel()
 	in := install(t)

@@ -22,14 +22,13 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// firstQuarantine is how long addresses rest in the first minutes of a process, whatever
-// its lease is: other processes may still have the default one.
+// firstQuarantine is how long addresses rest in the first minutes of a process, whatever its lease is: other
+// processes may still have the default lease.
 const firstQuarantine = route.DefaultLease + time.Minute
 
-// TestNoOtherWorkspaceGetsARequest: a process that is cut off from PostgreSQL goes on routing to
-// workspaces that another process has put to sleep. Meanwhile their addresses go to other users'
-// workspaces as soon as that is allowed. None of those ever gets a request, with its header and
-// cookie, that was meant for the former one (SPEC 8).
+// TestNoOtherWorkspaceGetsARequest: a process that is cut off from PostgreSQL still routes to workspaces that another
+// process has put to sleep. Meanwhile other users' workspaces get their addresses as soon as that is allowed. None of
+// them ever gets a request, with its header and cookie, that was meant for the former workspace (SPEC 8).
 func TestNoOtherWorkspaceGetsARequest(t *testing.T) {
 	t.Parallel()
 	const lease = 20 * time.Second
@@ -40,8 +39,7 @@ func TestNoOtherWorkspaceGetsARequest(t *testing.T) {
 		t.Fatalf("other workspaces got the secrets %q", got)
 	}
 
-	// The lease has run out, so even a workspace that still runs is not reached, for there
-	// is no telling.
+	// The lease has run out. The process cannot know which workspaces still run, so it reaches none.
 	answers := make(chan string, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*wait.Timeout)
 	defer cancel()
@@ -64,9 +62,8 @@ func TestNoOtherWorkspaceGetsARequest(t *testing.T) {
 	}
 }
 
-// TestAddressesThatDoNotRestBetraySecrets shows that [TestNoOtherWorkspaceGetsARequest]
-// would notice: without the rest, and with a lease that does not run out, other
-// workspaces do get the requests.
+// TestAddressesThatDoNotRestBetraySecrets shows that [TestNoOtherWorkspaceGetsARequest] would notice a failure:
+// without the rest, and with a lease that does not run out, other workspaces do get the requests.
 func TestAddressesThatDoNotRestBetraySecrets(t *testing.T) {
 	t.Parallel()
 	s := newTakeover(t, 5*time.Minute)
@@ -80,7 +77,7 @@ func TestAddressesThatDoNotRestBetraySecrets(t *testing.T) {
 // takeover is an installation of two processes, one of which is cut off from PostgreSQL
 // while the addresses of workspaces go to others.
 type takeover struct {
-	*installation               // the process that leads
+	*installation               // the leading process
 	cutOff        *installation // the other one
 	partition     *faulty.Engine
 	db            *pgx.Conn
@@ -92,8 +89,8 @@ type takeover struct {
 	freed         []string // those addresses
 }
 
-// victims is how many workspaces lose their addresses, and others is how many addresses
-// the subnet has for others.
+// victims is the number of workspaces that lose their addresses, and others the number of the subnet's addresses for
+// other workspaces.
 const victims, others = 2, 7
 
 func newTakeover(t *testing.T, lease time.Duration) *takeover {
@@ -154,15 +151,14 @@ func (in *installation) env1(name string) string {
 	return ""
 }
 
-// freeSubnet returns a small subnet that no other test has: the process's number is its own.
+// freeSubnet returns a small subnet that no other test has: the process id is in it.
 func freeSubnet(t *testing.T) string {
 	t.Helper()
 	port := freePort(t) // of 16 bits, and free otherwise
 	return fmt.Sprintf("10.%d.%d.%d/28", 64+port>>12, port>>4&255, port&15<<4)
 }
 
-// reserve lets all addresses but those for the owner's workspaces rest for long, as if
-// they had just been used.
+// reserve lets all addresses but those for the owner's workspaces rest for long, as if they had been used just now.
 func (s *takeover) reserve(t *testing.T, subnet string) {
 	t.Helper()
 	prefix, err := spec.ParseSubnet(subnet)
@@ -213,11 +209,11 @@ func (s *takeover) passTime(t *testing.T, d time.Duration) (stop func()) {
 	return func() { cancel(); passing.Wait() }
 }
 
-// secretOf is what the owner's requests to the workspace carry.
+// secretOf is the secret in the owner's requests to the workspace.
 func secretOf(id, where string) string { return "secret-" + where + "-" + id }
 
-// ask sends a request of the owner through the process that is cut off, with its secrets.
-// The answer begins with the id of the workspace that answered.
+// ask sends the owner's request, with its secrets, through the process that is cut off. The answer begins with the id
+// of the workspace that answered.
 func (s *takeover) ask(ctx context.Context, id string) (status int, body string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, byPath.base(s.cutOff, id)+"seen", nil)
 	if err != nil {
@@ -235,8 +231,8 @@ func (s *takeover) ask(ctx context.Context, id string) (status int, body string,
 	return res.StatusCode, string(text), err
 }
 
-// run cuts the process off, and lets the addresses of the victims go to the thieves. Meanwhile the
-// owner's requests go on through the process that is cut off.
+// run cuts the process off, and gives the victims' addresses to the thieves. Meanwhile the owner's requests continue
+// through the process that is cut off.
 func (s *takeover) run(t *testing.T) {
 	t.Helper()
 	for _, id := range append([]string{s.stays}, s.victims...) {
@@ -282,12 +278,12 @@ func (s *takeover) run(t *testing.T) {
 	stop()
 }
 
-// hammer sends the owner's requests to the victims, several at a time, until the returned function
-// is called. That waits for at least some more of each.
+// hammer sends the owner's requests to the victims, several at a time, until the returned function is called. That
+// function first waits for at least some more requests to each.
 func (s *takeover) hammer(t *testing.T) (stop func()) {
 	t.Helper()
 	const each = 3
-	// A request that is held ends, and makes room for one that might not be.
+	// A held request ends, and makes room for one that might not be held.
 	const timeout = 2 * time.Second
 	var mu sync.Mutex
 	sent, answers := make(map[string]int), make(map[string]int)
@@ -342,7 +338,7 @@ func (s *takeover) refusesToAnswer(t *testing.T, id string) {
 	}
 }
 
-// strangers returns the secrets that the thieves have seen.
+// strangers returns the secrets that have reached the thieves.
 func (s *takeover) strangers(t *testing.T) (secrets []string) {
 	t.Helper()
 	for _, id := range s.thieves {
@@ -355,7 +351,7 @@ func (s *takeover) strangers(t *testing.T) (secrets []string) {
 	return secrets
 }
 
-// seenBy returns what the other user's workspace has seen, through the process that leads.
+// seenBy returns what has reached the other user's workspace, through the leading process.
 func (s *takeover) seenBy(t *testing.T, id string) string {
 	t.Helper()
 	_, body := s.other.get(t, byPath.base(s.installation, id)+"seen", program)

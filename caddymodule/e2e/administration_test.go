@@ -9,8 +9,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestAdministratorInTheDashboard adds a user in the dashboard, sees what that user has, and shuts the user
-// out. A token that is made there works until it is revoked there.
+// TestAdministratorInTheDashboard adds a user in the dashboard, sees the user's workspaces, and disables the user. A
+// token from the dashboard works until it is revoked there.
 func TestAdministratorInTheDashboard(t *testing.T) {
 	t.Parallel()
 	in := install(t)

@@ -10,9 +10,9 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestDamagedArchive: a restore that fails leaves an empty volume, which is never taken
-// for the workspace's home (SPEC 12.1). Once the archive is repaired, the workspace can
-// be recovered with its files; deleting the workspace removes the volume.
+// TestDamagedArchive: a failed restore leaves an empty volume, which never counts as the workspace's home (SPEC
+// 12.1). Once the archive is repaired, the workspace can be recovered with its files. Deleting the workspace removes
+// the volume.
 func TestDamagedArchive(t *testing.T) {
 	t.Parallel()
 	in := install(t)
@@ -53,8 +53,8 @@ func TestDamagedArchive(t *testing.T) {
 	wait.For(t, "container and volume of the deleted one are gone", func() error { return in.leftovers(t, deleted.ID) })
 }
 
-// seesTheInstallation reads what administrators see of two workspaces with damaged archives. A collection
-// that changes nothing, and one that may, both spare what they may need.
+// seesTheInstallation reads an administrator's views of two workspaces with damaged archives. A collection as a dry
+// run, and a real one, both spare the archives that they may need.
 func (u *user) seesTheInstallation(t *testing.T, w workspace) {
 	t.Helper()
 	var o struct {
@@ -96,8 +96,8 @@ func (u *user) seesTheInstallation(t *testing.T, w workspace) {
 	u.readsArchivesBack(t)
 }
 
-// readsArchivesBack has both archives read, which the scrub would read in a week at the earliest. What it has found
-// once is a suspicion, so they stay to be read.
+// readsArchivesBack has both archives read, which the scrub would read in a week at the earliest. A single finding is
+// only a suspicion, so the archives stay in the queue.
 func (u *user) readsArchivesBack(t *testing.T) {
 	t.Helper()
 	type report struct {

@@ -17,21 +17,21 @@ import (
 // engine.
 const archivedRuns = 7
 
-// archivedStages are what a wake-up from ARCHIVED goes through, each until an event of the
-// engine about a volume, the job's container or the workspace's.
+// archivedStages are the stages of a wake-up from ARCHIVED. Each ends with an event of the engine about a volume, the
+// job's container or the workspace's.
 var archivedStages = []struct{ name, until string }{
 	{"volume", "home create"},          // from the request: desired state, operation, home
 	{"job_create", "job create"},       // the servers are checked, the job's container is made
 	{"job_start", "job start"},         // its network and its process
 	{"job_run", "job die"},             // download, unpack, swap, and the end of the process
-	{"create", "workspace create"},     // the end is seen and saved, the next operation claimed
+	{"create", "workspace create"},     // the leader sees and saves the end, and begins the next operation
 	{"start", "workspace start"},       // as the raw engine does it
 	{"answer", "the request's answer"}, // the address is saved, the application probed
 }
 
-// BenchmarkWakeArchived measures a request that wakes an archived workspace with a small home, 40
-// MB in 2,000 files. It compares that with what Docker needs by itself to create and start the
-// container, and says where the time goes. `make bench-wake` runs it.
+// BenchmarkWakeArchived measures a request that wakes an archived workspace with a small home, 40 MB in 2,000 files.
+// It compares that with Docker's own time to create and start the container, and prints the time of each stage. `make
+// bench-wake` runs it.
 func BenchmarkWakeArchived(b *testing.B) {
 	in := install(b)
 	me := in.admin(b)
@@ -47,8 +47,8 @@ func BenchmarkWakeArchived(b *testing.B) {
 	for range archivedRuns {
 		me.setDesiredState(b, id, "ARCHIVED")
 		me.awaitPhase(b, id, "ARCHIVED")
-		// The store is on the same disk, and a restore would wait for the archive that was just
-		// made. A workspace that has slept for hours does not.
+		// The store is on the same disk, and a restore would wait until the archive is written. A workspace that has
+		// slept for hours does not wait for that.
 		syscall.Sync()
 		took, remove := raw.once(b)
 		remove()
@@ -89,8 +89,8 @@ func middle(of []time.Duration) time.Duration {
 	return of[len(of)/2]
 }
 
-// watchEngine follows what the engine does for a workspace until the test ends. The
-// returned function tells when something happened first since a time, such as "job start".
+// watchEngine follows the engine's events of a workspace until the test ends. The returned function returns the time
+// of the first event of a kind since a time, such as "job start".
 func (in *installation) watchEngine(t testing.TB, id string) func(what string, since time.Time) (time.Time, bool) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

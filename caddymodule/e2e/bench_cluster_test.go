@@ -20,20 +20,19 @@ import (
 )
 
 const (
-	// clusterRuns is how often a workspace is woken on a cluster, alternating with a raw Pod.
+	// clusterRuns is how often a workspace is woken on a cluster, in turn with a raw Pod.
 	clusterRuns = 15
-	// kubeletPeriod is how often a kubelet looks at its containers. What happens right after a look
-	// is seen a period later, so both begin at random moments in it.
+	// kubeletPeriod is how often a kubelet looks at its containers. It sees a change right after a look only a period
+	// later, so both begin at random moments in it.
 	kubeletPeriod = time.Second
-	// settlesFor is how long a process on a cluster is left alone before it is idle, and
-	// idlesFor how long it is watched.
+	// settlesFor is how long a process on a cluster needs to become idle, and idlesFor how long the benchmark watches
+	// it then.
 	settlesFor = 20 * time.Second
 	idlesFor   = time.Minute
 )
 
-// BenchmarkClusterWake compares a request that wakes its workspace with what the cluster needs by
-// itself. That is a Pod like the workspace's, from its creation to its first answer. Both alternate
-// in one run. `make bench-k8s` runs it.
+// BenchmarkClusterWake compares a request that wakes its workspace with the cluster's own time for a Pod like the
+// workspace's, from its creation to its first answer. Both take turns in one run. `make bench-k8s` runs it.
 func BenchmarkClusterWake(b *testing.B) {
 	in := install(b)
 	me := in.admin(b)
@@ -56,8 +55,7 @@ func BenchmarkClusterWake(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// rawPod is a Pod like that of a running workspace, on a home of its own, as a user
-// writes it who has no product.
+// rawPod is a Pod like that of a running workspace, with its own home, as a user without the product would write it.
 func (in *installation) rawPod(t testing.TB, id string) *corev1.Pod {
 	t.Helper()
 	var p corev1.Pod
@@ -78,7 +76,7 @@ func (in *installation) rawPod(t testing.TB, id string) *corev1.Pod {
 	return &p
 }
 
-// rawOnce makes the Pod and returns the time until its first answer; and removes it.
+// rawOnce makes the Pod, returns the time until its first answer, and removes the Pod.
 func (in *installation) rawOnce(t testing.TB, p *corev1.Pod) (took time.Duration) {
 	t.Helper()
 	began := time.Now()
@@ -116,9 +114,9 @@ func (in *installation) rawOnce(t testing.TB, p *corev1.Pod) (took time.Duration
 	return took
 }
 
-// BenchmarkClusterIdle counts the requests to the API server in a minute in which nothing
-// happens, beside the watches. Every five minutes, which this minute is not, the leader
-// applies the network policies again. `make bench-k8s` runs it.
+// BenchmarkClusterIdle counts the requests to the API server, besides the watches, in a minute in which nothing
+// happens. It avoids the moment, every five minutes, when the leader applies the network policies again. `make
+// bench-k8s` runs it.
 func BenchmarkClusterIdle(b *testing.B) {
 	proxy := faulty.NewCluster(b, devenv.Kubeconfig())
 	in := install(b, "KUBECONFIG="+proxy.Kubeconfig)

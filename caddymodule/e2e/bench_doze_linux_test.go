@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// thawRuns is how often a workspace is woken that dozes.
+	// thawRuns is how often a dozing workspace is woken.
 	thawRuns = 50
-	// dozingMany is how many doze while nothing asks for them, for dozingFor.
+	// dozingMany is how many workspaces doze unused, for dozingFor.
 	dozingMany = 100
 	dozingFor  = 30 * time.Second
 )
 
-// BenchmarkDoze measures how long a program's request waits for a workspace that dozes, and what
-// workspaces that doze cost. `make bench-doze` runs it.
+// BenchmarkDoze measures how long a program's request waits for a dozing workspace, and what dozing workspaces cost.
+// `make bench-doze` runs it.
 func BenchmarkDoze(b *testing.B) {
 	in := install(b, "TTL_DOZE_SECONDS=2", "LIMITS_MAX_RUNNING_PER_USER=200", "LIMITS_MAX_RUNNING_GLOBAL=200",
 		"LIMITS_MAX_DOZING_PER_USER=200", "LIMITS_MAX_DOZING_GLOBAL=200", "COORDINATOR_MAX_CONCURRENT=20", "CODEHUB_MEMORY_PRESSURE=off")

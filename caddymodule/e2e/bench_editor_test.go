@@ -30,11 +30,11 @@ import (
 // editorRuns is how often the editor is opened in each way.
 const editorRuns = 5
 
-// editorRests is how long the editor is left alone that does not doze, about as long as the one that does.
+// editorRests is how long the editor that does not doze rests: about as long as the one that dozes.
 const editorRests = 40 * time.Second
 
-// watchEditor notes in each document when the editor's workbench stands and when it can be used: its
-// explorer lists a file of the home.
+// watchEditor notes in each document when the editor's workbench appears, and when it can be used: when its explorer
+// lists a file of the home.
 const watchEditor = `(() => {
 	const seen = window.codehubSeen = {};
 	const look = () => {
@@ -45,16 +45,16 @@ const watchEditor = `(() => {
 	new MutationObserver(look).observe(document, { childList: true, subtree: true });
 })()`
 
-// opening is how long it took from the click until the editor's document began to come, until its workbench stood
-// and until that could be used, in milliseconds, and which of its resources came over the network.
+// opening is the time from the click until the first byte of the editor's document, until its workbench appears and
+// until it can be used, in milliseconds, and the resources that came over the network.
 type opening struct {
 	Document, Workbench, Usable float64
 	Fetched                     []string
 }
 
-// BenchmarkEditor measures how long a person waits for code-server in Chromium. It compares that with the same image
-// that the engine alone creates and starts, behind a plain proxy that keeps its origin: the browser's cache is as warm.
-// `make bench-editor` runs it.
+// BenchmarkEditor measures how long a person waits for code-server in Chromium. It compares that with the same image,
+// created and started by the engine alone, behind a plain proxy that keeps its origin, so that the browser's cache is
+// as warm. `make bench-editor` runs it.
 func BenchmarkEditor(b *testing.B) {
 	in := install(b, "TTL_DOZE_SECONDS=30", "TTL_STANDBY_SECONDS=86400", "TTL_ARCHIVE_SECONDS=86400",
 		"LIMITS_MAX_RUNNING_PER_USER=40", "CODEHUB_MEMORY_PRESSURE=off")
@@ -163,10 +163,10 @@ func BenchmarkEditor(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// opens navigates to an editor and returns how long after began that can be used.
+// opens navigates to an editor and returns how long after began it can be used.
 func (b *tab) opens(address string, began time.Time) (o opening) {
 	b.t.Helper()
-	// A navigation that a wake page follows ends early.
+	// A navigation ends early if a wake page follows it.
 	read(b, "that the editor is opened", chromedp.Evaluate[bool](fmt.Sprintf(`location.href = %q, true`, address)))
 	wait.For(b.t, "the editor can be used", func() error {
 		text := read(b, "the editor's times", chromedp.Evaluate[string](`JSON.stringify(window.codehubSeen?.usable && {
@@ -184,7 +184,7 @@ func (b *tab) opens(address string, began time.Time) (o opening) {
 	return o
 }
 
-// watchTerminal notes when a key reaches the page, and when the terminal shows an answer of the shell to it.
+// watchTerminal notes when a key reaches the page, and when the terminal shows the shell's answer to it.
 const watchTerminal = `(() => {
 	addEventListener("keydown", () => { window.codehubPressed = Date.now(); }, true);
 	const look = () => {
@@ -196,8 +196,8 @@ const watchTerminal = `(() => {
 	return true;
 })()`
 
-// answers returns how long after a key in the editor's terminal the shell's answer is shown, in the middle of
-// some runs before each of which the tab is left alone.
+// answers returns the median time from a key in the editor's terminal to the shell's answer, over some runs; the tab
+// rests before each.
 func (b *tab) answers(t testing.TB, way string, leave func()) time.Duration {
 	t.Helper()
 	b.shell()

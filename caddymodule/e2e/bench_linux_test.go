@@ -16,11 +16,10 @@ import (
 )
 
 const (
-	// benchPairs is how often the two sites take turns, and benchPhase about how long
-	// one turn lasts. Many short turns meet the same neighbors on a busy machine. On one with a
-	// load of 17, 220 turns of 80 ms gave half the error of 60 turns of 300 ms. The price is that a
-	// garbage collection may fall into the other site's turn. That hides about half of what our
-	// allocations cost the collector (about 0.5 %).
+	// benchPairs is how often the two sites take turns, and benchPhase about how long one turn lasts. With many short
+	// turns, both sites share the noise of a busy machine: at a load of 17, 220 turns of 80 ms gave half the error of
+	// 60 turns of 300 ms. The price: a garbage collection may fall into the other site's turn, which hides about half
+	// of the collector's cost of our allocations (about 0.5 %).
 	benchPairs = 200
 	benchPhase = 100 * time.Millisecond
 	// benchBudget ends a comparison early on a machine that is too busy for all pairs.
@@ -41,11 +40,10 @@ type site struct {
 	allocations float64         // per request
 }
 
-// BenchmarkGateway compares what a request costs the Caddy process in the gateway and
-// in a plain reverse_proxy to the same container. Both are sites of one process and
-// take turns, so that they share its memory layout, its background work and the noise
-// of the machine. The client is the test process, which does not count. It prints what
-// it measures and never fails because of it. `make bench-gateway` runs it.
+// BenchmarkGateway compares the cost of a request for the Caddy process in the gateway and in a plain reverse_proxy
+// to the same container. Both are sites of one process and take turns, so that they share its memory layout, its
+// background work and the noise of the machine. The client is the test process, which does not count. The benchmark
+// prints its results and never fails because of them. `make bench-gateway` runs it.
 func BenchmarkGateway(b *testing.B) {
 	in := install(b, "CODEHUB_WORKSPACE_URL=path") // the one host that needs no other name
 	me := in.admin(b)
@@ -115,8 +113,7 @@ func (in *installation) addSite(b *testing.B, directives string) string {
 	return fmt.Sprintf("http://localhost:%d", port)
 }
 
-// compare lets the two sites take turns, and prints what a request costs at each. It
-// returns the ratio of the two.
+// compare lets the two sites take turns, and prints the cost of a request at each. It returns the ratio of the two.
 func (in *installation) compare(b *testing.B, protocol string, gateway, plain *site) float64 {
 	b.Helper()
 	sites := []*site{gateway, plain}
@@ -170,8 +167,7 @@ func (s *site) run(b *testing.B, n int) {
 	}
 }
 
-// profile writes a CPU profile of the program while it serves one site, if a folder for
-// it was given.
+// profile writes a CPU profile of the program while it serves one site, if a folder for it is given.
 func (in *installation) profile(b *testing.B, s *site, protocol string) {
 	b.Helper()
 	if *profileFolder == "" {
@@ -208,8 +204,8 @@ func figure(name string, value float64, unit string) {
 	fmt.Printf("figure %s %.3f %s\n", name, value, unit)
 }
 
-// medianError estimates the standard error of the median of sorted values from their quartiles. It
-// is how far the result would move if the benchmark ran again just now.
+// medianError estimates the standard error of the median of sorted values from their quartiles: how far the result
+// would move if the benchmark ran again now.
 func medianError(sorted []float64) float64 {
 	n := len(sorted)
 	// Of a normal distribution, the quartiles are 1.35 standard deviations apart, and the

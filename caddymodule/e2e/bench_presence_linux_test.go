@@ -12,10 +12,9 @@ import (
 // presencePairs is how often a page with the script and one without it take turns.
 const presencePairs = 1000
 
-// presenceOverhead measures what the script costs each time a page is opened: more bytes,
-// and more time until the whole document is there. It is compared with the same document
-// for a frame within a page, which gets no script and is served alike in all else. The
-// script itself is loaded once per version.
+// presenceOverhead measures the cost of the script for each opened page: more bytes, and more time until the document
+// is complete. It compares that with the same document in a frame within a page, which gets no script and is
+// otherwise served alike. The script itself is loaded once per version.
 func presenceOverhead(b *testing.B, me *user, url string) {
 	b.Helper()
 	frame := maps.Clone(navigation)

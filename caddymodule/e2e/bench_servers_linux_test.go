@@ -11,11 +11,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// serverRequests is during how many requests the queries are counted.
+// serverRequests is the number of requests for which the queries are counted.
 const serverRequests = 100_000
 
-// countQueries counts what requests to a running workspace ask of PostgreSQL and Redis, by the
-// servers' own statistics. It subtracts what the program asks in as much time by itself.
+// countQueries counts the queries of requests to a running workspace at PostgreSQL and Redis, by the servers' own
+// statistics. It subtracts the program's own queries in the same time.
 func (in *installation) countQueries(b *testing.B, s *site) {
 	b.Helper()
 	database, err := pgx.Connect(b.Context(), in.setting("DATABASE_URL"))
@@ -88,8 +88,8 @@ func (in *installation) setting(name string) (value string) {
 	return value
 }
 
-// compareAsleep compares the tab of a workspace that sleeps, which knocks again and again,
-// with a static answer of the same status, headers and body.
+// compareAsleep compares the tab of a sleeping workspace, which knocks again and again, with a static answer of the
+// same status, headers and body.
 func (in *installation) compareAsleep(b *testing.B, me *user, id string, h http.Header) {
 	b.Helper()
 	me.setDesiredState(b, id, "STANDBY")

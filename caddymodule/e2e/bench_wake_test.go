@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// wakeRuns is how often a single workspace is woken, alternating with the raw engine.
+	// wakeRuns is how often a single workspace is woken, in turn with the raw engine.
 	wakeRuns = 15
-	// wakeMany is how many are woken at the same time, and wakeManyRuns how often.
+	// wakeMany is how many workspaces are woken at the same time, and wakeManyRuns how often.
 	wakeMany     = 20
 	wakeManyRuns = 3
 )

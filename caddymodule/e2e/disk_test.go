@@ -14,9 +14,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestDiskPressure: on a disk that is past both marks, what sleeps is archived and what is
-// new waits and says why, until there is room. The marks are moved, not the disk: with a real
-// engine, what it says of its disk is real.
+// TestDiskPressure: on a disk that is past both marks, sleeping workspaces are archived, and new ones wait and say
+// why, until there is room. The test moves the marks, not the disk: a real engine reports its real disk.
 func TestDiskPressure(t *testing.T) {
 	in := install(t)
 	user := in.admin(t)
@@ -76,7 +75,7 @@ func TestDiskPressure(t *testing.T) {
 	user.awaitPhase(t, fresh.ID, "RUNNING")
 }
 
-// sql changes something in the installation's database, as time would.
+// sql changes the installation's database as time would.
 func (in *installation) sql(t testing.TB, statement string, args ...any) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), in.env1("DATABASE_URL"))

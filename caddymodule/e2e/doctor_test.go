@@ -10,8 +10,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// doctor runs `caddy codehub doctor` and returns the level of each check, the worst one if
-// it has several lines, and everything that was printed.
+// doctor runs `caddy codehub doctor`. It returns the level of each check, the worst one if it has several lines, and
+// the output.
 func (in *installation) doctor(t *testing.T) (levels map[string]string, printed string) {
 	t.Helper()
 	cmd := exec.Command(caddyProgram(t), "codehub", "doctor", "--json", "--config", in.config, "--adapter", "caddyfile")
@@ -31,8 +31,8 @@ func (in *installation) doctor(t *testing.T) (levels map[string]string, printed 
 	return levels, string(out)
 }
 
-// TestDoctor: on an installation that runs, the rules stand and a look from inside the
-// network finds nothing open. Without the rules it says so.
+// TestDoctor: on a running installation the rules stand, and a look from inside the network finds nothing open.
+// Without the rules, the doctor says so.
 func TestDoctor(t *testing.T) {
 	in := install(t, "LIMITS_MAX_RUNNING_GLOBAL=50")
 	user := in.admin(t)
@@ -65,7 +65,7 @@ func TestDoctor(t *testing.T) {
 	if levels, printed := in.doctor(t); levels["egress"] != "problem" {
 		t.Errorf("without rules, egress: %s\n%s", levels["egress"], printed)
 	}
-	// No workspace starts: the process that leads makes the rules by itself.
+	// No workspace starts: the leader makes the rules by itself.
 	in.start(t)
 	wait.For(t, "the rules stand again", func() error {
 		levels, printed := in.doctor(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// dozing lets workspaces doze soon after they were used, and not sleep, however short of memory this host is.
+// dozing lets workspaces doze soon after their last use, and never sleep, however short of memory this host is.
 var dozing = []string{"TTL_DOZE_SECONDS=4", "TTL_STANDBY_SECONDS=3600", "CODEHUB_MEMORY_PRESSURE=off"}
 
 // frozen reports whether the engine has frozen the workspace's container.
@@ -25,7 +25,7 @@ func (in *installation) frozen(t testing.TB, id string) bool {
 	return c.State.Paused
 }
 
-// awaitFrozen waits until the workspace dozes, or goes on.
+// awaitFrozen waits until the workspace dozes, or resumes.
 func (in *installation) awaitFrozen(t testing.TB, id string, want bool) {
 	t.Helper()
 	wait.For(t, "the container freezes or goes on", func() error {
@@ -36,8 +36,8 @@ func (in *installation) awaitFrozen(t testing.TB, id string, want bool) {
 	})
 }
 
-// TestDoze: an idle workspace is frozen, with what runs in it, and goes on where it was: for a person
-// in its page, for a request, and for a message on a connection that was open before (SPEC 6).
+// TestDoze: an idle workspace is frozen, with everything that runs in it. It resumes where it was for a person in its
+// page, for a request, and for a message on a connection that was open before (SPEC 6).
 func TestDoze(t *testing.T) {
 	t.Parallel()
 	in := install(t, dozing...)
@@ -91,14 +91,13 @@ func TestDoze(t *testing.T) {
 		t.Errorf("the audit says that %+v had it go on", opened.Items)
 	}
 
-	// It sleeps and is deleted from there.
+	// Now it sleeps, and is deleted while asleep.
 	in.awaitFrozen(t, w.ID, true)
 	me.setDesiredState(t, w.ID, "STANDBY")
 	me.awaitPhase(t, w.ID, "STANDBY")
 }
 
-// TestNothingStaysFrozen: neither the end of the gateway nor that of the engine leaves a workspace
-// frozen that somebody wants.
+// TestNothingStaysFrozen: neither the end of the gateway nor that of the engine leaves a wanted workspace frozen.
 func TestNothingStaysFrozen(t *testing.T) {
 	t.Parallel()
 	in := install(t, dozing...)
@@ -113,7 +112,7 @@ func TestNothingStaysFrozen(t *testing.T) {
 	}
 }
 
-// TestAPauseByHandIsNoticed within a second, and so is its end: not by the next look at everything (SPEC 5).
+// TestAPauseByHandIsNoticed within a second, and so is its end, by events and not by the next full look (SPEC 5).
 func TestAPauseByHandIsNoticed(t *testing.T) {
 	t.Parallel()
 	in := install(t)

@@ -19,7 +19,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// leads is what a process logs when it becomes the leader.
+// leads is the log message of a process that becomes the leader.
 const leads = "this process is the leader now"
 
 // withGlobal writes the settings with more global options and server options into a new file.
@@ -64,8 +64,8 @@ func (in *installation) beside(t *testing.T) *installation {
 	return &next
 }
 
-// begun sends a sign-in over a connection of its own, without the end of its body. The result sends the rest, and returns
-// the answer.
+// begun sends a sign-in over a new connection, without the end of its body. The returned function sends the rest, and
+// returns the answer.
 func (in *installation) begun(t *testing.T) (finish func() *http.Response) {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(in.url(""), "http://"))
@@ -91,8 +91,9 @@ func (in *installation) begun(t *testing.T) (finish func() *http.Response) {
 	}
 }
 
-// streams sends requests one after the other that no client repeats by itself, until the result is called, which returns the
-// first that was cut. A connection that is new may meet a socket that the kernel closes.
+// streams sends requests one after the other that no client repeats by itself. The returned function ends that, and
+// returns the first request that was cut. Only requests on established connections count: a new connection may meet a
+// socket that the kernel closes.
 func streams(in *installation, transport *http.Transport) (end func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	answers := make(chan error, 1)
@@ -128,8 +129,9 @@ func streams(in *installation, transport *http.Transport) (end func() error) {
 	return func() error { cancel(); return <-answers }
 }
 
-// TestATerminationIsPolite: of two processes the leader is told to end while it has a request. The other one leads before
-// that is over, the request is finished, and no client's connection is cut, over HTTP/1.1 and HTTP/2.
+// TestATerminationIsPolite: of two processes, the leader is told to end while it has a request. The other one leads
+// before that request is finished, the leader finishes it, and no client's connection is cut, over HTTP/1.1 and
+// HTTP/2.
 func TestATerminationIsPolite(t *testing.T) {
 	t.Parallel()
 	in := drainable(t, "CODEHUB_SHARE_PORTS=true")
@@ -166,8 +168,8 @@ func TestATerminationIsPolite(t *testing.T) {
 	in.cmd = nil // the installation is the second process's now
 }
 
-// TestAProcessServesOnForItsShutdownDelay: so does one behind a Service of Kubernetes, whose other parts learn of its end
-// later. Its listener stays open meanwhile, and it says that it is not ready.
+// TestAProcessServesOnForItsShutdownDelay: so does a Pod behind a Service of Kubernetes, whose other parts hear of
+// its end later. Its listener stays open meanwhile, and it reports that it is not ready.
 func TestAProcessServesOnForItsShutdownDelay(t *testing.T) {
 	t.Parallel()
 	in := drainable(t)

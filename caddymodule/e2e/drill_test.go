@@ -20,10 +20,10 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestRestoreDrill is the restore drill of the guide (SPEC 12.9): the database comes from a backup that is
-// older than the objects, Redis is empty, and another engine answers, which has no container, no volume and no
-// image of the installation. No object is collected or overwritten, everything that has an archive is opened as
-// it was left last, and what cannot be is named.
+// TestRestoreDrill is the restore drill of the guide (SPEC 12.9): the database comes from a backup that is older than
+// the objects, Redis is empty, and another engine answers, without any container, volume or image of the
+// installation. No object is collected or overwritten. Every workspace with an archive opens as its user left it
+// last, and the others are named.
 func TestRestoreDrill(t *testing.T) {
 	if devenv.OnKubernetes() || os.Getuid() != 0 {
 		t.Skip("root runs another engine")
@@ -56,7 +56,7 @@ func TestRestoreDrill(t *testing.T) {
 	dump, dsn := filepath.Join(t.TempDir(), "codehub.dump"), in.env1("DATABASE_URL")
 	in.postgres(t, "pg_dump", "--format=custom", "--file="+dump, dsn)
 
-	// What the backup does not know.
+	// Changes that the backup does not have.
 	leave(changed)
 	newest := archived(changed)
 	created := me.create(t, "created").ID
@@ -108,7 +108,7 @@ func TestRestoreDrill(t *testing.T) {
 	if now := in.archives(t); !slices.Equal(now, before) {
 		t.Errorf("the objects %q have become %q", before, now)
 	}
-	// What waits for an image goes on when the engine has it.
+	// A workspace that waits for an image continues when the engine has it.
 	me.setDesiredState(t, intact, "RUNNING")
 	wait.For(t, "the job's image is missing", func() error {
 		var w struct{ Waiting struct{ Reason string } }
@@ -157,8 +157,8 @@ func carry(t *testing.T, from, to *inspect.Docker, images ...string) {
 	}
 }
 
-// TestAdoptAVolume takes up workspaces that the database does not know, by the volumes on a real engine: one that
-// was never archived, and one that was used since. What another installation or another engine has is not theirs.
+// TestAdoptAVolume adopts workspaces that the database does not know, by the volumes on a real engine: one that was
+// never archived, and one that was used since. It does not adopt those of another installation or another engine.
 func TestAdoptAVolume(t *testing.T) {
 	if devenv.OnKubernetes() {
 		t.Skip("volumes of two installations may have one name there")
@@ -223,7 +223,7 @@ func TestAdoptAVolume(t *testing.T) {
 	}
 }
 
-// verify runs `caddy codehub verify --read`, which finds problems, and says that.
+// verify runs `caddy codehub verify --read`, which finds problems and reports them.
 func (in *installation) verify(t *testing.T, says ...string) {
 	t.Helper()
 	out, err := in.command(t, "codehub", "verify", "--read", "--config", in.config)

@@ -15,15 +15,15 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// The tests in this file break the cluster that `make test-k8s-faults` names, one fault
-// after the other: no other test may use it meanwhile.
+// The tests in this file break the cluster of `make test-k8s-faults`, one fault after the other: no other test may
+// use it meanwhile.
 
-// clusterAway is what users see without the API server: what runs goes on.
+// clusterAway is what users see without the API server: running workspaces continue.
 var clusterAway = seen{
 	dashboard: dashboardShown, api: workspaceListed, open: terminalShown, wake: wakePageShown,
 }
 
-// onCluster skips a test that is about Kubernetes in a run on Docker.
+// onCluster skips a test about Kubernetes in a run on Docker.
 func onCluster(t *testing.T) {
 	t.Helper()
 	if !devenv.OnKubernetes() {
@@ -54,8 +54,8 @@ func (s *scene) awaitAPI(t *testing.T) {
 	})
 }
 
-// single checks that nothing is doubled. No workspace has two containers that have not ended, and
-// those that have, such as that of the job which has restored it, go.
+// single checks that nothing is doubled: no workspace has two containers that have not ended, and ended ones, such as
+// that of its restore job, are removed.
 func (s *scene) single(t *testing.T, when string) {
 	t.Helper()
 	for id := range s.sums {
@@ -92,9 +92,9 @@ func TestClusterAPIServerKilled(t *testing.T) {
 	s.judges(t, "after the API server was killed")
 }
 
-// TestClusterNodeNotReady: the kubelet is stopped. Containers run on, and are served, also when the
-// cluster calls the node not ready. Until the kubelet is back, a workspace that is to sleep keeps
-// its home, and one that is to wake waits.
+// TestClusterNodeNotReady: the kubelet is stopped. Containers continue, and are served, even when the cluster reports
+// the node as not ready. Until the kubelet is back, a workspace that shall sleep keeps its home, and one that shall
+// wake waits.
 func TestClusterNodeNotReady(t *testing.T) {
 	onCluster(t)
 	s := play(t, "TTL_STANDBY_SECONDS=3600") // only this test puts workspaces to sleep
@@ -138,7 +138,7 @@ func TestClusterNodeNotReady(t *testing.T) {
 	s.single(t, "after the kubelet was stopped")
 }
 
-// TestClusterEtcdStopped: the cluster's database stands still, and later is slow.
+// TestClusterEtcdStopped: the cluster's database stops, and later is slow.
 func TestClusterEtcdStopped(t *testing.T) {
 	onCluster(t)
 	s := play(t)
@@ -183,8 +183,8 @@ func behindProxy(t *testing.T, settings ...string) (*scene, *faulty.Cluster) {
 	return play(t, append(settings, "KUBECONFIG="+proxy.Kubeconfig)...), proxy
 }
 
-// TestClusterWatchDropped: all connections to the API server end, and it is not known what
-// happened meanwhile.
+// TestClusterWatchDropped: all connections to the API server end, and the program does not know what happened
+// meanwhile.
 func TestClusterWatchDropped(t *testing.T) {
 	onCluster(t)
 	s, proxy := behindProxy(t)
@@ -213,8 +213,8 @@ func TestClusterWatchDropped(t *testing.T) {
 	s.single(t, "after the watches were dropped")
 }
 
-// TestClusterReplaced: another cluster answers at the same address. Nothing is changed
-// there, nothing is concluded from its emptiness, and what runs is served (SPEC 2).
+// TestClusterReplaced: another cluster answers at the same address. The program changes nothing there, concludes
+// nothing from its emptiness, and still serves running workspaces (SPEC 2).
 func TestClusterReplaced(t *testing.T) {
 	onCluster(t)
 	s, proxy := behindProxy(t)

@@ -19,7 +19,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// engineAway is what users see without the container engine: what runs goes on.
+// engineAway is what users see without the container engine: running workspaces continue.
 var engineAway = seen{
 	dashboard: dashboardShown, api: workspaceListed, open: terminalShown,
 	wake: answer{http.StatusBadGateway, "It waits for the container engine or cluster, which does not answer"},
@@ -39,8 +39,8 @@ func TestEngineHangs(t *testing.T) {
 	s.logged(t, mark, "cannot observe containers", "observing containers works again")
 }
 
-// TestEngineRestarted: the container engine is restarted, with its containers, or, as with
-// live-restore, under them.
+// TestEngineRestarted: the container engine restarts together with its containers, or, as with live-restore, while
+// they continue.
 func TestEngineRestarted(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
@@ -61,8 +61,8 @@ func TestEngineRestarted(t *testing.T) {
 			if !tt.live {
 				e.endContainers(t)
 				s.stopWork()
-				// Whether the last observation has seen the container end is not certain: the page
-				// waits for the engine, or for the application.
+				// The last observation may or may not have seen the container end. So the page waits for the engine,
+				// or for the application.
 				want.open = wakePageShown
 			}
 			s.shows(t, "without an engine", want)
@@ -78,19 +78,19 @@ func TestEngineRestarted(t *testing.T) {
 	}
 }
 
-// ownEngine is a container engine of the test's own. It changes no firewall rules, so
-// that it does not disturb the engine of the other tests.
+// ownEngine is a container engine for one test. It changes no firewall rules, so that it does not disturb the engine
+// of the other tests.
 type ownEngine struct {
 	dir  string
 	data string // below dir, or the folder of a disk of its own
-	// bridge is the device of its default network, or none. With one the engine tells since when it runs.
+	// bridge is the device of its default network, or none. With a bridge the engine tells since when it runs.
 	bridge string
 	live   bool
 	cmd    *exec.Cmd // that runs now
 	stop   func()
 }
 
-// newOwnEngine returns an engine that was not started yet.
+// newOwnEngine returns an engine that has not been started yet.
 func newOwnEngine(t *testing.T, live bool) *ownEngine {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "codehub-own") // its path is short enough for a socket
@@ -108,7 +108,7 @@ func newOwnEngine(t *testing.T, live bool) *ownEngine {
 	return e
 }
 
-// unmount undoes the engine's mounts: it leaves what it might need again.
+// unmount undoes the engine's mounts: the engine leaves those that it might need again.
 func (e *ownEngine) unmount(t *testing.T) {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mounts")
@@ -168,8 +168,8 @@ func (e *ownEngine) end(how syscall.Signal) {
 	_ = e.cmd.Wait()
 }
 
-// endContainers ends what the engine has left running: while it waits for its containers to end it still takes calls, and a
-// workspace that is started meanwhile runs on without it.
+// endContainers ends the containers that the engine has left running: while it waits for them to end it still takes
+// calls, and a workspace that is started meanwhile continues without it.
 func (e *ownEngine) endContainers(t *testing.T) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -191,7 +191,7 @@ func (e *ownEngine) endContainers(t *testing.T) {
 	}
 }
 
-// settings are those of an installation on this engine, which gets its images.
+// settings are those of an installation on this engine, to which it brings the images.
 func (e *ownEngine) settings(t *testing.T) []string {
 	t.Helper()
 	root, err := image.Root()

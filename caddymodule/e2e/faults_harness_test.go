@@ -19,8 +19,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// scene is an installation with a person who works in one workspace from the beginning
-// to the end, and with another workspace that sleeps. A test lets a server fail under it.
+// scene is an installation with a person who works in one workspace from the beginning to the end, and with another
+// workspace that sleeps. A test breaks a server during it.
 type scene struct {
 	*installation
 	me           *user
@@ -35,7 +35,7 @@ type scene struct {
 	stopWork func()
 }
 
-// sleepsAfter is how long a workspace may be unused in a scene.
+// sleepsAfter is how long a workspace may be idle in a scene.
 const sleepsAfter = "TTL_STANDBY_SECONDS=5"
 
 // play makes a scene with settings as for [install].
@@ -113,8 +113,7 @@ func (s *scene) startWork(t *testing.T) {
 	t.Cleanup(s.stopWork)
 }
 
-// worked returns how often the work has had its answer, and fails the test if it was
-// interrupted.
+// worked returns how many answers the work has had, and fails the test if it was interrupted.
 func (s *scene) worked(t *testing.T) int {
 	t.Helper()
 	s.work.Lock()
@@ -125,7 +124,7 @@ func (s *scene) worked(t *testing.T) int {
 	return s.work.done
 }
 
-// worksOn waits until some more of the work has had its answer, unless it was stopped.
+// worksOn waits until the work has had some more answers, unless it was stopped.
 func (s *scene) worksOn(t *testing.T) {
 	t.Helper()
 	if s.stopWork == nil {
@@ -142,7 +141,7 @@ func (s *scene) putToSleep(t *testing.T, state string) {
 	s.me.awaitPhase(t, s.asleep, state)
 }
 
-// answer is what a request gets, and what its text must contain.
+// answer is the expected answer to a request, and a text that it contains.
 type answer struct {
 	status int
 	text   string
@@ -157,15 +156,15 @@ var (
 	apiUnavailable  = answer{http.StatusServiceUnavailable, "urn:codehub:problem:unavailable"}
 )
 
-// seen is what users see during a fault; empty parts do not matter.
+// seen is what users see during a fault; empty fields do not matter.
 type seen struct {
 	dashboard, api, open, wake answer
 }
 
-// usually is what users see when nothing that they notice is wrong.
+// usually is what users see while they notice no fault.
 var usually = seen{dashboardShown, workspaceListed, terminalShown, wakePageShown}
 
-// shows waits until users see exactly that. What is asked reads, but for the wake.
+// shows waits until users see exactly that. All of its requests but the wake only read.
 func (s *scene) shows(t *testing.T, when string, want seen) {
 	t.Helper()
 	for _, look := range []struct {
@@ -193,8 +192,8 @@ func (s *scene) shows(t *testing.T, when string, want seen) {
 	s.worksOn(t)
 }
 
-// recovers waits until the sleeping workspace can be woken, and finds the files as they
-// were. It returns how long that took.
+// recovers waits until the sleeping workspace can be woken, and checks that its files are as they were. It returns
+// how long that took.
 func (s *scene) recovers(t *testing.T, fault string) {
 	t.Helper()
 	began := time.Now()
@@ -212,7 +211,7 @@ func (s *scene) recovers(t *testing.T, fault string) {
 	s.worksOn(t)
 }
 
-// intact compares the files of both workspaces with what was written.
+// intact compares the files of both workspaces with what their users have written.
 func (s *scene) intact(t *testing.T, when string) {
 	t.Helper()
 	for id, sum := range s.sums {
@@ -222,8 +221,8 @@ func (s *scene) intact(t *testing.T, when string) {
 	}
 }
 
-// judges waits until an unused workspace is put to sleep. By then the one in which a person works
-// has been judged as well, and must still run.
+// judges waits until an idle workspace is put to sleep. By then the leader has judged the workspace in use as well,
+// which must still run.
 func (s *scene) judges(t *testing.T, when string) {
 	t.Helper()
 	wait.For(t, when+" the unused workspace is put to sleep", func() error {
@@ -241,7 +240,7 @@ func (s *scene) judges(t *testing.T, when string) {
 // line is a line of the program's log.
 type line struct {
 	Level, Logger, Msg, Workspace, Error string
-	Outage                               float64 // its length, of a line about its end
+	Outage                               float64 // its length, in the line about its end
 }
 
 // lines returns the lines that the program has logged since mark bytes.
@@ -259,8 +258,8 @@ func (b *logBuffer) lines(mark int) []line {
 // mark returns the present length of the log.
 func (s *scene) mark() int { return len(s.log.String()) }
 
-// logged waits until the outage that began after mark is logged once, and so is its
-// end, with messages that contain those texts. No other warning may occur twice either.
+// logged waits until the outage that began after mark is logged once, and so is its end, with messages that contain
+// those texts. No other warning may occur twice either.
 func (s *scene) logged(t *testing.T, mark int, begin, end string) {
 	t.Helper()
 	wait.For(t, "outage and end are logged", func() error {
@@ -292,7 +291,7 @@ func (s *scene) logged(t *testing.T, mark int, begin, end string) {
 	})
 }
 
-// lastUse returns when the open workspace was last used, as the database has it.
+// lastUse returns the time of the open workspace's last use in the database.
 func (s *scene) lastUse(t *testing.T) time.Time {
 	t.Helper()
 	var w struct {
@@ -302,7 +301,7 @@ func (s *scene) lastUse(t *testing.T) time.Time {
 	return w.At
 }
 
-// usedAfter returns an error unless a later use of the open workspace is known.
+// usedAfter returns an error unless the database has a later use of the open workspace.
 func (s *scene) usedAfter(t *testing.T, at time.Time) error {
 	t.Helper()
 	if now := s.lastUse(t); !now.After(at) {

@@ -18,8 +18,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// cluster is a PostgreSQL server of the test's own, which can be stopped, started, and
-// followed by a replica.
+// cluster is a PostgreSQL server for one test, which can be stopped, started, and followed by a replica.
 type cluster struct {
 	dir string // has the data, the log and the socket
 	cmd *exec.Cmd
@@ -62,7 +61,7 @@ func clusterDir(t *testing.T) string {
 
 func (c *cluster) data() string { return filepath.Join(c.dir, "data") }
 
-// url is the address of a database on one of the servers that takes writes.
+// url is the address of a database that takes writes, on one of the servers.
 func databaseURL(database string, servers ...*cluster) string {
 	var hosts []string
 	for _, c := range servers {
@@ -138,7 +137,7 @@ func postgresProgram(t *testing.T, name string) string {
 	return path
 }
 
-// postgresUser is who PostgreSQL runs as, which refuses to be root.
+// postgresUser is the user that PostgreSQL runs as, because it refuses to run as root.
 func postgresUser(t *testing.T) *syscall.Credential {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -164,7 +163,7 @@ func postgresCommand(t *testing.T, name string, args ...string) {
 	}
 }
 
-// databaseAway is what users see without PostgreSQL: who is signed in and works goes on.
+// databaseAway is what users see without PostgreSQL: signed-in users continue to work.
 var databaseAway = seen{
 	dashboard: dashboardShown, api: apiUnavailable, open: terminalShown, wake: wakePageShown,
 }
@@ -200,8 +199,7 @@ func TestPostgreSQLFailedOver(t *testing.T) {
 	s.logged(t, mark, "no notifications from the database", "notifications from the database are back")
 }
 
-// TestPostgreSQLReadOnly: PostgreSQL refuses writes, as services that run it do when its
-// disk is full.
+// TestPostgreSQLReadOnly: PostgreSQL refuses writes, as a hosted PostgreSQL does when its disk is full.
 func TestPostgreSQLReadOnly(t *testing.T) {
 	t.Parallel()
 	db := newCluster(t)
@@ -216,8 +214,8 @@ func TestPostgreSQLReadOnly(t *testing.T) {
 	s.logged(t, mark, "takes no changes", "requests can be answered again")
 }
 
-// tellsStrangers makes requests whose session is not in memory, at the dashboard and at a
-// workspace. Each gets a page that says what is wrong and what to do.
+// tellsStrangers makes requests whose session is not in memory, at the dashboard and at a workspace. Each gets a page
+// that names the problem and the remedy.
 func (s *scene) tellsStrangers(t *testing.T) {
 	t.Helper()
 	for lang, want := range map[string]string{"en": "Your files are safe", "ko": "파일은 안전합니다"} {
@@ -233,8 +231,7 @@ func (s *scene) tellsStrangers(t *testing.T) {
 	}
 }
 
-// createsNothing tells that a request that changes something is refused with a problem
-// that says to try again.
+// createsNothing checks that a request that changes something is refused with a problem that advises to try again.
 func (s *scene) createsNothing(t *testing.T) {
 	t.Helper()
 	wait.For(t, "creating a workspace is refused for the moment", func() error {

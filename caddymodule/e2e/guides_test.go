@@ -13,14 +13,14 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 )
 
-// guideCommand is a line of a guide, without its comment, and what it ends with.
+// guideCommand is a line of a guide, without its comment, and its exit code.
 type guideCommand struct {
 	line string
 	code int
 }
 
-// guideCommands are what the guides tell an administrator to run on the installation's own servers, in an
-// order that makes sense, with the exit codes on an installation where nothing is wrong.
+// guideCommands are the commands that the guides tell an administrator to run on the installation's own servers, in a
+// sensible order, with their exit codes on a healthy installation.
 var guideCommands = []guideCommand{
 	{`caddy codehub user add bob`, 0},
 	{`./caddy codehub user add bob`, 1}, // he is there
@@ -30,8 +30,8 @@ var guideCommands = []guideCommand{
 	{`./caddy codehub audit --user ann --since 24h`, 0},
 	{`caddy codehub workspace list --failed --config /etc/caddy/Caddyfile`, 0},
 	{`caddy codehub workspace explain ID --config /etc/caddy/Caddyfile`, 0},
-	// For a workspace in no error there is nothing to do, and no choice. TestCommandRecover… of the command
-	// have the errors.
+	// A workspace that is in no error needs nothing and has no choice. TestCommandRecover… of the command tests
+	// errors.
 	{`caddy codehub workspace recover ID`, 0},
 	{`caddy codehub workspace recover ID --config /etc/caddy/Caddyfile`, 0},
 	{`caddy codehub workspace recover ID --keep-volume`, 1},
@@ -39,7 +39,7 @@ var guideCommands = []guideCommand{
 	{`caddy codehub workspace recover ID --from-archive KEY`, 1},
 	{`caddy codehub workspace recover ID --from-archive KEY --replace-volume`, 1},
 	{`caddy codehub workspace recover --reason DataLost --all`, 0},
-	// What answers is what is recorded.
+	// The engine and the store that answer are the recorded ones.
 	{`caddy codehub accept backend`, 1},
 	{`caddy codehub accept backend --config /etc/caddy/Caddyfile`, 1},
 	{`caddy codehub accept bucket`, 1},
@@ -61,7 +61,7 @@ var guideCommands = []guideCommand{
 	{`pg_restore --clean --if-exists --no-owner --dbname="$DATABASE_URL" codehub.dump`, 0},
 }
 
-// runElsewhere are the guides whose commands are for a person with a token, or for a cluster.
+// runElsewhere are the guides with commands for a person with a token, or for a cluster.
 var runElsewhere = map[string]string{
 	"api.md":        "TestWhatTheDocumentOfTheAPIShows",
 	"awake.md":      "TestWorkspacesThroughAServer of caddymodule/internal/command/workspaces",
@@ -69,7 +69,7 @@ var runElsewhere = map[string]string{
 	"moving.md":     "TestMovingAHome of caddymodule/docs",
 }
 
-// TestTheCommandsOfTheGuides runs them, word for word but for the names that stand for something.
+// TestTheCommandsOfTheGuides runs them word for word, except for placeholders.
 func TestTheCommandsOfTheGuides(t *testing.T) {
 	if devenv.OnKubernetes() {
 		t.Skip("the firewall of an engine is among them")
@@ -125,7 +125,7 @@ func TestTheCommandsOfTheGuides(t *testing.T) {
 		}
 	}
 
-	// The drill: the restored database knows the workspace, and fits the bucket.
+	// The drill: the restored database has the workspace, and matches the bucket.
 	in.stop(t)
 	for args, want := range map[string]string{
 		"workspace explain " + id: "Its files are in an archive", "gc --dry-run": "protected",
@@ -139,7 +139,7 @@ func TestTheCommandsOfTheGuides(t *testing.T) {
 	}
 }
 
-// guideLines returns the commands of the English guides that are for an administrator, without comments.
+// guideLines returns the commands of the English guides for administrators, without comments.
 func guideLines(t *testing.T) (lines []string) {
 	t.Helper()
 	files, err := filepath.Glob("../docs/*.md")

@@ -26,8 +26,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// installation is one deployment of the product with servers of its own. The caddy
-// program can be killed and started again over the same servers.
+// installation is one deployment of the product on its own servers. The caddy program can be killed and started again
+// over the same servers.
 type installation struct {
 	id          string
 	port        int
@@ -56,7 +56,7 @@ func install(t testing.TB, settings ...string) *installation {
 	return in
 }
 
-// prepare does so without starting the program.
+// prepare does the same without starting the program.
 func prepare(t testing.TB, settings ...string) *installation {
 	t.Helper()
 	home := t.TempDir()
@@ -67,7 +67,7 @@ func prepare(t testing.TB, settings ...string) *installation {
 	return in
 }
 
-// prepareWithoutEngine does so where no workspace runs.
+// prepareWithoutEngine does the same for tests in which no workspace runs.
 func prepareWithoutEngine(t testing.TB, home string, settings ...string) *installation {
 	t.Helper()
 	store := devenv.S3(t)
@@ -97,8 +97,8 @@ func prepareWithoutEngine(t testing.TB, home string, settings ...string) *instal
 	return in
 }
 
-// onBackend chooses the container backend: the cluster of a run on Kubernetes, or Docker. It
-// returns the settings that say so.
+// onBackend chooses the container backend: the cluster of a run on Kubernetes, or Docker. It returns the settings for
+// it.
 func (in *installation) onBackend(t testing.TB, home string) []string {
 	t.Helper()
 	if !devenv.OnKubernetes() {
@@ -114,8 +114,8 @@ func (in *installation) onBackend(t testing.TB, home string) []string {
 	return []string{"KUBECONFIG=" + c.Kubeconfig, "CODEHUB_TEST_NAMESPACE=" + c.Namespace}
 }
 
-// onKubernetes is what stands in the settings in place of the block of Docker's. Many
-// workspaces fit on a small node.
+// onKubernetes replaces the block of Docker in the settings. Its requests are low, so that many workspaces fit on a
+// small node.
 const onKubernetes = `
 		backend kubernetes {
 			kubeconfig {env.KUBECONFIG}
@@ -160,7 +160,7 @@ func caddyProgram(t testing.TB) string {
 	return path
 }
 
-// launch runs the program. What it prints goes to output.
+// launch runs the program. Its output goes to output.
 func (in *installation) launch(t testing.TB, output io.Writer) {
 	t.Helper()
 	in.cmd = exec.Command(caddyProgram(t), "run", "--config", in.config, "--adapter", "caddyfile")
@@ -215,7 +215,7 @@ func (in *installation) stop(t testing.TB) {
 	}
 }
 
-// uninstall stops the program and removes what a failed test may have left.
+// uninstall stops the program and removes what a failed test may have left behind.
 func (in *installation) uninstall(t testing.TB) {
 	if in.cmd != nil && in.cmd.Process != nil {
 		in.stop(t)

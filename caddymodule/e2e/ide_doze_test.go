@@ -20,13 +20,13 @@ import (
 // ideDoze is how long a workspace dozes under an open tab.
 var ideDoze = flag.Duration("ide-doze", 90*time.Second, "how long TestIDEDozes leaves the tab of a workspace alone that dozes")
 
-// domTerminal has code-server draw its terminals as text that a test can read.
+// domTerminal makes code-server draw its terminals as text that a test can read.
 const domTerminal = `mkdir -p .local/share/code-server/User && echo '{"terminal.integrated.gpuAcceleration":"off"}' >.local/share/code-server/User/settings.json`
 
-// TestIDEDozes: real applications go on where they were after their workspace has dozed under
-// an open tab. What the tab sends meanwhile does not wake it, and the page is not loaded again.
+// TestIDEDozes: real applications resume where they were after their workspace has dozed under an open tab. The tab's
+// own requests do not wake it meanwhile, and the page is not loaded again.
 func TestIDEDozes(t *testing.T) {
-	// Notebooks save what was changed by themselves, two minutes later.
+	// Notebooks save changes by themselves, two minutes later.
 	in := install(t, append(dozing, "TTL_DOZE_SECONDS=180", "TTL_STANDBY_SECONDS=86400", "LIMITS_MAX_RUNNING_PER_USER=40",
 		"LIMITS_MAX_DOZING_PER_USER=40")...)
 	e := &environments{installation: in, me: in.admin(t), codeServer: in.load(t, ide.CodeServer), jupyter: in.load(t, ide.Jupyter)}
@@ -43,7 +43,7 @@ func TestIDEDozes(t *testing.T) {
 	}
 }
 
-// dozesFor watches a tab, which nobody touches, of a workspace that dozes.
+// dozesFor watches the untouched tab of a dozing workspace.
 func (e *environments) dozesFor(t *testing.T, b *tab, id string) {
 	t.Helper()
 	e.awaitFrozen(t, id, true)
@@ -64,11 +64,11 @@ func (e *environments) dozesFor(t *testing.T, b *tab, id string) {
 	t.Log(b.screenshot())
 }
 
-// noticed is what our notice in a page says.
+// noticed is the text of our notice in a page.
 const noticed = `document.querySelector("codehub-notice")?.shadowRoot.textContent || ""`
 
-// goesOn waits until the tab shows a text in what a selector finds, records how long after began
-// that is, and checks that the page is still the one that was left.
+// goesOn waits until an element of the tab shows a text, and records how long after began that is. It checks that the
+// page is still the one that was left.
 func (e *environments) goesOn(t *testing.T, b *tab, began time.Time, selector, text string) {
 	t.Helper()
 	wait.For(t, "the tab shows "+text, func() error { return b.prints(selector, text) })
@@ -89,7 +89,7 @@ func (b *tab) has(selector string) error {
 	return nil
 }
 
-// prints reports whether the text of what a selector finds has a text, whatever its spaces are.
+// prints reports whether the element of a selector has a text, whatever its spaces are.
 func (b *tab) prints(selector, text string) error {
 	got := read(b, "what is shown", chromedp.Evaluate[string](fmt.Sprintf(
 		`[...document.querySelectorAll(%q)].map((e) => e.innerText).join("\n").replaceAll("\u00a0", " ")`, selector)))
@@ -99,7 +99,7 @@ func (b *tab) prints(selector, text string) error {
 	return nil
 }
 
-// shell opens code-server's own terminal, which answers to what is typed from then on.
+// shell opens code-server's own terminal, which answers typed input from then on.
 func (b *tab) shell() {
 	b.t.Helper()
 	b.command("Terminal: Create New Terminal")
@@ -110,7 +110,7 @@ func (b *tab) shell() {
 // screen finds the lines of code-server's terminal.
 const screen = `.terminal-wrapper.active .xterm-rows`
 
-// editorDozes: the shell in a terminal keeps its variable, and an editor what is not saved.
+// editorDozes: the shell in a terminal keeps its variable, and an editor its unsaved text.
 func (e *environments) editorDozes(t *testing.T) {
 	id := e.open(t, e.codeServer)
 	e.inContainer(t, "ws-"+id, domTerminal)
@@ -138,7 +138,7 @@ func (e *environments) editorDozes(t *testing.T) {
 // emptyNotebook makes a notebook of one empty cell.
 const emptyNotebook = `echo '{"cells":[{"cell_type":"code","execution_count":null,"metadata":{},"outputs":[],"source":[]}],"metadata":{"kernelspec":{"display_name":"Python 3 (ipykernel)","language":"python","name":"python3"}},"nbformat":4,"nbformat_minor":4}' >it.ipynb`
 
-// notebookDozes: a kernel keeps its variable, and a cell what was not run.
+// notebookDozes: a kernel keeps its variable, and a cell its text that has not run yet.
 func (e *environments) notebookDozes(t *testing.T) {
 	id := e.open(t, e.jupyter)
 	e.inContainer(t, "ws-"+id, emptyNotebook)
@@ -161,7 +161,7 @@ func (e *environments) notebookDozes(t *testing.T) {
 	e.goesOn(t, b, began, `.output_area`, "stillkept")
 }
 
-// labDozes: JupyterLab too, which says so where its server fails. Here a click wakes it.
+// labDozes: the same for JupyterLab, which shows when its server fails. Here a click wakes it.
 func (e *environments) labDozes(t *testing.T, image string) {
 	id := e.open(t, image)
 	e.inContainer(t, "ws-"+id, emptyNotebook)

@@ -26,15 +26,14 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// These tests show with real development environments who counts as there and what counts
-// as work (SPEC 6). They watch for minutes, because what they prove is that nothing
-// happens meanwhile. `make test-ide` runs them.
+// These tests show with real development environments which tabs count as present and which programs as work (SPEC
+// 6). They watch for minutes, because they prove that nothing happens meanwhile. `make test-ide` runs them.
 
 const (
-	// ideTTL is the standby TTL, and ideSleep how soon after it an unused workspace sleeps.
+	// ideTTL is the standby TTL, and ideSleep how soon after it an idle workspace sleeps.
 	ideTTL   = 60 * time.Second
 	ideSleep = ideTTL + 90*time.Second
-	// ideBusy is how long what goes on must keep a workspace awake.
+	// ideBusy is how long continuing work must keep a workspace awake.
 	ideBusy = 3*ideTTL + 30*time.Second
 )
 
@@ -145,7 +144,7 @@ func (e *environments) asleepAfter(t *testing.T, id string, since time.Time) tim
 	}
 }
 
-// stays watches a workspace, which must stay in its phase for so long.
+// stays watches a workspace, which must stay in its phase for that long.
 func (e *environments) stays(t *testing.T, id, phase string, d time.Duration) {
 	t.Helper()
 	for begin := time.Now(); time.Since(begin) < d; pause(t, time.Second) {
@@ -171,15 +170,14 @@ func pause(t testing.TB, d time.Duration) {
 	}
 }
 
-// forgottenTab: a tab that no person touches does not keep its workspace awake, and does not
-// wake it.
+// forgottenTab: an untouched tab neither keeps its workspace awake nor wakes it.
 func (e *environments) forgottenTab(t *testing.T, image, path, shown string) {
 	id := e.open(t, image)
 	e.tab(t, id, path, shown)
 	e.isForgotten(t, id)
 }
 
-// isForgotten watches a workspace whose tab no person touches.
+// isForgotten watches a workspace whose tab nobody touches.
 func (e *environments) isForgotten(t *testing.T, id string) {
 	t.Helper()
 	slept := e.asleepAfter(t, id, time.Now())
@@ -187,8 +185,7 @@ func (e *environments) isForgotten(t *testing.T, id string) {
 	e.stays(t, id, "STANDBY", *ideWatch)
 }
 
-// forgottenPort: nor does the tab of a server in the workspace, on a port of its own, that asks it
-// every second.
+// forgottenPort: nor does the tab of a server in the workspace, on its own port, that polls it every second.
 func (e *environments) forgottenPort(t *testing.T) {
 	id := e.open(t, e.codeServer)
 	e.terminal(t, id, `echo 'require("http").createServer((_, w) => w.setHeader("Content-Type", "text/html").end("<!doctype html><p id=p>port</p><script>setInterval(() => fetch(String(1)), 1000)</script>")).listen(3000)' >server.js && `+
@@ -204,8 +201,7 @@ func (e *environments) forgottenPort(t *testing.T) {
 	e.isForgotten(t, id)
 }
 
-// typing: a person who types a character every 30 s keeps the workspace awake, and it
-// sleeps when that ends.
+// typing: a person who types a character every 30 s keeps the workspace awake, and it sleeps when the typing ends.
 func (e *environments) typing(t *testing.T) {
 	id := e.open(t, e.codeServer)
 	b := e.tab(t, id, "/", `.monaco-workbench .part.editor`)
@@ -220,8 +216,8 @@ func (e *environments) typing(t *testing.T) {
 // command runs a command of the workbench.
 func (b *tab) command(name string) {
 	b.t.Helper()
-	// An editor that is still loading has its commands one after the other, and its list does not get longer while it
-	// is shown: then it is opened again.
+	// A loading editor shows its commands one after the other, and its open list does not get longer. Then the list
+	// is opened again.
 	wait.For(b.t, "the command is found", func() error {
 		b.do("opening the commands", chromedp.KeyEvent(kb.Escape), chromedp.KeyEvent(kb.F1),
 			chromedp.WaitVisible(chromedp.CSS(`.quick-input-widget input`)))
@@ -231,7 +227,7 @@ func (b *tab) command(name string) {
 	b.do("choosing "+name, chromedp.KeyEvent(kb.Enter))
 }
 
-// soon tries for a moment.
+// soon tries for a short time.
 func (b *tab) soon(try func() error) (err error) {
 	b.t.Helper()
 	for range 30 {
@@ -243,7 +239,7 @@ func (b *tab) soon(try func() error) (err error) {
 	return err
 }
 
-// newFile opens an editor, which has the keyboard then, with a file that is nowhere yet.
+// newFile opens an editor, with the keyboard focus, for a file that does not exist yet.
 func (b *tab) newFile() {
 	b.t.Helper()
 	wait.For(b.t, "the new file", func() error {
@@ -267,8 +263,8 @@ func (b *tab) insert(text string) {
 	}
 }
 
-// terminal runs a command in code-server's own terminal, waits until the file that it
-// makes first is there, and closes the tab.
+// terminal runs a command in code-server's own terminal, waits until the file that the command makes first exists,
+// and closes the tab.
 func (e *environments) terminal(t *testing.T, id, command string) {
 	t.Helper()
 	b := e.tab(t, id, "/", `.monaco-workbench .part.editor`)
@@ -288,7 +284,7 @@ func (e *environments) terminal(t *testing.T, id, command string) {
 	b.do("closing the tab", chromedp.Navigate("about:blank"))
 }
 
-// printing: a terminal that prints keeps it awake without a tab.
+// printing: a terminal with output keeps it awake without a tab.
 func (e *environments) printing(t *testing.T) {
 	id := e.open(t, e.codeServer)
 	e.terminal(t, id, `for i in $(seq 250); do date; sleep 1; done`)
@@ -309,8 +305,8 @@ func (e *environments) compiling(t *testing.T) {
 	e.stays(t, id, "RUNNING", ideBusy)
 }
 
-// debugging: a program that Run and Debug has started, which prints into the debug console, keeps
-// it awake. It has no terminal, and belongs to the application's own session. It ends with its tab.
+// debugging: a program that Run and Debug has started, and that prints into the debug console, keeps it awake. The
+// program has no terminal, and belongs to the application's own session. It ends with its tab.
 func (e *environments) debugging(t *testing.T) {
 	id := e.open(t, e.codeServer)
 	e.terminal(t, id, `mkdir -p .vscode && `+
@@ -326,8 +322,7 @@ func (e *environments) debugging(t *testing.T) {
 	e.stays(t, id, "RUNNING", ideBusy)
 }
 
-// wokenElsewhere: a tab whose workspace sleeps shows the workspace again when a person
-// wakes it elsewhere.
+// wokenElsewhere: the tab of a sleeping workspace shows the workspace again when a person wakes it elsewhere.
 func (e *environments) wokenElsewhere(t *testing.T) {
 	id := e.open(t, e.codeServer)
 	b := e.tab(t, id, "/", `.monaco-workbench .part.editor`)
@@ -403,8 +398,8 @@ func (n *notebook) execute(code, until string) {
 	}
 	defer func() { _ = c.CloseNow() }()
 	c.SetReadLimit(1 << 20)
-	// Jupyter asks a new kernel who it is, and the kernel says that it is idle after that, also while it computes already.
-	// What a kernel says before Jupyter listens is lost: then it is asked again.
+	// Jupyter asks a new kernel for its description, and the kernel reports that it is idle after that, even if it
+	// computes already. Messages of a kernel before Jupyter listens are lost; then it is asked again.
 	wait.For(n.t, "the kernel is idle", func() error {
 		n.ask(ctx, c, "kernel_info_request", map[string]any{}, "kernel_info_reply")
 		res, body := n.me.get(n.t, n.url("api/kernels/"+kernel.ID), program)
@@ -418,7 +413,7 @@ func (n *notebook) execute(code, until string) {
 	}, until)
 }
 
-// ask sends a message to a kernel, and reads until a message of another type comes.
+// ask sends a message to a kernel, and reads until a message of the given type comes.
 func (n *notebook) ask(ctx context.Context, c *websocket.Conn, kind string, content map[string]any, until string) {
 	n.t.Helper()
 	message, err := json.Marshal(map[string]any{
@@ -442,22 +437,21 @@ func (n *notebook) ask(ctx context.Context, c *websocket.Conn, kind string, cont
 	}
 }
 
-// computingCell: a cell that computes and prints nothing keeps it awake, its tab open or
-// not.
+// computingCell: a cell that computes and prints nothing keeps it awake, with its tab open or closed.
 func (e *environments) computingCell(t *testing.T) {
 	n := e.notebook(t)
 	n.execute("import time\nend = time.time() + 600\nwhile time.time() < end: time.sleep(0.01)", "execute_input")
 	e.stays(t, n.id, "RUNNING", ideBusy)
 }
 
-// idleKernel: a kernel that waits does not.
+// idleKernel: a waiting kernel does not.
 func (e *environments) idleKernel(t *testing.T) {
 	n := e.notebook(t)
 	n.execute("1 + 1", "execute_reply")
 	e.asleepAfter(t, n.id, time.Now())
 }
 
-// slowly yields a chunk of bytes every second for so long.
+// slowly yields a chunk of bytes every second for that long.
 type slowly struct {
 	t     *testing.T
 	end   time.Time
@@ -498,7 +492,7 @@ func (e *environments) largeUpload(t *testing.T) {
 	}
 }
 
-// largeDownload: also in the other direction.
+// largeDownload: the same in the other direction.
 func (e *environments) largeDownload(t *testing.T) {
 	n := e.notebook(t)
 	n.execute(`open("big.bin", "wb").truncate(1 << 30)`, "execute_reply")

@@ -12,8 +12,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestIdleTab: messages on a WebSocket keep a workspace running (SPEC 6). A WebSocket that is only
-// kept alive, and requests for the workspace's status, do not.
+// TestIdleTab: messages on a WebSocket keep a workspace running (SPEC 6). Pings on an idle WebSocket, and requests
+// for the workspace's status, do not.
 func TestIdleTab(t *testing.T) {
 	t.Parallel()
 	in := install(t, "TTL_STANDBY_SECONDS=6")

@@ -16,9 +16,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestImages is what users and administrators do with images. The administrator configures some
-// while the program runs. A user chooses one in the dashboard and works in it, and gives another
-// one to a workspace that cannot start.
+// TestImages covers images for users and administrators. The administrator configures some while the program runs. A
+// user chooses one in the dashboard and works in it, and chooses another one for a workspace that cannot start.
 func TestImages(t *testing.T) {
 	t.Parallel()
 	in := install(t, "CODEHUB_WORKSPACE_URL=path", "CODEHUB_PUBLIC_URL=http://code.example.com")
@@ -68,7 +67,8 @@ func TestImages(t *testing.T) {
 		t.Errorf("it is told %q, want %q", told, want)
 	}
 
-	// An image that cannot be pulled for now: the registry is overloaded. Its owner is told so, and has it tried again.
+	// An image that cannot be pulled for now, because the registry is overloaded. Its owner is told so, and tries
+	// again.
 	var status atomic.Int32
 	status.Store(http.StatusServiceUnavailable)
 	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(status.Load())) }))
@@ -84,7 +84,7 @@ func TestImages(t *testing.T) {
 	if text := read(b, "the card", chromedp.Evaluate[string](`document.querySelector('article[data-name="before"]').innerText`)); strings.Contains(text, "127.0.0.1") {
 		t.Errorf("the owner is told %q", text)
 	}
-	// What the registry does not have is an error, and its owner can have that tried again, too.
+	// An image that the registry does not have is an error, and its owner can try that again, too.
 	status.Store(http.StatusNotFound)
 	b.click("trying again", card+` [data-action=retry]`)
 	if w := ann.awaitPhase(t, before, "ERROR"); w.ErrorReason != "ImagePullFailed" || strings.Contains(w.ErrorMessage, "127.0.0.1") {

@@ -12,8 +12,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestAPageOfAWorkspaceCannotUseTheDashboard: in host mode, what runs in a workspace
-// frames the dashboard's origin, reads the API, plants cookies, and gets nothing by it.
+// TestAPageOfAWorkspaceCannotUseTheDashboard: in host mode, a page of a workspace frames the dashboard's origin,
+// reads the API, plants cookies, and gains nothing by it.
 func TestAPageOfAWorkspaceCannotUseTheDashboard(t *testing.T) {
 	t.Parallel()
 	in := install(t)
@@ -61,7 +61,7 @@ func TestAPageOfAWorkspaceCannotUseTheDashboard(t *testing.T) {
 	if len(out) != 5 {
 		t.Errorf("got %v", out)
 	}
-	// The user goes on as if nothing had happened.
+	// The user continues as if nothing had happened.
 	b.do("the dashboard still works", chromedp.Navigate(in.url("/")), chromedp.WaitVisible(chromedp.CSS(fmt.Sprintf(`[data-workspace="%s"]`, w.ID))))
 	b.do("the workspace, too", chromedp.Navigate(in.url("/w/"+w.ID+"/")), chromedp.WaitVisible(chromedp.CSS(`#terminal[data-state=connected]`)))
 	var list struct{ Items []workspace }
@@ -71,8 +71,8 @@ func TestAPageOfAWorkspaceCannotUseTheDashboard(t *testing.T) {
 	}
 }
 
-// TestPlantedCookies: a page of a workspace sets cookies for the whole domain, a session among
-// them. Its user goes on as if nothing had happened. Browsers refuse such cookies for localhost.
+// TestPlantedCookies: a page of a workspace sets cookies for the whole domain, a session among them. Its user
+// continues as if nothing had happened. Browsers refuse such cookies for localhost.
 func TestPlantedCookies(t *testing.T) {
 	t.Parallel()
 	in := install(t, "CODEHUB_DOMAIN="+testDomain)
@@ -96,8 +96,8 @@ func TestPlantedCookies(t *testing.T) {
 	b.do("the workspace, too", chromedp.Navigate(in.url("/w/"+w.ID+"/")), chromedp.WaitVisible(chromedp.CSS(`#terminal[data-state=connected]`)))
 }
 
-// TestAPortInABrowser: a server that hot-reloads, started in the workspace, is reached at
-// an origin of its own, with its WebSocket.
+// TestAPortInABrowser: a hot-reloading server, started in the workspace, is reached at its own origin, with its
+// WebSocket.
 func TestAPortInABrowser(t *testing.T) {
 	t.Parallel()
 	in := install(t)

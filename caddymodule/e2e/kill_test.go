@@ -8,9 +8,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestKillDuringStorageJob: the program is killed while a storage job runs. After its
-// restart the operation completes and no file is lost, whether the job goes on
-// meanwhile or is killed too (SPEC 1, contract 7).
+// TestKillDuringStorageJob: the program is killed while a storage job runs. After its restart the operation completes
+// and no file is lost, whether the job continues meanwhile or is killed too (SPEC 1, contract 7).
 func TestKillDuringStorageJob(t *testing.T) {
 	t.Parallel()
 	store := devenv.S3(t)
@@ -52,7 +51,7 @@ func TestKillDuringStorageJob(t *testing.T) {
 			proxy.Release()
 			in.start(t)
 		}
-		// What has not changed since the last archive is not read again: such a job ends at once.
+		// A home without changes since the last archive is not read again: such a job ends at once.
 		me.run(t, base, "echo "+tt.name+" > round; sync")
 		killDuring("archive", "ARCHIVED")
 		w = me.awaitPhase(t, w.ID, "ARCHIVED")

@@ -11,8 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestLifecycle is the life of a workspace over HTTP. It runs, goes to standby, wakes up, is
-// archived, restored and deleted, once reached by path and once by host. The metrics tell it.
+// TestLifecycle is the life of a workspace over HTTP, once reached by path and once by host. It runs, goes to
+// standby, wakes up, and is archived, restored and deleted. The metrics record it.
 func TestLifecycle(t *testing.T) {
 	t.Parallel()
 	traced := collector.New(t)
@@ -61,12 +61,13 @@ func testLifecycle(t *testing.T, in, second *installation, traced *collector.Col
 	if got := strings.Join(in.objects(t, w.ID), " "); got != want+" "+want+".meta" {
 		t.Fatalf("in the object store: %s, want %s and its .meta", got, want)
 	}
-	// A program is held until the workspace is restored, started and answers; here at the process that does not lead.
+	// A program's request is held until the workspace is restored and started and answers; here by the process that
+	// does not lead.
 	if res, body := me.get(t, a.base(second, w.ID)+"healthz", program); res.StatusCode != http.StatusOK || body != "ok\n" {
 		t.Fatalf("a program at an archived workspace: %s %q", res.Status, body)
 	}
 	oneTrace(t, traced, w.ID, in, second)
-	// The shell writes a history of its own.
+	// The shell writes its own history.
 	if out := me.run(t, base, "cat link && stat -c %h link && ls -A | grep -v history"); out != "파일\n2\nlink\nmy file" {
 		t.Fatalf("after the restore the home holds %q", out)
 	}
@@ -78,8 +79,8 @@ func testLifecycle(t *testing.T, in, second *installation, traced *collector.Col
 	}
 }
 
-// subresourceDoesNotWake checks that what an open page sends by itself does not wake a
-// workspace in standby (SPEC 8).
+// subresourceDoesNotWake checks that a request that an open page makes by itself does not wake a workspace in standby
+// (SPEC 8).
 func subresourceDoesNotWake(t *testing.T, me *user, w workspace, base string) {
 	t.Helper()
 	res, _ := me.get(t, base+"healthz", subresource)

@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// connection sends the same request again and again and checks every answer. It does
-// little else: it shares the processors with the program that it measures.
+// connection sends the same request again and again and checks every answer. It does little else, because it shares
+// the processors with the measured program.
 type connection struct {
 	net.Conn
 	in      *bufio.Reader
@@ -48,8 +48,7 @@ func connect(t testing.TB, n int, r *http.Request, request []byte, answer func(*
 	return conns
 }
 
-// connectHTTP opens n connections whose requests are answered with that status and as many
-// bytes.
+// connectHTTP opens n connections whose requests get answers with that status and that many bytes.
 func connectHTTP(t testing.TB, n int, url string, h http.Header, status, length int) []*connection {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, url, nil)
@@ -71,8 +70,8 @@ func connectHTTP(t testing.TB, n int, url string, h http.Header, status, length 
 	})
 }
 
-// connectWebSocket opens n WebSockets at the container's echo. Their requests are
-// messages of 16 bytes, each answered with the same message.
+// connectWebSocket opens n WebSockets at the container's echo. Their requests are messages of 16 bytes, and each
+// answer is the same message.
 func connectWebSocket(t testing.TB, n int, url string, h http.Header) []*connection {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, url, nil)

@@ -8,9 +8,8 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 )
 
-// onKubernetesToo are the tests of a run on Kubernetes that names none: the stories in which
-// the container backend has a part. The others are about the rest of the product, or about
-// Docker.
+// onKubernetesToo are the tests of a run on Kubernetes without -run: those in which the container backend has a part.
+// The others are about the rest of the product, or about Docker.
 const onKubernetesToo = "^Test(Lifecycle|KillDuringStorageJob|IdleTab|DamagedArchive|PodsRemoved)$"
 
 // TestMain chooses the tests of a run on Kubernetes.

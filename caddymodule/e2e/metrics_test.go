@@ -65,7 +65,7 @@ func (s scrape) sum(name string, labels ...string) (sum float64) {
 	return sum
 }
 
-// scrapeAll adds what several processes tell.
+// scrapeAll adds the metrics of several processes.
 func scrapeAll(t testing.TB, processes []*installation) scrape {
 	t.Helper()
 	all := make(scrape)
@@ -80,8 +80,8 @@ func scrapeAll(t testing.TB, processes []*installation) scrape {
 // isID matches the id of a workspace or a user.
 var isID = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-`)
 
-// metricsTellLives checks what the pages of the processes of an installation tell after so many workspaces
-// have run, slept, woken, been archived, restored and deleted, one after the other: see testLifecycle.
+// metricsTellLives checks the metrics of an installation's processes after that many workspaces have run, slept,
+// woken, and been archived, restored and deleted, one after the other: see testLifecycle.
 func metricsTellLives(t *testing.T, lives float64, processes ...*installation) {
 	t.Helper()
 	in := processes[0]
@@ -155,7 +155,7 @@ func metricsTellLives(t *testing.T, lives float64, processes ...*installation) {
 			of, _, _ := strings.Cut(series, "{")
 			told = told || of == name
 		}
-		// The leader does not know all of it yet, such as what the first cycle of the collector finds.
+		// The leader does not know everything yet, such as the findings of the collector's first cycle.
 		if !told && !m.Leader {
 			t.Errorf("the page does not have %s", m.Name)
 		}

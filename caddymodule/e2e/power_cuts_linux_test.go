@@ -26,14 +26,14 @@ var powerCuts = flag.Int("power", 0, "how many power cuts TestPower makes; it do
 // fdatasync. The other is replaced by a new file, which was synced with fsync.
 type written struct{ inPlace, replaced int }
 
-// powerHome is a workspace whose home is compared with what was written to it.
+// powerHome is a workspace, and the numbers that were written to its home.
 type powerHome struct {
 	id, base string
-	archives map[string]written // what some of its archives hold
+	archives map[string]written // the content of some of its archives
 	stop     func()             // ends the writing; nil while nothing writes
 
 	mu      sync.Mutex
-	atLeast written // what was acknowledged
+	atLeast written // the acknowledged numbers
 	tried   int     // the number that was written last, acknowledged or not
 }
 
@@ -58,7 +58,7 @@ func writing(n int) string {
 		"printf %%08d %[1]d >new && sync new && mv new replaced && sync .", n)
 }
 
-// write writes one number after the other to the home, until the power goes or stop is called.
+// write writes one number after the other to the home, until the power cut or until stop is called.
 func (p *powered) write(t *testing.T, h *powerHome) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -74,7 +74,7 @@ func (p *powered) write(t *testing.T, h *powerHome) {
 			h.tried++
 			n := h.tried
 			h.mu.Unlock()
-			// The shell joins the mark, so that it is not in the echo of what was typed.
+			// The shell computes the mark, so that it is not in the echo of the typed command.
 			if conn.Write(ctx, websocket.MessageBinary, []byte(writing(n)+fmt.Sprintf(" && echo W''%dE\n", n))) != nil {
 				return
 			}
@@ -114,7 +114,7 @@ func (p *powered) in(t *testing.T, h *powerHome, phase string) workspace {
 	return w
 }
 
-// check wakes a home and compares what its files hold with what was written. From then on they hold that.
+// check wakes a home and compares its files with the written numbers. From then on the home has these.
 func (p *powered) check(t *testing.T, h *powerHome, when string) {
 	t.Helper()
 	p.in(t, h, "RUNNING")
@@ -131,17 +131,17 @@ func (p *powered) check(t *testing.T, h *powerHome, when string) {
 	h.atLeast = got
 }
 
-// powerOperation is what goes on while the power goes.
+// powerOperation is the operation during a power cut.
 type powerOperation struct {
-	// from is the phase in which the home is before.
+	// from is the home's phase before it.
 	from string
-	// writes says that the home is written to meanwhile.
+	// writes says that numbers are written to the home meanwhile.
 	writes bool
-	// begin begins it. What it was answered holds.
+	// begin begins it. The result of an acknowledged operation must hold.
 	begin func(t *testing.T, p *powered, h *powerHome, random *rand.Rand)
-	// within is how long it takes at most: the power goes at a random moment of that time.
+	// within is the longest time that it takes: the power is cut at a random moment of it.
 	within time.Duration
-	// undo brings the workspace to where it can be woken.
+	// undo brings the workspace into a state from which it can be woken.
 	undo func(t *testing.T, p *powered, h *powerHome)
 }
 
@@ -155,7 +155,7 @@ func deleted(t *testing.T, p *powered, h *powerHome, _ *rand.Rand) {
 	p.me.call(t, http.MethodDelete, "/api/v1/workspaces/"+h.id, nil, http.StatusAccepted, nil)
 }
 
-// undeleted takes that back, if it was not yet.
+// undeleted undoes that, if it has not happened yet.
 func undeleted(t *testing.T, p *powered, h *powerHome) {
 	wait.For(t, "the deletion is undone", func() error {
 		res, answer := p.me.request(t, http.MethodPost, "/api/v1/workspaces/"+h.id+"/undelete", nil)
@@ -211,9 +211,9 @@ var powerOperations = map[string]powerOperation{
 	}},
 }
 
-// TestPower cuts the power of a whole host at random moments of every operation. What was written and synced in a
-// home is there when its workspace runs again, and after it was archived and restored. No workspace ends in
-// ERROR. `make test-power` runs it.
+// TestPower cuts the power of a whole host at random moments of every operation. Everything that was written and
+// synced in a home is there when its workspace runs again, and after it was archived and restored. No workspace ends
+// in ERROR. `make test-power` runs it.
 func TestPower(t *testing.T) {
 	if *powerCuts == 0 {
 		t.Skip("make test-power says how many power cuts it makes")

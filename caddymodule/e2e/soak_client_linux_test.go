@@ -21,8 +21,8 @@ import (
 	"github.com/codehub/gateway/caddymodule/e2e/soak"
 )
 
-// visitor is a simulated user. Unlike [user], whose requests must succeed, it takes what it gets
-// while servers are away, and tries again.
+// visitor is a simulated user. Unlike [user], whose requests must succeed, it tolerates failures while servers are
+// away, and tries again.
 type visitor struct {
 	s      *soaking
 	name   string
@@ -44,15 +44,14 @@ func (s *soaking) visitor(name string, number uint64) (*visitor, error) {
 	return &visitor{s: s, name: name, random: rand.New(rand.NewPCG(s.seed, number)), http: client, diary: soak.NewDiary()}, nil
 }
 
-// passing are the answers that servers give while something is away or busy. All other errors are
-// wrong whatever happens.
+// passing are the servers' answers while something is away or busy. All other errors count as wrong in any case.
 var passing = []int{
 	http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
 	http.StatusConflict, http.StatusTooManyRequests,
 }
 
-// send sends a request, counts it, and returns the answer. An answer that no fault excuses is a
-// problem of the run, unless it is one of those expected.
+// send sends a request, counts it, and returns the answer. An answer that no fault explains is a problem of the run,
+// unless it is among the expected ones.
 func (v *visitor) send(ctx context.Context, kind, method, url string, header http.Header, body any, expected ...int) (*http.Response, string, error) {
 	var content io.Reader
 	if body != nil {
@@ -112,8 +111,8 @@ func (v *visitor) failed(ctx context.Context, err error) {
 	v.s.failedNow(v.name, kind, err.Error())
 }
 
-// until sends a request of the API again and again until it has one of the answers that are
-// wanted. It returns false when the user leaves before that, or gets one that no fault excuses.
+// until sends a request of the API again and again until it gets one of the wanted answers. It returns false if the
+// user leaves first, or at an answer that no fault explains.
 func (v *visitor) until(ctx context.Context, method, path string, header http.Header, body any, out any, wanted ...int) bool {
 	for ctx.Err() == nil {
 		res, answer, err := v.send(ctx, "api", method, v.s.url(path), header, body, wanted...)
@@ -142,15 +141,15 @@ func (v *visitor) pause(ctx context.Context, least, most time.Duration) {
 	}
 }
 
-// bearer is how programs of the user come.
+// bearer authenticates the user's programs.
 func (v *visitor) bearer() http.Header {
 	h := program.Clone()
 	h.Set("Authorization", "Bearer "+v.token)
 	return h
 }
 
-// open opens the user's workspace in a browser, and waits for its page. It notes how long a
-// workspace that slept takes.
+// open opens the user's workspace in a browser, and waits for its page. It records how long a sleeping workspace
+// takes.
 func (v *visitor) open(ctx context.Context) bool {
 	began, slept := time.Now(), false
 	for ctx.Err() == nil {
@@ -207,13 +206,13 @@ func (v *visitor) dial(ctx context.Context) (*websocket.Conn, error) {
 	return conn, nil
 }
 
-// run types a command into the workspace's terminal, and returns what it prints.
+// run types a command into the workspace's terminal, and returns its output.
 func (v *visitor) run(ctx context.Context, conn *websocket.Conn, command string) (string, error) {
 	limited, cancel := context.WithTimeout(ctx, soakRequest)
 	defer cancel()
 	v.typed++
 	v.s.rec.Count("requests/keys")
-	// The shell computes the marks, so they do not occur in the echo of what was typed.
+	// The shell computes the marks, so they do not occur in the echo of the typed command.
 	line := fmt.Sprintf("echo A$((40+2))B%d,; %s; echo C$((40+2))D%[1]d,\n", v.typed, command)
 	if err := conn.Write(limited, websocket.MessageBinary, []byte(line)); err != nil {
 		v.failed(ctx, err)
@@ -235,5 +234,5 @@ func (v *visitor) run(ctx context.Context, conn *websocket.Conn, command string)
 	}
 }
 
-// leave closes what the user's browser keeps open.
+// leave closes the connections of the user's browser.
 func (v *visitor) leave() { v.http.CloseIdleConnections() }

@@ -35,28 +35,27 @@ var (
 )
 
 const (
-	// soakProcesses is how many processes serve. The first one is suspended and never killed, so
-	// that what it leaks adds up.
+	// soakProcesses is the number of serving processes. The first one is suspended but never killed, so that its
+	// leaks add up.
 	soakProcesses = 3
-	// soakEditors is how many users work in a container of their own, soakKeepers how many have
-	// soakSleeping workspaces each that sleep, and soakWatchers how many only look.
+	// soakEditors is the number of users who work in their own containers, soakKeepers of users with soakSleeping
+	// sleeping workspaces each, and soakWatchers of users who only look.
 	soakEditors, soakKeepers, soakWatchers = 24, 100, 76
 	soakSleeping                           = 20
-	// soakRequest bounds what a user waits for one answer, and soakCertain until a creation is certain.
+	// soakRequest bounds a user's wait for one answer, and soakCertain the wait until a creation is certain.
 	soakRequest, soakCertain = 40 * time.Second, 3 * time.Minute
-	// soakFlawless is how long users go on in the end, when every home has shown its page since the
-	// last fault. Nothing may fail in that time.
+	// soakFlawless is how long users continue at the end, after every home has shown its page since the last fault.
+	// Nothing may fail in that time.
 	soakFlawless = 15 * time.Second
-	// soakWarm is how long users work before anything is measured and broken.
+	// soakWarm is how long users work before the measurements and the faults begin.
 	soakWarm = 40 * time.Second
-	// soakRest is how long it may take until everything sleeps and is archived. soakSettle is how long
-	// until what is kept for the next use has ended: connections, and the helpers of an engine that
-	// was killed, which are removed after 5 minutes.
+	// soakRest is how long it may take until everything sleeps and is archived. soakSettle is how long until
+	// everything that is kept for reuse has ended: connections, and the helpers of a killed engine, which are removed
+	// after 5 minutes.
 	soakRest, soakSettle = 6 * time.Minute, 7 * time.Minute
 )
 
-// soaking is a run: an installation at the address of a load balancer with several processes, whose
-// servers are its own, and its users.
+// soaking is a run: its users, and an installation with several processes behind a load balancer, on its own servers.
 type soaking struct {
 	*installation
 	seed     uint64
@@ -92,7 +91,7 @@ type node struct {
 	goroutines map[string]int // at the last snapshot
 }
 
-// problem notes something that is wrong whatever was broken.
+// problem records something that is wrong in any case, whatever was broken.
 func (s *soaking) problem(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +103,7 @@ func (s *soaking) problem(format string, args ...any) {
 	}
 }
 
-// failedNow counts an error that a user has seen.
+// failedNow counts an error that a user sees.
 func (s *soaking) failedNow(who, kind, detail string) {
 	s.rec.Count("errors/" + kind)
 	if s.flawless.Load() {
@@ -112,9 +111,9 @@ func (s *soaking) failedNow(who, kind, detail string) {
 	}
 }
 
-// TestSoak: hundreds of users work for a long time, while all servers, processes and storage jobs
-// are killed and suspended at random. In the end every home has what its user has written, nothing
-// waits for a person, and nothing is left that was not there before. `make soak` runs it.
+// TestSoak: hundreds of users work for a long time, while all servers, processes and storage jobs are killed and
+// suspended at random. In the end every home has its user's files, nothing waits for a person, and nothing new is
+// left behind. `make soak` runs it.
 func TestSoak(t *testing.T) {
 	if *soakFor == 0 {
 		t.Skip("make soak says for how long it runs")
@@ -161,7 +160,7 @@ func TestSoak(t *testing.T) {
 	s.checkMemory(faulty)
 }
 
-// recovers waits until every home has shown its page: then what has gathered during the faults is done.
+// recovers waits until every home has shown its page: then the backlog of the faults is done.
 func (s *soaking) recovers(ctx context.Context) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, soakRest)
@@ -175,7 +174,7 @@ func (s *soaking) recovers(ctx context.Context) {
 	fmt.Printf("soak: %6.1f s every home has shown its page\n", s.rec.At(time.Now()))
 }
 
-// pauseFor lets time pass: that is all that a phase of a run waits for.
+// pauseFor lets time pass: a phase of a run waits for nothing else.
 func pauseFor(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -236,7 +235,7 @@ func newSoaking(t *testing.T) *soaking {
 	return s
 }
 
-// copied returns a copy of a file: who works in this tree during a long run changes the original.
+// copied returns a copy of a file, because somebody who works in this tree during a long run changes the original.
 func copied(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -250,7 +249,7 @@ func copied(t *testing.T, path string) string {
 	return to
 }
 
-// node starts a process, which is started again whenever it has ended.
+// node starts a process, which is restarted whenever it ends.
 func (s *soaking) node(t *testing.T, i, port int) *node {
 	t.Helper()
 	one, home := *s.installation, t.TempDir()
@@ -279,7 +278,7 @@ func (s *soaking) node(t *testing.T, i, port int) *node {
 	return n
 }
 
-// relaunch runs the program, and does not wait until it serves: its servers may be away.
+// relaunch runs the program, and does not wait until it serves, because its servers may be away.
 func (n *node) relaunch(t *testing.T) {
 	t.Helper()
 	n.launched = time.Now()
@@ -334,7 +333,7 @@ func (s *soaking) populate(t *testing.T) {
 	}
 }
 
-// addUsers adds the users from user-1 on with the password of user-0: to hash each takes long.
+// addUsers adds the users from user-1 on with user-0's password hash, because hashing takes long.
 func (s *soaking) addUsers(ctx context.Context, t *testing.T, n int) {
 	t.Helper()
 	conn, err := pgx.Connect(ctx, s.setting("DATABASE_URL"))
@@ -348,7 +347,7 @@ func (s *soaking) addUsers(ctx context.Context, t *testing.T, n int) {
 	}
 }
 
-// eachOf does something with all users, so many at once.
+// eachOf does something with all users, that many at once.
 func eachOf(atOnce int, all []*visitor, do func(int, *visitor)) {
 	turns := make(chan struct{}, atOnce)
 	var wg sync.WaitGroup
@@ -359,7 +358,7 @@ func eachOf(atOnce int, all []*visitor, do func(int, *visitor)) {
 	wg.Wait()
 }
 
-// work lets all users work while during runs, and returns when all of them have left.
+// work lets all users work during a time, and returns when all of them have left.
 func (s *soaking) work(t *testing.T, during func(context.Context)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -383,7 +382,7 @@ func (s *soaking) work(t *testing.T, during func(context.Context)) {
 	}
 }
 
-// breakThings carries out the schedule of faults, and repairs everything in the end.
+// breakThings carries out the schedule of faults, and repairs everything at the end.
 func (s *soaking) breakThings(ctx context.Context, t *testing.T) {
 	t.Helper()
 	var targets []soak.Target
@@ -422,7 +421,7 @@ func (s *soaking) breakThings(ctx context.Context, t *testing.T) {
 	}
 }
 
-// hit carries out one fault. What has to be repaired later is in the victim.
+// hit carries out one fault. The victim knows what has to be repaired later.
 func (s *soaking) hit(t *testing.T, p soak.Planned) *victim {
 	t.Helper()
 	v := s.victims[slices.IndexFunc(s.victims, func(v *victim) bool { return v.Name == p.Server })]
@@ -447,8 +446,8 @@ func (s *soaking) hit(t *testing.T, p soak.Planned) *victim {
 	return v
 }
 
-// restartEnded starts processes again that have ended by themselves. They may do so only while
-// they start: what they need may be away.
+// restartEnded restarts processes that have ended by themselves. They may do so only while they start, because their
+// servers may be away.
 func (s *soaking) restartEnded(t *testing.T) {
 	t.Helper()
 	for _, n := range s.nodes {
@@ -483,8 +482,7 @@ func (s *soaking) killAnyJob(t *testing.T) {
 	}
 }
 
-// rests waits until nothing is used any more: every workspace is archived, without an operation, an
-// error or a wait.
+// rests waits until everything is at rest: every workspace is archived, without an operation, an error or a wait.
 func (s *soaking) rests(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soakRest)
@@ -516,7 +514,7 @@ func (s *soaking) rests(t *testing.T) {
 	}
 }
 
-// checkHomes looks into every home, a few at once.
+// checkHomes looks into every home, a few at a time.
 func (s *soaking) checkHomes(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soakRest)
@@ -529,7 +527,7 @@ func (s *soaking) checkHomes(t *testing.T) {
 	})
 }
 
-// checkModel compares the sleeping workspaces with what their users have made of them.
+// checkModel compares the sleeping workspaces with the changes that their users have made.
 func (s *soaking) checkModel(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soakRest)
@@ -557,7 +555,7 @@ func (s *soaking) checkModel(t *testing.T) {
 	}
 }
 
-// checkLeaks waits until nothing is left that was not there before, or says what is.
+// checkLeaks waits until nothing new is left, or names it.
 func (s *soaking) checkLeaks(t *testing.T, before soak.Snapshot, groups map[string]int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soakSettle)
@@ -581,8 +579,8 @@ func (s *soaking) checkLeaks(t *testing.T, before soak.Snapshot, groups map[stri
 	}
 }
 
-// checkMemory judges the memory of the process that lives through the run, at equal load: since
-// the first fifth of the faults.
+// checkMemory judges the memory of the process that lives through the run, at equal load, since the first fifth of
+// the faults.
 func (s *soaking) checkMemory(faulty time.Time) {
 	from, to := s.rec.At(faulty.Add(*soakFor/5)), s.rec.At(faulty.Add(*soakFor))
 	for _, kind := range []struct {

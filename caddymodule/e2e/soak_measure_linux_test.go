@@ -26,18 +26,18 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// soakAllowed is by how much what is left at rest may differ from what there was before the faults,
-// at rest and with the same workspaces.
+// soakAllowed is how much the counts at rest may differ from those before the faults, at rest and with the same
+// workspaces.
 var soakAllowed = []soak.Allowance{
-	// Connections that a pool keeps for the next use have goroutines and handles. The pools of
-	// PostgreSQL and Redis have 10 for each process and processor.
+	// Connections that a pool keeps for reuse have goroutines and handles. The pools of PostgreSQL and Redis have 10
+	// for each process and processor.
 	{Name: regexp.MustCompile(`goroutines$`), More: 24},
 	{Name: regexp.MustCompile(`handles of files$`), More: 4},
 	{Name: regexp.MustCompile(`handles of sockets$`), More: 32},
 	{Name: regexp.MustCompile(`^connections of (postgresql|redis)$`), More: 30},
-	// What is kept for a time, or as long as there is room: history, audit, usage and addresses.
+	// Rows that are kept for a time, or as long as there is room: history, audit, usage and addresses.
 	{Name: regexp.MustCompile(`^rows (workspace_history|audit_log|usage_days|workspace_addresses|activity_writers|tickets)$`), Any: true},
-	// A sign-in on a workspace's own host whose answer is lost is made again.
+	// A sign-in on a workspace's own host is repeated if its answer is lost.
 	{Name: regexp.MustCompile(`^rows sessions beyond sign-ins$`), More: 3 * soakEditors},
 	{Name: regexp.MustCompile(`^rows `), Less: true},
 	{Name: regexp.MustCompile(`^objects`), Less: true},
@@ -63,7 +63,7 @@ func (n *node) administration(ctx context.Context, page string) (string, error) 
 	return string(text), err
 }
 
-// gauges are what a process says of itself. A process that is away says nothing.
+// gauges are the figures of a process; a process that is away has none.
 func (n *node) gauges(ctx context.Context) map[string]float64 {
 	text, err := n.administration(ctx, "metrics")
 	if err != nil {
@@ -78,8 +78,8 @@ func (n *node) gauges(ctx context.Context) map[string]float64 {
 	return all
 }
 
-// measure notes what the servers and the processes say, every second until ctx ends. The memory
-// in use is that after a garbage collection, which is made now and then.
+// measure records the figures of the servers and the processes, every second until ctx ends. The memory in use is
+// that after a garbage collection, which it forces now and then.
 func (s *soaking) measure(ctx context.Context) {
 	const mebi = 1 << 20
 	tick := time.NewTicker(time.Second)
@@ -119,7 +119,7 @@ func (s *soaking) measure(ctx context.Context) {
 	}
 }
 
-// measureServers notes what PostgreSQL and Redis say, if they do.
+// measureServers records the figures of PostgreSQL and Redis, if they answer.
 func (s *soaking) measureServers(ctx context.Context, now time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -145,7 +145,7 @@ func (s *soaking) measureServers(ctx context.Context, now time.Time) {
 	}
 }
 
-// snapshot is how much there is of everything that may be leaked.
+// snapshot counts everything that may leak.
 func (s *soaking) snapshot(t *testing.T) soak.Snapshot {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Timeout)
@@ -210,7 +210,7 @@ func (s *soaking) snapshot(t *testing.T) soak.Snapshot {
 	return snap
 }
 
-// contents names what the engine and the object store have at rest: what is left over is among it.
+// contents lists what the engine and the object store have at rest, leftovers included.
 func (s *soaking) contents(t *testing.T) (all []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Timeout)
@@ -257,8 +257,8 @@ func (s *soaking) contents(t *testing.T) (all []string) {
 	return all
 }
 
-// countRows counts the rows of every table, and subtracts those that there must be. What users
-// have made since is in the model of the run.
+// countRows counts the rows of every table, and subtracts the expected ones. The model of the run has what users have
+// made since.
 func (s *soaking) countRows(ctx context.Context, t *testing.T, snap soak.Snapshot) {
 	t.Helper()
 	conn, err := pgx.Connect(ctx, s.setting("DATABASE_URL"))
@@ -293,7 +293,7 @@ func (s *soaking) countRows(ctx context.Context, t *testing.T, snap soak.Snapsho
 	snap["rows sessions"] -= snap["rows sessions beyond sign-ins"]
 }
 
-// connectRedis makes the client of Redis that only looks.
+// connectRedis makes a read-only client of Redis.
 func (s *soaking) connectRedis(t *testing.T, url string) {
 	t.Helper()
 	options, err := redis.ParseURL(url)

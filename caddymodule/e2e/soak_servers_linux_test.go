@@ -22,15 +22,15 @@ import (
 // victim is a server that can be killed, suspended and started again.
 type victim struct {
 	soak.Target
-	// processes are those that a signal reaches, the first one before all others.
+	// processes are those that a signal reaches, in this order.
 	processes func() []int
-	// ended returns when the server is gone after it was killed.
+	// ended returns when the killed server is gone.
 	ended func(*testing.T)
 	// start starts it again.
 	start func(*testing.T)
 	// crash ends a part of it.
 	crash func(*testing.T)
-	// repair ends the fault that it has; nil while it has none.
+	// repair ends the present fault; nil without one.
 	repair func()
 }
 
@@ -42,7 +42,7 @@ func (v *victim) signal(t *testing.T, how syscall.Signal) {
 	}
 }
 
-// all are its processes; without any the fault would be none.
+// all are its processes, at least one, because otherwise there would be no fault.
 func (v *victim) all(t *testing.T) []int {
 	t.Helper()
 	all := v.processes()
@@ -87,8 +87,8 @@ func supervised(name, mark string, whats []string, process func() *server.Proces
 	}
 }
 
-// descendants returns the processes that a process has started, and those that they have, the
-// nearest ones first.
+// descendants returns the processes that a process has started, and those that they have started, the nearest ones
+// first.
 func descendants(pid int) (all []int) {
 	children := make(map[int][]int)
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is right
@@ -112,8 +112,8 @@ func descendants(pid int) (all []int) {
 	return all
 }
 
-// freeSharedMemory gives back the small segment by which PostgreSQL sees that it still runs. A
-// killed server keeps it, and the next one does not find it.
+// freeSharedMemory frees the small segment by which PostgreSQL notices that it still runs. A killed server keeps it,
+// and the next one does not find it.
 func freeSharedMemory(dir string) error {
 	text, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -135,10 +135,10 @@ func freeSharedMemory(dir string) error {
 	return err
 }
 
-// memory is where PostgreSQL keeps its data, so that its writes wait for no disk.
+// memory is the folder of PostgreSQL's data, in memory, so that its writes wait for no disk.
 const memory = "/dev/shm"
 
-// postgresVictim is a PostgreSQL server of the test's own with the database soak.
+// postgresVictim is a PostgreSQL server for one test with the database soak.
 func postgresVictim(t *testing.T) (*victim, string) {
 	t.Helper()
 	dir, err := os.MkdirTemp(memory, "codehub-soak-") // not a scratch folder: other runs sweep those whose servers are gone
@@ -174,7 +174,7 @@ func postgresVictim(t *testing.T) (*victim, string) {
 	return v, pg.DSN("soak")
 }
 
-// redisVictim is a Redis server of the test's own that keeps its data.
+// redisVictim is a Redis server for one test that keeps its data.
 func redisVictim(t *testing.T) (*victim, string) {
 	t.Helper()
 	storage := server.Durable(t.TempDir(), "redis")
@@ -189,7 +189,7 @@ func redisVictim(t *testing.T) (*victim, string) {
 	}), r.URL()
 }
 
-// storeVictim is an object store of the test's own.
+// storeVictim is an object store for one test.
 func storeVictim(t *testing.T) (*victim, *server.S3) {
 	t.Helper()
 	storage := server.Durable(t.TempDir(), "s3")
@@ -205,8 +205,7 @@ func storeVictim(t *testing.T) (*victim, *server.S3) {
 	}), &first
 }
 
-// engineVictim is a Docker engine of the test's own. Its containers live through its end, or do
-// not, in turns.
+// engineVictim is a Docker engine for one test. Its containers survive its end or end with it, in turns.
 func engineVictim(t *testing.T) (*victim, *ownEngine) {
 	t.Helper()
 	e := newOwnEngine(t, true)

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// soakFiles is how many files a user makes in a home besides the one with lines.
+// soakFiles is the number of files that a user makes in a home besides the one with lines.
 const soakFiles = 8
 
-// edit is the day of a user who works in a workspace: opens it, types, makes files, looks at
-// what is there, closes the tab or lets it stand, and comes back after a while.
+// edit is the day of a user who works in a workspace: opens it, types, makes files, looks at them, closes the tab or
+// leaves it open, and comes back after a while.
 func (v *visitor) edit(ctx context.Context) {
 	for v.pause(ctx, 0, 12*time.Second); ctx.Err() == nil; v.pause(ctx, time.Second, 25*time.Second) {
 		if !v.open(ctx) {
@@ -62,7 +62,7 @@ func (v *visitor) write(ctx context.Context, run func(command string) (string, e
 	return err
 }
 
-// check compares the home with what its user has written.
+// check compares the home with its user's writes.
 func (v *visitor) check(ctx context.Context) error {
 	if !v.open(ctx) {
 		return fmt.Errorf("it does not show its page: %w", ctx.Err())
@@ -87,8 +87,8 @@ func (v *visitor) check(ctx context.Context) error {
 	return v.diary.Check(content, sums)
 }
 
-// program is a program of the user's that fetches something from the workspace now and then,
-// with an access token. Its request waits while the workspace wakes.
+// program is a program of the user that fetches something from the workspace now and then, with an access token. Its
+// request waits while the workspace wakes.
 func (v *visitor) program(ctx context.Context) {
 	p := v.companion("a program")
 	p.http = newHTTPClient(nil)
@@ -108,7 +108,7 @@ func (v *visitor) program(ctx context.Context) {
 	}
 }
 
-// companion is something of the user's that acts beside the user, and chooses at random by its name.
+// companion is a second actor for the same user, with its own random choices by its name.
 func (v *visitor) companion(what string) *visitor {
 	name, hash := what+" of "+v.name, fnv.New64()
 	_, _ = io.WriteString(hash, name)
@@ -116,7 +116,7 @@ func (v *visitor) companion(what string) *visitor {
 	return &visitor{s: v.s, name: name, random: random, http: v.http, token: v.token, home: v.home}
 }
 
-// watch follows the user's events, and begins again where the stream broke.
+// watch follows the user's events, and resumes where the stream broke.
 func (v *visitor) watch(ctx context.Context) {
 	last, w := "", v.companion("a tab")
 	for ctx.Err() == nil {
@@ -157,8 +157,8 @@ func (v *visitor) follow(ctx context.Context, last *string) {
 	}
 }
 
-// keep is the day of a user who has many workspaces that sleep: lists them, renames them, makes
-// some and deletes some. names are those that the user has, by id.
+// keep is the day of a user with many sleeping workspaces: lists them, renames them, makes some and deletes some.
+// names are the user's workspaces, by id.
 func (v *visitor) keep(ctx context.Context, names map[string]string) {
 	for v.pause(ctx, 0, 5*time.Second); ctx.Err() == nil; v.pause(ctx, 2*time.Second, 10*time.Second) {
 		switch id := anyKey(v, names); {
@@ -184,7 +184,7 @@ func (v *visitor) keep(ctx context.Context, names map[string]string) {
 	}
 }
 
-// doubt says that the user has left before the answer came: either state is right.
+// doubt records that the user left before the answer came: either state is right.
 func (v *visitor) doubt(names map[string]string, id string) {
 	delete(names, id)
 	v.s.doubted.Store(id, true)
@@ -203,13 +203,13 @@ func anyKey(v *visitor, names map[string]string) string {
 	return ""
 }
 
-// make creates a workspace that sleeps from the beginning. The key makes sure that a request whose
-// answer was lost creates it once.
+// make creates a sleeping workspace. The key makes sure that a repeated request, whose first answer was lost, creates
+// it only once.
 func (v *visitor) make(ctx context.Context, names map[string]string) {
 	v.typed++
 	name := fmt.Sprintf("asleep %d", v.typed)
 	var made workspace
-	// The user does not leave before it is certain that there is one.
+	// The user does not leave before the creation is certain.
 	certain, cancel := context.WithTimeout(context.WithoutCancel(ctx), soakCertain)
 	defer cancel()
 	if v.until(certain, http.MethodPost, "/api/v1/workspaces", http.Header{"Idempotency-Key": {fmt.Sprintf("%s-%d", v.name, v.typed)}},

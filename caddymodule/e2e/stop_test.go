@@ -20,8 +20,8 @@ import (
 // stopGrace is the grace_period of Caddyfile.example.
 const stopGrace = 10 * time.Second
 
-// TestStop: a process that is told to stop answers the requests that it holds. It ends open
-// WebSockets, event streams and downloads, and has exited soon after the grace period.
+// TestStop: a process that is told to stop answers the requests that it holds. It ends open WebSockets, event streams
+// and downloads, and exits soon after the grace period.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	engine := faulty.NewEngine(t, devenv.Docker(t))
@@ -45,7 +45,7 @@ func TestStop(t *testing.T) {
 		t.Fatalf("the event stream: %v %v", stream, err)
 	}
 	defer stream.Body.Close()
-	// The engine is silent, so that the workspace is still on its way up at the stop.
+	// The engine is silent, so that the workspace is still starting at the stop.
 	engine.Hang(true)
 	held := make(chan int, 1)
 	go func() {
@@ -71,16 +71,15 @@ func TestStop(t *testing.T) {
 	case <-time.After(wait.Timeout):
 		t.Fatalf("the program still runs %s after it was told to stop", wait.Timeout)
 	}
-	// The margin is that of a busy machine: what would go wrong takes for ever.
+	// The margin is for a busy machine: a real failure would take forever.
 	if took := time.Since(began); took > 3*stopGrace {
 		t.Errorf("the stop took %s with a grace period of %s", took, stopGrace)
 	}
 	engine.Hang(false)
 }
 
-// TestTwoProcessesShareThePort: a new process takes over from an old one without a gap.
-// Requests over new connections meanwhile are answered, except those that the kernel resets
-// with the old socket.
+// TestTwoProcessesShareThePort: a new process takes over from an old one without a gap. Requests over new connections
+// meanwhile are answered, except those that the kernel resets with the old socket.
 func TestTwoProcessesShareThePort(t *testing.T) {
 	t.Parallel()
 	in := install(t, "CODEHUB_SHARE_PORTS=true")
@@ -108,7 +107,7 @@ func TestTwoProcessesShareThePort(t *testing.T) {
 			default:
 			}
 			res, err := client.Get(base)
-			// The answer to a reset is one or the other, as reading or writing notices it first.
+			// A reset shows as one error or the other, depending on whether reading or writing notices it first.
 			if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
 				continue
 			}

@@ -48,8 +48,8 @@ func (in *installation) traced(t *testing.T, to *collector.Collector) *installat
 	return &second
 }
 
-// oneTrace checks that the request that has woken an archived workspace is one trace, a tree over both processes and the
-// storage job, and that the lines of both logs name it.
+// oneTrace checks that the request that has woken an archived workspace is one trace, a tree over both processes and
+// the storage job, and that lines of both logs have its id.
 func oneTrace(t *testing.T, to *collector.Collector, id string, leader, serves *installation) {
 	t.Helper()
 	var all []collector.Span

@@ -15,8 +15,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestQuestionsWithoutAnAnswerAreAskedAgain: on a network that changes, as a laptop's does, no
-// first question of the dashboard gets an answer. It shows everything all the same.
+// TestQuestionsWithoutAnAnswerAreAskedAgain: on a changing network, such as a laptop's, none of the dashboard's first
+// requests gets an answer. It shows everything all the same.
 func TestQuestionsWithoutAnAnswerAreAskedAgain(t *testing.T) {
 	t.Parallel()
 	in := install(t)
@@ -35,8 +35,8 @@ func TestQuestionsWithoutAnAnswerAreAskedAgain(t *testing.T) {
 	b.resumes(in, me)
 }
 
-// resumes checks that a dashboard under which the server is restarted shows what has changed meanwhile, and that this
-// came in place of the whole list.
+// resumes checks that, after a restart of the server, an open dashboard shows the changes since then, and that it got
+// only those and not the whole list.
 func (b *tab) resumes(in *installation, me *user) {
 	b.t.Helper()
 	for _, name := range []string{"stays", "goes"} {
@@ -63,15 +63,15 @@ func (b *tab) resumes(in *installation, me *user) {
 		chromedp.WaitVisible(chromedp.CSS(`[data-name=stays]`)))
 	mu.Lock()
 	defer mu.Unlock()
-	// A whole list has no deletion in it, and a heartbeat at its end.
+	// A whole list has no deletion in it, and ends with a heartbeat.
 	missed := told[:max(slices.Index(told, "resumed"), 0)]
 	if !slices.Contains(missed, "workspace_deleted") || slices.Contains(missed, "heartbeat") {
 		b.t.Errorf("it was told %v, want what was missed and that the stream goes on", told)
 	}
 }
 
-// losesFirst lets the first question to each address of the pattern end without an answer. The
-// returned function tells how often an address that contains a text was asked so far.
+// losesFirst lets the first request to each address of the pattern end without an answer. The returned function
+// counts the requests so far to addresses that contain a text.
 func (b *tab) losesFirst(pattern string) (asked func(part string) int) {
 	b.t.Helper()
 	var mu sync.Mutex

@@ -31,8 +31,8 @@ func (b *tab) at(address string) {
 	}
 }
 
-// comesTo waits until the tab is at exactly this address. The answer of a page is seen before
-// the tab has taken its address.
+// comesTo waits until the tab is at exactly this address. The page's answer can be seen before the tab has taken its
+// address.
 func (b *tab) comesTo(address string) {
 	b.t.Helper()
 	wait.For(b.t, "the tab comes to "+address, func() error {
@@ -43,9 +43,8 @@ func (b *tab) comesTo(address string) {
 	})
 }
 
-// TestOneAddressFromArchivedToRunning: the address that a person has opened becomes the workspace,
-// with its query and its fragment. It does so through sign-in, ticket and wake page, with and
-// without scripts.
+// TestOneAddressFromArchivedToRunning: the address that a person has opened becomes the workspace, with its query and
+// its fragment, through sign-in, ticket and wake page, with and without scripts.
 func TestOneAddressFromArchivedToRunning(t *testing.T) {
 	t.Parallel()
 	in := install(t, "CODEHUB_WORKSPACE_URL=path") // where both addresses serve browsers
@@ -85,8 +84,8 @@ func TestOneAddressFromArchivedToRunning(t *testing.T) {
 	b.comesTo(address)
 }
 
-// TestWakePage: the page lists only the stages of its way. It speaks the language that was chosen
-// on the dashboard, on a workspace's own host, too.
+// TestWakePage: the page lists only the stages of this way to the workspace. It speaks the language that was chosen on the
+// dashboard, on a workspace's own host, too.
 func TestWakePage(t *testing.T) {
 	t.Parallel()
 	in := install(t)
@@ -122,8 +121,8 @@ func TestWakePage(t *testing.T) {
 	me.awaitPhase(t, w.ID, "RUNNING")
 }
 
-// TestLimitPage: at the limit one click puts the running workspace to sleep and opens the wanted
-// one at its whole address. It works in both modes, and without scripts.
+// TestLimitPage: at the limit one click puts the running workspace to sleep and opens the wanted one at its whole
+// address. It works in both modes, and without scripts.
 func TestLimitPage(t *testing.T) {
 	t.Parallel()
 	in := install(t, "LIMITS_MAX_RUNNING_PER_USER=1", "CODEHUB_WORKSPACE_URL=path") // where both addresses serve browsers
@@ -176,8 +175,8 @@ func TestLimitPage(t *testing.T) {
 	}
 }
 
-// TestNothingThere: an address where nothing is gets a page for people and a problem for programs.
-// Another user's workspace gets the same on its own host as on the main site.
+// TestNothingThere: an address without a workspace gets a page for people and a problem for programs. Another user's
+// workspace gets the same on its own host as on the main site.
 func TestNothingThere(t *testing.T) {
 	t.Parallel()
 	in := install(t)
