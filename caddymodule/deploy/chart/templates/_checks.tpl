@@ -1,6 +1,6 @@
-{{- /* What the schema cannot say of values, each in an error with the value and what to write instead. */ -}}
+{{- /* Checks that the schema cannot express. Each error has the value and what to write instead. */ -}}
 
-{{- /* The grammar of image names: a registry is in front of a slash, with a dot, a port or as localhost. */ -}}
+{{- /* The grammar of image names: a registry comes before a slash, and has a dot or a port or is localhost. */ -}}
 {{- define "codehub.nameForm" -}}
 ((localhost|[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+)(:[0-9]+)?/|[A-Za-z0-9-]+:[0-9]+/|\[[0-9a-fA-F:]+\](:[0-9]+)?/)?
 {{- /**/ -}}
@@ -10,7 +10,7 @@
 [A-Za-z0-9_][A-Za-z0-9_.-]{0,127}
 {{- end }}
 
-{{- /* Fails unless value, of the name name, is the reference of an image or holds a placeholder. */ -}}
+{{- /* Fails unless value, which the user knows as name, is an image reference or contains a placeholder. */ -}}
 {{- define "codehub.checkImage" -}}
 {{- $form := printf "^%s(:%s)?(@[a-z0-9]+:[0-9a-f]{32,})?$" (include "codehub.nameForm" .) (include "codehub.tagForm" .) }}
 {{- if not (or (regexMatch $form .value) (regexMatch `\{(env|file)\.[^{}]+\}` .value)) }}
@@ -55,7 +55,7 @@
 {{- end }}
 {{- end }}
 
-{{- /* A number of Pods, or the part of count that a percentage is, rounded up as a cluster does. */ -}}
+{{- /* A number of Pods, or a percentage of count, rounded up as a cluster does. */ -}}
 {{- define "codehub.part" -}}
 {{- $text := toString .value }}
 {{- if hasSuffix "%" $text -}}
@@ -90,7 +90,7 @@
 {{- end }}
 {{- end }}
 
-{{- /* Options of the Service that only some types have. */ -}}
+{{- /* Options that only some types of Services have. */ -}}
 {{- define "codehub.checkService" -}}
 {{- $service := .Values.service }}
 {{- if ne $service.type "LoadBalancer" }}

@@ -26,7 +26,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- .Values.workspaceNamespace | default .Release.Namespace -}}
 {{- end }}
 
-{{- /* The namespace of the object store, if that is a service of another namespace than the workspaces'. */ -}}
+{{- /* The namespace of the object store, if it is a Service in another namespace than the workspaces'. */ -}}
 {{- define "codehub.storeNamespace" -}}
 {{- $s3 := (.Values.codehub).s3 | default dict }}
 {{- $parts := splitList "." (urlParse (toString ($s3.job_endpoint | default $s3.endpoint | default ""))).hostname }}
@@ -37,12 +37,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
-{{- /* The host in public_url, without its port. */ -}}
+{{- /* The host of public_url, without the port. */ -}}
 {{- define "codehub.host" -}}
 {{- (urlParse .Values.public_url).hostname -}}
 {{- end }}
 
-{{- /* The dashboard's host and the workspaces' wildcard, in JSON. */ -}}
+{{- /* The dashboard's host and the workspaces' wildcard, as JSON. */ -}}
 {{- define "codehub.hosts" -}}
 {{- $hosts := list (include "codehub.host" .) }}
 {{- with .Values.domain }}
@@ -51,7 +51,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- toJson $hosts }}
 {{- end }}
 
-{{- /* A word of a Caddyfile. A text of several lines becomes a heredoc. */ -}}
+{{- /* A word in a Caddyfile. A text with several lines becomes a heredoc. */ -}}
 {{- define "codehub.word" -}}
 {{- if and (kindIs "float64" .) (eq (floor .) .) -}}
 {{ int64 . }}
@@ -66,7 +66,7 @@ CHART
 {{- end -}}
 {{- end }}
 
-{{- /* Options of a Caddyfile: a map is a block, a list several words; what is null is left out. */ -}}
+{{- /* Options in a Caddyfile: a map becomes a block and a list several words; null is left out. */ -}}
 {{- define "codehub.options" -}}
 {{- range $name, $value := . }}
 {{- if kindIs "map" $value }}
@@ -85,12 +85,12 @@ CHART
 {{- end }}
 {{- end }}
 
-{{- /* What an image's tag is unless another is named. */ -}}
+{{- /* The default tag of an image. */ -}}
 {{- define "codehub.tag" -}}
 {{- .Values.image.tag | default .Chart.AppVersion -}}
 {{- end }}
 
-{{- /* The storage job's image, beside the gateway's: the same registry and folder, the same tag. */ -}}
+{{- /* The storage job's image: it has the registry, the folder and the tag of the gateway's. */ -}}
 {{- define "codehub.jobImage" -}}
 {{- $folder := trimSuffix (base .Values.image.repository) .Values.image.repository -}}
 {{ $folder }}storagejob:{{ include "codehub.tag" . }}
@@ -105,7 +105,7 @@ CHART
 {{- end -}}
 {{- end }}
 
-{{- /* The names of Secrets, in JSON: each is a name, or an object with one. */ -}}
+{{- /* The names of Secrets, as JSON. Each element of the value is a name, or an object with a name. */ -}}
 {{- define "codehub.secretNames" -}}
 {{- $names := list }}
 {{- range . }}
@@ -118,7 +118,7 @@ CHART
 {{- $names | uniq | toJson }}
 {{- end }}
 
-{{- /* Where the variable env of the gateway comes from: the Secret, or what secretKeys says. */ -}}
+{{- /* The source of the gateway's variable env: the Secret, or the entry in secretKeys. */ -}}
 {{- define "codehub.secretKey" -}}
 {{- $at := index .root.Values.secretKeys .env | default .env -}}
 {{- if kindIs "string" $at -}}
@@ -128,8 +128,8 @@ CHART
 {{- if .optional }}, optional: true{{ end }}}
 {{- end }}
 
-{{- /* The versions of the Secrets and ConfigMaps that the gateway reads and the chart does not make. Empty where
-       Helm does not look into a cluster, as in `helm template`. */ -}}
+{{- /* The versions of the Secrets and ConfigMaps that the gateway reads but the chart does not create. Empty if
+       Helm does not contact the cluster, as in `helm template`. */ -}}
 {{- define "codehub.versions" -}}
 {{- $secrets := list .Values.secretName .Values.filesSecretName }}
 {{- range .Values.secretKeys }}

@@ -1,6 +1,6 @@
-{{- /* What the chart needs to know of the settings of `backend kubernetes`. */ -}}
+{{- /* The facts about the settings of `backend kubernetes` that the chart needs. */ -}}
 
-{{- /* A setting with several words, each of which is a word or in a list of them, as a list in JSON. */ -}}
+{{- /* A setting with several words, written as text or as a list, as a JSON list. */ -}}
 {{- define "codehub.words" -}}
 {{- $text := . | default "" }}
 {{- if kindIs "slice" . }}
@@ -9,7 +9,7 @@
 {{- regexSplit "[\\s,]+" $text -1 | compact | toJson }}
 {{- end }}
 
-{{- /* The images that workspaces and storage jobs start from, in JSON. */ -}}
+{{- /* The images of workspaces and storage jobs, as JSON. */ -}}
 {{- define "codehub.workspaceImages" -}}
 {{- $kubernetes := .Values.kubernetes | default dict }}
 {{- $images := list ($kubernetes.job_image | default (include "codehub.jobImage" .)) }}
@@ -21,7 +21,7 @@
 {{- concat $images .Values.prePull.images | compact | uniq | toJson }}
 {{- end }}
 
-{{- /* The nodes of workspaces: what the settings and the Pod template say of them, as in a Pod. */ -}}
+{{- /* The nodes of workspaces: the constraints in the settings and in the Pod template, as in a Pod. */ -}}
 {{- define "codehub.workspaceNodes" -}}
 {{- $kubernetes := .Values.kubernetes | default dict }}
 {{- $template := (.Values.podTemplate | default dict).spec | default dict }}
@@ -58,7 +58,7 @@
 {{- end }}
 {{- end }}
 
-{{- /* What the containers of prepull.yaml have in common. */ -}}
+{{- /* The common part of the containers in prepull.yaml. */ -}}
 {{- define "codehub.prePullContainer" -}}
 imagePullPolicy: IfNotPresent
 securityContext:
