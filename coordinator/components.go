@@ -53,7 +53,7 @@ func (c *Coordinator) awaitServers(ctx context.Context) error {
 // certificates, so each of them tries. Nothing waits for it, and nothing follows from it: what
 // does not work now may work when it is needed.
 func (c *Coordinator) checkArchives(ctx context.Context) {
-	var found []archive.Finding
+	var found []archive.Defect
 	_ = within(ctx, func(ctx context.Context) error {
 		found = c.archives.Check(ctx)
 		return nil

@@ -167,7 +167,7 @@ func (r *race) runJob(direction, volume string, env ...string) (*os.ProcessState
 	stages := map[string]float64{}
 	step, since := "start", 0.0
 	for line := range strings.Lines(string(out)) {
-		var p contract.Progress // the result uses the same field for its time
+		var p contract.ProgressLine // the result uses the same field for its time
 		must(r.t, json.Unmarshal([]byte(line), &p))
 		if p.Step == step {
 			continue

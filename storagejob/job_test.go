@@ -191,13 +191,13 @@ func TestAGrantThatIsNotThere(t *testing.T) {
 func TestArchiveKilledAndRunAgain(t *testing.T) {
 	from := home(t, 50<<20)
 	want := listing(t, from)
-	for name, when := range map[string]func(contract.Progress) bool{
-		"at the start":         func(p contract.Progress) bool { return p.Step == contract.StepArchive },
-		"between parts":        func(p contract.Progress) bool { return p.Step == contract.StepArchive && p.Transferred > 25<<20 },
-		"at the last part":     func(p contract.Progress) bool { return p.Step == contract.StepUpload },
-		"before it is read":    func(p contract.Progress) bool { return p.Step == contract.StepVerify },
-		"while it is verified": func(p contract.Progress) bool { return p.Step == contract.StepVerify && p.Transferred > 25<<20 },
-		"while it counts":      func(p contract.Progress) bool { return p.Step == contract.StepCommit },
+	for name, when := range map[string]func(contract.ProgressLine) bool{
+		"at the start":         func(p contract.ProgressLine) bool { return p.Step == contract.StepArchive },
+		"between parts":        func(p contract.ProgressLine) bool { return p.Step == contract.StepArchive && p.Transferred > 25<<20 },
+		"at the last part":     func(p contract.ProgressLine) bool { return p.Step == contract.StepUpload },
+		"before it is read":    func(p contract.ProgressLine) bool { return p.Step == contract.StepVerify },
+		"while it is verified": func(p contract.ProgressLine) bool { return p.Step == contract.StepVerify && p.Transferred > 25<<20 },
+		"while it counts":      func(p contract.ProgressLine) bool { return p.Step == contract.StepCommit },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, to := newBench(t), t.TempDir()
@@ -225,10 +225,10 @@ func TestRestoreKilledAndRunAgain(t *testing.T) {
 	b, from := newBench(t), home(t, 60<<20)
 	want := listing(t, from)
 	b.ok("archive", from)
-	for name, when := range map[string]func(contract.Progress) bool{
-		"at the start": func(p contract.Progress) bool { return p.Step == contract.StepUnpack },
-		"half way":     func(p contract.Progress) bool { return p.Transferred > 30<<20 },
-		"at the swap":  func(p contract.Progress) bool { return p.Step == contract.StepSwap },
+	for name, when := range map[string]func(contract.ProgressLine) bool{
+		"at the start": func(p contract.ProgressLine) bool { return p.Step == contract.StepUnpack },
+		"half way":     func(p contract.ProgressLine) bool { return p.Transferred > 30<<20 },
+		"at the swap":  func(p contract.ProgressLine) bool { return p.Step == contract.StepSwap },
 	} {
 		t.Run(name, func(t *testing.T) {
 			to := home(t, 3000)
@@ -244,7 +244,7 @@ func TestRestoreKilledAndRunAgain(t *testing.T) {
 func TestTerminatedJobCleansUp(t *testing.T) {
 	b, from := newBench(t), home(t, 80<<20)
 	code, sent := b.kill(syscall.SIGTERM, "archive", from,
-		func(p contract.Progress) bool { return p.Transferred > 40<<20 }, b.uncommitted())
+		func(p contract.ProgressLine) bool { return p.Transferred > 40<<20 }, b.uncommitted())
 	if !sent || code != contract.ExitInterrupted {
 		t.Errorf("signal sent: %v, exit code %d", sent, code)
 	}
@@ -257,7 +257,7 @@ func TestTerminatedJobCleansUp(t *testing.T) {
 	proxy := faulty.NewStore(t, b.store.Endpoint)
 	proxy.Hold(40 << 20) // it must not finish before the signal comes
 	code, sent = b.kill(syscall.SIGTERM, "restore", to,
-		func(p contract.Progress) bool { return p.Transferred > 30<<20 },
+		func(p contract.ProgressLine) bool { return p.Transferred > 30<<20 },
 		contract.EnvEndpoint+"="+proxy.URL())
 	if !sent || code != contract.ExitInterrupted {
 		t.Errorf("signal sent: %v, exit code %d", sent, code)

@@ -137,11 +137,11 @@ func (b *bench) fails(want int, job, volume string, env ...string) contract.Resu
 
 // kill starts the job, sends the signal when a progress line meets the condition, and waits for the end. It reports
 // whether the signal was sent.
-func (b *bench) kill(sig os.Signal, job, volume string, when func(contract.Progress) bool, env ...string) (int, bool) {
+func (b *bench) kill(sig os.Signal, job, volume string, when func(contract.ProgressLine) bool, env ...string) (int, bool) {
 	b.t.Helper()
 	cmd := b.command(job, volume, env...)
 	sent := false
-	b.watch(cmd, func(p contract.Progress) {
+	b.watch(cmd, func(p contract.ProgressLine) {
 		if !sent && when(p) {
 			sent = true
 			must(b.t, cmd.Process.Signal(sig))
@@ -151,13 +151,13 @@ func (b *bench) kill(sig os.Signal, job, volume string, when func(contract.Progr
 }
 
 // watch runs the job to its end, passes each line of progress to see, and returns the result if the job printed one.
-func (b *bench) watch(cmd *exec.Cmd, see func(contract.Progress)) (res contract.Result) {
+func (b *bench) watch(cmd *exec.Cmd, see func(contract.ProgressLine)) (res contract.Result) {
 	b.t.Helper()
 	out, err := cmd.StdoutPipe()
 	must(b.t, err)
 	must(b.t, cmd.Start())
 	for lines := bufio.NewScanner(out); lines.Scan(); {
-		var p contract.Progress
+		var p contract.ProgressLine
 		must(b.t, json.Unmarshal(lines.Bytes(), &p))
 		if p.Event == contract.EventProgress {
 			see(p)

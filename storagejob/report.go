@@ -12,7 +12,7 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/tree"
 )
 
-// reporter prints progress at intervals and at every new step, one JSON object per line (see [contract.Progress]). Its
+// reporter prints progress at intervals and at every new step, one JSON object per line (see [contract.ProgressLine]). Its
 // counters are safe for concurrent use, and the job updates them without knowing who prints them.
 type reporter struct {
 	tree.Counter
@@ -84,7 +84,7 @@ func (r *reporter) change(step string) {
 // end the work.
 func (r *reporter) print() {
 	seconds := time.Since(r.start).Seconds()
-	p := contract.Progress{
+	p := contract.ProgressLine{
 		About: r.about, Event: contract.EventProgress, Step: r.step,
 		Bytes: r.Bytes.Load(), Files: r.Files.Load(), Seconds: round(seconds),
 		Transferred: r.transferred.Load(), Total: r.total.Load(),

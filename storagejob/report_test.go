@@ -24,7 +24,7 @@ func TestNoLineMixesTwoSteps(t *testing.T) {
 	}
 	rep.finish(contract.Result{}, nil)
 	for d := json.NewDecoder(&out); ; {
-		var p contract.Progress
+		var p contract.ProgressLine
 		if err := d.Decode(&p); errors.Is(err, io.EOF) {
 			return
 		} else if err != nil {

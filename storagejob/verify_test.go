@@ -99,7 +99,7 @@ func TestUploadOfAKilledRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b, volume, to := newBench(t), home(t, 3<<20), t.TempDir()
 			if _, sent := b.kill(syscall.SIGKILL, "archive", volume,
-				func(p contract.Progress) bool { return p.Step == contract.StepVerify }, b.uncommitted()); !sent {
+				func(p contract.ProgressLine) bool { return p.Step == contract.StepVerify }, b.uncommitted()); !sent {
 				t.Fatal("the job ended before it was killed")
 			}
 			if _, committed := b.get(meta); committed {
@@ -200,8 +200,8 @@ func TestCRC64IsThatOfTheStores(t *testing.T) {
 func TestProgressOfEachStep(t *testing.T) {
 	b, volume, to := newBench(t), home(t, 5<<20), t.TempDir()
 	var steps []string
-	last := make(map[string]contract.Progress)
-	watch := func(p contract.Progress) bool {
+	last := make(map[string]contract.ProgressLine)
+	watch := func(p contract.ProgressLine) bool {
 		if !slices.Contains(steps, p.Step) {
 			steps = append(steps, p.Step)
 		}
@@ -237,7 +237,7 @@ func TestProgressAfterTheUploadOfAKilledRun(t *testing.T) {
 	b, volume := newBench(t), home(t, 5<<20)
 	b.put(b.key, []byte("another"))
 	seen := false
-	b.kill(nil, "archive", volume, func(p contract.Progress) bool {
+	b.kill(nil, "archive", volume, func(p contract.ProgressLine) bool {
 		if p.Step == contract.StepArchive {
 			seen = true
 			if p.Total != 0 || p.ETA != nil {
@@ -285,7 +285,7 @@ func TestFileThatChangesWhileItIsRead(t *testing.T) {
 			})
 			t.Cleanup(release)
 			cmd := b.command("archive", volume, env)
-			res := b.watch(cmd, func(p contract.Progress) {
+			res := b.watch(cmd, func(p contract.ProgressLine) {
 				if p.Bytes > 0 && change != nil {
 					must(t, change(path))
 					change = nil

@@ -29,8 +29,8 @@ const (
 	checkSigned = time.Minute
 )
 
-// Finding is something that the store does not do as archives need it.
-type Finding struct {
+// Defect is something that the store does not do as archives need it.
+type Defect struct {
 	// Text says what was tried and what happened, and Remedy what a person can do.
 	Text, Remedy string
 	// Weak says that archives are still kept and restored, but with less certainty or comfort than with other stores;
@@ -45,7 +45,7 @@ type Finding struct {
 // store it returns nothing. A problem of every request (no connection, no bucket, a wrong key) is reported once.
 //
 // It must not be called for another installation's bucket. Several checks may run at once.
-func (s *Store) Check(ctx context.Context) []Finding {
+func (s *Store) Check(ctx context.Context) []Defect {
 	c := &checking{Store: s, key: CheckFolder + rand.Text(), content: []byte("CodeHub checks the object store.\n")}
 	for _, step := range []struct {
 		doing string
@@ -85,7 +85,7 @@ type checking struct {
 	blind   bool // the marker cannot be read
 	tried   bool // tried to write: there may be an object
 	written bool
-	found   []Finding
+	found   []Defect
 }
 
 // unexpected is an answer that differs from what archives need.
@@ -95,7 +95,7 @@ func (u unexpected) Error() string { return string(u) }
 
 // failed records why a step failed, and reports whether the other steps would fail for the same reason.
 func (c *checking) failed(doing string, err error) (all bool) {
-	f := Finding{
+	f := Defect{
 		Text: doing + ": " + err.Error(), Err: err, Remedy: "look at what stands between the store and this process, " +
 			"or use another store",
 	}
@@ -121,7 +121,7 @@ func (c *checking) failed(doing string, err error) (all bool) {
 
 // weak records a weaker guarantee.
 func (c *checking) weak(remedy, text string) {
-	c.found = append(c.found, Finding{Text: text, Remedy: remedy, Weak: true})
+	c.found = append(c.found, Defect{Text: text, Remedy: remedy, Weak: true})
 }
 
 // readMarker is the first request. Without an answer nothing is written: the bucket may belong to another system.
@@ -265,7 +265,7 @@ func (c *checking) writeOnCondition(ctx context.Context) error {
 					"same moment, both may take it for theirs")
 			return nil
 		case status == http.StatusNotImplemented:
-			c.found = append(c.found, Finding{
+			c.found = append(c.found, Defect{
 				Text: "writing on a condition: the object store refuses: " + err.Error(),
 				Remedy: "use a store with conditional writes (If-None-Match, If-Match): without them the bucket " +
 					"cannot be marked as this installation's",
@@ -355,7 +355,7 @@ func (c *checking) remove(ctx context.Context) {
 		return // the store has said enough, and most likely there is no object
 	}
 	if refused := failed[c.key]; err == nil && refused != nil {
-		c.found = append(c.found, Finding{
+		c.found = append(c.found, Defect{
 			Text: "deleting an object: the object store refuses: " + refused.Error(),
 			Remedy: "check that the policy of s3 access_key allows " + permissions["DeleteObjects"] +
 				", and that the bucket is not locked", Err: refused,

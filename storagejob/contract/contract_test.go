@@ -124,7 +124,7 @@ func TestParseResult(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	progress, err := json.Marshal(Progress{Event: EventProgress, Step: StepSwap})
+	progress, err := json.Marshal(ProgressLine{Event: EventProgress, Step: StepSwap})
 	if err != nil {
 		t.Fatal(err)
 	}

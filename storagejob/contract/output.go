@@ -47,8 +47,8 @@ type Stage struct {
 	At float64 `json:"at"`
 }
 
-// Progress is a line of output while the job works.
-type Progress struct {
+// ProgressLine is a line of output while the job works.
+type ProgressLine struct {
 	About
 	Event string `json:"event"` // EventProgress
 	Step  string `json:"step"`

@@ -48,7 +48,7 @@ func (k wake) state() *route.State {
 // status returns the workspace as the wake page shows it.
 func (k wake) status() progress.Status {
 	began := time.Now().Add(-k.age)
-	p := &activator.Progress{Began: began, From: k.phase, During: k.op, StepBegan: began, Room: k.room}
+	p := &activator.WakeProgress{Began: began, From: k.phase, During: k.op, StepBegan: began, Room: k.room}
 	if k.from != "" {
 		p.From, p.During = k.from, workspace.OpNone
 	}

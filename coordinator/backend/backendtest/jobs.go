@@ -307,7 +307,7 @@ func testJobProgress(t *testing.T, f Fixture) {
 		if got[0].Progress == "" {
 			return false
 		}
-		var p contract.Progress
+		var p contract.ProgressLine
 		must(t, json.Unmarshal([]byte(got[0].Progress), &p))
 		if p.Event != contract.EventProgress || p.Step != contract.StepArchive || p.Seconds != 0 ||
 			p.BytesPerSecond != 0 || p.ETA != nil {

@@ -51,7 +51,7 @@ func TestProgressOfAJob(t *testing.T) {
 	s := &saves{Store: h.store}
 	h.database = s
 	h.use(h.archives, h.log(), nil)
-	work, lines, end := h.backend.Work, make(chan contract.Progress), make(chan struct{})
+	work, lines, end := h.backend.Work, make(chan contract.ProgressLine), make(chan struct{})
 	h.backend.Work = func(ctx context.Context, spec backend.JobSpec) (int64, error) {
 		if spec.Kind != workspace.JobRestore {
 			return work(ctx, spec)
@@ -77,7 +77,7 @@ func TestProgressOfAJob(t *testing.T) {
 	before := s.count()
 
 	h.setDesired(id, workspace.DesiredRunning)
-	line := contract.Progress{Event: contract.EventProgress, Step: contract.StepUnpack, Bytes: 20, Files: 2, Transferred: 10, Total: 100}
+	line := contract.ProgressLine{Event: contract.EventProgress, Step: contract.StepUnpack, Bytes: 20, Files: 2, Transferred: 10, Total: 100}
 	began := time.Now()
 	lines <- line
 	w := h.await(id, "progress", func(w workspace.Workspace) bool { return w.Progress != nil })
@@ -96,7 +96,7 @@ func TestProgressOfAJob(t *testing.T) {
 		t.Errorf("progress was saved %d times within %s, want at most %d", n, time.Since(began), most)
 	}
 
-	lines <- contract.Progress{Event: contract.EventProgress, Step: contract.StepSwap, Transferred: 100, Total: 100}
+	lines <- contract.ProgressLine{Event: contract.EventProgress, Step: contract.StepSwap, Transferred: 100, Total: 100}
 	h.await(id, "the next step", func(w workspace.Workspace) bool {
 		return w.Progress != nil && w.Progress.Step == contract.StepSwap && w.Progress.Total == 0
 	})

@@ -8,8 +8,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Progress is how a wake-up has gone so far, for the wake page.
-type Progress struct {
+// WakeProgress is how a wake-up has gone so far, for the wake page.
+type WakeProgress struct {
 	// Began is when the wake-up started. The workspace was then in the phase From, and During was the operation in progress.
 	Began  time.Time
 	From   workspace.Phase
@@ -25,16 +25,16 @@ type Progress struct {
 }
 
 // start records the state in which the wake-up begins.
-func (p *Progress) start(st *route.State, now time.Time) {
+func (p *WakeProgress) start(st *route.State, now time.Time) {
 	r := &st.Route
-	*p = Progress{
+	*p = WakeProgress{
 		Began: now, From: r.Phase, During: r.Operation, StepBegan: now, phase: r.Phase, operation: r.Operation,
 		stages: stages{now: stageOf(st), since: now},
 	}
 }
 
 // Progress returns the wake-up's progress.
-func (w *WakeUp) Progress() Progress {
+func (w *WakeUp) Progress() WakeProgress {
 	w.activator.mu.Lock()
 	defer w.activator.mu.Unlock()
 	return w.progress

@@ -46,7 +46,7 @@ func stageOf(st *route.State) metrics.Stage {
 }
 
 // ended returns the metrics of a wake-up that ends now.
-func (p *Progress) ended(by metrics.Client, how metrics.WakeEnd, now time.Time) *metrics.WakeUp {
+func (p *WakeProgress) ended(by metrics.Client, how metrics.WakeEnd, now time.Time) *metrics.WakeUp {
 	p.stages.enter(p.stages.now, now)
 	return &metrics.WakeUp{Client: by, From: p.From, End: how, Total: now.Sub(p.Began), Stages: p.stages.took}
 }

@@ -55,7 +55,7 @@ type WakeUp struct {
 	asked            time.Time    // the last call of Wake, by the activator's clock
 	refused          *service.LimitError
 	overtaken        bool
-	progress         Progress
+	progress         WakeProgress
 }
 
 // Done is closed when the wake-up has ended.

@@ -127,7 +127,7 @@ const (
 
 // stepsAt returns the steps of a workspace that comes up, and which of them is the present
 // one. w is what the workspace waits for, nil for nothing.
-func stepsAt(st *route.State, p activator.Progress, w *Waiting) (list []Step, now Stage) {
+func stepsAt(st *route.State, p activator.WakeProgress, w *Waiting) (list []Step, now Stage) {
 	now = stageOf(st, p.From)
 	way := wayFrom(p.From, p.During)
 	if !slices.Contains(way, now) { // it went another way than expected
@@ -157,7 +157,7 @@ func stepsAt(st *route.State, p activator.Progress, w *Waiting) (list []Step, no
 
 // StepsFrom returns the steps that a wake-up takes from the state st.
 func StepsFrom(st *route.State) []Step {
-	list, _ := stepsAt(st, activator.Progress{From: st.Route.Phase, During: st.Route.Operation}, nil)
+	list, _ := stepsAt(st, activator.WakeProgress{From: st.Route.Phase, During: st.Route.Operation}, nil)
 	return list
 }
 

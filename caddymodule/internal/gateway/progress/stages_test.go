@@ -62,7 +62,7 @@ func TestSteps(t *testing.T) {
 		{"another one stops first", standby, none, standby, none, nil, "other", "[room] queued starting answering"},
 	} {
 		st := &route.State{Route: store.Route{Phase: c.phase, Operation: c.op, Desired: workspace.DesiredStandby}}
-		list, now := stepsAt(st, activator.Progress{From: c.from, During: c.during, Room: c.room}, c.w)
+		list, now := stepsAt(st, activator.WakeProgress{From: c.from, During: c.during, Room: c.room}, c.w)
 		var got []string
 		state := stepDone
 		for _, s := range list {
@@ -141,7 +141,7 @@ func TestWhatAJobHasDone(t *testing.T) {
 	} {
 		st := &route.State{Route: store.Route{Phase: c.phase, Operation: c.op, Desired: workspace.DesiredRunning, Progress: c.progress}}
 		s := Status{Steps: nil}
-		s.Steps, s.Stage = stepsAt(st, activator.Progress{From: c.phase, During: c.op}, c.w)
+		s.Steps, s.Stage = stepsAt(st, activator.WakeProgress{From: c.phase, During: c.op}, c.w)
 		for _, item := range s.Steps {
 			percent, amount := "", words.Text{}
 			if item.Percent != nil {

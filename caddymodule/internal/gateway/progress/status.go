@@ -61,11 +61,11 @@ func At(st *route.State, w *activator.WakeUp) Status {
 
 // Of is [At] for a wake-up that has gone as far as p, and that the limit refusal forbids. Both
 // may be nil.
-func Of(st *route.State, p *activator.Progress, refusal *service.LimitError) Status {
+func Of(st *route.State, p *activator.WakeProgress, refusal *service.LimitError) Status {
 	now := time.Now()
 	asleep := p == nil && (st.Route.Desired != workspace.DesiredRunning || st.Dozes())
 	if p == nil {
-		p = &activator.Progress{Began: now, From: st.Route.Phase, During: st.Route.Operation, StepBegan: now}
+		p = &activator.WakeProgress{Began: now, From: st.Route.Phase, During: st.Route.Operation, StepBegan: now}
 	}
 	s := Status{
 		Phase: st.Route.Phase, Operation: st.Route.Operation, Ready: st.Ready(),

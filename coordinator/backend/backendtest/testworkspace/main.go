@@ -133,7 +133,7 @@ func terminal() {
 func job() {
 	if os.Getenv("TEST_PROGRESS") != "" {
 		out := json.NewEncoder(os.Stdout)
-		for p := (contract.Progress{
+		for p := (contract.ProgressLine{
 			Event: contract.EventProgress, Step: contract.StepArchive, BytesPerSecond: 10,
 		}); ; p.Bytes++ {
 			p.Seconds = float64(p.Bytes) / 10
@@ -159,7 +159,7 @@ func job() {
 	}
 	if os.Getenv("TEST_SILENT") == "" {
 		out := json.NewEncoder(os.Stdout)
-		_ = out.Encode(contract.Progress{Event: contract.EventProgress, Step: contract.StepArchive})
+		_ = out.Encode(contract.ProgressLine{Event: contract.EventProgress, Step: contract.StepArchive})
 		_ = out.Encode(contract.Result{
 			Event: contract.EventResult, Contract: contract.Version, OK: code == contract.ExitOK, Size: size,
 			Error: os.Getenv("TEST_ERROR"),

@@ -51,7 +51,7 @@ func (t *Tracker) Add(w workspace.Workspace, o *workspace.Observation, now time.
 func (t *Tracker) Waited(d time.Duration) { t.at = t.at.Add(d) }
 
 // newestLine returns what the running job of w's operation has said last.
-func newestLine(w workspace.Workspace, jobs []workspace.Job) (line contract.Progress, ok bool) {
+func newestLine(w workspace.Workspace, jobs []workspace.Job) (line contract.ProgressLine, ok bool) {
 	for _, j := range jobs {
 		if j.OpID == w.JobOpID() && j.State == workspace.JobRunning && j.Progress != "" {
 			return line, json.Unmarshal([]byte(j.Progress), &line) == nil
@@ -83,7 +83,7 @@ const (
 
 // add adds the newest line, which may have come before, and the size of the home if it is
 // known.
-func (m *meter) add(line contract.Progress, home int64, now time.Time) {
+func (m *meter) add(line contract.ProgressLine, home int64, now time.Time) {
 	next := workspace.Progress{Step: line.Step, Bytes: line.Bytes, Files: line.Files}
 	next.Done, next.Total = amount(line, home)
 	was := m.newest
@@ -120,7 +120,7 @@ func (m *meter) progress() *workspace.Progress {
 // amount returns how much of the work of a step is behind, and how much it is in all. That is
 // what the job says, or, when it packs, the size of the home as it was last measured. The size
 // may be too small by now: then it is unknown.
-func amount(line contract.Progress, home int64) (done, total int64) {
+func amount(line contract.ProgressLine, home int64) (done, total int64) {
 	switch line.Step {
 	case contract.StepCommit, contract.StepSwap: // they count nothing
 		return 0, 0

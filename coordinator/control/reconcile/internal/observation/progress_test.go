@@ -10,15 +10,15 @@ import (
 // TestMeter: the rate is that of the present step, and follows it when it changes.
 func TestMeter(t *testing.T) {
 	const mb = 1e6
-	unpack := func(transferred int64) contract.Progress {
-		return contract.Progress{Step: contract.StepUnpack, Bytes: 2 * transferred, Files: 3, Transferred: transferred, Total: 1000 * mb}
+	unpack := func(transferred int64) contract.ProgressLine {
+		return contract.ProgressLine{Step: contract.StepUnpack, Bytes: 2 * transferred, Files: 3, Transferred: transferred, Total: 1000 * mb}
 	}
-	pack := func(bytes int64) contract.Progress {
-		return contract.Progress{Step: contract.StepArchive, Bytes: bytes, Transferred: bytes / 2}
+	pack := func(bytes int64) contract.ProgressLine {
+		return contract.ProgressLine{Step: contract.StepArchive, Bytes: bytes, Transferred: bytes / 2}
 	}
 	type look struct {
 		after time.Duration
-		line  contract.Progress
+		line  contract.ProgressLine
 	}
 	// steady looks every second at a job that does so much a second.
 	steady := func(from, rate int64, seconds int) (looks []look) {
@@ -43,7 +43,7 @@ func TestMeter(t *testing.T) {
 		{"slower than it was", 0, append(append([]look{first}, steady(0, 10*mb, 5)...), steady(50*mb, mb, 20)...), 70 * mb, 1000 * mb, 1 * mb, 3 * mb},
 		{"it stands still", 0, append(append([]look{first}, steady(0, 10*mb, 5)...), look{31 * time.Second, unpack(50 * mb)}), 50 * mb, 1000 * mb, 0, 0},
 		{"it began again", 0, append(append([]look{first}, steady(0, 10*mb, 5)...), look{time.Second, unpack(mb)}), mb, 1000 * mb, 0, 0},
-		{"another step", 0, append(append([]look{first}, steady(0, 10*mb, 5)...), look{time.Second, contract.Progress{Step: contract.StepSwap, Transferred: 1000 * mb, Total: 1000 * mb}}), 0, 0, 0, 0},
+		{"another step", 0, append(append([]look{first}, steady(0, 10*mb, 5)...), look{time.Second, contract.ProgressLine{Step: contract.StepSwap, Transferred: 1000 * mb, Total: 1000 * mb}}), 0, 0, 0, 0},
 		{"a home of known size", 400 * mb, []look{{0, pack(0)}, {time.Second, pack(100 * mb)}}, 100 * mb, 400 * mb, 100 * mb, 100 * mb},
 		{"a home of unknown size", 0, []look{{0, pack(0)}, {time.Second, pack(100 * mb)}}, 100 * mb, 0, 100 * mb, 100 * mb},
 		{"a home that has grown", 50 * mb, []look{{0, pack(0)}, {time.Second, pack(100 * mb)}}, 100 * mb, 0, 100 * mb, 100 * mb},
