@@ -15,7 +15,7 @@ const MaxStopGrace = time.Minute
 // CheckStopGrace returns an error for a grace period that is not allowed.
 func CheckStopGrace(grace time.Duration) error {
 	if grace < 0 || grace > MaxStopGrace {
-		return fmt.Errorf("%s must be from 0, which kills at once, to %s", grace, MaxStopGrace)
+		return fmt.Errorf("%s must be from 0, which kills immediately, to %s", grace, MaxStopGrace)
 	}
 	return nil
 }

@@ -94,8 +94,8 @@ func (o *Outcomes) unknown(u unread) workspace.Job {
 	}
 	return workspace.Job{
 		State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Disrupted: true, ResultLost: true,
-		Message: CleanText(fmt.Sprintf("it has ended, and its result could not be read for %s, so it is to be "+
-			"done again: %s", limit, u.why), maxMessage),
+		Message: CleanText(fmt.Sprintf("it has ended, and its result could not be read for %s, so it must "+
+			"run again: %s", limit, u.why), maxMessage),
 	}
 }
 

@@ -56,7 +56,7 @@ func (b *Backend) see(ctx context.Context, p *corev1.Pod, home *corev1.Persisten
 	case len(found.Folders) == 0:
 		return home, false, b.seen(ctx, p)
 	}
-	now, err = object.Patch(ctx, b.api.Claims, "noting the folders of volume "+home.Name, home, map[string]any{
+	now, err = object.Patch(ctx, b.api.Claims, "recording the folders of volume "+home.Name, home, map[string]any{
 		"metadata": map[string]any{"annotations": map[string]any{
 			spec.AnnotationFolders: spec.Folders{Image: image, Paths: all}.String(),
 		}},
@@ -70,7 +70,7 @@ func (b *Backend) see(ctx context.Context, p *corev1.Pod, home *corev1.Persisten
 // hides is the error for volumes that a runtime mounts inside the home although the Pod mounts its folders there.
 func hides(image string, places []string) error {
 	return fmt.Errorf("image %s declares a volume that is mounted at %s inside the home, which would hide files there and lose "+
-		"new ones, and the Pod cannot keep it away: build the image without that VOLUME. If a link in the home leads there, "+
+		"new ones, and the Pod cannot prevent that: build the image without that VOLUME. If a link in the home leads there, "+
 		"start the workspace on another image and replace the link by a folder", image, strings.Join(places, ", "))
 }
 
@@ -105,7 +105,7 @@ func (b *Backend) mounts(ctx context.Context, p *corev1.Pod) (mount.Found, error
 
 // seen records on the Pod that see has looked, and returns once the cache shows that.
 func (b *Backend) seen(ctx context.Context, p *corev1.Pod) error {
-	_, err := object.Patch(ctx, b.api.Pods, "noting the look into pod "+p.Name, p, map[string]any{
+	_, err := object.Patch(ctx, b.api.Pods, "recording the look into pod "+p.Name, p, map[string]any{
 		"metadata": map[string]any{"annotations": map[string]any{spec.AnnotationUnseen: nil}},
 	})
 	if err != nil {

@@ -88,7 +88,7 @@ func (b *Backend) Remove(ctx context.Context, o backend.Object) error {
 		// Only for homes is it known whether a volume is in use. A volume of another name, such as a copy that a backup
 		// restored with its labels, needs an operator's look.
 		if o.Name != o.Workspace.VolumeName() {
-			return fmt.Errorf("removing volume %s: it has the labels of a home and not the name %s of one; look at "+
+			return fmt.Errorf("removing volume %s: it has the labels of a home but not its name, %s; look at "+
 				"it, and remove it with kubectl", o.Name, o.Workspace.VolumeName())
 		}
 		return b.deleteVolume(ctx, o.Workspace, func(c *corev1.PersistentVolumeClaim) bool {

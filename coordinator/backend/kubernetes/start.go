@@ -318,7 +318,7 @@ func (b *Backend) lastUsed(ctx context.Context, id workspace.ID, node string) {
 	}
 	for _, c := range homes {
 		if c.Name == id.VolumeName() && b.owns(c, id, spec.KindHome) && c.Annotations[spec.AnnotationNode] != node {
-			_, _ = object.Patch(ctx, b.api.Claims, "noting the node of volume "+c.Name, c,
+			_, _ = object.Patch(ctx, b.api.Claims, "recording the node of volume "+c.Name, c,
 				map[string]any{"metadata": map[string]any{"annotations": map[string]any{spec.AnnotationNode: node}}})
 		}
 	}

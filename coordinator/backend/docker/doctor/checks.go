@@ -94,7 +94,7 @@ func (c checks) checkImages(ctx context.Context) ([]check.Finding, error) {
 	var unfit *workspace.PendingError
 	switch jobs := c.JobImage(ctx); {
 	case errors.As(jobs, &unfit):
-		found = append(found, check.Problem("it goes on by itself when the image is there",
+		found = append(found, check.Problem("it continues by itself when the image is there",
 			"nothing is archived or restored, and no firewall rules are made: %v", jobs))
 	case err == nil:
 		err = jobs
@@ -111,15 +111,15 @@ func (c checks) checkNetwork(ctx context.Context) ([]check.Finding, error) {
 		return nil, err
 	}
 	if !n.Exists {
-		return []check.Finding{check.OK("network %s is made when it is needed", n.Name)}, nil
+		return []check.Finding{check.OK("network %s is created when it is needed", n.Name)}, nil
 	}
 	var found []check.Finding
 	if size := 1<<max(32-n.Subnet.Bits(), 0) - 3; n.Subnet.IsValid() { // network, broadcast, gateway
 		line := fmt.Sprintf("network %s: %d of the %d addresses in %s are in use", n.Name, n.Used, size, n.Subnet)
 		switch {
 		case c.Running+c.Dozing > size:
-			found = append(found, check.Problem("remove the network while no workspace runs, and let a larger one be "+
-				"made, or lower limits max_running_global or max_dozing_global",
+			found = append(found, check.Problem("remove the network while no workspace runs, so that a "+
+				"larger one is created, or lower limits max_running_global or max_dozing_global",
 				"%s, and %d workspaces may run (limits max_running_global) and %d doze (limits max_dozing_global)",
 				line, c.Running, c.Dozing))
 		case float64(n.Used) > fullShare*float64(size):

@@ -57,7 +57,7 @@ func (d *Doctor) Freezes(ctx context.Context) (refused, err error) {
 	}
 	refused = engine.Wrap("freezing a container", d.api.ContainerPause(ctx, made.ID))
 	if refused == nil {
-		refused = engine.Wrap("letting a container go on", d.api.ContainerUnpause(ctx, made.ID))
+		refused = engine.Wrap("thawing a container", d.api.ContainerUnpause(ctx, made.ID))
 	}
 	if refused != nil && !engine.Answered(ctx, refused) {
 		return nil, refused
@@ -76,12 +76,12 @@ func (c checks) checkFreezing(ctx context.Context) ([]check.Finding, error) {
 		return []check.Finding{check.OK("not tried: %v", err)}, nil
 	case errors.As(err, &missing):
 		return []check.Finding{check.Warning("docker pull "+missing.Image+", or make images",
-			"whether this engine freezes containers cannot be tried without image %s", missing.Image)}, nil
+			"without image %s this command cannot try to freeze a container", missing.Image)}, nil
 	case err != nil:
 		return nil, fmt.Errorf("trying whether this engine freezes containers: %w", err)
 	case refused != nil:
 		return []check.Finding{check.Warning("set ttl doze 0; or use an engine that can (a rootless one needs cgroup v2)",
 			"this engine cannot freeze containers, so that no workspace dozes: %v", refused)}, nil
 	}
-	return []check.Finding{check.OK("this engine freezes containers and lets them go on")}, nil
+	return []check.Finding{check.OK("this engine can freeze and thaw containers")}, nil
 }

@@ -26,7 +26,7 @@ func (d *Doctor) Reclaims(ctx context.Context) (why, err error) {
 	if why := reclaim.This.Able(); why != nil {
 		return why, nil
 	}
-	const doing = "listing the workspaces that run"
+	const doing = "listing the running workspaces"
 	list, err := d.api.ContainerList(ctx, container.ListOptions{Filters: filters.NewArgs(
 		filters.Arg("label", spec.LabelInstallation+"="+d.opts.Installation), filters.Arg("status", "running"))})
 	if err != nil {
@@ -55,7 +55,7 @@ func (c checks) checkMemory(ctx context.Context) ([]check.Finding, error) {
 // memory says what becomes of the memory of a workspace that dozes. That it stays in use is no fault.
 func memory(why error) check.Finding {
 	if why != nil {
-		return check.OK("what dozes keeps its memory in use, as far as this command can see: %v", why)
+		return check.OK("dozing workspaces keep their memory, as far as this command can see: %v", why)
 	}
-	return check.OK("the memory of what dozes goes to compressed swap, where the gateway has the rights of this command")
+	return check.OK("the memory of dozing workspaces goes to compressed swap, if the gateway has the rights of this command")
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/containerd/errdefs"
 )
 
+// TestRemovedMeanwhile: a start that another process's removal defeats is tried again.
 func TestRemovedMeanwhile(t *testing.T) {
 	for _, c := range []struct {
 		err  error

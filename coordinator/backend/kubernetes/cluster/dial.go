@@ -100,7 +100,7 @@ func tunnel(dial peer.Dial, at *url.URL, port string) peer.Dial {
 			return nil, fmt.Errorf("it answers %s", resp.Status)
 		}
 		if r.Buffered() > 0 {
-			return nil, fmt.Errorf("it sends data before it was asked")
+			return nil, fmt.Errorf("it sends data before the request")
 		}
 		if !stop() {
 			return nil, ctx.Err()

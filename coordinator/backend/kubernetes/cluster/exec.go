@@ -85,7 +85,7 @@ func (c *Client) Exec(ctx context.Context, pod, container string, command backen
 	for {
 		_, message, err := conn.Read(ctx)
 		if err != nil {
-			return 0, fmt.Errorf("the connection to the command has ended before it: %w", err)
+			return 0, fmt.Errorf("the connection ended before the command: %w", err)
 		}
 		if len(message) < 2 { // the cluster starts with an empty message, before any output
 			continue

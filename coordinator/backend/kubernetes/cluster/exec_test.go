@@ -25,7 +25,7 @@ func TestExec(t *testing.T) {
 		"success":   {end: `{"status":"Success"}`},
 		"exit code": {end: `{"status":"Failure","reason":"NonZeroExitCode","details":{"causes":[{"reason":"ExitCode","message":"7"}]}}`, code: 7},
 		"no shell":  {end: `{"status":"Failure","message":"exec: sh: not found"}`, err: "sh: not found"},
-		"cut off":   {err: "has ended before it"},
+		"cut off":   {err: "ended before the command"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t, "A")

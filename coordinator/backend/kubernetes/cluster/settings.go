@@ -105,7 +105,7 @@ func credential(all clientcmdapi.Config, context string) string {
 		return "the token" + where + ": make a new one, such as with kubectl create token, and write it into the " +
 			"file, or use tokenFile"
 	case user.ClientCertificate != "" || len(user.ClientCertificateData) > 0:
-		return "the client certificate" + where + ": it may have run out; renew it there"
+		return "the client certificate" + where + ": it may have expired; renew it there"
 	case user.Username != "":
 		return "the name and password" + where
 	}

@@ -84,7 +84,7 @@ func (c checks) checkNodes(ctx context.Context) ([]check.Finding, error) {
 func judgeNodes(ready, all int, known bool) check.Finding {
 	switch line := fmt.Sprintf("%d of %s ready for Pods", ready, check.Count(all, "node")); {
 	case !known:
-		return check.Warning(otherAccount, "this account may not look at nodes")
+		return check.Warning(otherAccount, "this account may not read nodes")
 	case ready == 0:
 		return check.Problem("look at kubectl get nodes", "%s", line)
 	case ready < all:
@@ -154,7 +154,7 @@ func (c checks) checkStorageClass(ctx context.Context) ([]check.Finding, error) 
 func judgeClass(name string, c *storagev1.StorageClass, known bool) []check.Finding {
 	switch {
 	case !known:
-		return []check.Finding{check.Warning(otherAccount, "this account may not look at storage classes")}
+		return []check.Finding{check.Warning(otherAccount, "this account may not read storage classes")}
 	case c == nil && name != "":
 		return []check.Finding{check.Problem("set storage_class to one of kubectl get storageclass",
 			"there is no storage class %s", name)}
@@ -166,7 +166,7 @@ func judgeClass(name string, c *storagev1.StorageClass, known bool) []check.Find
 	var found []check.Finding
 	if c.VolumeBindingMode == nil || *c.VolumeBindingMode == storagev1.VolumeBindingImmediate {
 		found = append(found, check.Warning("use a class with volumeBindingMode WaitForFirstConsumer",
-			"%s before it is known where their workspaces run: in a cluster with several zones some cannot start",
+			"%s before their workspaces have a node: in a cluster with several zones some cannot start",
 			line))
 	}
 	if c.ReclaimPolicy != nil && *c.ReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
@@ -199,7 +199,7 @@ func judgeHomes(h Homes) check.Finding {
 			"workspace and wake it: its next home has the new size",
 			"%s, which the cluster does not let grow: %s", line, h.Refused)
 	case h.Small > 0:
-		return check.OK("%s: each grows when its workspace starts the next time", line)
+		return check.OK("%s: each grows at the next start of its workspace", line)
 	}
 	return check.OK("%s, none smaller than the setting home", check.Count(h.All, "home"))
 }

@@ -58,12 +58,12 @@ func (d Probe) Enforced(ctx context.Context) (bool, error) {
 	name := "codehub-probe-" + strings.ToLower(rand.Text()[:10])
 	closed, err := d.Client.Jobs.Create(ctx, d.probe(name+"-closed"), metav1.CreateOptions{})
 	if err != nil {
-		return false, cluster.Wrap("making a Job that looks around", err)
+		return false, cluster.Wrap("creating a Job for the probe", err)
 	}
 	defer d.remove(ctx, closed)
 	open, err := d.Client.Jobs.Create(ctx, d.probe(name+"-open"), metav1.CreateOptions{})
 	if err != nil {
-		return false, cluster.Wrap("making a Job that looks around", err)
+		return false, cluster.Wrap("creating a Job for the probe", err)
 	}
 	defer d.remove(ctx, open)
 	// The policy belongs to its Job, and exists before the Job starts.

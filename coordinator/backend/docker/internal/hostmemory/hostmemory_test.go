@@ -41,5 +41,3 @@ func TestKernelMemory(t *testing.T) {
 		}
 	}
 }
-
-// TestRemovedMeanwhile: a start that another process's removal defeats is tried again.

@@ -232,7 +232,7 @@ func (s *Store) withoutVolumes(ctx context.Context, d Declared) (id string, err 
 		return "", engine.Wrap(doing, err)
 	}
 	if s.Missing(ctx, id) {
-		return "", fmt.Errorf("%s: the engine has made another one of it", doing)
+		return "", fmt.Errorf("%s: the engine has created another image", doing)
 	}
 	return id, nil
 }

@@ -39,7 +39,7 @@ func (d decision) made(ctx context.Context) (bool, error) {
 	case errdefs.IsNotFound(err):
 		return false, nil
 	case err != nil:
-		return false, engine.Wrap("looking whether this engine has had the egress rules", err)
+		return false, engine.Wrap("reading the decision about the egress rules", err)
 	}
 	return maps.Equal(v.Labels, d.labels), nil
 }
@@ -49,7 +49,7 @@ func (d decision) make(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
 	_, err := d.api.VolumeCreate(ctx, volume.CreateOptions{Name: d.name, Driver: "local", Labels: d.labels})
-	return engine.Wrap("remembering that this engine has had the egress rules", err)
+	return engine.Wrap("recording the decision about the egress rules", err)
 }
 
 // forget removes the record.
@@ -61,7 +61,7 @@ func (d decision) forget(ctx context.Context) error {
 	if errdefs.IsNotFound(err) {
 		return nil
 	}
-	return engine.Wrap("forgetting that this engine has had the egress rules", err)
+	return engine.Wrap("removing the decision about the egress rules", err)
 }
 
 // explained reports whether an error names its own remedy and says nothing about the rules.
@@ -78,7 +78,7 @@ func explained(err error) bool {
 // own stay unchanged: a missing image, an engine that does not answer.
 func (g *Guard) follows(ctx context.Context, failure error) error {
 	if ctx.Err() != nil || explained(failure) {
-		return fmt.Errorf("making the egress rules: %w", failure)
+		return fmt.Errorf("applying the egress rules: %w", failure)
 	}
 	why := "the setting \"egress enforce\" is require"
 	if g.opts.Enforce == egress.EnforceAuto {

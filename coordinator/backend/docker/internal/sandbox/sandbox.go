@@ -196,7 +196,7 @@ func (s *Sandboxes) retire(ctx context.Context, b Sandbox) (removed bool, err er
 			return true, nil
 		}
 		if err != nil {
-			return false, engine.Wrap("naming a sandbox that is to be removed", err)
+			return false, engine.Wrap("marking a sandbox for removal", err)
 		}
 	}
 	v, err := s.look(ctx, b.of)

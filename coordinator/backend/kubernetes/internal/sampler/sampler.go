@@ -134,7 +134,7 @@ func parseLook(out []byte, shared bool) (work.Sample, error) {
 	self, err := strconv.Atoi(string(line))
 	headers := lookHeader.FindAllSubmatchIndex(out, -1)
 	if err != nil || len(headers) == 0 {
-		return s, errors.New("it does not print what a shell would")
+		return s, errors.New("it does not print the output of a shell")
 	}
 	of := make(map[int]*work.Process)
 	var order []int

@@ -46,7 +46,7 @@ func end(p *corev1.Pod, name string) (code int, cause string) {
 	case reasonStart, reasonCannot:
 		cause = cmp.Or(cause, "it could not be started: "+text(state.Message))
 	case reasonUnknown:
-		cause = cmp.Or(cause, "its node does not know it any more")
+		cause = cmp.Or(cause, "its node no longer knows it")
 	}
 	return int(state.ExitCode), cause
 }
@@ -78,7 +78,7 @@ func putOut(p *corev1.Pod) string {
 		return "it gave way to a Pod of higher priority; raise the priority class of workspaces in the settings, " +
 			"or add nodes"
 	case target.Status == corev1.ConditionTrue && target.Reason == "DeletionByPodGC":
-		return fmt.Sprintf("its node %s does not exist any more", p.Spec.NodeName)
+		return fmt.Sprintf("its node %s no longer exists", p.Spec.NodeName)
 	case target.Status == corev1.ConditionTrue && target.Reason == "DeletionByTaintManager":
 		return fmt.Sprintf("its node %s was given a taint that workspaces do not tolerate, or did not report "+
 			"for too long", p.Spec.NodeName)

@@ -22,10 +22,10 @@ func image(p *corev1.Pod, container, reason, message string) *workspace.Pending 
 	case "ErrImageNeverPull":
 		w.Failure = workspace.ReasonImagePullFailed
 		w.Message = fmt.Sprintf("the node %s does not have the image %s, and the Pod template of the settings "+
-			"forbids fetching it", node, ref)
+			"forbids pulling it", node, ref)
 	case "ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError", "SignatureValidationFailed":
 		why := pullError(message)
-		w.Message = fmt.Sprintf("the node %s cannot fetch the image %s and tries again; check that it reaches the "+
+		w.Message = fmt.Sprintf("the node %s cannot pull the image %s and tries again; check that it reaches the "+
 			"registry: %s", node, ref, why)
 		backedOff, verdict := reason == "ImagePullBackOff", registry.Judge(why)
 		switch {
@@ -36,7 +36,7 @@ func image(p *corev1.Pod, container, reason, message string) *workspace.Pending 
 			w.Message = fmt.Sprintf("the registry refuses the image %s: it does not exist there, or the pull secrets "+
 				"of the settings do not open it: %s", ref, why)
 		case reason == "SignatureValidationFailed":
-			w.Message = fmt.Sprintf("the node %s refuses the image %s, because its signature does not hold: %s",
+			w.Message = fmt.Sprintf("the node %s refuses the image %s, because its signature is not valid: %s",
 				node, ref, why)
 		default:
 			backedOff = false

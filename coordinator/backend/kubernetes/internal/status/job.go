@@ -41,10 +41,10 @@ func Job(j *batchv1.Job, pods []*corev1.Pod) (job workspace.Job, ended *corev1.P
 	case holds(j, batchv1.JobFailed), p != nil:
 		return finished(j, p, job)
 	case holds(j, batchv1.JobComplete):
-		return lostBy(job, "its Pod is gone, and with it what it has reported; it is to be done again"), nil
+		return lostBy(job, "its Pod is gone together with its result; it must run again"), nil
 	case j.Status.Failed == 0 && j.Status.Active == 0:
 		job.Pending = &workspace.Pending{Reason: workspace.WaitContainer,
-			Message: fmt.Sprintf("the cluster has not made the Pod of the storage job %[1]s yet; if this lasts, the "+
+			Message: fmt.Sprintf("the cluster has not created the Pod of the storage job %[1]s yet; if this lasts, the "+
 				"events of the Job say why (kubectl describe job %[1]s)", j.Name)}
 	}
 	return job, nil

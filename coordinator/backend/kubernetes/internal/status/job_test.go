@@ -54,14 +54,14 @@ func TestJob(t *testing.T) {
 		"too long":              {"job-deadline", nil, want{state: failed, says: "longer than its limit"}},
 		"no such program":       {"job-start-error", nil, want{state: failed, says: "could not be started"}},
 		"its Pod was removed":   {"job-pod-gone", nil, want{state: failed, says: "removed before it had ended"}},
-		"its result is gone":    {"job-done", func(_ *batchv1.Job, p *corev1.Pod) { *p = corev1.Pod{} }, want{state: failed, says: "to be done again"}},
+		"its result is gone":    {"job-done", func(_ *batchv1.Job, p *corev1.Pod) { *p = corev1.Pod{} }, want{state: failed, says: "must run again"}},
 		"its node forgot it":    {"job-failed", func(_ *batchv1.Job, p *corev1.Pod) { terminated(p, "ContainerStatusUnknown", 137) }, want{state: failed, says: "does not know how it ended"}},
 		"its node is removed": {"job-running", func(_ *batchv1.Job, p *corev1.Pod) { removed(p) },
 			want{runs, false, workspace.WaitNodeLost, "kubectl patch pod", ""}},
 		"its node is removed, and was back": {"job-running", func(_ *batchv1.Job, p *corev1.Pod) {
 			removed(p)
 			terminated(p, "Error", 137)
-		}, want{state: failed, says: "does not exist any more"}},
+		}, want{state: failed, says: "no longer exists"}},
 		"its Pod was deleted by force":         {"job-failed", func(_ *batchv1.Job, p *corev1.Pod) { deletedAt(p, 0) }, want{state: failed, says: "deleted before it had ended"}},
 		"it failed before its Pod was deleted": {"job-failed", func(_ *batchv1.Job, p *corev1.Pod) { deletedAt(p, 5*time.Second) }, want{state: runs, ended: true}},
 		"it was done when its Pod was deleted": {"job-done", func(_ *batchv1.Job, p *corev1.Pod) { deletedAt(p, 0) }, want{state: runs, ended: true}},
@@ -216,7 +216,7 @@ func TestRefused(t *testing.T) {
 		"exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0":                                                                                       {workspace.WaitQuota, "quota q of the namespace is used up (it needs pods=1, pods=0 is used, the limit is pods=0)", ""},
 		"exceeded quota: mem, requested: requests.cpu=1,requests.memory=2Gi, used: requests.cpu=3,requests.memory=3Gi, limited: requests.cpu=3,requests.memory=4Gi": {workspace.WaitQuota, "limit is requests.cpu=3,requests.memory=4Gi", ""},
 		"failed quota: q: must specify limits.cpu":                                                                                                                  {workspace.WaitQuota, "must specify limits.cpu", ""},
-		"maximum memory usage per Container is 1Gi, but limit is 2Gi":                                                                                               {workspace.WaitQuota, "LimitRange of the namespace does not allow the resources of the settings. It goes on by itself when one of them is changed: starting: pods \"ws-1\" is forbidden: maximum memory usage per Container is 1Gi, but limit is 2Gi", ""},
+		"maximum memory usage per Container is 1Gi, but limit is 2Gi":                                                                                               {workspace.WaitQuota, "LimitRange of the namespace does not allow the resources of the settings. It continues by itself when one of them is changed: starting: pods \"ws-1\" is forbidden: maximum memory usage per Container is 1Gi, but limit is 2Gi", ""},
 		"minimum cpu usage per Container is 2, but request is 100m":                                                                                                 {workspace.WaitQuota, "minimum cpu usage per Container is 2", ""},
 		"memory max limit to request ratio per Container is 2, but provided ratio is 4.000":                                                                         {workspace.WaitQuota, "ratio is 4.000", ""},
 		"maximum storage usage per PersistentVolumeClaim is 5Gi, but request is 10Gi":                                                                               {workspace.WaitQuota, "5Gi, but request is 10Gi", ""},

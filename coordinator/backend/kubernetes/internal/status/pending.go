@@ -20,7 +20,7 @@ func pending(p *corev1.Pod) *workspace.Pending {
 		return terminating(p)
 	case NodeLost(p):
 		return &workspace.Pending{Reason: workspace.WaitNodeLost, Message: fmt.Sprintf(
-			"its node %s does not report any more; what runs there may go on, and it recovers by itself when the "+
+			"its node %s has stopped reporting; the workspace may still run there, and it recovers by itself when the "+
 				"node reports again. Look at the node (kubectl describe node %s)",
 			p.Spec.NodeName, p.Spec.NodeName)}
 	case p.Spec.NodeName == "":
@@ -40,30 +40,30 @@ func pending(p *corev1.Pod) *workspace.Pending {
 func terminating(p *corev1.Pod) *workspace.Pending {
 	w := &workspace.Pending{Reason: workspace.WaitTerminating}
 	by, node := p.DeletionTimestamp.UTC().Format(time.RFC3339), p.Spec.NodeName
-	const goesOn = " It goes on by itself when the node is back. "
+	const goesOn = " It continues by itself when the node is back. "
 	foreign := slices.DeleteFunc(slices.Clone(p.Finalizers), func(f string) bool { return f == spec.Finalizer })
 	switch {
 	case !InUse(p) && len(foreign) > 0:
-		w.Message = fmt.Sprintf("the Pod %s was to be gone by %s and is kept by the finalizers %s: the "+
-			"controllers that have set them must remove them", p.Name, by, strings.Join(foreign, ", "))
+		w.Message = fmt.Sprintf("the Pod %s should have been gone by %s and is kept by the finalizers %s: the "+
+			"controllers that set them must remove them", p.Name, by, strings.Join(foreign, ", "))
 	case !InUse(p):
-		w.Message = fmt.Sprintf("the Pod %s was to be gone by %s, and goes as soon as the cluster gets to it", p.Name,
+		w.Message = fmt.Sprintf("the Pod %s should have been gone by %s, and goes as soon as the cluster gets to it", p.Name,
 			by)
 	case removedNode(p):
 		w.Reason = workspace.WaitNodeLost
 		w.Message = fmt.Sprintf("its node %[1]s was removed from the cluster before it had confirmed that the Pod "+
-			"%[2]s has ended: what runs there may go on and write."+goesOn+
-			"If the machine is off for good, say so for each of its Pods: kubectl patch pod %[2]s -n %[3]s "+
+			"%[2]s has ended: its programs may still run and write."+goesOn+
+			"If the machine is permanently off, say so for each of its Pods: kubectl patch pod %[2]s -n %[3]s "+
 			"--type=merge -p '{\"metadata\":{\"finalizers\":null}}'", node, p.Name, p.Namespace)
 	case lost(p):
 		w.Reason = workspace.WaitNodeLost
-		w.Message = fmt.Sprintf("its node %[1]s does not report any more, and has not confirmed that the Pod %[2]s "+
-			"has ended, which was to be gone by %[3]s."+goesOn+
-			"If the machine is off for good, tell the cluster so: kubectl taint nodes %[1]s "+
+		w.Message = fmt.Sprintf("its node %[1]s has stopped reporting, and has not confirmed that the Pod %[2]s "+
+			"has ended, which should have been gone by %[3]s."+goesOn+
+			"If the machine is permanently off, tell the cluster so: kubectl taint nodes %[1]s "+
 			"node.kubernetes.io/out-of-service=nodeshutdown:NoExecute", node, p.Name, by)
 	default:
-		w.Message = fmt.Sprintf("the Pod %[1]s was to be gone by %[2]s, and its node %[3]s has not confirmed that it "+
-			"is. It goes on by itself when the node does. If this lasts, look at the node (kubectl "+
+		w.Message = fmt.Sprintf("the Pod %[1]s should have been gone by %[2]s, and its node %[3]s has not confirmed that it "+
+			"is. It continues by itself when the node does. If this lasts, look at the node (kubectl "+
 			"describe node %[3]s)", p.Name, by, node)
 	}
 	return w
@@ -102,7 +102,7 @@ func starting(p *corev1.Pod, c *corev1.ContainerStatus) *workspace.Pending {
 		return w
 	}
 	w := &workspace.Pending{Reason: workspace.WaitContainer,
-		Message: fmt.Sprintf("the node %s cannot make the container yet and tries again: %s", p.Spec.NodeName,
+		Message: fmt.Sprintf("the node %s cannot create the container yet and tries again: %s", p.Spec.NodeName,
 			cmp.Or(message, reason))}
 	why := misconfigured(message)
 	if aboutFolder(message) {
@@ -128,8 +128,8 @@ func unusable(p *corev1.Pod, message string) string {
 	if len(paths) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the image or the Pod template has a volume at %s, and what the home has there cannot be mounted: "+
-		"it must be a folder, and no link. Start the workspace on an image without that VOLUME, and replace the link by a "+
+	return fmt.Sprintf("the image or the Pod template has a volume at %s, and the home's own folder there cannot be mounted: "+
+		"it must be a folder and not a link. Start the workspace on an image without that VOLUME, and replace the link by a "+
 		"folder: %s", strings.Join(paths, ", "), message)
 }
 
@@ -140,15 +140,15 @@ func preparing(p *corev1.Pod) *workspace.Pending {
 	switch condition(p, corev1.PodReadyToStartContainers).Status {
 	case corev1.ConditionTrue:
 		return &workspace.Pending{Reason: workspace.WaitPullingImage,
-			Message: fmt.Sprintf("the node %s fetches the image %s, unless it has it, and makes the container", node,
+			Message: fmt.Sprintf("the node %s pulls the image %s, unless it has it, and creates the container", node,
 				imageOf(p, ""))}
 	case corev1.ConditionFalse:
 		return &workspace.Pending{Reason: workspace.WaitVolume,
-			Message: fmt.Sprintf("the node %s attaches the home volume and makes the Pod's network. If that takes "+
+			Message: fmt.Sprintf("the node %s attaches the home volume and sets up the Pod's network. If that takes "+
 				"minutes, the volume may still be attached to another node, or the network of this one does not "+
 				"work: the events of the Pod say why (kubectl describe pod %s)", node, p.Name)}
 	}
 	return &workspace.Pending{Reason: workspace.WaitContainer,
-		Message: fmt.Sprintf("the node %[1]s has not begun with it yet; if this lasts, look at the node (kubectl "+
+		Message: fmt.Sprintf("the node %[1]s has not started on it yet; if this lasts, look at the node (kubectl "+
 			"describe node %[1]s)", node)}
 }

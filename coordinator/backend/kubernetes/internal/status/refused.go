@@ -20,7 +20,7 @@ func Refused(err error) *workspace.Pending {
 	if m := usedUp.FindStringSubmatch(message); m != nil {
 		return &workspace.Pending{Reason: workspace.WaitQuota, Message: "the quota " + m[1] +
 			" of the namespace is used up (it needs " + m[2] + ", " + m[3] + " is used, the limit is " + m[4] +
-			"). It goes on by itself when something ends there; an administrator can raise the quota"}
+			"). It continues by itself when something ends there; an administrator can raise the quota"}
 	}
 	for _, r := range refusals {
 		if strings.Contains(message, r.says) {

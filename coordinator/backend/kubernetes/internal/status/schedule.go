@@ -17,11 +17,11 @@ func unscheduled(p *corev1.Pod) *workspace.Pending {
 	switch {
 	case len(p.Spec.SchedulingGates) > 0:
 		return &workspace.Pending{Reason: workspace.WaitUnschedulable,
-			Message: "the Pod waits behind a scheduling gate that something else in the cluster has set, and must open"}
+			Message: "the Pod waits behind a scheduling gate that something else in the cluster has set and must open"}
 	// the condition is from before our gate was opened
 	case c.Status != corev1.ConditionFalse, c.Reason == corev1.PodReasonSchedulingGated:
 		return &workspace.Pending{Reason: workspace.WaitUnschedulable,
-			Message: "the cluster has not looked for a node yet. After the API server was away its scheduler does so " +
+			Message: "the cluster has not looked for a node yet. After an outage of the API server, its scheduler does so " +
 				"up to a minute late, by itself; if this lasts longer, look at the scheduler (kube-scheduler)"}
 	}
 	w := noNode(text(c.Message))
@@ -95,10 +95,10 @@ func noNode(message string) workspace.Pending {
 		return workspace.Pending{Reason: workspace.WaitVolume, Message: "no node of the cluster can reach " +
 			"its home volume" + of +
 			". The node or the zone that has it is not part of the cluster now: bring it back, or delete the claim " +
-			"of the home if it is gone for good, and recover the workspace from its archive" + said}
+			"of the home if it is permanently gone, and recover the workspace from its archive" + said}
 	case far > 0 && crowded == 0:
 		return workspace.Pending{
-			Reason: workspace.WaitVolume, Message: "the node that has its home volume does not report" + of +
+			Reason: workspace.WaitVolume, Message: "the node with its home volume does not report" + of +
 				". Bring it back; no other node can reach the volume" + said,
 		}
 	case far > 0:

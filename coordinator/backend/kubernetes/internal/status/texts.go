@@ -26,7 +26,7 @@ var refusals = []struct {
 }
 
 // wrongSize means that a LimitRange refuses the Pod.
-const wrongSize = "a LimitRange of the namespace does not allow the resources of the settings. It goes on by itself " +
+const wrongSize = "a LimitRange of the namespace does not allow the resources of the settings. It continues by itself " +
 	"when one of them is changed"
 
 var (
@@ -70,9 +70,9 @@ var volumeProblems = []struct{ says, plain string }{
 	{"is being deleted", "the claim of its home is being deleted, and not by this system"},
 	{`" not found`, "the claim of its home does not exist"},
 	{"persistentvolumeclaim", "the claim of its home cannot be used"},
-	{"unbound immediate PersistentVolumeClaims", "its home has no volume yet: the storage class makes none. Check " +
+	{"unbound immediate PersistentVolumeClaims", "its home has no volume yet: the storage class creates none. Check " +
 		"that the storage class of the settings exists and that its provisioner runs (kubectl describe pvc)"},
-	{"ReadWriteOncePod", "another Pod uses its home volume; it goes on when that one has ended"},
+	{"ReadWriteOncePod", "another Pod uses its home volume; it continues when that Pod has ended"},
 }
 
 const goneVolume = "the PersistentVolume of its home is gone, and with it the files, unless an administrator brings it back"
@@ -84,10 +84,10 @@ func misconfigured(message string) string {
 	case says(message, "runAsNonRoot and image will run as root", "breaks non-root policy"):
 		return "the image runs as root, which workspaces must not: set another user in the settings or in the image"
 	case says(message, "image has non-numeric user"):
-		return "the image names its user and does not number it, so that it is not known whether it is root: set the " +
+		return "the image has a user name and no number, so that it may be root: set the " +
 			"user in the settings, or a number in the image"
 	case says(message, "not found", "couldn't find key"):
-		return "the Pod template of the settings needs what the namespace does not have: " + message
+		return "the Pod template of the settings needs an object that the namespace lacks: " + message
 	}
 	return ""
 }
