@@ -216,8 +216,8 @@ func (e *environments) typing(t *testing.T) {
 // command runs a command of the workbench.
 func (b *tab) command(name string) {
 	b.t.Helper()
-	// A loading editor shows its commands one after the other, and its open list does not get longer. Then the list
-	// is opened again.
+	// A loading editor adds its commands one after the other, but not to a list that is open already. So the list is
+	// opened again.
 	wait.For(b.t, "the command is found", func() error {
 		b.do("opening the commands", chromedp.KeyEvent(kb.Escape), chromedp.KeyEvent(kb.F1),
 			chromedp.WaitVisible(chromedp.CSS(`.quick-input-widget input`)))
