@@ -27,9 +27,9 @@ const (
 	wakeManyRuns = 3
 )
 
-// BenchmarkWake compares a request that wakes its workspace with what Docker needs by itself. That
-// is create and start of the same container on the same network, until its first answer. Both
-// alternate in one run. The workspace has slept shortly, so its network is kept. `make bench-wake` runs it.
+// BenchmarkWake compares a request that wakes its workspace with Docker's own time to create and start the same
+// container on the same network, until its first answer. Both take turns in one run. The workspace has slept only
+// shortly, so its network is kept. `make bench-wake` runs it.
 func BenchmarkWake(b *testing.B) {
 	in := install(b, "LIMITS_MAX_RUNNING_PER_USER=100", "COORDINATOR_MAX_CONCURRENT=20")
 	me := in.admin(b)
@@ -115,7 +115,7 @@ func (u *user) wake(t testing.TB, id string) time.Duration {
 	return took
 }
 
-// rawContainer is how the engine alone brings up the container of a workspace.
+// rawContainer describes how the engine alone starts the container of a workspace.
 type rawContainer struct {
 	in      *installation
 	config  *container.Config
@@ -123,7 +123,7 @@ type rawContainer struct {
 	network string
 }
 
-// rawLike copies what the container of a running workspace was created from.
+// rawLike copies the description of a running workspace's container.
 func (in *installation) rawLike(t testing.TB, id string) rawContainer {
 	t.Helper()
 	c, err := in.docker.ContainerInspect(t.Context(), "ws-"+id)

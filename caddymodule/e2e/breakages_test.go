@@ -37,7 +37,7 @@ func (in *installation) examine(t *testing.T, settings ...string) (found []findi
 	return found, cmd.ProcessState.ExitCode()
 }
 
-// want fails the test unless doctor says so.
+// want fails the test unless the doctor reports that.
 func want(t *testing.T, found []finding, check, level, says, remedy string) {
 	t.Helper()
 	for _, f := range found {
@@ -48,10 +48,10 @@ func want(t *testing.T, found []finding, check, level, says, remedy string) {
 	t.Errorf("no %s of %s that says %q and %q in %+v", level, check, says, remedy, found)
 }
 
-// withoutEngine are settings for a look at the address alone: the rows of the engine take long.
+// withoutEngine are settings for looking at the address alone, because the checks of the engine take long.
 const withoutEngine = "DOCKER_HOST=unix:///nowhere.sock"
 
-// TestABrokenAddress: a proxy in front of the gateway does one thing wrong at a time, and doctor names it.
+// TestABrokenAddress: a proxy in front of the gateway has one fault at a time, and the doctor names it.
 func TestABrokenAddress(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
@@ -121,7 +121,7 @@ func TestABrokenAddress(t *testing.T) {
 	}
 }
 
-// selfSigned returns the certificate of a test server, which it writes for those who should trust it.
+// selfSigned returns the certificate of a test server, and writes it for clients that should trust it.
 func selfSigned(t *testing.T, file string) *tls.Certificate {
 	t.Helper()
 	s := httptest.NewTLSServer(nil)
@@ -185,7 +185,7 @@ func TestABrokenEngine(t *testing.T) {
 	want(t, found, "identity", "problem", "another engine", "accept")
 }
 
-// TestTheStartTellsWhatUsersNotice: the log of a start names it within seconds, with the remedy.
+// TestTheStartTellsWhatUsersNotice: the log of a start names such a problem within seconds, with the remedy.
 func TestTheStartTellsWhatUsersNotice(t *testing.T) {
 	if devenv.OnKubernetes() {
 		t.Skip("a cluster pulls images when it needs them")

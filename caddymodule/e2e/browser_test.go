@@ -34,7 +34,7 @@ func TestBrowser(t *testing.T) {
 	b.do("opening it", chromedp.Navigate(address))
 	b.inTerminal("echo kept > file; echo s$((1+1))d", "s2d")
 
-	// A page that is open but not used does not keep its workspace running.
+	// A page that is open but unused does not keep its workspace running.
 	me.awaitPhase(t, id, "STANDBY")
 	b.documents()
 	b.do("opening it in standby", chromedp.Navigate(address))
@@ -51,7 +51,7 @@ func TestBrowser(t *testing.T) {
 	b.inTerminal("cat file", "kept")
 	b.wokeUp()
 
-	// It is not put to sleep while it is deleted.
+	// It is not put to sleep while it is being deleted.
 	me.keepAwake(t, id, 1)
 	card := fmt.Sprintf(`[data-workspace="%s"]`, id)
 	b.do("back to the list", chromedp.Navigate(in.url("/")))

@@ -29,7 +29,7 @@ type tab struct {
 
 	mu       sync.Mutex
 	statuses []int64
-	// wrong is what went wrong in pages, for the report of a failure.
+	// wrong are the errors in pages, for the report of a failure.
 	wrong []string
 }
 
@@ -95,10 +95,9 @@ func (b *tab) do(what string, actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// onceShown runs a statement of JavaScript with the element e that a selector finds, as soon
-// as that is shown and enabled. A script does it rather than a mouse and a keyboard. What is loaded
-// meanwhile moves elements away from a mouse. In a page that has just taken another one's place the
-// browser does not find them.
+// onceShown runs a statement of JavaScript with the element e of a selector, as soon as e is shown and enabled. It
+// uses a script instead of mouse and keyboard, because elements move away from a mouse while others load, and because
+// the browser does not find them in a page that has just replaced another one.
 func (b *tab) onceShown(what, selector, statement string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, wait.Timeout)
@@ -118,7 +117,7 @@ func (b *tab) onceShown(what, selector, statement string) {
 	})
 }
 
-// click clicks what a selector finds.
+// click clicks the element of a selector.
 func (b *tab) click(what, selector string) {
 	b.t.Helper()
 	b.onceShown(what, selector, "e.click()")
@@ -138,8 +137,8 @@ func (b *tab) signIn(username, password string) {
 	b.click("signing in", "button[type=submit]")
 }
 
-// read returns the result of an action in the tab. While one page takes the place of another
-// the browser answers with an error: then the new one is asked.
+// read returns the result of an action in the tab. While one page replaces another, the browser answers with an
+// error; then read asks the new page.
 func read[T any](b *tab, what string, a chromedp.Action[T]) (v T) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, wait.Timeout)
@@ -151,8 +150,7 @@ func read[T any](b *tab, what string, a chromedp.Action[T]) (v T) {
 	return v
 }
 
-// screenshot saves a screenshot in .codehub, which git ignores, and returns a sentence
-// that says where.
+// screenshot saves a screenshot in .codehub, which git ignores, and returns a sentence with its path.
 func (b *tab) screenshot() string {
 	ctx, cancel := context.WithTimeout(b.ctx, wait.Timeout)
 	defer cancel()
@@ -203,8 +201,8 @@ func (b *tab) inTerminal(command, want string) {
 			for (let i = 0; i < b.length; i++) s += b.getLine(i).translateToString(true) + '\n';
 			return s;
 		})()`))
-		// The shell asks the terminal where the cursor is; an answer that comes too late stands
-		// before the output.
+		// The shell asks the terminal for the position of the cursor; an answer that comes too late appears before
+		// the output.
 		if !slices.ContainsFunc(strings.Split(screen, "\n"), func(line string) bool { return strings.HasSuffix(line, want) }) {
 			return errors.New(screen)
 		}
@@ -212,8 +210,8 @@ func (b *tab) inTerminal(command, want string) {
 	})
 }
 
-// typeLine types a line and presses Enter. The text is inserted as an input method
-// does: of simulated keys, the terminal would take both the key and its character.
+// typeLine types a line and presses Enter. It inserts the text as an input method does: the terminal would take both
+// the key and the character of simulated keys.
 func (b *tab) typeLine(line string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, wait.Timeout)

@@ -25,7 +25,7 @@ type user struct {
 	http *http.Client
 }
 
-// workspace is what the tests read of a workspace in the API's answers.
+// workspace has the fields of a workspace in the API's answers that the tests read.
 type workspace struct {
 	ID           string `json:"id"`
 	Phase        string `json:"phase"`
@@ -37,7 +37,7 @@ type workspace struct {
 	ErrorMessage string `json:"error_message"`
 }
 
-// keepAwake keeps a workspace awake for some hours, and no longer with 0.
+// keepAwake keeps a workspace awake for some hours; 0 ends that.
 func (u *user) keepAwake(t testing.TB, id string, hours int) {
 	t.Helper()
 	u.call(t, http.MethodPost, "/api/v1/workspaces/"+id+"/keep-awake", map[string]int{"hours": hours}, http.StatusOK, nil)
@@ -158,7 +158,7 @@ func (u *user) setDesiredState(t testing.TB, id, state string) {
 	})
 }
 
-// address is a way to reach a workspace: below a path, or at a host of its own.
+// address is a way to reach a workspace: below a path, or at its own host.
 type address struct {
 	name string
 	base func(in *installation, id string) string // the URL of the workspace's root
@@ -172,8 +172,8 @@ var (
 	addresses = []address{byPath, byHost}
 )
 
-// The headers of the three kinds of clients (SPEC 8). They are a browser that opens a page, a page
-// that loads something by itself, and a program.
+// The headers of the three kinds of clients (SPEC 8): a browser that opens a page, a page that loads something by
+// itself, and a program.
 var (
 	navigation  = http.Header{"Sec-Fetch-Mode": {"navigate"}, "Sec-Fetch-Dest": {"document"}, "Accept": {"text/html"}}
 	subresource = http.Header{"Sec-Fetch-Mode": {"cors"}, "Sec-Fetch-Dest": {"empty"}}
@@ -195,8 +195,8 @@ func (u *user) get(t testing.TB, url string, h http.Header) (*http.Response, str
 	return res, text(t, res)
 }
 
-// navigate opens a URL as a browser does, and returns the last answer. It follows redirects, which
-// on a workspace's own host are what signs the user in.
+// navigate opens a URL as a browser does, and returns the last answer. It follows redirects, which sign the user in
+// on a workspace's own host.
 func (u *user) navigate(t testing.TB, url string) (*http.Response, string) {
 	t.Helper()
 	start := url
@@ -216,8 +216,8 @@ func (u *user) navigate(t testing.TB, url string) (*http.Response, string) {
 	return nil, ""
 }
 
-// enter signs the user in on the own host of a workspace that runs, as opening it in a
-// browser does, and returns its URL. Programs have the session there from then on.
+// enter signs the user in on the own host of a running workspace, as opening it in a browser does, and returns its
+// URL. From then on, programs have the session there.
 func (u *user) enter(t testing.TB, id string) string {
 	t.Helper()
 	base := byHost.base(u.in, id)
@@ -259,7 +259,7 @@ func (u *user) run(t testing.TB, base, command string) string {
 	t.Helper()
 	conn := u.dial(t, base+"ws")
 	defer conn.CloseNow()
-	// The shell computes the marks, so they do not occur in the echo of what was typed.
+	// The shell computes the marks, so they do not occur in the echo of the typed command.
 	line := fmt.Sprintf("echo A$((40+2))B; %s; echo C$((40+2))D\n", command)
 	if err := conn.Write(t.Context(), websocket.MessageBinary, []byte(line)); err != nil {
 		t.Fatal(err)

@@ -31,7 +31,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// composed is what this test takes from the compose file.
+// composed is the part of the compose file that this test uses.
 type composed struct {
 	Services map[string]struct {
 		Environment map[string]string
@@ -57,9 +57,9 @@ type composed struct {
 	}
 }
 
-// TestCompose runs the gateway, the store and the storage job of the compose file as containers of a real
-// engine, with what the file says of them. PostgreSQL and Redis, whose images are in a registry, are those
-// of the tests. A workspace is made, reached, archived and restored, and reaches nothing of the installation.
+// TestCompose runs the gateway, the store and the storage job of the compose file as containers of a real engine,
+// with the file's settings for them. PostgreSQL and Redis, whose images are in a registry, are the servers of the
+// tests. A workspace is made, reached, archived and restored, and reaches nothing of the installation.
 func TestCompose(t *testing.T) {
 	host := devenv.Docker(t)
 	socket := strings.TrimPrefix(host, "unix://")
@@ -173,7 +173,7 @@ func TestCompose(t *testing.T) {
 	if res.StatusCode != http.StatusOK {
 		t.Errorf("the workspace answers %s: %s", res.Status, body)
 	}
-	// From the workspace neither the store nor the gateway nor its administration is reached.
+	// The workspace reaches neither the store nor the gateway nor the gateway's administration.
 	store := file.Services["store"].Networks["store"].Address
 	bridge, err := api.NetworkInspect(t.Context(), made.ID, network.InspectOptions{})
 	if err != nil {
@@ -211,7 +211,7 @@ func readCompose(t *testing.T, env ...string) (c composed) {
 	return c
 }
 
-// storeImage builds an image as the last stage of the compose file's Dockerfile does, of what is on this machine.
+// storeImage builds an image as the last stage of the compose file's Dockerfile does, from files of this machine.
 func storeImage(t *testing.T, api *client.Client) string {
 	t.Helper()
 	program, err := server.BuildS3(t.Context())
@@ -260,7 +260,7 @@ func storeImage(t *testing.T, api *client.Client) string {
 	return "codehub/teststore"
 }
 
-// logsOf returns what a container has printed.
+// logsOf returns the output of a container.
 func logsOf(api *client.Client, id string) string {
 	r, err := api.ContainerLogs(context.Background(), id, container.LogsOptions{ShowStdout: true, ShowStderr: true, Tail: "60"})
 	if err != nil {

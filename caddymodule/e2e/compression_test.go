@@ -9,8 +9,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// TestPagesLeaveCompressed: the gateway asks applications for pages without compression, because
-// it puts its script into them.
+// TestPagesLeaveCompressed: the gateway asks applications for uncompressed pages, because it puts its script into
+// them, and compresses the pages itself.
 func TestPagesLeaveCompressed(t *testing.T) {
 	t.Parallel()
 	in := install(t)

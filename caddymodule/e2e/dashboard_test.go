@@ -12,10 +12,9 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestDashboardOnAPhone is what users and administrators do when something went wrong, on a narrow
-// screen and in both languages. They recover files that were lost, their own and another user's,
-// understand why, and undo a deletion. They see what a workspace waits for and what the
-// installation needs.
+// TestDashboardOnAPhone is what users and administrators do after something went wrong, on a narrow screen and in
+// both languages. They recover lost files, their own and another user's, understand why they were lost, and undo a
+// deletion. They see what a workspace waits for and what the installation needs.
 func TestDashboardOnAPhone(t *testing.T) {
 	t.Parallel()
 	in := install(t)
@@ -102,8 +101,8 @@ func TestDashboardOnAPhone(t *testing.T) {
 	}
 }
 
-// says checks what an element says in English and in Korean, and that the page fits the
-// screen. It switches the language twice.
+// says checks an element's text in English and in Korean, and that the page fits the screen. It switches the language
+// twice.
 func (b *tab) says(selector string, texts ...string) {
 	b.t.Helper()
 	for i, lang := range []string{"en", "ko"} {
@@ -119,7 +118,7 @@ func (b *tab) says(selector string, texts ...string) {
 	}
 }
 
-// switchLanguage chooses the next one by script: a dialog that is open would keep a mouse away.
+// switchLanguage chooses the next language by script, because an open dialog would block a mouse.
 func (b *tab) switchLanguage() {
 	b.t.Helper()
 	read(b, "the language switch", chromedp.Evaluate[bool](`((e) => { e.selectedIndex = (e.selectedIndex + 1) % e.length; return e.dispatchEvent(new Event("change")); })(document.getElementById("language"))`))
@@ -135,8 +134,8 @@ func (b *tab) fits(at string) {
 	}
 }
 
-// recover recovers by the dialog that the button opens, with the choice that has these
-// words. The dialog is left once before, in Korean.
+// recover recovers files by the dialog that the button opens, with the choice that has these words. It cancels the
+// dialog once before, in Korean.
 func (b *tab) recover(button, english, korean string) {
 	b.t.Helper()
 	for _, way := range []struct{ words, leave string }{{korean, "cancel"}, {english, "ok"}} {

@@ -265,7 +265,7 @@ func TestPower(t *testing.T) {
 	}
 }
 
-// forget lets a home forget the archives that are kept no more, and deletes what was created besides the two homes.
+// forget makes a home forget the archives that are no longer kept, and deletes everything else that was created.
 func (p *powered) forget(t *testing.T, h *powerHome) {
 	t.Helper()
 	var kept struct {

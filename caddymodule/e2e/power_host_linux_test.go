@@ -17,11 +17,11 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// powerDisk is the size in MiB of the disk of a [poweredHost]. It takes as much of this machine as is used.
+// powerDisk is the size in MiB of the disk of a [poweredHost]. Only the used part takes space on this machine.
 const powerDisk = 4 << 10
 
-// poweredHost is a whole host that can lose its power: container engine, PostgreSQL and the program keep
-// what they have on one disk. The object store and Redis are elsewhere.
+// poweredHost is a whole host that can lose its power: container engine, PostgreSQL and the program have their data
+// on one disk. The object store and Redis are elsewhere.
 type poweredHost struct {
 	*installation
 	disk     *disk.Disk
@@ -30,8 +30,7 @@ type poweredHost struct {
 	postgres *server.PostgreSQL
 }
 
-// newPoweredHost starts one, with settings as for [install]. It skips the test where there are no disks that
-// can lose their power.
+// newPoweredHost starts one, with settings as for [install]. It skips the test where disks cannot lose their power.
 func newPoweredHost(t *testing.T, settings ...string) *poweredHost {
 	t.Helper()
 	h := &poweredHost{own: newOwnEngine(t, false)}
@@ -72,10 +71,10 @@ func (h *poweredHost) startPostgreSQL(t *testing.T) {
 	}
 }
 
-// lose cuts the power: everything on the host stands still, and the disk ends without a flush.
+// lose cuts the power: everything on the host stops, and the disk ends without a flush.
 func (h *poweredHost) lose(t *testing.T) {
 	t.Helper()
-	// One may start another until all are stopped.
+	// A process may start another until all are stopped.
 	for stopped := -1; ; {
 		all := h.processes(t)
 		for _, pid := range all {
@@ -101,8 +100,8 @@ func (h *poweredHost) lose(t *testing.T) {
 	wait.Until(t, "PostgreSQL's supervisor has ended", h.postgres.Exited)
 }
 
-// processes are all that run on the host: the program, and those with the engine's folder, in which the disk is,
-// in their command lines. Their descendants belong to it, too. The test itself does not.
+// processes are all that run on the host: the program, processes with the engine's folder, which is on the disk, in
+// their command lines, and their descendants. The test itself does not count.
 func (h *poweredHost) processes(t *testing.T) (all []int) {
 	t.Helper()
 	found, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -138,8 +137,8 @@ func (h *poweredHost) processes(t *testing.T) (all []int) {
 	return all
 }
 
-// boot gives the power back: what the disk held is mounted, and everything is started again. Nothing that
-// was in memory is left.
+// boot restores the power: it mounts the disk's content and starts everything again. Nothing that was in memory is
+// left.
 func (h *poweredHost) boot(t *testing.T) {
 	t.Helper()
 	h.own.unmount(t)

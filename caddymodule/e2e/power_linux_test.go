@@ -6,9 +6,9 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestPowerCutAfterAWriteInPlace: a database in a restored home writes to its file in place, which fdatasync
-// brings to the disk, and then the power goes. The file's change time is the former one. The archive that
-// follows has the new content all the same (SPEC 12.15).
+// TestPowerCutAfterAWriteInPlace: a database in a restored home writes to its file in place, fdatasync brings that to
+// the disk, and then the power is cut. The file still has its former change time. The next archive has the new
+// content all the same (SPEC 12.15).
 func TestPowerCutAfterAWriteInPlace(t *testing.T) {
 	t.Parallel()
 	h := newPoweredHost(t)

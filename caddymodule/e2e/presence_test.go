@@ -11,9 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestPresence: what an open tab sends by itself does not keep its workspace awake, and what
-// a person does in it does. The tab tells when the workspace sleeps, wakes it at a key, and
-// comes back by itself whatever wakes it (SPEC 6, 8).
+// TestPresence: an open tab's own requests do not keep its workspace awake, and a person's input in it does. The tab
+// reports that the workspace sleeps, wakes it at a key, and comes back by itself, whatever wakes it (SPEC 6, 8).
 func TestPresence(t *testing.T) {
 	t.Parallel()
 	in := install(t, "TTL_STANDBY_SECONDS=12")
@@ -37,7 +36,7 @@ func TestPresence(t *testing.T) {
 			}
 			return nil
 		})
-		// It has noticed that the terminal's connection is gone: the next one is another.
+		// It has noticed that the terminal's connection is gone: the next one is new.
 		b.do("the terminal is not connected", chromedp.WaitVisible(chromedp.CSS(`#terminal[data-state=closed]`)))
 	}
 	b.do("opening it", chromedp.Navigate(byPath.base(in, w.ID)))
@@ -52,7 +51,7 @@ func TestPresence(t *testing.T) {
 		}
 	}
 
-	// Messages of the page do not.
+	// The page's own messages do not.
 	read(b, "making it talk", chromedp.Evaluate[bool](`setInterval(sendSize, 200) > 0`))
 	asleep()
 	b.documents()

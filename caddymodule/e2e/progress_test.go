@@ -12,8 +12,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestRestoreShowsHowFarItIs: while an archive comes slowly, the wake page and the API say how much
-// of it is there. In the end the workspace is, and nothing of it is left.
+// TestRestoreShowsHowFarItIs: while an archive comes slowly, the wake page and the API show how much of it is there.
+// In the end the workspace is, and the progress is gone.
 func TestRestoreShowsHowFarItIs(t *testing.T) {
 	t.Parallel()
 	store := devenv.S3(t)
@@ -36,7 +36,7 @@ func TestRestoreShowsHowFarItIs(t *testing.T) {
 				t.Fatalf("opening it: %s", res.Status)
 			}
 		}
-		// What the job has read may be a little less than what has passed.
+		// The job may have read a little less than has passed the proxy.
 		for _, says := range []func() (int, error){
 			func() (int, error) { return me.wakeStatus(t, base) },
 			func() (int, error) { return me.apiProgress(t, id) },
@@ -86,7 +86,7 @@ func (u *user) wakeStatus(t testing.TB, base string) (int, error) {
 	return 0, fmt.Errorf("the status is %s", body)
 }
 
-// apiProgress returns the percentage that the API tells of a restore.
+// apiProgress returns the percentage of a restore in the API.
 func (u *user) apiProgress(t testing.TB, id string) (int, error) {
 	t.Helper()
 	var w struct {

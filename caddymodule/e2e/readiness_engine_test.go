@@ -43,8 +43,9 @@ func terminalThat(t *testing.T, instructions ...string) string {
 	return ref
 }
 
-// TestReadiness: a workspace runs when its application answers, and not when its image's health check is due. One whose
-// application listens at another port is served there, where the image declares that, or says which ports listen.
+// TestReadiness: a workspace runs as soon as its application answers, not only when its image's health check is due.
+// If the application listens at another port, the gateway serves that port if the image declares it, and otherwise
+// names the ports that listen.
 func TestReadiness(t *testing.T) {
 	t.Parallel()
 	in := install(t, "CODEHUB_WORKSPACE_URL=path")

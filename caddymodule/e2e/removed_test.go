@@ -21,9 +21,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestPodsRemoved: something else deletes a Pod, such as the drain of a node. It goes by itself as
-// soon as nothing of it runs any more, and not before. What it writes until then is in the home,
-// and in its next archive.
+// TestPodsRemoved: something else deletes a Pod, such as the drain of a node. It goes by itself as soon as nothing of
+// it runs any more, and not before. Files that it writes until then are in the home, and in its next archive.
 func TestPodsRemoved(t *testing.T) {
 	if !devenv.OnKubernetes() {
 		t.Skip("what Docker deletes is gone at once; run `make test-k8s`")
@@ -84,9 +83,9 @@ func TestPodsRemoved(t *testing.T) {
 	})
 }
 
-// startCounting starts a process in the workspace that adds one number after the other to a file in
-// its home. It says each one after that, until it is ended. The returned function waits for its end
-// and returns the last number that it has said.
+// startCounting starts a process in the workspace that writes one number after the other to a file in its home, and
+// prints each number after that, until it is ended. The returned function waits for its end and returns the last
+// printed number.
 func (in *installation) startCounting(t *testing.T, id string) (written func() int) {
 	t.Helper()
 	const loop = "n=0; while true; do n=$((n+1)); echo $n >>/home/coder/counter && echo $n; done"
@@ -127,14 +126,13 @@ func (in *installation) readCounter(t *testing.T, id string) (int, error) {
 	return lastNumber(out)
 }
 
-// lastNumber returns the number in the last line that has an end: behind it may be half of one.
+// lastNumber returns the number in the last complete line: half a number may follow it.
 func lastNumber(lines []byte) (int, error) {
 	lines = bytes.TrimSpace(lines[:bytes.LastIndexByte(lines, '\n')+1])
 	return strconv.Atoi(string(lines[bytes.LastIndexByte(lines, '\n')+1:]))
 }
 
-// orphan makes a Pod that is like that of a workspace, for none, and returns its name when it
-// runs.
+// orphan makes a Pod like a workspace's, but for no workspace, and returns its name when it runs.
 func (in *installation) orphan(t *testing.T, like *corev1.Pod) string {
 	t.Helper()
 	id := uuid.NewString()
@@ -180,8 +178,8 @@ func (in *installation) pod(t *testing.T, name string) *corev1.Pod {
 	return p
 }
 
-// removePod deletes the Pod of that name with a grace period in seconds, its own for "", and
-// returns it as it was.
+// removePod deletes the Pod of that name with a grace period in seconds, or with the Pod's own for "", and returns
+// the Pod as it was.
 func (in *installation) removePod(t *testing.T, name, grace string) *corev1.Pod {
 	t.Helper()
 	p, query := in.pod(t, name), url.Values{}
@@ -194,7 +192,7 @@ func (in *installation) removePod(t *testing.T, name, grace string) *corev1.Pod 
 	return p
 }
 
-// awaitGone returns when that very Pod is gone.
+// awaitGone returns when exactly that Pod is gone.
 func (in *installation) awaitGone(t *testing.T, p *corev1.Pod) {
 	t.Helper()
 	began := time.Now()

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// balancer is one address for several processes, as installations have it: a proxy of TCP that
-// asks each process every second whether it serves, and gives connections to those that do in
-// turns. What a process that is suspended has already, it keeps.
+// balancer is one address for several processes, as in real installations: a proxy of TCP that asks each process
+// every second whether it serves, and gives connections to the serving ones in turns. A suspended process keeps its
+// connections.
 type balancer struct {
 	listener net.Listener
 	backends []*balanced
@@ -27,7 +27,7 @@ type balanced struct {
 }
 
 const (
-	// healthEvery and healthLimit are those of usual load balancers, and shorter.
+	// healthEvery and healthLimit are like those of usual load balancers, and shorter.
 	healthEvery = 500 * time.Millisecond
 	healthLimit = time.Second
 )

@@ -18,16 +18,16 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// What `make test-k8s` needs to know of the cluster.
+// The variables that describe the cluster to `make test-k8s`.
 const (
-	// kubeconfigEnv names the kubeconfig file of a cluster; set, the tests run on it and not
-	// on Docker.
+	// kubeconfigEnv names the kubeconfig file of a cluster. If it is set, the tests run on the cluster and not on
+	// Docker.
 	kubeconfigEnv = "CODEHUB_TEST_KUBECONFIG"
-	// loadEnv is a command that brings an image of the Docker engine at DOCKER_HOST to the
-	// cluster's nodes. The image's name follows as its last argument.
+	// loadEnv is a command that brings an image of the Docker engine at DOCKER_HOST to the cluster's nodes. The
+	// image's name is its last argument.
 	loadEnv = "CODEHUB_TEST_K8S_LOAD"
-	// svcEnv and nodeEnv are commands for tests of faults. "stop kubelet" and the like follows the
-	// first, and a command that is run on the node the second.
+	// svcEnv and nodeEnv are commands for tests of faults. "stop kubelet" and the like follow the first, and a
+	// command for the node follows the second.
 	svcEnv  = "CODEHUB_TEST_K8S_SVC"
 	nodeEnv = "CODEHUB_TEST_K8S_IN"
 )
@@ -42,13 +42,11 @@ func Kubeconfig() string { return os.Getenv(kubeconfigEnv) }
 type Cluster struct {
 	// Kubeconfig is a file with an administrator's access.
 	Kubeconfig string
-	// Namespace is the test's own, and enforces the Pod Security level that the product
-	// promises to keep.
+	// Namespace is for this test alone, and enforces the Pod Security level that the product promises to keep.
 	Namespace string
 }
 
-// Kubernetes returns a namespace of the test's own, which goes at its end with all that is
-// in it.
+// Kubernetes returns a namespace for this test alone, which is removed at its end with everything in it.
 func Kubernetes(t testing.TB) Cluster {
 	t.Helper()
 	c := Cluster{Kubeconfig: os.Getenv(kubeconfigEnv), Namespace: "test-" + uniqueName()}
@@ -96,9 +94,8 @@ func (c Cluster) Inspect(t testing.TB, installation string) *inspect.Kubernetes 
 	return k
 }
 
-// Component stops, starts, kills or restarts a component of the cluster, such as "kubelet",
-// with the command that the run names for that. Without one the test is skipped: not every
-// cluster can be broken.
+// Component stops, starts, kills or restarts a component of the cluster, such as "kubelet", with the run's command
+// for that. Without a command it skips the test: not every cluster can be broken.
 func Component(t testing.TB, action, name string) {
 	t.Helper()
 	command(t, svcEnv, action+" "+name)
@@ -116,7 +113,7 @@ func command(t testing.TB, variable, rest string) {
 		t.Skipf("%s is not set: this cluster cannot be broken", variable)
 	}
 	line := os.Getenv(variable) + " " + rest
-	// Files instead of pipes: what a component is started with outlives the command.
+	// Files instead of pipes: the component that the command starts outlives it.
 	if err := exec.Command("sh", "-c", line+" </dev/null >/dev/null 2>&1").Run(); err != nil {
 		t.Fatalf("%s: %v", line, err)
 	}
@@ -160,8 +157,7 @@ func Inspect(t testing.TB, host, installation string) *inspect.Docker {
 	return d
 }
 
-// storeHost is the address at which the tests' object store listens: on a cluster it must
-// be one that Pods reach.
+// storeHost is the address at which the tests' object store listens: on a cluster Pods must reach it.
 func storeHost() string {
 	if host := os.Getenv("CODEHUB_TEST_K8S_HOST"); host != "" && OnKubernetes() {
 		return host
@@ -169,9 +165,8 @@ func storeHost() string {
 	return server.Loopback
 }
 
-// Clear removes everything that an installation has on its backend, at the end of a test
-// that may have failed. It is repeated, because backends take their time to remove things,
-// and what uses a volume goes first.
+// Clear removes everything that an installation has on its backend, at the end of a test that may have failed. It
+// retries, because backends take their time to remove things, and the users of a volume go first.
 func Clear(t testing.TB, e inspect.Engine) {
 	t.Helper()
 	wait.For(t, "everything is removed", func() error {

@@ -25,8 +25,8 @@ type ProviderUser struct {
 	Group string `json:"LastName"`
 }
 
-// OIDC starts an OpenID Connect provider that is the test's own. It knows the users and
-// sends browsers back to redirect only.
+// OIDC starts an OpenID Connect provider for this test alone. It has these users and sends browsers back to redirect
+// only.
 func OIDC(t testing.TB, redirect string, users ...ProviderUser) *Provider {
 	t.Helper()
 	known := make(map[string]ProviderUser)

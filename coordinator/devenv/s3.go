@@ -61,14 +61,13 @@ func startRclone(ctx context.Context, storage server.Storage) (*server.S3, error
 	return s, err
 }
 
-// S3 returns a store, versitygw, with an empty bucket that is the test's own.
+// S3 returns a store, versitygw, with an empty bucket for this test alone.
 func S3(t testing.TB) ObjectStore {
 	t.Helper()
 	return emptyBucket(t, objectStore)
 }
 
-// OtherS3 is [S3] with a store of another kind, rclone. So the tests do not take one store's
-// ways for those of all.
+// OtherS3 is [S3] with a store of another kind, rclone, so that the tests do not rely on one store's peculiarities.
 func OtherS3(t testing.TB) ObjectStore {
 	t.Helper()
 	return emptyBucket(t, otherStore)
@@ -91,8 +90,7 @@ func emptyBucket(t testing.TB, shared func() (*server.S3, error)) ObjectStore {
 	return s
 }
 
-// BeginUpload begins an upload with one part, as a program that is killed leaves it, and
-// returns its id.
+// BeginUpload begins an upload with one part, as a killed program leaves it, and returns its id.
 func (s ObjectStore) BeginUpload(t testing.TB, object string) (id string) {
 	t.Helper()
 	client := s.Client(t)
@@ -110,7 +108,7 @@ func (s ObjectStore) BeginUpload(t testing.TB, object string) (id string) {
 	return *out.UploadId
 }
 
-// Client returns a client of the store, for looking at what is in it.
+// Client returns a client of the store, for looking at its objects.
 func (s ObjectStore) Client(t testing.TB) *s3.Client {
 	t.Helper()
 	cfg, err := config.LoadDefaultConfig(t.Context(), config.WithRegion(s.Region),

@@ -17,10 +17,10 @@ type Diary struct {
 	files map[string]string // the sums of those that were acknowledged
 }
 
-// NewDiary returns one with nothing in it.
+// NewDiary returns an empty diary.
 func NewDiary() *Diary { return &Diary{acked: map[string]bool{}, files: map[string]string{}} }
 
-// Next returns a line that is typed now and was never typed before.
+// Next returns a new line to type.
 func (d *Diary) Next() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -29,14 +29,14 @@ func (d *Diary) Next() string {
 	return line
 }
 
-// Written says that the workspace has acknowledged the line.
+// Written records that the workspace has acknowledged the line.
 func (d *Diary) Written(line string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.acked[line] = true
 }
 
-// WrittenFile says that the workspace has acknowledged a file with that sum.
+// WrittenFile records that the workspace has acknowledged a file with that sum.
 func (d *Diary) WrittenFile(name, sum string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -57,10 +57,10 @@ func (d *Diary) Acknowledged() int {
 	return len(d.acked) + len(d.files)
 }
 
-// Check compares the file of lines, and the sums of the other files, with what was acknowledged.
-// Every acknowledged line is there once, in the order in which they were typed. What was typed and
-// not acknowledged may be there once, too, at any place after those typed before its connection
-// broke: it may have waited in a connection. Nothing else is there.
+// Check compares the file of lines, and the sums of the other files, with the acknowledged ones. Every acknowledged
+// line is there once, in the order of typing. A line that was typed and not acknowledged may be there once, too, at
+// any place after the lines before its connection broke, because it may have waited in a connection. Nothing else is
+// there.
 func (d *Diary) Check(content string, sums map[string]string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package soak judges a long run under load: what was measured while it ran, what is left
-// afterwards, and what users wrote. It is pure, so that its own tests can plant what it must find.
+// Package soak judges a long run under load: its measurements, its leftovers, and the files that users wrote. It is
+// pure, so that its own tests can plant the faults that it must find.
 //
-// It owns the rules of that judgement and the page that shows them. How the load is made and how
-// it is measured is the business of the tests in package e2e. Programs must not import it.
+// It owns the rules of that judgement and the page that shows them. The tests in package e2e make the load and
+// measure. Programs must not import it.
 package soak

@@ -10,23 +10,23 @@ import (
 	"strings"
 )
 
-// Snapshot is how much there is of everything that a run may leak, at rest. The names have parts,
-// such as "caddy-1 goroutines" or "rows workspaces".
+// Snapshot counts everything that a run may leak, at rest. The names have parts, such as "caddy-1 goroutines" or
+// "rows workspaces".
 type Snapshot map[string]float64
 
-// Allowance is by how much what a pattern matches may grow between two snapshots at equal load.
-// The first one that matches counts.
+// Allowance is how much the names of a pattern may grow between two snapshots at equal load. The first matching one
+// counts.
 type Allowance struct {
 	Name *regexp.Regexp
-	// More is how many more there may be, and Any says that it does not matter.
+	// More is how many more there may be; Any says that any number is right.
 	More float64
 	Any  bool
-	// Less says that fewer are as wrong: it is counted exactly.
+	// Less says that fewer are as wrong: the number must be exact.
 	Less bool
 }
 
-// Leaks compares a snapshot with an earlier one, and names what has grown by more than it may. What
-// no allowance matches may not grow at all. What is missing in one of them counts as 0.
+// Leaks compares a snapshot with an earlier one, and names everything that has grown by more than its allowance.
+// Names without an allowance may not grow at all. A name that one snapshot lacks counts as 0 there.
 func Leaks(before, after Snapshot, allowed []Allowance) (leaks []string) {
 	names := maps.Clone(after)
 	maps.Copy(names, before)
@@ -45,8 +45,8 @@ func Leaks(before, after Snapshot, allowed []Allowance) (leaks []string) {
 // goroutine begins a group of goroutines with the same stack in a profile of debug=1.
 var goroutine = regexp.MustCompile(`^(\d+) @`)
 
-// Goroutines reads a profile of goroutines, as pprof writes it with debug=1. It returns how many
-// there are by the function of this repository that is nearest, or else by their first one.
+// Goroutines reads a profile of goroutines, as pprof writes it with debug=1. It counts them by the innermost function
+// of this repository, or else by their first function.
 func Goroutines(profile string) map[string]int {
 	all := map[string]int{}
 	count, name, own := 0, "", false
@@ -75,7 +75,7 @@ func Goroutines(profile string) map[string]int {
 	return all
 }
 
-// Grown lists by how much the groups of goroutines have grown, the largest first.
+// Grown lists how much the groups of goroutines have grown, the largest first.
 func Grown(before, after map[string]int) (grown []string) {
 	names := slices.SortedFunc(maps.Keys(after), func(a, b string) int {
 		return (after[b] - before[b]) - (after[a] - before[a])

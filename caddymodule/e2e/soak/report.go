@@ -11,16 +11,16 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/plot"
 )
 
-// Fault is what was done to a server during a run.
+// Fault is a fault of a server during a run.
 type Fault struct {
 	At     time.Time
 	Server string
-	// What was done, such as SIGKILL, and for how long it lasted until the server was repaired.
+	// The kind of the fault, such as SIGKILL, and how long it lasted until the server was repaired.
 	What  string
 	Lasts time.Duration
 }
 
-// String is the fault as the log and the marks of the plots say it.
+// String is the fault's text in the log and at the marks of the plots.
 func (f Fault) String() string {
 	if f.Lasts == 0 {
 		return f.What + " " + f.Server
@@ -35,7 +35,7 @@ type Figure struct {
 	Unit  string
 }
 
-// Report is what a run has found.
+// Report is the result of a run.
 type Report struct {
 	Title    string
 	Seed     uint64
@@ -63,7 +63,7 @@ var plots = []struct {
 	{"Connections of PostgreSQL and Redis", []string{"connections/"}},
 }
 
-// window is over how many seconds the times of a plot are taken together.
+// window is the period whose times a plot takes together.
 const window = 15
 
 //go:embed report.html
@@ -73,7 +73,7 @@ var layout = template.Must(template.New("report").Funcs(template.FuncMap{
 	"seconds": func(r *Recorder, at time.Time) string { return fmt.Sprintf("%.1f", r.At(at)) },
 }).Parse(page))
 
-// WriteHTML writes the report as a page that needs nothing besides itself.
+// WriteHTML writes the report as a self-contained page.
 func (r Report) WriteHTML(w io.Writer) error {
 	var marks []plot.Mark
 	for _, f := range r.Faults {

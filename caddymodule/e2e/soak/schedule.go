@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Planned is a fault that is to begin so long after the first one may.
+// Planned is a fault, and how long after the first possible moment it begins.
 type Planned struct {
 	After  time.Duration
 	Server string
@@ -13,24 +13,24 @@ type Planned struct {
 	Lasts  time.Duration
 }
 
-// Target is a server, or several of a kind, with what may be done to it.
+// Target is a server, or several of a kind, with its possible faults.
 type Target struct {
 	Name string
-	// Whats are what may be done to it, such as [Kill].
+	// Whats are its possible faults, such as [Kill].
 	Whats []string
 }
 
-// What is done to servers.
+// The faults of servers.
 const (
 	// Kill ends a server at once; it is started again later.
 	Kill = "SIGKILL"
-	// Stop suspends a server, which then goes on as if nothing had been.
+	// Stop suspends a server, which later continues as if nothing had happened.
 	Stop = "SIGSTOP"
 	// Crash ends a part of a server, which repairs itself.
 	Crash = "crash"
 )
 
-// The times between two faults and those that one lasts. Some last long.
+// The time between two faults, and how long one lasts. Some last long.
 const (
 	gapLeast, gapMost     = 2 * time.Second, 8 * time.Second
 	lastsLeast, lastsMost = 200 * time.Millisecond, 5 * time.Second
@@ -40,8 +40,8 @@ const (
 	rest = 2 * time.Second
 )
 
-// Schedule chooses faults for that long. Every target has its turn before one has its next one,
-// and a target has one fault at a time.
+// Schedule chooses faults for that long. Every target has its turn before any has its next one, and a target has one
+// fault at a time.
 func Schedule(r *rand.Rand, d time.Duration, targets []Target) (all []Planned) {
 	free := make(map[string]time.Duration)
 	var turns []Target

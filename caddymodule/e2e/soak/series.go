@@ -11,8 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/plot"
 )
 
-// Recorder collects what is measured while a run goes on. It is safe for concurrent use. Its
-// names are those of plots: "errors/timeout" is the line "timeout" of the plot "errors".
+// Recorder collects the measurements of a run. It is safe for concurrent use. Its names are those of plots:
+// "errors/timeout" is the line "timeout" of the plot "errors".
 type Recorder struct {
 	began  time.Time
 	mu     sync.Mutex
@@ -22,7 +22,7 @@ type Recorder struct {
 	times  map[string][]timed
 }
 
-// timed is a duration that was measured at that second.
+// timed is a duration, measured at that second.
 type timed struct{ at, seconds float64 }
 
 // NewRecorder returns a recorder whose run begins now.
@@ -36,7 +36,7 @@ func (r *Recorder) Began() time.Time { return r.began }
 // At is how many seconds after the beginning a moment is.
 func (r *Recorder) At(moment time.Time) float64 { return moment.Sub(r.began).Seconds() }
 
-// Count counts one more of what [Recorder.Tick] draws.
+// Count adds one to a count that [Recorder.Tick] draws.
 func (r *Recorder) Count(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -44,7 +44,7 @@ func (r *Recorder) Count(name string) {
 	r.totals[name]++
 }
 
-// Total is how many were counted of all names that begin so.
+// Total is the sum of all counts whose names have that prefix.
 func (r *Recorder) Total(prefix string) (sum float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -56,22 +56,22 @@ func (r *Recorder) Total(prefix string) (sum float64) {
 	return sum
 }
 
-// Gauge notes a value of now.
+// Gauge records a present value.
 func (r *Recorder) Gauge(name string, now time.Time, value float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lines[name] = append(r.lines[name], plot.Point{X: r.At(now), Y: value})
 }
 
-// Took notes how long something took that has ended now.
+// Took records the duration of something that has ended now.
 func (r *Recorder) Took(name string, now time.Time, d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.times[name] = append(r.times[name], timed{r.At(now), d.Seconds()})
 }
 
-// Tick turns what was counted since the last tick, so long ago, into values a second. What was
-// counted once is drawn from then on, also where it is 0.
+// Tick turns the counts since the last tick, that long ago, into values per second. A name that was counted once is
+// drawn from then on, even where it is 0.
 func (r *Recorder) Tick(now time.Time, since time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,8 +95,7 @@ func (r *Recorder) Names() []string {
 	return slices.Sorted(maps.Keys(r.lines))
 }
 
-// Percentile returns that part of all durations of a name in seconds, such as 0.99, and how many
-// there are.
+// Percentile returns that percentile, such as 0.99, of all durations of a name in seconds, and their number.
 func (r *Recorder) Percentile(name string, part float64) (seconds float64, n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -130,13 +129,13 @@ func percentile(all []timed, part float64) float64 {
 	return values[min(len(values)-1, int(part*float64(len(values))))]
 }
 
-// Slope is by how much Y grows with 1 of X: the median of the slopes between all pairs of points
-// (Theil and Sen), which a few outliers do not move. It is 0 for fewer than 3 points.
+// Slope is how much Y grows per 1 of X: the median of the slopes between all pairs of points (Theil and Sen), which a
+// few outliers do not move. It is 0 for fewer than 3 points.
 func Slope(points []plot.Point) float64 {
 	if len(points) < 3 {
 		return 0
 	}
-	// Pairs of as many points as this are enough, and few enough for hours.
+	// The pairs of this many points are enough, and few enough for hours.
 	const most = 400
 	step := (len(points) + most - 1) / most
 	var slopes []float64
@@ -158,8 +157,8 @@ func middle(values []float64) float64 {
 	return values[len(values)/2]
 }
 
-// Growth judges whether a value stayed flat: by how much it grew over the time of its points, and
-// by how much it may, which is a share of its median, but at least least.
+// Growth judges whether a value stayed flat: it returns how much it grew over the time of its points, and how much it
+// may grow, which is a share of its median, but at least least.
 func Growth(points []plot.Point, share, least float64) (grew, may float64) {
 	if len(points) < 3 {
 		return 0, least

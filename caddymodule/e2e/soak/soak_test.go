@@ -45,7 +45,7 @@ func TestLeaks(t *testing.T) {
 	}
 }
 
-// TestGoroutines: a goroutine that does not end is found by the function that has begun it.
+// TestGoroutines: a goroutine that does not end is found by the function that started it.
 func TestGoroutines(t *testing.T) {
 	profile := func() map[string]int {
 		var text strings.Builder
@@ -72,7 +72,7 @@ func leak(waits chan<- struct{}, end <-chan struct{}) {
 	<-end
 }
 
-// TestDiary: what is lost, torn, doubled, mixed up or not what was typed is found.
+// TestDiary: lost, torn, doubled, mixed-up and wrong lines are found.
 func TestDiary(t *testing.T) {
 	d := NewDiary()
 	for i := range 4 {
@@ -108,8 +108,8 @@ func TestDiary(t *testing.T) {
 	}
 }
 
-// TestGrowth: a leak of a hundredth a second is found below noise of a fifth, and a flat value
-// with a few peaks is not one.
+// TestGrowth: a leak of a hundredth a second is found below noise of a fifth, and a flat value with a few peaks is no
+// leak.
 func TestGrowth(t *testing.T) {
 	r := seed.Source(1)
 	var flat, grows []plot.Point
@@ -170,8 +170,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestSchedule: the same seed gives the same faults, every target has some, and none has two at
-// once.
+// TestSchedule: the same seed gives the same faults, every target has some, and none has two at once.
 func TestSchedule(t *testing.T) {
 	targets := []Target{{"a", []string{Kill, Stop}}, {"b", []string{Stop}}, {"c", []string{Crash}}}
 	plan := func(number uint64) []Planned { return Schedule(seed.Source(number), 5*time.Minute, targets) }

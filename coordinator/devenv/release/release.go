@@ -2,8 +2,7 @@
 // upgrades. It builds from the history of this repository, once for all tests and runs on this
 // machine.
 //
-// It owns which releases there are, and their programs in testdata. It must not be imported by
-// anything but tests.
+// It owns the list of releases, and their programs in testdata. Only tests may import it.
 package release
 
 import (
@@ -32,39 +31,39 @@ type Past struct {
 	// Commit is in the history of this source. It has a folder in testdata with its own part of the
 	// program that runs its coordinator.
 	Commit string
-	// Version is empty for what was installed before there were versions.
+	// Version is empty for installations from before there were versions.
 	Version string
 	// Schema is the number of its newest migration.
 	Schema int
 }
 
-// String names it in the names of tests.
+// String is its name in the names of tests.
 func (p Past) String() string { return cmp.Or(p.Version, p.Commit) }
 
-// All are those from which is upgraded, the oldest first. A release adds itself here when it is made.
+// All are the releases from which tests upgrade, the oldest first. A new release adds itself here.
 var All = []Past{
 	{Commit: "89186bf", Schema: 1},
 	{Commit: "0be5b23", Schema: 4},
 	{Commit: "82b487a", Version: "0.1.0", Schema: 13},
 }
 
-// Last is the newest one. What follows it must run beside it, and it must run after what follows
+// Last is the newest one. The present source must run beside it, and it must run after the present source
 // (CONTRIBUTING).
 func Last() Past { return All[len(All)-1] }
 
-// Config is what a process of an older release is told.
+// Config is the configuration of a process of an older release.
 type Config struct {
 	Node, Database, Redis string
 	Archive               archive.Options
 	Docker                docker.Options
-	// GCDelay is how long it keeps archives that no workspace needs, and how old an unfinished
-	// upload may get. GCInterval is the time between its collections.
+	// GCDelay is how long it keeps unneeded archives, and how old an unfinished upload may get. GCInterval is the
+	// time between its collections.
 	GCDelay, GCInterval time.Duration
 	// Keep is how many archives of a workspace are kept; releases from before versions keep one.
 	Keep int
 }
 
-// Variable returns the environment variable that tells a process its configuration.
+// Variable returns the environment variable with a process's configuration.
 func (c Config) Variable(t testing.TB) string {
 	t.Helper()
 	text, err := json.Marshal(c)
@@ -79,8 +78,8 @@ type Release struct {
 	commit, source string
 }
 
-// history returns the folder of this source. It skips the test where the history does not have the
-// commit, such as in a shallow clone.
+// history returns the folder of this source. It skips the test if the history does not have the commit, as in a
+// shallow clone.
 func (p Past) history(t testing.TB) string {
 	t.Helper()
 	root, err := image.Root()
@@ -94,7 +93,7 @@ func (p Past) history(t testing.TB) string {
 	return root
 }
 
-// File returns a file as it was then, or nil where there was none. Like [Past.Build] it may skip the test.
+// File returns a file of the release, or nil if it had none. Like [Past.Build] it may skip the test.
 func (p Past) File(t testing.TB, path string) []byte {
 	t.Helper()
 	root := p.history(t)
@@ -108,10 +107,10 @@ func (p Past) File(t testing.TB, path string) []byte {
 	return text
 }
 
-// Build compiles a process of it. It skips the test where the history does not have the commit.
+// Build compiles a process of it. It skips the test if the history does not have the commit.
 //
-// The source is kept below the user's cache, because the go command finds there what it has
-// built. It is named after what it was made from, so that it never changes.
+// The source is kept below the user's cache, because the go command finds there what it has built. Its name contains
+// a hash of its content, so that it never changes.
 func (p Past) Build(t testing.TB) Release {
 	t.Helper()
 	root, commit := p.history(t), p.Commit
@@ -159,7 +158,7 @@ func build(folder, root, commit string, program map[string][]byte) error {
 	if out, err := unpack.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", unpack, err, out)
 	}
-	// The version of the image of the storage job: the first release had no chart that says one.
+	// The version in the chart, which becomes the version of the storage job's image: the first release had no chart.
 	_, err := os.Stat(filepath.Join(chart, "Chart.yaml"))
 	if errors.Is(err, fs.ErrNotExist) {
 		err = errors.Join(os.MkdirAll(chart, 0o700),

@@ -2,8 +2,7 @@ package server
 
 import "syscall"
 
-// attributes has the kernel end the program when its supervisor is killed, and gives it
-// its user.
+// attributes makes the kernel end the program when its supervisor is killed, and gives it its user.
 func attributes(p Program) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: p.Group, Pdeathsig: p.Stop, Credential: p.Credential, AmbientCaps: p.Caps}
 }

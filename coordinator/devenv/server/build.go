@@ -12,17 +12,17 @@ import (
 	"strings"
 )
 
-// systemPath is where programs of the system are, also those that only root has in PATH.
+// systemPath has the folders of system programs, including those that only root has in PATH.
 const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 const (
-	// versitygwVersion is the release of github.com/versity/versitygw (Apache-2.0) that
-	// serves as the private object store. It is built as a program of its own: its library
-	// form changes the process's working folder and allows one per process.
+	// versitygwVersion is the release of github.com/versity/versitygw (Apache-2.0) that serves as the private object
+	// store. It runs as a separate program: its library form changes the process's working folder and allows one per
+	// process.
 	versitygwVersion = "v1.8.0"
-	// helmVersion is that of the Helm which the chart is tested with.
+	// helmVersion is the version of Helm with which the chart is tested.
 	helmVersion = "v4.3.1"
-	// gotestsumVersion is that of the program which prints the failed tests and their output last.
+	// gotestsumVersion is the version of the program that prints the failed tests and their output last.
 	gotestsumVersion = "v1.13.0"
 )
 
@@ -62,11 +62,11 @@ func BuildOIDC(ctx context.Context) (string, error) { return buildModule(ctx, "o
 // compose/go.mod.txt.
 func BuildCompose(ctx context.Context) (string, error) { return buildModule(ctx, "compose") }
 
-// BuildSBOM returns the path of a program that says what another is made of. The versions of its libraries are in
+// BuildSBOM returns the path of a program that lists another program's modules. The versions of its libraries are in
 // sbom/go.mod.txt.
 func BuildSBOM(ctx context.Context) (string, error) { return buildModule(ctx, "sbom") }
 
-// install builds a program of another module, whose versions must not matter to ours.
+// install builds a program of another module, whose versions must not influence ours.
 func install(ctx context.Context, pkg, version string) (string, error) {
 	name := filepath.Base(pkg)
 	return cached(ctx, name, version, "install", pkg+"@"+version)
@@ -91,9 +91,8 @@ func buildModule(ctx context.Context, name string) (string, error) {
 	return cached(ctx, name, hex.EncodeToString(sum.Sum(nil)[:8]), "build", "-o", name, ".")
 }
 
-// cached returns the path of a program in the cache. The first time, a go command builds it
-// there, in a folder with the program's source if that is one of modules. Any number of
-// processes may ask at the same time.
+// cached returns the path of a program in the cache. The first time, a go command builds it there, in a folder with
+// the program's source if that is one of modules. Any number of processes may ask at the same time.
 func cached(ctx context.Context, name, version string, command ...string) (string, error) {
 	cache, err := CacheDir()
 	if err != nil {

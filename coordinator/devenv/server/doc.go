@@ -5,7 +5,6 @@
 // their files in one folder each ([Storage]). Each is one [Process], started through a
 // supervisor, and so never outlives its owner, however the owner ends.
 //
-// The package must not decide which servers are needed, nor install anything: that is
-// left to its callers. Linux is supported; elsewhere it compiles, and servers that need
-// Linux say so.
+// The package must not decide which servers are needed, nor install anything: its callers do. It supports Linux;
+// elsewhere it compiles, and servers that need Linux say so.
 package server

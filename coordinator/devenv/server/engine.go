@@ -29,11 +29,10 @@ type Engine struct {
 
 // StartEngine starts a Docker engine. It needs root, or sudo without a question.
 //
-// Its processes and mounts end with it, however it ends. It has a bridge of its own. Two engines on
-// one bridge would give the same addresses to their containers, and Docker's default bridge stays
-// behind when the engine ends. Two engines in one network namespace also share firewall chains, and
-// disturb each other while one of them starts. With isolated set, the engine has a namespace of its
-// own, in which nothing of this machine reaches its containers.
+// Its processes and mounts end with it, however it ends. It has its own bridge: two engines on one bridge would give
+// their containers the same addresses, and Docker's default bridge stays behind when the engine ends. Two engines in
+// one network namespace also share firewall chains, and disturb each other while one of them starts. With isolated
+// set, the engine has its own namespace, and nothing of this machine reaches its containers.
 func StartEngine(s Storage, isolated bool) (*Engine, error) {
 	bin, err := find("dockerd")
 	if err != nil {
@@ -57,13 +56,13 @@ func StartEngine(s Storage, isolated bool) (*Engine, error) {
 		bin, "--config-file", config, "--host", "unix://" + socket, "--group", strconv.Itoa(os.Getgid()),
 		"--data-root", s.Dir, "--exec-root", exec, "--pidfile", pid,
 		"--bridge", name, "--containerd-namespace", name, "--containerd-plugins-namespace", name + "-plugins",
-		// systemd would take the process ids of the engine's namespace for its own.
+		// systemd would confuse the process ids of the engine's namespace with its own.
 		"--exec-opt", "native.cgroupdriver=cgroupfs",
 		"--shutdown-timeout", "5", "--log-level", "warn",
 	}
 	p.Stale = []string{socket, exec, pid}
 	p.Root, p.Contain, p.Network, p.Grace = true, true, isolated, engineGrace
-	// A killed supervisor has left the bridge. The engine gives it an address.
+	// A killed supervisor leaves the bridge. The engine gives it an address.
 	p.Before = fmt.Sprintf("ip link delete %s 2>/dev/null; ip link set lo up; ip link add %[1]s type bridge", name)
 	// The engine leaves network namespaces mounted, and a killed one its containers' files.
 	p.After = fmt.Sprintf("grep -oE ' (%s|%s)/[^ ]*' /proc/self/mounts | xargs -r umount -l; ip link delete %s", s.Dir,
@@ -76,7 +75,7 @@ func StartEngine(s Storage, isolated bool) (*Engine, error) {
 	return &Engine{Process: process, Host: "unix://" + socket}, nil
 }
 
-// CanStartEngine tells why this process could not start an engine; nil if it can.
+// CanStartEngine returns why this process cannot start an engine, or nil.
 func CanStartEngine() error {
 	if runtime.GOOS != "linux" {
 		return errors.New("only Linux can start a private Docker engine")

@@ -21,8 +21,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// A private engine runs containers that reach one another, and every process of it ends
-// with it, also when it is killed. Neither its bridge nor its mounts are seen outside.
+// A private engine runs containers that reach one another, and every process of it ends with it, even if it is
+// killed. Neither its bridge nor its mounts are visible outside.
 func TestEngineEndsWithoutATrace(t *testing.T) {
 	s := server.Durable(t.TempDir(), "docker")
 	engine, err := server.StartEngine(s, true)

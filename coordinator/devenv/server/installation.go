@@ -35,9 +35,9 @@ func ofInstallation(id string) filters.Args {
 	return filters.NewArgs(filters.Arg("label", label))
 }
 
-// RemoveInstallation removes the containers and networks of an installation, and with all set
-// its volumes. It tries everything, and may have to be repeated. The engine refuses to remove what
-// it is removing already, and a container in removal holds its volume.
+// RemoveInstallation removes the containers and networks of an installation, and with all set its volumes. It tries
+// everything, and the caller may have to repeat it: the engine refuses to remove a container that it is removing
+// already, which still holds its volume.
 func RemoveInstallation(ctx context.Context, api *client.Client, id string, all bool) error {
 	containers, volumes, err := FindInstallation(ctx, api, id)
 	if err != nil {
@@ -45,7 +45,7 @@ func RemoveInstallation(ctx context.Context, api *client.Client, id string, all 
 	}
 	var errs []error
 	for _, c := range containers {
-		// RemoveVolumes is about nameless volumes only: a storage job's scratch.
+		// RemoveVolumes concerns nameless volumes only: a storage job's scratch.
 		err := api.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true, RemoveVolumes: true})
 		if err != nil && !errdefs.IsNotFound(err) {
 			errs = append(errs, err)
@@ -82,9 +82,9 @@ func removeNetworks(ctx context.Context, api client.APIClient, selected filters.
 	return errors.Join(errs...)
 }
 
-// disconnectGone removes from a network what is left there of containers that do not exist any
-// more. An engine may keep the endpoint of one that was killed while it was started: under the id of
-// that container, or under a name of its own. It returns how many endpoints the engine lists.
+// disconnectGone removes the endpoints of containers that no longer exist from a network. An engine may keep the
+// endpoint of a container that was killed during its start: under the container's id, or under a name of its own. It
+// returns how many endpoints the engine lists.
 func disconnectGone(ctx context.Context, api client.APIClient, id string) (listed int, err error) {
 	n, err := api.NetworkInspect(ctx, id, network.InspectOptions{})
 	if err != nil {

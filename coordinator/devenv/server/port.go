@@ -5,18 +5,17 @@ import (
 	"math/rand/v2"
 )
 
-// The ports from which [FreePort] chooses. The kernel gives none of them to a listener or a
-// connection that asks for any port (net.ipv4.ip_local_port_range begins above them). A cluster
-// gives none to its services. So none is taken by chance before the server listens, or while it is
-// restarted.
+// The ports from which [FreePort] chooses. The kernel gives none of them to a listener or a connection that asks for
+// any port (net.ipv4.ip_local_port_range begins above them), and a cluster gives none to its services. So nothing
+// takes one by chance before the server listens, or while it restarts.
 const (
 	firstPort  = 20_000
 	lastPort   = 29_999
 	portsTried = 100
 )
 
-// FreePort returns a port of the loopback interface on which nothing listens. Until this
-// process ends, no other caller gets it, as far as the system can see to that (see reserve).
+// FreePort returns a port of the loopback interface on which nothing listens. Until this process ends, no other
+// caller gets it, as far as the system can guarantee that (see reserve).
 func FreePort() (int, error) {
 	var err error
 	for range portsTried {

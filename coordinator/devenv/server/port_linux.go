@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reserve takes a port if nothing has it, and keeps it as long as this process lives. A socket that
-// is bound and does not listen holds it. While another socket that was bound without SO_REUSEADDR
-// asks for the same port it is refused; a server, which sets that, is not.
+// reserve takes a free port, and keeps it as long as this process lives, with a socket that is bound and does not
+// listen. Another socket that was bound without SO_REUSEADDR is refused the same port; a server sets that option, and
+// is not.
 func reserve(port int) error {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// A port that was given is not given again, and the server for which it is can listen there,
-// also after it has ended.
+// A given port is not given again, and its server can listen there, also after a restart.
 func TestAPortIsGivenOnce(t *testing.T) {
 	port, err := FreePort()
 	if err != nil {

@@ -7,8 +7,7 @@ import (
 	"strconv"
 )
 
-// reserve only looks whether something listens at the port: another process may be quicker
-// than the server that is to have it.
+// reserve only checks that nothing listens at the port: another process may be quicker than the intended server.
 func reserve(port int) error {
 	l, err := net.Listen("tcp", net.JoinHostPort(Loopback, strconv.Itoa(port)))
 	if err != nil {

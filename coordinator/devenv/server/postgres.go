@@ -35,7 +35,7 @@ func (p *PostgreSQL) DSN(database string) string {
 		postgresUserName
 }
 
-// StartPostgreSQL starts a server, whose data is made when it is missing.
+// StartPostgreSQL starts a server, and makes its data if it is missing.
 func StartPostgreSQL(s Storage) (*PostgreSQL, error) {
 	p, err := s.Program("PostgreSQL")
 	if err != nil {
@@ -61,12 +61,12 @@ func StartPostgreSQL(s Storage) (*PostgreSQL, error) {
 	p.Argv = []string{
 		filepath.Join(bin, "postgres"), "-D", data, "-k", s.Sockets, "-h", "", "-p", "5432",
 		"-c", "unix_socket_permissions=0700", "-c", "logging_collector=off", "-c", "max_connections=300",
-		// In the data's folder, which goes with a scratch server that was killed.
+		// In the data's folder, which is removed with a killed scratch server.
 		"-c", "dynamic_shared_memory_type=mmap",
 	}
 	// Fast shutdown: sessions are ended, a checkpoint is written.
 	p.Stop = syscall.SIGINT
-	// Data that lasts keeps PostgreSQL's own settings. Under wal_level=minimal, an identity that was used in the
+	// Durable data keeps PostgreSQL's own settings. Under wal_level=minimal, an identity that was used in the
 	// transaction which created it repeats after a crash, until there was a checkpoint.
 	if s.scratch != "" {
 		for _, setting := range []string{"fsync=off", "synchronous_commit=off", "full_page_writes=off",
@@ -98,8 +98,7 @@ func (p *PostgreSQL) CreateDatabase(ctx context.Context, name string) error {
 	return p.CopyDatabase(ctx, name, "template1")
 }
 
-// CopyDatabase makes a copy of a database, to which no session is connected, unless one of that
-// name exists.
+// CopyDatabase copies a database to which no session is connected, unless one of the new name exists.
 func (p *PostgreSQL) CopyDatabase(ctx context.Context, name, original string) error {
 	sql := "CREATE DATABASE " + pgx.Identifier{name}.Sanitize() + " TEMPLATE " + pgx.Identifier{original}.Sanitize()
 	if p.major >= 15 {
@@ -147,8 +146,7 @@ func postgresBin(major string) (string, error) {
 	return filepath.Dir(path), nil
 }
 
-// prepareData makes a cluster in data unless there is one, and returns the folder of the
-// programs that fit it.
+// prepareData makes a cluster in data unless there is one, and returns the folder of the matching programs.
 func prepareData(data string) (bin string, err error) {
 	version, err := os.ReadFile(filepath.Join(data, "PG_VERSION"))
 	if err == nil {
@@ -168,7 +166,7 @@ func prepareData(data string) (bin string, err error) {
 		if err := os.CopyFS(half, os.DirFS(template)); err != nil {
 			return err
 		}
-		// CopyFS makes everything readable for all; PostgreSQL insists on a private folder.
+		// CopyFS makes everything readable for all; PostgreSQL requires a private folder.
 		return os.Chmod(half, 0o700)
 	})
 }
@@ -202,7 +200,7 @@ func templateCluster(bin string) (string, error) {
 		if err := makePrivate(half, credential); err != nil {
 			return err
 		}
-		// trust: who can enter the socket's folder is the same user.
+		// trust: only the same user can enter the socket's folder.
 		cmd := exec.Command(initdb, "-D", half, "-U", postgresUserName, "-A", "trust", "-E", "UTF8", "--locale=C",
 			"--no-sync")
 		cmd.Env, cmd.Dir = []string{"LC_ALL=C", "PATH=" + systemPath, "TZ=UTC"}, "/"
@@ -214,8 +212,7 @@ func templateCluster(bin string) (string, error) {
 	})
 }
 
-// replace makes a folder under another name first, so that it is there whole or not at
-// all.
+// replace first makes a folder under another name, so that it is there completely or not at all.
 func replace(dir string, fill func(half string) error) error {
 	half := dir + ".new"
 	if err := os.RemoveAll(half); err != nil {
@@ -234,9 +231,8 @@ func replace(dir string, fill func(half string) error) error {
 // capDACReadSearch is CAP_DAC_READ_SEARCH: reading and entering all folders.
 const capDACReadSearch = 2
 
-// dropPrivileges returns the user that PostgreSQL runs as if this process is root, because
-// PostgreSQL refuses to be. It is the user of Debian's package for its own clusters, who may also
-// enter root's folders.
+// dropPrivileges returns the user that PostgreSQL runs as if this process is root, because PostgreSQL refuses to run
+// as root. It is the user of Debian's package for its own clusters, with the right to enter root's folders.
 func dropPrivileges() (*syscall.Credential, []uintptr, error) {
 	if os.Getuid() != 0 {
 		return nil, nil, nil

@@ -24,7 +24,7 @@ const (
 
 // Program says what to run and what belongs to it.
 type Program struct {
-	// Name is what messages call it.
+	// Name is the program's name in messages.
 	Name      string
 	Argv, Env []string
 	// Dir is the working folder; empty means the root folder.
@@ -39,8 +39,8 @@ type Program struct {
 	// Lock is a file that is locked while the program or a child of it lives. The start
 	// waits for the lock, so that two never use the same files.
 	Lock string
-	// Token is written to the lock file. Until it is there, a predecessor that is still
-	// ending may be the one that answers. Start chooses it.
+	// Token is written to the lock file. Until it is there, the answers may come from a predecessor that is still
+	// ending. Start chooses it.
 	Token string
 	// Stale lists files that a killed predecessor may have left. They are removed when
 	// the lock is held.
@@ -70,8 +70,8 @@ type Program struct {
 type Process struct {
 	program Program
 	cmd     *exec.Cmd
-	// owner is the write end of a pipe that the supervisor reads. It closes with this
-	// process, be it by a normal exit, a panic, a test's -timeout or SIGKILL.
+	// owner is the write end of a pipe that the supervisor reads. It closes with this process, by a normal exit, a
+	// panic, a test's -timeout or SIGKILL.
 	owner *os.File
 
 	mu     sync.Mutex
@@ -164,9 +164,8 @@ func start(p Program) (*Process, error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env, cmd.Dir = []string{"PATH=" + systemPath}, "/"
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, stdout, stderr
-	// A process group of its own: Ctrl-C in the terminal reaches the owner only, who
-	// decides about the order. Not a session of its own: sudo remembers a password for
-	// the terminal.
+	// A separate process group: Ctrl-C in the terminal reaches the owner only, which decides about the order. Not a
+	// separate session: sudo remembers a password per terminal.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		owner.Close()
@@ -179,8 +178,7 @@ func start(p Program) (*Process, error) {
 	return process, nil
 }
 
-// Exited tells, without blocking, whether the program has ended by itself or has been
-// stopped.
+// Exited reports, without blocking, whether the program has ended by itself or has been stopped.
 func (p *Process) Exited() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

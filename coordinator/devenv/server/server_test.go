@@ -50,8 +50,7 @@ func own() {
 	select {}
 }
 
-// A process that is killed, and so can clean up nothing, leaves nothing: its servers
-// end and their folders go.
+// A killed process cannot clean up, and yet leaves nothing: its servers end and their folders are removed.
 func TestServersEndWithAKilledOwner(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), ownerEnv+"=1")
@@ -105,7 +104,7 @@ func TestServersEndWithAKilledOwner(t *testing.T) {
 	})
 }
 
-// What a killed supervisor leaves, the next start sweeps away; what is in use stays.
+// The next start removes what a killed supervisor leaves; folders in use stay.
 func TestSweep(t *testing.T) {
 	root := t.TempDir()
 	t.Setenv("TMPDIR", root)

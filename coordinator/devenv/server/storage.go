@@ -33,7 +33,7 @@ type Storage struct {
 	Dir string
 	// Sockets takes the sockets and goes with the server. Its path is short.
 	Sockets string
-	// scratch is the folder of all of it, if nothing has to last.
+	// scratch is the folder that has all of it, if nothing has to last.
 	scratch string
 }
 
@@ -42,8 +42,8 @@ func Durable(dir, name string) Storage {
 	return Storage{Dir: filepath.Join(dir, name), Sockets: SocketDir(filepath.Join(dir, "run", name))}
 }
 
-// Scratch makes a folder that goes with the server, on disk or, if there is room, in
-// memory. It removes those that killed processes have left.
+// Scratch makes a folder that is removed with the server, on disk or, if there is room, in memory. It removes the
+// folders that killed processes have left.
 func Scratch(inMemory bool) (Storage, error) {
 	root := os.TempDir()
 	if inMemory && hasRoom(memoryDir) {
@@ -59,7 +59,7 @@ func Scratch(inMemory bool) (Storage, error) {
 	return Storage{Dir: filepath.Join(dir, "data"), Sockets: dir, scratch: dir}, nil
 }
 
-// ScratchFolders lists the scratch folders of a test run that are there.
+// ScratchFolders lists the present scratch folders of a test run.
 func ScratchFolders(run string) ([]string, error) {
 	var all []string
 	for _, root := range []string{os.TempDir(), memoryDir} {
@@ -145,8 +145,8 @@ func makePrivate(dir string, user *syscall.Credential) error {
 	return nil
 }
 
-// CacheDir returns the folder for what is kept between runs and can be made again:
-// built programs and a prepared database cluster.
+// CacheDir returns the folder for things that are kept between runs and can be made again: built programs and a
+// prepared database cluster.
 func CacheDir() (string, error) {
 	base, err := os.UserCacheDir()
 	dir := filepath.Join(base, "codehub-gateway")

@@ -24,9 +24,8 @@ func init() {
 	}
 }
 
-// supervise runs one program until its owner is gone, and then ends it in order. If the
-// supervisor is killed, the kernel ends the program: by Pdeathsig, or as process 1 of
-// the namespace whose first process the supervisor is. The result is the exit code.
+// supervise runs one program until its owner is gone, and then ends it in order. If the supervisor is killed, the
+// kernel ends the program: by Pdeathsig, or as process 1 of a namespace. The result is the exit code.
 func supervise() int {
 	var p Program
 	if err := json.NewDecoder(os.Stdin).Decode(&p); err != nil {
@@ -137,7 +136,7 @@ func reapUntil(pid int) syscall.WaitStatus {
 	}
 }
 
-// cleanUp ends what the program left running in its namespace and runs the shell command.
+// cleanUp ends the processes that the program left in its namespace and runs the shell command.
 func cleanUp(after string) error {
 	if os.Getpid() == 1 {
 		_ = syscall.Kill(-1, syscall.SIGKILL)

@@ -1,5 +1,5 @@
-// Command webterm is a small workspace: a terminal in a web page. It stands in for
-// an editor that cannot be pulled, and shows to tests what reached it.
+// Command webterm is a small workspace: a terminal in a web page. It replaces an editor that cannot be pulled, and
+// shows to tests what has reached it.
 //
 //	GET /         the page
 //	GET /ws       the terminal's WebSocket
@@ -35,7 +35,7 @@ import (
 //go:embed static
 var static embed.FS
 
-// maxMessage bounds one WebSocket message in bytes: what may be pasted at once.
+// maxMessage bounds one WebSocket message, and so one paste, in bytes.
 const maxMessage = 16 << 20
 
 func main() {
@@ -125,9 +125,9 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// accept turns a request into a WebSocket, or answers it with the reason why not.
-// A browser's request must come from a page of the same host. The cookies that lead here would let
-// any page type into the terminal otherwise.
+// accept turns a request into a WebSocket, or answers it with the reason for a refusal. A browser's request must come
+// from a page of the same host: otherwise, thanks to the cookies for this host, any page could type into the
+// terminal.
 func accept(w http.ResponseWriter, r *http.Request) (*websocket.Conn, error) {
 	conn, err := websocket.Accept(w, r, nil)
 	if err != nil {

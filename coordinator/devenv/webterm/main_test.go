@@ -48,7 +48,7 @@ func TestTerminalRunsWhatIsTyped(t *testing.T) {
 		}
 	}
 	send(websocket.MessageText, `{"cols":123,"rows":45}`)
-	// The answers do not occur in what is typed, which the terminal shows as well.
+	// The answers do not occur in the typed text, which the terminal also shows.
 	send(websocket.MessageBinary, "stty size; echo $((6*7))-done\n")
 	var seen bytes.Buffer
 	for !strings.Contains(seen.String(), "42-done") {
@@ -119,7 +119,7 @@ func TestEcho(t *testing.T) {
 	}
 }
 
-// Everything that the page needs is there, under addresses that work below a path.
+// Everything that the page needs is there, at addresses that work below a path.
 func TestPageIsSelfContained(t *testing.T) {
 	url := serve(t)
 	for _, path := range []string{"/", "/page.js", "/page.css", "/vendor/xterm.js", "/vendor/xterm.css",

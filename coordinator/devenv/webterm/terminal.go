@@ -30,8 +30,7 @@ func terminal(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveShell runs a shell until it or the connection ends. An error is one of starting the
-// shell: every other end is a normal one.
+// serveShell runs a shell until it or the connection ends. Its only error is a failed start of the shell.
 func serveShell(ctx context.Context, conn *websocket.Conn) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// witness remembers the secrets that requests have brought to this container. It shows to
-// tests whether any were meant for another one.
+// witness remembers the secrets in requests to this container. It shows to tests whether any were meant for another
+// container.
 type witness struct {
 	mu   sync.Mutex
 	seen map[string]bool

@@ -208,7 +208,8 @@ func TestEnvironment(t *testing.T) {
 	check(effective(), "CODEHUB_JOB_NETWORK=")
 }
 
-// TestTheEnvironmentForCommands: a shell reads the file, whatever is in a value, and gets what commands need.
+// TestTheEnvironmentForCommands: a shell reads the file, whatever is in a value, and gets the variables that commands
+// need.
 func TestTheEnvironmentForCommands(t *testing.T) {
 	r := &runner{
 		dir: "/repo/.codehub", settings: settings{port: 8080}, databaseURL: "postgres:///x?host=%2Fa'b&user=c $HOME",
@@ -238,7 +239,7 @@ func TestTheEnvironmentForCommands(t *testing.T) {
 	}
 }
 
-// withoutSettings hides from [Run] what the environment of the tests asks of `make run`.
+// withoutSettings hides the variables for `make run` in the environment of the tests from [Run].
 func withoutSettings(t *testing.T) {
 	t.Helper()
 	if _, err := readSettings(func(name string) string { t.Setenv(name, ""); return "" }); err != nil {

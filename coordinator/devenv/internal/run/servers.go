@@ -98,7 +98,7 @@ func (r *runner) startEngine() error {
 	return err
 }
 
-// findEngine finds the engine that answers, or starts one.
+// findEngine finds the engine that answers, or starts a private one.
 func (r *runner) findEngine(ctx context.Context) (err error) {
 	r.dockerHost, err = server.AnsweringEngine(ctx)
 	if err != nil && r.settings.docker != "" {
@@ -126,8 +126,8 @@ func (r *runner) findEngine(ctx context.Context) (err error) {
 	})
 }
 
-// buildImages builds the storage job's image and decides what workspaces run. That is the image of
-// the settings, an editor, or, where there is no registry, a terminal.
+// buildImages builds the storage job's image and chooses the image of workspaces: the one of the settings, an editor,
+// or, without a registry, a terminal.
 func (r *runner) buildImages(ctx context.Context) (err error) {
 	if r.jobImage, err = image.StorageJob.Build(ctx, r.dockerHost, r.root); err != nil {
 		return err

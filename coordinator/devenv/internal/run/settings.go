@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// settings are what the environment asks of `make run`.
+// settings are the variables for `make run` in the environment.
 type settings struct {
 	// database, redis and docker are the addresses of servers to use instead of private
 	// ones; empty: private ones.
@@ -23,7 +23,7 @@ type settings struct {
 	image string
 	// installation overrides the generated installation id.
 	installation string
-	// reachable tells that the environment itself says how containers are reached.
+	// reachable says that the environment itself tells how to reach containers.
 	reachable bool
 }
 
@@ -33,8 +33,8 @@ type s3Settings struct {
 
 const defaultPort = 8080
 
-// readSettings reads the environment and reports everything that is wrong with it at
-// once. What would silently have no effect is wrong, too.
+// readSettings reads the environment and reports all errors in it at once. A variable that would silently have no
+// effect is an error, too.
 func readSettings(getenv func(string) string) (settings, error) {
 	s := settings{
 		database: getenv("DATABASE_URL"), redis: getenv("REDIS_URL"), docker: getenv("DOCKER_HOST"),

@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// state is what one run must know from the one before. It lives in .codehub.
+// state is what a run keeps for the next one. It is in .codehub.
 type state struct {
 	// Installation labels this installation's containers and volumes.
 	Installation string `json:"installation"`
@@ -67,14 +67,14 @@ func writeFile(path string, b []byte) error {
 	return nil
 }
 
-// password decides about the administrator's password: what Caddy is told, and what
-// the user is. An empty told leaves the password unchanged.
+// password chooses the administrator's password: told is for Caddy, and shown for the user. An empty told leaves the
+// password unchanged.
 type password struct {
 	told, shown string
 }
 
-// passwordFile keeps the generated password, for those who forget it. It is written
-// before the administrator is made, so that a run that breaks off loses nothing.
+// passwordFile keeps the generated password for a user who forgets it. It is written before the administrator is
+// made, so that an interrupted run loses nothing.
 const passwordFile = "admin-password"
 
 // choosePassword returns the wanted password, or nothing if there is an administrator
@@ -82,7 +82,7 @@ const passwordFile = "admin-password"
 func choosePassword(dir, wanted string, exists bool) (password, error) {
 	path := filepath.Join(dir, passwordFile)
 	if wanted != "" {
-		// The generated one, if any, is no longer true.
+		// A generated one, if any, is no longer valid.
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return password{}, fmt.Errorf("forgetting the generated password: %w", err)
 		}

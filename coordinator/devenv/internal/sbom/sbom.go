@@ -1,5 +1,5 @@
-// Package sbom says what the programs of this repository are made of: a software bill of materials in the JSON of
-// CycloneDX, with the licence of each module, the texts of the licences, and which are allowed.
+// Package sbom lists the modules of this repository's programs. It makes a software bill of materials in CycloneDX's
+// JSON, with the licence of each module, collects the texts of the licences, and knows which licences are allowed.
 package sbom
 
 import (
@@ -18,19 +18,19 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// Allowed are the licences of what is linked into a program: they ask for their text to be kept, and for
-// nothing of who uses the program or changes it.
+// Allowed are the licences of modules that may be linked into a program: they require that their text is kept, and
+// nothing from people who use or change the program.
 var Allowed = []string{"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ISC", "MIT", "Unlicense", "Zlib"}
 
-// exceptions are licences of a module beside its own, which are for files that are not linked.
+// exceptions are additional licences of a module for files that are not linked.
 var exceptions = map[string]string{
 	"github.com/alecthomas/chroma/v2":     "OFL-1.1",      // a font for SVG
 	"github.com/opencontainers/go-digest": "CC-BY-SA-4.0", // its documents
 }
 
-// Of returns the bill of materials of a program that was built from the repository in root, and the texts of
-// the licences of all that is in it, which are kept with the program. The same program has the same ones. Nothing is
-// downloaded: the modules are where the program was built from.
+// Of returns the bill of materials of a program that was built from the repository in root, and the texts of its
+// licences, which are shipped with the program. The same program has the same ones. It downloads nothing: the modules
+// are where the program was built from.
 func Of(ctx context.Context, root, program, name string) (bill, licences []byte, err error) {
 	tool, err := server.BuildSBOM(ctx)
 	if err != nil {
