@@ -31,7 +31,6 @@ import (
 	"github.com/codehub/gateway/coordinator/control/isolation"
 	"github.com/codehub/gateway/coordinator/control/leader"
 	"github.com/codehub/gateway/coordinator/control/orphan"
-	"github.com/codehub/gateway/coordinator/control/predict"
 	"github.com/codehub/gateway/coordinator/control/pressure"
 	"github.com/codehub/gateway/coordinator/control/reconcile"
 	"github.com/codehub/gateway/coordinator/control/release"
@@ -258,8 +257,6 @@ func (c *Coordinator) leaderComponents(publisher *events.Publisher) []leaderComp
 		{For: func() time.Duration { return history.Retention }, Trim: c.store.TrimHistory},
 		{For: func() time.Duration { return time.Duration(c.auditFor.Load()) }, Trim: c.Audit.Trim},
 		{For: func() time.Duration { return usage.Retention }, Trim: c.Usage.Trim},
-		{For: func() time.Duration { return usage.Retention }, Trim: c.Usage.TrimAhead},
-		{For: func() time.Duration { return predict.Kept }, Trim: c.store.TrimArrivals},
 	}
 	orphans := orphan.NewSearch(orphan.New(c.backend, c.store, c.Identity), c.log.Named("orphans"))
 	isolation := isolation.New(c.backend, c.Identity.Backend, c.log.Named("isolation"))
@@ -275,9 +272,6 @@ func (c *Coordinator) leaderComponents(publisher *events.Publisher) []leaderComp
 	}, ttl.DefaultSettings())
 	c.feed.Subscribe(ttl)
 	census := census.New(c.store, c.Metrics.Cycles, c.log.Named("census"))
-	predict := predict.New(predict.Options{
-		Store: c.store, Start: c.Service.StartAhead, Usage: c.Usage.Ahead, Cycles: c.Metrics.Cycles, Log: c.log.Named("predict"),
-	})
 	return []leaderComponent{
 		{name: "publisher", run: everyTerm(publisher.Run)},
 		{
@@ -300,14 +294,6 @@ func (c *Coordinator) leaderComponents(publisher *events.Publisher) []leaderComp
 		{
 			name: "census", run: everyTerm(census.Run),
 			show: func(l *metrics.LeaderState) { l.Workspaces = (*metrics.Workspaces)(census.Counts()) },
-		},
-		{
-			name: "predict", run: everyTerm(predict.Run), apply: func(s Settings) { predict.Apply(s.Predict) },
-			show: func(l *metrics.LeaderState) {
-				if a := predict.Sums(); a != nil {
-					l.Ahead = &metrics.Ahead{Opened: a.Opened, Unopened: a.Started - a.Opened - a.Waiting, Waiting: a.Waiting, Awake: a.Awake}
-				}
-			},
 		},
 		{name: "release", run: func(ctx context.Context, t leader.Term) error { return release.Run(backend.WithLease(ctx, t.Lease)) }},
 		{

@@ -112,9 +112,6 @@ type Settings struct {
 	Archive  archive.Settings
 	// Limits bound the workspaces that run.
 	Limits service.Limits
-	// Predict is the time zone of the days on which workspaces are started ahead of their owners (SPEC 15); nil, the
-	// default, starts none. [predict.Zone] reads it.
-	Predict *time.Location
 	// MaxKeepAwake is for how long people can keep an unused workspace awake; 0 refuses it.
 	// Default: [service.DefaultMaxKeepAwake].
 	MaxKeepAwake time.Duration
@@ -162,7 +159,7 @@ func DefaultSettings() Settings {
 func (s Settings) Delays() explain.Delays {
 	return explain.Delays{
 		Standby: s.TTL.Standby, Archive: s.TTL.Archive, Doze: s.TTL.Doze, TTLInterval: s.TTL.Interval, WorkCap: s.TTL.Work.Cap,
-		KeepDeleted: s.GC.KeepDeleted(), HomeWarn: s.HomeWarn, Ahead: s.Predict != nil,
+		KeepDeleted: s.GC.KeepDeleted(), HomeWarn: s.HomeWarn,
 		Timeouts: s.Reconcile.Timeouts, MaxRetry: s.Reconcile.MaxRetry, WaitLimit: s.Reconcile.WaitLimit,
 	}
 }

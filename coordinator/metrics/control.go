@@ -16,8 +16,6 @@ type Cause string
 const (
 	CauseIdle Cause = "idle" // the TTL has passed
 	CauseBusy Cause = "busy" // it works, but for longer than that may keep it awake
-	// CausePrediction is a start ahead of a person. It is that place in [service.Actor], too.
-	CausePrediction Cause = "prediction"
 )
 
 // Service counts changes of desired states. Its methods are safe for concurrent use, and those of

@@ -31,8 +31,6 @@ const (
 	dozeReclaimed
 	desiredStateChanges
 	wrongSleeps
-	startsAhead
-	startsAheadAwake
 	operationDuration
 	operationFailures
 

@@ -38,7 +38,7 @@ var (
 
 	desiredStates = Label{"desired_state", texts(workspace.DesiredArchived, workspace.DesiredStandby,
 		workspace.DesiredRunning, workspace.DesiredDeleted)}
-	causes = Label{"cause", []string{string(CauseIdle), string(CauseBusy), string(CausePrediction), "disk", "memory", "api", "gateway", "cli", other}}
+	causes = Label{"cause", []string{string(CauseIdle), string(CauseBusy), "disk", "memory", "api", "gateway", "cli", other}}
 
 	operations = Label{"operation", texts(workspace.OpCreateEmptyArchive, workspace.OpProvisioning, workspace.OpRestoring,
 		workspace.OpStarting, workspace.OpStopping, workspace.OpArchiving, workspace.OpDeleting, other)}
@@ -69,7 +69,7 @@ var (
 
 	failed = Label{"scope", guard.Scopes[:]}
 
-	components = Label{"component", []string{"activity", "census", "gc", "memory", "predict", "prepull", "scrub", "ttl"}}
+	components = Label{"component", []string{"activity", "census", "gc", "memory", "prepull", "scrub", "ttl"}}
 
 	s3Operations = Label{"operation", []string{
 		"HeadBucket", "CreateBucket", "HeadObject", "GetObject", "PutObject", "DeleteObject", "DeleteObjects",
@@ -78,8 +78,6 @@ var (
 	}}
 	s3Outcomes = Label{"outcome", []string{"succeeded", "not_found", "client_error", "server_error", "no_answer"}}
 	directions = Label{"direction", []string{"sent", "received"}}
-
-	aheadEnds = Label{"outcome", []string{"opened", "unopened", "waiting"}}
 
 	collected = Label{"result", []string{"deleted", "spared", "failed"}}
 	found     = Label{"state", []string{"all", "orphaned", "due", "unknown", "newer"}}

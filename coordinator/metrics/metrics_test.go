@@ -19,7 +19,7 @@ import (
 // full is a state in which everything is known.
 func full() *State {
 	return &State{Led: []Term{{0, 7}}, Leader: &LeaderState{
-		Workspaces: new(Workspaces), Disk: new(Disk), Archives: new(ArchiveHealth), Collected: new(Collected), Ahead: new(Ahead),
+		Workspaces: new(Workspaces), Disk: new(Disk), Archives: new(ArchiveHealth), Collected: new(Collected),
 	}}
 }
 

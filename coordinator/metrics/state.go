@@ -49,7 +49,6 @@ type LeaderState struct {
 	Disk       *Disk
 	Archives   *ArchiveHealth
 	Collected  *Collected
-	Ahead      *Ahead
 }
 
 // Queue is what runs and what waits for its turn.
@@ -79,13 +78,6 @@ type ArchiveHealth struct {
 
 // Collected is what the last cycle of the collector has found.
 type Collected struct{ Archives, Orphans, Due, Unknown, Newer int }
-
-// Ahead is what became of the workspaces that were started ahead of their owners in the last four weeks. Awake is for how long
-// they were started before they were opened or given up.
-type Ahead struct {
-	Opened, Unopened, Waiting int
-	Awake                     time.Duration
-}
 
 // one is 1 for true.
 func one(b bool) float64 {

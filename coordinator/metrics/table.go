@@ -153,28 +153,6 @@ var table = [count]Metric{
 		Name: "codehub_wrong_sleeps_total", Kind: Counter,
 		Help: "Workspaces that were put to sleep because they were not used, and were wanted again within a minute.",
 	},
-	startsAhead: {
-		Name: "codehub_starts_ahead", Kind: Gauge, Leader: true,
-		Labels: []Label{aheadEnds},
-		Help: "Workspaces that were started ahead of their owners (ttl predict) in the last four weeks, by whether " +
-			"their owners have opened them.",
-		read: func(s *State, tell tell) {
-			if a := s.Leader.Ahead; a != nil {
-				for i, n := range []int{a.Opened, a.Unopened, a.Waiting} {
-					tell(float64(n), aheadEnds.Values[i])
-				}
-			}
-		},
-	},
-	startsAheadAwake: {
-		Name: "codehub_starts_ahead_awake_seconds", Kind: Gauge, Unit: seconds, Leader: true,
-		Help: "For how long these were started before they were opened or given up: what starting ahead costs.",
-		read: func(s *State, tell tell) {
-			if a := s.Leader.Ahead; a != nil {
-				tell(a.Awake.Seconds())
-			}
-		},
-	},
 	operationDuration: {
 		Name: "codehub_operation_duration_seconds", Kind: Histogram, Unit: seconds,
 		Labels: []Label{operations, operationEnds}, buckets: ofWork,

@@ -1,15 +1,12 @@
 package processtest
 
 import (
-	"fmt"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/codehub/gateway/coordinator/devenv/inspect"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres/postgrestest"
-	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -140,39 +137,4 @@ func (in *installation) sandbox(t testing.TB, workspace string) (name string, jo
 		t.Fatal(err)
 	}
 	return name, joined
-}
-
-// expected is started once, before its owner comes.
-var expected = []step{
-	{"started ahead", func(t testing.TB, h *home) {
-		h.await(t, workspace.PhaseRunning)
-		if w := h.row(t); w.AheadUntil.IsZero() {
-			t.Error("it is not known for whom the workspace was started")
-		}
-		h.write(t, "one")
-	}},
-	asleepStep,
-	{"not started again", func(t testing.TB, h *home) {
-		starts := postgrestest.Value[int](t, h.own, `SELECT count(*)::int FROM workspace_history WHERE workspace_id = $1 AND cause = 'prediction'`, string(h.id))
-		if starts != 1 {
-			t.Errorf("it was started %d times ahead of its owner", starts)
-		}
-	}},
-}
-
-// expectedSoon makes an archived workspace whose owner has come every day at a time that is a few minutes from now.
-func expectedSoon(t testing.TB, in *installation) *home {
-	h := archivedOnce(t, in)
-	before := in.process(t, "before", nil)
-	h.await(t, workspace.PhaseArchived)
-	before.signal(t, syscall.SIGTERM)
-	wait.Until(t, "the process has ended", before.dead)
-	storetest.Exec(t, h.store, `INSERT INTO arrivals (workspace_id, at)
-		SELECT $1::uuid, now() + interval '4 minutes' - make_interval(days => n) FROM generate_series(1, 28) AS n`, string(h.id))
-	return h
-}
-
-// zoneAtNoon is a time zone in which a day neither begins nor ends soon.
-func zoneAtNoon(now time.Time) string {
-	return fmt.Sprintf("Etc/GMT%+d", now.UTC().Hour()-12) // what is east of Greenwich has a minus there
 }

@@ -24,7 +24,6 @@ import (
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes"
-	"github.com/codehub/gateway/coordinator/control/predict"
 	"github.com/codehub/gateway/coordinator/control/pressure"
 	"github.com/codehub/gateway/coordinator/control/scarcity"
 	"github.com/codehub/gateway/coordinator/devenv"
@@ -48,7 +47,6 @@ type processConfig struct {
 	ArchiveAfter time.Duration // 0: no workspace is archived
 	Doze         time.Duration // 0: the product's, which is longer than any test
 	Warm         int           // how many sleeping workspaces keep their network; with Docker only
-	Predict      string        // the time zone of the days on which workspaces are started ahead; "": none is
 	Pressure     float64       // the share of the disk above which sleeping workspaces are archived; 0: never
 	Scrub        bool          // archives are read back
 	Keys         archive.Keys  // none: archives are not encrypted
@@ -133,12 +131,6 @@ func runProcess(text string) int {
 	}
 	if c.Doze > 0 {
 		s.TTL.Doze = c.Doze
-	}
-	if c.Predict != "" {
-		if s.Predict, err = predict.Zone(c.Predict); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
 	}
 	s.Limits.PerUser, s.Limits.Global = 100, 100
 	if c.GCDelay > 0 {

@@ -62,14 +62,13 @@ var scenarios = []scenario{
 	{name: "pressed", steps: pressed, prepare: running, config: processConfig{Pressure: 0.001}, needsDisk: true},
 	{name: "dozed", steps: dozed, prepare: keptAwake, waitsForAll: true, config: processConfig{Doze: 2 * time.Second}, needsDocker: true},
 	{name: "warm", steps: warm, prepare: running, config: processConfig{Warm: 1}, needsDocker: true},
-	{name: "expected", steps: expected, prepare: expectedSoon, config: processConfig{Predict: zoneAtNoon(time.Now())}},
 }
 
 // configure sets the scenario's delays and what else it needs.
 func (sc scenario) configure(c *processConfig) {
 	c.GCDelay, c.GCInterval, c.Standby, c.ArchiveAfter = sc.config.GCDelay, sc.config.GCInterval, sc.config.Standby, sc.config.ArchiveAfter
 	c.Pressure, c.Scrub, c.Keys = sc.config.Pressure, sc.config.Scrub, sc.config.Keys
-	c.Doze, c.Warm, c.Predict = sc.config.Doze, sc.config.Warm, sc.config.Predict
+	c.Doze, c.Warm = sc.config.Doze, sc.config.Warm
 }
 
 // possible are the scenarios that this run's backend can play.

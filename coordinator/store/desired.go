@@ -15,7 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// This file, ahead.go, deletion.go and recovery.go hold every statement that writes
+// This file, deletion.go and recovery.go hold every statement that writes
 // desired_state and deleted_at. Only package service calls them (SPEC 1, contract 3).
 // Each records what it changes in the history, with who asked, in the same statement. What people and
 // programs ask for it records in the audit, too (SPEC 13).
@@ -94,7 +94,7 @@ type Viewer struct {
 // Edit is a change of one workspace by its user; nil fields keep their values.
 type Edit struct {
 	Name, Description, Memo, ImageRef *string
-	StartAhead, Favourite             *bool
+	Favourite                         *bool
 	Desired                           *workspace.DesiredState
 	// Input says that a person in the workspace asks for it to go on: that is the person's input, too.
 	Input bool
@@ -106,9 +106,6 @@ type Edit struct {
 // fields are the names of the columns that the edit gives, without their values: a memo may hold anything.
 func (e Edit) fields() []string {
 	names := []string{}
-	if e.StartAhead != nil {
-		names = append(names, "start_ahead")
-	}
 	if e.Favourite != nil {
 		names = append(names, "favourite")
 	}
@@ -138,7 +135,7 @@ const busy = `operation <> 'NONE' AND waiting IS NULL`
 // itself, such as the TTL runner, overtakes nobody (SPEC 8).
 const overtaken = `EXISTS (SELECT FROM workspace_history h WHERE h.workspace_id = w.id AND h.kind = 'desired_state'
 			AND h.new_value <> 'RUNNING' AND h.at > now() - @asked::interval
-			AND h.cause NOT IN ('ttl', 'disk', 'memory', 'limits', 'prediction'))`
+			AND h.cause NOT IN ('ttl', 'disk', 'memory', 'limits'))`
 
 // stale says that a workspace has none of the revisions @if_revision, of [Viewer]. Every statement that somebody asks for checks it.
 const stale = `(revision <> ALL(@if_revision::bigint[])) IS TRUE`
@@ -168,7 +165,6 @@ WITH w AS (
 		description = CASE WHEN @description::text IS NULL THEN description ELSE NULLIF(@description, '') END,
 		memo = CASE WHEN @memo::text IS NULL THEN memo ELSE NULLIF(@memo, '') END,
 		image_ref = CASE WHEN @image_ref::text IS NULL THEN image_ref ELSE NULLIF(@image_ref, '') END,
-		start_ahead = COALESCE(@start_ahead::boolean, start_ahead),
 		favourite = COALESCE(@favourite::boolean, favourite),
 		desired_state = CASE outcome WHEN 'changed' THEN @desired ELSE desired_state END,
 		origin = CASE WHEN outcome = 'changed' AND NOT thaws THEN @origin::jsonb ELSE origin END,
@@ -179,7 +175,7 @@ WITH w AS (
 	FROM decision
 	WHERE workspaces.id = decision.id
 		AND (outcome = 'changed'
-			OR (outcome = 'unchanged' AND COALESCE(@name, @description, @memo, @image_ref, @start_ahead::boolean::text, @favourite::boolean::text) IS NOT NULL))
+			OR (outcome = 'unchanged' AND COALESCE(@name, @description, @memo, @image_ref, @favourite::boolean::text) IS NOT NULL))
 	RETURNING workspaces.id
 ), history AS (
 	INSERT INTO workspace_history (workspace_id, kind, old_value, new_value, cause, user_id)
@@ -210,7 +206,7 @@ func (s *Store) Update(ctx context.Context, v Viewer, id workspace.ID, e Edit, l
 		"per_user": l.PerUser, "global": l.Global, "id": string(id), "all": v.All, "user": postgres.NullText(v.UserID),
 		"cause": v.Through, "desired": desired, "input": e.Input, "asked": e.Asked,
 		"name": e.Name, "description": e.Description, "memo": e.Memo, "image_ref": e.ImageRef,
-		"start_ahead": e.StartAhead, "favourite": e.Favourite,
+		"favourite":   e.Favourite,
 		"if_revision": v.IfRevision, "origin": tracing.Origin(ctx), "by": audit.Of(ctx), "fields": e.fields(),
 	})
 	if err != nil {

@@ -136,7 +136,7 @@ func TestTheDesiredStateIsWrittenInTheFilesForItOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := map[string]bool{"desired.go": true, "ahead.go": true, "deletion.go": true, "recovery.go": true}
+	want := map[string]bool{"desired.go": true, "deletion.go": true, "recovery.go": true}
 	if !maps.Equal(found, want) {
 		t.Errorf("desired_state or deleted_at is written in %v, want only %v", found, want)
 	}

@@ -77,11 +77,6 @@ var moves = map[string]func(ctx context.Context, p process) error{
 			InstanceBackend: "docker", StorageBackend: "docker"}, "nobody", "cli")
 		return err
 	},
-	"startAheadSQL": func(ctx context.Context, p process) error {
-		_, err := p.StartAhead(ctx, p.any(), Ahead{Day: time.Now().Add(time.Duration(p.random.IntN(1000)) * 24 * time.Hour), Until: time.Now()},
-			"prediction", p.limits)
-		return err
-	},
 	"deleteSQL": func(ctx context.Context, p process) error {
 		_, err := p.Delete(ctx, p.viewer(), p.any(), false)
 		return err

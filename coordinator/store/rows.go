@@ -15,7 +15,7 @@ const workspaceColumns = `id, owner_user_id, name, description, memo, image_ref,
 	endpoint, base_path, archive_op_id, archive_key, archive_damage, archive_suspected, archive_verified_at,
 	error_reason, error_message, error_count, waiting, progress, recovery, revert, origin,
 	home_bytes, home_files, home_at_least, home_measured_at,
-	last_access_at, keep_awake_until, start_ahead, favourite, ahead_until, busy, sleep_at, doze_at, page_activity,
+	last_access_at, keep_awake_until, favourite, busy, sleep_at, doze_at, page_activity,
 	created_at, updated_at, deleted_at, delete_now, awaits_gc, collected_at, revision`
 
 // row is a workspace as its columns have it.

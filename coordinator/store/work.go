@@ -35,8 +35,8 @@ func (u *Unused) MarkUnreadable(err error) { u.Unreadable = err }
 
 const (
 	// usedAt is the time from which the @ttl is counted. To keep a workspace awake is
-	// as good as to use it that much later, and so is to expect somebody there.
-	usedAt = `GREATEST(last_access_at, phase_changed_at, GREATEST(keep_awake_until, ahead_until) - @ttl::interval)`
+	// as good as to use it that much later.
+	usedAt = `GREATEST(last_access_at, phase_changed_at, keep_awake_until - @ttl::interval)`
 	// quietSince is what the index of running workspaces is about.
 	quietSince = `GREATEST(last_access_at, phase_changed_at)`
 	// runs is what a workspace must do for it to be put to sleep.

@@ -113,10 +113,6 @@ type Workspace struct {
 	LastAccessAt time.Time
 	// KeepAwakeUntil is until when its owner wants it awake although it is not in use.
 	KeepAwakeUntil time.Time
-	// StartAhead says that its owner lets it be started ahead (SPEC 15). AheadUntil is until when its owner is expected
-	// after such a start; zero otherwise, and when its owner has come.
-	StartAhead bool
-	AheadUntil time.Time
 	// Favourite says that it comes first on its owner's dashboard.
 	Favourite bool
 	// Busy is why it stays awake although it is not in use; nil while nothing is known.

@@ -4,10 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/codehub/gateway/caddymodule/internal/api"
 	"github.com/codehub/gateway/caddymodule/internal/api/apitest"
-	"github.com/codehub/gateway/coordinator/dataplane/explain"
-	"github.com/codehub/gateway/coordinator/dataplane/service"
 )
 
 func TestKeepAwake(t *testing.T) {
@@ -64,32 +61,5 @@ func TestAWorkspaceInErrorCanBePutToSleep(t *testing.T) {
 	ann.Create("three") // the limit is 2
 	if got := ann.Do("PATCH", apitest.WorkspacePath(w), map[string]any{"desired_state": "STANDBY"}).Object(t); got["desired_state"] != "STANDBY" || got["phase"] != "ERROR" {
 		t.Errorf("got %v", got)
-	}
-}
-
-// TestAnOwnerDoesNotWantItStartedAhead: the choice is there where workspaces are started ahead.
-func TestAnOwnerDoesNotWantItStartedAhead(t *testing.T) {
-	var workspaces *service.Service
-	in := newHarness(t, func(o *api.Options) { workspaces = o.Service })
-	ann, bob := in.signedIn("ann"), in.signedIn("bob")
-	w := ann.Create("one")
-	path := apitest.WorkspacePath(w)
-	if got, known := w["start_ahead"]; got != nil || !known {
-		t.Errorf("where none is: %v", got)
-	}
-	workspaces.SetDelays(explain.Delays{Ahead: true})
-	if got := ann.Do("GET", path, nil).Object(t); got["start_ahead"] != true || got["ahead_until"] != nil {
-		t.Errorf("at first: %v, %v", got["start_ahead"], got["ahead_until"])
-	}
-	bob.Do("PATCH", path, `{"start_ahead": false}`).Problem(t, 404, "not-found")
-	if got := ann.Do("PATCH", path, `{"start_ahead": false}`).Object(t); got["start_ahead"] != false {
-		t.Errorf("changed: %v", got)
-	}
-	if got := ann.Do("PATCH", path, `{"memo": "x", "start_ahead": null}`).Object(t); got["start_ahead"] != false {
-		t.Errorf("another change: %v", got["start_ahead"])
-	}
-	in.exec(`UPDATE workspaces SET ahead_until = '2026-01-02T03:04:05Z' WHERE id = $1`, w["id"])
-	if got := ann.Do("GET", path, nil).Object(t); got["ahead_until"] != "2026-01-02T03:04:05Z" {
-		t.Errorf("expected until %v", got["ahead_until"])
 	}
 }

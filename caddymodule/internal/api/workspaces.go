@@ -108,7 +108,7 @@ func (c *call) body(w workspace.Workspace) v1.Workspace { return v1.WorkspaceOf(
 func (c *call) view(id workspace.ID) v1.View {
 	d := c.Service.Delays()
 	v := v1.View{
-		Admin: c.user.Admin(), HomeWarn: d.HomeWarn, Standby: d.Standby, Ahead: d.Ahead, DeletionDelay: c.DeletionDelay,
+		Admin: c.user.Admin(), HomeWarn: d.HomeWarn, Standby: d.Standby, DeletionDelay: c.DeletionDelay,
 	}
 	if !c.local { // a command has no address of its own from which that of a workspace follows
 		v.URL = c.at.WorkspaceURL(id)
@@ -138,15 +138,14 @@ func (c *call) patchWorkspace() error {
 		Memo         textField `json:"memo"`
 		ImageRef     textField `json:"image_ref"`
 		DesiredState textField `json:"desired_state"`
-		StartAhead   *bool     `json:"start_ahead"`
 		Favourite    *bool     `json:"favourite"`
 	}
 	if err := c.decode(&in); err != nil {
 		return err
 	}
 	patch := service.Patch{
-		StartAhead: in.StartAhead, Favourite: in.Favourite,
-		Name: in.Name.pointer(), Description: in.Description.pointer(),
+		Favourite: in.Favourite,
+		Name:      in.Name.pointer(), Description: in.Description.pointer(),
 		Memo: in.Memo.pointer(), ImageRef: in.ImageRef.pointer(),
 	}
 	if in.DesiredState.given {

@@ -176,9 +176,5 @@ func (r reporting) print(out io.Writer, report v1.UsageReport) error {
 		fmt.Fprint(out, ".")
 	}
 	fmt.Fprintln(out)
-	if a := report.Ahead; a.Started > 0 {
-		fmt.Fprintf(out, "Started ahead of their owners: %d times, of which %d were opened (%.0f %%) and %d wait; %.1f hours until then.\n",
-			a.Started, a.Opened, 100*float64(a.Opened)/float64(a.Started), a.Waiting, a.AwakeHours)
-	}
 	return nil
 }

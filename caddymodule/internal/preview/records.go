@@ -76,7 +76,6 @@ func (b *board) report(r *http.Request) any {
 	if from, err := time.Parse(time.DateOnly, r.URL.Query().Get("from")); err == nil {
 		report.From = from
 	}
-	report.Ahead = usage.Ahead{Started: 24, Opened: 19, Waiting: 1, Awake: 310 * time.Minute}
 	hours := func(n float64) time.Duration { return time.Duration(n * float64(time.Hour)) }
 	phases := func(share float64) usage.Phases {
 		by := usage.Causes{

@@ -168,7 +168,6 @@ import (
 //			standby <duration>
 //			archive <duration>
 //			keep_awake_max <duration>
-//			predict <time zone>|off
 //		}
 //		work {
 //			cap                 <duration>

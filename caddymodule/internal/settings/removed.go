@@ -25,6 +25,7 @@ var removed = map[string]string{
 	"kubernetes job_memory":         "it is fixed at 512MiB now",
 	"kubernetes job_scratch":        "it is fixed at 20GiB now",
 	"limits max_held_per_user":      "one user's requests take at most a tenth of max_held now",
+	"ttl predict":                   "no workspace is started ahead of its owner now",
 	"work cpu":                      "it is fixed at 50ms now",
 }
 

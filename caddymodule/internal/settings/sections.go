@@ -55,10 +55,6 @@ type TTL struct {
 	Archive Value `json:"archive,omitempty"`
 	// KeepAwakeMax is for how long a user may keep an unused workspace awake; 0 refuses it. Default: 8h.
 	KeepAwakeMax Value `json:"keep_awake_max,omitempty"`
-	// Predict starts a workspace five minutes before its owner usually opens it: on days on which the owner comes at about
-	// the same time, while the limits leave room. It is the time zone of these days, such as `Asia/Seoul`, or `off`.
-	// Default: `off`.
-	Predict Value `json:"predict,omitempty"`
 }
 
 // Limits bound how many workspaces there are and run, and how many requests wait

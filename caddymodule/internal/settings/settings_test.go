@@ -255,7 +255,6 @@ func TestOwnersRulesAreReportedAsTheSettings(t *testing.T) {
 		`setting "coordinator shards": 0 is out of range`:                 func(a *App) { a.Coordinator.Shards = "0" },
 		`setting "coordinator max_loss_share": must be above 0 and at`:    func(a *App) { a.Coordinator.MaxLossShare = "0" },
 		`setting "coordinator max_jobs": must be at least 1, not 0`:       func(a *App) { a.Coordinator.MaxJobs = "0" },
-		`setting "ttl predict": "on" is no time zone: write off, or a`:    func(a *App) { a.TTL.Predict = "on" },
 		`setting "limits max_held": must be at least 0, not -1`:           func(a *App) { a.Limits.MaxHeld = "-1" },
 		`setting "s3 bucket": "a" is not a bucket's name`:                 func(a *App) { a.S3.Bucket = "a" },
 		`s3 access key and s3 secret key: set both`:                       func(a *App) { a.S3.AccessKey = "id" },

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/codehub/gateway/caddymodule/internal/parse"
-	"github.com/codehub/gateway/coordinator/control/predict"
 )
 
 // Work says what counts as work in an unused workspace, and keeps it awake.
@@ -30,10 +29,6 @@ func (a *App) workTable(r *Resolved, change func(name string) parse.Check) []Set
 	return []Setting{
 		{"ttl keep_awake_max", &a.TTL.KeepAwakeMax, text(live.MaxKeepAwake), "",
 			parse.Duration(&live.MaxKeepAwake, 0, change("ttl keep_awake_max"))},
-		{"ttl predict", &a.TTL.Predict, predict.Off, "", func(text string) (err error) {
-			live.Predict, err = predict.Zone(text)
-			return err
-		}},
 		{"work cap", &a.Work.Cap, text(work.Cap), "", parse.Duration(&work.Cap, 0, change("work cap"))},
 		{"work keep_awake_commands", &a.Work.KeepAwakeCommands, strings.Join(work.Commands, ","), "",
 			func(text string) error {

@@ -14,7 +14,6 @@ import (
 func TestClasses(t *testing.T) {
 	asleep := workspace.Workspace{DesiredState: workspace.DesiredArchived}
 	awake := workspace.Workspace{DesiredState: workspace.DesiredRunning}
-	ahead := workspace.Workspace{DesiredState: workspace.DesiredRunning, AheadUntil: time.Now()}
 	reverting := workspace.Workspace{DesiredState: workspace.DesiredStandby, Revert: &workspace.Revert{ID: "x"}}
 	deleted := workspace.Workspace{DesiredState: workspace.DesiredDeleted, DeletedAt: time.Now()}
 	for _, c := range []struct {
@@ -35,7 +34,6 @@ func TestClasses(t *testing.T) {
 		{planner.ActStartArchive, asleep, schedule.Background, false},
 		{planner.ActCreateEmptyArchive, asleep, schedule.Background, false},
 		{planner.ActDeleteJobs, asleep, schedule.Background, false},
-		{planner.ActDeleteJobs, ahead, schedule.Background, false},
 		{planner.ActDropArchivedVolume, asleep, schedule.Cleanup, true},
 		{planner.ActDeleteVolume, deleted, schedule.Cleanup, true},
 		{planner.ActDropStaleVolume, asleep, schedule.Cleanup, true},
@@ -60,8 +58,6 @@ func TestClasses(t *testing.T) {
 		{deleted, workspace.OpNone, workspace.JobArchive, schedule.Background},
 		{asleep, workspace.OpArchiving, workspace.JobArchive, schedule.Normal},
 		{awake, workspace.OpRestoring, workspace.JobRestore, schedule.Interactive},
-		{ahead, workspace.OpNone, workspace.JobRestore, schedule.Normal},
-		{ahead, workspace.OpRestoring, workspace.JobRestore, schedule.Normal},
 	} {
 		c.w.Operation = c.op
 		if r := jobRequest(&candidate{row: c.w, decision: planner.Decision{Job: c.job}}); r.Class != c.class {

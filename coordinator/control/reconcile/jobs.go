@@ -88,10 +88,7 @@ var jobClasses = map[workspace.Operation]schedule.Class{
 func jobRequest(c *candidate) schedule.Request {
 	w := c.row
 	class := jobClasses[w.Operation]
-	switch {
-	case !w.AheadUntil.IsZero():
-		class = schedule.Normal // the person has not come yet
-	case c.decision.Job == workspace.JobRestore, isAwaited(w):
+	if c.decision.Job == workspace.JobRestore || isAwaited(w) {
 		class = schedule.Interactive
 	}
 	since := c.at // as the row will say
@@ -104,7 +101,7 @@ func jobRequest(c *candidate) schedule.Request {
 // isAwaited reports whether a person waits for what is done to the workspace now. It is to run, or
 // to go back to an older archive.
 func isAwaited(w workspace.Workspace) bool {
-	return !w.Deleted() && w.DesiredState == workspace.DesiredRunning && w.AheadUntil.IsZero() || w.Reverting()
+	return !w.Deleted() && w.DesiredState == workspace.DesiredRunning || w.Reverting()
 }
 
 // actionClasses is the priority of actuator calls that no person waits for. A call for a

@@ -217,23 +217,6 @@ func TestAWorkspaceThatIsKeptAwakeIsNotAskedAndDoesNotSleep(t *testing.T) {
 	}
 }
 
-func TestAWorkspaceSleepsNotBeforeItsOwnerIsExpected(t *testing.T) {
-	h, w := watching(t)
-	id := unused(h)
-	storetest.Set(t, h.store, id, `ahead_until = now() + interval '1 hour'`)
-	for range 3 {
-		h.next(w)
-		h.wants(id, workspace.DesiredRunning)
-	}
-	storetest.Set(t, h.store, id, `ahead_until = now() - interval '1 second'`)
-	h.next(w)
-	h.next(w)
-	h.wants(id, workspace.DesiredStandby)
-	if r := storetest.Row(t, h.store, id); !r.AheadUntil.IsZero() {
-		t.Errorf("asleep, and expected until %s", r.AheadUntil)
-	}
-}
-
 // A process writes every 30 seconds. So a use of the last half minute of the TTL is in no database
 // yet when the TTL has passed.
 func TestAUseThatIsStillInAProcessCounts(t *testing.T) {

@@ -31,8 +31,6 @@ type Delays struct {
 	WaitLimit time.Duration
 	// HomeWarn is the size of a home, in bytes, from which on its owner is told.
 	HomeWarn int64
-	// Ahead says that workspaces are started ahead of their owners (package predict).
-	Ahead bool
 }
 
 // Explanation is what there is to say about a workspace at one time. Codes and times

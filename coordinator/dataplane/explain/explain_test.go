@@ -98,7 +98,6 @@ func TestWhyAndWhatComesNext(t *testing.T) {
 		}), nil, "RUNNING", []string{"NoAnswer", "Sleeps 14:01:00"}, "Although it works"},
 		{"busy for a reason of a newer process", row("RUNNING", "RUNNING", func(w *workspace.Workspace) { w.Busy = &workspace.Busy{Reason: "Moon"} }), nil, "RUNNING", []string{"Moon", "WorkCap 01:00:00"}, "does not know"},
 		{"kept awake", row("RUNNING", "RUNNING", used(time.Hour), func(w *workspace.Workspace) { w.KeepAwakeUntil = ago(-time.Hour) }), nil, "RUNNING", []string{"KeptAwake 15:00:00", "Sleeps 15:00:00"}, "keeps it awake until 2026-05-06 15:00:00 UTC"},
-		{"started ahead", row("RUNNING", "RUNNING", used(time.Hour), func(w *workspace.Workspace) { w.AheadUntil = ago(-time.Hour) }), nil, "RUNNING", []string{"StartedAhead 15:00:00", "Sleeps 15:00:00"}, "usually opened by 2026-05-06 15:00:00 UTC"},
 		{"its pages cannot report people", row("RUNNING", "RUNNING", used(3*time.Minute), func(w *workspace.Workspace) { w.PageActivity = workspace.PageTraffic }), nil, "RUNNING", []string{"Sleeps 14:07:00", "TrafficCounts"}, "all traffic of theirs counts"},
 		{"dozing", row("RUNNING", "RUNNING", used(6*time.Minute), frozen, func(w *workspace.Workspace) { w.DozeAt = ago(time.Minute) }), nil, "Dozing", []string{"Wakes", "Sleeps 14:04:00"}, "takes no processor time (since 2026-05-06 13:59:00 UTC)"},
 		{"to doze, and not frozen", row("RUNNING", "RUNNING", used(6*time.Minute), func(w *workspace.Workspace) { w.DozeAt = ago(time.Minute) }), nil, "RUNNING", []string{"Sleeps 14:04:00"}, "Its container runs"},

@@ -134,7 +134,7 @@ func SleepDue(w workspace.Workspace, standby time.Duration) time.Time {
 	case standby <= 0:
 		return time.Time{}
 	}
-	return latest(unusedSince(w).Add(standby), w.KeepAwakeUntil, w.AheadUntil)
+	return latest(unusedSince(w).Add(standby), w.KeepAwakeUntil)
 }
 
 func latest(first time.Time, others ...time.Time) time.Time {
@@ -154,9 +154,6 @@ func running(now time.Time, w workspace.Workspace, d Delays) []Statement {
 	}
 	if w.Dozes() {
 		out = append(out, Statement{Code: "Wakes", Text: words.Of("explain.next.wakes", nil)})
-	}
-	if !w.AheadUntil.IsZero() {
-		out = append(out, timed("StartedAhead", w.AheadUntil, "explain.next.started_ahead"))
 	}
 	due := SleepDue(w, d.Standby)
 	switch {

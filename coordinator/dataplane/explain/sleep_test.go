@@ -24,7 +24,6 @@ func TestWhenItSleeps(t *testing.T) {
 		"kept awake for less": {"RUNNING", hour, func(w *workspace.Workspace) {
 			w.LastAccessAt, w.KeepAwakeUntil = now, now.Add(time.Minute)
 		}, now.Add(time.Hour), false},
-		"expected":  {"RUNNING", hour, func(w *workspace.Workspace) { w.AheadUntil = now.Add(2 * time.Hour) }, now.Add(2 * time.Hour), false},
 		"announced": {"RUNNING", hour, func(w *workspace.Workspace) { w.SleepAt = now.Add(time.Minute) }, now.Add(time.Minute), false},
 		"something works in it": {"RUNNING", hour, func(w *workspace.Workspace) {
 			w.Busy = &workspace.Busy{Reason: "BusyFile"}

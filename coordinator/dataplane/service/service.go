@@ -91,7 +91,7 @@ type Actor struct {
 	// them.
 	Admin bool
 	// Kind is where the change comes from, for the log and the history: "api", "gateway",
-	// "cli", "ttl", "disk", "memory", "prediction". Empty means "api".
+	// "cli", "ttl", "disk", "memory". Empty means "api".
 	Kind string
 	// Input says that it is a person who opens the workspace, or works in its page.
 	Input bool
@@ -216,8 +216,6 @@ type Patch struct {
 	Name, Description, Memo *string
 	// ImageRef is as in [CreateInput]. A container that runs keeps its image.
 	ImageRef *string
-	// StartAhead lets the workspace be started ahead (SPEC 15), or not.
-	StartAhead *bool
 	// Favourite puts it first on its owner's dashboard, or not.
 	Favourite *bool
 	// DesiredState may be ARCHIVED, STANDBY or RUNNING.
@@ -238,7 +236,7 @@ func (s *Service) Update(ctx context.Context, a Actor, id workspace.ID, p Patch)
 		return workspace.Workspace{}, ErrNotFound
 	}
 	edit := store.Edit{
-		Name: p.Name, Description: p.Description, Memo: p.Memo, ImageRef: p.ImageRef, StartAhead: p.StartAhead, Favourite: p.Favourite,
+		Name: p.Name, Description: p.Description, Memo: p.Memo, ImageRef: p.ImageRef, Favourite: p.Favourite,
 		Desired: p.DesiredState,
 		Input:   a.Input,
 		Asked:   a.Asked,

@@ -12,9 +12,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"golang.org/x/sync/errgroup"
 
-	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -75,8 +73,6 @@ type Report struct {
 	Workspaces []Of
 	// Days are those on which any of them existed.
 	Days []Day
-	// Ahead is what became of the starts ahead of people in that time.
-	Ahead Ahead
 }
 
 // part is for how long something was in a phase, in microseconds.
@@ -262,23 +258,14 @@ func (s *Store) Report(ctx context.Context, from, to time.Time, user string) (Re
 	if user != "" {
 		args["user"] = user
 	}
-	g, gctx := errgroup.WithContext(ctx)
-	guard.Go(g, func() (err error) {
-		r.Ahead, err = s.Ahead(gctx, from, to, user)
-		return err
+	at := make(map[workspace.ID]int)
+	if err := s.read(ctx, user, args, func(row ofWorkspace) { r.addWorkspace(at, row) }, r.addDay); err != nil {
+		return r, fmt.Errorf("reading the usage: %w", err)
+	}
+	slices.SortFunc(r.Workspaces, func(a, b Of) int {
+		return cmp.Or(cmp.Compare(b.Awake, a.Awake), cmp.Compare(a.WorkspaceID, b.WorkspaceID))
 	})
-	guard.Go(g, func() error {
-		at := make(map[workspace.ID]int)
-		if err := s.read(gctx, user, args, func(row ofWorkspace) { r.addWorkspace(at, row) }, r.addDay); err != nil {
-			return fmt.Errorf("reading the usage: %w", err)
-		}
-		slices.SortFunc(r.Workspaces, func(a, b Of) int {
-			return cmp.Or(cmp.Compare(b.Awake, a.Awake), cmp.Compare(a.WorkspaceID, b.WorkspaceID))
-		})
-		return nil
-	})
-	err := g.Wait() // until then r is written
-	return r, err
+	return r, nil
 }
 
 // read reads both at one moment, and passes on each row as it arrives.

@@ -290,8 +290,7 @@ func creatable() object {
 // changeable are the fields of a workspace that a change may have.
 func changeable() object {
 	yesOrNo := func(about string) object { return object{"type": []string{"boolean", "null"}, "description": about} }
-	of := with(writable("name", desired), "start_ahead", yesOrNo("Whether it may be started before it is usually opened."))
-	return with(of, "favourite", yesOrNo("Whether it comes first on its owner's dashboard."))
+	return with(writable("name", desired), "favourite", yesOrNo("Whether it comes first on its owner's dashboard."))
 }
 
 var operations = []operation{

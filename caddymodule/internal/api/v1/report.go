@@ -16,18 +16,6 @@ type UsageReport struct {
 	Items []WorkspaceUsage `json:"items"`
 	// Days are the days on which any of them existed, with the sums of all of them.
 	Days []DayUsage `json:"days"`
-	// Ahead is what became of workspaces that were started ahead of their owners on these days, of the time zone of ttl predict.
-	Ahead AheadUsage `json:"ahead"`
-}
-
-// AheadUsage is what became of workspaces that were started ahead of their owners (SPEC 15).
-type AheadUsage struct {
-	// How many were, how many of them their owners have opened, and how many still wait for that.
-	Started int `json:"started"`
-	Opened  int `json:"opened"`
-	Waiting int `json:"waiting"`
-	// For how long they were started before they were opened or given up.
-	AwakeHours float64 `json:"awake_hours"`
 }
 
 // DayUsage is what all workspaces of a report were on a day.
@@ -92,6 +80,5 @@ func UsageReportOf(r usage.Report) UsageReport {
 	for i, d := range r.Days {
 		days[i] = DayUsage{d.Day.Format(time.DateOnly), phaseHoursOf(d.Phases)}
 	}
-	ahead := AheadUsage{r.Ahead.Started, r.Ahead.Opened, r.Ahead.Waiting, r.Ahead.Awake.Hours()}
-	return UsageReport{r.From.Format(time.DateOnly), r.To.Format(time.DateOnly), items, days, ahead}
+	return UsageReport{r.From.Format(time.DateOnly), r.To.Format(time.DateOnly), items, days}
 }

@@ -160,8 +160,6 @@ type View struct {
 	HomeWarn int64
 	// Standby is after how long without use this server puts a workspace to sleep.
 	Standby time.Duration
-	// Ahead says that this server starts workspaces ahead of their owners.
-	Ahead bool
 	// DeletionDelay is how long a deletion can be undone for certain.
 	DeletionDelay time.Duration
 }
@@ -225,10 +223,6 @@ type Work struct {
 	// Since when it dozes, because it is not used: its container is frozen. It keeps its memory,
 	// its programs and its connections, and goes on at once when it is used. Null while it does not doze.
 	DozeAt *time.Time `json:"doze_at"`
-	// Whether its owner lets it be started before it is usually opened; null where no workspace is.
-	StartAhead *bool `json:"start_ahead"`
-	// Until when its owner is expected, if it was started ahead and has not been opened since: it does not sleep before.
-	AheadUntil *time.Time `json:"ahead_until"`
 	// Why it stays awake: a stable word, what is busy in the workspace's own words, and
 	// since when.
 	Busy *workspace.Busy `json:"busy"`
@@ -240,15 +234,12 @@ type Work struct {
 func workOf(w workspace.Workspace, v View) Work {
 	work := Work{
 		KeepAwakeUntil: timeOrNull(w.KeepAwakeUntil), SleepAt: timeOrNull(w.SleepAt),
-		SleepDueAt: timeOrNull(explain.SleepDue(w, v.Standby)),
-		AheadUntil: timeOrNull(w.AheadUntil), Busy: w.Busy,
+		SleepDueAt:   timeOrNull(explain.SleepDue(w, v.Standby)),
+		Busy:         w.Busy,
 		PageActivity: orNull(w.PageActivity),
 	}
 	if w.Dozes() {
 		work.DozeAt = timeOrNull(w.DozeAt)
-	}
-	if v.Ahead {
-		work.StartAhead = &w.StartAhead
 	}
 	return work
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/backendtest/memory"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/events"
-	"github.com/codehub/gateway/coordinator/dataplane/explain"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/launch"
 	"github.com/codehub/gateway/coordinator/store"
@@ -64,7 +63,7 @@ func NewServer(t *testing.T) *Server {
 	engine := memory.NewEngine()
 	t.Cleanup(engine.Close)
 	s.Engine = engine.Backend("test")
-	workspaces := service.New(st, service.Options{InstanceBackend: "docker", StorageBackend: "docker", Delays: explain.Delays{Ahead: true}, Logger: zap.NewNop()})
+	workspaces := service.New(st, service.Options{InstanceBackend: "docker", StorageBackend: "docker", Logger: zap.NewNop()})
 	workspaces.SetImages(launch.Catalog{{Name: launch.DefaultName, Git: true}})
 	handler, err := api.New(api.Options{
 		Containers: containers{s.Engine},

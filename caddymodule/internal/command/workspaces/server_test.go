@@ -34,7 +34,6 @@ func object(t *testing.T, o commandtest.Outcome) (w struct {
 	Memo                 *string
 	Desired              string  `json:"desired_state"`
 	Image                *string `json:"image_ref"`
-	StartAhead           *bool   `json:"start_ahead"`
 	GitURL               *string `json:"git_url"`
 }) {
 	t.Helper()
@@ -90,9 +89,6 @@ func TestWorkspacesThroughAServer(t *testing.T) {
 	}
 	run(t, "rename", "my thesis", "").Want(t, 1, "name")
 	run(t, "rename", "my thesis").Want(t, 2, "1 argument instead of 2")
-	if got := object(t, run(t, "update", "my thesis", "--start-ahead=false", "--json")); got.StartAhead == nil || *got.StartAhead {
-		t.Errorf("changed to %+v", got)
-	}
 	for _, c := range [][2]string{{"start", "RUNNING"}, {"sleep", "STANDBY"}, {"archive", "ARCHIVED"}} {
 		if got := object(t, run(t, c[0], "my thesis", "--json")); got.Desired != c[1] {
 			t.Errorf("%s: %+v", c[0], got)

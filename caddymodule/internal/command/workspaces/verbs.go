@@ -250,7 +250,6 @@ the next start on. An empty text removes one.`,
 	cmd.Flags().String("description", "", "what it is for")
 	cmd.Flags().String("memo", "", "notes of your own")
 	cmd.Flags().String("image", "", "name of the image")
-	ahead := cmd.Flags().Bool("start-ahead", true, "let it be started before it is usually opened")
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	return onOwnWorkspace(cmd, 0, func(ctx context.Context, p server, w v1.Workspace, _ []string) error {
 		body := map[string]any{}
@@ -259,11 +258,8 @@ the next start on. An empty text removes one.`,
 				body[field], _ = cmd.Flags().GetString(flag)
 			}
 		}
-		if cmd.Flags().Changed("start-ahead") {
-			body["start_ahead"] = *ahead
-		}
 		if len(body) == 0 {
-			return errors.New("nothing to change: write --name, --description, --memo, --image or --start-ahead")
+			return errors.New("nothing to change: write --name, --description, --memo or --image")
 		}
 		if err := p.Do(ctx, "PATCH", pathOf(w.ID, ""), body, &w); err != nil {
 			return err

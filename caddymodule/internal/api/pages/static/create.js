@@ -64,10 +64,7 @@ async function send() {
   making = true;
   draw();
   try {
-    let w = await withRoom(body.name, () => api("POST", "workspaces", body, { "Idempotency-Key": key }));
-    if (w && like?.start_ahead === false) { // the copy is there, also where that fails
-      w = await api("PATCH", `workspaces/${w.id}`, { start_ahead: false }).catch(() => w);
-    }
+    const w = await withRoom(body.name, () => api("POST", "workspaces", body, { "Idempotency-Key": key }));
     if (w) {
       if (!state.workspaces.has(w.id)) put(w);
       dialog.close();

@@ -9,7 +9,6 @@ const name = document.getElementById("edit-name");
 const description = document.getElementById("edit-description");
 const message = document.getElementById("edit-message");
 const image = imageField("edit-image");
-const ahead = document.getElementById("edit-ahead");
 let open = null; // the workspace that is edited, as it was last read
 let etag = null; // and its version
 let failure = null; // a failed request, "name", or what others have changed
@@ -23,8 +22,6 @@ export async function edit(w) {
   name.value = open.name;
   description.value = open.description ?? "";
   image.set(open.image_ref);
-  ahead.checked = open.start_ahead;
-  ahead.parentElement.hidden = open.start_ahead === null;
   loadImages();
   show();
   dialog.showModal();
@@ -95,7 +92,6 @@ function changes() {
   const change = {};
   if (name.value.trim() !== open.name) change.name = name.value.trim();
   if (description.value.trim() !== (open.description ?? "")) change.description = description.value.trim();
-  if (open.start_ahead !== null && ahead.checked !== open.start_ahead) change.start_ahead = ahead.checked;
   const ref = image.change(imageMayHelp(open));
   if (ref !== undefined) change.image_ref = ref;
   return change;

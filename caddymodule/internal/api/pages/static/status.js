@@ -57,7 +57,6 @@ export function awakeText(w) {
   const lines = [];
   if (dozes(w)) lines.push(t("dozing_wakes"));
   if (kept(w)) lines.push(t("kept_awake", { Time: date(w.keep_awake_until) }));
-  if (w.ahead_until) lines.push(t("started_ahead"));
   if (w.busy) lines.push(busyText(w.busy));
   const sleep = w.sleep_at ?? (kept(w) ? null : w.sleep_due_at);
   if (sleep) lines.push(t("sleeps_in", { Span: span(Date.parse(sleep) - Date.now()) }));
