@@ -13,8 +13,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestAStartWaitsForPostgreSQL: a process may start before its database does. The log says once what
-// it waits for, and once that it goes on.
+// TestAStartWaitsForPostgreSQL: a process may start before its database does. It logs once that it waits for the
+// database, and once that it continues.
 func TestAStartWaitsForPostgreSQL(t *testing.T) {
 	t.Parallel()
 	dir, err := os.MkdirTemp("", "pg") // a socket's path is short

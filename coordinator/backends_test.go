@@ -51,7 +51,7 @@ func TestOneBackend(t *testing.T) {
 	if err := both.withDefaults().validateBackend(); err == nil || !strings.Contains(err.Error(), "Docker or Kubernetes") {
 		t.Errorf("both backends: %v", err)
 	}
-	// In a Pod, the loopback address is the Pod itself, whatever its network is.
+	// In a Pod, the loopback address is the Pod itself in any network.
 	o.Archive.Endpoint = "http://localhost:9"
 	if err := o.withDefaults().validateBackend(); err == nil || !strings.Contains(err.Error(), "s3 job_endpoint") {
 		t.Errorf("a store on the loopback interface: %v", err)

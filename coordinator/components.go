@@ -48,10 +48,9 @@ func (c *Coordinator) awaitServers(ctx context.Context) error {
 	}
 }
 
-// checkArchives tries once what archives need of the object store, and logs what does not
-// work, with the setting and the remedy. Every process has its own network, clock and
-// certificates, so each of them tries. Nothing waits for it, and nothing follows from it: what
-// does not work now may work when it is needed.
+// checkArchives tries once everything that archives need from the object store, and logs each failure with the setting
+// and the remedy. Each process tries for itself, because it has its own network, clock and certificates. Nothing
+// depends on the result: a feature that fails now may work when it is needed.
 func (c *Coordinator) checkArchives(ctx context.Context) {
 	var found []archive.Defect
 	_ = within(ctx, func(ctx context.Context) error {
@@ -74,8 +73,8 @@ func within(ctx context.Context, f func(context.Context) error) error {
 	return f(ctx)
 }
 
-// listen passes the database's notifications on. They are hints: every recipient also
-// polls, and after every reconnection reads what may have been missed.
+// listen passes the database's notifications on. They are only hints: every recipient also polls, and reads missed
+// changes after each reconnection.
 func (c *Coordinator) listen(ctx context.Context) error {
 	const pause = time.Second
 	connection := outage.New(c.log, zapcore.WarnLevel,
@@ -142,14 +141,14 @@ func (c *Coordinator) run(ctx context.Context, components []component) {
 // each term for shard 0.
 type leaderComponent struct {
 	name string
-	// run runs until its context ends. With an interval, it is one round instead: the first one is at the
-	// beginning of the term, and doing, a gerund, names it in log lines.
+	// run runs until its context ends. With an interval, run is a single round: the first round starts with the term,
+	// and doing, a gerund, names the rounds in log lines.
 	run      func(context.Context, leader.Term) error
 	interval time.Duration
 	doing    string
 	// apply hands over its part of the settings; nil if it has none.
 	apply func(Settings)
-	// show adds what it knows to the metrics; nil if that is nothing.
+	// show adds its numbers to the metrics; nil if it has none.
 	show func(*metrics.LeaderState)
 	// problems returns what administrators have to know; nil if that is nothing.
 	problems func() []string
@@ -193,8 +192,8 @@ func (c *Coordinator) lead(ctx context.Context) error {
 	})
 }
 
-// Resign gives up the leadership for good, because the process is about to end: another one leads
-// while this one still serves the requests that it has. It does not wait for it.
+// Resign gives up the leadership permanently, because the process is about to end. Another process leads while this
+// one finishes its requests. Resign does not wait for the end of the terms.
 func (c *Coordinator) Resign() { c.resign() }
 
 // maxPanics is after how many panics in a row of one component another process is to lead.

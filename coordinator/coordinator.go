@@ -380,9 +380,9 @@ func (c *Coordinator) configuredImages() []string {
 	return images
 }
 
-// AwaitDatabase returns when PostgreSQL answers, and logs what it waits for. Servers often start
-// together, in any order. It also returns, without an error, when waiting does not help, for example
-// after a wrong password: [Coordinator.Start] reports that. Its only error is that of ctx.
+// AwaitDatabase returns when PostgreSQL answers, and logs that it waits. Servers often start together, in any order.
+// It also returns, without an error, when waiting does not help, for example after a wrong password:
+// [Coordinator.Start] reports that. Its only error is that of ctx.
 func (c *Coordinator) AwaitDatabase(ctx context.Context) error {
 	const pause = time.Second
 	waits := outage.New(c.log, zapcore.WarnLevel, "this process waits with its start until PostgreSQL can be reached",
@@ -479,10 +479,9 @@ func (l redisLog) Printf(_ context.Context, format string, v ...any) {
 	l.log.Debug(fmt.Sprintf(format, v...))
 }
 
-// Stop ends everything that Start began: it resigns as the leader, writes recorded
-// activity, thaws what dozes if no other process supports that, and closes the connections. It returns when that is done, or with ctx's
-// error when it takes longer; the rest then continues in the background. A second call
-// does nothing.
+// Stop ends everything that Start began. It resigns as the leader, writes recorded activity, thaws dozing workspaces
+// if no other process supports dozing, and closes the connections. It returns when that is done, or with ctx's error
+// when it takes longer; the rest then continues in the background. A second call does nothing.
 func (c *Coordinator) Stop(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,12 +12,12 @@ const imprecise = 2 * time.Second
 // unwritten is how old a use may be that is not in the database yet.
 const unwritten = time.Minute
 
-// dozes wakes what begins to doze although it was used through this process meanwhile: a use is known
-// here before it is in the database.
+// dozes wakes a workspace that begins to doze although it was just used through this process, which knows of a use
+// before the database does.
 type dozes struct{ *Coordinator }
 
-// unknownFor is how young a use is that the leader did not know of when it let a workspace doze that was not used for doze, by the
-// settings of this process. With 0 nothing dozes by these, but something may by the leader's.
+// unknownFor is the age up to which the leader cannot have known a use when it let an unused workspace doze, by the
+// doze setting of this process. With 0 this process lets nothing doze, but the leader may have another setting.
 func unknownFor(doze time.Duration) time.Duration {
 	if doze <= 0 {
 		return unwritten
@@ -38,5 +38,5 @@ func (c dozes) Changed(rows []store.Route, _ int64) {
 	}
 }
 
-// Reset does nothing: what was used is written to the database, and ends there what dozes.
+// Reset does nothing: the recorded uses are written to the database, which ends the dozes there.
 func (c dozes) Reset(int64) {}

@@ -15,8 +15,9 @@ import (
 // execUse is how often a command that runs counts as use: far more often than a workspace may be idle.
 const execUse = time.Second
 
-// Exec runs a command in the container of a workspace, as [backend.Executor] says, and counts as use for as long as it
-// runs: nothing freezes or ends it meanwhile. A terminal hangs up when ctx ends. The caller has found out whose the workspace is.
+// Exec runs a command in the container of a workspace, as [backend.Executor] says. While it runs, the workspace counts
+// as used: nothing freezes or stops it. A terminal hangs up when ctx ends. The caller has checked the workspace's
+// owner.
 func (c *Coordinator) Exec(ctx context.Context, id workspace.ID, command backend.Command, stdout, stderr io.Writer) (
 	exitCode int, err error) {
 	slot, by := c.Activity.Slot(id), audit.Of(ctx)
@@ -71,8 +72,8 @@ func (c *Coordinator) HomeDisk(ctx context.Context) int64 {
 // imageSizeWait is how long ImageSizes waits for the engine. The list of images is shown without sizes then.
 const imageSizeWait = 500 * time.Millisecond
 
-// ImageSizes returns how many bytes each of the images takes up on this process's engine, as it was a short
-// while ago. One that the engine does not have, or that is not known soon, is not in the map.
+// ImageSizes returns how many bytes each image takes up on this process's engine, as of a short while ago. The map
+// leaves out images that the engine does not have, or whose size is not known soon enough.
 func (c *Coordinator) ImageSizes(ctx context.Context, references []string) map[string]int64 {
 	if c.backend.Images == nil {
 		return nil

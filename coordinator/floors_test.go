@@ -19,8 +19,8 @@ var floors = [][]string{
 	{""}, // the package coordinator
 }
 
-// TestImportsPointDownwards: the floors stand on each other, so that what is above may change
-// without what is below.
+// TestImportsPointDownwards: each floor imports only lower ones, so that an upper floor can change without the lower
+// ones.
 func TestImportsPointDownwards(t *testing.T) {
 	const module = "github.com/codehub/gateway/coordinator"
 	floor := make(map[string]int)

@@ -16,8 +16,8 @@ type Health struct {
 	// Led are the shards that this process leads, of the Shards that there are.
 	Led    []int
 	Shards int
-	// Problems say, for an administrator, also which workspaces the program fails with, and what keeps workspaces from being acted upon, or from
-	// being isolated where this process leads.
+	// Problems tell administrators what is wrong, such as workspaces that trigger a bug of the program, and obstacles
+	// to acting on workspaces or, if this process leads, to isolating them.
 	Problems []string
 }
 

@@ -35,8 +35,8 @@ func (e *engineImages) Size(ctx context.Context, image string) (int64, error) {
 	return 1000, nil
 }
 
-// TestSizesOfImages: an engine that does not answer holds up a list of images for half a second at most, however many
-// images there are. What it answered is good for a minute.
+// TestSizesOfImages: an engine that does not answer delays a list of images by half a second at most, for any number
+// of images. Its answers are valid for a minute.
 func TestSizesOfImages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := &engineImages{may: make(chan struct{})}
@@ -65,7 +65,7 @@ func TestSizesOfImages(t *testing.T) {
 	})
 }
 
-// TestConfiguredImages: what is pulled ahead are the images of the settings and, on Docker, that of storage jobs.
+// TestConfiguredImages: the images of the settings are pulled ahead and, on Docker, that of storage jobs.
 func TestConfiguredImages(t *testing.T) {
 	catalog := launch.Catalog{{Name: "code", Reference: "code:1"}, {Name: "jupyter", Reference: "jupyter:7"}}
 	for name, c := range map[string]struct {

@@ -31,8 +31,7 @@ import (
 	"github.com/codehub/gateway/coordinator/store/auditlog"
 )
 
-// Options configure a [Coordinator] for its whole life. What may change at run time is
-// in [Settings].
+// Options configure a [Coordinator] for its whole life. [Settings] can change at run time.
 type Options struct {
 	// Database is the PostgreSQL connection string or URL.
 	Database string
@@ -53,10 +52,9 @@ type Options struct {
 	// must use the same key, and installations that share a database different ones.
 	// Default: [leader.DefaultLockID].
 	LockID int64
-	// Shards is into how many parts the workspaces are divided, each with a leader of its
-	// own, which may be different processes (SPEC 5). Processes with different numbers
-	// never lead at the same time: those with the smallest number do, so the number can be
-	// changed process by process. At most [leader.MaxShards]. Default:
+	// Shards is the number of parts into which the workspaces are divided. Each part has a leader of its own, possibly
+	// in another process (SPEC 5). Processes with different numbers never lead at the same time: those with the
+	// smallest number lead, so the number can be changed process by process. At most [leader.MaxShards]. Default:
 	// [leader.DefaultShards].
 	Shards int
 	// SessionTTL is how long a sign-in lasts. Default: [auth.DefaultSessionTTL].
@@ -72,8 +70,8 @@ type Options struct {
 type Wrap struct {
 	// Database sees every statement.
 	Database pgx.QueryTracer
-	// Backend and Archive return what sends the requests to the container backend and to
-	// the object store, in place of the given one.
+	// Backend and Archive return the transport for requests to the container backend and to the object store; it
+	// replaces the given one.
 	Backend, Archive func(http.RoundTripper) http.RoundTripper
 }
 
@@ -115,7 +113,7 @@ type Settings struct {
 	// MaxKeepAwake is for how long people can keep an unused workspace awake; 0 refuses it.
 	// Default: [service.DefaultMaxKeepAwake].
 	MaxKeepAwake time.Duration
-	// AuditRetention is for how long the audit is kept (SPEC 13); 0 keeps it for good. Default:
+	// AuditRetention is how long the audit is kept (SPEC 13); 0 keeps it forever. Default:
 	// [auditlog.DefaultRetention].
 	AuditRetention time.Duration
 	// Images are those that users choose from, the default first. Default: one of the name
@@ -127,10 +125,11 @@ type Settings struct {
 	// RouteLease is how long this process routes to addresses that PostgreSQL has not
 	// confirmed. All processes should have the same. Default: [route.DefaultLease].
 	RouteLease time.Duration
-	// SignInExempt are the networks whose failed sign-ins slow nobody else there down (SPEC 11). Default: none.
+	// SignInExempt are networks in which one user's failed sign-ins do not slow down the others (SPEC 11). Default:
+	// none.
 	SignInExempt []netip.Prefix
-	// AdminPassword is the password of the user [AdminUser], who is created if missing.
-	// Empty leaves that user unchanged. It MUST NOT be logged.
+	// AdminPassword is the password of the user [AdminUser], which is created if missing. Empty leaves that user
+	// unchanged. It MUST NOT be logged.
 	AdminPassword string
 }
 
@@ -164,7 +163,7 @@ func (s Settings) Delays() explain.Delays {
 	}
 }
 
-// withDefaults returns the options with defaults for what is empty.
+// withDefaults returns the options with defaults for empty fields.
 func (o Options) withDefaults() Options {
 	if o.NodeID == "" {
 		o.NodeID, _ = os.Hostname() // an empty name is refused by Validate

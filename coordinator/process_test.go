@@ -118,8 +118,8 @@ func startProcess(t testing.TB, node, variable string) *process {
 	return startCommand(t, node, cmd, variable)
 }
 
-// startCommand does so with another program. What it writes to its standard error is among the
-// lines, unless the command has a place for it.
+// startCommand starts another program in the same way. Its standard error is among the lines, unless the command has a
+// place for it.
 func startCommand(t testing.TB, node string, cmd *exec.Cmd, variable string) *process {
 	t.Helper()
 	p := &process{node: node, cmd: cmd}

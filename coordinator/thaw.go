@@ -67,9 +67,10 @@ func Thaw(ctx context.Context, s *store.Store, f backend.Freezer, id workspace.I
 	return errors.Join(errs...)
 }
 
-// endDozes ends all dozes at the stop of this process, if no other process supports dozing: the next one may be of a release that
-// does not. While another one does, as in a rolling restart, all stays as it is. It runs after this process has recorded that it
-// writes no more activity. So of two that stop together, the later one does it.
+// endDozes ends all dozes at the stop of this process if no other process supports dozing, because the next one may be
+// of a release that does not. While another one does, as in a rolling restart, nothing changes. endDozes runs after
+// this process has recorded that it writes no more activity, so of two processes that stop together the later one ends
+// the dozes.
 func (c *Coordinator) endDozes() {
 	if c.backend.Freezer == nil || c.Refused() != nil {
 		return

@@ -17,7 +17,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// thawed is a freezer that notes what it thaws.
+// thawed is a freezer that records its thaws.
 type thawed struct {
 	mu  sync.Mutex
 	ids []workspace.ID
@@ -33,7 +33,7 @@ func (f *thawed) Thaw(_ context.Context, id workspace.ID) error {
 	return f.err
 }
 
-// leaderless returns a pool of a database in which no process leads: a leader would not leave the rows of a test as they are.
+// leaderless returns a pool of a database without a leader, which would change the rows of a test.
 func leaderless(t *testing.T, database string) *pgxpool.Pool {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), database)

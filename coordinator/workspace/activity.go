@@ -6,8 +6,8 @@ import "time"
 type Busy struct {
 	// Reason is one of the Busy… constants. Programs may compare it.
 	Reason string `json:"reason"`
-	// Detail names what is busy, such as a command or a notebook. It comes from the
-	// workspace, so it is text to show and nothing to believe.
+	// Detail names the busy program, such as a command or a notebook. It comes from the workspace: show it, but do not
+	// trust it.
 	Detail string `json:"detail,omitempty"`
 	// Since is when it was first seen busy without a use in between.
 	Since time.Time `json:"since"`

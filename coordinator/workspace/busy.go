@@ -5,7 +5,7 @@ const (
 	// BusyCommand: a command that the settings list, such as a coding agent, is in the
 	// foreground of a terminal.
 	BusyCommand = "KeepAwakeCommand"
-	// BusyTerminal: what is in the foreground of a terminal prints, writes or computes.
+	// BusyTerminal: the foreground program of a terminal prints, writes or computes.
 	BusyTerminal = "TerminalJob"
 	// BusyBackground: something computes that was started from a terminal or as a daemon.
 	BusyBackground = "BackgroundJob"

@@ -10,8 +10,8 @@ const (
 	ContainerPaused    = "ContainerPaused"
 )
 
-// ContainerDozing is the reason of ContainerReady while the container is frozen because the
-// workspace is idle: whatever arrives there waits until it goes on.
+// ContainerDozing is the reason of ContainerReady while the container is frozen because the workspace is idle. Its
+// connections wait until it resumes.
 const ContainerDozing = "ContainerDozing"
 
 // Judge computes the phase from the conditions and the phase before. The order of the

@@ -18,8 +18,8 @@ type Container struct {
 	// Cause is why a container has ended, where its exit code does not say: it ran out of
 	// memory, or its node evicted it. Empty otherwise.
 	Cause string
-	// Disrupted says that others have ended it, such as the drain of its node, an eviction or a
-	// deletion by force. Its end says nothing about what runs in it (SPEC 3).
+	// Disrupted says that the container was ended from outside, such as by the drain of its node, an eviction or a
+	// forced deletion. Its end says nothing about the program in it (SPEC 3).
 	Disrupted bool
 	// StartedAt and FinishedAt are the backend's own times; zero when unknown.
 	StartedAt, FinishedAt time.Time
@@ -31,11 +31,11 @@ type Container struct {
 	// does not run yet, its node is lost, or it does not end. Nil when the backend says nothing of
 	// the kind. A container that was started and does not run yet counts as Running.
 	Pending *Pending
-	// StartAgain says that the backend must look into this running container before anybody uses it, and
-	// perhaps replace it. It does so when it is asked to start the container once more (SPEC 7).
+	// StartAgain says that the backend must check this running container before anybody uses it, and perhaps replace
+	// it. The backend does so when it is asked to start the container once more (SPEC 7).
 	StartAgain bool
-	// Unknown says why this container could not be inspected. The other fields then
-	// say nothing, and the workspace keeps what it knows (SPEC 2).
+	// Unknown says why this container could not be inspected. The other fields then mean nothing, and the workspace
+	// keeps its conditions (SPEC 2).
 	Unknown string
 }
 
@@ -49,8 +49,8 @@ type Pending struct {
 	Failure ErrorReason
 	// Cause is that of [Waiting].
 	Cause string
-	// Outdated says that it has not begun to run and was made from other settings than the present
-	// ones. Those may be what it waits for, so it is to be started again.
+	// Outdated says that the container has not begun to run and was made from other settings than the present ones.
+	// The present settings may end its wait, so it must be started again.
 	Outdated bool
 }
 
@@ -71,9 +71,8 @@ type Volume struct {
 	OpID string
 	// CreatedAt is the backend's own time; zero when unknown.
 	CreatedAt time.Time
-	// Unknown says why it is not known whether the volume is there to stay, such as one that
-	// is being deleted. The other fields then say nothing, and the workspace keeps what it
-	// knows (SPEC 2).
+	// Unknown says why it is not known whether the volume will stay, such as during its deletion. The other fields
+	// then mean nothing, and the workspace keeps its conditions (SPEC 2).
 	Unknown string
 }
 
@@ -117,8 +116,7 @@ type Job struct {
 	ResultLost bool
 	// Locked says that the archive is encrypted and that the job had no key that opens it.
 	Locked bool
-	// Unfit says that the job has failed and is not of this release, so that what it says may
-	// mean something else.
+	// Unfit says that the job has failed and is not of this release, so that its output may mean something else.
 	Unfit bool
 	// Size is the size of the archive in bytes, as a succeeded job reported it.
 	Size int64
@@ -221,11 +219,10 @@ type Pull struct {
 	Jobs bool
 }
 
-// Observation is what the backend and the object store report about one workspace
-// at one time. What is not known keeps its conditions, and no action depends on it
-// (SPEC 2).
+// Observation is what the backend and the object store report about one workspace at one time. An unknown part leaves
+// its conditions unchanged, and no action depends on it (SPEC 2).
 type Observation struct {
-	// Container is nil when there is none, neither running nor exited.
+	// Container is nil when there is no container, neither running nor exited.
 	Container *Container
 	// Volume is nil when there is no home volume, regardless of its content.
 	Volume *Volume
@@ -283,10 +280,10 @@ type Queued struct{ Before int }
 // Knows reports whether all of these sensors have answered.
 func (o Observation) Knows(s Sensors) bool { return o.Unseen&s == 0 }
 
-// VolumeDoubtful reports whether there is a volume of which it is unknown whether it stays.
+// VolumeDoubtful reports whether there is a volume that may be about to go.
 func (o Observation) VolumeDoubtful() bool { return o.Volume != nil && o.Volume.Unknown != "" }
 
-// Sanitized turns what could not be inspected into what was not seen.
+// Sanitized treats objects that could not be inspected as unseen.
 func (o Observation) Sanitized() Observation {
 	unseen := func(s Sensors, reason, why string) {
 		o.Unseen |= s

@@ -2,7 +2,7 @@ package workspace
 
 import "time"
 
-// Progress is how far a storage job is, for people who wait for it.
+// Progress is how far a storage job has come, for the people who wait for it.
 type Progress struct {
 	// Step is one of the Step constants of package contract of the storage job.
 	Step string `json:"step"`
@@ -40,8 +40,7 @@ func (p Progress) Left() (left time.Duration, known bool) {
 	return time.Duration(seconds) * time.Second, true
 }
 
-// maxLeft is the longest remaining time that is told: what is said to take longer hardly
-// makes progress.
+// maxLeft is the longest remaining time that is shown: a job with a longer one hardly makes progress.
 const maxLeft = 7 * 24 * time.Hour
 
 // Due reports whether p is to take the place of the progress that was saved, which is nil for none.

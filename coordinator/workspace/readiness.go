@@ -6,14 +6,14 @@ import "time"
 type Readiness struct {
 	// Answered says that the application has answered at the container's endpoint.
 	Answered bool
-	// Instead is the port at which it has answered in place of the endpoint's. No other port listens, and
+	// Instead is the port at which the application has answered instead of the endpoint's. No other port listens, and
 	// the image declares this one. 0 means none.
 	Instead int
 	// Silence is what listens while nothing answers; nil before that has lasted for a while.
 	Silence *Silence
 }
 
-// Silence is what is known of a container whose application does not answer.
+// Silence describes a container whose application does not answer.
 type Silence struct {
 	// Port is that of the endpoint, at which the answer is expected.
 	Port int
@@ -22,7 +22,7 @@ type Silence struct {
 	Ports, Local []int
 }
 
-// FoundPort is the port at which the application answers in place of the configured one.
+// FoundPort is the port at which the application answers instead of the configured one.
 type FoundPort struct {
 	// Port is where it has answered in the container that was started at that time, by the engine's clock.
 	Port    int       `json:"port"`
@@ -38,8 +38,8 @@ func (f FoundPort) In(c Container) bool {
 	return f.Port != 0 && !c.StartedAt.IsZero() && c.StartedAt.Equal(f.Started)
 }
 
-// Known is the port to try in a container, of that image and configured port, while the configured one does not answer;
-// 0 if there is none.
+// Known is the port to try in a container with that image and configured port while the configured port does not
+// answer; 0 if there is none.
 func (f FoundPort) Known(c Container, image string, configured int) int {
 	if f.In(c) || f.Image == image && f.Configured == configured {
 		return f.Port

@@ -2,12 +2,11 @@ package workspace
 
 import "time"
 
-// Revert is a request to go back to an older archive. The present state is archived first, so
-// that it is not lost. Then the older archive becomes the current one, and the desired state,
-// which stays what it was, brings the workspace up from it.
+// Revert is a request to go back to an older archive. The present state is archived first, so that it is not lost.
+// Then the older archive becomes the current one, and the unchanged desired state brings the workspace up from it.
 //
-// What keeps the present state from being archived ends it. No person waits for a store that is
-// away in order to go on with the files as they are.
+// A problem with archiving the present state ends the request, so that nobody has to wait for an unreachable store to
+// continue with the present files.
 type Revert struct {
 	ID string `json:"id"`
 	// Key is the archive to go back to.

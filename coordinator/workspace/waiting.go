@@ -4,9 +4,8 @@ import "time"
 
 // Waiting is why a workspace is without progress, for programs and people.
 type Waiting struct {
-	// Reason is a CamelCase word, Message a sentence for administrators that says for what and
-	// what to do. It may be what a server said; everything else that is said of a wait comes
-	// from the other fields.
+	// Reason is a CamelCase word, and Message a sentence for administrators that names the cause and the remedy.
+	// Message may be a server's text; all other texts about a wait come from the other fields.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 	// Since is when the wait for this reason began.
@@ -16,8 +15,8 @@ type Waiting struct {
 	// Done of Total bytes of the image are pulled, for WaitPullingImage. Total is 0 while it is unknown.
 	Done  int64 `json:"done,omitempty"`
 	Total int64 `json:"total,omitempty"`
-	// Cause is why the last attempt to pull the image has failed, one of the causes below, and Tries how
-	// many in a row have, for WaitPullingImage. Empty while none has, or while bytes arrive.
+	// Cause is why the last attempt to pull the image failed, one of the causes below, and Tries the number of
+	// failures in a row, for WaitPullingImage. Empty before the first failure, and while bytes arrive.
 	Cause string `json:"cause,omitempty"`
 	Tries int    `json:"tries,omitempty"`
 	// Image is the reference of those attempts, as in a start; empty where the engine itself makes them.
@@ -26,8 +25,8 @@ type Waiting struct {
 	// WaitDiskPressure.
 	Percent int `json:"percent,omitempty"`
 	Count   int `json:"count,omitempty"`
-	// Port is where the application does not answer, Ports are those that listen and that others
-	// reach, and LocalPorts those that only the container itself reaches, for WaitNotAnswering.
+	// Port is where the application does not answer. Ports are those that listen and can be reached from outside, and
+	// LocalPorts those that only the container itself can reach, for WaitNotAnswering.
 	Port       int   `json:"port,omitempty"`
 	Ports      []int `json:"ports,omitempty"`
 	LocalPorts []int `json:"local_ports,omitempty"`
@@ -41,7 +40,7 @@ type FullDisk struct {
 	Percent, Leaving int
 }
 
-// ExactlyBefore is up to which number it is said exactly how many come first.
+// ExactlyBefore is the largest number of earlier jobs that is shown exactly.
 const ExactlyBefore = 9
 
 // The reasons for waiting.
@@ -86,8 +85,7 @@ const (
 	WaitArchiveLocked = "ArchiveLocked"
 	// WaitJobImage: the image of storage jobs cannot be pulled, or is not of this release.
 	WaitJobImage = "JobImage"
-	// WaitEgressRules: the rules about what workspaces reach do not stand, and nothing starts
-	// without them.
+	// WaitEgressRules: the firewall rules of workspaces are not in place, and nothing starts without them.
 	WaitEgressRules = "EgressRules"
 	// WaitConflict: the container runs on a volume that the row does not know.
 	WaitConflict = "Conflict"
@@ -113,9 +111,8 @@ func InternalError(err error, since time.Time) *Waiting {
 		err.Error(), Since: since}
 }
 
-// timeless are the waits for what others must give. The time of those that are true never counts
-// against the limits of the operation (SPEC 3). Where a reason is missing, the operation itself is
-// without progress.
+// timeless are the waits for resources from outside. The time of those that are true never counts against the limits
+// of the operation (SPEC 3). A missing reason means that the operation itself makes no progress.
 var timeless = map[string]bool{
 	WaitNodeLost:      true, // until the machine is back, or an administrator says that it is off
 	WaitTerminating:   true,

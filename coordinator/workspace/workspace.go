@@ -1,7 +1,6 @@
-// Package workspace owns what a workspace is, what can be observed of it, and how its phase follows
-// from that (SPEC 2). These are the values that everything else speaks of. Which operation comes
-// next is the business of package planner. It must not perform I/O, read the clock or import
-// anything but the standard library.
+// Package workspace owns what a workspace is, what can be observed of it, and how its phase follows from that (SPEC
+// 2). All other packages share these types. Package planner decides the next operation. This package must not perform
+// I/O, read the clock or import anything but the standard library.
 package workspace
 
 import (
@@ -119,8 +118,7 @@ type Workspace struct {
 	Busy *Busy
 	// SleepAt is when it will be put to sleep unless it is used; zero while that is not near.
 	SleepAt time.Time
-	// DozeAt is since when its container is to be frozen, because it is idle; zero while it is to
-	// go on.
+	// DozeAt is since when the container should be frozen because it is idle; zero while it should run.
 	DozeAt time.Time
 	// PageActivity is how people are told from machinery in its pages; empty before the
 	// first page.
@@ -167,14 +165,14 @@ type Workspace struct {
 	Unreadable error `db:"-"`
 }
 
-// MarkUnreadable sets Unreadable, and says in Waiting, to whoever reads the row, why nothing happens with the workspace.
+// MarkUnreadable sets Unreadable, and explains in Waiting why nothing happens with the workspace.
 func (w *Workspace) MarkUnreadable(err error) {
 	w.Unreadable = err
 	w.Waiting = InternalError(err, w.UpdatedAt)
 }
 
-// Dozes reports whether the workspace dozes: its container is frozen, and is to stay so. One that is to doze
-// may not yet, or the engine cannot freeze it.
+// Dozes reports whether the workspace dozes: its container is frozen and should stay so. A workspace with DozeAt may
+// not be frozen yet, or its engine cannot freeze it.
 func (w Workspace) Dozes() bool {
 	return w.Phase == PhaseRunning && !w.DozeAt.IsZero() && w.Conditions.True(Dozing)
 }

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// breakerFloor is how many archives without a row never stop a cycle, whatever their
-// share. In a small installation, a few leftovers are most of the archives.
+// breakerFloor is the number of archives without a row that never stops a cycle, whatever their share. In a small
+// installation, a few leftovers can be most of the archives.
 const breakerFloor = 20
 
 // MaxShare is the largest share of all archives that may belong to no workspace of the database.
@@ -28,7 +28,7 @@ type CircuitBreakerError struct {
 	Workspaces int64
 }
 
-// Error says what is implausible, and what an operator can do about it.
+// Error explains the implausible numbers and the operator's options.
 func (e *CircuitBreakerError) Error() string {
 	return fmt.Sprintf("no archive is deleted: %d of %d archives belong to no workspace of this database, which has "+
 		"%d; that is a larger share than %g and looks like another or an older database than the "+

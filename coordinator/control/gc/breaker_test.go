@@ -40,7 +40,7 @@ func TestManyArchivesWithoutAWorkspaceStopTheCycle(t *testing.T) {
 	stopped()
 	stopped("40 of 61 archives belong to no workspace", "which has 20;", "a larger share than 0.5", "caddy codehub gc lists the archives")
 
-	// One cycle can be done in spite of it. It does not delete what is only reported.
+	// One cycle can ignore the breaker. It does not delete archives that are only reported.
 	r, err := gc.Collect(t.Context(), h.opts, gc.Request{Force: true}, nil)
 	if err != nil || r.Deleted != 1 || r.Unknown != 40 {
 		t.Fatalf("%+v, %v", r, err)

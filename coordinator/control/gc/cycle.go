@@ -29,8 +29,8 @@ const (
 	// deleteBatch is how many archives are checked again and deleted together. With
 	// their commit markers they make one request of 1,000 objects.
 	deleteBatch = 500
-	// judgementLife is how long after the rows were read for it a batch may be deleted. A
-	// process that was stopped in between has missed what has changed since.
+	// judgementLife is how long after reading its rows a batch may be deleted. A process that was suspended longer has
+	// missed changes made since.
 	judgementLife = time.Minute
 )
 
@@ -272,7 +272,7 @@ func (c *cycle) verdict(f Finding, window time.Duration) (v Verdict, age, left t
 	case !f.Reason.reported():
 		return Protected, 0, 0
 	case c.request.Unknown && c.generation != untimed:
-		// One that has just been written may belong to what is not known yet.
+		// A new archive may belong to a workspace that is not known yet.
 		if age = c.generation.now.Sub(f.Modified); age >= c.settings.Delay && window == 0 {
 			return Due, age, 0
 		}

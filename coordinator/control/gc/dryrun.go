@@ -52,28 +52,26 @@ type Finding struct {
 	// Verdict is what becomes of it, and Reason why; a foreign object has no reason.
 	Verdict Verdict
 	Reason  Reason
-	// FirstSeen is when a cycle first found that the archive is an orphan, and Age the
-	// time since then. Both are zero for what is no orphan, and without Orphans. Age
-	// is also zero for an orphan that no cycle has seen yet: its delay begins with the
-	// next cycle. For what is due because of [Request].Unknown, Age counts from Modified.
+	// FirstSeen is when a cycle first found that the archive is an orphan, and Age the time since then. Both are zero
+	// for an archive that is no orphan, and without Orphans. Age is also zero for an orphan that no cycle has seen
+	// yet: its delay begins with the next cycle. For an archive that is due because of [Request].Unknown, Age counts
+	// from Modified.
 	FirstSeen time.Time
 	Age       time.Duration
-	// Left is after how long a candidate is due: when it has been an orphan for the delay, and
-	// until then its workspace can be undeleted.
+	// Left is the time until a candidate is due: until its delay has passed and its workspace can no longer be
+	// undeleted.
 	Left time.Duration
 }
 
-// DryRun does one cycle without its effects. It deletes nothing, records no orphan and no identity,
-// logs nothing, and needs neither the leadership nor a [Runner]. It uses Archives, Store, Orphans
-// and Settings of opts, and calls each with every archive and foreign object, those of one
-// workspace together. An error of each ends it.
+// DryRun does one cycle without its effects. It deletes nothing, records no orphan and no identity, logs nothing, and
+// needs neither the leadership nor a [Runner]. It uses Archives, Store, Orphans and Settings of opts, and calls each
+// with every archive and foreign object, one workspace after the other. An error from each ends the cycle.
 //
-// Orphans may be nil when Redis does not answer: then it is unknown since when archives
-// are orphans, and none is due.
+// Orphans may be nil when Redis does not answer. The ages of the orphans are then unknown, and none is due.
 //
-// Where a real cycle would be stopped by the circuit breaker, the report and the findings are
-// complete and the error is a [*CircuitBreakerError]. With [Request].Force neither is stopped.
-// After any other error they are not.
+// Where the circuit breaker would stop a real cycle, the error is a [*CircuitBreakerError], and the report and the
+// findings are complete. With [Request].Force neither kind of cycle is stopped. After any other error the report and
+// the findings are incomplete.
 func DryRun(ctx context.Context, opts Options, req Request, each func(Finding) error) (Report, error) {
 	c := &cycle{opts: opts, settings: opts.Settings.orDefault(), request: req, dry: true, each: each}
 	if err := c.inspect(ctx); err != nil {

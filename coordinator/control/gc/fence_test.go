@@ -106,8 +106,7 @@ func TestWhatHappensDuringTheListingStopsTheDeletion(t *testing.T) {
 	}
 }
 
-// A process that was stopped between the last judgement and the deletion has missed what
-// has happened since.
+// A process that was suspended between the last judgement and the deletion has missed later changes.
 func TestAnOldJudgementDeletesNothing(t *testing.T) {
 	h := newHarness(t)
 	h.superseded(1)

@@ -1,15 +1,13 @@
-// Package gc deletes archives that no workspace needs any more (SPEC 7). Nothing
-// else deletes archives.
+// Package gc deletes archives that no workspace needs any more (SPEC 7). Nothing else deletes archives.
 //
-// In doubt it keeps an archive. It leaves objects that it does not recognise, and reports what
-// the database does not know or what is newer than the database. A query that fails ends the
-// cycle. An archive that it deletes has been an orphan for hours, in every cycle of that time.
-// Only a person's command deletes what is reported.
+// When in doubt it keeps an archive. It ignores objects that it does not recognise, and reports archives that the
+// database does not know or that are newer than the database. A failed query ends the cycle. An archive is deleted
+// only after it has been an orphan for hours, in every cycle of that time. Reported archives are deleted only on a
+// person's command.
 //
-// It owns the decision to delete an archive and the times since when archives are orphans. It
-// must write nothing to the database but that a deleted workspace is collected, and which
-// archives there are. It must not delete anything but archives, their commit markers and the
-// parts of unfinished uploads.
+// It owns the decision to delete an archive and the times since when archives are orphans. It writes to the database
+// only that a deleted workspace is collected and which archives exist. It must delete nothing but archives, their
+// commit markers and the parts of unfinished uploads.
 package gc
 
 import (
@@ -63,12 +61,12 @@ type Store interface {
 	Protection(ctx context.Context, ids []workspace.ID) (map[workspace.ID]store.Protection, error)
 	// CountWorkspaces counts all rows, deleted ones too.
 	CountWorkspaces(ctx context.Context) (int64, error)
-	// MarkCollected marks deleted workspaces as collected, so that their deletion cannot
-	// be undone any more, and returns those that are marked now. It marks none that was
-	// deleted less than window ago, and none when the epoch is not f's any more.
+	// MarkCollected marks deleted workspaces as collected, which makes their deletion final, and returns those that
+	// are marked now. It skips workspaces that were deleted less than window ago, and marks none once the epoch is not
+	// f's any more.
 	MarkCollected(ctx context.Context, f postgres.Fence, ids []workspace.ID, window time.Duration) (marked []workspace.ID, err error)
-	// AddArchives records archives of the bucket that the table of archives does not have, and
-	// RemoveArchives removes the rows of those that are deleted next.
+	// AddArchives adds archives of the bucket that are missing from the table of archives. RemoveArchives removes the
+	// rows of archives that are about to be deleted.
 	AddArchives(ctx context.Context, found []store.Archive) error
 	RemoveArchives(ctx context.Context, keys []string) error
 	// Holds reports whether the epoch of a leader's term is still the newest.
@@ -92,9 +90,9 @@ type Settings struct {
 	// UploadExpiry is how old an unfinished upload of an archive must be to be aborted. It
 	// must be longer than archiving ever takes. Default [DefaultUploadExpiry].
 	UploadExpiry time.Duration
-	// Keep is how many archives of each workspace are kept, the current one among them: the
-	// last ones by their dates, 1 to [MaxKeep] (keep_archives). With fewer than before, the
-	// rest goes after the usual Delay. Default [DefaultKeep].
+	// Keep is how many archives of each workspace are kept, including the current one: the most recent ones, 1 to
+	// [MaxKeep] (keep_archives). When it is lowered, the surplus is deleted after the usual Delay. Default
+	// [DefaultKeep].
 	Keep int
 }
 
@@ -106,8 +104,8 @@ func DefaultSettings() Settings {
 	}
 }
 
-// KeepDeleted is how long the deletion of a workspace can be undone for certain: for UndeleteFor,
-// and for Delay where that is longer, because no archive goes before it.
+// KeepDeleted is how long the deletion of a workspace can certainly be undone: for UndeleteFor, or for Delay if that
+// is longer, because no archive is deleted earlier.
 func (s Settings) KeepDeleted() time.Duration { return max(s.UndeleteFor, s.Delay) }
 
 // Validate reports everything that is wrong with the settings at once, under the

@@ -207,7 +207,7 @@ func TestASupersededArchiveThatBecomesTheCurrentOneIsKept(t *testing.T) {
 	if r := h.collect(); r.Due != 1 || r.Spared != 1 {
 		t.Fatalf("%+v", r)
 	}
-	// A third archive has become the current one: what was compared was not that.
+	// A third archive has become the current one since the comparison.
 	h.update(1, current(h.archive(1, 8)))
 	h.opts.Store = h.store
 	h.collect()
@@ -430,7 +430,8 @@ func TestAPanicAboutOneWorkspaceKeepsItsArchivesAlone(t *testing.T) {
 			t.Fatalf("Collect returns %v", err)
 		}
 	}
-	// All of the other one, and of the broken one only what was judged before the panic.
+	// All archives of the other workspace are deleted, and of the broken one only those that were judged before the
+	// panic.
 	if n := report.Deleted; report.Archives != 2*each || n < each-1 || n > 2*(each-1)-500 || n != report.Orphans {
 		t.Errorf("%+v", report)
 	}
@@ -459,14 +460,14 @@ func TestTheArchivesOfADeletedWorkspaceStayForItsWindow(t *testing.T) {
 		t.Errorf("%+v, %v", f, err)
 	}
 
-	// Not even a command takes what can be undeleted.
+	// Not even a command deletes archives of a workspace that can be undeleted.
 	newer := h.archive(1, 3)
 	if r, err := gc.Collect(t.Context(), h.opts, gc.Request{Unknown: true, Confirmed: 9}, nil); err != nil || r.Deleted != 0 {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	h.lose(newer, newer+".meta")
 
-	// A longer delay counts in place of the window.
+	// A delay that is longer than the window counts instead.
 	h.opts.Settings.Delay, h.opts.Settings.UndeleteFor = 2*gc.DefaultDelay, time.Minute
 	if r := h.collect(); r.Due != 0 {
 		t.Fatalf("within the delay: %+v", r)

@@ -207,8 +207,7 @@ func (h *harness) collectLate() gc.Report {
 	return h.collect()
 }
 
-// deleted is SQL for the columns of a workspace that was deleted so long ago that nothing is kept
-// for it any more, and of which only archives are left.
+// deleted is SQL for the columns of a workspace whose undeletion window has passed and which has only archives left.
 const deleted = "deleted_at = now() - interval '8 days', desired_state = 'DELETED', phase = 'DELETING', awaits_gc = true"
 
 // undeleted is SQL for a deletion that is undone.

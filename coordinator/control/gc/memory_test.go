@@ -123,8 +123,8 @@ func TestAMillionObjectsAreCollectedInBoundedMemory(t *testing.T) {
 	}
 }
 
-// Nothing makes that many archives of one workspace, but if something did, they would
-// neither be held at once nor stay for ever.
+// Nothing makes that many archives of one workspace. If something did, they would not all be held at once, and would
+// not stay forever.
 func TestMoreArchivesOfOneWorkspaceThanCanBeCompared(t *testing.T) {
 	for _, c := range []struct {
 		deleted bool

@@ -14,20 +14,20 @@ type Reason string
 
 // The reasons to keep an archive.
 const (
-	// KeptUnhealthy: the workspace is in ERROR or violates an invariant, or its current
-	// archive is damaged; all its archives may be needed to repair it.
+	// KeptUnhealthy: the workspace is in ERROR or violates an invariant, or its current archive is damaged. The repair
+	// may need any of its archives.
 	KeptUnhealthy Reason = "workspace in error"
 	// KeptOperation: the archive belongs to the current or last operation.
 	KeptOperation Reason = "archive of the last operation"
 	// KeptCurrent: the archive is the workspace's data.
 	KeptCurrent Reason = "current archive"
-	// KeptReplaced: a user has gone back to an older archive, and this is the way back. It is what
-	// was the current one, or the newest one, before.
+	// KeptReplaced: a user has gone back to an older archive, and this is the way back: the archive that was the
+	// current or the newest one before.
 	KeptReplaced Reason = "replaced by an older archive"
 	// KeptRetained: the archive is one of the last ones, of which so many are kept.
 	KeptRetained Reason = "one of the last archives"
-	// KeptWithoutCurrent: the workspace has no archive of its own yet, or none any more,
-	// so nothing says which of the others is its data.
+	// KeptWithoutCurrent: the workspace has no archive of its own yet, or no longer has one, so nothing says which of
+	// the others is its data.
 	KeptWithoutCurrent Reason = "the workspace has no current archive"
 	// KeptCurrentMissing: the archive that the row names is not in the bucket, or half of
 	// it only. The row may be older than the bucket (SPEC 12.9).
@@ -199,8 +199,9 @@ func judge(a listed, p store.Protection, known bool, c comparison) Reason {
 	return OrphanSuperseded
 }
 
-// needed reports whether an archive of a deleted workspace may be needed when its deletion is undone: it is one of the
-// row's, one of the last ones, or the workspace was in error or its archive damaged, so that any may be the best that there is.
+// needed reports whether an archive of a deleted workspace may be needed when its deletion is undone. The row may name
+// it, or it is one of the last ones. If the workspace was in error or its archive damaged, any archive may be the best
+// one left.
 func needed(a listed, p store.Protection) bool { return own(a, p) || a.retained || p.Unhealthy }
 
 // needsMark reports whether the workspace must be marked as collected before an archive that is

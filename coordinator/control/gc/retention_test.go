@@ -91,8 +91,8 @@ func TestARevertLeavesTheWayBack(t *testing.T) {
 	h.hasRows(1, next)
 }
 
-// What is retained is as much a part of a deleted workspace as its current archive. It waits for
-// the mark, after which nothing brings the workspace back.
+// The retained archives of a deleted workspace are treated like its current one: they wait for the mark, after which
+// the workspace cannot come back.
 func TestTheLastArchivesOfADeletedWorkspaceGoTogether(t *testing.T) {
 	h := newHarness(t)
 	h.opts.Settings = gc.DefaultSettings()
@@ -119,7 +119,7 @@ func TestADryRunRecordsNoArchive(t *testing.T) {
 	h.hasRows(1)
 }
 
-// What is known of an archive is not replaced by what the listing says of it.
+// The listing does not replace what is already recorded of an archive.
 func TestTheListingDoesNotOverwriteARecord(t *testing.T) {
 	h := newHarness(t)
 	key := h.archive(1, 1)

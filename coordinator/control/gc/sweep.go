@@ -13,9 +13,9 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// sweep deletes what is due, in batches. Before each of them this process must still be the only
-// one that collects, the bucket the right one, and each archive an orphan. The workspace may
-// have changed since the listing.
+// sweep deletes the due archives in batches. Before each batch it checks that this process is still the only one that
+// collects, that the bucket is the right one, and that each archive is still an orphan. The workspace may have changed
+// since the listing.
 func (c *cycle) sweep(ctx context.Context) error {
 	var errs []error
 	for batch := range slices.Chunk(c.due, deleteBatch) {
@@ -57,7 +57,7 @@ func (c *cycle) again(ctx context.Context, batch []due) ([]Finding, error) {
 	for i, d := range batch {
 		p, known := protection[d.id]
 		reason := judge(d.listed, p, known, d.comparison)
-		// What was compared was another archive than the current one of now.
+		// The current archive has changed since the comparison.
 		if p.ArchiveKey != d.comparison.key || !reason.orphan() && !(c.request.Unknown && reason.reported()) {
 			continue
 		}

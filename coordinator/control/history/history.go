@@ -1,5 +1,5 @@
-// Package history deletes what is kept for a time only: old transitions of the workspaces (SPEC 4), and old
-// entries of the audit (SPEC 13).
+// Package history deletes records that are kept for a limited time: old transitions of the workspaces (SPEC 4), and
+// old entries of the audit (SPEC 13).
 package history
 
 import (
@@ -19,13 +19,13 @@ const batch = 1000
 
 // Kept are rows of one table that are kept for a time.
 type Kept struct {
-	// For returns for how long; 0 is for good.
+	// For returns how long the rows are kept; 0 is forever.
 	For func() time.Duration
 	// Trim deletes at most limit rows that are older, and returns how many.
 	Trim func(ctx context.Context, olderThan time.Duration, limit int) (deleted int64, err error)
 }
 
-// Trim deletes what is too old. One table that fails does not keep another one from being trimmed.
+// Trim deletes expired rows. A failure in one table does not stop the others.
 func Trim(ctx context.Context, kept ...Kept) error {
 	var errs []error
 	for _, k := range kept {

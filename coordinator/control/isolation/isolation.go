@@ -1,8 +1,8 @@
-// Package isolation keeps the rules in place that keep workspaces from what is private (SPEC 8).
-// The leader makes them at its start and again every minute.
+// Package isolation keeps the firewall rules in place that separate workspaces from private networks (SPEC 8). The
+// leader applies them at its start and again every minute.
 //
-// It owns when they are made, and what the log and administrators are told about them. The
-// rules themselves, and how they are made, belong to the backend.
+// It owns the timing and the reports to the log and to administrators. The backend owns the rules and how they are
+// applied.
 package isolation
 
 import (

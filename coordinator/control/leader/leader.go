@@ -304,8 +304,7 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, t Term
 	}
 }
 
-// jitter spreads d by ±25 %, so that processes that lost the server at the same time do
-// not all reconnect at the same time.
+// jitter spreads d by ±25 %, so that processes that lost the server together do not all reconnect together.
 func jitter(d time.Duration) time.Duration {
 	return d*3/4 + rand.N(d/2+1)
 }

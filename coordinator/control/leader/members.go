@@ -81,8 +81,8 @@ func (s *session) look(ctx context.Context) (view, error) {
 	return v, nil
 }
 
-// share looks who is there, takes the shards that are due to this process, and ends the
-// terms of those that are due to others.
+// share reads the members, takes the shards that are due to this process, and ends its terms for shards that are due
+// to others.
 func (s *session) share(ctx context.Context) error {
 	asked := clock.Now()
 	v, err := s.look(ctx)

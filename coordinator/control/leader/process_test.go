@@ -213,7 +213,7 @@ func (c *cluster) kill(p *proc) {
 	_ = p.cmd.Wait()
 }
 
-// holders returns who has begun the present epoch of each shard, and the epochs.
+// holders returns the process that began the present epoch of each shard, and the epochs.
 func (c *cluster) holders() (holders map[int]string, epochs map[int]int64) {
 	c.t.Helper()
 	rows, err := c.conn.Query(c.t.Context(), `SELECT CASE WHEN lock_name LIKE '%/%' THEN split_part(lock_name, '/', 2)::int ELSE 0 END,

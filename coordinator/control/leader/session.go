@@ -32,7 +32,7 @@ const lockNotAvailable = "55P03"
 // process does not tell that it is gone.
 const pollInterval = 250 * time.Millisecond
 
-// session is one connection, and what is led on it.
+// session is one connection and the terms that depend on it.
 type session struct {
 	*Elector
 	conn  *pgx.Conn
@@ -85,8 +85,9 @@ func (e *Elector) session(ctx context.Context, lead func(context.Context, Term) 
 	return s.began, err
 }
 
-// abandon ends all terms after a panic in the session itself. Closing its connection gives back the locks. So it waits
-// for their work, but not for ever: what the session knows of it may be wrong. The epochs stop what is late.
+// abandon ends all terms after a panic in the session itself. Closing its connection releases the locks, so it waits
+// for the terms' work. The wait is bounded, because the session's own state may be wrong. The epochs stop any work
+// that ends later.
 func (s *session) abandon(err error) {
 	s.revokeAll(err)
 	limit := time.After(s.opts.LeaseDuration)

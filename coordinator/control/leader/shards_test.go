@@ -295,8 +295,8 @@ func TestANumberOfShardsIsChangedProcessByProcess(t *testing.T) {
 	}
 }
 
-// A leader of the former number of shards that is stopped holds its locks until the
-// server ends its session, and can write nothing afterwards.
+// A suspended leader with the former number of shards holds its locks until the server ends its session, and can write
+// nothing afterwards.
 func TestEveryEpochOfTheFormerNumberOfShardsEnds(t *testing.T) {
 	cfg, conn := database(t)
 	s := newStage(t)

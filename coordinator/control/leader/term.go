@@ -58,10 +58,9 @@ func (s *session) begin(ctx context.Context, shard int) error {
 	return nil
 }
 
-// nextEpoch makes a term's fencing value, on the connection that holds the lock. Both statements
-// are one transaction. When the number of shards changes, the first one ends the epochs of all
-// terms with the former number. A leader of then may be stopped, and what it led overlaps with
-// several shards of now.
+// nextEpoch creates a term's fencing value, on the connection that holds the lock. Both statements are one
+// transaction. When the number of shards has changed, the first one ends the epochs of all terms with the former
+// number. A suspended leader of that time may still exist, and its shard overlaps several of the present shards.
 func (s *session) nextEpoch(ctx context.Context, shard int) (epoch int64, err error) {
 	batch := &pgx.Batch{}
 	batch.Queue(`UPDATE system_locks SET epoch = epoch + 1, shards = $2 WHERE shards <> $2 AND (lock_name = $1

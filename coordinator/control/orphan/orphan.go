@@ -19,8 +19,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// MinAge is how old an object must be to be an orphan. What is being made belongs to a row that may
-// not be readable yet. Ages are by one clock ([backend.ByOwnClock]).
+// MinAge is the minimum age of an orphan. A younger object may belong to a row that is not readable yet. Ages are
+// measured by one clock ([backend.ByOwnClock]).
 const MinAge = 15 * time.Minute
 
 // Backend is the container backend as the finder uses it. backend.Backend implements it.
@@ -144,9 +144,9 @@ func judge(o backend.Object, w workspace.Workspace, known bool, until time.Time)
 	}
 }
 
-// Remove removes orphans that [Finder.Find] has returned and that are orphans still; the
-// others are skipped. It calls each with every one of them and what became of it: nil
-// when it is gone. It returns an error when it could not find out what is an orphan.
+// Remove removes orphans that [Finder.Find] has returned and that are still orphans; it skips the others. It calls
+// each with every removed orphan and the error of the removal, or nil. It returns an error if it could not judge the
+// orphans again.
 func (f *Finder) Remove(ctx context.Context, orphans []Orphan, each func(o Orphan, err error)) error {
 	// Once for all: a person waits, and an orphan does not become needed in seconds.
 	objects := make([]backend.Object, len(orphans))
@@ -169,7 +169,7 @@ func (f *Finder) Remove(ctx context.Context, orphans []Orphan, each func(o Orpha
 	return nil
 }
 
-// order says what is removed before what.
+// order is the order of removal.
 func order(k backend.ObjectKind) int {
 	return slices.Index([]backend.ObjectKind{
 		backend.ObjectContainer, backend.ObjectJob, backend.ObjectSandbox, backend.ObjectScratch, backend.ObjectVolume, backend.ObjectNetwork,

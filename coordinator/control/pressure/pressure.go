@@ -102,14 +102,14 @@ type Store interface {
 	// LongestAsleep returns workspaces that are in STANDBY for longer than asleep and may be
 	// archived, the longest first.
 	LongestAsleep(ctx context.Context, asleep time.Duration, limit int) ([]workspace.ID, error)
-	// LeavingDisk returns what is on its way to archives.
+	// LeavingDisk returns the workspaces that are being archived.
 	LeavingDisk(ctx context.Context) (store.Leaving, error)
 }
 
 // Archiver is the service layer. *service.Service implements it.
 type Archiver interface {
-	// ArchiveForSpace archives a workspace that has been in STANDBY for so long, unless it
-	// was changed since it was found, and reports whether it did.
+	// ArchiveForSpace archives a workspace that has been in STANDBY for at least asleep, unless it has changed since
+	// it was found, and reports whether it did.
 	ArchiveForSpace(ctx context.Context, id workspace.ID, asleep time.Duration, why string) (bool, error)
 }
 
@@ -148,7 +148,7 @@ type Watch struct {
 	state State
 }
 
-// State is what is known of the disk.
+// State is the state of the disk.
 type State struct {
 	// Known is false while the disk cannot be asked, or both marks are off.
 	Known bool
@@ -156,7 +156,7 @@ type State struct {
 	// Pressed says that sleeping workspaces are archived to make room, Full that nothing is
 	// brought to the disk.
 	Pressed, Full bool
-	// Leaving is what was on its way to archives when that was last counted.
+	// Leaving counts the workspaces that were being archived at the last count.
 	Leaving store.Leaving
 }
 
@@ -185,7 +185,7 @@ func (w *Watch) Set(s Settings) {
 	}
 }
 
-// State returns what is known.
+// State returns the state of the disk.
 func (w *Watch) State() State {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -203,7 +203,7 @@ func (s State) fullDisk() *workspace.FullDisk {
 	return &workspace.FullDisk{Percent: int(math.Round(s.Disk.Used() * 100)), Leaving: s.Leaving.Workspaces}
 }
 
-// set changes what is known, and tells the controller. Only Run calls it.
+// set changes the state, and tells the controller. Only Run calls it.
 func (w *Watch) set(s State) {
 	w.mu.Lock()
 	w.state = s
@@ -255,7 +255,7 @@ func (w *Watch) look(ctx context.Context) {
 	w.conclude(State{Known: true, Disk: disk, Leaving: leaving}, s)
 }
 
-// conclude takes note of what was seen.
+// conclude compares a measurement with the marks and records the result.
 func (w *Watch) conclude(seen State, s Settings) {
 	was := w.State()
 	used := seen.Disk.Used()
@@ -319,8 +319,8 @@ func (w *Watch) Sweep(ctx context.Context) error {
 	}
 }
 
-// makeRoom has some workspaces archived, the longest asleep first, unless what is on its
-// way already makes room enough.
+// makeRoom has some workspaces archived, the longest asleep first, unless the archiving under way already frees
+// enough.
 func (w *Watch) makeRoom(ctx context.Context) error {
 	leaving, err := w.Store.LeavingDisk(ctx)
 	if err != nil {

@@ -183,7 +183,7 @@ func TestTheLongestAsleepMakeRoom(t *testing.T) {
 	}
 }
 
-// What is on its way counts as gone, as far as its size is known.
+// Workspaces that are being archived count as gone, as far as their sizes are known.
 func TestNoMoreThanNeeded(t *testing.T) {
 	h := newHarness(t, nil)
 	leaving, next := h.asleep(20, 10), h.asleep(10, 1)

@@ -97,7 +97,7 @@ func TestAPullCanBeCancelled(t *testing.T) {
 	}
 }
 
-// TestAStartThatTheBackendKeepsCanBeCancelled, and so can an archive and a restore. What was begun is gone
+// TestAStartThatTheBackendKeepsCanBeCancelled, and so can an archive and a restore. Whatever they began is gone
 // afterwards.
 func TestAStartThatTheBackendKeepsCanBeCancelled(t *testing.T) {
 	t.Parallel()
@@ -143,7 +143,7 @@ func TestAStartThatTheBackendKeepsCanBeCancelled(t *testing.T) {
 	h.settles(id, workspace.PhaseRunning)
 }
 
-// replacing is a backend that replaces a container which was started from another image, as Kubernetes does with one
+// replacing is a backend that replaces a container that was started from another image, as Kubernetes replaces one
 // that has not begun to run.
 type replacing struct {
 	reconcile.Backend

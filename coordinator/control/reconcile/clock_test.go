@@ -25,8 +25,8 @@ func (o *otherClock) Now(ctx context.Context) (time.Time, error) {
 	return now.Add(o.ahead), err
 }
 
-// TestALeaderThatIsBehind: what it writes is the database's time, or all that it starts
-// would look unused for that long.
+// TestALeaderThatIsBehind: it writes the database's time. Otherwise every workspace that it starts would look unused
+// for as long as its clock is behind.
 func TestALeaderThatIsBehind(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

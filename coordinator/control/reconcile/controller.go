@@ -1,15 +1,13 @@
-// Package reconcile is the workspace controller. It observes workspaces, decides with the pure
-// rules of package planner, saves the decision, and only then calls the actuators. It owns the pace
-// of observations and retries, how many actuators run at once, and what is believed of an
-// observation. It does not believe a server that is not the recorded one. It believes no loss that
-// is seen once only or everywhere at the same time. It must not decide anything else itself, and
-// must not change desired states.
+// Package reconcile is the workspace controller. It observes workspaces, decides with the pure rules of package
+// planner, saves the decision, and only then calls the actuators. It owns the pace of observations and retries, the
+// number of concurrent actuators, and which observations are trusted. It does not trust a server that is not the
+// recorded one, or a loss that is seen only once or everywhere at the same time. It must not decide anything else
+// itself, and must not change desired states.
 //
-// It is level-triggered: wake-ups and events make an observation come sooner, and
-// losing every one of them costs time, never correctness (SPEC 1, contract 2). Each
-// shard that the process leads has a loop: one goroutine that owns all its state.
-// Whatever can take long runs beside it, at most one at a time per workspace, so the loop never
-// waits for it. These are actuators, pulls, sweeps and probes of the object store.
+// It is level-triggered: wake-ups and events only make an observation come sooner. Losing all of them costs time,
+// never correctness (SPEC 1, contract 2). Each shard that the process leads has a loop: one goroutine that owns all
+// its state. Actuators, pulls, sweeps and probes of the object store can take long and run beside the loop, at most
+// one at a time per workspace, so the loop never waits for them.
 package reconcile
 
 import (
@@ -156,7 +154,8 @@ type Controller struct {
 	jobs       *schedule.Jobs    // the storage jobs of all loops
 	faults     faults            // of all loops
 
-	// What is away stays so when this process loses the lead and leads again: the log has one beginning and one end of it.
+	// Outages outlive a term: if this process loses the lead and leads again, the log still has one beginning and one
+	// end of each outage.
 	reading   *outage.Reporter // the rows
 	observing observation.Outages
 	saving    *outage.Reporter
@@ -257,7 +256,7 @@ func (c *Controller) dispatch(ids []workspace.ID, wake bool) {
 	}
 }
 
-// Queues are what runs and what waits of the shards of this process.
+// Queues are the lengths of the queues, for the shards of this process.
 type Queues struct{ Jobs, Calls, Removals schedule.Length }
 
 // Queues returns how long the queues are. MaxJobs bounds the jobs of the whole installation.

@@ -33,7 +33,7 @@ const (
 // the owner.
 const maxMessage = 8 << 10
 
-// plan is a decision that is to be saved and carried out.
+// plan is a decision to be saved and carried out.
 type plan struct {
 	row      workspace.Workspace
 	decision planner.Decision
@@ -312,8 +312,8 @@ func (l *loop) wrote(ctx context.Context, prev workspace.Workspace, d planner.De
 	return true
 }
 
-// putOff schedules the next attempt that the decision asks for, and remembers who waits
-// for an object store that is away.
+// putOff schedules the next attempt that the decision requests, and remembers the workspaces that wait for an
+// unreachable object store.
 func (l *loop) putOff(d planner.Decision) {
 	n, s := d.Next, l.of(d.Next.ID)
 	if d.Retry > 0 {

@@ -83,8 +83,7 @@ func TestDoze(t *testing.T) {
 	})
 }
 
-// TestNothingStaysFrozen when a leader ends between what it saves and what it does, and when the
-// engine refuses.
+// TestNothingStaysFrozen when a leader ends between its save and its action, and when the engine refuses.
 func TestNothingStaysFrozen(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -118,7 +117,7 @@ func TestNothingStaysFrozen(t *testing.T) {
 	}
 	h.lead()
 	h.await(id, "the container to go on", func(workspace.Workspace) bool { return h.health(id) == "" })
-	// The leader ends when it is frozen, and somebody wants it before there is another one.
+	// The leader ends when the container is frozen, and a user opens the workspace before there is another leader.
 	h.doze(id)
 	h.seen(id, true)
 	h.resign()

@@ -3,7 +3,7 @@ package reconcile
 // RestoreMin is restoreMin.
 const RestoreMin = restoreMin
 
-// Loops are the loops that run. What they hold may be looked at when they have ended.
+// Loops returns the running loops. Their contents may be read after they have ended.
 func (c *Controller) Loops() (all []any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -64,7 +64,7 @@ func (b *bucket) CreateEmpty(ctx context.Context, key string) error {
 	return b.Store.CreateEmpty(ctx, key)
 }
 
-// useBucket makes the harness's controller use b, and returns what it logs.
+// useBucket makes the harness's controller use b, and returns its log.
 func (h *harness) useBucket(b *bucket, change func(*reconcile.Settings)) *observer.ObservedLogs {
 	core, logs := observer.New(zap.InfoLevel)
 	b.Store = h.archives

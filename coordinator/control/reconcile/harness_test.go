@@ -183,8 +183,7 @@ func (h *harness) createOf(image string) workspace.ID {
 	return w.ID
 }
 
-// asleep makes a workspace in STANDBY, with a home, that is to go on to a state. No event has
-// told the controller yet.
+// asleep makes a workspace in STANDBY, with a home and another desired state. No event has told the controller yet.
 func (h *harness) asleep(d workspace.DesiredState) workspace.ID {
 	h.t.Helper()
 	id, op := workspace.ID(uuid.NewString()), uuid.NewString()

@@ -141,7 +141,7 @@ func TestTheImageIsPulledDuringTheRestore(t *testing.T) {
 	close(restore)
 	h.settles(id, workspace.PhaseRunning)
 
-	// An image that is there is not asked for, nor one for what is not to run.
+	// The controller does not pull an image that exists, or one of a workspace that should not run.
 	h.reach(id, workspace.DesiredArchived, workspace.PhaseArchived)
 	h.setDesired(id, workspace.DesiredRunning)
 	h.reach(id, workspace.DesiredArchived, workspace.PhaseArchived)

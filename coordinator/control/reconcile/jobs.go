@@ -10,9 +10,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// queueJobs asks for places for the storage jobs that the decisions begin, and decides again
-// where there is none. How many jobs run is asked of the backend each time, for all shards and
-// processes. What is not remembered is right also under the next leader. It adds to the plans.
+// queueJobs requests places for the storage jobs that the decisions begin, and decides again where there is none. It
+// asks the backend each time how many jobs run, for all shards and processes: a number that is not remembered is right
+// under the next leader, too. It adds to the plans.
 func (l *loop) queueJobs(ctx context.Context, ready []candidate, plans *[]plan) {
 	var asking []schedule.Claim
 	at := l.clock.Now()
@@ -98,14 +98,14 @@ func jobRequest(c *candidate) schedule.Request {
 	return schedule.Request{Owner: w.OwnerID, Class: class, Since: since}
 }
 
-// isAwaited reports whether a person waits for what is done to the workspace now. It is to run, or
-// to go back to an older archive.
+// isAwaited reports whether a person waits for the current work on the workspace: it should run, or go back to an
+// older archive.
 func isAwaited(w workspace.Workspace) bool {
 	return !w.Deleted() && w.DesiredState == workspace.DesiredRunning || w.Reverting()
 }
 
-// actionClasses is the priority of actuator calls that no person waits for. A call for a
-// workspace that a person waits for goes first, whatever it does but freezing.
+// actionClasses is the priority of actuator calls that no person waits for. All calls for an awaited workspace go
+// first, except freezing.
 var actionClasses = map[planner.Action]schedule.Class{
 	planner.ActProvision:          schedule.Interactive, // of one that was just created, or is opened
 	planner.ActStart:              schedule.Interactive,
@@ -126,7 +126,7 @@ var actionClasses = map[planner.Action]schedule.Class{
 // there are. A cluster removes several at once.
 const maxRemovals = 4
 
-// executor returns what runs a call for the workspace, and as what it waits there.
+// executor returns the executor of a call for the workspace, and the request with which the call waits there.
 func (l *loop) executor(a planner.Action, w workspace.Workspace, at time.Time) (*schedule.Executor, schedule.Request) {
 	class := actionClasses[a]
 	executor := &l.calls

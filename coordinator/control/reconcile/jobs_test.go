@@ -19,7 +19,7 @@ import (
 // meter counts how many are inside at once.
 type meter struct{ now, peak atomic.Int32 }
 
-// enter returns what is called at the end.
+// enter returns the function to call at the end.
 func (m *meter) enter() (leave func()) {
 	n := m.now.Add(1)
 	for peak := m.peak.Load(); n > peak && !m.peak.CompareAndSwap(peak, n); peak = m.peak.Load() {
@@ -51,7 +51,7 @@ func (h *harness) holdJobs() *held {
 	return held
 }
 
-// places are the numbers of those who wait for their storage jobs, in order.
+// places are the positions of the workspaces that wait for their storage jobs, in order.
 func (h *harness) places(ids []workspace.ID) (before []int) {
 	for _, id := range ids {
 		if w := h.row(id); w.Waiting != nil && w.Waiting.Reason == workspace.WaitJobQueue && w.Operation == workspace.OpNone {
@@ -130,8 +130,7 @@ func TestStorageJobsAreBounded(t *testing.T) {
 	h.letGo(jobs, append(ids, other))
 }
 
-// TestAnotherLeaderCountsWhatRuns: jobs of the former leader hold their places, and those who
-// wait keep theirs.
+// TestAnotherLeaderCountsWhatRuns: jobs of the former leader hold their places, and waiting workspaces keep theirs.
 func TestAnotherLeaderCountsWhatRuns(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -295,8 +294,8 @@ func TestWhatAPersonWaitsForGoesFirst(t *testing.T) {
 	for _, id := range ids {
 		h.await(id, "its turn to stop", func(w workspace.Workspace) bool { return w.Operation == workspace.OpStopping })
 	}
-	// A row shows its operation just before its call asks for a turn. What is decided later,
-	// shows later than the calls of all earlier decisions.
+	// A row shows its operation just before its call asks for a turn. A later decision shows only after the calls of
+	// all earlier decisions.
 	for _, id := range []workspace.ID{opened, later} {
 		h.setDesired(id, workspace.DesiredRunning)
 		h.await(id, "its turn to start", func(w workspace.Workspace) bool { return w.Operation == workspace.OpStarting })

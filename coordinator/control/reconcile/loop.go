@@ -104,8 +104,8 @@ func newLoop(c *Controller, term Term) *loop {
 	return l
 }
 
-// run waits for a tick, a wake-up, a retry that is due, or the result of a task or probe. Then it
-// observes what is affected. Nothing in it blocks except bounded queries.
+// run waits for a tick, a wake-up, a due retry, or the result of a task or probe, and then observes the affected
+// workspaces. Nothing in it blocks except bounded queries.
 func (l *loop) run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -153,8 +153,8 @@ func (l *loop) run(ctx context.Context) error {
 	}
 }
 
-// takeEnded adds to those that were asked for the ones whose actuator or probe has ended. Who is both
-// was asked for while it ran, or since: see lookAgain.
+// takeEnded adds the workspaces whose actuator or probe has ended to those that were requested. A workspace in both
+// sets was requested while its actuator or probe ran, or later: see lookAgain.
 func (l *loop) takeEnded(asked []workspace.ID) []workspace.ID {
 	ids := asked
 	for _, id := range l.ended {
@@ -288,8 +288,7 @@ func (l *loop) observe(ctx context.Context, s scope, ids []workspace.ID) (snapsh
 	return snapshot{observation.Read(ctx, bounded, l.backend, l.identity, l.observing, ids), rows, began}, nil
 }
 
-// rows returns the rows of a scope. All candidates include the workspaces whose loss is
-// to be confirmed.
+// rows returns the rows of a scope. The scope of all candidates includes the workspaces with an unconfirmed loss.
 func (l *loop) rows(ctx context.Context, s scope, ids []workspace.ID) ([]workspace.Workspace, error) {
 	if s == requested {
 		return l.store.Workspaces(ctx, ids)

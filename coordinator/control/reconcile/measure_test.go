@@ -55,7 +55,7 @@ func TestHomesAreMeasured(t *testing.T) {
 	}
 }
 
-// TestASaveKeepsAMeasurement: what was measured while a decision was made stays.
+// TestASaveKeepsAMeasurement that was made during the decision.
 func TestASaveKeepsAMeasurement(t *testing.T) {
 	h := newHarness(t)
 	h.lead()

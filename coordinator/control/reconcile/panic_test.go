@@ -56,7 +56,7 @@ func (s *breakingStore) Save(ctx context.Context, f postgres.Fence, prev, next w
 	return s.Store.Save(ctx, f, prev, next, archived)
 }
 
-// faulty starts a controller with faults, and returns what it logs as an error.
+// faulty starts a controller with faults, and returns its error log.
 func (h *harness) faulty() *observer.ObservedLogs {
 	core, logs := observer.New(zap.ErrorLevel)
 	h.use(h.archives, zap.New(core), nil)
@@ -64,8 +64,8 @@ func (h *harness) faulty() *observer.ObservedLogs {
 	return logs
 }
 
-// concernsAlone checks that the program fails with one workspace, says so once, and goes on with another one; and that it
-// gets on with the first one once it is mended.
+// concernsAlone checks that the program fails with one workspace, logs that once, and continues with another
+// workspace. Once the first one is mended, the controller continues with it, too.
 func (h *harness) concernsAlone(id workspace.ID, logs *observer.ObservedLogs, other func(), mend func(), after workspace.Phase) {
 	h.t.Helper()
 	wait.Until(h.t, "the fault is noted", func() bool {

@@ -61,7 +61,7 @@ func (h crowded) places(want int) {
 	})
 }
 
-// rests waits until the workspace is where it is to be, without a doze.
+// rests waits until the workspace is in its desired state, without a doze.
 func (h crowded) rests(id workspace.ID, p workspace.Phase) {
 	h.t.Helper()
 	h.await(id, "its rest", func(w workspace.Workspace) bool {

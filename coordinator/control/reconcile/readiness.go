@@ -8,8 +8,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// addReadiness adds what the controller's own probe has found out about the container of w, which is probed from its
-// start until its application has answered. The answer counts for that container alone.
+// addReadiness adds the results of the controller's own probe of w's container, which is probed from its start until
+// its application has answered. The answer counts for that container alone.
 func (l *loop) addReadiness(ctx context.Context, w workspace.Workspace, s *state, o *workspace.Observation) {
 	if l.prober.Probe == nil || !o.Knows(workspace.SensorContainers) {
 		return
@@ -35,8 +35,8 @@ func (l *loop) addReadiness(ctx context.Context, w workspace.Workspace, s *state
 	o.Readiness = &found
 }
 
-// awaitsAnswer reports whether the first answer of the container's application matters: it ends a start and the wait
-// for a health check, what a container that does not answer waits for, and the use of another port.
+// awaitsAnswer reports whether the first answer of the container's application matters. The answer ends a start, the
+// wait for a health check, the wait of a silent container, and the use of another port.
 func awaitsAnswer(w workspace.Workspace, c workspace.Container) bool {
 	return w.Phase != workspace.PhaseRunning || c.Health == workspace.HealthStarting || w.HomeCtx.Found.In(c) ||
 		w.Waiting != nil && w.Waiting.Reason == workspace.WaitNotAnswering

@@ -82,7 +82,7 @@ func TestTheFirstAnswerEndsAStart(t *testing.T) {
 	h.await(id, "it is ready", func(w workspace.Workspace) bool {
 		return w.Phase == workspace.PhaseRunning && w.Conditions.True(workspace.ContainerReady)
 	})
-	// What has answered and is healthy is asked no more.
+	// A healthy application that has answered is not probed any more.
 	h.backend.Change(id, func(c *workspace.Container) { c.Health, c.Ready = "", true })
 	h.reach(id, workspace.DesiredStandby, workspace.PhaseStandby)
 }

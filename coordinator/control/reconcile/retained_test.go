@@ -53,7 +53,7 @@ func TestNothingIsKeptOfEndedWorkspaces(t *testing.T) {
 	loops := h.controller.Loops()
 	h.resign()
 	for _, l := range loops {
-		// The engine has the one that stays, and the queue what is to be looked at next.
+		// The engine has the workspace that stays, and the queue the next ones to look at.
 		kept := slices.DeleteFunc(retainedIn(l), func(path string) bool { return strings.Contains(path, ".Engine.") || strings.Contains(path, ".queue.") })
 		if len(kept) > 0 {
 			t.Errorf("kept: %q", kept)

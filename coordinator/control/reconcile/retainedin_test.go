@@ -11,9 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// retainedIn returns the maps by workspace that are not empty, as the paths to them, in v and whatever
-// it points to. Nothing may change them meanwhile. What is behind an atomic pointer, a channel or
-// a function is not looked at.
+// retainedIn returns the paths to all non-empty maps by workspace in v and everything that it points to. Nothing may
+// change them meanwhile. It does not follow atomic pointers, channels or functions.
 func retainedIn(v any) []string {
 	w := retainedWalk{seen: make(map[uintptr]bool)}
 	w.value(reflect.TypeOf(v).String(), reflect.ValueOf(v))

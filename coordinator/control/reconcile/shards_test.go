@@ -175,8 +175,7 @@ func (r *registry) Pull(ctx context.Context, _ string, progress func(done, total
 	}
 }
 
-// TestAnImageIsPulledOnceForAll that wait for it, beside everything else; its failure is
-// that of all who wait.
+// TestAnImageIsPulledOnceForAll waiting workspaces, beside everything else. Its failure reaches all of them.
 func TestAnImageIsPulledOnceForAll(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// state is what a loop knows of one workspace beside its row. What it holds is lost with the
-// term, so nothing may depend on it but the pace, and what is believed of the row.
+// state is a loop's knowledge of one workspace besides its row. It is lost with the term. Only the pace, and whether
+// the row is trusted, may depend on it.
 type state struct {
 	busy      bool                 // an actuator or a probe of it runs
 	again     bool                 // it was asked for meanwhile
@@ -35,8 +35,8 @@ type failure struct {
 	began     time.Time
 }
 
-// retry is when the next attempt for a workspace is due. It holds only for what was
-// asked for at the time: a request for something else does not wait.
+// retry is when the next attempt for a workspace is due. It holds only for the request of that time: a request for
+// another state does not wait.
 type retry struct {
 	at        time.Time
 	desired   workspace.DesiredState
@@ -84,8 +84,8 @@ func (l *loop) tidy(rows []workspace.Workspace) {
 	}
 }
 
-// actionError returns the error of an actuator that is to be counted for the operation of w, and
-// forgets one of another operation.
+// actionError returns the actuator error that counts for the operation of w, and forgets an error of another
+// operation.
 func (s *state) actionError(w workspace.Workspace) error {
 	if f := s.failed; f != nil && f.operation == w.Operation && f.began.Equal(w.OpStartedAt) {
 		return f.err
@@ -94,8 +94,8 @@ func (s *state) actionError(w workspace.Workspace) error {
 	return nil
 }
 
-// endOperation forgets what is known of the operation, which ended with that row. Without one the workspace may
-// not be observed again for long.
+// endOperation forgets the operation, which ended with that row. A workspace without an operation may not be observed
+// again for a long time.
 func (s *state) endOperation(next workspace.Workspace) {
 	s.trail.End(next)
 	s.dropImage()

@@ -138,8 +138,8 @@ func TestLapsedLeaseDeletesNothing(t *testing.T) {
 	h.settles(id, workspace.PhaseStandby)
 }
 
-// TestALeaseThatLapsesInsideAnActuator: what it still had to do is not done, and counts
-// as no failure (SPEC 12.11).
+// TestALeaseThatLapsesInsideAnActuator: the rest of the action is skipped and does not count as a failure (SPEC
+// 12.11).
 func TestALeaseThatLapsesInsideAnActuator(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -161,8 +161,8 @@ func TestALeaseThatLapsesInsideAnActuator(t *testing.T) {
 	h.settles(id, workspace.PhaseRunning)
 }
 
-// TestImplausibleLossIsNotBelieved: when one look shows most workspaces as lost, none
-// is, one error says so, and all keep their phase. What is lost alone is believed.
+// TestImplausibleLossIsNotBelieved: when one look shows most workspaces as lost, all keep their phase and one error is
+// logged. A single lost workspace is believed.
 func TestImplausibleLossIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -1,7 +1,7 @@
-// Package release releases containers that have ended. A backend may keep them in its listings
-// until their end has been seen. Their deletion, such as by the drain of a node, waits for that.
+// Package release releases ended containers. A backend may keep a container in its listings until its end has been
+// seen, which delays its deletion, such as during the drain of a node.
 //
-// It owns when this is done. The backend decides what may be released.
+// It owns the timing. The backend decides which containers may be released.
 package release
 
 import (

@@ -1,11 +1,10 @@
-// Package scrub reads archives back, slowly and one after the other. So a damaged or missing one
-// is known before it is needed (SPEC 7).
+// Package scrub reads archives back, slowly and one after the other, to find damaged or missing ones before they are
+// needed (SPEC 7).
 //
-// It owns which archive is read when, how much is read in a day, and what counts as damage. That
-// is only what two looks some minutes apart show, at the recorded bucket. It must write nothing
-// but what it has found, to the table of archives and to the workspace whose data the archive
-// is. What follows from that is for other packages. Progress and suspicions are in the database,
-// so that another leader goes on where this one has stopped.
+// It owns the order, the daily amount, and the definition of damage: a fault that two reads some minutes apart show,
+// at the recorded bucket. It must write only its results, to the table of archives and to the workspace whose data the
+// archive is. Other packages own the consequences. Progress and suspicions are in the database, so that the next
+// leader continues where this one stopped.
 package scrub
 
 import (
@@ -35,8 +34,8 @@ const DefaultBytesPerDay = 20 << 30
 
 // Settings can be changed while the scrub runs.
 type Settings struct {
-	// BytesPerDay is how much of the archives is read back in a day, spread over the day; 0
-	// reads only what an administrator asks for (scrub). Default [DefaultBytesPerDay].
+	// BytesPerDay is how much of the archives is read back per day, spread over the day. With 0, only archives that an
+	// administrator requests are read (scrub). Default [DefaultBytesPerDay].
 	BytesPerDay int64
 }
 
@@ -53,7 +52,7 @@ func (s Settings) Validate() error {
 }
 
 const (
-	// interval is the time between two looks at what is to be done.
+	// interval is the time between two rounds.
 	interval = time.Minute
 	// confirmAfter is the time after which what looks damaged is read again. Damage in transit,
 	// or a store that is being repaired, looks the same for a moment.
@@ -67,15 +66,15 @@ const (
 
 // Store is the database as the scrub uses it. *store.Store implements it.
 type Store interface {
-	// NextArchive returns the archive to read next. It is one that was suspected so long ago, or
-	// else the one that was unread for the longest time, and at least for age.
+	// NextArchive returns the next archive to read: one that has been suspected for that long, or else the one that
+	// was read longest ago, at least age ago.
 	NextArchive(ctx context.Context, suspected, age time.Duration) (a store.Archive, ok bool, err error)
 	// RequestedArchive returns one that an administrator has asked to read now, also a second time if
 	// it was suspected so long ago.
 	RequestedArchive(ctx context.Context, suspected time.Duration) (a store.Archive, ok bool, err error)
 	// LastCheck returns how long ago the last one was read, and its size.
 	LastCheck(ctx context.Context) (ago time.Duration, size int64, err error)
-	// Checked records what was found, if the epoch is still f's and nothing newer is known.
+	// Checked records a result, if the epoch is still f's and there is no newer result.
 	Checked(ctx context.Context, f postgres.Fence, a store.Archive, c store.Check) (recorded bool, err error)
 	// ArchiveHealth sums up the current archives of all workspaces.
 	ArchiveHealth(ctx context.Context) (store.ArchiveHealth, error)
@@ -97,7 +96,7 @@ type Options struct {
 	Store    Store
 	Archives Archives
 	Identity Identity
-	// Metrics and Cycles count what is read back. Default: nothing does.
+	// Metrics and Cycles count the reads. Default: nothing is counted.
 	Metrics *metrics.Archives
 	Cycles  *metrics.Cycles
 	Log     *zap.Logger
@@ -129,9 +128,8 @@ func New(o Options) *Runner {
 // Set changes the settings from the next archive on.
 func (r *Runner) Set(s Settings) { r.settings.Store(&s) }
 
-// Run reads archives back, from a minute on until ctx ends, and returns nil. It records what it finds only while
-// f is the newest epoch. One term follows the other: Run MUST NOT be called again before it
-// has returned.
+// Run reads archives back, from a minute after its start until ctx ends, and returns nil. It records results only
+// while f is the newest epoch. The terms do not overlap: Run MUST NOT be called again before it has returned.
 func (r *Runner) Run(ctx context.Context, f postgres.Fence) error {
 	r.fence = f
 	defer r.health.Store(nil)
@@ -151,7 +149,7 @@ func (r *Runner) Health() (h store.ArchiveHealth, known bool) {
 	return h, false
 }
 
-// Look reads back what is to be read now, which may be nothing, one archive after the other.
+// Look reads back the archives that are due now, if any, one after the other.
 func (r *Runner) Look(ctx context.Context) error {
 	if err := r.lookAtHealth(ctx); err != nil {
 		return err
@@ -180,8 +178,8 @@ func (r *Runner) lookAtHealth(ctx context.Context) error {
 	return err
 }
 
-// next returns the archive to read now: first what was asked for, whatever the bytes of a day. After
-// any other, as much time passes as so many bytes may take.
+// next returns the archive to read now. Requested archives come first, whatever the daily amount. Otherwise it first
+// waits until the last archive's share of the day has passed.
 func (r *Runner) next(ctx context.Context) (store.Archive, bool, error) {
 	if a, ok, err := r.opts.Store.RequestedArchive(ctx, confirmAfter); err != nil || ok {
 		return a, ok, err
@@ -200,7 +198,7 @@ func (r *Runner) next(ctx context.Context) (store.Archive, bool, error) {
 	return r.opts.Store.NextArchive(ctx, confirmAfter, minAge)
 }
 
-// check reads one archive back and records what it has found, if that is worth it.
+// check reads one archive back, and records the result if there is one.
 func (r *Runner) check(ctx context.Context, a store.Archive) (recorded bool, err error) {
 	if err := r.opts.Identity.Bucket(ctx); err != nil {
 		return false, err

@@ -113,7 +113,7 @@ func (h *harness) add(n int, content []byte) string {
 	return key
 }
 
-// row returns what is known of an archive, and the damage that its workspace shows.
+// row returns the record of an archive, and the damage that its workspace shows.
 func (h *harness) row(key string) (a store.Archive, shown string) {
 	h.t.Helper()
 	id, _, _ := strings.Cut(key, "/")
@@ -136,8 +136,8 @@ func (h *harness) look() {
 	}
 }
 
-// TestDamageIsFoundAndShown: whatever happens to an archive in the bucket is told after the second
-// look at it. That it is whole again is told after the first.
+// TestDamageIsFoundAndShown: any change of an archive in the bucket is reported after the second look. A repaired
+// archive is reported after the first.
 func TestDamageIsFoundAndShown(t *testing.T) {
 	content := bytes.Repeat([]byte("0123456789abcdef"), 300_000) // more than one part
 	for name, c := range map[string]struct {
@@ -294,7 +294,7 @@ func TestWhatSaysNothingAboutAnArchive(t *testing.T) {
 	}
 }
 
-// TestADeposedLeaderWritesNothing of what it has read.
+// TestADeposedLeaderWritesNothing of its results.
 func TestADeposedLeaderWritesNothing(t *testing.T) {
 	h := newHarness(t)
 	key := h.add(1, []byte("x"))
@@ -346,8 +346,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestAnAdministratorHasAllArchivesRead: now, whatever the bytes of a day, each once, what looks damaged twice,
-// and by the next leader what this one has left.
+// TestAnAdministratorHasAllArchivesRead: immediately, regardless of the daily amount, each archive once, and
+// suspicious ones twice. The next leader reads the rest.
 func TestAnAdministratorHasAllArchivesRead(t *testing.T) {
 	h := newHarness(t)
 	h.runner.Set(scrub.Settings{})

@@ -85,7 +85,7 @@ func deleted(s sight) []Finding {
 		"it is deleted in the database, and has newer archives: the deletion may have been undone since"))}
 }
 
-// unlike says how the current archive differs from what was recorded of it.
+// unlike reports how the current archive differs from its record.
 func unlike(s sight) []Finding {
 	w := s.row
 	if w.ArchiveKey == "" {

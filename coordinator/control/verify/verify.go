@@ -1,10 +1,9 @@
-// Package verify compares what the database says of workspaces with what exists of them: archives in
-// the object store, and volumes on the backend. It is for an installation that was restored from backups
-// (SPEC 12.9), and may run beside one that serves.
+// Package verify compares the database with the archives in the object store and the volumes on the backend. It is for
+// an installation that was restored from backups (SPEC 12.9), and may run beside a serving one.
 //
-// It owns what is well and what is to be done. What would become of a workspace that is opened it
-// asks the planner, so it never says anything else than the product does. It must change nothing,
-// and its memory must not grow with the number of workspaces or objects.
+// It owns the findings and their remedies. It asks the planner what would become of a workspace that is opened, so
+// that it never contradicts the product. It must change nothing, and its memory must not grow with the number of
+// workspaces or objects.
 package verify
 
 import (
@@ -45,8 +44,8 @@ type Archives interface {
 	Locked(ctx context.Context, key string) (bool, error)
 }
 
-// Options are what is compared. Backend may be nil where it is not known: then nothing is said about
-// homes that are only there.
+// Options are the two sides of the comparison. Backend may be nil if it is not known: homes that exist only there are
+// then not reported.
 type Options struct {
 	Store    Store
 	Archives Archives
@@ -54,7 +53,7 @@ type Options struct {
 	// Read reads every archive back as a whole, and not only the checksum in the commit marker of each
 	// current one.
 	Read bool
-	// Progress, if set, is called after each page with what was looked at so far.
+	// Progress, if set, is called after each page with the counts so far.
 	Progress func(Report)
 }
 
@@ -68,7 +67,7 @@ type Finding struct {
 	Unknown bool `json:"-"`
 }
 
-// Report counts what was looked at.
+// Report counts the examined objects.
 type Report struct {
 	// Workspaces of about Of in the database were compared. Unknown ones are not in it.
 	Workspaces, Of, Unknown int64
@@ -115,11 +114,11 @@ type stat struct {
 	err error
 }
 
-// Run compares, and calls each with what it finds, in the order of the ids. After an error what was not
-// found is not known to be well.
+// Run compares, and calls each with every finding, in the order of the ids. After an error, workspaces without a
+// finding are not known to be intact.
 //
-// Both lists are in the order of the ids, and are read page by page beside one another. What looks
-// wrong is looked at once more by itself before it is told: the installation may be in use.
+// Both lists are in the order of the ids and are read page by page, side by side. A suspicious workspace is examined
+// once more by itself before it is reported, because the installation may be in use.
 func Run(ctx context.Context, o Options, each func(Finding) error) (Report, error) {
 	r := &run{Options: o, each: each}
 	var err error
@@ -240,7 +239,7 @@ func (r *run) row(ctx context.Context, versions []workspace.ArchiveVersion) erro
 	return r.try(ctx, seen)
 }
 
-// confirm looks at one workspace alone, and tells what is still wrong.
+// confirm examines one workspace alone, and reports the findings that remain.
 func (r *run) confirm(ctx context.Context, id workspace.ID) error {
 	seen, err := r.onBackend(ctx, id)
 	if err != nil {

@@ -284,8 +284,8 @@ func TestARestoredInstallation(t *testing.T) {
 	}
 }
 
-// TestWhatArchivesHold: without being read each current archive has the checksum of its commit marker, which is
-// compared with the database's. Reading looks at what each archive is, whoever needs it.
+// TestWhatArchivesHold: without reading, the checksum in the commit marker of each current archive is compared with
+// the database's. With reading, the content of every archive is checked.
 func TestWhatArchivesHold(t *testing.T) {
 	const bad, malformed = "wrong", ""
 	type of struct{ content, marker map[string]string }
@@ -399,7 +399,7 @@ func TestArchivesOfAnUnknownWorkspace(t *testing.T) {
 	}
 }
 
-// Without the backend nothing is said about what may be on a volume.
+// Without the backend, nothing is reported about files that may be on a volume.
 func TestWithoutTheBackend(t *testing.T) {
 	w := &world{t: t, volumes: map[workspace.ID]workspace.Volume{}}
 	asleep := w.home(id(1), "")
@@ -414,8 +414,7 @@ func TestWithoutTheBackend(t *testing.T) {
 	}
 }
 
-// Rows and objects are read page by page, whatever their number. What is not in the other list may be
-// anywhere.
+// Rows and objects are read page by page in any number. Entries that the other list does not have may be anywhere.
 func TestManyWorkspaces(t *testing.T) {
 	const n = 5000
 	w := &world{t: t, volumes: map[workspace.ID]workspace.Volume{}}

@@ -16,7 +16,7 @@ type Queue[K comparable] struct {
 	batch   Batch[K]
 }
 
-// Batch is what was pending at one moment.
+// Batch is the pending work of one moment.
 type Batch[K comparable] struct {
 	// Keys are the pending keys, once each, in the order in which they were added.
 	Keys []K
@@ -61,7 +61,7 @@ func (q *Queue[K]) add(keys []K, all bool) {
 // must be only one consumer. The batch may be empty, because an earlier Take already returned the keys.
 func (q *Queue[K]) Ready() <-chan struct{} { return q.signal }
 
-// Take returns what is pending and empties the queue.
+// Take returns the pending work and empties the queue.
 func (q *Queue[K]) Take() Batch[K] {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -99,9 +99,8 @@ func (p *planner) saveKey() Action {
 	return ActNothing
 }
 
-// measured takes the size of the home from the job that has archived it. One that found
-// its work done has not read the home: then only what was measured since the home is
-// asleep is still right.
+// measured takes the size of the home from the job that has archived it. A job that found its work done has not read
+// the home: then only a measurement since the home fell asleep is still right.
 func (p *planner) measured(job *workspace.Job) {
 	n := &p.next
 	switch {

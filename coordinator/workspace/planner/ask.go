@@ -57,8 +57,8 @@ func (p *planner) unanswered() Ask {
 		(!ask.Archive || p.o.Archive != workspace.Unknown) && (!ask.Upload || p.o.Upload != workspace.Unknown) {
 		return Ask{}
 	}
-	// What is about to begin an operation, or goes on with one that another leader has
-	// begun, needs to know whose bucket it is, too.
+	// A workspace that is about to begin an operation, or continues one of another leader, also needs the identity of
+	// its bucket.
 	ask.Bucket = string(p.was.Phase) != string(p.was.Wanted()) || p.was.Reverting()
 	if p.was.Operation != workspace.OpNone {
 		ask.Bucket = !p.o.Witnessed

@@ -8,8 +8,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// TestWhatADecisionAsks: a row and an observation that depend on archives are decided on when
-// these are known, or the store is known not to answer. No place for a job is taken before.
+// TestWhatADecisionAsks: a decision that depends on archives is made only when these are known, or the store is known
+// not to answer. No place for a job is taken before.
 func TestWhatADecisionAsks(t *testing.T) {
 	for name, c := range map[string]struct {
 		change     func(*workspace.Workspace, *workspace.Observation)

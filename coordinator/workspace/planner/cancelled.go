@@ -20,7 +20,7 @@ func leadsTo(op workspace.Operation, wanted workspace.DesiredState) bool {
 	return false
 }
 
-// begins are the actions with which an operation begins what it waits for.
+// begins are the actions that start what an operation then waits for.
 var begins = map[Action]bool{
 	ActProvision: true, ActStart: true, ActStartArchive: true, ActStartRestore: true,
 }
@@ -29,8 +29,8 @@ var begins = map[Action]bool{
 // answer.
 var mayWrite = map[string]bool{workspace.WaitNodeLost: true, workspace.WaitTerminating: true}
 
-// cancelled reports whether the operation in progress only waits for what others must give, and leads
-// to a state that is not desired any more (SPEC 3). Action is what would be done next.
+// cancelled reports whether the operation in progress only waits for resources from outside, and leads to a state that
+// is not desired any more (SPEC 3). action is the next action.
 func (p *planner) cancelled(action Action) bool {
 	traits, waits := operations[p.next.Operation], p.waiting
 	if waits == nil && begins[action] {

@@ -28,9 +28,9 @@ func waitsFor(op workspace.Operation, wanted workspace.DesiredState, reason stri
 	return w, o
 }
 
-// TestAWaitThatLeadsElsewhereIsCancelled: an operation that only waits for what others must give ends without
-// an error once another state is desired, whatever it waits for and however it is known. What it has begun is
-// removed. One that leads to the new state goes on.
+// TestAWaitThatLeadsElsewhereIsCancelled: an operation that only waits for resources from outside ends without an
+// error once another state is desired, for every kind of wait. Whatever it began is removed. An operation that leads
+// to the new state continues.
 func TestAWaitThatLeadsElsewhereIsCancelled(t *testing.T) {
 	const running, standby, archived, deleted = workspace.DesiredRunning, workspace.DesiredStandby, workspace.DesiredArchived, workspace.DesiredDeleted
 	reasons := []string{
@@ -96,8 +96,9 @@ func TestAWaitThatLeadsElsewhereIsCancelled(t *testing.T) {
 	}
 }
 
-// TestWhatWorksIsNotCancelled: a storage job that runs, or may on a machine that does not report, ends by itself
-// (SPEC 1, contract 4), and so does a container that runs and is not ready yet. What is told to end does.
+// TestWhatWorksIsNotCancelled: a storage job that runs, or may run on a machine that does not report, ends by itself
+// (SPEC 1, contract 4), and so does a container that runs and is not ready yet. Anything that was told to end does
+// end.
 func TestWhatWorksIsNotCancelled(t *testing.T) {
 	for _, reason := range []string{"", workspace.WaitNodeLost, workspace.WaitTerminating} {
 		for op, kind := range map[workspace.Operation]workspace.JobKind{workspace.OpRestoring: workspace.JobRestore, workspace.OpArchiving: workspace.JobArchive} {
@@ -146,7 +147,7 @@ func TestACancelledStartLeavesNothing(t *testing.T) {
 	if d = planner.Reconcile(now.Add(3*time.Second), n, o, false, policy()); d.Next.Operation != workspace.OpStarting || d.Action != planner.ActStart {
 		t.Errorf("again: %s %q", d.Next.Operation, d.Action)
 	}
-	// The answer of an actuator that was under way says nothing about what is wanted now.
+	// The answer of an actuator that was under way says nothing about the present desired state.
 	quota := fmt.Errorf("start: %w", &workspace.PendingError{Pending: workspace.Pending{Reason: workspace.WaitQuota}, Err: errors.New("403")})
 	w, o = waitsFor(workspace.OpStarting, workspace.DesiredStandby, workspace.WaitQuota)
 	n = failed(now, w, quota, policy()).Next

@@ -34,9 +34,8 @@ const (
 	ActDeleteJobs Action = "delete_jobs"
 )
 
-// Destructive reports whether the action removes or overwrites something, so that
-// the leadership is checked once more before it (SPEC 5). A restore is destructive:
-// it makes the volume equal to an archive, whatever the volume held.
+// Destructive reports whether the action removes or overwrites something, so that the leadership is checked once more
+// before it (SPEC 5). A restore is destructive: it makes the volume equal to an archive, whatever the volume held.
 func (a Action) Destructive() bool {
 	switch a {
 	case ActDeleteContainer, ActDropArchivedVolume, ActDropStaleVolume, ActDeleteVolume, ActDeleteJobs, ActStartRestore:
@@ -82,8 +81,8 @@ type Decision struct {
 	VolumeOpID string
 	// Archived is what to record of the archive at archive_key, or nil.
 	Archived *workspace.ArchiveRecord
-	// Ask is what the object store must be asked first. Unless it is none, the decision is not
-	// to be saved: make it again with the answers.
+	// Ask is the question to ask the object store first. Unless it is empty, do not save the decision: make it again
+	// with the answer.
 	Ask Ask
 	// Job is the kind of storage job that the decision begins, or begins an operation for;
 	// empty for none. If there is no place for it, the decision is not to be saved: make it

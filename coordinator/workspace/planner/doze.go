@@ -2,9 +2,8 @@ package planner
 
 import "github.com/codehub/gateway/coordinator/workspace"
 
-// frozen reports whether the container is frozen because the workspace is idle. While it is to be,
-// whoever has paused it. Afterwards it is if this program has frozen it, and a pause by a person
-// stays.
+// frozen reports whether the container is frozen because the workspace is idle. While the workspace should doze, any
+// pause counts. Afterwards only a freeze by this program counts, and a pause by a person stays.
 func (p *planner) frozen() bool {
 	k := p.o.Container
 	return k != nil && k.Running && k.Health == workspace.HealthPaused &&
@@ -50,8 +49,8 @@ func (p *planner) freeze() (Action, bool) {
 	return ActFreeze, true
 }
 
-// dozeEnded reports whether the container has ended in which the workspace dozed. Nothing begins before that is saved: the
-// save takes a place for it to run again or, if none is free, puts it to sleep (SPEC 5).
+// dozeEnded reports whether the container in which the workspace dozed has ended. Nothing begins before that is saved:
+// the save takes a running place for it or, if none is free, puts the workspace to sleep (SPEC 5).
 func (p *planner) dozeEnded() bool {
 	return !p.was.DozeAt.IsZero() && p.was.Phase == workspace.PhaseRunning && p.next.Phase != workspace.PhaseRunning
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// TestFreezing lists what becomes of a running workspace that is to doze or not, by what is seen of
-// its container.
+// TestFreezing lists what happens to a running workspace that should doze or should not, by the state of its
+// container.
 func TestFreezing(t *testing.T) {
 	started := now.Add(-time.Hour)
 	up := *running
@@ -86,7 +86,7 @@ func TestFreezing(t *testing.T) {
 	}
 }
 
-// TestADozeIsSavedOnce: what dozes is not written again and again.
+// TestADozeIsSavedOnce: a doze is not saved again and again.
 func TestADozeIsSavedOnce(t *testing.T) {
 	w, o := at(workspace.PhaseRunning)
 	k := *running

@@ -36,8 +36,8 @@ func TestStartIsRetried(t *testing.T) {
 	}
 }
 
-// TestAnEngineWithAnotherClock: whatever the engine's clock says, a container that exits
-// during its start is a failed start, and one that had exited before is none.
+// TestAnEngineWithAnotherClock: with any clock of the engine, a container that exits during its start is a failed
+// start, and a container that had exited before is not.
 func TestAnEngineWithAnotherClock(t *testing.T) {
 	for _, ahead := range []time.Duration{-3 * time.Hour, -2 * time.Second, 0, 2 * time.Second, 3 * time.Hour} {
 		w, o := at(workspace.PhaseStandby)
@@ -124,8 +124,8 @@ func TestDeletedInErrorKeepsItsVolumeForTheDelay(t *testing.T) {
 	}
 }
 
-// TestNoTimeIsPromisedForAVolumeInDoubt: deleted while people worked on a volume that the database
-// does not know. Its files were not given up. It stays for good, and that is what is said.
+// TestNoTimeIsPromisedForAVolumeInDoubt: the workspace was deleted while people worked on a volume that the database
+// does not know. Its files were not given up, so it stays permanently, and the message says so.
 func TestNoTimeIsPromisedForAVolumeInDoubt(t *testing.T) {
 	w, o := at(workspace.PhaseRunning)
 	w.HomeCtx.VolumeOpID, o.Volume = "mine", &workspace.Volume{OpID: "other"}

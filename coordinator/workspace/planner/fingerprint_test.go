@@ -8,8 +8,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// unchangedAt is a workspace that is being archived, whose job has found that nothing has
-// changed since the volume A had the content of K1.
+// unchangedAt is a workspace that is being archived. Its job has found no change since the volume A had the content of
+// K1.
 func unchangedAt() (workspace.Workspace, workspace.Observation) {
 	w, o := during(workspace.OpArchiving, workspace.DesiredArchived)
 	w.ArchiveKey, w.ArchiveOpID = "K1", "op"
@@ -110,7 +110,7 @@ func TestUnchangedEndsWithTheArchiveFromBefore(t *testing.T) {
 	}
 }
 
-// What is recorded of an archive, and which state of the volume is remembered with it.
+// The record of an archive, and the state of the volume that is remembered with it.
 func TestWhatIsRecordedOfAnArchive(t *testing.T) {
 	w, o := unchangedAt()
 	o.Jobs[0] = workspace.Job{Kind: workspace.JobArchive, OpID: "op", State: workspace.JobSucceeded, Size: 9, Content: 20, Files: 3, SHA256: "new", Fingerprint: "G"}

@@ -142,7 +142,8 @@ func TestAPullThatFailsForNowIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestARetryOfThePullReplacesWhatANodeTries: its node tries again ever more seldom. What has begun to run stays.
+// TestARetryOfThePullReplacesWhatANodeTries: the node backs off longer and longer. A container that has begun to run
+// stays.
 func TestARetryOfThePullReplacesWhatANodeTries(t *testing.T) {
 	asked := &workspace.Recovery{ID: "asked", Choice: workspace.RecoverRetry}
 	for name, c := range map[string]struct {
@@ -173,8 +174,8 @@ func TestARetryOfThePullReplacesWhatANodeTries(t *testing.T) {
 	}
 }
 
-// TestARetryOfThePullDecidesNothingElse, when the start has given way, and when the image has come meanwhile: what is
-// known of the files stays, and no other decision waits for it.
+// TestARetryOfThePullDecidesNothingElse when the start was postponed, or when the image has arrived meanwhile: the
+// record of the files stays, and no other decision waits for the retry.
 func TestARetryOfThePullDecidesNothingElse(t *testing.T) {
 	failed := &workspace.Waiting{Reason: workspace.WaitPullingImage, Cause: workspace.CauseRateLimit, Since: now, Tries: 9}
 	known := workspace.Fingerprint{Value: "v", VolumeOpID: "A", ArchiveKey: "key"}
@@ -211,8 +212,8 @@ func TestARetryOfThePullDecidesNothingElse(t *testing.T) {
 	}
 }
 
-// TestThePullsOfAnotherImageBeginAnew, and so they do when somebody asks for another attempt: a second, the first try, and
-// nothing is said of the image before.
+// TestThePullsOfAnotherImageBeginAnew, and also when another attempt is requested: the pause is a second, it is the
+// first try, and the former image is not mentioned.
 func TestThePullsOfAnotherImageBeginAnew(t *testing.T) {
 	failed := workspace.Waiting{
 		Reason: workspace.WaitPullingImage, Message: "503 of A", Cause: workspace.CauseServerError, Since: now.Add(-time.Hour), Tries: 10, Image: "A",

@@ -9,7 +9,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// keeps is what keeps a backend from doing what it was asked.
+// keeps is an obstacle that keeps a backend from doing what it was asked.
 type keeps struct {
 	start *workspace.Pending // of what is started now; see [harness.comesUp]
 	quota bool               // nothing can be started
@@ -57,7 +57,7 @@ func (h *harness) mustWait(a planner.Action, reason string) {
 		Pending: workspace.Pending{Reason: reason, Message: "the backend waits"}, Err: errors.New(string(a) + " waits")}, h.policy()))
 }
 
-// comesUp gives what was started and does not run yet the present obstacle, or lets it run.
+// comesUp gives a started container that does not run yet the present obstacle, or lets it run.
 func (h *harness) comesUp() {
 	if k := h.container; k != nil && k.Running && k.StartedAt.IsZero() && !ending(k.Pending) {
 		if k.Pending = h.keeps.start; k.Pending == nil {
@@ -69,10 +69,10 @@ func (h *harness) comesUp() {
 	}
 }
 
-// ending reports whether what has w was told to end, or is on a node that is lost.
+// ending reports whether the object with w was told to end, or is on a lost node.
 func ending(w *workspace.Pending) bool { return w == terminating || w == nodeLost }
 
-// nodeChanged lets the node be lost, or come back: what was told to end has ended then.
+// nodeChanged loses the node or brings it back. When it is back, everything that was told to end has ended.
 func (h *harness) nodeChanged() {
 	k, j := h.container, h.runningJob()
 	if h.keeps.lost {

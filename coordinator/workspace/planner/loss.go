@@ -14,8 +14,8 @@ import (
 // making decides nothing: that is another clock (SPEC 12.13).
 const restoreGap = 10 * time.Minute
 
-// freshFor is the time after its creation in which a workspace is provisioned without
-// asking the object store: there is no archive of it yet.
+// freshFor is how long after its creation a workspace is provisioned without asking the object store, because it has
+// no archive yet.
 const freshFor = 10 * time.Minute
 
 // conflict describes why the volume that exists is not one that this row knows, or
@@ -62,9 +62,9 @@ func (p *planner) fresh() bool {
 	return w.ArchiveKey == "" && w.ArchiveOpID == "" && w.Recovery == nil && p.now.Sub(w.CreatedAt) < freshFor
 }
 
-// doubt looks for archives that the row does not know, before an operation that makes the data goes
-// on. It does so only if this leader did not begin the operation. The row may be older than
-// reality. It reports whether the operation must not go on now.
+// doubt looks for archives that the row does not know before an operation that creates the data continues, because the
+// row may be older than reality. It does so only for operations that another leader began. It reports whether the
+// operation must not continue now.
 func (p *planner) doubt() (Action, bool) {
 	n := &p.next
 	if !operations[n.Operation].makesHome || p.o.Witnessed || p.backingOff || p.fresh() ||
@@ -183,8 +183,8 @@ func (p *planner) uploadPossible() bool {
 		p.o.Upload != workspace.Absent
 }
 
-// halfRestored reports whether an archived workspace that is to stay so has a volume
-// that an interrupted restore of its own has left.
+// halfRestored reports whether an archived workspace that should stay archived has a volume from its own interrupted
+// restore.
 func (p *planner) halfRestored() bool {
 	n := &p.next
 	return p.o.Volume != nil && p.o.Volume.OpID != "" && p.foreign == "" && !n.Deleted() &&

@@ -38,7 +38,7 @@ func pullMessage(p workspace.Pull) string {
 	return fmt.Sprintf("pulling %d of %d %s", p.Done/size, p.Total/size, unit)
 }
 
-// queueMessage says what comes first.
+// queueMessage says how many go first.
 func queueMessage(before int) string {
 	const why = "as many storage jobs run as may at once"
 	switch {

@@ -85,9 +85,9 @@ func (p *planner) intact() bool {
 	return p.o.Volume != nil && n.Conditions.True(workspace.VolumeReady) && p.foreign == "" && !n.ErrorReason.Terminal()
 }
 
-// stepsDown reports whether an intact volume is archived even though the delay has
-// passed. It may have passed without a leader, or the row is from before the deletion was undone.
-// Only what has been tried and failed is given up by time.
+// stepsDown reports whether an intact volume is archived even though the delay has passed. It may have passed without
+// a leader, or the row is from before the deletion was undone. Time alone gives up only a volume whose archiving was
+// tried and has failed.
 func (p *planner) stepsDown() bool {
 	w := p.was.Waiting
 	failed := w != nil && (w.Reason == workspace.WaitArchiveFailed || w.Reason == workspace.WaitDeletionFailed)
@@ -107,9 +107,9 @@ func (p *planner) mayDeleteVolume() bool {
 			!n.ErrorReason.DoubtsData() && p.o.Archive == workspace.Present
 }
 
-// givenUp reports whether the volume was given up with the workspace: what was found or
-// made after the deletion was not. When the volume was made does not tell, because the
-// engine's clock is another one than the database's (SPEC 12.13).
+// givenUp reports whether the volume was given up with the workspace. A volume that was found or made after the
+// deletion was not. The volume's creation time does not tell, because the engine and the database have different
+// clocks (SPEC 12.13).
 func (p *planner) givenUp() bool {
 	n := &p.next
 	if p.foreign != "" {

@@ -118,8 +118,7 @@ func (p *planner) advance() Action {
 	return ActNothing
 }
 
-// done completes the operation (SPEC 3) and removes the jobs that are left, or lets the next
-// operation do so.
+// done completes the operation (SPEC 3), and removes the remaining jobs or leaves them to the next operation.
 func (p *planner) done() Action {
 	n := &p.next
 	n.Operation, n.OpStartedAt = workspace.OpNone, time.Time{}
@@ -139,10 +138,9 @@ func (p *planner) startsBesideJobs() bool {
 	return !n.Deleted() && nextOperations[p.orderedPhase()][n.Wanted()] == workspace.OpStarting && p.restored()
 }
 
-// restored reports whether the workspace has no other jobs than restores that have succeeded.
-// Such a job never runs again and uses the volume no more: it is removed when the container
-// runs, and no start waits for that. A job that has archived the volume goes before anything
-// writes there: see [planner.dropArchived].
+// restored reports whether the workspace has no jobs other than successful restores. Such a job never runs again and
+// does not use the volume: it is removed when the container runs, and no start waits for that. A job that has archived
+// the volume is removed before anything writes there: see [planner.dropArchived].
 func (p *planner) restored() bool {
 	return !slices.ContainsFunc(p.o.Jobs, func(j workspace.Job) bool {
 		return j.Kind != workspace.JobRestore || j.State != workspace.JobSucceeded
@@ -311,7 +309,7 @@ func (p *planner) restore() Action {
 	return p.done()
 }
 
-// newContent forgets what was known of the workspace's former content.
+// newContent forgets what was recorded of the workspace's former content.
 func (p *planner) newContent() {
 	h := &p.next.HomeCtx
 	h.ForgetContent()

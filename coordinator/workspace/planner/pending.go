@@ -18,16 +18,15 @@ var pendingReasons = map[string]bool{
 	workspace.WaitEvicted: true, workspace.WaitJobImage: true, workspace.WaitEgressRules: true,
 }
 
-// sharedWaits are the waits for which an operation gives way that yields: for what many
-// workspaces want. What waits for a machine
-// that may still write, or for an administrator, holds on.
+// sharedWaits are the waits for shared resources, in which an operation that yields is postponed. An operation keeps
+// waiting for a machine that may still write, or for an administrator.
 var sharedWaits = map[string]bool{
 	workspace.WaitUnschedulable: true, workspace.WaitVolume: true, workspace.WaitQuota: true,
 	workspace.WaitPullingImage: true, workspace.WaitEvicted: true, workspace.WaitBackendAway: true,
 }
 
-// outlasted reports whether the operation has waited for longer than its limit for what others
-// must give, and is to give way.
+// outlasted reports whether the operation has waited beyond its limit for resources from outside and must be
+// postponed.
 func (p *planner) outlasted() bool {
 	n, w := &p.next, p.waiting
 	if !operations[n.Operation].yields || p.o.Pull != nil || !sharedWaits[w.Reason] {
@@ -41,8 +40,8 @@ func (p *planner) outlasted() bool {
 	return limit > 0 && p.now.Sub(since) > limit
 }
 
-// startWaits reports whether the container was started already and waits for what others must give.
-// Then there is nothing to do but to wait. No operation keeps the desired state from changing.
+// startWaits reports whether the container was started and waits for resources from outside. Then nothing can be done
+// but wait, and no operation keeps the desired state from changing.
 func (p *planner) startWaits(op workspace.Operation) bool {
 	k := p.o.Container
 	if op != workspace.OpStarting || k == nil || !k.Running || k.Pending == nil || k.Pending.Failure != "" ||

@@ -25,9 +25,9 @@ func pendingContainer(w *workspace.Pending) *workspace.Container {
 	return &workspace.Container{Running: true, Volume: true, Health: workspace.HealthStarting, Pending: w}
 }
 
-// TestOperationsWaitForTheirBackend: each says for what, does nothing that it would not do
-// anyway, and never ends in an error. What waits for a machine that may still write holds on, the
-// others give way after their limit, so that the desired state may change.
+// TestOperationsWaitForTheirBackend: each names the obstacle, does nothing that it would not do anyway, and never ends
+// in an error. Waits for a machine that may still write continue; the others are postponed after their limit, so that
+// the desired state may change.
 func TestOperationsWaitForTheirBackend(t *testing.T) {
 	job := func(kind workspace.JobKind, w *workspace.Pending) []workspace.Job {
 		return []workspace.Job{{Kind: kind, OpID: "op", State: workspace.JobRunning, Pending: w}}
@@ -395,7 +395,7 @@ func TestAVolumeInDoubt(t *testing.T) {
 			t.Errorf("%s: %s %q, waits for %+v", op, d.Next.Operation, d.Action, d.Next.Waiting)
 		}
 	}
-	// Who has given the files up does not wait for them.
+	// A user who has given up the files does not wait for them.
 	w, o := at(workspace.PhaseRunning)
 	w.DesiredState, w.DeletedAt, w.DeleteNow, o.Volume = workspace.DesiredDeleted, now, true, doubt
 	if d := planner.Reconcile(now, w, o, false, policy()); d.Action != planner.ActDeleteContainer {

@@ -65,7 +65,7 @@ func (p *planner) decision(a Action) Decision {
 	if n.Phase != p.was.Phase {
 		n.PhaseChangedAt = p.now
 	}
-	// An observation that found nothing new is not written: an idle tick writes no row.
+	// An observation without news is not written: an idle tick writes no row.
 	step := !reflect.DeepEqual(p.next, p.was)
 	n.Progress = p.progress()
 	changed := step || n.Progress != p.was.Progress
@@ -309,8 +309,8 @@ func (p *planner) clearMarker() {
 	}
 }
 
-// endError ends an error that says only that the container did not come up in time: it is
-// ready now, on the workspace's own data.
+// endError ends an error that only says that the container did not come up in time, once it is ready on the
+// workspace's own data.
 func (p *planner) endError() {
 	n := &p.next
 	ready := n.Conditions.True(workspace.ContainerReady) && n.Conditions.True(workspace.VolumeReady) &&
@@ -355,10 +355,9 @@ func (p *planner) act(a Action) Action {
 	return a
 }
 
-// fail counts a failure. A terminal one, and the last of MaxRetry, moves the workspace to ERROR
-// and ends the operation in the same save. Others leave the operation in place for a retry. The
-// jobs are removed in either case: a failed job would block the next attempt. What is no error
-// of the workspace gives way.
+// fail counts a failure. A terminal one, and the last of MaxRetry, moves the workspace to ERROR and ends the operation
+// in the same save. Others leave the operation in place for a retry. The jobs are removed in either case: a failed job
+// would block the next attempt. A cause outside the workspace postpones the operation instead.
 func (p *planner) fail(reason workspace.ErrorReason, message string) Action {
 	n := &p.next
 	if p.givesWay(reason) {

@@ -44,7 +44,7 @@ var (
 
 var running = &workspace.Container{Running: true, Ready: true, Volume: true, Endpoint: "172.18.0.2:8080", StartedAt: now.Add(-time.Hour)}
 
-// at is a workspace that has converged in a phase, and what is observed of it.
+// at is a workspace that has converged in a phase, with its observation.
 func at(p workspace.Phase) (workspace.Workspace, workspace.Observation) {
 	w := workspace.Workspace{ID: id, Phase: p, Operation: workspace.OpNone, DesiredState: workspace.DesiredState(p), PhaseChangedAt: now.Add(-time.Hour),
 		CreatedAt: now.Add(-time.Minute)}
@@ -116,8 +116,8 @@ func TestNextOperation(t *testing.T) {
 	}
 }
 
-// TestDeletionStepsDown: whatever is left of a deleted workspace decides what goes
-// first, and what its archive can still be made from is archived (SPEC 3).
+// TestDeletionStepsDown: the remains of a deleted workspace decide what is removed first, and anything that its
+// archive can still be made from is archived (SPEC 3).
 func TestDeletionStepsDown(t *testing.T) {
 	exited := &workspace.Container{ExitCode: 1, Volume: true}
 	for name, c := range map[string]struct {

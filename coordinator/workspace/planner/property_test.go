@@ -15,14 +15,13 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// TestNothingIsLost drives one workspace through random changes of the desired state, and crashes
-// of the controller between any save and its action. Actuators, jobs and sensors fail, and an
-// object store is away or refuses. Deletions are undone, databases are restored to an older state,
-// and there are wrong engines and recoveries. A backend waits for a node, an image or a quota, or a
-// node does not report. It dozes and is used again. Such a node may have a volume of which it is not known whether it stays. It
-// checks the contracts of SPEC 1 and 12 after every step. The newest content that the owner wrote
-// is never lost, unless it was deleted for good or given up by a choice. At the end, without
-// further faults, the workspace must reach the desired state.
+// TestNothingIsLost drives one workspace through random changes of the desired state, and crashes of the controller
+// between any save and its action. Actuators, jobs and sensors fail, and an object store is unreachable or refuses.
+// Deletions are undone, databases are restored to an older state, engines are exchanged, and recoveries are requested.
+// A backend waits for a node, an image or a quota, or a node does not report; then it may be unknown whether its
+// volume stays. The workspace dozes and is used again. The test checks the contracts of SPEC 1 and 12 after every
+// step. The newest content that the owner wrote is never lost, unless it was deleted permanently or given up by a
+// choice. At the end, without further faults, the workspace must reach the desired state.
 func TestNothingIsLost(t *testing.T) {
 	seed.Rapid(t, func(t *rapid.T) {
 		h := newHarness()
@@ -329,7 +328,7 @@ func checkRoute(t *rapid.T, h *harness, was workspace.Workspace) {
 	}
 }
 
-// recovering reports whether a recovery was to be carried out.
+// recovering reports whether a recovery was pending.
 func recovering(w workspace.Workspace) bool {
 	return w.Recovery != nil && w.Recovery.ID != w.HomeCtx.RecoveryID
 }

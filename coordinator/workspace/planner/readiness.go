@@ -10,9 +10,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// readiness adds to the container what the controller's own probe has found out (SPEC 2). An application
-// that has answered is ready, whatever its health check has not found out yet. One that answers at
-// another port has that one, until it answers at its own.
+// readiness adds the results of the controller's own probe to the container (SPEC 2). An application that has answered
+// is ready, even if its health check does not say so yet. An application that answers at another port gets that one,
+// until it answers at its own.
 func (p *planner) readiness() {
 	k, r, found := p.o.Container, p.o.Readiness, &p.next.HomeCtx.Found
 	if k == nil || !k.Running || k.Endpoint == "" {
@@ -66,7 +66,7 @@ func (p *planner) describeSilence() {
 	}
 }
 
-// silenceMessage is what is known of a container whose application does not answer, for administrators.
+// silenceMessage describes, for administrators, a container whose application does not answer.
 func silenceMessage(s workspace.Silence) string {
 	switch {
 	case slices.Contains(s.Ports, s.Port):

@@ -10,7 +10,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// TestTheFirstAnswerEndsTheStart: the application that has answered is ready, whatever the image's health check says.
+// TestTheFirstAnswerEndsTheStart: an application that has answered is ready, whatever the image's health check says.
 func TestTheFirstAnswerEndsTheStart(t *testing.T) {
 	for name, c := range map[string]struct {
 		health   workspace.Health
@@ -39,7 +39,7 @@ func TestTheFirstAnswerEndsTheStart(t *testing.T) {
 		if o.Container.Ready || o.Container.Health != c.health {
 			t.Errorf("%s: what was observed has been changed", name)
 		}
-		// What runs is not ready because of an answer in its past.
+		// A former answer does not make a running container ready.
 		if c.health == workspace.HealthUnhealthy {
 			n = planner.Reconcile(now, n, o, false, policy()).Next
 			if n.Phase != workspace.PhaseRunning || n.Conditions.True(workspace.ContainerReady) || waits(n) != workspace.WaitUnhealthy {
@@ -49,8 +49,8 @@ func TestTheFirstAnswerEndsTheStart(t *testing.T) {
 	}
 }
 
-// TestAContainerIsHeldBack into which its backend must look: it is started again, which is no failure, and nobody uses it
-// meanwhile. One that people may be using already, such as that of an older leader, is left alone.
+// TestAContainerIsHeldBack while its backend must check it: it is started again, which is no failure, and nobody uses
+// it meanwhile. A container that people may be using already, such as that of an older leader, is left alone.
 func TestAContainerIsHeldBack(t *testing.T) {
 	unseen := *running
 	unseen.StartAgain = true
@@ -107,7 +107,7 @@ func TestTheFoundPortIsUsed(t *testing.T) {
 	if next := planner.Reconcile(now, n, o, false, policy()).Next; next.Endpoint != "172.18.0.2:8888" || !reflect.DeepEqual(next.HomeCtx, n.HomeCtx) {
 		t.Errorf("%q, found %+v", next.Endpoint, next.HomeCtx.Found)
 	}
-	// It goes on being used. What was found holds for what the container was started with.
+	// The port remains in use. A discovery holds for the image and port that the container was started with.
 	o.Readiness, o.Image = &workspace.Readiness{Instead: 8888}, "test/image:2"
 	if next := planner.Reconcile(now, n, o, false, policy()).Next; next.Endpoint != "172.18.0.2:8888" || next.HomeCtx.Found != want {
 		t.Errorf("%q, found %+v", next.Endpoint, next.HomeCtx.Found)

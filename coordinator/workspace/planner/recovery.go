@@ -2,9 +2,8 @@ package planner
 
 import "github.com/codehub/gateway/coordinator/workspace"
 
-// recover carries out a recovery that an administrator has asked for, once, and
-// reports whether this decision is about it. What it gives up was chosen; whatever
-// else it finds ends it in an error.
+// recover carries out, once, a recovery that an administrator has requested, and reports whether this decision is
+// about it. The administrator chose what is given up; anything unexpected ends the recovery in an error.
 func (p *planner) recover() (Action, bool) {
 	n, r := &p.next, p.was.Recovery
 	if !recoveryPending(p.was) {
@@ -81,8 +80,8 @@ func recoveryPending(w workspace.Workspace) bool {
 		w.ErrorReason == "" && w.Operation == workspace.OpNone
 }
 
-// retryAsked reports, once, whether somebody has asked for another attempt to start the workspace since the operation
-// began to wait.
+// retryAsked reports, once, whether another attempt to start the workspace was requested after the operation began to
+// wait.
 func (p *planner) retryAsked() bool {
 	r := p.was.Recovery
 	if r == nil || r.ID == p.next.HomeCtx.RecoveryID || r.Choice != workspace.RecoverRetry {
@@ -93,8 +92,8 @@ func (p *planner) retryAsked() bool {
 	return true
 }
 
-// retriesPull reports, once, whether somebody has asked for another attempt, and the container's node waits longer and
-// longer between two. That of another container begins at once.
+// retriesPull reports, once, whether another attempt was requested while the container's node is backing off from a
+// pull. A new container pulls immediately.
 func (p *planner) retriesPull() bool {
 	k := p.o.Container
 	return p.retryAsked() && k != nil && k.Running && k.Pending != nil && k.Pending.Cause != ""

@@ -20,8 +20,7 @@ func reverting(p workspace.Phase) (workspace.Workspace, workspace.Observation) {
 	return w, o
 }
 
-// TestRevertingStepsDownFirst: while it goes back, the workspace is brought to ARCHIVED,
-// whatever is desired, and what is desired stays.
+// TestRevertingStepsDownFirst: a revert first brings the workspace to ARCHIVED, and does not change the desired state.
 func TestRevertingStepsDownFirst(t *testing.T) {
 	for p, want := range map[workspace.Phase]workspace.Operation{
 		workspace.PhaseRunning: workspace.OpStopping, workspace.PhaseStandby: workspace.OpArchiving, workspace.PhaseArchived: workspace.OpNone,
@@ -38,8 +37,8 @@ func TestRevertingStepsDownFirst(t *testing.T) {
 	}
 }
 
-// TestTheRevertItself: when the present state is in an archive alone, the older one takes its
-// place. Or the request ends with what is in its way.
+// TestTheRevertItself: when the present state is in an archive alone, the older one takes its place. Otherwise the
+// request ends and names the obstacle.
 func TestTheRevertItself(t *testing.T) {
 	const (
 		done  = "done"

@@ -14,7 +14,7 @@ func volume(opID string) *workspace.Volume {
 	return &workspace.Volume{OpID: opID, CreatedAt: now.Add(-time.Minute)}
 }
 
-// archived is a row that says ARCHIVED K1, and what is observed then.
+// archived is a row that says ARCHIVED K1, with its observation.
 func archived(desired workspace.DesiredState) (workspace.Workspace, workspace.Observation) {
 	w, o := at(workspace.PhaseArchived)
 	w.DesiredState, w.HomeCtx.RestoreMarker = desired, ""
@@ -183,8 +183,8 @@ func TestAChosenArchiveMayBeOlder(t *testing.T) {
 	}
 }
 
-// TestArchivingAnOlderRow: a row from the middle of ARCHIVING says what it was about to
-// do, not what the volume holds now. The volume is archived again and kept until then.
+// TestArchivingAnOlderRow: a row from the middle of ARCHIVING describes an intention, not the volume's present
+// content. The volume is archived again and kept until then.
 func TestArchivingAnOlderRow(t *testing.T) {
 	w, o := during(workspace.OpArchiving, workspace.DesiredArchived)
 	w.ArchiveOpID = "op"
@@ -261,8 +261,8 @@ func TestAVolumeIsKeptWithoutItsJobs(t *testing.T) {
 	}
 }
 
-// TestHalfRestoredVolumeIsRemoved: of an archived workspace that is to stay so, when
-// the archive was seen, and only its own.
+// TestHalfRestoredVolumeIsRemoved if an archived workspace should stay archived and the archive was seen, and only its
+// own volume.
 func TestHalfRestoredVolumeIsRemoved(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*workspace.Workspace, *workspace.Observation)

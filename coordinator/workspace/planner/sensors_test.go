@@ -39,8 +39,8 @@ func TestASensorFreezesWhatItSenses(t *testing.T) {
 	}
 }
 
-// TestOperationsNeedTheirSensors: no action depends on what was not seen, and time in
-// which nothing was seen ends nothing.
+// TestOperationsNeedTheirSensors: no action depends on a silent sensor, and no limit counts time without an
+// observation.
 func TestOperationsNeedTheirSensors(t *testing.T) {
 	for op, needs := range map[workspace.Operation]workspace.Sensors{
 		workspace.OpProvisioning: workspace.SensorVolumes, workspace.OpCreateEmptyArchive: workspace.SensorVolumes,

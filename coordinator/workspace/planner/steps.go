@@ -9,15 +9,14 @@ type step struct {
 	do   func(*planner) (Action, bool)
 }
 
-// steps are the order in which a decision is made. Everything that changes the next row does so
-// in one of them, and each sees what those before it have changed. The first that ends the
-// decision is the last.
+// steps are the order in which a decision is made. Only a step changes the next row, and each sees the changes of the
+// steps before it. The first step that ends the decision is the last one.
 var steps = []step{
-	// What is decided on the row alone. The conditions stay, so a loss that shows for the
-	// first time is found by the next observation.
+	// Decisions by the row alone. The conditions stay unchanged, so a loss that shows for the first time is found by
+	// the next observation.
 	{"count an actuator's error", (*planner).countError},
 	{"carry out a recovery", (*planner).recover},
-	// What was observed (SPEC 2).
+	// The observation (SPEC 2).
 	{"take the application's own answer", always((*planner).readiness)},
 	{"hold a container back that its backend must look into", always((*planner).holdBack)},
 	{"see the volume", always((*planner).updateVolume)},

@@ -20,8 +20,8 @@ type traits struct {
 	// needsDisk says that it brings a home to the disk. A workspace whose home is there starts
 	// also when the disk is full.
 	needsDisk bool
-	// yields says that it gives way, without an error, when it has waited for its limit for what
-	// others must give. Until that is there the desired state may change (SPEC 1, contract 4).
+	// yields says that the operation is postponed, without an error, when it has waited beyond its limit for resources
+	// from outside. Until these are available, the desired state may change (SPEC 1, contract 4).
 	yields bool
 	// job is the storage job that it needs. It is begun only when there is a place for that:
 	// until then the workspace can still be opened or left as it is.

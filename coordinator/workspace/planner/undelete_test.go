@@ -8,9 +8,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// TestUndeleteAfterTheVolumeWasGivenUp: a deletion has dropped the volume without an
-// archive of it. The archive from before is not the workspace's data: it is not restored
-// without a choice (SPEC 12.2).
+// TestUndeleteAfterTheVolumeWasGivenUp: a deletion has dropped the volume without archiving it. The earlier archive is
+// not the workspace's data, so it is not restored without a choice (SPEC 12.2).
 func TestUndeleteAfterTheVolumeWasGivenUp(t *testing.T) {
 	for name, c := range map[string]struct {
 		used bool
@@ -44,9 +43,8 @@ func TestUndeleteAfterTheVolumeWasGivenUp(t *testing.T) {
 	}
 }
 
-// TestADeletionStepsDownFirst: also when its delay has passed. Only what was tried and failed is
-// given up by time. The delay may have passed without a leader, or the row is from before the
-// deletion was undone.
+// TestADeletionStepsDownFirst, even when its delay has passed. Time alone gives up only a volume whose archiving was
+// tried and has failed. The delay may have passed without a leader, or the row is from before the deletion was undone.
 func TestADeletionStepsDownFirst(t *testing.T) {
 	type step struct {
 		op     workspace.Operation

@@ -43,8 +43,8 @@ func (p *planner) wait(reason, message string) {
 	}
 }
 
-// waited is what the workspace has waited for so far. The attempts to pull an image begin anew with another image, and
-// are counted anew when somebody has asked for one.
+// waited is what the workspace has been waiting for. The attempts to pull an image are counted from the beginning with
+// another image, and when another attempt was requested.
 func (p *planner) waited() *workspace.Waiting {
 	w := p.was.Waiting
 	switch {

@@ -81,8 +81,8 @@ func TestTheStoreIsAskedFirst(t *testing.T) {
 	}
 }
 
-// TestWaitingForARefusalEnds: for what has no intact volume, after the limit, with a
-// message that says what to do. A store that is away may come back.
+// TestWaitingForARefusalEnds after the limit, for a workspace without an intact volume, with a message that names the
+// remedy. An unreachable store may come back.
 func TestWaitingForARefusalEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		phase  workspace.Phase
@@ -124,8 +124,8 @@ func TestWaitingForARefusalEnds(t *testing.T) {
 	}
 }
 
-// TestArchivingGivesWay: whatever fails while the volume is intact, the workspace stays
-// in STANDBY, can be opened, and is archived later (SPEC 3).
+// TestArchivingGivesWay: after any failure with an intact volume, the workspace stays in STANDBY, can be opened, and
+// is archived later (SPEC 3).
 func TestArchivingGivesWay(t *testing.T) {
 	job := func(state workspace.JobState, reason workspace.ErrorReason) []workspace.Job {
 		return []workspace.Job{{Kind: workspace.JobArchive, OpID: "op", State: state, Reason: reason, Message: "what happened", Size: 1}}
@@ -295,8 +295,8 @@ func TestALockedArchiveWaits(t *testing.T) {
 	}
 }
 
-// TestAJobOfAnotherReleaseWaits: what it says may mean something else, so that no archive is
-// corrupted or lost because of it.
+// TestAJobOfAnotherReleaseWaits: its output may mean something else, and must not make an archive look corrupted or
+// lost.
 func TestAJobOfAnotherReleaseWaits(t *testing.T) {
 	for _, reason := range []workspace.ErrorReason{workspace.ReasonActionFailed, workspace.ReasonImagePullFailed} {
 		w, o := during(workspace.OpRestoring, workspace.DesiredRunning)

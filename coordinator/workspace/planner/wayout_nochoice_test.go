@@ -14,9 +14,8 @@ func (h *harness) settled() bool {
 	return r.Operation == workspace.OpNone && (r.Phase == workspace.Phase(r.DesiredState) && r.ErrorReason == "" || r.NeedsRecovery() != "")
 }
 
-// retry tries what a recovery without a choice does, now that nothing is broken any more. A
-// workspace with its own volume comes to its desired state with its files. One of which it is not
-// known where they are waits for a choice.
+// retry makes a recovery without a choice, after all faults have ended. A workspace with its own volume reaches its
+// desired state with its files. If it is unknown where its files are, it waits for a choice.
 func retry(t *testing.T, s stuck) {
 	h := s.harness()
 	h.live(t, 2)
@@ -70,8 +69,8 @@ func undelete(t *testing.T, s stuck) {
 	}
 }
 
-// expire lets the time pass for which the files of a deleted workspace stay: it goes, unless
-// it is in doubt whose files they are. Then they stay, and no time is promised.
+// expire lets the time pass for which the files of a deleted workspace are kept. Then the workspace is removed, unless
+// the owner of its files is in doubt: then the files stay, and no time is promised.
 func expire(t *testing.T, s stuck) {
 	h := s.harness()
 	h.live(t, 2)

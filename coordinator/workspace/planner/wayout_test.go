@@ -28,8 +28,8 @@ func (s stuck) String() string {
 	return fmt.Sprintf("%s, volume %q, archived %v, container %q, desired %s", s.reason, s.volume, s.archived, s.container, s.desired)
 }
 
-// possible reports whether the situation can be. A container in use makes no sense without its
-// volume, and RUNNING in a conflict is that on a volume that is not the row's.
+// possible reports whether the situation can occur. A container in use makes no sense without its volume, and RUNNING
+// in a conflict is on a volume that is not the row's.
 func (s stuck) possible() bool {
 	switch {
 	case s.reason == "":
@@ -40,7 +40,7 @@ func (s stuck) possible() bool {
 	return s.container != "on" || s.volume != ""
 }
 
-// harness returns a model in that situation. The volume holds version 2, the archive 1.
+// harness returns a model in that situation. The volume holds version 2, the archive version 1.
 func (s stuck) harness() *harness {
 	h := newHarness()
 	h.now = h.now.Add(time.Hour)
@@ -147,11 +147,10 @@ func situations(t *testing.T) (all []stuck) {
 	return all
 }
 
-// TestEveryStateHasAWayOut: whatever keeps a workspace from its desired state, each choice that an
-// administrator can make brings it there. It has the files that were chosen, and a deletion that
-// gives the files up removes it. A workspace that is RUNNING in a conflict can keep its volume at
-// once, and make every choice after it was put to sleep. See [retry] and [undelete] for what needs
-// no choice.
+// TestEveryStateHasAWayOut: from every obstacle to the desired state, each choice of an administrator leads there. The
+// workspace then has the chosen files, and a deletion that gives the files up removes it. A workspace that is RUNNING
+// in a conflict can keep its volume immediately, and make every choice after it was put to sleep. See [retry] and
+// [undelete] for ways out without a choice.
 func TestEveryStateHasAWayOut(t *testing.T) {
 	all := situations(t)
 	if len(all) < 300 {
@@ -226,9 +225,8 @@ func leave(t *testing.T, s stuck) {
 	}
 }
 
-// TestInUseInAConflict: a workspace that runs on a volume that its row does not know stays
-// in use, whatever an older row desires. A request from then on stops its container, and
-// nothing else of it; then only a choice leads out.
+// TestInUseInAConflict: a workspace that runs on a volume that its row does not know stays in use, whatever an older
+// row desires. A later request stops its container, and does nothing else; then only a choice leads out.
 func TestInUseInAConflict(t *testing.T) {
 	for _, before := range []workspace.DesiredState{workspace.DesiredRunning, workspace.DesiredStandby, workspace.DesiredArchived} {
 		for _, asked := range []workspace.DesiredState{workspace.DesiredRunning, workspace.DesiredStandby, workspace.DesiredArchived} {

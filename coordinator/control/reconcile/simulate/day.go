@@ -24,8 +24,8 @@ type Config struct {
 
 // Times are how long what the backend and the store do takes.
 type Times struct {
-	// Start is a container's, from the request to the first answer. Provision is a volume's, and
-	// JobStart a storage job's without what it moves.
+	// Start is the time of a container's start, from the request to the first answer, and Provision that of a volume's
+	// creation. JobStart is the start of a storage job, without its transfer.
 	Start, Provision, JobStart time.Duration
 	// Rate is how many bytes of a packed home a job moves in a second, either way.
 	Rate float64
@@ -260,7 +260,7 @@ func (r *run) due(id int32) {
 	r.at((at+tick-1)/tick*tick, event{id, unused, 0})
 }
 
-// wake begins what brings a workspace up that somebody waits for.
+// wake begins the operation that brings up an awaited workspace.
 func (r *run) wake(id int32) {
 	w := &r.all[id]
 	if !w.wanted {

@@ -24,8 +24,8 @@ var update = flag.Bool("update", false, "simulate a million workspaces, and writ
 const (
 	// guideWorkspaces are those of the guide, and testWorkspaces those of the test of it.
 	guideWorkspaces, testWorkspaces = 1_000_000, 20_000
-	// tolerance is by how much a number of the guide may differ from what a small simulation says:
-	// the busiest quarter of an hour of few people is busier than that of many.
+	// tolerance is how far a number of the guide may differ from the result of a small simulation: the busiest quarter
+	// of an hour of few people is busier than that of many.
 	tolerance = 0.25
 	docs      = "../../../../caddymodule/docs"
 	begins    = "<!-- made by make simulate -->"
@@ -318,8 +318,8 @@ func TestTheGuide(t *testing.T) {
 
 var number = regexp.MustCompile(`\d[\d,]*(\.\d+)?`)
 
-// compare holds the numbers of a table against those of another one, row by row by their names. The
-// rows may have another order: what is close may change places.
+// compare compares the numbers of two tables row by row, by the rows' names. Their orders may differ, because close
+// rows may change places.
 func compare(t *testing.T, file, guide, want string) (compared int) {
 	t.Helper()
 	rows := func(text string) map[string]string {
@@ -368,8 +368,8 @@ func TestCourses(t *testing.T) {
 	}
 }
 
-// TestRun: the same seed gives the same day; few places for jobs make people wait on a Monday; and
-// every workspace is in one state at every moment.
+// TestRun: the same seed gives the same day; few places for jobs make people wait on a Monday; and every workspace is
+// always in exactly one state.
 func TestRun(t *testing.T) {
 	c := production(5000)
 	one, two := Run(c), Run(c)

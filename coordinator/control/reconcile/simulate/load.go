@@ -26,7 +26,7 @@ var Installations = []Installation{
 	{Name: "region", Processes: 40, Shards: 40, MaxJobs: 400, MaxConcurrent: 40, Cores: 8, GiB: 32, DatabaseCores: 64},
 }
 
-// Fixed limits of the product and of what it stands on.
+// Fixed limits of the product and of the servers below it.
 const (
 	poolSize       = 10      // connections of a process to PostgreSQL, and besides
 	sessionsBeside = 4       // its LISTEN, leader's lock, and work that one process does at a time

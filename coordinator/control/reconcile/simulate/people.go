@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// The people are assumptions, and each is a field: no product knows them. What is known of others'
-// is that work begins within two hours around nine, that an editor is used for half of a working day
-// in pieces of less than an hour, and that most accounts of a large installation are rarely used.
+// The behaviour of the people is assumed, and each assumption is a field, because no product has published it.
+// Published studies only show three things. Work begins within two hours around nine. An editor is used for half of a
+// working day, in pieces of less than an hour. Most accounts of a large installation are rarely used.
 
 // Kind is a part of all workspaces whose people are alike.
 type Kind struct {
@@ -23,11 +23,11 @@ type People struct {
 	Kinds []Kind
 	// Zones are the time zones in hours from that of the installation, with their shares.
 	Zones []Zone
-	// Begin and End are when the first session of a day begins and the last one ends, as hours of
-	// the day and their deviations. Lunch is around its hour, and an hour long.
+	// Begin and End are the hours of the day when the first session begins and the last one ends, with their
+	// deviations. Lunch begins around its hour and takes an hour.
 	Begin, BeginDeviation, End, EndDeviation, Lunch float64
-	// Session and Pause are the medians of how long people work without a pause and of the pauses,
-	// both with the deviation of their logarithms.
+	// Session and Pause are the medians of the working time between two pauses and of the pauses, both with the
+	// deviation of their logarithms.
 	Session, Pause             time.Duration
 	SessionSpread, PauseSpread float64
 	// HomeBytes is the median size of a home when it is packed, with the deviation of its logarithm.
@@ -48,7 +48,7 @@ func Office() People {
 	}
 }
 
-// session is from when to when somebody works, in seconds since the first day began.
+// session is one session of work, in seconds since the first day began.
 type session struct{ begin, end int32 }
 
 // day returns the sessions of a person on the working day of that number.

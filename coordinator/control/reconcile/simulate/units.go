@@ -14,9 +14,9 @@ const million = "BenchmarkMillion in coordinator/store"
 // Units are what things cost, on one core of 2026 where they are times. MEASURE=1 measures those of
 // [million] again.
 var Units = map[string]Unit{
-	// One change of the desired state, with the limits; for each running workspace that counting
-	// them reads; one row that the controller saves; one row that a process reads after a
-	// notification; one row of a cycle, and one that it reads and leaves to another shard; one of the activity; a session, a list, a stream.
+	// A change of the desired state with the limits, and each running workspace that its count reads; a row that the
+	// controller saves; a row that a process reads after a notification; a row of a cycle, and a row that the cycle
+	// leaves to another shard; a record of activity; a session, a list, a stream.
 	"wake":       {0.65, "ms", million},
 	"count":      {0.000017, "ms a running workspace", million},
 	"save":       {0.61, "ms", million},

@@ -37,8 +37,8 @@ var ErrHeldBack = errors.New("held back")
 type Store interface {
 	// Holds reports whether the fence's epoch is still the newest.
 	Holds(ctx context.Context, f postgres.Fence) (bool, error)
-	// TakeAddress gives the workspace an address; see [store.Store.TakeAddress].
-	// DropAddress takes one back that something else has.
+	// TakeAddress gives the workspace an address; see [store.Store.TakeAddress]. DropAddress takes back an address
+	// that another container uses.
 	TakeAddress(ctx context.Context, f postgres.Fence, id workspace.ID, p store.Pool, quarantine time.Duration) (
 		slot int64, err error)
 	DropAddress(ctx context.Context, f postgres.Fence, id workspace.ID, pool string, slot int64) error
@@ -80,14 +80,14 @@ type Actuator struct {
 	Tracer *tracing.Tracer
 	Log    *zap.Logger
 
-	// Fence is the condition of every write of the term, and Label names the term in what is
-	// started. Lease reports whether the leadership is certain without asking the database.
+	// Fence is the condition of every write of the term, and Label names the term in the objects that it starts. Lease
+	// reports whether the leadership is certain without asking the database.
 	Fence postgres.Fence
 	Label string
 	Lease func() bool
 }
 
-// Call is one action. Row is what was saved before it.
+// Call is one action. Row is the row that was saved before it.
 type Call struct {
 	Action planner.Action
 	Row    workspace.Workspace
@@ -177,10 +177,9 @@ func (a *Actuator) checkServers(ctx context.Context, c Call) error {
 	return nil
 }
 
-// checkLeadership returns an error unless this process leads: before what is destructive
-// the database still says so, and the lease cannot have run out since. What is not
-// destructive still must not be done by two: a container that a former leader starts runs
-// although its workspace is to sleep.
+// checkLeadership returns an error unless this process leads. Before a destructive action it asks the database, and
+// checks that the lease has not expired since. Other actions are checked, too: a container that a former leader starts
+// would run although its workspace should sleep.
 func (a *Actuator) checkLeadership(ctx context.Context, before planner.Action) error {
 	if before.Destructive() {
 		held, err := a.Store.Holds(ctx, a.Fence)
@@ -221,8 +220,8 @@ func (a *Actuator) freeze(ctx context.Context, c Call) error {
 	return a.Freezer.Thaw(ctx, c.Row.ID)
 }
 
-// startJob starts a storage job that is named after opID and moves the archive at key. What
-// it may do with the store ends when the operation must have ended.
+// startJob starts a storage job that is named after opID and moves the archive at key. The job's access to the store
+// expires with the operation's time limit.
 func (a *Actuator) startJob(ctx context.Context, w workspace.Workspace, kind workspace.JobKind, opID,
 	key string) error {
 	env := a.Archives.JobEnv(key)

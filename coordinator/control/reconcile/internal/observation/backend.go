@@ -1,12 +1,11 @@
-// Package observation reads what the container backend and the object store hold of workspaces,
-// and what storage jobs say of their progress. It owns what is believed of the answers:
+// Package observation reads what the container backend and the object store hold of workspaces, and the progress that
+// storage jobs report. It owns which answers are trusted. It rejects:
+//   - any answer of a backend or a bucket that is not the recorded one (SPEC 2), and absence according to a sensor
+//     that has not answered;
+//   - an old answer of the object store;
+//   - a loss of data that only one look shows, or that too many workspaces show at once ([Breaker]).
 //
-//   - nothing of a backend or a bucket that is not the recorded one (SPEC 2), and no absence from
-//     a sensor that has not answered;
-//   - no answer of the object store for long;
-//   - no loss of data that one look shows, or that too many workspaces show at once ([Breaker]).
-//
-// It must not read or write rows, change anything, or decide what follows.
+// It must not read or write rows, change anything, or decide the consequences.
 package observation
 
 import (
@@ -24,8 +23,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Identity compares the servers with the recorded ones. A method returns nil only if what
-// answers now is what is recorded.
+// Identity compares the servers with the recorded ones. A method returns nil only if the answering server is the
+// recorded one.
 type Identity interface {
 	Backend(ctx context.Context) error
 	Bucket(ctx context.Context) error
@@ -41,7 +40,7 @@ type Snapshot struct {
 	Reason, Message string
 }
 
-// Outages logs and counts the outages of what is read, each by itself.
+// Outages logs and counts the outages of each sensor separately.
 type Outages struct {
 	containers, volumes, jobs *outage.Reporter
 	metrics                   *metrics.Reconcile
@@ -62,9 +61,9 @@ func NewOutage(log *zap.Logger, what string) *outage.Reporter {
 			" works again")
 }
 
-// Read reads containers, volumes and jobs at the same time, each in one call. What they
-// say is used only if the backend is the recorded one, also after the last answer. A
-// sensor that has not answered when the time of bounded is up does not answer.
+// Read reads containers, volumes and jobs at the same time, each in one call. It uses their answers only if the
+// backend is the recorded one, also after the last answer. A sensor that has not answered before bounded ends counts
+// as not answering.
 func Read(ctx, bounded context.Context, sensors backend.Sensors, servers Identity, log Outages,
 	ids []workspace.ID) Snapshot {
 	var snap Snapshot

@@ -33,8 +33,8 @@ func (hung) Jobs(ctx context.Context, _ ...workspace.ID) (map[workspace.ID][]wor
 	return nil, ctx.Err()
 }
 
-// TestABackendThatHangsIsLogged: the time for an observation that is up is an outage of
-// what is observed, unlike the end of the term.
+// TestABackendThatHangsIsLogged: when the time for an observation is up, that is an outage of the sensor, unlike the
+// end of the term.
 func TestABackendThatHangsIsLogged(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	log := NewOutages(zap.New(core), nil)

@@ -83,7 +83,7 @@ func (b *Breaker) Begin(full bool, volumes map[workspace.ID]workspace.Volume) *L
 // Full reports whether the look can confirm a loss.
 func (k *Look) Full() bool { return k.full }
 
-// ConfirmAt is when the suspects are to be looked at again; zero: at the usual time.
+// ConfirmAt is when to look at the suspects again; zero means at the usual time.
 func (b *Breaker) ConfirmAt() time.Time { return b.confirmAt }
 
 // Suspected reports whether a look has shown the loss of id.

@@ -11,17 +11,17 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// Tracker follows the progress of one operation: what was observed of it last, and since when.
-// It reads the monotonic clock, so a clock that is set does not count.
+// Tracker follows the progress of one operation: the last observed progress, and since when it is unchanged. It reads
+// the monotonic clock, so that setting the clock does not matter.
 type Tracker struct {
 	seen  string
 	at    time.Time
 	meter *meter // nil before its job has said anything
 }
 
-// Add adds to o how far the operation of w is, and when it last made progress by the
-// database's clock, whose time is now. Time in which it could not be observed, or in which its
-// image was pulled, does not count against it.
+// Add adds to o the progress of w's operation, and when the operation last made progress by the database's clock,
+// whose time is now. Time during which the progress could not be observed, or the image was being pulled, does not
+// count against the operation.
 func (t *Tracker) Add(w workspace.Workspace, o *workspace.Observation, now time.Time) {
 	var b strings.Builder
 	fmt.Fprint(&b, w.Operation, w.OpStartedAt, o.Volume != nil, o.Container != nil)
@@ -60,9 +60,8 @@ func newestLine(w workspace.Workspace, jobs []workspace.Job) (line contract.Prog
 	return line, false
 }
 
-// meter turns the lines of a job into its progress. The rate is that of the present step. The last
-// seconds of it count more than those before, because a step that slows down must not promise what
-// it was.
+// meter turns the lines of a job into its progress. The rate is that of the present step. Recent seconds count more
+// than earlier ones, so that a step that slows down does not keep promising its earlier rate.
 type meter struct {
 	newest workspace.Progress
 	rate   float64   // in bytes per second; 0 while it is unknown

@@ -20,7 +20,7 @@ func TestMeter(t *testing.T) {
 		after time.Duration
 		line  contract.ProgressLine
 	}
-	// steady looks every second at a job that does so much a second.
+	// steady looks every second at a job with a constant rate.
 	steady := func(from, rate int64, seconds int) (looks []look) {
 		for i := range seconds {
 			looks = append(looks, look{time.Second, unpack(from + int64(i+1)*rate)})

@@ -46,8 +46,8 @@ type Question struct {
 type Answer struct {
 	Question Question
 	at       time.Time
-	// Found is whether the archive at archive_key exists, Uploaded the one that the archive
-	// operation in progress uploads, and Chosen that of an open revert.
+	// Found is whether the archive at archive_key exists. Uploaded is the same for the archive that the archive
+	// operation in progress uploads, and Chosen for the archive of an open revert.
 	Found, Uploaded, Chosen workspace.Presence
 	// Size and Sum are those of the one that was asked about last.
 	Size int64

@@ -23,9 +23,8 @@ func (s silence) Stat(context.Context, string) (archive.Info, error) {
 	return archive.Info{}, fmt.Errorf("reading: %w", context.DeadlineExceeded)
 }
 
-// TestThatAStoreIsSilentIsKnownAfterTheProbe: the answer of a probe that has waited for
-// all of its time is used. Otherwise the store is asked again for ever, and a user who waits
-// for the workspace never learns why.
+// TestThatAStoreIsSilentIsKnownAfterTheProbe: the answer of a probe that has waited for all of its time is used.
+// Otherwise the store would be asked again and again, and a waiting user would never learn the cause.
 func TestThatAStoreIsSilentIsKnownAfterTheProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := Store{Archives: silence{wait: func() { time.Sleep(StoreTimeout) }}}
@@ -57,8 +56,8 @@ func (foreign) Bucket(context.Context) error {
 	return &identity.MismatchError{Resource: "bucket", Expected: "ours", Found: "no bucket of that name"}
 }
 
-// TestAMissingBucketIsAMismatch: a workspace whose bucket is not there waits for an
-// administrator, without a limit, and not for a store that refuses (SPEC 2).
+// TestAMissingBucketIsAMismatch: a workspace whose bucket does not exist waits for an administrator without a limit.
+// It is not treated as a store that refuses (SPEC 2).
 func TestAMissingBucketIsAMismatch(t *testing.T) {
 	s := Store{Archives: noBucket{}, Identity: foreign{}}
 	w := workspace.Workspace{ArchiveKey: "a/b/home.tar.zst"}

@@ -1,9 +1,8 @@
-// Package prepull pulls the images with which workspaces start before anybody waits for them. These
-// are the configured ones and those of the workspaces in STANDBY. Another program may have removed
-// one since it was last used.
+// Package prepull pulls images before a workspace needs them: the configured images and those of the workspaces in
+// STANDBY. Another program may have removed one since its last use.
 //
-// It owns which images these are, and when it looks for those that the engine does not have. It must
-// not know how pulls share the engine, and it removes no image.
+// It owns which images these are, and when it looks for missing ones. It must not know how pulls share the engine, and
+// it removes no image.
 package prepull
 
 import (
@@ -25,8 +24,8 @@ const most = 100
 
 // Store is the database as the puller uses it.
 type Store interface {
-	// SleepingImages returns the images that the rows of the workspaces in STANDBY name, at most so
-	// many, those first whose workspace has slept for the shortest time.
+	// SleepingImages returns up to limit images that the rows of the workspaces in STANDBY name, starting with the
+	// workspaces that have slept for the shortest time.
 	SleepingImages(ctx context.Context, limit int) ([]string, error)
 }
 

@@ -1,9 +1,8 @@
-// Package pull fetches images beside the controller, so that a large one delays
-// no workspace that does not need it.
+// Package pull pulls images beside the controller, so that a large image only delays the workspaces that need it.
 //
-// It owns how many pulls run at the same time, and that each image is pulled once however many
-// workspaces wait for it. What nobody waits for yet is pulled last. It owns their progress, and the
-// end of a pull without progress. It must not know workspaces, nor decide what follows from a failure.
+// It owns the number of concurrent pulls, their progress, and the end of a pull without progress. It pulls each image
+// once, however many workspaces wait for it, and pulls images without waiting workspaces last. It must not know
+// workspaces, nor decide the consequences of a failure.
 package pull
 
 import (
@@ -51,7 +50,7 @@ type Pool struct {
 	limits  Limits
 }
 
-// Pull is one pull of an image. Those who wait for it keep it until its end, or leave it.
+// Pull is one pull of an image. It runs until it ends or all its waiters have left.
 type Pull struct {
 	status  Status
 	waiting []func()
@@ -93,16 +92,16 @@ func (p *Pool) Apply(limits Limits) {
 	p.next()
 }
 
-// Join returns the pull of the image that is under way, or queues a new one. changed is
-// called after each change of its status, and must not block.
+// Join returns the pull of the image that is under way, or queues a new one. It calls changed, which must not block,
+// after each change of its status.
 func (p *Pool) Join(image string, changed func()) *Pull {
 	return p.begin(image, func(pull *Pull) {
 		pull.waiting, pull.joined = append(pull.waiting, changed), pull.joined+1
 	})
 }
 
-// Begin queues the pull of an image that will be needed soon. It is nobody's yet: it goes on until somebody has
-// joined it and everybody has left.
+// Begin queues the pull of an image that will be needed soon. The pull has no waiters yet: it continues until at least
+// one has joined and all have left.
 func (p *Pool) Begin(image string) { p.begin(image, func(*Pull) {}) }
 
 // begin returns the pull of the image that is under way, or queues a new one, after note.
@@ -119,8 +118,8 @@ func (p *Pool) begin(image string, note func(*Pull)) *Pull {
 	return pull
 }
 
-// Leave says that the caller, who has joined the pull, does not wait for it any more. A pull that everybody
-// has left ends, so that it takes no other's place: an image that was chosen by mistake may never arrive.
+// Leave says that the caller, who has joined the pull, does not wait for it any more. A pull without waiters ends and
+// frees its place: an image that was chosen by mistake may never arrive.
 func (p *Pool) Leave(pull *Pull) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -135,8 +134,8 @@ func (p *Pool) Leave(pull *Pull) {
 	pull.cancel()
 }
 
-// Ahead pulls an image that nobody waits for, and returns when that has ended. A new pull begins while
-// no other one runs or is queued, and takes no place away from those that come after it.
+// Ahead pulls an image without a waiter, and returns at the end of the pull. It begins a new pull only while no other
+// one runs or is queued, and takes no place away from later ones.
 func (p *Pool) Ahead(ctx context.Context, image string) error {
 	p.mu.Lock()
 	pull := p.get(image, &p.ahead)

@@ -182,8 +182,8 @@ func TestAFailureNamesTheImage(t *testing.T) {
 	})
 }
 
-// TestAhead: what nobody waits for begins while nothing else is pulled, one at a time, and takes no place away.
-// Who needs one that is queued waits in the other queue.
+// TestAhead: pulls without a waiter begin while nothing else is pulled, one at a time, and take no place away. A
+// workspace that needs a queued one waits in the other queue.
 func TestAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, release := make(chan string, 10), map[string]chan error{}

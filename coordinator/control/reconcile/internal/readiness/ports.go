@@ -24,7 +24,7 @@ func (w *Watch) look(ctx context.Context, age time.Duration) (r workspace.Readin
 	s, err := w.Stats(ctx, w.id)
 	listens := s.Ports
 	if (err != nil || s.Processes < 0) && !w.OnePort {
-		// The image has no shell to ask with. What it declares can be tried from here.
+		// The image has no shell to ask with. The declared ports can be tried from here.
 		listens = listening(ctx, (&net.Dialer{Timeout: dialLimit}).DialContext, host, s.Declared)
 	}
 	if w.answersInstead(ctx, port, listens, s.Declared, age) {
@@ -36,8 +36,8 @@ func (w *Watch) look(ctx context.Context, age time.Duration) (r workspace.Readin
 	return r
 }
 
-// answersInstead reports whether the application is at another port than the one that is configured: exactly one
-// listens, the image declares it, and it answers.
+// answersInstead reports whether the application uses another port than the configured one: exactly one port listens,
+// the image declares it, and it answers.
 func (w *Watch) answersInstead(ctx context.Context, port int, listens, declared []int, age time.Duration) bool {
 	if w.OnePort || age < insteadAfter || len(listens) != 1 || listens[0] == port || !slices.Contains(declared, listens[0]) {
 		return false

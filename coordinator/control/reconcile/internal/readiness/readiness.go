@@ -1,8 +1,8 @@
-// Package readiness finds out when the application in a container that was just started gives its first
-// answer. While it gives none, the package finds out which ports listen in place of its own.
+// Package readiness detects the first answer of the application in a newly started container. Until then, it detects
+// which ports listen instead of the configured one.
 //
-// It owns the probes of one container until the answer, their pace, and when another port is taken for the
-// application's. It must not know what follows from that, nor probe a container that has answered.
+// It owns the probes of one container until the answer, their pace, and the decision that another port is the
+// application's. It must not know the consequences, nor probe a container that has answered.
 package readiness
 
 import (
@@ -20,12 +20,12 @@ const (
 	// probeMin and probeMax bound the pause between two probes, which is a tenth of that time.
 	probeMin = 25 * time.Millisecond
 	probeMax = 5 * time.Second
-	// readyAfter is when a container without a health check is probed first. Nothing waits for this probe: the
-	// gateway sends its own as soon as somebody opens the workspace.
+	// readyAfter is when a container without a health check is first probed. The probe can wait: the gateway sends its
+	// own as soon as a user opens the workspace.
 	readyAfter = time.Second
-	// elsewhereAfter is when it counts that nothing listens on the port while others do, insteadAfter when one of
-	// those is taken for the application's, and silentAfter when it counts that nothing answers. Before, the
-	// application is just starting: it may open its ports one after the other.
+	// elsewhereAfter is when it counts that other ports listen but the configured one does not. insteadAfter is when
+	// one of those is taken for the application's, and silentAfter when it counts that nothing answers. Before these
+	// times the application may still be starting and open its ports one after the other.
 	elsewhereAfter = 5 * time.Second
 	insteadAfter   = 10 * time.Second
 	silentAfter    = 30 * time.Second
@@ -65,8 +65,8 @@ type Watch struct {
 }
 
 // New returns the watch of a workspace's running container, which has an endpoint. [Watch.Run] probes it until ctx
-// ends. known is the port at which an earlier container of the same image has answered in place of the endpoint's, or
-// 0. changed is called, and must not block, when something was found out that matters.
+// ends. known is the port at which an earlier container of the same image answered instead of the endpoint's, or 0.
+// The watch calls changed, which must not block, after each relevant discovery.
 func (p Prober) New(ctx context.Context, id workspace.ID, c workspace.Container, known int, changed func()) (*Watch, context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	if p.OnePort {
@@ -80,14 +80,14 @@ func (w *Watch) Of(c workspace.Container) bool {
 	return w.container.Endpoint == c.Endpoint && w.container.StartedAt.Equal(c.StartedAt)
 }
 
-// Found returns what was found out so far.
+// Found returns the discoveries so far.
 func (w *Watch) Found() workspace.Readiness {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.found
 }
 
-// set notes what was found out.
+// set records a discovery.
 func (w *Watch) set(r workspace.Readiness) {
 	w.mu.Lock()
 	same := reflect.DeepEqual(w.found, r)

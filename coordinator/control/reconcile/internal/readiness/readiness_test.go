@@ -84,7 +84,7 @@ func TestTheFirstAnswerIsNoticedAtOnce(t *testing.T) {
 	})
 }
 
-// Whoever opens a container without a health check probes it at once: the watch does not disturb that.
+// A user who opens a container without a health check has it probed immediately; the watch does not interfere.
 func TestAContainerWithoutAHealthCheckIsProbedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &application{open: map[string]bool{starting.Endpoint: true}}
@@ -159,7 +159,7 @@ func TestWhatListensInstead(t *testing.T) {
 	}
 }
 
-// silent is what is found while these ports listen.
+// silent is the result while these ports listen.
 func silent(ports, local []int) workspace.Readiness {
 	return workspace.Readiness{Silence: &workspace.Silence{Port: 8080, Ports: ports, Local: local}}
 }
@@ -242,7 +242,7 @@ func TestAKnownPortIsTriedAtOnce(t *testing.T) {
 	}
 }
 
-// An image without a shell: what it declares is tried from outside.
+// An image without a shell: its declared ports are tried from outside.
 func TestListening(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -12,10 +12,9 @@ import (
 // restore takes seconds to minutes.
 const JobMaxWait = 10 * time.Minute
 
-// Jobs gives storage jobs their places (SPEC 7): it knows who holds one and who waits for one,
-// in all loops of the process. It does not remember which jobs run: each listing tells it. So a
-// new leader goes on with what it finds, and jobs of other processes count. It is safe for
-// concurrent use.
+// Jobs gives storage jobs their places (SPEC 7). It knows which workspaces of all loops of the process hold one or
+// wait for one. It does not remember which jobs run, because each listing shows them. So a new leader continues with
+// the jobs that it finds, and jobs of other processes count. It is safe for concurrent use.
 type Jobs struct {
 	limit func() int
 
@@ -94,7 +93,7 @@ func (j *Jobs) Ask(now time.Time, share Share, listed map[workspace.ID][]workspa
 	return queued
 }
 
-// queue returns what runs and what waits; ids are the workspaces of what waits.
+// queue returns the running and the waiting jobs; ids are the workspaces of the waiting ones.
 func (j *Jobs) queue(listed map[workspace.ID][]workspace.Job) (q Queue, ids []workspace.ID) {
 	q = Queue{Limit: j.limit(), MaxWait: JobMaxWait, Served: j.served}
 	for _, r := range j.held {

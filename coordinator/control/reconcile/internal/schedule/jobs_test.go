@@ -18,7 +18,7 @@ func ids(n int) (all []workspace.ID) {
 	return all
 }
 
-// desk asks for jobs and notes who is to ask again.
+// desk asks for jobs and records who must ask again.
 type desk struct {
 	*Jobs
 	again map[workspace.ID]int
@@ -94,8 +94,7 @@ func TestWhoeverIsNextAsksAgain(t *testing.T) {
 	}
 }
 
-// TestShares: processes that look at the same moment share what is free, and manage with less
-// than one place each.
+// TestShares: processes that look at the same moment share the free places, even if that is less than one place each.
 func TestShares(t *testing.T) {
 	for _, c := range []struct{ own, all, free, want int }{
 		{1, 1, 4, 4}, {2, 4, 4, 2}, {1, 4, 4, 1}, {1, 4, 1, 1}, {3, 4, 3, 3}, {1, 3, 0, 0}, {4, 4, 3, 3}, {1, 2, -1, -1},

@@ -1,8 +1,8 @@
-// Package schedule decides who is next where many want to run and only some may: calls of
-// actuators ([Executor]) and storage jobs ([Jobs]).
+// Package schedule decides which calls of actuators ([Executor]) and storage jobs ([Jobs]) run next when there are
+// more of them than places.
 //
-// It owns the order: by priority, fairly among owners, and without starvation. It must not
-// know what the calls and the jobs do, nor ask a backend or a database.
+// It owns the order: by priority, fairly among owners, and without starvation. It must not know what the calls and the
+// jobs do, nor ask a backend or a database.
 package schedule
 
 import (
@@ -18,9 +18,9 @@ type Class int
 const (
 	// Interactive is what a person waits for.
 	Interactive Class = iota
-	// Normal ends what others may wait for: a container, or an operation that was begun.
+	// Normal ends something that others may wait for: a container, or an operation that has begun.
 	Normal
-	// Background is what has time.
+	// Background is work that can wait.
 	Background
 	// Cleanup is what is left to be removed.
 	Cleanup
@@ -38,8 +38,8 @@ type Request struct {
 	Key string
 }
 
-// Served is when one of each class, and one of each owner, was last let run. What is not known,
-// such as after a change of the leader, counts as long ago.
+// Served is when each class and each owner was last given a place. An unknown time, such as after a change of the
+// leader, counts as long ago.
 type Served struct {
 	classes [classes]time.Time
 	owners  map[string]time.Time
@@ -54,7 +54,7 @@ func (s *Served) Note(r Request, now time.Time) {
 	s.owners[r.Owner] = now
 }
 
-// Queue is who runs and who waits at one moment.
+// Queue is the running and the waiting work at one moment.
 type Queue struct {
 	// Limit is how many may run at once, and Free how many more may begin now. Free is less
 	// than what is left of the limit if others may take places at the same moment.
@@ -65,17 +65,15 @@ type Queue struct {
 	Served           Served
 }
 
-// Next returns who of those that wait may begin now, and the others in the order in which
-// they will, both as indexes of Waiting. It is pure. These are the rules:
-//
-//   - A higher class goes first. All but one of the places are for any class; the last one is
-//     kept for [Interactive], unless there is only one: a person never waits for a whole
-//     series of what has time.
-//   - Within a class the owner goes first who has the fewest that run or go before, among equals
-//     who was served longest ago, and then who has waited longest. So no owner waits for all that
-//     another one has.
-//   - When of a class nothing has begun for as long as MaxWait, and one of it waits for longer
-//     than that, it goes before the higher classes. So none waits for ever.
+// Next returns which of Waiting may begin now, and the others in their future order, both as indexes of Waiting. It is
+// pure. These are the rules:
+//   - A higher class goes first. The last place is reserved for [Interactive], unless it is the only one; all
+//     other places are for any class. So a person never waits for a whole series of background work.
+//   - Within a class, the owner with the fewest running or earlier entries goes first, then the owner who was
+//     served longest ago, and then the one who has waited longest. So no owner waits for all the work of another
+//     one.
+//   - If nothing of a class has begun for MaxWait, and one of its entries has waited for longer than that, this
+//     entry goes before the higher classes. So nothing waits forever.
 func (q Queue) Next(now time.Time) (begin, rest []int) {
 	queues := q.queues()
 	others, begun := 0, q.Served.classes

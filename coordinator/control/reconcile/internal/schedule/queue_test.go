@@ -102,8 +102,8 @@ func TestFewerMayBeFree(t *testing.T) {
 	}
 }
 
-// TestNoStarvation: as long as people come and never stop, each class and each owner still get
-// places. Most of what runs is what people wait for.
+// TestNoStarvation: even if people never stop coming, each class and each owner still get places. Most places go to
+// work that people wait for.
 func TestNoStarvation(t *testing.T) {
 	for _, limit := range []int{1, 2, 4} {
 		l := Queue{Limit: limit, MaxWait: time.Minute}

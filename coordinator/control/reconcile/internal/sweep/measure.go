@@ -51,8 +51,8 @@ func (s *Sweeper) Measure(ctx context.Context) {
 	}
 }
 
-// measureSome counts the homes that are due, as many as one go takes. What has no folder
-// that can be counted goes to skipped, and is left out from then on.
+// measureSome measures the homes that are due, up to the limit of one round. Homes without a folder that can be
+// counted go to skipped and are left out from then on.
 func (s *Sweeper) measureSome(ctx context.Context, skipped map[workspace.ID]struct{}) error {
 	pace := s.Settings()
 	limit := measureBatch + len(skipped)

@@ -45,8 +45,8 @@ type Store interface {
 	SweepPage(ctx context.Context, shard, shards int, after workspace.ID, limit int) ([]workspace.Workspace, error)
 	// Workspaces returns the rows with these ids, deleted ones included.
 	Workspaces(ctx context.Context, ids []workspace.ID) ([]workspace.Workspace, error)
-	// UnmeasuredHomes returns workspaces of a shard whose homes are to be measured, and
-	// SaveHome writes what was found; see [store.Store.UnmeasuredHomes].
+	// UnmeasuredHomes returns workspaces of a shard whose homes need a measurement, and SaveHome saves the result; see
+	// [store.Store.UnmeasuredHomes].
 	UnmeasuredHomes(ctx context.Context, shard, shards int, settled, age time.Duration, asleep bool,
 		limit int) ([]workspace.ID, error)
 	SaveHome(ctx context.Context, f postgres.Fence, id workspace.ID, h workspace.HomeSize) (bool, error)
@@ -205,10 +205,9 @@ func (s *Sweeper) inspectHomes(ctx context.Context, rows []workspace.Workspace) 
 	}
 }
 
-// inspectArchives hints deleted workspaces of which only an archive was left if that is
-// gone. The garbage collector marks a row before it deletes the archive, so those are
-// asked for first. Whatever else can have removed one is rare: of the others each step
-// asks for a few.
+// inspectArchives hints deleted workspaces whose last remains, an archive, are gone. The garbage collector marks a row
+// before it deletes the archive, so it asks for marked rows first. Other causes of a missing archive are rare: each
+// step asks for only a few of the other rows.
 func (s *Sweeper) inspectArchives(ctx context.Context, rows []workspace.Workspace) {
 	rand.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
 	slices.SortStableFunc(rows, func(a, b workspace.Workspace) int {

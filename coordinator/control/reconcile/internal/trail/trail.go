@@ -42,7 +42,7 @@ func (o *Operation) Of(w workspace.Workspace) bool {
 	return o != nil && o.row.Operation == w.Operation && o.row.OpStartedAt.Equal(w.OpStartedAt)
 }
 
-// Context returns ctx for what is done for the operation.
+// Context returns ctx for work that belongs to the operation.
 func (o *Operation) Context(ctx context.Context) context.Context {
 	if o == nil {
 		return ctx

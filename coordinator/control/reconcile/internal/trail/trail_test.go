@@ -29,8 +29,8 @@ func restoring(origin *workspace.Origin) workspace.Workspace {
 	return w
 }
 
-// TestAnOperationOfARequest: its spans hang below that of the request in another process, its lines name the request,
-// and its job's end is told once, whatever the clock of the job's machine.
+// TestAnOperationOfARequest: its spans are children of the request's span in another process, its log lines name the
+// request, and its job's end is recorded once, even if the job's machine has a wrong clock.
 func TestAnOperationOfARequest(t *testing.T) {
 	for name, skew := range map[string]time.Duration{"one clock": 0, "a fast clock": time.Hour, "a slow clock": -time.Hour} {
 		t.Run(name, func(t *testing.T) {
