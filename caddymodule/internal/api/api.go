@@ -27,7 +27,6 @@ import (
 	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/events"
-	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
@@ -44,11 +43,11 @@ type Options struct {
 	// Site knows the addresses of the installation, and which requests are cross origin.
 	Site *site.Site
 	// Service reads and changes workspaces, and owns all rules about them.
-	Service *service.Service
+	Service Workspaces
 	// DeletionDelay is how long the deletion of a workspace can be undone for certain.
 	DeletionDelay time.Duration
 	// Auth knows users, sessions and tickets.
-	Auth *auth.Auth
+	Auth Accounts
 	// ClientAddress returns the IP address that a request comes from, empty if it is not
 	// known. Default: that of the connection.
 	ClientAddress func(*http.Request) string

@@ -130,7 +130,7 @@ func TestEveryRouteRespectsIfMatch(t *testing.T) {
 // row was lost (SPEC 12.9).
 func TestAKeyNeverLeadsToAnotherUsersWorkspace(t *testing.T) {
 	var workspaces *service.Service
-	in := newHarness(t, func(o *api.Options) { workspaces = o.Service })
+	in := newHarness(t, func(o *api.Options) { workspaces = o.Service.(*service.Service) })
 	ann, bob := in.signedIn("ann"), in.signedIn("bob")
 	create := func() apitest.Reply {
 		return bob.Do("POST", "/api/v1/workspaces", map[string]any{"name": "mine"}, "Idempotency-Key: k-1")

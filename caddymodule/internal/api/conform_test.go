@@ -67,8 +67,8 @@ func newSender(t *testing.T, random *rand.Rand) *sender {
 	engine := memory.NewEngine()
 	t.Cleanup(engine.Close)
 	in := newSerialHarness(t, func(o *api.Options) {
-		o.Service.SetLimits(service.Limits{PerUser: 10_000, Global: 10_000})
-		o.Service.SetMaxKeepAwake(8760 * time.Hour)
+		o.Service.(*service.Service).SetLimits(service.Limits{PerUser: 10_000, Global: 10_000})
+		o.Service.(*service.Service).SetMaxKeepAwake(8760 * time.Hour)
 		o.Containers = executes{
 			&containers{Backend: engine.Backend("test")},
 			func(context.Context, workspace.ID, backend.Command, io.Writer, io.Writer) (int, error) { return 0, nil },

@@ -14,11 +14,11 @@ import (
 
 // withImages has two images, and at most three workspaces of a user.
 func withImages(o *api.Options) {
-	o.Service.SetImages(launch.Catalog{
+	o.Service.(*service.Service).SetImages(launch.Catalog{
 		{Name: "code", Reference: "internal.example:5000/code:1", Title: "VS Code", Description: "An editor", Icon: "code", Git: true},
 		{Name: "jupyter", Reference: "internal.example:5000/jupyter:7", Description: "Notebooks"},
 	})
-	o.Service.SetLimits(service.Limits{PerUser: 100, Workspaces: 3})
+	o.Service.(*service.Service).SetLimits(service.Limits{PerUser: 100, Workspaces: 3})
 }
 
 func TestImagesAreListedAndChosenByName(t *testing.T) {

@@ -8,9 +8,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/codehub/gateway/caddymodule/internal/api"
 	"github.com/codehub/gateway/caddymodule/internal/api/pages"
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
+	"github.com/codehub/gateway/coordinator/dataplane/events"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -23,17 +25,22 @@ type board struct {
 	// are in ERROR.
 	rows, deleted, others []workspace.Workspace
 	problems              []string
-	// refuse is the answer to every change. Without it, the board accepts a few requests and changes nothing, unless it
-	// has changes.
-	refuse *problem.Problem
+	// refuse is the answer to every change.
+	refuse error
+	// live means that the board accepts changes.
+	live bool
 	// lost means that the event stream does not answer.
 	lost bool
 	// expired means that the session has ended.
 	expired bool
 
-	mu sync.Mutex
-	// changes is closed and replaced at every change. It is nil for a board that cannot be changed.
-	changes chan struct{}
+	mu       sync.Mutex
+	revision int64 // of the last change
+
+	made    sync.Once
+	hub     *events.Hub
+	handler *api.Handler
+	failed  error // why there is no handler
 }
 
 // The user who looks at a board.
@@ -81,7 +88,7 @@ func rowOf(named string, phase workspace.Phase, change ...func(*workspace.Worksp
 func numbered(rows ...workspace.Workspace) []workspace.Workspace {
 	now := time.Now()
 	for i := range rows {
-		rows[i].ID, rows[i].CreatedAt = id(i), now.Add(-time.Duration(i)*time.Hour)
+		rows[i].ID, rows[i].Revision, rows[i].CreatedAt = id(i), 1, now.Add(-time.Duration(i)*time.Hour)
 	}
 	return rows
 }
@@ -116,14 +123,14 @@ func (p *Preview) dashboardPages(c states) (list []*entry) {
 	}, ours)
 	add("hundreds", "", &board{rows: manyRows(c)}, ours)
 	add("live", "It takes changes, and forgets them when the preview ends.",
-		&board{rows: liveRows(), changes: make(chan struct{})}, ours)
+		&board{rows: liveRows(), live: true}, ours)
 	add("live-dozing", "It takes changes, and forgets them when the preview ends.",
-		&board{rows: liveDozingRows(), changes: make(chan struct{})}, ours)
+		&board{rows: liveDozingRows(), live: true}, ours)
 	add("connection-lost", "", &board{lost: true}, ours)
 	add("session-ended", "", &board{rows: phaseRows(c), expired: true}, ours)
 	add("signed-in-elsewhere", "", &board{rows: phaseRows(c)}, pages.Dashboard{})
 	for _, refusal := range refusals {
-		b := &board{admin: true, rows: phaseRows(c), deleted: deletedRows(), refuse: refusal.problem}
+		b := &board{admin: true, rows: phaseRows(c), deleted: deletedRows(), refuse: refusal.err}
 		add("refused-"+refusal.name, "Create, change, delete or recover one.", b, ours)
 	}
 	return list
@@ -149,23 +156,17 @@ func (b *board) covers() (all []string) {
 
 // refusals are answers to changes.
 var refusals = []struct {
-	name    string
-	problem *problem.Problem
+	name string
+	err  error
 }{
-	{"limit-of-the-user", problem.OfLimit(&service.LimitError{Scope: "user", Limit: 2}, runningRows())},
-	{"limit-of-the-installation", problem.OfLimit(&service.LimitError{Scope: "global", Limit: 100}, nil)},
-	{"too-many", problem.Of(&service.TooManyError{Limit: 100})},
-	{"name", problem.Of(&service.InvalidError{Field: "name", Problem: words.Of("problem.rule.visible", nil)})},
-	{"image", problem.Of(&service.ImageError{Names: []string{"default", "python"}})},
-	{"busy", problem.Of(service.ErrOperationInProgress)},
+	{"limit-of-the-user", &service.LimitError{Scope: "user", Limit: 2}},
+	{"limit-of-the-installation", &service.LimitError{Scope: "global", Limit: 100}},
+	{"too-many", &service.TooManyError{Limit: 100}},
+	{"name", &service.InvalidError{Field: "name", Problem: words.Of("problem.rule.visible", nil)}},
+	{"image", &service.ImageError{Names: []string{"default", "python"}}},
+	{"busy", service.ErrOperationInProgress},
 	{"unavailable", problem.Unavailable.With("problem.try_again", nil)},
-	{"choice", problem.Of(choiceNeeded())},
-}
-
-// runningRows are the workspaces in a refusal because of a limit. One of them can make room.
-func runningRows() []problem.RunningWorkspace {
-	rows := numbered(rowOf("thesis", workspace.PhaseRunning), rowOf(longName, workspace.PhaseRunning))
-	return problem.RunningList(rows, func(workspace.ID) string { return wakePath })
+	{"choice", choiceNeeded()},
 }
 
 // choiceNeeded is the error of a recovery that needs a choice by an administrator.

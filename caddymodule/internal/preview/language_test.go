@@ -99,7 +99,8 @@ func TestEverythingSpeaksTheLanguage(t *testing.T) {
 // refusesInTheLanguage checks the texts in the answer to a change, for programs and for the page's script.
 func refusesInTheLanguage(t *testing.T, p *Preview, e *entry) {
 	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/v1/workspaces", nil)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/v1/workspaces", strings.NewReader(`{"name": "thesis"}`))
+	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept-Language", previewtest.MadeUp)
 	r.Header.Set("Referer", "http://"+r.Host+e.Path())
 	w := httptest.NewRecorder()

@@ -1,188 +1,205 @@
 package preview
 
 import (
-	"encoding/json"
-	"net/http"
+	"context"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
+	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// liveLimit is how many workspaces may run on a board that can be changed.
+// liveLimit is how many workspaces of a board that takes changes may run.
 const liveLimit = 2
 
-// liveRows are the initial workspaces of such a board.
+// liveRows are the workspaces with which such a board begins.
 func liveRows() []workspace.Workspace {
 	return numbered(rowOf("thesis", workspace.PhaseRunning), rowOf("notes", workspace.PhaseStandby),
 		rowOf("course", workspace.PhaseArchived))
 }
 
-// liveDozingRows are the initial workspaces of a board with the maximum number of running ones, and another one that
-// dozes.
+// liveDozingRows fill the limit, with a dozing workspace beside them.
 func liveDozingRows() []workspace.Workspace {
 	return numbered(rowOf("thesis", workspace.PhaseRunning), rowOf("notes", workspace.PhaseRunning),
 		rowOf("idle", workspace.PhaseRunning, dozes))
 }
 
-// changed returns a channel that is closed at the next change.
-func (b *board) changed() <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.changes
-}
-
-// change answers a change as the API does, but without intermediate steps: a workspace immediately reaches the
-// requested state.
-func (b *board) change(w http.ResponseWriter, r *http.Request, path string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	id, verb, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	row := b.find(id)
-	switch {
-	case id == "":
-		b.create(w, r)
-	case verb == "undelete":
-		b.undelete(w, r, id)
-	case row == nil && r.URL.Query().Has("now"):
-		b.deleted = slices.DeleteFunc(b.deleted, func(w workspace.Workspace) bool { return string(w.ID) == id })
-		b.tell()
-		w.WriteHeader(http.StatusAccepted)
-	case row == nil:
-		problem.Of(service.ErrNotFound).Write(w, r)
-	case r.Method == http.MethodPatch:
-		b.patch(w, r, row)
-	case r.Method == http.MethodDelete:
-		row.DeletedAt = time.Now()
-		b.deleted = append(b.deleted, *row)
-		b.rows = slices.DeleteFunc(b.rows, func(w workspace.Workspace) bool { return string(w.ID) == id })
-		b.tell()
-		w.WriteHeader(http.StatusAccepted)
-	default:
-		b.do(w, r, row, verb)
-	}
-}
-
-// tell wakes the event streams.
-func (b *board) tell() {
-	close(b.changes)
-	b.changes = make(chan struct{})
-}
-
-// full refuses the request and reports true if no more workspaces may run.
-func (b *board) full(w http.ResponseWriter, r *http.Request) bool {
-	running := slices.DeleteFunc(slices.Clone(b.rows), func(w workspace.Workspace) bool { return w.Phase != workspace.PhaseRunning || w.Dozes() })
-	if len(running) < liveLimit {
-		return false
-	}
-	limit := &service.LimitError{Scope: "user", Limit: liveLimit}
-	problem.OfLimit(limit, problem.RunningList(running, func(workspace.ID) string { return wakePath })).Write(w, r)
-	return true
-}
-
-// create creates a workspace. A repeated request with the same key returns the same workspace.
-func (b *board) create(w http.ResponseWriter, r *http.Request) {
-	var in struct {
-		Name, Description string
-		ImageRef          string `json:"image_ref"`
-		GitURL            string `json:"git_url"`
-	}
-	if json.NewDecoder(r.Body).Decode(&in) != nil || b.full(w, r) {
-		return
-	}
-	key := r.Header.Get("Idempotency-Key")
-	at := slices.IndexFunc(b.rows, func(w workspace.Workspace) bool { return key != "" && w.Memo == key })
-	if at < 0 {
-		made := rowOf(in.Name, workspace.PhaseRunning, func(w *workspace.Workspace) {
-			w.ID, w.CreatedAt, w.Description, w.Memo = id(2000+len(b.rows)+len(b.deleted)), time.Now(), in.Description, key
-			w.ImageRef, w.GitURL = in.ImageRef, in.GitURL
-			w.LastAccessAt, w.Home = time.Time{}, workspace.HomeSize{MeasuredAt: time.Now()}
-		})
-		at, b.rows = len(b.rows), append(b.rows, made)
-		b.tell()
-	}
-	b.send(w, http.StatusCreated, b.rows[at])
-}
-
-// patch changes the fields that a person edits.
-func (b *board) patch(w http.ResponseWriter, r *http.Request, row *workspace.Workspace) {
-	if match := r.Header.Get("If-Match"); match != "" && match != tagOf(*row) {
-		problem.Of(service.ErrStale).Write(w, r)
-		return
-	}
-	var in struct {
-		Name, Description *string
-		Favourite         *bool
-	}
-	if json.NewDecoder(r.Body).Decode(&in) != nil {
-		return
-	}
-	if in.Name != nil {
-		row.Name = *in.Name
-	}
-	if in.Description != nil {
-		row.Description = *in.Description
-	}
-	if in.Favourite != nil {
-		row.Favourite = *in.Favourite
-	}
-	b.done(w, row)
-}
-
-// do carries out one of the verbs.
-func (b *board) do(w http.ResponseWriter, r *http.Request, row *workspace.Workspace, verb string) {
-	switch verb {
-	case "start":
-		if b.full(w, r) {
-			return
+// find returns the workspace with an id; nil if there is none. b.mu must be held.
+func (b *board) find(id workspace.ID) *workspace.Workspace {
+	for i := range b.rows {
+		if b.rows[i].ID == id {
+			return &b.rows[i]
 		}
-		row.Phase = workspace.PhaseRunning
-	case "sleep":
-		row.Phase = workspace.PhaseStandby
-	case "archive":
-		row.Phase = workspace.PhaseArchived
-	case "keep-awake":
-		row.KeepAwakeUntil = time.Now().Add(time.Hour)
-	default:
-		problem.Of(service.ErrOperationInProgress).Write(w, r)
-		return
 	}
-	row.DesiredState, row.DozeAt = workspace.DesiredState(row.Phase), time.Time{}
-	b.done(w, row)
+	return nil
 }
 
-// undelete restores a deleted workspace.
-func (b *board) undelete(w http.ResponseWriter, r *http.Request, id string) {
-	at := slices.IndexFunc(b.deleted, func(w workspace.Workspace) bool { return string(w.ID) == id })
+// running returns the workspaces that count against the limit. b.mu must be held.
+func (b *board) running() []workspace.Workspace {
+	return slices.DeleteFunc(slices.Clone(b.rows), func(w workspace.Workspace) bool { return w.Phase != workspace.PhaseRunning || w.Dozes() })
+}
+
+// refused returns why the board takes no change.
+func (b *board) refused() error {
+	switch {
+	case b.refuse != nil:
+		return b.refuse
+	case !b.live:
+		return service.ErrOperationInProgress
+	}
+	return nil
+}
+
+// full refuses a workspace for which there is no place.
+func (b *board) full() error {
+	if len(b.running()) < liveLimit {
+		return nil
+	}
+	return &service.LimitError{Scope: "user", Limit: liveLimit}
+}
+
+// tell passes a change on to the event streams.
+func (b *board) tell(w *workspace.Workspace) {
+	b.revision++
+	w.UpdatedAt, w.Revision = time.Now(), b.revision
+	b.hub.Changed([]store.Route{{ID: w.ID, OwnerID: ownerID, Revision: w.Revision, Deleted: w.Deleted()}}, w.Revision)
+}
+
+// change carries out a change of one of the board's workspaces.
+func (b *board) change(a service.Actor, id workspace.ID, f func(*workspace.Workspace) error) (workspace.Workspace, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	row := b.find(id)
+	switch err := b.refused(); {
+	case err != nil:
+		return workspace.Workspace{}, err
+	case row == nil:
+		return workspace.Workspace{}, service.ErrNotFound
+	}
+	if err := a.CheckRevision(*row); err != nil {
+		return workspace.Workspace{}, err
+	}
+	if err := f(row); err != nil {
+		return workspace.Workspace{}, err
+	}
+	b.tell(row)
+	return *row, nil
+}
+
+// Create returns the same workspace for a key that it has seen.
+func (b workspaces) Create(_ context.Context, _ service.Actor, in service.CreateInput) (workspace.Workspace, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.refused(); err != nil {
+		return workspace.Workspace{}, err
+	}
+	if at := slices.IndexFunc(b.rows, func(w workspace.Workspace) bool { return in.Key != "" && w.Memo == in.Key }); at >= 0 {
+		return b.rows[at], nil
+	}
+	if err := b.full(); err != nil {
+		return workspace.Workspace{}, err
+	}
+	made := rowOf(in.Name, workspace.PhaseRunning, func(w *workspace.Workspace) {
+		w.ID, w.CreatedAt, w.Description, w.Memo = id(2000+len(b.rows)+len(b.deleted)), time.Now(), in.Description, in.Key
+		w.ImageRef, w.GitURL = in.ImageRef, in.GitURL
+		w.LastAccessAt, w.Home = time.Time{}, workspace.HomeSize{MeasuredAt: time.Now()}
+	})
+	b.rows = append(b.rows, made)
+	b.tell(&b.rows[len(b.rows)-1])
+	return b.rows[len(b.rows)-1], nil
+}
+
+func (b workspaces) Update(_ context.Context, a service.Actor, id workspace.ID, p service.Patch) (workspace.Workspace, error) {
+	return b.change(a, id, func(w *workspace.Workspace) error {
+		if p.DesiredState != nil {
+			if *p.DesiredState == workspace.DesiredRunning {
+				if err := b.full(); err != nil {
+					return err
+				}
+			}
+			w.Phase, w.DesiredState, w.DozeAt = workspace.Phase(*p.DesiredState), *p.DesiredState, time.Time{}
+		}
+		set(&w.Name, p.Name)
+		set(&w.Description, p.Description)
+		set(&w.Favourite, p.Favourite)
+		return nil
+	})
+}
+
+// set changes a field to a value that is given.
+func set[T any](field, value *T) {
+	if value != nil {
+		*field = *value
+	}
+}
+
+func (b workspaces) SetDesired(ctx context.Context, a service.Actor, id workspace.ID, d workspace.DesiredState) error {
+	_, err := b.Update(ctx, a, id, service.Patch{DesiredState: &d})
+	return err
+}
+
+func (b workspaces) KeepAwake(_ context.Context, a service.Actor, id workspace.ID, d time.Duration) (workspace.Workspace, error) {
+	return b.change(a, id, func(w *workspace.Workspace) error {
+		w.KeepAwakeUntil, w.DozeAt = time.Now().Add(d), time.Time{}
+		return nil
+	})
+}
+
+func (b workspaces) Delete(_ context.Context, a service.Actor, id workspace.ID, now bool) error {
+	if now {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.deleted = slices.DeleteFunc(b.deleted, func(w workspace.Workspace) bool { return w.ID == id })
+		return b.refused()
+	}
+	_, err := b.change(a, id, func(w *workspace.Workspace) error {
+		w.DeletedAt = time.Now()
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.deleted = append(b.deleted, *b.find(id))
+	b.rows = slices.DeleteFunc(b.rows, func(w workspace.Workspace) bool { return w.ID == id })
+	return nil
+}
+
+func (b workspaces) Undelete(_ context.Context, _ service.Actor, id workspace.ID) (workspace.Workspace, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.refused(); err != nil {
+		return workspace.Workspace{}, err
+	}
+	at := slices.IndexFunc(b.deleted, func(w workspace.Workspace) bool { return w.ID == id })
 	if at < 0 {
-		problem.Of(service.ErrNotFound).Write(w, r)
-		return
+		return workspace.Workspace{}, service.ErrNotFound
 	}
 	row := b.deleted[at]
 	row.DeletedAt = time.Time{}
-	b.deleted = slices.Delete(b.deleted, at, at+1)
-	b.rows = append(b.rows, row)
-	b.done(w, &b.rows[len(b.rows)-1])
+	b.deleted, b.rows = slices.Delete(b.deleted, at, at+1), append(b.rows, row)
+	b.tell(&b.rows[len(b.rows)-1])
+	return b.rows[len(b.rows)-1], nil
 }
 
-// done answers with a changed workspace.
-func (b *board) done(w http.ResponseWriter, row *workspace.Workspace) {
-	row.UpdatedAt = time.Now()
-	b.tell()
-	b.send(w, http.StatusOK, *row)
+func (b workspaces) Revert(_ context.Context, a service.Actor, id workspace.ID, key string) (workspace.Workspace, error) {
+	return b.change(a, id, func(w *workspace.Workspace) error {
+		w.Revert = &workspace.Revert{ID: "1", Key: key, At: time.Now()}
+		return nil
+	})
 }
 
-// tagOf returns the entity tag of a workspace.
-func tagOf(w workspace.Workspace) string {
-	return strconv.Quote(strconv.FormatInt(w.UpdatedAt.UnixNano(), 10))
+func (b workspaces) Recover(_ context.Context, a service.Actor, id workspace.ID, _ service.Choice) (workspace.Workspace, error) {
+	return b.change(a, id, func(w *workspace.Workspace) error {
+		w.Phase, w.ErrorReason, w.ErrorMessage, w.ErrorCount = workspace.PhaseStandby, "", "", 0
+		return nil
+	})
 }
 
-// send answers with a workspace.
-func (b *board) send(w http.ResponseWriter, status int, row workspace.Workspace) {
-	w.Header().Set("ETag", tagOf(row))
-	sendJSON(w, status, b.body(row))
+func (b workspaces) RecoverAll(context.Context, service.Actor, workspace.ErrorReason, service.Choice) (
+	[]workspace.ID, map[workspace.ID]error, error,
+) {
+	return nil, nil, b.refused()
 }

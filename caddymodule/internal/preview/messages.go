@@ -49,7 +49,7 @@ func messagePages() (list []*entry) {
 
 // signInPages returns the sign-in page with each way to sign in and each refusal, and the pages that replace it.
 func (p *Preview) signInPages() (list []*entry) {
-	add := func(name, hint string, refuse *problem.Problem, l api.Login) {
+	add := func(name, hint string, refuse error, l api.Login) {
 		l.Return, l.Start = "/", "/auth/oidc/start"
 		list = append(list, &entry{Group: "sign-in", Name: name, Hint: hint, board: &board{refuse: refuse},
 			show: func(w http.ResponseWriter, r *http.Request) error { return p.pages.ShowLogin(w, r, l) }})

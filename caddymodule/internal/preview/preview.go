@@ -41,7 +41,7 @@ type entry struct {
 	show func(w http.ResponseWriter, r *http.Request) error
 	// status is the answer to the polls of the page's script. It is nil for a page that does not poll.
 	status func() progress.Status
-	// board contains the API's answers to the page's script. It is nil for a page that does not use the API.
+	// board contains what the API shows to the page's script. It is nil for a page that does not use the API.
 	board *board
 }
 
@@ -89,6 +89,7 @@ type Preview struct {
 	brand   *brand.Brand // an operator's
 	site    *site.Site
 	mux     *http.ServeMux
+	nobody  *board // of pages that have no board of their own
 }
 
 // New returns the preview of the source below dir.
@@ -101,7 +102,7 @@ func New(dir string) (*Preview, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Preview{pages: loaded, site: site.New(site.Options{}), mux: http.NewServeMux()}
+	p := &Preview{pages: loaded, site: site.New(site.Options{}), mux: http.NewServeMux(), nobody: &board{}}
 	p.entries = slices.Concat(wakePages(c), failedPages(c), limitPages(c), messagePages(),
 		p.signInPages(), providerPages(), p.dashboardPages(c), noticePages())
 	branded, err := p.branded(p.entries)
@@ -132,7 +133,7 @@ func (p *Preview) routes() {
 	p.mux.HandleFunc("GET "+root+"{group}/{name}/status", p.status)
 	p.mux.HandleFunc(root+"notice/{name}/"+noticeOwn+"{path}", p.notice)
 	// The targets of links in the pages.
-	for from, to := range map[string]string{"/login": root + "sign-in/both", "/auth/oidc/": root + "provider/0"} {
+	for from, to := range map[string]string{"/login": root + "sign-in/both", "/auth/oidc/": root + "provider/0", "/w/": wakePath} {
 		p.mux.HandleFunc(from, func(w http.ResponseWriter, _ *http.Request) {
 			site.Redirect(w, to, http.StatusSeeOther)
 		})

@@ -1,19 +1,34 @@
 package preview
 
 import (
-	"net/http"
+	"context"
+	"slices"
 	"strings"
 	"time"
 
-	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
 	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/store/auditlog"
 	"github.com/codehub/gateway/coordinator/store/usage"
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// allAudit answers with each action once: by users, with an access token, at the command line and by the system.
-func (b *board) allAudit(r *http.Request) any {
-	var entries []v1.AuditEntry
+// log is the audit of a board.
+type log struct{ *board }
+
+func (log) Each(context.Context, auditlog.Filter, func(auditlog.Entry) error) error { return nil }
+func (log) Write(context.Context, audit.Action, workspace.ID, map[string]any) error { return nil }
+func (log) Refused(context.Context, auditlog.Refusal)                               {}
+
+func (log) WriteIf(context.Context, []int64, audit.Action, workspace.ID, map[string]any) error {
+	return nil
+}
+
+// List has each action once: of users, of an access token, of the command line and of the system. Of the user's own
+// account it has what [log.own] says.
+func (b log) List(_ context.Context, f auditlog.Filter, _ int, _ *auditlog.Cursor) (entries []auditlog.Entry, err error) {
+	if f.Concerning != "" {
+		return b.own(), nil
+	}
 	at := time.Now()
 	for i, action := range audit.Actions() {
 		group, _, _ := strings.Cut(string(action), ".")
@@ -39,43 +54,45 @@ func (b *board) allAudit(r *http.Request) any {
 		default:
 			e.Outcome = "forbidden"
 		}
-		if asked := r.URL.Query().Get("action"); asked == "" || asked == group {
-			entries = append(entries, v1.AuditOf(e))
+		if f.Actions == nil || slices.Contains(f.Actions, action) {
+			entries = append(entries, e)
 		}
 	}
-	return v1.PageOf(entries, "")
+	return entries, nil
 }
 
-// ownAudit answers with entries about the user's account: a sign-in, a refused one, and a change by an administrator.
-func (b *board) ownAudit(*http.Request) any {
-	entry := func(id int64, action audit.Action, outcome, by, name, address string) v1.AuditEntry {
+// own is what was done with the user's account: signing in, as well as one that was refused, and a change by an
+// administrator.
+func (b log) own() []auditlog.Entry {
+	entry := func(id int64, action audit.Action, outcome, by, name, address string) auditlog.Entry {
 		e := auditlog.Entry{ID: id, At: time.Now().Add(time.Duration(id-10) * 9 * time.Hour), Action: action, Outcome: outcome,
 			UserID: ownerID, UserName: ownerName}
 		e.Actor.Kind, e.Actor.ID, e.Actor.Name, e.Actor.Through, e.Actor.Address = audit.User, by, name, audit.Page, address
 		if action == audit.UserSignIn {
 			e.Details = map[string]any{"client": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"}
 		}
-		return v1.AccountAuditOf(e, ownerID)
+		return e
 	}
 	if len(b.rows) == 0 {
-		return v1.PageOf([]v1.AuditEntry{}, "")
+		return nil
 	}
-	return v1.PageOf([]v1.AuditEntry{
+	return []auditlog.Entry{
 		entry(5, audit.UserSignIn, audit.Done, ownerID, ownerName, "192.0.2.1"),
 		entry(4, audit.UserSignIn, "invalid-credentials", ownerID, ownerName, "2001:db8:1234:5678:9abc:def0:1234:5678"),
 		entry(3, audit.TokenCreate, audit.Done, ownerID, ownerName, "192.0.2.1"),
 		entry(2, audit.UserLimits, audit.Done, "2", "mina", "192.0.2.7"),
 		entry(1, audit.UserCreate, audit.Done, "2", "mina", "192.0.2.7"),
-	}, "next")
+	}
 }
 
-// report answers with the usage of the board's workspaces, which is higher on working days.
-func (b *board) report(r *http.Request) any {
-	now := time.Now().UTC().Truncate(24 * time.Hour)
-	report := usage.Report{From: now.AddDate(0, 0, -29), To: now.AddDate(0, 0, 1)}
-	if from, err := time.Parse(time.DateOnly, r.URL.Query().Get("from")); err == nil {
-		report.From = from
-	}
+// used is how long a board's workspaces were in each phase.
+type used struct{ *board }
+
+func (used) Now(context.Context) (time.Time, error) { return time.Now(), nil }
+
+// Report has more of everything on working days.
+func (b used) Report(_ context.Context, from, to time.Time, _ string) (usage.Report, error) {
+	report := usage.Report{From: from, To: to}
 	hours := func(n float64) time.Duration { return time.Duration(n * float64(time.Hour)) }
 	phases := func(share float64) usage.Phases {
 		by := usage.Causes{
@@ -100,5 +117,5 @@ func (b *board) report(r *http.Request) any {
 		}
 		report.Workspaces = append(report.Workspaces, of)
 	}
-	return v1.UsageReportOf(report)
+	return report, nil
 }

@@ -96,7 +96,7 @@ func (s *Service) Revert(ctx context.Context, a Actor, id workspace.ID, key stri
 	if err != nil {
 		return workspace.Workspace{}, err
 	}
-	if err := a.checkRevision(w); err != nil {
+	if err := a.CheckRevision(w); err != nil {
 		return workspace.Workspace{}, err
 	}
 	switch {

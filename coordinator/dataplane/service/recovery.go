@@ -177,7 +177,7 @@ func (s *Service) Recover(ctx context.Context, a Actor, id workspace.ID, c Choic
 		if err != nil {
 			return workspace.Workspace{}, translate(err)
 		}
-		if err := a.checkRevision(w); err != nil {
+		if err := a.CheckRevision(w); err != nil {
 			return workspace.Workspace{}, err
 		}
 		if w.NeedsRecovery() == "" {

@@ -122,9 +122,9 @@ func (a Actor) viewer() store.Viewer {
 	return v
 }
 
-// checkRevision returns [ErrStale] for a workspace that the actor has read and that has none of the revisions. It comes
+// CheckRevision returns [ErrStale] for a workspace that the actor has read and that has none of the revisions. It comes
 // before the other refusals; whether the change is made is for its statement to check.
-func (a Actor) checkRevision(w workspace.Workspace) error {
+func (a Actor) CheckRevision(w workspace.Workspace) error {
 	if a.revisions != nil && !slices.Contains(*a.revisions, w.Revision) {
 		return ErrStale
 	}

@@ -53,7 +53,7 @@ func (s *Service) KeepAwake(
 	}
 	if err = translate(err); err == ErrNotFound {
 		if present, known := s.Get(ctx, a, id); known == nil {
-			err = cmp.Or(a.checkRevision(present), ErrNotAwake)
+			err = cmp.Or(a.CheckRevision(present), ErrNotAwake)
 		}
 	}
 	if err != nil {
