@@ -41,7 +41,7 @@ func (c *Coordinator) Overview(ctx context.Context) (o Overview, err error) {
 
 // Collect shows what a garbage collection would do with the archives, if dry is set, or does one now
 // (SPEC 7). It calls each with what becomes of an archive, and returns what [gc.Collect] returns.
-func (c *Coordinator) Collect(ctx context.Context, dry bool, each func(gc.Finding) error) (gc.Report, error) {
+func (c *Coordinator) Collect(ctx context.Context, dry bool, each func(gc.Judgement) error) (gc.Report, error) {
 	return c.gc.Now(ctx, dry, each)
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/control/census"
+	"github.com/codehub/gateway/coordinator/control/finalizer"
 	"github.com/codehub/gateway/coordinator/control/gc"
 	"github.com/codehub/gateway/coordinator/control/history"
 	"github.com/codehub/gateway/coordinator/control/isolation"
@@ -33,7 +34,6 @@ import (
 	"github.com/codehub/gateway/coordinator/control/orphan"
 	"github.com/codehub/gateway/coordinator/control/pressure"
 	"github.com/codehub/gateway/coordinator/control/reconcile"
-	"github.com/codehub/gateway/coordinator/control/release"
 	"github.com/codehub/gateway/coordinator/control/scarcity"
 	"github.com/codehub/gateway/coordinator/control/scrub"
 	"github.com/codehub/gateway/coordinator/control/ttl"
@@ -260,7 +260,7 @@ func (c *Coordinator) leaderComponents(publisher *events.Publisher) []leaderComp
 	}
 	orphans := orphan.NewSearch(orphan.New(c.backend, c.store, c.Identity), c.log.Named("orphans"))
 	isolation := isolation.New(c.backend, c.Identity.Backend, c.log.Named("isolation"))
-	release := release.New(c.backend, c.Identity.Backend, c.log)
+	finalizer := finalizer.New(c.backend, c.Identity.Backend, c.log)
 	scarcity := scarcity.New(scarcity.Options{
 		Memory: c.backend.Memory, Store: c.store, Sleeper: c.Service, Identity: c.Identity.Backend,
 		Cycles: c.Metrics.Cycles, Log: c.log.Named("scarcity"),
@@ -295,7 +295,7 @@ func (c *Coordinator) leaderComponents(publisher *events.Publisher) []leaderComp
 			name: "census", run: everyTerm(census.Run),
 			show: func(l *metrics.LeaderState) { l.Workspaces = (*metrics.Workspaces)(census.Counts()) },
 		},
-		{name: "release", run: func(ctx context.Context, t leader.Term) error { return release.Run(backend.WithLease(ctx, t.Lease)) }},
+		{name: "release", run: func(ctx context.Context, t leader.Term) error { return finalizer.Run(backend.WithLease(ctx, t.Lease)) }},
 		{
 			name: "ttl", run: func(ctx context.Context, t leader.Term) error { return ttl.Run(ctx, t.Fence) },
 			apply: func(s Settings) { ttl.Set(s.TTL) },

@@ -66,14 +66,11 @@ func (s *Store) listBelow(ctx context.Context, folder string, page func([]Object
 // row, sets Current.
 func (s *Store) Versions(ctx context.Context, id workspace.ID) ([]workspace.ArchiveVersion, error) {
 	var found []workspace.ArchiveVersion
-	var last Object // the archive that a following commit marker completes
+	var pairs Pairs
 	err := s.listBelow(ctx, string(id)+"/", func(page []Object) error {
 		for _, o := range page {
-			switch key, _, ok := ParseKey(o.Key); {
-			case ok && key == o.Key:
-				last = o
-			case ok && key == last.Key:
-				found = append(found, workspace.ArchiveVersion{Key: key, Size: last.Size, Modified: last.LastModified})
+			if v, complete := pairs.Next(o); complete {
+				found = append(found, v)
 			}
 		}
 		return nil
@@ -81,8 +78,27 @@ func (s *Store) Versions(ctx context.Context, id workspace.ID) ([]workspace.Arch
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(found, func(a, b workspace.ArchiveVersion) int { return b.Modified.Compare(a.Modified) })
+	NewestFirst(found)
 	return found, nil
+}
+
+// Pairs finds the complete archives in a listing, in which the commit marker follows its archive.
+type Pairs struct{ archive Object }
+
+// Next takes the next object of the listing. It returns an archive if the object is the commit marker that completes it.
+func (p *Pairs) Next(o Object) (v workspace.ArchiveVersion, complete bool) {
+	switch key, _, ok := ParseKey(o.Key); {
+	case ok && key == o.Key:
+		p.archive = o
+	case ok && key == p.archive.Key:
+		return workspace.ArchiveVersion{Key: key, Size: p.archive.Size, Modified: p.archive.LastModified}, true
+	}
+	return v, false
+}
+
+// NewestFirst sorts archives by the times at which they were written.
+func NewestFirst(versions []workspace.ArchiveVersion) {
+	slices.SortStableFunc(versions, func(a, b workspace.ArchiveVersion) int { return b.Modified.Compare(a.Modified) })
 }
 
 // deleteBatch is how many objects one request may delete.

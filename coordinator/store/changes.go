@@ -29,7 +29,7 @@ type Route struct {
 	SleepAt        time.Time
 	DozeAt         time.Time
 	PageActivity   workspace.PageActivity
-	Progress       *workspace.Progress
+	Progress       *workspace.JobProgress
 	ErrorReason    workspace.ErrorReason
 	ErrorMessage   string
 	Waiting        *workspace.Waiting

@@ -43,7 +43,7 @@ func TestWhatANewerReleaseHasWrittenStays(t *testing.T) {
 			next.Waiting = &workspace.Waiting{Reason: fmt.Sprint(r.IntN(2)), Since: micros(time.Now())}
 		}
 		if r.IntN(3) == 0 {
-			next.Progress = &workspace.Progress{Bytes: r.Int64N(3), At: micros(time.Now())}
+			next.Progress = &workspace.JobProgress{Bytes: r.Int64N(3), At: micros(time.Now())}
 		}
 		if saved, err := s.Save(t.Context(), fence, prev, next, nil); !saved || err != nil {
 			t.Fatalf("Save = %v, %v", saved, err)

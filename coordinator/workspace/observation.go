@@ -264,7 +264,7 @@ type Observation struct {
 	// ProgressAt is when the operation was last seen to make progress; zero when unknown.
 	ProgressAt time.Time
 	// Progress is how far the job of the operation is; nil when that is not known.
-	Progress *Progress
+	Progress *JobProgress
 	// Queued says that no further storage job may begin now (SPEC 7); nil while one may, or
 	// that was not asked.
 	Queued *Queued

@@ -2,8 +2,8 @@ package workspace
 
 import "time"
 
-// Progress is how far a storage job has come, for the people who wait for it.
-type Progress struct {
+// JobProgress is how far a storage job has come, for the people who wait for it.
+type JobProgress struct {
 	// Step is one of the Step constants of package contract of the storage job.
 	Step string `json:"step"`
 	// Bytes and Files count what was read from or written to the volume so far.
@@ -20,7 +20,7 @@ type Progress struct {
 }
 
 // Percent returns how much of the step is behind, 0 to 100, and whether that is known.
-func (p Progress) Percent() (percent int, known bool) {
+func (p JobProgress) Percent() (percent int, known bool) {
 	if p.Total <= 0 {
 		return 0, false
 	}
@@ -29,7 +29,7 @@ func (p Progress) Percent() (percent int, known bool) {
 
 // Left returns how long the step will take if it goes on like this, in whole seconds, and
 // whether that is known.
-func (p Progress) Left() (left time.Duration, known bool) {
+func (p JobProgress) Left() (left time.Duration, known bool) {
 	if p.Total <= 0 || p.Rate <= 0 {
 		return 0, false
 	}
@@ -45,7 +45,7 @@ const maxLeft = 7 * 24 * time.Hour
 
 // Due reports whether p is to take the place of the progress that was saved, which is nil for none.
 // It does at once when it is about another step, and after every when it differs.
-func (p Progress) Due(saved *Progress, every time.Duration) bool {
+func (p JobProgress) Due(saved *JobProgress, every time.Duration) bool {
 	if saved == nil || p.Step != saved.Step {
 		return true
 	}

@@ -135,7 +135,7 @@ type Workspace struct {
 
 	// Progress is how far the storage job of the operation in progress is; nil while there
 	// is none, or nothing is known.
-	Progress *Progress
+	Progress *JobProgress
 	// Home is the size of the home when it was last measured.
 	Home HomeSize `db:"-"`
 	// ArchiveDamage is what is wrong with the archive at ArchiveKey; empty when nothing is

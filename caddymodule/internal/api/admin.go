@@ -29,7 +29,7 @@ const (
 // *coordinator.Coordinator implements it.
 type Administration interface {
 	Overview(ctx context.Context) (coordinator.Overview, error)
-	Collect(ctx context.Context, dry bool, each func(gc.Finding) error) (gc.Report, error)
+	Collect(ctx context.Context, dry bool, each func(gc.Judgement) error) (gc.Report, error)
 	Scrub(ctx context.Context, dry bool) (store.Scrub, error)
 }
 
@@ -73,7 +73,7 @@ func (c *call) collect() error {
 		}
 	}
 	answer := v1.Collection{DryRun: dry, Items: []v1.Finding{}}
-	report, err := c.Administration.Collect(ctx, dry, func(f gc.Finding) error {
+	report, err := c.Administration.Collect(ctx, dry, func(f gc.Judgement) error {
 		switch f.Verdict {
 		case gc.Protected, gc.Foreign: // counted only
 			return nil

@@ -17,7 +17,7 @@ import (
 // administration is the part of the coordinator that needs the database alone, and collects as the test says.
 type administration struct {
 	store   *store.Store
-	collect func(ctx context.Context, dry bool, each func(gc.Finding) error) (gc.Report, error)
+	collect func(ctx context.Context, dry bool, each func(gc.Judgement) error) (gc.Report, error)
 }
 
 func (a administration) Overview(ctx context.Context) (o coordinator.Overview, err error) {
@@ -27,7 +27,7 @@ func (a administration) Overview(ctx context.Context) (o coordinator.Overview, e
 	return o, err
 }
 
-func (a administration) Collect(ctx context.Context, dry bool, each func(gc.Finding) error) (gc.Report, error) {
+func (a administration) Collect(ctx context.Context, dry bool, each func(gc.Judgement) error) (gc.Report, error) {
 	return a.collect(ctx, dry, each)
 }
 
@@ -104,14 +104,14 @@ func TestCollectingArchivesOnCommand(t *testing.T) {
 	var dry bool
 	var err error
 	in := newHarness(t, func(o *api.Options) {
-		o.Administration = administration{collect: func(_ context.Context, d bool, each func(gc.Finding) error) (gc.Report, error) {
+		o.Administration = administration{collect: func(_ context.Context, d bool, each func(gc.Judgement) error) (gc.Report, error) {
 			dry = d
 			for i := range 1002 {
 				verdict := gc.Due
 				if i == 0 {
 					verdict = gc.Protected
 				}
-				f := gc.Finding{Key: fmt.Sprint(i), Size: gc.UnknownSize, Modified: time.Now(), Verdict: verdict, Reason: gc.ReportedUnknown}
+				f := gc.Judgement{Key: fmt.Sprint(i), Size: gc.UnknownSize, Modified: time.Now(), Verdict: verdict, Reason: gc.ReportedUnknown}
 				if i == 1 {
 					f.FirstSeen, f.Age, f.Left = time.Now().Add(-10*time.Minute), 10*time.Minute, 50*time.Minute
 				}

@@ -75,7 +75,7 @@ func newSender(t *testing.T, random *rand.Rand) *sender {
 		}
 		o.Administration = administration{
 			o.Administration.(administration).store,
-			func(context.Context, bool, func(gc.Finding) error) (gc.Report, error) { return gc.Report{}, nil },
+			func(context.Context, bool, func(gc.Judgement) error) (gc.Report, error) { return gc.Report{}, nil },
 		}
 		// Failed sign-ins are counted by the address.
 		o.ClientAddress = func(*http.Request) string { return netip.AddrFrom16(uuid.New()).String() }

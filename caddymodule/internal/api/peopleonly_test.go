@@ -22,7 +22,7 @@ func TestNoTokenDecidesWhoSignsIn(t *testing.T) {
 		withExec(func(context.Context, workspace.ID, backend.Command, io.Writer, io.Writer) (int, error) { return 0, nil }),
 		func(o *api.Options) {
 			a := o.Administration.(administration)
-			a.collect = func(context.Context, bool, func(gc.Finding) error) (gc.Report, error) { return gc.Report{}, nil }
+			a.collect = func(context.Context, bool, func(gc.Judgement) error) (gc.Report, error) { return gc.Report{}, nil }
 			o.Administration = a
 		})
 	type object = map[string]any

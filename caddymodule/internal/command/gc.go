@@ -126,7 +126,7 @@ func (c *collection) collect(ctx context.Context, s Servers, o gc.Options) error
 	}
 	var size int64
 	show := shown.finding
-	shown.finding = func(f gc.Finding) error {
+	shown.finding = func(f gc.Judgement) error {
 		if f.Verdict == gc.Due {
 			size += max(f.Size, 0)
 		}
@@ -153,7 +153,7 @@ func (c *collection) collect(ctx context.Context, s Servers, o gc.Options) error
 	}
 	request := c.request
 	request.Confirmed = report.Due
-	report, err = gc.Collect(ctx, o, request, func(f gc.Finding) error {
+	report, err = gc.Collect(ctx, o, request, func(f gc.Judgement) error {
 		switch f.Verdict {
 		case gc.Deleted, gc.Spared, gc.Failed:
 			return done.finding(f)

@@ -16,7 +16,7 @@ import (
 
 // findingPrinter prints findings one by one: there may be very many.
 type findingPrinter struct {
-	finding func(gc.Finding) error
+	finding func(gc.Judgement) error
 	end     func(gc.Report) error
 }
 
@@ -27,7 +27,7 @@ func findingTable(w io.Writer, delay time.Duration, request gc.Request, only ...
 	counts, sizes := make(map[gc.Verdict]int), make(map[gc.Verdict]int64)
 	started := false
 	return findingPrinter{
-		finding: func(f gc.Finding) error {
+		finding: func(f gc.Judgement) error {
 			counts[f.Verdict]++
 			sizes[f.Verdict] += max(f.Size, 0)
 			if len(only) > 0 && !slices.Contains(only, f.Verdict) {
@@ -106,7 +106,7 @@ type foreign struct {
 func findingJSON(w io.Writer) findingPrinter {
 	separator := "["
 	return findingPrinter{
-		finding: func(f gc.Finding) error {
+		finding: func(f gc.Judgement) error {
 			found := v1.FindingOf(f)
 			var line any = found
 			if f.Verdict == gc.Foreign {

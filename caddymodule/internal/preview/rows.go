@@ -18,7 +18,7 @@ func phaseRows(c states) (rows []workspace.Workspace) {
 
 // operationRows returns one workspace in each operation, and in each step of a storage job.
 func operationRows(c states) (rows []workspace.Workspace) {
-	in := func(named string, op workspace.Operation, p *workspace.Progress) {
+	in := func(named string, op workspace.Operation, p *workspace.JobProgress) {
 		rows = append(rows, rowOf(named, workspace.PhaseStandby, func(w *workspace.Workspace) {
 			w.Operation, w.OpStartedAt, w.Progress = op, time.Now().Add(-20*time.Second), p
 		}))

@@ -29,7 +29,7 @@ type wake struct {
 	room     string
 	age      time.Duration
 	waiting  *workspace.Waiting
-	progress *workspace.Progress
+	progress *workspace.JobProgress
 	reason   workspace.ErrorReason
 }
 
@@ -146,9 +146,9 @@ func waitingFor(reason string) *workspace.Waiting {
 }
 
 // progresses returns the progress that a storage job reports in a step, with all fields set and with none.
-func progresses(step string) []*workspace.Progress {
+func progresses(step string) []*workspace.JobProgress {
 	now := time.Now()
-	return []*workspace.Progress{
+	return []*workspace.JobProgress{
 		{Step: step, Bytes: 63e6, Files: 1200, Done: 63e6, Total: 100e6, Rate: 1e6, At: now},
 		{Step: step, At: now},
 	}

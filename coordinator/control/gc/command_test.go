@@ -45,7 +45,7 @@ func TestReportedArchivesGoOnCommandOnly(t *testing.T) {
 	var gone []string
 	req.Confirmed = r.Due
 	h.put("notes.txt")
-	r, err = gc.Collect(t.Context(), h.opts, req, func(f gc.Finding) error {
+	r, err = gc.Collect(t.Context(), h.opts, req, func(f gc.Judgement) error {
 		if f.Verdict == gc.Foreign {
 			t.Errorf("%s was not due, and is reported", f.Key)
 		}

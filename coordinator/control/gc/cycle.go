@@ -41,7 +41,7 @@ type cycle struct {
 	request  Request
 	// dry cycles change nothing; each, if set, takes the findings.
 	dry  bool
-	each func(Finding) error
+	each func(Judgement) error
 	hold *hold // nil in a dry cycle
 
 	generation *generation
@@ -143,7 +143,7 @@ func (c *cycle) add(object archive.Object) error {
 		if !c.dry {
 			return nil
 		}
-		return c.tell(Finding{Key: object.Key, Size: object.Size, Modified: object.LastModified, Verdict: Foreign})
+		return c.tell(Judgement{Key: object.Key, Size: object.Size, Modified: object.LastModified, Verdict: Foreign})
 	}
 	marker := object.Key != key
 	if last := len(c.pending) - 1; last >= 0 && c.pending[last].key == key {
@@ -159,7 +159,7 @@ func (c *cycle) add(object archive.Object) error {
 }
 
 // tell passes a finding on.
-func (c *cycle) tell(f Finding) error {
+func (c *cycle) tell(f Judgement) error {
 	if c.each == nil {
 		return nil
 	}
@@ -173,7 +173,7 @@ func (c *cycle) inspectArchives(ctx context.Context, archives []listed) error {
 	if err != nil {
 		return err
 	}
-	judged := make([]Finding, 0, len(archives))
+	judged := make([]Judgement, 0, len(archives))
 	comparisons := make([]comparison, 0, len(archives))
 	windows := make([]time.Duration, 0, len(archives)) // for which they stay because their workspace may be undeleted
 	var orphans []string
@@ -202,7 +202,7 @@ func (c *cycle) inspectArchives(ctx context.Context, archives []listed) error {
 			if reason.orphan() {
 				orphans = append(orphans, a.key)
 			}
-			judged = append(judged, Finding{
+			judged = append(judged, Judgement{
 				Key: a.key, Workspace: a.id, Size: a.size, Modified: a.modified, Reason: reason,
 			})
 			comparisons = append(comparisons, compared)
@@ -255,7 +255,7 @@ func (c *cycle) compare(ctx context.Context, group []listed, p store.Protection)
 
 // verdict says what becomes of an archive, its age, and how long it stays. The archives of a deleted workspace
 // stay for its window, too, but not those that were superseded before.
-func (c *cycle) verdict(f Finding, window time.Duration) (v Verdict, age, left time.Duration) {
+func (c *cycle) verdict(f Judgement, window time.Duration) (v Verdict, age, left time.Duration) {
 	switch {
 	case f.Reason.orphan():
 		if !f.FirstSeen.IsZero() {
@@ -281,7 +281,7 @@ func (c *cycle) verdict(f Finding, window time.Duration) (v Verdict, age, left t
 }
 
 // count adds a judged archive to the report.
-func (c *cycle) count(f Finding) {
+func (c *cycle) count(f Judgement) {
 	switch {
 	case f.Reason.orphan():
 		c.report.Orphans++

@@ -38,8 +38,8 @@ const (
 // UnknownSize is the size of an archive of which only the commit marker exists.
 const UnknownSize = -1
 
-// Finding is what a cycle says about one archive or foreign object.
-type Finding struct {
+// Judgement is what a cycle says about one archive or foreign object.
+type Judgement struct {
 	// Key is the archive's or the object's key, without the bucket's prefix.
 	Key string
 	// Workspace is the workspace that the key names, whether it exists or not. It is
@@ -72,7 +72,7 @@ type Finding struct {
 // Where the circuit breaker would stop a real cycle, the error is a [*CircuitBreakerError], and the report and the
 // findings are complete. With [Request].Force neither kind of cycle is stopped. After any other error the report and
 // the findings are incomplete.
-func DryRun(ctx context.Context, opts Options, req Request, each func(Finding) error) (Report, error) {
+func DryRun(ctx context.Context, opts Options, req Request, each func(Judgement) error) (Report, error) {
 	c := &cycle{opts: opts, settings: opts.Settings.orDefault(), request: req, dry: true, each: each}
 	if err := c.inspect(ctx); err != nil {
 		return c.report, err

@@ -10,10 +10,10 @@ import (
 )
 
 // dryRun returns the findings of a dry run by key, and its error.
-func (h *harness) dryRun(req gc.Request) (gc.Report, map[string]gc.Finding, error) {
+func (h *harness) dryRun(req gc.Request) (gc.Report, map[string]gc.Judgement, error) {
 	h.t.Helper()
-	findings := make(map[string]gc.Finding)
-	r, err := gc.DryRun(h.t.Context(), h.opts, req, func(f gc.Finding) error {
+	findings := make(map[string]gc.Judgement)
+	r, err := gc.DryRun(h.t.Context(), h.opts, req, func(f gc.Judgement) error {
 		if _, twice := findings[f.Key]; twice {
 			h.t.Errorf("%s is reported twice", f.Key)
 		}
@@ -60,7 +60,7 @@ func TestADryRunExplainsEveryArchiveAndChangesNothing(t *testing.T) {
 	if err != nil || r.Archives != 7 || r.Orphans != 3 || r.Due != 2 || r.Deleted != 0 || r.Unknown != 1 || r.Newer != 1 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	for key, want := range map[string]gc.Finding{
+	for key, want := range map[string]gc.Judgement{
 		"README":   {Size: 1, Verdict: gc.Foreign},
 		key:        {Workspace: id(1), Size: 1, Verdict: gc.Protected, Reason: gc.KeptCurrent},
 		unhealthy:  {Workspace: id(2), Size: 1, Verdict: gc.Protected, Reason: gc.KeptUnhealthy},
@@ -99,7 +99,7 @@ func TestADryRunEndsWithTheErrorOfItsCaller(t *testing.T) {
 	h.insert(1, "name = 'x'")
 	h.archive(1, 1)
 	full := errors.New("no space left on device")
-	refuse := func(gc.Finding) error { return full }
+	refuse := func(gc.Judgement) error { return full }
 	if _, err := gc.DryRun(t.Context(), h.opts, gc.Request{}, refuse); !errors.Is(err, full) {
 		t.Fatalf("DryRun returns %v", err)
 	}

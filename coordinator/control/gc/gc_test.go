@@ -334,7 +334,7 @@ func TestADeletionThatFailsIsTriedByTheNextCycle(t *testing.T) {
 	whole := h.opts.Archives
 	h.opts.Archives = broken{Archives: whole, refuse: b}
 	outcome := make(map[string]gc.Verdict)
-	r, err := gc.Collect(t.Context(), h.opts, gc.Request{}, func(f gc.Finding) error { outcome[f.Key] = f.Verdict; return nil })
+	r, err := gc.Collect(t.Context(), h.opts, gc.Request{}, func(f gc.Judgement) error { outcome[f.Key] = f.Verdict; return nil })
 	if err == nil || !strings.Contains(err.Error(), b) || r.Deleted != 1 || r.Failed != 1 || outcome[a] != gc.Deleted || outcome[b] != gc.Failed {
 		t.Fatalf("%+v, %v, %v", r, err, outcome)
 	}

@@ -41,7 +41,7 @@ type Request struct {
 //
 // Ask the person first, with the findings of a [DryRun] of the same request and its
 // Report.Due as Confirmed.
-func Collect(ctx context.Context, opts Options, req Request, each func(Finding) error) (Report, error) {
+func Collect(ctx context.Context, opts Options, req Request, each func(Judgement) error) (Report, error) {
 	return collect(ctx, &cycle{opts: opts, settings: opts.Settings.orDefault(), request: req, each: each}, nil)
 }
 

@@ -113,7 +113,7 @@ func TestTheLastArchivesOfADeletedWorkspaceGoTogether(t *testing.T) {
 func TestADryRunRecordsNoArchive(t *testing.T) {
 	h := newHarness(t)
 	h.insert(1, current(h.archive(1, 1)))
-	if _, err := gc.DryRun(t.Context(), h.opts, gc.Request{}, func(gc.Finding) error { return nil }); err != nil {
+	if _, err := gc.DryRun(t.Context(), h.opts, gc.Request{}, func(gc.Judgement) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	h.hasRows(1)

@@ -42,7 +42,7 @@ func (r *Runner) Set(settings Settings) {
 }
 
 // Now does one cycle on a person's command, in any process: [DryRun] if dry is set, else [Collect].
-func (r *Runner) Now(ctx context.Context, dry bool, each func(Finding) error) (Report, error) {
+func (r *Runner) Now(ctx context.Context, dry bool, each func(Judgement) error) (Report, error) {
 	o := r.opts
 	o.Settings = *r.settings.Load()
 	if dry {

@@ -35,7 +35,7 @@ func (c *cycle) sweep(ctx context.Context) error {
 
 // again judges a batch once more, marks the workspaces whose deletion it makes final, and
 // returns the archives that may be deleted now.
-func (c *cycle) again(ctx context.Context, batch []due) ([]Finding, error) {
+func (c *cycle) again(ctx context.Context, batch []due) ([]Judgement, error) {
 	if err := c.hold.check(ctx); err != nil {
 		return nil, err
 	}
@@ -76,10 +76,10 @@ func (c *cycle) again(ctx context.Context, batch []due) ([]Finding, error) {
 			marks[id] = true
 		}
 	}
-	var doomed []Finding
+	var doomed []Judgement
 	var spared []string
 	for i, d := range batch {
-		f := Finding{
+		f := Judgement{
 			Key: d.key, Workspace: d.id, Size: d.size, Modified: d.modified, Reason: reasons[i], Verdict: Spared,
 		}
 		if marked, needed := marks[d.id]; f.Reason != "" && (marked || !needed || f.Reason == OrphanSuperseded) {
@@ -97,7 +97,7 @@ func (c *cycle) again(ctx context.Context, batch []due) ([]Finding, error) {
 }
 
 // remove deletes archives together with their commit markers.
-func (c *cycle) remove(ctx context.Context, doomed []Finding) error {
+func (c *cycle) remove(ctx context.Context, doomed []Judgement) error {
 	if len(doomed) == 0 {
 		return nil
 	}

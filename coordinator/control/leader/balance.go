@@ -56,8 +56,8 @@ type view struct {
 	holders map[key]uint32
 }
 
-// decision is what a process does about its shards.
-type decision struct {
+// moves is what a process does about its shards.
+type moves struct {
 	// give are shards to give up, take those to try to lead.
 	give, take []int
 	// yield is the number of shards of those whom this process waits for; 0 if it need
@@ -65,10 +65,10 @@ type decision struct {
 	yield int
 }
 
-// decide is what the process me does, of those with that number of shards. It is the same
+// balance is what the process me does, of those with that number of shards. It is the same
 // function in every process. The targets that it computes from one view add up, so no two
 // processes want the same. A view in which every process has its target changes nothing.
-func (v view) decide(me uint32, shards int) decision {
+func (v view) balance(me uint32, shards int) moves {
 	var mine, others []int
 	for k := range v.holders {
 		switch {
@@ -87,18 +87,18 @@ func (v view) decide(me uint32, shards int) decision {
 		least = 1
 	}
 	if least < shards {
-		return decision{give: mine, yield: least}
+		return moves{give: mine, yield: least}
 	}
 	if len(others) > 0 {
 		// They see this process, and give up.
-		return decision{yield: slices.Min(others)}
+		return moves{yield: slices.Min(others)}
 	}
 	target := v.targets(shards)[me]
 	if len(mine) > target {
 		// Shard 0 brings more work than the others: it moves last.
-		return decision{give: mine[target:]}
+		return moves{give: mine[target:]}
 	}
-	return decision{take: v.free(me, shards, target-len(mine))}
+	return moves{take: v.free(me, shards, target-len(mine))}
 }
 
 // targets is how many shards each process should lead: all as many, or one more. Those

@@ -25,21 +25,21 @@ func TestEachProcessTakesItsShareAndGivesUpTheRest(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		led  map[uint32][]int
-		want decision // of process 1
+		want moves // of process 1
 	}{
-		{"alone: everything", map[uint32][]int{1: {}}, decision{take: []int{0, 1, 2, 3, 4, 5, 6, 7}}},
-		{"alone, after another one's death", map[uint32][]int{1: {0, 1, 2, 3}}, decision{take: []int{4, 5, 6, 7}}},
-		{"three begin", map[uint32][]int{1: {}, 2: {}, 3: {}}, decision{take: []int{0, 1, 2}}},
-		{"three begin, the last one of them", map[uint32][]int{1: {}, 0: {}, 2: {}}, decision{take: []int{2, 3, 4}}},
-		{"one has come", map[uint32][]int{1: {0, 1, 2, 3, 4, 5, 6, 7}, 2: {}}, decision{give: []int{4, 5, 6, 7}}},
-		{"a third has come", map[uint32][]int{1: {0, 1, 2, 3}, 2: {4, 5, 6, 7}, 3: {}}, decision{give: []int{3}}},
-		{"it has its share and others have not taken theirs", map[uint32][]int{1: {0, 1, 2}, 2: {}, 3: {}}, decision{}},
-		{"a fair share that could be larger", map[uint32][]int{1: {6, 7}, 2: {0, 1, 2}, 3: {3, 4, 5}}, decision{}},
-		{"one of three died", map[uint32][]int{1: {0, 1, 2}, 2: {3, 4, 5}}, decision{take: []int{6}}},
-		{"more processes than shards", map[uint32][]int{1: {}, 2: {0}, 3: {1}, 4: {2}, 5: {3}, 6: {4}, 7: {5}, 8: {6}, 9: {7}}, decision{}},
+		{"alone: everything", map[uint32][]int{1: {}}, moves{take: []int{0, 1, 2, 3, 4, 5, 6, 7}}},
+		{"alone, after another one's death", map[uint32][]int{1: {0, 1, 2, 3}}, moves{take: []int{4, 5, 6, 7}}},
+		{"three begin", map[uint32][]int{1: {}, 2: {}, 3: {}}, moves{take: []int{0, 1, 2}}},
+		{"three begin, the last one of them", map[uint32][]int{1: {}, 0: {}, 2: {}}, moves{take: []int{2, 3, 4}}},
+		{"one has come", map[uint32][]int{1: {0, 1, 2, 3, 4, 5, 6, 7}, 2: {}}, moves{give: []int{4, 5, 6, 7}}},
+		{"a third has come", map[uint32][]int{1: {0, 1, 2, 3}, 2: {4, 5, 6, 7}, 3: {}}, moves{give: []int{3}}},
+		{"it has its share and others have not taken theirs", map[uint32][]int{1: {0, 1, 2}, 2: {}, 3: {}}, moves{}},
+		{"a fair share that could be larger", map[uint32][]int{1: {6, 7}, 2: {0, 1, 2}, 3: {3, 4, 5}}, moves{}},
+		{"one of three died", map[uint32][]int{1: {0, 1, 2}, 2: {3, 4, 5}}, moves{take: []int{6}}},
+		{"more processes than shards", map[uint32][]int{1: {}, 2: {0}, 3: {1}, 4: {2}, 5: {3}, 6: {4}, 7: {5}, 8: {6}, 9: {7}}, moves{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := scene(8, tt.led).decide(1, 8); fmt.Sprint(got) != fmt.Sprint(tt.want) {
+			if got := scene(8, tt.led).balance(1, 8); fmt.Sprint(got) != fmt.Sprint(tt.want) {
 				t.Errorf("it decides %+v, want %+v", got, tt.want)
 			}
 		})
@@ -59,15 +59,15 @@ func TestTheSmallestNumberOfShardsLeads(t *testing.T) {
 		name   string
 		v      view
 		shards int
-		want   decision
+		want   moves
 	}{
-		{"a process with fewer has come", mixed, 8, decision{give: []int{2, 5}, yield: 4}},
-		{"one with fewer leads", old, 8, decision{yield: 4}},
-		{"one with more has not given up yet", former, 4, decision{yield: 8}},
-		{"one with a single shard leads or waits", single, 8, decision{give: []int{0}, yield: 1}},
+		{"a process with fewer has come", mixed, 8, moves{give: []int{2, 5}, yield: 4}},
+		{"one with fewer leads", old, 8, moves{yield: 4}},
+		{"one with more has not given up yet", former, 4, moves{yield: 8}},
+		{"one with a single shard leads or waits", single, 8, moves{give: []int{0}, yield: 1}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := tt.v.decide(1, tt.shards); fmt.Sprint(got) != fmt.Sprint(tt.want) {
+			if got := tt.v.balance(1, tt.shards); fmt.Sprint(got) != fmt.Sprint(tt.want) {
 				t.Errorf("it decides %+v, want %+v", got, tt.want)
 			}
 		})
@@ -83,7 +83,7 @@ func TestSharesSettle(t *testing.T) {
 		led := map[uint32][]int{1: {}}
 		next := uint32(2)
 		look := func(p uint32) (moved int) {
-			d := scene(n, led).decide(p, n)
+			d := scene(n, led).balance(p, n)
 			if len(d.give) > 0 && len(d.take) > 0 {
 				t.Fatalf("SEED=%d: process %d gives %v and takes %v", number, p, d.give, d.take)
 			}

@@ -91,7 +91,7 @@ func (s *session) share(ctx context.Context) error {
 	}
 	s.heard.beat(asked)
 	s.outage.Recovered()
-	d := v.decide(s.conn.PgConn().PID(), s.opts.Shards)
+	d := v.balance(s.conn.PgConn().PID(), s.opts.Shards)
 	s.report(d.yield)
 	// A surplus must be seen twice, so that a process that joins and dies moves nothing.
 	give := len(d.give) > 0

@@ -271,7 +271,7 @@ func (s *session) settle(over *error) error {
 				}
 			}
 			s.revoke(t, nil)
-			if err := s.release(t); err != nil {
+			if err := s.giveBack(t); err != nil {
 				return err
 			}
 		default:

@@ -107,9 +107,9 @@ func (s *session) confirm(ctx context.Context) error {
 	return nil
 }
 
-// release gives back the lock of a term whose work has ended. So the next leader need not wait for
+// giveBack gives back the lock of a term whose work has ended. So the next leader need not wait for
 // the server to see the connection close.
-func (s *session) release(t *term) error {
+func (s *session) giveBack(t *term) error {
 	delete(s.terms, t.Shard)
 	ctx, cancel := context.WithDeadline(context.Background(), s.heard.deadline(s.opts.LeaseDuration))
 	defer cancel()

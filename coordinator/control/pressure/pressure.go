@@ -145,11 +145,11 @@ type Watch struct {
 	moved    chan struct{} // it was seen again
 
 	mu    sync.Mutex // guards what follows
-	state State
+	state DiskState
 }
 
-// State is the state of the disk.
-type State struct {
+// DiskState is the state of the disk.
+type DiskState struct {
 	// Known is false while the disk cannot be asked, or both marks are off.
 	Known bool
 	Disk  backend.Disk
@@ -186,7 +186,7 @@ func (w *Watch) Set(s Settings) {
 }
 
 // State returns the state of the disk.
-func (w *Watch) State() State {
+func (w *Watch) State() DiskState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.state
@@ -196,7 +196,7 @@ func (w *Watch) State() State {
 func whole(share float64) string { return fmt.Sprintf("%.0f%%", share*100) }
 
 // fullDisk says why nothing is brought to the disk; nil while there is room, or nothing is known.
-func (s State) fullDisk() *workspace.FullDisk {
+func (s DiskState) fullDisk() *workspace.FullDisk {
 	if !s.Full {
 		return nil
 	}
@@ -204,7 +204,7 @@ func (s State) fullDisk() *workspace.FullDisk {
 }
 
 // set changes the state, and tells the controller. Only Run calls it.
-func (w *Watch) set(s State) {
+func (w *Watch) set(s DiskState) {
 	w.mu.Lock()
 	w.state = s
 	w.mu.Unlock()
@@ -224,7 +224,7 @@ func (w *Watch) tick(ctx context.Context) error {
 	if w.Leads() {
 		w.look(ctx)
 	} else {
-		w.set(State{})
+		w.set(DiskState{})
 	}
 	return nil
 }
@@ -252,11 +252,11 @@ func (w *Watch) look(ctx context.Context) {
 	if err != nil {
 		leaving = store.Leaving{} // the database is away: the parts that need it log that
 	}
-	w.conclude(State{Known: true, Disk: disk, Leaving: leaving}, s)
+	w.conclude(DiskState{Known: true, Disk: disk, Leaving: leaving}, s)
 }
 
 // conclude compares a measurement with the marks and records the result.
-func (w *Watch) conclude(seen State, s Settings) {
+func (w *Watch) conclude(seen DiskState, s Settings) {
 	was := w.State()
 	used := seen.Disk.Used()
 	seen.Pressed = past(used, s.ArchiveAt, archiveMargin, was.Pressed)
@@ -276,7 +276,7 @@ func (w *Watch) conclude(seen State, s Settings) {
 
 // forget takes note that nothing is known. No workspace waits for a disk that cannot be asked.
 func (w *Watch) forget() {
-	w.set(State{})
+	w.set(DiskState{})
 	w.pressed.Recovered()
 	w.stopped.Recovered()
 }

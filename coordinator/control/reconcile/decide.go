@@ -281,13 +281,13 @@ func (l *loop) wrote(ctx context.Context, prev workspace.Workspace, d planner.De
 			l.saving.Failed(err, zap.String(logkey.Workspace, string(next.ID)))
 		}
 		s.unsaved++
-		l.jobs.Release(next.ID)
+		l.jobs.Leave(next.ID)
 		s.retryIn(prev, backoff(s.unsaved))
 		return false
 	}
 	s.unsaved = 0
 	if !saved || next.Operation == workspace.OpNone && prev.Operation != workspace.OpNone {
-		l.jobs.Release(next.ID)
+		l.jobs.Leave(next.ID)
 	}
 	if !saved {
 		return false // the row changed in between; the next observation decides anew

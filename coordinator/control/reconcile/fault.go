@@ -69,7 +69,7 @@ func (l *loop) setAside(w workspace.Workspace, err error) *fault {
 	pause := backoff(f.inRow)
 	f.until = time.Now().Add(pause)
 	s.retryIn(w, pause)
-	l.jobs.Release(w.ID)
+	l.jobs.Leave(w.ID)
 	l.faults.add(w.ID, err.Error())
 	l.log.Log(level, "the program fails with a workspace and leaves it as it is; it is tried again",
 		zap.String(logkey.Workspace, string(w.ID)), zap.Duration(logkey.Interval, pause), zap.Error(err), guard.Stack(err))

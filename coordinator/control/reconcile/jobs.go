@@ -14,20 +14,20 @@ import (
 // asks the backend each time how many jobs run, for all shards and processes: a number that is not remembered is right
 // under the next leader, too. It adds to the plans.
 func (l *loop) queueJobs(ctx context.Context, ready []candidate, plans *[]plan) {
-	var asking []schedule.Claim
+	var asking []schedule.JobRequest
 	at := l.clock.Now()
 	for i := range ready {
 		switch c := &ready[i]; {
 		case c.decision.Job != "":
 			if id := c.row.ID; !l.jobs.Holds(id) {
-				asking = append(asking, schedule.Claim{
+				asking = append(asking, schedule.JobRequest{
 					ID: id, Request: jobRequest(c), Again: func() { l.queue.Add(id) },
 				})
 			}
 		case schedule.Running(c.observation.Jobs) != nil:
 			l.jobs.Hold(c.row.ID, jobRequest(c))
 		case !keepsPlace(c):
-			l.jobs.Release(c.row.ID)
+			l.jobs.Leave(c.row.ID)
 		}
 	}
 	if len(asking) == 0 {

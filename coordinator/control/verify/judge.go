@@ -38,13 +38,13 @@ func another(id workspace.ID) string {
 }
 
 // judge says what is wrong with a workspace, in the order in which it matters.
-func judge(now time.Time, s sight) []Finding {
+func judge(now time.Time, s sight) []Discrepancy {
 	switch w := s.row; {
 	case w == nil && len(s.versions) == 0:
 		return nil
 	case w == nil:
 		last := s.versions[0]
-		return []Finding{{
+		return []Discrepancy{{
 			Finding: check.Problem("take it up: caddy codehub workspace adopt "+string(s.id),
 				"the database does not know it, and it has %s, the last of %s (%s)", check.Count(len(s.versions), "archive"),
 				last.Modified.UTC().Format(time.DateTime), units.BytesSize(float64(last.Size))),
@@ -57,11 +57,11 @@ func judge(now time.Time, s sight) []Finding {
 		if w.NeedsRecovery().DoubtsData() {
 			level = check.Problem
 		}
-		return []Finding{finding(w.Workspace, level(recovery(w.ID), "it is in ERROR %s: %s", w.NeedsRecovery(), w.ErrorMessage))}
+		return []Discrepancy{discrepancy(w.Workspace, level(recovery(w.ID), "it is in ERROR %s: %s", w.NeedsRecovery(), w.ErrorMessage))}
 	}
 	found := unlike(s)
 	if reason, message := opened(now, s); reason != "" {
-		found = append(found, finding(s.row.Workspace, check.Problem("when it is opened: "+recovery(s.row.ID),
+		found = append(found, discrepancy(s.row.Workspace, check.Problem("when it is opened: "+recovery(s.row.ID),
 			"opened, it is in ERROR %s: %s", reason, message)))
 	}
 	return found
@@ -69,24 +69,24 @@ func judge(now time.Time, s sight) []Finding {
 
 func recovery(id workspace.ID) string { return "caddy codehub workspace recover " + string(id) }
 
-// finding is about a workspace and its current archive.
-func finding(w workspace.Workspace, f check.Finding) Finding {
-	return Finding{Finding: f, Workspace: w.ID, Archive: w.ArchiveKey}
+// discrepancy is about a workspace and its current archive.
+func discrepancy(w workspace.Workspace, f check.Finding) Discrepancy {
+	return Discrepancy{Finding: f, Workspace: w.ID, Archive: w.ArchiveKey}
 }
 
 // deleted judges a workspace that is deleted in the database. One that was undeleted after the backup
 // has newer archives.
-func deleted(s sight) []Finding {
+func deleted(s sight) []Discrepancy {
 	w := s.row
 	if !w.CollectedAt.IsZero() || w.YoungerArchive(s.versions) == "" || w.ArchiveKey == "" {
 		return nil
 	}
-	return []Finding{finding(w.Workspace, check.Problem("caddy codehub workspace undelete "+string(w.ID),
+	return []Discrepancy{discrepancy(w.Workspace, check.Problem("caddy codehub workspace undelete "+string(w.ID),
 		"it is deleted in the database, and has newer archives: the deletion may have been undone since"))}
 }
 
 // unlike reports how the current archive differs from its record.
-func unlike(s sight) []Finding {
+func unlike(s sight) []Discrepancy {
 	w := s.row
 	if w.ArchiveKey == "" {
 		return nil
@@ -94,15 +94,15 @@ func unlike(s sight) []Finding {
 	i := slices.IndexFunc(s.versions, func(v workspace.ArchiveVersion) bool { return v.Key == w.ArchiveKey })
 	switch {
 	case i < 0 && s.volume != nil:
-		return []Finding{finding(w.Workspace, check.Warning("keep its volume: the next archive is made of that",
+		return []Discrepancy{discrepancy(w.Workspace, check.Warning("keep its volume: the next archive is made of that",
 			"its archive or the commit marker is not in the object store; its files are on its volume"))}
 	case i < 0: // what follows from that, the planner says
 		return nil
 	case w.ArchiveSize > 0 && s.versions[i].Size != w.ArchiveSize:
-		return []Finding{finding(w.Workspace, check.Problem(broken(w.ID),
+		return []Discrepancy{discrepancy(w.Workspace, check.Problem(broken(w.ID),
 			"its archive has %d bytes, and had %d when it was made", s.versions[i].Size, w.ArchiveSize))}
 	case w.ArchiveDamage != "":
-		return []Finding{finding(w.Workspace, check.Problem(broken(w.ID),
+		return []Discrepancy{discrepancy(w.Workspace, check.Problem(broken(w.ID),
 			"its archive is damaged: %s", w.ArchiveDamage))}
 	}
 	return nil
@@ -151,10 +151,4 @@ func opened(now time.Time, s sight) (workspace.ErrorReason, string) {
 		w = d.Next
 	}
 	return "", ""
-}
-
-// newestFirst sorts archives as [archive.Store.Versions] does.
-func newestFirst(versions []workspace.ArchiveVersion) []workspace.ArchiveVersion {
-	slices.SortStableFunc(versions, func(a, b workspace.ArchiveVersion) int { return b.Modified.Compare(a.Modified) })
-	return versions
 }

@@ -57,8 +57,8 @@ type Options struct {
 	Progress func(Report)
 }
 
-// Finding is about one workspace.
-type Finding struct {
+// Discrepancy is about one workspace.
+type Discrepancy struct {
 	check.Finding
 	Workspace workspace.ID `json:"workspace_id"`
 	// Archive is the key of the archive that it is about; empty for none.
@@ -92,7 +92,7 @@ const (
 // run is one comparison.
 type run struct {
 	Options
-	each    func(Finding) error
+	each    func(Discrepancy) error
 	report  Report
 	now     time.Time // by the database's clock
 	volumes map[workspace.ID]workspace.Volume
@@ -105,7 +105,7 @@ type run struct {
 
 	id       workspace.ID // of the archives that are being collected from the listing
 	versions []workspace.ArchiveVersion
-	object   archive.Object // the archive that a following commit marker completes
+	pairs    archive.Pairs
 }
 
 // stat is what the store said of an archive.
@@ -119,7 +119,7 @@ type stat struct {
 //
 // Both lists are in the order of the ids and are read page by page, side by side. A suspicious workspace is examined
 // once more by itself before it is reported, because the installation may be in use.
-func Run(ctx context.Context, o Options, each func(Finding) error) (Report, error) {
+func Run(ctx context.Context, o Options, each func(Discrepancy) error) (Report, error) {
 	r := &run{Options: o, each: each}
 	var err error
 	if r.report.Of, err = o.Store.CountWorkspaces(ctx); err != nil {
@@ -147,7 +147,7 @@ func Run(ctx context.Context, o Options, each func(Finding) error) (Report, erro
 func (r *run) page(ctx context.Context, page []archive.Object) error {
 	r.report.Objects += int64(len(page))
 	for _, o := range page {
-		key, id, ok := archive.ParseKey(o.Key)
+		_, id, ok := archive.ParseKey(o.Key)
 		if !ok {
 			continue
 		}
@@ -157,13 +157,8 @@ func (r *run) page(ctx context.Context, page []archive.Object) error {
 			}
 			r.id = id
 		}
-		switch {
-		case key == o.Key:
-			r.object = o
-		case key == r.object.Key && len(r.versions) < maxVersions:
-			r.versions = append(r.versions, workspace.ArchiveVersion{
-				Key: key, Size: r.object.Size, Modified: r.object.LastModified,
-			})
+		if v, complete := r.pairs.Next(o); complete && len(r.versions) < maxVersions {
+			r.versions = append(r.versions, v)
 		}
 	}
 	r.progress()
@@ -224,13 +219,13 @@ func (r *run) row(ctx context.Context, versions []workspace.ArchiveVersion) erro
 	r.rows = r.rows[1:]
 	r.report.Workspaces++
 	r.report.Archives += int64(len(versions))
-	volume, found := r.volumes[w.ID]
 	if w.Unreadable != nil {
-		return r.tell(finding(w.Workspace, check.Problem("have the program corrected, or the row; until then nothing happens with the workspace",
+		return r.tell(discrepancy(w.Workspace, check.Problem("have the program corrected, or the row; until then nothing happens with the workspace",
 			"its row cannot be read: %v", w.Unreadable)))
 	}
-	seen := sight{id: w.ID, row: &w, versions: newestFirst(versions), volumes: r.volumes != nil}
-	if found {
+	archive.NewestFirst(versions)
+	seen := sight{id: w.ID, row: &w, versions: versions, volumes: r.volumes != nil}
+	if volume, found := r.volumes[w.ID]; found {
 		seen.volume = &volume
 	}
 	if len(judge(r.now, seen)) > 0 {
@@ -285,7 +280,7 @@ func (r *run) onBackend(ctx context.Context, id workspace.ID) (sight, error) {
 	return seen, nil
 }
 
-func (r *run) tell(f Finding) error {
+func (r *run) tell(f Discrepancy) error {
 	switch f.Level {
 	case check.LevelProblem:
 		r.report.Problems++
@@ -356,7 +351,7 @@ func (r *run) try(ctx context.Context, s sight) error {
 // database say. One that is missing was told. One that the store does not give while it answers is told, too:
 // the others are looked at all the same.
 func (r *run) open(ctx context.Context, id workspace.ID, key, sum string, level leveled) error {
-	tell := func(f check.Finding) error { return r.tell(Finding{Finding: f, Workspace: id, Archive: key}) }
+	tell := func(f check.Finding) error { return r.tell(Discrepancy{Finding: f, Workspace: id, Archive: key}) }
 	if r.Read || r.tried < sampled {
 		r.tried++
 		locked, err := r.Archives.Locked(ctx, key)

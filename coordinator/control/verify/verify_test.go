@@ -266,9 +266,9 @@ func TestARestoredInstallation(t *testing.T) {
 					w.rows = append(w.rows, *r)
 				}
 			}
-			var found []verify.Finding
+			var found []verify.Discrepancy
 			report, err := verify.Run(t.Context(), verify.Options{Store: w, Archives: w, Backend: w, Read: true},
-				func(f verify.Finding) error { found = append(found, f); return nil })
+				func(f verify.Discrepancy) error { found = append(found, f); return nil })
 			if err != nil || report.Workspaces != int64(len(w.rows)) || report.Problems+report.Warnings != int64(len(found)) {
 				t.Errorf("%+v, %v", report, err)
 			}
@@ -326,9 +326,9 @@ func TestWhatArchivesHold(t *testing.T) {
 					r.DeletedAt, r.DesiredState = began, workspace.DesiredDeleted
 				}
 				w.rows = []store.Inspected{r}
-				var found []verify.Finding
+				var found []verify.Discrepancy
 				report, err := verify.Run(t.Context(), verify.Options{Store: w, Archives: w, Backend: w, Read: read},
-					func(f verify.Finding) error { found = append(found, f); return nil })
+					func(f verify.Discrepancy) error { found = append(found, f); return nil })
 				if err != nil || read != (report.Read == 2) {
 					t.Errorf("%+v, %v", report, err)
 				}
@@ -361,9 +361,9 @@ func TestAnArchiveThatTheStoreDoesNotGive(t *testing.T) {
 				first, last := w.archive(id(1), 1), w.archive(id(2), 1)
 				w.rows = []store.Inspected{row(id(1), first), row(id(2), last)}
 				w.refused, w.content, w.marker = map[string]error{first: cold}, map[string]string{last: "wrong"}, map[string]string{last: "wrong"}
-				var found []verify.Finding
+				var found []verify.Discrepancy
 				report, err := verify.Run(t.Context(), verify.Options{Store: w, Archives: w, Read: read},
-					func(f verify.Finding) error { found = append(found, f); return nil })
+					func(f verify.Discrepancy) error { found = append(found, f); return nil })
 				if silent != nil {
 					if !errors.Is(err, cold) || len(found) != 0 {
 						t.Errorf("%v, %v", found, err)
@@ -391,9 +391,9 @@ func TestArchivesOfAnUnknownWorkspace(t *testing.T) {
 	w.archive(id(1), 1)
 	newest := w.archive(id(1), 2)
 	w.content = map[string]string{newest: "wrong"}
-	var found []verify.Finding
+	var found []verify.Discrepancy
 	report, err := verify.Run(t.Context(), verify.Options{Store: w, Archives: w, Backend: w, Read: true},
-		func(f verify.Finding) error { found = append(found, f); return nil })
+		func(f verify.Discrepancy) error { found = append(found, f); return nil })
 	if err != nil || report.Read != 2 || len(found) != 2 || found[1].Archive != newest || !strings.Contains(found[1].Text, "damaged") {
 		t.Errorf("%+v, %v, found %+v", report, err, found)
 	}
@@ -404,9 +404,9 @@ func TestWithoutTheBackend(t *testing.T) {
 	w := &world{t: t, volumes: map[workspace.ID]workspace.Volume{}}
 	asleep := w.home(id(1), "")
 	w.rows = []store.Inspected{asleep, row(id(2), id(2).ArchiveKey("00000000-0000-4000-9000-000000000001"))}
-	var found []verify.Finding
+	var found []verify.Discrepancy
 	if _, err := verify.Run(t.Context(), verify.Options{Store: w, Archives: w},
-		func(f verify.Finding) error { found = append(found, f); return nil }); err != nil {
+		func(f verify.Discrepancy) error { found = append(found, f); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if len(found) != 1 || found[0].Workspace != id(2) {
@@ -433,7 +433,7 @@ func TestManyWorkspaces(t *testing.T) {
 	}
 	told := make(map[check.Level]int)
 	report, err := verify.Run(t.Context(), verify.Options{Store: w, Archives: w, Backend: w, Progress: func(verify.Report) { progress++ }},
-		func(f verify.Finding) error { told[f.Level]++; return nil })
+		func(f verify.Discrepancy) error { told[f.Level]++; return nil })
 	if err != nil || report.Unknown != int64(unknown) || report.Workspaces != int64(len(w.rows)) ||
 		report.Archives != int64(n-unknown-lost) || told[check.LevelProblem] != unknown+lost || len(told) != 1 {
 		t.Errorf("%+v, %v, told %v, want %d unknown and %d lost", report, err, told, unknown, lost)

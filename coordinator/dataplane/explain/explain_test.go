@@ -110,10 +110,10 @@ func TestWhyAndWhatComesNext(t *testing.T) {
 		{"starting", row("STANDBY", "RUNNING", operation("STARTING", time.Minute)), nil, "STARTING", []string{"Timeout 14:04:00"}, "being started (since 2026-05-06 13:59:00 UTC)"},
 		{"a long archive", row("STANDBY", "ARCHIVED", operation("ARCHIVING", time.Hour)), nil, "ARCHIVING", []string{"Timeout 13:30:00"}, "takes longer than usual"},
 		{"restoring", row("ARCHIVED", "RUNNING", operation("RESTORING", time.Minute), func(w *workspace.Workspace) {
-			w.Progress = &workspace.Progress{Step: "unpack", Done: 63, Total: 100, Rate: 1, At: ago(time.Second)}
+			w.Progress = &workspace.JobProgress{Step: "unpack", Done: 63, Total: 100, Rate: 1, At: ago(time.Second)}
 		}), nil, "RESTORING", []string{"Progress", "Timeout 14:29:00"}, "2026-05-06 13:59:59 UTC: downloading and unpacking, 63 B of 100 B · 1 B/s · 37 s left."},
 		{"a job that says nothing", row("ARCHIVED", "RUNNING", operation("RESTORING", time.Minute), func(w *workspace.Workspace) {
-			w.Progress = &workspace.Progress{Step: "of another release"}
+			w.Progress = &workspace.JobProgress{Step: "of another release"}
 		}), nil, "RESTORING", []string{"Timeout 14:29:00"}, ""},
 		{"retrying", row("STANDBY", "RUNNING", operation("STARTING", time.Minute), failed("ActionFailed", 1)), attempt, "STARTING", []string{"Retry 14:00:00", "Timeout 14:04:00"}, "Attempt 1 of 3 has failed"},
 		{"on a lost node", row("STANDBY", "RUNNING", operation("STARTING", time.Hour), waiting(workspace.WaitNodeLost)), nil, "STARTING", []string{"Waits"}, "for as long as it takes"},

@@ -10,7 +10,7 @@ import (
 
 // Progress says how far a storage job is, without a full stop. It names its step, how much of that
 // is done and how long the rest takes, as far as known.
-func Progress(p workspace.Progress) words.Text {
+func Progress(p workspace.JobProgress) words.Text {
 	key, much := "job."+p.Step, amount(p)
 	switch {
 	case !words.Has(key): // another release's job knows it
@@ -23,7 +23,7 @@ func Progress(p workspace.Progress) words.Text {
 
 // amount says how much of a step is done, how fast, and how long the rest takes, such as
 // "63 MB of 100 MB · 1.0 MB/s · 37 s left". It is empty if nothing is known.
-func amount(p workspace.Progress) words.Text {
+func amount(p workspace.JobProgress) words.Text {
 	out := doneOf(p.Done, p.Total)
 	if out.Empty() {
 		return out

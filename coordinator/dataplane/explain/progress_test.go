@@ -7,7 +7,7 @@ import (
 )
 
 func TestProgressInWords(t *testing.T) {
-	type progress = workspace.Progress
+	type progress = workspace.JobProgress
 	for _, c := range []struct {
 		p      progress
 		en, ko string

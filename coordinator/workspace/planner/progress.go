@@ -12,7 +12,7 @@ const progressAfter = time.Second
 
 // progress returns the progress to save: none of another operation, of another attempt, or
 // of one that has just begun.
-func (p *planner) progress() *workspace.Progress {
+func (p *planner) progress() *workspace.JobProgress {
 	n, was, newest := &p.next, &p.was, p.o.Progress
 	switch {
 	case n.Operation == workspace.OpNone || n.Operation != was.Operation || !n.OpStartedAt.Equal(was.OpStartedAt):

@@ -11,21 +11,21 @@ import (
 // TestWhenProgressIsSaved: no more often than allowed, and only if it is new.
 func TestWhenProgressIsSaved(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	at := func(seconds int, p workspace.Progress) *workspace.Progress {
+	at := func(seconds int, p workspace.JobProgress) *workspace.JobProgress {
 		p.At = start.Add(time.Duration(seconds) * time.Second)
 		return &p
 	}
-	unpack := func(done int64) workspace.Progress {
-		return workspace.Progress{Step: "unpack", Done: done, Total: 1000, Bytes: done}
+	unpack := func(done int64) workspace.JobProgress {
+		return workspace.JobProgress{Step: "unpack", Done: done, Total: 1000, Bytes: done}
 	}
 	running := []workspace.Job{{Kind: workspace.JobRestore, OpID: "r", State: workspace.JobRunning}}
 	for _, c := range []struct {
 		name   string
-		saved  *workspace.Progress
-		newest *workspace.Progress
+		saved  *workspace.JobProgress
+		newest *workspace.JobProgress
 		jobs   []workspace.Job
 		every  time.Duration
-		want   *workspace.Progress
+		want   *workspace.JobProgress
 	}{
 		{"nothing is known", nil, nil, running, 0, nil},
 		{"in the first second", nil, at(0, unpack(1)), running, 0, nil},
@@ -37,9 +37,9 @@ func TestWhenProgressIsSaved(t *testing.T) {
 		{"the same percent", at(2, unpack(1)), at(5, unpack(2)), running, 3 * time.Second, at(5, unpack(2))},
 		{"the same percent too soon", at(2, unpack(1)), at(4, unpack(2)), running, 3 * time.Second, at(2, unpack(1))},
 		{"it stands still", at(2, unpack(1)), at(200, unpack(1)), running, 3 * time.Second, at(2, unpack(1))},
-		{"another step", at(2, unpack(1)), at(2, workspace.Progress{Step: "swap"}), running, time.Minute, at(2, workspace.Progress{Step: "swap"})},
-		{"of unknown size", at(2, workspace.Progress{Step: "archive", Done: 5}), at(5, workspace.Progress{Step: "archive", Done: 6}), running, 3 * time.Second,
-			at(5, workspace.Progress{Step: "archive", Done: 6})},
+		{"another step", at(2, unpack(1)), at(2, workspace.JobProgress{Step: "swap"}), running, time.Minute, at(2, workspace.JobProgress{Step: "swap"})},
+		{"of unknown size", at(2, workspace.JobProgress{Step: "archive", Done: 5}), at(5, workspace.JobProgress{Step: "archive", Done: 6}), running, 3 * time.Second,
+			at(5, workspace.JobProgress{Step: "archive", Done: 6})},
 		{"a clock that was ahead", at(900, unpack(1)), at(5, unpack(500)), running, 3 * time.Second, at(5, unpack(500))},
 		{"the job is gone", at(2, unpack(900)), nil, nil, 0, nil},
 	} {
@@ -77,7 +77,7 @@ func TestProgressEndsWithItsOperation(t *testing.T) {
 		ID: "00000000-0000-4000-8000-000000000001", Phase: workspace.PhaseArchived, DesiredState: workspace.DesiredRunning,
 		Operation: workspace.OpRestoring, OpStartedAt: start, ArchiveKey: "key",
 		HomeCtx:  workspace.HomeContext{VolumeRecord: workspace.VolumeRecord{VolumeOpID: "v"}, RestoreRecord: workspace.RestoreRecord{RestoreOpID: "r"}},
-		Progress: &workspace.Progress{Step: "unpack", Done: 1, Total: 2},
+		Progress: &workspace.JobProgress{Step: "unpack", Done: 1, Total: 2},
 	}
 	o := workspace.Observation{Volume: &workspace.Volume{OpID: "v"}, Jobs: []workspace.Job{{Kind: workspace.JobRestore, OpID: "r", State: workspace.JobSucceeded}}}
 	d := planner.Reconcile(start.Add(time.Minute), w, o, false, policy())

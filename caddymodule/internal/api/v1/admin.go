@@ -186,7 +186,7 @@ type Finding struct {
 }
 
 // FindingOf returns f as programs see it.
-func FindingOf(f gc.Finding) Finding {
+func FindingOf(f gc.Judgement) Finding {
 	out := Finding{
 		Key: f.Key, Workspace: f.Workspace, Modified: f.Modified.UTC(), Verdict: f.Verdict, Reason: f.Reason,
 		FirstSeen: timeOrNull(f.FirstSeen),

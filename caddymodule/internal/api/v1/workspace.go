@@ -133,7 +133,7 @@ type Progress struct {
 }
 
 // progressOf returns p for an answer.
-func progressOf(p workspace.Progress) *Progress {
+func progressOf(p workspace.JobProgress) *Progress {
 	body := &Progress{
 		Step: p.Step, Bytes: p.Done, TotalBytes: numberOrNull(p.Total),
 		BytesPerSecond: numberOrNull(p.Rate), Files: p.Files,

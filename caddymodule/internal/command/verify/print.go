@@ -32,7 +32,7 @@ func printerOf(cmd *cobra.Command, asJSON bool) *printer {
 }
 
 // finding prints one.
-func (p *printer) finding(f verify.Finding) error {
+func (p *printer) finding(f verify.Discrepancy) error {
 	if f.Level == check.LevelProblem {
 		p.problems++
 	}
@@ -54,7 +54,7 @@ func (p *printer) finding(f verify.Finding) error {
 }
 
 // object prints a line for programs.
-func (p *printer) object(f verify.Finding) error {
+func (p *printer) object(f verify.Discrepancy) error {
 	line := struct {
 		check.Finding
 		Workspace string `json:"workspace_id,omitempty"`
@@ -88,7 +88,7 @@ func (p *printer) summary(r verify.Report, homeless bool) error {
 		f = check.Warning("fix backend first, and run this again", "%s; homes on volumes were not looked for", text)
 	}
 	f.Check = "summary"
-	return p.finding(verify.Finding{Finding: f})
+	return p.finding(verify.Discrepancy{Finding: f})
 }
 
 // end returns err, and that there were problems.

@@ -99,7 +99,7 @@ func (v *verification) run(ctx context.Context) error {
 			"caddy codehub migrate, and run this again", release.Schema, release.Known)
 	}
 	for _, f := range check.Run(ctx, rows) {
-		if err := v.out.finding(verify.Finding{Finding: f}); err != nil {
+		if err := v.out.finding(verify.Discrepancy{Finding: f}); err != nil {
 			return err
 		}
 	}
@@ -111,7 +111,7 @@ func (v *verification) run(ctx context.Context) error {
 		o.Backend = v.Backend
 	}
 	v.Archives.Apply(v.Live.Archive)
-	report, err := verify.Run(ctx, o, func(f verify.Finding) error {
+	report, err := verify.Run(ctx, o, func(f verify.Discrepancy) error {
 		if f.Check = "workspace"; f.Unknown {
 			f.Remedy += ownerFlag
 		}

@@ -175,7 +175,7 @@ func (s *Step) present(w *Waiting, room string) {
 }
 
 // progressed says how far the storage job of the step is; nil if that is not known.
-func (s *Step) progressed(p *workspace.Progress) {
+func (s *Step) progressed(p *workspace.JobProgress) {
 	if p == nil {
 		return
 	}

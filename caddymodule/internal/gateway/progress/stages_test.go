@@ -117,12 +117,12 @@ func TestWhatAStepSays(t *testing.T) {
 // The stage whose storage job is at work says how far it is, and no other one.
 func TestWhatAJobHasDone(t *testing.T) {
 	t.Parallel()
-	unpack := &workspace.Progress{Step: "unpack", Done: 63, Total: 100, Rate: 1}
+	unpack := &workspace.JobProgress{Step: "unpack", Done: 63, Total: 100, Rate: 1}
 	for _, c := range []struct {
 		name     string
 		phase    workspace.Phase
 		op       workspace.Operation
-		progress *workspace.Progress
+		progress *workspace.JobProgress
 		w        *Waiting
 		percent  string // with the time left
 		en, ko   string
@@ -130,11 +130,11 @@ func TestWhatAJobHasDone(t *testing.T) {
 		{"nothing is known", workspace.PhaseArchived, workspace.OpRestoring, nil, nil, "", "", ""},
 		{"it restores", workspace.PhaseArchived, workspace.OpRestoring, unpack, nil, "63 37",
 			"downloading and unpacking, 63 B of 100 B · 1 B/s · 37 s left", "내려받아 푸는 중, 100 B 중 63 B · 1 B/s · 37초 남음"},
-		{"at once", workspace.PhaseArchived, workspace.OpRestoring, &workspace.Progress{Step: "unpack", Total: 100}, nil, "0",
+		{"at once", workspace.PhaseArchived, workspace.OpRestoring, &workspace.JobProgress{Step: "unpack", Total: 100}, nil, "0",
 			"downloading and unpacking, 0 B of 100 B", "내려받아 푸는 중, 100 B 중 0 B"},
-		{"it swaps", workspace.PhaseArchived, workspace.OpRestoring, &workspace.Progress{Step: "swap"}, nil, "",
+		{"it swaps", workspace.PhaseArchived, workspace.OpRestoring, &workspace.JobProgress{Step: "swap"}, nil, "",
 			"putting the files in place", "파일을 제자리에 놓는 중"},
-		{"it is just being archived", workspace.PhaseStandby, workspace.OpArchiving, &workspace.Progress{Step: "archive", Done: 5e6, Rate: 1e6}, nil, "",
+		{"it is just being archived", workspace.PhaseStandby, workspace.OpArchiving, &workspace.JobProgress{Step: "archive", Done: 5e6, Rate: 1e6}, nil, "",
 			"packing and uploading, 5.0 MB so far · 1.0 MB/s", "압축하여 올리는 중, 지금까지 5.0 MB · 1.0 MB/s"},
 		{"it waits", workspace.PhaseArchived, workspace.OpRestoring, unpack, &Waiting{Reason: workspace.WaitStoreAway}, "", "", ""},
 		{"another stage", workspace.PhaseStandby, workspace.OpNone, unpack, nil, "", "", ""},

@@ -63,7 +63,7 @@ func newestLine(w workspace.Workspace, jobs []workspace.Job) (line contract.Prog
 // meter turns the lines of a job into its progress. The rate is that of the present step. Recent seconds count more
 // than earlier ones, so that a step that slows down does not keep promising its earlier rate.
 type meter struct {
-	newest workspace.Progress
+	newest workspace.JobProgress
 	rate   float64   // in bytes per second; 0 while it is unknown
 	began  time.Time // the present step
 	last   time.Time // when the rate was last updated
@@ -83,7 +83,7 @@ const (
 // add adds the newest line, which may have come before, and the size of the home if it is
 // known.
 func (m *meter) add(line contract.ProgressLine, home int64, now time.Time) {
-	next := workspace.Progress{Step: line.Step, Bytes: line.Bytes, Files: line.Files}
+	next := workspace.JobProgress{Step: line.Step, Bytes: line.Bytes, Files: line.Files}
 	next.Done, next.Total = amount(line, home)
 	was := m.newest
 	if next.Step != was.Step || next.Done < was.Done {
@@ -111,7 +111,7 @@ func (m *meter) add(line contract.ProgressLine, home int64, now time.Time) {
 }
 
 // progress returns a copy of the newest progress.
-func (m *meter) progress() *workspace.Progress {
+func (m *meter) progress() *workspace.JobProgress {
 	p := m.newest
 	return &p
 }

@@ -18,20 +18,20 @@ const JobMaxWait = 10 * time.Minute
 type Jobs struct {
 	limit func() int
 
-	mu      sync.Mutex               // guards what follows
-	held    map[workspace.ID]Request // whose jobs run, or will, as the loops have seen
-	waiting map[workspace.ID]Claim   // that have asked for a place, and not for something else since
+	mu      sync.Mutex                  // guards what follows
+	held    map[workspace.ID]Request    // whose jobs run, or will, as the loops have seen
+	waiting map[workspace.ID]JobRequest // that have asked for a place, and not for something else since
 	served  Served
 	asked   time.Time // when a place was asked for last, by the clock of the requests
 }
 
 // NewJobs returns an empty queue. limit is how many jobs may run now.
 func NewJobs(limit func() int) *Jobs {
-	return &Jobs{limit: limit, held: make(map[workspace.ID]Request), waiting: make(map[workspace.ID]Claim)}
+	return &Jobs{limit: limit, held: make(map[workspace.ID]Request), waiting: make(map[workspace.ID]JobRequest)}
 }
 
-// Claim asks for a place for the job of a workspace.
-type Claim struct {
+// JobRequest asks for a place for the job of a workspace.
+type JobRequest struct {
 	ID workspace.ID
 	Request
 	// Again is called when it may be its turn: it is to ask again. It must not block.
@@ -53,16 +53,16 @@ func (s Share) of(free int) int {
 }
 
 // Ask gives places to those whose jobs may begin now, and returns for the others how many are
-// before them. Who gets a place holds it until [Jobs.Release]. listed are all jobs of the
+// before them. Who gets a place holds it until [Jobs.Leave]. listed are all jobs of the
 // installation, as they were listed just now. It is nil if they could not be listed, and then no
 // further one gets a place.
-func (j *Jobs) Ask(now time.Time, share Share, listed map[workspace.ID][]workspace.Job, claims ...Claim) (
+func (j *Jobs) Ask(now time.Time, share Share, listed map[workspace.ID][]workspace.Job, requests ...JobRequest) (
 	queued map[workspace.ID]int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.asked = now
-	asks := make(map[workspace.ID]struct{}, len(claims))
-	for _, a := range claims {
+	asks := make(map[workspace.ID]struct{}, len(requests))
+	for _, a := range requests {
 		asks[a.ID] = struct{}{}
 		j.waiting[a.ID] = a
 	}
@@ -158,9 +158,9 @@ func (j *Jobs) Hold(id workspace.ID, r Request) {
 	delete(j.waiting, id)
 }
 
-// Release gives back the place of a workspace, or takes it out of the queue. Those who are
+// Leave gives back the place of a workspace, or takes it out of the queue. Those who are
 // next ask again.
-func (j *Jobs) Release(id workspace.ID) {
+func (j *Jobs) Leave(id workspace.ID) {
 	j.mu.Lock()
 	_, held := j.held[id]
 	_, waits := j.waiting[id]
@@ -176,7 +176,7 @@ func (j *Jobs) Release(id workspace.ID) {
 func (j *Jobs) Drop(shard, shards int) {
 	j.mu.Lock()
 	maps.DeleteFunc(j.held, func(id workspace.ID, _ Request) bool { return id.Shard(shards) == shard })
-	maps.DeleteFunc(j.waiting, func(id workspace.ID, _ Claim) bool { return id.Shard(shards) == shard })
+	maps.DeleteFunc(j.waiting, func(id workspace.ID, _ JobRequest) bool { return id.Shard(shards) == shard })
 	j.mu.Unlock()
 	j.Next()
 }

@@ -28,8 +28,8 @@ func newDesk(limit int) *desk {
 	return &desk{NewJobs(func() int { return limit }), make(map[workspace.ID]int)}
 }
 
-func (d *desk) wants(id workspace.ID, c Class, waited time.Duration) Claim {
-	return Claim{ID: id, Request: Request{Owner: "ann", Class: c, Since: noon.Add(-waited)}, Again: func() { d.again[id]++ }}
+func (d *desk) wants(id workspace.ID, c Class, waited time.Duration) JobRequest {
+	return JobRequest{ID: id, Request: Request{Owner: "ann", Class: c, Since: noon.Add(-waited)}, Again: func() { d.again[id]++ }}
 }
 
 // running is a listing in which these have a job that runs.
@@ -73,14 +73,14 @@ func TestWhoeverIsNextAsksAgain(t *testing.T) {
 			t.Fatalf("%d: %v", i, queued)
 		}
 	}
-	d.Release(id[0])
+	d.Leave(id[0])
 	if !maps.Equal(d.again, map[workspace.ID]int{id[1]: 1}) {
 		t.Fatalf("again: %v", d.again)
 	}
 	if queued := d.Ask(noon, alone, running(), d.wants(id[3], Background, 0)); queued[id[3]] != 1 || d.again[id[1]] != 2 {
 		t.Errorf("one that came later: %v", queued)
 	}
-	d.Release(id[1]) // it wants something else now
+	d.Leave(id[1]) // it wants something else now
 	if d.again[id[2]] != 1 {
 		t.Errorf("again: %v", d.again)
 	}
@@ -88,7 +88,7 @@ func TestWhoeverIsNextAsksAgain(t *testing.T) {
 	if d.again[id[3]] != 1 {
 		t.Errorf("after the end of a term: %v", d.again)
 	}
-	d.Release(id[0]) // not in the queue
+	d.Leave(id[0]) // not in the queue
 	if d.again[id[3]] != 1 {
 		t.Error("asked again for nothing")
 	}
@@ -105,7 +105,7 @@ func TestShares(t *testing.T) {
 	}
 	id := ids(6)
 	d := newDesk(5)
-	var all []Claim
+	var all []JobRequest
 	for _, id := range id {
 		all = append(all, d.wants(id, Background, 0))
 	}

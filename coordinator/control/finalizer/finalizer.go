@@ -1,8 +1,8 @@
-// Package release releases ended containers. A backend may keep a container in its listings until its end has been
+// Package finalizer releases ended containers. A backend may keep a container in its listings until its end has been
 // seen, which delays its deletion, such as during the drain of a node.
 //
 // It owns the timing. The backend decides which containers may be released.
-package release
+package finalizer
 
 import (
 	"context"
@@ -24,8 +24,8 @@ const (
 	retry = time.Second
 )
 
-// Releaser releases ended containers. It is safe for concurrent use.
-type Releaser struct {
+// Finalizer releases ended containers. It is safe for concurrent use.
+type Finalizer struct {
 	backend backend.Backend
 	// identity returns nil while the backend is the recorded one (SPEC 2).
 	identity func(ctx context.Context) error
@@ -34,13 +34,13 @@ type Releaser struct {
 
 // New returns the releaser of a backend. For a backend that keeps nothing it does nothing. It
 // performs no I/O.
-func New(b backend.Backend, identity func(ctx context.Context) error, log *zap.Logger) *Releaser {
-	return &Releaser{backend: b, identity: identity, log: log}
+func New(b backend.Backend, identity func(ctx context.Context) error, log *zap.Logger) *Finalizer {
+	return &Finalizer{backend: b, identity: identity, log: log}
 }
 
 // Run releases containers that have ended, until ctx ends, and returns nil. The leader runs it,
 // also for containers that belong to no workspace: for them the controller does nothing.
-func (r *Releaser) Run(ctx context.Context) error {
+func (r *Finalizer) Run(ctx context.Context) error {
 	if r.backend.Release == nil {
 		<-ctx.Done()
 		return nil
@@ -57,7 +57,7 @@ func (r *Releaser) Run(ctx context.Context) error {
 
 // follow releases all ended containers at once and at every interval, and single ones with their
 // events, until the events end.
-func (r *Releaser) follow(ctx context.Context, report *outage.Reporter) {
+func (r *Finalizer) follow(ctx context.Context, report *outage.Reporter) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	events, err := r.backend.Events(ctx)
