@@ -104,7 +104,7 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 	case decision.SendFailed:
 		return g.send(req, problemFailed.Because(progress.FailureOf(st).Why))
 	case decision.ShowFailed:
-		return pages.ShowFailed(g.page(req), g.branded(req), progress.FailureOf(st), string(req.at.ID), site.Here(r), g.home(req))
+		return pages.ShowFailed(g.page(req), g.branded(req), progress.FailureOf(st), string(req.at.ID), g.home(req))
 	case decision.SendAsleep:
 		p := problemAsleep.With("problem.workspace.asleep", nil)
 		if st.Dozes() { // after a 503 JupyterLab shows over all of its page that its server is lost

@@ -42,18 +42,18 @@ type hold struct {
 }
 
 // wait waits until st is no longer the newest state, or until another event changes
-// the decision, which it records in s.Progress. The time limit runs from the first
+// the decision, which it records in s.Attempt. The time limit runs from the first
 // wait on, however often the state changes. It returns [ErrClientGone] when the client
 // has disconnected.
-func (h *hold) wait(d decision.Decision, s *decision.State, st *route.State) error {
+func (h *hold) wait(d decision.Decision, s *decision.Facts, st *route.State) error {
 	g, req := h.gateway, h.request
 	if !h.held && d.Wait != decision.UntilThaw {
 		switch g.Activator.Hold(req.user) {
 		case activator.Full:
-			s.Progress = decision.HoldFull
+			s.Attempt = decision.HoldFull
 			return nil
 		case activator.ShareFull:
-			s.Progress = decision.ShareFull
+			s.Attempt = decision.ShareFull
 			return nil
 		}
 		h.held, h.since = true, time.Now()
@@ -65,7 +65,7 @@ func (h *hold) wait(d decision.Decision, s *decision.State, st *route.State) err
 		}
 		h.timer = time.NewTimer(limit)
 	}
-	h.wake(d, st)
+	h.joinWakeUp(d, st)
 	var confirmed, wakeUpEnded <-chan struct{}
 	var expired <-chan time.Time
 	if h.timer != nil {
@@ -94,30 +94,30 @@ func (h *hold) wait(d decision.Decision, s *decision.State, st *route.State) err
 		h.refusal = h.wakeUp.Refusal()
 		switch {
 		case h.wakeUp.Overtaken():
-			s.Progress = decision.PutToSleep
+			s.Attempt = decision.PutToSleep
 		case req.entry.State() != h.wokenIn:
 			h.wakeUp = nil // it ended because of a change, which may be over already
 		case h.refusal != nil:
-			s.Progress = decision.LimitReached
+			s.Attempt = decision.LimitReached
 		default:
-			s.Progress = decision.WakeUpEnded
+			s.Attempt = decision.WakeUpEnded
 		}
 	case <-g.Activator.Stopped():
-		s.Progress = decision.Stopping
+		s.Attempt = decision.Stopping
 	case <-stopping:
 		// When only the configuration is replaced, the request stays held. When the
 		// process exits, it must be answered.
 		if g.Exiting() {
-			s.Progress = decision.Stopping
+			s.Attempt = decision.Stopping
 		}
 		h.replaced = true
 	}
 	return nil
 }
 
-// wake starts or joins the wake-up that the decision asks for, unless the request
+// joinWakeUp starts or joins the wake-up that the decision asks for, unless the request
 // waits for one already. st is the state in which the decision was made.
-func (h *hold) wake(d decision.Decision, st *route.State) {
+func (h *hold) joinWakeUp(d decision.Decision, st *route.State) {
 	g, req := h.gateway, h.request
 	if h.wakeUp != nil {
 		return

@@ -38,7 +38,7 @@ func (g *Gateway) limit(req *request) error {
 	}
 	back := g.wanted(req, req.r.URL.Query().Get("return"))
 	if req.kind == decision.Navigation || req.kind == decision.SelfNavigation && g.Site.PerHost() {
-		return g.wakeAndLead(req, back)
+		return g.wakeAndRedirect(req, back)
 	}
 	site.Redirect(req.w, back, http.StatusSeeOther) // a page of the workspace, which must not wake it by itself
 	return nil

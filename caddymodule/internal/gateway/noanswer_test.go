@@ -54,11 +54,11 @@ func TestRepeatedRequestIsDecidedAfresh(t *testing.T) {
 	h.Change(one, func(*store.Route) {})
 	e, _ := h.Table.Find(t.Context(), one)
 	req := &request{w: httptest.NewRecorder(), r: gatewaytest.NewRequest("GET", onePath+"/"), at: site.Address{WorkspaceHost: site.WorkspaceHost{ID: one}, Prefix: onePath}, entry: e}
-	s := decision.State{Progress: decision.WakeUpEnded}
-	if done, err := h.gateway.forward(req, &s, e.State()); done || err != nil || !req.retried || s.Progress != decision.NotTried {
+	s := decision.Facts{Attempt: decision.WakeUpEnded}
+	if done, err := h.gateway.forward(req, &s, e.State()); done || err != nil || !req.retried || s.Attempt != decision.NotTried {
 		t.Errorf("after the first failed dial: %v, %v, %+v", done, err, s)
 	}
-	if done, err := h.gateway.forward(req, &s, e.State()); done || err != nil || s.Progress != decision.Unreachable {
+	if done, err := h.gateway.forward(req, &s, e.State()); done || err != nil || s.Attempt != decision.Unreachable {
 		t.Errorf("after the second: %v, %v, %+v", done, err, s)
 	}
 }
@@ -73,12 +73,12 @@ func TestWakeUpThatSucceededForAMoment(t *testing.T) {
 	hold := hold{gateway: h.gateway, request: &request{r: gatewaytest.NewRequest("GET", onePath+"/"), at: site.Address{WorkspaceHost: site.WorkspaceHost{ID: one}}, entry: e}}
 	defer hold.release()
 	d := decision.Decision{Wake: decision.StartWakeUp, Wait: decision.WakeTimeout}
-	hold.wake(d, e.State())
+	hold.joinWakeUp(d, e.State())
 	e.SetAnswered(e.State(), true)
 	<-hold.wakeUp.Done()
 	e.SetAnswered(e.State(), false)
-	s := decision.State{}
-	if err := hold.wait(d, &s, e.State()); err != nil || s.Progress != decision.NotTried || hold.wakeUp != nil {
+	s := decision.Facts{}
+	if err := hold.wait(d, &s, e.State()); err != nil || s.Attempt != decision.NotTried || hold.wakeUp != nil {
 		t.Errorf("%v, %+v, still waits for the wake-up that has ended: %v", err, s, hold.wakeUp != nil)
 	}
 }

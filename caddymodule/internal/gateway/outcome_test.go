@@ -13,7 +13,7 @@ import (
 // Every decision counts as something: a refusal has a reason, and nothing else has one.
 func TestEveryDecisionCounts(t *testing.T) {
 	seen := make(map[metrics.Refusal]bool)
-	count := func(s decision.State) {
+	count := func(s decision.Facts) {
 		for kind := decision.Program; kind <= decision.Subresource; kind++ {
 			d := decision.Decide(s, kind)
 			if d.Answer == decision.Proxy {
@@ -32,18 +32,18 @@ func TestEveryDecisionCounts(t *testing.T) {
 			seen[why] = true
 		}
 	}
-	for _, s := range []decision.State{
+	for _, s := range []decision.Facts{
 		{Outdated: true}, {TooEarly: true}, {Misdirected: true}, {CrossOrigin: true}, {OtherHost: true}, {Named: true}, {Loading: true},
 		{NoSuchHost: true}, {}, {Identity: decision.Unverifiable}, {Identity: decision.BadToken},
 		{Identity: decision.ScopeMissing}, {Identity: decision.SignedIn},
 	} {
 		count(s)
 	}
-	for progress := decision.NotTried; progress <= decision.Stopping; progress++ {
+	for attempt := decision.NotTried; attempt <= decision.Stopping; attempt++ {
 		for bits := range 64 {
 			is := func(i int) bool { return bits>>i&1 == 1 }
-			s := decision.State{
-				Identity: decision.SignedIn, Visible: true, Progress: progress, Failed: is(0), Running: is(1), Ready: is(2),
+			s := decision.Facts{
+				Identity: decision.SignedIn, Visible: true, Attempt: attempt, Failed: is(0), Running: is(1), Ready: is(2),
 				Waking: is(3), Unconfirmed: is(4), Unpublished: is(5), Desired: workspace.DesiredStandby,
 			}
 			count(s)

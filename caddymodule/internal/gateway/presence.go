@@ -27,7 +27,7 @@ var ownPaths = map[string]func(*Gateway, *request) error{
 	"status":              (*Gateway).status,
 	limitPath:             (*Gateway).limit,
 	swapPath:              (*Gateway).swap,
-	wakePath:              (*Gateway).wake,
+	wakePath:              (*Gateway).answerWakeForm,
 	"presence":            (*Gateway).presence,
 	"keep-awake":          (*Gateway).keepAwake,
 	pagescript.ScriptName: (*Gateway).script,
@@ -115,7 +115,7 @@ func (g *Gateway) presence(req *request) error {
 	wakes := told.Wake && !st.Ready() || person && st.Dozes()
 	if person && g.tabs.Input(req.at.ID, g.Service.WorkCap()) && st.Route.Desired == workspace.DesiredRunning {
 		if st.Dozes() { // to go on is a use, which a limit may forbid: then there was none
-			return g.wakeFromPage(req, st)
+			return g.answerWakeFromPage(req, st)
 		}
 		g.Activity.Slot(req.at.ID).TouchBy(metrics.ByInput, audit.Of(g.acting(req)))
 	}
@@ -124,7 +124,7 @@ func (g *Gateway) presence(req *request) error {
 			problemTooManyWakes.With("problem.workspace.woken_too_often", nil).Write(req.w, req.r)
 			return nil
 		}
-		return g.wakeFromPage(req, st)
+		return g.answerWakeFromPage(req, st)
 	}
 	req.w.WriteHeader(http.StatusNoContent)
 	return nil
@@ -175,11 +175,11 @@ func (g *Gateway) awaitPageState(req *request) error {
 	defer timer.Stop()
 	for {
 		if isClosed(req.grant.Ended()) {
-			return g.run(req, decision.State{})
+			return g.run(req, decision.Facts{})
 		}
 		st := req.entry.State()
 		if !st.Exists() {
-			return g.answer(req, decision.Decide(decision.State{Identity: decision.SignedIn}, req.kind), nil, nil)
+			return g.answer(req, decision.Decide(decision.Facts{Identity: decision.SignedIn}, req.kind), nil, nil)
 		}
 		s := g.pageState(req, st)
 		if wait <= 0 || s.Tag != query.Get("seen") {

@@ -17,7 +17,7 @@ import (
 // the request's session lives. It reports whether the request is done, successfully or with an
 // error that cannot be turned into an answer any more. Otherwise nothing was sent to the client,
 // s says what happened, and the gateway decides again.
-func (g *Gateway) forward(req *request, s *decision.State, st *route.State) (done bool, err error) {
+func (g *Gateway) forward(req *request, s *decision.Facts, st *route.State) (done bool, err error) {
 	outcome, err := g.forwarder.Forward(&req.exchange, req.w, req.r, forward.Request{
 		Entry: req.entry, State: st, Kind: req.kind, Address: &req.at, ByToken: req.byToken, Grant: req.grant,
 		Sandbox: req.at.Prefix != "" && g.Site.PerHost(),
@@ -33,25 +33,25 @@ func (g *Gateway) forward(req *request, s *decision.State, st *route.State) (don
 	case forward.Unconfirmed:
 		// The lease has run out, or the workspace has left, since the decision. The next one
 		// sees that; if it does not, the next attempt does.
-		s.Progress = decision.Unreachable
+		s.Attempt = decision.Unreachable
 		if repeatable(req.r) {
-			s.Progress = decision.NotTried
+			s.Attempt = decision.NotTried
 		}
 	case forward.Unreachable:
-		s.Progress = req.unreachable(st)
+		s.Attempt = req.unreachable(st)
 	case forward.NoAnswer:
 		g.Log.Warn("the workspace gave no answer; the client gets 502 or 504",
 			append(tracing.Fields(g.inform(req.r)), zap.String(logkey.Workspace, string(req.at.ID)), zap.Error(err))...)
-		req.err, s.Progress = err, decision.NoAnswer
+		req.err, s.Attempt = err, decision.NoAnswer
 	case forward.BadBody:
-		req.err, s.Progress = err, decision.BadBody
+		req.err, s.Attempt = err, decision.BadBody
 	}
 	return false, nil
 }
 
 // unreachable returns what it means that nothing accepts connections where the workspace was in
 // the state st.
-func (req *request) unreachable(st *route.State) decision.Progress {
+func (req *request) unreachable(st *route.State) decision.Attempt {
 	if req.at.Port != 0 {
 		return decision.NoListener // which says nothing about the application
 	}
@@ -72,7 +72,7 @@ func repeatable(r *http.Request) bool {
 }
 
 // signOut makes the request one without a session.
-func (req *request) signOut(s *decision.State) {
+func (req *request) signOut(s *decision.Facts) {
 	s.Identity, s.Visible = decision.Anonymous, false
 	if req.byToken {
 		s.Identity = decision.BadToken

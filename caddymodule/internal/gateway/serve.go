@@ -35,7 +35,7 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, at site.Address)
 		web.SwitchLanguage(t, w, r)
 		return nil
 	}
-	s := decision.State{
+	s := decision.Facts{
 		Outdated:    g.Refused() != nil,
 		TooEarly:    site.IsEarly(r),
 		Misdirected: !t.OwnHost && !t.IsMain(),
@@ -94,7 +94,7 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, at site.Address)
 
 // run decides, and decides again whenever something has changed, until the request
 // has its answer. It is the gateway's only loop.
-func (g *Gateway) run(req *request, s decision.State) error {
+func (g *Gateway) run(req *request, s decision.Facts) error {
 	h := hold{gateway: g, request: req}
 	defer func() { h.release() }()
 	if e := req.entry; e != nil && req.kind == decision.Subresource && req.r.ProtoMajor < 2 && !site.IsWebSocket(req.r) {
@@ -133,7 +133,7 @@ func (g *Gateway) run(req *request, s decision.State) error {
 				return err
 			}
 		default:
-			h.wake(d, st)
+			h.joinWakeUp(d, st)
 			h.release()
 			g.answered(req, d)
 			g.Metrics.Answered(outcomeOf(req.kind, d))
@@ -164,7 +164,7 @@ func (g *Gateway) awaitRoutes(ctx context.Context) error {
 }
 
 // identify records who sends the request, and whether the workspace is the user's own.
-func (g *Gateway) identify(req *request, s *decision.State) {
+func (g *Gateway) identify(req *request, s *decision.Facts) {
 	grant, err := g.user(req)
 	user := grant.ID
 	var scope *auth.ScopeError

@@ -33,11 +33,11 @@ func (g *Gateway) status(req *request) error {
 	seen := query.Get("seen")
 	for {
 		if isClosed(req.grant.Ended()) {
-			return g.run(req, decision.State{})
+			return g.run(req, decision.Facts{})
 		}
 		st := req.entry.State()
 		if !st.Exists() {
-			return g.answer(req, decision.Decide(decision.State{Identity: decision.SignedIn}, req.kind), nil, nil)
+			return g.answer(req, decision.Decide(decision.Facts{Identity: decision.SignedIn}, req.kind), nil, nil)
 		}
 		s, changed := g.describe(req, st)
 		if wait <= 0 || s.Ready || !s.Waking || seen != "" && seen != s.Tag {

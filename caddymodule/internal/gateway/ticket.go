@@ -56,7 +56,7 @@ func (g *Gateway) redeem(req *request) error {
 		return g.showMessage(req, http.StatusForbidden, pages.ExpiredTicket(back))
 	case err != nil:
 		// Package auth logs the outage, once.
-		d := decision.Decide(decision.State{Identity: decision.Unverifiable}, decision.Navigation)
+		d := decision.Decide(decision.Facts{Identity: decision.Unverifiable}, decision.Navigation)
 		return g.answer(req, d, nil, nil)
 	}
 	req.at.SetSession(req.w, site.WorkspaceCookie, token, 0)

@@ -22,22 +22,22 @@ const wakePath = "wake"
 // refuse that.
 const wakeGrace = 2 * time.Second
 
-// wake answers the form: it wakes the workspace, and leads back to the address in "return".
+// answerWakeForm answers the form: it wakes the workspace, and leads back to the address in "return".
 // That shows the progress, whether or not the browser says that a person navigates. The
 // answers are pages.
-func (g *Gateway) wake(req *request) error {
+func (g *Gateway) answerWakeForm(req *request) error {
 	back, ok, err := g.readForm(req)
 	if !ok {
 		return err
 	}
-	return g.wakeAndLead(req, back)
+	return g.wakeAndRedirect(req, back)
 }
 
-// wakeAndLead wakes the workspace for a person, and leads back to the address that was wanted,
+// wakeAndRedirect wakes the workspace for a person, and leads back to the address that was wanted,
 // or shows the limit that forbids it.
-func (g *Gateway) wakeAndLead(req *request, back string) error {
+func (g *Gateway) wakeAndRedirect(req *request, back string) error {
 	if st := req.entry.State(); !st.Ready() && !st.Failed() {
-		refusal, err := g.wakeForPerson(req, st)
+		refusal, err := g.requestWakeUp(req, st)
 		if err != nil {
 			return err
 		}
@@ -49,14 +49,14 @@ func (g *Gateway) wakeAndLead(req *request, back string) error {
 	return nil
 }
 
-// wakeFromPage wakes the workspace for a person in one of its pages, and answers with the
+// answerWakeFromPage wakes the workspace for a person in one of its pages, and answers with the
 // state.
-func (g *Gateway) wakeFromPage(req *request, st *route.State) error {
+func (g *Gateway) answerWakeFromPage(req *request, st *route.State) error {
 	if st.Failed() {
 		problemFailed.Because(progress.FailureOf(st).Why).Write(req.w, req.r)
 		return nil
 	}
-	refusal, err := g.wakeForPerson(req, st)
+	refusal, err := g.requestWakeUp(req, st)
 	if err != nil {
 		return err
 	}
@@ -67,8 +67,8 @@ func (g *Gateway) wakeFromPage(req *request, st *route.State) error {
 	return sendJSON(req.w, g.pageState(req, req.entry.State()))
 }
 
-// wakeForPerson wakes the workspace, and waits a moment for the limit that forbids it.
-func (g *Gateway) wakeForPerson(req *request, st *route.State) (*service.LimitError, error) {
+// requestWakeUp wakes the workspace, and waits a moment for the limit that forbids it.
+func (g *Gateway) requestWakeUp(req *request, st *route.State) (*service.LimitError, error) {
 	wakeUp := g.Activator.Wake(g.acting(req), req.at.ID, req.entry, g.WakeTimeout, metrics.Navigation)
 	timer := time.NewTimer(wakeGrace)
 	defer timer.Stop()

@@ -162,7 +162,7 @@ func failedPages(c states) (list []*entry) {
 			Group: "failed", Name: string(reason),
 			Covers: []string{"stage " + string(progress.StageFailed), "error " + string(reason)},
 			show: func(w http.ResponseWriter, r *http.Request) error {
-				return pages.ShowFailed(w, r, progress.FailureOf(st), string(id(0)), "/", "/")
+				return pages.ShowFailed(w, r, progress.FailureOf(st), string(id(0)), "/")
 			},
 		})
 		while := wakePage("meanwhile-"+string(reason), wake{phase: workspace.PhaseStandby, op: workspace.OpStarting})

@@ -15,7 +15,6 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -55,7 +54,7 @@ func TestTheDocumentIsOfThisSource(t *testing.T) {
 }
 
 // newProblem is a type of problem in the source of package problem.
-var newProblem = regexp.MustCompile(`= New\("([a-z-]+)", ([0-9]+)\)`)
+var newProblem = regexp.MustCompile(`= New\("([a-z-]+)", http\.Status([A-Za-z]+)\)`)
 
 // kinds returns the types of problems that the API answers with, read from the source so that none can be
 // left out.
@@ -65,9 +64,12 @@ func kinds(t *testing.T) (all []problem.Problem) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	statuses := map[string]int{} // by the name of their constant
+	for status := 400; status < 600; status++ {
+		statuses[strings.ReplaceAll(http.StatusText(status), " ", "")] = status
+	}
 	for _, m := range newProblem.FindAllStringSubmatch(string(source), -1) {
-		status, _ := strconv.Atoi(m[2])
-		all = append(all, problem.New(m[1], status))
+		all = append(all, problem.New(m[1], statuses[m[2]]))
 	}
 	if len(all) < 20 {
 		t.Fatalf("%d types of problems were found: is this test still reading the source?", len(all))

@@ -363,7 +363,7 @@ var decisions = [...]struct{ navigation, selfNavigation, program, subresource De
 
 // Decide returns the decision for a request of the given kind in the given state
 // (SPEC 8). It is pure and does not allocate. Nothing else decides about a request.
-func Decide(s State, kind ClientKind) Decision {
+func Decide(s Facts, kind ClientKind) Decision {
 	d := &decisions[s.row()]
 	switch kind {
 	case Navigation:

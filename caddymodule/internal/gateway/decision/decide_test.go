@@ -12,15 +12,15 @@ import (
 
 // stateOf returns the state of a workspace with that row, whose application has
 // answered if answered is true.
-func stateOf(row store.Route, answered bool) State {
-	s := State{Identity: SignedIn, Visible: true}
+func stateOf(row store.Route, answered bool) Facts {
+	s := Facts{Identity: SignedIn, Visible: true}
 	s.Observe(&route.State{Route: row, Answered: answered})
 	return s
 }
 
 // portState is the same for a port other than the application's.
-func portState(row store.Route) State {
-	s := State{Identity: SignedIn, Visible: true, Port: true}
+func portState(row store.Route) Facts {
+	s := Facts{Identity: SignedIn, Visible: true, Port: true}
 	s.Observe(&route.State{Route: row})
 	return s
 }
@@ -45,9 +45,9 @@ func TestDecide(t *testing.T) {
 	recovering := failed
 	recovering.ErrorReason = ""
 	asleep := stateOf(down(workspace.PhaseStandby, workspace.DesiredStandby), false)
-	with := func(s State, p Progress) State { s.Progress = p; return s }
-	kept := func(s State) State { s.Kept = true; return s }
-	doubtful := func(s State) State { s.Unconfirmed = true; return s }
+	with := func(s Facts, p Attempt) Facts { s.Attempt = p; return s }
+	kept := func(s Facts) Facts { s.Kept = true; return s }
+	doubtful := func(s Facts) Facts { s.Unconfirmed = true; return s }
 
 	type cells struct{ navigation, selfNavigation, program, subresource Decision }
 	all := func(d Decision) cells { return cells{d, d, d, d} }
@@ -73,7 +73,7 @@ func TestDecide(t *testing.T) {
 
 	for _, c := range []struct {
 		name  string
-		state State
+		state Facts
 		want  cells
 	}{
 		// SPEC 8.
@@ -87,11 +87,11 @@ func TestDecide(t *testing.T) {
 		{"STANDBY, desired RUNNING", stateOf(up(workspace.PhaseStandby, workspace.OpNone), false), startingUp},
 		{"ERROR", stateOf(failed, false), errors502},
 		{"limit reached", with(asleep, LimitReached), limit},
-		{"unknown", State{Identity: SignedIn}, notFound},
+		{"unknown", Facts{Identity: SignedIn}, notFound},
 		{"deleted", stateOf(store.Route{Phase: workspace.PhaseDeleting, Deleted: true}, false), notFound},
 		{"deleted, still RUNNING", stateOf(store.Route{Phase: workspace.PhaseRunning, Endpoint: "x", Deleted: true}, true), notFound},
-		{"not signed in", State{}, notSignedIn},
-		{"not signed in, whatever else is known", State{Visible: true, Ready: true}, notSignedIn},
+		{"not signed in", Facts{}, notSignedIn},
+		{"not signed in, whatever else is known", Facts{Visible: true, Ready: true}, notSignedIn},
 
 		// Cases that SPEC 8 leaves open.
 		{"RUNNING, the application has not answered", stateOf(running, false), answering},
@@ -106,34 +106,34 @@ func TestDecide(t *testing.T) {
 		{"dozing, and the limit is reached", with(stateOf(dozing, true), LimitReached), limit},
 		{"RUNNING, being stopped", stateOf(stopping, true), pass},
 		{"RUNNING, being stopped, and it answers no more", stateOf(stopping, false), wakeUp},
-		{"asleep, and somebody has asked for it", State{Identity: SignedIn, Visible: true, Waking: true}, cells{
+		{"asleep, and somebody has asked for it", Facts{Identity: SignedIn, Visible: true, Waking: true}, cells{
 			wakeUp.navigation, Decision{Answer: ShowWake, Wake: JoinWakeUp, Wait: PageWait}, wakeUp.program, wakeUp.subresource}},
 		{"PENDING, to be archived", stateOf(down(workspace.PhasePending, workspace.DesiredArchived), false), wakeUp},
 		{"ERROR, just recovered", stateOf(recovering, false), startingUp},
 		{"ERROR, and the limit of held requests is reached", with(stateOf(failed, false), HoldFull), errors502},
-		{"the process is too old, whatever else is known", State{Outdated: true, CrossOrigin: true, Identity: SignedIn, Visible: true, Ready: true}, cells{
+		{"the process is too old, whatever else is known", Facts{Outdated: true, CrossOrigin: true, Identity: SignedIn, Visible: true, Ready: true}, cells{
 			Decision{Answer: ShowOutdated}, Decision{Answer: ShowOutdated}, Decision{Answer: SendOutdated}, Decision{Answer: SendOutdated}}},
-		{"a request that may be a copy", State{TooEarly: true, CrossOrigin: true, Identity: SignedIn, Visible: true, Ready: true}, all(Decision{Answer: SendTooEarly})},
-		{"a page of another origin", State{CrossOrigin: true, Identity: SignedIn, Visible: true, Ready: true}, all(Decision{Answer: SendCrossOrigin})},
-		{"a host where nobody signs in, and a page of another origin", State{Misdirected: true, CrossOrigin: true, Identity: SignedIn, Visible: true, Ready: true}, cells{
+		{"a request that may be a copy", Facts{TooEarly: true, CrossOrigin: true, Identity: SignedIn, Visible: true, Ready: true}, all(Decision{Answer: SendTooEarly})},
+		{"a page of another origin", Facts{CrossOrigin: true, Identity: SignedIn, Visible: true, Ready: true}, all(Decision{Answer: SendCrossOrigin})},
+		{"a host where nobody signs in, and a page of another origin", Facts{Misdirected: true, CrossOrigin: true, Identity: SignedIn, Visible: true, Ready: true}, cells{
 			Decision{Answer: ShowMisdirected}, Decision{Answer: ShowMisdirected}, Decision{Answer: SendMisdirected}, Decision{Answer: SendMisdirected}}},
-		{"a page of another origin frames the path of a workspace that has a host", State{CrossOrigin: true, OtherHost: true}, all(Decision{Answer: SendCrossOrigin})},
-		{"a browser at the path of a workspace that has a host", State{OtherHost: true, Identity: SignedIn, Visible: true, Ready: true}, cells{
+		{"a page of another origin frames the path of a workspace that has a host", Facts{CrossOrigin: true, OtherHost: true}, all(Decision{Answer: SendCrossOrigin})},
+		{"a browser at the path of a workspace that has a host", Facts{OtherHost: true, Identity: SignedIn, Visible: true, Ready: true}, cells{
 			Decision{Answer: RedirectToHost}, Decision{Answer: RedirectToHost}, Decision{Answer: SendOtherHost}, Decision{Answer: SendOtherHost}}},
-		{"a host that is a name", State{Named: true}, cells{Decision{Answer: RedirectByName}, Decision{Answer: RedirectByName}, Decision{Answer: SendNotFound}, Decision{Answer: SendNotFound}}},
-		{"a port that is not published", State{Identity: SignedIn, Visible: true, Unpublished: true, Ready: true}, cells{
+		{"a host that is a name", Facts{Named: true}, cells{Decision{Answer: RedirectByName}, Decision{Answer: RedirectByName}, Decision{Answer: SendNotFound}, Decision{Answer: SendNotFound}}},
+		{"a port that is not published", Facts{Identity: SignedIn, Visible: true, Unpublished: true, Ready: true}, cells{
 			Decision{Answer: ShowUnpublished}, Decision{Answer: ShowUnpublished}, Decision{Answer: SendUnpublished}, Decision{Answer: SendUnpublished}}},
 		{"a port on which nothing listens", with(stateOf(running, true), NoListener), cells{
 			Decision{Answer: ShowNoListener}, Decision{Answer: ShowNoListener}, Decision{Answer: SendNoListener}, Decision{Answer: SendNoListener}}},
 		{"a port of a workspace whose application has not answered", portState(running), pass},
 		{"a port of a workspace that sleeps", portState(down(workspace.PhaseStandby, workspace.DesiredStandby)), wakeUp},
-		{"the table is not filled yet", State{Loading: true, Identity: SignedIn}, cells{
+		{"the table is not filled yet", Facts{Loading: true, Identity: SignedIn}, cells{
 			Decision{Answer: ShowUnavailable}, Decision{Answer: ShowUnavailable}, unavailable("problem.workspace.just_started"), unavailable("problem.workspace.just_started")}},
-		{"the session cannot be checked", State{Identity: Unverifiable, Visible: true, Ready: true}, cells{
+		{"the session cannot be checked", Facts{Identity: Unverifiable, Visible: true, Ready: true}, cells{
 			Decision{Answer: ShowUnavailable}, Decision{Answer: ShowUnavailable}, unavailable("problem.workspace.session_unchecked"), unavailable("problem.workspace.session_unchecked")}},
-		{"an access token that is not valid", State{Identity: BadToken, Visible: true, Ready: true}, all(Decision{Answer: SendBadToken})},
-		{"an access token without the scope", State{Identity: ScopeMissing, Visible: true, Ready: true}, all(Decision{Answer: SendScopeMissing})},
-		{"a host without a valid workspace id", State{NoSuchHost: true}, notFound},
+		{"an access token that is not valid", Facts{Identity: BadToken, Visible: true, Ready: true}, all(Decision{Answer: SendBadToken})},
+		{"an access token without the scope", Facts{Identity: ScopeMissing, Visible: true, Ready: true}, all(Decision{Answer: SendScopeMissing})},
+		{"a host without a valid workspace id", Facts{NoSuchHost: true}, notFound},
 		{"the limit of held requests is reached", with(asleep, HoldFull), cells{
 			Decision{Answer: ShowWake, Wake: StartWakeUp}, Decision{Answer: ShowWake, Wake: JoinWakeUp}, Decision{Answer: SendOverload}, Decision{Answer: SendOverload}}},
 		{"the share of the user in the held requests is reached", with(asleep, ShareFull), cells{
@@ -174,7 +174,7 @@ func TestEveryStateIsDecided(t *testing.T) {
 	seen := map[row]bool{}
 	bools := []bool{false, true}
 	n := 0
-	for _, refused := range []State{{}, {Outdated: true}, {TooEarly: true}, {Misdirected: true}, {CrossOrigin: true}, {OtherHost: true}, {Named: true}, {Unpublished: true}} {
+	for _, refused := range []Facts{{}, {Outdated: true}, {TooEarly: true}, {Misdirected: true}, {CrossOrigin: true}, {OtherHost: true}, {Named: true}, {Unpublished: true}} {
 		for _, loading := range bools {
 			for _, noHost := range bools {
 				for identity := Anonymous; identity <= ScopeMissing; identity++ {
@@ -185,10 +185,10 @@ func TestEveryStateIsDecided(t *testing.T) {
 									for progress := NotTried; progress <= Stopping; progress++ {
 										s := refused
 										s.Loading, s.NoSuchHost, s.Identity, s.Visible, s.Desired = loading, noHost, identity, visible, desired
-										s.Failed, s.Running, s.Ready, s.Unconfirmed, s.Progress = failed, up > 0 && up != 5, up == 2 || up == 4, up == 3 || up == 4, progress
+										s.Failed, s.Running, s.Ready, s.Unconfirmed, s.Attempt = failed, up > 0 && up != 5, up == 2 || up == 4, up == 3 || up == 4, progress
 										s.Waking, s.Dozing, s.Kept = up == 5, up >= 6, up == 7
 										seen[s.row()] = true
-										admitted := refused == State{} && !loading && !noHost && identity == SignedIn && visible
+										admitted := refused == Facts{} && !loading && !noHost && identity == SignedIn && visible
 										for _, kind := range []ClientKind{Program, Navigation, SelfNavigation, Subresource} {
 											n++
 											if err := sound(s, Decide(s, kind), kind, admitted); err != nil {
@@ -214,7 +214,7 @@ func TestEveryStateIsDecided(t *testing.T) {
 	}
 }
 
-func sound(s State, d Decision, kind ClientKind, admitted bool) error {
+func sound(s Facts, d Decision, kind ClientKind, admitted bool) error {
 	switch {
 	case (kind == Subresource || kind == SelfNavigation) && d.Wake == StartWakeUp:
 		return fmt.Errorf("it wakes: %+v", d)
@@ -237,7 +237,7 @@ func sound(s State, d Decision, kind ClientKind, admitted bool) error {
 }
 
 func BenchmarkDecide(b *testing.B) {
-	s := State{Identity: SignedIn, Visible: true, Ready: true, Running: true}
+	s := Facts{Identity: SignedIn, Visible: true, Ready: true, Running: true}
 	b.ReportAllocs()
 	for b.Loop() {
 		if Decide(s, Program).Answer != Proxy {

@@ -22,12 +22,12 @@ const (
 	ScopeMissing
 )
 
-// Progress is how far the gateway got with the request, or what stopped it.
-type Progress uint8
+// Attempt is how far the gateway got with a request, or what stopped it.
+type Attempt uint8
 
 const (
 	// NotTried: the request was neither held nor proxied so far.
-	NotTried Progress = iota
+	NotTried Attempt = iota
 	// HoldFull: the maximum number of requests is held already.
 	HoldFull
 	// ShareFull: the maximum number of requests of this user is held already.
@@ -53,9 +53,9 @@ const (
 	Stopping
 )
 
-// State is everything that a decision depends on besides the client kind. It is a
+// Facts is everything that a decision depends on besides the client kind. It is a
 // plain value, so that a test can enumerate every possible one.
-type State struct {
+type Facts struct {
 	// Outdated: this process must not serve requests any more (SPEC 12.14).
 	Outdated bool
 	// TooEarly: somebody may have recorded the request and sent it again (RFC 8470).
@@ -102,13 +102,13 @@ type State struct {
 	// Unconfirmed: the lease of the routes has run out, so that another workspace may have
 	// the address.
 	Unconfirmed bool
-	// Progress is how far the gateway got with the request.
-	Progress Progress
+	// Attempt is how far the gateway got with the request.
+	Attempt Attempt
 }
 
 // Observe copies the newest state of the workspace. A workspace that the user must
 // not see stays invisible.
-func (s *State) Observe(st *route.State) {
+func (s *Facts) Observe(st *route.State) {
 	s.Visible = s.Visible && st.Exists()
 	s.Desired = st.Route.Desired
 	s.Failed, s.Running, s.Dozing, s.Ready = st.Failed(), st.Running(), st.Dozes(), st.Ready()
@@ -118,7 +118,7 @@ func (s *State) Observe(st *route.State) {
 }
 
 // NeedsSignIn reports whether the request is refused because no user is signed in.
-func (s State) NeedsSignIn() bool { return s.row() == rowAnonymous }
+func (s Facts) NeedsSignIn() bool { return s.row() == rowAnonymous }
 
 // row is the index of a row in the decision table.
 type row uint8
@@ -162,7 +162,7 @@ const (
 // row returns the row that applies to a state. The order of the cases is their priority. A
 // process that must not serve comes first, then the rules that keep unauthorized requests out.
 // Then come the results of earlier attempts, and last the state of the workspace.
-func (s State) row() row {
+func (s Facts) row() row {
 	switch {
 	case s.Outdated:
 		return rowOutdated
@@ -192,15 +192,15 @@ func (s State) row() row {
 		return rowNotFound
 	case s.Unpublished:
 		return rowUnpublished
-	case s.Progress == NoAnswer:
+	case s.Attempt == NoAnswer:
 		return rowNoAnswer
-	case s.Progress == BadBody:
+	case s.Attempt == BadBody:
 		return rowBadBody
-	case s.Progress == NoListener:
+	case s.Attempt == NoListener:
 		return rowNoListener
-	case s.Progress == Unreachable:
+	case s.Attempt == Unreachable:
 		return rowUnreachable
-	case s.Running && s.Unconfirmed && s.Progress != NotTried:
+	case s.Running && s.Unconfirmed && s.Attempt != NotTried:
 		return rowStillUnconfirmed
 	case s.Running && s.Unconfirmed:
 		return rowUnconfirmed
@@ -208,17 +208,17 @@ func (s State) row() row {
 		return rowReady
 	case s.Failed:
 		return rowFailed
-	case s.Progress == Stopping:
+	case s.Attempt == Stopping:
 		return rowStopping
-	case s.Progress == LimitReached:
+	case s.Attempt == LimitReached:
 		return rowLimitReached
-	case s.Progress == WakeUpEnded:
+	case s.Attempt == WakeUpEnded:
 		return rowWakeUpEnded
-	case s.Progress == PutToSleep:
+	case s.Attempt == PutToSleep:
 		return rowPutToSleep
-	case s.Progress == HoldFull:
+	case s.Attempt == HoldFull:
 		return rowHoldFull
-	case s.Progress == ShareFull:
+	case s.Attempt == ShareFull:
 		return rowShareFull
 	case s.Desired != workspace.DesiredRunning && s.Waking:
 		return rowWaking

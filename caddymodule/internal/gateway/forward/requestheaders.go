@@ -21,7 +21,7 @@ func isOwnCookie(part string, ownHost bool) bool {
 // there is nothing to remove.
 func cleanRequestHeaders(h http.Header, ownHost, authorization bool) {
 	if lines, ok := h["Cookie"]; ok {
-		cleanCookies(h, lines, ownHost)
+		stripGatewayCookies(h, lines, ownHost)
 	}
 	cleanConnection(h)
 	for name := range h {
@@ -61,9 +61,9 @@ func cleanConnection(h http.Header) {
 	}
 }
 
-// cleanCookies removes the gateway's cookies from the Cookie lines. Lines without one
+// stripGatewayCookies removes the gateway's cookies from the Cookie lines. Lines without one
 // stay untouched.
-func cleanCookies(h http.Header, lines []string, ownHost bool) {
+func stripGatewayCookies(h http.Header, lines []string, ownHost bool) {
 	found := false
 	for _, line := range lines {
 		found = found || hasOwnCookie(line, ownHost)

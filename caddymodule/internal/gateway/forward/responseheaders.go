@@ -96,7 +96,7 @@ func (c *responseCleaner) refuses(name string) bool {
 // are limited to its own paths.
 func (c *responseCleaner) clean(h http.Header) {
 	if cookies := h["Set-Cookie"]; len(cookies) > 0 {
-		c.cleanCookies(h, cookies)
+		c.stripReservedCookies(h, cookies)
 	}
 	if c.prefix == "" { // two lookups cost less than a look at every header
 		own := h[clearSiteData]
@@ -129,9 +129,9 @@ func (c *responseCleaner) clean(h http.Header) {
 	}
 }
 
-// cleanCookies removes cookies with the gateway's names, and keeps all others where the
+// stripReservedCookies removes cookies with the gateway's names, and keeps all others where the
 // workspace is: on its own host, or below its own path.
-func (c *responseCleaner) cleanCookies(h http.Header, cookies []string) {
+func (c *responseCleaner) stripReservedCookies(h http.Header, cookies []string) {
 	kept := cookies[:0:0]
 	changed := false
 	for _, line := range cookies {

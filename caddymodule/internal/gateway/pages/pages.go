@@ -48,31 +48,25 @@ type failed struct {
 // Help is what a person can do about a failure, and where.
 type Help struct {
 	Action progress.Action
+	Main   bool // the first one for its action
 	web.Link
 }
 
-// helps are everything that a person can do about a failed workspace: at home, the list of all
-// workspaces, or at back, its own address.
-func helps(id, back, home string) (list []Help) {
-	for _, action := range progress.Actions {
-		link := web.Link{URL: home + "#/w/" + id, Text: words.Of("page.failed.administrator", nil)}
-		switch action {
-		case progress.ChooseImage:
-			link = web.Link{URL: link.URL + "/edit", Text: words.Of("page.failed.image", nil)}
-		case progress.TryAgain:
-			link = tryAgain(back)
-		case progress.TellAdministrator:
-			link.URL += "/report"
-		}
-		list = append(list, Help{action, link})
+// helps are everything that a person can do about a failed workspace, the best first: at home, the list of all
+// workspaces.
+func helps(id, home string) []Help {
+	page := home + "#/w/" + id
+	return []Help{
+		{progress.ChooseImage, true, web.Link{URL: page + "/edit", Text: words.Of("page.failed.image", nil)}},
+		{progress.ChooseImage, false, web.Link{URL: page, Text: words.Of("page.try_again", nil)}}, // its page has the button
+		{progress.TellAdministrator, true, web.Link{URL: page + "/report", Text: words.Of("page.failed.administrator", nil)}},
 	}
-	return list
 }
 
 // ShowFailed shows why the workspace with an id cannot be opened, and what to do. The first button does that.
-func ShowFailed(w http.ResponseWriter, r *http.Request, f *progress.Failure, id, back, home string) error {
+func ShowFailed(w http.ResponseWriter, r *http.Request, f *progress.Failure, id, home string) error {
 	var links []web.Link
-	for _, help := range helps(id, back, home) {
+	for _, help := range helps(id, home) {
 		if help.Action == f.Action {
 			links = append(links, help.Link)
 		}

@@ -30,7 +30,7 @@ func (p *Wake) Clock() string {
 }
 
 // Helps are everything that can be done when the workspace fails meanwhile.
-func (p *Wake) Helps() []Help { return helps(p.ID, p.Back, p.Home) }
+func (p *Wake) Helps() []Help { return helps(p.ID, p.Home) }
 
 // ShowWake shows the page. It polls the status and reloads itself when the workspace is ready. It wakes nothing: where the workspace
 // sleeps again, it offers that with a button;

@@ -1,8 +1,6 @@
 package progress
 
 import (
-	"cmp"
-
 	"github.com/codehub/gateway/coordinator/dataplane/explain"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/words"
@@ -24,24 +22,14 @@ type Failure struct {
 	Step *Step `json:"-"`
 }
 
-// Action is what an owner can do about a failure.
+// Action is what an owner can do first about a failure. Nothing is tried again before an administrator recovers the
+// workspace, except for its image.
 type Action string
 
 const (
-	ChooseImage       Action = "image"         // choose another image
-	TryAgain          Action = "again"         // open it again: what failed is tried by itself
+	ChooseImage       Action = "image"         // choose another image, or try the same one again
 	TellAdministrator Action = "administrator" // tell one, who can recover it
 )
-
-// Actions are all of them.
-var Actions = []Action{ChooseImage, TryAgain, TellAdministrator}
-
-// actions are those of the reasons for which owners need no administrator.
-var actions = map[workspace.ErrorReason]Action{
-	workspace.ReasonImagePullFailed: ChooseImage,
-	workspace.ReasonActionFailed:    TryAgain,
-	workspace.ReasonUnreachable:     TryAgain,
-}
 
 // FailureOf returns what happened to a workspace in ERROR, and what to do.
 func FailureOf(st *route.State) *Failure {
@@ -54,9 +42,12 @@ func FailureOf(st *route.State) *Failure {
 		Heading: words.Of("wake.failed.heading", words.Values{"Name": name}),
 		Remedy:  explain.Failed(reason),
 		Reason:  reason,
-		Action:  cmp.Or(actions[reason], TellAdministrator),
+		Action:  TellAdministrator,
 		Detail:  why.String(),
 		Why:     why,
+	}
+	if reason == workspace.ReasonImagePullFailed {
+		f.Action = ChooseImage
 	}
 	if s, ok := failedSteps[reason]; ok {
 		f.Step = &Step{Stage: s, State: stepFailed, Text: s.text()}
