@@ -163,7 +163,7 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 	return nil
 }
 
-// send answers a program with a problem. A person who has sent a form, or looks at a frame, sees it as a page.
+// send answers a program with a problem. It is a page for a person who has sent a form or looks at a frame.
 func (g *Gateway) send(req *request, p *problem.Problem) error {
 	if !isSeen(req) {
 		p.Write(req.w, req.r)
@@ -182,8 +182,8 @@ func isSeen(req *request) bool {
 	return !req.byToken && site.IsNavigation(req.r) && site.AcceptsHTML(req.r.Header)
 }
 
-// sendAsleep answers what does not wake a workspace that sleeps. Whoever has sent a form sees a page with a button that wakes it and
-// leads back to where the form is: the address that it was sent to may answer to forms only.
+// sendAsleep answers what does not wake a workspace that sleeps. A person who has sent a form sees a page whose button wakes the
+// workspace and leads back to the page with the form: the address of the form may accept forms only.
 func (g *Gateway) sendAsleep(req *request, st *route.State, p *problem.Problem) error {
 	if req.r.Method == http.MethodGet || !isSeen(req) {
 		return g.send(req, p)

@@ -27,7 +27,8 @@ func visits(t *testing.T, name string) http.HandlerFunc {
 	}
 }
 
-// On a workspace's own hosts the applications' cookies are theirs, whatever the main site calls its session.
+// On a workspace's own hosts the applications' cookies are theirs, even under the name of the main site's
+// session.
 func TestApplicationsKeepTheirSessions(t *testing.T) {
 	for _, name := range []string{"session", "__Host-session", "__Secure-session", "Session", "session_id"} {
 		t.Run(name, func(t *testing.T) {

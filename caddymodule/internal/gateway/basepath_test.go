@@ -13,8 +13,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// notebook is an application that behaves like Jupyter with base_url: it serves nothing
-// outside of it, redirects its root to the tree, and writes absolute links.
+// notebook is an application that behaves like Jupyter with base_url: it serves nothing outside it,
+// redirects its root to the tree, and writes absolute links.
 func notebook(t *testing.T, command []string) *httptest.Server {
 	base := ""
 	for _, word := range command {
@@ -73,8 +73,8 @@ func TestAnApplicationThatKeepsItsPrefixWorksBelowIt(t *testing.T) {
 	h.script(t, page, "X-None: x")
 }
 
-// A container of the path mode still works when it is opened by its own host: after a
-// change of the setting, or by an address that somebody kept.
+// A container of the path mode still works at its own host: after a change of the setting, or by an
+// old address.
 func TestAnApplicationThatKeepsItsPrefixIsFoundOnItsHost(t *testing.T) {
 	h := newHarness(t)
 	h.started(t, launch.Site{PublicURL: "https://code.example.com"})

@@ -33,12 +33,11 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// What the script does in a page is tested here, in a real browser and with a small
-// application, because every state of the workspace can be had at once. With real
-// workspaces it is tested end to end.
+// These tests run the script in a real browser with a small application, because every state of the
+// workspace is available at once. With real workspaces it is tested end to end.
 
-// editor is an application with the habits of an editor: a strict policy, a WebSocket and
-// requests without an end, a frame of its own origin and one of another.
+// editor is an application with the habits of an editor: a strict policy, a WebSocket, endless
+// requests, a frame of its own origin and one of another.
 type editor struct {
 	loads, messages, polls atomic.Int64
 	other                  string // the other origin
@@ -201,8 +200,7 @@ var betweenPages = []string{
 // said is what the script shows, "" for nothing.
 const said = `(document.querySelector("codehub-notice")?.shadowRoot.querySelector(".card").innerText || "")`
 
-// recorder collects in heard all that the script shows from now on, for what it shows only
-// for a moment.
+// recorder collects in heard every text that the script shows from now on, even for a moment.
 const recorder = `(() => {
 	window.heard = [];
 	new MutationObserver((changes) => changes.forEach((change) => change.addedNodes.forEach((node) => {
@@ -428,7 +426,7 @@ func TestTheTabSleepsAndWakesWithItsWorkspace(t *testing.T) {
 	b.do("the limit page", chromedp.WaitVisible(chromedp.CSS(`main a`)))
 }
 
-// dozingEditor opens the editor of a workspace that dozes. Nobody has done anything in the page before: the browser
+// dozingEditor opens the editor of a workspace that dozes. There was no input in the page before: the browser
 // counts a person as active for seconds.
 func dozingEditor(t *testing.T) *browser {
 	b := openEditor(t)
@@ -465,7 +463,7 @@ func TestTheTabThatDozesIsToldBeforeItSleeps(t *testing.T) {
 	b.awaitSaid("")
 }
 
-// noRoom opens the editor of a workspace that dozes and has no place to go on, presses a key, and waits until the tab
+// noRoom opens the editor of a dozing workspace that has no place to resume, presses a key, and waits until the tab
 // has said so and has heard again that the workspace dozes.
 func noRoom(t *testing.T) *browser {
 	b := dozingEditor(t)
@@ -488,7 +486,8 @@ func (b *browser) hears() {
 	})
 }
 
-// TestTheTabThatDozesWithoutRoom says that it cannot go on, leads to why, and keeps what is in the page.
+// TestTheTabThatDozesWithoutRoom says that it cannot resume, links to the reason, and keeps the contents
+// of the page.
 func TestTheTabThatDozesWithoutRoom(t *testing.T) {
 	b := noRoom(t)
 	loads := b.loads.Load()

@@ -15,7 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// A client that disconnects during its upload gets no answer, and counts as gone: neither as silent nor as one that sends rubbish.
+// A client that disconnects during its upload gets no answer and counts as gone, not as silent or malformed.
 func TestAClientThatLeavesDuringItsUploadIsGone(t *testing.T) {
 	var mu sync.Mutex
 	var answers []string

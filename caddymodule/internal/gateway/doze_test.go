@@ -109,7 +109,8 @@ func TestInputThatCountsNoMoreWakes(t *testing.T) {
 	}
 }
 
-// TestWhatAPageSendsByItselfWaits for a person, whose sign needs no place among what waits.
+// TestWhatAPageSendsByItselfWaits for a person, whose input needs no place among the waiting
+// requests.
 func TestWhatAPageSendsByItselfWaits(t *testing.T) {
 	h := dozes(t, func(o *Options) { o.PageWait = time.Minute })
 	h.Wakes.SetMaxHeld(1, 1)
@@ -176,7 +177,8 @@ func TestAFewRequestsOfEachTabWaitForTheThaw(t *testing.T) {
 	}
 }
 
-// TestAPersonHasAConnectionLeft: over HTTP/1.1 what waits for the thaw must not take the last one of the browser.
+// TestAPersonHasAConnectionLeft: over HTTP/1.1 requests that wait for the thaw must not take the browser's last
+// connection.
 func TestAPersonHasAConnectionLeft(t *testing.T) {
 	h := dozes(t, func(o *Options) { o.PageWait = time.Millisecond })
 	from := "Referer: " + h.url + onePath + "/app"

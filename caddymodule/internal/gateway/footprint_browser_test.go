@@ -13,7 +13,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// busyPage needs all six connections that a browser has over HTTP/1.1: five streams, and one for what it asks.
+// busyPage needs all six connections that a browser has over HTTP/1.1: five for streams, and one for its
+// requests.
 const busyPage = `<!doctype html><title>Busy</title><link rel="manifest" href="m.json">
 	<form method="post"><button id="send">send</button></form><p id="there">there</p>
 	<script>let streams = []; for (let i = 0; i < 5; i++) streams.push(new EventSource("stream?" + i));
@@ -21,8 +22,8 @@ const busyPage = `<!doctype html><title>Busy</title><link rel="manifest" href="m
 	const ask = () => { const at = performance.now(); fetch("ask").then(() => { asked++; slowest = Math.max(slowest, performance.now() - at); setTimeout(ask, 100); }); };
 	setTimeout(ask, 1000);</script>`
 
-// TestAPageHasItsConnections: the script in it holds none, its manifest comes with the session, and the answer to a
-// form that it sends is watched as any page.
+// TestAPageHasItsConnections: the script in it holds none, its manifest is loaded with the session, and the answer
+// to its form is watched like any page.
 func TestAPageHasItsConnections(t *testing.T) {
 	b := openEditor(t)
 	var streams atomic.Int64

@@ -6,10 +6,10 @@
 // request until the state changes. In the end the proxy answers, or the one method that renders
 // every other answer.
 //
-// It owns the way of a request through these steps, and what it serves on the origin of a
-// workspace's pages. It is plain net/http and must not import Caddy. What a server supplies
-// comes in as functions: identity, trusted proxies, the proxy itself, and whether the process
-// is ending. It must not touch PostgreSQL or Redis for a workspace that is ready.
+// It owns the way of a request through these steps, and its own paths on the origin of a
+// workspace's pages. It is plain net/http and must not import Caddy. What a server supplies comes
+// in as functions: identity, trusted proxies, the proxy itself, and whether the process is ending.
+// It must not touch PostgreSQL or Redis for a workspace that is ready.
 package gateway
 
 import (
@@ -65,7 +65,7 @@ type Options struct {
 	Service  Service
 	// Proxy passes requests on to applications.
 	Proxy forward.ProxyFunc
-	// Identity returns who is signed in, and the zero Grant for a request without a valid
+	// Identity returns the signed-in user's grant, and the zero Grant for a request without a valid
 	// session. It returns an error when the session cannot be checked at the moment.
 	Identity func(*http.Request, *site.Address) (auth.Grant, error)
 	// Token returns what lets in a request with this secret of a personal access token, which
@@ -75,8 +75,8 @@ type Options struct {
 	Client func(*http.Request) audit.Actor
 	// ClientAddress is the address in Client, which costs less. Default: it is not known.
 	ClientAddress func(*http.Request) string
-	// IdentityOnly says that Identity knows who is signed in on workspaces' own hosts, too.
-	// Then there are no sessions and tickets for those, and no page to sign in.
+	// IdentityOnly says that Identity knows the signed-in user on workspaces' own hosts, too. Then
+	// there are no sessions and tickets for those, and no page to sign in.
 	IdentityOnly bool
 	// WaitReady returns nil when the coordinator can serve requests, and an error when
 	// the context ends before that. Default: nil at once.
@@ -142,7 +142,7 @@ type Service interface {
 	// KeepAwake keeps the workspace awake for d from now on, even unused; 0 ends
 	// that. MaxKeepAwake, of [forward.Service], is the most that it accepts.
 	KeepAwake(ctx context.Context, a service.Actor, id workspace.ID, d time.Duration) (workspace.Workspace, error)
-	// WorkCap is how long a workspace stays awake at most by what goes on in it by itself.
+	// WorkCap is how long the work in it keeps an unused workspace awake at most.
 	WorkCap() time.Duration
 }
 
@@ -154,8 +154,8 @@ type Gateway struct {
 	forwarder *forward.Forwarder
 }
 
-// New returns a gateway with the defaults of [Options] for what is not set. It
-// performs no I/O and starts nothing.
+// New returns a gateway with the defaults of [Options] for fields that are not set. It performs no
+// I/O and starts nothing.
 func New(o Options) *Gateway {
 	if o.WaitReady == nil {
 		o.WaitReady = func(context.Context) error { return nil }
@@ -195,7 +195,7 @@ func New(o Options) *Gateway {
 	})}
 }
 
-// inform returns the context for what is done for a request: what is logged and traced names the request.
+// inform returns the context of the work for a request: its logs and traces name the request.
 func (g *Gateway) inform(r *http.Request) context.Context {
 	id := g.RequestID(r) // now: what is done for the request may outlast it
 	return tracing.WithRequest(r.Context(), func() string { return id })

@@ -59,8 +59,8 @@ func TestOwnerReachesTheWorkspace(t *testing.T) {
 	h.get(http.StatusTeapot, "/other", asAlice)
 }
 
-// Without the database, a workspace that sleeps may exist or not: nobody is told that it
-// does not. A running one is served.
+// Without the database, a sleeping workspace may or may not exist: the gateway does not deny it. A
+// running one is served.
 func TestWithoutTheDatabaseASleepingWorkspaceIsUnavailable(t *testing.T) {
 	h := newHarness(t)
 	h.Change(one, func(*store.Route) {})

@@ -115,8 +115,8 @@ func (h *hold) wait(d decision.Decision, s *decision.Facts, st *route.State) err
 	return nil
 }
 
-// joinWakeUp starts or joins the wake-up that the decision asks for, unless the request
-// waits for one already. st is the state in which the decision was made.
+// joinWakeUp starts or joins the wake-up that the decision asks for, unless the request already
+// waits for one. The decision was made in the state st.
 func (h *hold) joinWakeUp(d decision.Decision, st *route.State) {
 	g, req := h.gateway, h.request
 	if h.wakeUp != nil {
@@ -131,7 +131,7 @@ func (h *hold) joinWakeUp(d decision.Decision, st *route.State) {
 	}
 }
 
-// context is for what is done for the request while it waits, and after that.
+// context is the context of the work for the request while it waits, and after that.
 func (h *hold) context() context.Context {
 	if h.ctx == nil {
 		h.ctx = h.gateway.acting(h.request)

@@ -48,7 +48,7 @@ func TestHostModeServesNoBrowserOnTheDashboardsOrigin(t *testing.T) {
 	if got, err := h.send("POST", onePath+"/", "form", asAlice, asPage, "Origin: "+h.url); err != nil || got.StatusCode != 403 {
 		t.Errorf("a form: %v %d", err, got.StatusCode)
 	}
-	// Programs use the path, and what they get is of no use to a browser.
+	// Programs use the path, and a browser has no use for the answers.
 	got := h.get(200, onePath+"/", asAlice, asProgram)
 	if p := got.Header["Content-Security-Policy"]; !slices.Contains(p, "sandbox; frame-ancestors 'none'") || !slices.Contains(p, "default-src *") ||
 		got.Header.Get("X-Content-Type-Options") != "nosniff" || got.Header.Get("Service-Worker-Allowed") != "" {
@@ -105,8 +105,8 @@ func TestTwoWorkspaceCookiesAreRefusedAndCleared(t *testing.T) {
 	}
 }
 
-// Applications on Node.js answer 431 to 16 KiB of headers: whoever plants that many
-// cookies locks the user out, of every workspace.
+// Applications on Node.js answer 431 to 16 KiB of headers: a page that plants that many cookies
+// locks the user out of every workspace.
 func TestPlantedCookiesAreClearedBeforeTheApplicationRefuses(t *testing.T) {
 	h := newHarness(t)
 	h.Run(one, gatewaytest.Echo(t))

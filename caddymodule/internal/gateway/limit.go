@@ -29,7 +29,7 @@ func (req *request) isOfMainSite() bool {
 	return own == limitPath || own == swapPath
 }
 
-// limit answers who was led here from the workspace's own host: it tries again to wake the
+// limit answers a person who was led here from the workspace's own host: it tries again to wake the
 // workspace, and shows the limit that forbids it.
 func (g *Gateway) limit(req *request) error {
 	if req.r.Method != http.MethodGet && req.r.Method != http.MethodHead {
@@ -44,8 +44,8 @@ func (g *Gateway) limit(req *request) error {
 	return nil
 }
 
-// showLimit shows which limit keeps the workspace from running, and what the user can do, or
-// leads to where it is shown. back is the address that was wanted.
+// showLimit shows which limit keeps the workspace from running and what the user can do, or
+// redirects to the page that does. back is the requested address.
 func (g *Gateway) showLimit(req *request, st *route.State, refusal *service.LimitError, back string) error {
 	if req.at.OwnHost {
 		back = req.at.PortOrigin(req.at.ID, req.at.Port) + back

@@ -12,8 +12,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestALimitInTheBrowser: its page is on the main site, and its button leads back to the
-// workspace's own host, which the page's policy has to allow.
+// TestALimitInTheBrowser: the page of the limit is on the main site, and its button leads back to
+// the workspace's own host, which the page's policy must allow.
 func TestALimitInTheBrowser(t *testing.T) {
 	b := openEditor(t)
 	b.asleep()

@@ -58,8 +58,8 @@ func TestEveryDecisionCounts(t *testing.T) {
 	}
 }
 
-// Whoever finds a refusal in the metrics looks for it in the log by the same word. Why a workspace is
-// unavailable, the metrics say more closely.
+// An operator who finds a refusal in the metrics looks for it in the log by the same word. Why a
+// workspace is unavailable, the metrics say more closely.
 func TestRefusalsAreCountedByTheNameOfTheirAnswer(t *testing.T) {
 	for i, o := range outcomes {
 		answer := decision.Answer(i)

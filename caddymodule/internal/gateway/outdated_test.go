@@ -10,8 +10,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// A wake page that is open gives way to the one that says why this process serves nothing, which
-// asks again until another process answers.
+// An open wake page is replaced by the page that says why this process serves nothing, which
+// reloads until another process answers.
 func TestAWakePageSaysThatTheServerIsTooOld(t *testing.T) {
 	b := openEditor(t)
 	b.wants(workspace.PhaseStandby, nil)

@@ -9,14 +9,13 @@ import (
 // DefaultPageStatus is the status of the wake page, and of the pages that say why there is no workspace (SPEC 8).
 const DefaultPageStatus = http.StatusBadGateway
 
-// pageWriter replaces the status of a page that says that something is not there, because some CDNs and proxies show a page
-// of their own in its place.
+// pageWriter replaces the status of an error page, because some CDNs and proxies show their own page instead.
 type pageWriter struct {
 	http.ResponseWriter
 	status int
 }
 
-// WriteHeader implements [http.ResponseWriter]: what is no error stays as it is.
+// WriteHeader implements [http.ResponseWriter]: statuses that are no errors stay.
 func (w pageWriter) WriteHeader(status int) {
 	if status >= http.StatusInternalServerError {
 		status = w.status
@@ -24,8 +23,8 @@ func (w pageWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// page is where the answer to a person goes. Programs keep the statuses of SPEC 8: so does what only accepts HTML, and sends something,
-// because a script would take its failure for a success.
+// page is where the answer to a person goes. Programs keep the statuses of SPEC 8. So do requests that accept HTML but send
+// something, because a script would take the failure for a success.
 func (g *Gateway) page(req *request) http.ResponseWriter {
 	if g.PageStatus == DefaultPageStatus || req.r.Method != http.MethodGet && site.HeaderValue(req.r.Header, "Sec-Fetch-Mode") != "navigate" {
 		return req.w

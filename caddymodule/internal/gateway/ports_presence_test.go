@@ -9,9 +9,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// A page of another port reports what a person does there as a page of the application
-// does, for the same workspace, and no page reports, wakes, keeps awake or swaps on an origin
-// that is not its own.
+// A page of another port reports a person's input for the same workspace, as a page of the
+// application does. No page reports, wakes, keeps awake or swaps on an origin that is not its own.
 func TestPagesOfOtherPortsReportPresence(t *testing.T) {
 	h := newHarness(t, portsOn)
 	app := gatewaytest.App(t, pageApp(t))
@@ -58,8 +57,8 @@ func TestPagesOfOtherPortsReportPresence(t *testing.T) {
 	}
 }
 
-// A program in a running workspace is on the origin of the limit page: it must not be able
-// to put its user's other workspaces to sleep.
+// A program in a running workspace shares the origin of the limit page: it must not be able to put
+// its user's other workspaces to sleep.
 func TestARunningWorkspaceSwapsNothing(t *testing.T) {
 	h := newLimit(t)
 	h.Run(one, gatewaytest.Echo(t))
@@ -71,8 +70,8 @@ func TestARunningWorkspaceSwapsNothing(t *testing.T) {
 	}
 }
 
-// A second secret for the path of the ticket alone never comes to another path: it is
-// deleted there, or nobody could sign in any more.
+// A second secret for the path of the ticket alone never reaches another path: it is deleted there,
+// or every sign-in would fail.
 func TestAPlantedSecretIsClearedWhereItComes(t *testing.T) {
 	h := newHarness(t)
 	h.Run(one, gatewaytest.Echo(t))

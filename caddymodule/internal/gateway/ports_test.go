@@ -87,8 +87,8 @@ func TestPortsHaveHostsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// The workspace runs, whether its application answers or not: nothing is woken, and
-// nothing about it is forgotten, because a port has no listener.
+// The workspace runs, with or without an answer of its application. A port without a listener wakes
+// nothing and makes the gateway forget nothing.
 func TestAPortOnWhichNothingListens(t *testing.T) {
 	h := newHarness(t, portsOn)
 	app := gatewaytest.Echo(t)

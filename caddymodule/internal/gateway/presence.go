@@ -60,8 +60,8 @@ type report struct {
 type pageState struct {
 	// State is running, dozing, asleep, waking or failed.
 	State string `json:"state"`
-	// SleepIn is in how many seconds one that runs or dozes will be put to sleep, unless it is
-	// used; absent while that is not near.
+	// SleepIn is the number of seconds until a running or dozing workspace is put to sleep, unless
+	// it is used; absent while that is not near.
 	SleepIn *int `json:"sleep_in,omitempty"`
 	// Since is for how many seconds it has been asleep.
 	Since int `json:"since,omitempty"`
@@ -81,11 +81,11 @@ func (g *Gateway) script(req *request) error {
 	return nil
 }
 
-// presence answers the script in a page: POST reports what a person does, GET is the state
-// of the workspace. With ?wait=<seconds>, GET answers as soon as the state differs from
-// ?seen=<tag>, and at the latest after that time. ?hides says that the page keeps its address to itself,
-// which the script does not. Only input and requests of a person count as
-// use. Only a request to wake wakes what sleeps; what dozes goes on with any input.
+// presence answers the script in a page: POST reports what a person does, GET is the state of the
+// workspace. With ?wait=<seconds>, GET answers as soon as the state differs from ?seen=<tag>, and after
+// that time at the latest. ?hides says that the page's requests lack its address, unlike the script's.
+// Only input and requests of a person count as use. Only a request to wake wakes a sleeping workspace;
+// any input resumes a dozing one.
 //
 // Requests of other origins do not get here: those that report have an unsafe method.
 func (g *Gateway) presence(req *request) error {

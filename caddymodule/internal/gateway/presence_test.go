@@ -23,7 +23,7 @@ import (
 
 const sameOrigin = "Sec-Fetch-Site: same-origin"
 
-// pageApp is an application with a page, an echo of what it was asked, and a WebSocket.
+// pageApp is an application with a page, an echo of requests, and a WebSocket.
 func pageApp(t *testing.T, header ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -65,8 +65,7 @@ func (h *harness) mode(id workspace.ID) workspace.PageActivity {
 	return e.State().Route.PageActivity
 }
 
-// tell reports something as the script does, with headers in place of the one that says
-// that it is of the same origin.
+// tell sends a report as the script does; headers replace the one that names the same origin.
 func (h *harness) tell(body string, lines ...string) int {
 	h.t.Helper()
 	if len(lines) == 0 {
@@ -146,7 +145,7 @@ func TestThePageThatAnswersAFormReports(t *testing.T) {
 	}
 }
 
-// TestAPageWithoutTheScriptBesideOneThatReports: what it sends counts, and nothing else does.
+// TestAPageWithoutTheScriptBesideOneThatReports: only its own requests count.
 func TestAPageWithoutTheScriptBesideOneThatReports(t *testing.T) {
 	for name, header := range map[string][]string{
 		"XML":     {"Content-Type", "application/xml"},
@@ -397,7 +396,7 @@ func TestWebSocketsOfAPageThatReports(t *testing.T) {
 	if !exchange(ofProgram, 1000) {
 		t.Error("a program's message does not count")
 	}
-	// The workspace is put to sleep: what is said now, and the end, are too late.
+	// The workspace is put to sleep: reports and the end of the page come too late now.
 	h.Change(one, func(r *store.Route) { r.Desired = workspace.DesiredStandby })
 	h.Used(one)
 	if exchange(ofProgram, 64<<10) {
@@ -501,8 +500,8 @@ func TestKeepAwakeFromAPage(t *testing.T) {
 	}
 }
 
-// TestWhatAScriptSaysForEver: one that reports input that nobody makes keeps its workspace awake
-// as long as work does, and one that wakes it is not always obeyed.
+// TestWhatAScriptSaysForEver: a script that reports made-up input keeps its workspace awake only as
+// long as work does, and a script that wakes it is not always obeyed.
 func TestWhatAScriptSaysForEver(t *testing.T) {
 	h := newHarness(t)
 	now := time.Now()

@@ -49,8 +49,7 @@ func (g *Gateway) forward(req *request, s *decision.Facts, st *route.State) (don
 	return false, nil
 }
 
-// unreachable returns what it means that nothing accepts connections where the workspace was in
-// the state st.
+// unreachable returns the meaning of a refused connection to a workspace that was in the state st.
 func (req *request) unreachable(st *route.State) decision.Attempt {
 	if req.at.Port != 0 {
 		return decision.NoListener // which says nothing about the application

@@ -11,7 +11,7 @@ import (
 )
 
 // TestAnswersWhileTheProcessEnds: an answer that begins while the process ends asks the client to reconnect, even if the
-// request came before: the application's, and the gateway's own to a request that it held.
+// request came before. That holds for the application's answers and for the gateway's own to held requests.
 func TestAnswersWhileTheProcessEnds(t *testing.T) {
 	stopping := make(chan struct{})
 	h := newHarness(t, func(o *Options) { o.Stopping = stopping })

@@ -197,9 +197,9 @@ func (g *Gateway) identify(req *request, s *decision.Facts) {
 	}
 }
 
-// find returns the entry of the request's workspace, nil if there is none. That of a
-// running workspace is in memory. For another one the database may have to be asked; an
-// error says that it does not answer, and the route table has logged that.
+// find returns the entry of the request's workspace, nil if there is none. That of a running
+// workspace is in memory. For another workspace the database may be asked; an error means that it
+// does not answer, which the route table has logged.
 func (g *Gateway) find(req *request) (*route.Entry, error) {
 	if e, ok := g.Routes.Lookup(req.at.ID); ok {
 		return e, nil

@@ -34,8 +34,8 @@ const (
 	silentPolicy = `<!doctype html><meta http-equiv="Content-Security-Policy" content="connect-src 'none'"><title>Policy</title>
 		<p id="policy">policy</p><script>window.refused = 0;
 		addEventListener("securitypolicyviolation", () => refused++); ` + silentScript + `</script>`
-	// silentWhole is what frameworks do that render a whole document: they compare it with what
-	// they expect, when their script runs and once it is parsed.
+	// silentWhole does what frameworks do that render a whole document: they compare it with their
+	// own when their script runs, and again once it is parsed.
 	silentWhole = `<!doctype html><html><head><title>Whole</title><script>window.found = [document.head.innerHTML];
 		addEventListener("DOMContentLoaded", () => found.push(document.head.innerHTML));</script></head>` +
 		`<body><p id="whole">whole</p></body></html>`
@@ -73,8 +73,8 @@ func (s *silent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, body)
 }
 
-// TestAPageReportsForItselfAlone: beside the pages that report, what others send counts, in a
-// real browser.
+// TestAPageReportsForItselfAlone: in a real browser, requests of other pages count beside those
+// that report.
 func TestAPageReportsForItselfAlone(t *testing.T) {
 	b := openEditor(t)
 	app := &silent{}
@@ -112,7 +112,7 @@ func TestAPageThatHasEndedDoesNotReport(t *testing.T) {
 }
 
 // TestAFrameIsReportedAgain when the gateway has forgotten it: the page has come back from the browser's cache,
-// has given no sign for long, or another process answers.
+// was silent for long, or another process answers.
 func TestAFrameIsReportedAgain(t *testing.T) {
 	b := openEditor(t)
 	var polls atomic.Int64
@@ -167,7 +167,7 @@ func TestAPageFindsNothingThatItHasNotSent(t *testing.T) {
 	}
 }
 
-// TestNoNoticeBeforeAPageIsLoaded: until then frameworks may compare it with what they expect.
+// TestNoNoticeBeforeAPageIsLoaded: until then frameworks may compare the document with their own.
 func TestNoNoticeBeforeAPageIsLoaded(t *testing.T) {
 	b := openEditor(t)
 	app := &silent{held: make(chan struct{})}

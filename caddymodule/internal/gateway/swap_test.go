@@ -75,8 +75,8 @@ func TestSwapOpensTheWantedWorkspaceOnceTheOtherHasStopped(t *testing.T) {
 	wait.Until(t, "the wanted one is woken", func() bool { return h.Desired(one) == workspace.DesiredRunning })
 }
 
-// TestTheLimitPageIsOnTheMainSite: where a workspace has a host of its own, its service worker
-// can read what is there, and press its buttons.
+// TestTheLimitPageIsOnTheMainSite: on a workspace's own host, its service worker could read the
+// page and press its buttons.
 func TestTheLimitPageIsOnTheMainSite(t *testing.T) {
 	perHost := func(o *Options) {
 		o.Site, o.Ports = site.New(site.Options{PerHost: true}), PortsOn
@@ -199,7 +199,7 @@ func TestLimitPageWithoutWorkspacesOfOnesOwn(t *testing.T) {
 	}
 }
 
-// The language switch works without scripts, on every host, whoever asks.
+// The language switch works without scripts, on every host, for every client.
 func TestLanguageSwitchOnAWorkspacesHost(t *testing.T) {
 	h := newHarness(t)
 	post := func(body string, lines ...string) reply {

@@ -73,8 +73,8 @@ func TestAnotherBearerIsTheApplications(t *testing.T) {
 	h.get(403, onePath+"/", asAlice, withTheirs, "Origin: https://evil.example")
 }
 
-// A token that is refused is a problem for programs, whatever else the request says: no page, no
-// way to the sign-in, and not the session that comes with it.
+// A refused token is always a problem for programs: no page, no way to the sign-in, and no use of
+// the session in the same request.
 func TestATokenThatIsRefused(t *testing.T) {
 	h := newHarness(t)
 	h.Run(one, gatewaytest.Echo(t))

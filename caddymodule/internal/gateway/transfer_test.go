@@ -16,8 +16,8 @@ import (
 // takes longer than any TTL of so many minutes.
 const minutes = 12
 
-// A download, a stream of events, and a long poll that sends are the same thing to the
-// gateway: an answer whose bytes come slowly.
+// A download, a stream of events, and a long poll that sends are the same to the gateway: an answer
+// whose bytes come slowly.
 func TestADownloadKeepsItsWorkspaceAwakeWhileBytesFlow(t *testing.T) {
 	h := newHarness(t)
 	next, end := make(chan struct{}, 1), make(chan struct{})

@@ -75,8 +75,8 @@ func Classify(r *http.Request, prefix string) ClientKind {
 // There the Referer tells them apart, and a page that hides it counts as the workspace's own.
 //
 // A service worker that repeats a navigation hides Sec-Fetch-User, and reports same-origin even for a
-// typed address. It is known by a Sec-Fetch-Dest that is "empty": what has no Referer then counts as
-// typed, although a page that hides its address may have sent it.
+// typed address. A Sec-Fetch-Dest of "empty" marks one. Without a Referer it counts as typed,
+// although a page that hides its address may have sent it.
 func isByItself(r *http.Request, prefix string) bool {
 	if site.HeaderValue(r.Header, "Sec-Fetch-Site") != "same-origin" || site.HeaderValue(r.Header, "Sec-Fetch-User") == "?1" {
 		return false

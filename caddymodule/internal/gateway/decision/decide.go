@@ -1,5 +1,5 @@
-// Package decision is the decision table of SPEC 8: what becomes of a request, by its client
-// kind and by the state of its workspace.
+// Package decision is the decision table of SPEC 8: the answer to a request, by its client kind and
+// the state of its workspace.
 //
 // It owns the client kinds, the states, the answers and the table between them. It is pure:
 // a decision follows from its arguments alone, costs no allocation, and changes nothing. It
@@ -44,8 +44,8 @@ const (
 	// SendUnauthorized is problem 401; ShowLogin leads to the login page and back.
 	SendUnauthorized
 	ShowLogin
-	// SendBadToken is problem 401, SendScopeMissing 403. A request with an access token is a
-	// program's, whatever else it says: it never gets a page.
+	// SendBadToken is problem 401, SendScopeMissing 403. A request with an access token is always a
+	// program's: it never gets a page.
 	SendBadToken
 	SendScopeMissing
 	// SendNotFound is problem 404, ShowNotFound a page.
@@ -311,9 +311,10 @@ var decisions = [...]struct{ navigation, selfNavigation, program, subresource De
 		program:        Decision{Answer: SendOverShare},
 		subresource:    Decision{Answer: SendOverShare},
 	},
-	// The container is frozen because the workspace is idle. It goes on within a moment of being
-	// asked. What a page sends by itself waits a moment for the person who may have caused it, and no longer:
-	// it would take the places of others, and a browser has few connections of which one reports that person.
+	// The container is frozen because the workspace is idle. It goes on within a moment of being asked. A
+	// request that a page sends by itself waits only a moment for the person who may have caused it. Longer,
+	// it would take the places of other requests, and the browser needs one of its few connections to report
+	// that person.
 	rowDozing: {
 		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp, Wait: PageWait},
 		selfNavigation: Decision{Answer: ShowAsleep, Wait: PageWait},

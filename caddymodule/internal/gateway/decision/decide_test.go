@@ -167,8 +167,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestEveryStateIsDecided enumerates all states: each has a row, what a page does by itself
-// never wakes, only requests of the owner of a visible workspace are proxied or wake it, and
+// TestEveryStateIsDecided enumerates all states: each has a row, requests that a page sends by
+// itself never wake, only requests of the owner of a visible workspace are proxied or wake it, and
 // every held request gets an answer when its wait is over.
 func TestEveryStateIsDecided(t *testing.T) {
 	seen := map[row]bool{}

@@ -37,7 +37,8 @@ const (
 	LimitReached
 	// WakeUpEnded: the wake-up ended and the workspace is not ready.
 	WakeUpEnded
-	// PutToSleep: it ended because somebody has asked for sleep or the archive after this request had come.
+	// PutToSleep: the wake-up ended because a user put the workspace to sleep or archived it after this
+	// request had arrived.
 	PutToSleep
 	// Unreachable: nothing accepts connections at the workspace's address.
 	Unreachable
@@ -58,7 +59,7 @@ const (
 type Facts struct {
 	// Outdated: this process must not serve requests any more (SPEC 12.14).
 	Outdated bool
-	// TooEarly: somebody may have recorded the request and sent it again (RFC 8470).
+	// TooEarly: the request may be a replay (RFC 8470).
 	TooEarly bool
 	// Misdirected: the request came for a path of the main site, at a host where users
 	// do not sign in.

@@ -10,8 +10,8 @@ import (
 // The application of an image with keep_prefix that was started for the path mode serves
 // below its workspace's path, [store.Route.BasePath], and has nothing at the root.
 
-// toApplication makes the path of r the one that the application serves. prefix is the part of
-// the path before the workspace's own; stripped is what the application does not see of it.
+// toApplication replaces the path of r by the one that the application serves. prefix is the part
+// before the workspace's own path; stripped is the part that the application does not see.
 func toApplication(r *http.Request, prefix, basePath string) (stripped string) {
 	switch {
 	case basePath == "":

@@ -24,8 +24,8 @@ type document struct {
 	asked     conditions // of the request, which are not passed on
 }
 
-// newDocument prepares the request r for a page with the script. It returns nil, and changes
-// nothing, for all that loads no page into a tab, and when the script has no use.
+// newDocument prepares the request r for a page with the script. It returns nil and changes nothing
+// if the request loads no page into a tab or the script has no use.
 func (f *Forwarder) newDocument(r *http.Request, about *Request) *document {
 	if about.ByToken || about.Sandbox || !f.Activity.Presence() || !pagescript.Wanted(r) {
 		return nil

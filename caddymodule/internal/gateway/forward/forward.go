@@ -1,9 +1,9 @@
 // Package forward passes requests on to the applications of workspaces, and their answers back.
 //
-// It owns what crosses between browser and workspace, in both directions: which headers may,
-// and what of the bytes counts as use (SPEC 6). It also owns which documents get the script of
-// package pagescript. It must not know who may pass, where an application is, nor what becomes of
-// a request that it does not answer.
+// It owns what crosses between browser and workspace, in both directions: which headers may, and
+// what of the bytes counts as use (SPEC 6). It also owns which documents get the script of package
+// pagescript. It must not know which users may pass, where an application is, or how an unanswered
+// request continues.
 package forward
 
 import (
@@ -94,9 +94,9 @@ type Request struct {
 	Sandbox bool
 }
 
-// Exchange is what passing a request on needs, and what has become of it. It is part of what
-// the caller keeps for the request, because one large allocation costs less than three. The
-// zero value is ready; one goroutine uses it, for one attempt after the other.
+// Exchange is a request to pass on, and its outcome. It is part of what the caller keeps for the
+// request, because one large allocation costs less than three. The zero value is ready; one
+// goroutine uses it, for one attempt after the other.
 type Exchange struct {
 	binding binding
 	filter  responseFilter
@@ -136,9 +136,9 @@ func (f *Forwarder) Forward(x *Exchange, w http.ResponseWriter, r *http.Request,
 	return outcome, err
 }
 
-// proxy passes r on, without what the workspace must not see: the gateway's cookies and claims
-// about the user. stripped is what the application does not see of the path. The answer reaches w
-// without what a workspace must not set. A meter counts both, and a document gets the script.
+// proxy passes r on without the gateway's cookies and without claims about the user. stripped is
+// the part of the path that the application does not see. The answer reaches w without what a
+// workspace must not set. A meter counts both, and a document gets the script.
 func (f *Forwarder) proxy(x *Exchange, w http.ResponseWriter, r *http.Request, about *Request, stripped string) error {
 	filter := &x.filter
 	filter.reset(w, about.Address.Prefix, about.Sandbox)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzRequestHeaders asserts what a workspace never sees, whatever a client sends: the gateway's cookies,
-// and headers in which proxies vouch for users or clients.
+// FuzzRequestHeaders asserts that no request shows a workspace the gateway's cookies, or headers in which
+// proxies vouch for users or clients.
 func FuzzRequestHeaders(f *testing.F) {
 	for _, c := range [][3]string{{"X-Forwarded-User", "close", "session=a; b=c"}, {"x_codehub_user", "X-Forwarded-For", "a=b;__Host-session=x"},
 		{"Remote-User", "upgrade, Cookie", "__HOST-codehub_ws=1"}, {"Accept", "X-Accept", " codehub_lang = ko"}, {"Accept", "", "__Host-codehub_session=1; session=x"}} {

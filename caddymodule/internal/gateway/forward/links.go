@@ -10,8 +10,8 @@ import (
 // Below the path of a workspace, an application that does not see the prefix says addresses without it. Those in header
 // fields get it, as the paths of cookies do. Those in documents cannot be told from other text.
 
-// mapLinks adds the prefix to the addresses in the header of an answer that lead to the host of the request at. What is
-// relative, leads elsewhere or has the prefix stays.
+// mapLinks adds the prefix to the addresses in the header of an answer that lead to the host of the request at.
+// Addresses that are relative, foreign or already prefixed stay.
 func mapLinks(h http.Header, at *site.Address) {
 	for _, name := range [...]string{"Location", "Content-Location"} {
 		for i, value := range h[name] {
@@ -56,8 +56,8 @@ func isBelow(rest, prefix string) bool {
 	return ok && (after == "" || strings.IndexByte("/?#", after[0]) >= 0)
 }
 
-// mapDestination changes the addresses in the header of a WebDAV request as its own path was changed for the application
-// (RFC 4918 sections 10.3 and 10.4): stripped is the part of it that the application does not see, basePath the one that it serves.
+// mapDestination changes the addresses in a WebDAV request's headers the way its path was changed for the application (RFC 4918
+// sections 10.3 and 10.4): stripped is the part that the application does not see, basePath the one that it serves.
 func mapDestination(h http.Header, at *site.Address, stripped, basePath string) {
 	mapped := func(address string) string { return withoutPrefix(address, at, stripped) }
 	switch {

@@ -55,7 +55,7 @@ func TestAddressesInHeadersGetThePrefix(t *testing.T) {
 		{"https://h", "Location", "https://h:443/x", "https://h:443" + p + "/x"},
 		{"https://h", "Location", "http://h/x", "http://h" + p + "/x"},
 		{"https://[::1]:8443", "Location", "https://[::1]:8443/x", "https://[::1]:8443" + p + "/x"},
-		// What is mapped already, relative or foreign stays.
+		// Addresses that are mapped already, relative or foreign stay.
 		{"http://h:8080", "Location", p, p},
 		{"http://h:8080", "Location", p + "?a", p + "?a"},
 		{"http://h:8080", "Location", p + "/x", p + "/x"},

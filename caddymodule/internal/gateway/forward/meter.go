@@ -38,8 +38,8 @@ type meter struct {
 	buffer *activity.Buffer
 	entry  *route.Entry
 	tabs   *tabs.Tabs
-	// byPage says that a page has sent the request by itself; page is which, if that is known, and
-	// exact the same with its query.
+	// byPage says that a page has sent the request by itself; page is that page, if known, and
+	// exact is the page with its query.
 	byPage      bool
 	page, exact tabs.Address
 	// signal is what a part of the request is a sign of that is no message or transfer.

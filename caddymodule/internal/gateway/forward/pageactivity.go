@@ -23,8 +23,8 @@ type pageWrites struct {
 }
 
 // RecordPageActivity makes the row of a workspace say how people are told from machinery in its
-// pages, if it does not yet. It does not wait: a page does not, and the next one tries again
-// what has failed.
+// pages, if it does not yet. It does not wait, because a page does not; the next page retries after
+// a failure.
 func (f *Forwarder) RecordPageActivity(e *route.Entry, activity workspace.PageActivity) {
 	r, p := e.State().Route, &f.pages
 	if r.PageActivity == activity || !p.enter(r.ID) {

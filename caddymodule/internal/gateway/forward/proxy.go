@@ -42,7 +42,7 @@ func (e *NoAnswerError) Error() string {
 // Unwrap returns the proxy's error.
 func (e *NoAnswerError) Unwrap() error { return e.Err }
 
-// Outcome is what has become of a request that was to be passed on.
+// Outcome is how an attempt to pass on a request ended.
 type Outcome uint8
 
 const (

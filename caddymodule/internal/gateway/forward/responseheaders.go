@@ -33,7 +33,8 @@ const clearSiteData, altSvc = "Clear-Site-Data", "Alt-Svc"
 // for all hosts of the domain, so that they sign the user out.
 var siteData = [...]string{`"cache"`, `"storage"`, `"executionContexts"`}
 
-// ownSiteData returns what a workspace may clear on its own host, of what it asks to be cleared.
+// ownSiteData returns the part of a Clear-Site-Data header that a workspace may clear on its own
+// host.
 func ownSiteData(lines []string) []string {
 	asked := make(map[string]bool)
 	for _, line := range lines {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// What a client sends after its answer is read and dropped, so that a client which reads nothing before it has sent everything
-// gets to the answer. That ends when nothing comes for lingerSilence, and in any case after lingerLimit.
+// The rest of an upload is read and dropped after the answer, so that a client that reads only once it has sent everything
+// gets the answer. That ends when nothing comes for lingerSilence, and in any case after lingerLimit.
 const (
 	lingerSilence = 500 * time.Millisecond
 	lingerLimit   = 30 * time.Second
@@ -33,7 +33,7 @@ type upload struct {
 	failure atomic.Pointer[BodyError]
 }
 
-// Read counts what it has read.
+// Read counts the bytes that it has read.
 func (u *upload) Read(p []byte) (int, error) {
 	if !u.begun.Load() {
 		u.begun.Store(true)

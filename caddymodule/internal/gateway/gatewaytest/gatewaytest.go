@@ -119,7 +119,7 @@ const (
 	AwaySecret   = auth.TokenPrefix + "away"
 )
 
-// Token lets in who has one of these secrets.
+// Token accepts these secrets.
 func (p *Product) Token(_ *http.Request, secret string) (auth.Grant, error) {
 	switch secret {
 	case Secret:
@@ -359,9 +359,8 @@ func (p *Product) WorkspaceSession(_ context.Context, token string, id workspace
 	return auth.Grant{User: auth.User{ID: p.tokens[token]}}, nil
 }
 
-// Used reports whether the workspace was used since the last call, according to what
-// is written to Redis. It moves the clock on by a minute first, so what was used since the
-// last call is a minute old, and what was used before that is older.
+// Used reports whether Redis has a use of the workspace since the last call. It first advances the
+// clock by a minute, so uses since the last call are a minute old, and earlier ones are older.
 func (p *Product) Used(id workspace.ID) bool {
 	p.t.Helper()
 	ctx := context.Background()
@@ -450,8 +449,8 @@ func App(t testing.TB, serve http.HandlerFunc) *httptest.Server {
 	return s
 }
 
-// Kill closes an application, and waits until nothing accepts connections at its
-// address: a child process that is being started may hold the socket for a moment.
+// Kill closes an application, and waits until its address refuses connections: a starting child
+// process may hold the socket for a moment.
 func Kill(t testing.TB, app *httptest.Server) {
 	t.Helper()
 	app.Close()

@@ -7,8 +7,8 @@ import (
 	"github.com/codehub/gateway/coordinator/words"
 )
 
-// Asleep is the page for a workspace that sleeps and is not woken: its own page was loaded again by itself, the owner has put it to
-// sleep while the page waited for it, or a form was sent to it that does not wake it.
+// Asleep is the page for a sleeping workspace that the request does not wake: its page reloaded itself, the owner put it to sleep
+// while the page waited, or the request sent a form.
 type Asleep struct {
 	// Name is the workspace's, Back the address that is wanted, and Home the list of all
 	// workspaces. WakeURL takes the form that wakes the workspace and leads back.

@@ -54,7 +54,8 @@ func idleText(w problem.RunningWorkspace) words.Text {
 	return words.Of("page.limit.idle_hours", words.Values{"Hours": hours})
 }
 
-// busyTexts are the keys of what goes on in a workspace, by the reason for which it is awake.
+// busyTexts are the keys of the texts about work in a workspace, by the reason for which it is
+// awake.
 var busyTexts = map[string]string{
 	workspace.BusyCommand:    "page.limit.busy.terminal",
 	workspace.BusyTerminal:   "page.limit.busy.terminal",
@@ -63,7 +64,7 @@ var busyTexts = map[string]string{
 	workspace.BusyNoAnswer:   "page.limit.busy.no_answer",
 }
 
-// doingText tells what goes on in a running workspace, or with it; empty if nothing is known.
+// doingText describes the work in a running workspace, or its operation; empty if nothing is known.
 func doingText(w problem.RunningWorkspace) words.Text {
 	if w.Operation != workspace.OpNone {
 		if key := "page.limit.operation." + string(w.Operation); words.Has(key) {

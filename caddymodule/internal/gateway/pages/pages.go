@@ -1,8 +1,8 @@
-// Package pages shows a person what comes in the place of the workspace itself: the wake page,
-// the limit page, the page of a failed workspace, and messages.
+// Package pages shows a person the pages that come instead of the workspace: the wake page, the
+// limit page, the page of a failed workspace, and messages.
 //
-// It owns their templates, and which text of package words they show. It must not know when a
-// page is shown, nor look at a workspace, a session or a setting: what a page says comes in.
+// It owns their templates, and which text of package words they show. It must not know when a page
+// is shown, or look at a workspace, a session or a setting: the caller passes the contents in.
 package pages
 
 import (
@@ -45,7 +45,7 @@ type failed struct {
 	Reason workspace.ErrorReason
 }
 
-// Help is what a person can do about a failure, and where.
+// Help is a way to help with a failure, and its link.
 type Help struct {
 	Action progress.Action
 	Main   bool // the first one for its action

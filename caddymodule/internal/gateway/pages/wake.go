@@ -29,12 +29,11 @@ func (p *Wake) Clock() string {
 	return fmt.Sprintf("%d:%02d", p.Status.Elapsed/60, p.Status.Elapsed%60)
 }
 
-// Helps are everything that can be done when the workspace fails meanwhile.
+// Helps are the ways to help if the workspace fails meanwhile.
 func (p *Wake) Helps() []Help { return helps(p.ID, p.Home) }
 
-// ShowWake shows the page. It polls the status and reloads itself when the workspace is ready. It wakes nothing: where the workspace
-// sleeps again, it offers that with a button;
-// without scripts it asks again every few seconds.
+// ShowWake shows the page. It polls the status and reloads itself when the workspace is ready. It wakes nothing itself, but
+// offers a button when the workspace sleeps again. Without scripts it reloads every few seconds.
 func ShowWake(w http.ResponseWriter, r *http.Request, p *Wake) error {
 	return layout.Show(w, r, http.StatusBadGateway, web.Page{
 		Title:   words.Of("wake.title", words.Values{"Name": p.Name}),

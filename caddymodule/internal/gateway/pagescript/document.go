@@ -1,10 +1,10 @@
-// Package pagescript puts a small script into the pages of workspaces. The script reports
-// what a person does there, so that an open tab is told from a person (SPEC 6), and says in
-// the page when the workspace goes to sleep.
+// Package pagescript puts a small script into the pages of workspaces. The script reports the input
+// of a person, which an open tab alone does not have (SPEC 6), and announces in the page when the
+// workspace goes to sleep.
 //
-// The package owns the script and how a document gets it: which documents, whether their
-// policy lets the script run, and where in the document it stands. It changes nothing else
-// of an answer, buffers no document, and must not decide what counts as use.
+// The package owns the script and its insertion: which documents get it, whether their policy lets
+// it run, and its place in the document. It changes nothing else of an answer, buffers no document,
+// and must not decide what counts as use.
 package pagescript
 
 import (
@@ -15,13 +15,13 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
-// Wanted reports whether the answer to r is to carry the script, if it turns out to be a
-// document: r loads a page into a tab, or into a frame of a page that is not the
-// workspace's own. The frames within a workspace's page are watched by that page's script.
+// Wanted reports whether the answer to r carries the script if it is a document: r loads a page
+// into a tab, or into a frame of a page of another origin. The frames within a workspace's page are
+// watched by that page's script.
 //
 // How the request is held (package decision) does not matter. People also type in the answer to a
-// form, and open pages that were prefetched. A service worker that repeats a request
-// hides what it is for, but not Upgrade-Insecure-Requests, which browsers send with documents only.
+// form, and open pages that were prefetched. A service worker that repeats a request hides its
+// destination, but not Upgrade-Insecure-Requests, which browsers send with documents only.
 func Wanted(r *http.Request) bool {
 	h := r.Header
 	if r.Method != http.MethodGet && r.Method != http.MethodPost || h.Get("Range") != "" || h.Get("Service-Worker") != "" {
@@ -101,8 +101,8 @@ const (
 )
 
 // Talks reports whether a document that does not carry the script is one that sends requests by
-// itself, as pages of applications do: HTML that is not in a sandbox. What is sent from a sandbox has
-// no session.
+// itself, as pages of applications do: HTML that is not in a sandbox. Requests from a sandbox have no
+// session.
 func Talks(h http.Header) bool {
 	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
 	kind = strings.ToLower(strings.TrimSpace(kind))
@@ -110,7 +110,7 @@ func Talks(h http.Header) bool {
 		!slices.ContainsFunc(parsePolicies(h["Content-Security-Policy"]), policy.isolates)
 }
 
-// HidesAddress reports whether a document keeps its address from what it asks for.
+// HidesAddress reports whether a document's requests lack its address.
 func HidesAddress(h http.Header) bool {
 	hides := false
 	for _, line := range h["Referrer-Policy"] {

@@ -32,7 +32,7 @@ const (
 // most 5 bytes are kept back, until the next ones come. An Injector with nothing but its tag
 // is ready; one goroutine uses it.
 type Injector struct {
-	// Tag is what is inserted.
+	// Tag is the text to insert.
 	Tag string
 
 	state   state
@@ -73,7 +73,7 @@ func (i *Injector) Write(w io.Writer, p []byte) (int, error) {
 	return n, nil
 }
 
-// Close passes on what is kept. It is called at the end of the document.
+// Close passes on the bytes that are kept. It is called at the end of the document.
 func (i *Injector) Close(w io.Writer) error {
 	i.state = stateDone
 	if len(i.kept) == 0 {
@@ -84,8 +84,8 @@ func (i *Injector) Close(w io.Writer) error {
 	return err
 }
 
-// scan follows the document through p. With insert, the tag belongs before p[at], and
-// nothing more is to be done. Otherwise p[:at] can be passed on, and the rest is undecided.
+// scan follows the document through p. With insert, the tag belongs before p[at], and the work is
+// done. Otherwise p[:at] can be passed on, and the rest is undecided.
 func (i *Injector) scan(p []byte) (at int, insert bool) {
 	if i.state == stateStart {
 		const mark = "\xef\xbb\xbf"

@@ -90,8 +90,8 @@ func (p policy) first(names ...string) []string {
 	return nil
 }
 
-// matchesSelf reports whether the sources match the page's own origin, as far as they say so
-// without naming a host: who writes a policy in a workspace does not know its host.
+// matchesSelf reports whether the sources match the page's own origin without naming a host: the
+// author of a policy in a workspace does not know its host.
 func matchesSelf(sources []string, secure bool) bool {
 	return has(sources, "'self'") || has(sources, "*") || has(sources, "http:") || secure && has(sources, "https:")
 }

@@ -17,7 +17,7 @@ import (
 //go:embed script.js
 var source string
 
-// script is what browsers get, and packed what they get if they can unpack it.
+// script is the script for browsers, and packed is the same for those that can unpack it.
 var (
 	script = withoutComments(withWords(source))
 	packed = web.Pack(script)
@@ -49,11 +49,10 @@ var version = func() string {
 // ScriptName is the last part of the script's path.
 const ScriptName = "presence.js"
 
-// Tag returns the tag that loads the script from below own, the path of what the gateway
-// serves on the page's origin. The script speaks lang, one of package words, and offers to keep the
-// workspace awake for at most keepAwake. Posted says that the page is the answer to a form, which
-// the script does not load again, and hides that it keeps its address to itself. The page waits for the script, which removes the tag: frameworks
-// that render a whole document compare it with what they expect.
+// Tag returns the tag that loads the script from below own, the path of what the gateway serves on the page's origin. The script
+// speaks lang, one of package words, and offers to keep the workspace awake for at most keepAwake. posted says that the page is
+// the answer to a form, which the script does not load again, and hides that its requests lack its address. The page waits for
+// the script, which removes the tag: frameworks that render a whole document compare it with their own.
 func Tag(own, lang, nonce string, keepAwake time.Duration, posted, hides bool) string {
 	tag := `<script src="` + own + ScriptName + "?v=" + version + `" data-lang="` + lang + `" data-keep="` +
 		strconv.Itoa(int(keepAwake.Hours())) + `"`
@@ -69,8 +68,8 @@ func Tag(own, lang, nonce string, keepAwake time.Duration, posted, hides bool) s
 	return tag + "></script>"
 }
 
-// ServeScript answers a request for the script. A page that was made by another version of
-// this program gets the present script under the address that it knows, and does not keep it.
+// ServeScript answers a request for the script. A page of another version of this program gets the
+// present script under the address that it knows, and does not cache it.
 func ServeScript(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "text/javascript; charset=utf-8")

@@ -16,7 +16,7 @@ type Failure struct {
 	Action Action `json:"action"`
 	// Detail is Why for programs.
 	Detail string `json:"detail,omitempty"`
-	// Why is the reason and what it means.
+	// Why is the reason and its meaning.
 	Why words.Text `json:"-"`
 	// Step is the one that failed, nil if the reason does not tell. Only a page shows it.
 	Step *Step `json:"-"`
@@ -34,7 +34,7 @@ const (
 // FailureOf returns what happened to a workspace in ERROR, and what to do.
 func FailureOf(st *route.State) *Failure {
 	reason, name := st.Route.ErrorReason, st.Route.Name
-	// What servers said is for administrators.
+	// The messages of servers are for administrators.
 	why := words.Of("problem.workspace.failed", words.Values{
 		"Reason": string(reason), "Meaning": explain.ForOwner(reason).Meaning,
 	})

@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestAFailedPullSaysWhy: the person who waits on the wake page learns what the card says.
+// TestAFailedPullSaysWhy: the wake page says the same as the card.
 func TestAFailedPullSaysWhy(t *testing.T) {
 	w := workspace.Waiting{Reason: workspace.WaitPullingImage, Cause: workspace.CauseRateLimit}
 	s := Step{Stage: StagePulling, Text: StagePulling.text()}

@@ -37,7 +37,7 @@ type stageInfo struct {
 	late  string
 }
 
-// stageInfos are all stages of the list. What goes on in one is the text below wake.stage.
+// stageInfos are all stages of the list. The text of a stage is below wake.stage.
 var stageInfos = map[Stage]stageInfo{
 	StageRoom:      {20 * time.Second, "wake.advice.come_back"},
 	StageStopping:  {20 * time.Second, "wake.advice.come_back"},
@@ -50,7 +50,7 @@ var stageInfos = map[Stage]stageInfo{
 	StageAnswering: {30 * time.Second, "wake.advice.no_answer"},
 }
 
-// text says what goes on in a stage.
+// text describes the stage.
 func (s Stage) text() words.Text { return words.Of("wake.stage."+string(s), nil) }
 
 // wayFrom returns the stages from a phase, in which an operation is in progress, to the
@@ -102,7 +102,8 @@ type Step struct {
 	Stage Stage `json:"stage"`
 	// State is done, now, todo or failed.
 	State string `json:"state"`
-	// Text says what goes on, or what it waits for. In JSON its languages are fields of the step.
+	// Text describes the step, or the reason why it waits. In JSON its languages are fields of the
+	// step.
 	Text words.Text `json:"-"`
 	// Percent is how much of the step is done, and SecondsLeft how long it will take; absent
 	// while that is unknown. Amount is both in words.
@@ -125,8 +126,8 @@ const (
 	stepFailed = "failed"
 )
 
-// stepsAt returns the steps of a workspace that comes up, and which of them is the present
-// one. w is what the workspace waits for, nil for nothing.
+// stepsAt returns the steps of a workspace that comes up, and the present one. w is what the
+// workspace waits for; nil for nothing.
 func stepsAt(st *route.State, p activator.WakeProgress, w *Waiting) (list []Step, now Stage) {
 	now = stageOf(st, p.From)
 	way := wayFrom(p.From, p.During)
@@ -161,7 +162,7 @@ func StepsFrom(st *route.State) []Step {
 	return list
 }
 
-// present completes the step that goes on: what it waits for takes the place of its text.
+// present completes the present step: the reason why it waits replaces its text.
 func (s *Step) present(w *Waiting, room string) {
 	switch {
 	case s.Stage == StageRoom:

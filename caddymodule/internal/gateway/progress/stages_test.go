@@ -15,7 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestSteps: each way has its own stages and no other, and what is behind stays done.
+// TestSteps: each way has its own stages and no other, and past stages stay done.
 func TestSteps(t *testing.T) {
 	t.Parallel()
 	const (

@@ -1,9 +1,9 @@
-// Package progress tells the person who waits for a workspace how it comes up. It says which
-// stages there are, how far the workspace is, and what it waits for. It also says when a stage
-// takes longer than usual, and what to do after a failure.
+// Package progress tells a waiting person how a workspace comes up: its stages, the present one,
+// and the reason why it waits. It also says when a stage takes longer than usual, and what to do
+// after a failure.
 //
-// It owns the stages, which text of package words says what of them, and the JSON that the wake page
-// polls. It sends nothing and wakes nothing, and must not say what only administrators may know.
+// It owns the stages, the choice of their texts from package words, and the JSON that the wake page
+// polls. It sends nothing, wakes nothing, and must not tell secrets of administrators.
 package progress
 
 import (

@@ -9,7 +9,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Waiting is why a workspace makes no progress, for the person who waits for it.
+// Waiting is the reason why a workspace makes no progress, for the waiting person.
 type Waiting struct {
 	// Reason is that of [workspace.Waiting], which programs may compare.
 	Reason string `json:"reason"`
@@ -17,8 +17,8 @@ type Waiting struct {
 	Text words.Text `json:"-"`
 	// Since is when the wait for this reason began; zero when it is not known.
 	Since time.Time `json:"since,omitzero"`
-	// Before is how many others come first when it waits in a queue, from 10 on how many at
-	// least; absent when it is next.
+	// Before is the number of others before it in a queue, from 10 on the least number; absent when
+	// it is next.
 	Before int `json:"before,omitempty"`
 
 	of workspace.Waiting

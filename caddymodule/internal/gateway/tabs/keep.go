@@ -9,9 +9,10 @@ import (
 // keptPerTab is how many requests of one tab may wait until a workspace that dozes goes on.
 const keptPerTab = 2
 
-// Keep takes a place for a request of the page among those that wait until the workspace goes on, and returns
-// what gives it back. It returns nil when there is none: each tab that reports has [keptPerTab]. Requests of
-// other and of unknown pages share as many again, because only a tab that reports lets a person end the wait.
+// Keep takes a place for a request of the page among those that wait until the workspace resumes, and returns
+// a function that gives it back. It returns nil when there is none: each tab that reports has [keptPerTab].
+// Requests of other and of unknown pages share as many again, because only a tab that reports lets a person
+// end the wait.
 func (t *Tabs) Keep(id workspace.ID, a Address) (release func()) {
 	now := t.now()
 	t.mu.Lock()

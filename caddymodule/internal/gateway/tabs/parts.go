@@ -13,15 +13,15 @@ import (
 // maxParts bounds the parts of pages that are known of one workspace.
 const maxParts = 64
 
-// part is a script, a style sheet or a worker whose address could be a page's, such as Vite's /@vite/client. What it loads
-// names it as the sender, and it never reports: taken for a page, it would keep its workspace awake.
+// part is a script, a style sheet or a worker whose address could be a page's, such as Vite's /@vite/client. Its requests
+// name it as the sender, and it never reports: taken for a page, it would keep its workspace awake.
 type part struct {
 	address Address
 	last    time.Time // when it was loaded, or has sent something last
 }
 
-// Part returns the address of what r loads into a page, and 0 where that is no script, style sheet or worker, or has a name that no page
-// has. What a page loads from its own path, with another query, says nothing about the path. It does not allocate.
+// Part returns the address of the script, style sheet or worker that r loads into a page; 0 for other requests and for names that
+// no page has. What a page loads from its own path, with another query, says nothing about the path. It does not allocate.
 func Part(r *http.Request) Address {
 	switch site.HeaderValue(r.Header, "Sec-Fetch-Dest") {
 	case "script", "style", "worker", "sharedworker", "serviceworker", "audioworklet", "paintworklet":
@@ -39,7 +39,7 @@ func Part(r *http.Request) Address {
 	return a
 }
 
-// LoadPart records that a page loads what has this address, as [Part] has it.
+// LoadPart records that a page loads the part with this address, as returned by [Part].
 func (t *Tabs) LoadPart(id workspace.ID, a Address) {
 	now := t.now()
 	t.mu.Lock()

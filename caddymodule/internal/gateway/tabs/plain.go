@@ -31,9 +31,8 @@ type plain struct {
 	opens bool
 }
 
-// SenderExact returns the address of the page that has sent r, with its query. It is known of
-// documents whatever their name is, and one address stands for all pages that hide theirs. It
-// does not allocate.
+// SenderExact returns the address of the page that has sent r, with its query. It is known for
+// every document, and one address stands for all pages that hide theirs. It does not allocate.
 func SenderExact(r *http.Request) Address {
 	if at := referrer(r); at != "" {
 		return AddressOf(r.Host, at)
@@ -47,8 +46,8 @@ func SenderExact(r *http.Request) Address {
 // Loaded returns the address, as [SenderExact] has it, of the page that the answer to r becomes.
 func Loaded(r *http.Request) Address { return AddressOf(r.Host, r.RequestURI) }
 
-// LoadPlain records that a page was loaded whose document came without the script. Until nothing
-// has come from it for [plainTime], what it sends counts. Opens says that it can open WebSockets.
+// LoadPlain records that a page was loaded whose document came without the script. Its requests
+// count until none has come for [plainTime]. Opens says that it can open WebSockets.
 func (t *Tabs) LoadPlain(id workspace.ID, a Address, opens bool) {
 	now := t.now()
 	t.mu.Lock()

@@ -1,10 +1,10 @@
 // Package tabs knows which pages of workspaces report what people do in them, and bounds what
 // their reports can do.
 //
-// A page reports for itself alone (SPEC 6): what it sends by itself is no use, because its
-// reports are. What a page sends that does not report counts: one whose document came without
-// the script (plain.go), that a service worker has made, or whose own policy forbids the script
-// to send. The package must not know how the script gets into a page, nor perform I/O.
+// A page reports for itself alone (SPEC 6): its reports are use, and its own requests are not.
+// Requests of a page that does not report count as use: its document came without the script
+// (plain.go), a service worker has made it, or its policy forbids the script to send. The package
+// must not know how the script gets into a page, nor perform I/O.
 package tabs
 
 import (
@@ -31,8 +31,8 @@ const (
 	socketTime = 30 * time.Second
 	// pauseTime ends a run of reports of input: a script that makes them up takes no rest.
 	pauseTime = 10 * time.Minute
-	// A page wakes its workspace wakes times at once, and then once in wakeEvery. What is
-	// opened by a person wakes it always.
+	// A page wakes its workspace wakes times at once, and then once in wakeEvery. A page that a
+	// person opens always wakes the workspace.
 	wakes     = 10
 	wakeEvery = 5 * time.Minute
 	// maxPages bounds the pages that are known of one workspace.
@@ -56,9 +56,9 @@ func AddressOf(host, path string) Address {
 	return Address(h.Sum64())
 }
 
-// Sender returns the address of the page that has sent r. It is not known of WebSockets, where
-// the page hides it, and of what style sheets, modules and workers ask for, whose own addresses
-// have the extension of a file: parts.go knows those that have none. It does not allocate.
+// Sender returns the address of the page that has sent r. It is unknown for WebSockets, for pages
+// that hide it, and for requests of style sheets, modules and workers, whose addresses have the
+// extension of a file (parts.go knows those without). It does not allocate.
 func Sender(r *http.Request) Address {
 	at := referrer(r)
 	if at == "" {
@@ -292,12 +292,12 @@ func (w *tabs) forget(now time.Time) {
 	w.parts = slices.DeleteFunc(w.parts, func(p part) bool { return now.Sub(p.last) >= trustTime })
 }
 
-// add adds a page, in place of the one that was heard of longest ago if there are too many.
+// add adds a page. If there are too many, it replaces the one that has been silent longest.
 func (w *tabs) add(p page) {
 	w.pages = append(withRoom(w.pages, maxPages, func(p page) time.Time { return p.last }), p)
 }
 
-// withRoom returns a list with room for one more below the limit: without the one that was heard of longest ago if it is full.
+// withRoom returns a list with room for one more below the limit: a full list loses the page that has been silent longest.
 func withRoom[T any](list []T, limit int, last func(T) time.Time) []T {
 	if len(list) < limit {
 		return list

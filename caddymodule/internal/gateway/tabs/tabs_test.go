@@ -97,7 +97,7 @@ func TestAPageThatIsLoadedAgainHasTimeToReport(t *testing.T) {
 	}
 }
 
-// TestAPageWithoutTheScriptIsForgottenBesideOneThatReports: what comes from their address may be the other's.
+// TestAPageWithoutTheScriptIsForgottenBesideOneThatReports: requests from their address may be the other's.
 func TestAPageWithoutTheScriptIsForgottenBesideOneThatReports(t *testing.T) {
 	for name, c := range map[string]struct {
 		reports func(*Tabs)

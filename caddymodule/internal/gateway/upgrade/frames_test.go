@@ -180,7 +180,7 @@ type nothing struct{}
 
 func (nothing) Message(uint64) {}
 
-// A message costs no allocation, whatever its size and on every kind of connection.
+// No message costs an allocation, on any kind of connection.
 func TestMessagesAllocateNothing(t *testing.T) {
 	for _, size := range []int{0, 100, 1000, 70000} {
 		message := append(frame(9, true, true, 4), frame(2, true, true, size)...)

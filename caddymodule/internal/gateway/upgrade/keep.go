@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Still reports whether what connections lead to stands still at the moment, and what is closed
-// when that may have changed.
+// Still reports whether the other end of connections is frozen at the moment, and returns a channel
+// that is closed when that may have changed.
 type Still func() (still bool, changed <-chan struct{})
 
 // keepEvery is how often a client is told that its connection is there. It is far below the 20 s
@@ -41,7 +41,7 @@ func (o *outlet) Write(p []byte) (int, error) {
 	return o.to.Write(p)
 }
 
-// Flush sends what is buffered.
+// Flush sends the buffered data.
 func (o *outlet) Flush() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -55,9 +55,9 @@ func (o *outlet) close() {
 	o.closed = true
 }
 
-// keep tells the client that its connection is there for as long as what it leads to stands still,
-// until ended is closed. Otherwise the page would connect again and again, show that over all of
-// it, and be of use only some time after the other end goes on.
+// keep tells the client that its connection lives while the other end is frozen, until ended is
+// closed. Otherwise the page would reconnect again and again, cover itself with that message, and
+// be usable only some time after the other end resumes.
 func (o *outlet) keep(still Still, ended <-chan struct{}) {
 	for {
 		is, changed := still()

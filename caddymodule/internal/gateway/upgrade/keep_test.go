@@ -21,7 +21,7 @@ func (w *written) Write(p []byte) (int, error) {
 	return w.Buffer.Write(p)
 }
 
-// take returns what has come since the last call.
+// take returns the bytes that have arrived since the last call.
 func (w *written) take() []byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -2,8 +2,8 @@
 // WebSockets over HTTP/1.1, 2 and 3, data frames are messages and control frames are not;
 // on other upgraded connections, all bytes are.
 //
-// It owns the parsing of frames. It must not decide what a message counts for, must not
-// change, delay or keep what it passes on, and must not allocate per message.
+// It owns the parsing of frames. It must not decide whether a message counts as use, must not
+// change, delay or keep messages, and must not allocate per message.
 package upgrade
 
 import (
