@@ -123,7 +123,7 @@ func (b administration) Overview(context.Context) (coordinator.Overview, error) 
 	return o, nil
 }
 
-func (b administration) Collect(context.Context, bool, func(gc.Finding) error) (gc.Report, error) {
+func (b administration) Collect(context.Context, bool, func(gc.Judgement) error) (gc.Report, error) {
 	return gc.Report{}, b.refused()
 }
 
