@@ -124,7 +124,7 @@ func (a *App) Start() error {
 		return nil
 	}
 	close(a.failed)
-	// Caddy shuts the servers down that it has started already, and tells nobody before.
+	// Caddy shuts down the servers that it has already started, without an event before.
 	_ = quiesce{a.context}.Handle(a.context, caddy.Event{}) // it has no error
 	return err
 }

@@ -16,7 +16,7 @@ import (
 
 var updateGolden = flag.Bool("update", false, "write the results of the Caddyfiles in testdata/adapt instead of comparing them")
 
-// separator stands between a Caddyfile and what it becomes: JSON, or the error.
+// separator stands between a Caddyfile and its JSON: JSON, or the error.
 const separator = "----------"
 
 // TestAdapt compares every Caddyfile in testdata/adapt with the JSON that it must

@@ -17,7 +17,7 @@ var (
 	contract = regexp.MustCompile(`^\| ([0-9]+) \|`)
 )
 
-// sections returns what can be cited of a document: "3", "12.9", "1, contract 4".
+// sections returns the citable parts of a document: "3", "12.9", "1, contract 4".
 func sections(t *testing.T, path string) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile(path)

@@ -20,7 +20,7 @@ import (
 )
 
 // wiki is an application whose documents have strong ETags. It serves them as HTML, JSON or text,
-// in parts too, and saves only what was not changed meanwhile.
+// also in ranges, and saves only files that did not change meanwhile.
 func wiki(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodPut {
 		if r.Header.Get("If-Match") != `"abc"` {

@@ -77,7 +77,7 @@ func TestServiceConfigurationIsValid(t *testing.T) {
 	}
 }
 
-// So does what it shows of Kubernetes, in place of docker.
+// So do its lines about Kubernetes instead of docker.
 func TestExampleForKubernetesIsValid(t *testing.T) {
 	t.Setenv("DATABASE_URL", "postgres://codehub@db.example/codehub")
 	t.Setenv("REDIS_URL", "redis://redis.example:6379/0")

@@ -147,8 +147,8 @@ func (g *Gateway) Provision(ctx caddy.Context) error {
 	return g.provision(ctx, app.site, options)
 }
 
-// provision completes the options, which hold what comes from the app; its addresses
-// apply where the handler has none of its own.
+// provision completes the options that the app has filled; the app's addresses apply if the handler
+// has none.
 func (g *Gateway) provision(ctx caddy.Context, addresses settings.Addresses, o gateway.Options) error {
 	if err := settings.Resolve(g.table(), caddy.NewReplacer()); err != nil {
 		return fmt.Errorf("codehub: %w", err)
@@ -260,8 +260,8 @@ func proxyError(err error) error {
 	return err
 }
 
-// placeholderIdentity returns who is signed in according to a placeholder, or to a
-// text with several. For those that have no session, vouched makes the grant.
+// placeholderIdentity returns the signed-in user according to a placeholder, or a text with
+// several. For those that have no session, vouched makes the grant.
 func placeholderIdentity(
 	text string, vouched func(userID string) auth.Grant,
 ) func(*http.Request, *site.Address) (auth.Grant, error) {

@@ -209,8 +209,7 @@ func TestGatewayIdentityFromAPlaceholder(t *testing.T) {
 	}
 }
 
-// TestUserPlaceholdersOnAWorkspacesOwnHost: a header that names the user says who it
-// is there, too.
+// TestUserPlaceholdersOnAWorkspacesOwnHost: a header names the user there, too.
 func TestUserPlaceholdersOnAWorkspacesOwnHost(t *testing.T) {
 	s := startGateway(t, map[string]any{"proxy": map[string]any{
 		"handler": "reverse_proxy", "dynamic_upstreams": map[string]any{"source": "codehub"},

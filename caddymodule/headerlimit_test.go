@@ -15,7 +15,7 @@ import (
 )
 
 // TestPlantedCookiesLockNobodyOut: a page of a workspace sets as many and as large ones for the
-// whole domain as browsers take. With Caddy's own limit they are never deleted, which is said at
+// whole domain as browsers take. With Caddy's own limit they are never deleted, which is logged at
 // the start.
 func TestPlantedCookiesLockNobodyOut(t *testing.T) {
 	in := install(t)

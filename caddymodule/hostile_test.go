@@ -59,8 +59,8 @@ func silent(begin string) func(net.Conn) {
 	}
 }
 
-// TestHostileWorkspaceHarmsOnlyItself: whatever a workspace sends, its own requests fail
-// or wait, another workspace's are answered, and the process neither ends nor grows.
+// TestHostileWorkspaceHarmsOnlyItself: a hostile workspace makes only its own requests fail or
+// wait, and the process neither ends nor grows.
 func TestHostileWorkspaceHarmsOnlyItself(t *testing.T) {
 	s := startGateway(t, nil)
 	s.Run(gatewaytest.Two, gatewaytest.Echo(t))

@@ -101,8 +101,8 @@ func basic(name string) string {
 	return "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(name+":"+testPassword))
 }
 
-// With basic_auth as the guide shows it, who is signed in is whom Caddy has checked, on
-// every host, and nothing that clients say.
+// With basic_auth as the guide shows it, the signed-in user is the one that Caddy has checked, on
+// every host, whatever clients claim.
 func TestBasicAuthOfTheGuide(t *testing.T) {
 	hash, err := bcrypt.GenerateFromPassword([]byte(testPassword), bcryptOfTest)
 	if err != nil {

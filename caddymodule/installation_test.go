@@ -17,10 +17,9 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 )
 
-// installation is Caddy in this process with CodeHub's API and real PostgreSQL, and
-// without a leader: workspaces stay as the test makes them. Redis, the object store
-// and the engine are away. Only what is about Caddy is tested here; the API's own
-// tests are in package api.
+// installation is Caddy in this process with CodeHub's API and real PostgreSQL, and without a
+// leader: workspaces stay as the test makes them. Redis, the object store and the engine are away.
+// These tests are about Caddy; the API's own are in package api.
 type installation struct {
 	t      *testing.T
 	dir    string // of the sockets

@@ -160,8 +160,7 @@ func TestAProvidersAnswerIsGoodInOneBrowserOnly(t *testing.T) {
 	}
 }
 
-// A provider that is away stops neither the server nor those who have a password, and is
-// asked again.
+// An unreachable provider stops neither the server nor users with a password, and is asked again.
 func TestAProviderThatIsAway(t *testing.T) {
 	in, provider := withProvider(t, map[string]any{"issuer": "http://127.0.0.1:1"})
 	if got := in.anyone().Do("GET", "/auth/oidc/start", nil); got.StatusCode != 502 || !strings.Contains(string(got.Text), "cannot be reached") {
@@ -188,8 +187,8 @@ func TestAProviderThatIsAway(t *testing.T) {
 	}
 }
 
-// Behind a proxy that ends TLS, cookies have the prefix __Host-. A sign-in ends the session
-// before it, and what is planted beside the cookie of the sign-in ends that.
+// Behind a proxy that ends TLS, cookies have the prefix __Host-. A sign-in ends the session before
+// it, and a cookie planted beside that of the sign-in ends the sign-in.
 func TestSignInThroughAProviderUnderTLS(t *testing.T) {
 	in, _ := withProviderUnder(t, "https", nil)
 	in.server = map[string]any{"trusted_proxies_unix": true, "client_ip_headers": []string{"X-Forwarded-For"}}

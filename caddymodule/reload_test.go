@@ -93,10 +93,10 @@ func echo(socket io.ReadWriter, message string) (string, error) {
 	return string(got[2:]), err
 }
 
-// TestReloadBreaksNoConnection opens a new connection for each request while the
-// configuration is reloaded again and again. Both configurations share the listening socket, as
-// with systemd's socket activation. The kernel resets what is still in the queue of a socket of
-// which each configuration opens its own (see docs/upgrade.md).
+// TestReloadBreaksNoConnection opens a new connection for each request while the configuration is
+// reloaded again and again. Both configurations share the listening socket, as with systemd's
+// socket activation. If each configuration opens its own socket, the kernel resets connections that
+// are still queued (see docs/upgrade.md).
 func TestReloadBreaksNoConnection(t *testing.T) {
 	s := startGateway(t, nil)
 	url, listen := sharedSocket(t)

@@ -31,8 +31,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// What is open with a session ends within a second of the session's end in another
-// process, over every version of HTTP.
+// Open connections and streams end within a second of their session's end in another process, over
+// every version of HTTP.
 func TestRevocationClosesStreams(t *testing.T) {
 	if os.Getenv("GODEBUG") != "http2xconnect=1" {
 		again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestRevocationClosesStreams$", "-test.count=1", "-test.v")
@@ -86,7 +86,8 @@ func TestRevocationClosesStreams(t *testing.T) {
 	s.mu.Unlock()
 }
 
-// accessToken makes an access token of the user who is signed in, and returns its header and what revokes it.
+// accessToken makes an access token of the signed-in user, and returns its header and a function that revokes
+// it.
 func (s *revocable) accessToken(t *testing.T, session string) (
 	http.Header, func(*testing.T, *auth.Auth, string) error,
 ) {

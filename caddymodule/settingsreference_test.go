@@ -35,8 +35,8 @@ The example also reads three variables for Caddy itself: ~CODEHUB_HTTP_PORT~ (de
 (~127.0.0.1~), where it listens, and ~CODEHUB_ADMIN_ADDRESS~ (~localhost:2019~), its own administration endpoint.
 `
 
-// TestSettingsReference compares docs/settings.md with the settings. What it says of a setting is
-// the documentation of its field, the default of its table, and the variable of the example.
+// TestSettingsReference compares docs/settings.md with the settings. It takes a setting's text from
+// the documentation of its field, the default from its table, and the variable from the example.
 func TestSettingsReference(t *testing.T) {
 	want := strings.ReplaceAll(referenceIntroduction, "~", "`") + strings.Join(referenceSections(t), "")
 	if *updateGolden {

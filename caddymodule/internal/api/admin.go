@@ -116,8 +116,8 @@ func (c *call) dryRun() (bool, error) {
 }
 
 // scrubArchives is POST /admin/scrub {"dry_run": true}, for administrators: it shows what reading all archives
-// back would read. Otherwise it asks the process that leads to do it now, and answers 202. The overview
-// tells how much is left, and what was found.
+// back would read. Otherwise it asks the process that leads to do it now, and answers 202. The overview tells
+// how much is left, and the findings.
 func (c *call) scrubArchives() error {
 	dry, err := c.dryRun()
 	if err != nil {

@@ -56,7 +56,7 @@ type Options struct {
 	// Authenticated is called with the user whose request of the REST API is let in, for the access log.
 	// Default: nothing.
 	Authenticated func(*http.Request, auth.User)
-	// Audit is who has asked for what.
+	// Audit records who asked for what.
 	Audit Audit
 	// Usage is how long workspaces were in each phase.
 	Usage Usage

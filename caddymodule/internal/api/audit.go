@@ -25,7 +25,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Audit is who has asked for what (SPEC 13). *auditlog.Log implements it.
+// Audit records who asked for what (SPEC 13). *auditlog.Log implements it.
 type Audit interface {
 	List(ctx context.Context, f auditlog.Filter, limit int, before *auditlog.Cursor) ([]auditlog.Entry, error)
 	Each(ctx context.Context, f auditlog.Filter, do func(auditlog.Entry) error) error
@@ -34,12 +34,13 @@ type Audit interface {
 	Refused(ctx context.Context, r auditlog.Refusal)
 }
 
-// audited returns the request with a context that says from where what is changed is asked for.
+// audited returns the request with a context that names the origin of its changes.
 func (h *Handler) audited(r *http.Request) *http.Request {
 	return r.WithContext(audit.WithLater(r.Context(), func() audit.Actor { return h.Client(r) }))
 }
 
-// auditRefusal writes that a known user was refused what that user, or the access token, may not do.
+// auditRefusal writes that a known user's request was refused, because that user or the access token
+// may not make it.
 func (c *call) auditRefusal(ctx context.Context, p *problem.Problem, err error) {
 	by := c.grant
 	var scope *auth.ScopeError

@@ -113,7 +113,7 @@ func (c *call) logout() error {
 	return c.signedOut(elsewhere)
 }
 
-// signedOut says where the browser has to sign out, too, if anywhere.
+// signedOut answers with the address where the browser signs out, too, if there is one.
 func (c *call) signedOut(elsewhere string) error {
 	if elsewhere != "" {
 		return sendJSON(c.w, http.StatusOK, map[string]string{"redirect": elsewhere})
@@ -152,10 +152,9 @@ func (c *call) session() error {
 	return sendJSON(c.w, http.StatusOK, v1.UserOf(c.user))
 }
 
-// ticket is GET /auth/ticket?workspace&return: it signs a browser in to a workspace on a host
-// of its own. It redirects to that host with a ticket that works once, because that host never
-// gets the session cookie. A user
-// who is not signed in signs in first and comes back.
+// ticket is GET /auth/ticket?workspace&return: it signs a browser in to a workspace on a host of
+// its own. It redirects to that host with a ticket that works once, because that host never gets
+// the session cookie. A user without a session signs in first and comes back.
 func (h *Handler) ticket(w http.ResponseWriter, r *http.Request, at *site.Address) error {
 	host, browser, ok := site.TicketRequest(r)
 	if !ok || h.Identity != nil { // Identity knows who is signed in on every host

@@ -39,8 +39,8 @@ func (c *call) checkTagless() error {
 	return problem.NoEntityTag.With("problem.no_entity_tag", nil)
 }
 
-// ifMatch returns the revisions that the header If-Match allows, nil when it allows any. What is
-// no entity tag of ours allows none.
+// ifMatch returns the revisions that the header If-Match allows, nil when it allows any. Text that
+// is not an entity tag of ours matches no revision.
 func (c *call) ifMatch() []int64 {
 	values := c.r.Header.Values("If-Match")
 	if len(values) == 0 {

@@ -32,8 +32,8 @@ import (
 // samplesPerOperation bounds what a seed tries of an operation.
 const samplesPerOperation = 20
 
-// TestTheServerIsAsStrictAsTheDescription sends what the description allows, and what it does not: that must be
-// refused, and nothing else as invalid. The client holds every answer against the description.
+// TestTheServerIsAsStrictAsTheDescription sends requests that the description allows, and others: exactly the
+// others must be refused as invalid. The client holds every answer against the description.
 func TestTheServerIsAsStrictAsTheDescription(t *testing.T) {
 	t.Parallel()
 	operations, err := openapitest.Operations()

@@ -24,8 +24,8 @@ const (
 	checkCookieFor = 60
 )
 
-// connection is GET [reach.Path]. It tells the doctor of this installation what arrives of its
-// requests, and nobody else that it is there.
+// connection is GET [reach.Path]. It tells only the doctor of this installation how its requests
+// arrive; for others it does not exist.
 func (h *Handler) connection(w http.ResponseWriter, r *http.Request) error {
 	asked, ok := reach.Parse(r.Header.Get(reach.Header), h.Database())
 	if !ok {

@@ -79,7 +79,7 @@ func TestADoctorLearnsWhatArrives(t *testing.T) {
 	}
 }
 
-// Whoever does not know the identity of the database learns as much as at any other path.
+// A client that does not know the identity of the database learns no more than at any other path.
 func TestOnlyTheDoctorLearnsWhatArrives(t *testing.T) {
 	in := newHarness(t, withDatabase("ours"))
 	_, theirs := asks("theirs")
@@ -95,7 +95,7 @@ func TestOnlyTheDoctorLearnsWhatArrives(t *testing.T) {
 			}
 		}
 	}
-	// A gateway that has not reached its database yet knows nobody.
+	// A gateway that has not reached its database yet knows no doctor.
 	for _, identity := range []string{"", "ours"} {
 		_, header := asks(identity)
 		if a := in.another().anyone().Do("GET", reach.Path, nil, header); a.StatusCode != 404 {

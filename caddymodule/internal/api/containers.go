@@ -17,9 +17,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Containers runs commands in the containers of workspaces, and shows what goes on there, as
-// [backend.Executor] and [backend.Inspector] say. Only commands count as use.
-// *coordinator.Coordinator implements it.
+// Containers runs commands in the containers of workspaces and inspects them, as [backend.Executor]
+// and [backend.Inspector] say. Only commands count as use. *coordinator.Coordinator implements it.
 type Containers interface {
 	Exec(ctx context.Context, id workspace.ID, command backend.Command, stdout, stderr io.Writer) (exitCode int, err error)
 	Logs(ctx context.Context, id workspace.ID, lines int) (string, error)

@@ -81,7 +81,7 @@ func (c *call) commandPlace() (w workspace.Workspace, done func(), err error) {
 	return w, func() { c.commands.give(c.user.ID) }, nil
 }
 
-// beginCommand does what comes before every command: a workspace that dozes goes on, and the audit has an entry.
+// beginCommand prepares a command: it resumes a dozing workspace and writes the entry of the audit.
 func (c *call) beginCommand(w workspace.Workspace, program string) error {
 	revisions := c.ifMatch()
 	if err := c.thaw(w, c.self().If(revisions)); err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// execFunc is what runs commands.
+// execFunc runs commands.
 type execFunc = func(ctx context.Context, id workspace.ID, command backend.Command, stdout, stderr io.Writer) (int, error)
 
 func withExec(f execFunc) func(*api.Options) {
@@ -125,7 +125,7 @@ func TestCommandsThatAreRefused(t *testing.T) {
 	}
 }
 
-// A command is told apart from its end: what was printed arrives before, and a lost end is said.
+// Output arrives before the end of a command, and a lost end is reported.
 func TestTheEndOfACommandIsLost(t *testing.T) {
 	in := newHarness(t, withExec(func(_ context.Context, _ workspace.ID, _ backend.Command, stdout, _ io.Writer) (int, error) {
 		fmt.Fprint(stdout, "begun")

@@ -8,7 +8,7 @@ import (
 	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
 )
 
-// errWindow says that a client has sent more input than it may.
+// errWindow: a client has sent more input than it may.
 var errWindow = errors.New("more input than the window allows")
 
 // execInput is a command's input on its way from the client: at most [v1.ExecWindow] bytes. It never holds up the
@@ -37,7 +37,7 @@ func (in *execInput) put(p []byte) error {
 	if in.ended != nil {
 		return nil
 	}
-	// What was read and not told about is still the client's to count.
+	// Bytes that were read but not yet reported still count for the client.
 	if len(in.held)+in.told+len(p) > v1.ExecWindow {
 		return errWindow
 	}

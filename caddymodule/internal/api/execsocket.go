@@ -23,9 +23,9 @@ import (
 // execStart bounds how long a client may take to say what to run.
 const execStart = 30 * time.Second
 
-// execSocketWorkspace is GET /workspaces/{id}/exec as a WebSocket: [call.execWorkspace] with input, and with a terminal.
-// The messages are those of [v1.ExecProtocol]. What to run is in the first of them, because addresses are logged. What is refused
-// after the WebSocket has begun is a message, too.
+// execSocketWorkspace is GET /workspaces/{id}/exec as a WebSocket: [call.execWorkspace] with input, and with a terminal. The
+// messages are those of [v1.ExecProtocol]. What to run is in the first of them, because addresses are logged. Refusals after the
+// WebSocket has begun are messages, too.
 func (c *call) execSocketWorkspace() error {
 	if site.IsEarly(c.r) { // unlike other GETs it has an effect
 		return problem.TooEarly.With("problem.too_early", nil)

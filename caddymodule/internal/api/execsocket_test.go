@@ -248,7 +248,8 @@ func TestAMisspeltSizeIsRefused(t *testing.T) {
 	}
 }
 
-// What ends a command's answer ends the call of the engine and the command's input, and is said where somebody listens.
+// The end of a command's answer ends the engine's call and the command's input, and a client that still listens is
+// told.
 func TestWhatEndsACommandsSocket(t *testing.T) {
 	ended, stopping, exit := make(chan error, 20), make(chan struct{}), make(chan struct{})
 	core, logged := observer.New(zap.WarnLevel)

@@ -9,8 +9,8 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/api/apitest"
 )
 
-// Hosts of workspaces are the same site as the dashboard: the browser sends the session
-// with whatever their pages ask for.
+// Hosts of workspaces are the same site as the dashboard: the browser sends the session with every
+// request of their pages.
 func TestASiblingHostMayOnlyOpenAddresses(t *testing.T) {
 	in := newHarness(t)
 	ann := in.signedIn("ann")

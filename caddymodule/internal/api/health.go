@@ -50,9 +50,8 @@ func (h *Handler) readiness(w http.ResponseWriter, r *http.Request) error {
 }
 
 // coordinatorHealth reports to an administrator whether this process leads (SPEC 5), and which
-// shards when there are several. It also reports what is to be put right (SPEC 2). Everybody
-// else learns whether it leads, and whether something is: the names of machines and servers
-// stay secret.
+// shards when there are several. It also reports problems to fix (SPEC 2). Everybody else learns
+// whether it leads, and whether something is: the names of machines and servers stay secret.
 func (h *Handler) coordinatorHealth(w http.ResponseWriter, r *http.Request) error {
 	now, at := h.Health(), h.Site.Parse(r)
 	ctx, cancel := context.WithTimeout(r.Context(), h.DatabaseTimeout)

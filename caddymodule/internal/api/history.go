@@ -10,8 +10,8 @@ import (
 	"github.com/codehub/gateway/coordinator/store"
 )
 
-// explainWorkspace is GET /workspaces/{id}/explain: why the workspace is in its phase, what
-// it waits for, what comes next and when.
+// explainWorkspace is GET /workspaces/{id}/explain: the reason for the workspace's phase or wait,
+// and the next step with its time.
 func (c *call) explainWorkspace() error {
 	e, err := c.Service.Explain(c.r.Context(), c.actor(), c.id)
 	if err != nil {
@@ -20,8 +20,8 @@ func (c *call) explainWorkspace() error {
 	return sendJSON(c.w, http.StatusOK, e)
 }
 
-// workspaceHistory is GET /workspaces/{id}/history?limit&before: what happened to the
-// workspace, newest first, and the id to ask for what was before, null at the end.
+// workspaceHistory is GET /workspaces/{id}/history?limit&before: the events of the workspace,
+// newest first, and the id with which to ask for earlier ones, null at the end.
 func (c *call) workspaceHistory() error {
 	limit, before, err := c.historyPage()
 	if err != nil {

@@ -36,10 +36,10 @@ func (b choiceBody) choice() (service.Choice, error) {
 	return service.Choice{Kind: kind, Key: b.Key.text, ReplaceVolume: b.ReplaceVolume}, nil
 }
 
-// recoverWorkspace is POST /workspaces/{id}/recover, for administrators, with an optional
-// choice as its body. It clears the error of a workspace, whose phase the next observation
-// then decides (SPEC 3), and answers with the workspace. When something about its files is
-// in doubt, it answers 409 with what exists and what can be chosen (SPEC 12.9).
+// recoverWorkspace is POST /workspaces/{id}/recover, for administrators, with an optional choice as
+// its body. It clears the error of a workspace, whose phase the next observation then decides (SPEC
+// 3), and answers with the workspace. If its files are in doubt, the answer is 409 with the
+// existing copies and the choices (SPEC 12.9).
 func (c *call) recoverWorkspace() error {
 	var in choiceBody
 	if c.r.ContentLength != 0 {

@@ -156,9 +156,9 @@ func (s *stream) End() { _ = s.control.SetWriteDeadline(time.Unix(1, 0)) }
 // reader reads workspaces page by page; the one after the last is empty.
 type reader func() ([]workspace.Workspace, error)
 
-// begin finds out what the client of an earlier stream lacks, by the id of the last event that it has got:
-// what has changed since, or the whole list for an id that is not known here. The client knows everything
-// up to now once it has got that.
+// begin finds the events that the client of an earlier stream lacks, by the id of its last event: the
+// changes since then, or the whole list if the id is unknown here. The client knows everything up to now
+// once it has got that.
 func (s *stream) begin(last string) (next reader, now store.Position, err error) {
 	ctx, cancel := context.WithTimeout(s.r.Context(), s.DatabaseTimeout)
 	defer cancel()

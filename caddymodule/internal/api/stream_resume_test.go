@@ -228,8 +228,8 @@ func (f *follower) follow(bytes int64, events int) {
 	}
 }
 
-// A client applies events to what it knows, and is cut at random points. In the end it knows what the
-// database has: nothing is missed, nothing is old, and what was deleted is gone.
+// A client applies events to what it knows, and is cut at random points. In the end it has the rows
+// of the database: none missing, none old, none deleted.
 func TestAClientThatIsCutKnowsEverything(t *testing.T) {
 	often := func(o *api.Options) { o.Heartbeat = 5 * time.Millisecond }
 	in := newHarness(t, often)

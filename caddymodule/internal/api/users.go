@@ -90,10 +90,9 @@ func (f *limitField) UnmarshalJSON(b []byte) error {
 }
 
 // patchUser is PATCH /users/{id}, for administrators: it changes the given fields of role, disabled,
-// password and limits, all or none, and answers with the user. Another role or password, and
-// disabling, end the user's sign-ins and access tokens. Administrators can neither disable
-// themselves nor give up their own role, and the last one who can sign in stays (409). An access token can
-// change the limits only (403).
+// password and limits, all or none, and answers with the user. Another role or password, and disabling,
+// end the user's sign-ins and access tokens. Administrators cannot disable themselves or give up their own
+// role, and the last one who can sign in stays (409). An access token can change the limits only (403).
 func (c *call) patchUser() error {
 	var in struct {
 		Role     *string `json:"role"`

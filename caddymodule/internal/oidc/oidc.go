@@ -128,8 +128,8 @@ func (h *Handler) discover(ctx context.Context) (*provider, error) {
 	return p, nil
 }
 
-// config is the OAuth client. The browser comes back to the main site's own address,
-// whatever host the request names: the provider knows that one.
+// config is the OAuth client. The browser always comes back to the main site's own address, because
+// the provider knows that one.
 func (h *Handler) config(at *site.Address, p *provider) *oauth2.Config {
 	return &oauth2.Config{
 		ClientID: h.ClientID, ClientSecret: h.ClientSecret, Endpoint: p.Endpoint(),

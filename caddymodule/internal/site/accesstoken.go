@@ -37,8 +37,8 @@ func AccessToken(h http.Header, prefix string) (secret string, basic, ok bool) {
 	return secret, ok, ok
 }
 
-// basicCredentials returns the user name and the password of Basic credentials, "" where there are none. It passes over characters that
-// base64 does not have and over what is cut off, as many servers do.
+// basicCredentials returns the user name and the password of Basic credentials, "" where there are none. It skips characters that
+// are not base64, and an incomplete end, as many servers do.
 func basicCredentials(credentials string) (user, password string) {
 	scheme, rest := splitCredentials(credentials)
 	if !strings.EqualFold(scheme, "Basic") {

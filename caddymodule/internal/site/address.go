@@ -67,8 +67,7 @@ func (a *Address) parsePath(r *http.Request) {
 	}
 }
 
-// splitHost returns a host without its port and without the brackets of an IPv6 address, and
-// the port, empty without one.
+// splitHost returns a host without port and brackets (IPv6), and the port; empty without one.
 func splitHost(host string) (name, port string) {
 	if strings.IndexByte(host, ':') >= 0 {
 		if h, p, err := net.SplitHostPort(host); err == nil {

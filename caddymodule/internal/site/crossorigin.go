@@ -9,12 +9,11 @@ import (
 // crossOrigin is the standard library's check of Sec-Fetch-Site and Origin.
 var crossOrigin http.CrossOriginProtection
 
-// CrossOrigin reports whether a page of another origin makes a request that acts
-// with the user's rights. All it may do is to open an address in a window: a GET that
-// is a top-level navigation. Scripts, pictures, frames, forms and WebSockets may not.
-// SameSite cookies do not prevent such requests, because the hosts of all workspaces
-// and of their ports are the same site. Programs send neither Sec-Fetch-Site nor Origin;
-// what they send is never cross origin.
+// CrossOrigin reports whether a page of another origin makes a request that acts with the user's
+// rights. All it may do is to open an address in a window: a GET that is a top-level navigation.
+// Scripts, pictures, frames, forms and WebSockets may not. SameSite cookies do not prevent such
+// requests, because the hosts of all workspaces and of their ports are the same site. Programs send
+// neither Sec-Fetch-Site nor Origin, so their requests are never cross origin.
 //
 // The origin must be that of the host that the request names; one of http is another than
 // that of https. An origin of https may reach this server by http, through a proxy. Behind a proxy

@@ -36,8 +36,8 @@ func FuzzLocalPath(f *testing.F) {
 	})
 }
 
-// FuzzWorkspaceHost asserts that a host stands for a workspace in one way only: what is made of what was read
-// is the same host.
+// FuzzWorkspaceHost asserts that only one host stands for a workspace: writing a parsed host gives the same
+// host.
 func FuzzWorkspaceHost(f *testing.F) {
 	for _, host := range []string{"ws-0a1b2c3d.ws.example", "3000--ws-0a1b2c3d.ws.example", "name--ann.ws.example", "main.example",
 		"WS-0A1B2C3D.WS.EXAMPLE.:443", "ws-0a1b2c3d.ws.example.evil.example", "xn--a.ws.example", "[::1]:80", "00--ws-0a1b2c3d.ws.example"} {

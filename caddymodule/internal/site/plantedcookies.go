@@ -44,10 +44,10 @@ func (a *Address) ExpireCopies(w http.ResponseWriter, r *http.Request, name stri
 }
 
 // ClearPlanted deletes cookies that are not ours when there are so many that requests may be
-// refused for them. It reports whether it did and the browser should ask again. It leaves those
-// alone that the application at prefix, the path of a workspace or "", may have set for itself.
-// They have no domain, and on the main site a path below the prefix. On the pages of the main
-// site, where no application is (prefix "/"), none are left alone.
+// refused for them. It reports whether it did and the browser should ask again. It keeps those that
+// the application at prefix (the path of a workspace, or "") may have set for itself. They have no
+// domain, and on the main site a path below the prefix. On the pages of the main site, where no
+// application is (prefix "/"), none are left alone.
 func (a *Address) ClearPlanted(w http.ResponseWriter, r *http.Request, prefix string) (again bool) {
 	if size(r.Header) <= cookieRoom {
 		return false
@@ -151,8 +151,8 @@ func domainsOf(host string) func(yield func(string) bool) {
 		}
 		for name := host; name != ""; {
 			parent, rest, more := strings.Cut(name, ".")
-			// A name of one label is a public suffix, for which no browser takes a cookie,
-			// unless the host itself has no other.
+			// A name of one label is a public suffix: no browser takes a cookie for it, unless the
+			// host itself has only that label.
 			if !more && parent != host && parent != DefaultDomain || !yield(name) {
 				return
 			}

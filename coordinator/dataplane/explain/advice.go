@@ -32,12 +32,12 @@ func adviceOnWait(reason string) Advice { return advice(aboutWaits, reason) }
 // KnownError reports whether r is one of the reasons for ERROR.
 func KnownError(r workspace.ErrorReason) bool { return words.Has(aboutErrors + string(r) + ".meaning") }
 
-// What the container engine and the object store say names hosts and addresses inside the
-// installation, and tells open ports from closed ones. It is for administrators. Owners are
+// Messages of the container engine and the object store name hosts and addresses inside the
+// installation, and tell open ports from closed ones, so they are for administrators. Owners are
 // told what happened and what they can do.
 
-// ownersAdvice returns the advice on a reason for the owner. On one that a newer process has written, it is
-// what is said of unknown ones.
+// ownersAdvice returns the advice on a reason for the owner. A reason that a newer process has written gets
+// the advice on unknown ones.
 func ownersAdvice(about, reason string) Advice {
 	if !words.Has(about + reason + ".meaning") {
 		reason = "unknown"
@@ -51,8 +51,8 @@ func ownersAdvice(about, reason string) Advice {
 	return Advice{text("meaning"), text("remedy")}
 }
 
-// ForOwner is what a reason for ERROR means to the owner of the workspace, and what the
-// owner can do. A reason of a newer process is the administrator's to look at.
+// ForOwner is the meaning of a reason for ERROR to the owner of the workspace, and the owner's
+// remedy. A reason of a newer process is the administrator's to look at.
 func ForOwner(r workspace.ErrorReason) Advice { return ownersAdvice(aboutErrors, string(r)) }
 
 // sentence is the advice as one text.

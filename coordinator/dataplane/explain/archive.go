@@ -10,7 +10,8 @@ import (
 // unverifiedFor is the time after which it is worth saying that an archive was not read back.
 const unverifiedFor = 30 * 24 * time.Hour
 
-// archiveState says how the archive is, and what became of the request to go back to another one.
+// archiveState describes the archive, and the outcome of the last request to go back to another
+// one.
 func archiveState(now time.Time, w workspace.Workspace) []Statement {
 	out := []Statement{}
 	switch {

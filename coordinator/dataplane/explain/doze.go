@@ -6,14 +6,14 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// dozeDue is when a running workspace dozes in which nothing works, if it is not used from now on and
-// sleeps at sleepAt (SPEC 6). It is zero where it sleeps before, and where none dozes.
+// dozeDue is when an idle running workspace dozes if it is not used from now on and sleeps at sleepAt
+// (SPEC 6). It is zero if the workspace sleeps before that, or if dozing is off.
 func dozeDue(w workspace.Workspace, d Delays, sleepAt time.Time) time.Time {
 	if d.Doze <= 0 || d.Doze >= d.Standby {
 		return time.Time{}
 	}
 	due := unusedSince(w).Add(d.Doze)
-	// The end of work counts like a use, and what is announced says when that was.
+	// The end of work counts like a use; the announced sleep says when that was.
 	if ended := w.SleepAt.Add(d.Doze - d.Standby); !w.SleepAt.IsZero() && ended.After(due) {
 		due = ended
 	}
@@ -26,10 +26,11 @@ func dozeDue(w workspace.Workspace, d Delays, sleepAt time.Time) time.Time {
 	return due
 }
 
-// lateDoze is after how many checks one that could doze and does not is hindered.
+// lateDoze is the number of checks after which a workspace that should doze counts as hindered.
 const lateDoze = 3
 
-// doze says when a workspace dozes that sleeps at sleepAt, or that it cannot. Of one that dozes it says nothing.
+// doze says when a workspace that sleeps at sleepAt dozes, or that it cannot. It says nothing about a dozing
+// one.
 func doze(now time.Time, w workspace.Workspace, d Delays, sleepAt time.Time) []Statement {
 	due := dozeDue(w, d, sleepAt)
 	switch {

@@ -7,8 +7,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// next says what comes next: what ends the present state by itself, and what becomes
-// of a deleted workspace.
+// next says what comes next: the end of the present state, and the fate of a deleted workspace.
 func next(now time.Time, w workspace.Workspace, d Delays, e Explanation) []Statement {
 	out := []Statement{}
 	say := func(code, key string) { out = append(out, Statement{Code: code, Text: words.Of(key, nil)}) }

@@ -44,9 +44,9 @@ func TestTypesOfProblemsStay(t *testing.T) {
 	}
 }
 
-// TestTheDescriptionIsComplete has the rules of the usual linters: what an operation is, how it succeeds, which answers of
-// 4xx it has, and that nothing is described in vain. redocly lint finds nothing. spectral lint wants another success than
-// 101 of the WebSocket, which has no other.
+// TestTheDescriptionIsComplete has the rules of the usual linters: each operation is described, succeeds and can be
+// refused, and nothing is described in vain. redocly lint finds nothing. spectral lint wants another success than 101 of
+// the WebSocket, which has no other.
 func TestTheDescriptionIsComplete(t *testing.T) {
 	var raw struct {
 		Info       struct{ License, Contact map[string]string }

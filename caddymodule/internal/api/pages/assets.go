@@ -39,7 +39,7 @@ var (
 )
 
 // boot stands in the pages themselves. It loads their script, and loads it again if that fails: a page
-// without its script would stay empty for good.
+// without its script would stay empty.
 //
 //go:embed static/boot.js
 var boot string

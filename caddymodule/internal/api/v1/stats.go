@@ -33,8 +33,8 @@ type MemoryStats struct {
 	Limit *int64 `json:"limit_bytes"`
 }
 
-// HomeStats is the size of the home when it was last measured, its limit, and what is free on the disk of
-// the homes.
+// HomeStats is the size of the home when it was last measured, its limit, and the free space on the disk
+// of the homes.
 type HomeStats struct {
 	Used  *int64 `json:"used_bytes"`
 	Limit *int64 `json:"limit_bytes"`
