@@ -17,6 +17,7 @@ import (
 // TestDiskPressure: on a disk that is past both marks, sleeping workspaces are archived, and new ones wait and say
 // why, until there is room. The test moves the marks, not the disk: a real engine reports its real disk.
 func TestDiskPressure(t *testing.T) {
+	t.Parallel()
 	in := install(t)
 	user := in.admin(t)
 	asleep := user.create(t, "asleep")
