@@ -26,7 +26,7 @@ func parse(t *testing.T, each func(path string, file *ast.File)) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && path != root && (name[0] == '.' || name == "testdata" || name == "devenv" || name == "preview" ||
+		case d.IsDir() && path != root && (name[0] == '.' || name == "testdata" || name == "devenv" || name == "preview" || name == "testlog" ||
 			strings.HasSuffix(name, "test")):
 			return filepath.SkipDir
 		case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
