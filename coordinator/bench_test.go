@@ -70,7 +70,7 @@ func newRace(b *testing.B) *race {
 	}
 	b.Cleanup(func() { _ = r.conn.Close(context.Background()) })
 	r.service = service.New(r.store, service.Options{})
-	r.owner = service.Actor{UserID: storetest.AddUser(b, r.store), Kind: "test"}
+	r.owner = service.Actor{UserID: storetest.AddUser(b, r.store), Through: "test"}
 	b.Cleanup(r.remove)
 	return r
 }

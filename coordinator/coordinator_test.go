@@ -163,7 +163,7 @@ func TestSettingsApplyAtOnce(t *testing.T) {
 	if _, _, err := c.Auth.Login(t.Context(), AdminUser, s.AdminPassword, auth.Client{}); err != nil {
 		t.Errorf("signing in with the new password: %v", err)
 	}
-	me := service.Actor{UserID: user.ID, Kind: "test"}
+	me := service.Actor{UserID: user.ID, Through: "test"}
 	if _, err := c.Service.Create(t.Context(), me, service.CreateInput{Name: "one"}); err != nil {
 		t.Fatal(err)
 	}

@@ -22,14 +22,27 @@ const (
 	Anonymous Kind = "anonymous"
 )
 
-// Through is the interface that an actor used.
+// Through is how a change was made: the interface that an actor used, or the part of the system that acts by itself.
 type Through string
 
-// The interfaces.
+// The values in the audit.
 const (
 	Page        Through = "page"
 	Token       Through = "token"
 	CommandLine Through = "command line"
+)
+
+// The values in the history, in the log and in the metrics.
+const (
+	API     Through = "api"
+	Gateway Through = "gateway" // a request to the workspace itself
+	CLI     Through = "cli"     // an operator's command
+	TTL     Through = "ttl"
+	Disk    Through = "disk"   // the disk of the homes needs space
+	Memory  Through = "memory" // the host needs memory
+	// Idle and Busy are the metrics' values for TTL: the workspace was unused, or worked for longer than that keeps it awake.
+	Idle Through = "idle"
+	Busy Through = "busy"
 )
 
 // Actor is who made a change, and from where. It MUST NOT contain a secret. The statement that writes it adds the names

@@ -6,16 +6,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/workspace"
-)
-
-// Cause is what changes a desired state, in the order of [causes].
-type Cause string
-
-// The causes that package service sets itself.
-const (
-	CauseIdle Cause = "idle" // the TTL has passed
-	CauseBusy Cause = "busy" // it works, but for longer than that may keep it awake
 )
 
 // Service counts changes of desired states. Its methods are safe for concurrent use, and those of
@@ -31,8 +23,8 @@ func newService(m *Metrics) *Service {
 		counters(m, dozeReclaimed).all[0]}
 }
 
-// Desired counts a change. cause is a [Cause] or where the change comes from.
-func (s *Service) Desired(d workspace.DesiredState, cause Cause) {
+// Desired counts a change.
+func (s *Service) Desired(d workspace.DesiredState, cause audit.Through) {
 	if s != nil {
 		s.changes.of(string(d), string(cause)).Inc()
 	}

@@ -3,6 +3,7 @@ package metrics
 import (
 	"strconv"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/guard"
 	"github.com/codehub/gateway/coordinator/version"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -38,7 +39,7 @@ var (
 
 	desiredStates = Label{"desired_state", texts(workspace.DesiredArchived, workspace.DesiredStandby,
 		workspace.DesiredRunning, workspace.DesiredDeleted)}
-	causes = Label{"cause", []string{string(CauseIdle), string(CauseBusy), "disk", "memory", "api", "gateway", "cli", other}}
+	causes = Label{"cause", texts(audit.Idle, audit.Busy, audit.Disk, audit.Memory, audit.API, audit.Gateway, audit.CLI, other)}
 
 	operations = Label{"operation", texts(workspace.OpCreateEmptyArchive, workspace.OpProvisioning, workspace.OpRestoring,
 		workspace.OpStarting, workspace.OpStopping, workspace.OpArchiving, workspace.OpDeleting, other)}

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/devenv/constants"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -166,7 +167,7 @@ func TestRecordingDoesNotAllocate(t *testing.T) {
 		m.Activity.Used(ByMessage)
 		m.Events.TooSlow()
 		m.Wakes.Ended(&wake)
-		m.Service.Desired(workspace.DesiredStandby, CauseIdle)
+		m.Service.Desired(workspace.DesiredStandby, audit.Idle)
 		m.Service.Dozed()
 		m.Reconcile.Cycle("everything", time.Now())
 		m.Reconcile.Sensed(ctx, Containers, nil)

@@ -91,7 +91,7 @@ func install(t testing.TB) *installation {
 	t.Helper()
 	in := installServers(t, storetest.Migrated(t))
 	in.open(t)
-	in.owner = service.Actor{UserID: storetest.AddUser(t, in.store), Kind: "test"}
+	in.owner = service.Actor{UserID: storetest.AddUser(t, in.store), Through: "test"}
 	return in
 }
 

@@ -264,7 +264,7 @@ func (h *home) delete(t testing.TB, now bool) {
 	wait.For(t, "the workspace is deleted", func() error { return h.service.Delete(t.Context(), a, h.id, now) })
 }
 
-var administrator = service.Actor{Admin: true, Kind: "test"}
+var administrator = service.Actor{Admin: true, Through: "test"}
 
 // recover recovers the workspace with a choice.
 func (h *home) recover(t testing.TB, c service.Choice) {

@@ -102,7 +102,7 @@ func newUpgrade(t testing.TB, past release.Past) *upgrade {
 		t.Fatal(err)
 	}
 	t.Cleanup(u.pool.Close)
-	u.owner = service.Actor{UserID: uuid.NewString(), Kind: "test"}
+	u.owner = service.Actor{UserID: uuid.NewString(), Through: "test"}
 	return u
 }
 

@@ -33,7 +33,7 @@ SELECT EXISTS (SELECT FROM u), EXISTS (SELECT FROM written)`
 // Adopt adds the row of a workspace that exists and has none. It uses the id, the name, the phase,
 // the archive key, the home context and the backends of w. It is w.CreatedAt old, or new if that is zero. It
 // returns [ErrNotFound] if owner is the name of no user. added is false if there is a row.
-func (s *Store) Adopt(ctx context.Context, w workspace.Workspace, owner, through string) (added bool, err error) {
+func (s *Store) Adopt(ctx context.Context, w workspace.Workspace, owner string, through audit.Through) (added bool, err error) {
 	var created *time.Time
 	if !w.CreatedAt.IsZero() {
 		created = &w.CreatedAt

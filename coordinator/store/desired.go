@@ -84,8 +84,8 @@ type Viewer struct {
 	// Deleted makes the user's own deleted workspaces visible to [Store.Get] for as long
 	// as their deletion can be undone.
 	Deleted bool
-	// Through is what the history names as the cause: "api", "gateway", "cli".
-	Through string
+	// Through is the cause in the history.
+	Through audit.Through
 	// IfRevision are the revisions of which the workspace must have one to be changed; nil allows any. Reading
 	// ignores it.
 	IfRevision []int64
@@ -243,7 +243,7 @@ SELECT outcome FROM decision`
 // Create adds a workspace. It uses only the fields of w that identify and describe it, and its
 // desired state, RUNNING if it has none. With [Unchanged] the owner had a workspace of that id, which it returns, perhaps a
 // deleted one. With [Taken] another user has it, such as one for whom it was adopted. With any outcome but [Changed], nothing was written.
-func (s *Store) Create(ctx context.Context, w workspace.Workspace, through string, l Limits) (
+func (s *Store) Create(ctx context.Context, w workspace.Workspace, through audit.Through, l Limits) (
 	workspace.Workspace, Outcome, error) {
 	w, outcome, err := s.change(ctx, true, w.ID, createSQL, postgres.Args{
 		"per_user": l.PerUser, "global": l.Global, "workspaces": l.Workspaces, "cause": through,
@@ -273,7 +273,7 @@ SELECT FROM written`
 // of [Store.ExpiredStandby], and reports whether it did. False means that the workspace was
 // opened or changed in the meantime. through is what the history names as the cause, why
 // goes there if it is not empty.
-func (s *Store) ExpireStandby(ctx context.Context, id workspace.ID, ttl time.Duration, through, why string) (
+func (s *Store) ExpireStandby(ctx context.Context, id workspace.ID, ttl time.Duration, through audit.Through, why string) (
 	bool, error) {
 	tag, err := s.pool.Exec(ctx, expireStandbySQL, postgres.Args{
 		"id": string(id), "ttl": ttl, "cause": through, "message": postgres.NullText(why),
@@ -322,7 +322,7 @@ SELECT FROM written`
 // SleepForMemory sets the desired state STANDBY if the workspace still meets the condition of
 // [Store.LongestDozing], and reports whether it did. through is what the history names as the cause, and
 // why goes there, too.
-func (s *Store) SleepForMemory(ctx context.Context, id workspace.ID, through, why string) (bool, error) {
+func (s *Store) SleepForMemory(ctx context.Context, id workspace.ID, through audit.Through, why string) (bool, error) {
 	tag, err := s.pool.Exec(ctx, sleepForMemorySQL, postgres.Args{
 		"id": string(id), "cause": through, "message": postgres.NullText(why),
 	})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -129,7 +130,7 @@ func (s Limited) TouchLastAccess(ctx context.Context, ages, inputs map[workspace
 	ids, err := s.ids(ctx, "reading which workspaces were used before they dozed",
 		`SELECT id FROM (`+usedSQL+`) AS used WHERE doze_at IS NOT NULL`, usedArgs(ages, inputs)...)
 	if err == nil {
-		err = s.endEach(ctx, ids, "gateway")
+		err = s.endEach(ctx, ids, audit.Gateway)
 	}
 	if err != nil {
 		return err
@@ -143,7 +144,7 @@ func (s Limited) EndUnmadeDozes(ctx context.Context, limit time.Duration) ([]wor
 	ids, err := s.ids(ctx, "reading the dozes that are not made", `SELECT id FROM workspaces WHERE `+unmade+` AND NOT counted`,
 		postgres.Args{"limit": limit})
 	if err == nil {
-		err = s.endEach(ctx, ids, "ttl")
+		err = s.endEach(ctx, ids, audit.TTL)
 	}
 	if err != nil {
 		return nil, err
@@ -157,7 +158,7 @@ func (s Limited) EndDozes(ctx context.Context) error {
 	ids, err := s.ids(ctx, "reading what dozes",
 		`SELECT id FROM workspaces WHERE doze_at IS NOT NULL ORDER BY doze_at DESC`)
 	if err == nil {
-		err = s.endEach(ctx, ids, "ttl")
+		err = s.endEach(ctx, ids, audit.TTL)
 	}
 	if err != nil {
 		return err
@@ -166,7 +167,7 @@ func (s Limited) EndDozes(ctx context.Context) error {
 }
 
 // endEach ends the dozes of workspaces.
-func (s Limited) endEach(ctx context.Context, ids []workspace.ID, cause string) error {
+func (s Limited) endEach(ctx context.Context, ids []workspace.ID, cause audit.Through) error {
 	for _, id := range ids {
 		l := s.Limits()
 		_, _, err := s.change(ctx, true, id, endDozeSQL, postgres.Args{

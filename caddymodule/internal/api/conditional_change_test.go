@@ -139,7 +139,7 @@ func TestAKeyNeverLeadsToAnotherUsersWorkspace(t *testing.T) {
 	id := workspace.ID(fmt.Sprint(made["id"]))
 	in.exec(`DELETE FROM workspaces`)
 	in.inventory.Archives = []workspace.ArchiveVersion{{Key: id.ArchiveKey("00000000-0000-4000-9000-000000000001"), Size: 7}}
-	if _, err := workspaces.Adopt(t.Context(), service.Actor{Admin: true, Kind: "cli"}, id, "ann", "secret plans", ""); err != nil {
+	if _, err := workspaces.Adopt(t.Context(), service.Actor{Admin: true, Through: "cli"}, id, "ann", "secret plans", ""); err != nil {
 		t.Fatal(err)
 	}
 	refused := func(when string) {

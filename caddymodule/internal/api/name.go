@@ -7,6 +7,7 @@ import (
 
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/caddymodule/internal/site"
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/store"
@@ -50,7 +51,7 @@ func (h *Handler) named(ctx context.Context, user auth.User, alias string) (id w
 	}
 	for cursor := ""; ; {
 		var items []store.Listed
-		items, cursor, err = h.Service.List(ctx, service.Actor{UserID: user.ID, Kind: "api"}, service.ListOptions{},
+		items, cursor, err = h.Service.List(ctx, service.Actor{UserID: user.ID, Through: audit.API}, service.ListOptions{},
 			service.MaxPage, cursor)
 		for _, w := range items { // newest first
 			if site.Alias(w.Name, user.Username) == alias {

@@ -335,17 +335,17 @@ func withID(handle func(*call) error) func(*call) error {
 
 // actor is the user for whom the service acts, on a workspace of a revision that If-Match allows.
 func (c *call) actor() service.Actor {
-	return service.Actor{UserID: c.user.ID, Admin: c.user.Admin(), Kind: c.through()}.If(c.ifMatch())
+	return service.Actor{UserID: c.user.ID, Admin: c.user.Admin(), Through: c.through()}.If(c.ifMatch())
 }
 
 // self is the user without an administrator's rights: lists and event streams have only
 // the user's own workspaces.
-func (c *call) self() service.Actor { return service.Actor{UserID: c.user.ID, Kind: c.through()} }
+func (c *call) self() service.Actor { return service.Actor{UserID: c.user.ID, Through: c.through()} }
 
 // through is what the history names as the cause of a change.
-func (h *Handler) through() string {
+func (h *Handler) through() audit.Through {
 	if h.local {
-		return "cli"
+		return audit.CLI
 	}
-	return "api"
+	return audit.API
 }

@@ -129,7 +129,7 @@ func TestProgramIsHeldUntilTheApplicationAnswers(t *testing.T) {
 	if len(actors) > 2 {
 		t.Errorf("the desired state was set %d times for one wake-up", len(actors))
 	}
-	if actors[0] != (service.Actor{UserID: "alice", Kind: "gateway"}) {
+	if actors[0] != (service.Actor{UserID: "alice", Through: "gateway"}) {
 		t.Errorf("the desired state was set by %+v", actors[0])
 	}
 }

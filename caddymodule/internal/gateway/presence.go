@@ -246,7 +246,7 @@ func (g *Gateway) keepAwake(req *request) error {
 		return nil
 	}
 	d := time.Duration(*in.Hours) * time.Hour
-	_, err := g.Service.KeepAwake(g.acting(req), service.Actor{UserID: req.user, Kind: "gateway"}, req.at.ID, d)
+	_, err := g.Service.KeepAwake(g.acting(req), service.Actor{UserID: req.user, Through: audit.Gateway}, req.at.ID, d)
 	if err != nil {
 		if req.r.Context().Err() != nil {
 			return ErrClientGone

@@ -8,6 +8,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/gateway/pages"
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 	"github.com/codehub/gateway/caddymodule/internal/site"
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -58,6 +59,6 @@ func (g *Gateway) sleep(req *request, id workspace.ID) error {
 	if id == req.at.ID || !slices.ContainsFunc(running, func(w workspace.Workspace) bool { return w.ID == id }) {
 		return service.ErrNotFound
 	}
-	actor := service.Actor{UserID: req.user, Kind: "gateway"}
+	actor := service.Actor{UserID: req.user, Through: audit.Gateway}
 	return g.Service.SetDesired(g.acting(req), actor, id, workspace.DesiredStandby)
 }

@@ -61,7 +61,7 @@ func newHarness(t testing.TB) *harness {
 		t.Fatal(err)
 	}
 	h := &harness{
-		t: t, store: st, archives: archives, backend: memory.New(), owner: service.Actor{UserID: storetest.AddUser(t, st), Kind: "test"},
+		t: t, store: st, archives: archives, backend: memory.New(), owner: service.Actor{UserID: storetest.AddUser(t, st), Through: "test"},
 		service: service.New(st, service.Options{Limits: service.Limits{PerUser: 1000, Global: 1000}, Logger: testlog.New(t)}),
 	}
 	t.Cleanup(func() { _ = h.backend.Close() })

@@ -107,7 +107,7 @@ func TestStorageJobsAreBounded(t *testing.T) {
 	wait.Until(t, "two archives to run", func() bool { return jobs.archives.now.Load() == 2 })
 	// Another owner's goes before them.
 	ann := h.owner
-	h.owner = service.Actor{UserID: storetest.AddUser(t, h.store), Kind: "test"}
+	h.owner = service.Actor{UserID: storetest.AddUser(t, h.store), Through: "test"}
 	other := h.asleep(workspace.DesiredArchived)
 	h.owner = ann
 	h.controller.Wake(other)

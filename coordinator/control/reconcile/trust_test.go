@@ -369,7 +369,7 @@ func TestDeletionIsUndone(t *testing.T) {
 	h.lead()
 	id := h.create()
 	h.settles(id, workspace.PhaseRunning)
-	if err := h.service.Delete(t.Context(), service.Actor{UserID: h.owner.UserID, Kind: "test"}, id, false); err != nil {
+	if err := h.service.Delete(t.Context(), service.Actor{UserID: h.owner.UserID, Through: "test"}, id, false); err != nil {
 		t.Fatal(err)
 	}
 	h.controller.Wake(id)

@@ -171,7 +171,7 @@ func TestWakesAndProbesUntilTheApplicationAnswers(t *testing.T) {
 	bubble(t, func(h *harness) {
 		w := h.Wake(t.Context(), id, h.entry, time.Minute)
 		synctest.Wait()
-		if h.attempts() != 1 || h.actors[0] != (service.Actor{UserID: "alice", Kind: "gateway"}) {
+		if h.attempts() != 1 || h.actors[0] != (service.Actor{UserID: "alice", Through: "gateway"}) {
 			h.t.Fatalf("the desired state was set by %+v", h.actors)
 		}
 		if h.Wake(t.Context(), id, h.entry, time.Minute) != w || h.Join(t.Context(), id, h.entry, time.Minute) != w || h.InProgress(id, time.Minute) != w {

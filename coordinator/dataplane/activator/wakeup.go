@@ -163,7 +163,7 @@ func (w *WakeUp) setDesired(st *route.State) (asked time.Time, err error) {
 	}
 	asked = w.asked
 	w.activator.mu.Unlock()
-	actor := service.Actor{UserID: st.Route.OwnerID, Kind: "gateway", Input: w.by == metrics.Navigation, Asked: w.activator.now().Sub(asked)}
+	actor := service.Actor{UserID: st.Route.OwnerID, Through: audit.Gateway, Input: w.by == metrics.Navigation, Asked: w.activator.now().Sub(asked)}
 	return asked, w.activator.service.SetDesired(ctx, actor, w.id, workspace.DesiredRunning)
 }
 

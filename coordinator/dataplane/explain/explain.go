@@ -8,6 +8,7 @@ package explain
 import (
 	"time"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -163,7 +164,7 @@ func asked(history []store.Transition) *Request {
 		}
 		by := words.Same(t.Username)
 		switch {
-		case t.Username == "" && t.Cause == "cli":
+		case t.Username == "" && t.Cause == string(audit.CLI):
 			by = words.Of("explain.by.administrator", nil)
 		case t.Username == "":
 			by = words.Of("explain.by.system", nil)

@@ -22,7 +22,7 @@ func TestOnlyAdministratorsDeleteNow(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	s := service.New(st, service.Options{Logger: zap.New(core)})
 	a := actor(t, st)
-	admin := service.Actor{Admin: true, Kind: "cli"}
+	admin := service.Actor{Admin: true, Through: "cli"}
 	w := create(t, s, a)
 	if err := s.Delete(t.Context(), a, w.ID, true); !errors.Is(err, service.ErrForbidden) {
 		t.Errorf("the owner deletes at once: %v", err)

@@ -186,7 +186,7 @@ func TestTheOwnerHasAnImagePulledAgain(t *testing.T) {
 	a := actor(t, st)
 	w := create(t, s, a)
 	gateway, stranger, admin := a, actor(t, st), actor(t, st)
-	gateway.Kind, admin.Admin = "gateway", true
+	gateway.Through, admin.Admin = "gateway", true
 	last := ""
 	for _, c := range []struct {
 		name    string

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/store/storetest"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -17,10 +18,10 @@ func TestTheLaterRequestWins(t *testing.T) {
 	s := service.New(st, service.Options{})
 	a := actor(t, st)
 	const before, since = time.Minute, time.Nanosecond
-	by := func(kind string, d workspace.DesiredState) func(t *testing.T, id workspace.ID) {
+	by := func(through audit.Through, d workspace.DesiredState) func(t *testing.T, id workspace.ID) {
 		return func(t *testing.T, id workspace.ID) {
 			a := a
-			a.Kind = kind
+			a.Through = through
 			if err := s.SetDesired(t.Context(), a, id, d); err != nil {
 				t.Fatal(err)
 			}
@@ -63,7 +64,7 @@ func TestTheLaterRequestWins(t *testing.T) {
 			storetest.Exec(t, st, `UPDATE workspace_history SET at = at - interval '2 hours' WHERE workspace_id = $1`, string(w.ID))
 			c.after(t, w.ID)
 			was := storetest.Row(t, st, w.ID)
-			wakes := service.Actor{UserID: a.UserID, Kind: "gateway", Asked: c.asked}
+			wakes := service.Actor{UserID: a.UserID, Through: "gateway", Asked: c.asked}
 			err := s.SetDesired(t.Context(), wakes, w.ID, workspace.DesiredRunning)
 			if errors.Is(err, service.ErrOvertaken) != c.yields || err != nil && !c.yields {
 				t.Errorf("%v, want it to yield: %v", err, c.yields)

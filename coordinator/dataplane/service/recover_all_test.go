@@ -22,7 +22,7 @@ func TestRecoverAll(t *testing.T) {
 	inv := &inventory{}
 	core, logs := observer.New(zap.InfoLevel)
 	s := service.New(st, service.Options{Inventory: inv, Logger: zap.New(core)})
-	admin := service.Actor{Admin: true, Kind: "cli"}
+	admin := service.Actor{Admin: true, Through: "cli"}
 	a := actor(t, st)
 	lost := map[workspace.ID]bool{}
 	for range 5 {

@@ -82,7 +82,7 @@ func TestTheRecoveryTable(t *testing.T) {
 	lost := doubts[:1]
 	st := storetest.Open(t)
 	a := actor(t, st)
-	admin := service.Actor{UserID: actor(t, st).UserID, Admin: true, Kind: "cli"}
+	admin := service.Actor{UserID: actor(t, st).UserID, Admin: true, Through: "cli"}
 	for _, c := range []struct {
 		name     string
 		reasons  []workspace.ErrorReason

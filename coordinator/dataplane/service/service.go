@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/dataplane/explain"
 	"github.com/codehub/gateway/coordinator/launch"
 	"github.com/codehub/gateway/coordinator/logkey"
@@ -90,16 +91,15 @@ type Actor struct {
 	// Admin sees every workspace by its id, deleted ones included, and may recover
 	// them.
 	Admin bool
-	// Kind is where the change comes from, for the log and the history: "api", "gateway",
-	// "cli", "ttl", "disk", "memory". Empty means "api".
-	Kind string
+	// Through is the cause in the log, the history and the metrics. Empty means [audit.API].
+	Through audit.Through
 	// Input says that it is a person who opens the workspace, or works in its page.
 	Input bool
 	// Asked is how long ago the change was asked for, where it is tried until it is granted: what somebody has asked for since wins.
 	// 0: now.
 	Asked time.Duration
 
-	cause metrics.Cause // for the metrics, where Kind says too little
+	cause audit.Through // of the metrics, where Through says too little
 	// revisions are those of [Actor.If]; nil allows any. A pointer keeps actors comparable.
 	revisions *[]int64
 }
@@ -131,7 +131,7 @@ func (a Actor) CheckRevision(w workspace.Workspace) error {
 	return nil
 }
 
-func (a Actor) through() string { return cmp.Or(a.Kind, "api") }
+func (a Actor) through() audit.Through { return cmp.Or(a.Through, audit.API) }
 
 // valid reports whether the ids are UUIDs. Anything else cannot exist, and would be
 // an error of PostgreSQL.
@@ -258,7 +258,7 @@ func (s *Service) Update(ctx context.Context, a Actor, id workspace.ID, p Patch)
 		}
 	}
 	// The gateway repeats its request for as long as somebody waits.
-	if p.ImageRef != nil || p.DesiredState != nil && *p.DesiredState == workspace.DesiredRunning && a.Kind != "gateway" {
+	if p.ImageRef != nil || p.DesiredState != nil && *p.DesiredState == workspace.DesiredRunning && a.Through != audit.Gateway {
 		return s.retryImage(ctx, a, w)
 	}
 	return w, nil
@@ -283,9 +283,9 @@ func (s *Service) Running(ctx context.Context, userID string) ([]workspace.Works
 
 // logChange logs who changed a desired state, and through what, and counts it.
 func (s *Service) logChange(ctx context.Context, message string, a Actor, id workspace.ID, d workspace.DesiredState, more ...zap.Field) {
-	s.metrics.Desired(d, cmp.Or(a.cause, metrics.Cause(a.through())))
+	s.metrics.Desired(d, cmp.Or(a.cause, a.through()))
 	s.log.Info(message, slices.Concat([]zap.Field{zap.String(logkey.Workspace, string(id)), zap.String(logkey.DesiredState, string(d)),
-		zap.String(logkey.By, a.UserID), zap.String(logkey.Through, a.through())}, tracing.Fields(ctx), more)...)
+		zap.String(logkey.By, a.UserID), zap.String(logkey.Through, string(a.through()))}, tracing.Fields(ctx), more)...)
 }
 
 // translate replaces the store's error for a missing row with this package's.

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { wait.Main(m) }
 
 func actor(t testing.TB, st *store.Store) service.Actor {
 	t.Helper()
-	return service.Actor{UserID: storetest.AddUser(t, st), Kind: "api"}
+	return service.Actor{UserID: storetest.AddUser(t, st), Through: "api"}
 }
 
 func create(t testing.TB, s *service.Service, a service.Actor) workspace.Workspace {

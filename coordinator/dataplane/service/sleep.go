@@ -8,8 +8,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/logkey"
-	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -60,7 +60,7 @@ func (s *Service) KeepAwake(
 		return workspace.Workspace{}, err
 	}
 	s.log.Info("workspace kept awake", zap.String(logkey.Workspace, string(id)), zap.Duration(logkey.Duration, d),
-		zap.String(logkey.By, a.UserID), zap.String(logkey.Through, a.through()))
+		zap.String(logkey.By, a.UserID), zap.String(logkey.Through, string(a.through())))
 	return w, nil
 }
 
@@ -80,11 +80,11 @@ type Unused struct {
 func (s *Service) Sleep(ctx context.Context, id workspace.ID, u Unused) (bool, error) {
 	changed, err := s.store.Sleep(ctx, id, u.TTL, u.Since, u.Why)
 	if changed {
-		cause := metrics.CauseIdle
+		cause := audit.Idle
 		if u.Why != "" {
-			cause = metrics.CauseBusy
+			cause = audit.Busy
 		}
-		s.logChange(ctx, "workspace expired", Actor{Kind: "ttl", cause: cause}, id, workspace.DesiredStandby)
+		s.logChange(ctx, "workspace expired", Actor{Through: audit.TTL, cause: cause}, id, workspace.DesiredStandby)
 	}
 	return changed, err
 }
@@ -97,7 +97,7 @@ func (s *Service) Doze(ctx context.Context, id workspace.ID, since time.Time) (b
 	dozes, err := s.store.Doze(ctx, id, since, s.storeLimits().Dozing)
 	if dozes {
 		s.metrics.Dozed()
-		s.log.Info("workspace dozes", zap.String(logkey.Workspace, string(id)), zap.String(logkey.Through, "ttl"))
+		s.log.Info("workspace dozes", zap.String(logkey.Workspace, string(id)), zap.String(logkey.Through, string(audit.TTL)))
 	}
 	return dozes, err
 }
@@ -107,7 +107,7 @@ func (s *Service) Doze(ctx context.Context, id workspace.ID, since time.Time) (b
 // has no operation in progress. Otherwise SleepForMemory returns false and changes nothing. why goes to
 // the history.
 func (s *Service) SleepForMemory(ctx context.Context, id workspace.ID, why string) (bool, error) {
-	a := Actor{Kind: "memory"}
+	a := Actor{Through: audit.Memory}
 	changed, err := s.store.SleepForMemory(ctx, id, a.through(), why)
 	if changed {
 		s.logChange(ctx, "workspace put to sleep to free memory", a, id, workspace.DesiredStandby)
@@ -120,7 +120,7 @@ func (s *Service) SleepForMemory(ctx context.Context, id workspace.ID, why strin
 // progress and is meant to be in STANDBY. Otherwise Archive returns false and changes
 // nothing.
 func (s *Service) Archive(ctx context.Context, id workspace.ID, ttl time.Duration) (bool, error) {
-	return s.archive(ctx, "workspace expired", Actor{Kind: "ttl", cause: metrics.CauseIdle}, id, ttl, "")
+	return s.archive(ctx, "workspace expired", Actor{Through: audit.TTL, cause: audit.Idle}, id, ttl, "")
 }
 
 // ArchiveForSpace is Archive for a workspace that has to make room on the disk of the homes
@@ -128,7 +128,7 @@ func (s *Service) Archive(ctx context.Context, id workspace.ID, ttl time.Duratio
 func (s *Service) ArchiveForSpace(
 	ctx context.Context, id workspace.ID, asleep time.Duration, why string,
 ) (bool, error) {
-	return s.archive(ctx, "workspace archived to make room", Actor{Kind: "disk"}, id, asleep, why)
+	return s.archive(ctx, "workspace archived to make room", Actor{Through: audit.Disk}, id, asleep, why)
 }
 
 func (s *Service) archive(

@@ -79,12 +79,12 @@ func (c *changes) create(ctx context.Context, id workspace.ID) error {
 }
 
 // viewer is the owner.
-func (c *changes) viewer(through string) store.Viewer {
+func (c *changes) viewer(through audit.Through) store.Viewer {
 	return store.Viewer{UserID: c.owner.ID, Through: through}
 }
 
 // desire is a change of the desired state.
-func (c *changes) desire(through string, d workspace.DesiredState) func(context.Context) error {
+func (c *changes) desire(through audit.Through, d workspace.DesiredState) func(context.Context) error {
 	return func(ctx context.Context) error {
 		_, _, err := c.store.Update(ctx, c.viewer(through), c.workspace, store.Edit{Desired: &d}, store.Limits{})
 		return err

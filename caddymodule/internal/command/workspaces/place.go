@@ -20,7 +20,7 @@ import (
 )
 
 // actor is an operator, who may see and do everything.
-var actor = service.Actor{Admin: true, Kind: "cli"}
+var actor = service.Actor{Admin: true, Through: audit.CLI}
 
 // withAPI calls do with the API over the installation's own servers.
 func withAPI(ctx context.Context, s command.Servers, do func(server) error) error {
