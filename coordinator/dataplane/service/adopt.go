@@ -14,19 +14,19 @@ import (
 
 // Errors of [Service.Adopt].
 var (
-	// ErrKnown says that the database has the workspace already.
+	// ErrKnown means that the database already has the workspace.
 	ErrKnown = errors.New("the database has this workspace")
-	// ErrNothingLeft says that neither a volume nor that archive of it exists.
+	// ErrNothingLeft means that the workspace has neither a volume nor the given archive.
 	ErrNothingLeft = errors.New("nothing of this workspace exists")
-	// ErrNoOwner says that there is no such user.
+	// ErrNoOwner means that the user does not exist.
 	ErrNoOwner = errors.New("there is no such user")
 )
 
-// Adopt adds a workspace that exists without a row: it was made after the backup from which the
-// database was restored (SPEC 12.9). It belongs to the user of that name from then on. Its data is the archive
-// key; without one its newest archive. If it has a volume, it is in Conflict then, and a recovery chooses.
-// Only administrators may call it ([ErrForbidden]). It returns [ErrInventoryUnknown], [ErrKnown],
-// [ErrNothingLeft], [ErrNoOwner], [ErrNotFound] and [*InvalidError].
+// Adopt adds a workspace that has files but no row, because it was created after the backup from which the database was
+// restored (SPEC 12.9). The workspace then belongs to the user of that name. Its data is the archive with that key, or
+// the newest one if key is empty. A workspace with a volume is in Conflict until a recovery chooses. Only
+// administrators may call Adopt ([ErrForbidden]). It returns [ErrInventoryUnknown], [ErrKnown], [ErrNothingLeft],
+// [ErrNoOwner], [ErrNotFound] and [*InvalidError].
 func (s *Service) Adopt(ctx context.Context, a Actor, id workspace.ID, owner, name, key string) (
 	w workspace.Workspace, err error) {
 	if !a.Admin {
@@ -61,7 +61,7 @@ func (s *Service) Adopt(ctx context.Context, a Actor, id workspace.ID, owner, na
 	return s.Get(ctx, a, id)
 }
 
-// adoption is the row of a workspace, by what exists of it.
+// adoption returns the row for a workspace, according to the data that exists.
 func (s *Service) adoption(ctx context.Context, id workspace.ID, key string) (workspace.Workspace, error) {
 	w := workspace.Workspace{ID: id, Phase: workspace.PhasePending}
 	inv, err := s.look(ctx, w)

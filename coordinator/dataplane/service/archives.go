@@ -16,22 +16,21 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Archive is one archive of a workspace. The bucket says that it exists, its size and its date.
-// The rest is known if the database has a row of it.
+// Archive is one archive of a workspace. Its existence, size and date come from the bucket. The other fields are set if
+// the database has a row for it.
 type Archive struct {
 	store.Archive
-	// Current says that it is the workspace's data, or will be when nothing is newer on the
-	// volume. Kept says that it is neither, and stays until the next archive is made, because
-	// an older one was chosen over it.
+	// Current says that the archive is the workspace's data, or becomes it if the volume has nothing newer. Kept says
+	// that the archive is not current but stays until the next archive is made, because the user chose an older one
+	// over it.
 	Current, Kept bool
 }
 
-// missing is the damage of a current archive that the bucket does not have.
+// missing is the damage of a current archive that is not in the bucket.
 const missing = "it is not in the object store"
 
-// Archives returns the complete archives of a workspace that the actor may see, the newest first.
-// The current one is among them even if it is missing in the object store. It returns
-// [ErrNotFound] and [ErrArchivesUnknown].
+// Archives returns the complete archives of a workspace that the actor may see, newest first. It includes the current
+// archive even if that is missing in the object store. It returns [ErrNotFound] and [ErrArchivesUnknown].
 func (s *Service) Archives(ctx context.Context, a Actor, id workspace.ID) ([]Archive, error) {
 	w, err := s.visible(ctx, a, id)
 	if err != nil {
@@ -55,7 +54,7 @@ func (s *Service) archives(ctx context.Context, w workspace.Workspace) ([]Archiv
 	return merge(w, versions, rows), nil
 }
 
-// merge joins what the bucket has with what the database knows.
+// merge joins the archives of the bucket with their rows in the database.
 func merge(w workspace.Workspace, versions []workspace.ArchiveVersion, rows []store.Archive) []Archive {
 	out := make([]Archive, 0, len(versions)+1)
 	add := func(key string, size int64, at time.Time, damage string) {
@@ -84,13 +83,13 @@ func merge(w workspace.Workspace, versions []workspace.ArchiveVersion, rows []st
 	return out
 }
 
-// Revert makes an older archive the data of a workspace. The present state is archived first,
-// unless nothing has changed, and stays at least until the next archive is made: it is the
-// way back. Then the workspace comes up from the older archive, if it is meant to. Until then
-// Revert can fail in the background, and leaves the workspace as it was.
+// Revert makes an older archive the data of a workspace. The present state is archived first, unless nothing has
+// changed; that archive stays at least until the next one is made, as the way back. The workspace then starts from the
+// older archive, if it is meant to run. Until then Revert can still fail in the background, and leaves the workspace as
+// it was.
 //
-// It returns [ErrNotFound]; [ErrStale]; [ErrDeleted]; [ErrOperationInProgress], also while another such
-// request is carried out; [ErrArchivesUnknown]; and [*RevertError].
+// It returns [ErrNotFound]; [ErrStale]; [ErrDeleted]; [ErrOperationInProgress], also during another Revert;
+// [ErrArchivesUnknown]; and [*RevertError].
 func (s *Service) Revert(ctx context.Context, a Actor, id workspace.ID, key string) (workspace.Workspace, error) {
 	w, err := s.Get(ctx, a, id)
 	if err != nil {
@@ -119,7 +118,7 @@ func (s *Service) Revert(ctx context.Context, a Actor, id workspace.ID, key stri
 	return reverting, err
 }
 
-// revert is Revert of a workspace that may be reverted, while no archives are collected.
+// revert is Revert for a workspace that may be reverted, while no archives are collected.
 func (s *Service) revert(ctx context.Context, a Actor, w workspace.Workspace, key string) (workspace.Workspace, error) {
 	archives, err := s.archives(ctx, w)
 	if err != nil {

@@ -10,11 +10,10 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Delete sets the desired state DELETED. From then on the owner no longer sees the
-// workspace, but can undo the deletion until its files are given up. With now they are
-// given up at once, also of a workspace that is deleted already. Owners may do that with the
-// latter, administrators with any ([ErrForbidden]). Delete returns [ErrNotFound], [ErrStale] and
-// [ErrOperationInProgress].
+// Delete sets the desired state DELETED. The owner no longer sees the workspace, but can undo the deletion until its
+// files are given up. With now the files are given up immediately, even if the workspace is already deleted. Owners may
+// use now on their deleted workspaces only, administrators on any ([ErrForbidden]). Delete returns [ErrNotFound],
+// [ErrStale] and [ErrOperationInProgress].
 func (s *Service) Delete(ctx context.Context, a Actor, id workspace.ID, now bool) error {
 	if !valid(a, id) {
 		return ErrNotFound
@@ -32,11 +31,10 @@ func (s *Service) Delete(ctx context.Context, a Actor, id workspace.ID, now bool
 	return nil
 }
 
-// Undelete undoes the deletion of a workspace of the actor, or of any workspace for an
-// administrator: its desired state becomes ARCHIVED. A workspace that is not deleted
-// stays as it is. Undelete returns [ErrNotFound]; [ErrStale]; [ErrCollected] when it is too late;
-// [ErrOperationInProgress]; and [*LimitError] for a workspace that still runs and whose
-// place another one has taken.
+// Undelete undoes the deletion of the actor's workspace, or for an administrator of any workspace: its desired state
+// becomes ARCHIVED. A workspace that is not deleted stays as it is. Undelete returns [ErrNotFound]; [ErrStale];
+// [ErrCollected] when it is too late; [ErrOperationInProgress]; and [*LimitError] if the workspace still runs and
+// another one has taken its place.
 func (s *Service) Undelete(ctx context.Context, a Actor, id workspace.ID) (workspace.Workspace, error) {
 	if !valid(a, id) {
 		return workspace.Workspace{}, ErrNotFound

@@ -18,26 +18,24 @@ var (
 	// ErrOperationInProgress means that the desired state cannot change before the
 	// operation in progress has ended (SPEC 1, contract 4).
 	ErrOperationInProgress = errors.New("an operation is in progress")
-	// ErrStale means that the workspace has changed since the caller has read it. Nothing was changed.
+	// ErrStale means that the workspace has changed since the caller read it. Nothing was changed.
 	ErrStale = errors.New("the workspace has changed meanwhile")
-	// ErrOvertaken means that somebody has asked for another state since the change was asked for; see [Actor.Asked]. Nothing was changed.
+	// ErrOvertaken means that another state was asked for after this change; see [Actor.Asked]. Nothing was changed.
 	ErrOvertaken = errors.New("somebody has asked for another state meanwhile")
-	// ErrKeyTaken means that what a key has created is another user's now: it was adopted for that user.
+	// ErrKeyTaken means that the workspace that the key created now belongs to another user, who adopted it.
 	ErrKeyTaken = errors.New("the key has created something else")
-	// ErrNotAwake means that a workspace cannot be kept awake that is not meant to run.
+	// ErrNotAwake means that the workspace cannot be kept awake, because it is not meant to run.
 	ErrNotAwake = errors.New("the workspace is not awake: open it first")
 	// ErrForbidden means that only administrators may do this.
 	ErrForbidden = errors.New("only administrators may do this")
-	// ErrCollected means that a deletion cannot be undone any more: nothing is left of
-	// the workspace, or its archives are being deleted.
+	// ErrCollected means that the deletion can no longer be undone: the files of the workspace are gone, or its
+	// archives are being deleted.
 	ErrCollected = errors.New("the deletion can no longer be undone: the files of the workspace are being " +
 		"deleted or gone")
-	// ErrDeleted means that the workspace is deleted, so there is no choice to make about
-	// its files.
+	// ErrDeleted means that the workspace is deleted, so nothing can be chosen about its files.
 	ErrDeleted = errors.New("the workspace is deleted: undelete it first, and then recover it with a choice")
-	// ErrArchivesUnknown means that the archives of a workspace cannot be looked at now. The
-	// object store does not answer, is not the recorded one, or archives are being collected.
-	// Nothing was changed.
+	// ErrArchivesUnknown means that the archives of a workspace cannot be listed now: the object store does not answer,
+	// is not the recorded one, or archives are being collected. Nothing was changed.
 	ErrArchivesUnknown = errors.New(
 		"the archives cannot be looked at now; nothing was changed; try again in a few minutes")
 	// ErrInventoryUnknown means that the backend or the object store does not answer, or
@@ -61,7 +59,7 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("at most %d workspaces may run at the same time on this system", e.Limit)
 }
 
-// TooManyError means that the user has as many workspaces as one user may have.
+// TooManyError means that the user has the maximum number of workspaces.
 type TooManyError struct{ Limit int }
 
 // Error implements error.
@@ -69,7 +67,7 @@ func (e *TooManyError) Error() string {
 	return fmt.Sprintf("a user may have at most %d workspaces", e.Limit)
 }
 
-// ImageError means that an image_ref is none that the actor may choose.
+// ImageError means that the actor may not choose this image_ref.
 type ImageError struct {
 	// Names are the configured images.
 	Names []string
@@ -82,7 +80,7 @@ func (e *ImageError) Error() string {
 	return strings.TrimSuffix(e.Text().String(), ".")
 }
 
-// Text says it to a person.
+// Text is the error in a person's words.
 func (e *ImageError) Text() words.Text {
 	key := "problem.image"
 	if e.Free {
@@ -93,7 +91,7 @@ func (e *ImageError) Text() words.Text {
 
 // RevertError means that a workspace cannot go back to an archive. Nothing was changed.
 type RevertError struct {
-	// Problem is why, a sentence for people.
+	// Problem is the reason, a sentence for people.
 	Problem words.Text
 }
 
@@ -107,15 +105,15 @@ func (e *RevertError) Error() string {
 type InvalidError struct {
 	// Field is the field's name in the API.
 	Field string
-	// Problem is a phrase for people about the value; in English it continues after the name: "must be …".
+	// Problem is a phrase for people about the value; in English it follows the name: "must be …".
 	Problem words.Text
 }
 
 // Error implements error.
 func (e *InvalidError) Error() string { return e.Field + " " + e.Problem.String() }
 
-// refusal is the error for an outcome of a change of workspace id for a user. A limit in it is that
-// of the owner, as far as it can be read.
+// refusal returns the error for the outcome of a change of workspace id for a user. A limit in it is the owner's, if
+// that can be read.
 func (s *Service) refusal(ctx context.Context, o store.Outcome, userID string, id workspace.ID) error {
 	limits := s.storeLimits()
 	if o == store.UserLimit || o == store.WorkspaceLimit {
@@ -126,7 +124,7 @@ func (s *Service) refusal(ctx context.Context, o store.Outcome, userID string, i
 	return outcomeError(o, limits)
 }
 
-// outcomeError is the error for an outcome with which nothing was written.
+// outcomeError returns the error for an outcome; nil if the change was made or not needed.
 func outcomeError(o store.Outcome, l store.Limits) error {
 	switch o {
 	case store.Changed, store.Unchanged:

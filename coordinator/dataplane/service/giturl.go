@@ -11,20 +11,20 @@ import (
 	"github.com/codehub/gateway/coordinator/words"
 )
 
-// MaxGitURL is how long the address of a repository can be, in characters.
+// MaxGitURL is the maximum length of a repository's address, in characters.
 const MaxGitURL = 1_000
 
 var (
-	// gitUser and gitHost begin with no hyphen: programs would take them for an option.
+	// gitUser and gitHost do not begin with a hyphen: programs would take them for an option.
 	gitUser = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._+-]*$`)
 	gitHost = regexp.MustCompile(`^[\pL\pN_:][\pL\pN._:-]*$`)
-	// gitShort is user@host:path, as for scp.
+	// gitShort is the scp form user@host:path.
 	gitShort = regexp.MustCompile(`^([^@:/]+)@([^@:/]+):([^-].*)$`)
 )
 
-// cleanGitURL checks the address of the repository that the image of a new workspace clones; empty means none.
-// It must not have a password or a token in it, because everything in the workspace can read it, and so can
-// administrators.
+// cleanGitURL checks the address of the repository that the image of a new workspace clones; empty means none. The
+// address must not contain a password or a token, because everything in the workspace and every administrator can read
+// it.
 func cleanGitURL(v, imageRef string, images launch.Catalog) (string, error) {
 	if utf8.RuneCountInString(v) > MaxGitURL {
 		return v, &InvalidError{"git_url",
@@ -53,7 +53,7 @@ func cleanGitURL(v, imageRef string, images launch.Catalog) (string, error) {
 	return v, nil
 }
 
-// gitRule returns which rule the address of a repository breaks, empty if none.
+// gitRule returns the rule that the address of a repository breaks, or "".
 func gitRule(v string) string {
 	if m := gitShort.FindStringSubmatch(v); m != nil {
 		if gitUser.MatchString(m[1]) && gitHost.MatchString(m[2]) {

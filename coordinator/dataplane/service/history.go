@@ -9,14 +9,14 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// SetDelays changes the delays that explanations name.
+// SetDelays changes the delays in explanations.
 func (s *Service) SetDelays(d explain.Delays) { s.delays.Store(&d) }
 
-// Delays are those that explanations name.
+// Delays returns the delays in explanations.
 func (s *Service) Delays() explain.Delays { return *s.delays.Load() }
 
-// visible returns a workspace that the actor may read about. One of the actor's own that is
-// deleted is among them, as long as its deletion can be undone.
+// visible returns a workspace that the actor may read about. Actors also see their own deleted workspaces while the
+// deletion can be undone.
 func (s *Service) visible(ctx context.Context, a Actor, id workspace.ID) (workspace.Workspace, error) {
 	if !valid(a, id) {
 		return workspace.Workspace{}, ErrNotFound
@@ -27,10 +27,9 @@ func (s *Service) visible(ctx context.Context, a Actor, id workspace.ID) (worksp
 	return w, translate(err)
 }
 
-// History returns at most limit transitions of a workspace, the newest first. They are older than
-// the one with the id before; 0 begins with the newest. Only administrators get what servers
-// said. A limit of 0 means [DefaultPage]. It returns [ErrNotFound], and [*InvalidError] for the
-// other values.
+// History returns at most limit transitions of a workspace, newest first, that are older than the transition with the
+// id before; 0 begins with the newest. Only administrators get the messages of servers. A limit of 0 means
+// [DefaultPage]. It returns [ErrNotFound], and [*InvalidError] for other values of limit and before.
 func (s *Service) History(
 	ctx context.Context, a Actor, id workspace.ID, limit int, before int64,
 ) ([]store.Transition, error) {
@@ -51,8 +50,7 @@ func (s *Service) History(
 	return explain.OwnersHistory(found), nil
 }
 
-// Events returns at most limit transitions of all workspaces, as [Service.History] does of one. Only
-// administrators may read them ([ErrForbidden]).
+// Events is [Service.History] for all workspaces. Only administrators may call it ([ErrForbidden]).
 func (s *Service) Events(ctx context.Context, a Actor, limit int, before int64) ([]store.Event, error) {
 	limit, err := pageSize(limit)
 	switch {
@@ -66,12 +64,11 @@ func (s *Service) Events(ctx context.Context, a Actor, limit int, before int64) 
 	return s.store.Events(ctx, limit, before)
 }
 
-// explained is how many transitions an explanation looks back.
+// explained is the number of transitions that an explanation considers.
 const explained = 200
 
-// Explain says why a workspace is as it is and what comes next, without what servers said
-// unless the actor is an administrator. It returns
-// [ErrNotFound].
+// Explain says why a workspace is in its state and what comes next. Only administrators get the messages of servers. It
+// returns [ErrNotFound].
 func (s *Service) Explain(ctx context.Context, a Actor, id workspace.ID) (explain.Explanation, error) {
 	w, err := s.visible(ctx, a, id)
 	if err != nil {

@@ -10,22 +10,21 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// SetImages changes the images that users choose from. What exists keeps the name of its
-// image, and whatever runs keeps running.
+// SetImages changes the images that users can choose. Existing workspaces keep the names of their images, and running
+// containers keep running.
 func (s *Service) SetImages(c launch.Catalog) { s.images.Store(&c) }
 
-// Images returns the images that users choose from, the default first.
+// Images returns the images that users can choose, the default first.
 func (s *Service) Images() launch.Catalog { return *s.images.Load() }
 
-// ofImage are the reasons for ERROR that a wrong image has. It could not be pulled, or its
-// container ends or is not ready in time. An owner who chooses another image may try again;
-// nothing is decided about the files.
+// ofImage are the reasons for ERROR that a wrong image causes: it cannot be pulled, or its container ends or is not
+// ready in time. An owner who chooses another image may try again; that decides nothing about the files.
 var ofImage = map[workspace.ErrorReason]bool{
 	workspace.ReasonImagePullFailed: true, workspace.ReasonRetryExceeded: true, workspace.ReasonTimeout: true,
 }
 
-// retryImage pulls the image of w again at once, after a failed attempt or an error, because a person has asked for w to
-// run. It leaves any other workspace as it is. It returns [*LimitError] when there is no place for it any more.
+// retryImage immediately retries to pull the image of w after a failed attempt or an error, because a person has asked
+// for w to run. It changes no other workspace. It returns [*LimitError] if there is no longer a place for w.
 func (s *Service) retryImage(ctx context.Context, a Actor, w workspace.Workspace) (workspace.Workspace, error) {
 	if w.Waiting.FailedPull() {
 		retried, outcome, err := s.store.RetryPull(ctx, a.viewer(), w.ID, uuid.NewString())
@@ -44,7 +43,7 @@ func (s *Service) retryImage(ctx context.Context, a Actor, w workspace.Workspace
 	if recovered.DesiredState == workspace.DesiredRunning {
 		return recovered, nil
 	}
-	// It had lost its place: now it asks for one like any other.
+	// It has lost its place and must ask for one like any other workspace.
 	running := workspace.DesiredRunning
 	return s.Update(ctx, a, w.ID, Patch{DesiredState: &running})
 }

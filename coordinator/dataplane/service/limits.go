@@ -8,15 +8,14 @@ import (
 	"github.com/codehub/gateway/coordinator/store"
 )
 
-// Limits bound the workspaces that are running or have that desired state, for one user and in
-// total (SPEC 5). Workspaces bounds those of one user that are not deleted, and Dozing those that doze
-// in place of running. Zero and negative values mean no limit.
+// Limits bound the workspaces that run or have the desired state RUNNING, per user and in total (SPEC 5). Workspaces
+// bounds a user's workspaces that are not deleted, Dozing those that doze. Zero and negative values mean no limit.
 type Limits struct {
 	PerUser, Global, Workspaces int
 	Dozing                      DozingLimits
 }
 
-// DozingLimits bound the workspaces that doze, for one user and in total.
+// DozingLimits bound the dozing workspaces, per user and in total.
 type DozingLimits store.DozingLimits
 
 // Defaults of [Limits] (SPEC 5).
@@ -28,7 +27,7 @@ const (
 	DefaultMaxDozingGlobal      = 100
 )
 
-// DefaultLimits are those of SPEC 5.
+// DefaultLimits returns the limits of SPEC 5.
 func DefaultLimits() Limits {
 	return Limits{
 		PerUser: DefaultMaxRunningPerUser, Global: DefaultMaxRunningGlobal, Workspaces: DefaultMaxWorkspacesPerUser,
@@ -36,9 +35,8 @@ func DefaultLimits() Limits {
 	}
 }
 
-// Validate reports everything that is wrong with configured limits, under the names
-// of the settings. A configuration must limit what runs: what means "no limit" in this
-// package would more likely be a mistake there.
+// Validate reports everything that is wrong with configured limits, by the names of the settings. A configuration must
+// limit running workspaces: a value that means "no limit" here is more likely a mistake there.
 func (l Limits) Validate() error {
 	var errs []error
 	if l.PerUser < 1 {
@@ -63,16 +61,16 @@ func (l Limits) Validate() error {
 // Limits returns the current limits of all users.
 func (s *Service) Limits() Limits { return *s.limits.Load() }
 
-// LimitsOf returns the limits of a user: the user's own where there are such, else those of all.
+// LimitsOf returns the limits of a user: the user's own if set, otherwise the common ones.
 func (s *Service) LimitsOf(ctx context.Context, userID string) (Limits, error) {
 	l, err := s.store.LimitsOf(ctx, s.storeLimits(), userID, "")
 	return Limits{l.PerUser, l.Global, l.Workspaces, DozingLimits(l.Dozing)}, err
 }
 
-// SetLimits changes the limits. Workspaces that are running already are not stopped.
+// SetLimits changes the limits. It stops no running workspace.
 func (s *Service) SetLimits(l Limits) { s.limits.Store(&l) }
 
-// Limited returns a store whose writes that nobody asks for take a place under the current limits; see [store.Limited].
+// Limited returns a store whose automatic writes take places under the current limits; see [store.Limited].
 func (s *Service) Limited() store.Limited {
 	return store.Limited{Store: s.store, Limits: s.storeLimits}
 }

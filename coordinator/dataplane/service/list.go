@@ -25,35 +25,34 @@ const (
 	MaxPage     = 500
 )
 
-// MaxSearch is the greatest number of characters of [ListOptions.Text].
+// MaxSearch is the maximum length of [ListOptions.Text], in characters.
 const MaxSearch = 200
 
-// ListOptions say what a list has. The zero value lists the actor's own workspaces that are not
+// ListOptions select and order the workspaces of a list. The zero value lists the actor's own workspaces that are not
 // deleted, newest first.
 type ListOptions struct {
-	// All lists those of all users. Only administrators may set it ([ErrForbidden]).
+	// All lists the workspaces of all users. Only administrators may set it ([ErrForbidden]).
 	All bool
-	// Owner is the name or the id of the user whose workspaces are listed, with All only.
+	// Owner is the name or the id of the user whose workspaces are listed. It needs All.
 	Owner string
-	// Deleted lists those whose deletion can be undone instead.
+	// Deleted lists workspaces whose deletion can be undone instead.
 	Deleted bool
-	// Phases are those of which they have one, ERROR without those that are being recovered. None
-	// means any.
+	// Phases selects workspaces in one of these phases, ERROR without those that are being recovered. Empty means any.
 	Phases []workspace.Phase
-	// Text is in the name, the description, the memo or the image, or begins the id.
+	// Text must occur in the name, the description, the memo or the image, or begin the id.
 	Text string
-	// Sort is an order of package store, with a minus before it for a descending one. The default
-	// is -created_at, and -deleted_at for those that are deleted.
+	// Sort is an order of package store, with a leading minus for descending. The default is -created_at, or
+	// -deleted_at for deleted workspaces.
 	Sort string
 }
 
-// Phases are those by which a list can be filtered.
+// Phases are the phases that can be selected.
 var Phases = []workspace.Phase{
 	workspace.PhasePending, workspace.PhaseArchived, workspace.PhaseStandby, workspace.PhaseRunning,
 	workspace.PhaseError, workspace.PhaseDeleting,
 }
 
-// filter returns what the store lists for the actor.
+// filter returns the store's filter for the actor.
 func (o ListOptions) filter(a Actor) (store.Filter, error) {
 	f := store.Filter{Owner: a.UserID, OwnerName: o.Owner, Deleted: o.Deleted, Phases: o.Phases, Text: o.Text}
 	if o.All {
@@ -87,9 +86,9 @@ func (o ListOptions) filter(a Actor) (store.Filter, error) {
 	return f, nil
 }
 
-// List returns at most limit workspaces. A limit of 0 means [DefaultPage]. next is the cursor of the
-// following page, or empty at the end. It returns [*InvalidError] for a limit outside 0 to [MaxPage],
-// for options that are not valid, and for a cursor that it has not returned for these options.
+// List returns at most limit workspaces. A limit of 0 means [DefaultPage]. next is the cursor of the following page,
+// empty at the end. List returns [*InvalidError] for a limit outside 0 to [MaxPage], for invalid options, and for a
+// cursor of another list.
 func (s *Service) List(ctx context.Context, a Actor, o ListOptions, limit int, cursor string) (
 	items []store.Listed, next string, err error) {
 	if o.All && !a.Admin {
@@ -109,7 +108,7 @@ func (s *Service) List(ctx context.Context, a Actor, o ListOptions, limit int, c
 	if !o.All && uuid.Validate(a.UserID) != nil {
 		return nil, "", nil
 	}
-	// One more than asked for tells whether another page follows.
+	// One more than limit tells whether another page follows.
 	items, err = s.store.List(ctx, f, limit+1, after)
 	if err != nil {
 		return nil, "", err
@@ -129,13 +128,13 @@ func pageSize(limit int) (int, error) {
 	return cmp.Or(limit, DefaultPage), nil
 }
 
-// cursor is what the text of a cursor holds: a place, and of which list.
+// cursor is the content of a cursor's text: a place, and in which list.
 type cursor struct {
 	List uint32 `json:"l"`
 	store.Cursor
 }
 
-// list is a number for a filter and its order: a cursor of another list is refused.
+// list identifies a filter and its order: a cursor of another list is refused.
 func list(f store.Filter) uint32 {
 	h := fnv.New32a()
 	fmt.Fprintf(h, "%+v", f)
@@ -147,8 +146,8 @@ func formatCursor(c store.Cursor, f store.Filter) string {
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
-// parseCursor returns nil for the empty cursor, which is the first page. A cursor comes from outside:
-// what this function accepts is safe in a query.
+// parseCursor returns nil for the empty cursor, which is the first page. A cursor comes from outside: any cursor that
+// parseCursor accepts is safe in a query.
 func parseCursor(text string, f store.Filter) (*store.Cursor, error) {
 	if text == "" {
 		return nil, nil
@@ -168,18 +167,18 @@ func parseCursor(text string, f store.Filter) (*store.Cursor, error) {
 	return &c.Cursor, nil
 }
 
-// Position returns how far the database is, for [Service.ChangedSince].
+// Position returns the position of the database, for [Service.ChangedSince].
 func (s *Service) Position(ctx context.Context) (store.Position, error) { return s.store.Position(ctx) }
 
-// ChangedSince returns what has changed of the actor's own workspaces since a position, as
-// [store.Store.OwnedSince] says, deleted ones included.
+// ChangedSince returns the actor's own workspaces that have changed since a position, including deleted ones; see
+// [store.Store.OwnedSince].
 func (s *Service) ChangedSince(ctx context.Context, a Actor, p store.Position, after workspace.ID, limit int) (
 	[]workspace.Workspace, error,
 ) {
 	return s.store.OwnedSince(ctx, a.UserID, p, after, limit)
 }
 
-// Several returns the workspaces of ids, whoever's they are, without those that do not exist.
+// Several returns the workspaces with these ids, of any user, without those that do not exist.
 func (s *Service) Several(ctx context.Context, ids []workspace.ID) ([]workspace.Workspace, error) {
 	return s.store.Workspaces(ctx, ids)
 }

@@ -19,26 +19,25 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Inventory looks for what exists of a workspace's data. It returns an error unless both the
-// backend and the object store have answered and are the recorded ones (SPEC 2). A recovery that
-// knows only half could give files up.
+// Inventory finds the data of a workspace. It returns an error unless both the backend and the object store have
+// answered and are the recorded ones (SPEC 2): a recovery that knows only half could give files up.
 type Inventory interface {
 	Inventory(ctx context.Context, id workspace.ID) (workspace.Inventory, error)
-	// Versions returns the complete archives only, newest first, by the same rule.
+	// Versions returns the complete archives only, newest first, under the same condition.
 	Versions(ctx context.Context, id workspace.ID) ([]workspace.ArchiveVersion, error)
 }
 
-// Choice is what a person has decided about the data of a workspace in ERROR.
+// Choice is a person's decision about the data of a workspace in ERROR.
 type Choice struct {
-	// Kind is empty when no choice was made.
+	// Kind is empty without a choice.
 	Kind workspace.RecoveryChoice
-	// Key is the archive of [workspace.RecoverArchive].
+	// Key is the archive for [workspace.RecoverArchive].
 	Key string
-	// ReplaceVolume gives up the content of a volume that exists.
+	// ReplaceVolume gives up the files on an existing volume.
 	ReplaceVolume bool
 }
 
-// validate checks what can be checked without looking.
+// validate checks the choice itself; what exists is checked later.
 func (c Choice) validate() error {
 	switch c.Kind {
 	case "", workspace.RecoverRetry, workspace.RecoverVolume, workspace.RecoverArchive, workspace.RecoverEmpty:
@@ -59,20 +58,19 @@ func (c Choice) validate() error {
 // made reports whether the choice is about the data.
 func (c Choice) made() bool { return c.Kind != "" && c.Kind != workspace.RecoverRetry }
 
-// inDoubt are the reasons after which nothing is done about the data without a choice (SPEC
-// 12.9). After any other one, also after ArchiveCorrupted, the next attempt uses the same data as
-// the last one. It fails again, or the cause was fixed.
+// inDoubt are the reasons after which nothing happens to the data without a choice (SPEC 12.9). After any other reason,
+// including ArchiveCorrupted, the next attempt uses the same data as the last one: it fails again, unless the cause was
+// fixed.
 var inDoubt = map[workspace.ErrorReason]bool{workspace.ReasonDataLost: true, workspace.ReasonConflict: true}
 
-// needsInventory reports whether what exists matters for the recovery.
+// needsInventory reports whether the recovery depends on the data that exists.
 func needsInventory(w workspace.Workspace, c Choice) bool {
 	return !w.Deleted() && (c.made() || inDoubt[w.NeedsRecovery()])
 }
 
-// decide is the rule of recoveries. It says which one the choice c means for a workspace in ERROR
-// of which inv exists, or the problem that forbids it. It never starts with an empty home or an
-// older archive unless that was chosen. It never replaces a volume unless that was chosen as
-// well.
+// decide is the rule of recoveries. It returns the recovery that the choice c means for a workspace in ERROR with the
+// data inv, or the problem that forbids it. It never starts with an empty home or an older archive unless that was
+// chosen, and never replaces a volume unless that was chosen as well.
 func decide(w workspace.Workspace, c Choice, inv workspace.Inventory) (r workspace.Recovery, problem words.Text) {
 	volume := inv.Volume != nil
 	switch {
@@ -98,11 +96,11 @@ func decide(w workspace.Workspace, c Choice, inv workspace.Inventory) (r workspa
 	case volume && !c.ReplaceVolume:
 		return r, words.Of("problem.recovery.volume_lost", nil)
 	}
-	// A volume that did not exist when the choice was made was not given up.
+	// A volume that did not exist at the time of the choice was not given up.
 	return workspace.Recovery{Choice: c.Kind, Key: c.Key, ReplaceVolume: c.ReplaceVolume && volume}, nil
 }
 
-// choices are those that [decide] takes for the workspace now, each with all that it must say.
+// choices returns all choices that [decide] accepts for the workspace now.
 func choices(w workspace.Workspace, inv workspace.Inventory) []Choice {
 	replace := inv.Volume != nil
 	all := []Choice{{Kind: workspace.RecoverVolume}}
@@ -116,8 +114,8 @@ func choices(w workspace.Workspace, inv workspace.Inventory) []Choice {
 	})
 }
 
-// currentIsBack reports whether the archive of the row exists, no container has
-// written since it was made, and no other archive is newer.
+// currentIsBack reports whether the archive of the row exists, is the newest one, and no container has written since it
+// was made.
 func currentIsBack(w workspace.Workspace, inv workspace.Inventory) bool {
 	if w.ArchiveKey == "" || w.HomeCtx.Dirty || !has(w, inv, w.ArchiveKey) {
 		return false
@@ -125,18 +123,18 @@ func currentIsBack(w workspace.Workspace, inv workspace.Inventory) bool {
 	return newest(inv.Archives).Key == w.ArchiveKey
 }
 
-// newest returns the newest of some archives.
+// newest returns the newest archive.
 func newest(archives []workspace.ArchiveVersion) workspace.ArchiveVersion {
 	return slices.MaxFunc(archives, func(a, b workspace.ArchiveVersion) int { return a.Modified.Compare(b.Modified) })
 }
 
-// has reports whether key is an archive of this workspace that exists.
+// has reports whether key is an existing archive of this workspace.
 func has(w workspace.Workspace, inv workspace.Inventory, key string) bool {
 	return strings.HasPrefix(key, string(w.ID)+"/") &&
 		slices.ContainsFunc(inv.Archives, func(a workspace.ArchiveVersion) bool { return a.Key == key })
 }
 
-// look returns what exists of the workspace's data.
+// look returns the data that exists of the workspace.
 func (s *Service) look(ctx context.Context, w workspace.Workspace) (workspace.Inventory, error) {
 	err := errors.New("this process cannot look for it")
 	var inv workspace.Inventory
@@ -152,14 +150,13 @@ func (s *Service) look(ctx context.Context, w workspace.Workspace) (workspace.In
 	return inv, nil
 }
 
-// Recover clears the error of a workspace in ERROR and has the controller carry the choice out.
-// One that is in use in a conflict can keep its volume; the other choices have to wait until it
-// sleeps. Without a choice it does what gives nothing up. It tries again after an error that does
-// not concern the data, and takes data that is back after DataLost. Otherwise it returns a
-// [*ChoiceError], which says what exists. Over a limit the workspace is recovered but does not
-// run: its desired state becomes STANDBY. A workspace that is in no error stays as it is. Only
-// administrators may call Recover ([ErrForbidden]). It returns [ErrNotFound], [ErrStale],
-// [ErrInventoryUnknown], and [*InvalidError] and [ErrDeleted] for a choice that cannot be.
+// Recover clears the error of a workspace in ERROR and has the controller carry out the choice. A workspace in use with
+// a Conflict can keep its volume; the other choices require that it sleeps first. Without a choice, Recover does what
+// gives nothing up: it retries after an error that does not concern the data, and uses data that has come back after
+// DataLost. Otherwise it returns a [*ChoiceError] with what exists. If a limit is reached, the workspace is recovered
+// but does not run: its desired state becomes STANDBY. A workspace without an error stays as it is. Only administrators
+// may call Recover ([ErrForbidden]). It returns [ErrNotFound], [ErrStale], [ErrInventoryUnknown], and [*InvalidError]
+// and [ErrDeleted] for an impossible choice.
 func (s *Service) Recover(ctx context.Context, a Actor, id workspace.ID, c Choice) (workspace.Workspace, error) {
 	if !a.Admin {
 		return workspace.Workspace{}, ErrForbidden
@@ -170,8 +167,7 @@ func (s *Service) Recover(ctx context.Context, a Actor, id workspace.ID, c Choic
 	if err := c.validate(); err != nil {
 		return workspace.Workspace{}, err
 	}
-	// Another administrator or the controller may change the error meanwhile. Then the
-	// decision is made again about the new one.
+	// Another administrator or the controller may change the error meanwhile. Then the new error is decided.
 	for range 3 {
 		w, err := s.store.Get(ctx, a.viewer(), id)
 		if err != nil {
@@ -194,10 +190,9 @@ func (s *Service) Recover(ctx context.Context, a Actor, id workspace.ID, c Choic
 	return workspace.Workspace{}, fmt.Errorf("recovering workspace %s: its error changes all the time; try again", id)
 }
 
-// whileNotCollecting calls f, which looks for archives and writes which of them is chosen.
-// Meanwhile no process collects archives or begins to. A collector that runs may have judged the
-// workspace as it was before, and be about to delete the archive that is chosen. One that begins
-// later reads the choice.
+// whileNotCollecting calls f, which looks for archives and writes the chosen one. Meanwhile no process collects
+// archives. A running collector may have judged the workspace before the choice, and be about to delete the chosen
+// archive; one that starts later reads the choice.
 func (s *Service) whileNotCollecting(ctx context.Context, f func() error) error {
 	idle, err := s.store.WhileIdle(ctx, postgres.LockGC, f)
 	if err == nil && !idle {
@@ -206,8 +201,7 @@ func (s *Service) whileNotCollecting(ctx context.Context, f func() error) error 
 	return err
 }
 
-// recover recovers w from its present error. changed is false, and nothing was
-// written, when the row has another error or none by now.
+// recover recovers w from its present error. If the row's error has changed, it writes nothing and changed is false.
 func (s *Service) recover(
 	ctx context.Context, a Actor, w workspace.Workspace, c Choice,
 ) (_ workspace.Workspace, changed bool, err error) {
@@ -225,7 +219,7 @@ func (s *Service) recover(
 	return recovered, changed, err
 }
 
-// recoverNow is recover, while no archives are collected.
+// recoverNow is recover while no archives are collected.
 func (s *Service) recoverNow(
 	ctx context.Context, a Actor, w workspace.Workspace, c Choice,
 ) (_ workspace.Workspace, changed bool, err error) {
@@ -261,13 +255,12 @@ func (s *Service) recoverNow(
 	return recovered, true, nil
 }
 
-// recoverPage is how many workspaces one query of RecoverAll returns.
+// recoverPage is the number of workspaces per query of RecoverAll.
 const recoverPage = 500
 
-// RecoverAll recovers every workspace, deleted ones left out, that is in ERROR for
-// that reason, one after another. An archive cannot be chosen for all. failed has the
-// errors of those that were not recovered. RecoverAll stops with an error when what
-// exists is not known ([ErrInventoryUnknown]): that concerns all of them.
+// RecoverAll recovers all workspaces in ERROR for that reason, except deleted ones, one after another. An archive
+// cannot be chosen for all of them. failed has the errors of those that were not recovered. RecoverAll stops with
+// [ErrInventoryUnknown] if the existing data is unknown, because that concerns all of them.
 func (s *Service) RecoverAll(
 	ctx context.Context, a Actor, reason workspace.ErrorReason, c Choice,
 ) (recovered []workspace.ID, failed map[workspace.ID]error, err error) {
@@ -307,20 +300,19 @@ func (s *Service) RecoverAll(
 	}
 }
 
-// ChoiceError means that a recovery needs a choice, or that the choice that was made
-// is not possible. Nothing was changed.
+// ChoiceError means that a recovery needs a choice, or that the given choice is impossible. Nothing was changed.
 type ChoiceError struct {
-	// Reason is why the workspace is in ERROR; empty when it is not.
+	// Reason is the reason for ERROR, empty for a workspace without an error.
 	Reason workspace.ErrorReason
-	// Choices are those that can be made now, each with all that it must say.
+	// Choices are the possible choices.
 	Choices []Choice
-	// Inventory is what exists.
+	// Inventory is the data that exists.
 	Inventory workspace.Inventory
-	// Problem is why nothing was done, a sentence for people.
+	// Problem is why nothing was changed, a sentence for people.
 	Problem words.Text
 }
 
-// Error implements error. It says what exists and which choices there are.
+// Error implements error. It lists the data that exists and the choices.
 func (e *ChoiceError) Error() string {
 	if e.Reason == "" {
 		return e.Problem.String()
@@ -352,7 +344,7 @@ func (e *ChoiceError) Error() string {
 		e.Reason, e.Problem, strings.Join(exists, ", "), strings.Join(slices.Compact(choices), " or "))
 }
 
-// made says when something was made, if that is known.
+// made returns the date of something, if known.
 func made(at time.Time) string {
 	if at.IsZero() {
 		return ""

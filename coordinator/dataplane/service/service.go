@@ -1,11 +1,9 @@
-// Package service changes the desired state of workspaces and everything else that users may
-// change. It owns the rules about input, ownership, paging and limits. The API, the gateway's
-// auto-wake, the TTL runner and the command line all call it. Nothing else may write
-// desired_state or deleted_at (SPEC 1, contract 3).
+// Package service changes the desired state of workspaces and everything else that users may change. It owns the rules
+// about input, ownership, paging and limits. The API, the gateway's auto-wake, the TTL runner and the command line all
+// call it. Nothing else may write desired_state or deleted_at (SPEC 1, contract 3).
 //
-// It must not touch containers, volumes or archives: the controller acts on the
-// desired state. Ownership, an operation in progress and the limits are checked by
-// the SQL statement that writes, so they hold under any number of concurrent calls.
+// It must not touch containers, volumes or archives: the controller acts on the desired state. The SQL statement that
+// writes checks ownership, the operation in progress and the limits, so they hold under concurrent calls.
 package service
 
 import (
@@ -32,20 +30,18 @@ import (
 
 // Options configure a [Service].
 type Options struct {
-	// InstanceBackend, "docker" or "kubernetes", and StorageBackend are written
-	// into new workspaces. Both default to "docker".
+	// InstanceBackend and StorageBackend, "docker" or "kubernetes", are written into new workspaces. Both default to
+	// "docker".
 	InstanceBackend, StorageBackend string
-	// Limits apply from the start; SetLimits changes them. The zero value means no
-	// limits.
+	// Limits are the initial limits; SetLimits changes them. The zero value means no limits.
 	Limits Limits
-	// Inventory tells what exists of a workspace's data. Without it, no recovery that
-	// depends on it is possible.
+	// Inventory finds the data of a workspace. Without it, recoveries that depend on the data are refused.
 	Inventory Inventory
-	// Delays are those of the other components, for explanations; SetDelays changes them.
+	// Delays are the other components' delays, for explanations; SetDelays changes them.
 	Delays explain.Delays
-	// Metrics counts the changes of desired states. Default: nothing does.
+	// Metrics counts changes of desired states. Default: none.
 	Metrics *metrics.Service
-	// Logger receives one line for every change of a desired state.
+	// Logger gets a line for every change of a desired state.
 	Logger *zap.Logger
 }
 
@@ -86,17 +82,16 @@ func New(st *store.Store, o Options) *Service {
 
 // Actor is the user, or the part of the system, that makes a change.
 type Actor struct {
-	// UserID sees and changes only the user's own workspaces.
+	// UserID is the user, who sees and changes only their own workspaces.
 	UserID string
-	// Admin sees every workspace by its id, deleted ones included, and may recover
-	// them.
+	// Admin lets the actor see every workspace by its id, including deleted ones, and recover it.
 	Admin bool
 	// Through is the cause in the log, the history and the metrics. Empty means [audit.API].
 	Through audit.Through
-	// Input says that it is a person who opens the workspace, or works in its page.
+	// Input says that a person opens the workspace or works in its page.
 	Input bool
-	// Asked is how long ago the change was asked for, where it is tried until it is granted: what somebody has asked for since wins.
-	// 0: now.
+	// Asked is how long ago the change was asked for, if it is retried until it is granted. A later request from
+	// somebody else wins. 0 means now.
 	Asked time.Duration
 
 	cause audit.Through // of the metrics, where Through says too little
@@ -104,8 +99,8 @@ type Actor struct {
 	revisions *[]int64
 }
 
-// If returns the actor for changes of a workspace that has one of the revisions; nil allows any. The statement that makes
-// the change checks that. Every method that changes a workspace returns [ErrStale] otherwise.
+// If returns the actor for changes of a workspace with one of these revisions; nil allows any. The statement that makes
+// the change checks the revision. Every method that changes a workspace returns [ErrStale] otherwise.
 func (a Actor) If(revisions []int64) Actor {
 	a.revisions = nil
 	if revisions != nil {
@@ -122,8 +117,8 @@ func (a Actor) viewer() store.Viewer {
 	return v
 }
 
-// CheckRevision returns [ErrStale] for a workspace that the actor has read and that has none of the revisions. It comes
-// before the other refusals; whether the change is made is for its statement to check.
+// CheckRevision returns [ErrStale] for a workspace that was read and has none of the actor's revisions. It takes
+// precedence over the other refusals; the statement that makes the change checks again.
 func (a Actor) CheckRevision(w workspace.Workspace) error {
 	if a.revisions != nil && !slices.Contains(*a.revisions, w.Revision) {
 		return ErrStale
@@ -133,8 +128,7 @@ func (a Actor) CheckRevision(w workspace.Workspace) error {
 
 func (a Actor) through() audit.Through { return cmp.Or(a.Through, audit.API) }
 
-// valid reports whether the ids are UUIDs. Anything else cannot exist, and would be
-// an error of PostgreSQL.
+// valid reports whether the ids are UUIDs. Other ids cannot exist, and would be an error of PostgreSQL.
 func valid(a Actor, id workspace.ID) bool {
 	if _, err := workspace.ParseID(string(id)); err != nil {
 		return false
@@ -145,24 +139,23 @@ func valid(a Actor, id workspace.ID) bool {
 // CreateInput describes a new workspace.
 type CreateInput struct {
 	Name, Description, Memo string
-	// ImageRef is the name of a configured image, empty for the default one, or from an
-	// administrator any image's reference.
+	// ImageRef is the name of a configured image, or from an administrator any image's reference. Empty means the
+	// default image.
 	ImageRef string
-	// GitURL is the address of the repository that the image clones, empty for none. Only an image with
-	// [launch.Image.Git] takes one.
+	// GitURL is the address of the repository that the image clones, empty for none. The image must have
+	// [launch.Image.Git].
 	GitURL string
 	// DesiredState is as in [Patch]; empty means RUNNING.
 	DesiredState workspace.DesiredState
-	// Key makes the same input of the same user create one workspace, however often it is sent;
-	// empty for a new workspace each time.
+	// Key makes repeated input of the same user create one workspace; empty creates a new workspace each time.
 	Key string
 }
 
-// keys is the name space of the ids that keys of users stand for.
+// keys is the namespace of the ids that are derived from users' keys.
 var keys = uuid.MustParse("7d0bb4a2-54b5-4a5c-9e8b-3f1f6fbb1a54")
 
-// id returns the id of the workspace that a user creates. A key always stands for the same one:
-// the id itself remembers what was created with the key, for as long as the row is there.
+// id returns the id of the new workspace. It is derived from the key, so the row itself remembers what the key has
+// created.
 func (in CreateInput) id(userID string) workspace.ID {
 	if in.Key == "" {
 		return workspace.ID(uuid.NewString())
@@ -170,9 +163,9 @@ func (in CreateInput) id(userID string) workspace.ID {
 	return workspace.ID(uuid.NewSHA1(keys, []byte(userID+" "+in.Key)).String())
 }
 
-// Create adds a workspace of the actor, or returns the one that the actor has created with the
-// same key. It returns [*InvalidError], [*ImageError], [*TooManyError], [*LimitError],
-// [ErrDeleted] for one that was deleted since, and [ErrKeyTaken].
+// Create adds a workspace of the actor, or returns the one that the actor created with the same key. It returns
+// [*InvalidError], [*ImageError], [*TooManyError], [*LimitError], [ErrDeleted] if that workspace was deleted since, and
+// [ErrKeyTaken].
 func (s *Service) Create(ctx context.Context, a Actor, in CreateInput) (workspace.Workspace, error) {
 	in, err := in.clean(s.Images(), a)
 	if err != nil {
@@ -214,19 +207,18 @@ func (s *Service) Get(ctx context.Context, a Actor, id workspace.ID) (workspace.
 type Patch struct {
 	// Name, Description and Memo are validated as in [Service.Create].
 	Name, Description, Memo *string
-	// ImageRef is as in [CreateInput]. A container that runs keeps its image.
+	// ImageRef is as in [CreateInput]. A running container keeps its image.
 	ImageRef *string
-	// Favourite puts it first on its owner's dashboard, or not.
+	// Favourite puts the workspace first on its owner's dashboard.
 	Favourite *bool
 	// DesiredState may be ARCHIVED, STANDBY or RUNNING.
 	DesiredState *workspace.DesiredState
 }
 
-// Update makes the whole change or none of it, and returns the workspace afterwards. With an
-// image, also the one that it had, it tries again to start a workspace whose error another image
-// can fix. With RUNNING, asked for by a person or a program, it tries again at once to pull an image that could not be
-// pulled. It returns [*InvalidError], [*ImageError], [ErrStale] and the errors of
-// [Service.SetDesired].
+// Update makes the whole change or none of it, and returns the workspace afterwards. With an image, even the same one,
+// it retries to start a workspace whose error another image can fix. With RUNNING from a person or a program, it
+// immediately retries a failed pull of the image. It returns [*InvalidError], [*ImageError], [ErrStale] and the errors
+// of [Service.SetDesired].
 func (s *Service) Update(ctx context.Context, a Actor, id workspace.ID, p Patch) (workspace.Workspace, error) {
 	p, err := p.clean(s.Images(), a)
 	if err != nil {
@@ -257,23 +249,23 @@ func (s *Service) Update(ctx context.Context, a Actor, id workspace.ID, p Patch)
 			return recovered, err
 		}
 	}
-	// The gateway repeats its request for as long as somebody waits.
+	// The gateway repeats its request while a client waits.
 	if p.ImageRef != nil || p.DesiredState != nil && *p.DesiredState == workspace.DesiredRunning && a.Through != audit.Gateway {
 		return s.retryImage(ctx, a, w)
 	}
 	return w, nil
 }
 
-// SetDesired changes the desired state to ARCHIVED, STANDBY or RUNNING. It returns
-// [ErrNotFound]; [ErrOperationInProgress], unless the workspace has that desired
-// state already; [ErrOvertaken]; and [*LimitError] for RUNNING.
+// SetDesired changes the desired state to ARCHIVED, STANDBY or RUNNING. It returns [ErrNotFound];
+// [ErrOperationInProgress], unless the workspace already has that desired state; [ErrOvertaken]; and [*LimitError] for
+// RUNNING.
 func (s *Service) SetDesired(ctx context.Context, a Actor, id workspace.ID, d workspace.DesiredState) error {
 	_, err := s.Update(ctx, a, id, Patch{DesiredState: &d})
 	return err
 }
 
-// Running returns the user's workspaces that count against the limits, the longest
-// unused first: the candidates for standby when a limit is reached.
+// Running returns the user's workspaces that count against the limits, the longest unused first: the candidates to put
+// to sleep when a limit is reached.
 func (s *Service) Running(ctx context.Context, userID string) ([]workspace.Workspace, error) {
 	if uuid.Validate(userID) != nil {
 		return nil, nil
@@ -281,14 +273,14 @@ func (s *Service) Running(ctx context.Context, userID string) ([]workspace.Works
 	return s.store.Running(ctx, userID)
 }
 
-// logChange logs who changed a desired state, and through what, and counts it.
+// logChange logs and counts a change of a desired state.
 func (s *Service) logChange(ctx context.Context, message string, a Actor, id workspace.ID, d workspace.DesiredState, more ...zap.Field) {
 	s.metrics.Desired(d, cmp.Or(a.cause, a.through()))
 	s.log.Info(message, slices.Concat([]zap.Field{zap.String(logkey.Workspace, string(id)), zap.String(logkey.DesiredState, string(d)),
 		zap.String(logkey.By, a.UserID), zap.String(logkey.Through, string(a.through()))}, tracing.Fields(ctx), more)...)
 }
 
-// translate replaces the store's error for a missing row with this package's.
+// translate replaces errors of the store with those of this package.
 func translate(err error) error {
 	switch {
 	case errors.Is(err, postgres.ErrNotFound):

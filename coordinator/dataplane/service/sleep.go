@@ -18,7 +18,7 @@ import (
 // DefaultMaxKeepAwake is the default of [Service.SetMaxKeepAwake].
 const DefaultMaxKeepAwake = 8 * time.Hour
 
-// CheckMaxKeepAwake reports what is wrong with the longest time, under the setting's name.
+// CheckMaxKeepAwake reports what is wrong with that time, by the setting's name.
 func CheckMaxKeepAwake(d time.Duration) error {
 	if d < 0 {
 		return fmt.Errorf("ttl keep_awake_max: must be a duration, such as 8h, or 0 to refuse it, not %s", d)
@@ -26,13 +26,13 @@ func CheckMaxKeepAwake(d time.Duration) error {
 	return nil
 }
 
-// SetMaxKeepAwake changes for how long a workspace can be kept awake at most.
+// SetMaxKeepAwake changes the longest time for which KeepAwake keeps a workspace awake.
 func (s *Service) SetMaxKeepAwake(d time.Duration) { s.maxKeepAwake.Store(int64(d)) }
 
-// KeepAwake keeps an unused workspace awake for d from now, and no longer if d is 0. Putting it
-// to sleep, archiving and deleting it end that as well. It returns the workspace afterwards;
-// [ErrNotFound]; [ErrStale]; [*InvalidError] if d is longer than the setting allows; [ErrNotAwake] if the
-// workspace is not meant to run; and a [*LimitError] if it dozes and there is no place for it to run.
+// KeepAwake keeps an unused workspace awake for d from now; 0 ends that. Putting it to sleep, archiving and deleting
+// also end it. KeepAwake returns the workspace afterwards; [ErrNotFound]; [ErrStale]; [*InvalidError] if d is longer
+// than the setting allows; [ErrNotAwake] if the workspace is not meant to run; and a [*LimitError] if it dozes and
+// there is no place for it to run.
 func (s *Service) KeepAwake(
 	ctx context.Context, a Actor, id workspace.ID, d time.Duration,
 ) (workspace.Workspace, error) {
@@ -64,19 +64,18 @@ func (s *Service) KeepAwake(
 	return w, nil
 }
 
-// Unused says of a workspace why it is to be put to sleep.
+// Unused is why a workspace is put to sleep.
 type Unused struct {
-	// TTL is how long it may be unused, Since up to when it was not used.
+	// TTL is how long it may be unused. It was not used after Since.
 	TTL   time.Duration
 	Since time.Time
-	// Why goes to the history: why it is put to sleep although something goes on in it.
+	// Why is the message in the history if the workspace sleeps although it is busy.
 	Why string
 }
 
-// Sleep changes the desired state of a running, unused workspace to STANDBY. The statement that
-// writes checks again that it runs and is meant to, and has no operation in progress. It must not
-// have been used after u.Since, and its sleep must have been announced for a time that has come.
-// Otherwise Sleep returns false and changes nothing.
+// Sleep changes the desired state of a running, unused workspace to STANDBY. The statement that writes checks again
+// that the workspace runs and is meant to, has no operation in progress, was not used after u.Since, and that its
+// announced time to sleep has come. Otherwise Sleep returns false and changes nothing.
 func (s *Service) Sleep(ctx context.Context, id workspace.ID, u Unused) (bool, error) {
 	changed, err := s.store.Sleep(ctx, id, u.TTL, u.Since, u.Why)
 	if changed {
@@ -89,10 +88,10 @@ func (s *Service) Sleep(ctx context.Context, id workspace.ID, u Unused) (bool, e
 	return changed, err
 }
 
-// Doze lets a running workspace doze that was not used after since: its container is frozen until
-// somebody wants it again. The statement that writes checks again that it runs and is meant to, is
-// neither busy nor kept awake, and has no operation in progress. Otherwise, and when as many doze as
-// may, Doze returns false and changes nothing.
+// Doze freezes the container of a running workspace that was not used after since, until it is used again. The
+// statement that writes checks again that the workspace runs and is meant to, is neither busy nor kept awake, and has
+// no operation in progress. Otherwise, or if the limit of dozing workspaces is reached, Doze returns false and changes
+// nothing.
 func (s *Service) Doze(ctx context.Context, id workspace.ID, since time.Time) (bool, error) {
 	dozes, err := s.store.Doze(ctx, id, since, s.storeLimits().Dozing)
 	if dozes {
@@ -102,10 +101,9 @@ func (s *Service) Doze(ctx context.Context, id workspace.ID, since time.Time) (b
 	return dozes, err
 }
 
-// SleepForMemory changes the desired state of a workspace that dozes to STANDBY, before its time is up, to
-// free the memory that its container keeps. The statement that writes checks again that it dozes and
-// has no operation in progress. Otherwise SleepForMemory returns false and changes nothing. why goes to
-// the history.
+// SleepForMemory changes the desired state of a dozing workspace to STANDBY before its time, to free the memory of its
+// container. The statement that writes checks again that it dozes and has no operation in progress. Otherwise
+// SleepForMemory returns false and changes nothing. why is the message in the history.
 func (s *Service) SleepForMemory(ctx context.Context, id workspace.ID, why string) (bool, error) {
 	a := Actor{Through: audit.Memory}
 	changed, err := s.store.SleepForMemory(ctx, id, a.through(), why)
@@ -115,16 +113,15 @@ func (s *Service) SleepForMemory(ctx context.Context, id workspace.ID, why strin
 	return changed, err
 }
 
-// Archive changes the desired state of a workspace to ARCHIVED that has been in STANDBY
-// for ttl. The statement that writes checks that again, and that it has no operation in
-// progress and is meant to be in STANDBY. Otherwise Archive returns false and changes
-// nothing.
+// Archive changes the desired state of a workspace that has been in STANDBY for ttl to ARCHIVED. The statement that
+// writes checks that again, and that the workspace is meant to be in STANDBY and has no operation in progress.
+// Otherwise Archive returns false and changes nothing.
 func (s *Service) Archive(ctx context.Context, id workspace.ID, ttl time.Duration) (bool, error) {
 	return s.archive(ctx, "workspace expired", Actor{Through: audit.TTL, cause: audit.Idle}, id, ttl, "")
 }
 
-// ArchiveForSpace is Archive for a workspace that has to make room on the disk of the homes
-// before its time is up. why goes to the history.
+// ArchiveForSpace is Archive before the workspace's time, to free space on the disk of the homes. why is the message in
+// the history.
 func (s *Service) ArchiveForSpace(
 	ctx context.Context, id workspace.ID, asleep time.Duration, why string,
 ) (bool, error) {

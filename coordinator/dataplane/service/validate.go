@@ -12,7 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// The longest text, in characters, that each field can hold.
+// The maximum length of each field, in characters.
 const (
 	MaxName        = 255
 	MaxDescription = 2_000
@@ -20,8 +20,7 @@ const (
 	MaxImageRef    = 512
 )
 
-// clean returns the input as it is stored, or [*InvalidError] for the first invalid
-// field.
+// clean returns the input in its stored form, or [*InvalidError] for the first invalid field.
 func (in CreateInput) clean(images launch.Catalog, a Actor) (CreateInput, error) {
 	var err error
 	if in.Name, err = cleanName(in.Name); err != nil {
@@ -44,7 +43,7 @@ func (in CreateInput) clean(images launch.Catalog, a Actor) (CreateInput, error)
 	return in, err
 }
 
-// checkDesired checks a desired state that a user asks for.
+// checkDesired checks a desired state from a user.
 func checkDesired(d workspace.DesiredState) error {
 	switch d {
 	case workspace.DesiredArchived, workspace.DesiredStandby, workspace.DesiredRunning:
@@ -83,7 +82,7 @@ func (p Patch) clean(images launch.Catalog, a Actor) (Patch, error) {
 	return p, nil
 }
 
-// cleanName trims and checks a name: one line that is shown in lists and logs.
+// cleanName trims and checks a name, which lists and logs show in one line.
 func cleanName(v string) (string, error) {
 	if !utf8.ValidString(v) {
 		return v, &InvalidError{"name", words.Of("problem.rule.utf8", nil)}
@@ -113,20 +112,19 @@ func controlCharacter(r rune) words.Text {
 // invisible reports whether r only formats the characters around it.
 func invisible(r rune) bool { return unicode.Is(unicode.Cf, r) }
 
-// joins reports whether r is an invisible character that names need. It joins or parts letters of
-// Persian and of Indic scripts, and makes up emoji.
+// joins reports whether r is an invisible character that names need: it joins or separates letters of Persian and Indic
+// scripts, or forms emoji.
 func joins(r rune) bool {
 	return r == '\u200c' || r == '\u200d' || r >= '\U000E0020' && r <= '\U000E007F'
 }
 
-// blank reports whether r is a letter or symbol of which nothing is seen: the fillers
-// of Hangul and the empty Braille pattern.
+// blank reports whether r is a letter or symbol that looks empty: the Hangul fillers and the empty Braille pattern.
 func blank(r rune) bool {
 	return r == '\u115f' || r == '\u1160' || r == '\u3164' || r == '\uffa0' || r == '\u2800'
 }
 
-// deceptive reports whether r is a control character or changes the direction of the text around
-// it. With those, a name can look like another one.
+// deceptive reports whether r is a control character or changes the text direction, either of which can make one name
+// look like another.
 func deceptive(r rune) bool {
 	return unicode.IsControl(r) || (r >= '\u202a' && r <= '\u202e') || (r >= '\u2066' && r <= '\u2069')
 }
@@ -147,9 +145,9 @@ func cleanProse(field, v string, limit int) (string, error) {
 	return v, nil
 }
 
-// cleanImageRef checks that v names a configured image; empty means the default one. An
-// administrator may also give a reference. Users may not: it makes the container engine ask any
-// address, and the answers tell which of them exist.
+// cleanImageRef checks that v names a configured image; empty means the default one. An administrator may also give a
+// reference. Users may not: a reference makes the container engine contact any address, and the answers reveal which
+// addresses exist.
 func cleanImageRef(v string, images launch.Catalog, a Actor) (string, error) {
 	v = strings.TrimSpace(v)
 	if len(v) > MaxImageRef {
