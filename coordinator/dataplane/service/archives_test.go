@@ -11,8 +11,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestWhoMayGoBackToWhichArchive: everything that forbids it is told before anything is
-// written.
+// TestWhoMayGoBackToWhichArchive: every refusal comes before anything is written.
 func TestWhoMayGoBackToWhichArchive(t *testing.T) {
 	st := storetest.Open(t)
 	a := actor(t, st)

@@ -91,7 +91,7 @@ func TestUndelete(t *testing.T) {
 	if n := logs.FilterMessage("workspace undeleted").Len(); n != 2 {
 		t.Errorf("%d undeletions are logged, want 2", n)
 	}
-	// It still runs, and another one has taken its place.
+	// The workspace still runs, and another one has taken its place.
 	storetest.Set(t, st, w.ID, `deleted_at = now(), desired_state = 'DELETED', phase = 'RUNNING'`)
 	create(t, s, owner)
 	if _, err := s.Undelete(t.Context(), owner, w.ID); !errors.As(err, &over) || over.Scope != "user" {
@@ -185,7 +185,7 @@ func TestHistoryAndExplanationAreForTheOwnerAndAdministrators(t *testing.T) {
 			t.Errorf("%+v: %v", a, err)
 		}
 	}
-	// One that is deleted can be asked about for as long as it can be undeleted.
+	// A deleted workspace can be explained while it can be undeleted.
 	e, err := s.Explain(t.Context(), owner, w.ID)
 	if err != nil || e.Asked == nil || e.Asked.Code != string(store.KindDeleted) || e.Asked.UserID != owner.UserID ||
 		!slices.ContainsFunc(e.Next, func(n explain.Statement) bool { return n.Code == "Undeletable" && !n.At.IsZero() }) {

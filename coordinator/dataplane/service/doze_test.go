@@ -15,7 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// What dozes is counted and logged, gives its place among the running ones away, and needs one to go on.
+// Dozing is counted and logged, frees a place among the running workspaces, and resuming needs one.
 func TestDozing(t *testing.T) {
 	st := storetest.Open(t)
 	core, logs := observer.New(zap.InfoLevel)
@@ -37,7 +37,7 @@ func TestDozing(t *testing.T) {
 	}
 	first := unused()
 	doze(first, true)
-	// As the controller sees it frozen.
+	// As the controller observes a frozen container.
 	storetest.Set(t, st, first, `conditions = '{"infra.dozing": {"status": "True"}}'`)
 	second := unused() // in the place of the first
 	doze(second, false)
@@ -83,8 +83,8 @@ func TestDozing(t *testing.T) {
 	}
 }
 
-// One that dozes goes to sleep for its memory, which is counted and logged. One that was thawed meanwhile
-// stays.
+// A dozing workspace is put to sleep to free its memory, which is counted and logged. One that was thawed meanwhile
+// stays awake.
 func TestSleepForMemory(t *testing.T) {
 	st := storetest.Open(t)
 	core, logs := observer.New(zap.InfoLevel)

@@ -10,8 +10,8 @@ import (
 	"github.com/codehub/gateway/coordinator/store"
 )
 
-// FuzzGitURL asserts what an address may never hold that an image gives to git: an option, a secret, another
-// transport, or a character that hides.
+// FuzzGitURL asserts that an address that an image gives to git never holds an option, a secret, another transport, or
+// a hidden character.
 func FuzzGitURL(f *testing.F) {
 	for _, v := range []string{"https://git.example/a.git", "ssh://git@git.example:22/a", "git@git.example:team/a.git", "-oProxyCommand=x",
 		"https://user:secret@git.example/a", "ext::sh -c x", "file:///etc", "https://git.example/a?token=x", "ssh://-oX/a", "a@-b:c", "a@b:-c", "ssh://a@b/../c"} {
@@ -42,7 +42,7 @@ func FuzzGitURL(f *testing.F) {
 	})
 }
 
-// FuzzCursor asserts that what is taken for a cursor is one that this list has given out.
+// FuzzCursor asserts that every accepted cursor is one that this list has returned.
 func FuzzCursor(f *testing.F) {
 	filter := store.Filter{Order: store.ByName}
 	f.Add(formatCursor(store.Cursor{Key: "a name", ID: "0a1b2c3d"}, filter))

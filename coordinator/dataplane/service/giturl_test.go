@@ -26,7 +26,7 @@ func TestGitURL(t *testing.T) {
 		{"https://git.example/a\nb", "", "control"}, {"https://git.example/a\u202eb", "", "control"},
 		{"https://git.example/\xff", "", "UTF-8"},
 		{"https://git.example/a", "plain", image}, {"https://git.example/a", "registry.example/any:1", image},
-		// What git would understand in another way, or would run.
+		// Addresses that git would understand differently, or run.
 		{"http://git.example/a", "", address}, {"git://git.example/a", "", address},
 		{"file:///etc", "", address}, {"/home/coder/a", "", address}, {"../a", "", address},
 		{"ext::sh -c true", "", "control"}, {"ext::sh", "", address}, {"HTTPS://git.example/a", "", address},

@@ -16,8 +16,7 @@ import (
 
 var images = launch.Catalog{{Name: "code", Reference: "test/code:1"}, {Name: "jupyter", Reference: "test/jupyter:7"}}
 
-// A reference makes the container engine ask any address, so users may only name what is
-// configured.
+// A reference makes the container engine contact any address, so users may only name configured images.
 func TestUsersChooseConfiguredImagesOnly(t *testing.T) {
 	st := storetest.Open(t)
 	s := service.New(st, service.Options{})
@@ -33,7 +32,7 @@ func TestUsersChooseConfiguredImagesOnly(t *testing.T) {
 		{"", true, true}, {"jupyter", true, true}, {" code ", true, true},
 		{"10.0.0.5:22/x", false, true}, {"registry.example:5000/team/image:tag", false, true},
 		{"codercom/code-server@sha256:" + strings.Repeat("0", 64), false, true},
-		// Without a tag or a registry it could be the name of an image of the settings.
+		// Without a tag or a registry it could be the name of a configured image.
 		{"ubuntu", false, false}, {"jupiter", false, false},
 		{"image --privileged", false, false}, {"--rm", false, false}, {"Image:1", false, false}, {"a:b:c", false, false},
 	} {
@@ -56,8 +55,7 @@ func TestUsersChooseConfiguredImagesOnly(t *testing.T) {
 	}
 }
 
-// The owner who gives a workspace another image may try again what the old one made fail,
-// and nothing that concerns the files.
+// An owner who chooses another image may retry what the old image made fail, but nothing that concerns the files.
 func TestAnotherImageMendsWhatAnImageBreaks(t *testing.T) {
 	for reason, fixed := range map[workspace.ErrorReason]bool{
 		workspace.ReasonImagePullFailed: true, workspace.ReasonRetryExceeded: true, workspace.ReasonTimeout: true,
@@ -77,7 +75,7 @@ func TestAnotherImageMendsWhatAnImageBreaks(t *testing.T) {
 			if got := storetest.Row(t, st, w.ID); got.ErrorReason != reason {
 				t.Fatalf("another name has recovered it: %+v", got)
 			}
-			// Its place went to another one while it was in ERROR: it must not take it back.
+			// Its place went to another workspace while it was in ERROR: it must not take the place back.
 			other := create(t, s, a)
 			got, err := s.Update(t.Context(), a, w.ID, service.Patch{ImageRef: ptr("jupyter")})
 			if err != nil || got.ImageRef != "jupyter" {
@@ -94,7 +92,7 @@ func TestAnotherImageMendsWhatAnImageBreaks(t *testing.T) {
 				if err := s.SetDesired(t.Context(), a, other.ID, workspace.DesiredArchived); err != nil {
 					t.Fatal(err)
 				}
-				// The same image again: what stands behind its name may have been fixed.
+				// The same image: the image behind the name may have been fixed.
 				got, err = s.Update(t.Context(), a, w.ID, service.Patch{ImageRef: ptr("jupyter")})
 				if err != nil || got.ErrorReason != "" || got.DesiredState != workspace.DesiredRunning {
 					t.Errorf("with a place: %+v, %v", got, err)
@@ -132,7 +130,7 @@ func TestWorkspacesOfAUserAreLimited(t *testing.T) {
 	}
 	s := services[0]
 	create(t, s, other)
-	// A deleted one makes room, and comes back only if there is still room.
+	// A deleted workspace makes room, and comes back only if there is still room.
 	items, _, err := s.List(t.Context(), a, service.ListOptions{}, 1, "")
 	if err != nil {
 		t.Fatal(err)
@@ -152,7 +150,7 @@ func TestWorkspacesOfAUserAreLimited(t *testing.T) {
 	if _, err := s.Undelete(t.Context(), a, gone.ID); err != nil {
 		t.Fatal(err)
 	}
-	// 0 is no limit.
+	// 0 means no limit.
 	s.SetLimits(service.Limits{})
 	create(t, s, a)
 }
@@ -174,8 +172,8 @@ func TestAWorkspaceInErrorHoldsNoPlace(t *testing.T) {
 	create(t, s, a)
 }
 
-// Its owner who starts a workspace again, or chooses an image, has the image pulled again at once. The gateway, which asks for
-// as long as a page is open, does not.
+// The image is pulled again immediately if the owner starts the workspace or chooses an image, but not if the gateway
+// asks, which repeats its request while a page is open.
 func TestTheOwnerHasAnImagePulledAgain(t *testing.T) {
 	const waits = `phase = 'STANDBY', operation = 'STARTING', op_started_at = now(), waiting = '{"reason": "PullingImage", "cause": "rate_limit", "tries": 5, "message": "x", "since": "2026-01-02T03:04:05Z"}'`
 	const failed = `phase = 'ERROR', operation = 'NONE', op_started_at = NULL, waiting = NULL, error_count = 1, error_message = 'x', error_reason = 'ImagePullFailed'`
@@ -226,7 +224,7 @@ func TestTheOwnerHasAnImagePulledAgain(t *testing.T) {
 		}
 		last = id
 	}
-	// In ERROR it holds no place. To start it again takes one.
+	// In ERROR the workspace holds no place. Starting it again takes one.
 	storetest.Set(t, st, w.ID, failed)
 	other := create(t, s, a)
 	var limit *service.LimitError

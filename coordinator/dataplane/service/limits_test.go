@@ -109,7 +109,7 @@ func TestLimits(t *testing.T) {
 	if _, err := s.Create(t.Context(), a, service.CreateInput{Name: "too soon"}); !errors.As(err, &over) {
 		t.Errorf("while one is still running: %v", err)
 	}
-	// It may go back to RUNNING: it is counted already.
+	// It may go back to RUNNING, because it still counts.
 	if err := s.SetDesired(t.Context(), a, first.ID, workspace.DesiredRunning); err != nil {
 		t.Errorf("back to running: %v", err)
 	}
@@ -169,8 +169,7 @@ func TestACallThatStopsWaitingReleasesItsTurn(t *testing.T) {
 	create(t, s, a)
 }
 
-// The controller claims an operation while a change waits for the row: the change
-// must see the operation.
+// The controller claims an operation while a change waits for the row: the change must see the operation.
 func TestAChangeThatWaitedForTheControllerSeesItsWrite(t *testing.T) {
 	st := storetest.Open(t)
 	s := service.New(st, service.Options{Limits: service.Limits{PerUser: 1, Global: 1}})

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// An invisible name cannot be told from another, nor clicked.
+// An invisible name looks like any other invisible name, and cannot be clicked.
 func TestNamesCanBeSeen(t *testing.T) {
 	for _, name := range []string{
 		"\u200b", "\u2060\ufeff", "\u200d", "\u3164", "\u115f\u1160", "\uffa0", "\u2800\u2800", "\u00ad", "\u0301", "\ufe0f", "\u00a0\u2003",

@@ -11,8 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestTheLaterRequestWins: a wake-up that was asked for before yields to what a user or a program has asked for since. It does not yield
-// to what the system does by itself, nor to what was asked for before it.
+// TestTheLaterRequestWins: a wake-up yields to a later request of a user or a program, but neither to the system's own
+// changes nor to earlier requests.
 func TestTheLaterRequestWins(t *testing.T) {
 	st := storetest.Open(t)
 	s := service.New(st, service.Options{})

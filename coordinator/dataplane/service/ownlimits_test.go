@@ -15,12 +15,12 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// span is the time in which something happened.
+// span is the time of an event.
 type span struct{ begin, end time.Time }
 
 func (s span) overlaps(o span) bool { return !s.end.Before(o.begin) && !o.end.Before(s.begin) }
 
-// limitInForce is a limit, and when a call may have been judged by it.
+// limitInForce is a limit, and when calls may have been checked against it.
 type limitInForce struct {
 	value int
 	span
@@ -32,9 +32,8 @@ type grant struct {
 	span
 }
 
-// Many calls through three processes add workspaces of a user at once, while an administrator changes the
-// user's own limit. The history has the grants in the order in which they were made: none may exceed
-// every limit that was in force during its call.
+// Many concurrent calls through three processes add workspaces of a user, while an administrator changes the user's own
+// limit. The history has the grants in their order: none may exceed every limit that was in force during its call.
 func TestAUsersOwnLimitHoldsWhileItChanges(t *testing.T) {
 	const all = 3 // the limit of all users
 	for _, c := range []struct {
@@ -124,7 +123,7 @@ func TestAUsersOwnLimitHoldsWhileItChanges(t *testing.T) {
 				}
 				ever := span{end: time.Now().Add(time.Hour)}
 				limits := []limitInForce{{all, ever}}
-				// The limit changes after every few calls, to one near to what is there. So each call overlaps few of them.
+				// The limit changes every few calls, to one near the current number. So each call overlaps few limits.
 				todo, done := make(chan int), make(chan struct{}, calls)
 				var wg sync.WaitGroup
 				for i := range 2 * len(services) {
@@ -189,7 +188,7 @@ func TestAUsersOwnLimitHoldsWhileItChanges(t *testing.T) {
 						}
 					}
 				}
-				// What is left of the last limit can be taken, and no more.
+				// The rest of the last limit can be taken, and no more.
 				last, have := limits[len(limits)-1].value, len(granted)
 				for ; ; have++ {
 					_, err := services[0].Create(t.Context(), a, service.CreateInput{Name: "new", DesiredState: c.desired})

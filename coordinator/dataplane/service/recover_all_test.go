@@ -77,7 +77,7 @@ func TestRecoverAll(t *testing.T) {
 	}
 }
 
-// Recoveries, undeletions, starts and creations at the same time, in two processes.
+// Concurrent recoveries, undeletions, starts and creations, in two processes.
 func TestConcurrentRecoveriesAndUndeletionsDoNotExceedTheLimits(t *testing.T) {
 	st := storetest.Open(t)
 	limits := service.Limits{PerUser: 3, Global: 5}

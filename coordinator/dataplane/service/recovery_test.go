@@ -18,8 +18,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// inventory is what exists, for every workspace the same. Archives are named by their
-// operation.
+// inventory is the same data for every workspace. Archives are named by their operation.
 type inventory struct {
 	volume   bool
 	archives []string // the newest first
@@ -58,7 +57,7 @@ var (
 	emptyOver = service.Choice{Kind: workspace.RecoverEmpty, ReplaceVolume: true}
 )
 
-// from chooses an archive; the key is completed with the workspace's id.
+// from chooses an archive; the workspace's id completes the key.
 func from(op string) service.Choice {
 	return service.Choice{Kind: workspace.RecoverArchive, Key: op}
 }
@@ -67,8 +66,7 @@ func fromOver(op string) service.Choice {
 	return service.Choice{Kind: workspace.RecoverArchive, Key: op, ReplaceVolume: true}
 }
 
-// TestTheRecoveryTable is reason × choice × what exists → outcome. Rows have the
-// archive "now" as their current one.
+// TestTheRecoveryTable is reason × choice × existing data → outcome. The current archive of the rows is "now".
 func TestTheRecoveryTable(t *testing.T) {
 	const (
 		asks    = "only you can tell"
@@ -171,7 +169,7 @@ func TestTheRecoveryTable(t *testing.T) {
 	}
 }
 
-// TestARecoveryRemembersTheNewestArchive that was seen: one to come was not chosen over.
+// TestARecoveryRemembersTheNewestArchive that was seen: the choice was not about a later one.
 func TestARecoveryRemembersTheNewestArchive(t *testing.T) {
 	st := storetest.Open(t)
 	admin := service.Actor{Admin: true}
@@ -228,7 +226,7 @@ func TestAChoiceThatCannotBeIsRefusedWithoutLooking(t *testing.T) {
 	if n := inv.asked.Load(); n != 0 {
 		t.Errorf("looked %d times", n)
 	}
-	// An archive of another workspace is none of this one, whatever the listing says.
+	// The archive of another workspace is not one of this workspace, whatever the listing says.
 	foreign := service.New(st, service.Options{Inventory: listing{other.ID.ArchiveKey("now")}})
 	var needed *service.ChoiceError
 	if _, err := foreign.Recover(t.Context(), admin, w.ID, from(other.ID.ArchiveKey("now"))); !errors.As(err, &needed) {
@@ -253,8 +251,7 @@ func (l listing) Inventory(context.Context, workspace.ID) (inv workspace.Invento
 	return inv, nil
 }
 
-// Nothing is offered to choose from: whatever exists of a deleted one is kept or given up
-// as a whole.
+// No choices are offered: the data of a deleted workspace is kept or given up as a whole.
 func TestAChoiceForADeletedWorkspaceSaysToUndeleteIt(t *testing.T) {
 	st := storetest.Open(t)
 	inv := &inventory{volume: true, archives: []string{"now"}}
@@ -274,7 +271,7 @@ func TestAChoiceForADeletedWorkspaceSaysToUndeleteIt(t *testing.T) {
 	}
 }
 
-// The collector may have judged the workspace before that got into ERROR.
+// The collector may have judged the workspace before its error.
 func TestNoArchiveIsChosenWhileArchivesAreCollected(t *testing.T) {
 	st := storetest.Open(t)
 	inv := &inventory{archives: []string{"now", "old"}}
@@ -296,7 +293,7 @@ func TestNoArchiveIsChosenWhileArchivesAreCollected(t *testing.T) {
 	}
 }
 
-// collecting is an inventory during whose listing a collection begins.
+// collecting is an inventory; a collection begins while it lists.
 type collecting struct {
 	*inventory
 	begin func() error
@@ -313,7 +310,7 @@ func (c *collecting) Inventory(ctx context.Context, id workspace.ID) (workspace.
 	return c.inventory.Inventory(ctx, id)
 }
 
-// A collector that begins between the listing and the choice would have read the row without it.
+// A collector that begins between the listing and the choice would have read the row without the choice.
 func TestNobodyBeginsToCollectBeforeTheChosenArchiveIsWritten(t *testing.T) {
 	st := storetest.Open(t)
 	inv := &collecting{inventory: &inventory{archives: []string{"now", "old"}}}
@@ -406,7 +403,7 @@ func TestWithoutAnInventoryNothingIsChanged(t *testing.T) {
 		if after := storetest.Row(t, st, w.ID); !reflect.DeepEqual(after, before) {
 			t.Errorf("%s: the row changed to %+v", name, after)
 		}
-		// What concerns no data needs none.
+		// An error that does not concern the data needs no inventory.
 		storetest.Set(t, st, w.ID, `error_reason = 'Timeout'`)
 		if _, err := s.Recover(t.Context(), admin, w.ID, none); err != nil {
 			t.Errorf("%s: a Timeout: %v", name, err)
@@ -422,7 +419,7 @@ func TestARecoveryDecidesAboutTheErrorThatItClears(t *testing.T) {
 	admin := service.Actor{Admin: true}
 	storetest.Set(t, st, w.ID, `phase = 'ERROR', error_reason = 'DataLost'`)
 
-	// The reason becomes one for which the volume is not taken without being chosen.
+	// The reason becomes one after which the volume is used only by choice.
 	inv.look = func() { storetest.Set(t, st, w.ID, `error_reason = 'Conflict'`) }
 	var needed *service.ChoiceError
 	if _, err := s.Recover(t.Context(), admin, w.ID, none); !errors.As(err, &needed) || needed.Reason != workspace.ReasonConflict {
@@ -433,7 +430,7 @@ func TestARecoveryDecidesAboutTheErrorThatItClears(t *testing.T) {
 	if got, err := s.Recover(t.Context(), admin, w.ID, none); !errors.As(err, &needed) && (err != nil || got.Recovery != nil) {
 		t.Errorf("recovered meanwhile: %+v, %v", got, err)
 	}
-	// It changes all the time.
+	// The error changes all the time.
 	reasons := []string{"DataLost", "Conflict"}
 	n := 0
 	inv.look = func() { n++; storetest.Set(t, st, w.ID, `error_reason = '`+reasons[n%2]+`'`) }
@@ -443,8 +440,8 @@ func TestARecoveryDecidesAboutTheErrorThatItClears(t *testing.T) {
 	}
 }
 
-// TestAConflictInUse: the volume on which people work can be kept at once. Every other choice
-// is made when the workspace sleeps, and the answer says so.
+// TestAConflictInUse: the volume in use can be kept immediately. Every other choice needs the workspace to sleep, and
+// the answer says so.
 func TestAConflictInUse(t *testing.T) {
 	st := storetest.Open(t)
 	s := service.New(st, service.Options{Limits: service.Limits{PerUser: 1, Global: 1, Workspaces: 9}, Inventory: &inventory{volume: true, archives: []string{"now"}}})
