@@ -12,13 +12,14 @@ import (
 	"github.com/codehub/gateway/coordinator/words"
 )
 
-// accepted are the resources whose identity can be accepted, and what they are.
+// accepted names the resources whose identity can be accepted.
 var accepted = map[store.Resource]string{
 	store.ResourceBackend: words.Of("backend", nil).String(),
 	store.ResourceBucket:  "bucket of the archives",
 }
 
-// acceptCommand is `caddy codehub accept`. It works directly: the API deliberately has no route that accepts another engine or bucket.
+// acceptCommand is `caddy codehub accept`. It works directly, because the API deliberately has no route that accepts
+// another engine or bucket.
 func acceptCommand(resolve Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "accept backend|bucket", Short: "Accepts another container engine, cluster or bucket as the right one",
@@ -54,7 +55,7 @@ The exit code is 1 when nothing else was found than what is expected.`,
 	})
 }
 
-// accept accepts what was found in place of the recorded identity of r.
+// accept accepts the identity that was found instead of the recorded one of r.
 func accept(ctx context.Context, s Servers, r store.Resource, yes bool) error {
 	all, err := s.Store.Identities(ctx)
 	if err != nil {

@@ -20,13 +20,14 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// How often a followed audit is read, and how late an entry may appear: as long as its transaction takes.
+// followEvery is the interval of --follow. latest is how late an entry may appear: as long as its transaction takes.
 const (
 	followEvery = 2 * time.Second
 	latest      = time.Minute
 )
 
-// auditCommand is `caddy codehub audit`. It reads the database directly, as the API does: it needs no configuration, and follows.
+// auditCommand is `caddy codehub audit`. It reads the database directly, with the calls that the API makes, because it
+// needs no configuration.
 func auditCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "audit", Short: "Shows who has asked for what",
@@ -77,7 +78,7 @@ type auditing struct {
 	log                  *auditlog.Log
 }
 
-// read checks the command line. now is the database's time.
+// read checks the command line. now is the time of the database.
 func (a *auditing) read(now time.Time) (err error) {
 	if a.filter.Workspace != "" {
 		if a.filter.Workspace, err = workspace.ParseID(string(a.filter.Workspace)); err != nil {
@@ -114,7 +115,7 @@ func (a *auditing) read(now time.Time) (err error) {
 // errEnough ends a listing at its limit.
 var errEnough = errors.New("enough")
 
-// print prints what there is.
+// print prints the entries up to the limit.
 func (a *auditing) print(ctx context.Context, out io.Writer) error {
 	limit := a.limit
 	if limit == 0 && !a.json {
@@ -134,7 +135,7 @@ func (a *auditing) print(ctx context.Context, out io.Writer) error {
 	return errors.Join(err, end())
 }
 
-// following prints what is new until ctx ends. An entry may appear after one of a later time.
+// following prints new entries until ctx ends. An entry may appear after a later one.
 func (a *auditing) following(ctx context.Context, out io.Writer, from time.Time) error {
 	seen := make(map[int64]time.Time)
 	ticker := time.NewTicker(followEvery)
@@ -181,14 +182,14 @@ func (a *auditing) following(ctx context.Context, out io.Writer, from time.Time)
 	}
 }
 
-// printer returns what prints an entry, and what ends the print.
+// printer returns functions that print an entry and that end the output.
 func (a *auditing) printer(out io.Writer) (print func(auditlog.Entry) error, end func() error) {
 	if a.json {
 		encoder := json.NewEncoder(out)
 		encoder.SetEscapeHTML(false)
 		return func(e auditlog.Entry) error { return encoder.Encode(v1.AuditOf(e)) }, func() error { return nil }
 	}
-	if a.follow { // a table needs its rows to align
+	if a.follow { // columns cannot be aligned before all rows are known
 		return func(e auditlog.Entry) error {
 			_, err := fmt.Fprintln(out, strings.Join(auditRow(e), "  "))
 			return err

@@ -1,9 +1,8 @@
-// Package command is `caddy codehub`: the command line of an administrator, and of a person with an
-// access token at a running server (package remote). It reads the settings, opens the servers that they
-// name, and talks to the person at the terminal. It has the commands about users, about what is left over
-// and about what the installation depends on. The work is done by the coordinator's packages, by the same
-// rules as in a process that serves. It must not know Caddy's modules: the adapter passes in how its settings are read, and the
-// commands of the packages below.
+// Package command is `caddy codehub`: the command line of an administrator, and of a person with an access token at a
+// running server (package remote). It reads the settings, opens the servers that they name, and talks to the person at
+// the terminal. It has the commands about users, leftovers and the installation itself. The coordinator's packages do
+// the work, by the same rules as in a serving process. It must not know Caddy's modules: the adapter passes in the
+// function that reads its settings, and the commands of the packages below.
 package command
 
 import (
@@ -16,8 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/version"
 )
 
-// New returns `caddy codehub` with its own commands and more. Those that work on the
-// installation's servers learn of them from resolve.
+// New returns `caddy codehub` with its own commands and more. resolve gives them the settings of the installation.
 func New(resolve Resolver, more ...func(Resolver) *cobra.Command) caddycmd.Command {
 	return caddycmd.Command{
 		Name:      "codehub",
@@ -71,7 +69,7 @@ func complete(cmd *cobra.Command, resolve Resolver, more []func(Resolver) *cobra
 		egressCommand(resolve), migrateCommand(), versionCommand(), healthCommand())
 }
 
-// migrateCommand is `migrate`. It works directly: the API needs a schema that is up to date.
+// migrateCommand is `migrate`. It works directly, because the API needs a schema that is up to date.
 func migrateCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "migrate", Short: "Brings the database's schema up to date",

@@ -23,14 +23,13 @@ import (
 type Settings struct {
 	Options coordinator.Options
 	Live    coordinator.Settings
-	// PublicURL is that setting, "" where it is not set, and MainHost the host where people sign in.
+	// PublicURL is that setting, "" if it is not set. MainHost is the host where people sign in.
 	PublicURL, MainHost string
-	// Servers are those of Caddy's that serve the installation.
+	// Servers are Caddy's servers that serve the installation.
 	Servers []site.Server
 }
 
-// Resolver returns the settings in the configuration of the app codehub, as they apply in
-// this environment, without the servers.
+// Resolver resolves the configuration of the app codehub in this environment. It leaves Servers out.
 type Resolver func(app json.RawMessage) (Settings, error)
 
 // configLong ends the help of every command that reads the configuration.
@@ -39,8 +38,7 @@ const configLong = `
 The settings are read from the same configuration that Caddy runs with, and their
 placeholders, such as {env.DATABASE_URL}, are replaced in this environment.`
 
-// WithSettings completes cmd to a command without arguments that reads the configuration
-// and connects to nothing.
+// WithSettings completes cmd to a command without arguments that reads the configuration and opens no connection.
 func (resolve Resolver) WithSettings(cmd *cobra.Command,
 	action func(context.Context, *cobra.Command, Settings) error) *cobra.Command {
 	read := resolve.reads(cmd)
@@ -57,8 +55,7 @@ func (resolve Resolver) WithSettings(cmd *cobra.Command,
 	return cmd
 }
 
-// reads gives cmd the flags that name the configuration, and returns what reads the settings
-// in it.
+// reads adds the flags that name the configuration to cmd, and returns the function that reads the settings from it.
 func (resolve Resolver) reads(cmd *cobra.Command) func() (Settings, error) {
 	cmd.Long += configLong
 	HideDatabase(cmd.Flags())
@@ -68,15 +65,14 @@ func (resolve Resolver) reads(cmd *cobra.Command) func() (Settings, error) {
 	return func() (Settings, error) { return resolve.readSettings(file, adapter) }
 }
 
-// HideDatabase takes the flag that the commands user and migrate have out of the help of
-// others. Given all the same, it is refused with words of its own.
+// HideDatabase hides --database from the help of commands that do not use it. They refuse the flag with an error of
+// their own.
 func HideDatabase(flags *pflag.FlagSet) {
 	flags.String("database", "", "")
 	_ = flags.MarkHidden("database") // cannot fail: it is there
 }
 
-// readSettings returns the settings of the app in a configuration, resolved as when
-// Caddy starts.
+// readSettings returns the app's settings from a configuration, resolved as when Caddy starts.
 func (resolve Resolver) readSettings(file, adapter string) (Settings, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -122,8 +118,8 @@ func (resolve Resolver) readSettings(file, adapter string) (Settings, error) {
 	return settings, nil
 }
 
-// serverOf returns what the configuration says of a server. Whether it will end TLS follows from where it listens, from its
-// policies and from the hosts for which Caddy gets certificates.
+// serverOf returns the relevant configuration of a server. Whether it ends TLS follows from its listeners, its
+// policies, and the hosts for which Caddy gets certificates.
 func serverOf(name string, text json.RawMessage) site.Server {
 	var c struct {
 		Listen        []string          `json:"listen"`
@@ -142,7 +138,7 @@ func serverOf(name string, text json.RawMessage) site.Server {
 			} `json:"match"`
 		} `json:"routes"`
 	}
-	_ = json.Unmarshal(text, &c) // what it cannot be read from is not there
+	_ = json.Unmarshal(text, &c) // unreadable parts count as absent
 	s := site.Server{
 		Name: name, MaxHeader: c.MaxHeader, TLS: len(c.Policies) > 0, Trusts: len(c.Trusted) > 0 || c.TrustedUnix, Strict: c.TrustedStrict > 0,
 	}

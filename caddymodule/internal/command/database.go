@@ -21,24 +21,22 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// serverTimeout bounds the first answer of a server to a command.
+// serverTimeout bounds a server's first answer to a command.
 const serverTimeout = 10 * time.Second
 
-// database is what a command works on: the installation's database and the command
-// line.
+// database is what a command that needs only the database works on.
 type database struct {
 	Store *store.Store
 	Auth  *auth.Auth
 	Cmd   *cobra.Command
 }
 
-// Say tells the person what was done.
+// Say prints a result.
 func (d database) Say(format string, args ...any) {
 	fmt.Fprintf(d.Cmd.OutOrStdout(), format+"\n", args...)
 }
 
-// withDatabase makes a command of action, which takes a name when names is 1, and no
-// argument when it is 0.
+// withDatabase makes a command of action, with a name as its argument if names is 1, and without arguments if it is 0.
 func withDatabase(names int,
 	action func(ctx context.Context, d database, name string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
@@ -76,7 +74,7 @@ func withDatabase(names int,
 	}
 }
 
-// asOperator returns a context in which the audit names the user of the operating system, and the machine.
+// asOperator returns a context in which the audit names the operating-system user and the machine.
 func asOperator(ctx context.Context) context.Context {
 	by := audit.Actor{Kind: audit.Operator, Through: audit.CommandLine, Name: strconv.Itoa(os.Getuid())}
 	if u, err := user.Current(); err == nil {
@@ -89,7 +87,7 @@ func asOperator(ctx context.Context) context.Context {
 	return audit.With(ctx, by)
 }
 
-// usable returns why a command of this release cannot work on the database that setting names.
+// usable returns why this release cannot work on the database that setting names.
 func usable(ctx context.Context, st *store.Store, setting string) error {
 	err := answers(ctx, st.Ping)
 	var pooler *postgres.PoolerError
@@ -106,7 +104,7 @@ func usable(ctx context.Context, st *store.Store, setting string) error {
 	return r.MayServe()
 }
 
-// answers reports whether a server answers ping in time.
+// answers returns an error if a server does not answer ping in time.
 func answers(ctx context.Context, ping func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 	defer cancel()

@@ -15,7 +15,8 @@ import (
 	"github.com/codehub/gateway/coordinator/store/auditlog"
 )
 
-// egressCommand is `caddy codehub egress`. It works directly: it also removes the rules when the database is gone.
+// egressCommand is `caddy codehub egress`. It works directly, because it also removes the rules when the database is
+// gone.
 func egressCommand(resolve Resolver) *cobra.Command {
 	cmd := &cobra.Command{Use: "egress", Short: "Manages the firewall rules about what workspaces reach",
 		Long: `Manages the firewall rules about what workspaces reach. Caddy makes them itself; caddy
@@ -63,7 +64,7 @@ The audit says who has asked for it. Where the database is gone already, --no-au
 	return cmd
 }
 
-// auditEgress says in the audit that the rules are about to be removed.
+// auditEgress writes into the audit that the rules are about to be removed.
 func auditEgress(ctx context.Context, s Settings) error {
 	db, err := s.database(ctx)
 	if err != nil {

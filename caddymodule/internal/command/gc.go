@@ -42,8 +42,8 @@ and "deleted_in_seconds"; what is not known is null.
 
 The exit code is 1 also when that stops the collection.`
 
-// gcCommand is `caddy codehub gc`. It works directly: the API lists a bounded number of archives, and offers neither --unknown nor
-// --force.
+// gcCommand is `caddy codehub gc`. It works directly, because the API lists a bounded number of archives, and has
+// neither --unknown nor --force.
 func gcCommand(resolve Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "gc", Short: "Shows which archives no workspace needs, and deletes them",
@@ -67,13 +67,13 @@ type collection struct {
 	request           gc.Request
 }
 
-// run does a dry cycle, and then, unless only that was asked for, one that deletes.
+// run does a dry cycle, followed by one that deletes unless --dry-run is set.
 func (c *collection) run(ctx context.Context, s Servers, _ []string) error {
 	address, err := redis.ParseURL(s.Options.Redis)
 	if err != nil {
 		return fmt.Errorf("the setting redis: %w", err)
 	}
-	logging.Disable() // of the Redis client: what it would print, the command says itself
+	logging.Disable() // of the Redis client: the command itself reports errors
 	client := redis.NewClient(address)
 	defer client.Close()
 	return s.WithClients(func(w Clients) error {
@@ -103,8 +103,7 @@ func (c *collection) run(ctx context.Context, s Servers, _ []string) error {
 	})
 }
 
-// inspect does a dry cycle and prints its findings, also those of one that would be
-// stopped.
+// inspect does a dry cycle and prints its findings, even if a real one would be stopped.
 func (c *collection) inspect(ctx context.Context, o gc.Options, out findingPrinter) (gc.Report, error) {
 	report, err := gc.DryRun(ctx, o, c.request, out.finding)
 	var stopped *gc.CircuitBreakerError
@@ -117,7 +116,7 @@ func (c *collection) inspect(ctx context.Context, o gc.Options, out findingPrint
 	return report, errors.Join(out.end(report), err)
 }
 
-// collect shows what is due, asks, and does a cycle that deletes no more than that.
+// collect shows the due archives, asks, and does a cycle that deletes no more than these.
 func (c *collection) collect(ctx context.Context, s Servers, o gc.Options) error {
 	w, delay := s.Cmd.OutOrStdout(), s.Live.GC.Delay
 	shown, done := findingTable(w, delay, c.request, gc.Due, gc.Reported), collectedTable(w, delay)

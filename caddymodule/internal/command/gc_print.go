@@ -14,14 +14,14 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// findingPrinter prints findings one by one: there may be very many.
+// findingPrinter prints findings one by one, because there may be very many.
 type findingPrinter struct {
 	finding func(gc.Judgement) error
 	end     func(gc.Report) error
 }
 
-// findingTable prints a table of the findings with one of the verdicts only, or of all when
-// there are none, and a summary of all.
+// findingTable prints a table of the findings with these verdicts, or of all findings if only is empty, and a summary
+// of all.
 func findingTable(w io.Writer, delay time.Duration, request gc.Request, only ...gc.Verdict) findingPrinter {
 	const row = "%-9s  %-10s  %-9s  %-86s  %s\n"
 	counts, sizes := make(map[gc.Verdict]int), make(map[gc.Verdict]int64)
@@ -80,7 +80,7 @@ func findingTable(w io.Writer, delay time.Duration, request gc.Request, only ...
 	}
 }
 
-// collectedTable prints what became of the archives that were due, and a summary.
+// collectedTable prints the results for the due archives, and a summary.
 func collectedTable(w io.Writer, delay time.Duration) findingPrinter {
 	out := findingTable(w, delay, gc.Request{})
 	out.end = func(r gc.Report) error {
@@ -95,14 +95,14 @@ func collectedTable(w io.Writer, delay time.Duration) findingPrinter {
 	return out
 }
 
-// foreign is what is no archive: it belongs to no workspace.
+// foreign is an object that is not an archive and belongs to no workspace.
 type foreign struct {
 	v1.Finding
 	Workspace *workspace.ID `json:"workspace_id"`
 	Reason    *gc.Reason    `json:"reason"`
 }
 
-// findingJSON prints an array of objects, as the API's.
+// findingJSON prints an array of the API's objects.
 func findingJSON(w io.Writer) findingPrinter {
 	separator := "["
 	return findingPrinter{

@@ -11,11 +11,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// healthLimit bounds how long a server may take to say that it is ready.
+// healthLimit bounds how long a server may take to answer.
 const healthLimit = 3 * time.Second
 
-// healthCommand is `health`, for container engines and service managers: an image without a shell has
-// nothing else that could ask.
+// healthCommand is `health`, for container engines and service managers: an image without a shell has no other program
+// that can ask.
 func healthCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "health [address]", Short: "Asks a running server whether it is ready",
@@ -36,7 +36,7 @@ not, or if nothing answers. The address is http://localhost:8080 unless it is gi
 	return cmd
 }
 
-// ready returns nil if the server at that address says so.
+// ready returns nil if the server at that address is ready.
 func ready(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, healthLimit)
 	defer cancel()

@@ -16,7 +16,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// orphansCommand is `caddy codehub orphans`. It works directly: the API has no route that removes objects of the engine.
+// orphansCommand is `caddy codehub orphans`. It works directly, because the API has no route that removes objects of
+// the engine.
 func orphansCommand(resolve Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "orphans", Short: "Lists containers, volumes and jobs that belong to no workspace",
@@ -60,11 +61,11 @@ something could not be removed.`, writtenDuration(orphan.MinAge)),
 type orphans struct {
 	remove, yes, json bool
 	olderThan         time.Duration
-	// removing says in the audit that so many are about to be removed; nil says nothing.
+	// removing writes into the audit that n objects are about to be removed; nil writes nothing.
 	removing func(ctx context.Context, n int) error
 }
 
-// orphanBody is an orphan as programs see it.
+// orphanBody is an orphan in JSON.
 type orphanBody struct {
 	Kind      backend.ObjectKind `json:"kind"`
 	Name      string             `json:"name"`
@@ -75,7 +76,7 @@ type orphanBody struct {
 	Error     string             `json:"error,omitempty"`
 }
 
-// run lists what finder finds, and removes it.
+// run lists the orphans that finder finds, and removes them if that was asked for.
 func (o orphans) run(ctx context.Context, cmd *cobra.Command, finder *orphan.Finder) error {
 	finder = finder.OlderThan(o.olderThan)
 	found, err := finder.Find(ctx)
@@ -114,7 +115,7 @@ func (o orphans) run(ctx context.Context, cmd *cobra.Command, finder *orphan.Fin
 	return err
 }
 
-// removeAll removes what was found, and notes in bodies what became of each.
+// removeAll removes the orphans, and records each result in bodies.
 func (o orphans) removeAll(ctx context.Context, cmd *cobra.Command, finder *orphan.Finder,
 	found []orphan.Orphan, bodies []orphanBody) error {
 	if o.removing != nil {

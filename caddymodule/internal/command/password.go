@@ -12,24 +12,24 @@ import (
 	"golang.org/x/term"
 )
 
-// maxPasswordLine bounds the line that a password is read from, in bytes. It is longer
-// than any password may be, so that a longer one is refused and never cut off.
+// maxPasswordLine bounds the line that a password is read from, in bytes. It is longer than any valid password, so that
+// a longer password is refused instead of cut off.
 const maxPasswordLine = 64 << 10
 
-// readPassword reads a new password from the command's input: its first line, or, from
-// a terminal, what is typed twice and not shown.
+// readPassword reads a new password from the command's input: the first line, or at a terminal what the person types
+// twice, without echo.
 func readPassword(cmd *cobra.Command) (string, error) {
 	return ReadSecret(cmd, "password", "Password: ", "Once more: ")
 }
 
-// IsTerminal reports whether a person can be asked.
+// IsTerminal reports whether the command can ask a person.
 func IsTerminal(cmd *cobra.Command) bool {
 	f, ok := cmd.InOrStdin().(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// ReadSecret reads a secret, which is called what, from the command's input: its first line, or, from
-// a terminal, what is typed after each of the prompts and not shown.
+// ReadSecret reads a secret from the command's input: the first line, or at a terminal what the person types after each
+// of the prompts, without echo. what names the secret in errors.
 func ReadSecret(cmd *cobra.Command, what string, prompts ...string) (string, error) {
 	in := cmd.InOrStdin()
 	if IsTerminal(cmd) {
@@ -47,8 +47,8 @@ func ReadSecret(cmd *cobra.Command, what string, prompts ...string) (string, err
 	return secret, nil
 }
 
-// askSecret asks at the terminal tty. In raw mode Ctrl-C arrives as a letter, so
-// the terminal is restored also when the user gives up.
+// askSecret asks at the terminal tty. In raw mode Ctrl-C arrives as a character, so the terminal is also restored when
+// the user gives up.
 func askSecret(tty *os.File, out io.Writer, what string, prompts []string) (string, error) {
 	before, err := term.MakeRaw(int(tty.Fd()))
 	if err != nil {

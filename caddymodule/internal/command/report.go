@@ -16,7 +16,8 @@ import (
 	"github.com/codehub/gateway/coordinator/store/usage"
 )
 
-// reportCommand is `caddy codehub report`. It reads the database directly, with the call that the API makes: it needs no configuration.
+// reportCommand is `caddy codehub report`. It reads the database directly, with the calls that the API makes, because
+// it needs no configuration.
 func reportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "report", Short: "Shows how long workspaces were awake, and what sleeping has saved",
@@ -88,22 +89,22 @@ func (r reporting) run(ctx context.Context, d database) error {
 	return r.print(out, v1.UsageReportOf(found))
 }
 
-// hoursOfMonth is a year's hours, divided by twelve.
+// hoursOfMonth is a twelfth of a year's hours.
 const hoursOfMonth = 730
 
-// existed is for how many hours a workspace existed.
+// existed returns for how many hours a workspace existed.
 func existed(u v1.WorkspaceUsage) float64 {
 	return u.AwakeHours + u.AsleepHours + u.ArchivedHours + u.OtherHours
 }
 
-// costs returns what a workspace costs, and what it would cost if it were always awake. An archive is
-// smaller than its home: the home's last size counts while there is no volume.
+// costs returns the cost of a workspace, and its cost if it were always awake. An archive is smaller than its home:
+// without a volume the last size of the home counts.
 func (r reporting) costs(u v1.WorkspaceUsage) (is, always float64) {
 	is = u.AwakeHours*r.awakeHour + (u.VolumeGBHours*r.volumeMonth+u.ArchiveGBHours*r.archiveMonth)/hoursOfMonth
 	return is, existed(u)*r.awakeHour + (u.VolumeGBHours+u.ArchiveGBHours)*r.volumeMonth/hoursOfMonth
 }
 
-// awakeBy are the causes that have kept a workspace awake for a while, in hours, the longest first.
+// awakeBy lists the causes that kept a workspace awake, in hours, the longest first.
 func awakeBy(by v1.AwakeBy) string {
 	type cause struct {
 		name  string

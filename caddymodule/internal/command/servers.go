@@ -15,22 +15,21 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// Servers is what a command works on that reads the configuration: the settings of the
-// installation, and its database, which answers.
+// Servers is what a command that reads the configuration works on: the settings of the installation, and its database,
+// which has answered.
 type Servers struct {
 	Settings
 	Store *store.Store
 	Cmd   *cobra.Command
 }
 
-// Say tells the person what was done.
+// Say prints a result.
 func (s Servers) Say(format string, args ...any) {
 	fmt.Fprintf(s.Cmd.OutOrStdout(), format+"\n", args...)
 }
 
-// WithServers completes cmd to a command that reads the configuration: flags, arguments, the
-// connection to the database. Before anything is read, usage refuses wrong arguments; action
-// does the work.
+// WithServers completes cmd to a command that reads the configuration and connects to the database. Before that, usage
+// refuses wrong arguments. action does the work.
 func (resolve Resolver) WithServers(cmd *cobra.Command, usage func(args []string) error,
 	action func(ctx context.Context, s Servers, args []string) error) *cobra.Command {
 	read := resolve.reads(cmd)
@@ -56,7 +55,7 @@ func (resolve Resolver) WithServers(cmd *cobra.Command, usage func(args []string
 	return cmd
 }
 
-// database opens the database of the installation, which answers.
+// database opens the installation's database, and returns an error if it does not answer.
 func (s Settings) database(ctx context.Context) (*store.Store, error) {
 	db, err := store.Open(s.Options.Database, postgres.Options{})
 	if err != nil {
@@ -69,18 +68,18 @@ func (s Settings) database(ctx context.Context) (*store.Store, error) {
 	return db, nil
 }
 
-// Audit is who has asked for what.
+// Audit returns the audit log.
 func (s Servers) Audit() *auditlog.Log { return auditlog.New(s.Store.DB, zap.NewNop()) }
 
-// Clients are what a command needs of the container engine and the object store. A command
-// believes them by the same rules as the process that leads.
+// Clients are a command's clients of the container engine and the object store. A command trusts them by the same rules
+// as the leader.
 type Clients struct {
 	Backend  backend.Backend
 	Archives *archive.Store
 	Identity *identity.Guard
 }
 
-// WithClients calls do with the clients. None of them has been asked anything yet.
+// WithClients calls do with the clients, which have made no request yet.
 func (s Servers) WithClients(do func(Clients) error) error {
 	engine, err := s.Options.NewBackend()
 	if err != nil {

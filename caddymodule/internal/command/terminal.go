@@ -13,11 +13,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// exitUsage is the exit code for a command line, a configuration or an address that
-// cannot be understood. Every other failure is 1.
+// exitUsage is the exit code for a command line, a configuration or an address that cannot be understood. The code of
+// other failures is 1.
 const exitUsage = 2
 
-// Group makes sub the commands of parent, which does nothing itself.
+// Group makes sub the commands of parent, which does nothing by itself.
 func Group(parent *cobra.Command, sub ...*cobra.Command) {
 	parent.AddCommand(sub...)
 	parent.SuggestionsMinimumDistance = 2
@@ -33,7 +33,7 @@ func Group(parent *cobra.Command, sub ...*cobra.Command) {
 	}
 }
 
-// usageError reports what is wrong with the command line, and makes Caddy end with exit code 2.
+// usageError prints what is wrong with the command line, and makes Caddy exit with code 2.
 func usageError(cmd *cobra.Command, err error) error {
 	return Fail(cmd, exitUsage, fmt.Errorf("%w\nSee: %s --help", err, cmd.CommandPath()))
 }
@@ -41,19 +41,19 @@ func usageError(cmd *cobra.Command, err error) error {
 // Usage is [Fail] for a command line that cannot be understood.
 func Usage(cmd *cobra.Command, err error) error { return usageError(cmd, err) }
 
-// Fail reports an error, and makes Caddy end with the exit code. Only Caddy's own wrapper can set one.
+// Fail prints an error, and makes Caddy exit with the code. Only Caddy's own wrapper can set one.
 func Fail(cmd *cobra.Command, code int, err error) error {
 	if code <= 1 {
-		return err // which the root reports
+		return err // the root prints it
 	}
 	cmd.PrintErrf("Error: %v\n", err)
 	return Exit(cmd, code)
 }
 
-// Exit makes Caddy end with the exit code, and says nothing.
+// Exit makes Caddy exit with the code, and prints nothing.
 func Exit(cmd *cobra.Command, code int) error {
 	cmd.SilenceErrors = true
-	if code == 1 { // the wrapper takes it for no failure
+	if code == 1 { // the wrapper treats it as success
 		return errors.New("exit code 1")
 	}
 	return caddycmd.WrapCommandFuncForCobra(func(caddycmd.Flags) (int, error) { return code, nil })(cmd, nil)
@@ -69,7 +69,7 @@ func Arguments(cmd *cobra.Command, n int) func([]string) error {
 	}
 }
 
-// Confirm asks on standard input whether to go on. Any answer but yes is an error.
+// Confirm asks on standard input whether to continue. Any answer but yes is an error.
 func Confirm(cmd *cobra.Command, yes bool, question string) error {
 	if yes {
 		return nil
@@ -79,7 +79,7 @@ func Confirm(cmd *cobra.Command, yes bool, question string) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("reading the answer from standard input: %w", err)
 	}
-	if err != nil { // the end of the input, also of one that is no terminal
+	if err != nil { // the end of the input, at a terminal or not
 		fmt.Fprintln(cmd.ErrOrStderr())
 	}
 	if !strings.EqualFold(strings.TrimSpace(line), "yes") {
@@ -88,7 +88,7 @@ func Confirm(cmd *cobra.Command, yes bool, question string) error {
 	return nil
 }
 
-// PrintJSON prints v, indented, for programs.
+// PrintJSON prints v as indented JSON.
 func PrintJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
@@ -99,7 +99,7 @@ func PrintJSON(w io.Writer, v any) error {
 	return nil
 }
 
-// Count is a number of things as people write it.
+// Count returns a number of things in words: 1 user, 2 users.
 func Count(n int, thing string) string {
 	if n != 1 {
 		thing += "s"
@@ -107,10 +107,10 @@ func Count(n int, thing string) string {
 	return fmt.Sprintf("%d %s", n, thing)
 }
 
-// OneLine keeps a message in its row.
+// OneLine puts a message on one line.
 func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// writtenDuration is a duration as people write it in a setting: 2h, not 2h0m0s.
+// writtenDuration returns a duration as written in a setting: 2h, not 2h0m0s.
 func writtenDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {

@@ -14,8 +14,8 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 )
 
-// userCommand is `caddy codehub user`. It asks the database and not the API in this process: it also adds the first user, and needs
-// no configuration.
+// userCommand is `caddy codehub user`. It works on the database directly, because it also adds the first user, and
+// needs no configuration.
 func userCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "user <command>", Short: "Manages users",
@@ -139,9 +139,9 @@ have. 0 makes the limits of all users hold again. A lower limit stops nothing th
 	return cmd
 }
 
-// addUser adds a user who may sign in with a password that is read here.
+// addUser adds a user, whose password it reads.
 func addUser(ctx context.Context, d database, name string, admin bool) error {
-	// Before the password is asked for, in case the database does not answer.
+	// Before asking for the password, in case the database does not answer.
 	if err := d.Store.Migrate(ctx); err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func setDisabled(ctx context.Context, d database, name string, disabled bool, do
 	return nil
 }
 
-// signOutUsers ends the sign-ins and access tokens of the user with that name, or of all users.
+// signOutUsers ends the sign-ins and access tokens of one user, or of all users.
 func signOutUsers(ctx context.Context, d database, name string, all, yes bool) error {
 	if !all {
 		if err := d.Auth.SignOutByName(ctx, name); err != nil {
@@ -251,7 +251,7 @@ func listUsers(ctx context.Context, d database, asJSON bool) error {
 	return nil
 }
 
-// listUsersJSON prints users, with the API's names of their fields.
+// listUsersJSON prints users with the API's field names.
 func listUsersJSON(d database, accounts []auth.Account) error {
 	type user struct {
 		ID        string    `json:"id"`

@@ -1,6 +1,6 @@
-// Package commandtest runs `caddy codehub` as Caddy has it registered, for the tests of its
-// commands. It runs on a command line, and on the servers of an installation without a leader.
-// It must not be imported by anything but tests, and must not contain rules of the commands.
+// Package commandtest runs `caddy codehub` as registered in Caddy, for tests of its commands. It runs command lines,
+// also on the servers of an installation without a leader. Only tests may import it, and it must not contain rules of
+// the commands.
 package commandtest
 
 import (
@@ -18,7 +18,7 @@ import (
 	_ "github.com/codehub/gateway/caddymodule" // registers the command
 )
 
-// Whoever runs the tests may be logged in somewhere.
+// The developer who runs the tests may be logged in somewhere.
 func init() {
 	for _, name := range []string{"CODEHUB_URL", "CODEHUB_TOKEN"} {
 		_ = os.Unsetenv(name)
@@ -26,8 +26,7 @@ func init() {
 	_ = os.Setenv("XDG_CONFIG_HOME", filepath.Join(os.TempDir(), "codehub-logged-in-nowhere"))
 }
 
-// CommandLine returns `caddy codehub` as Caddy has it registered, below a root of its
-// own.
+// CommandLine returns `caddy codehub` as registered in Caddy, below a root of its own.
 func CommandLine() *cobra.Command {
 	c := caddycmd.Commands()["codehub"]
 	cmd := &cobra.Command{Use: c.Name + " " + c.Usage, Short: c.Short}
@@ -37,7 +36,7 @@ func CommandLine() *cobra.Command {
 	return root
 }
 
-// Outcome is what a command left.
+// Outcome is the result of a command.
 type Outcome struct {
 	Code           int
 	Stdout, Stderr string
@@ -55,14 +54,13 @@ func Run(t *testing.T, stdin io.Reader, args ...string) Outcome {
 	code := 0
 	if err := root.ExecuteContext(t.Context()); err != nil {
 		code = 1
-		// How Caddy carries another code to its exit, which only a process shows:
-		// see TestCommandExitCodes.
+		// Caddy carries other codes to its exit this way, which only a process shows: see TestCommandExitCodes.
 		_, _ = fmt.Sscanf(err.Error(), "exiting with status %d", &code)
 	}
 	return Outcome{code, stdout.String(), stderr.String()}
 }
 
-// Complete returns what a shell is offered for the last of the arguments.
+// Complete returns the shell's completions of the last argument.
 func Complete(t *testing.T, args ...string) string {
 	t.Helper()
 	var stdout bytes.Buffer
@@ -76,8 +74,8 @@ func Complete(t *testing.T, args ...string) string {
 	return stdout.String()
 }
 
-// Want checks the exit code and the output, which is on standard error when the command fails. The
-// output must have these parts and tell of a failure once.
+// Want checks the exit code and the output, which is on standard error if the command fails. The output must contain
+// the parts, and report a failure once.
 func (o Outcome) Want(t *testing.T, code int, parts ...string) {
 	t.Helper()
 	text, other := o.Stdout, o.Stderr

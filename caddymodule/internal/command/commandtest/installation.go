@@ -20,8 +20,8 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// Installation is a database with one user, a bucket and a container engine, and a
-// Caddyfile that names them. No process leads, and Redis is away unless CLI_TEST_REDIS names one.
+// Installation is a database with one user, a bucket, a container engine, and a Caddyfile that names them. There is no
+// leader, and Redis is away unless CLI_TEST_REDIS names one.
 type Installation struct {
 	t         *testing.T
 	caddyfile string
@@ -30,7 +30,7 @@ type Installation struct {
 	backend   backend.Backend
 }
 
-// NewInstallation makes one that ends with the test.
+// NewInstallation makes an installation that ends with the test.
 func NewInstallation(t *testing.T) *Installation {
 	t.Helper()
 	in := &Installation{t: t, objects: devenv.S3(t), caddyfile: filepath.Join(t.TempDir(), "Caddyfile")}
@@ -71,7 +71,7 @@ func NewInstallation(t *testing.T) *Installation {
 	return in
 }
 
-// Exec changes the database.
+// Exec runs a statement on the database.
 func (in *Installation) Exec(sql string, args ...any) {
 	in.t.Helper()
 	if _, err := in.db.Exec(in.t.Context(), sql, args...); err != nil {
@@ -88,7 +88,7 @@ func (in *Installation) Value(sql string, args ...any) (s string) {
 	return s
 }
 
-// Workspace adds a workspace of ann's, in ERROR if there is a reason.
+// Workspace adds a workspace of ann, in ERROR if reason is not empty.
 func (in *Installation) Workspace(name string, reason workspace.ErrorReason) workspace.ID {
 	in.t.Helper()
 	phase := "ARCHIVED"
@@ -121,7 +121,7 @@ func (in *Installation) Archive(id workspace.ID) string {
 	return key
 }
 
-// Volume makes the workspace's volume, which exists until the test ends.
+// Volume makes the workspace's volume, until the test ends.
 func (in *Installation) Volume(id workspace.ID) {
 	in.t.Helper()
 	if err := in.backend.Provision(in.t.Context(), backend.VolumeSpec{ID: id, OpID: "op"}); err != nil {
@@ -134,7 +134,7 @@ func (in *Installation) Volume(id workspace.ID) {
 	})
 }
 
-// Run runs a command; answer is what is written to its input.
+// Run runs a command with answer as its input.
 func (in *Installation) Run(answer string, args ...string) Outcome {
 	in.t.Helper()
 	return Run(in.t, strings.NewReader(answer), append(args, "--config", in.caddyfile)...)

@@ -29,11 +29,10 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Password is that of every user of a [Server].
+// Password is the password of every user of a [Server].
 const Password = "correct horse battery"
 
-// Server is the API of a running server, over a database. No process leads: workspaces stay as the test
-// makes them.
+// Server is a running server's API over a database. There is no leader: workspaces stay as the test makes them.
 type Server struct {
 	URL string
 	// Engine has the containers.
@@ -44,7 +43,7 @@ type Server struct {
 	db   *pgx.Conn
 }
 
-// NewServer starts one that ends with the test, and gives the commands a configuration of their own.
+// NewServer starts a server that ends with the test, and gives the commands a configuration of their own.
 func NewServer(t *testing.T) *Server {
 	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
@@ -81,7 +80,7 @@ func NewServer(t *testing.T) *Server {
 	return s
 }
 
-// containers are those of an engine whose disk and images are not known.
+// containers are the containers of an engine whose disk and images are unknown.
 type containers struct{ *memory.Backend }
 
 func (containers) HomeDisk(context.Context) int64 { return -1 }
@@ -126,7 +125,7 @@ func (s *Server) Token(user, name string, scopes ...auth.Scope) string {
 	return secret
 }
 
-// SignedIn adds a user, and logs the commands in with a token of the user's.
+// SignedIn adds a user, and logs the commands in with the user's token.
 func (s *Server) SignedIn(user string) {
 	s.t.Helper()
 	s.AddUser(user, auth.RoleUser)
@@ -134,7 +133,7 @@ func (s *Server) SignedIn(user string) {
 	Run(s.t, strings.NewReader(secret+"\n"), "login", s.URL).Want(s.t, 0, "Signed in at "+s.URL+" as "+user)
 }
 
-// Exec changes the database.
+// Exec runs a statement on the database.
 func (s *Server) Exec(sql string, args ...any) {
 	s.t.Helper()
 	if _, err := s.db.Exec(s.t.Context(), sql, args...); err != nil {
@@ -142,7 +141,7 @@ func (s *Server) Exec(sql string, args ...any) {
 	}
 }
 
-// SignIns is how many sign-ins there are.
+// SignIns returns the number of sign-ins.
 func (s *Server) SignIns() (n int) {
 	s.t.Helper()
 	if err := s.db.QueryRow(s.t.Context(), "SELECT count(*) FROM sessions WHERE name IS NULL").Scan(&n); err != nil {
@@ -151,7 +150,7 @@ func (s *Server) SignIns() (n int) {
 	return n
 }
 
-// NewStub starts a server that answers paths with fixed texts and ends with the test, and returns its address.
+// NewStub starts a server that answers paths with fixed texts, until the test ends, and returns its address.
 func NewStub(t *testing.T, answers map[string]string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -22,10 +22,10 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
-// apiPath is where the API is on every server.
+// apiPath is the path of the API on every server.
 const apiPath = "/api/v1/"
 
-// answerTimeout bounds a request whose answer has an end, and maxAnswer its size in bytes.
+// answerTimeout bounds a request with a finite answer. maxAnswer bounds the answer's size, in bytes.
 const (
 	answerTimeout = time.Minute
 	maxAnswer     = 64 << 20
@@ -39,15 +39,15 @@ type Client struct {
 	local  bool
 }
 
-// newClient returns the access to a server. The token goes to that server only.
+// newClient returns the access to a server. The token is sent to that server only.
 func newClient(server *url.URL, token string) *Client {
 	return &Client{server: server, token: token, http: &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-// Local returns the access to an API that the transport serves in this process. Its errors are those of the transport,
-// and no request has a time limit.
+// Local returns the access to an API that transport serves in this process. Requests return the errors of the
+// transport, and have no time limit.
 func Local(transport http.RoundTripper) *Client {
 	return &Client{server: &url.URL{Scheme: "http", Host: "localhost"}, http: &http.Client{Transport: transport}, local: true}
 }
@@ -55,10 +55,10 @@ func Local(transport http.RoundTripper) *Client {
 // IsLocal reports whether the API is in this process.
 func (c *Client) IsLocal() bool { return c.local }
 
-// Server is the address of the server.
+// Server returns the address of the server.
 func (c *Client) Server() string { return c.server.String() }
 
-// Address returns an address that the server has named: it may be a path of its own.
+// Address returns the absolute form of an address from the server.
 func (c *Client) Address(of string) string {
 	at, err := c.server.Parse(of)
 	if err != nil {
@@ -67,8 +67,8 @@ func (c *Client) Address(of string) string {
 	return at.String()
 }
 
-// Do makes a request to a path below the API. Its body is in as JSON, none for nil; the answer's is put
-// into out, unless that is nil. What the server refuses is a [*problem.Problem].
+// Do makes a request to a path below the API. in is the body as JSON, nil for none; out gets the answer, unless it is
+// nil. A refusal of a server is a [*problem.Problem].
 func (c *Client) Do(ctx context.Context, method, path string, in, out any) error {
 	if !c.local {
 		var cancel context.CancelFunc
@@ -93,7 +93,7 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) error
 	return nil
 }
 
-// Copy makes a GET whose answer may have no end, and writes it to w as it arrives.
+// Copy makes a GET request, and writes the answer to w as it arrives. The answer may be endless.
 func (c *Client) Copy(ctx context.Context, path string, w io.Writer) error {
 	resp, err := c.send(ctx, http.MethodGet, path, nil)
 	if err != nil {
@@ -106,7 +106,7 @@ func (c *Client) Copy(ctx context.Context, path string, w io.Writer) error {
 	return nil
 }
 
-// send makes a request, and returns its answer if that is a success.
+// send makes a request, and returns a successful answer.
 func (c *Client) send(ctx context.Context, method, path string, in any) (*http.Response, error) {
 	var body io.Reader
 	if in != nil {
@@ -138,7 +138,7 @@ func (c *Client) send(ctx context.Context, method, path string, in any) (*http.R
 	return resp, nil
 }
 
-// header is that of every request.
+// header returns the header of every request.
 func (c *Client) header() http.Header {
 	h := http.Header{"User-Agent": {"caddy codehub"}}
 	if c.token != "" {
@@ -147,7 +147,7 @@ func (c *Client) header() http.Header {
 	return h
 }
 
-// refusal returns why an answer is none, or nil.
+// refusal returns the error in an answer, or nil.
 func (c *Client) refusal(resp *http.Response) error {
 	kind, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
 	switch {
@@ -167,8 +167,8 @@ func (c *Client) refusal(resp *http.Response) error {
 	return nil
 }
 
-// parseServer reads the address of a server as a person writes it: https unless it says otherwise. Without a
-// scheme, a server on this machine is http where it does not speak TLS, which it is asked without the token.
+// parseServer parses the address of a server: https unless it says otherwise. A server on this machine without a scheme
+// is probed, without the token, and is http if it does not speak TLS.
 func parseServer(ctx context.Context, s string) (*url.URL, error) {
 	u, err := parseAddress(s)
 	if err == nil && !strings.Contains(s, "://") && site.IsLocal(u.Host) && isPlain(ctx, u.Host) {
@@ -177,7 +177,7 @@ func parseServer(ctx context.Context, s string) (*url.URL, error) {
 	return u, err
 }
 
-// isPlain reports whether a server on this machine speaks no TLS, or is not there.
+// isPlain reports whether a server on this machine does not speak TLS, or does not exist.
 func isPlain(ctx context.Context, host string) bool {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -192,7 +192,7 @@ func isPlain(ctx context.Context, host string) bool {
 	return errors.As(err, &other) || errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// parseAddress is parseServer without asking.
+// parseAddress is parseServer without probing.
 func parseAddress(s string) (*url.URL, error) {
 	if s == "" {
 		return nil, errors.New("the address of the server is missing: write for example https://codehub.example.com")

@@ -52,8 +52,7 @@ which only you can read. The environment variables CODEHUB_URL and CODEHUB_TOKEN
 	return cmd
 }
 
-// whichServer returns the server that the arguments name, or the environment, or the person at the
-// terminal.
+// whichServer returns the server from the arguments, the environment or the person at the terminal.
 func whichServer(cmd *cobra.Command, args []string) string {
 	if len(args) > 0 {
 		return args[0]

@@ -13,7 +13,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 )
 
-// The exit codes of what a server refuses; see the help of `caddy codehub`.
+// The exit codes for refusals of a server; see the help of `caddy codehub`.
 const (
 	exitFailed     = 1
 	exitNotAllowed = 3
@@ -21,13 +21,13 @@ const (
 	exitNotNow     = 5
 )
 
-// UnknownError says that a name means nothing of the person's, or several things.
+// UnknownError means that a name matches nothing or several things of the person.
 type UnknownError struct{ Text string }
 
 // Error implements error.
 func (e *UnknownError) Error() string { return e.Text }
 
-// ExitError ends the command with a code of its own. Without Err nothing is said.
+// ExitError ends the command with its own exit code. Without Err the command prints nothing.
 type ExitError struct {
 	Code int
 	Err  error
@@ -36,7 +36,7 @@ type ExitError struct {
 // Error implements error.
 func (e *ExitError) Error() string { return fmt.Sprintf("exit code %d: %v", e.Code, e.Err) }
 
-// exitCode is the code for an error of a command that works through a server.
+// exitCode returns the exit code for an error of a command at a server.
 func exitCode(err error) int {
 	var p *problem.Problem
 	var unknown *UnknownError
@@ -59,10 +59,10 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// Action is what a command does through a server.
+// Action is the work of a command at a server.
 type Action func(ctx context.Context, c *Client, args []string) error
 
-// run checks the arguments and calls the action.
+// run calls the action, and turns its error into an exit code.
 func run(cmd *cobra.Command, action Action, c *Client, args []string) error {
 	err := action(cmd.Context(), c, args)
 	var exit *ExitError
@@ -77,7 +77,7 @@ func run(cmd *cobra.Command, action Action, c *Client, args []string) error {
 	return command.Exit(cmd, exit.Code)
 }
 
-// Only completes cmd to a command that works through the server where the person is signed in.
+// Only completes cmd to a command that works at the server where the person is signed in.
 func Only(cmd *cobra.Command, usage func(args []string) error, action Action) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := usage(args); err != nil {
@@ -92,8 +92,8 @@ func Only(cmd *cobra.Command, usage func(args []string) error, action Action) *c
 	return cmd
 }
 
-// Or gives a command on the installation's own servers its other way: through the server where the
-// person is signed in. It is taken unless the person is signed in nowhere, or names a configuration.
+// Or lets a command on the installation's own servers also work at the server where the person is signed in. It works
+// there if the person is signed in and names no configuration.
 func Or(cmd *cobra.Command, usage func(args []string) error, action Action) *cobra.Command {
 	installation := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -120,7 +120,7 @@ func Or(cmd *cobra.Command, usage func(args []string) error, action Action) *cob
 	return cmd
 }
 
-// hasConfiguration reports whether there is a configuration that no flag needs to name.
+// hasConfiguration reports whether the default configuration exists.
 func hasConfiguration(cmd *cobra.Command) bool {
 	flag := cmd.Flags().Lookup("config")
 	if flag == nil {
@@ -130,7 +130,7 @@ func hasConfiguration(cmd *cobra.Command) bool {
 	return err == nil
 }
 
-// Current is the access to the server where the person is signed in, nil if that is nowhere.
+// Current returns the access to the server where the person is signed in, or nil.
 func Current(ctx context.Context) *Client {
 	c, err := current(ctx)
 	if err != nil {

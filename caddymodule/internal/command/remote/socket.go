@@ -14,8 +14,8 @@ import (
 // maxMessage bounds a message of a WebSocket, in bytes.
 const maxMessage = 1 << 20
 
-// Socket opens a WebSocket at a path below the API. What the server refuses is a [*problem.Problem]. The caller MUST
-// close it.
+// Socket opens a WebSocket at a path below the API. A refusal of the server is a [*problem.Problem]. The caller MUST
+// close the WebSocket.
 func (c *Client) Socket(ctx context.Context, path, protocol string) (*websocket.Conn, error) {
 	opening := *c.http
 	opening.Transport = upgrading{c}
@@ -36,7 +36,7 @@ func (c *Client) Socket(ctx context.Context, path, protocol string) (*websocket.
 	return conn, nil
 }
 
-// upgrading makes the requests that open a WebSocket. Another answer than that is an error that says why.
+// upgrading makes the requests that open a WebSocket. It turns any other answer into an error.
 type upgrading struct{ *Client }
 
 // RoundTrip implements [http.RoundTripper].

@@ -10,19 +10,19 @@ import (
 	"path/filepath"
 )
 
-// The environment variables that win over the stored login.
+// The environment variables take precedence over the stored login.
 const (
 	serverVariable = "CODEHUB_URL"
 	tokenVariable  = "CODEHUB_TOKEN"
 )
 
-// login is where a person is signed in, as it is stored.
+// login is the stored login.
 type login struct {
 	URL   string `json:"url"`
 	Token string `json:"token"`
 }
 
-// loginFile is the file of the stored login, in the user's own configuration.
+// loginFile returns the file of the stored login, in the user's configuration folder.
 func loginFile() (string, error) {
 	dir, err := os.UserConfigDir()
 	if err != nil {
@@ -31,7 +31,7 @@ func loginFile() (string, error) {
 	return filepath.Join(dir, "codehub", "login.json"), nil
 }
 
-// readLogin returns the stored login, empty without one.
+// readLogin returns the stored login, which is empty if there is none.
 func readLogin() (l login, err error) {
 	file, err := loginFile()
 	if err != nil {
@@ -50,7 +50,7 @@ func readLogin() (l login, err error) {
 	return l, nil
 }
 
-// writeLogin stores a login, which only this user of the machine can read.
+// writeLogin stores a login, readable by this operating-system user only.
 func writeLogin(l login) (file string, err error) {
 	if file, err = loginFile(); err != nil {
 		return "", err
@@ -62,7 +62,7 @@ func writeLogin(l login) (file string, err error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return "", fmt.Errorf("storing your login: %w", err)
 	}
-	// Another file, because one that exists keeps its mode.
+	// A new file, because an existing one would keep its mode.
 	next, err := os.CreateTemp(filepath.Dir(file), "login") // mode 0600
 	if err != nil {
 		return "", fmt.Errorf("storing your login: %w", err)
@@ -78,12 +78,12 @@ func writeLogin(l login) (file string, err error) {
 	return file, nil
 }
 
-// errNoLogin says that the person is signed in nowhere.
+// errNoLogin means that the person is signed in nowhere.
 var errNoLogin = errors.New("you are not logged in at a server: run caddy codehub login, " +
 	"or set " + serverVariable + " and " + tokenVariable)
 
-// current returns the access to the server where the person is signed in, or [errNoLogin]. A stored token
-// goes to its own server only.
+// current returns the access to the server where the person is signed in, or [errNoLogin]. A stored token is used for
+// its own server only.
 func current(ctx context.Context) (*Client, error) {
 	at, token := os.Getenv(serverVariable), os.Getenv(tokenVariable)
 	if at == "" || token == "" {

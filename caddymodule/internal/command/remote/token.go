@@ -99,7 +99,7 @@ func whoSignsIn(cmd *cobra.Command) string {
 	return ask(cmd, "User name: ")
 }
 
-// createToken signs in with a password that is read here, makes the token, and signs out.
+// createToken reads a password, signs in, makes the token, and signs out.
 func createToken(cmd *cobra.Command, c *Client, user string, of map[string]any) (made v1.NewToken, err error) {
 	password, err := command.ReadSecret(cmd, "password", "Password: ")
 	if err != nil {

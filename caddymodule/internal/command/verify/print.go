@@ -16,10 +16,10 @@ import (
 	"github.com/codehub/gateway/coordinator/control/verify"
 )
 
-// progressEvery is the time between two lines about the progress.
+// progressEvery is the interval between lines about the progress.
 const progressEvery = 5 * time.Second
 
-// printer prints findings as they come: there may be very many.
+// printer prints findings one by one, because there may be very many.
 type printer struct {
 	out, progressTo io.Writer
 	json            bool
@@ -31,7 +31,7 @@ func printerOf(cmd *cobra.Command, asJSON bool) *printer {
 	return &printer{out: cmd.OutOrStdout(), progressTo: cmd.ErrOrStderr(), json: asJSON, told: clock.Now()}
 }
 
-// finding prints one.
+// finding prints a finding.
 func (p *printer) finding(f verify.Discrepancy) error {
 	if f.Level == check.LevelProblem {
 		p.problems++
@@ -53,7 +53,7 @@ func (p *printer) finding(f verify.Discrepancy) error {
 	return nil
 }
 
-// object prints a line for programs.
+// object prints a finding as a line of JSON.
 func (p *printer) object(f verify.Discrepancy) error {
 	line := struct {
 		check.Finding
@@ -68,7 +68,7 @@ func (p *printer) object(f verify.Discrepancy) error {
 	return nil
 }
 
-// progress says now and then how far it is.
+// progress prints the progress at intervals.
 func (p *printer) progress(r verify.Report) {
 	if p.told.Elapsed() < progressEvery {
 		return
@@ -78,7 +78,7 @@ func (p *printer) progress(r verify.Report) {
 		units.BytesSize(float64(r.Bytes)))
 }
 
-// summary prints what was compared.
+// summary prints how much was compared.
 func (p *printer) summary(r verify.Report, homeless bool) error {
 	text := fmt.Sprintf("%s and %s compared, %d of them read back; %s not in the database",
 		command.Count(int(r.Workspaces), "workspace"), command.Count(int(r.Archives), "archive"), r.Read,
@@ -91,7 +91,7 @@ func (p *printer) summary(r verify.Report, homeless bool) error {
 	return p.finding(verify.Discrepancy{Finding: f})
 }
 
-// end returns err, and that there were problems.
+// end adds the number of problems to err.
 func (p *printer) end(err error) error {
 	if p.problems > 0 {
 		err = errors.Join(err, fmt.Errorf("%s found", command.Count(p.problems, "problem")))

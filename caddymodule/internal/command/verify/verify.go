@@ -1,6 +1,6 @@
-// Package verify is `caddy codehub verify`: it checks an installation after a restore. It owns the
-// order of the checks and what is printed. What is well is for the packages below to say: doctor about
-// the servers, identity, orphan, and the coordinator's verify about the workspaces.
+// Package verify is `caddy codehub verify`: it checks an installation after a restore. It owns the order of the checks
+// and the output. The packages below judge: doctor the servers, identity, orphan, and the coordinator's verify the
+// workspaces.
 package verify
 
 import (
@@ -41,10 +41,10 @@ With --json the result is an object a line, with "check", "level" (ok, warning, 
 and "remedy", and about a workspace "workspace_id" and "archive". The exit code is 1 when there
 is a problem.`
 
-// ownerFlag is what the command that takes a workspace up needs besides its id.
+// ownerFlag completes the command that adopts a workspace.
 const ownerFlag = " --owner NAME"
 
-// Command is `caddy codehub verify`. It works directly: it judges the database that the API trusts, and changes nothing.
+// Command is `caddy codehub verify`. It works directly, because it judges the database that the API trusts.
 func Command(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "verify", Short: "Checks a restored installation: what is there, what is missing, what to do",
@@ -72,7 +72,7 @@ type verification struct {
 	homeless bool // the backend is not known
 }
 
-// run checks everything, also behind a problem where that says something.
+// run runs all checks, after a problem only those that are still meaningful.
 func (v *verification) run(ctx context.Context) error {
 	var bucket bool
 	rows := append(doctor.Servers(v.Settings),
@@ -123,7 +123,7 @@ func (v *verification) run(ctx context.Context) error {
 	return v.out.end(v.out.summary(report, v.homeless))
 }
 
-// recorded is what it means for a server to be the recorded one.
+// recorded returns the finding for the result of an identity check.
 func recorded(what string, err error) ([]check.Finding, error) {
 	var other *identity.MismatchError
 	switch {
@@ -135,13 +135,13 @@ func recorded(what string, err error) ([]check.Finding, error) {
 	return []check.Finding{check.OK("the %s is the recorded one, or none is recorded yet", what)}, nil
 }
 
-// looked is a backend whose identity was looked at: nothing is recorded about it.
+// looked is an identity that is already checked: nothing is recorded about it.
 type looked struct{}
 
 func (looked) Backend(context.Context) error { return nil }
 
-// orphans says what the backend has that belongs to no workspace. A volume may hold the only files of one
-// that was made after the backup.
+// orphans reports the backend's objects that belong to no workspace. A volume among them may hold the only files of a
+// workspace that was created after the backup.
 func (v *verification) orphans(ctx context.Context) ([]check.Finding, error) {
 	if v.homeless {
 		return []check.Finding{check.Warning("fix backend first", "not checked")}, nil

@@ -12,7 +12,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// adoptCommand is `workspace adopt`. It works directly: the API has no route that gives somebody else's files to a user.
+// adoptCommand is `workspace adopt`. It works directly, because the API has no route that gives a user files of unknown
+// owners.
 func adoptCommand(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "adopt ID", Short: "Takes up a workspace that the database does not know",

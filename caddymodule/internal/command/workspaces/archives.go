@@ -43,7 +43,7 @@ GET /workspaces/{id}/archives.`,
 	})
 }
 
-// stateOf says what an archive is to its workspace.
+// stateOf returns the state of an archive: current or kept, and its damage.
 func stateOf(a v1.Archive) string {
 	state := ""
 	switch {

@@ -19,7 +19,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// exitLost is the exit code of exec when the command did not run, or its end is not known, as that of ssh.
+// exitLost is the exit code of exec, as of ssh, if the command did not run or its end is unknown.
 const exitLost = 255
 
 func execCommand() *cobra.Command {
@@ -80,7 +80,7 @@ not known. A command without a terminal whose caller ends goes on, and its input
 	})
 }
 
-// commandOf returns the words of the command that follows the workspace.
+// commandOf returns the words of the command, which follow the workspace.
 func commandOf(args []string) ([]string, error) {
 	switch {
 	case len(args) > 1 && args[1] == "--":
@@ -95,7 +95,7 @@ func commandOf(args []string) ([]string, error) {
 	return args[1:], nil
 }
 
-// execution is a command that runs in a workspace, as this side has it.
+// execution is the client side of a command in a workspace.
 type execution struct {
 	command        []string
 	stdin          io.Reader // nil for none
@@ -103,7 +103,8 @@ type execution struct {
 	terminal       *terminal // nil for none
 }
 
-// exec runs a command in a workspace, and returns its exit code. Input is read until then, or a little beyond.
+// exec runs a command in a workspace, and returns its exit code. It may read a little more input than the command
+// takes.
 func (p server) exec(ctx context.Context, id workspace.ID, e execution) (int, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -154,7 +155,7 @@ func (p server) exec(ctx context.Context, id workspace.ID, e execution) (int, er
 	return code, err
 }
 
-// receive takes what the server sends, until the command has ended.
+// receive handles the server's messages until the command has ended.
 func (e execution) receive(ctx context.Context, conn *websocket.Conn, in *inputWindow) (int, error) {
 	for {
 		kind, message, err := conn.Read(ctx)
@@ -194,13 +195,13 @@ func tell(ctx context.Context, conn *websocket.Conn, v any) error {
 	return conn.Write(ctx, websocket.MessageText, text)
 }
 
-// inputWindow is how much input may be on its way.
+// inputWindow bounds the input that the command has not taken yet.
 type inputWindow struct {
 	free *semaphore.Weighted
 	away atomic.Int64 // what was sent and not taken yet
 }
 
-// send sends input, and its end. It returns an error if the input cannot be read.
+// send sends input and its end. It returns an error if it cannot read the input.
 func (w *inputWindow) send(ctx context.Context, conn *websocket.Conn, in io.Reader) error {
 	for message := []byte{v1.ExecStdin, v1.ExecPiece: 0}; ; {
 		n, err := in.Read(message[1:])
@@ -223,7 +224,7 @@ func (w *inputWindow) send(ctx context.Context, conn *websocket.Conn, in io.Read
 	}
 }
 
-// taken makes room for as much as the command has taken.
+// taken makes room for n bytes that the command has taken.
 func (w *inputWindow) taken(n int) error {
 	if n < 0 || w.away.Add(int64(-n)) < 0 {
 		return errors.New("the server takes more input than there is")

@@ -80,7 +80,7 @@ func (l *listing) read() error {
 	return nil
 }
 
-// names are phases as the command line and the API write them.
+// names lists phases as the command line and the API write them.
 func names(phases []workspace.Phase) string {
 	all := make([]string, len(phases))
 	for i, phase := range phases {
@@ -153,7 +153,7 @@ func deletionRow(w v1.Workspace) string {
 	return fmt.Sprintf("%s\t%s\t", localTime(w.DeletedAt), localTime(w.UndeleteUntil))
 }
 
-// list returns all pages.
+// list returns the workspaces of all pages.
 func (p server) list(ctx context.Context, o service.ListOptions) ([]v1.OwnedWorkspace, error) {
 	query := url.Values{"limit": {strconv.Itoa(service.MaxPage)}}
 	for name, value := range map[string]string{"owner": o.Owner, "q": o.Text, "sort": o.Sort} {

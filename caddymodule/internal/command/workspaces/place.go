@@ -19,10 +19,10 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// actor is an operator, who may see and do everything.
+// actor is an operator, with an administrator's rights.
 var actor = service.Actor{Admin: true, Through: audit.CLI}
 
-// withAPI calls do with the API over the installation's own servers.
+// withAPI calls do with the API in this process, on the installation's own servers.
 func withAPI(ctx context.Context, s command.Servers, do func(server) error) error {
 	return withService(s, func(workspaces *service.Service) error {
 		users := auth.New(accounts.New(s.Store.DB), auth.Options{})
@@ -37,7 +37,7 @@ func withAPI(ctx context.Context, s command.Servers, do func(server) error) erro
 	})
 }
 
-// withService calls do with the rules about workspaces. They look for what exists of one that is recovered.
+// withService calls do with the service layer on the installation's own servers.
 func withService(s command.Servers, do func(*service.Service) error) error {
 	return s.WithClients(func(w command.Clients) error {
 		return do(service.New(s.Store, service.Options{
@@ -48,7 +48,7 @@ func withService(s command.Servers, do func(*service.Service) error) error {
 	})
 }
 
-// checkID checks how a workspace is named at an installation's own servers.
+// checkID refuses names: on the installation's own servers a workspace is named by its id.
 func checkID(named string) error {
 	if _, err := workspace.ParseID(named); err != nil {
 		return fmt.Errorf("%q is %w; to name a workspace of yours, log in first: caddy codehub login", named, err)
@@ -56,8 +56,8 @@ func checkID(named string) error {
 	return nil
 }
 
-// anywhere completes a command that works at a running server, and on the installation's own servers. There a first argument
-// must be the id of a workspace.
+// anywhere completes a command that works at a running server, and on the installation's own servers. There, a first
+// argument must be a workspace's id.
 func anywhere(resolve command.Resolver, cmd *cobra.Command, usage func(args []string) error,
 	action func(context.Context, server, []string) error) *cobra.Command {
 	resolve.WithServers(cmd, func(args []string) error {
@@ -73,7 +73,8 @@ func anywhere(resolve command.Resolver, cmd *cobra.Command, usage func(args []st
 	})
 }
 
-// onWorkspace is anywhere for a command whose first argument names a workspace, before so many further ones.
+// onWorkspace is anywhere for a command whose first argument names a workspace. further is the number of other
+// arguments.
 func onWorkspace(resolve command.Resolver, cmd *cobra.Command, further int,
 	action func(context.Context, server, v1.Workspace, []string) error) *cobra.Command {
 	deleted := cmd.Name() == "undelete" || cmd.Name() == "delete"
@@ -81,7 +82,7 @@ func onWorkspace(resolve command.Resolver, cmd *cobra.Command, further int,
 	return anywhere(resolve, cmd, command.Arguments(cmd, 1+further), withFound(deleted, action))
 }
 
-// onOwnWorkspace is onWorkspace for a command that works at a running server only.
+// onOwnWorkspace is onWorkspace for a command that works only at a running server.
 func onOwnWorkspace(cmd *cobra.Command, further int,
 	action func(context.Context, server, v1.Workspace, []string) error) *cobra.Command {
 	cmd.ValidArgsFunction = completeNames(false)
@@ -91,7 +92,7 @@ func onOwnWorkspace(cmd *cobra.Command, further int,
 	})
 }
 
-// withFound calls action with the workspace that the first argument names, and the further arguments.
+// withFound finds the workspace that the first argument names, and calls action with it and the further arguments.
 func withFound(deleted bool, action func(context.Context, server, v1.Workspace, []string) error) func(context.Context, server, []string) error {
 	return func(ctx context.Context, p server, args []string) error {
 		w, err := p.find(ctx, args[0], deleted)

@@ -75,7 +75,7 @@ type recovery struct {
 	choice                               service.Choice
 }
 
-// read checks the command line, and makes its choice.
+// read checks the command line, and sets the choice.
 func (r *recovery) read(args []string) error {
 	switch {
 	case r.all != (r.reason != ""):
@@ -116,7 +116,7 @@ func (r *recovery) read(args []string) error {
 	return nil
 }
 
-// confirm asks before files are given up, and before many workspaces are changed at once.
+// confirm asks before files are given up or many workspaces are changed.
 func (r *recovery) confirm(cmd *cobra.Command) error {
 	var warnings []string
 	if r.all {
@@ -154,7 +154,7 @@ func (r *recovery) recoverOne(ctx context.Context, cmd *cobra.Command, p server,
 	return nil
 }
 
-// refused lists what can be chosen, where a choice is needed.
+// refused prints the existing data and the possible choices if a choice is needed.
 func (r *recovery) refused(cmd *cobra.Command, err error) error {
 	p := problem.Of(err)
 	if p.Recovery == nil || p.Reason == "" {
@@ -223,7 +223,7 @@ func (r *recovery) recoverAll(ctx context.Context, cmd *cobra.Command, p server)
 	return err
 }
 
-// body is the body of a request with the choice, empty for none.
+// body returns the choice for the body of a request, empty without one.
 func (r *recovery) body() map[string]any {
 	c, body := r.choice, map[string]any{}
 	if c.Kind != "" {

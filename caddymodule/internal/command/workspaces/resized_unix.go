@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// resized returns what is sent when the terminal gets another size, until stop is called.
+// resized returns a channel that gets a signal when the terminal's size changes, until stop is called.
 func resized() (changes <-chan os.Signal, stop func()) {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGWINCH)

@@ -15,15 +15,14 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// server is the API that has the workspaces: of a running server, for its user, or in this process over the
-// installation's own servers, for an operator.
+// server is the API: of a running server for a person, or in this process for an operator.
 type server struct{ *remote.Client }
 
-// pathOf is a path of the API below a workspace.
+// pathOf returns a path of the API below a workspace.
 func pathOf(id workspace.ID, below string) string { return "workspaces/" + string(id) + below }
 
-// find returns the workspace with an id, or at a running server with the name of one of the person's own. With deleted it
-// may be one that can be undeleted.
+// find returns the workspace with that id, or at a running server the person's own workspace of that name. With deleted
+// it also finds workspaces that can be undeleted.
 func (p server) find(ctx context.Context, named string, deleted bool) (v1.Workspace, error) {
 	if id, err := workspace.ParseID(named); err == nil {
 		var w v1.Workspace
@@ -66,8 +65,7 @@ func (p server) find(ctx context.Context, named string, deleted bool) (v1.Worksp
 // completionTimeout bounds how long a shell waits for names.
 const completionTimeout = 2 * time.Second
 
-// completeNames offers a shell the names of the person's workspaces, or with deleted of all that a deletion can be
-// about.
+// completeNames completes the names of the person's workspaces, for undelete those of the deleted ones.
 func completeNames(deleted bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
@@ -90,7 +88,7 @@ func completeNames(deleted bool) cobra.CompletionFunc {
 	}
 }
 
-// localTime is a time as people read it, "-" for none.
+// localTime returns a time as people read it, "-" for none.
 func localTime(t *time.Time) string {
 	if t == nil {
 		return "-"

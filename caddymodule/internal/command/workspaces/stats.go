@@ -14,7 +14,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/command"
 )
 
-// statsInterval is how long the use of the processor is measured.
+// statsInterval is the time over which processor use is measured.
 const statsInterval = time.Second
 
 func statsCommand() *cobra.Command {
@@ -78,7 +78,7 @@ func printStats(cmd *cobra.Command, p server, first, now v1.Stats) error {
 	return t.Flush()
 }
 
-// bytesOf is an amount as people write it, and its limit.
+// bytesOf returns an amount as people write it, with its limit.
 func bytesOf(used, limit *int64) string {
 	if used == nil {
 		return "unknown"

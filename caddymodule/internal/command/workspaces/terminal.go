@@ -11,7 +11,7 @@ import (
 	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
 )
 
-// terminal is the person's own.
+// terminal is the person's terminal.
 type terminal struct{ in, out *os.File }
 
 // terminalOf returns the terminal in which the command runs.
@@ -24,7 +24,7 @@ func terminalOf(cmd *cobra.Command) (*terminal, error) {
 	return &terminal{in, out}, nil
 }
 
-// size is how large it is, and what it is.
+// size returns the terminal's size and type.
 func (t *terminal) size() *v1.ExecTerminal {
 	columns, rows, err := term.GetSize(int(t.out.Fd()))
 	if err != nil {
@@ -33,7 +33,7 @@ func (t *terminal) size() *v1.ExecTerminal {
 	return &v1.ExecTerminal{Columns: uint16(columns), Rows: uint16(rows), Type: os.Getenv("TERM")} //nolint:gosec // from as many bits
 }
 
-// raw passes every key on, also Ctrl-C, until restore is called.
+// raw passes on every key, including Ctrl-C, until restore is called.
 func (t *terminal) raw() (restore func(), err error) {
 	before, err := term.MakeRaw(int(t.in.Fd()))
 	if err != nil {

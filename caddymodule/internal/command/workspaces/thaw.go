@@ -15,7 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// thawCommand is `workspace thaw`. It works directly: it thaws containers itself, where for the API the leader would.
+// thawCommand is `workspace thaw`. It works directly, because it also thaws containers without a running leader.
 func thawCommand(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "thaw (WORKSPACE | --all)", Short: "Thaws a workspace that dozes, or all of them",
@@ -59,7 +59,7 @@ While one runs that supports dozing, idle workspaces doze again. To thaw a works
 	})
 }
 
-// thawOne wakes a workspace as its owner would: it needs a running place.
+// thawOne wakes a workspace under the same limits as its owner would.
 func thawOne(ctx context.Context, cmd *cobra.Command, s command.Servers, c command.Clients, named string) error {
 	found, err := s.Store.Frozen(ctx)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// answer prints a workspace for programs, or a sentence.
+// answer prints the workspace as JSON, or a sentence.
 func answer(cmd *cobra.Command, asJSON bool, w v1.Workspace, format string, args ...any) error {
 	if asJSON {
 		return command.PrintJSON(cmd.OutOrStdout(), w)
@@ -69,7 +69,7 @@ result is the object of the API's GET /workspaces/{id}.`,
 	})
 }
 
-// stateOfWorkspace is what a workspace is, and what it becomes.
+// stateOfWorkspace describes a workspace's phase, operation and desired state.
 func stateOfWorkspace(w v1.Workspace) string {
 	state := string(w.Phase)
 	if w.DozeAt != nil {
@@ -84,7 +84,7 @@ func stateOfWorkspace(w v1.Workspace) string {
 	return state
 }
 
-// sizeOf is how much a home holds.
+// sizeOf returns the size of a home.
 func sizeOf(w v1.Workspace) string {
 	if w.Home == nil {
 		return "-"
@@ -152,7 +152,7 @@ func openCommand() *cobra.Command {
 	})
 }
 
-// stateCommand is start, sleep or archive.
+// stateCommand is the command start, sleep or archive.
 func stateCommand(verb, short string, phase workspace.Phase) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: verb + " WORKSPACE", Short: short,
@@ -172,7 +172,7 @@ With --wait the command ends when that is reached.`, phase, verb),
 	})
 }
 
-// wakeFlag is the flag of commands that need a container.
+// wakeFlag adds the flag of commands that need a container.
 func wakeFlag(cmd *cobra.Command) *bool {
 	return cmd.Flags().Bool("wake", false, "start the workspace first, and wait until it is awake")
 }
@@ -182,7 +182,7 @@ func (p server) wake(ctx context.Context, cmd *cobra.Command, w v1.Workspace) (v
 	return p.become(ctx, cmd, w, "start", workspace.PhaseRunning, true)
 }
 
-// become asks for a state, and waits for it if wait is set.
+// become asks for a desired state, and with wait waits until it is reached.
 func (p server) become(ctx context.Context, cmd *cobra.Command, w v1.Workspace, verb string, phase workspace.Phase,
 	wait bool) (v1.Workspace, error) {
 	if err := p.Do(ctx, "POST", pathOf(w.ID, "/"+verb), nil, &w); err != nil || !wait {
@@ -191,10 +191,10 @@ func (p server) become(ctx context.Context, cmd *cobra.Command, w v1.Workspace, 
 	return p.await(ctx, cmd, w, phase)
 }
 
-// pollInterval is how often the server is asked how far it is.
+// pollInterval is the interval at which the server is asked for progress.
 const pollInterval = time.Second
 
-// await waits until the workspace has a phase, and tells the person what goes on.
+// await waits until the workspace has a phase, and prints the progress.
 func (p server) await(ctx context.Context, cmd *cobra.Command, w v1.Workspace, phase workspace.Phase) (
 	v1.Workspace, error) {
 	tick := time.NewTicker(pollInterval)
@@ -208,7 +208,7 @@ func (p server) await(ctx context.Context, cmd *cobra.Command, w v1.Workspace, p
 		case string(w.DesiredState) != string(phase):
 			return w, errors.New("another state was asked for meanwhile: " + string(w.DesiredState))
 		}
-		if now := goesOn(w); now != said {
+		if now := progress(w); now != said {
 			fmt.Fprintln(cmd.ErrOrStderr(), now)
 			said = now
 		}
@@ -225,8 +225,8 @@ func (p server) await(ctx context.Context, cmd *cobra.Command, w v1.Workspace, p
 	}
 }
 
-// goesOn is one line about a workspace that is not yet what it is to be.
-func goesOn(w v1.Workspace) string {
+// progress returns one line about a workspace on its way to the desired state.
+func progress(w v1.Workspace) string {
 	line := stateOfWorkspace(w)
 	switch {
 	case w.Waiting != nil:

@@ -1,7 +1,7 @@
-// Package workspaces is `caddy codehub workspace`: what a person may see and do of workspaces at a
-// running server, and an administrator at the installation's own servers. It owns the arguments, the
-// questions and the tables; what may be done is the service layer's to say. It must not touch the engine,
-// the object store or the database past that.
+// Package workspaces is `caddy codehub workspace`: the workspaces of a person at a running server, and all workspaces
+// for an operator on the installation's own servers. It owns the arguments, the questions and the tables; the API
+// decides. It must not touch the engine, the object store or the database otherwise, except in the commands for which
+// the API has no route.
 package workspaces
 
 import (
@@ -79,7 +79,7 @@ when, who or what asked for it, and its last errors with what to do about them. 
 	})
 }
 
-// printExplanation prints what there is to say, one thing per line.
+// printExplanation prints an explanation, one fact per line.
 func printExplanation(w io.Writer, e explain.Explanation) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(what, text, detail string) {
@@ -165,7 +165,7 @@ is an array of objects with "id", "at",
 	})
 }
 
-// change shows the values of a transition.
+// change returns the old and the new value of a transition.
 func change(from, to string) string {
 	switch {
 	case from == "":
@@ -228,7 +228,7 @@ archived. While a step of the deletion is in progress the command waits for its 
 	})
 }
 
-// undelete undoes a deletion. It waits for the end of a step of the deletion that has begun.
+// undelete undoes a deletion. It waits for the end of a deletion step in progress.
 func undelete(ctx context.Context, cmd *cobra.Command, p server, w v1.Workspace) error {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
@@ -248,12 +248,12 @@ func undelete(ctx context.Context, cmd *cobra.Command, p server, w v1.Workspace)
 	}
 }
 
-// say tells the person what was done.
+// say prints a result.
 func say(cmd *cobra.Command, format string, args ...any) {
 	fmt.Fprintf(cmd.OutOrStdout(), format+"\n", args...)
 }
 
-// text is a text that may be null.
+// text returns a text that may be null.
 func text(s *string) string {
 	if s == nil {
 		return ""
