@@ -213,11 +213,3 @@ func ProgressOf(stdout []byte) string {
 	}
 	return ""
 }
-
-// CleanText makes output fit for a database and a page: valid UTF-8 without NUL, at most the first limit bytes.
-func CleanText(s string, limit int) string {
-	if len(s) > limit {
-		s = s[:limit]
-	}
-	return strings.ReplaceAll(strings.ToValidUTF8(s, ""), "\x00", "")
-}

@@ -41,7 +41,7 @@ func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 	containerID := ""
 	if present != nil {
 		if !d.opts.Owns(present.Config.Labels, s.ID, spec.KindJob) {
-			return engine.NotOurs("container", name)
+			return backend.NotOurs("container", name)
 		}
 		if present.State.Status != container.StateCreated {
 			return nil

@@ -83,7 +83,7 @@ func (d *Docker) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.I
 				case gone:
 					return nil
 				case err != nil && alone(ctx, err):
-					job.Unknown = oneLine(err)
+					job.Unknown = backend.ErrorText(err)
 				case err != nil:
 					return err
 				default:

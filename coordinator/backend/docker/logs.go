@@ -14,11 +14,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Bounds in bytes of the output that is read, and of that which Logs returns.
-const (
-	maxOutput = 2 << 20 // the two log files of a container, see logging
-	maxLogs   = 64 << 10
-)
+// maxOutput bounds the output that is read, in bytes: a container has two log files, see logging.
+const maxOutput = 2 << 20
 
 // Logs implements [backend.Core]. It returns both streams in the order of their lines, and at most the last 64 KiB.
 func (d *Docker) Logs(ctx context.Context, id workspace.ID, lines int) (string, error) {
@@ -28,12 +25,7 @@ func (d *Docker) Logs(ctx context.Context, id workspace.ID, lines int) (string, 
 	}); err != nil {
 		return "", err
 	}
-	text := out.Bytes()
-	// The end of the output explains why a container exited.
-	if len(text) > maxLogs {
-		text = text[len(text)-maxLogs:]
-	}
-	return backend.CleanText(string(text), maxLogs), nil
+	return backend.EndOfLog(out.Bytes()), nil
 }
 
 // Follow implements [backend.Core].

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/backend/internal/glance"
 	"github.com/codehub/gateway/coordinator/internal/work"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -30,7 +31,7 @@ func (d *Docker) Look(ctx context.Context, id workspace.ID) (work.Sample, error)
 func (d *Docker) lookInside(ctx context.Context, id workspace.ID, container string) *work.Inside {
 	ctx, cancel := context.WithTimeout(ctx, insideLimit)
 	defer cancel()
-	var out limited
+	out := backend.Limited{Max: glance.MaxOutput}
 	command := []string{"sh", "-c", work.InsideScript}
 	if _, err := d.exec(ctx, id, container, "looking into container "+id.ContainerName(), backend.Command{Words: command}, &out, io.Discard); err != nil {
 		return nil

@@ -88,7 +88,7 @@ func (d *Docker) Remove(ctx context.Context, o backend.Object) error {
 			return err
 		}
 		if c.Config == nil || c.Config.Labels[spec.LabelInstallation] != d.opts.Installation {
-			return engine.NotOurs("container", o.Name)
+			return backend.NotOurs("container", o.Name)
 		}
 		return engine.Wrap(doing, d.remove(ctx, c.ID))
 	case backend.ObjectVolume:
@@ -104,7 +104,7 @@ func (d *Docker) Remove(ctx context.Context, o backend.Object) error {
 			return engine.Wrap(doing, err)
 		}
 		if n.Labels[spec.LabelInstallation] != d.opts.Installation {
-			return engine.NotOurs("network", o.Name)
+			return backend.NotOurs("network", o.Name)
 		}
 		// The engine refuses while a container is connected.
 		err = d.api.NetworkRemove(ctx, o.UID)
@@ -127,7 +127,7 @@ func (d *Docker) removeScratch(ctx context.Context, o backend.Object) error {
 	}
 	kind := v.Labels[spec.LabelKind]
 	if v.Labels[spec.LabelInstallation] != d.opts.Installation || objectKinds[kind] != backend.ObjectScratch {
-		return engine.NotOurs("volume", o.Name)
+		return backend.NotOurs("volume", o.Name)
 	}
 	if id, err := workspace.ParseID(v.Labels[spec.LabelWorkspace]); err == nil && kind == spec.KindAutoCreated {
 		return d.homes.DeleteAutoCreated(ctx, id) // it has the name of a home

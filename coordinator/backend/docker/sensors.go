@@ -68,7 +68,7 @@ func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[works
 			guard.Go(g, func() error {
 				err := guard.Call(guard.Workspace, func() error { return d.inspector.Running(gctx, id, s.ID, &c) })
 				if err != nil && alone(ctx, err) {
-					c, err = workspace.Container{Unknown: oneLine(err)}, nil
+					c, err = workspace.Container{Unknown: backend.ErrorText(err)}, nil
 				}
 				put(id, c)
 				return err
@@ -85,7 +85,7 @@ func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[works
 			case gone:
 				return nil
 			case err != nil && alone(ctx, err):
-				c = workspace.Container{Unknown: oneLine(err)}
+				c = workspace.Container{Unknown: backend.ErrorText(err)}
 			case err != nil:
 				return err
 			}
@@ -105,9 +105,6 @@ func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[works
 func alone(ctx context.Context, err error) bool {
 	return engine.Answered(ctx, err) || guard.Panicked(err)
 }
-
-// oneLine returns an error as a text of bounded length.
-func oneLine(err error) string { return backend.CleanText(err.Error(), maxMessage) }
 
 // describe returns what a listing shows about a container. A paused container counts as running and not ready. A
 // listing has neither exit code nor times. network is the container that has its network: itself, or its sandbox.

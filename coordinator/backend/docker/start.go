@@ -54,7 +54,7 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	lost := present != nil && !sandbox.Stands(present, box)
 	if present != nil {
 		if !d.opts.Owns(present.Config.Labels, id, spec.KindWorkspace) {
-			return engine.NotOurs("container", name)
+			return backend.NotOurs("container", name)
 		}
 		if present.State.Paused && !lost {
 			return d.freezer.Thaw(ctx, id)
@@ -219,7 +219,7 @@ func (d *Docker) Delete(ctx context.Context, id workspace.ID) error {
 		return err
 	}
 	if !d.opts.Owns(c.Config.Labels, id, spec.KindWorkspace) {
-		return engine.NotOurs("container", name)
+		return backend.NotOurs("container", name)
 	}
 	if grace := d.opts.StopGrace; grace > 0 && c.State != nil && c.State.Running {
 		if c.State.Paused {

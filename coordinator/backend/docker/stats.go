@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -42,21 +41,10 @@ func (d *Docker) Stats(ctx context.Context, id workspace.ID) (backend.Stats, err
 	if image, err := d.images.Declared(ctx, c.Image); err == nil { // otherwise its ports are unknown
 		s.Declared = image.Ports
 	}
-	var out limited
+	out := backend.Limited{Max: glance.MaxOutput}
 	if _, err := d.exec(ctx, id, c.ID, doing, backend.Command{Words: glance.Command}, &out, io.Discard); err == nil {
 		seen := glance.Parse(out.Bytes())
 		s.Processes, s.Ports, s.Local = seen.Processes, seen.Ports, seen.Local
 	}
 	return s, nil
-}
-
-// limited keeps what is written to it up to [glance.MaxOutput] bytes, and refuses more.
-type limited struct{ bytes.Buffer }
-
-// Write implements [io.Writer].
-func (l *limited) Write(p []byte) (int, error) {
-	if l.Len()+len(p) > glance.MaxOutput {
-		return 0, io.ErrShortWrite
-	}
-	return l.Buffer.Write(p)
 }

@@ -15,9 +15,6 @@ import (
 
 // Exec implements [backend.Core].
 func (b *Backend) Exec(ctx context.Context, id workspace.ID, command backend.Command, stdout, stderr io.Writer) (int, error) {
-	if err := backend.CheckID(id); err != nil {
-		return 0, err
-	}
 	p, err := b.workspacePod(ctx, id)
 	if err != nil {
 		return 0, err

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/egress"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/enforcement"
@@ -112,7 +113,7 @@ func (b *Backend) applyPolicies(ctx context.Context) (stood bool, err error) {
 				return false, err
 			}
 			if exists && have.Labels[spec.LabelInstallation] != b.opts.Installation {
-				errs = append(errs, notOurs("network policy", p.Name))
+				errs = append(errs, backend.NotOurs("network policy", p.Name))
 				continue
 			}
 		}

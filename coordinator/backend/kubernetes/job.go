@@ -45,7 +45,7 @@ func (b *Backend) startJob(ctx context.Context, s backend.JobSpec) error {
 	refusal := g.Wait()
 	if exists {
 		if !b.owns(job, s.ID, spec.KindJob) {
-			return notOurs("storage job", name)
+			return backend.NotOurs("storage job", name)
 		}
 		if !suspended(job) && job.DeletionTimestamp == nil {
 			return b.showJob(ctx, job)
@@ -142,7 +142,7 @@ func (b *Backend) deliver(ctx context.Context, s backend.JobSpec, job *batchv1.J
 	case !exists:
 		return backend.ErrChanged
 	case !b.owns(have, s.ID, spec.KindJob):
-		return notOurs("secret", want.Name)
+		return backend.NotOurs("secret", want.Name)
 	case !metav1.IsControlledBy(have, job):
 		// The Secret of an earlier Job of the same name.
 		if err := object.Delete(ctx, b.api.Secrets, doing, have.Name,

@@ -77,7 +77,7 @@ func (b *Backend) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.
 				return err
 			})
 			if err != nil && (answered(ctx, err) || guard.Panicked(err)) {
-				job.Unknown, err = oneLine(err), nil
+				job.Unknown, err = backend.ErrorText(err), nil
 			}
 			if err != nil || !there {
 				return err

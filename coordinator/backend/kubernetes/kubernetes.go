@@ -3,7 +3,6 @@ package kubernetes
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"net"
 	"net/netip"
@@ -84,12 +83,6 @@ func selectorOf(labels map[string]string) string {
 		parts = append(parts, k+"="+labels[k])
 	}
 	return strings.Join(parts, ",")
-}
-
-// notOurs is the error for another owner's object with a name that this installation needs (SPEC 12.8).
-func notOurs(what, name string) error {
-	return fmt.Errorf("%s %s exists without this installation's labels and is left alone; its name is needed", what,
-		name)
 }
 
 // While another process creates or removes the same object, an actuator is retried at this interval and for this long.

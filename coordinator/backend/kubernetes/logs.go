@@ -15,9 +15,6 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// maxLogs bounds what Logs returns, in bytes.
-const maxLogs = 64 << 10
-
 // Logs implements [backend.Core]. It returns at most the last 64 KiB.
 func (b *Backend) Logs(ctx context.Context, id workspace.ID, lines int) (string, error) {
 	var text []byte
@@ -27,11 +24,7 @@ func (b *Backend) Logs(ctx context.Context, id workspace.ID, lines int) (string,
 	}); err != nil {
 		return "", err
 	}
-	// The end of the output explains why a container exited.
-	if len(text) > maxLogs {
-		text = text[len(text)-maxLogs:]
-	}
-	return backend.CleanText(string(text), maxLogs), nil
+	return backend.EndOfLog(text), nil
 }
 
 // Follow implements [backend.Core].
@@ -46,9 +39,6 @@ func (b *Backend) Follow(ctx context.Context, id workspace.ID, lines int, to io.
 func (b *Backend) print(
 	ctx context.Context, id workspace.ID, lines int, follow bool, read func(io.Reader) error,
 ) error {
-	if err := backend.CheckID(id); err != nil {
-		return err
-	}
 	p, err := b.workspacePod(ctx, id)
 	if err != nil {
 		return err
@@ -70,6 +60,9 @@ func (b *Backend) print(
 
 // workspacePod returns the workspace's Pod, or [backend.ErrNotFound].
 func (b *Backend) workspacePod(ctx context.Context, id workspace.ID) (*corev1.Pod, error) {
+	if err := backend.CheckID(id); err != nil {
+		return nil, err
+	}
 	p, exists, err := object.Live(ctx, b.api.Pods, "pod", id.ContainerName())
 	if err == nil && (!exists || !b.owns(p, id, spec.KindWorkspace)) {
 		err = fmt.Errorf("pod %s: %w", id.ContainerName(), backend.ErrNotFound)

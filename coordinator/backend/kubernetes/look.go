@@ -11,9 +11,6 @@ import (
 
 // Look implements [backend.Core]. It runs one small command in the container.
 func (b *Backend) Look(ctx context.Context, id workspace.ID) (work.Sample, error) {
-	if err := backend.CheckID(id); err != nil {
-		return work.Sample{}, err
-	}
 	p, err := b.workspacePod(ctx, id)
 	if err != nil {
 		return work.Sample{}, err
@@ -23,9 +20,6 @@ func (b *Backend) Look(ctx context.Context, id workspace.ID) (work.Sample, error
 
 // Stats implements [backend.Core]. It runs one small command in the container.
 func (b *Backend) Stats(ctx context.Context, id workspace.ID) (backend.Stats, error) {
-	if err := backend.CheckID(id); err != nil {
-		return backend.Stats{}, err
-	}
 	p, err := b.workspacePod(ctx, id)
 	if err != nil {
 		return backend.Stats{}, err

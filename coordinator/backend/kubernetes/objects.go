@@ -81,7 +81,7 @@ func (b *Backend) Remove(ctx context.Context, o backend.Object) error {
 			return b.removePodOf(ctx, o)
 		}
 		if j.Labels[spec.LabelInstallation] != b.opts.Installation {
-			return notOurs("storage job", o.Name)
+			return backend.NotOurs("storage job", o.Name)
 		}
 		return b.removeJob(ctx, j)
 	case backend.ObjectVolume:
@@ -105,7 +105,7 @@ func (b *Backend) removePodOf(ctx context.Context, o backend.Object) error {
 		return err
 	}
 	if p.Labels[spec.LabelInstallation] != b.opts.Installation {
-		return notOurs("pod", o.Name)
+		return backend.NotOurs("pod", o.Name)
 	}
 	return b.removePod(ctx, p)
 }

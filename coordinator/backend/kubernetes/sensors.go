@@ -45,7 +45,7 @@ func (b *Backend) Containers(ctx context.Context, ids ...workspace.ID) (map[work
 				}
 				return nil
 			}); err != nil {
-				c = workspace.Container{Unknown: oneLine(err)}
+				c = workspace.Container{Unknown: backend.ErrorText(err)}
 			}
 			found[id] = c
 		}
@@ -88,7 +88,7 @@ func (b *Backend) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspa
 		if err == nil && b.owns(c, id, spec.KindHome) && c.Name == id.VolumeName() {
 			var v workspace.Volume
 			if err := guard.Call(guard.Workspace, func() error { v = status.Volume(c); return nil }); err != nil {
-				v = workspace.Volume{Unknown: oneLine(err)}
+				v = workspace.Volume{Unknown: backend.ErrorText(err)}
 			}
 			found[id] = v
 		}
@@ -103,6 +103,3 @@ func answered(ctx context.Context, err error) bool {
 	return ctx.Err() == nil && !errors.Is(err, context.Canceled) &&
 		(workspace.ReasonOf(err) != workspace.ReasonUnreachable || errors.As(err, &status))
 }
-
-// oneLine returns an error as a text of bounded length.
-func oneLine(err error) string { return backend.CleanText(err.Error(), maxMessage) }

@@ -54,7 +54,7 @@ func (b *Backend) start(ctx context.Context, s backend.StartSpec) error {
 	replaces := exists && wrong == nil && differs(pod, want)
 	if exists {
 		if !b.owns(pod, id, spec.KindWorkspace) {
-			return notOurs("pod", name)
+			return backend.NotOurs("pod", name)
 		}
 		if runs(pod) && !replaces {
 			if pod.Annotations[spec.AnnotationUnseen] == "" || !sampler.Running(pod) || err == nil && home == nil {
@@ -302,7 +302,7 @@ func (b *Backend) Delete(ctx context.Context, id workspace.ID) error {
 		return err
 	}
 	if !b.owns(p, id, spec.KindWorkspace) {
-		return notOurs("pod", name)
+		return backend.NotOurs("pod", name)
 	}
 	if p.Spec.NodeName != "" {
 		b.lastUsed(ctx, id, p.Spec.NodeName)

@@ -26,7 +26,7 @@ func (b *Backend) home(ctx context.Context, id workspace.ID) (*corev1.Persistent
 	case err != nil || !exists:
 		return nil, err
 	case !b.owns(c, id, spec.KindHome):
-		return nil, notOurs("volume", c.Name)
+		return nil, backend.NotOurs("volume", c.Name)
 	case c.DeletionTimestamp != nil:
 		return nil, beingDeleted(c)
 	}
@@ -58,7 +58,7 @@ func (b *Backend) provision(ctx context.Context, s backend.VolumeSpec) error {
 	case !exists:
 		return backend.ErrChanged
 	case !b.owns(c, id, spec.KindHome):
-		return notOurs("volume", name)
+		return backend.NotOurs("volume", name)
 	case c.DeletionTimestamp != nil:
 		return fmt.Errorf("%w: %w", backend.ErrChanged, beingDeleted(c))
 	case c.Labels[spec.LabelOp] != opID:
@@ -94,7 +94,7 @@ func (b *Backend) deleteVolume(ctx context.Context, id workspace.ID,
 			return err
 		}
 		if !b.owns(c, id, spec.KindHome) {
-			return notOurs("volume", name)
+			return backend.NotOurs("volume", name)
 		}
 		if !meant(c) {
 			return nil

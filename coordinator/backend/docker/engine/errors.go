@@ -46,9 +46,3 @@ func Answered(ctx context.Context, err error) bool {
 	return ctx.Err() == nil && !errors.Is(err, context.Canceled) &&
 		workspace.ReasonOf(err) != workspace.ReasonUnreachable
 }
-
-// NotOurs is the error for another owner's object with a name that this installation needs (SPEC 12.8).
-func NotOurs(what, name string) error {
-	return fmt.Errorf("%s %s exists without this installation's labels and is left alone; its name is needed", what,
-		name)
-}

@@ -129,11 +129,8 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Valid parts of names on an engine.
-var (
-	installationForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
-	networkForm      = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
-)
+// networkForm is the form of a network's name.
+var networkForm = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 
 // minMemory is the smallest limit that an engine accepts, in bytes.
 const minMemory = 6 << 20
@@ -144,9 +141,8 @@ func (o Options) Validate() error {
 	o = o.WithDefaults()
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("docker "+format, args...)) }
-	if !installationForm.MatchString(o.Installation) {
-		bad("installation: %q must be 1 to 63 lower-case letters, digits, '.', '_' and '-', with a letter or digit "+
-			"at both ends", o.Installation)
+	if err := backend.CheckInstallation(o.Installation); err != nil {
+		bad("installation: %w", err)
 	}
 	if o.Host != "" {
 		if _, err := client.ParseHostURL(o.Host); err != nil {

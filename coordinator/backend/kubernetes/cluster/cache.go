@@ -62,7 +62,7 @@ func newCache[T object, L runtime.Object](c *Client, r *Resource[T, L], what, se
 		progress: make(chan struct{}), waiting: make(map[string][]*waiter[T]),
 	}
 	k.empty("")
-	k.follow = func(ctx context.Context, source string) { reflect(ctx, k, r, selector, strip, source) }
+	k.follow = func(ctx context.Context, source string) { mirror(ctx, k, r, selector, strip, source) }
 	return k
 }
 

@@ -125,23 +125,13 @@ func (c *Client) resources() error {
 		return fmt.Errorf("reading the settings of the cluster: %w", failed)
 	}
 	c.core = core
-	c.Pods = resource(c, core, "pods", func() *corev1.Pod { return new(corev1.Pod) },
-		func() *corev1.PodList { return new(corev1.PodList) })
-	c.Claims = resource(c, core, "persistentvolumeclaims",
-		func() *corev1.PersistentVolumeClaim { return new(corev1.PersistentVolumeClaim) },
-		func() *corev1.PersistentVolumeClaimList { return new(corev1.PersistentVolumeClaimList) })
-	c.Secrets = resource(c, core, "secrets", func() *corev1.Secret { return new(corev1.Secret) },
-		func() *corev1.SecretList { return new(corev1.SecretList) })
-	c.Quotas = resource(c, core, "resourcequotas", func() *corev1.ResourceQuota { return new(corev1.ResourceQuota) },
-		func() *corev1.ResourceQuotaList { return new(corev1.ResourceQuotaList) })
-	c.Jobs = resource(c, batch, "jobs", func() *batchv1.Job { return new(batchv1.Job) },
-		func() *batchv1.JobList { return new(batchv1.JobList) })
-	c.NetworkPolicies = resource(c, networking, "networkpolicies",
-		func() *networkingv1.NetworkPolicy { return new(networkingv1.NetworkPolicy) },
-		func() *networkingv1.NetworkPolicyList { return new(networkingv1.NetworkPolicyList) })
-	c.endpoints = resource(c, discovery, "endpointslices",
-		func() *discoveryv1.EndpointSlice { return new(discoveryv1.EndpointSlice) },
-		func() *discoveryv1.EndpointSliceList { return new(discoveryv1.EndpointSliceList) })
+	c.Pods = resource[*corev1.Pod, *corev1.PodList](c, core, "pods")
+	c.Claims = resource[*corev1.PersistentVolumeClaim, *corev1.PersistentVolumeClaimList](c, core, "persistentvolumeclaims")
+	c.Secrets = resource[*corev1.Secret, *corev1.SecretList](c, core, "secrets")
+	c.Quotas = resource[*corev1.ResourceQuota, *corev1.ResourceQuotaList](c, core, "resourcequotas")
+	c.Jobs = resource[*batchv1.Job, *batchv1.JobList](c, batch, "jobs")
+	c.NetworkPolicies = resource[*networkingv1.NetworkPolicy, *networkingv1.NetworkPolicyList](c, networking, "networkpolicies")
+	c.endpoints = resource[*discoveryv1.EndpointSlice, *discoveryv1.EndpointSliceList](c, discovery, "endpointslices")
 	return nil
 }
 
@@ -152,10 +142,8 @@ func (c *Client) Endpoints(ctx context.Context, namespace, service string) (*dis
 	return in.List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service})
 }
 
-func resource[T object, L runtime.Object](c *Client, client rest.Interface, name string, one func() T,
-	many func() L) *Resource[T, L] {
-	return &Resource[T, L]{client: client, params: c.params, namespace: c.settings.namespace, name: name, one: one,
-		many: many, explain: c.explain}
+func resource[T object, L runtime.Object](c *Client, client rest.Interface, name string) *Resource[T, L] {
+	return &Resource[T, L]{client: client, params: c.params, namespace: c.settings.namespace, name: name, explain: c.explain}
 }
 
 // Namespace is the client's namespace.

@@ -130,7 +130,7 @@ func stream(t testing.TB) func(w http.ResponseWriter, r *http.Request) bool {
 				send(watch.Added, obj)
 			}
 		}
-		end := blank(path.Base(r.URL.Path))
+		end := blankOf(path.Base(r.URL.Path))
 		end.SetResourceVersion("1")
 		end.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
 		send(watch.Bookmark, end)
@@ -140,7 +140,7 @@ func stream(t testing.TB) func(w http.ResponseWriter, r *http.Request) bool {
 	}
 }
 
-func blank(kind string) object {
+func blankOf(kind string) object {
 	switch kind {
 	case "pods":
 		return new(corev1.Pod)

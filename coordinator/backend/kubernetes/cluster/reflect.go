@@ -33,8 +33,8 @@ const (
 // errMoved means that another cluster answers than at first.
 var errMoved = errors.New("another cluster answers")
 
-// reflect keeps k in step with the cluster whose identity is source, until ctx ends or another cluster answers.
-func reflect[T object, L runtime.Object](ctx context.Context, k *Cache[T], r *Resource[T, L], selector string,
+// mirror keeps k in step with the cluster whose identity is source, until ctx ends or another cluster answers.
+func mirror[T object, L runtime.Object](ctx context.Context, k *Cache[T], r *Resource[T, L], selector string,
 	strip func(T), source string) {
 	// The cache's errors already say what the library would log.
 	ctx, stop := context.WithCancel(klog.NewContext(ctx, klog.Logger{}))
@@ -93,7 +93,7 @@ func reflect[T object, L runtime.Object](ctx context.Context, k *Cache[T], r *Re
 		},
 	}
 	discard := klog.Logger{}
-	reflector := cache.NewReflectorWithOptions(lw, r.one(), k, cache.ReflectorOptions{
+	reflector := cache.NewReflectorWithOptions(lw, blank[T](), k, cache.ReflectorOptions{
 		Logger: &discard, Name: k.what, Clock: ctxClock{ctx: ctx},
 		Backoff: &wait.Backoff{Duration: retryMin, Cap: retryMax, Steps: 10, Factor: 2, Jitter: 0.5},
 	})

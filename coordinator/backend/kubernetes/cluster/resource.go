@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"reflect"
 	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,8 +28,6 @@ type Resource[T object, L runtime.Object] struct {
 	params    runtime.ParameterCodec
 	namespace string
 	name      string // such as "pods"
-	one       func() T
-	many      func() L
 	explain   func(error) error
 }
 
@@ -39,7 +38,7 @@ func (r *Resource[T, L]) Get(ctx context.Context, name string, o metav1.GetOptio
 
 // List returns objects. Without a resource version in the options it is a quorum read.
 func (r *Resource[T, L]) List(ctx context.Context, o metav1.ListOptions) (L, error) {
-	list := r.many()
+	list := blank[L]()
 	err := r.to(r.client.Get()).VersionedParams(&o, r.params).Do(ctx).Into(list)
 	return list, r.explain(err)
 }
@@ -78,7 +77,10 @@ func (r *Resource[T, L]) to(q *rest.Request) *rest.Request {
 }
 
 func (r *Resource[T, L]) into(result rest.Result) (T, error) {
-	obj := r.one()
+	obj := blank[T]()
 	err := result.Into(obj)
 	return obj, r.explain(err)
 }
+
+// blank returns a new, empty object of a pointer type.
+func blank[T any]() T { return reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T) }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"strings"
 
 	"github.com/distribution/reference"
@@ -13,9 +12,6 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 )
-
-// installationForm is that of a label's value, in lower case as on other backends.
-var installationForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
 
 // The smallest sensible sizes, in bytes: with less, nothing starts. They catch a forgotten unit.
 const (
@@ -29,9 +25,8 @@ func (o Options) Validate() error {
 	o = o.withDefaults()
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("kubernetes "+format, args...)) }
-	if !installationForm.MatchString(o.Installation) {
-		bad("installation: %q must be 1 to 63 lower-case letters, digits, '.', '_' and '-', with a letter or digit "+
-			"at both ends", o.Installation)
+	if err := backend.CheckInstallation(o.Installation); err != nil {
+		bad("installation: %w", err)
 	}
 	for _, image := range []struct{ name, ref string }{{"workspace_image", o.Image}, {"job_image", o.JobImage}} {
 		if _, err := reference.ParseNormalizedNamed(image.ref); err != nil {

@@ -84,7 +84,7 @@ func (f *Freezer) ifDue(ctx context.Context, id workspace.ID, doing string,
 	case err != nil || c == nil:
 		return "", err
 	case !f.opts.Owns(c.Config.Labels, id, spec.KindWorkspace):
-		return "", engine.NotOurs("container", name)
+		return "", backend.NotOurs("container", name)
 	case c.State == nil:
 		return "", fmt.Errorf("%s container %s: the engine reports no state", doing, name)
 	case due(c):

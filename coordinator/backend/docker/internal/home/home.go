@@ -82,7 +82,7 @@ func (h *Volumes) Find(ctx context.Context, id workspace.ID) (*volume.Volume, er
 	case h.opts.Owns(v.Labels, id, spec.KindHome):
 		return &v, nil
 	case !h.opts.Owns(v.Labels, id, spec.KindAutoCreated):
-		return nil, engine.NotOurs("volume", name)
+		return nil, backend.NotOurs("volume", name)
 	}
 	// It stays while a container that never started mounts it.
 	return nil, h.DeleteAutoCreated(ctx, id)

@@ -1,9 +1,7 @@
 package image
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"maps"
 	"time"
 
@@ -12,6 +10,7 @@ import (
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/pkg/stdcopy"
 
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 )
@@ -105,22 +104,11 @@ func (h Helper) output(ctx context.Context, doing, id string) ([]byte, error) {
 		return nil, engine.Wrap("reading the output of the container for "+doing, err)
 	}
 	defer logs.Close()
-	var out limited
+	out := backend.Limited{Max: maxOutput}
 	if _, err := stdcopy.StdCopy(&out, &out, logs); err != nil {
 		return nil, engine.Wrap("reading the output of the container for "+doing, err)
 	}
 	return out.Bytes(), nil
-}
-
-// limited keeps a bounded part of what is written to it.
-type limited struct{ bytes.Buffer }
-
-// Write implements io.Writer.
-func (l *limited) Write(p []byte) (int, error) {
-	if l.Len()+len(p) > maxOutput {
-		return 0, errors.New("the program prints too much")
-	}
-	return l.Buffer.Write(p)
 }
 
 // removeAbandoned removes the helpers with these labels whose processes have died.

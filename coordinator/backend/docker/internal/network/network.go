@@ -13,6 +13,7 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/network"
 
+	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 )
@@ -170,7 +171,7 @@ func (n *Network) find(ctx context.Context) (it found, taken []netip.Prefix, err
 		}
 	}
 	if it.id == "" && occupied {
-		return it, nil, engine.NotOurs("network", n.name)
+		return it, nil, backend.NotOurs("network", n.name)
 	}
 	return it, taken, nil
 }

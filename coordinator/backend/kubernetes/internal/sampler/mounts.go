@@ -26,7 +26,7 @@ var ErrNoLook = errors.New("the container cannot be looked into")
 func Mounts(ctx context.Context, api *cluster.Client, p *corev1.Pod) (mount.Found, error) {
 	ctx, cancel := context.WithTimeout(ctx, mountsLimit)
 	defer cancel()
-	var out limited
+	out := backend.Limited{Max: maxLook}
 	code, err := api.Exec(ctx, p.Name, spec.Container, backend.Command{Words: mount.Command}, &out, nil)
 	var failed *cluster.NotStartedError
 	switch {

@@ -94,7 +94,7 @@ func shell(ctx context.Context, api *cluster.Client, p *corev1.Pod, limit time.D
 	out []byte, code int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	var w limited
+	w := backend.Limited{Max: maxLook}
 	code, err = api.Exec(ctx, p.Name, spec.Container, backend.Command{Words: []string{"sh", "-c", script}}, &w, nil)
 	return w.Bytes(), code, err
 }
@@ -109,16 +109,6 @@ func askCommand(ctx context.Context, api *cluster.Client, p *corev1.Pod, command
 		return work.Busy
 	}
 	return work.Idle
-}
-
-// limited keeps what is written to it up to maxLook bytes, and refuses more.
-type limited struct{ bytes.Buffer }
-
-func (l *limited) Write(p []byte) (int, error) {
-	if l.Len()+len(p) > maxLook {
-		return 0, errors.New("it prints too much")
-	}
-	return l.Buffer.Write(p)
 }
 
 // lookHeader matches the line before each file that the script prints.

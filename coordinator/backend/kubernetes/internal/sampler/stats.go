@@ -23,7 +23,7 @@ func Stats(ctx context.Context, api *cluster.Client, p *corev1.Pod) (backend.Sta
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
 	s.At = time.Now()
-	var out limited
+	out := backend.Limited{Max: maxLook}
 	if _, err := api.Exec(ctx, p.Name, spec.Container, backend.Command{Words: glance.Command}, &out, nil); err != nil {
 		return s, cluster.Wrap("reading what pod "+p.Name+" uses", err)
 	}
