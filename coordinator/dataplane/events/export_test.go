@@ -20,14 +20,3 @@ func (p *Publisher) Cursor() int64 {
 	defer p.mu.Unlock()
 	return p.cursor
 }
-
-// Subscribers returns how many streams are open.
-func (h *Hub) Subscribers() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	n := 0
-	for _, streams := range h.users {
-		n += len(streams)
-	}
-	return n
-}

@@ -71,13 +71,13 @@ func TestAStreamThatIsTooSlowEndsAndTheOthersContinue(t *testing.T) {
 	if told != 1 {
 		t.Fatalf("it was told %d times that it is too slow", told)
 	}
-	if h.Subscribers() != 1 {
-		t.Fatalf("%d streams are open", h.Subscribers())
+	if h.Streams() != 1 {
+		t.Fatalf("%d streams are open", h.Streams())
 	}
 	cancelSlow()
 	cancelSlow()
 	cancelQuick()
-	if _, ok := <-quick; ok || h.Subscribers() != 0 {
+	if _, ok := <-quick; ok || h.Streams() != 0 {
 		t.Fatal("a cancelled stream is still open")
 	}
 }

@@ -3,7 +3,6 @@ package memory
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/codehub/gateway/coordinator/backend"
@@ -11,7 +10,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Look implements [backend.Inspector].
+// Look implements [backend.Inspector]. Every container is idle: only the application's process runs.
 func (b *Backend) Look(ctx context.Context, id workspace.ID) (work.Sample, error) {
 	if err := b.begin(ctx, "Look", id); err != nil {
 		return work.Sample{}, err
@@ -25,12 +24,13 @@ func (b *Backend) Look(ctx context.Context, id workspace.ID) (work.Sample, error
 	if k.frozen() {
 		return work.Sample{}, frozenError(id)
 	}
-	s := k.doing
-	s.At, s.Container, s.Terminals, s.Processes = time.Now(), k.uid, true, slices.Clone(k.doing.Processes)
-	return s, nil
+	return work.Sample{
+		At: time.Now(), Container: k.uid, Terminals: true, Main: 1,
+		Processes: []work.Process{{PID: 1, Group: 1, Session: 1, Foreground: -1, Args: "application"}},
+	}, nil
 }
 
-// Stats implements [backend.Inspector]. It counts the processes that Look finds.
+// Stats implements [backend.Inspector]. It counts the process that Look finds.
 func (b *Backend) Stats(ctx context.Context, id workspace.ID) (backend.Stats, error) {
 	if err := b.begin(ctx, "Stats", id); err != nil {
 		return backend.Stats{}, err
@@ -42,11 +42,8 @@ func (b *Backend) Stats(ctx context.Context, id workspace.ID) (backend.Stats, er
 		return backend.Stats{}, err
 	}
 	s := backend.Stats{At: time.Now(), Processes: -1}
-	for _, p := range k.doing.Processes {
-		s.CPU += p.CPU
-	}
 	if !k.frozen() {
-		s.Processes, s.Ports = len(k.doing.Processes), []int{8080}
+		s.Processes, s.Ports = 1, []int{8080}
 	}
 	return s, nil
 }
@@ -58,11 +55,4 @@ func (b *Backend) running(id workspace.ID) (*container, error) {
 		return nil, fmt.Errorf("container %s: %w", id.ContainerName(), backend.ErrNotFound)
 	}
 	return k, nil
-}
-
-// application is the state of an idle container: only the application's process.
-func application() work.Sample {
-	return work.Sample{
-		Main: 1, Processes: []work.Process{{PID: 1, Group: 1, Session: 1, Foreground: -1, Args: "application"}},
-	}
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/codehub/gateway/coordinator/backend"
-	"github.com/codehub/gateway/coordinator/internal/work"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -78,7 +77,6 @@ type container struct {
 	origin
 	state workspace.Container
 	logs  string
-	doing work.Sample // the result of Look
 	// thawed is the health of a frozen container before it was frozen.
 	thawed workspace.Health
 }
@@ -322,7 +320,7 @@ func (b *Backend) Start(ctx context.Context, spec backend.StartSpec) error {
 		}
 	}
 	state.BasePath = spec.BasePath
-	b.containers[spec.ID] = &container{origin: b.origin(spec.Owner, spec.Term), state: state, doing: application()}
+	b.containers[spec.ID] = &container{origin: b.origin(spec.Owner, spec.Term), state: state}
 	b.changed(b.owner, spec.ID)
 	return nil
 }
