@@ -67,7 +67,7 @@ func mounted(err error) bool { return errors.Is(err, syscall.EBUSY) || errors.Is
 func readGrant(name string) (*contract.Grant, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
-		return nil, fmt.Errorf("reading the job's grant, which %s says is there: %w", contract.EnvGrant, err)
+		return nil, fmt.Errorf("reading the job's grant, which %s announces: %w", contract.EnvGrant, err)
 	}
 	var g contract.Grant
 	if err := json.Unmarshal(text, &g); err != nil {

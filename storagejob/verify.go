@@ -19,7 +19,7 @@ import (
 
 // errUnproven says that the store does not have the upload. The archive does not count, and the next run uploads it
 // again.
-var errUnproven = errors.New("the object store does not have what was uploaded, so the archive does not count and " +
+var errUnproven = errors.New("the object store does not have the uploaded archive, so the archive does not count and " +
 	"the volume stays")
 
 // crc64NVME is the checksum that S3 stores compute for whole objects.
@@ -97,7 +97,7 @@ func (p packed) check(ctx context.Context, from *object.Archive, rep *reporter) 
 // missing, nothing is proven.
 func unproven(err error) error {
 	if errors.Is(err, object.ErrMissing) {
-		return fmt.Errorf("%w: it is not there", errUnproven)
+		return fmt.Errorf("%w: it is missing", errUnproven)
 	}
 	return err
 }

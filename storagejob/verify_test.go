@@ -162,7 +162,7 @@ func TestWhatTheStoreHasLost(t *testing.T) {
 						}
 					})
 					res := b.fails(contract.ExitOther, "archive", volume, env, contract.EnvVerify+"="+mode, recipient)
-					if !damaged || !strings.Contains(res.Error, "does not have what was uploaded") {
+					if !damaged || !strings.Contains(res.Error, "does not have the uploaded archive") {
 						t.Errorf("damaged: %v, the error is %q", damaged, res.Error)
 					}
 					if _, committed := b.get(meta); committed {

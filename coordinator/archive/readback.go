@@ -71,7 +71,7 @@ func (s *Store) readPart(ctx context.Context, key string, tag *string, at int64,
 	}
 	defer out.Body.Close()
 	if n := aws.ToInt64(out.ContentLength); n != int64(len(part)) {
-		return fmt.Errorf("the store was asked for %d bytes from byte %d on, and sends %d", len(part), at, n)
+		return fmt.Errorf("the store was asked for %d bytes from byte %d, but sends %d", len(part), at, n)
 	}
 	_, err = io.ReadFull(out.Body, part)
 	return err

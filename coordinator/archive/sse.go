@@ -28,7 +28,7 @@ func parseSSE(text string) (http.Header, error) {
 	case method == "s3" && len(keys) == 0:
 		asked.Set(headerSSE, "AES256")
 	case method == "s3":
-		return nil, fmt.Errorf("s3 takes no key, because the store has its own: remove %q, or write kms in place of s3",
+		return nil, fmt.Errorf("s3 takes no key, because the store has its own: remove %q, or write kms instead of s3",
 			strings.Join(keys, " "))
 	case method == "kms" && len(keys) <= 1:
 		asked.Set(headerSSE, "aws:kms")

@@ -191,7 +191,7 @@ const maxCourse = 48 * time.Hour
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// ProgressOf returns the newest progress in the output of a running job, as a [contract.ProgressLine] line, or "". The line
+// ProgressOf returns the newest progress in the output of a running job, as a [contract.ProgressLine], or "". The line
 // contains only counters, no times or rates: it changes exactly when the job makes progress.
 func ProgressOf(stdout []byte) string {
 	for len(stdout) > 0 {

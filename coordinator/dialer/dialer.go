@@ -46,7 +46,7 @@ type Socket interface {
 // unacknowledged data, from before the call.
 func (l Limits) Set(conn Socket) error {
 	if err := conn.SetKeepAliveConfig(l.keepAlive()); err != nil {
-		return fmt.Errorf("setting how a silent connection is probed: %w", err)
+		return fmt.Errorf("setting the probes of a silent connection: %w", err)
 	}
 	limit := limitUnacknowledged(l.Unacknowledged)
 	if limit == nil {
@@ -54,7 +54,7 @@ func (l Limits) Set(conn Socket) error {
 	}
 	raw, err := conn.SyscallConn()
 	if err != nil {
-		return fmt.Errorf("limiting how long written data may wait: %w", err)
+		return fmt.Errorf("limiting the wait for acknowledgements: %w", err)
 	}
 	return limit("tcp", "", raw)
 }

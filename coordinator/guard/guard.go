@@ -161,7 +161,7 @@ func Keep(ctx context.Context, to *zap.Logger, component string, limit Limit, ru
 			to = log()
 		}
 		pause := pauses.NextBackOff()
-		to.Error("a component panicked; it is started again", zap.String(logkey.Component, component),
+		to.Error("a component panicked; it is restarted", zap.String(logkey.Component, component),
 			zap.Duration(logkey.Interval, pause), zap.Error(err), Stack(err))
 		select {
 		case <-ctx.Done():

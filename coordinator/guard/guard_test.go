@@ -74,7 +74,7 @@ func TestAComponentIsStartedAgainWithGrowingPauses(t *testing.T) {
 		if pause := begins[4].Sub(begins[3]) - time.Hour; pause > 2*time.Second {
 			t.Errorf("after an hour without a panic the pause is %s", pause)
 		}
-		if all := logs.FilterMessage("a component panicked; it is started again").All(); len(all) != 5 ||
+		if all := logs.FilterMessage("a component panicked; it is restarted").All(); len(all) != 5 ||
 			all[0].ContextMap()["component"] != "census" || all[0].ContextMap()["stack"] == "" {
 			t.Errorf("logged %v", logs.All())
 		}

@@ -88,14 +88,14 @@ func New(s Store, backend Backend, bucket Bucket, installation string, log *zap.
 		backendCheck: check{
 			outage: outage.New(log, zapcore.ErrorLevel, "the container backend is not the recorded one",
 				"the container backend is the recorded one"),
-			others: outage.New(log, zapcore.WarnLevel, "another process finds another container backend than the recorded one",
-				"no other process finds another container backend any more"),
+			others: outage.New(log, zapcore.WarnLevel, "another process sees a container backend other than the recorded one",
+				"every other process sees the recorded container backend again"),
 		},
 		bucketCheck: check{
 			outage: outage.New(log, zapcore.ErrorLevel, "the bucket is not the recorded one",
 				"the bucket is the recorded one"),
-			others: outage.New(log, zapcore.WarnLevel, "another process finds another bucket than the recorded one",
-				"no other process finds another bucket any more"),
+			others: outage.New(log, zapcore.WarnLevel, "another process sees a bucket other than the recorded one",
+				"every other process sees the recorded bucket again"),
 		},
 		known: make(map[store.Resource]store.Identity), ours: make(map[store.Resource]bool),
 	}
@@ -113,11 +113,11 @@ func (g *Guard) Backend(ctx context.Context) error {
 			func(ctx context.Context, _ string, row store.Identity) (step, error) {
 				found, err := g.backend.Identity(ctx)
 				if err != nil {
-					return step{}, fmt.Errorf("asking the container backend who it is: %w", err)
+					return step{}, fmt.Errorf("reading the identity of the container backend: %w", err)
 				}
 				if found == "" {
-					return step{}, errors.New("asking the container backend who it is: it gives no identity; use an " +
-						"engine that does")
+					return step{}, errors.New("reading the identity of the container backend: it has none; use an " +
+						"engine that has one")
 				}
 				return judgeBackend(row, found), nil
 			})
@@ -157,7 +157,7 @@ func (g *Guard) LookAtBackend(ctx context.Context) error {
 	row := rows[store.ResourceBackend]
 	found, err := g.backend.Identity(ctx)
 	if err != nil {
-		return fmt.Errorf("asking the container backend who it is: %w", err)
+		return fmt.Errorf("reading the identity of the container backend: %w", err)
 	}
 	if judgeBackend(row, found).do == refuse {
 		return &MismatchError{Resource: store.ResourceBackend, Expected: row.Identity, Found: found}
@@ -175,7 +175,7 @@ func (g *Guard) lookAtBucket(ctx context.Context, database string, row store.Ide
 	case errors.Is(err, archive.ErrNoBucket):
 		seen.noBucket = true
 	case !errors.Is(err, fs.ErrNotExist):
-		return step{}, fmt.Errorf("asking the bucket whose it is: %w", err)
+		return step{}, fmt.Errorf("reading the bucket's identity: %w", err)
 	}
 	return judgeBucket(row, marker{Installation: g.installation, Database: database}, seen), nil
 }

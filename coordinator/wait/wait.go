@@ -23,7 +23,7 @@ const (
 	intervalMax = 250 * time.Millisecond
 )
 
-var errFalse = errors.New("it is still not so")
+var errFalse = errors.New("it is still false")
 
 // Until evaluates condition until it is true. After [Timeout] it fails the test with what.
 func Until(t testing.TB, what string, condition func() bool) {

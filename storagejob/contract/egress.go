@@ -81,8 +81,8 @@ func ParseEgressResult(output []byte) (EgressResult, error) {
 	lines := bytes.Split(bytes.TrimSpace(output), []byte("\n"))
 	var r EgressResult
 	if err := json.Unmarshal(lines[len(lines)-1], &r); err != nil {
-		return r, fmt.Errorf("the program printed no result, but %.300q; is the image the storage job's of this "+
-			"release?", output)
+		return r, fmt.Errorf("the program printed no result, but %.300q; is the image that of this release's "+
+			"storage job?", output)
 	}
 	switch {
 	case r.Error != "" && r.Unable:

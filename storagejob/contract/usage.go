@@ -52,8 +52,8 @@ type DiskUsage struct {
 func ParseUsageResult(output []byte) (UsageResult, error) {
 	var r UsageResult
 	if err := json.Unmarshal(LastLine(output), &r); err != nil {
-		return r, fmt.Errorf("the program printed no result, but %.300q; is the image the storage job's of this "+
-			"release?", bytes.TrimSpace(output))
+		return r, fmt.Errorf("the program printed no result, but %.300q; is the image that of this release's "+
+			"storage job?", bytes.TrimSpace(output))
 	}
 	if r.Error != "" {
 		return r, errors.New(r.Error)

@@ -67,7 +67,7 @@ func run(ctx context.Context, args []string, getenv func(string) string) (contra
 func Disk(folder string) (contract.DiskUsage, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(folder, &s); err != nil {
-		return contract.DiskUsage{}, fmt.Errorf("asking how full the disk of %s is: %w", folder, err)
+		return contract.DiskUsage{}, fmt.Errorf("reading the free space of the disk of %s: %w", folder, err)
 	}
 	size := int64(s.Bsize)
 	return contract.DiskUsage{

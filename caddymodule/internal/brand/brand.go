@@ -112,14 +112,14 @@ func kindOf(logo []byte) (ext, contentType string, err error) {
 func ReadLogo(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("%w: write the path of an SVG or PNG file that this process may read", err)
+		return nil, fmt.Errorf("%w: write the path of an SVG or PNG file that this process can read", err)
 	}
 	if !info.Mode().IsRegular() || info.Size() > LogoMax {
-		return nil, fmt.Errorf("%s is no file of %d bytes or less: write the path of a small SVG or PNG file", path, LogoMax)
+		return nil, fmt.Errorf("%s is not a file of %d bytes or less: write the path of a small SVG or PNG file", path, LogoMax)
 	}
 	logo, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("%w: write the path of an SVG or PNG file that this process may read", err)
+		return nil, fmt.Errorf("%w: write the path of an SVG or PNG file that this process can read", err)
 	}
 	if _, _, err := kindOf(logo); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)

@@ -85,9 +85,9 @@ func TestWhatIsRefused(t *testing.T) {
 		file("good.svg", `<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg"/>`): "",
 		file("good.png", "\x89PNG\r\n\x1a\n…"):                                             "",
 		file("text.svg", "hello"):                                                          "neither an SVG nor a PNG: write the path of one",
-		file("large.svg", strings.Repeat("<svg", LogoMax)):                                 "no file of 65536 bytes or less: write the path",
-		filepath.Join(dir, "none"):                                                         "write the path of an SVG or PNG file that this process may read",
-		dir:                                                                                "no file of",
+		file("large.svg", strings.Repeat("<svg", LogoMax)):                                 "not a file of 65536 bytes or less: write the path",
+		filepath.Join(dir, "none"):                                                         "write the path of an SVG or PNG file that this process can read",
+		dir:                                                                                "not a file of",
 	} {
 		_, err := ReadLogo(path)
 		if got := fmt.Sprint(err); want == "" && err != nil || !strings.Contains(got, want) {

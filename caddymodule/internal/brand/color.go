@@ -18,7 +18,7 @@ var colorPattern = regexp.MustCompile(`^#?([0-9A-Fa-f]{6})$`)
 func parseColor(s string) (c color, err error) {
 	m := colorPattern.FindStringSubmatch(s)
 	if m == nil {
-		return c, fmt.Errorf("%q is no color: write six hexadecimal digits for red, green and blue, such as 2456c8", s)
+		return c, fmt.Errorf("%q is not a color: write six hexadecimal digits for red, green and blue, such as 2456c8", s)
 	}
 	n, err := strconv.ParseUint(m[1], 16, 32)
 	for i := range c {

@@ -89,7 +89,7 @@ func parseAddress(s string) (netip.AddrPort, error) {
 	b, err := hex.DecodeString(host)
 	n, err2 := strconv.ParseUint(port, 16, 16)
 	if err != nil || err2 != nil || len(b) != 4 && len(b) != 16 {
-		return netip.AddrPort{}, fmt.Errorf("%q is no address", s)
+		return netip.AddrPort{}, fmt.Errorf("%q is not an address", s)
 	}
 	for i := 0; i < len(b); i += 4 {
 		slices.Reverse(b[i : i+4])

@@ -94,7 +94,7 @@ func New(routes Routes, service Service, probe Probe, tracer *tracing.Tracer, lo
 	}
 	a := &Activator{routes: routes, service: service, probe: probe, tracer: tracer, log: log,
 		wakeUps: make(map[workspace.ID]*WakeUp), now: clock.Steady()}
-	a.failures = outage.New(log, zap.ErrorLevel, "waking workspaces failed; it is tried again",
+	a.failures = outage.New(log, zap.ErrorLevel, "waking workspaces failed and is retried",
 		"workspaces can be woken again")
 	a.SetMaxHeld(DefaultMaxHeld, 0)
 	a.ctx, a.cancel = context.WithCancel(context.Background())

@@ -166,7 +166,7 @@ func NewBuffer(client redis.UniversalClient, opts Options, log *zap.Logger) *Buf
 		b.parts[i].slots = make(map[workspace.ID]*Slot)
 	}
 	b.lost = outage.New(log, zapcore.WarnLevel,
-		"redis takes no activity; this process writes it to PostgreSQL until it does", "redis takes activity again")
+		"redis takes no activity; this process writes it to PostgreSQL instead", "redis takes activity again")
 	b.presence.Store(opts.Settings.orDefault().Mode == Presence)
 	b.loop = periodic.New("writing activity", opts.Settings.orDefault().FlushInterval, opts.Cycles.Counting("activity", b.Flush), log)
 	b.tick()

@@ -116,7 +116,7 @@ func (a *Auth) createExternal(ctx context.Context, e External) (accounts.User, e
 			return row, err
 		}
 	}
-	return accounts.User{}, fmt.Errorf("creating a user for %q: every name that was tried is taken", base)
+	return accounts.User{}, fmt.Errorf("creating a user for %q: all names that were tried are taken", base)
 }
 
 // userNameFrom derives a valid name for a new user by removing spaces and invisible characters.

@@ -391,10 +391,10 @@ func (f *Feed) tell(rows []store.Route) {
 		if err == nil {
 			continue
 		}
-		f.log.Error("taking over changes panicked; they are passed on one by one", zap.Error(err), guard.Stack(err))
+		f.log.Error("applying changes panicked; they are applied one by one", zap.Error(err), guard.Stack(err))
 		for i := range rows { // if a row comes twice, the second time changes nothing
 			if err := guard.Call(guard.Workspace, func() error { s.Changed(rows[i:i+1], f.floor); return nil }); err != nil {
-				f.log.Error("a change is not taken over", zap.String(logkey.Workspace, string(rows[i].ID)), zap.Error(err),
+				f.log.Error("a change was not applied", zap.String(logkey.Workspace, string(rows[i].ID)), zap.Error(err),
 					guard.Stack(err))
 			}
 		}

@@ -98,10 +98,10 @@ func NewPublisher(client redis.UniversalClient, source Source, prefixes Prefixes
 	return &Publisher{
 		redis: client, prefixes: prefixes, source: source,
 		outage: outage.New(log, zap.WarnLevel,
-			"events are not published for other programs; they are published later", "events are published again"),
+			"events for other programs are not published; they are published later", "events are published again"),
 		keeping: outage.New(log, zap.WarnLevel,
-			"redis does not keep how far events are published; the next leader publishes some of them again",
-			"redis keeps again how far events are published"),
+			"redis does not store which events are published; the next leader repeats some of them",
+			"redis stores again which events are published"),
 		signal: make(chan struct{}, 1),
 	}
 }
@@ -194,7 +194,7 @@ func (p *Publisher) begin(ctx context.Context) error {
 	case errors.Is(err, redis.Nil):
 		p.keeping.Report(ctx, p.redis.Set(writing, CursorKey, cursor, 0).Err())
 	case err != nil:
-		return fmt.Errorf("reading how far events are published: %w", err)
+		return fmt.Errorf("reading which events are published: %w", err)
 	default:
 		// A cursor that is not a number, or is ahead of the database, belongs to another database.
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
@@ -262,7 +262,7 @@ func (p *Publisher) publishPage(ctx context.Context) error {
 	defer cancel()
 	rows, err := p.source.ChangesSince(reading, p.reading.next, publishBatch)
 	if err != nil {
-		return fmt.Errorf("reading what is to be published: %w", err)
+		return fmt.Errorf("reading the changes to publish: %w", err)
 	}
 	if len(rows) < publishBatch {
 		if err := p.publish(ctx, rows, p.reading.settled); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-var errNotLinux = errors.New("the rules are Linux's: run this in the engine's container")
+var errNotLinux = errors.New("the rules exist on Linux only: run this in the engine's container")
 
 func apply(contract.EgressRules, []netip.Addr) (contract.EgressResult, error) {
 	return contract.EgressResult{}, errNotLinux

@@ -85,6 +85,6 @@ func (t *granted) find(r *http.Request) (contract.GrantedRequest, error) {
 			return contract.GrantedRequest{Method: r.Method, URL: at}, nil
 		}
 	}
-	return contract.GrantedRequest{}, fmt.Errorf("%w: %s %s; is the storage job's image of the gateway's release?",
+	return contract.GrantedRequest{}, fmt.Errorf("%w: %s %s; does the storage job's image belong to the gateway's release?",
 		errNotGranted, r.Method, r.URL.Path)
 }

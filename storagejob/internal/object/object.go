@@ -135,7 +135,7 @@ func grantedClient(g *contract.Grant, key string) (*http.Client, error) {
 			authorities = x509.NewCertPool() // this system has none
 		}
 		if !authorities.AppendCertsFromPEM([]byte(g.CA)) {
-			return nil, errors.New("the grant's certificate authority is no certificate in PEM")
+			return nil, errors.New("the grant's certificate authority is not a certificate in PEM format")
 		}
 	}
 	signed, err := newGranted(transport(authorities).GetTransport(), g, key)
@@ -252,7 +252,7 @@ func (a *Archive) explain(doing string, err error) error {
 	var answer *awshttp.ResponseError
 	if a.grant != nil && errors.As(err, &answer) && answer.HTTPStatusCode() == http.StatusForbidden &&
 		(!time.Now().Before(a.grant.Expires) || strings.Contains(strings.ToLower(err.Error()), "expired")) {
-		return fmt.Errorf("%s: %w: what the job was granted ended at %s; it is tried again with a new grant: %w",
+		return fmt.Errorf("%s: %w: the grant of the job expired at %s; the job is retried with a new grant: %w",
 			doing, ErrUnreachable, a.grant.Expires.UTC().Format(time.RFC3339), err)
 	}
 	return fmt.Errorf("%s: %w: %w", doing, ErrUnreachable, err)

@@ -437,7 +437,7 @@ func TestAGrantThatHasEnded(t *testing.T) {
 	a := reopen(t, all, contract.Grant{Expires: time.Now().Add(time.Hour),
 		Requests: []contract.GrantedRequest{{Method: http.MethodGet, URL: signed}}})
 	_, err = a.Meta(t.Context())
-	if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "what the job was granted ended at") ||
+	if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "the grant of the job expired at") ||
 		strings.Contains(err.Error(), "X-Amz-Signature") {
 		t.Errorf("got %v", err)
 	}

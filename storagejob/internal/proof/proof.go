@@ -130,7 +130,7 @@ func (c *Comparer) Write(p []byte) (written int, err error) {
 // Close returns [ErrDiffers] if the stream has more content.
 func (c *Comparer) Close() error {
 	if _, err := io.ReadFull(c.with, c.buf[:1]); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%w: the stream goes on after byte %d", ErrDiffers, c.size)
+		return fmt.Errorf("%w: the stream continues after byte %d", ErrDiffers, c.size)
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ const maxReserve = 1 << 30
 
 // tooLarge returns the error for an archive that exceeds [Limits.Bytes].
 func tooLarge(limit int64) error {
-	return fmt.Errorf("it unpacks to more than the %d bytes that are allowed", limit)
+	return fmt.Errorf("it unpacks to more than the allowed %d bytes", limit)
 }
 
 // boundedReader reads at most limit bytes and fails if there are more. Unlike [io.LimitReader] it does not hide that

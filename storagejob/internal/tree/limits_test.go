@@ -51,7 +51,7 @@ func TestStreamUpToTheLimitAndNoFurther(t *testing.T) {
 				if c.ok && err != nil || !c.ok && !errors.Is(err, ErrCorrupt) {
 					t.Errorf("%s: %v", how, err)
 				}
-				if !c.ok && !strings.Contains(err.Error(), fmt.Sprintf("more than the %d bytes", c.limit)) {
+				if !c.ok && !strings.Contains(err.Error(), fmt.Sprintf("more than the allowed %d bytes", c.limit)) {
 					t.Errorf("%s: the error does not name the limit: %v", how, err)
 				}
 			}

@@ -77,7 +77,7 @@ func (p *packer) headed(h *tar.Header, err error) error {
 		return fmt.Errorf("packing %q: %w", h.Name, err)
 	}
 	if _, err := p.headers.Write(p.head); err != nil {
-		return fmt.Errorf("writing the list of what is packed: %w", err)
+		return fmt.Errorf("writing the list of packed entries: %w", err)
 	}
 	return p.write(p.head)
 }

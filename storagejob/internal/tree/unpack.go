@@ -109,7 +109,7 @@ func (u *unpacker) entry(tr *pax.Reader, h *tar.Header) error {
 		return err
 	}
 	if !isOwner(h.Uid) || !isOwner(h.Gid) {
-		return fmt.Errorf("the owner %d:%d is none: %w", h.Uid, h.Gid, ErrCorrupt)
+		return fmt.Errorf("the owner %d:%d is invalid: %w", h.Uid, h.Gid, ErrCorrupt)
 	}
 	u.count.Files.Add(1)
 	if h.Typeflag == tar.TypeDir {
@@ -308,7 +308,7 @@ func (u *unpacker) symlink(h *tar.Header, name string) error {
 		return err
 	}
 	if h.Linkname == "" || len(h.Linkname) >= unix.PathMax || strings.ContainsRune(h.Linkname, 0) {
-		return fmt.Errorf("a symlink to what no path can be, of %d bytes: %w", len(h.Linkname), ErrCorrupt)
+		return fmt.Errorf("the target of a symlink, of %d bytes, is not a path: %w", len(h.Linkname), ErrCorrupt)
 	}
 	if err := unix.Symlinkat(h.Linkname, parent, name); err != nil {
 		return err
