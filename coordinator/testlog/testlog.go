@@ -1,5 +1,5 @@
-// Package testlog keeps the product's log out of the output of tests. Each test that logs has a file of its own below
-// [Dir]. A test that fails names its file at its end; the files of tests that pass are deleted.
+// Package testlog keeps the product's log out of the output of tests. Each test that logs has its own file below [Dir].
+// A test that fails prints the path of its file at its end. The files of tests that pass are deleted.
 //
 // Only tests may import it.
 package testlog
@@ -18,25 +18,24 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Dir is the folder of the files. It is outside of the repository, because the go command repeats a test that has read
-// something there that has changed.
+// Dir is the folder of the files. It is outside the repository, because the go command does not reuse the result of a
+// test if a file that the test read in the repository has changed.
 var Dir = filepath.Join(os.TempDir(), fmt.Sprintf("codehub-test-logs-%d", os.Getuid()))
 
-// files are those of the running tests.
+// files has the file of each running test.
 var (
 	mu    sync.Mutex
 	files = make(map[testing.TB]*file)
 )
 
-// New returns a logger of everything from debug on.
+// New returns a logger that logs everything from the debug level up.
 func New(t testing.TB, options ...zap.Option) *zap.Logger {
 	t.Helper()
 	core := zapcore.NewCore(zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig()), zapcore.AddSync(Writer(t)), zap.DebugLevel)
 	return zap.New(core, append([]zap.Option{zap.ErrorOutput(zapcore.AddSync(broken{t}))}, options...)...)
 }
 
-// Writer returns the test's file. It is safe for concurrent use, and takes what is written after the test has ended
-// without keeping it.
+// Writer returns the test's file. It is safe for concurrent use, and discards output after the end of the test.
 func Writer(t testing.TB) io.Writer {
 	t.Helper()
 	mu.Lock()
@@ -93,7 +92,7 @@ func (f *file) close(keep bool) error {
 	return err
 }
 
-// broken fails the test for a line that cannot be logged.
+// broken fails the test if a line cannot be logged.
 type broken struct{ t testing.TB }
 
 func (b broken) Write(p []byte) (int, error) {

@@ -56,7 +56,7 @@ func TestTheLogIsInAFile(t *testing.T) {
 	}
 }
 
-// TestAfterTheTest: a goroutine that logs too late does no harm.
+// TestAfterTheTest checks that a goroutine can still log after its test has ended.
 func TestAfterTheTest(t *testing.T) {
 	var log *zap.Logger
 	t.Run("ended", func(t *testing.T) { log = New(t) })
