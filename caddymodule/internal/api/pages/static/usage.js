@@ -131,6 +131,12 @@ function report(path, owners) {
         tile(t("usage_saved"), percent(all > 0 ? 1 - awake / all : 0), t("usage_saved_of", { Hours: hours(all - awake), All: hours(all) })),
         phases.map((phase) => tile(t(`usage_phase.${phase}`), hours(sum(items, (u) => u[`${phase}_hours`])))),
         priced() && tile(t("usage_cost"), money(sum(items, cost)), t("usage_cost_of", { Always: money(sum(items, costAwake)) }))),
+      h("p", { class: "hint", "data-key": "about" }, t("usage_about")),
+      days.length > 0 && plotted("usage_causes", days, causes, (d, cause) => d.awake_by[`${cause}_hours`], (cause) => t(`awake_by.${cause}`)),
+      days.length > 0 && plotted("usage_phases", days, phases, (d, phase) => d[`${phase}_hours`], (phase) => t(`usage_phase.${phase}`)),
+      h("table", { class: "workspaces usage", "data-key": "table" }, h("caption", { class: "hidden" }, t("usage_longest")),
+        h("thead", null, h("tr", null, [t("name"), t("usage_phase.awake"), t("usage_by"), t("usage_phase.asleep"), t("usage_phase.archived"), ...(priced() ? [t("usage_cost")] : [])]
+          .map((text, i) => h("th", { scope: "col", class: i > 2 ? "used" : null }, text)))),
         h("tbody", null, items.slice(0, shown).map((u) => row(u, owners)))),
       items.length > shown && h("p", { "data-key": "more" }, h("button", { type: "button", class: "next-page",
         onclick: () => { shown += shownAtOnce; changed(); } }, t("more"))),
