@@ -188,7 +188,6 @@ func (c *Coordinator) connect() (err error) {
 	networks := outage.New(c.log, zapcore.WarnLevel, "the networks of workspaces that sleep cannot be kept: they wake as usual, "+
 		"a little later", "the networks of workspaces that sleep are kept again")
 	c.opts.Docker.Kept = func(ctx context.Context, err error) { networks.Report(ctx, err) }
-	c.opts.Docker.Reclaimed = c.Metrics.Service.Reclaimed
 	if c.backend, err = c.opts.NewBackend(); err != nil {
 		return err
 	}

@@ -15,12 +15,10 @@ import (
 type Service struct {
 	changes      series[prometheus.Counter]
 	wrong, dozes prometheus.Counter
-	reclaimed    prometheus.Counter
 }
 
 func newService(m *Metrics) *Service {
-	return &Service{counters(m, desiredStateChanges), counters(m, wrongSleeps).all[0], counters(m, dozes).all[0],
-		counters(m, dozeReclaimed).all[0]}
+	return &Service{counters(m, desiredStateChanges), counters(m, wrongSleeps).all[0], counters(m, dozes).all[0]}
 }
 
 // Desired counts a change.
@@ -41,13 +39,6 @@ func (s *Service) WrongSleep() {
 func (s *Service) Dozed() {
 	if s != nil {
 		s.dozes.Inc()
-	}
-}
-
-// Reclaimed counts memory of a frozen container that went to swap, in bytes.
-func (s *Service) Reclaimed(bytes int64) {
-	if s != nil && bytes > 0 {
-		s.reclaimed.Add(float64(bytes))
 	}
 }
 

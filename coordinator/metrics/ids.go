@@ -28,7 +28,6 @@ const (
 	workspacesInError
 	workspacesDozing
 	dozes
-	dozeReclaimed
 	desiredStateChanges
 	wrongSleeps
 	operationDuration

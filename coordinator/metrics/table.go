@@ -138,11 +138,6 @@ var table = [count]Metric{
 		Help: "Workspaces that began to doze because they were not used. How many containers were frozen and thawed, " +
 			"codehub_actuator_call_duration_seconds tells.",
 	},
-	dozeReclaimed: {
-		Name: "codehub_doze_reclaimed_bytes_total", Kind: Counter,
-		Help: "Memory of frozen containers that went to compressed swap, in bytes. What is used again comes back, and is " +
-			"not taken off. It stays 0 where the host cannot do so: caddy codehub doctor says why.",
-	},
 	desiredStateChanges: {
 		Name: "codehub_desired_state_changes_total", Kind: Counter,
 		Labels: []Label{desiredStates, causes},

@@ -28,7 +28,6 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/image"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/inspector"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/network"
-	"github.com/codehub/gateway/coordinator/backend/docker/internal/reclaim"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/sampler"
 	"github.com/codehub/gateway/coordinator/backend/docker/internal/sandbox"
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
@@ -62,8 +61,6 @@ type Docker struct {
 	// outcomes caches how jobs ended, and reports the output of running jobs.
 	outcomes backend.Outcomes
 	reports  backend.Reports
-	// reclaimer hands back the memory of what was frozen.
-	reclaimer *reclaim.Reclaimer
 }
 
 // New returns a backend, or an error with everything that is wrong with the options. It performs no I/O: the first call
@@ -87,8 +84,7 @@ func New(o Options) (backend.Backend, error) {
 		id, _, err := d.net.Ensure(ctx)
 		return id, err
 	})
-	d.reclaimer = reclaim.New(reclaim.This, o.Reclaimed)
-	d.freezer = freezer.New(api, o, d.inspector.Restarted, d.reclaimer.Frozen)
+	d.freezer = freezer.New(api, o, d.inspector.Restarted)
 	b := backend.Backend{Core: d, Images: d.images, KeepIsolated: d.guard.Keep, Freezer: d.freezer,
 		Memory: d.memory.Memory, LocalHomes: true, OnePort: o.Publish == spec.PublishLoopback}
 	if o.ChoosesAddresses() {
@@ -100,7 +96,6 @@ func New(o Options) (backend.Backend, error) {
 // Close implements [backend.Core].
 func (d *Docker) Close() error {
 	d.sandboxes.Close()
-	d.reclaimer.Close()
 	return d.api.Close()
 }
 

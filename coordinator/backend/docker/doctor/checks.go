@@ -60,7 +60,6 @@ func (d *Doctor) Checks(e Expected) []check.Row {
 		{Name: "space", Needs: "engine", Run: c.checkSpace,
 			Remedy: "look at the disk of the engine's data folder with df"},
 		{Name: "freezing", Needs: "engine", Run: c.checkFreezing},
-		{Name: "memory", Needs: "engine", Run: c.checkMemory},
 		{Name: "owners", Needs: "engine", Run: c.checkOwners},
 	}
 }

@@ -96,9 +96,6 @@ type Options struct {
 	// DiskBytes limits what a workspace's container writes outside its home, and HomeBytes its home. 0 means no limit.
 	// An engine that cannot enforce a limit starts nothing.
 	DiskBytes, HomeBytes int64
-	// Reclaimed, if set, is called with the bytes of each frozen container that went to swap. It must be
-	// safe for concurrent use.
-	Reclaimed func(bytes int64) `json:"-"`
 	// Transport, if set, wraps the client's transport, for tests and tracing. It sees
 	// every request except the question for the engine's id on each new connection. It
 	// must be safe for concurrent use.

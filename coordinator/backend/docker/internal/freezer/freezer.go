@@ -23,21 +23,17 @@ type Freezer struct {
 	api       *engine.Client
 	opts      spec.Options
 	restarted func(id workspace.ID, containerID string)
-	frozen    func(containerID string, pid int)
 }
 
-// New returns a freezer. It calls restarted with a container that was started again since its start was reported, and
-// frozen with a container that it froze and the container's first process. It performs no I/O.
-func New(api *engine.Client, o spec.Options, restarted func(id workspace.ID, containerID string),
-	frozen func(containerID string, pid int)) *Freezer {
-	return &Freezer{api: api, opts: o, restarted: restarted, frozen: frozen}
+// New returns a freezer. It calls restarted with a container that was started again since its start was reported. It performs
+// no I/O.
+func New(api *engine.Client, o spec.Options, restarted func(id workspace.ID, containerID string)) *Freezer {
+	return &Freezer{api: api, opts: o, restarted: restarted}
 }
 
 // Freeze implements [backend.Freezer]. It freezes one container by its id, so that it never touches a replacement.
 func (f *Freezer) Freeze(ctx context.Context, id workspace.ID, started time.Time) error {
-	var pid int
 	due := func(c *container.InspectResponse) bool {
-		pid = c.State.Pid
 		same := backend.SameStart(engine.Time(c.State.StartedAt), started)
 		if !same {
 			f.restarted(id, c.ID) // it was started again since the last listing
@@ -50,11 +46,7 @@ func (f *Freezer) Freeze(ctx context.Context, id workspace.ID, started time.Time
 		if err != nil || containerID == "" {
 			return err
 		}
-		err = f.api.ContainerPause(ctx, containerID)
-		if err == nil {
-			f.frozen(containerID, pid)
-		}
-		return f.unlessChanged(ctx, id, doing, due, err)
+		return f.unlessChanged(ctx, id, doing, due, f.api.ContainerPause(ctx, containerID))
 	})
 }
 
@@ -67,8 +59,7 @@ func (f *Freezer) Thaw(ctx context.Context, id workspace.ID) error {
 		if err != nil || containerID == "" {
 			return err
 		}
-		err = f.api.ContainerUnpause(ctx, containerID)
-		return f.unlessChanged(ctx, id, doing, due, err)
+		return f.unlessChanged(ctx, id, doing, due, f.api.ContainerUnpause(ctx, containerID))
 	})
 }
 
