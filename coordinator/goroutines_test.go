@@ -22,6 +22,7 @@ var unguarded = map[string]string{
 	"coordinator/backend/docker/internal/sandbox.do":              "it cancels a context",
 	"coordinator/backend/internal/peer.question":                  "it sets the deadline of a connection",
 	"coordinator/backend/kubernetes/cluster.After":                "it sends one time",
+	"coordinator/backend/kubernetes/cluster.Changes":              "it cancels a context",
 	"coordinator/backend/kubernetes/cluster.RoundTrip":            "it cancels a context",
 	"coordinator/backend/kubernetes/cluster.tunnel":               "it sets the deadline of a connection",
 	"coordinator/control/gc.Run":                                  "it wakes a loop",
