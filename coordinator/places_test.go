@@ -15,6 +15,7 @@ var developmentPlaces = []string{
 	"coordinator/control/reconcile/simulate", // the load of a million workspaces, for the guide
 	"coordinator/seed",                       // the random numbers of tests
 	"coordinator/wait",                       // how tests wait
+	"coordinator/testlog",                    // where the product logs in tests
 	"caddymodule/internal/preview",           // every page in every state, for `make preview`
 	"caddymodule/e2e",                        // the whole product in a browser
 	"caddymodule/deploy", "caddymodule/docs", // tests of the chart, the package and the guides
