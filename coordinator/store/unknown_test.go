@@ -101,11 +101,11 @@ func kept(t testing.TB, what string, before, after map[string]any) {
 // mutate sets some fields to other values, or to none.
 func mutate(r *rand.Rand, h workspace.HomeContext) workspace.HomeContext {
 	v := reflect.ValueOf(&h).Elem()
-	for i := range v.NumField() {
-		if r.IntN(4) > 0 {
+	for _, field := range reflect.VisibleFields(v.Type()) {
+		if field.Anonymous || r.IntN(4) > 0 { // the fields of embedded records are visible, too
 			continue
 		}
-		switch f := v.Field(i); f.Interface().(type) {
+		switch f := v.FieldByIndex(field.Index); f.Interface().(type) {
 		case string:
 			f.SetString([]string{"", "a", "b"}[r.IntN(3)])
 		case workspace.DesiredState:
@@ -121,7 +121,7 @@ func mutate(r *rand.Rand, h workspace.HomeContext) workspace.HomeContext {
 		case workspace.FoundPort:
 			f.Set(reflect.ValueOf([]workspace.FoundPort{{}, {Port: 8888, Started: time.Unix(r.Int64N(100), 0).UTC()}}[r.IntN(2)]))
 		default:
-			panic("no other value for " + v.Type().Field(i).Name)
+			panic("no other value for " + field.Name)
 		}
 	}
 	return h
