@@ -141,11 +141,8 @@ func (c *Coordinator) run(ctx context.Context, components []component) {
 // each term for shard 0.
 type leaderComponent struct {
 	name string
-	// run runs until its context ends. With an interval, run is a single round: the first round starts with the term,
-	// and doing, a gerund, names the rounds in log lines.
-	run      func(context.Context, leader.Term) error
-	interval time.Duration
-	doing    string
+	// run runs until its context ends.
+	run func(context.Context, leader.Term) error
 	// apply hands over its part of the settings; nil if it has none.
 	apply func(Settings)
 	// show adds its numbers to the metrics; nil if it has none.
@@ -159,6 +156,12 @@ func everyTerm(run func(context.Context) error) func(context.Context, leader.Ter
 	return func(ctx context.Context, _ leader.Term) error { return run(ctx) }
 }
 
+// rounds does one round when a term begins and one at every interval. doing, a gerund, names the rounds in the log. All
+// terms share one loop, so that a fault that outlasts a term is logged once, and its end too.
+func (c *Coordinator) rounds(name, doing string, interval time.Duration, round func(context.Context) error) func(context.Context, leader.Term) error {
+	return everyTerm(periodic.New(doing, interval, round, c.log.Named(name)).RunNow)
+}
+
 // ofTerm returns the components of a term as the leader of a shard. The controller runs for each shard,
 // all others with shard 0.
 func (c *Coordinator) ofTerm(t leader.Term) []component {
@@ -167,14 +170,7 @@ func (c *Coordinator) ofTerm(t leader.Term) []component {
 		return all
 	}
 	for _, part := range c.leaders {
-		run := func(ctx context.Context) error { return part.run(ctx, t) }
-		if part.interval > 0 {
-			round := run
-			run = func(ctx context.Context) error {
-				return periodic.Every(ctx, part.doing, part.interval, round, c.log.Named(part.name))
-			}
-		}
-		all = append(all, component{part.name, run})
+		all = append(all, component{part.name, func(ctx context.Context) error { return part.run(ctx, t) }})
 	}
 	return all
 }

@@ -274,11 +274,12 @@ func (c *Coordinator) leaderComponents(publisher *events.Publisher) []leaderComp
 	return []leaderComponent{
 		{name: "publisher", run: everyTerm(publisher.Run)},
 		{
-			name: "history", interval: history.Interval, doing: "trimming the history and the audit",
-			run:   everyTerm(func(ctx context.Context) error { return history.Trim(ctx, kept...) }),
+			name: "history",
+			run: c.rounds("history", "trimming the history and the audit", history.Interval,
+				func(ctx context.Context) error { return history.Trim(ctx, kept...) }),
 			apply: func(s Settings) { c.auditFor.Store(int64(s.AuditRetention)) },
 		},
-		{name: "orphans", interval: orphan.SearchInterval, doing: "looking for orphans", run: everyTerm(orphans.Look)},
+		{name: "orphans", run: c.rounds("orphans", "looking for orphans", orphan.SearchInterval, orphans.Look)},
 		{name: "isolation", run: everyTerm(isolation.Run), problems: isolation.Problems},
 		{
 			name: "sweep", run: everyTerm(c.pressure.Sweep),

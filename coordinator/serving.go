@@ -23,7 +23,8 @@ func (c *Coordinator) Refused() *postgres.OlderError { return c.refused.Load() }
 
 // watchServing asks, and ends all components if the schema does not serve this process any more.
 func (c *Coordinator) watchServing(ctx context.Context) error {
-	return periodic.Every(ctx, "asking which releases the schema serves", servingInterval, c.checkServing, c.log.Named("serving"))
+	periodic.New("asking which releases the schema serves", servingInterval, c.checkServing, c.log.Named("serving")).Run(ctx)
+	return nil
 }
 
 // checkServing asks once. An outage says nothing about the schema.

@@ -34,7 +34,7 @@ type Store interface {
 type Census struct {
 	store   Store
 	log     *zap.Logger
-	counted func(context.Context) error  // count, measured
+	loop    *periodic.Loop
 	counts  atomic.Pointer[store.Counts] // nil where this process does not lead
 	recount time.Time                    // when the next comparison is due
 }
@@ -42,7 +42,7 @@ type Census struct {
 // New returns a census. It performs no I/O.
 func New(s Store, cycles *metrics.Cycles, log *zap.Logger) *Census {
 	c := &Census{store: s, log: log}
-	c.counted = cycles.Counting("census", c.count)
+	c.loop = periodic.New("counting workspaces", interval, cycles.Counting("census", c.count), log)
 	return c
 }
 
@@ -51,7 +51,7 @@ func New(s Store, cycles *metrics.Cycles, log *zap.Logger) *Census {
 func (c *Census) Run(ctx context.Context) error {
 	defer c.counts.Store(nil)
 	c.recount = time.Time{}
-	return periodic.Every(ctx, "counting workspaces", interval, c.counted, c.log)
+	return c.loop.RunNow(ctx)
 }
 
 // Counts returns the last numbers, or nil where they are not known: where this process does not lead.

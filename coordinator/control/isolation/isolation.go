@@ -98,13 +98,13 @@ func (k *Keeper) Run(ctx context.Context) error {
 		return nil
 	}
 	defer k.problem.Store(nil) // another process leads, and knows
-	first := true
-	return periodic.Every(ctx, "keeping the egress rules", interval, func(ctx context.Context) error {
+	for first := true; ; first = false {
 		stood, err := k.makeRules(ctx)
 		k.report(ctx, stood, err, first)
-		first = false
-		return nil
-	}, k.log)
+		if !periodic.Pause(ctx, interval) {
+			return nil
+		}
+	}
 }
 
 // makeRules makes the rules on the recorded engine, and pulls the image that it takes.

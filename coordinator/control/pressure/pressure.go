@@ -213,9 +213,7 @@ func (w *Watch) set(s DiskState) {
 
 // Run looks at the disk at every interval until ctx ends, in every process that leads.
 func (w *Watch) Run(ctx context.Context) error {
-	w.loop.Wake()
-	w.loop.Run(ctx)
-	return nil
+	return w.loop.RunNow(ctx)
 }
 
 // tick looks if this process leads. Otherwise it forgets the disk, because the state would be outdated

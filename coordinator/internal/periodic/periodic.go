@@ -51,14 +51,6 @@ func (l *Loop) SetInterval(d time.Duration) {
 // Wake makes the next call happen now. Several wake-ups before that call count as one.
 func (l *Loop) Wake() { signal(l.wake) }
 
-// Every calls work at once and then at every interval, as [New] says, until ctx ends, and returns nil.
-func Every(ctx context.Context, name string, interval time.Duration, work func(context.Context) error, log *zap.Logger) error {
-	l := New(name, interval, work, log)
-	l.Wake()
-	l.Run(ctx)
-	return nil
-}
-
 // Pause waits for d, and reports false when ctx ended first.
 func Pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
@@ -90,6 +82,13 @@ func (l *Loop) Run(ctx context.Context) {
 		l.outage.Report(ctx, err, zap.Duration(logkey.Interval, l.Interval()))
 		timer.Reset(l.Interval())
 	}
+}
+
+// RunNow is [Loop.Run] with the first call at once. It returns nil.
+func (l *Loop) RunNow(ctx context.Context) error {
+	l.Wake()
+	l.Run(ctx)
+	return nil
 }
 
 // signal sends without blocking. A signal that is already pending stands for all.

@@ -151,17 +151,17 @@ func TestAPanicSkipsOneCall(t *testing.T) {
 	})
 }
 
-func TestEveryBeginsAtOnce(t *testing.T) {
+func TestRunNowBeginsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		begin := time.Now()
 		var calls []time.Duration
-		err := periodic.Every(ctx, "waiting", time.Minute, func(context.Context) error {
+		err := periodic.New("waiting", time.Minute, func(context.Context) error {
 			if calls = append(calls, time.Since(begin)); len(calls) == 3 {
 				cancel()
 			}
 			return nil
-		}, zap.NewNop())
+		}, zap.NewNop()).RunNow(ctx)
 		if want := []time.Duration{0, time.Minute, 2 * time.Minute}; err != nil || !slices.Equal(calls, want) {
 			t.Errorf("called after %v, %v, want %v", calls, err, want)
 		}
