@@ -33,10 +33,7 @@ func (d *Docker) create(ctx context.Context, name string, s spec.Container) (con
 	case engine.BadReference.Is(err):
 		return "", workspace.Fail(workspace.ReasonImagePullFailed, fmt.Errorf("image %q: %w", s.Config.Image, err))
 	}
-	if len(s.Host.StorageOpt) > 0 && engine.NoDiskLimit.Is(err) {
-		err = spec.CannotLimitDisk(err)
-	}
-	return "", engine.Wrap("creating container "+name, err)
+	return "", engine.Wrap("creating container "+name, spec.DiskRefused(s.Host.StorageOpt, err))
 }
 
 // own returns the workspace's container, or [backend.ErrNotFound].

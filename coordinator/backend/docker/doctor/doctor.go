@@ -234,11 +234,8 @@ func (d *Doctor) DiskLimit(ctx context.Context) error {
 	if errdefs.IsNotFound(err) && d.images.Missing(ctx, d.opts.JobImage) {
 		return &backend.MissingImageError{Image: d.opts.JobImage, Jobs: true}
 	}
-	if engine.NoDiskLimit.Is(err) {
-		err = spec.CannotLimitDisk(err)
-	}
 	if err != nil {
-		return engine.Wrap("creating a container", err)
+		return engine.Wrap("creating a container", spec.DiskRefused(limit, err))
 	}
 	return engine.Wrap("removing a container", d.api.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true}))
 }
@@ -249,11 +246,8 @@ func (d *Doctor) HomeLimit(ctx context.Context) (unlimited int, err error) {
 	v, err := d.api.VolumeCreate(ctx, volume.CreateOptions{
 		Driver: "local", Labels: d.opts.HelperLabels(spec.KindEgress), DriverOpts: spec.SizeOption(limit),
 	})
-	if engine.NoVolumeLimit.Is(err) {
-		err = spec.CannotLimitHome(err)
-	}
 	if err != nil {
-		return 0, engine.Wrap("creating a volume", err)
+		return 0, engine.Wrap("creating a volume", spec.HomeRefused(limit, err))
 	}
 	if err := d.api.VolumeRemove(ctx, v.Name, false); err != nil {
 		return 0, engine.Wrap("removing volume "+v.Name, err)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 )
 
 // MinDisk is the smallest limit, in bytes, that leaves a program room for its temporary
@@ -15,7 +17,7 @@ const MinDisk = 16 << 20
 // Others, such as those of containerd's image store, silently ignore the limit.
 var limitingDrivers = []string{"overlay2", "btrfs", "zfs", "vfs", "fuse-overlayfs"}
 
-// ErrCannotLimit is in the errors of [Options.CheckDriver], [CannotLimitDisk] and [CannotLimitHome].
+// ErrCannotLimit is in the errors of [Options.CheckDriver], [DiskRefused] and [HomeRefused].
 var ErrCannotLimit = errors.New("the engine cannot")
 
 // The remedies if there are no limits.
@@ -54,14 +56,21 @@ func (o Options) CheckDriver(driver string) error {
 		ErrCannotLimit, driver, diskRemedy)
 }
 
-// CannotLimitDisk says what to do when the engine refuses a container because of its limit.
-func CannotLimitDisk(err error) error {
+// DiskRefused says what to do when err is the engine's refusal of a container because of that limit. It returns any
+// other error unchanged.
+func DiskRefused(limit map[string]string, err error) error {
+	if len(limit) == 0 || !engine.NoDiskLimit.Is(err) {
+		return err
+	}
 	return fmt.Errorf("the setting \"docker disk\" limits the disk of workspaces, and %w: %s: %w", ErrCannotLimit,
 		diskRemedy, err)
 }
 
-// CannotLimitHome says what to do when the engine refuses a volume because of its limit.
-func CannotLimitHome(err error) error {
+// HomeRefused is [DiskRefused] for a volume. limit is in bytes, 0 for none.
+func HomeRefused(limit int64, err error) error {
+	if limit == 0 || !engine.NoVolumeLimit.Is(err) {
+		return err
+	}
 	return fmt.Errorf("the setting \"docker home\" limits the homes of workspaces, and %w: %s: %w", ErrCannotLimit,
 		homeRemedy, err)
 }

@@ -125,10 +125,7 @@ func (h *Volumes) Provision(ctx context.Context, s backend.VolumeSpec) error {
 			Name: name, Driver: "local", Labels: labels, DriverOpts: spec.SizeOption(h.opts.HomeBytes),
 		})
 		if err != nil {
-			if h.opts.HomeBytes > 0 && engine.NoVolumeLimit.Is(err) {
-				err = spec.CannotLimitHome(err)
-			}
-			return engine.Wrap("creating volume "+name, err)
+			return engine.Wrap("creating volume "+name, spec.HomeRefused(h.opts.HomeBytes, err))
 		}
 		if h.opts.Owns(v.Labels, id, spec.KindHome) {
 			if have := v.Labels[spec.LabelOp]; have != opID {
