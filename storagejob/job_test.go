@@ -405,7 +405,7 @@ func TestBombsAreRefused(t *testing.T) {
 		"zeros, which would take no room": {zeros, nil, contract.ExitCorrupted, "more than the"},
 		"a recorded size below zero":      {solid, map[string]string{contract.MetaContentSize: "-1"}, contract.ExitCorrupted, "more than the"},
 		"more than on record": {solid, map[string]string{contract.MetaContentSize: "1048576"},
-			contract.ExitCorrupted, "more than the 1048576 bytes"},
+			contract.ExitCorrupted, "more than the allowed 1048576 bytes"},
 		"as on record, more than the disk": {solid, map[string]string{contract.MetaContentSize: fmt.Sprint(content)}, contract.ExitDiskFull, "must stay free"},
 	} {
 		t.Run(name, func(t *testing.T) {
