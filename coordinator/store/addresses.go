@@ -25,15 +25,15 @@ var (
 	ErrDeposed = errors.New("another process is the leader now")
 )
 
-// free says that a route to the address a may not exist any more, @quarantine being how long
-// processes can hold one. What has an endpoint, or may be about to get one, uses its
-// address. The engine still refuses an address at which a container runs.
+// free selects an address a to which no process can still hold a route: @quarantine is how long a process may
+// keep one. A workspace with an endpoint, or with an operation that may give it one, still uses its address.
+// The engine itself refuses an address at which a container runs.
 const free = `a.used_at < clock_timestamp() - @quarantine::interval AND NOT EXISTS (
 	SELECT FROM workspaces w WHERE w.id = a.workspace_id AND (w.endpoint IS NOT NULL OR w.operation <> 'NONE'))`
 
-// takeAddressSQL prefers the workspace's own address, then one that was never used, at random. A
-// database that was restored does not know what was given out since. So it rarely gives that out
-// again. Then comes what was not used for the longest time.
+// takeAddressSQL prefers the workspace's own address, then a random one that was never used, then the one that
+// has been unused for the longest time. A restored database does not know which addresses were given out since
+// the backup; the random choice makes a collision with them unlikely.
 const takeAddressSQL = `
 WITH fence AS (
 	SELECT FROM system_locks WHERE lock_name = @lock AND epoch = @epoch FOR SHARE
@@ -60,10 +60,10 @@ WITH fence AS (
 )
 SELECT EXISTS (SELECT FROM fence), (SELECT slot FROM chosen), (SELECT slot FROM taken)`
 
-// TakeAddress gives the workspace an address of the pool. It is the one that it had last, or one
-// that was never used, or was not for longer than the quarantine. No other workspace gets it until
-// that has passed again, or while this one has an endpoint or an operation. Leaders of several
-// shards may call it at once. It returns [ErrNoAddress] or [ErrDeposed], SPEC 8.
+// TakeAddress gives the workspace an address of the pool: its last one, or one that was never used, or one that
+// has been unused for longer than the quarantine. No other workspace gets it while this one has an endpoint or
+// an operation, nor during the quarantine after that. Leaders of several shards may call it at the same time.
+// It returns [ErrNoAddress] or [ErrDeposed] (SPEC 8).
 func (s *Store) TakeAddress(ctx context.Context, f postgres.Fence, id workspace.ID, p Pool, quarantine time.Duration) (
 	slot int64, err error,
 ) {
@@ -86,7 +86,7 @@ func (s *Store) TakeAddress(ctx context.Context, f postgres.Fence, id workspace.
 		case taken != nil:
 			return *taken, nil
 		}
-		// Another leader has taken the chosen one at the same time.
+		// Another leader took the chosen address at the same time.
 	}
 	return 0, fmt.Errorf("%s: other leaders took the chosen one %d times", doing, tries)
 }
@@ -98,8 +98,8 @@ WITH fence AS (
 UPDATE workspace_addresses a SET workspace_id = NULL, used_at = clock_timestamp()
 FROM fence WHERE a.pool = $4 AND a.slot = $5 AND a.workspace_id = $3`
 
-// DropAddress takes an address back from the workspace because something else has it. It
-// rests like one that was used.
+// DropAddress takes an address back from the workspace because another container has it. The address is
+// quarantined as if it had been used.
 func (s *Store) DropAddress(ctx context.Context, f postgres.Fence, id workspace.ID, pool string, slot int64) error {
 	_, err := s.pool.Exec(ctx, dropAddressSQL, f.Lock, f.Epoch, string(id), pool, slot)
 	if err != nil {

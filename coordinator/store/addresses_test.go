@@ -21,7 +21,7 @@ func take(t *testing.T, s *Store, id workspace.ID, p Pool) (int64, error) {
 	return slot - p.First, err
 }
 
-// runAt saves that the workspace runs at the address, or nowhere.
+// runAt saves that the workspace runs at the address, or has none.
 func runAt(t *testing.T, s *Store, id workspace.ID, endpoint string) {
 	t.Helper()
 	w := read(t, s, id)
@@ -32,7 +32,7 @@ func runAt(t *testing.T, s *Store, id workspace.ID, endpoint string) {
 	}
 }
 
-// rest makes all addresses seem unused for so long.
+// rest makes all addresses look unused for that long.
 func rest(t *testing.T, s *Store, d time.Duration) {
 	t.Helper()
 	exec(t, s, `UPDATE workspace_addresses SET used_at = used_at - $1::interval`, d)
@@ -80,7 +80,7 @@ func TestTakeAddress(t *testing.T) {
 	if got, err := take(t, s, a, p); !errors.Is(err, ErrNoAddress) {
 		t.Fatalf("a gets %d, %v back from c", got, err)
 	}
-	// One that was never used comes first, and the range may move.
+	// An address that was never used comes first, and the range may move.
 	if got, err := take(t, s, a, poolAt(3)); err != nil || got != 2 {
 		t.Fatalf("in a larger pool a gets %d, %v", got, err)
 	}
@@ -89,7 +89,7 @@ func TestTakeAddress(t *testing.T) {
 	}
 }
 
-// TestAnAddressThatIsNotOurs: something that the database does not know has it.
+// TestAnAddressThatIsNotOurs: a container unknown to the database has the address.
 func TestAnAddressThatIsNotOurs(t *testing.T) {
 	s := open(t)
 	lead(t, s)
@@ -115,7 +115,7 @@ func TestAnAddressThatIsNotOurs(t *testing.T) {
 	}
 }
 
-// TestSeenAddressesRest: also one that the pool never gave out, such as that of a container
+// TestSeenAddressesRest: this includes an address that the pool never gave out, such as that of a container
 // which a restored database has forgotten.
 func TestSeenAddressesRest(t *testing.T) {
 	for endpoint, p := range map[string]Pool{
@@ -139,7 +139,7 @@ func TestSeenAddressesRest(t *testing.T) {
 			t.Fatalf("a gets %d, %v", got, err)
 		}
 	}
-	// What is no address of a pool is no error.
+	// An address outside the pools is no error.
 	s := open(t)
 	lead(t, s)
 	id := add(t, s, addUser(t, s)).ID
@@ -148,7 +148,7 @@ func TestSeenAddressesRest(t *testing.T) {
 	}
 }
 
-// TestTakeAddressesAtOnce: as leaders of several shards do.
+// TestTakeAddressesAtOnce: leaders of several shards take addresses concurrently.
 func TestTakeAddressesAtOnce(t *testing.T) {
 	s := open(t)
 	lead(t, s)

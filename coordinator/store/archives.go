@@ -14,24 +14,23 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Archive is a row of the table of archives: what is known of one complete archive. The
-// bucket is the truth; the table may lack archives that exist, and have ones that do not.
+// Archive is a row of the table of archives and describes one complete archive. The bucket is the truth: the
+// table may lack archives that exist, and list ones that do not.
 type Archive struct {
 	WorkspaceID workspace.ID
 	Key         string
-	// Size is in bytes. Content and Files are the bytes of the regular files in it and the number
-	// of its entries. SHA256 is its checksum. They are 0 and empty when unknown.
+	// Size is in bytes. Content is the total size of the regular files in the archive, Files the number of its
+	// entries, and SHA256 its checksum. They are 0 or empty when unknown.
 	Size      int64
 	Content   int64 `db:"content_bytes"`
 	Files     int64
 	SHA256    string
 	CreatedAt time.Time
-	// VerifiedAt is when it was last read as a whole and found right, CheckedAt when the scrub
-	// has last read it; zero if never. Damage is what is wrong with it; empty when nothing is
-	// known to be.
+	// VerifiedAt is when the whole archive was last read and found intact, CheckedAt when the scrub last read
+	// it; zero if never. Damage describes the known damage; empty for none.
 	VerifiedAt, CheckedAt time.Time
 	Damage                string
-	// SuspectedAt is when the scrub has found something wrong and has not looked again since.
+	// SuspectedAt is when the scrub found damage that it has not confirmed or ruled out yet.
 	SuspectedAt time.Time
 }
 
@@ -49,7 +48,7 @@ func (s *Store) Archives(ctx context.Context, id workspace.ID) ([]Archive, error
 		`SELECT `+archiveColumns+` FROM archives a WHERE workspace_id = $1 ORDER BY created_at DESC, key`, string(id))
 }
 
-// addArchivesSQL leaves out archives of workspaces that have no row, and those that have one.
+// addArchivesSQL skips archives of workspaces without a row, and archives that have a row already.
 const addArchivesSQL = `
 	INSERT INTO archives (workspace_id, key, size, created_at)
 	SELECT n.id, n.key, n.size, n.at
@@ -58,8 +57,7 @@ const addArchivesSQL = `
 		AND NOT EXISTS (SELECT FROM archives a WHERE a.workspace_id = n.id AND a.key = n.key)
 	ON CONFLICT DO NOTHING`
 
-// AddArchives adds rows for archives that a listing of the bucket has shown. What is known of
-// an archive already stays.
+// AddArchives adds rows for archives found in a listing of the bucket. It leaves existing rows as they are.
 func (s *Store) AddArchives(ctx context.Context, found []Archive) error {
 	ids, keys := make([]string, len(found)), make([]string, len(found))
 	sizes, dates := make([]int64, len(found)), make([]time.Time, len(found))
@@ -72,7 +70,7 @@ func (s *Store) AddArchives(ctx context.Context, found []Archive) error {
 	return nil
 }
 
-// RemoveArchives removes the rows of archives that are deleted next.
+// RemoveArchives removes the rows of archives that are about to be deleted.
 func (s *Store) RemoveArchives(ctx context.Context, keys []string) error {
 	// The key begins with the workspace's id, by which the rows are found.
 	if _, err := s.pool.Exec(ctx, `
@@ -93,9 +91,9 @@ const nextArchiveSQL = `SELECT ` + archiveColumns + ` FROM archives a
 		AND ` + ofWorkspace + `
 	ORDER BY GREATEST(a.verified_at, a.checked_at) NULLS FIRST LIMIT 1`
 
-// NextArchive returns the archive to read next. It is one that was suspected so long ago, or the
-// one that was unread for the longest time, and at least for age. One that never was comes first.
-// Of deleted workspaces only suspected ones are read. ok is false when there is none.
+// NextArchive returns the archive to read next: one that has been suspected for that long, or else the one that
+// has been unread for the longest time, and for at least age. Archives that were never read come first. Of
+// deleted workspaces only suspected archives are read. ok is false when there is nothing to read.
 func (s *Store) NextArchive(ctx context.Context, suspected, age time.Duration) (a Archive, ok bool, err error) {
 	const doing = "looking for an archive to verify"
 	found, err := s.archives(ctx, doing, suspectSQL, suspected)
@@ -105,8 +103,8 @@ func (s *Store) NextArchive(ctx context.Context, suspected, age time.Duration) (
 	return one(found, err)
 }
 
-// LastCheck returns how long ago the scrub has read an archive last, and how large that was;
-// a negative time when it never has.
+// LastCheck returns how long ago the scrub last read an archive, and that archive's size. ago is negative if
+// the scrub has never read one.
 func (s *Store) LastCheck(ctx context.Context) (ago time.Duration, size int64, err error) {
 	err = s.pool.QueryRow(ctx, `SELECT now() - checked_at, size FROM archives
 		WHERE checked_at IS NOT NULL ORDER BY checked_at DESC LIMIT 1`).Scan(&ago, &size)
@@ -119,10 +117,10 @@ func (s *Store) LastCheck(ctx context.Context) (ago time.Duration, size int64, e
 	return ago, size, nil
 }
 
-// checkedSQL writes what was found of an archive; what a job has found out since the scrub
-// began, @took ago, is newer. The first finding of damage is a suspicion, and waits for another
-// turn where the second look could not read it: others are read before. A request to read it now
-// holds until the second look. One that is missing and not the current one is no archive any more.
+// checkedSQL records the result of reading an archive, unless a job has recorded a newer one since the scrub
+// began, @took ago. The first finding of damage is a suspicion. If the second look cannot read the archive, it
+// waits for another turn, and others are read first. A request to read it now holds until the second look. A
+// missing archive that is not the current one loses its row.
 const checkedSQL = `
 WITH fence AS (
 	SELECT FROM system_locks WHERE lock_name = @lock AND epoch = @epoch FOR SHARE
@@ -156,25 +154,23 @@ WITH fence AS (
 )
 SELECT FROM row`
 
-// Check is what reading an archive back has shown.
+// Check is the result of reading an archive back.
 type Check struct {
-	// Damage is what is wrong with it; empty when nothing is. Missing says that it is not there,
-	// and Unknown that it could not be read, for another reason. Then only that it was tried is
-	// recorded.
+	// Damage is what is wrong with the archive; empty for nothing. Missing means that it does not exist, and
+	// Unknown that it could not be read for another reason: then only the attempt is recorded.
 	Damage           string
 	Missing, Unknown bool
-	// Size and SHA256 are those of the object; 0 and empty when they were not found.
+	// Size and SHA256 are those of the object; 0 and empty if they could not be determined.
 	Size   int64
 	SHA256 string
 	// Took is the time since the reading began.
 	Took time.Duration
 }
 
-// Checked records what reading an archive back has shown, in its row and, if it is the
-// current one, in the workspace's. Damage counts from the second time on that it is found: the
-// first one makes the archive suspected. Nothing is written, and recorded is false, if the epoch is
-// not f's any more or the archive was deleted. The same holds if a restore or a job has read it as
-// a whole in the meantime.
+// Checked records the result of reading an archive back, in the archive's row and, if it is the current one, in
+// the workspace's. Damage counts from the second finding on: the first one only makes the archive suspected.
+// Nothing is written, and recorded is false, if the epoch is no longer f's, if the archive was deleted, or if a
+// restore or a job has read all of it in the meantime.
 func (s *Store) Checked(ctx context.Context, f postgres.Fence, a Archive, c Check) (recorded bool, err error) {
 	tag, err := s.pool.Exec(ctx, checkedSQL, postgres.Args{
 		"lock": f.Lock, "epoch": f.Epoch, "id": string(a.WorkspaceID), "key": a.Key, "took": c.Took,
@@ -187,17 +183,17 @@ func (s *Store) Checked(ctx context.Context, f postgres.Fence, a Archive, c Chec
 	return tag.RowsAffected() == 1, nil
 }
 
-// ArchiveHealth is how well the current archives of all workspaces are, deleted ones left out.
+// ArchiveHealth describes the current archives of all workspaces that are not deleted.
 type ArchiveHealth struct {
-	// Current is how many have an archive. Damaged is how many of those archives are known to be
+	// Current is how many workspaces have an archive. Damaged is how many of those archives are known to be
 	// damaged or missing, and Unverified how many were never read back.
 	Current, Damaged, Unverified int64
-	// Oldest is the time since the verification of the one that was unverified for the longest
-	// time. For one that never was verified it counts from its making. It is 0 without archives.
+	// Oldest is the longest time since the verification of a current archive, or since its creation if it was
+	// never verified. It is 0 without archives.
 	Oldest time.Duration
 }
 
-// ArchiveHealth reads it. It looks at every workspace: not for every request.
+// ArchiveHealth computes the health of the archives. It reads every workspace, so call it rarely.
 func (s *Store) ArchiveHealth(ctx context.Context) (h ArchiveHealth, err error) {
 	err = s.pool.QueryRow(ctx, `
 		SELECT count(*), count(*) FILTER (WHERE w.archive_damage IS NOT NULL),
@@ -213,7 +209,8 @@ func (s *Store) ArchiveHealth(ctx context.Context) (h ArchiveHealth, err error) 
 	return h, nil
 }
 
-// revertSQL decides and writes in one statement, like updateSQL. One that dozes runs again afterwards, so it needs a place.
+// revertSQL decides and writes in one statement, like updateSQL. A dozing workspace runs again afterwards, so
+// it needs a place.
 const revertSQL = `
 WITH w AS (
 	SELECT id, name, owner_user_id, operation, phase, revert, home_ctx, archive_key, counted, revision, doze_at IS NOT NULL AS thaws
@@ -241,10 +238,11 @@ WITH w AS (
 )
 SELECT outcome FROM decision`
 
-// Revert writes the request to go back to an older archive, which the controller carries out,
-// and returns the workspace afterwards. The outcome is [Busy] while an operation or another such
-// request is in progress, and outside the order of the phases. It is [Unchanged] when it is the
-// current archive and there is no volume besides. It is a limit if the workspace dozes and no place is free. It returns [ErrNotFound] like [Store.Update].
+// Revert writes the request to go back to an older archive, which the controller then carries out, and returns
+// the workspace afterwards. The outcome is [Busy] while an operation or another revert is in progress, or if
+// the phase is not the desired one yet. It is [Unchanged] if that archive is the current one and there is no
+// volume. It is a limit if the workspace dozes and no place is free. Revert returns [ErrNotFound] like
+// [Store.Update].
 func (s *Store) Revert(ctx context.Context, v Viewer, id workspace.ID, r workspace.Revert, l Limits) (
 	workspace.Workspace, Outcome, error) {
 	w, outcome, err := s.change(ctx, true, id, revertSQL, postgres.Args{

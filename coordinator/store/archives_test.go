@@ -11,7 +11,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// term makes a fence that holds.
+// term makes a valid fence.
 func term(t testing.TB, s *Store) postgres.Fence {
 	t.Helper()
 	f := postgres.Fence{Lock: "lock-" + uuid.NewString(), Epoch: 7}
@@ -52,7 +52,7 @@ func TestASaveRecordsTheArchiveOfTheRow(t *testing.T) {
 	if got.Size != 10 || got.Content != 100 || got.Files != 3 || got.SHA256 != sum || !got.VerifiedAt.IsZero() || got.CreatedAt.IsZero() || !w.ArchiveVerifiedAt.IsZero() {
 		t.Errorf("recorded %+v, the row %+v", got, w.ArchiveVerifiedAt)
 	}
-	// A restore has read it: it is verified, whatever was found before.
+	// A restore has read the archive: it is verified, regardless of earlier findings.
 	exec(t, s, `UPDATE archives SET damage = 'x', suspected_at = now()`)
 	exec(t, s, `UPDATE workspaces SET archive_damage = 'x', archive_suspected = true`)
 	w = read(t, s, w.ID)
@@ -61,7 +61,7 @@ func TestASaveRecordsTheArchiveOfTheRow(t *testing.T) {
 	if got.Size != 10 || got.VerifiedAt.IsZero() || got.Damage != "" || !got.SuspectedAt.IsZero() || got.Content != 100 || got.SHA256 != sum || w.ArchiveDamage != "" || w.ArchiveSuspected || w.ArchiveVerifiedAt.IsZero() {
 		t.Errorf("after a restore: %+v, the row %q %s", got, w.ArchiveDamage, w.ArchiveVerifiedAt)
 	}
-	// Another archive becomes the current one: what is known of it follows.
+	// Another archive becomes the current one: the workspace gets the recorded damage of that archive.
 	older := w.ID.ArchiveKey(uuid.NewString())
 	if err := s.AddArchives(t.Context(), []Archive{{WorkspaceID: w.ID, Key: older, Size: 5, CreatedAt: time.Unix(1, 0)}}); err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestASaveRecordsTheArchiveOfTheRow(t *testing.T) {
 	if w.ArchiveDamage != "torn" || !w.ArchiveSuspected {
 		t.Errorf("saved again: %q", w.ArchiveDamage)
 	}
-	// Of a leader that is deposed, neither is written.
+	// A deposed leader writes neither.
 	next.ArchiveKey = w.ID.ArchiveKey(uuid.NewString())
 	if saved, err := s.Save(t.Context(), postgres.Fence{Lock: f.Lock, Epoch: f.Epoch - 1}, w, next, &workspace.ArchiveRecord{Size: 1}); saved || err != nil {
 		t.Fatal(saved, err)
@@ -126,14 +126,14 @@ func TestWhatTheScrubFindsCountsTheSecondTime(t *testing.T) {
 	if a := check(current, Check{Size: 11, SHA256: sum, Took: time.Millisecond}); a.Damage != "" || a.VerifiedAt.IsZero() || a.Size != 11 || a.SHA256 != sum || w.ArchiveDamage != "" || !w.ArchiveVerifiedAt.Equal(a.VerifiedAt) {
 		t.Errorf("whole again: %+v, the row %q", a, w.ArchiveDamage)
 	}
-	// A restore has read it since the scrub began.
+	// A restore has read the archive since the scrub began.
 	exec(t, s, `UPDATE archives SET verified_at = now() - interval '1 second' WHERE key = 'k'`)
 	for range 2 {
 		if a := check(current, Check{Damage: "torn", Took: time.Hour}); a.Damage != "" || !a.SuspectedAt.IsZero() {
 			t.Errorf("read meanwhile: %+v", a)
 		}
 	}
-	// One that is not the current one and is gone, is no archive any more.
+	// A missing archive that is not the current one loses its row.
 	gone := Check{Damage: "missing", Missing: true}
 	if a := check(old, gone); a.SuspectedAt.IsZero() {
 		t.Errorf("gone, the first time: %+v", a)
@@ -148,7 +148,7 @@ func TestWhatTheScrubFindsCountsTheSecondTime(t *testing.T) {
 	if w.ArchiveDamage != "missing" {
 		t.Errorf("the current one is gone: %q", w.ArchiveDamage)
 	}
-	// Of a leader that is deposed, nothing is written.
+	// A deposed leader writes nothing.
 	f.Epoch--
 	if a := check(current, Check{}); a.Damage == "" {
 		t.Errorf("deposed: %+v", a)

@@ -11,11 +11,11 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// ErrStale means that a workspace has none of the revisions of [Viewer]. Nothing was written.
+// ErrStale means that the workspace has none of the revisions in [Viewer]. Nothing was written.
 var ErrStale = errors.New("the workspace has another revision")
 
-// keepAwakeSQL decides and writes in one statement. To keep a workspace awake that dozes is a use, and needs a place. A change of the
-// time would end the doze, so without a use it stays as it is.
+// keepAwakeSQL decides and writes in one statement. Keeping a dozing workspace awake is a use, and needs a
+// place. Changing the time would end the doze, so without a use the time stays as it is.
 const keepAwakeSQL = `
 WITH w AS (
 	SELECT id, name, owner_user_id, counted, revision, doze_at IS NOT NULL AS dozes, doze_at IS NOT NULL AND @for::interval > '0' AS thaws
@@ -46,9 +46,10 @@ WITH w AS (
 )
 SELECT outcome FROM decision`
 
-// KeepAwake keeps a running workspace awake for d from now, or no longer if d is 0, and returns it. It takes no place: a workspace
-// that has given its place up is returned as it is, and dozes on; see [Store.KeepAwakeWithin]. It returns [ErrNotFound] for a
-// workspace that is deleted or that v may not see, and for one that is not meant to run, and [ErrStale].
+// KeepAwake keeps a running workspace awake for d from now, or no longer if d is 0, and returns it. It takes no
+// place: a workspace that has given up its place is returned unchanged, and keeps dozing; see
+// [Store.KeepAwakeWithin]. It returns [ErrNotFound] for a workspace that is deleted, invisible to v or not
+// meant to run, and [ErrStale].
 func (s *Store) KeepAwake(ctx context.Context, v Viewer, id workspace.ID, d time.Duration) (
 	workspace.Workspace, error) {
 	w, outcome, err := s.keepAwake(ctx, v, id, d, false, nil)
@@ -58,8 +59,9 @@ func (s *Store) KeepAwake(ctx context.Context, v Viewer, id workspace.ID, d time
 	return w, err
 }
 
-// KeepAwakeWithin is [Store.KeepAwake] for a workspace that may have given its place up: it takes one, and goes on. The outcome is
-// [Changed], [Stale], or the limit that leaves it no place; nothing was written then. With input a person in the workspace asks for it.
+// KeepAwakeWithin is [Store.KeepAwake] for a workspace that may have given up its place: it takes one, and the
+// workspace resumes. The outcome is [Changed], [Stale], or the limit that leaves no place; then nothing was
+// written. input means that a person in the workspace asked for it.
 func (s *Store) KeepAwakeWithin(ctx context.Context, v Viewer, id workspace.ID, d time.Duration, input bool, l Limits) (
 	workspace.Workspace, Outcome, error) {
 	return s.keepAwake(ctx, v, id, d, input, &l)

@@ -6,9 +6,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestAnOperationThatWaitsCanBeCancelled: while it waits for what others must give, another desired state is
-// taken, and the image may change as always. One that works is not disturbed. The controller's next write
-// decides anew.
+// TestAnOperationThatWaitsCanBeCancelled: while an operation waits for external resources, another desired
+// state is accepted, and the image may change as always. An operation that makes progress is not disturbed. The
+// controller's next write decides anew.
 func TestAnOperationThatWaitsCanBeCancelled(t *testing.T) {
 	s := open(t)
 	owner := addUser(t, s)

@@ -11,8 +11,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// watched, inTransition and counted are the rules of the generated columns, written
-// in Go.
+// watched, inTransition and counted are the rules of the generated columns, written in Go.
 func watched(w workspace.Workspace) bool {
 	switch {
 	case w.Phase == workspace.PhaseDeleted, w.AwaitsGC && w.Deleted():
@@ -52,8 +51,7 @@ func shard(t testing.TB, id workspace.ID, shards int) int {
 	return int(slot) % shards
 }
 
-// TestTheSchemasRulesAreThoseOfGo compares them for rows with every combination of
-// values.
+// TestTheSchemasRulesAreThoseOfGo compares them for rows with every combination of values.
 func TestTheSchemasRulesAreThoseOfGo(t *testing.T) {
 	s := open(t)
 	owner := addUser(t, s)
@@ -139,8 +137,7 @@ func TestASweepReadsItsShardInPages(t *testing.T) {
 	}
 }
 
-// crowd adds n converged workspaces in STANDBY and ARCHIVED, and a few of each kind
-// that the queries select.
+// crowd adds n converged workspaces in STANDBY and ARCHIVED, and a few of each kind that the queries select.
 func crowd(t testing.TB, s *Store, n int) (owner string) {
 	t.Helper()
 	owner = addUser(t, s)
@@ -152,7 +149,7 @@ func crowd(t testing.TB, s *Store, n int) (owner string) {
 	terminal := "DataLost"
 	exec(t, s, insert, other, n/2, "STANDBY", "STANDBY", "NONE", null)
 	exec(t, s, insert, other, n/2, "ARCHIVED", "ARCHIVED", "NONE", null)
-	// Deleted ones of which an archive is left wait for the garbage collector.
+	// Deleted ones with an archive left wait for the garbage collector.
 	exec(t, s, insert, other, n/100, "ARCHIVED", "ARCHIVED", "NONE", null)
 	exec(t, s, `UPDATE workspaces SET phase = 'DELETING', desired_state = 'DELETED', deleted_at = now(), awaits_gc = true
 		WHERE id IN (SELECT id FROM workspaces WHERE phase = 'ARCHIVED' LIMIT $1)`, n/100)
@@ -171,7 +168,7 @@ func TestFrequentQueriesUseAnIndexOf100000Rows(t *testing.T) {
 	owner := crowd(t, s, 100_000)
 	perUser := `SELECT count(*) FROM workspaces c WHERE c.counted AND c.owner_user_id = '` + owner + `'`
 	literal := func(sql string, arguments ...string) string { return strings.NewReplacer(arguments...).Replace(sql) }
-	// A list as the second page has it. The table of users is too small for an index.
+	// The second page of a list. The table of users is too small for an index.
 	list := func(f Filter) string {
 		sql, _ := f.statement(51, &Cursor{})
 		return literal(sql, ownersName, "NULL", "@owner", "'"+owner+"'", "@limit", "51",
@@ -247,11 +244,10 @@ func TestFrequentQueriesUseAnIndexOf100000Rows(t *testing.T) {
 	}
 }
 
-// rowsRead is how many rows of workspaces were read so far, by scans of the table and
-// through its indexes.
+// rowsRead is how many rows of workspaces were read so far, by scans of the table and through its indexes.
 func rowsRead(t testing.TB, s *Store) int64 {
 	t.Helper()
-	// Each backend reports its counters when it is idle, at the latest after a second.
+	// Each server process reports its counters when it is idle, at the latest after a second.
 	for _, c := range s.pool.AcquireAllIdle(t.Context()) {
 		if _, err := c.Exec(t.Context(), `SELECT pg_stat_force_next_flush()`); err != nil {
 			t.Fatal(err)

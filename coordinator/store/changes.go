@@ -11,9 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Route is the part of a workspace's row that a gateway needs to serve it, and that
-// tells which browsers and programs its changes concern. The fields mean the same as in
-// [workspace.Workspace].
+// Route is the part of a workspace's row that a gateway needs to serve it, and to tell which browsers and
+// programs a change concerns. The fields mean the same as in [workspace.Workspace].
 type Route struct {
 	ID             workspace.ID
 	OwnerID        string `db:"owner_user_id"`
@@ -35,15 +34,15 @@ type Route struct {
 	Waiting        *workspace.Waiting
 	Deleted        bool // by its owner; the row remains
 	PhaseChangedAt time.Time
-	// InTransition says that the controller has something to do. An operation is in progress, or
-	// the phase is not the desired one and nothing has to be waited for.
+	// InTransition means that the controller has work to do: an operation is in progress, or the phase is not
+	// the desired one and nothing blocks the workspace.
 	InTransition bool
-	// Revision orders the answers about one workspace: the higher one is the newer.
+	// Revision orders the answers about one workspace: the higher one is newer.
 	Revision int64
 }
 
-// MarkUnreadable is that of [workspace.Workspace]. What cannot be read of a route is told to people and leads no
-// request elsewhere.
+// MarkUnreadable records an error like that of [workspace.Workspace]: users are told that the row is
+// unreadable, and no request is routed elsewhere.
 func (r *Route) MarkUnreadable(err error) { r.Waiting = workspace.InternalError(err, r.PhaseChangedAt) }
 
 // routeColumns are the columns of a [Route].
@@ -51,8 +50,8 @@ const routeColumns = `id, owner_user_id, name, phase, operation, desired_state, 
 	keep_awake_until, busy, sleep_at, doze_at, page_activity, progress, error_reason, error_message, waiting,
 	deleted_at IS NOT NULL AS deleted, phase_changed_at, in_transition, revision`
 
-// Routes returns the routes of ids, deleted ones included, in no particular order. Ids
-// without a row are omitted.
+// Routes returns the routes of ids, deleted ones included, in no particular order. Ids without a row are
+// omitted.
 func (s *Store) Routes(ctx context.Context, ids []workspace.ID) ([]Route, error) {
 	return s.routes(ctx, "reading routes",
 		`SELECT `+routeColumns+` FROM workspaces WHERE id = ANY($1::uuid[])`, texts(ids))
@@ -61,19 +60,18 @@ func (s *Store) Routes(ctx context.Context, ids []workspace.ID) ([]Route, error)
 const awakeRoutesSQL = `SELECT ` + routeColumns + ` FROM workspaces
 	WHERE watched AND deleted_at IS NULL AND id > $1::uuid ORDER BY id LIMIT $2`
 
-// AwakeRoutes returns at most limit routes that follow the given id, in the order of
-// the ids; an empty id starts at the beginning. It reads those that a tick observes and that are
-// not deleted. These are all that run, should run or have an operation in progress, and few others.
-// It reads no row of a workspace that sleeps.
+// AwakeRoutes returns at most limit routes that follow the given id, in the order of the ids; an empty id
+// starts at the beginning. They are the workspaces that a tick observes and that are not deleted: all that run,
+// should run or have an operation in progress, and few others. It reads no row of a sleeping workspace.
 func (s *Store) AwakeRoutes(ctx context.Context, after workspace.ID, limit int) ([]Route, error) {
 	return s.routes(ctx, "reading the workspaces that are awake", awakeRoutesSQL, string(cmp.Or(after, noID)), limit)
 }
 
 const changesSinceSQL = `SELECT ` + routeColumns + ` FROM workspaces WHERE revision > $1 ORDER BY revision LIMIT $2`
 
-// ChangesSince returns at most limit workspaces whose last change has a higher revision
-// than the given one, the lowest first. Revisions are taken before they are committed,
-// so a lower one may still appear afterwards: see package changes.
+// ChangesSince returns at most limit workspaces whose last change has a higher revision than the given one, the
+// lowest first. A transaction takes its revision before it commits, so a lower revision may still appear later:
+// see package changes.
 func (s *Store) ChangesSince(ctx context.Context, revision int64, limit int) ([]Route, error) {
 	return s.routes(ctx, "reading what has changed", changesSinceSQL, revision, limit)
 }
@@ -82,24 +80,24 @@ func (s *Store) routes(ctx context.Context, doing, sql string, args ...any) ([]R
 	return postgres.Select(ctx, s.DB, doing, postgres.RowToStruct[Route], sql, args...)
 }
 
-// Position is how far the database is with its revisions.
+// Position is the database's current place in the sequence of revisions.
 type Position struct {
 	// Revision is the last one that any transaction has taken, committed or not.
 	Revision int64
-	// Timeline changes when another server takes over or a backup is restored. What was
-	// read before may then never have happened, under the same revisions.
+	// Timeline changes when another server takes over or a backup is restored. Rows read before that may never
+	// have been committed, and the same revisions may be used again.
 	Timeline string
-	// Origin changes with the timeline, and besides when the server starts or the table is restored:
-	// the transactions of before may then never have happened, under the same ids. It is not shown.
+	// Origin changes with the timeline, and also when the server starts or the table is restored: earlier
+	// transactions may then never have happened, and their ids may be used again. It is not shown to anyone.
 	Origin string
-	// Oldest and Next are ids of transactions, which they get when they first write. All before
-	// Oldest have ended, and all that get one after this position was read get Next or a later
-	// one. An update takes its revision when its transaction has an id.
+	// Oldest and Next are transaction ids, which PostgreSQL assigns at a transaction's first write. All
+	// transactions before Oldest have ended, and those that get an id after this position was read get Next or
+	// a later one. An update takes its revision after its transaction got an id.
 	Oldest, Next uint64
 }
 
-// Position returns the present position. The timeline is the first part of the name of
-// a WAL file. A server that only replicates has no position: the query fails there.
+// Position returns the present position. The timeline is the first part of the name of a WAL file. A standby
+// server has no position: the query fails there.
 func (s *Store) Position(ctx context.Context) (Position, error) {
 	var p Position
 	var afterLast uint64
@@ -113,23 +111,23 @@ func (s *Store) Position(ctx context.Context) (Position, error) {
 	if err != nil {
 		return Position{}, fmt.Errorf("reading the last revision: %w", err)
 	}
-	// A snapshot tells the id after the last one that has ended; others may be in progress.
-	// An age is counted from the next id, whose lower half it tells.
+	// A snapshot gives the id after the last transaction that has ended; others may be in progress. An age is
+	// counted from the next id, so it gives that id's lower half.
 	p.Next = afterLast + uint64(uint32(age)+3-uint32(afterLast))
 	return p, nil
 }
 
-// maxAge is how many transactions may have begun since a position, so that [Store.OwnedSince] can tell
-// which came later.
+// maxAge is how many transactions may have begun since a position for [Store.OwnedSince] to still tell which
+// came later.
 const maxAge = 1 << 31
 
-// Follows reports whether what has changed after the position before can be told at p.
+// Follows reports whether the changes between the position before and p can be determined.
 func (p Position) Follows(before Position) bool {
 	return p.Origin == before.Origin && before.Oldest <= p.Oldest && p.Next-before.Oldest < maxAge
 }
 
-// A row tells the lower half of the id of the transaction that has written it. How long ago that was
-// compares right within half of the ids; of the rows that are older, some are read for nothing.
+// A row holds the lower half of the id of the transaction that wrote it. Comparing such halves is right within
+// half of the ids; beyond that, some older rows are read needlessly.
 const (
 	ownedSinceSQL = `(` + ofOwnerSince + `deleted_at IS NULL) UNION ALL (` + ofOwnerSince + `deleted_at IS NOT NULL)
 		ORDER BY id LIMIT $4`
@@ -137,9 +135,9 @@ const (
 		WHERE owner_user_id = $1 AND age(xmin) <= age($2::text::xid) AND id > $3::uuid AND `
 )
 
-// OwnedSince returns workspaces of the owner, deleted ones included, that were written by a transaction
-// which had not ended at the position, whatever its revision. It returns at most limit that follow the
-// id after, in the order of their ids; an empty one begins. The present position MUST follow p.
+// OwnedSince returns the owner's workspaces, deleted ones included, that were written by a transaction that had
+// not ended at position p, regardless of their revision. It returns at most limit that follow the id after, in
+// the order of their ids; an empty one starts at the beginning. The present position MUST follow p.
 func (s *Store) OwnedSince(ctx context.Context, owner string, p Position, after workspace.ID, limit int) (
 	[]workspace.Workspace, error,
 ) {

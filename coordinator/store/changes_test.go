@@ -68,7 +68,7 @@ func TestAwakeRoutesAreReadPageByPage(t *testing.T) {
 		}
 		n[r.Phase]++
 	}
-	// The ones in ERROR are few: they have not failed for good.
+	// Few of those in ERROR are included: their errors are not final.
 	if n[workspace.PhaseRunning] != 20 || n[workspace.PhaseStandby] != 10 || n[workspace.PhaseError] != 5 || len(all) != 35 {
 		t.Errorf("awake are %v", n)
 	}
@@ -101,8 +101,8 @@ func TestChangesSinceFollowsTheRevisions(t *testing.T) {
 	}
 }
 
-// The queries that every process makes all the time read what they return, and no row
-// of a workspace that sleeps.
+// The queries that every process repeats all the time read only the rows that they return, and none of a
+// sleeping workspace.
 func TestTheQueriesOfTheFeedReadNothingThatSleeps(t *testing.T) {
 	s := open(t)
 	crowd(t, s, 100_000)

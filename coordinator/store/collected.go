@@ -8,9 +8,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// markCollectedSQL locks the rows before it decides, in the order of their ids. A deletion may be
-// undone at the same time. Either that comes first, and the row is not deleted any more when this
-// statement gets it, or it finds collected_at.
+// markCollectedSQL locks the rows in the order of their ids before it decides, because a deletion may be undone
+// at the same time. If the undeletion comes first, this statement sees that the row is not deleted any more;
+// otherwise the undeletion sees collected_at.
 const markCollectedSQL = `
 WITH fence AS (
 	SELECT FROM system_locks WHERE lock_name = $1 AND epoch = $2 FOR SHARE
@@ -31,11 +31,11 @@ WITH fence AS (
 )
 SELECT id FROM due`
 
-// MarkCollected sets collected_at of those of the workspaces that are deleted and of which
-// nothing but archives is left, and which were deleted at least window ago or are to go at once. It returns them and those that were marked before. Their
-// archives may be deleted, because from now on the deletion cannot be undone. Of the others none
-// may, whatever the caller has read of them earlier. If the epoch is not f's any more, no
-// workspace is returned.
+// MarkCollected sets collected_at of those of the workspaces that are deleted, of which only archives are left,
+// and whose deletion is at least window old or keeps nothing. It returns these workspaces and those that were
+// marked before: their archives may be deleted, because from now on the deletion cannot be undone. The archives
+// of the others must not be deleted, even if the caller read another state of them earlier. If the epoch is no
+// longer f's, it returns no workspace.
 func (s *Store) MarkCollected(ctx context.Context, f postgres.Fence, ids []workspace.ID, window time.Duration) (
 	marked []workspace.ID, err error) {
 	return s.ids(ctx, "marking workspaces as collected", markCollectedSQL, f.Lock, f.Epoch, texts(ids), window)

@@ -13,12 +13,12 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// inShard selects the rows of @shard of @shards. The query planner takes a bare remainder for one
-// row in 200, whatever the number of shards. It would then sort the whole table for a page of the
-// sweep. A CASE it takes for one in two.
+// inShard selects the rows of @shard of @shards. The query planner assumes that a plain remainder matches one
+// row in 200, regardless of the number of shards, and would then sort the whole table for a page of the sweep.
+// For a CASE it assumes one in two.
 const inShard = `CASE slot % @shards WHEN @shard THEN true END`
 
-// endsWhenReady selects the rows in an error that ends by itself, see
+// endsWhenReady selects the rows with an error that clears itself once the container is ready, see
 // [workspace.ErrorReason.EndsWhenReady].
 const endsWhenReady = `phase = 'ERROR' AND error_reason IN ('Timeout', 'RetryExceeded', 'ImagePullFailed')
 	AND desired_state = 'RUNNING' AND deleted_at IS NULL`
@@ -34,12 +34,12 @@ const (
 // Candidates returns the workspaces of a shard that a tick must observe (SPEC 12.7):
 //   - with an operation in progress, or a phase that is not the desired one,
 //   - RUNNING, as a container can exit by itself,
-//   - in ERROR, if recovered, or if the reason is not terminal or ends with a container that is ready,
-//   - deleted ones, until nothing but an archive is left of them.
+//   - in ERROR, if recovered, or if the reason is not terminal or clears once the container is ready,
+//   - deleted ones, until only an archive is left.
 //
-// With transitionOnly it returns only those of them that are about to change: the others
-// change only when their containers or volumes do. It reads no other rows (SPEC 4): the
-// rules are the generated columns watched and in_transition of the schema.
+// With transitionOnly it returns only those that are about to change: the others change only when their
+// containers or volumes do. It reads no other rows (SPEC 4): the rules are the generated columns watched and
+// in_transition of the schema.
 func (s *Store) Candidates(ctx context.Context, shard, shards int, transitionOnly bool) ([]workspace.Workspace, error) {
 	sql := candidatesSQL
 	if transitionOnly {
@@ -48,10 +48,9 @@ func (s *Store) Candidates(ctx context.Context, shard, shards int, transitionOnl
 	return s.workspaces(ctx, "reading candidates", sql, postgres.Args{"shard": shard, "shards": shards})
 }
 
-// SweepPage returns the workspaces of a shard that ticks leave out although they may change from
-// outside. These are those in STANDBY, whose volume can disappear, and deleted ones of which an
-// archive is left. They come in the order of their ids, at most limit that follow after; an empty
-// after begins.
+// SweepPage returns the workspaces of a shard that ticks skip although they may change from outside: those in
+// STANDBY, whose volume can disappear, and deleted ones with an archive left. It returns at most limit that
+// follow after, in the order of their ids; an empty after starts at the beginning.
 func (s *Store) SweepPage(ctx context.Context, shard, shards int, after workspace.ID, limit int) (
 	[]workspace.Workspace, error,
 ) {
@@ -63,15 +62,15 @@ func (s *Store) SweepPage(ctx context.Context, shard, shards int, after workspac
 // noID precedes every id.
 const noID workspace.ID = "00000000-0000-0000-0000-000000000000"
 
-// Workspaces returns the rows of ids, deleted ones included, in no particular
-// order. Ids without a row are omitted.
+// Workspaces returns the rows of ids, deleted ones included, in no particular order. Ids without a row are
+// omitted.
 func (s *Store) Workspaces(ctx context.Context, ids []workspace.ID) ([]workspace.Workspace, error) {
 	return s.workspaces(ctx, "reading workspaces",
 		`SELECT `+workspaceColumns+` FROM workspaces WHERE id = ANY($1::uuid[])`, texts(ids))
 }
 
-// saveSQL reads the fence FOR SHARE. So a new leader's epoch waits for writes in progress, and a
-// write that waited for a new leader's epoch affects no row.
+// saveSQL reads the fence FOR SHARE, so a new leader's epoch waits for writes in progress, and a write that
+// waited for a new leader's epoch affects no row.
 const saveSQL = `
 WITH fence AS (
 	SELECT FROM system_locks WHERE lock_name = @lock AND epoch = @epoch FOR SHARE
@@ -130,21 +129,19 @@ WITH fence AS (
 )
 SELECT FROM saved`
 
-// Save replaces the controller's columns (SPEC 4) of prev with those of next, and records the
-// transitions among them, in one statement. It does so only if the row's operation, op_started_at,
-// desired_state, deleted_at, phase, error_reason and error_count are still those of prev. The epoch
-// must still be f's, too. Otherwise the row has changed or another process leads: saved is false,
-// nothing was written, and the caller decides again on a new observation. The column
-// phase_changed_at is written only when the phase changes. The size of the home is written only
-// where next has another one than prev: what [Store.SaveHome] has written meanwhile stays. Save
-// writes even if next equals prev.
+// Save replaces the controller's columns (SPEC 4) of prev with those of next, and records the transitions among
+// them, in one statement. It writes only if the row still has the operation, op_started_at, desired_state,
+// deleted_at, phase, error_reason and error_count of prev, and the epoch is still f's. Otherwise the row has
+// changed or another process leads: saved is false, nothing was written, and the caller decides again on a new
+// observation. The column phase_changed_at is written only when the phase changes. The size of the home is
+// written only if it differs between prev and next: a size that [Store.SaveHome] has written meanwhile stays.
+// Save writes even if next equals prev.
 //
-// Of the columns that are JSON it writes what next has otherwise than prev, and nothing else. What
-// a newer release has written there besides stays (SPEC 12.14).
+// Of the JSON columns it writes only the members that differ between prev and next. Members that a newer
+// release has added stay (SPEC 12.14).
 //
-// archived, if not nil, is recorded of the archive at next's archive_key in the same
-// statement. What is known to be wrong with that archive, and when it was verified, follows
-// from the table of archives.
+// archived, if not nil, is recorded of the archive at next's archive_key in the same statement. The damage of
+// that archive and the time of its verification come from the table of archives.
 func (s *Store) Save(ctx context.Context, f postgres.Fence, prev, next workspace.Workspace,
 	archived *workspace.ArchiveRecord,
 ) (saved bool, err error) {
@@ -180,12 +177,12 @@ func (s *Store) save(ctx context.Context, f postgres.Fence, prev, next workspace
 	batch.Queue(saveSQL, postgres.Args{
 		"lock": f.Lock, "epoch": f.Epoch, "id": string(prev.ID),
 		"takes_place": limits != nil, "per_user": room.PerUser, "global": room.Global,
-		// What must still be there.
+		// The state that the row must still have.
 		"was_operation": string(prev.Operation), "was_op_started_at": postgres.NullTime(prev.OpStartedAt),
 		"desired_state": string(prev.DesiredState), "deleted_at": postgres.NullTime(prev.DeletedAt),
 		"was_phase": string(prev.Phase), "was_error_reason": postgres.NullText(prev.ErrorReason),
 		"was_error_count": prev.ErrorCount,
-		// What is written.
+		// The new state.
 		"conditions": conditions, "conditions_gone": noConditions, "observed_at": postgres.NullTime(next.ObservedAt),
 		"phase": string(next.Phase), "phase_changed_at": postgres.NullTime(next.PhaseChangedAt),
 		"operation": string(next.Operation), "op_started_at": postgres.NullTime(next.OpStartedAt),
@@ -199,7 +196,7 @@ func (s *Store) save(ctx context.Context, f postgres.Fence, prev, next workspace
 		"measured": next.Home != prev.Home, "home_measured_at": postgres.NullTime(next.Home.MeasuredAt),
 		"home_bytes": homeNumber(next.Home, next.Home.Bytes), "home_files": homeNumber(next.Home, next.Home.Files),
 		"home_at_least": next.Home.AtLeast,
-		// What is recorded beside it.
+		// What is recorded of the archive and in the history.
 		"archived": archived != nil && next.ArchiveKey != "", "verified": record.Verified, "size": record.Size,
 		"content_bytes": nullNumber(record.Content), "files": nullNumber(record.Files),
 		"sha256": postgres.NullText(record.SHA256),
@@ -222,7 +219,7 @@ func nullNumber(n int64) *int64 {
 	return &n
 }
 
-// homeNumber is a number of a home's size, nil if it was never measured.
+// homeNumber returns a number of a home's size, or nil if the home was never measured.
 func homeNumber(h workspace.HomeSize, n int64) *int64 {
 	if h.MeasuredAt.IsZero() {
 		return nil

@@ -20,7 +20,7 @@ func lead(t testing.TB, s *Store) {
 	exec(t, s, `INSERT INTO system_locks (lock_name, holder_id, epoch) VALUES ($1, 'me', $2)`, fence.Lock, fence.Epoch)
 }
 
-// micros is a time as PostgreSQL keeps it.
+// micros truncates a time to PostgreSQL's precision.
 func micros(t time.Time) time.Time { return t.Truncate(time.Microsecond).UTC() }
 
 func TestSaveWritesOnlyTheControllersColumns(t *testing.T) {
@@ -95,7 +95,7 @@ func TestOnlyADeletedWorkspaceAwaitsTheGC(t *testing.T) {
 	if _, outcome, err := s.Undelete(t.Context(), Viewer{All: true, Through: "api"}, w.ID, Limits{}); outcome != Changed || err != nil {
 		t.Fatalf("Undelete = %s, %v", outcome, err)
 	}
-	// The controller writes what it has read, and means nothing by it.
+	// The controller writes back the values that it read, which must not count as a change.
 	back := read(t, s, w.ID)
 	if found, err := s.Candidates(t.Context(), 0, 1, true); len(found) != 1 || err != nil {
 		t.Errorf("a tick observes %v, %v; want the one whose deletion was undone", found, err)
@@ -162,8 +162,8 @@ func TestSaveOfAFormerLeaderWritesNothing(t *testing.T) {
 	try("another lock", postgres.Fence{Lock: "shard-1", Epoch: fence.Epoch})
 }
 
-// A write that is sent while the next leader takes over must not succeed between the
-// update of the epoch and its commit.
+// A write that is sent while the next leader takes over must not succeed between the update of the epoch and
+// its commit.
 func TestSaveWaitsForATakeoverAndThenFails(t *testing.T) {
 	s := open(t)
 	lead(t, s)

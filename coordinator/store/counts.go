@@ -10,32 +10,33 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Counts are how many workspaces there are that are not deleted, and of the deleted ones those of which
-// something is left to remove: they count as DELETING.
+// Counts are the numbers of workspaces that are not deleted, and of deleted ones that are not completely
+// removed yet: those count as DELETING.
 type Counts struct {
-	// Phases, Operations, Waiting and Errors are by phase, by the operation in progress, by why they wait,
-	// and by their error.
+	// Phases, Operations, Waiting and Errors count by phase, by the operation in progress, by the reason of the
+	// wait and by the error.
 	Phases, Operations, Waiting, Errors map[string]int64
-	// Dozing are RUNNING and doze: their containers are frozen.
+	// Dozing counts the RUNNING ones that doze: their containers are frozen.
 	Dozing int64
 }
 
-// manyCounts is how many rows the counts may have before they are added up. There are some hundred kinds at most.
+// manyCounts is how many rows the counts may have before they are compacted. There are a few hundred kinds at
+// most.
 const manyCounts = 2000
 
-// The statements about the counts, which triggers keep. None waits for a change of a workspace.
+// The statements about the counts, which triggers maintain. None waits for a change of a workspace.
 const (
 	countSQL = `
 		SELECT kind[1] AS phase, kind[2] AS operation, kind[3] AS waiting, kind[4] AS error, kind[5] <> '' AS dozing,
 			sum(n)::bigint AS count, count(*) AS rows
 		FROM workspace_counts GROUP BY kind`
 
-	// addUpSQL makes one row of the rows of each kind. What is committed meanwhile stays beside it.
+	// addUpSQL replaces the rows of each kind by one row. Rows that are committed meanwhile stay beside it.
 	addUpSQL = `
 		WITH gone AS (DELETE FROM workspace_counts RETURNING kind, n)
 		INSERT INTO workspace_counts (kind, n) SELECT kind, sum(n) FROM gone GROUP BY kind HAVING sum(n) <> 0`
 
-	// recountSQL adds what is missing. All that it reads is of one moment.
+	// recountSQL adds what is missing. It reads one consistent snapshot.
 	recountSQL = `
 		INSERT INTO workspace_counts (kind, n) SELECT kind, sum(n) FROM (
 			SELECT workspace_kind(w) AS kind, count(*) AS n FROM workspaces w GROUP BY 1
@@ -44,15 +45,15 @@ const (
 		) AS c GROUP BY kind HAVING sum(n) <> 0`
 )
 
-// kindCount is a kind of workspaces, and Rows how many rows its count has.
+// kindCount is the count of one kind of workspaces; Rows is how many rows that count has.
 type kindCount struct {
 	Phase, Operation, Waiting, Error string
 	Dozing                           bool
 	Count, Rows                      int64
 }
 
-// Count counts them. It reads a row for each kind and for each change since the last time, and no workspace. Where nothing is
-// counted, as after all was loaded without triggers, it counts by [Store.Recount] first.
+// Count returns the counts. It reads a row for each kind and for each change since the last call, and no
+// workspace. If nothing was counted yet, as after a load without triggers, it calls [Store.Recount] first.
 func (s *Store) Count(ctx context.Context) (Counts, error) {
 	c := Counts{
 		Phases: make(map[string]int64), Operations: make(map[string]int64),
@@ -100,11 +101,13 @@ func (s *Store) countKinds(ctx context.Context) ([]kindCount, error) {
 	return postgres.Select(ctx, s.DB, "counting workspaces", postgres.RowToStruct[kindCount], countSQL)
 }
 
-// Recount compares the counts with the workspaces, puts them right, and returns how many kinds were wrong. They are
-// wrong where triggers were off, as while a backup is loaded. It reads all workspaces: not often.
+// Recount compares the counts with the workspaces, corrects them, and returns how many kinds were wrong. Counts
+// are wrong after changes without triggers, as while a backup is loaded. It reads all workspaces, so call it
+// rarely.
 func (s *Store) Recount(ctx context.Context) (wrong int64, err error) {
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		// Two at a time would both add what is missing. Once it has the lock, the next one sees what the first has added.
+		// Two at a time would both add the difference. With the lock, the second one sees what the first has
+		// added.
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(`+exclusiveCounts+`)`); err != nil {
 			return err
 		}

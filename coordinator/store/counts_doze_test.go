@@ -2,8 +2,8 @@ package store
 
 import "testing"
 
-// Those that doze are counted: they are RUNNING, and do not count against the limit of those that run. One that is to
-// doze and is not frozen does.
+// Dozing workspaces are counted: they are RUNNING, but do not count against the limit of running ones. One that
+// should doze and is not frozen does count.
 func TestTheCountsKnowWhatDozes(t *testing.T) {
 	s := open(t)
 	owner := addUser(t, s)

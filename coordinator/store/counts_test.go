@@ -15,7 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// fullCountSQL counts by reading every workspace; triggersSQL has what the triggers have counted.
+// fullCountSQL counts by reading every workspace; triggersSQL reads the counts that the triggers maintain.
 const (
 	fullCountSQL = `SELECT CASE WHEN deleted_at IS NULL THEN phase WHEN watched THEN 'DELETING' ELSE 'DELETED' END || ' ' || operation || ' '
 		|| COALESCE(waiting ->> 'reason', '') || ' ' || COALESCE(error_reason, '') || ' '
@@ -23,7 +23,7 @@ const (
 	triggersSQL = `SELECT array_to_string(kind, ' ') AS kind, sum(n)::bigint AS n FROM workspace_counts GROUP BY 1 HAVING sum(n) <> 0`
 )
 
-// checkCounts compares both at one moment.
+// checkCounts compares both in one snapshot.
 func checkCounts(t *testing.T, s *Store) {
 	t.Helper()
 	wrong, err := postgres.Select(t.Context(), s.DB, "comparing", pgx.RowTo[string],
@@ -65,8 +65,8 @@ func randomChange(r *rand.Rand, owner string) string {
 	return `UPDATE workspaces SET last_access_at = clock_timestamp(), name = 'renamed'` + where
 }
 
-// TestTheCountsAreWhatAFullCountSays: two connections change workspaces at random, and roll some of it back. At every moment, and
-// while the counts are added up and compared beside them, they are what reading all workspaces says.
+// TestTheCountsAreWhatAFullCountSays: two connections change workspaces at random and roll some changes back.
+// The counts match a full count at every moment, also while they are being compacted and compared.
 func TestTheCountsAreWhatAFullCountSays(t *testing.T) {
 	seed.Each(t, func(t *testing.T, r *rand.Rand) {
 		s := open(t)
@@ -81,7 +81,8 @@ func TestTheCountsAreWhatAFullCountSays(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					// Others may have locked the rows of one statement in another order: what the database then ends is rolled back.
+					// Another transaction may have locked the same rows in another order: what the database
+					// aborts is rolled back.
 					for range 1 + random.IntN(3) {
 						if _, err = tx.Exec(t.Context(), randomChange(random, owner)); err != nil {
 							break
@@ -124,7 +125,7 @@ func TestTheCountsAreWhatAFullCountSays(t *testing.T) {
 	})
 }
 
-// TestWrongCountsArePutRight: once, also by two processes at the same time, while others write.
+// TestWrongCountsArePutRight: exactly once, also by two processes at the same time, while others write.
 func TestWrongCountsArePutRight(t *testing.T) {
 	s := open(t)
 	owner := addUser(t, s)
@@ -150,7 +151,8 @@ func TestWrongCountsArePutRight(t *testing.T) {
 	checkCounts(t, s)
 }
 
-// TestTheCensusReadsKindsAndNotWorkspaces: and the rows of the counts stay few, however many changes there were.
+// TestTheCensusReadsKindsAndNotWorkspaces: the rows of the counts also stay few, however many changes there
+// were.
 func TestTheCensusReadsKindsAndNotWorkspaces(t *testing.T) {
 	s := open(t)
 	owner := addUser(t, s)

@@ -10,9 +10,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// deleteSQL also takes a workspace that is deleted already: its owner's as long as it can be undeleted, and any
-// for a viewer who sees all. Then it only gives up what the deletion keeps (@now). That is no change of the desired
-// state, so an operation in progress does not matter. What is not deleted yet no owner gives up at once.
+// deleteSQL also accepts a workspace that is deleted already: the owner's as long as it can be undeleted, and
+// any for a viewer who sees all. Then it only gives up what the deletion keeps (@now). That does not change the
+// desired state, so an operation in progress does not matter. Owners can give up only what they deleted before.
 const deleteSQL = `
 WITH w AS (
 	SELECT id, name, owner_user_id, operation, waiting, phase, desired_state, deleted_at, delete_now, revision FROM workspaces
@@ -39,10 +39,10 @@ WITH w AS (
 )
 SELECT outcome FROM decision`
 
-// Delete marks the workspace deleted and sets the desired state DELETED. With now it also gives up
-// what the deletion would keep for a time, of a workspace that was deleted before, too; the outcome is
-// [Forbidden] for an owner whose workspace was not. It returns [ErrNotFound] like [Store.Update]; otherwise
-// the outcome is [Changed], [Busy], [Stale] or, with now, [Unchanged].
+// Delete marks the workspace deleted and sets the desired state DELETED. With now it also gives up what the
+// deletion would keep for a time, even of a workspace that was deleted before; for an owner whose workspace was
+// not deleted yet the outcome is then [Forbidden]. It returns [ErrNotFound] like [Store.Update]; otherwise the
+// outcome is [Changed], [Busy], [Stale] or, with now, [Unchanged].
 func (s *Store) Delete(ctx context.Context, v Viewer, id workspace.ID, now bool) (Outcome, error) {
 	_, outcome, err := s.change(ctx, false, id, deleteSQL, postgres.Args{
 		"id": string(id), "all": v.All, "user": postgres.NullText(v.UserID), "now": now, "cause": v.Through,
@@ -55,9 +55,9 @@ func (s *Store) Delete(ctx context.Context, v Viewer, id workspace.ID, now bool)
 	return outcome, nil
 }
 
-// undeleteSQL lets a deletion be undone while its archive job waits for what others must give, and no other
-// step of the deletion. It checks the limits of running workspaces only for one that was deleted and still runs.
-// The deletion has given up its place, and the undeletion takes it again.
+// undeleteSQL undoes a deletion while its archive job waits for external resources, but during no other step of
+// the deletion. It checks the limits on running workspaces only if the deleted workspace still runs: the
+// deletion has given up its place, and the undeletion takes it again.
 const undeleteSQL = `
 WITH w AS (
 	SELECT id, name, owner_user_id, operation, waiting, phase, deleted_at, collected_at, revision FROM workspaces
@@ -84,10 +84,10 @@ WITH w AS (
 )
 SELECT outcome FROM decision`
 
-// Undelete undoes the deletion of a workspace and sets the desired state ARCHIVED, and
-// returns the workspace afterwards. The outcome is [Collected] when it is too late, [Busy], [Stale], or a
-// limit for one that still runs. It is [Unchanged] for a workspace that is not deleted. It returns
-// [ErrNotFound] if v may not see the workspace.
+// Undelete undoes the deletion of a workspace, sets the desired state ARCHIVED, and returns the workspace
+// afterwards. The outcome is [Collected] when it is too late, [Busy], [Stale], or a limit for one that still
+// runs. It is [Unchanged] for a workspace that is not deleted. It returns [ErrNotFound] if v may not see the
+// workspace.
 func (s *Store) Undelete(ctx context.Context, v Viewer, id workspace.ID, l Limits) (
 	workspace.Workspace, Outcome, error) {
 	w, outcome, err := s.change(ctx, true, id, undeleteSQL, postgres.Args{
@@ -104,7 +104,7 @@ func (s *Store) Undelete(ctx context.Context, v Viewer, id workspace.ID, l Limit
 // undeletable is the condition of the index workspaces_undeletable.
 const undeletable = `deleted_at IS NOT NULL AND collected_at IS NULL AND phase <> 'DELETED'`
 
-// keptBytes is how much a row of a deleted workspace takes up in the object store, as far as archives are recorded, and
-// on its volume while it has one.
+// keptBytes is the space that a deleted workspace takes up: its recorded archives in the object store, and its
+// home while it has a volume.
 const keptBytes = `((SELECT COALESCE(sum(a.size), 0) FROM archives a WHERE a.workspace_id = workspaces.id)
 	+ CASE WHEN conditions -> 'storage.volume_ready' ->> 'status' = 'True' THEN COALESCE(home_bytes, 0) ELSE 0 END)`

@@ -54,7 +54,7 @@ func TestUndeleteIsPossibleUntilTheCollection(t *testing.T) {
 		exec(t, s, `DELETE FROM workspaces`)
 	}
 
-	// The one that still runs has lost its place to another one.
+	// The one that still runs has lost its place to another workspace.
 	deleted := add(t, s, owner, `phase = 'RUNNING'`)
 	exec(t, s, `UPDATE workspaces SET `+deletedNow+` WHERE id = $1`, string(deleted.ID))
 	add(t, s, owner)
@@ -87,7 +87,7 @@ func TestDeleteNow(t *testing.T) {
 		{"given up before", deletedNow + `, delete_now = true`, admin, true, Unchanged, nil},
 		{"nothing left", deletedNow + `, phase = 'DELETED'`, admin, true, Unchanged, nil},
 		{"deleted before, not now", deletedNow, admin, false, "", postgres.ErrNotFound},
-		// Owners give up what they have deleted before.
+		// Owners can give up what they deleted before.
 		{"by its owner", `phase = 'STANDBY'`, v, true, Forbidden, nil},
 		{"deleted before, by its owner", deletedNow + `, phase = 'STANDBY', operation = 'ARCHIVING'`, v, true, Changed, nil},
 		{"given up before, by its owner", deletedNow + `, delete_now = true`, v, true, Unchanged, nil},
@@ -193,7 +193,7 @@ func TestMarkCollectedTakesOnlyWhatIsGone(t *testing.T) {
 	}
 }
 
-// TestMarkCollectedWaitsForTheWindow: what was deleted lately can be undeleted, but for what is to go at once.
+// TestMarkCollectedWaitsForTheWindow: a recent deletion can be undone unless it keeps nothing.
 func TestMarkCollectedWaitsForTheWindow(t *testing.T) {
 	s := open(t)
 	lead(t, s)
@@ -217,7 +217,7 @@ func TestMarkCollectedWaitsForTheWindow(t *testing.T) {
 	}
 }
 
-// Whatever the order, exactly one of an undeletion and a collection succeeds.
+// In either order, exactly one of an undeletion and a collection succeeds.
 func TestUndeleteAndCollectionExcludeEachOther(t *testing.T) {
 	s := open(t)
 	lead(t, s)
@@ -253,7 +253,7 @@ func TestUndeleteAndCollectionExcludeEachOther(t *testing.T) {
 	t.Logf("%d undeleted, %d collected", undeleted.Load(), collected.Load())
 }
 
-// Each of them waits for the row while the other one holds it, and then sees its write.
+// Each of them waits for the row while the other one holds its lock, and then sees the other's write.
 func TestTheLaterOfUndeleteAndCollectionSeesTheOther(t *testing.T) {
 	s := open(t)
 	lead(t, s)

@@ -15,13 +15,11 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// This file, deletion.go and recovery.go hold every statement that writes
-// desired_state and deleted_at. Only package service calls them (SPEC 1, contract 3).
-// Each records what it changes in the history, with who asked, in the same statement. What people and
-// programs ask for it records in the audit, too (SPEC 13).
+// This file, deletion.go and recovery.go hold every statement that writes desired_state and deleted_at. Only
+// package service calls them (SPEC 1, contract 3). Each records its change and the requester in the history, in
+// the same statement. Changes that people and programs request are also recorded in the audit (SPEC 13).
 
-// Outcome is what a statement that changes the desired state did, or why it did
-// nothing.
+// Outcome is what a statement that changes the desired state did, or why it did nothing.
 type Outcome string
 
 // The outcomes.
@@ -32,37 +30,36 @@ const (
 	Unchanged Outcome = "unchanged"
 	// Busy: an operation is in progress.
 	Busy Outcome = "busy"
-	// Stale: the workspace has changed since the caller has read it.
+	// Stale: the workspace has changed since the caller read it.
 	Stale Outcome = "stale"
-	// Overtaken: a user or a program has asked for another state after this change was asked for.
+	// Overtaken: a user or a program has requested another state after this change was requested.
 	Overtaken Outcome = "overtaken"
-	// Collected: nothing is left of the workspace, or the garbage collector deletes it.
+	// Collected: nothing is left of the workspace, or the garbage collector is deleting it.
 	Collected Outcome = "collected"
-	// Forbidden means that only a viewer who sees all may do it.
+	// Forbidden: only a viewer who sees all may do it.
 	Forbidden Outcome = "forbidden"
 	// UserLimit and GlobalLimit: one more workspace would exceed the limit.
 	UserLimit   Outcome = "user_limit"
 	GlobalLimit Outcome = "global_limit"
 	// Taken: another user's workspace has the id.
 	Taken Outcome = "taken"
-	// WorkspaceLimit: the user has as many workspaces as one may have.
+	// WorkspaceLimit: the user already has the maximum number of workspaces.
 	WorkspaceLimit Outcome = "workspace_limit"
 )
 
-// Limits bound the workspaces that are running or have that desired state (SPEC 5), of one user and
-// in all. Workspaces bounds those of one user in any state but deleted. Dozing bounds those that doze,
-// which do not count as running. Zero and negative values mean no limit. A user's own limits take
-// precedence.
+// Limits bound the workspaces that run or whose desired state is RUNNING (SPEC 5), per user and overall.
+// Workspaces bounds a user's workspaces in any state but deleted. Dozing bounds the dozing ones, which do not
+// count as running. Zero and negative values mean no limit. A user's own limits take precedence.
 type Limits struct {
 	PerUser, Global, Workspaces int
 	Dozing                      DozingLimits
 }
 
-// DozingLimits bound the workspaces that doze, of one user and in all.
+// DozingLimits bound the dozing workspaces, per user and overall.
 type DozingLimits struct{ PerUser, Global int }
 
-// LimitsOf returns the limits of the owner of workspace id, or of the user userID if there is none
-// with that id. They are the user's own where there are such, else those of l.
+// LimitsOf returns the limits of the owner of workspace id, or of the user userID if no workspace has that id.
+// The user's own limits replace those of l.
 func (s *Store) LimitsOf(ctx context.Context, l Limits, userID string, id workspace.ID) (Limits, error) {
 	err := s.pool.QueryRow(ctx, `
 		SELECT COALESCE(max_running, $1), COALESCE(max_workspaces, $2) FROM users
@@ -74,20 +71,19 @@ func (s *Store) LimitsOf(ctx context.Context, l Limits, userID string, id worksp
 	return l, nil
 }
 
-// Viewer is the user on whose behalf a row is read or changed: its owner, or an
-// administrator when All is set.
+// Viewer is the user on whose behalf a row is read or changed: its owner, or an administrator if All is set.
 type Viewer struct {
 	// UserID is the id of the user whose workspaces are visible.
 	UserID string
 	// All makes every workspace visible, deleted ones included.
 	All bool
-	// Deleted makes the user's own deleted workspaces visible to [Store.Get] for as long
-	// as their deletion can be undone.
+	// Deleted makes the user's own deleted workspaces visible to [Store.Get] for as long as their deletion can
+	// be undone.
 	Deleted bool
 	// Through is the cause in the history.
 	Through audit.Through
-	// IfRevision are the revisions of which the workspace must have one to be changed; nil allows any. Reading
-	// ignores it.
+	// IfRevision are the revisions that allow a change: the workspace must have one of them. nil allows any.
+	// Reads ignore it.
 	IfRevision []int64
 }
 
@@ -96,14 +92,15 @@ type Edit struct {
 	Name, Description, Memo, ImageRef *string
 	Favourite                         *bool
 	Desired                           *workspace.DesiredState
-	// Input says that a person in the workspace asks for it to go on: that is the person's input, too.
+	// Input means that a person in the workspace asks for it to resume: that counts as the person's input, too.
 	Input bool
-	// Asked is how long ago the change was asked for, where that is repeated until it is granted. A request for another state than
-	// RUNNING that came later wins. 0: now.
+	// Asked is how long ago the change was requested, for a request that is repeated until it is granted. A
+	// later request for another state than RUNNING wins. 0: now.
 	Asked time.Duration
 }
 
-// fields are the names of the columns that the edit gives, without their values: a memo may hold anything.
+// fields returns the names of the columns that the edit sets, without their values: a memo may contain
+// anything.
 func (e Edit) fields() []string {
 	names := []string{}
 	if e.Favourite != nil {
@@ -120,29 +117,30 @@ func (e Edit) fields() []string {
 	return names
 }
 
-// tooMany is the case for one more workspace of w.owner_user_id in any state, of which
-// a limited number may be there. It must run like overLimit.
+// tooMany is the CASE for one more workspace of w.owner_user_id in any state, whose number is limited. It must
+// run like overLimit.
 const tooMany = `
 		WHEN ` + ownWorkspaces + ` > 0 AND ` + ownWorkspaces + ` <= (SELECT count(*) FROM workspaces c
 			WHERE c.deleted_at IS NULL AND c.owner_user_id = w.owner_user_id) THEN 'workspace_limit'`
 
-// busy is the condition under which a change of the desired state is refused (SPEC 1, contract 4). One is
-// not while the operation in progress waits for what others must give: the controller then ends it if it
-// does not lead to the new state.
+// busy is the condition under which a change of the desired state is refused (SPEC 1, contract 4). A workspace
+// whose operation waits for external resources is not busy: the controller ends that operation if it does not
+// lead to the new state.
 const busy = `operation <> 'NONE' AND waiting IS NULL`
 
-// overtaken selects w where a user or a program has asked for sleep or the archive less than @asked ago. What the system does by
-// itself, such as the TTL runner, overtakes nobody (SPEC 8).
+// overtaken selects w if a user or a program has asked for sleep or the archive less than @asked ago. Changes
+// by the system itself, such as by the TTL runner, overtake no request (SPEC 8).
 const overtaken = `EXISTS (SELECT FROM workspace_history h WHERE h.workspace_id = w.id AND h.kind = 'desired_state'
 			AND h.new_value <> 'RUNNING' AND h.at > now() - @asked::interval
 			AND h.cause NOT IN ('ttl', 'disk', 'memory', 'limits'))`
 
-// stale says that a workspace has none of the revisions @if_revision, of [Viewer]. Every statement that somebody asks for checks it.
+// stale selects a workspace that has none of the revisions @if_revision of [Viewer]. Every requested change
+// checks it.
 const stale = `(revision <> ALL(@if_revision::bigint[])) IS TRUE`
 
-// updateSQL decides and writes in one statement. It locks the row before it decides,
-// so the outcome is about the row that it writes. To ask one to run that dozes is a change and a
-// use: it needs a place again, and its container goes on.
+// updateSQL decides and writes in one statement. It locks the row before it decides, so the outcome is about
+// the row that it writes. Requesting RUNNING for a dozing workspace is a change and a use: it needs a place
+// again, and its container resumes.
 const updateSQL = `
 WITH w AS (
 	SELECT id, name, owner_user_id, operation, waiting, desired_state, counted, revision,
@@ -192,9 +190,8 @@ WITH w AS (
 )
 SELECT outcome FROM decision`
 
-// Update makes the change and returns the workspace afterwards. It returns
-// [ErrNotFound] for a workspace that is deleted or that v may not see. With any
-// outcome but [Changed] and [Unchanged], nothing was written.
+// Update makes the change and returns the workspace afterwards. It returns [ErrNotFound] for a workspace that
+// is deleted or that v may not see. With any outcome but [Changed] and [Unchanged], nothing was written.
 func (s *Store) Update(ctx context.Context, v Viewer, id workspace.ID, e Edit, l Limits) (
 	workspace.Workspace, Outcome, error) {
 	var desired *string
@@ -240,9 +237,10 @@ WITH w AS (
 )
 SELECT outcome FROM decision`
 
-// Create adds a workspace. It uses only the fields of w that identify and describe it, and its
-// desired state, RUNNING if it has none. With [Unchanged] the owner had a workspace of that id, which it returns, perhaps a
-// deleted one. With [Taken] another user has it, such as one for whom it was adopted. With any outcome but [Changed], nothing was written.
+// Create adds a workspace. It uses only the fields of w that identify and describe it, and its desired state,
+// which defaults to RUNNING. [Unchanged] means that the owner already had a workspace with that id, perhaps a
+// deleted one; Create returns it. [Taken] means that another user has it, for example because it was adopted
+// for that user. With any outcome but [Changed], nothing was written.
 func (s *Store) Create(ctx context.Context, w workspace.Workspace, through audit.Through, l Limits) (
 	workspace.Workspace, Outcome, error) {
 	w, outcome, err := s.change(ctx, true, w.ID, createSQL, postgres.Args{
@@ -269,10 +267,9 @@ WITH written AS (
 )
 SELECT FROM written`
 
-// ExpireStandby sets the desired state ARCHIVED if the workspace still meets the condition
-// of [Store.ExpiredStandby], and reports whether it did. False means that the workspace was
-// opened or changed in the meantime. through is what the history names as the cause, why
-// goes there if it is not empty.
+// ExpireStandby sets the desired state ARCHIVED if the workspace still meets the condition of
+// [Store.ExpiredStandby], and reports whether it did. False means that the workspace was opened or changed in
+// the meantime. The history names through as the cause, and why as the reason unless it is empty.
 func (s *Store) ExpireStandby(ctx context.Context, id workspace.ID, ttl time.Duration, through audit.Through, why string) (
 	bool, error) {
 	tag, err := s.pool.Exec(ctx, expireStandbySQL, postgres.Args{
@@ -284,7 +281,7 @@ func (s *Store) ExpireStandby(ctx context.Context, id workspace.ID, ttl time.Dur
 	return tag.RowsAffected() == 1, nil
 }
 
-// sleepSQL puts a workspace to sleep of which all that was judged still holds.
+// sleepSQL puts a workspace to sleep if nothing changed since the decision.
 const sleepSQL = `
 WITH written AS (
 	UPDATE workspaces SET desired_state = 'STANDBY'
@@ -295,9 +292,9 @@ WITH written AS (
 )
 SELECT FROM written`
 
-// Sleep sets the desired state STANDBY if the workspace still runs, was not used after
-// unusedSince, and has been announced to sleep by now. It reports whether it did. The text why
-// goes to the history if it is not empty.
+// Sleep sets the desired state STANDBY if the workspace still runs, was not used after unusedSince, and has
+// reached its announced time to sleep. It reports whether it did. The history gets why as the reason unless it
+// is empty.
 func (s *Store) Sleep(ctx context.Context, id workspace.ID, ttl time.Duration, unusedSince time.Time, why string) (
 	bool, error) {
 	tag, err := s.pool.Exec(ctx, sleepSQL, postgres.Args{
@@ -309,7 +306,7 @@ func (s *Store) Sleep(ctx context.Context, id workspace.ID, ttl time.Duration, u
 	return tag.RowsAffected() == 1, nil
 }
 
-// sleepForMemorySQL puts a workspace to sleep that still dozes.
+// sleepForMemorySQL puts a workspace to sleep if it still dozes.
 const sleepForMemorySQL = `
 WITH written AS (
 	UPDATE workspaces SET desired_state = 'STANDBY' WHERE id = @id AND ` + dozing + ` RETURNING id
@@ -320,8 +317,8 @@ WITH written AS (
 SELECT FROM written`
 
 // SleepForMemory sets the desired state STANDBY if the workspace still meets the condition of
-// [Store.LongestDozing], and reports whether it did. through is what the history names as the cause, and
-// why goes there, too.
+// [Store.LongestDozing], and reports whether it did. The history names through as the cause and why as the
+// reason.
 func (s *Store) SleepForMemory(ctx context.Context, id workspace.ID, through audit.Through, why string) (bool, error) {
 	tag, err := s.pool.Exec(ctx, sleepForMemorySQL, postgres.Args{
 		"id": string(id), "cause": through, "message": postgres.NullText(why),

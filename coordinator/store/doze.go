@@ -9,8 +9,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// dozeSQL lets a workspace doze of which all that was judged still holds. The leader alone runs it, one workspace after the
-// other, so nothing else adds to what it counts, but the last statement of the leader before: then one more dozes.
+// dozeSQL lets a workspace doze if nothing changed since the decision. Only the leader runs it, for one
+// workspace after the other, so no other statement adds dozing workspaces, except the last one of the previous
+// leader: then one too many dozes.
 const dozeSQL = `
 WITH written AS (
 	UPDATE workspaces w SET doze_at = now()
@@ -25,8 +26,8 @@ WITH written AS (
 )
 SELECT FROM written`
 
-// Doze lets a workspace doze that still runs, was not used after unusedSince, is not busy, and is
-// not kept awake. It reports whether it did: not if as many doze as may.
+// Doze lets the workspace doze if it still runs, was not used after unusedSince, and is neither busy nor kept
+// awake. It reports whether it did; it does not if that would exceed the limits.
 func (s *Store) Doze(ctx context.Context, id workspace.ID, unusedSince time.Time, l DozingLimits) (bool, error) {
 	tag, err := s.pool.Exec(ctx, dozeSQL, postgres.Args{
 		"id": string(id), "unused_since": unusedSince, "per_user": l.PerUser, "global": l.Global,
@@ -37,14 +38,14 @@ func (s *Store) Doze(ctx context.Context, id workspace.ID, unusedSince time.Time
 	return tag.RowsAffected() == 1, nil
 }
 
-// unmade selects the dozes that began longer than @limit ago and whose containers are not frozen.
+// unmade selects the dozes that began longer than @limit ago and whose containers are still not frozen.
 const unmade = `doze_at < now() - @limit::interval AND NOT ` + frozen
 
-// unmadeWhy is what the history says of a doze that was not made.
+// unmadeWhy is the history's reason for ending a doze whose container was never frozen.
 const unmadeWhy = "its container could not be frozen"
 
-// EndUnmadeDozes ends the dozes that began longer than limit ago and whose containers are not frozen: the engine
-// cannot freeze them, or they are not fit for it. It returns whose they were.
+// EndUnmadeDozes ends the dozes that began longer than limit ago and whose containers are still not frozen: the
+// engine cannot freeze them, or they are not suitable. It returns the ids of the workspaces.
 func (s *Store) EndUnmadeDozes(ctx context.Context, limit time.Duration) ([]workspace.ID, error) {
 	return s.ids(ctx, "ending the dozes that were not made", `
 		WITH written AS (
@@ -56,8 +57,8 @@ func (s *Store) EndUnmadeDozes(ctx context.Context, limit time.Duration) ([]work
 		SELECT id FROM written`, postgres.Args{"limit": limit, "why": unmadeWhy})
 }
 
-// EndDozes ends all dozes, as when nothing is to doze any more. A workspace that has not given its place up goes on, any other one goes
-// to STANDBY: see [Limited].
+// EndDozes ends all dozes, as when dozing is switched off. A workspace that has kept its place resumes, any
+// other one goes to STANDBY: see [Limited].
 func (s *Store) EndDozes(ctx context.Context) error {
 	_, err := s.pool.Exec(ctx, `
 		WITH written AS (UPDATE workspaces SET doze_at = NULL WHERE doze_at IS NOT NULL RETURNING id, desired_state)

@@ -15,7 +15,7 @@ func idle(t *testing.T, s *Store, owner string) workspace.Workspace {
 		`sleep_at = now() + interval '5 minutes'`, `endpoint = '10.0.0.1:80'`)
 }
 
-// kinds are the kinds of the history, the newest first.
+// kinds returns the kinds in the history, the newest first.
 func kinds(t *testing.T, s *Store, id workspace.ID) (all []TransitionKind) {
 	t.Helper()
 	history, err := s.History(t.Context(), id, 10, 0)
@@ -28,7 +28,7 @@ func kinds(t *testing.T, s *Store, id workspace.ID) (all []TransitionKind) {
 	return all
 }
 
-// TestWhatDozes: only what still is as it was when that was decided.
+// TestWhatDozes: only workspaces that have not changed since the decision doze.
 func TestWhatDozes(t *testing.T) {
 	s := open(t)
 	for name, c := range map[string]struct {
@@ -66,14 +66,15 @@ func TestWhatDozes(t *testing.T) {
 	}
 }
 
-// froze is what the controller writes when it has seen the container frozen.
+// froze writes what the controller writes once it has observed the frozen container.
 func froze(t *testing.T, s *Store, id workspace.ID) {
 	t.Helper()
 	exec(t, s, `UPDATE workspaces SET conditions = '{"infra.dozing": {"status": "True"}}' WHERE id = $1`, string(id))
 }
 
-// TestOnlyWhatIsFrozenGivesItsPlaceAway: one that is to doze may not be frozen yet, or never. One that is frozen takes none
-// while it is put to sleep either. A use of which somebody tells late takes none: it sleeps.
+// TestOnlyWhatIsFrozenGivesItsPlaceAway: a workspace that should doze may not be frozen yet, or never will be.
+// A frozen one takes no place while it is put to sleep either. A use that is reported late takes none: the
+// workspace goes to sleep.
 func TestOnlyWhatIsFrozenGivesItsPlaceAway(t *testing.T) {
 	s := open(t)
 	w := idle(t, s, addUser(t, s))
@@ -136,7 +137,7 @@ func TestDozesThatWereNotMade(t *testing.T) {
 	}
 }
 
-// TestDozingIsBounded for each user and in all.
+// TestDozingIsBounded per user and overall.
 func TestDozingIsBounded(t *testing.T) {
 	s := open(t)
 	a, b := addUser(t, s), addUser(t, s)
@@ -152,7 +153,7 @@ func TestDozingIsBounded(t *testing.T) {
 	}
 }
 
-// TestWhatEndsADoze: everything that happens to the workspace but a change of its texts.
+// TestWhatEndsADoze: every change of the workspace except of its texts.
 func TestWhatEndsADoze(t *testing.T) {
 	s := open(t)
 	for name, c := range map[string]struct {
@@ -187,7 +188,8 @@ func TestWhatEndsADoze(t *testing.T) {
 	}
 }
 
-// TestAskingForOneThatDozes ends that, counts as a use, and needs a running place.
+// TestAskingForOneThatDozes: requesting a dozing workspace ends the doze, counts as a use, and needs a running
+// place.
 func TestAskingForOneThatDozes(t *testing.T) {
 	s := open(t)
 	owner := addUser(t, s)
@@ -227,8 +229,8 @@ func TestAskingForOneThatDozes(t *testing.T) {
 	}
 }
 
-// TestLongestDozing: those first that have dozed longest, without those that memory is not freed by. What is
-// on its way to STANDBY frees memory, too, until it waits for something.
+// TestLongestDozing: the longest dozing come first; workspaces whose sleep would free no memory are left out.
+// Those on their way to STANDBY will free memory, too, until they wait for something.
 func TestLongestDozing(t *testing.T) {
 	s := open(t)
 	owner := addUser(t, s)
@@ -301,8 +303,8 @@ func TestAWriterSaysWhatItKnows(t *testing.T) {
 	}
 }
 
-// TestWhoEndsADoze: the input of a person that ends a doze is known as such, be it that the person asks for it or that the use
-// is written a moment after.
+// TestWhoEndsADoze: a person's input that ends a doze is recorded as such, whether the person asks for it or
+// the use is written a moment later.
 func TestWhoEndsADoze(t *testing.T) {
 	s := open(t)
 	for name, c := range map[string]struct{ asked, input, want bool }{

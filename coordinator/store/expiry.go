@@ -9,7 +9,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// usedSQL selects the workspaces whose last use or last input is newer than the row says.
+// usedSQL selects the workspaces whose last use or last input is more recent than their rows say.
 const usedSQL = `
 			SELECT w.id, u.at, u.input_at, w.doze_at
 			FROM (SELECT id, now() - make_interval(secs => age) AS at, now() - make_interval(secs => input) AS input_at
@@ -31,18 +31,16 @@ func usedArgs(ages, inputs map[workspace.ID]time.Duration) []any {
 	return []any{ids, seconds, input}
 }
 
-// TouchLastAccess moves last_access_at forward to the given ages, never back, and never
-// beyond the present. The database subtracts them from its own time, so that no other
-// machine's clock matters. Differences below a second are left out: an age that is
-// reported again, as it is for some minutes, must not write the row again. Unknown and
-// deleted workspaces are ignored. With it, last_input_at moves to the ages of the last input. A use ends a doze; a workspace that
-// has given its place up goes to STANDBY then: see [Limited].
+// TouchLastAccess moves last_access_at forward to the given ages, never back, and never beyond the present. The
+// database subtracts them from its own time, so that no other machine's clock matters. Differences below a
+// second are ignored: an age is reported repeatedly for some minutes, and must not rewrite the row each time.
+// Unknown and deleted workspaces are ignored. last_input_at moves to the ages of the last input in the same
+// way. A use ends a doze; a workspace that has given up its place then goes to STANDBY: see [Limited].
 func (s *Store) TouchLastAccess(ctx context.Context, ages, inputs map[workspace.ID]time.Duration) error {
 	if len(ages) == 0 {
 		return nil
 	}
-	// The rows are locked in the order of their ids, so that two calls at the same
-	// time cannot deadlock.
+	// The rows are locked in the order of their ids, so that two concurrent calls cannot deadlock.
 	_, err := s.pool.Exec(ctx, `
 		WITH used AS (`+usedSQL+` FOR UPDATE OF w)
 		UPDATE workspaces w SET last_access_at = GREATEST(w.last_access_at, used.at),
@@ -55,8 +53,8 @@ func (s *Store) TouchLastAccess(ctx context.Context, ages, inputs map[workspace.
 	return nil
 }
 
-// expiredStandby is the condition of expiry in STANDBY. The TTL runner finds workspaces by
-// it, and [Store.ExpireStandby] checks it again when it writes.
+// expiredStandby is the condition of expiry in STANDBY. The TTL runner finds workspaces with it, and
+// [Store.ExpireStandby] checks it again when it writes.
 const (
 	expiredStandby = `phase = 'STANDBY' AND operation = 'NONE' AND deleted_at IS NULL AND desired_state = 'STANDBY'
 		AND phase_changed_at < now() - @ttl::interval`
@@ -64,9 +62,8 @@ const (
 	expiredStandbySQL = `SELECT id FROM workspaces WHERE ` + expiredStandby + ` ORDER BY phase_changed_at LIMIT @limit`
 )
 
-// ExpiredStandby returns at most limit workspaces that have been in STANDBY for
-// longer than ttl and are meant to be, the longest first. The database's clock
-// decides.
+// ExpiredStandby returns at most limit workspaces that have been in STANDBY for longer than ttl and are meant
+// to be, the longest first. The database's clock decides.
 func (s *Store) ExpiredStandby(ctx context.Context, ttl time.Duration, limit int) ([]workspace.ID, error) {
 	return s.ids(ctx, "reading workspaces long in standby", expiredStandbySQL,
 		postgres.Args{"ttl": ttl, "limit": limit})

@@ -12,8 +12,8 @@ import (
 // TransitionKind is what changed in a [Transition].
 type TransitionKind string
 
-// The kinds. The old and the new value of a transition are those of the column that
-// the kind names; what else they are is said here.
+// The kinds. The old and the new value of a transition are those of the column named by the kind, unless the
+// comments below say otherwise.
 const (
 	KindCreated TransitionKind = "created"
 	KindPhase   TransitionKind = "phase"
@@ -21,30 +21,28 @@ const (
 	KindOperation TransitionKind = "operation"
 	// KindError: an attempt failed. New is its reason, Message its message.
 	KindError TransitionKind = "error"
-	// KindWaiting: New is the reason of the wait, empty when it is over.
+	// KindWaiting: New is the reason of the wait, or empty when the wait is over.
 	KindWaiting      TransitionKind = "waiting"
 	KindDesiredState TransitionKind = "desired_state"
-	// KindDeleted: Old is the desired state before. New is "now" when an administrator
-	// gave up what the deletion would keep.
+	// KindDeleted: Old is the previous desired state. New is "now" when an administrator gave up what the
+	// deletion would keep.
 	KindDeleted   TransitionKind = "deleted"
 	KindUndeleted TransitionKind = "undeleted"
-	// KindRecovered: Old is the reason of the error, New the choice, Message the key of
-	// the chosen archive.
+	// KindRecovered: Old is the reason of the error, New the choice, Message the key of the chosen archive.
 	KindRecovered TransitionKind = "recovered"
 	// KindCollected: the garbage collector began to delete the archives.
 	KindCollected TransitionKind = "collected"
-	// KindReverting: a user has asked to go back to the older archive New; Old was the
-	// current one. KindReverted is what became of that: New is the current archive since, or
-	// empty with a Message why it is not the older one.
+	// KindReverting: a user asked to go back to the older archive New; Old was the current one. KindReverted is
+	// the result: New is the current archive since then, or empty with the reason in Message if the revert
+	// failed.
 	KindReverting TransitionKind = "reverting"
 	KindReverted  TransitionKind = "reverted"
-	// KindDozed: it was idle, and its container is frozen. KindThawed: it was wanted again.
+	// KindDozed: the workspace was idle, and its container is frozen. KindThawed: it was wanted again.
 	KindDozed  TransitionKind = "dozed"
 	KindThawed TransitionKind = "thawed"
 )
 
-// Transition is one row of the history of a workspace (SPEC 4). Empty strings stand
-// for NULL.
+// Transition is one row of the history of a workspace (SPEC 4). Empty strings stand for NULL.
 type Transition struct {
 	// ID orders the transitions of a workspace.
 	ID   int64
@@ -54,17 +52,17 @@ type Transition struct {
 	Old     string `db:"old_value"`
 	New     string `db:"new_value"`
 	Message string
-	// Cause is through what the change was made: "api", "gateway", "ttl", "disk",
-	// "memory", "limits", "cli", "controller", "gc". UserID and Username name the user who asked, if one did.
+	// Cause is through what the change was made: "api", "gateway", "ttl", "disk", "memory", "limits", "cli",
+	// "controller", "gc". UserID and Username name the user who requested it, if any.
 	Cause, UserID, Username string
-	// Lock and Epoch are the term of the leader that wrote it, if one did.
+	// Lock and Epoch are the term of the leader that wrote it, if any.
 	Lock  string `db:"lock_name"`
 	Epoch int64
 }
 
-// controllerHistory is what [Store.Save] records: which of the controller's columns
-// that people care about differ. A wait is recorded when its reason changes, not with
-// each step of its progress. An error is recorded once per attempt.
+// controllerHistory returns the transitions that [Store.Save] records: the differences in the controller's
+// columns that people care about. A wait is recorded when its reason changes, not with each step of its
+// progress. An error is recorded once per attempt.
 func controllerHistory(prev, next workspace.Workspace) []Transition {
 	var out []Transition
 	add := func(kind TransitionKind, from, to, message string) {
@@ -110,28 +108,27 @@ func columns(ts []Transition) (kinds []string, from, to, messages []*string) {
 	return kinds, from, to, messages
 }
 
-// historySQL selects what [Store.History] returns. The newest ones have the largest
-// ids.
+// historySQL selects what [Store.History] returns. The newest ones have the largest ids.
 const historySQL = `
 	SELECT h.id, h.at, h.kind, h.old_value, h.new_value, h.message, h.cause, h.user_id, u.username, h.lock_name, h.epoch
 	FROM workspace_history h LEFT JOIN users u ON u.id = h.user_id
 	WHERE h.workspace_id = $1 AND ($2::bigint <= 0 OR h.id < $2)
 	ORDER BY h.id DESC LIMIT $3`
 
-// History returns at most limit transitions of a workspace, the newest first, that
-// are older than the transition with the id before. Zero starts with the newest.
+// History returns at most limit transitions of a workspace, the newest first, that are older than the
+// transition with the id before. Zero starts with the newest.
 func (s *Store) History(ctx context.Context, id workspace.ID, limit int, before int64) ([]Transition, error) {
 	return postgres.Select(ctx, s.DB, "reading the history of workspace "+string(id), postgres.RowToStruct[Transition],
 		historySQL, string(id), before, limit)
 }
 
-// trimHistorySQL deletes in bounded steps, so that no statement holds many rows.
+// trimHistorySQL deletes in bounded steps, so that no statement locks many rows.
 const trimHistorySQL = `
 	DELETE FROM workspace_history WHERE id IN (
 		SELECT id FROM workspace_history WHERE at < now() - $1::interval ORDER BY at LIMIT $2)`
 
-// TrimHistory deletes at most limit transitions that are older than olderThan, the
-// oldest first, and returns how many it deleted.
+// TrimHistory deletes at most limit transitions that are older than olderThan, the oldest first, and returns
+// how many it deleted.
 func (s *Store) TrimHistory(ctx context.Context, olderThan time.Duration, limit int) (int64, error) {
 	tag, err := s.pool.Exec(ctx, trimHistorySQL, olderThan, limit)
 	if err != nil {

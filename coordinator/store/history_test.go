@@ -14,8 +14,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/workspacetest"
 )
 
-// recorded returns the history of a workspace without ids and times, the oldest first,
-// one line each: "kind old>new message cause user lock/epoch".
+// recorded returns the history of a workspace without ids and times, the oldest first, one line each: "kind
+// old>new message cause user lock/epoch".
 func recorded(t testing.TB, s *Store, id workspace.ID) []string {
 	t.Helper()
 	found, err := s.History(t.Context(), id, 1000, 0)
@@ -40,7 +40,7 @@ func recorded(t testing.TB, s *Store, id workspace.ID) []string {
 	return out
 }
 
-// since returns what was recorded after the first n transitions.
+// since returns the records after the first n transitions.
 func since(t testing.TB, s *Store, id workspace.ID, n *int) []string {
 	t.Helper()
 	all := recorded(t, s, id)

@@ -11,7 +11,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// unmeasuredSQL finds sleeping homes first: what they hold does not change any more.
+// unmeasuredSQL finds sleeping homes first, because they do not change any more.
 const unmeasuredSQL = `
 (SELECT id FROM workspaces
 	WHERE @asleep AND phase = 'STANDBY' AND deleted_at IS NULL AND operation = 'NONE' AND desired_state = 'STANDBY'
@@ -26,10 +26,9 @@ UNION ALL
 	ORDER BY home_measured_at NULLS FIRST LIMIT @limit)
 LIMIT @limit`
 
-// UnmeasuredHomes returns at most limit workspaces of a shard whose homes are to be measured.
-// These are those that have been running for at least settled and were not measured for longer
-// than age. With asleep, they are also those that have been asleep for at least settled and were
-// not measured since they fell asleep.
+// UnmeasuredHomes returns at most limit workspaces of a shard whose homes need measuring: those that have been
+// running for at least settled and whose last measurement is older than age. With asleep, it also returns those
+// that have been asleep for at least settled and were not measured since they fell asleep.
 func (s *Store) UnmeasuredHomes(ctx context.Context, shard, shards int, settled, age time.Duration, asleep bool,
 	limit int,
 ) ([]workspace.ID, error) {
@@ -48,9 +47,8 @@ FROM fence
 WHERE w.id = @id AND w.phase IN ('STANDBY', 'RUNNING') AND w.deleted_at IS NULL
 	AND (w.home_measured_at IS NULL OR w.home_measured_at < @measured_at)`
 
-// SaveHome writes the size of the home of a workspace that has one, and reports whether it did. It
-// does not if a newer one is known or the epoch is not f's any more. It is a part of what the
-// controller writes (SPEC 4).
+// SaveHome writes the size of the home of a workspace that has one, and reports whether it did. It does not if
+// a newer size is known or the epoch is no longer f's. The size is one of the controller's columns (SPEC 4).
 func (s *Store) SaveHome(ctx context.Context, f postgres.Fence, id workspace.ID, h workspace.HomeSize) (bool, error) {
 	tag, err := s.pool.Exec(ctx, saveHomeSQL, postgres.Args{
 		"lock": f.Lock, "epoch": f.Epoch, "id": string(id),
@@ -62,17 +60,16 @@ func (s *Store) SaveHome(ctx context.Context, f postgres.Fence, id workspace.ID,
 	return tag.RowsAffected() == 1, nil
 }
 
-// LongestAsleep returns at most limit workspaces that have been in STANDBY for longer than asleep,
-// are meant to be and wait for nothing. The longest asleep come first: they give their disk up
-// first.
+// LongestAsleep returns at most limit workspaces that have been in STANDBY for longer than asleep, are meant to
+// be and wait for nothing. The longest asleep come first: they give up their disk first.
 func (s *Store) LongestAsleep(ctx context.Context, asleep time.Duration, limit int) ([]workspace.ID, error) {
 	return s.ids(ctx, "reading the workspaces that sleep longest",
 		`SELECT id FROM workspaces WHERE `+expiredStandby+` AND waiting IS NULL ORDER BY phase_changed_at LIMIT @limit`,
 		postgres.Args{"ttl": asleep, "limit": limit})
 }
 
-// SleepingImages returns what image_ref of the workspaces in STANDBY names, each once and at most so many,
-// those first whose workspace has slept for the shortest time. What is empty means the default.
+// SleepingImages returns the distinct image_ref values of the workspaces in STANDBY, at most so many, the most
+// recently asleep first. An empty one means the default image.
 func (s *Store) SleepingImages(ctx context.Context, limit int) ([]string, error) {
 	return postgres.Select(ctx, s.DB, "reading the images of the workspaces in STANDBY", pgx.RowTo[string],
 		`SELECT COALESCE(image_ref, '') FROM workspaces
@@ -80,16 +77,16 @@ func (s *Store) SleepingImages(ctx context.Context, limit int) ([]string, error)
 			GROUP BY 1 ORDER BY max(phase_changed_at) DESC LIMIT $1`, limit)
 }
 
-// Leaving is what is being moved from the disk to archives.
+// Leaving describes the homes that are being moved from the disk to archives.
 type Leaving struct {
-	// Workspaces are in STANDBY and on their way to an archive, and Bytes is what their
-	// homes hold as far as that is known. Those whose archiving has failed do not count; those
-	// that wait for the object store do, as others would only wait, too.
+	// Workspaces counts those in STANDBY and on their way to an archive, and Bytes is the size of their homes
+	// as far as it is known. Failed archivings do not count. Those that wait for the object store do, as others
+	// would only wait, too.
 	Workspaces int
 	Bytes      int64
 }
 
-// LeavingDisk returns what is being moved from the disk to archives.
+// LeavingDisk returns what is moving from the disk to archives.
 func (s *Store) LeavingDisk(ctx context.Context) (l Leaving, err error) {
 	err = s.pool.QueryRow(ctx, `SELECT count(*), COALESCE(sum(home_bytes), 0)::bigint FROM workspaces
 		WHERE watched AND phase = 'STANDBY' AND desired_state = 'ARCHIVED' AND deleted_at IS NULL

@@ -15,7 +15,7 @@ type Resource string
 
 // The resources.
 const (
-	// ResourceDatabase is this database. Its identity is made with its schema.
+	// ResourceDatabase is this database. Its identity is created with its schema.
 	ResourceDatabase Resource = "database"
 	// ResourceBackend is the engine or cluster that runs the workspaces.
 	ResourceBackend Resource = "backend"
@@ -23,24 +23,23 @@ const (
 	ResourceBucket Resource = "bucket"
 )
 
-// Identity is what is recorded about one resource.
+// Identity is the record about one resource.
 type Identity struct {
 	Resource Resource
-	// Identity is the recorded one; empty while nothing but another one was seen.
+	// Identity is the recorded one; empty while only another one was seen.
 	Identity   string
 	RecordedAt time.Time
-	// Found is another identity that was seen instead, last FoundAgo ago; empty while the
-	// recorded one is seen.
+	// Found is another identity that was seen instead, last FoundAgo ago; empty while the recorded one is seen.
 	Found    string
 	FoundAgo time.Duration
 	// Accepted is the found identity that an administrator has accepted.
 	Accepted string
 }
 
-// ErrNothingToAccept says that the identity to accept is not the one that is found.
+// ErrNothingToAccept means that the identity to accept is not the one that was found last.
 var ErrNothingToAccept = errors.New("nothing to accept: this is not what was found there last")
 
-// Identities returns what is recorded. A resource without a record is not in the map.
+// Identities returns the records. A resource without a record is not in the map.
 func (s *Store) Identities(ctx context.Context) (map[Resource]Identity, error) {
 	all, err := postgres.Select(ctx, s.DB, "reading the recorded identities", postgres.RowToStruct[Identity], `
 		SELECT resource, identity, recorded_at, found, now() - COALESCE(found_at, now()) AS found_ago, accepted
@@ -55,9 +54,9 @@ func (s *Store) Identities(ctx context.Context) (map[Resource]Identity, error) {
 	return out, nil
 }
 
-// RecordIdentity records identity in place of from, and forgets what else was found and
-// accepted. Empty from means that nothing is recorded yet. It reports false, and changes
-// nothing, when another process has recorded something in the meantime.
+// RecordIdentity replaces the recorded identity from by identity, and forgets other identities that were found
+// or accepted. An empty from means that nothing is recorded yet. It returns false, and changes nothing, if
+// another process has recorded something in the meantime.
 func (s *Store) RecordIdentity(ctx context.Context, r Resource, from, identity string) (recorded bool, err error) {
 	sql := `UPDATE system_identity
 		SET identity = $3, recorded_at = now(), found = NULL, found_at = NULL, accepted = NULL
@@ -75,9 +74,8 @@ func (s *Store) RecordIdentity(ctx context.Context, r Resource, from, identity s
 	return tag.RowsAffected() == 1, nil
 }
 
-// FoundIdentity records that another identity than the recorded one was seen, so that
-// every process can tell. An empty one means that the recorded one is seen again; then an
-// acceptance that nothing came of is forgotten, too.
+// FoundIdentity records that an identity other than the recorded one was seen, so that every process knows. An
+// empty one means that the recorded one is seen again; an unused acceptance is then forgotten, too.
 func (s *Store) FoundIdentity(ctx context.Context, r Resource, found string) error {
 	sql, args := `INSERT INTO system_identity AS i (resource, identity, found, found_at) VALUES ($1, '', $2, now())
 		ON CONFLICT (resource) DO UPDATE SET found = excluded.found, found_at = excluded.found_at`,
@@ -92,9 +90,9 @@ func (s *Store) FoundIdentity(ctx context.Context, r Resource, found string) err
 	return nil
 }
 
-// AcceptIdentity accepts the identity that was found and shown to an administrator. The
-// leader adopts it when it next sees it. The error is [ErrNothingToAccept] when something
-// else is found by now, or the recorded one again.
+// AcceptIdentity accepts the identity that was found and shown to an administrator. The leader adopts it when
+// it next sees it. It returns [ErrNothingToAccept] if another identity has been found since, or the recorded
+// one again.
 func (s *Store) AcceptIdentity(ctx context.Context, r Resource, found string) error {
 	tag, err := s.pool.Exec(ctx, `
 		WITH accepted AS (

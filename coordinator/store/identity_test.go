@@ -17,7 +17,7 @@ func identities(t *testing.T, s *store.Store) map[store.Resource]store.Identity 
 	return all
 }
 
-// record checks whether a record is made.
+// record records an identity, and checks whether that succeeded.
 func record(t *testing.T, s *store.Store, from, identity string, want bool) {
 	t.Helper()
 	if made, err := s.RecordIdentity(t.Context(), store.ResourceBucket, from, identity); err != nil || made != want {

@@ -10,10 +10,10 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Inspected is a workspace with what was recorded of its current archive when that was made.
+// Inspected is a workspace with the recorded size and checksum of its current archive.
 type Inspected struct {
 	workspace.Workspace
-	// ArchiveSize is in bytes, and ArchiveSHA256 is its checksum; 0 and empty if they are not known.
+	// ArchiveSize is in bytes, and ArchiveSHA256 is the checksum; 0 and empty if they are not known.
 	ArchiveSize   int64
 	ArchiveSHA256 string
 }
@@ -23,7 +23,7 @@ const inspectSQL = `
 SELECT w.*, COALESCE(a.size, 0) AS archive_size, COALESCE(a.sha256, '') AS archive_sha256
 FROM (SELECT ` + workspaceColumns + ` FROM workspaces WHERE `
 
-// inspect reads them.
+// inspect returns the workspaces that meet the condition.
 func (s *Store) inspect(ctx context.Context, condition string, args ...any) ([]Inspected, error) {
 	type line struct {
 		row
@@ -37,8 +37,8 @@ func (s *Store) inspect(ctx context.Context, condition string, args ...any) ([]I
 	}, inspectSQL+condition+`) w LEFT JOIN archives a ON a.workspace_id = w.id AND a.key = w.archive_key ORDER BY w.id`, args...)
 }
 
-// InspectAfter returns at most limit workspaces, deleted ones too, in the order of their ids. They
-// follow after; an empty after begins.
+// InspectAfter returns at most limit workspaces, deleted ones included, that follow after in the order of their
+// ids; an empty after starts at the beginning.
 func (s *Store) InspectAfter(ctx context.Context, after workspace.ID, limit int) ([]Inspected, error) {
 	return s.inspect(ctx, `id > $1 ORDER BY id LIMIT $2`, string(cmp.Or(after, noID)), limit)
 }

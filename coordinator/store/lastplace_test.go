@@ -12,7 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestTheLastPlaceIsTakenOnce, whatever ends a doze while another workspace starts.
+// TestTheLastPlaceIsTakenOnce: regardless of what ends a doze while another workspace starts.
 func TestTheLastPlaceIsTakenOnce(t *testing.T) {
 	s := open(t)
 	other := reopen(t, s)
@@ -95,7 +95,8 @@ func TestTheLastPlaceIsTakenOnce(t *testing.T) {
 	}
 }
 
-// TestWithoutAPlaceItSleeps: what ends a doze past the limits puts the workspace to sleep, which the history says once.
+// TestWithoutAPlaceItSleeps: whatever ends a doze beyond the limits puts the workspace to sleep, and the
+// history records it once.
 func TestWithoutAPlaceItSleeps(t *testing.T) {
 	s := open(t)
 	owner := addUser(t, s)
@@ -121,7 +122,7 @@ func TestWithoutAPlaceItSleeps(t *testing.T) {
 			t.Errorf("%s: the history is %v", end, got)
 		}
 	}
-	// The user unpauses the container of one that dozes: it is frozen again, and takes no place until then.
+	// The user unpauses a dozing container: it is frozen again, and takes no place until then.
 	w := idle(t, s, owner)
 	exec(t, s, `UPDATE workspaces SET doze_at = now() WHERE id = $1`, string(w.ID))
 	froze(t, s, w.ID)
@@ -131,8 +132,8 @@ func TestWithoutAPlaceItSleeps(t *testing.T) {
 	}
 }
 
-// TestAUseWhileTheContainerIsFrozenTakesThePlaceBack: what was used goes on, also if the controller sees its container frozen after the
-// write of its use has begun.
+// TestAUseWhileTheContainerIsFrozenTakesThePlaceBack: a used workspace resumes, even if the controller observes
+// its frozen container after the write of its use has begun.
 func TestAUseWhileTheContainerIsFrozenTakesThePlaceBack(t *testing.T) {
 	for name, end := range map[string]func(l Limited, ages map[workspace.ID]time.Duration) error{
 		"a late use": func(l Limited, ages map[workspace.ID]time.Duration) error {

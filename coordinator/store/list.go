@@ -14,8 +14,8 @@ import (
 // Order is what a list is sorted by.
 type Order string
 
-// The orders. Workspaces with equal values are in the order of their ids. A workspace that was never
-// used comes before all others, as does one whose home was not measured.
+// The orders. Workspaces with equal values are in the order of their ids. A workspace that was never used, or
+// whose home was never measured, comes before all others.
 const (
 	ByCreation Order = "created_at"
 	ByDeletion Order = "deleted_at"
@@ -27,10 +27,10 @@ const (
 
 // kind is a type of values that lists are sorted by.
 type kind struct {
-	// key returns the text of the value of an expression, and value is the value of the text @key.
+	// key returns the SQL for an expression's value as text, and value the SQL for the value of the text @key.
 	key   func(expression string) string
 	value string
-	// takes reports whether a text that may come from outside is the text of a value.
+	// takes reports whether a text, possibly from outside, is the text of a value of this kind.
 	takes func(key string) bool
 }
 
@@ -53,10 +53,10 @@ var (
 	}
 )
 
-// maxMicroseconds is the end of the year 9999, which no time of ours comes near.
+// maxMicroseconds is the end of the year 9999; no real time comes near it.
 const maxMicroseconds = 253_402_300_799_000_000
 
-// orders has the expression that each order compares, which is never NULL.
+// orders maps each order to the expression that it compares, which is never NULL.
 var orders = map[Order]struct {
 	expression string
 	kind       kind
@@ -69,61 +69,60 @@ var orders = map[Order]struct {
 	BySize:     {`COALESCE(home_bytes, -1)`, aNumber},
 }
 
-// Takes reports whether the key of a cursor, which may come from outside, is a value of the order.
+// Takes reports whether the key of a cursor, possibly from outside, is a value of the order.
 func (o Order) Takes(key string) bool { return orders[o].kind.takes(key) }
 
-// Known reports whether there is such an order.
+// Known reports whether the order exists.
 func (o Order) Known() bool { _, ok := orders[o]; return ok }
 
-// Filter says which workspaces a list has, and in what order.
+// Filter selects the workspaces of a list, and their order.
 type Filter struct {
 	// Owner is the id of the user whose workspaces they are; empty means all users.
 	Owner string
 	// OwnerName is the name or the id of the user; empty means all.
 	OwnerName string
-	// Deleted lists those whose deletion can be undone, in place of those that are not deleted.
+	// Deleted lists workspaces whose deletion can be undone, instead of those that are not deleted.
 	Deleted bool
-	// Phases are those of which they have one; none means any. A workspace in ERROR whose error
-	// was cleared, which is being recovered, does not have the phase ERROR here.
+	// Phases are the accepted phases; none means any. A workspace in ERROR whose error was cleared for a
+	// recovery does not count as ERROR here.
 	Phases []workspace.Phase
-	// Text is in the name, the description, the memo or the image, in upper or lower case, or
-	// begins the id; empty means any.
+	// Text must occur in the name, the description, the memo or the image, ignoring case, or begin the id;
+	// empty means any.
 	Text       string
 	Order      Order
 	Descending bool
 }
 
-// Cursor is a place in a list: after the workspace with that id, whose value of the order Key is.
+// Cursor is a position in a list: after the workspace ID, whose value of the order is Key.
 type Cursor struct {
 	Key string
 	ID  workspace.ID
 }
 
-// Listed is a workspace in a list, with its value of the order. Owner is the name of its owner, in
-// lists of several owners.
+// Listed is a workspace in a list, with its value of the order. Owner is its owner's name, in lists of several
+// owners.
 type Listed struct {
 	workspace.Workspace
 	Owner string
 	Key   string
-	// Kept is how many bytes a deleted workspace takes up, in lists of those.
+	// Kept is how many bytes a deleted workspace takes up, in lists of deleted ones.
 	Kept int64
 }
 
-// Cursor returns where the list goes on after l.
+// Cursor returns the position after l.
 func (l Listed) Cursor() Cursor { return Cursor{l.Key, l.ID} }
 
-// List returns at most limit workspaces of a list that follow a cursor; nil is the beginning.
-// Changes between two pages neither repeat nor leave out a workspace whose value of the order they
-// do not change.
+// List returns at most limit workspaces of a list that follow a cursor; nil is the beginning. Changes between
+// two pages neither repeat nor omit a workspace unless they change its value of the order.
 func (s *Store) List(ctx context.Context, f Filter, limit int, after *Cursor) ([]Listed, error) {
 	sql, args := f.statement(limit, after)
 	return postgres.Select(ctx, s.DB, "listing workspaces", scanListed, sql, args)
 }
 
-// ownersName is the column with the name of the owner, which only lists of several owners have.
+// ownersName is the column with the owner's name, present only in lists of several owners.
 const ownersName = `(SELECT username FROM users u WHERE u.id = owner_user_id)`
 
-// statement is that of [Store.List]. There are few: one for each order and set of conditions.
+// statement returns the statement of [Store.List]. Few exist: one for each order and set of conditions.
 func (f Filter) statement(limit int, after *Cursor) (sql string, args postgres.Args) {
 	order := orders[f.Order]
 	direction, follows := ` ASC`, ` > `
@@ -168,7 +167,7 @@ func (f Filter) statement(limit int, after *Cursor) (sql string, args postgres.A
 		ORDER BY ` + order.expression + direction + `, id` + direction + ` LIMIT @limit`, args
 }
 
-// like makes a text one that LIKE takes literally.
+// like escapes a text so that LIKE takes it literally.
 var like = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
 
 func scanListed(from pgx.CollectableRow) (Listed, error) {

@@ -35,8 +35,8 @@ func listedIDs(all []Listed) (ids []workspace.ID) {
 	return ids
 }
 
-// TestListsAreFilteredAndSorted compares the pages of random lists with what the same filter and
-// order select from all workspaces in memory.
+// TestListsAreFilteredAndSorted compares the pages of random lists with what the same filter and order select
+// from all workspaces in memory.
 func TestListsAreFilteredAndSorted(t *testing.T) {
 	s := open(t)
 	r := seed.Source(seed.New(t))
@@ -89,7 +89,7 @@ func TestListsAreFilteredAndSorted(t *testing.T) {
 	}
 }
 
-// selects says in Go what a filter's conditions are.
+// selects is a filter's condition, written in Go.
 func (f Filter) selects(w Listed) bool {
 	has := func(text string) bool { return strings.Contains(strings.ToLower(text), strings.ToLower(f.Text)) }
 	return w.Deleted() == f.Deleted && (f.Owner == "" || w.OwnerID == f.Owner) &&
@@ -98,7 +98,7 @@ func (f Filter) selects(w Listed) bool {
 		(has(w.Name) || has(w.Description) || has(w.Memo) || has(w.ImageRef) || strings.HasPrefix(string(w.ID), strings.ToLower(f.Text)))
 }
 
-// compare says in Go what the orders are. Names are compared as the test's database does.
+// compare is the order, written in Go. Names are compared as the test's database does.
 func (f Filter) compare(a, b Listed) int {
 	c := 0
 	switch f.Order {
@@ -129,8 +129,8 @@ func (l Listed) bytes() int64 {
 	return l.Home.Bytes
 }
 
-// TestAListIsReadWhileItChanges: workspaces that are created or deleted between two pages neither
-// repeat nor hide others.
+// TestAListIsReadWhileItChanges: workspaces that are created or deleted between two pages neither repeat nor
+// hide others.
 func TestAListIsReadWhileItChanges(t *testing.T) {
 	s := open(t)
 	owner := addUser(t, s)

@@ -15,13 +15,13 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// listening starts Listen and returns its notifications, and its end.
+// listening starts Listen and returns its notifications and its result.
 func listening(t testing.TB, s *Store) (<-chan postgres.Notification, <-chan error) {
 	t.Helper()
 	return postgrestest.Listening(t, s.Listen)
 }
 
-// until returns the notifications up to one that it sends itself.
+// until sends a notification itself and returns all that arrive up to it.
 func until(t testing.TB, s *Store, received <-chan postgres.Notification) []postgres.Notification {
 	t.Helper()
 	return postgrestest.Until(t, s.pool, received, func(n postgres.Notification) workspace.ID { return n.WorkspaceID })

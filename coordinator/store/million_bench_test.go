@@ -29,12 +29,12 @@ var rows = flag.Int("rows", 1_000_000, "how many workspaces BenchmarkMillion has
 const (
 	// perUser is how many workspaces each user has, and perMille how many of 1,000 run.
 	perUser, runs, sleeps, archived = 2, 30, 100, 860
-	// measures is how often each statement is measured; the quickest time counts: whatever else
-	// the machine does makes it take longer.
+	// measures is how often each statement is measured. The quickest time counts, as other load on the machine
+	// only makes it longer.
 	measures = 15
 )
 
-// load fills the database. Its triggers would take most of the time, and notify those who listen.
+// load fills the database. Its triggers would take most of the time, and send notifications.
 func load(b *testing.B, s *store.Store) {
 	b.Helper()
 	exec := func(sql string, args ...any) { b.Helper(); storetest.Exec(b, s, sql, args...) }
@@ -78,7 +78,7 @@ func userID(number string) string {
 	return `('00000000-0000-4000-8000-' || lpad(to_hex(` + number + `), 12, '0'))::uuid`
 }
 
-// statements records what a store asks of the database.
+// statements records the statements that a store sends.
 type statements struct {
 	mu  sync.Mutex
 	all []statement
@@ -95,7 +95,7 @@ func (s *statements) add(sql string, args []any) {
 	s.all = append(s.all, statement{sql, args})
 }
 
-// take returns what was asked since it was called last.
+// take returns the statements since its last call.
 func (s *statements) take() []statement {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +129,7 @@ func (s *statements) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEnd
 // large are the tables that a frequent statement must not read as a whole.
 var large = []string{"workspaces", "archives", "workspace_history", "users", "sessions", "usage_days"}
 
-// scans lists the large tables that a statement reads as a whole. Its effects are undone.
+// scans lists the large tables of which a statement reads every row. Its effects are undone.
 func scans(b *testing.B, s *store.Store, st statement) (tables []string) {
 	b.Helper()
 	pool := storetest.Pool(b, s)
@@ -161,16 +161,16 @@ func scans(b *testing.B, s *store.Store, st statement) (tables []string) {
 	return tables
 }
 
-// operation is something that the product asks of the database.
+// operation is a query or a change that the product makes.
 type operation struct {
 	name string
-	// whole says why it may read a large table as a whole; empty: it may not.
+	// whole is the reason why it may read every row of a large table; empty: it may not.
 	whole string
 	do    func(ctx context.Context) (rows int, err error)
 }
 
-// BenchmarkMillion measures what the product asks of a database with a million workspaces, and fails
-// where a frequent statement reads a large table as a whole. `make simulate MEASURE=1` runs it.
+// BenchmarkMillion measures the product's statements on a database with a million workspaces, and fails if a
+// frequent statement reads every row of a large table. `make simulate MEASURE=1` runs it.
 func BenchmarkMillion(b *testing.B) {
 	s := storetest.Open(b)
 	began := time.Now()

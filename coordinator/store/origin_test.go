@@ -10,8 +10,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestTheOriginOfADesiredState: it stands until the desired state is reached or another one is asked for, by this
-// release or by an older one that does not know it. It gives the row no revision of its own.
+// TestTheOriginOfADesiredState: it stays until the desired state is reached or another one is requested, by
+// this release or by an older one that does not know it. It gives the row no revision of its own.
 func TestTheOriginOfADesiredState(t *testing.T) {
 	s := open(t)
 	owner := addUser(t, s)
@@ -68,7 +68,8 @@ func TestTheOriginOfADesiredState(t *testing.T) {
 	}
 }
 
-// TestWhatIsAskedForNamesItsRequest: whatever asks for an operation leaves its request, until it is where it should be.
+// TestWhatIsAskedForNamesItsRequest: every request for an operation is recorded as its origin until the
+// workspace reaches the requested state.
 func TestWhatIsAskedForNamesItsRequest(t *testing.T) {
 	s := open(t)
 	owner := addUser(t, s)

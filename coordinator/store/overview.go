@@ -8,30 +8,30 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Overview is how all workspaces of the installation are, for administrators.
+// Overview summarises all workspaces of the installation for administrators.
 type Overview struct {
-	// Phases, Waiting and Errors count workspaces that are not deleted, by their phase, by why they wait,
-	// and by their error. Operations counts those in which one is in progress.
+	// Phases, Waiting and Errors count workspaces that are not deleted, by their phase, the reason of their
+	// wait and their error. Operations counts those with an operation in progress.
 	Phases, Operations, Waiting, Errors []Count
-	// Running count against the limit of all (SPEC 5), Dozing are frozen instead, and Deleted can still be
-	// undeleted.
+	// Running counts against the global limit (SPEC 5). Dozing ones are frozen and do not. Deleted ones can
+	// still be undeleted.
 	Running, Dozing, Deleted int
-	// DeletedBytes is what those take up: their archives, and their homes on volumes that are left.
+	// DeletedBytes is the space that the deleted ones take up: their archives, and homes on remaining volumes.
 	DeletedBytes int64
-	// HomeBytes is the sum of the homes, as far as they were measured.
+	// HomeBytes is the total size of the homes that were measured.
 	HomeBytes int64
 	Users     int
 	Leaders   []Leader
 }
 
-// Count is how many there are of something.
+// Count is a number of workspaces of a kind.
 type Count struct {
 	Of    string
 	Count int
 }
 
-// Leader is which process leads a shard, or all workspaces where there are no shards, and since when. It may
-// have ended since.
+// Leader is the process that leads a shard, or all workspaces without shards, and since when. Its term may have
+// ended since.
 type Leader struct {
 	Lock  string `db:"lock_name"`
 	Node  string `db:"holder_id"`
@@ -39,7 +39,7 @@ type Leader struct {
 	Since time.Time `db:"acquired_at"`
 }
 
-// Overview reads it. It looks at every workspace: not for every request.
+// Overview computes the overview. It reads every workspace, so call it rarely.
 func (s *Store) Overview(ctx context.Context) (o Overview, err error) {
 	type counted struct {
 		Kind string
@@ -88,8 +88,8 @@ type Event struct {
 	Owner       string
 }
 
-// Events returns at most limit transitions of all workspaces, as [Store.History] does of one. Waits are
-// left out, which come and go.
+// Events returns at most limit transitions of all workspaces, like [Store.History]. Waits are omitted, as they
+// come and go.
 func (s *Store) Events(ctx context.Context, limit int, before int64) ([]Event, error) {
 	return postgres.Select(ctx, s.DB, "reading the history of all workspaces", postgres.RowToStruct[Event], `
 		SELECT h.id, h.at, h.kind, h.old_value, h.new_value, h.message, h.cause, h.user_id, u.username, h.lock_name, h.epoch,

@@ -13,13 +13,13 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// This file holds the rule for taking a running place (SPEC 5). A workspace that counts against the limits holds a place: the column
-// counted. A statement takes one only if it runs after runningLockSQL and has checked overLimit. The trigger
-// admission gives the place up, and puts a workspace to sleep that would run without one.
+// This file holds the rule for taking a running place (SPEC 5). A workspace that counts against the limits
+// holds a place: the column counted. A statement takes a place only if it runs after runningLockSQL and has
+// checked overLimit. The trigger admission gives the place up, and puts a workspace to sleep that would
+// otherwise run without one.
 
-// runningLockSQL takes the lock under which workspaces are counted against the
-// limits, one transaction at a time. Its key has two parts, so that it differs from
-// the leader's lock, whose one-part key users may choose.
+// runningLockSQL takes the lock under which workspaces are counted against the limits, one transaction at a
+// time. Its key has two parts, so that it differs from the leader's lock, whose one-part key users may choose.
 const runningLockSQL = `SELECT pg_advisory_xact_lock(1129268290, 1)`
 
 // The limits of w.owner_user_id: the user's own, or those of all users.
@@ -28,18 +28,18 @@ const (
 	ownWorkspaces = `COALESCE((SELECT max_workspaces FROM users u WHERE u.id = w.owner_user_id), @workspaces::int)`
 )
 
-// overLimit are the cases of a CASE that name the limit, the user's or @global, that one more
-// running workspace of w.owner_user_id would exceed. It must run after runningLockSQL and in
-// a statement of its own.
+// overLimit are the branches of a CASE that name the limit, the user's or @global, that one more running
+// workspace of w.owner_user_id would exceed. It must run after runningLockSQL and in a statement of its own.
 const overLimit = `
 		WHEN ` + ownRunning + ` > 0 AND ` + ownRunning + ` <=
 			(SELECT count(*) FROM workspaces c WHERE c.counted AND c.owner_user_id = w.owner_user_id) THEN 'user_limit'
 		WHEN @global::int > 0 AND @global <= (SELECT count(*) FROM workspaces c WHERE c.counted) THEN 'global_limit'`
 
-// hasRoom says that no limit forbids one more running workspace of w.owner_user_id. It must run like overLimit.
+// hasRoom means that no limit forbids one more running workspace of w.owner_user_id. It must run like
+// overLimit.
 const hasRoom = `CASE` + overLimit + ` ELSE 'none' END = 'none'`
 
-// endDozeSQL ends the doze of a workspace: it goes on with its place or with a free one, else it sleeps.
+// endDozeSQL ends the doze of a workspace: it resumes with its own place or a free one, otherwise it sleeps.
 const endDozeSQL = `
 WITH w AS (
 	SELECT id, owner_user_id, counted FROM workspaces WHERE id = @id AND doze_at IS NOT NULL FOR UPDATE
@@ -51,8 +51,8 @@ WITH w AS (
 )
 SELECT 'changed' FROM written`
 
-// countRunning queues the lock under which workspaces are counted, as the first statement of the batch. The caller must call done
-// when it has sent the batch.
+// countRunning queues the lock under which workspaces are counted as the first statement of the batch. The
+// caller must call done after sending the batch.
 func (s *Store) countRunning(ctx context.Context, batch *pgx.Batch) (done func(), err error) {
 	select {
 	case s.running <- struct{}{}:
@@ -63,9 +63,9 @@ func (s *Store) countRunning(ctx context.Context, batch *pgx.Batch) (done func()
 	}
 }
 
-// change sends the lock (if counts: the change may count against the limits), the statement, and a
-// query of the row. They are one implicit transaction in one round trip. Each statement has its own
-// snapshot, so the limits are counted after every earlier holder of the lock has committed.
+// change sends the lock (if counts: the change may count against the limits), the statement, and a query of the
+// row. They are one implicit transaction in one round trip. Each statement has its own snapshot, so the limits
+// are counted after every earlier holder of the lock has committed.
 func (s *Store) change(ctx context.Context, counts bool, id workspace.ID, sql string, args postgres.Args) (
 	w workspace.Workspace, outcome Outcome, err error,
 ) {
@@ -94,9 +94,9 @@ func (s *Store) change(ctx context.Context, counts bool, id workspace.ID, sql st
 	return w, outcome, err
 }
 
-// Limited is a store for writers that nobody asks: the controller, the TTL runner and what records activity. Where such a write
-// ends a doze, or an error that ends by itself, Limited takes a place for the workspace. If no place is free, the
-// workspace goes to STANDBY. With the methods of [Store] it always does.
+// Limited is a store for background writers: the controller, the TTL runner and the recording of activity. If
+// their write ends a doze or clears a transient error, Limited takes a place for the workspace; without a free
+// place the workspace goes to STANDBY. With the methods of [Store] it always goes to STANDBY.
 type Limited struct {
 	*Store
 	// Limits returns the present limits.
@@ -114,7 +114,7 @@ func (s Limited) Save(ctx context.Context, f postgres.Fence, prev, next workspac
 	return s.save(ctx, f, prev, next, archived, &l)
 }
 
-// needsPlace reports whether next is to run, and prev may hold no place.
+// needsPlace reports whether next should run although prev may hold no place.
 func needsPlace(prev, next workspace.Workspace) bool {
 	failed := func(w workspace.Workspace) bool { return w.Phase == workspace.PhaseError && w.ErrorReason != "" }
 	return next.DesiredState == workspace.DesiredRunning && !next.Deleted() && (failed(prev) && !failed(next) ||
@@ -126,7 +126,7 @@ func (s Limited) TouchLastAccess(ctx context.Context, ages, inputs map[workspace
 	if len(ages) == 0 {
 		return nil
 	}
-	// Also those that have not given their places up yet: they may do so before the use is written.
+	// This includes workspaces that still hold their places: they may give them up before the use is written.
 	ids, err := s.ids(ctx, "reading which workspaces were used before they dozed",
 		`SELECT id FROM (`+usedSQL+`) AS used WHERE doze_at IS NOT NULL`, usedArgs(ages, inputs)...)
 	if err == nil {
@@ -140,7 +140,7 @@ func (s Limited) TouchLastAccess(ctx context.Context, ages, inputs map[workspace
 
 // EndUnmadeDozes is [Store.EndUnmadeDozes].
 func (s Limited) EndUnmadeDozes(ctx context.Context, limit time.Duration) ([]workspace.ID, error) {
-	// Somebody else has let their containers go on, and the engine does not freeze them again.
+	// Their containers were thawed from outside, and the engine does not freeze them again.
 	ids, err := s.ids(ctx, "reading the dozes that are not made", `SELECT id FROM workspaces WHERE `+unmade+` AND NOT counted`,
 		postgres.Args{"limit": limit})
 	if err == nil {
@@ -153,7 +153,7 @@ func (s Limited) EndUnmadeDozes(ctx context.Context, limit time.Duration) ([]wor
 	return append(ids, more...), err
 }
 
-// EndDozes is [Store.EndDozes]. Those that began to doze last take a place first.
+// EndDozes is [Store.EndDozes]. The most recent dozes take a place first.
 func (s Limited) EndDozes(ctx context.Context) error {
 	ids, err := s.ids(ctx, "reading what dozes",
 		`SELECT id FROM workspaces WHERE doze_at IS NOT NULL ORDER BY doze_at DESC`)
@@ -166,7 +166,7 @@ func (s Limited) EndDozes(ctx context.Context) error {
 	return s.Store.EndDozes(ctx)
 }
 
-// endEach ends the dozes of workspaces.
+// endEach ends the doze of each workspace.
 func (s Limited) endEach(ctx context.Context, ids []workspace.ID, cause audit.Through) error {
 	for _, id := range ids {
 		l := s.Limits()

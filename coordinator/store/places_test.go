@@ -24,7 +24,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// neighbours are the workspaces of some users, under limits that they always exceed if nothing keeps them.
+// neighbours are the workspaces of some users, under limits that they would always exceed if nothing enforced
+// them.
 type neighbours struct {
 	limits Limits
 	fence  postgres.Fence
@@ -46,15 +47,16 @@ func (p process) any() workspace.ID {
 	return p.rows[p.random.IntN(len(p.rows))]
 }
 
-// viewer is an administrator: among neighbours anybody's workspace is anybody's.
+// viewer is an administrator: every process may change every workspace.
 func (p process) viewer() Viewer { return Viewer{All: true, Through: "api"} }
 
-// knowsLimits is a coin: an older release, and whoever writes past the service layer, knows none.
+// knowsLimits tosses a coin: an older release, and a writer that bypasses the service layer, knows no limits.
 func (p process) knowsLimits() bool { return p.random.IntN(2) == 0 }
 
 func choose[T any](p process, all ...T) T { return all[p.random.IntN(len(all))] }
 
-// moves are all statements that write what the place of a workspace depends on, by their names in the source.
+// moves are all statements that write a column on which a workspace's place depends, by their names in the
+// source.
 var moves = map[string]func(ctx context.Context, p process) error{
 	"updateSQL": func(ctx context.Context, p process) error {
 		desired := choose(p, workspace.DesiredRunning, workspace.DesiredRunning, workspace.DesiredStandby, workspace.DesiredArchived)
@@ -161,7 +163,7 @@ var moves = map[string]func(ctx context.Context, p process) error{
 	},
 }
 
-// observed is what the controller may find: what the workspace is to be, or else anything.
+// observed is what the controller may find: usually the desired state, sometimes any other.
 func (p process) observed(w workspace.Workspace) workspace.Workspace {
 	w.Operation, w.OpStartedAt, w.ErrorReason = workspace.OpNone, time.Time{}, ""
 	w.Phase = workspace.Phase(w.DesiredState)
@@ -184,7 +186,7 @@ func (p process) observed(w workspace.Workspace) workspace.Workspace {
 	return w
 }
 
-// reopen returns a store on the same database, as another process has it.
+// reopen returns a second store on the same database, as if in another process.
 func reopen(t *testing.T, s *Store) *Store {
 	t.Helper()
 	other, err := Open(s.ConnConfig().ConnString(), postgres.Options{})
@@ -195,10 +197,11 @@ func reopen(t *testing.T, s *Store) *Store {
 	return other
 }
 
-// TestNothingTakesAPlaceBeyondTheLimits: two processes write whatever they can at the same time.
+// TestNothingTakesAPlaceBeyondTheLimits: two processes make random writes at the same time.
 func TestNothingTakesAPlaceBeyondTheLimits(t *testing.T) {
 	names := slices.Sorted(maps.Keys(moves))
-	// What leads to a doze without a place is likely; otherwise few sequences come so far.
+	// The statements that lead to a doze without a place are likely; otherwise few sequences would get that
+	// far.
 	likely := append(slices.Repeat([]string{"dozeSQL", "saveSQL", "saveSQL", "updateSQL"}, 6), names...)
 	seed.Each(t, func(t *testing.T, random *rand.Rand) {
 		s := open(t)
@@ -233,7 +236,7 @@ func TestNothingTakesAPlaceBeyondTheLimits(t *testing.T) {
 	})
 }
 
-// wrong says what is wrong with the places.
+// wrong describes a violation of the rules for places.
 func (c *neighbours) wrong(t *testing.T, s *Store) string {
 	t.Helper()
 	return value[string](t, s, `
@@ -248,7 +251,8 @@ func (c *neighbours) wrong(t *testing.T, s *Store) string {
 		c.limits.PerUser, c.limits.Global)
 }
 
-// TestEveryStatementThatMovesAPlaceIsTried: the source holds no statement but those of moves that writes what a place depends on.
+// TestEveryStatementThatMovesAPlaceIsTried: only the statements in moves write a column on which a place
+// depends.
 func TestEveryStatementThatMovesAPlaceIsTried(t *testing.T) {
 	write := regexp.MustCompile(`(?s)(?:UPDATE workspaces(?: w)?\s+SET|INSERT INTO workspaces\s*\()(.*?)(?:\bFROM\b|\bWHERE\b|\bRETURNING\b|\bSELECT\b|$)`)
 	column := regexp.MustCompile(`\b(phase|operation|desired_state|deleted_at|doze_at|counted|conditions|error_reason|last_access_at|keep_awake_until)\b *[=,)]`)

@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Only a change is written: every gateway tells the same, again and again.
+// Only a change is written, as every gateway reports the same again and again.
 func TestThePageActivityIsWrittenOnce(t *testing.T) {
 	s := open(t)
 	w := add(t, s, addUser(t, s))

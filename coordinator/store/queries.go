@@ -9,8 +9,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Get returns one workspace. Its owner does not see it once it is deleted, unless
-// v.Deleted is set; a viewer with All does.
+// Get returns one workspace. Its owner does not see a deleted one, unless v.Deleted is set; a viewer with All
+// does.
 func (s *Store) Get(ctx context.Context, v Viewer, id workspace.ID) (workspace.Workspace, error) {
 	return postgres.SelectOne(ctx, s.DB, "reading workspace "+string(id), scanWorkspace, `
 		SELECT `+workspaceColumns+` FROM workspaces
@@ -18,41 +18,40 @@ func (s *Store) Get(ctx context.Context, v Viewer, id workspace.ID) (workspace.W
 		string(id), v.All, postgres.NullText(v.UserID), v.Deleted)
 }
 
-// Running returns the workspaces of ownerID that count against the limits, the
-// longest unused first.
+// Running returns the workspaces of ownerID that count against the limits, the longest unused first.
 func (s *Store) Running(ctx context.Context, ownerID string) ([]workspace.Workspace, error) {
 	return s.workspaces(ctx, "reading running workspaces", `SELECT `+workspaceColumns+` FROM workspaces
 		WHERE owner_user_id = $1 AND counted ORDER BY GREATEST(last_access_at, phase_changed_at)`, ownerID)
 }
 
-// Protection is what the garbage collector must know of a workspace (SPEC 7).
+// Protection is what the garbage collector must know about a workspace (SPEC 7).
 type Protection struct {
-	// Deleted means that nothing is protected once the deletion cannot be undone. It takes precedence over Unhealthy,
-	// which protects everything, and until then lets a deleted workspace keep everything: policy.healthy is False, or the phase is ERROR. So it is, too, while a recovery
-	// or a revert was not carried out yet, whichever archive that may be about. The last case is
-	// that the current archive is damaged or may be: an older one may be the best that there is.
+	// Deleted means that nothing is protected once the deletion cannot be undone. It takes precedence over
+	// Unhealthy, which protects everything, also of a deleted workspace until then. A workspace is Unhealthy if
+	// policy.healthy is False, if the phase is ERROR, or while a recovery or a revert is pending, whichever
+	// archive that concerns. It is also Unhealthy if the current archive is damaged or may be: an older one may
+	// be the best that is left.
 	Deleted, Unhealthy bool
-	// ArchiveKey is the current archive; ArchiveOpID is the operation that is making
-	// one.
+	// ArchiveKey is the current archive; ArchiveOpID is the operation that is making one.
 	ArchiveKey, ArchiveOpID string
-	// Newest and Replaced are archives that are no surprise although they are younger than
-	// the current one: a person has chosen that although these existed. They are the way back.
+	// Newest and Replaced are archives that may legitimately be younger than the current one: a person chose
+	// the current one although they existed. They are the way back.
 	Newest, Replaced string
-	// Phase is the workspace's phase, CreatedAt when its row was made, and DeletedAt when its owner
-	// deleted it.
+	// Phase is the workspace's phase, CreatedAt when its row was inserted, and DeletedAt when its owner deleted
+	// it.
 	Phase                workspace.Phase
 	CreatedAt, DeletedAt time.Time
-	// CollectedAt is set once the deletion cannot be undone any more; only then a
-	// deleted workspace's archives may be deleted.
+	// CollectedAt is set once the deletion cannot be undone any more; only then may a deleted workspace's
+	// archives be deleted.
 	CollectedAt time.Time
-	// DeletedFor is how long ago that was, by the clock of the database. DeleteNow says that
-	// nothing is kept for an undeletion.
+	// DeletedFor is how long ago the deletion was, by the clock of the database. DeleteNow means that nothing
+	// is kept for an undeletion.
 	DeletedFor time.Duration
 	DeleteNow  bool
 }
 
-// Undeletable returns for how long the archives of a deleted workspace stay, so that its deletion
-// can be undone for so long; zero for any other workspace, and when they may go.
+// Undeletable returns for how long the archives of a deleted workspace stay, so that its deletion can be
+// undone; zero for any other workspace, and once they may go.
 func (p *Protection) Undeletable(window time.Duration) time.Duration {
 	if !p.Deleted || p.DeleteNow || !p.CollectedAt.IsZero() || p.Phase == workspace.PhaseDeleted {
 		return 0
@@ -65,8 +64,7 @@ func (p *Protection) MarkUnreadable(error) {
 	p.Deleted, p.Unhealthy, p.CollectedAt = false, true, time.Time{}
 }
 
-// Protection returns what protects the archives of ids. An id that is missing from
-// the result has no row at all.
+// Protection returns what protects the archives of ids. An id that is missing from the result has no row.
 func (s *Store) Protection(ctx context.Context, ids []workspace.ID) (map[workspace.ID]Protection, error) {
 	all, err := postgres.Select(ctx, s.DB, "reading which archives are protected", postgres.RowToStruct[struct {
 		ID workspace.ID
@@ -93,8 +91,8 @@ func (s *Store) Protection(ctx context.Context, ids []workspace.ID) (map[workspa
 	return out, nil
 }
 
-// CountWorkspaces counts all rows, deleted ones included. An empty table next to a
-// full bucket is the wrong database (SPEC 7).
+// CountWorkspaces counts all rows, deleted ones included. An empty table next to a full bucket is the wrong
+// database (SPEC 7).
 func (s *Store) CountWorkspaces(ctx context.Context) (int64, error) {
 	var n int64
 	if err := s.pool.QueryRow(ctx, `SELECT count(*) FROM workspaces`).Scan(&n); err != nil {

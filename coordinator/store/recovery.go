@@ -11,8 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// recoverSQL clears the error that was judged, @reason, and no other one. Over a limit the
-// workspace is recovered all the same, but is not to run. One that is in use in a conflict
+// recoverSQL clears an error only if its reason is still @reason, the one that was judged. Over a limit the
+// workspace is recovered all the same, but is not meant to run. One that is in use in a conflict
 // (workspace.Workspace.InUseInConflict) has its place already.
 const recoverSQL = `
 WITH w AS (
@@ -48,12 +48,11 @@ SELECT CASE WHEN EXISTS (SELECT FROM decision) THEN 'changed'
 	WHEN EXISTS (SELECT FROM workspaces WHERE id = @id AND ` + stale + `) THEN 'stale' ELSE 'unchanged' END
 WHERE EXISTS (SELECT FROM workspaces WHERE id = @id)`
 
-// Recover clears the error of a workspace, deleted or not, whose phase is ERROR for
-// that reason, or that is in use in a conflict. It writes the recovery that the controller
-// then carries out; the next tick observes the workspace and computes its phase (SPEC 3). If the workspace's
-// desired state is RUNNING and a limit is reached, the desired state becomes STANDBY.
-// It returns the workspace afterwards. The outcome is [Unchanged], and nothing was
-// written, when the phase or the reason is another one by now.
+// Recover clears the error of a workspace, deleted or not, whose phase is ERROR for that reason, or that is in
+// use in a conflict. It writes the recovery that the controller then carries out; the next tick observes the
+// workspace and computes its phase (SPEC 3). If the desired state is RUNNING and a limit is reached, the
+// desired state becomes STANDBY. It returns the workspace afterwards. The outcome is [Unchanged], and nothing
+// was written, if the phase or the reason has changed meanwhile.
 func (s *Store) Recover(ctx context.Context, v Viewer, id workspace.ID, from workspace.ErrorReason,
 	r workspace.Recovery, l Limits,
 ) (workspace.Workspace, Outcome, error) {
@@ -71,8 +70,8 @@ func (s *Store) Recover(ctx context.Context, v Viewer, id workspace.ID, from wor
 const failedSQL = `SELECT id FROM workspaces
 	WHERE phase = 'ERROR' AND error_reason = $1 AND deleted_at IS NULL AND id > $2 ORDER BY id LIMIT $3`
 
-// Failed returns at most limit workspaces, deleted ones left out, whose phase is ERROR for that
-// reason. They are in the order of their ids and follow after; an empty after begins.
+// Failed returns at most limit workspaces that are not deleted and whose phase is ERROR for that reason. They
+// follow after in the order of their ids; an empty after starts at the beginning.
 func (s *Store) Failed(ctx context.Context, reason workspace.ErrorReason, after workspace.ID, limit int) (
 	[]workspace.ID, error) {
 	return s.ids(ctx, "reading workspaces in ERROR", failedSQL, string(reason), string(cmp.Or(after, noID)), limit)

@@ -49,8 +49,7 @@ func TestRecoverClearsTheErrorThatWasJudgedAndNoOther(t *testing.T) {
 	}
 }
 
-// A workspace in ERROR holds no place. From its recovery on it does, or it is not to
-// run.
+// A workspace in ERROR holds no place. From its recovery on it holds one, or is not meant to run.
 func TestARecoveryNeverExceedsTheLimits(t *testing.T) {
 	s := open(t)
 	owner := addUser(t, s)

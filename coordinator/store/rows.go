@@ -18,7 +18,7 @@ const workspaceColumns = `id, owner_user_id, name, description, memo, image_ref,
 	last_access_at, keep_awake_until, favourite, busy, sleep_at, doze_at, page_activity,
 	created_at, updated_at, deleted_at, delete_now, awaits_gc, collected_at, revision`
 
-// row is a workspace as its columns have it.
+// row is a workspace as stored in its columns.
 type row struct {
 	workspace.Workspace
 	workspace.HomeSize

@@ -16,8 +16,8 @@ func constants(t testing.TB, typeName string) []string {
 	return workspacetest.Constants[string](t, "../workspace", typeName, "")
 }
 
-// TestTheSchemaAllowsExactlyTheConstantsOfGo compares the CHECK constraints with the
-// constants of package workspace.
+// TestTheSchemaAllowsExactlyTheConstantsOfGo compares the CHECK constraints with the constants of package
+// workspace.
 func TestTheSchemaAllowsExactlyTheConstantsOfGo(t *testing.T) {
 	s := open(t)
 	for column, typeName := range map[string]string{"phase": "Phase", "operation": "Operation", "desired_state": "DesiredState"} {

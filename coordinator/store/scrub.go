@@ -9,21 +9,21 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// ofWorkspace is the condition for an archive that is read back: its workspace is not deleted.
+// ofWorkspace is the condition for reading an archive back: its workspace is not deleted.
 const ofWorkspace = `EXISTS (SELECT FROM workspaces w WHERE w.id = a.workspace_id AND w.deleted_at IS NULL)`
 
-// Scrub is what there is to read back (SPEC 7): all archives of workspaces that are not deleted.
+// Scrub counts the archives to read back (SPEC 7): those of workspaces that are not deleted.
 type Scrub struct {
 	Archives, Bytes int64
-	// Unread are those that were never read back. OldestRead is when that archive was read back which
-	// was not for the longest time; zero without any.
+	// Unread counts those that were never read back. OldestRead is the longest ago that one was last read back;
+	// zero if none was.
 	Unread     int64
 	OldestRead time.Time
-	// Left are those that an administrator has asked to read now, and that are not read yet.
+	// Left counts those that an administrator has requested to read now, and that were not read yet.
 	Left, LeftBytes int64
 }
 
-// Scrub counts it. It looks at every archive.
+// Scrub counts the archives. It reads every archive's row.
 func (s *Store) Scrub(ctx context.Context) (Scrub, error) {
 	return postgres.SelectOne(ctx, s.DB, "counting the archives to read back", postgres.RowToStruct[Scrub], `
 		SELECT count(*) AS archives, COALESCE(sum(size), 0)::bigint AS bytes,
@@ -34,8 +34,8 @@ func (s *Store) Scrub(ctx context.Context) (Scrub, error) {
 		FROM archives a WHERE `+ofWorkspace)
 }
 
-// RequestScrub asks the leader to read back all of these archives now. Those that were asked for
-// before and are not read yet stay so: nothing is read twice.
+// RequestScrub asks the leader to read back all of these archives now. Earlier requests that are still open
+// stay as they are: nothing is read twice.
 func (s *Store) RequestScrub(ctx context.Context) error {
 	_, err := s.pool.Exec(ctx, `
 		WITH requested AS (
@@ -49,8 +49,8 @@ func (s *Store) RequestScrub(ctx context.Context) error {
 	return nil
 }
 
-// RequestedArchive returns an archive of [Store.RequestScrub] that is to be read now: it was not read
-// since, or it was suspected so long ago. ok is false when there is none.
+// RequestedArchive returns an archive of [Store.RequestScrub] that is due: one not read since the request, or
+// suspected for that long. ok is false when there is none.
 func (s *Store) RequestedArchive(ctx context.Context, suspected time.Duration) (a Archive, ok bool, err error) {
 	return one(s.archives(ctx, "looking for an archive that is to be read now", `
 		SELECT `+archiveColumns+` FROM archives a

@@ -1,9 +1,8 @@
-// Package store is the coordinator's access to the workspaces in PostgreSQL. It owns the queries of
-// their rows, of their history and of what is recorded beside them. It must not decide which
-// desired states are allowed (package service) or what to do next (packages reconcile and planner).
-// The rules that must hold under concurrency, compare-and-swap, fencing and limits, hold inside its
-// statements. The connections and the schema are those of package postgres, users and sessions
-// those of package accounts.
+// Package store is the coordinator's access to the workspaces in PostgreSQL. It owns the queries of their rows,
+// their history and the related records. It must not decide which desired states are allowed (package service)
+// or what to do next (packages reconcile and planner). The rules that must hold under concurrency,
+// compare-and-swap, fencing and limits, hold inside its statements. Package postgres owns the connections and
+// the schema, package accounts users and sessions.
 package store
 
 import (
@@ -12,15 +11,14 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// Store is the queries of the coordinator about workspaces, on a database. It is safe
-// for concurrent use.
+// Store is the coordinator's queries about workspaces, on a database. It is safe for concurrent use.
 type Store struct {
 	*postgres.DB
 	pool *pgxpool.Pool
 
-	// running admits one change to the desired state RUNNING at a time. The lock in
-	// PostgreSQL serialises them anyway; those that wait here do not occupy a
-	// connection of the pool, which the controller needs as well.
+	// running admits one change to the desired state RUNNING at a time. The lock in PostgreSQL serialises them
+	// anyway, but those that wait here do not occupy a connection of the pool, which the controller needs as
+	// well.
 	running chan struct{}
 }
 

@@ -103,7 +103,7 @@ func TestTheSchemaRefusesInvalidRows(t *testing.T) {
 	}
 }
 
-// statements collects what a tracer sees.
+// statements collects the statements that a tracer sees.
 type statements struct {
 	mu   sync.Mutex
 	seen []string

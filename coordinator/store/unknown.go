@@ -6,9 +6,9 @@ import (
 	"fmt"
 )
 
-// changes returns the members that next, as a JSON object, has otherwise than prev. It also returns
-// the names of those that prev has and next does not. A write of these alone leaves what this
-// release does not know, beside them and in what has not changed (SPEC 12.14).
+// changes returns the members of next, as a JSON object, that differ from prev, and the names of those that
+// only prev has. Writing just these keeps the members that this release does not know, beside them and inside
+// unchanged ones (SPEC 12.14).
 func changes(prev, next any) (set map[string]json.RawMessage, removed []string, err error) {
 	was, err := members(prev)
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// A newer release has members that this one does not know, in every column that is JSON and in
-// every object in it. Whatever this one saves, they stay. All of them beside what it knows do, and
-// those in an object for as long as that object stays as it was.
+// A newer release has members that this one does not know, in every JSON column and in every object in it. They
+// survive every save of this release: those beside known members always, those inside an object for as long as
+// that object stays unchanged.
 func TestWhatANewerReleaseHasWrittenStays(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv("SEED"); text != "" {
@@ -75,7 +75,7 @@ func TestWhatANewerReleaseHasWrittenStays(t *testing.T) {
 	}
 }
 
-// raw is the columns as they are stored.
+// raw holds the columns as they are stored.
 type raw struct{ HomeCtx, Conditions, Waiting, Progress map[string]any }
 
 func columnsOf(t testing.TB, s *Store, id workspace.ID) (out raw) {

@@ -11,11 +11,11 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Unused is a running workspace that has not been used lately.
+// Unused is a running workspace that was not used recently.
 type Unused struct {
 	ID workspace.ID
-	// UsedAt is its last use or its start or, while its owner keeps it awake, the use that
-	// would keep it awake for as long.
+	// UsedAt is its last use or its start or, while its owner keeps it awake, the time of a use that would keep
+	// it awake for as long.
 	UsedAt time.Time
 	// QuietSince is its last use or its start.
 	QuietSince time.Time
@@ -23,7 +23,7 @@ type Unused struct {
 	KeepAwakeUntil, DozeAt time.Time
 	// Endpoint and BasePath are where its application answers.
 	Endpoint, BasePath string
-	// Busy and SleepAt are what [Store.Announce] has written last.
+	// Busy and SleepAt are the last values that [Store.Announce] wrote.
 	Busy    *workspace.Busy
 	SleepAt time.Time
 	// Unreadable is that of [workspace.Workspace].
@@ -34,17 +34,17 @@ type Unused struct {
 func (u *Unused) MarkUnreadable(err error) { u.Unreadable = err }
 
 const (
-	// usedAt is the time from which the @ttl is counted. To keep a workspace awake is
-	// as good as to use it that much later.
+	// usedAt is the time from which the @ttl is counted. Keeping a workspace awake has the effect of a use that
+	// much later.
 	usedAt = `GREATEST(last_access_at, phase_changed_at, keep_awake_until - @ttl::interval)`
-	// quietSince is what the index of running workspaces is about.
+	// quietSince is the key of the index of running workspaces.
 	quietSince = `GREATEST(last_access_at, phase_changed_at)`
-	// runs is what a workspace must do for it to be put to sleep.
+	// runs is the condition for putting a workspace to sleep.
 	runs = `phase = 'RUNNING' AND operation = 'NONE' AND deleted_at IS NULL AND desired_state = 'RUNNING'`
 
-	// frozen is what the controller has seen: a workspace that is to doze may not be, or not yet.
+	// frozen is what the controller has observed: a workspace that should doze may not be frozen, or not yet.
 	frozen = `(conditions #>> '{infra.dozing,status}') IS NOT DISTINCT FROM 'True'`
-	// dozing is what a workspace does that can free memory without anybody's notice.
+	// dozing selects the workspaces whose memory can be freed without anyone noticing.
 	dozing = `doze_at IS NOT NULL AND ` + runs
 
 	longestDozingSQL = `
@@ -61,8 +61,7 @@ const (
 			AND (` + quietSince + `, id) > (@after, @after_id::uuid)
 		ORDER BY ` + quietSince + `, id LIMIT @limit`
 
-	// announceSQL locks the rows in the order of their ids, so that two calls at the same
-	// time cannot deadlock.
+	// announceSQL locks the rows in the order of their ids, so that two concurrent calls cannot deadlock.
 	announceSQL = `
 		WITH fence AS (
 			SELECT FROM system_locks WHERE lock_name = @lock AND epoch = @epoch FOR SHARE
@@ -78,9 +77,9 @@ const (
 		UPDATE workspaces w SET busy = found.busy::jsonb, sleep_at = found.sleep_at FROM found WHERE w.id = found.id`
 )
 
-// Unused returns the running workspaces that were neither used nor started within idle and are
-// meant to run. The longest unused come first. It also returns the database's time. It returns at
-// most limit that follow after; the zero value begins. ttl is that of [Unused.UsedAt].
+// Unused returns the running workspaces that were neither used nor started within idle and are meant to run,
+// the longest unused first, and the database's time. It returns at most limit that follow after; the zero value
+// starts at the beginning. ttl is that of [Unused.UsedAt].
 func (s *Store) Unused(ctx context.Context, ttl, idle time.Duration, after Unused, limit int) (
 	all []Unused, now time.Time, err error) {
 	from := after.QuietSince
@@ -99,15 +98,15 @@ func (s *Store) Unused(ctx context.Context, ttl, idle time.Duration, after Unuse
 	return all, now, err
 }
 
-// LongestDozing returns workspaces that doze and have no operation in progress, those first that have
-// dozed longest: they give up their memory first. It returns at most limit, less what is on its way from
-// RUNNING to STANDBY already and will free memory, too.
+// LongestDozing returns dozing workspaces without an operation in progress, the longest dozing first: they give
+// up their memory first. It returns at most limit, less the number of those that are already on their way from
+// RUNNING to STANDBY: they will free memory, too.
 func (s *Store) LongestDozing(ctx context.Context, limit int) ([]workspace.ID, error) {
 	return s.ids(ctx, "reading the workspaces that doze longest", longestDozingSQL, postgres.Args{"limit": limit})
 }
 
-// Announce writes Busy and SleepAt of the workspaces. It leaves out one that was used or changed
-// since [Store.Unused] returned it, and all if the epoch is not f's any more.
+// Announce writes Busy and SleepAt of the workspaces. It skips those that were used or changed since
+// [Store.Unused] returned them, and all if the epoch is no longer f's.
 func (s *Store) Announce(ctx context.Context, f postgres.Fence, ttl time.Duration, all []Unused) error {
 	if len(all) == 0 {
 		return nil
