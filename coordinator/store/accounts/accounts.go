@@ -1,6 +1,6 @@
-// Package accounts is who may use the system, in PostgreSQL. It owns the queries of users, their
-// identities at other providers, their sessions and tickets, and failed sign-ins. It must not
-// decide who may sign in, nor see a token or a password (package auth).
+// Package accounts holds the users of the system, in PostgreSQL. It owns the queries of users, their identities
+// at other providers, their sessions and tickets, and failed sign-ins. It must not decide which users may sign
+// in, nor see a token or a password (package auth).
 package accounts
 
 import (
@@ -13,8 +13,7 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// Store is the queries about users and sessions, on a database. It is safe for concurrent
-// use.
+// Store holds the queries about users and sessions, on a database. It is safe for concurrent use.
 type Store struct {
 	*postgres.DB
 	pool *pgxpool.Pool
@@ -23,11 +22,11 @@ type Store struct {
 // New returns the queries on a database.
 func New(db *postgres.DB) *Store { return &Store{DB: db, pool: db.Pool()} }
 
-// ErrPeopleOnly refuses an access token what only people who are signed in may do (SPEC 11).
+// ErrPeopleOnly refuses a change by an access token that only a signed-in person may make (SPEC 11).
 var ErrPeopleOnly = errors.New("access tokens may not do this")
 
-// PeopleOnly returns [ErrPeopleOnly] if an access token asks for the change in ctx. Every method
-// that changes accounts or sign-ins calls it first, so no route reaches such a change with a token.
+// PeopleOnly returns [ErrPeopleOnly] if an access token requests the change in ctx. Every method that changes
+// accounts or sign-ins calls it first, so no route reaches such a change with a token.
 func PeopleOnly(ctx context.Context) error {
 	if audit.Of(ctx).TokenID != "" {
 		return ErrPeopleOnly

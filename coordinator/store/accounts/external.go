@@ -19,15 +19,15 @@ func (s *Store) UserByIdentity(ctx context.Context, issuer, subject string) (Use
 		WHERE id = (SELECT user_id FROM user_identities WHERE issuer = $1 AND subject = $2)`, issuer, subject)
 }
 
-// AddIdentity adds a user without a password for an identity, or returns the user that it
-// has got meanwhile. It returns [ErrNotFound] when the name is taken.
+// AddIdentity adds a user without a password for an identity, or returns the identity's user if it got one
+// meanwhile. It returns [ErrNotFound] when the name is taken.
 func (s *Store) AddIdentity(ctx context.Context, issuer, subject, username, role string) (User, error) {
 	if err := PeopleOnly(ctx); err != nil {
 		return User{}, err
 	}
 	var u User
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		// Two sign-ins of the same identity must not make two users.
+		// Two concurrent sign-ins of the same identity must not make two users.
 		_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1 || chr(10) || $2, 0))`,
 			issuer, subject)
 		if err != nil {
@@ -82,9 +82,8 @@ func (s *Store) SetRole(ctx context.Context, id, role string) error {
 	return nil
 }
 
-// AddExternalSession is [Store.AddSession] for a user whom another provider has
-// authenticated. providerSession is the provider's own id of the sign-in, or empty. It
-// returns [ErrNotFound] if the user is disabled.
+// AddExternalSession is [Store.AddSession] for a user authenticated by another provider. providerSession is the
+// provider's own id of the sign-in, or empty. It returns [ErrNotFound] if the user is disabled.
 func (s *Store) AddExternalSession(ctx context.Context, userID, issuer, providerSession string,
 	token TokenHash, ttl time.Duration, from Origin,
 ) (Session, error) {
@@ -111,8 +110,8 @@ func (s *Store) AddExternalSession(ctx context.Context, userID, issuer, provider
 		})
 }
 
-// SessionIssuer returns the provider through which a session was started, empty for a
-// password or when there is no such session.
+// SessionIssuer returns the provider through which a session was started; empty for a password or if the
+// session does not exist.
 func (s *Store) SessionIssuer(ctx context.Context, token TokenHash) (string, error) {
 	var issuer string
 	err := s.pool.QueryRow(ctx, `SELECT COALESCE(issuer, '') FROM sessions WHERE token_hash = $1`,
@@ -123,8 +122,8 @@ func (s *Store) SessionIssuer(ctx context.Context, token TokenHash) (string, err
 	return issuer, nil
 }
 
-// EndExternalSessions ends the sessions that were started with one sign-in at a provider. Without
-// its id it ends those of any sign-in of the identity. It returns their ids.
+// EndExternalSessions ends the sessions of one sign-in at a provider, or of all sign-ins of the identity if
+// providerSession is empty. It returns their ids.
 func (s *Store) EndExternalSessions(ctx context.Context, issuer, subject, providerSession string) ([]string, error) {
 	if err := PeopleOnly(ctx); err != nil {
 		return nil, err

@@ -9,8 +9,8 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// OpenNamedSession opens, or prolongs, the session of a user whom another authentication
-// than ours has named. It returns [ErrNotFound] if the user is disabled.
+// OpenNamedSession opens or extends the session of a user who was named by an external authentication. It
+// returns [ErrNotFound] if the user is disabled.
 func (s *Store) OpenNamedSession(ctx context.Context, userID string, token TokenHash, ttl time.Duration) error {
 	if err := PeopleOnly(ctx); err != nil {
 		return err

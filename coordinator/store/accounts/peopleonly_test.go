@@ -11,14 +11,14 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// TestEveryChangeOfWhoSignsInIsForPeople calls every method of the store in the name of an access token
-// (SPEC 11). A new method is a new row.
+// TestEveryChangeOfWhoSignsInIsForPeople calls every method of the store with an access token (SPEC 11). A new
+// method needs a new row.
 func TestEveryChangeOfWhoSignsInIsForPeople(t *testing.T) {
 	db, err := postgres.Open("postgres://nobody@127.0.0.1:1/nothing?connect_timeout=1", postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close() // no server: what is refused asks none
+	defer db.Close() // no server: a refused change sends no statement
 	s := New(db)
 	ctx := audit.With(t.Context(), audit.Actor{Kind: audit.User, ID: "ann", Through: audit.Token, TokenID: "t"})
 	edit := func(c UserChange) func() error {

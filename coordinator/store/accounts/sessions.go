@@ -19,7 +19,7 @@ type TokenHash [32]byte
 // Session is a live session together with its user.
 type Session struct {
 	ID string
-	// ParentID and WorkspaceID are set on the session of one workspace's own host.
+	// ParentID and WorkspaceID are set for a session at a workspace's own host.
 	ParentID    string
 	WorkspaceID workspace.ID
 	// Scopes are those of a personal access token, and nil for a sign-in.
@@ -27,14 +27,13 @@ type Session struct {
 
 	// UserID, Username and Role are the user's at the time of the query.
 	UserID, Username, Role string
-	// ExpiresIn is how long the session lasted when the query ran, by the database's clock.
+	// ExpiresIn is the remaining time of the session when the query ran, by the database's clock.
 	ExpiresIn time.Duration
 }
 
-// AddSession starts a session of the user that expires after ttl. It returns
-// [ErrNotFound] if the user is disabled or passwordHash is no longer the user's:
-// both may have changed while the password was being verified. It also removes some
-// expired sessions.
+// AddSession starts a session of the user that expires after ttl. It returns [ErrNotFound] if the user is
+// disabled or passwordHash is no longer the user's: both may have changed while the password was being
+// verified. It also removes some expired sessions.
 func (s *Store) AddSession(ctx context.Context, userID, passwordHash string,
 	token TokenHash, ttl time.Duration, from Origin,
 ) (Session, error) {
@@ -77,8 +76,8 @@ func (s *Store) Session(ctx context.Context, token TokenHash) (Session, error) {
 		WHERE s.token_hash = $1 AND s.expires_at > now() AND u.disabled_at IS NULL`, token[:])
 }
 
-// EndSession ends the session with this token and the sessions that depend on it.
-// It does nothing if the session does not exist. Whoever has the token is its user.
+// EndSession ends the session with this token and the sessions that depend on it. It does nothing if the
+// session does not exist. It needs no user id: the token proves the user.
 func (s *Store) EndSession(ctx context.Context, token TokenHash) error {
 	if err := PeopleOnly(ctx); err != nil {
 		return err
@@ -96,14 +95,14 @@ func (s *Store) EndSession(ctx context.Context, token TokenHash) error {
 	return nil
 }
 
-// signedOut writes into the audit that main sessions of users, the rows of ended, were ended.
+// signedOut records in the audit that main sessions of users, the rows of ended, have ended.
 const signedOut = audit.OfUsers + `'user.sign_out', jsonb_build_object('sessions', sessions)
 	FROM (SELECT u.id, u.username, count(*) AS sessions FROM ended JOIN users u ON u.id = ended.user_id GROUP BY u.id) AS of`
 
-// AddTicket adds a ticket with which the owner of the main session token can start a session on the
-// workspace's own host. It is good once, within ttl and in the browser with that secret. It returns
-// [ErrNotFound] if the session has ended, or if the workspace is deleted or not the user's own. It
-// also removes some expired tickets.
+// AddTicket adds a ticket with which the owner of the main session token can start a session at the workspace's
+// own host. The ticket works once, within ttl, in the browser with that secret. AddTicket returns [ErrNotFound]
+// if the session has ended, or if the workspace is deleted or not the user's own. It also removes some expired
+// tickets.
 func (s *Store) AddTicket(ctx context.Context, token TokenHash, id workspace.ID,
 	ticket, browser TokenHash, ttl time.Duration,
 ) error {
@@ -130,10 +129,10 @@ func (s *Store) AddTicket(ctx context.Context, token TokenHash, id workspace.ID,
 	return nil
 }
 
-// RedeemTicket uses the ticket up and starts a session, with the given token, for
-// the workspace that the ticket names. It returns [ErrNotFound] if id is another workspace, browser
-// is the hash of another secret, or the ticket has expired. It uses the ticket up as well then. The
-// session ends with its parent session, at the latest when that expires.
+// RedeemTicket uses up the ticket and starts a session, with the given token, for the ticket's workspace. It
+// returns [ErrNotFound] if id is another workspace, if browser is the hash of another secret, or if the ticket
+// has expired; that uses up the ticket as well. The session ends with its parent session, at the latest when
+// that expires.
 func (s *Store) RedeemTicket(ctx context.Context, ticket, browser TokenHash, id workspace.ID, token TokenHash) (
 	Session, error) {
 	if err := PeopleOnly(ctx); err != nil {
@@ -158,8 +157,7 @@ func (s *Store) RedeemTicket(ctx context.Context, ticket, browser TokenHash, id 
 		ticket[:], string(id), token[:], browser[:])
 }
 
-// session runs a query that returns at most one session. Without a row the error is
-// [ErrNotFound].
+// session runs a query that returns at most one session. Without a row the error is [ErrNotFound].
 func (s *Store) session(ctx context.Context, doing, sql string, args ...any) (Session, error) {
 	v, err := postgres.SelectOne(ctx, s.DB, doing, postgres.RowToStruct[Session], sql, args...)
 	if gone(err) {
@@ -168,8 +166,7 @@ func (s *Store) session(ctx context.Context, doing, sql string, args ...any) (Se
 	return v, err
 }
 
-// gone reports whether err is due to a session that ended while another row that
-// depends on it was being added.
+// gone reports whether err is due to a session that ended while another row that depends on it was being added.
 func gone(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code == "23503" // foreign_key_violation

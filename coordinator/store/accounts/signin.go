@@ -13,8 +13,7 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// EndedSessions returns those of the given sessions that have ended and cannot be used
-// any more.
+// EndedSessions returns those of the given sessions that have ended.
 func (s *Store) EndedSessions(ctx context.Context, ids []string) ([]string, error) {
 	return postgres.Select(ctx, s.DB, "looking for ended sessions", pgx.RowTo[string], `
 		SELECT asked.id FROM unnest($1::uuid[]) AS asked (id)
@@ -23,10 +22,9 @@ func (s *Store) EndedSessions(ctx context.Context, ids []string) ([]string, erro
 			WHERE s.id = asked.id AND s.expires_at > now() AND u.disabled_at IS NULL)`, ids)
 }
 
-// Origin is from where a session was opened.
+// Origin describes the client that opened a session.
 type Origin struct {
-	// Address is an IP address, Client what the browser or program calls itself; both may
-	// be empty.
+	// Address is an IP address, Client the name that the browser or program gives itself; both may be empty.
 	Address, Client string
 }
 
@@ -37,7 +35,7 @@ type OpenSession struct {
 	CreatedAt, LastUsedAt, ExpiresAt time.Time
 }
 
-// SessionsOf returns a user's main sessions without the access tokens, the latest used first.
+// SessionsOf returns a user's main sessions without the access tokens, the most recently used first.
 func (s *Store) SessionsOf(ctx context.Context, userID string) ([]OpenSession, error) {
 	return postgres.Select(ctx, s.DB, "listing sessions", postgres.RowToStruct[OpenSession], `
 		SELECT id, address, client, created_at, last_used_at, expires_at FROM sessions
@@ -45,8 +43,8 @@ func (s *Store) SessionsOf(ctx context.Context, userID string) ([]OpenSession, e
 		ORDER BY last_used_at DESC, id`, userID)
 }
 
-// EndSessionsOf ends the user's main session id, or with an empty id all but keep, and
-// returns the ids of those that it ended. Access tokens stay.
+// EndSessionsOf ends the user's main session id, or with an empty id all but keep, and returns the ids of the
+// ended ones. Access tokens stay.
 func (s *Store) EndSessionsOf(ctx context.Context, userID, id, keep string) ([]string, error) {
 	if err := PeopleOnly(ctx); err != nil {
 		return nil, err
@@ -62,8 +60,8 @@ func (s *Store) EndSessionsOf(ctx context.Context, userID, id, keep string) ([]s
 		SELECT id FROM ended`, postgres.Args{"user": userID, "id": id, "keep": keep, "by": audit.Of(ctx)})
 }
 
-// TouchSession records that a session is being used; that of a workspace's own host
-// counts for its main session. An address that is not empty is from where.
+// TouchSession records that a session is being used; a session at a workspace's own host counts for its main
+// session. address is the client's, if not empty.
 func (s *Store) TouchSession(ctx context.Context, v Session, address string) error {
 	id := v.ID
 	if v.ParentID != "" {
@@ -79,26 +77,28 @@ func (s *Store) TouchSession(ctx context.Context, v Session, address string) err
 
 // SignInCounter counts the failed sign-ins of one kind.
 type SignInCounter struct {
-	// Key is a hash of what is counted.
+	// Key is a hash of the counted account, address or both.
 	Key [32]byte
-	// Account is a hash of the account that the counter is of, by which [Store.Unlock] finds it; zero for none.
+	// Account is a hash of the account that the counter belongs to, by which [Store.Unlock] finds it; zero for
+	// none.
 	Account [32]byte
-	// Free is the number of failures from which on each one blocks. With 0 none does: they are only counted.
+	// Free is the number of failures after which each further one blocks. 0: failures are counted but never
+	// block.
 	Free int
-	// Cleared says that taking back a sign-in sets the count to 0. Otherwise the count loses only what
-	// that sign-in has added.
+	// Cleared means that taking back a sign-in resets the count to 0. Otherwise the count loses only what that
+	// sign-in has added.
 	Cleared bool
 }
 
-// SignInBlocks are how long sign-ins are blocked: First, doubling up to Longest. After
-// Forget without a failure the count begins anew.
+// SignInBlocks are how long sign-ins are blocked: First, doubling up to Longest. After Forget without a failure
+// the count starts again.
 type SignInBlocks struct{ First, Longest, Forget time.Duration }
 
 // errBlocked ends the transaction of a sign-in that must not be counted.
 var errBlocked = errors.New("blocked")
 
-// CountSignIn adds a failure to every counter; or, when one of them blocks, adds nothing and returns for how long. Failures
-// are those of the counters that never block. It also removes some old rows.
+// CountSignIn adds a failure to every counter. If one of the counters blocks, it adds nothing and returns for
+// how long. Failures are those of the counters that never block. It also removes some old rows.
 func (s *Store) CountSignIn(ctx context.Context, counters []SignInCounter, b SignInBlocks) (
 	wait time.Duration, failures int, err error) {
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
@@ -140,8 +140,8 @@ func (s *Store) CountSignIn(ctx context.Context, counters []SignInCounter, b Sig
 	return wait, failures, nil
 }
 
-// Unlock forgets the failed sign-ins of an account, whose hash is that of its counters, at all addresses. It returns at how many. The
-// user is the account's.
+// Unlock forgets the failed sign-ins of an account, identified by the hash in its counters, at all addresses,
+// and returns the number of addresses. userID is the account's user.
 func (s *Store) Unlock(ctx context.Context, userID string, account [32]byte) (addresses int, err error) {
 	if err := PeopleOnly(ctx); err != nil {
 		return 0, err
@@ -170,8 +170,8 @@ func (d *seconds) ScanFloat64(n pgtype.Float8) error {
 	return nil
 }
 
-// ClearSignIn takes back the failure that CountSignIn has counted for a sign-in that
-// succeeded, or that failed for another reason than the password.
+// ClearSignIn takes back the failure that CountSignIn has counted for a sign-in that succeeded, or that failed
+// for another reason than the password.
 func (s *Store) ClearSignIn(ctx context.Context, counters []SignInCounter) error {
 	batch := &pgx.Batch{}
 	for _, c := range counters {

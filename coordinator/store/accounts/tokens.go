@@ -10,12 +10,13 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// Token is a personal access token: a session that its user has named. Its secret is not stored.
+// Token is a personal access token: a session with a name chosen by its user. Its secret is not stored.
 type Token struct {
 	ID, Name             string
 	Scopes               []string
 	CreatedAt, ExpiresAt time.Time
-	// LastUsedAt and Address, from where that was, are zero before the first use.
+	// LastUsedAt and Address are the time of the last use and the client's address then; zero before the first
+	// use.
 	LastUsedAt time.Time
 	Address    string
 }
@@ -24,8 +25,8 @@ type Token struct {
 const tokenColumns = `id, name, scopes, created_at, expires_at,
 	NULLIF(last_used_at, created_at) AS last_used_at, address`
 
-// AddToken adds a token of the user who has the main session sessionID, which must be no token itself.
-// It returns [ErrNotFound] if that has ended.
+// AddToken adds a token of the user with the main session sessionID, which must not be a token itself. It
+// returns [ErrNotFound] if that session has ended.
 func (s *Store) AddToken(ctx context.Context, userID, sessionID string, secret TokenHash,
 	name string, scopes []string, ttl time.Duration,
 ) (Token, error) {
@@ -65,7 +66,8 @@ func (s *Store) TokensOf(ctx context.Context, userID string) ([]Token, error) {
 		ORDER BY created_at DESC, id`, userID)
 }
 
-// EndToken ends one of the user's tokens, which a token may do, too: it gives no rights. It returns the ids of those that it ended: one, or none.
+// EndToken ends one of the user's tokens, and returns the ids of the ended ones: one, or none. A token may do
+// that, too, as it grants no rights.
 func (s *Store) EndToken(ctx context.Context, userID, id string) ([]string, error) {
 	return postgres.Select(ctx, s.DB, "ending an access token", pgx.RowTo[string], `
 		WITH ended AS (

@@ -17,13 +17,13 @@ type User struct {
 	ID, Username string
 	// Role is "user" or "admin".
 	Role string
-	// PasswordHash is in PHC string form; empty for users who cannot sign in with a
-	// password. It MUST NOT be logged.
+	// PasswordHash is in PHC string form; empty for users who cannot sign in with a password. It MUST NOT be
+	// logged.
 	PasswordHash string
-	// DisabledAt is zero for a user who may sign in.
+	// DisabledAt is zero for an enabled user.
 	DisabledAt time.Time
 	CreatedAt  time.Time
-	// MaxRunning and MaxWorkspaces are the user's own limits; 0 means those of all users.
+	// MaxRunning and MaxWorkspaces are the user's own limits; 0 means the global ones for each user.
 	MaxRunning, MaxWorkspaces int
 }
 
@@ -44,12 +44,12 @@ func (s *Store) UserByName(ctx context.Context, username string) (User, error) {
 		`SELECT `+userColumns+` FROM users WHERE lower(username) = lower($1)`, username)
 }
 
-// Overview is a user as administrators see one.
+// Overview is a user as shown to administrators.
 type Overview struct {
 	User
-	// LastSignInAt is when the latest of the user's sign-ins that have not expired began.
+	// LastSignInAt is the start of the user's most recent unexpired sign-in.
 	LastSignInAt time.Time
-	// Workspaces are those that are not deleted, and Running those that count against the limits.
+	// Workspaces counts those that are not deleted, and Running those that count against the limits.
 	Workspaces, Running int
 }
 
@@ -63,8 +63,8 @@ func overviewSQL(condition string) string {
 		FROM users WHERE ` + condition
 }
 
-// Overviews returns at most limit users whose names have the text in them, in the order of their names
-// and after the name given. An empty text or name means any.
+// Overviews returns at most limit users whose names contain the text, in the order of their names and after the
+// given name. An empty text or name means any.
 func (s *Store) Overviews(ctx context.Context, text, after string, limit int) ([]Overview, error) {
 	return postgres.Select(ctx, s.DB, "listing users", postgres.RowToStruct[Overview],
 		overviewSQL(`strpos(lower(username), lower($1)) > 0 AND ($2 = '' OR lower(username) > lower($2))`)+`
@@ -102,10 +102,10 @@ func (s *Store) AddUser(ctx context.Context, username, passwordHash, role string
 type UserChange struct {
 	PasswordHash, Role *string
 	Disabled           *bool
-	// MaxRunning and MaxWorkspaces may be 0 for the limits of all users.
+	// MaxRunning and MaxWorkspaces may be 0 for the global limits.
 	MaxRunning, MaxWorkspaces *int
-	// SignOut ends all the user's sessions and access tokens, as another password or role and
-	// disabling do.
+	// SignOut ends all the user's sessions and access tokens, like a new password or role, or disabling the
+	// user.
 	SignOut bool
 }
 
@@ -114,7 +114,7 @@ func (c UserChange) onlyLimits() bool {
 	return c.PasswordHash == nil && c.Role == nil && c.Disabled == nil && !c.SignOut
 }
 
-// actions are what the audit says of the change: an entry each.
+// actions are the audit's entries about the change, one each.
 func (c UserChange) actions() (of []audit.Action) {
 	for _, a := range [...]struct {
 		asked  bool
@@ -131,7 +131,7 @@ func (c UserChange) actions() (of []audit.Action) {
 	return of
 }
 
-// details are what the change sets, without a password.
+// details returns the changed values, without a password.
 func (c UserChange) details() map[string]any {
 	of := make(map[string]any)
 	if c.Role != nil {
@@ -146,17 +146,17 @@ func (c UserChange) details() map[string]any {
 	return of
 }
 
-// ErrLastAdministrator refuses to disable or demote the only administrator who can sign in.
+// ErrLastAdministrator refuses to disable or demote the only enabled administrator.
 var ErrLastAdministrator = errors.New("the last administrator")
 
-// lockUserSQL locks the user's row in a statement of its own. The next one then sees a session that
+// lockUserSQL locks the user's row in a statement of its own, so that the next one sees a session that
 // AddSession was starting at the time. With @demotes it also locks the rows of all administrators, in one
-// order: of two changes at the same time, the second one sees what the first has left.
+// order: of two concurrent changes, the second one sees the result of the first.
 const lockUserSQL = `
 SELECT id FROM users WHERE id = @id OR @demotes AND role = 'admin' AND disabled_at IS NULL
 ORDER BY id FOR UPDATE`
 
-// editUserSQL must run after lockUserSQL and in a statement of its own.
+// editUserSQL must run after lockUserSQL, in a statement of its own.
 const editUserSQL = `
 WITH changed AS (
 	UPDATE users SET
@@ -175,9 +175,9 @@ WITH changed AS (
 )
 SELECT EXISTS (SELECT FROM users WHERE id = @id), EXISTS (SELECT FROM changed), ARRAY(SELECT id::text FROM ended)`
 
-// EditUser makes a change of a user in one implicit transaction. It returns the ids of the sessions
-// and access tokens that it has ended, [ErrNotFound] if there is no such user, and
-// [ErrLastAdministrator]. With an error, nothing was written.
+// EditUser changes a user in one implicit transaction. It returns the ids of the sessions and access tokens
+// that it has ended, [ErrNotFound] if the user does not exist, and [ErrLastAdministrator]. With an error,
+// nothing was written.
 func (s *Store) EditUser(ctx context.Context, id string, c UserChange) (ended []string, err error) {
 	if !c.onlyLimits() {
 		if err := PeopleOnly(ctx); err != nil {
@@ -208,8 +208,8 @@ func (s *Store) EditUser(ctx context.Context, id string, c UserChange) (ended []
 	return ended, nil
 }
 
-// ReplaceHash replaces the hash old with another one of the same password, unless
-// the password has changed in the meantime. Sessions continue.
+// ReplaceHash replaces the hash old with another one of the same password, unless the password has changed in
+// the meantime. Sessions continue.
 func (s *Store) ReplaceHash(ctx context.Context, id, old, hash string) error {
 	_, err := s.pool.Exec(ctx, `UPDATE users SET password_hash = $3 WHERE id = $1 AND password_hash = $2`,
 		id, old, hash)

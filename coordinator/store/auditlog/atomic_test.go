@@ -20,7 +20,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// changes is the database in which the cases change something.
+// changes is the database in which the cases make their changes.
 type changes struct {
 	t         *testing.T
 	store     *store.Store
@@ -104,24 +104,24 @@ func (c *changes) exec(sql string, args ...any) {
 	storetest.Exec(c.t, c.store, sql, args...)
 }
 
-// set changes the workspace in place of the controller.
+// set changes the workspace as the controller would.
 func (c *changes) set(columns string) func() {
 	return func() { storetest.Set(c.t, c.store, c.workspace, columns) }
 }
 
-// change is something that is asked for, and what the audit says of it.
+// change is a requested change, and its expected audit entry.
 type change struct {
 	name   string
-	before func() // what must be so, or nil
+	before func() // prepares the state, or nil
 	do     func(context.Context) error
 	action audit.Action
 	// details are the entry's as JSON, "" for any.
 	details string
-	// again says that doing it again is asked for again, and not nothing.
+	// again means that repeating the request counts as a new change instead of none.
 	again bool
 }
 
-// all are the changes, in an order in which each is possible.
+// all returns the changes, in an order in which each is possible.
 func (c *changes) all() []change {
 	ctx := c.t.Context()
 	created, adopted, token := workspace.ID(uuid.NewString()), workspace.ID(uuid.NewString()), hash()
@@ -242,12 +242,12 @@ func (c *changes) all() []change {
 	}
 }
 
-// elsewhere are the actions that are no change of the database, or that a migration writes.
+// elsewhere are the actions that do not change the database, or that a migration records.
 var elsewhere = []audit.Action{
 	audit.WorkspaceExec, audit.SystemCollect, audit.SystemOrphans, audit.SystemEgress, audit.SystemThaw, audit.SystemMigrate, audit.APIRequest,
 }
 
-// fingerprint is all that a change may touch.
+// fingerprint covers everything that a change may touch.
 func (c *changes) fingerprint() string {
 	c.t.Helper()
 	return storetest.Value[string](c.t, c.store, `SELECT md5(
@@ -260,16 +260,16 @@ func (c *changes) fingerprint() string {
 		(SELECT COALESCE(string_agg(t::text, '' ORDER BY id), '') FROM audit_log t))`)
 }
 
-// crashes end the server's process of the session, as a crash does: right before an entry is written, and when it is
-// written and nothing is committed.
+// crashes end the session's server process, as a crash does: right before an entry is written, and after that
+// before the commit.
 var crashes = []struct{ name, trigger string }{
 	{"before the entry", `CREATE TRIGGER crash BEFORE INSERT ON audit_log FOR EACH ROW EXECUTE FUNCTION crash()`},
 	{"before the commit", `CREATE CONSTRAINT TRIGGER crash AFTER INSERT ON audit_log DEFERRABLE INITIALLY DEFERRED
 		FOR EACH ROW EXECUTE FUNCTION crash()`},
 }
 
-// TestNoChangeWithoutAnEntryAndNoEntryWithoutAChange: a session that is killed at either point leaves neither. What
-// succeeds leaves both, and what changes nothing leaves no entry.
+// TestNoChangeWithoutAnEntryAndNoEntryWithoutAChange: a session that is killed at either point leaves neither.
+// A successful change leaves both, and a request that changes nothing leaves no entry.
 func TestNoChangeWithoutAnEntryAndNoEntryWithoutAChange(t *testing.T) {
 	c := newChanges(t)
 	c.exec(`CREATE FUNCTION crash() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -318,7 +318,7 @@ func TestNoChangeWithoutAnEntryAndNoEntryWithoutAChange(t *testing.T) {
 	}
 }
 
-// check looks at the newest entry.
+// check compares the newest entry with the expected one.
 func (c *changes) check(change change) {
 	c.t.Helper()
 	found, err := c.log.List(c.t.Context(), auditlog.Filter{}, 1, nil)

@@ -1,5 +1,5 @@
-// Package auditlog reads what the audit holds (SPEC 13), deletes what is too old, and writes the entries that
-// belong to no change of the database. It must not be asked by what makes a change: that statement writes its
+// Package auditlog reads the audit (SPEC 13), deletes old entries, and writes the entries that accompany no
+// change of the database. Code that makes a change must not use it: the statement of the change writes its
 // entry itself (package audit).
 package auditlog
 
@@ -18,13 +18,13 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// DefaultRetention is for how long entries are kept, and MinRetention the least.
+// DefaultRetention is how long entries are kept by default, and MinRetention the shortest allowed time.
 const (
 	DefaultRetention = 365 * 24 * time.Hour
 	MinRetention     = 24 * time.Hour
 )
 
-// CheckRetention reports what is wrong with the time for which entries are kept, under the setting's name.
+// CheckRetention returns an error if the time for which entries are kept is invalid; it names the setting.
 func CheckRetention(d time.Duration) error {
 	if d < 0 || d > 0 && d < MinRetention {
 		return fmt.Errorf("audit_retention: must be at least 1d, such as 365d, or 0 to keep the audit for good, not %s", d)
@@ -38,7 +38,7 @@ type Log struct {
 	refusals *refusals
 }
 
-// Actor is who asked, with the names at that time.
+// Actor is the requester of a change, with the name at that time.
 type Actor struct {
 	audit.Actor
 	TokenName string `json:"token_name"`
@@ -50,11 +50,11 @@ type Entry struct {
 	// At is the database's time of the change.
 	At     time.Time
 	Action audit.Action
-	// Outcome is [audit.Done], or the type of the problem with which it was refused.
+	// Outcome is [audit.Done], or the type of the problem that refused the request.
 	Outcome string
 	Actor   Actor
-	// WorkspaceID and UserID are what it concerns, with the names at that time. The user is the owner of the
-	// workspace, or the user who is changed or signs in.
+	// WorkspaceID and UserID are the objects concerned, with their names at that time. The user is the owner of
+	// the workspace, or the user who is changed or signs in.
 	WorkspaceID   workspace.ID
 	WorkspaceName string
 	UserID        string
@@ -63,39 +63,41 @@ type Entry struct {
 	Details map[string]any
 }
 
-// Cursor is a place among the entries: older than the entry of that time and id.
+// Cursor is a position among the entries: older than the entry with that time and id.
 type Cursor struct {
 	At time.Time
 	ID int64
 }
 
-// Cursor returns where a list goes on after e.
+// Cursor returns the position after e.
 func (e Entry) Cursor() Cursor { return Cursor{e.At, e.ID} }
 
-// Filter says which entries are asked for; its zero value means all.
+// Filter selects entries; its zero value selects all.
 type Filter struct {
-	// User is the id or the name of the user who asked or whom it concerns; Concerning is the id of the latter alone.
+	// User is the id or the name of a user who made the request or is concerned by it; Concerning is the id of
+	// a concerned user only.
 	User, Concerning string
 	Workspace        workspace.ID
-	// Actions are any of these; nil means all.
+	// Actions are the accepted actions; nil means all.
 	Actions []audit.Action
-	// Since is the earliest time, and Until the first that is too late; zero means any.
+	// Since is the earliest time, and Until the first time that is too late; zero means any.
 	Since, Until time.Time
 }
 
 const columns = `id, at, action, outcome, actor, workspace_id, workspace_name, user_id, user_name, details`
 
-// newestFirst is the order of every list. The indexes have it.
+// newestFirst is the order of every list, and of the indexes.
 const newestFirst = ` ORDER BY at DESC, id DESC LIMIT @limit`
 
-// List returns at most limit entries, the newest first, that are older than the cursor; nil begins. An entry
-// whose transaction ends late may appear among those of the last minute. An entry that cannot be read is an error: none is left out.
+// List returns at most limit entries, the newest first, that are older than the cursor; nil starts with the
+// newest. An entry whose transaction ends late may still appear among those of the last minute. An unreadable
+// entry is an error: none is left out.
 func (l *Log) List(ctx context.Context, f Filter, limit int, before *Cursor) ([]Entry, error) {
 	sql, args := f.statement(limit, before)
 	return postgres.SelectAll(ctx, l.db, "reading the audit", postgres.RowToStruct[Entry], sql, args)
 }
 
-// statement is that of [Log.List]. There are few: one for each set of conditions.
+// statement returns the statement of [Log.List]. Few exist: one for each set of conditions.
 func (f Filter) statement(limit int, before *Cursor) (string, postgres.Args) {
 	args := postgres.Args{"limit": limit}
 	var where []string
@@ -136,13 +138,13 @@ func (f Filter) statement(limit int, before *Cursor) (string, postgres.Args) {
 	if uuid.Validate(f.User) != nil {
 		user = `(SELECT id FROM users WHERE lower(username) = lower(@user))`
 	}
-	// Two index scans that end at the limit; an OR would sort all that there is.
+	// Two index scans that end at the limit; an OR would sort the whole table.
 	return `SELECT * FROM ((` + of(`user_id = `+user) + `) UNION ALL (` +
 		of(`actor_id = `+user, `user_id IS DISTINCT FROM `+user) + `)) AS of` + newestFirst, args
 }
 
-// Each calls do with every entry of the filter, the newest first, as of the time it is called. It holds no
-// connection while do runs, and a page of entries in memory. It returns the first error.
+// Each calls do with every entry of the filter, the newest first, as of the time of the call. It holds no
+// connection while do runs, and one page of entries in memory. It returns the first error.
 func (l *Log) Each(ctx context.Context, f Filter, do func(Entry) error) error {
 	const page = 500
 	for before := (*Cursor)(nil); ; {
@@ -173,17 +175,18 @@ func (l *Log) Trim(ctx context.Context, olderThan time.Duration, limit int) (int
 	return tag.RowsAffected(), nil
 }
 
-// Write writes an entry of the context's actor about something that is no change of the database: a command in a
-// container, or what begins now. The caller MUST write before it begins, and not begin on an error.
+// Write writes an entry of the context's actor about something that does not change the database: a command in
+// a container, or an action that is about to begin. The caller MUST write before the action begins, and not
+// begin it after an error.
 func (l *Log) Write(ctx context.Context, action audit.Action, about workspace.ID, details map[string]any) error {
 	return l.WriteIf(ctx, nil, action, about, details)
 }
 
-// ErrStale: the workspace has none of the revisions that were asked for.
+// ErrStale: the workspace has none of the expected revisions.
 var ErrStale = errors.New("the workspace has changed meanwhile")
 
-// WriteIf is [Log.Write] if the workspace has one of the revisions, and otherwise writes nothing and returns [ErrStale]. Nil
-// revisions allow any.
+// WriteIf is [Log.Write] if the workspace has one of the revisions; otherwise it writes nothing and returns
+// [ErrStale]. Nil revisions allow any.
 func (l *Log) WriteIf(ctx context.Context, revisions []int64, action audit.Action, about workspace.ID, details map[string]any) error {
 	tag, err := l.db.Pool().Exec(ctx, `
 		INSERT INTO audit_log (actor, action, workspace_id, workspace_name, user_id, user_name, details)

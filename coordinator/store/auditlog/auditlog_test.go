@@ -33,7 +33,7 @@ func (c *changes) fill(bob string) {
 	for i, e := range []struct{ action, actor, user, workspace string }{
 		{"workspace.create", c.owner.ID, c.owner.ID, string(c.workspace)},
 		{"user.sign_in", bob, bob, ""},
-		{"user.limits", c.owner.ID, bob, ""}, // by one, about the other
+		{"user.limits", c.owner.ID, bob, ""}, // by one user, about the other
 		{"workspace.sleep", bob, c.owner.ID, string(c.workspace)},
 		{"system.gc", "", "", ""},
 	} {
@@ -78,7 +78,7 @@ func TestList(t *testing.T) {
 		if strings.Join(got, " ") != f.want {
 			t.Errorf("%s: %v, want %s", f.name, got, f.want)
 		}
-		// In pages of one, it is the same.
+		// Pages of one entry give the same list.
 		var paged []string
 		for before := (*auditlog.Cursor)(nil); len(paged) <= len(got); {
 			one, last := c.list(f.Filter, 1, before)
@@ -93,7 +93,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestEntriesOfOneTransactionAreOnPagesOnce: they have the same time.
+// TestEntriesOfOneTransactionAreOnPagesOnce, although they have the same time.
 func TestEntriesOfOneTransactionAreOnPagesOnce(t *testing.T) {
 	c := newChanges(t)
 	c.exec(`DELETE FROM audit_log`)
@@ -194,14 +194,14 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreBounded: everybody can cause them.
+// TestRefusalsAreBounded, because anyone can cause them.
 func TestRefusalsAreBounded(t *testing.T) {
 	c := newChanges(t)
 	c.exec(`DELETE FROM audit_log`)
 	for range auditlog.RefusalsAtOnce + 50 {
 		c.log.Refused(t.Context(), auditlog.Refusal{Action: audit.UserSignIn, Why: "bad-credentials"})
 	}
-	// One more may be written for each ten seconds that this took.
+	// One more may be written for each ten seconds since the start.
 	got, _ := c.list(auditlog.Filter{}, 1000, nil)
 	if n := len(got); n < auditlog.RefusalsAtOnce || n > auditlog.RefusalsAtOnce+10 {
 		t.Errorf("%d refusals are written", n)

@@ -13,23 +13,23 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// How many refusals a process writes: so many at once, and then one each interval. Everybody can cause them, and
-// the table must not grow by that. The next entry says how many were left out.
+// The number of refusals that a process writes: so many at once, and then one per interval. Anyone can cause
+// refusals, and they must not fill the table. The next entry says how many were left out.
 const (
 	RefusalsAtOnce  = 100
 	refusalInterval = 10 * time.Second
 )
 
-// refusals bounds them.
+// refusals limits the rate of the entries.
 type refusals struct {
 	outage *outage.Reporter
 	mu     sync.Mutex
 	rate   *rate.Limiter
-	// leftOut counts those since the last one that was written.
+	// leftOut counts the omitted ones since the last written one.
 	leftOut int
 }
 
-// New returns the audit in a database. It performs no I/O. The logger is told of refusals that cannot be written.
+// New returns the audit in a database. It performs no I/O. It logs refusals that cannot be written.
 func New(db *postgres.DB, log *zap.Logger) *Log {
 	return &Log{db, &refusals{
 		outage: outage.New(log, zap.WarnLevel, "refusals cannot be written to the audit",
@@ -38,19 +38,19 @@ func New(db *postgres.DB, log *zap.Logger) *Log {
 	}}
 }
 
-// Refusal is something that was refused.
+// Refusal is a refused request.
 type Refusal struct {
 	Action audit.Action
 	// Why is the type of the problem.
 	Why string
-	// UserID and Username are whom it concerns, empty if that is nobody here. A name that no user has MUST NOT be
+	// UserID and Username are the user concerned, empty if there is none here. An unknown name MUST NOT be
 	// given: people type passwords there.
 	UserID, Username string
 	Details          map[string]any
 }
 
-// Refused writes an entry of the context's actor. Nothing has changed, so that one that cannot be written is logged,
-// and the answer to the client stays the same.
+// Refused writes an entry of the context's actor. As nothing has changed, a failure to write is only logged,
+// and the client's answer stays the same.
 func (l *Log) Refused(ctx context.Context, r Refusal) {
 	leftOut, ok := l.refusals.take()
 	if !ok {
@@ -72,7 +72,7 @@ func (l *Log) Refused(ctx context.Context, r Refusal) {
 	l.refusals.outage.Report(ctx, err)
 }
 
-// take returns whether one more may be written, and how many were left out before it.
+// take reports whether one more may be written, and how many were left out before it.
 func (r *refusals) take() (leftOut int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

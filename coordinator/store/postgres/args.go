@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Args are the arguments of a statement by name: [pgx.StrictNamedArgs], except that each
-// statement is parsed once. To parse a long one takes as long as all else that a client does.
+// Args are the named arguments of a statement: [pgx.StrictNamedArgs], except that each statement is parsed only
+// once. Parsing a long one takes as long as all other work of the client.
 type Args map[string]any
 
 // positional is a statement with $1, $2 and so on, and the names of these arguments.
@@ -17,7 +17,7 @@ type positional struct {
 	names []any
 }
 
-// parsed has a [positional] per statement with names. Statements are constants: they are few.
+// parsed caches a [positional] per statement with names. Statements are constants, so there are few.
 var parsed sync.Map
 
 // RewriteQuery implements [pgx.QueryRewriter].
@@ -42,7 +42,7 @@ func (a Args) RewriteQuery(ctx context.Context, conn *pgx.Conn, sql string, _ []
 		args[i], complete = value, complete && given
 	}
 	if !complete {
-		return pgx.StrictNamedArgs(a).RewriteQuery(ctx, conn, sql, nil) // which says what is wrong
+		return pgx.StrictNamedArgs(a).RewriteQuery(ctx, conn, sql, nil) // which returns the error
 	}
 	return p.sql, args, nil
 }

@@ -1,7 +1,7 @@
-// Package postgres is the database that the processes share. It owns its connections and their
-// limits, the schema and its migrations, and the notifications about changes. It also owns what
-// processes agree on with their sessions: locks, fences, and which processes there are. It must
-// not read or write a workspace or a user: packages store and accounts do.
+// Package postgres is the access to the database that the processes share. It owns its connections and their
+// limits, the schema and its migrations, and the notifications about changes. It also owns what processes agree
+// on through their sessions: locks, fences, and the list of processes. It must not read or write a workspace or
+// a user: packages store and accounts do.
 package postgres
 
 import (
@@ -23,28 +23,26 @@ import (
 	"github.com/codehub/gateway/coordinator/dialer"
 )
 
-// connectTimeout bounds the establishment of a connection when the DSN does not
-// set connect_timeout.
+// connectTimeout bounds the establishment of a connection when the DSN does not set connect_timeout.
 const connectTimeout = 5 * time.Second
 
-// peerLimits are the times within which a server that is cut off is noticed: about
-// ten seconds (SPEC 5).
+// peerLimits are the times after which a lost server is noticed: about ten seconds (SPEC 5).
 var peerLimits = dialer.Limits{
 	Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3,
 	Unacknowledged: 10 * time.Second,
 }
 
-// statementTimeout is after how long the server ends a statement of the pool. The feed of
-// package changes relies on it: a revision is visible or void within a minute.
+// statementTimeout is after how long the server ends a statement of the pool. The feed of package changes
+// relies on it: a revision is visible or void within a minute.
 const statementTimeout = 30 * time.Second
 
-// transactionSilence is after how long the server ends a transaction whose client says
-// nothing, with its session. A process that is stopped inside of one keeps its locks, for
-// which the next leader's epoch and every change of the same rows wait.
+// transactionSilence is after how long the server ends a transaction whose client is silent, with its session.
+// A process that is stopped inside a transaction would keep its locks, for which the next leader's epoch and
+// every change of the same rows wait.
 const transactionSilence = 5 * time.Second
 
-// defaultMaxConns is the size of the pool when the DSN sets no pool_max_conns.
-// No statement holds a connection for long, and each costs the server a process.
+// defaultMaxConns is the size of the pool when the DSN sets no pool_max_conns. No statement holds a connection
+// for long, and each costs the server a process.
 const defaultMaxConns = 10
 
 // ErrNotFound means that the row does not exist, or that the viewer may not see it.
@@ -58,11 +56,11 @@ type DB struct {
 	// instance is the id of this process among those that write activity.
 	instance string
 
-	// waiting is told when a migration waits for a lock; nil for nobody.
+	// waiting is called when a migration waits for a lock; it may be nil.
 	waiting func(LockWait)
 
-	// livenessInterval is how long LISTEN waits for a notification before it pings
-	// the server; livenessTimeout is how long the server has to answer.
+	// livenessInterval is how long LISTEN waits for a notification before it pings the server; livenessTimeout
+	// is how long the server has to answer.
 	livenessInterval, livenessTimeout time.Duration
 
 	unreadable *zap.Logger // for rows that cannot be read
@@ -70,25 +68,24 @@ type DB struct {
 
 // Options configure a [DB].
 type Options struct {
-	// Tracer sees every statement, those of LISTEN and of the leader's lock included, and
-	// batches if it is a [pgx.BatchTracer]. It is for tracing, and for tests that fail or
-	// delay statements.
+	// Tracer sees every statement, including those of LISTEN and of the leader's lock, and batches if it is a
+	// [pgx.BatchTracer]. It is for tracing, and for tests that fail or delay statements.
 	Tracer pgx.QueryTracer
-	// Waiting, if set, is called while [DB.Migrate] waits for locks that other sessions hold: after a second, and then every
-	// ten. It must not block.
+	// Waiting, if set, is called while [DB.Migrate] waits for locks of other sessions: after a second, and then
+	// every ten. It must not block.
 	Waiting func(LockWait)
-	// Log is told of rows that cannot be read. Default: nothing is logged.
+	// Log receives rows that cannot be read. Default: nothing is logged.
 	Log *zap.Logger
 }
 
-// Open parses dsn (a URL or key=value form; pool_max_conns and the like are
-// understood) and returns a DB that connects when first used. It does no I/O.
+// Open parses dsn (a URL or key=value form, with settings such as pool_max_conns) and returns a DB that
+// connects when first used. It does no I/O.
 func Open(dsn string, o Options) (*DB, error) {
 	cfg, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("parsing the PostgreSQL address: %w", err)
 	}
-	// The parsed value does not tell a setting from pgx's default.
+	// The parsed value does not distinguish a setting from pgx's default.
 	if !strings.Contains(dsn, "pool_max_conns") {
 		cfg.MaxConns = defaultMaxConns
 	}
@@ -105,11 +102,11 @@ func Open(dsn string, o Options) (*DB, error) {
 	}
 	declare(c.RuntimeParams)
 	setDefault(c.RuntimeParams, "idle_in_transaction_session_timeout", transactionSilence)
-	// The limits are checked by the statement after the one that waits for the lock.
-	// It sees what other transactions have committed only with a snapshot of its own.
+	// The limits are checked by the statement after the one that waits for the lock. That statement sees the
+	// commits of other transactions only with a snapshot of its own.
 	c.RuntimeParams["default_transaction_isolation"] = "read committed"
 
-	// What follows holds for the pool alone: migrations and waits for locks take longer.
+	// The following applies to the pool only: migrations and waits for locks take longer.
 	alone := c.Copy()
 	setDefault(c.RuntimeParams, "statement_timeout", statementTimeout)
 	cfg.AfterConnect = readTimesInUTC
@@ -126,7 +123,7 @@ func Open(dsn string, o Options) (*DB, error) {
 	}, nil
 }
 
-// readTimesInUTC makes the connection read times in UTC. pgx reads them in the zone of the process.
+// readTimesInUTC makes the connection read times in UTC. By default pgx reads them in the zone of the process.
 func readTimesInUTC(_ context.Context, conn *pgx.Conn) error {
 	conn.TypeMap().RegisterType(&pgtype.Type{
 		Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
@@ -134,8 +131,7 @@ func readTimesInUTC(_ context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// setDefault sets a time limit of the server for the sessions of a client, unless the DSN
-// does.
+// setDefault sets one of the server's time limits for the sessions of a client, unless the DSN does.
 func setDefault(params map[string]string, name string, d time.Duration) {
 	if params[name] == "" {
 		params[name] = strconv.FormatInt(d.Milliseconds(), 10)
@@ -145,8 +141,8 @@ func setDefault(params map[string]string, name string, d time.Duration) {
 // Close closes all connections of the pool. It waits for those in use.
 func (db *DB) Close() { db.pool.Close() }
 
-// Ping checks that the server answers. The error is a [*PoolerError] if that is a connection
-// pooler through which no process can work.
+// Ping checks that the server answers. The error is a [*PoolerError] for a connection pooler through which no
+// process can work.
 func (db *DB) Ping(ctx context.Context) error {
 	if err := db.pool.Ping(ctx); err != nil {
 		return fmt.Errorf("pinging PostgreSQL: %w", connecting(err))
@@ -154,9 +150,9 @@ func (db *DB) Ping(ctx context.Context) error {
 	return checkSession(ctx, db.pool)
 }
 
-// ConnConfig returns a copy of the connection settings, timeouts included, for
-// connections outside the pool: the leader's lock and LISTEN.
+// ConnConfig returns a copy of the connection settings, timeouts included, for connections outside the pool:
+// the leader's lock and LISTEN.
 func (db *DB) ConnConfig() *pgx.ConnConfig { return db.conn.Copy() }
 
-// Pool returns the connections themselves, for the packages that hold statements.
+// Pool returns the pool itself, for the packages that hold statements.
 func (db *DB) Pool() *pgxpool.Pool { return db.pool }

@@ -91,8 +91,8 @@ func TestTransactionsAreReadCommittedWhateverTheServersDefault(t *testing.T) {
 	}
 }
 
-// A process that is stopped inside a transaction must not keep its locks: the next
-// leader's epoch waits for them.
+// A process that is stopped inside a transaction must not keep its locks: the next leader's epoch waits for
+// them.
 func TestASilentTransactionIsEnded(t *testing.T) {
 	s := open(t)
 	for name, query := range map[string]func(*DB) string{

@@ -9,28 +9,27 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// exclusiveSilence is how long the holder of an [Exclusive] may be silent before the
-// server ends its session and lets another one in. It is longer than one request to an
-// object store takes with its retries.
+// exclusiveSilence is how long the holder of an [Exclusive] may be silent before the server ends its session
+// and lets another one in. It is longer than one request to an object store takes with its retries.
 const exclusiveSilence = 5 * time.Minute
 
-// Exclusive is work that one process of the installation does at a time, whichever it is. It is an
-// advisory lock on a connection of its own, with an epoch of its own in system_locks. Unlike the
-// leadership it is not waited for. Its methods are for one goroutine.
+// Exclusive is work that only one process of the installation does at a time, but any process may do. It is an
+// advisory lock on a connection of its own, with an epoch of its own in system_locks. Unlike for the
+// leadership, nothing waits for it. Its methods are for one goroutine.
 type Exclusive struct {
 	conn  *pgx.Conn
 	fence Fence
 }
 
-// LockGC is the name of the work of collecting archives.
+// LockGC is the name of the lock for collecting archives.
 const LockGC = "gc"
 
 // exclusiveKey is the key of the advisory lock of the work whose name is $1.
 const exclusiveKey = `hashtextextended('codehub ' || $1, 0)`
 
-// BusyError says that the work is being done already.
+// BusyError means that another process is doing the work.
 type BusyError struct {
-	// Lock names the work, Holder the process that does it since Since.
+	// Lock names the work, Holder the process that has been doing it since Since.
 	Lock, Holder string
 	Since        time.Time
 }
@@ -40,11 +39,11 @@ func (e *BusyError) Error() string {
 	return fmt.Sprintf("%s is being done already, by %s since %s", e.Lock, e.Holder, e.Since.UTC().Format(time.RFC3339))
 }
 
-// ErrNotExclusive says that another process may do the work by now.
+// ErrNotExclusive means that another process may be doing the work by now.
 var ErrNotExclusive = errors.New("another process may be doing this by now")
 
-// TryExclusive begins the work called name in the name of holder. If it is being done
-// already, the error is a [*BusyError]. The caller MUST call [Exclusive.End].
+// TryExclusive begins the work called name in the name of holder. If it is being done already, the error is a
+// [*BusyError]. The caller MUST call [Exclusive.End].
 func (db *DB) TryExclusive(ctx context.Context, name, holder string) (*Exclusive, error) {
 	conn, err := pgx.ConnectConfig(ctx, db.ConnConfig())
 	if err != nil {
@@ -58,7 +57,7 @@ func (db *DB) TryExclusive(ctx context.Context, name, holder string) (*Exclusive
 	return x, nil
 }
 
-// begin takes the lock, whose key is made from its name, and makes the epoch.
+// begin takes the lock, whose key is derived from its name, and writes the epoch.
 func (x *Exclusive) begin(ctx context.Context, holder string) error {
 	name := x.fence.Lock
 	if _, err := x.conn.Exec(ctx, "SELECT set_config('idle_session_timeout', $1, false), "+
@@ -85,15 +84,15 @@ func (x *Exclusive) begin(ctx context.Context, holder string) error {
 	return nil
 }
 
-// nextEpochSQL makes the next epoch of a lock that this session holds.
+// nextEpochSQL writes the next epoch of a lock that this session holds.
 const nextEpochSQL = `
 INSERT INTO system_locks AS l (lock_name, holder_id, epoch, acquired_at) VALUES ($1, $2, 1, now())
 ON CONFLICT (lock_name) DO UPDATE SET holder_id = excluded.holder_id, epoch = l.epoch + 1, acquired_at = now()
 RETURNING epoch`
 
-// WhileIdle calls f while no process does the work called name, and keeps all from beginning it
-// until f has returned. The next one then reads the rows as f has left them. WhileIdle reports
-// false, and does not call f, while the work is being done.
+// WhileIdle calls f while no process does the work called name, and keeps all from beginning it until f has
+// returned; the next one then sees the rows written by f. If the work is in progress, WhileIdle returns false
+// and does not call f.
 func (db *DB) WhileIdle(ctx context.Context, name string, f func() error) (idle bool, err error) {
 	conn, err := pgx.ConnectConfig(ctx, db.ConnConfig())
 	if err != nil {
@@ -110,11 +109,11 @@ func (db *DB) WhileIdle(ctx context.Context, name string, f func() error) (idle 
 	return true, f()
 }
 
-// Fence is what the writes of this work are conditional on.
+// Fence returns the condition for the writes of this work.
 func (x *Exclusive) Fence() Fence { return x.fence }
 
-// Check returns nil while no other process does the work, and keeps the session alive. It
-// asks on the connection that holds the lock, so that a lost one is noticed.
+// Check returns nil while no other process does the work, and keeps the session alive. It uses the connection
+// that holds the lock, so that it notices a lost one.
 func (x *Exclusive) Check(ctx context.Context) error {
 	var epoch int64
 	err := x.conn.QueryRow(ctx, "SELECT epoch FROM system_locks WHERE lock_name = $1", x.fence.Lock).Scan(&epoch)
@@ -127,12 +126,12 @@ func (x *Exclusive) Check(ctx context.Context) error {
 	return nil
 }
 
-// End ends the work. It also works after ctx has ended. If the server does not answer,
-// it releases the lock when it notices that the connection is closed.
+// End ends the work. It also works after ctx has ended. If the server does not answer, it releases the lock
+// when it notices that the connection is closed.
 func (x *Exclusive) End(ctx context.Context) {
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	// The server handles the end of a connection some time after it is closed.
+	// The server notices some time later that a connection was closed.
 	_, _ = x.conn.Exec(closing, "SELECT pg_advisory_unlock_all()")
 	_ = x.conn.Close(closing)
 }

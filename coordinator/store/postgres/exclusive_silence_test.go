@@ -6,7 +6,7 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 )
 
-// A holder that is stopped or cut off does not keep the others out for ever.
+// A holder that is stopped or cut off does not keep the others out permanently.
 func TestTheServerEndsTheSessionOfASilentHolder(t *testing.T) {
 	s, err := Open(devenv.PostgreSQL(t), Options{})
 	if err != nil {

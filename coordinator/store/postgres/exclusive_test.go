@@ -84,7 +84,7 @@ func TestExclusiveWorkEndsWithItsConnection(t *testing.T) {
 	}
 }
 
-// A process that was stopped for so long that the server let another one in.
+// A process was stopped for so long that the server let another one in.
 func TestAFormerHolderIsToldByTheEpoch(t *testing.T) {
 	s := storetest.Open(t)
 	x := begin(t, s, "gc", "node-1")

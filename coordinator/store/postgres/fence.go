@@ -9,13 +9,12 @@ import (
 type Fence struct {
 	// Lock is the lock_name of the row in system_locks.
 	Lock string
-	// Epoch is the number of the term. The row holds it until the next leader takes
-	// over.
+	// Epoch is the number of the term. The row holds it until the next leader takes over.
 	Epoch int64
 }
 
-// Holds reports whether f's epoch is still the newest of its lock. Destructive
-// actions are preceded by this check (SPEC 5); writes contain the fence themselves.
+// Holds reports whether f's epoch is still the newest of its lock. This check precedes destructive actions
+// (SPEC 5); writes contain the fence themselves.
 func (db *DB) Holds(ctx context.Context, f Fence) (bool, error) {
 	var held bool
 	err := db.pool.QueryRow(ctx,

@@ -37,10 +37,10 @@ type Notification struct {
 	SessionID string
 }
 
-// Listen calls on for every notification, one after the other, until ctx ends or the connection is
-// lost. It also ends when the server stops answering without closing the connection. It always
-// returns an error. It calls onConnected when it begins to receive: changes from then on are
-// reported, earlier ones must be read from the tables.
+// Listen calls on for every notification, one after the other, until ctx ends or the connection is lost. It
+// also ends when the server stops answering without closing the connection. It always returns an error. It
+// calls onConnected when it begins to receive: later changes are reported, earlier ones must be read from the
+// tables.
 func (db *DB) Listen(ctx context.Context, onConnected func(), on func(Notification)) error {
 	cfg := db.ConnConfig()
 	conn, err := pgx.ConnectConfig(ctx, cfg)
@@ -75,8 +75,7 @@ func (db *DB) Listen(ctx context.Context, onConnected func(), on func(Notificati
 	}
 }
 
-// next waits for a notification. After livenessInterval without one it pings the
-// server and returns nil.
+// next waits for a notification. After livenessInterval without one it pings the server and returns nil.
 func (db *DB) next(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
 	waiting, cancel := context.WithTimeout(ctx, db.livenessInterval)
 	defer cancel()
@@ -95,8 +94,8 @@ func (db *DB) next(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, e
 	return nil, nil
 }
 
-// decode parses a payload of the schema's triggers. Every database user can NOTIFY,
-// so other payloads are ignored.
+// decode parses a payload of the schema's triggers. Every database user can NOTIFY, so other payloads are
+// ignored.
 func decode(n *pgconn.Notification) (Notification, bool) {
 	var p struct {
 		ID      string `json:"id"`

@@ -16,13 +16,13 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// listening starts Listen and returns its notifications, and its end.
+// listening starts Listen and returns its notifications and its result.
 func listening(t testing.TB, s *DB) (<-chan Notification, <-chan error) {
 	t.Helper()
 	return postgrestest.Listening(t, s.Listen)
 }
 
-// until returns the notifications up to one that it sends itself.
+// until sends a notification itself and returns all that arrive up to it.
 func until(t testing.TB, s *DB, received <-chan Notification) []Notification {
 	t.Helper()
 	return postgrestest.Until(t, s.pool, received, func(n Notification) workspace.ID { return n.WorkspaceID })
@@ -118,8 +118,8 @@ func TestConnConfigIsACopy(t *testing.T) {
 	}
 }
 
-// TestListenReceivesAllChannelsOfTheTriggers compares the channels that the schema
-// notifies with those of LISTEN and with the constants.
+// TestListenReceivesAllChannelsOfTheTriggers compares the channels that the schema notifies with those of
+// LISTEN and with the constants.
 func TestListenReceivesAllChannelsOfTheTriggers(t *testing.T) {
 	s := open(t)
 	sources := value[string](t, s, `

@@ -17,34 +17,36 @@ import (
 )
 
 const (
-	// lockLimit is how long a migration waits for one lock before it gives way. Every statement that needs the same
-	// table waits behind it for so long.
+	// lockLimit is how long a migration waits for one lock before it gives way. Every statement that needs the
+	// same table waits behind it for that time.
 	lockLimit = 200 * time.Millisecond
-	// vacuumLimit is the same where only automatic vacuuming holds the lock. It gives way to a session that has waited for
-	// the server's deadlock_timeout, a second.
+	// vacuumLimit is the same if only automatic vacuuming holds the lock. Vacuuming gives way to a session that
+	// has waited for the server's deadlock_timeout, a second.
 	vacuumLimit = 1500 * time.Millisecond
 	// firstPause and longestPause bound the time between two attempts, which doubles.
 	firstPause, longestPause = 100 * time.Millisecond, 2 * time.Second
-	// quiet is how long a migration waits before it says so: processes that start together wait for each other for a moment.
+	// quiet is how long a migration waits silently: processes that start together wait for each other for a
+	// moment.
 	quiet = time.Second
 	// tellEvery is the time between two reports of one wait.
 	tellEvery = 10 * time.Second
-	// watchInterval is how often a migration that runs is asked what it waits for.
+	// watchInterval is how often a running migration's locks are queried.
 	watchInterval = 40 * time.Millisecond
 )
 
-// LockWait says that the schema is not migrated yet, because other sessions hold locks that the migration needs (SPEC 12.14).
+// LockWait means that the schema is not migrated yet, because other sessions hold locks that the migration
+// needs (SPEC 12.14).
 type LockWait struct {
-	// Migration is the name of the migration; empty for the lock of all migrations, which another process holds that
-	// migrates.
+	// Migration is the name of the migration; empty for the lock of all migrations, held by another migrating
+	// process.
 	Migration string
-	// For is how long it has been tried.
+	// For is the time since the first attempt.
 	For time.Duration
-	// Holders are the sessions for which it waited, as far as they were seen.
+	// Holders are the sessions that held the locks, as far as they were seen.
 	Holders []LockHolder
 }
 
-// String says it to a person.
+// String describes the wait for people.
 func (w LockWait) String() string {
 	held := "a session that ended meanwhile"
 	if len(w.Holders) > 0 {
@@ -58,23 +60,23 @@ func (w LockWait) String() string {
 		cmp.Or(w.Migration, "one process at a time"), w.For.Round(time.Second), held)
 }
 
-// LockHolder is a session that holds a lock. What the database does not tell this user is empty.
+// LockHolder is a session that holds a lock. Fields that the database does not show this user are empty.
 type LockHolder struct {
 	// PID is the session's process on the server; 0 for a prepared transaction, which has none.
 	PID int
-	// Application, Username and Address are who is connected, and from where.
+	// Application, Username and Address identify the client.
 	Application, Username, Address string
 	// Since is when its transaction began, and Age how long ago.
 	Since time.Time
 	Age   time.Duration
-	// State is what the session does, such as "idle in transaction", and Command the first word of its statement. The
-	// rest of the statement may hold secrets.
+	// State is the session's state, such as "idle in transaction", and Command the first word of its statement.
+	// The rest of the statement may hold secrets.
 	State, Command string
-	// Vacuum says that it is automatic vacuuming, which gives way.
+	// Vacuum means automatic vacuuming, which gives way.
 	Vacuum bool
 }
 
-// String says it to a person.
+// String describes the session for people.
 func (h LockHolder) String() string {
 	if h.PID == 0 {
 		return "a prepared transaction (pg_prepared_xacts)"
@@ -103,7 +105,8 @@ const holdersSQL = `
 	FROM unnest(pg_blocking_pids($1)) AS b (pid) LEFT JOIN pg_stat_activity a ON a.pid = b.pid AND b.pid <> 0
 	ORDER BY xact_start`
 
-// watchLocks calls f, which works in the session with that process, and returns for which sessions that has waited last.
+// watchLocks calls f, which works in the session of the server process pid, and returns the sessions that it
+// last waited for.
 func (db *DB) watchLocks(ctx context.Context, pid uint32, f func() error) ([]LockHolder, error) {
 	ended := make(chan error, 1)
 	go func() { ended <- guard.Call(guard.Task, f) }()
@@ -115,7 +118,7 @@ func (db *DB) watchLocks(ctx context.Context, pid uint32, f func() error) ([]Loc
 		case err := <-ended:
 			return last, err
 		case <-ticker.C:
-			// It is only told. Without an answer the wait goes on all the same.
+			// This is information only: without an answer the wait continues.
 			found, err := Select(ctx, db, "reading what the migration waits for", RowToStruct[LockHolder], holdersSQL, pid)
 			if err == nil && len(found) > 0 {
 				last = found
@@ -124,15 +127,15 @@ func (db *DB) watchLocks(ctx context.Context, pid uint32, f func() error) ([]Loc
 	}
 }
 
-// isLocked reports whether a statement has given way to those that hold a lock.
+// isLocked reports whether a statement has given way to the holders of a lock.
 func isLocked(err error) bool {
 	const lockNotAvailable, deadlockDetected = "55P03", "40P01"
 	var refused *pgconn.PgError
 	return errors.As(err, &refused) && (refused.Code == lockNotAvailable || refused.Code == deadlockDetected)
 }
 
-// untilUnlocked calls attempt until it fails for another reason than a lock that others hold. It gives each attempt the limit for a
-// lock, and tells of the wait. It has no limit of its own: a backup may take hours.
+// untilUnlocked repeats attempt until it succeeds or fails for another reason than a held lock. It gives each
+// attempt the limit for a lock, and reports the wait. It has no limit of its own: a backup may take hours.
 func (db *DB) untilUnlocked(ctx context.Context, attempt func(limit time.Duration) (LockWait, error)) error {
 	began, pause, limit := time.Now(), firstPause, lockLimit
 	told := began.Add(quiet - tellEvery)
@@ -150,7 +153,7 @@ func (db *DB) untilUnlocked(ctx context.Context, attempt func(limit time.Duratio
 		if len(wait.Holders) > 0 && !slices.ContainsFunc(wait.Holders, func(h LockHolder) bool { return !h.Vacuum }) {
 			limit = vacuumLimit
 		}
-		// Of processes that wait for the same lock, each tries at times of its own.
+		// Random pauses keep the processes that wait for the same lock apart.
 		timer := time.NewTimer(pause/2 + rand.N(pause))
 		select {
 		case <-timer.C:
@@ -162,7 +165,7 @@ func (db *DB) untilUnlocked(ctx context.Context, attempt func(limit time.Duratio
 	}
 }
 
-// The parts of migrations that need locks of tables. Bodies of functions and comments are left out before.
+// The parts of migrations that need locks of tables. Function bodies and comments are removed first.
 var (
 	unlocked     = regexp.MustCompile(`(?s)\$\$.*?\$\$|--[^\n]*|'[^']*'`)
 	createsTable = regexp.MustCompile(`(?i)\bCREATE\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?(\w+)`)
@@ -174,15 +177,15 @@ var (
 		`|\bDELETE\s+FROM\s+(\w+)|\bUPDATE\s+(\w+)\s+(?:AS\s+)?(?:\w+\s+)?SET\b|\bCREATE\s+STATISTICS\s[^;]*?\bFROM\s+(\w+)`)
 )
 
-// locksFirst returns the statements that take all locks of tables that a migration needs. With them it has what it needs before it
-// begins to work: it never holds one table, or has rewritten it, while it waits for another. Who writes is kept away from all
-// tables that it changes, and who reads from those only that it alters.
+// locksFirst returns the statements that take all table locks of a migration before it begins to work, so that
+// it never waits for a table while it holds or has rewritten another one. Writers are kept away from all tables
+// that the migration changes, readers only from those that it alters.
 func locksFirst(sql string) string {
 	text := unlocked.ReplaceAllString(sql, " ")
 	made, altered := names(text, createsTable), names(text, altersTable, dropsTrigger)
 	changed := append(names(text, changesTable, makesIndex), versionTable)
 	if dropsIndex.MatchString(text) {
-		altered = append(altered, names(text, makesIndex)...) // the tables of those that it replaces
+		altered = append(altered, names(text, makesIndex)...) // the tables of the replaced ones
 	}
 	lock := func(mode string, tables, but []string) string {
 		tables = slices.DeleteFunc(slices.Sorted(slices.Values(tables)), func(name string) bool { return slices.Contains(but, name) })
@@ -194,7 +197,7 @@ func locksFirst(sql string) string {
 	return lock("ACCESS EXCLUSIVE", altered, made) + lock("EXCLUSIVE", changed, append(made, altered...))
 }
 
-// names returns what the patterns find in a text.
+// names returns the matches of the patterns in a text.
 func names(text string, patterns ...*regexp.Regexp) (all []string) {
 	for _, p := range patterns {
 		for _, m := range p.FindAllStringSubmatch(text, -1) {

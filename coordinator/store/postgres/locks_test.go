@@ -15,7 +15,7 @@ import (
 // before010 is the schema of release 0.1.0.
 const before010 = 13
 
-// at010 returns a database with the schema of release 0.1.0, a workspace, and what it tells of waits.
+// at010 returns a database with the schema of release 0.1.0 and a workspace, and the reported waits.
 func at010(t *testing.T) (*DB, chan LockWait) {
 	t.Helper()
 	db := empty(t)
@@ -29,7 +29,7 @@ func at010(t *testing.T) (*DB, chan LockWait) {
 	return db, waits
 }
 
-// hold begins a transaction of another session with these statements, and returns its end.
+// hold runs these statements in a transaction of another session, and returns a function that ends it.
 func hold(t *testing.T, db *DB, statements string) (end func()) {
 	t.Helper()
 	config := db.ConnConfig()
@@ -52,13 +52,13 @@ func hold(t *testing.T, db *DB, statements string) (end func()) {
 	}
 }
 
-// TestAMigrationKeepsNobodyWaiting: whatever lock another session holds, statements beside the migration are answered, it names the
-// session, and it finishes when the lock is free.
+// TestAMigrationKeepsNobodyWaiting: for every kind of lock of another session, concurrent statements are
+// answered, the migration names the session, and it finishes when the lock is free.
 func TestAMigrationKeepsNobodyWaiting(t *testing.T) {
 	for name, c := range map[string]struct {
 		holds   string
 		command string
-		// writes says that others write meanwhile, too.
+		// writes means that there are concurrent writes, too.
 		writes bool
 	}{
 		"a backup":                 {"LOCK TABLE workspaces IN ACCESS SHARE MODE", "LOCK", true},
@@ -80,7 +80,8 @@ func TestAMigrationKeepsNobodyWaiting(t *testing.T) {
 			go func() { migrated <- db.Migrate(t.Context()) }()
 			beside := func() {
 				t.Helper()
-				// The limit of the gateway's own statements is longer. On a machine that is busy a second is short.
+				// This is longer than the limit of the gateway's own statements. On a busy machine a second is
+				// short.
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 				defer cancel()
 				var found string
@@ -128,7 +129,7 @@ func TestAMigrationKeepsNobodyWaiting(t *testing.T) {
 	}
 }
 
-// TestAMigrationThatWaitsEndsWithItsContext: it says for whom it waited, and has changed nothing.
+// TestAMigrationThatWaitsEndsWithItsContext: it names the sessions that it waited for, and has changed nothing.
 func TestAMigrationThatWaitsEndsWithItsContext(t *testing.T) {
 	db, waits := at010(t)
 	release := hold(t, db, "LOCK TABLE workspaces IN ACCESS SHARE MODE")
@@ -146,8 +147,8 @@ func TestAMigrationThatWaitsEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestEachMigrationLocksFirstWhatItAlters: what a migration locks while it works it has locked before, so it never waits while it holds
-// a table. The locks are compared with those that PostgreSQL has given it at its end.
+// TestEachMigrationLocksFirstWhatItAlters: each migration takes its locks before it works, so it never waits
+// while it holds a table. The locks are compared with those that PostgreSQL has granted at the end.
 func TestEachMigrationLocksFirstWhatItAlters(t *testing.T) {
 	const locked = `SELECT COALESCE(string_agg(lock, ', ' ORDER BY lock), '') FROM (
 		SELECT relname || CASE WHEN bool_or(mode = 'AccessExclusiveLock') THEN ' altered' ELSE '' END AS lock

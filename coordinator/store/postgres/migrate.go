@@ -22,25 +22,26 @@ import (
 // versionTable holds the number of the last migration that was applied.
 const versionTable = "codehub_schema_version"
 
-// recording ends the name of the migration that makes the table of checksums.
+// recording is the end of the name of the migration that creates the table of checksums.
 const recording = "_releases.sql"
 
-// auditing ends the name of the migration that makes the table of the audit.
+// auditing is the end of the name of the migration that creates the table of the audit.
 const auditing = "_audit.sql"
 
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrate applies the migrations that are missing. Any number of processes may call it at the same
-// time. The migrations run one after another under an advisory lock, each in one transaction with
-// its version number and checksum. A schema that is newer than this program is not touched. So an
-// old process can keep running next to a new one during an upgrade. If that schema does not serve
-// this program any more, the error is an [*OlderError]. It is an error, too, if a migration that
-// has run has another text here. It is a [*PoolerError] if the session does not say what this
+// Migrate applies the missing migrations. Any number of processes may call it at the same time. The migrations
+// run one after another under an advisory lock, each in one transaction with its version number and checksum. A
+// schema that is newer than this program is left alone, so that an old process can keep running next to a new
+// one during an upgrade.
+//
+// Migrate returns an [*OlderError] if the schema no longer serves this program, an error if an applied
+// migration has another text here, and a [*PoolerError] if the session does not declare the version that this
 // program knows. Then nothing is changed.
 //
-// While another session holds a lock that a migration needs, such as a backup, Migrate gives way: it keeps nobody waiting for longer
-// than a moment. It tries again until ctx ends, and tells [Options.Waiting].
+// If another session holds a lock that a migration needs, such as a backup, Migrate gives way, so that no other
+// statement waits for longer than a moment. It tries again until ctx ends, and calls [Options.Waiting].
 func (db *DB) Migrate(ctx context.Context) error {
 	dir, err := fs.Sub(migrations, "migrations")
 	if err != nil {
@@ -49,11 +50,11 @@ func (db *DB) Migrate(ctx context.Context) error {
 	return db.migrate(ctx, dir)
 }
 
-// migrate does that with the migrations in dir.
+// migrate is [DB.Migrate] with the migrations in dir.
 func (db *DB) migrate(ctx context.Context, dir fs.FS) error {
 	return db.untilUnlocked(ctx, func(limit time.Duration) (wait LockWait, err error) {
 		config := db.ConnConfig()
-		// A setting of the session, which outlives the "reset all" after each migration.
+		// A session setting survives the "reset all" after each migration.
 		config.RuntimeParams["lock_timeout"] = strconv.FormatInt(limit.Milliseconds(), 10)
 		conn, err := pgx.ConnectConfig(ctx, config)
 		if err != nil {
@@ -63,7 +64,7 @@ func (db *DB) migrate(ctx context.Context, dir fs.FS) error {
 		if err := checkSession(ctx, conn); err != nil {
 			return wait, err
 		}
-		var pid uint32 // that of the server: a pooler gives its clients another one
+		var pid uint32 // the server's own: a pooler gives its clients another one
 		if err := conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid); err != nil {
 			return wait, fmt.Errorf("asking for the session that migrates: %w", err)
 		}
@@ -76,7 +77,7 @@ func (db *DB) migrate(ctx context.Context, dir fs.FS) error {
 	})
 }
 
-// migrateOn does that on a connection, once.
+// migrateOn makes one attempt on a connection.
 func migrateOn(ctx context.Context, conn *pgx.Conn, dir fs.FS) error {
 	m, err := migrate.NewMigrator(ctx, conn, versionTable)
 	if err != nil {
@@ -115,7 +116,7 @@ func migrateOn(ctx context.Context, conn *pgx.Conn, dir fs.FS) error {
 // checksum is the SHA-256 of the text of a migration, in hexadecimal.
 type checksum struct{ name, sum string }
 
-// checksums returns those of the migrations in dir, in their order.
+// checksums returns the checksums of the migrations in dir, in their order.
 func checksums(dir fs.FS, all []*migrate.Migration) ([]checksum, error) {
 	sums := make([]checksum, len(all))
 	for i, m := range all {
@@ -129,8 +130,7 @@ func checksums(dir fs.FS, all []*migrate.Migration) ([]checksum, error) {
 	return sums, nil
 }
 
-// compare returns an error for each migration that has run with another text than this
-// program's.
+// compare returns an error for each migration that was applied with another text than this program's.
 func compare(ctx context.Context, conn *pgx.Conn, own []checksum) error {
 	var recorded bool
 	if err := conn.QueryRow(ctx, "SELECT to_regclass('schema_migrations') IS NOT NULL").Scan(&recorded); err != nil {
@@ -160,10 +160,11 @@ func compare(ctx context.Context, conn *pgx.Conn, own []checksum) error {
 	return errors.Join(errs...)
 }
 
-// record lets every migration from that of the table on write the checksums up to its own, in
-// its own transaction. What has run before there was the table is recorded as it is here. That
-// migration makes the same schema of every text that there was. From that of the audit on, each writes an
-// entry there, too: by the actor of the context. Each begins with the locks that it needs.
+// record makes each migration, from the one that creates the table of checksums on, write the checksums up to
+// its own in its own transaction. Migrations applied before the table existed are recorded with this program's
+// checksums: the migration that creates the table produces the same schema from every earlier text. From the
+// audit's migration on, each also writes an audit entry of the context's actor. Each begins by taking its
+// locks.
 func record(ctx context.Context, all []*migrate.Migration, own []checksum) error {
 	by, err := json.Marshal(audit.Of(ctx))
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Takes reports whether a text can be a value of type text: it is UTF-8 without NUL.
+// Takes reports whether a text can be a value of type text: UTF-8 without NUL.
 func Takes(text string) bool { return utf8.ValidString(text) && !strings.ContainsRune(text, 0) }
 
 // NullText writes the empty string as NULL.

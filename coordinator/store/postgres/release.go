@@ -9,8 +9,7 @@ import (
 	"github.com/codehub/gateway/coordinator/words"
 )
 
-// knownSchema is the version of the schema that this program knows: the number of its newest
-// migration.
+// knownSchema is the version of the schema that this program knows: the number of its newest migration.
 var knownSchema = countMigrations()
 
 func countMigrations() int {
@@ -21,27 +20,27 @@ func countMigrations() int {
 	return len(files)
 }
 
-// Release compares this program with the schema of the database (SPEC 12.14). The versions are
-// numbers of migrations.
+// Release compares this program with the schema of the database (SPEC 12.14). Versions are numbers of
+// migrations.
 type Release struct {
 	// Known is the version that this program knows, Schema the one that the database has.
 	Known, Schema int
-	// Lead is the oldest version that a process must know to lead and to collect archives,
-	// Serve the one to serve requests.
+	// Lead is the oldest version that a process must know to lead and to collect archives, Serve the one to
+	// serve requests.
 	Lead, Serve int
 }
 
-// OlderError says that this program is too old for what it was to do.
+// OlderError means that this program is too old for the requested role.
 type OlderError struct {
 	Release
-	// Serving says that it must not even serve requests.
+	// Serving means that it must not even serve requests.
 	Serving bool
 }
 
 // Error implements error.
 func (e *OlderError) Error() string { return e.Text().String() }
 
-// Text says it to a person, without a full stop.
+// Text describes the error for people, without a full stop.
 func (e *OlderError) Text() words.Text {
 	key, oldest := "problem.outdated_leading", e.Lead
 	if e.Serving {
@@ -74,8 +73,8 @@ type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// ReadRelease reads what the schema asks for. In a database without it nothing is asked. The
-// error is a [*PoolerError] if the session does not say what this program knows.
+// ReadRelease reads the schema's requirements. A database without a schema has none. The error is a
+// [*PoolerError] if the session does not declare the version that this program knows.
 func ReadRelease(ctx context.Context, q querier) (Release, error) {
 	r := Release{Known: knownSchema}
 	if err := checkSession(ctx, q); err != nil {
@@ -96,5 +95,5 @@ func ReadRelease(ctx context.Context, q querier) (Release, error) {
 	return r, nil
 }
 
-// Release reads what the schema asks for; see [ReadRelease].
+// Release reads the schema's requirements; see [ReadRelease].
 func (db *DB) Release(ctx context.Context) (Release, error) { return ReadRelease(ctx, db.pool) }

@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// schemaSQL describes all that migrations make, but for the order of columns.
+// schemaSQL describes everything that migrations create, except for the order of columns.
 const schemaSQL = `SELECT string_agg(what, E'\n' ORDER BY what) FROM (
 	SELECT format('column %s.%s %s %s %s %s', c.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attgenerated,
 			pg_get_expr(d.adbin, d.adrelid)) AS what
@@ -48,8 +48,8 @@ func embedded(t testing.TB, first int) fstest.MapFS {
 	return dir
 }
 
-// The text of 002_control_plane.sql was changed while it was made. A database in which an
-// earlier one has run, at that version or after later ones, becomes like any other.
+// The text of 002_control_plane.sql changed during its development. A database with an earlier text, at that
+// version or after later ones, ends up like any other.
 func TestEveryTextOfAMigrationGivesOneSchema(t *testing.T) {
 	want := value[string](t, open(t), schemaSQL)
 	texts, err := filepath.Glob("testdata/migrations/002_control_plane.*.sql")
@@ -109,7 +109,7 @@ func TestAMigrationThatWasChangedAfterItHasRunIsRefused(t *testing.T) {
 	}
 }
 
-// upgrade applies another migration than this program has.
+// upgrade applies an additional migration that this program does not have.
 func upgrade(t testing.TB, db *DB, sql string) {
 	t.Helper()
 	dir := embedded(t, knownSchema)
@@ -149,7 +149,7 @@ func TestAReleaseRunsBesideANewerOneAsLongAsTheSchemaServesIt(t *testing.T) {
 			if err := r.MayLead(); (err == nil) != tt.lead {
 				t.Errorf("leading beside it: %v", err)
 			}
-			// A term from before ends, and no other begins.
+			// An earlier term ends, and no other begins.
 			held, err := db.Holds(t.Context(), Fence{Lock: "coordinator", Epoch: 7})
 			if err != nil || held != tt.lead {
 				t.Errorf("the term from before goes on: %v, %v", held, err)
@@ -165,11 +165,11 @@ func TestAReleaseRunsBesideANewerOneAsLongAsTheSchemaServesIt(t *testing.T) {
 	}
 }
 
-// Who must not serve must not lead either, also where a hand has changed the requirement alone.
+// A process that must not serve must not lead either, even if the requirement alone was edited by hand.
 func TestAReleaseThatMustNotServeMustNotLead(t *testing.T) {
 	for _, tt := range []struct {
 		lead, serve int
-		want        string // what is refused
+		want        string // the refused role
 	}{{5, 1, ""}, {5, 5, ""}, {6, 1, "led by"}, {5, 6, "serves releases"}, {6, 6, "serves releases"}} {
 		err := Release{Known: 5, Schema: 6, Lead: tt.lead, Serve: tt.serve}.MayLead()
 		var older *OlderError
@@ -179,7 +179,7 @@ func TestAReleaseThatMustNotServeMustNotLead(t *testing.T) {
 	}
 }
 
-// The releases from before there was a setting say nothing.
+// The releases from before the setting declare nothing.
 func TestAProcessThatSaysNothingOfItsReleaseMakesNoEpoch(t *testing.T) {
 	db := open(t)
 	cfg := db.ConnConfig()

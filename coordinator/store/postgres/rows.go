@@ -14,16 +14,17 @@ import (
 	"github.com/codehub/gateway/coordinator/guard"
 )
 
-// Select runs a query and returns its rows, each read by scan. doing begins its errors. A row that
-// cannot be read concerns itself alone (SPEC 5, Failures): it is logged, counted and left out, or
-// marked if its type is [Markable].
+// Select runs a query and returns its rows, each read by scan. doing begins its errors. A row that cannot be
+// read affects no other row (SPEC 5, Failures): it is logged, counted and left out, or marked if its type is
+// [Markable].
 func Select[T any](ctx context.Context, db *DB, doing string, scan pgx.RowToFunc[T], sql string, args ...any) (
 	[]T, error) {
 	out, _, err := collect(ctx, db, doing, scan, sql, args)
 	return out, err
 }
 
-// SelectAll is [Select] for rows of which none may be missing: it returns an [*UnreadableError] for one that cannot be read.
+// SelectAll is [Select] for rows none of which may be missing: it returns an [*UnreadableError] for one that
+// cannot be read.
 func SelectAll[T any](ctx context.Context, db *DB, doing string, scan pgx.RowToFunc[T], sql string, args ...any) (
 	[]T, error) {
 	out, left, err := collect(ctx, db, doing, scan, sql, args)
@@ -51,7 +52,7 @@ func SelectOne[T any](ctx context.Context, db *DB, doing string, scan pgx.RowToF
 	return found[0], nil
 }
 
-// collect returns the rows that can be read, and the error of the last one that is left out.
+// collect returns the readable rows, and the error of the last one that is left out.
 func collect[T any](ctx context.Context, db *DB, doing string, scan pgx.RowToFunc[T], sql string, args []any) (
 	out []T, left, err error) {
 	rows, _ := db.pool.Query(ctx, sql, args...) // the rows have its error as well
@@ -73,7 +74,7 @@ func collect[T any](ctx context.Context, db *DB, doing string, scan pgx.RowToFun
 	return out, left, nil
 }
 
-// log notes a row that cannot be read, a line a minute at most: it may be read often.
+// log reports an unreadable row, at most once a minute: it may be read often.
 func (db *DB) log(doing string, e *UnreadableError) {
 	guard.Count(guard.Workspace)
 	db.unreadable.Error("a row of the database cannot be read; only what it is about is affected",
@@ -94,11 +95,12 @@ func (e *UnreadableError) Error() string {
 
 func (e *UnreadableError) Unwrap() error { return e.Err }
 
-// Markable is a row that is useful without some of its columns: it is told why they have the zero value.
+// Markable is a row that is useful without some of its columns: it learns why they have the zero value.
 type Markable interface{ MarkUnreadable(err error) }
 
-// RowToStruct is [pgx.RowToStructByName], but reads NULL as the zero value. It returns an [*UnreadableError] for a
-// column that cannot be read, unless *T is [Markable]. Then it marks the row. The rows that follow can be read.
+// RowToStruct is [pgx.RowToStructByName], but reads NULL as the zero value. For an unreadable column it marks
+// the row if *T is [Markable], and otherwise returns an [*UnreadableError]. The following rows can still be
+// read.
 func RowToStruct[T any](row pgx.CollectableRow) (T, error) {
 	from := &tolerant{CollectableRow: row}
 	value, err := pgx.RowToStructByName[T](from)
@@ -115,19 +117,19 @@ func RowToStruct[T any](row pgx.CollectableRow) (T, error) {
 	return value, from.bad
 }
 
-// noting is a row whose reader wants to know what cannot be read.
+// noting is a row whose reader wants to know the unreadable columns.
 type noting struct {
 	pgx.Rows
 	note func(*UnreadableError)
 }
 
-// tolerant is a row whose Scan goes on after a column that it cannot read. That of pgx ends the whole query.
+// tolerant is a row whose Scan continues after an unreadable column. pgx's own would end the whole query.
 type tolerant struct {
 	pgx.CollectableRow
 	bad *UnreadableError
 }
 
-// Scan leaves out the fields whose columns are NULL or cannot be read: in a new struct they are zero.
+// Scan skips the fields whose columns are NULL or unreadable: in a new struct they are zero.
 func (r *tolerant) Scan(fields ...any) error {
 	values, columns := r.RawValues(), r.FieldDescriptions()
 	if len(fields) != len(values) {
@@ -167,7 +169,7 @@ func (r *tolerant) Scan(fields ...any) error {
 	return nil
 }
 
-// typesOf returns how the row's connection reads the types of columns.
+// typesOf returns the types of the row's connection.
 func typesOf(row pgx.CollectableRow) *pgtype.Map {
 	if of, ok := row.(interface{ Conn() *pgx.Conn }); ok && of.Conn() != nil {
 		return of.Conn().TypeMap()

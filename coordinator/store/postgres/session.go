@@ -11,29 +11,29 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// schemaSetting is the session setting in which a process says which version of the schema it
-// knows. A trigger of system_locks compares it (SPEC 12.14). So a release that says nothing, from
-// before there was such a setting, makes no epoch any more.
+// schemaSetting is the session setting in which a process declares the version of the schema that it knows. A
+// trigger of system_locks compares it (SPEC 12.14), so a release from before the setting, which declares
+// nothing, cannot write an epoch any more.
 const schemaSetting = "codehub.schema"
 
-// declare makes every session of a client say which version of the schema it knows.
+// declare makes every session of a client declare the version of the schema that it knows.
 func declare(params map[string]string) { params[schemaSetting] = strconv.Itoa(knownSchema) }
 
-// PoolerError says that a connection pooler stands between this process and PostgreSQL, and
-// does not give its sessions the settings with which they begin.
+// PoolerError means that a connection pooler stands between this process and PostgreSQL and does not pass on
+// the settings of new sessions.
 type PoolerError struct {
-	// Refused is what the pooler answered to them; nil if it has let the session begin.
+	// Refused is the pooler's answer to the settings; nil if it let the session begin.
 	Refused *pgconn.PgError
-	// Says is what the session has in place of [schemaSetting]; empty for nothing.
+	// Says is the session's actual value of [schemaSetting]; empty for none.
 	Says string
 }
 
-// PoolerRemedy is what to do about a [PoolerError].
+// PoolerRemedy is the remedy for a [PoolerError].
 const PoolerRemedy = "name PostgreSQL itself in database (DATABASE_URL), with its own port, and not the pooler; a " +
 	"pooler may stand between them only if every client has a server session of its own, with all settings " +
 	"that it asks for"
 
-// Problem says what is wrong, without the remedy.
+// Problem describes the error without the remedy.
 func (e *PoolerError) Problem() string {
 	switch {
 	case e.Refused != nil:
@@ -49,7 +49,7 @@ func (e *PoolerError) Problem() string {
 // Error implements error.
 func (e *PoolerError) Error() string { return e.Problem() + ": " + PoolerRemedy }
 
-// Unwrap returns what the pooler answered.
+// Unwrap returns the pooler's answer.
 func (e *PoolerError) Unwrap() error {
 	if e.Refused == nil {
 		return nil
@@ -57,16 +57,15 @@ func (e *PoolerError) Unwrap() error {
 	return e.Refused
 }
 
-// protocolViolation is the SQLSTATE with which PgBouncer refuses a setting of the startup
-// message that it does not know. PostgreSQL itself has others for settings, and knows ours. PgBouncer
-// sends the same one if it cannot reach PostgreSQL, so that its words decide.
+// protocolViolation is the SQLSTATE with which PgBouncer refuses an unknown setting of the startup message.
+// PostgreSQL itself uses other codes for settings, and knows ours. PgBouncer uses the same code if it cannot
+// reach PostgreSQL, so its message decides.
 const (
 	protocolViolation   = "08P01"
 	unsupportedSettings = "unsupported startup parameter"
 )
 
-// connecting returns the error of a connection that could not be made, as a [*PoolerError] if a
-// pooler has refused it.
+// connecting returns the error of a failed connection, as a [*PoolerError] if a pooler has refused it.
 func connecting(err error) error {
 	var connect *pgconn.ConnectError
 	var refused *pgconn.PgError
@@ -77,7 +76,7 @@ func connecting(err error) error {
 	return err
 }
 
-// checkSession returns a [*PoolerError] if the session does not say what this program knows. It
+// checkSession returns a [*PoolerError] if the session does not declare the version that this program knows. It
 // prepares no statement: a pooler that shares sessions loses those, too.
 func checkSession(ctx context.Context, q querier) error {
 	var says string

@@ -9,7 +9,7 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/faulty"
 )
 
-// A pooler that refuses or drops the setting is what is wrong, and not an older release.
+// The error is a pooler that refuses or drops the setting, not an older release.
 func TestAPoolerThatLosesTheSettingIsNamed(t *testing.T) {
 	dsn := devenv.PostgreSQL(t)
 	for fault, says := range map[faulty.Fault]string{faulty.RefusesSetting: "refuses", faulty.DropsSetting: "dropped"} {
@@ -40,7 +40,7 @@ func TestAPoolerThatLosesTheSettingIsNamed(t *testing.T) {
 	}
 }
 
-// One that shares sessions gives this process that of another release.
+// A pooler that shares sessions gives this process the session of another release.
 func TestASessionOfAnotherReleaseIsNamed(t *testing.T) {
 	db := open(t)
 	cfg := db.conn.Copy()
@@ -52,7 +52,7 @@ func TestASessionOfAnotherReleaseIsNamed(t *testing.T) {
 	}
 }
 
-// What the database itself refuses is no pooler's.
+// Refusals by the database itself are not attributed to a pooler.
 func TestAnErrorOfTheDatabaseIsNotAPoolers(t *testing.T) {
 	db, err := Open(devenv.PostgreSQL(t)+"&dbname=nowhere", Options{})
 	if err != nil {

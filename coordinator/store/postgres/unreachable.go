@@ -10,13 +10,13 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// remoteAlert is the operation of a [net.OpError] by which the server has refused the client's TLS.
+// remoteAlert is the operation of a [net.OpError] with which the server has refused the client's TLS.
 const remoteAlert = "remote error"
 
-// IsUnreachable reports whether no connection could be made for a reason that can pass while the
-// settings stay as they are. Nothing listens at the address, its name is not known, nothing answers
-// in time, or the server is starting, shutting down or out of connections. A refusal such as a wrong
-// password, an unknown database or a bad certificate is not one of these, nor is a [*PoolerError].
+// IsUnreachable reports whether the connection failed for a reason that can pass without a change of the
+// settings: nothing listens at the address, its name is not known, nothing answers in time, or the server is
+// starting, shutting down or out of connections. A refusal such as a wrong password, an unknown database or a
+// bad certificate is not one of these, nor is a [*PoolerError].
 func IsUnreachable(err error) bool {
 	var connect *pgconn.ConnectError
 	var pooler *PoolerError

@@ -8,13 +8,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// sessionLocks is the class of the advisory locks that show which processes have a
-// session; the second key is the hash of the instance. They are locks with two keys and
-// never meet the leader's, which have one.
+// sessionLocks is the class of the advisory locks that show which processes have a session; the second key is
+// the hash of the instance. Locks with two keys never conflict with the leader's, which have one.
 const sessionLocks = 0x434f4445
 
-// lockOf is the condition that a row of pg_locks is the session lock of the instance that
-// the SQL expression names.
+// lockOf is the condition for a row of pg_locks to be the session lock of the instance in the SQL expression.
 func lockOf(instance string) string {
 	return fmt.Sprintf(`locktype = 'advisory' AND objsubid = 2 AND granted AND classid = %d
 		AND objid = (hashtext(%s)::bigint & 4294967295)::oid
@@ -36,35 +34,34 @@ var (
 			SELECT FROM pg_locks WHERE ` + lockOf(`w.instance::text`) + `) AS gone
 		FROM (SELECT) AS one LEFT JOIN activity_writers w ON true`
 
-	// forgetWritersSQL deletes the rows of processes that were killed, long after they
-	// matter to anything.
+	// forgetWritersSQL deletes the rows of killed processes, long after they matter to anything.
 	forgetWritersSQL = `DELETE FROM activity_writers WHERE flushed_at < now() - interval '1 day'`
 )
 
-// Writer is a process that records activity, as it has last told.
+// Writer is a process that records activity, according to its last report.
 type Writer struct {
 	// Instance is unique, Node is the name in the configuration.
 	Instance string
 	Node     string `db:"node_id"`
 	// FlushedAt is the time up to which all the use that it has seen is written.
 	FlushedAt time.Time
-	// Late says that it has not written again by the time that it had promised.
+	// Late means that it has not written again by the promised time.
 	Late bool
-	// Knows is the newest migration that it knows of; 0 before migration 18.
+	// Knows is the newest migration that it knows; 0 before migration 18.
 	Knows int
-	// Gone says that it had a session of the database when it last wrote, and has none
-	// now: it was killed, or its connection broke.
+	// Gone means that it had a session of the database when it last wrote, and has none now: it was killed, or
+	// its connection broke.
 	Gone bool
 }
 
-// Writers is who records activity at the time Now of the database.
+// Writers lists the processes that record activity at the database's time Now.
 type Writers struct {
 	Now time.Time
 	All []Writer
 }
 
-// showSession shows on a connection, for as long as that lives, that this process is
-// there: PostgreSQL notices at once when a process is killed.
+// showSession marks this process as present for as long as the connection lives: PostgreSQL notices immediately
+// when a process is killed.
 func (db *DB) showSession(ctx context.Context, conn *pgx.Conn) error {
 	if _, err := conn.Exec(ctx, showSessionSQL, db.instance); err != nil {
 		return fmt.Errorf("showing this process's session: %w", err)
@@ -72,8 +69,8 @@ func (db *DB) showSession(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// WriterFlushed records that all use that this process had seen until age ago is in Redis or in
-// PostgreSQL. It also records that the process will have written again within due.
+// WriterFlushed records that all use that this process had seen until age ago is in Redis or in PostgreSQL, and
+// that the process will have written again within due.
 func (db *DB) WriterFlushed(ctx context.Context, node string, age, due time.Duration) error {
 	_, err := db.pool.Exec(ctx, writerFlushedSQL, db.instance, node, max(age, 0).Seconds(), due.Seconds())
 	if err != nil {
@@ -90,8 +87,8 @@ func (db *DB) WriterGone(ctx context.Context) error {
 	return nil
 }
 
-// Writers returns the processes that record activity. Those that have written nothing
-// for a day are forgotten first.
+// Writers returns the processes that record activity. It first deletes those that have written nothing for a
+// day.
 func (db *DB) Writers(ctx context.Context) (Writers, error) {
 	const doing = "reading which processes have written their activity"
 	if _, err := db.pool.Exec(ctx, forgetWritersSQL); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// withSession starts LISTEN, and returns what ends it when it has begun.
+// withSession starts LISTEN, waits until it has begun, and returns a function that ends it.
 func withSession(t *testing.T, s *DB) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -27,7 +27,7 @@ func withSession(t *testing.T, s *DB) (stop func()) {
 	return stop
 }
 
-// again opens another store on the same database, as a second process has it.
+// again opens a second store on the same database, as if in another process.
 func again(t *testing.T, s *DB) *DB {
 	t.Helper()
 	other, err := Open(s.ConnConfig().ConnString(), Options{})

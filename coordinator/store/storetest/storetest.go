@@ -1,6 +1,5 @@
-// Package storetest is the PostgreSQL harness of the tests. It has a migrated database of the
-// test's own, and what tests read and write in it around the store. It must not be imported by
-// anything but tests.
+// Package storetest is the PostgreSQL harness of the tests. It provides a migrated database for each test, and
+// direct reads and writes beside the store. Only tests may import it.
 package storetest
 
 import (
@@ -36,7 +35,7 @@ func Open(t testing.TB) *store.Store {
 	return open(t, Migrated(t))
 }
 
-// Reopen returns another store on the database of s, as a second process has it.
+// Reopen returns a second store on the database of s, as if in another process.
 func Reopen(t testing.TB, s *store.Store) *store.Store {
 	t.Helper()
 	return open(t, s.ConnConfig().ConnString())
@@ -52,7 +51,7 @@ func open(t testing.TB, dsn string) *store.Store {
 	return s
 }
 
-// AddUser adds a user with a name of its own and returns the id.
+// AddUser adds a user with a unique name and returns the id.
 func AddUser(t testing.TB, s *store.Store) string {
 	t.Helper()
 	u, created, err := accounts.New(s.DB).AddUser(t.Context(), "user-"+uuid.NewString(), "hash", "user")
@@ -72,17 +71,17 @@ func Row(t testing.TB, s *store.Store, id workspace.ID) workspace.Workspace {
 	return found[0]
 }
 
-// Database is what the database of a test is known by: any of the types that hold its queries.
+// Database is a test's database: any of the types that hold its queries.
 type Database interface{ ConnConfig() *pgx.ConnConfig }
 
-// Set changes columns of a workspace in place of the controller: "phase = 'RUNNING'".
+// Set changes columns of a workspace as the controller would: "phase = 'RUNNING'".
 func Set(t testing.TB, s Database, id workspace.ID, columns string) {
 	t.Helper()
 	Exec(t, s, `UPDATE workspaces SET `+columns+` WHERE id = $1`, string(id))
 }
 
-// Pool returns connections of the test's own to the database of s, for transactions
-// that hold a lock while the store waits for it.
+// Pool returns the test's own connections to the database of s, for transactions that hold a lock while the
+// store waits for it.
 func Pool(t testing.TB, s Database) *pgxpool.Pool {
 	t.Helper()
 	own := s.ConnConfig()
@@ -90,7 +89,7 @@ func Pool(t testing.TB, s Database) *pgxpool.Pool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.ConnConfig.RuntimeParams = own.RuntimeParams // it is of this release, like the store
+	cfg.ConnConfig.RuntimeParams = own.RuntimeParams // the session declares this release, like the store's
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -99,11 +98,11 @@ func Pool(t testing.TB, s Database) *pgxpool.Pool {
 	return pool
 }
 
-// connect returns a connection that the caller must close. Helpers do not use the
-// store's own connections: nothing but the store may.
+// connect returns a connection that the caller must close. Helpers do not use the store's own connections,
+// which are reserved for the store.
 func connect(t testing.TB, s Database) (conn *pgx.Conn, closeIt func()) {
 	t.Helper()
-	cfg := s.ConnConfig() // parsed for a pool: the address may hold settings of one
+	cfg := s.ConnConfig() // parsed for a pool: the address may contain settings of a pool
 	cfg.Tracer = nil
 	conn, err := pgx.ConnectConfig(t.Context(), cfg)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/codehub/gateway/coordinator/store/storetest"
 )
 
-// The report as it is defined: all rows of the days and of the present spans are joined, and then added up.
+// The report by its definition: all rows of the days and of the present spans are joined, and then summed.
 const (
 	plainDaysSQL = `
 		SELECT workspace_id, owner_user_id, day, phase, micros, byte_micros,
@@ -64,8 +64,9 @@ const (
 	GROUP BY day, phase ORDER BY day`
 )
 
-// TestAReportIsTheSumOfItsRows: to the bit, reports of all and of one user are what the plain statements say of random rows: of several
-// owners and phases, of workspaces that are gone and that changed hands, and with spans that go on.
+// TestAReportIsTheSumOfItsRows: reports of all users and of one equal, to the bit, the results of the plain
+// statements on random rows: of several owners and phases, of workspaces that are gone or changed hands, and
+// with open spans.
 func TestAReportIsTheSumOfItsRows(t *testing.T) {
 	seed.Each(t, func(t *testing.T, r *rand.Rand) {
 		s := storetest.Open(t)
@@ -76,7 +77,7 @@ func TestAReportIsTheSumOfItsRows(t *testing.T) {
 			id := create(t, s, owners[r.IntN(3)])
 			storetest.Set(t, s, id, `phase = '`+phases[r.IntN(6)]+`', desired_state = 'RUNNING'`)
 			kept := []string{`keep_awake_until = now() + interval '1 day'`, `busy = '{"reason": "TerminalJob"}'`, `busy = NULL`}[r.IntN(3)]
-			// Triggers would take it for a change.
+			// Triggers would treat it as a change.
 			storetest.Exec(t, s, fmt.Sprintf(`SET session_replication_role = replica;
 				UPDATE usage_spans SET since = since - interval '%[2]d microseconds', bytes = %[3]d WHERE workspace_id = '%[1]s';
 				UPDATE workspaces SET %[4]s, awake_at = awake_at - interval '%[2]d microseconds' / 2,
@@ -95,7 +96,7 @@ func TestAReportIsTheSumOfItsRows(t *testing.T) {
 				storetest.Exec(t, s, `SET session_replication_role = replica; DELETE FROM workspaces`)
 			}
 		}
-		// What goes on would go on between the two: up to this day nothing does.
+		// An open span would grow between the two queries: up to this day none is open.
 		to := time.Now().UTC().Truncate(24 * time.Hour)
 		for range 8 {
 			from := to.AddDate(0, 0, -r.IntN(40))

@@ -11,7 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/store/storetest"
 )
 
-// TestTheSumsAreThoseOfTheDays: after every kind of statement on random days, also on those of several weeks and owners at once.
+// TestTheSumsAreThoseOfTheDays: after every kind of statement on random days, also on those of several weeks
+// and owners at once.
 func TestTheSumsAreThoseOfTheDays(t *testing.T) {
 	seed.Each(t, func(t *testing.T, r *rand.Rand) {
 		s := storetest.Open(t)
@@ -55,7 +56,7 @@ func TestTheSumsAreThoseOfTheDays(t *testing.T) {
 			case 2:
 				storetest.Exec(t, s, `UPDATE usage_days SET day = day - 1 WHERE phase = 'RUNNING' AND workspace_id = $1 AND NOT EXISTS (
 					SELECT FROM usage_days d WHERE d.phase = 'RUNNING' AND d.workspace_id = $1 AND d.day = usage_days.day - 1)`, one(ids))
-			default: // as a span that ends: some of its days may be there
+			default: // a span that ends: some of its days may exist already
 				storetest.Exec(t, s, `INSERT INTO usage_days AS d SELECT $1, $2::date + n, $3, $4, $5::bigint, $6::numeric * $5::bigint, 1, 2, 3, 4
 					FROM generate_series(0, $7::int) AS n ON CONFLICT (workspace_id, day, phase) DO UPDATE SET micros = d.micros + excluded.micros,
 					byte_micros = d.byte_micros + excluded.byte_micros, owner_user_id = excluded.owner_user_id`,

@@ -1,5 +1,5 @@
-// Package usage reads how long workspaces were awake, asleep and archived, and how much they held (SPEC 14).
-// Triggers of the database keep that. It must not know prices.
+// Package usage reads how long workspaces were awake, asleep and archived, and how much space they took up
+// (SPEC 14). Triggers of the database record that. It must not know prices.
 package usage
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Retention is for how long the days are kept: a year can be compared with the one before its last month.
+// Retention is how long the days are kept: a year can be compared with the one before its last month.
 const Retention = 400 * 24 * time.Hour
 
 // Store is the usage in a database. It is safe for concurrent use.
@@ -26,7 +26,7 @@ type Store struct{ db *postgres.DB }
 // Now returns the database's time.
 func (s *Store) Now(ctx context.Context) (time.Time, error) { return s.db.Now(ctx) }
 
-// LastMonth returns the days of a report where none are asked for: the last 30 and the present one.
+// LastMonth returns the default days of a report: the last 30 and today.
 func LastMonth(now time.Time) (from, to time.Time) {
 	today := now.UTC().Truncate(24 * time.Hour)
 	return today.AddDate(0, 0, -30), today.AddDate(0, 0, 1)
@@ -35,53 +35,54 @@ func LastMonth(now time.Time) (from, to time.Time) {
 // New returns the usage in a database. It performs no I/O.
 func New(db *postgres.DB) *Store { return &Store{db} }
 
-// Phases are for how long workspaces were in each phase.
+// Phases are how long workspaces were in each phase.
 type Phases struct {
-	// Awake is RUNNING, Asleep STANDBY, Archived ARCHIVED; Other is all else in which they existed.
+	// Awake is RUNNING, Asleep STANDBY, Archived ARCHIVED; Other is every other phase in which they existed.
 	Awake, Asleep, Archived, Other time.Duration
-	// By is what kept them awake.
+	// By divides Awake by cause.
 	By Causes
 }
 
-// Causes are for how long workspaces were kept awake by each cause. They add up to the time for which they were awake.
+// Causes are how long workspaces were kept awake by each cause. They add up to the time awake.
 type Causes struct {
-	// Input is use by people, Requests all other use, Work what works in them, and KeepAwake their
+	// Input is use by people, Requests all other use, Work the work inside the workspaces, and KeepAwake their
 	// owners' wish. Idle is the rest: nothing happened, and the TTL had not passed.
 	Input, Requests, Work, KeepAwake, Idle time.Duration
 }
 
-// Of is what a workspace was in the time of a report.
+// Of is the usage of one workspace in a report.
 type Of struct {
 	WorkspaceID workspace.ID
-	// Name is the present one, and Owner the present name of the owner.
+	// Name and the owner's name Owner are the present ones.
 	Name, Owner string
 	Phases
-	// VolumeByteHours and ArchiveByteHours are what it held on a volume and in the object store, by the hour.
+	// VolumeByteHours and ArchiveByteHours are its space on a volume and in the object store, in bytes times
+	// hours.
 	VolumeByteHours, ArchiveByteHours float64
 }
 
-// Day is what all workspaces of a report were on a day of UTC.
+// Day is the usage of all workspaces of a report on a day of UTC.
 type Day struct {
 	Day time.Time
 	Phases
 }
 
-// Report is what workspaces were from the day From up to the day To, which is not part of it.
+// Report is the usage from the day From up to the day To, which is excluded.
 type Report struct {
 	From, To time.Time
-	// Workspaces are those that existed, those that were awake longest first.
+	// Workspaces are those that existed, the longest awake first.
 	Workspaces []Of
 	// Days are those on which any of them existed.
 	Days []Day
 }
 
-// part is for how long something was in a phase, in microseconds.
+// part is the time in a phase, in microseconds.
 type part struct {
 	Phase                                    workspace.Phase
 	Micros, Input, Requests, Work, KeepAwake int64
 }
 
-// fields are where the columns of both statements go, and those of more.
+// fields returns the destinations for the columns of both statements, followed by more.
 func (p *part) fields(more ...any) []any {
 	return append([]any{&p.Phase, &p.Micros, &p.Input, &p.Requests, &p.Work, &p.KeepAwake}, more...)
 }
@@ -99,7 +100,7 @@ func (p *Phases) add(of part) {
 	p.By.Idle = max(0, p.Awake-p.By.Input-p.By.Requests-p.By.Work-p.By.KeepAwake)
 }
 
-// of returns the sum of a phase.
+// of returns the total of a phase.
 func (p *Phases) of(phase workspace.Phase) *time.Duration {
 	switch phase {
 	case workspace.PhaseRunning:
@@ -112,7 +113,8 @@ func (p *Phases) of(phase workspace.Phase) *time.Duration {
 	return &p.Other
 }
 
-// The parts of the statements. Each has the condition of one owner, if there is one, so that it reads an index.
+// The parts of the statements. If the report is of one owner, each has that condition, so that it reads an
+// index.
 const (
 	sums   = `sum(micros)::bigint AS micros, ` + causes
 	causes = `sum(input)::bigint AS input, sum(requests)::bigint AS requests, sum(work)::bigint AS work, sum(keep_awake)::bigint AS keep_awake`
@@ -120,7 +122,7 @@ const (
 	ofSpan   = `phase, micros, byte_micros, ` + ofCauses
 	ofCauses = `input_micros AS input, requests_micros AS requests, work_micros AS work, keep_awake_micros AS keep_awake`
 
-	// totalsSQL are the spans of all workspaces that have ended, by day, and daysSQL those of one owner.
+	// totalsSQL selects the ended spans of all workspaces, by day, and daysSQL those of one owner.
 	totalsSQL = `
 		SELECT day, phase, ` + sums + `
 		FROM (SELECT day, phase, days, micros, ` + ofCauses + ` FROM usage_totals WHERE day >= @from AND day < @to) AS t
@@ -128,8 +130,8 @@ const (
 	daysSQL = `
 		SELECT day, phase, micros, ` + ofCauses + ` FROM usage_days s WHERE day >= @from AND day < @to @owned`
 
-	// weeksSQL are the same spans: the weeks that lie within the report, and the days before and after them. Without
-	// such a week, the first Monday is not before the last one, and all days are before or after.
+	// weeksSQL selects the same spans: the whole weeks of the report, and the days before and after them.
+	// Without a whole week, the first Monday is not before the last one, and all days are before or after.
 	weeksSQL = `
 		SELECT workspace_id, owner_user_id, ` + ofSpan + ` FROM usage_weeks s WHERE week >= ` + firstMonday + ` AND week < ` + lastMonday + ` @owned
 		UNION ALL
@@ -139,7 +141,7 @@ const (
 	firstMonday = `date_trunc('week', (@from::date + 6)::timestamp)::date`
 	lastMonday  = `date_trunc('week', @to::date::timestamp)::date`
 
-	// awakeSQL are the causes of those that are awake which no day has yet.
+	// awakeSQL selects the causes of open spans awake that are not part of any day yet.
 	awakeSQL = `
 		SELECT w.id AS workspace_id, w.owner_user_id, day, 'RUNNING' AS phase, 0 AS micros, 0 AS byte_micros, (sums ->> 'input')::bigint AS input,
 			(sums ->> 'requests')::bigint AS requests, (sums ->> 'work')::bigint AS work, (sums ->> 'keep_awake')::bigint AS keep_awake
@@ -156,9 +158,9 @@ const (
 
 // The statements.
 var (
-	// reportSQL adds the present spans to those that have ended. Nothing is joined to these before they are added up, which two processors
-	// of the server do together. One workspace cannot exist for as many microseconds as a double has no room for, and the server adds
-	// up doubles faster.
+	// reportSQL adds the present spans to those that have ended. It joins only the sums, which two processors
+	// of the server compute together. No workspace exists for more microseconds than a double can hold exactly,
+	// and the server sums doubles faster.
 	reportSQL = `
 	SELECT u.workspace_id, COALESCE(w.name, '') AS name, COALESCE(owner.username, '') AS owner,
 		u.phase, micros, input, requests, work, keep_awake, (byte_micros / 3600000000)::float8 AS byte_hours
@@ -180,7 +182,7 @@ var (
 	) AS u
 	LEFT JOIN workspaces w ON w.id = u.workspace_id LEFT JOIN users owner ON owner.id = u.owner_user_id`
 
-	// byDaySQL does the same by day. Of the spans that go on it first adds up those that began on the same day.
+	// byDaySQL does the same by day. Of the open spans it first sums those that began on the same day.
 	byDaySQL = `
 	SELECT day, phase, ` + sums + `
 	FROM (
@@ -201,8 +203,8 @@ var (
 	GROUP BY day, phase ORDER BY day`
 )
 
-// past returns the spans of some phases that have ended, added up with these causes. Only those awake have any: all others are far more
-// rows, and their causes are not added up.
+// past returns the ended spans of some phases, summed with these causes. Only spans awake have causes: the
+// others are far more rows, and their causes are not summed.
 func past(causes, phases string) string {
 	return `SELECT workspace_id, owner_user_id, phase, sum(micros::float8)::bigint AS micros, sum(byte_micros) AS byte_micros, ` + causes + `
 		FROM (` + weeksSQL + `) AS d WHERE ` + phases + ` GROUP BY workspace_id, owner_user_id, phase`
@@ -216,7 +218,7 @@ func total(columns ...string) string {
 	return strings.Join(columns, ", ")
 }
 
-// owned returns a statement for one user, by name or id, or for all if that is empty.
+// owned returns a statement for one user, by name or id, or for all if user is empty.
 func owned(sql, user string) string {
 	condition, days := ``, daysSQL
 	switch {
@@ -230,9 +232,9 @@ func owned(sql, user string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(sql, "@days", days), "@owned", condition)
 }
 
-// whole are the settings of the transaction that reads a report of all. Millions of rows are added up by hundreds of thousands of
-// workspaces: that fits into memory, and is slow where it is sorted on the disk. To compile the statements takes longer than they do.
-// A plan for any days would expect few of them.
+// whole are the settings of the transaction that reads a report of all users. It groups millions of rows by
+// hundreds of thousands of workspaces: that fits into memory, but sorting on disk would be slow. Compiling the
+// statements would take longer than running them. A plan for unknown days would expect few rows.
 const whole = `SET LOCAL work_mem = '128MB'; SET LOCAL enable_sort = off; SET LOCAL jit = off;
 	SET LOCAL max_parallel_workers_per_gather = 1; SET LOCAL plan_cache_mode = force_custom_plan`
 
@@ -250,8 +252,9 @@ type (
 	}
 )
 
-// Report returns what each workspace was from the first day up to the last one, which is not part of it, by the days of
-// UTC. A user's id or name leaves out all others. The phases of a workspace add up to the time for which it existed.
+// Report returns the usage of each workspace from the first day up to the last one, which is excluded, in days
+// of UTC. With a user's id or name it includes only that user's. The phases of a workspace add up to the time
+// for which it existed.
 func (s *Store) Report(ctx context.Context, from, to time.Time, user string) (Report, error) {
 	r := Report{From: from, To: to, Workspaces: []Of{}}
 	args := postgres.Args{"from": from, "to": to}
@@ -268,7 +271,7 @@ func (s *Store) Report(ctx context.Context, from, to time.Time, user string) (Re
 	return r, nil
 }
 
-// read reads both at one moment, and passes on each row as it arrives.
+// read reads both in one snapshot, and passes on each row as it arrives.
 func (s *Store) read(ctx context.Context, user string, args postgres.Args, workspaces func(ofWorkspace), days func(ofDay)) error {
 	return pgx.BeginTxFunc(ctx, s.db.Pool(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		if user == "" {
@@ -295,7 +298,7 @@ func (s *Store) read(ctx context.Context, user string, args postgres.Args, works
 	})
 }
 
-// addWorkspace adds a row to that of its workspace, which is at that index.
+// addWorkspace adds a row to its workspace, whose index at holds.
 func (r *Report) addWorkspace(at map[workspace.ID]int, row ofWorkspace) {
 	i, ok := at[row.WorkspaceID]
 	if !ok {
@@ -312,7 +315,7 @@ func (r *Report) addWorkspace(at map[workspace.ID]int, row ofWorkspace) {
 	}
 }
 
-// addDay adds a row to that of its day. They come in the order of the days.
+// addDay adds a row to its day. The rows come in the order of the days.
 func (r *Report) addDay(row ofDay) {
 	if n := len(r.Days); n == 0 || !r.Days[n-1].Day.Equal(row.Day) {
 		r.Days = append(r.Days, Day{Day: row.Day})
@@ -320,8 +323,8 @@ func (r *Report) addDay(row ofDay) {
 	r.Days[len(r.Days)-1].add(row.part)
 }
 
-// Trim deletes at most limit days that are older than olderThan, the oldest first, and returns how many. When it has deleted the last one,
-// it leaves one row of the sums of all workspaces for each day and phase.
+// Trim deletes at most limit days that are older than olderThan, the oldest first, and returns how many. When
+// it has deleted the last one, it merges the sums of all workspaces into one row for each day and phase.
 func (s *Store) Trim(ctx context.Context, olderThan time.Duration, limit int) (int64, error) {
 	tag, err := s.db.Pool().Exec(ctx, `
 		DELETE FROM usage_days WHERE (workspace_id, day, phase) IN (
@@ -333,7 +336,7 @@ func (s *Store) Trim(ctx context.Context, olderThan time.Duration, limit int) (i
 	if tag.RowsAffected() == int64(limit) {
 		return tag.RowsAffected(), nil
 	}
-	// What is committed meanwhile stays beside it.
+	// Rows that are committed meanwhile stay beside it.
 	_, err = s.db.Pool().Exec(ctx, `
 		WITH gone AS (
 			DELETE FROM usage_totals WHERE (day, phase) IN (SELECT day, phase FROM usage_totals GROUP BY day, phase HAVING count(*) > 1) RETURNING *)

@@ -19,7 +19,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// model is the naive sum: every microsecond belongs to the phase in which it was.
+// model is the naive sum: every microsecond belongs to its phase.
 type model struct {
 	from, to time.Time
 	of       Of
@@ -53,7 +53,8 @@ func create(t *testing.T, s *store.Store, owner string) workspace.ID {
 	return id
 }
 
-// TestThePhasesAddUpToTheTimeOfExistence: random changes at random times, over days, are what the naive model says.
+// TestThePhasesAddUpToTheTimeOfExistence: after random changes at random times, over days, the report matches
+// the naive model.
 func TestThePhasesAddUpToTheTimeOfExistence(t *testing.T) {
 	seed.Each(t, func(t *testing.T, r *rand.Rand) {
 		s := storetest.Open(t)
@@ -66,7 +67,7 @@ func TestThePhasesAddUpToTheTimeOfExistence(t *testing.T) {
 		phases := []string{"PENDING", "STANDBY", "RUNNING", "ARCHIVED", "ERROR"}
 		phase, bytes := "PENDING", int64(0)
 		for range 12 {
-			// It has been so for a while: the last span began earlier.
+			// The last span began some time ago.
 			ago := time.Duration(r.Int64N(int64(50 * time.Hour))).Truncate(time.Microsecond)
 			storetest.Exec(t, s, `UPDATE usage_spans SET since = since - $1::interval`, ago)
 			since := storetest.Value[time.Time](t, s, `SELECT since FROM usage_spans`)
@@ -86,7 +87,7 @@ func TestThePhasesAddUpToTheTimeOfExistence(t *testing.T) {
 			t.Fatalf("%v, %v", got, err)
 		}
 		of := got.Workspaces[0]
-		// What lies between two statements of one step, and after the last one, is some milliseconds.
+		// The statements of a step, and the report after the last one, are some milliseconds apart.
 		const tolerance = 5 * time.Second
 		for name, pair := range map[string][2]time.Duration{
 			"awake": {of.Awake, m.of.Awake}, "asleep": {of.Asleep, m.of.Asleep},
@@ -102,7 +103,7 @@ func TestThePhasesAddUpToTheTimeOfExistence(t *testing.T) {
 	})
 }
 
-// TestSpansFollowWithoutAGap: to the microsecond, the phases are the time since the workspace was made.
+// TestSpansFollowWithoutAGap: to the microsecond, the phases add up to the age of the workspace.
 func TestSpansFollowWithoutAGap(t *testing.T) {
 	s := storetest.Open(t)
 	id := create(t, s, storetest.AddUser(t, s))
@@ -121,8 +122,8 @@ func TestSpansFollowWithoutAGap(t *testing.T) {
 	}
 }
 
-// awake is the naive account of what keeps a workspace awake, by SPEC 14. Its times are the database's, of which
-// a test moves all together into the past.
+// awake is the naive account of what keeps a workspace awake, by SPEC 14. Its times are the database's, all of
+// which a test shifts into the past together.
 type awake struct {
 	running, busy bool
 	known, wish   time.Time
@@ -136,7 +137,7 @@ func (a *awake) until(t time.Time, of *time.Duration) {
 	}
 }
 
-// nothing was found until t.
+// nothing means that nothing was found until t.
 func (a *awake) nothing(t time.Time) {
 	if a.busy {
 		a.until(t, &a.by.Work)
@@ -150,7 +151,7 @@ func (a *awake) nothing(t time.Time) {
 	a.until(t, &a.by.Idle)
 }
 
-// found says that something was found at t.
+// found records a finding at t.
 func (a *awake) found(t time.Time, of *time.Duration) {
 	if a.busy || t.Sub(a.known) > 10*time.Minute {
 		a.nothing(t)
@@ -159,7 +160,7 @@ func (a *awake) found(t time.Time, of *time.Duration) {
 	}
 }
 
-// nearPause reports whether what is found up to two minutes before t may follow after a pause, or not.
+// nearPause reports whether it is uncertain that a finding up to two minutes before t follows a pause.
 func (a *awake) nearPause(t time.Time) bool {
 	return slices.ContainsFunc([]time.Time{a.known, a.wish}, func(since time.Time) bool {
 		return t.Sub(since) > 9*time.Minute && t.Sub(since) < 13*time.Minute
@@ -173,7 +174,8 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// TestTheCausesAddUpToTheTimeAwake: random uses, looks and wishes at random times are what the naive account says.
+// TestTheCausesAddUpToTheTimeAwake: for random uses, looks and wishes at random times, the report matches the
+// naive account.
 func TestTheCausesAddUpToTheTimeAwake(t *testing.T) {
 	seed.Each(t, func(t *testing.T, r *rand.Rand) {
 		s := storetest.Open(t)
@@ -190,7 +192,7 @@ func TestTheCausesAddUpToTheTimeAwake(t *testing.T) {
 				passes += 15 * time.Minute
 			}
 			passes = passes.Truncate(time.Microsecond)
-			// Triggers would take it for a change.
+			// Triggers would treat it as a change.
 			storetest.Exec(t, s, fmt.Sprintf(`SET session_replication_role = replica;
 				UPDATE usage_spans SET since = since - interval '%[1]d microseconds';
 				UPDATE workspaces SET awake_at = awake_at - interval '%[1]d microseconds',
@@ -273,7 +275,7 @@ func TestTheCausesAddUpToTheTimeAwake(t *testing.T) {
 	})
 }
 
-// TestWhatKeepsAwakeForDaysIsSplitByDay: work began three days ago, and goes on until the present use.
+// TestWhatKeepsAwakeForDaysIsSplitByDay: work began three days ago, and continues until the present use.
 func TestWhatKeepsAwakeForDaysIsSplitByDay(t *testing.T) {
 	s := storetest.Open(t)
 	u := New(s.DB)
@@ -317,7 +319,7 @@ func TestWhatKeepsAwakeForDaysIsSplitByDay(t *testing.T) {
 	}
 }
 
-// TestReportsOfAUserReadAnIndex: they do not grow with what others have.
+// TestReportsOfAUserReadAnIndex: their cost does not grow with the data of other users.
 func TestReportsOfAUserReadAnIndex(t *testing.T) {
 	s := storetest.Open(t)
 	ann := storetest.AddUser(t, s)
