@@ -221,7 +221,7 @@ func table(t *testing.T, guide string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(text), "\n| of an answer or request | ")
+	_, rest, _ := strings.Cut(string(text), "\n| part of the message | ")
 	_, rest, _ = strings.Cut(rest, "|---|---|---|")
 	found, _, _ := strings.Cut(rest, "\n\n")
 	return found
