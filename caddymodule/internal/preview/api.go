@@ -92,6 +92,9 @@ func (b workspaces) List(_ context.Context, _ service.Actor, o service.ListOptio
 	var all []store.Listed
 	add := func(owner string, rows []workspace.Workspace) {
 		for _, w := range rows {
+			if owner != ownerName {
+				w.OwnerID = owner
+			}
 			if len(o.Phases) == 0 || slices.Contains(o.Phases, w.Phase) {
 				all = append(all, store.Listed{Workspace: w, Owner: owner, Kept: w.Home.Bytes})
 			}

@@ -96,6 +96,7 @@ func numbered(rows ...workspace.Workspace) []workspace.Workspace {
 // dashboardPages returns the dashboard with each of these boards.
 func (p *Preview) dashboardPages(c states) (list []*entry) {
 	add := func(named, hint string, b *board, d pages.Dashboard) {
+		b.revision = 1 // as all rows
 		d.ID, d.Username, d.Role = ownerID, ownerName, auth.RoleUser
 		if b.admin {
 			d.Role = auth.RoleAdmin

@@ -25,9 +25,14 @@ func (log) WriteIf(context.Context, []int64, audit.Action, workspace.ID, map[str
 
 // List has each action once: of users, of an access token, of the command line and of the system. Of the user's own
 // account it has what [log.own] says.
-func (b log) List(_ context.Context, f auditlog.Filter, _ int, _ *auditlog.Cursor) (entries []auditlog.Entry, err error) {
+func (b log) List(_ context.Context, f auditlog.Filter, n int, before *auditlog.Cursor) (entries []auditlog.Entry, err error) {
 	if f.Concerning != "" {
-		return b.own(), nil
+		for _, e := range b.own() {
+			if len(entries) < n && (before == nil || e.ID < before.ID) {
+				entries = append(entries, e)
+			}
+		}
+		return entries, nil
 	}
 	at := time.Now()
 	for i, action := range audit.Actions() {
@@ -61,11 +66,11 @@ func (b log) List(_ context.Context, f auditlog.Filter, _ int, _ *auditlog.Curso
 	return entries, nil
 }
 
-// own is what was done with the user's account: signing in, as well as one that was refused, and a change by an
-// administrator.
+// own returns what was done with the user's account, newest first: sign-ins, a refused one, and changes by an
+// administrator. They fill more than the first page of the dashboard.
 func (b log) own() []auditlog.Entry {
 	entry := func(id int64, action audit.Action, outcome, by, name, address string) auditlog.Entry {
-		e := auditlog.Entry{ID: id, At: time.Now().Add(time.Duration(id-10) * 9 * time.Hour), Action: action, Outcome: outcome,
+		e := auditlog.Entry{ID: id, At: time.Now().Add(time.Duration(id-13) * 9 * time.Hour), Action: action, Outcome: outcome,
 			UserID: ownerID, UserName: ownerName}
 		e.Actor.Kind, e.Actor.ID, e.Actor.Name, e.Actor.Through, e.Actor.Address = audit.User, by, name, audit.Page, address
 		if action == audit.UserSignIn {
@@ -76,13 +81,16 @@ func (b log) own() []auditlog.Entry {
 	if len(b.rows) == 0 {
 		return nil
 	}
-	return []auditlog.Entry{
-		entry(5, audit.UserSignIn, audit.Done, ownerID, ownerName, "192.0.2.1"),
-		entry(4, audit.UserSignIn, "invalid-credentials", ownerID, ownerName, "2001:db8:1234:5678:9abc:def0:1234:5678"),
-		entry(3, audit.TokenCreate, audit.Done, ownerID, ownerName, "192.0.2.1"),
-		entry(2, audit.UserLimits, audit.Done, "2", "mina", "192.0.2.7"),
-		entry(1, audit.UserCreate, audit.Done, "2", "mina", "192.0.2.7"),
+	entries := []auditlog.Entry{
+		entry(12, audit.UserSignIn, audit.Done, ownerID, ownerName, "192.0.2.1"),
+		entry(11, audit.UserSignIn, "invalid-credentials", ownerID, ownerName, "2001:db8:1234:5678:9abc:def0:1234:5678"),
+		entry(10, audit.TokenCreate, audit.Done, ownerID, ownerName, "192.0.2.1"),
+		entry(9, audit.UserLimits, audit.Done, "2", "mina", "192.0.2.7"),
 	}
+	for id := int64(8); id > 1; id-- {
+		entries = append(entries, entry(id, audit.UserSignIn, audit.Done, ownerID, ownerName, "192.0.2.1"))
+	}
+	return append(entries, entry(1, audit.UserCreate, audit.Done, "2", "mina", "192.0.2.7"))
 }
 
 // used is how long a board's workspaces were in each phase.

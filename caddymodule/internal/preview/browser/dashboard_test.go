@@ -223,7 +223,7 @@ func editing(b *tab) {
 	b.press(`[data-name=course] [data-action=edit]`)
 	b.until("the dialog", `document.getElementById("edit").open`)
 	js[bool](b, `(fetch("/api/v1/workspaces/" + document.querySelector("[data-name=course]").dataset.workspace,
-		{ method: "PATCH", body: JSON.stringify({ name: "lecture" }) }), true)`)
+		{ method: "PATCH", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ name: "lecture" }) }), true)`)
 	b.until("somebody else's change", `document.querySelector("[data-name=lecture]")`)
 	b.fill("#edit-description", "For the spring")
 	b.press("#edit [value=ok]")
@@ -359,8 +359,10 @@ func audits(b *tab) {
 	b.until("the installation alone", `[...document.querySelectorAll("#audit > li")].every((e) => e.dataset.action.startsWith("system."))`)
 	b.until("the same for programs", `document.getElementById("audit-download").href.endsWith("/api/v1/admin/audit?action=system&format=jsonl")`)
 	b.press("nav [data-view=account]")
-	b.until("what was done with the own account", `document.querySelectorAll("#own-audit li").length === 5 && document.querySelector("#own-audit .next-page")`)
+	b.until("what was done with the own account", `document.querySelectorAll("#own-audit li").length === 10 && document.querySelector("#own-audit .next-page")`)
 	b.until("with which program", `document.querySelector("#own-audit li").innerText.includes("Firefox · Linux · 192.0.2.1")`)
 	b.until("a sign-in that was refused", `document.querySelectorAll("#own-audit li")[1].innerText.includes("Tried to sign in")`)
+	b.press("#own-audit .next-page")
+	b.until("the rest of it", `document.querySelectorAll("#own-audit li").length === 12 && !document.querySelector("#own-audit .next-page")`)
 	b.until("where somebody else is stays unsaid", `!document.getElementById("own-audit").innerText.includes("192.0.2.7")`)
 }

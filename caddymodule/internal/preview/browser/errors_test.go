@@ -66,7 +66,7 @@ func leads(b *tab) {
 	const main = `[...document.querySelectorAll("a.main")].filter((a) => a.checkVisibility())`
 	for page, want := range map[string]string{
 		"failed/ImagePullFailed": "Choose another image #/w/00000000-0000-4000-8000-000000000001/edit",
-		"failed/Unreachable":     "Try again ",
+		"failed/Timeout":         "Tell an administrator #/w/00000000-0000-4000-8000-000000000001/report",
 		"failed/DataLost":        "Tell an administrator #/w/00000000-0000-4000-8000-000000000001/report",
 	} {
 		for _, path := range []string{page, strings.Replace(page, "/", "/meanwhile-", 1)} {

@@ -112,8 +112,9 @@ addEventListener("pageshow", function (event) { // back from the next page
     }
     say(document.getElementById("title"), f.heading);
     var box = document.getElementById("failure");
-    box.querySelector("code").textContent = f.reason;
-    box.querySelector("details").hidden = !f.reason;
+    var pre = box.querySelector("pre");
+    pre.firstChild.textContent = f.reason;
+    pre.hidden = !f.reason;
     say(box.querySelector("p"), f.remedy);
     box.hidden = false;
     wake.querySelectorAll("[data-action]").forEach(function (a) { a.hidden = a.dataset.action !== f.action; });
