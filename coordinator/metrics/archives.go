@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// S3 counts requests to the object store. Its methods are safe for concurrent use, and those of a
-// nil one do nothing.
+// S3 counts requests to the object store. Its methods are safe for concurrent use, and those of a nil one do
+// nothing.
 type S3 struct {
 	requests       series[prometheus.Counter]
 	took           series[prometheus.Observer]
@@ -20,8 +20,8 @@ func newS3(m *Metrics) *S3 {
 	return &S3{counters(m, s3Requests), histograms(m, s3RequestDuration), bytes.of("sent"), bytes.of("received")}
 }
 
-// Requested counts an attempt, by the name of the operation in the API of S3. status is that of the
-// answer, 0 if there was none.
+// Requested counts an attempt, by the name of the operation in the S3 API. status is the answer's, or 0 without
+// an answer.
 func (s *S3) Requested(operation string, status int, took time.Duration) {
 	if s == nil {
 		return
@@ -41,22 +41,22 @@ func (s *S3) Requested(operation string, status int, took time.Duration) {
 	s.took.of(operation).Observe(took.Seconds())
 }
 
-// Sent and Received count bytes of bodies.
+// Sent counts bytes of request bodies.
 func (s *S3) Sent(n int) {
 	if s != nil && n > 0 {
 		s.sent.Add(float64(n))
 	}
 }
 
-// Received counts bytes of answers.
+// Received counts bytes of response bodies.
 func (s *S3) Received(n int) {
 	if s != nil && n > 0 {
 		s.received.Add(float64(n))
 	}
 }
 
-// Archives counts what is done to archives as a whole. Its methods are safe for concurrent use, and
-// those of a nil one do nothing.
+// Archives counts operations on whole archives. Its methods are safe for concurrent use, and those of a nil one
+// do nothing.
 type Archives struct {
 	collected, read series[prometheus.Counter]
 	uploads, bytes  prometheus.Counter
@@ -69,7 +69,7 @@ func newArchives(m *Metrics) *Archives {
 	}
 }
 
-// Collected counts what a cycle of the collector has done.
+// Collected counts the results of a cycle of the collector.
 func (a *Archives) Collected(deleted, spared, failed, uploads int) {
 	if a == nil {
 		return
@@ -80,8 +80,7 @@ func (a *Archives) Collected(deleted, spared, failed, uploads int) {
 	a.uploads.Add(float64(uploads))
 }
 
-// ReadBack counts an archive that was read back, with the result "whole", "damaged", "missing" or
-// "unreadable".
+// ReadBack counts an archive that was read back, with the result "whole", "damaged", "missing" or "unreadable".
 func (a *Archives) ReadBack(result string, size int64) {
 	if a == nil {
 		return

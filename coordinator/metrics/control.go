@@ -10,8 +10,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Service counts changes of desired states. Its methods are safe for concurrent use, and those of
-// a nil one do nothing.
+// Service counts changes of desired states. Its methods are safe for concurrent use, and those of a nil one do
+// nothing.
 type Service struct {
 	changes      series[prometheus.Counter]
 	wrong, dozes prometheus.Counter
@@ -28,7 +28,7 @@ func (s *Service) Desired(d workspace.DesiredState, cause audit.Through) {
 	}
 }
 
-// WrongSleep counts a workspace that was put to sleep and is wanted again soon after.
+// WrongSleep counts a workspace that was put to sleep and is wanted again soon afterwards.
 func (s *Service) WrongSleep() {
 	if s != nil {
 		s.wrong.Inc()
@@ -47,14 +47,14 @@ type Leader struct{ terms prometheus.Counter }
 
 func newLeader(m *Metrics) *Leader { return &Leader{counters(m, leaderTerms).all[0]} }
 
-// Began counts a term that has begun.
+// Began counts a new term.
 func (l *Leader) Began() {
 	if l != nil {
 		l.terms.Inc()
 	}
 }
 
-// Sensor is what the controller observes with, in the order of [sensors].
+// Sensor is a source of the controller's observations, in the order of [sensors].
 type Sensor uint8
 
 // The sensors.
@@ -66,8 +66,8 @@ const (
 	ObjectStore
 )
 
-// Reconcile counts what the controller does. Its methods are safe for concurrent use, and those of
-// a nil one do nothing.
+// Reconcile counts the controller's work. Its methods are safe for concurrent use, and those of a nil one do
+// nothing.
 type Reconcile struct {
 	cycles, operations, actions series[prometheus.Observer]
 	failures, actionErrors      series[prometheus.Counter]
@@ -87,14 +87,14 @@ func newReconcile(m *Metrics) *Reconcile {
 	}
 }
 
-// Cycle counts a look at the workspaces of a scope, which began then.
+// Cycle counts a look at the workspaces of a scope, which began at that time.
 func (r *Reconcile) Cycle(scope string, began time.Time) {
 	if r != nil {
 		r.cycles.of(scope).Observe(time.Since(began).Seconds())
 	}
 }
 
-// Sensed notes whether a sensor has answered. An error after ctx has ended says nothing.
+// Sensed records whether a sensor has answered. An error after ctx has ended is ignored.
 func (r *Reconcile) Sensed(ctx context.Context, s Sensor, err error) {
 	switch {
 	case r == nil || err != nil && ctx.Err() != nil:
@@ -105,8 +105,8 @@ func (r *Reconcile) Sensed(ctx context.Context, s Sensor, err error) {
 	}
 }
 
-// Saved counts what a saved decision has ended: the operation of prev, or the making of its archive.
-// archived is what is known of that, or nil. at is the database's time.
+// Saved counts the end of prev's operation and the creation of its archive, if the saved decision has ended
+// them. archived describes the archive, or is nil. at is the database's time.
 func (r *Reconcile) Saved(prev, next *workspace.Workspace, archived *workspace.ArchiveRecord, at time.Time) {
 	if r == nil || prev.Operation == workspace.OpNone {
 		return
@@ -128,7 +128,7 @@ func (r *Reconcile) Saved(prev, next *workspace.Workspace, archived *workspace.A
 	r.operations.of(string(prev.Operation), outcome).Observe(max(at.Sub(prev.OpStartedAt), 0).Seconds())
 }
 
-// Acted counts an actuator's call, which waited for its turn and then took so long.
+// Acted counts an actuator's call, with the times that it waited for its turn and that it took.
 func (r *Reconcile) Acted(action string, waited, took time.Duration, err error) {
 	if r == nil {
 		return
@@ -140,8 +140,8 @@ func (r *Reconcile) Acted(action string, waited, took time.Duration, err error) 
 	}
 }
 
-// Cycles counts the runs of what works at an interval. Its methods are safe for concurrent use, and
-// those of a nil one do nothing.
+// Cycles counts the runs of periodic work. Its methods are safe for concurrent use, and those of a nil one do
+// nothing.
 type Cycles struct {
 	took   series[prometheus.Observer]
 	failed series[prometheus.Counter]
@@ -152,7 +152,7 @@ func newCycles(m *Metrics) *Cycles {
 	return &Cycles{histograms(m, cycleDuration), counters(m, cycleErrors), gauges(m, cycleDone)}
 }
 
-// Counting returns work with its runs counted as those of a component, one of [components].
+// Counting wraps work so that its runs are counted for a component, one of [components].
 func (c *Cycles) Counting(component string, work func(context.Context) error) func(context.Context) error {
 	if c == nil {
 		return work

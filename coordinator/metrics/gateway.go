@@ -17,7 +17,7 @@ const (
 	Subresource
 )
 
-// Outcome is what became of a request for a workspace, in the order of [outcomes].
+// Outcome is the result of a request for a workspace, in the order of [outcomes].
 type Outcome uint8
 
 // The outcomes.
@@ -30,10 +30,11 @@ const (
 	ClientGone
 )
 
-// Refusal is why a request was refused, in the order of [refusalReasons]. The log names its answer by the same word.
+// Refusal is why a request was refused, in the order of [refusalReasons]. The log names its answer by the same
+// word.
 type Refusal uint8
 
-// The reasons for refusing a request. NotRefused is none.
+// The reasons for refusing a request. NotRefused means none.
 const (
 	NotRefused Refusal = iota
 	RefusedAsleep
@@ -63,8 +64,8 @@ const (
 	RefusedUnreachable
 )
 
-// Gateway counts requests for workspaces. Its methods are safe for concurrent use, and those of a
-// nil one do nothing.
+// Gateway counts requests for workspaces. Its methods are safe for concurrent use, and those of a nil one do
+// nothing.
 type Gateway struct {
 	requests, refused series[prometheus.Counter]
 	held              series[prometheus.Observer]
@@ -78,7 +79,7 @@ func newGateway(m *Metrics) *Gateway {
 	}
 }
 
-// Answered counts a request with its outcome, and the reason if that is [Refused].
+// Answered counts a request by its outcome, and by the reason if the outcome is [Refused].
 func (g *Gateway) Answered(c Client, o Outcome, why Refusal) {
 	if g == nil {
 		return
@@ -96,14 +97,14 @@ func (g *Gateway) Held(c Client, d time.Duration) {
 	}
 }
 
-// WebSocket counts an open connection more, or with -1 one less.
+// WebSocket adds n to the number of open connections: 1 or -1.
 func (g *Gateway) WebSocket(n int) {
 	if g != nil {
 		g.webSockets.Add(float64(n))
 	}
 }
 
-// Signal is what says that a workspace is used (SPEC 6), in the order of [signals].
+// Signal is a sign of use of a workspace (SPEC 6), in the order of [signals].
 type Signal uint8
 
 // The signals.
@@ -120,8 +121,7 @@ const (
 // Person reports whether a person makes the signal.
 func (s Signal) Person() bool { return s == ByNavigation || s == ByInput }
 
-// Activity counts signals of use. Its methods are safe for concurrent use, and those of a nil one
-// do nothing.
+// Activity counts signals of use. Its methods are safe for concurrent use, and those of a nil one do nothing.
 type Activity struct{ signals series[prometheus.Counter] }
 
 func newActivity(m *Metrics) *Activity { return &Activity{counters(m, activitySignals)} }
@@ -133,13 +133,13 @@ func (a *Activity) Used(s Signal) {
 	}
 }
 
-// Events counts what becomes of event streams. Its methods are safe for concurrent use, and those
-// of a nil one do nothing.
+// Events counts event streams by their fate. Its methods are safe for concurrent use, and those of a nil one do
+// nothing.
 type Events struct{ slow prometheus.Counter }
 
 func newEvents(m *Metrics) *Events { return &Events{counters(m, eventStreamsSlow).all[0]} }
 
-// TooSlow counts a stream that was closed because its client lags behind.
+// TooSlow counts a stream that was closed because its client lagged behind.
 func (e *Events) TooSlow() {
 	if e != nil {
 		e.slow.Inc()

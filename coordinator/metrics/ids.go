@@ -1,6 +1,6 @@
 package metrics
 
-// id is the place of a metric in the table.
+// id is the index of a metric in the table.
 type id int
 
 const (

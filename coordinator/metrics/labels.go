@@ -10,10 +10,10 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// What is not of the product's own types has its values here. Those of a type of this package stand
-// in the order of its constants. Where [other] is a value, it is the last one.
+// Labels whose values are no types of the product have their values here. Those of a type of this package are
+// in the order of its constants. If [other] is a value, it is the last one.
 var (
-	// What this program is: each has one value.
+	// What this program is: each label has one value.
 	release  = Label{"version", []string{contract.Release}}
 	revision = Label{"revision", []string{version.Revision()}}
 
@@ -97,7 +97,7 @@ func texts[T ~string](values ...T) []string {
 	return out
 }
 
-// numbers are those below n.
+// numbers are the numbers below n.
 func numbers(n int) []string {
 	out := make([]string, n)
 	for i := range out {

@@ -1,14 +1,14 @@
-// Package metrics is what the product tells Prometheus (SPEC 5). It owns the one table of all
-// metrics, with their names, labels and meaning, and the counters, which live as long as the
-// coordinator: a reload of the configuration resets none of them.
+// Package metrics defines what the product exports to Prometheus (SPEC 5). It owns the one table of all
+// metrics, with their names, labels and meaning, and the counters, which live as long as the coordinator: a
+// reload of the configuration resets none of them.
 //
-// The rooms record through the small types here, such as [Gateway] and [Reconcile]. A nil one
-// records nothing. Whatever they record is an atomic addition to a series that was made at the
-// start: nothing is looked up by a name or allocated. What other rooms know anyhow, such as the
-// length of a queue, is asked for at each scrape ([State]).
+// Other packages record through the small types here, such as [Gateway] and [Reconcile]. A nil one records
+// nothing. Recording is an atomic addition to a series that was created at the start: it looks nothing up by
+// name and allocates nothing. Values that other packages hold anyhow, such as the length of a queue, are read
+// at each scrape ([State]).
 //
-// Labels have the values that the table lists, and never an id of a workspace or a user. What the
-// leader knows is told by the leader only, so that a sum over all processes counts nothing twice.
+// Labels have the values that the table lists, and never the id of a workspace or a user. Only the leader
+// exports the values that only the leader knows, so that a sum over all processes counts nothing twice.
 package metrics
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Kind is the type of a metric, in the words of Prometheus.
+// Kind is the type of a metric, as Prometheus names it.
 type Kind string
 
 // The kinds.
@@ -29,35 +29,35 @@ const (
 
 // Metric is one row of the table.
 type Metric struct {
-	// Name ends with the unit, and that of a counter with "_total".
+	// Name ends with the unit, and for a counter with "_total".
 	Name string `json:"name"`
 	Kind Kind   `json:"type"`
-	// Unit is a base unit of Prometheus, empty for what is counted.
+	// Unit is a base unit of Prometheus; empty for plain counts.
 	Unit   string  `json:"unit,omitempty"`
 	Labels []Label `json:"labels,omitempty"`
-	// Leader says that only the process tells it that leads, or that leads the shard.
+	// Leader means that only the process that leads, or leads the shard, exports the metric.
 	Leader bool `json:"leader,omitempty"`
-	// Help says in a sentence what it is.
+	// Help describes the metric in one sentence.
 	Help string `json:"help"`
 
 	buckets []float64
-	// read tells the values at a scrape, of a metric that is not recorded.
+	// read exports the values at a scrape, for a metric that is not recorded.
 	read func(*State, tell)
 }
 
-// tell tells a value with those of its labels.
+// tell exports a value with its labels' values.
 type tell = func(value float64, labels ...string)
 
-// Label is a label with all values that it can have.
+// Label is a label with all its possible values.
 type Label struct {
 	Name   string   `json:"name"`
 	Values []string `json:"values"`
 }
 
-// other is the value of a label for what this release does not know.
+// other is the label value for anything that this release does not know.
 const other = "other"
 
-// index returns the place of a value. Where it is not known, it is that of [other], the last one.
+// index returns the index of a value; for an unknown one that of [other], the last one.
 func (l Label) index(value string) int {
 	if i := slices.Index(l.Values, value); i >= 0 {
 		return i
@@ -74,8 +74,8 @@ func (m *Metric) names() []string {
 	return names
 }
 
-// Metrics are the counters of one coordinator. It implements [prometheus.Collector], and may be
-// registered with the registries of several configurations.
+// Metrics are the counters of one coordinator. It implements [prometheus.Collector], and may be registered with
+// the registries of several configurations.
 type Metrics struct {
 	Gateway   *Gateway
 	Wakes     *Wakes
@@ -89,11 +89,11 @@ type Metrics struct {
 	Events    *Events
 
 	state     func() *State
-	recorded  [count]prometheus.Collector // nil for what is read at a scrape
+	recorded  [count]prometheus.Collector // nil for a metric that is read at a scrape
 	described [count]*prometheus.Desc
 }
 
-// New returns metrics that are all zero. state is asked at each scrape; it must not perform I/O.
+// New returns metrics that are all zero. state is called at each scrape; it must not perform I/O.
 func New(state func() *State) *Metrics {
 	m := &Metrics{state: state}
 	for i := range table {
@@ -134,14 +134,14 @@ func (m *Metrics) Collect(c chan<- prometheus.Metric) {
 	}
 }
 
-// series are those of one recorded metric, in the order of the values of its labels. The last label
-// counts fastest.
+// series are those of one recorded metric, in the order of the values of its labels. The last label varies
+// fastest.
 type series[S any] struct {
 	labels []Label
 	all    []S
 }
 
-// at returns the series with these places of the values.
+// at returns the series at these indexes of the labels' values.
 func (s *series[S]) at(places ...int) S {
 	i := 0
 	for n, place := range places {
@@ -159,13 +159,13 @@ func (s *series[S]) of(values ...string) S {
 	return s.all[i]
 }
 
-// vector is what client_golang calls a metric with labels.
+// vector is client_golang's type of a metric with labels.
 type vector[S any] interface {
 	prometheus.Collector
 	WithLabelValues(values ...string) S
 }
 
-// record makes all series of a metric, so that each is told from the start, as 0.
+// record creates all series of a metric, so that each is exported from the start, as 0.
 func record[S any](m *Metrics, id id, v vector[S]) series[S] {
 	m.recorded[id] = v
 	s := series[S]{labels: table[id].Labels}

@@ -41,7 +41,7 @@ func gather(t *testing.T, state func() *State) map[string]*dto.MetricFamily {
 	return families
 }
 
-// What is exposed is what the table says: no metric more or less, and no label or value.
+// The exposed metrics, labels and values are exactly those of the table.
 func TestWhatIsToldIsTheTable(t *testing.T) {
 	families := gather(t, full)
 	for _, row := range table {
@@ -98,7 +98,7 @@ func TestTheConventionsOfPrometheus(t *testing.T) {
 	}
 }
 
-// A sum over all processes counts nothing twice: what only the leader knows, others do not tell.
+// A sum over all processes counts nothing twice: only the leader exports what only it knows.
 func TestOnlyTheLeaderTellsWhatItKnows(t *testing.T) {
 	others := gather(t, func() *State { return new(State) })
 	for _, row := range table {
@@ -152,7 +152,7 @@ func TestTheLabelsHaveAllValues(t *testing.T) {
 	}
 }
 
-// Recording costs no allocation, whatever is recorded.
+// No kind of recording allocates.
 func TestRecordingDoesNotAllocate(t *testing.T) {
 	m, ctx, failed := New(full), t.Context(), errors.New("no answer")
 	prev := workspace.Workspace{Operation: workspace.OpStarting, OpStartedAt: time.Unix(1, 0)}
@@ -181,7 +181,7 @@ func TestRecordingDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// A nil part records nothing, so that what uses it can do without.
+// A nil part records nothing, so that its users can do without.
 func TestNilRecordsNothing(t *testing.T) {
 	var m Metrics
 	m.Gateway.Answered(Program, Refused, RefusedTimeout)
@@ -213,7 +213,7 @@ func TestNilRecordsNothing(t *testing.T) {
 	}
 }
 
-// What ends an operation is how the row differs.
+// The end of an operation is derived from the difference between the rows.
 func TestOperationsByOutcome(t *testing.T) {
 	began := time.Unix(100, 0)
 	running := workspace.Workspace{Phase: workspace.PhaseStandby, Operation: workspace.OpStarting, OpStartedAt: began}

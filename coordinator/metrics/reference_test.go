@@ -11,7 +11,7 @@ import (
 
 var update = flag.Bool("update", false, "write the reference of the metrics anew")
 
-// The table of metrics as people read it, and as the tests of rules and dashboard do.
+// The table of metrics in two forms: for people, and for the tests of rules and dashboard.
 const (
 	metricsFile  = "../../caddymodule/docs/metrics.md"
 	metricsTable = "../../caddymodule/deploy/monitoring/testdata/metrics.json"
@@ -34,7 +34,7 @@ They are on Caddy's own metrics endpoint, ~/metrics~ of its administration addre
 |---|---|---|---|---|
 `
 
-// TestMetricsReference compares what is written of the metrics with their table.
+// TestMetricsReference compares the reference with the table of metrics.
 func TestMetricsReference(t *testing.T) {
 	var text strings.Builder
 	text.WriteString(strings.ReplaceAll(metricsIntroduction, "~", "`"))
@@ -49,7 +49,7 @@ func TestMetricsReference(t *testing.T) {
 			switch l.Name {
 			case "shard":
 				values = fmt.Sprintf("`0` to `%d`", len(l.Values)-1)
-			case "version", "revision": // which would change this file with each release
+			case "version", "revision": // these would change the file with each release
 				values = "of the program"
 			}
 			labels = append(labels, "`"+l.Name+"`: "+values)

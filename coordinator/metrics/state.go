@@ -2,21 +2,21 @@ package metrics
 
 import "time"
 
-// State is what the rooms know of themselves at a scrape.
+// State is what the other packages report at a scrape.
 type State struct {
-	// Held requests wait, of HeldLimit that may.
+	// Held is the number of waiting requests, HeldLimit the maximum.
 	Held, HeldLimit int64
-	// WakeUps are in progress, Streams of events are open, and Routes are in memory.
+	// WakeUps is the number in progress, Streams that of open event streams, Routes that of routes in memory.
 	WakeUps, Streams, Routes int
-	// Confirmed says that PostgreSQL has confirmed the routes lately.
+	// Confirmed means that PostgreSQL has recently confirmed the routes.
 	Confirmed bool
-	// Led are the shards that this process leads, with their epochs, of the Shards that there are.
+	// Led are the shards that this process leads, with their epochs; Shards is the number of all shards.
 	Led    []Term
 	Shards int
 	// Database and Redis are the pools of connections.
 	Database Pool
 	Redis    Pool
-	// Leader is nil where this process does not lead.
+	// Leader is nil unless this process leads.
 	Leader *LeaderState
 }
 
@@ -29,54 +29,54 @@ type Term struct {
 // Pool is a pool of connections.
 type Pool struct {
 	InUse, Idle, Limit int
-	// Acquired is how often one was taken since the start, Waited how often that had to wait, and
-	// Wait for how long in all. GivenUp is how often there was none in time.
+	// Acquired is how often a connection was taken since the start, Waited how often that had to wait, and Wait
+	// for how long in total. GivenUp is how often none was free in time.
 	Acquired, Waited, GivenUp int64
 	Wait                      time.Duration
 }
 
 // LeaderState is what only the leader knows.
 type LeaderState struct {
-	// JobsRunning and JobsWaiting are storage jobs that this process has a part in, JobsLimit how many
-	// may run in all.
+	// JobsRunning and JobsWaiting are storage jobs that this process handles, JobsLimit how many may run in
+	// total.
 	JobsRunning, JobsWaiting, JobsLimit int
 	// Calls are actuator calls, and Removals those that remove volumes.
 	Calls, Removals Queue
-	// SetAside are workspaces that the program fails with.
+	// SetAside are workspaces that trigger a bug of the program.
 	SetAside int
-	// What follows is nil where it is not known, and where another process leads shard 0.
+	// The following are nil while unknown, and if another process leads shard 0.
 	Workspaces *Workspaces
 	Disk       *Disk
 	Archives   *ArchiveHealth
 	Collected  *Collected
 }
 
-// Queue is what runs and what waits for its turn.
+// Queue counts the running and the waiting entries.
 type Queue struct{ Running, Waiting int }
 
-// Workspaces count workspaces that are not deleted, and Phases also those that are being deleted.
+// Workspaces counts workspaces that are not deleted; Phases also includes those that are being deleted.
 type Workspaces struct {
 	// The keys are phases, operations, reasons of a wait, and reasons of an error.
 	Phases, Operations, Waiting, Errors map[string]int64
-	// Dozing are RUNNING and doze.
+	// Dozing counts the RUNNING ones that doze.
 	Dozing int64
 }
 
-// Disk is that of the homes, in bytes.
+// Disk is the disk of the homes, in bytes.
 type Disk struct {
 	Total, Free int64
-	// Pressed says that the mark is passed from which on room is made, Full that nothing is brought
-	// to the disk.
+	// Pressed means that the disk is fuller than the mark from which room is made, Full that no more data is
+	// brought to it.
 	Pressed, Full bool
 }
 
-// ArchiveHealth is how well the current archives are.
+// ArchiveHealth describes the current archives.
 type ArchiveHealth struct {
 	Current, Damaged, Unverified int64
 	Oldest                       time.Duration
 }
 
-// Collected is what the last cycle of the collector has found.
+// Collected is the findings of the collector's last cycle.
 type Collected struct{ Archives, Orphans, Due, Unknown, Newer int }
 
 // one is 1 for true.
@@ -87,7 +87,7 @@ func one(b bool) float64 {
 	return 0
 }
 
-// each tells the number of each value of the label, and together those that it does not have.
+// each exports the number for each value of the label, and the sum of the unknown values as one.
 func each(l Label, numbers map[string]int64, tell tell) {
 	sums := make([]int64, len(l.Values))
 	for value, n := range numbers {

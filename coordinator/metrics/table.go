@@ -15,7 +15,7 @@ var (
 
 const seconds, bytes = "seconds", "bytes"
 
-// table is the one table of all metrics. What is not read at a scrape is recorded.
+// table is the one table of all metrics. Metrics without read are recorded.
 var table = [count]Metric{
 	buildInfo: {
 		Name: "codehub_build_info", Kind: Gauge,
@@ -413,7 +413,7 @@ var table = [count]Metric{
 	},
 }
 
-// counted tells numbers of workspaces, by a label, once they are known.
+// counted exports numbers of workspaces by a label, once they are known.
 func counted(l Label, of func(*Workspaces) map[string]int64) func(*State, tell) {
 	return func(s *State, tell tell) {
 		if w := s.Leader.Workspaces; w != nil {

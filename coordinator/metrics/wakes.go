@@ -19,7 +19,7 @@ const (
 	Starting
 	Answering
 
-	// Stages is how many there are.
+	// Stages is the number of stages.
 	Stages = int(Answering) + 1
 )
 
@@ -45,17 +45,17 @@ func newWakes(m *Metrics) *Wakes {
 	return &Wakes{counters(m, wakes), histograms(m, wakeDuration), histograms(m, wakeStageDuration)}
 }
 
-// WakeUp is one that has ended.
+// WakeUp is a wake-up that has ended.
 type WakeUp struct {
 	Client Client
 	From   workspace.Phase
 	End    WakeEnd
 	Total  time.Duration
-	// Stages are how long each took; 0 for one that it did not come to.
+	// Stages are how long each stage took; 0 for one that was not reached.
 	Stages [Stages]time.Duration
 }
 
-// Ended counts a wake-up. Its times count only when the workspace is ready.
+// Ended counts a wake-up. Its times count only if the workspace became ready.
 func (w *Wakes) Ended(u *WakeUp) {
 	if w == nil {
 		return

@@ -21,7 +21,7 @@ func TestWhenMemoryIsShort(t *testing.T) {
 		{at: 90, used: 46, stalled: 9},
 		{at: 90, used: 46, stalled: 10, short: true},
 		{at: 90, used: 46, stalled: 100, short: true},
-		{at: 90, used: 44, stalled: 100}, // what waits has a limit of its own
+		{at: 90, used: 44, stalled: 100}, // the waiting program has a limit of its own
 		{at: 90, used: 44, stalled: 100, was: true},
 		{at: 90, used: 46, stalled: 6, was: true, short: true},
 		{at: 90, used: 46, stalled: 4, was: true},

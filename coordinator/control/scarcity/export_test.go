@@ -2,8 +2,8 @@ package scarcity
 
 import "context"
 
-// Look is one look at the memory.
+// Look looks at the memory once.
 func (r *Runner) Look(ctx context.Context) error { return r.look(ctx) }
 
-// Wake has a runner that runs look now.
+// Wake makes a running runner look now.
 func (r *Runner) Wake() { r.loop.Wake() }

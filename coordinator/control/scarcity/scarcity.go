@@ -1,9 +1,9 @@
-// Package scarcity frees memory when it runs short (SPEC 5). Workspaces that doze keep theirs: those
-// that have dozed longest are put to sleep.
+// Package scarcity frees memory when it runs short (SPEC 5). Dozing workspaces keep their memory: the longest
+// dozing ones are put to sleep.
 //
-// It owns when memory counts as short, and how many go to sleep for it at once. It must not write
-// desired states itself or act on workspaces: it calls the service layer, and the controller does the
-// rest.
+// It owns the condition for a shortage of memory, and how many workspaces go to sleep for it concurrently. It
+// must not write desired states itself or act on workspaces: it calls the service layer, and the controller
+// does the rest.
 package scarcity
 
 import (
@@ -29,29 +29,29 @@ import (
 const DefaultAt = 0.9
 
 const (
-	// interval is the time between two looks at the memory: what is stalled is told of as long a time.
+	// interval is the time between two looks at the memory. The share of stalled time covers the same period.
 	interval = 10 * time.Second
-	// stalledAt is the share of the time in which something waits for memory from which on it is
-	// short, however much is in use.
+	// stalledAt is the share of time spent waiting for memory from which memory is short, regardless of its
+	// use.
 	stalledAt = 0.1
-	// margin is how far below a mark the memory must come until it is not short any more. So it is
-	// not short again at once.
+	// margin is how far below a mark the memory must fall to stop being short, so that it is not short again
+	// immediately.
 	margin = 0.05
-	// atOnce is how many workspaces are on their way to STANDBY at the same time because of it.
+	// atOnce is how many workspaces are on their way to STANDBY concurrently because of it.
 	atOnce = 4
 )
 
 // Settings can change at run time.
 type Settings struct {
-	// At is the share of the memory in use from which on it is short. 0 is never, also while something
-	// waits for memory.
+	// At is the share of used memory from which it is short. 0 means never, even while programs wait for
+	// memory.
 	At float64
 }
 
 // DefaultSettings are the defaults.
 func DefaultSettings() Settings { return Settings{At: DefaultAt} }
 
-// Validate reports what is wrong with the settings, under their names in the configuration.
+// Validate returns what is wrong with the settings, under their names in the configuration.
 func (s Settings) Validate() error {
 	if !(s.At >= 0 && s.At <= 1) {
 		return fmt.Errorf("memory_pressure: must be from 1%% to 100%%, such as 90%%, or off, not %s", percent(s.At))
@@ -59,29 +59,28 @@ func (s Settings) Validate() error {
 	return nil
 }
 
-// percent shows a share.
+// percent formats a share.
 func percent(share float64) string { return fmt.Sprintf("%g%%", math.Round(share*1000)/10) }
 
-// whole shows a share that is measured.
+// whole formats a measured share.
 func whole(share float64) string { return fmt.Sprintf("%.0f%%", share*100) }
 
 // Store is what the runner needs of PostgreSQL. *store.Store implements it.
 type Store interface {
-	// LongestDozing returns workspaces that doze, the longest first: at most limit, less those that
-	// are on their way to STANDBY.
+	// LongestDozing returns dozing workspaces, the longest first: at most limit, less the number of those on
+	// their way to STANDBY.
 	LongestDozing(ctx context.Context, limit int) ([]workspace.ID, error)
 }
 
 // Sleeper is the service layer. *service.Service implements it.
 type Sleeper interface {
-	// SleepForMemory puts a workspace to sleep, unless it does not doze any more, and reports whether
-	// it did.
+	// SleepForMemory puts a workspace to sleep, unless it does not doze any more, and reports whether it did.
 	SleepForMemory(ctx context.Context, id workspace.ID, why string) (bool, error)
 }
 
-// Options are what a [Runner] works with. All fields are required but Memory and Cycles.
+// Options are the dependencies of a [Runner]. All fields are required except Memory and Cycles.
 type Options struct {
-	// Memory is that of backend.Backend. Nil: there is nothing to do.
+	// Memory is that of backend.Backend. Nil: the runner does nothing.
 	Memory  func(ctx context.Context) (backend.Memory, error)
 	Store   Store
 	Sleeper Sleeper
@@ -97,8 +96,8 @@ type Runner struct {
 	settings atomic.Pointer[Settings]
 	loop     *periodic.Loop
 
-	// What follows is used by look only.
-	short    bool // memory was, when it was last seen
+	// The following is used by look only.
+	short    bool // whether memory was short at the last look
 	reported *outage.Reporter
 }
 
@@ -111,16 +110,15 @@ func New(o Options, settings Settings) *Runner {
 	return r
 }
 
-// Set changes the settings at once.
+// Set changes the settings immediately.
 func (r *Runner) Set(s Settings) {
 	if old := r.settings.Swap(&s); *old != s {
 		r.loop.Wake()
 	}
 }
 
-// Run looks at the memory at every interval, and puts workspaces to sleep while it is short, until ctx
-// ends. It returns nil. What an earlier term has seen is forgotten. Run MUST NOT be called again before
-// it has returned.
+// Run looks at the memory at every interval, and puts workspaces to sleep while it is short, until ctx ends. It
+// returns nil. It forgets the findings of an earlier term. Run MUST NOT be called again before it has returned.
 func (r *Runner) Run(ctx context.Context) error {
 	r.short = false
 	r.reported = outage.New(r.Log, zapcore.WarnLevel,
@@ -133,9 +131,8 @@ func (r *Runner) Run(ctx context.Context) error {
 	return nil
 }
 
-// look puts some workspaces to sleep if memory is short. While none dozes, and while as many as may are
-// on their way already, it asks nothing, and what was seen before still holds. After an error it changes
-// nothing.
+// look puts some workspaces to sleep if memory is short. While none dozes, or while the maximum is already on
+// the way, it does not read the memory, and the previous finding stays. After an error it changes nothing.
 func (r *Runner) look(ctx context.Context) error {
 	s := *r.settings.Load()
 	if s.At == 0 {
@@ -144,7 +141,7 @@ func (r *Runner) look(ctx context.Context) error {
 		return nil
 	}
 	ids, err := r.Store.LongestDozing(ctx, atOnce)
-	if err != nil || len(ids) == 0 || r.Identity(ctx) != nil { // who finds these out logs them
+	if err != nil || len(ids) == 0 || r.Identity(ctx) != nil { // these errors are logged elsewhere
 		return err
 	}
 	m, err := r.Memory(ctx)
@@ -171,9 +168,9 @@ func (r *Runner) look(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// short reports whether memory counts as short: it is past a mark, or it was and has not come far
-// enough below both. What waits while most of the memory is free waits at a limit of its own: no other workspace's sleep
-// helps it.
+// short reports whether memory counts as short: it is past a mark, or it was and has not fallen far enough
+// below both. A program that waits while most of the memory is free waits at its own limit: putting another
+// workspace to sleep would not help it.
 func (s Settings) short(m backend.Memory, was bool) bool {
 	used, stalled := s.At, stalledAt
 	if was {

@@ -23,7 +23,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// harness is a runner over a real database and an engine whose memory is as a test says.
+// harness is a runner over a real database and an engine whose memory the test sets.
 type harness struct {
 	t       *testing.T
 	store   *store.Store
@@ -58,7 +58,7 @@ func newHarness(t *testing.T, at float64) *harness {
 	return h
 }
 
-// run runs the runner until the end of the test, or until it is told to end.
+// run runs the runner until the end of the test, or until end is called.
 func (h *harness) run() (end func()) {
 	ctx, cancel := context.WithCancel(h.t.Context())
 	var wg sync.WaitGroup
@@ -73,7 +73,7 @@ func (h *harness) used(percent int64) {
 	h.engine.SetMemory(backend.Memory{Total: 100, Available: 100 - percent})
 }
 
-// dozes adds a workspace that has dozed for so many minutes.
+// dozes adds a workspace that has dozed for that many minutes.
 func (h *harness) dozes(minutes int) workspace.ID {
 	h.t.Helper()
 	w, _, err := h.store.Create(h.t.Context(), workspace.Workspace{ID: workspace.ID(uuid.NewString()), OwnerID: h.owner, Name: "w", InstanceBackend: "docker", StorageBackend: "docker"}, "test", store.Limits{})
@@ -85,7 +85,7 @@ func (h *harness) dozes(minutes int) workspace.ID {
 	return w.ID
 }
 
-// slept has the engine free the memory of those that were put to sleep.
+// slept makes the engine free the memory of the workspaces that were put to sleep.
 func (h *harness) slept() {
 	storetest.Exec(h.t, h.store, `UPDATE workspaces SET phase = 'STANDBY' WHERE desired_state = 'STANDBY'`)
 }
@@ -101,7 +101,7 @@ func (h *harness) awake(all []workspace.ID) (awake []workspace.ID) {
 	return awake
 }
 
-// look looks once, and fails the test unless so many of all still doze: the last ones.
+// look looks once, and fails the test unless exactly the last want of all still doze.
 func (h *harness) look(all []workspace.ID, want int) {
 	h.t.Helper()
 	if err := h.runner.Look(h.t.Context()); err != nil {
@@ -123,7 +123,7 @@ func (h *harness) lines(begin, end int) {
 	}
 }
 
-// TestTheLongestDozingSleepFirst, a few at a time, until there is memory again.
+// TestTheLongestDozingSleepFirst: a few at a time, until memory is free again.
 func TestTheLongestDozingSleepFirst(t *testing.T) {
 	h := newHarness(t, scarcity.DefaultAt)
 	var all []workspace.ID
@@ -137,7 +137,7 @@ func TestTheLongestDozingSleepFirst(t *testing.T) {
 	end := h.run()
 	h.runner.Wake()
 	wait.Until(t, "the first to be put to sleep", func() bool { return len(h.awake(all)) == 6 })
-	end() // from here on each look is made by the test
+	end() // from here on the test makes each look
 
 	h.look(all, 6) // those on their way free memory, too
 	if n := h.asked.Load(); n != 2 {
@@ -152,7 +152,7 @@ func TestTheLongestDozingSleepFirst(t *testing.T) {
 	h.used(89)
 	h.look(all, 2)
 	h.lines(1, 1)
-	h.engine.SetMemory(backend.Memory{Total: 100, Available: 90, Stalled: 0.12}) // something waits at a limit of its own
+	h.engine.SetMemory(backend.Memory{Total: 100, Available: 90, Stalled: 0.12}) // a program waits at its own limit
 	h.look(all, 2)
 	h.engine.SetMemory(backend.Memory{Total: 100, Available: 50, Stalled: 0.12})
 	h.look(all, 0)
@@ -165,7 +165,7 @@ func TestTheLongestDozingSleepFirst(t *testing.T) {
 	}
 }
 
-// TestNothingIsAskedWhileNothingDozes, and while it is off.
+// TestNothingIsAskedWhileNothingDozes, nor while the feature is off.
 func TestNothingIsAskedWhileNothingDozes(t *testing.T) {
 	h := newHarness(t, scarcity.DefaultAt)
 	h.used(99)
@@ -212,7 +212,7 @@ func TestAnEngineThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// TestAnotherEngine: its memory says nothing.
+// TestAnotherEngine: its memory is ignored.
 func TestAnotherEngine(t *testing.T) {
 	h := newHarness(t, scarcity.DefaultAt)
 	all := []workspace.ID{h.dozes(10)}

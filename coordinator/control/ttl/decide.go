@@ -8,21 +8,20 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// judged is an unused workspace, with what is known of it. Times are the
-// database's.
+// judged is an unused workspace with the facts for the decision. Times are the database's.
 type judged struct {
 	store.Unused
 	verdict work.Verdict
-	stays   bool // it is not tried to let it doze
+	stays   bool // do not try to let it doze
 	fresh   bool // the verdict was made in this tick
 	now     time.Time
-	upTo    time.Time // until then all use is known
+	upTo    time.Time // all use until then is known
 }
 
-// worked reports whether work was going on there when it was looked at before.
+// worked reports whether the previous look found work.
 func (j judged) worked() bool { return j.Busy != nil && j.Busy.Reason != workspace.BusyNoAnswer }
 
-// decision is what becomes of it.
+// decision is the result for a workspace.
 type decision struct {
 	busy    *workspace.Busy
 	sleepAt time.Time
@@ -33,8 +32,8 @@ type decision struct {
 	again time.Duration
 }
 
-// decide says whether an unused workspace stays, when that it goes to sleep is announced,
-// and when it does. TestDecide has a row for every case.
+// decide decides whether an unused workspace stays, is announced to sleep, or goes to sleep. TestDecide has a
+// row for every case.
 func decide(j judged, s Settings) decision {
 	d := decision{busy: j.Busy, sleepAt: j.SleepAt, again: s.Interval}
 	if !j.verdict.Known {
@@ -58,8 +57,8 @@ func decide(j judged, s Settings) decision {
 	soonest := later(due, j.now.Add(s.notice()))
 	switch {
 	case d.busy == nil && j.worked():
-		// The TTL counts from the end of the work (SPEC 6), which the cap bounds as it does the
-		// work. Otherwise what works now and then would stay awake for ever.
+		// The TTL counts from the end of the work (SPEC 6), bounded by the cap on work. Without that bound a
+		// workspace that works now and then would stay awake permanently.
 		d.sleepAt = later(soonest, earlier(j.now.Add(s.Standby), j.UsedAt.Add(s.Work.Cap)))
 	case d.sleepAt.Before(due): // also when nothing is announced yet
 		d.sleepAt = soonest
@@ -80,13 +79,13 @@ func decide(j judged, s Settings) decision {
 	return d
 }
 
-// notice is how long before it goes to sleep a workspace is told.
+// notice is how long before its sleep the sleep of a workspace is announced.
 func (s Settings) notice() time.Duration { return min(s.Notice, s.Standby/2) }
 
-// Due is from when on a workspace that was used last at that time may be put to sleep.
+// Due is the earliest time to put a workspace to sleep that was last used at usedAt.
 func (s Settings) Due(usedAt time.Time) time.Time { return usedAt.Add(s.Standby) }
 
-// gap is the least time between two looks that can be compared.
+// gap is the least time between two comparable looks.
 func (s Settings) gap() time.Duration {
 	gap := min(longestGap, s.Standby/4)
 	if s.Doze > 0 {
@@ -95,11 +94,11 @@ func (s Settings) gap() time.Duration {
 	return gap
 }
 
-// longestGap is long enough for the CPU time of processes, which ps tells in seconds.
+// longestGap is long enough for the CPU time of processes, which ps reports in seconds.
 const longestGap = 15 * time.Second
 
-// ahead is how long before the TTL has passed a workspace is looked at for the first time. Two
-// looks fit in before its sleep is announced.
+// ahead is how long before the end of the TTL the first look at a workspace happens. Two looks fit in before
+// its sleep is announced.
 func (s Settings) ahead() time.Duration { return s.notice() + 2*s.gap() + s.Interval }
 
 func later(a, b time.Time) time.Time {

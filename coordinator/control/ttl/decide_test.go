@@ -9,8 +9,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestDecide lists what becomes of a workspace that is not used. The TTL is 10 minutes;
-// times are in seconds since its last use.
+// TestDecide lists the decisions about an unused workspace. The TTL is 10 minutes; times are in seconds since
+// its last use.
 func TestDecide(t *testing.T) {
 	settings := DefaultSettings()
 	settings.Standby, settings.Doze = 10*time.Minute, 0 // see TestDecideToDoze
@@ -27,10 +27,10 @@ func TestDecide(t *testing.T) {
 		name     string
 		settings Settings
 		now      int
-		upTo     int // up to when all use is known
+		upTo     int // all use is known up to then
 		was      *workspace.Busy
 		announced,
-		sleepAt int // 0: not
+		sleepAt int // 0: not announced
 		verdict work.Verdict
 		stale   bool
 		busy    *workspace.Busy

@@ -11,7 +11,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// knowsDoze is the migration with which a process knows of workspaces that doze.
+// knowsDoze is the first migration of the processes that support dozing.
 const knowsDoze = 18
 
 // KnowsDoze reports whether a process supports dozing.
@@ -20,9 +20,8 @@ func KnowsDoze(w postgres.Writer) bool { return w.Knows >= knowsDoze }
 // Dozes reports whether idle workspaces doze before they sleep.
 func (s Settings) Dozes() bool { return s.Doze > 0 && s.Doze < s.Standby }
 
-// among returns the settings beside processes that all know of that migration. One of an older
-// release that still serves requests does not wake a workspace that dozes: none does while there is
-// one.
+// among returns the settings for a system whose processes all know that migration. A process of an older
+// release that still serves requests would not wake a dozing workspace, so beside one nothing dozes.
 func (s Settings) among(knows int) Settings {
 	if !s.Dozes() || knows < knowsDoze {
 		s.Doze = 0
@@ -30,7 +29,7 @@ func (s Settings) among(knows int) Settings {
 	return s
 }
 
-// doze decides whether an idle workspace is to doze now. It reports how long the next look can wait.
+// doze decides whether an idle workspace should doze now. It returns how long the next look can wait.
 func (s Settings) doze(j judged, sleepAt time.Time) (now bool, again time.Duration) {
 	due := s.dozeDue(j, sleepAt)
 	switch {
@@ -44,8 +43,8 @@ func (s Settings) doze(j judged, sleepAt time.Time) (now bool, again time.Durati
 	return true, s.Interval
 }
 
-// dozeDue is from when on an idle workspace may doze: the time counts from its last use and from the
-// end of its work, as that before its sleep does, which is announced for sleepAt. Zero: never.
+// dozeDue is the earliest time for an idle workspace to doze. Like the time before its sleep, which is
+// announced for sleepAt, it counts from the last use and from the end of the work. Zero: never.
 func (s Settings) dozeDue(j judged, sleepAt time.Time) time.Time {
 	if s.Doze <= 0 {
 		return time.Time{}
@@ -57,8 +56,8 @@ func (s Settings) dozeDue(j judged, sleepAt time.Time) time.Time {
 	return due
 }
 
-// unusedFor is for how long a workspace that is looked at has been unused at least: two looks fit in
-// before it dozes, and before its sleep is announced.
+// unusedFor is how long a workspace must be unused before the first look at it: two looks fit in before it
+// dozes, and before its sleep is announced.
 func (s Settings) unusedFor() time.Duration {
 	unused := s.Standby - s.ahead()
 	if s.Doze > 0 {
@@ -67,12 +66,12 @@ func (s Settings) unusedFor() time.Duration {
 	return unused
 }
 
-// unmadeAfter is how long after a workspace was let doze its container must be frozen. That takes milliseconds; a leader
-// that takes over, and an engine that refuses once, have time for it as well.
+// unmadeAfter is how soon after the start of a doze the container must be frozen. Freezing takes milliseconds;
+// the limit leaves time for a new leader to take over, or for a retry if the engine refuses once.
 const unmadeAfter = 30 * time.Second
 
-// endUnmade ends the dozes of workspaces that could not be frozen. None is tried again before it was used, or another
-// process leads: meanwhile what its pages send by themselves waits for nothing.
+// endUnmade ends the dozes of workspaces that could not be frozen. It does not try again before the workspace
+// was used, or another process leads; meanwhile the automatic requests of its pages need not wait.
 func (r *Runner) endUnmade(ctx context.Context) error {
 	ids, err := r.Store.EndUnmadeDozes(ctx, unmadeAfter)
 	if r.looks == nil {
@@ -88,8 +87,8 @@ func (r *Runner) endUnmade(ctx context.Context) error {
 	return err
 }
 
-// endDozes ends all dozes when nothing may doze any more: by the settings, or because a process of an
-// older release has come, which may also lead next.
+// endDozes ends all dozes when dozing is no longer allowed: by the settings, or because a process of an older
+// release has started, which may also lead next.
 func (r *Runner) endDozes(ctx context.Context, may bool) error {
 	if may || r.ended {
 		r.ended = !may

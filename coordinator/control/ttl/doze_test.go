@@ -9,8 +9,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestDecideToDoze lists when a workspace dozes that is not used. It does after 5 minutes, and goes to
-// sleep after 10; times are in seconds since its last use.
+// TestDecideToDoze lists when an unused workspace dozes. It does after 5 minutes, and sleeps after 10; times
+// are in seconds since its last use.
 func TestDecideToDoze(t *testing.T) {
 	settings := DefaultSettings()
 	settings.Standby, settings.Doze = 10*time.Minute, 5*time.Minute
@@ -78,14 +78,14 @@ func TestDecideToDoze(t *testing.T) {
 	}
 }
 
-// TestWhenItIsLookedAt has two looks fit in before a workspace dozes or its sleep is announced.
+// TestWhenItIsLookedAt: two looks fit in before a workspace dozes or its sleep is announced.
 func TestWhenItIsLookedAt(t *testing.T) {
 	s := Settings{Interval: time.Minute, Standby: 10 * time.Minute, Doze: 5 * time.Minute, Notice: time.Minute}
 	if got, want := s.unusedFor(), 5*time.Minute-2*15*time.Second-time.Minute; got != want {
 		t.Errorf("before it dozes: from %s on, want %s", got, want)
 	}
 	s.Doze = time.Minute
-	if got, want := s.unusedFor(), 30*time.Second; got != want { // one that is in use is not looked at
+	if got, want := s.unusedFor(), 30*time.Second; got != want { // a workspace in use is not looked at
 		t.Errorf("before it dozes soon: from %s on, want %s", got, want)
 	}
 	s.Doze = 0

@@ -53,7 +53,7 @@ func (g *gateway) flush() {
 	}
 }
 
-// use records a use now and writes it, like every flush of a process in use.
+// use records a use now and writes it, like a flush of a process in use.
 func (g *gateway) use(id workspace.ID) {
 	g.t.Helper()
 	g.Record(id)
@@ -76,8 +76,7 @@ func (h *harness) config(name, value string) {
 	}
 }
 
-// settle ticks twice with a flush in between: the first tick waits for one more
-// flush of each process.
+// settle ticks twice with a flush in between: the first tick waits for one more flush of each process.
 func (h *harness) settle(gateways ...*gateway) {
 	h.t.Helper()
 	h.tick()
@@ -87,8 +86,7 @@ func (h *harness) settle(gateways ...*gateway) {
 	h.tick()
 }
 
-// refusals are the ways in which Redis answers and takes nothing. Each returns what ends
-// it.
+// refusals are the ways in which Redis answers but accepts no write. Each returns a function that ends it.
 var refusals = map[string]func(*harness) (end func()){
 	"out of memory": func(h *harness) func() {
 		h.config("maxmemory-policy", "noeviction")
@@ -143,7 +141,7 @@ func TestARedisThatRefusesWritesPutsNobodyToSleepWhoWorks(t *testing.T) {
 			g.use(used)
 			h.tick()
 			h.wants(used, workspace.DesiredRunning)
-			h.wants(unused, workspace.DesiredStandby) // what is known is enough to judge it
+			h.wants(unused, workspace.DesiredStandby) // enough is known to judge it
 			if lines := g.lines(); len(lines) != 1 || !strings.Contains(lines[0], "redis takes no activity") {
 				t.Errorf("logged %q", lines)
 			}
@@ -161,7 +159,7 @@ func TestARedisThatRefusesWritesPutsNobodyToSleepWhoWorks(t *testing.T) {
 	}
 }
 
-// cable is a way to Redis that can be cut without either end noticing.
+// cable is a connection to Redis that can be cut without either end noticing.
 type cable struct {
 	gate sync.RWMutex // held for writing while cut
 	addr string
@@ -196,7 +194,7 @@ func lay(t *testing.T, socket string) *cable {
 	return c
 }
 
-// carry copies one way, while the cable is not cut.
+// carry copies in one direction while the cable is not cut.
 func (c *cable) carry(from io.Reader, to io.Writer) {
 	buf := make([]byte, 4096)
 	for {
@@ -216,7 +214,7 @@ func TestOneOfTwoGatewaysIsCutOffFromRedis(t *testing.T) {
 	h := newHarness(t)
 	socket := h.redis.Options().Addr
 	c := lay(t, socket)
-	behind := redis.NewClient(&redis.Options{Addr: c.addr, ReadTimeout: time.Second, MaxRetries: -1}) // a busy machine answers by then
+	behind := redis.NewClient(&redis.Options{Addr: c.addr, ReadTimeout: time.Second, MaxRetries: -1}) // even a busy machine answers within that time
 	t.Cleanup(func() { _ = behind.Close() })
 	cut, whole := h.gateway("cut", behind), h.gateway("whole", h.redis)
 	cut.flush()
@@ -241,7 +239,7 @@ func TestOneOfTwoGatewaysIsCutOffFromRedis(t *testing.T) {
 	}
 }
 
-// cutOff is PostgreSQL, which a process may not reach.
+// cutOff is PostgreSQL, which one process may not reach.
 type cutOff struct {
 	activity.Fallback
 	away atomic.Bool
@@ -261,8 +259,7 @@ func (c *cutOff) WriterFlushed(ctx context.Context, node string, age, due time.D
 	return c.Fallback.WriterFlushed(ctx, node, age, due)
 }
 
-// restartable puts a Redis that can be stopped and started again in place of the
-// harness's own.
+// restartable replaces the harness's Redis by one that can be stopped and started again.
 func (h *harness) restartable() (stop, start func()) {
 	h.t.Helper()
 	url, stop, start := devenv.RestartableRedis(h.t)
@@ -277,8 +274,8 @@ func (h *harness) restartable() (stop, start func()) {
 	return stop, start
 }
 
-// Redis was away for longer than the TTL, and so was PostgreSQL for one process. Both are
-// back, and the TTL runner ticks before any process has flushed.
+// Redis was down for longer than the TTL, and one process could not reach PostgreSQL either. Both are back, and
+// the TTL runner ticks before any process has flushed.
 func TestAfterAnOutageNothingIsJudgedBeforeEveryProcessHasFlushed(t *testing.T) {
 	h := newHarness(t)
 	stop, start := h.restartable()

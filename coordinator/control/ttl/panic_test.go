@@ -17,7 +17,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// breaking panics about one workspace, wherever the runner asks for something.
+// breaking panics about one workspace, in each of the runner's calls.
 type breaking struct {
 	ttl.Expirer
 	ttl.Looker

@@ -49,8 +49,7 @@ func (s *stopped) Unused(ctx context.Context, d, idle time.Duration, after store
 	return all, now, err
 }
 
-// What people did in another gateway in the meantime is in Redis, from where no process has taken
-// it.
+// Uses through another gateway in the meantime are in Redis, and no process has read them yet.
 func TestAProcessThatWasStoppedDuringATickJudgesNobodyByWhatItKnewBefore(t *testing.T) {
 	h := newHarness(t)
 	used := h.insert(row{phase: workspace.PhaseRunning, accessed: time.Hour, changed: time.Hour})
@@ -194,7 +193,7 @@ func TestAProcessIsKnownWhileItRuns(t *testing.T) {
 	h.wants(id, workspace.DesiredRunning)
 }
 
-// skewed is the activity by the clock of a Redis that is wrong.
+// skewed is the activity by the wrong clock of a Redis.
 type skewed struct {
 	ttl.Activity
 	by time.Duration

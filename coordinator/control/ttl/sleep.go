@@ -22,32 +22,32 @@ import (
 )
 
 const (
-	// Questions is how many workspaces are looked at at the same time: in the evening of a large
-	// installation tens of them fall asleep in a second. Each is looked at a few times.
+	// Questions is how many workspaces are looked at concurrently: in the evening tens of workspaces of a large
+	// installation fall asleep each second. Each is looked at a few times.
 	Questions = 16
-	// asking is how long all of them may take in one tick. What is known of use must still be fresh
-	// then. The others are looked at by the next tick, and stay until then.
+	// asking bounds the looks of one tick, because the known use must still be fresh afterwards. The other
+	// workspaces stay awake until the next tick looks at them.
 	asking = 15 * time.Second
 )
 
-// look is what this process has last seen in a workspace. A new leader begins without any.
+// look is this process's last look at a workspace. A new leader begins without any.
 type look struct {
 	sample   *work.Sample // nil before the first answer
 	verdict  work.Verdict
 	asked    time.Time // by the clock of this process
-	panicked bool      // the last one; it is logged once
+	panicked bool      // the last look panicked; that is logged once
 	swept    bool      // found unused in this round
-	unmade   bool      // it was to doze and could not be frozen; it is not tried again before it was used
-	full     time.Time // it was to doze, and as many did as may; by the clock of this process
+	unmade   bool      // it could not be frozen; retry only after the next use
+	full     time.Time // when too many others dozed for it to doze; by the clock of this process
 }
 
-// stays reports whether it is not tried to let it doze: a place may be free after the time in which another one becomes idle.
+// stays reports whether to skip letting it doze: it could not be frozen, or the limit was reached less than
+// s.Doze ago.
 func (l *look) stays(now time.Time, s Settings) bool { return l.unmade || now.Sub(l.full) < s.Doze }
 
-// sleep puts the running workspaces to sleep that are unused and in which nothing goes on, while
-// what is known is fresh. It announces that before. upTo is the time until which all use is
-// known. A round over all of them may take several ticks: where the time of one is over, the
-// next one goes on. Otherwise many busy ones would keep the rest from being looked at.
+// sleep puts unused running workspaces without work to sleep, after announcing that, while its knowledge is
+// fresh. All use until upTo is known. A round over all workspaces may take several ticks: the next tick
+// continues where the time of one is over. Otherwise many busy ones would keep the rest from being looked at.
 func (r *Runner) sleep(ctx context.Context, fresh func() bool, upTo time.Time, s Settings) error {
 	if r.looks == nil {
 		r.looks = make(map[workspace.ID]*look)
@@ -62,7 +62,7 @@ func (r *Runner) sleep(ctx context.Context, fresh func() bool, upTo time.Time, s
 	for r.midway {
 		page, now, err := r.Store.Unused(ctx, s.Standby, s.unusedFor(), r.after, batch)
 		if err != nil {
-			r.barrier.reset() // the database is away, also for processes that write to it what Redis refuses
+			r.barrier.reset() // the database is away, also for processes that write there because Redis refuses
 			return errors.Join(append(errs, fmt.Errorf("finding unused RUNNING workspaces: %w", err))...)
 		}
 		errs = append(errs, r.sleepPage(ctx, fresh, page, now, upTo, s))
@@ -84,7 +84,7 @@ func (r *Runner) sleep(ctx context.Context, fresh func() bool, upTo time.Time, s
 	return errors.Join(errs...)
 }
 
-// sleepPage does that for some workspaces. One that fails does not stop the others.
+// sleepPage does that for one page of workspaces. A failure of one does not stop the others.
 func (r *Runner) sleepPage(ctx context.Context, fresh func() bool, page []store.Unused, now, upTo time.Time,
 	s Settings) error {
 	asked := r.ask(ctx, page, now, s)
@@ -147,19 +147,19 @@ func (r *Runner) sleepPage(ctx context.Context, fresh func() bool, page []store.
 	return errors.Join(errs...)
 }
 
-// alone calls f, which is about one workspace: a panic is the error of that one.
+// alone calls f, which handles one workspace: a panic becomes that workspace's error.
 func alone(f func() (bool, error)) (done bool, err error) {
 	err = guard.Call(guard.Workspace, func() (err error) { done, err = f(); return err })
 	return done, err
 }
 
-// sameBusy compares what people are told.
+// sameBusy compares the parts of Busy that people see.
 func sameBusy(a, b *workspace.Busy) bool {
 	return a == nil && b == nil || a != nil && b != nil && a.Reason == b.Reason && a.Detail == b.Detail
 }
 
-// ask looks at the workspaces that have not been looked at lately, a few at a time, those
-// first that have waited longest. It reports for which there is a new verdict.
+// ask looks at the workspaces without a recent look, a few at a time, the longest waiting first. It reports
+// which of them have a new verdict.
 func (r *Runner) ask(ctx context.Context, page []store.Unused, now time.Time, s Settings) (asked []bool) {
 	asked = make([]bool, len(page))
 	began := r.now()
@@ -173,14 +173,14 @@ func (r *Runner) ask(ctx context.Context, page []store.Unused, now time.Time, s 
 		l.swept = true
 		switch {
 		case u.Unreadable != nil:
-		case r.Looker == nil, !u.DozeAt.IsZero(): // nothing works in one that is frozen
+		case r.Looker == nil, !u.DozeAt.IsZero(): // nothing works in a frozen one
 			l.sample, l.verdict, asked[i] = nil, work.Verdict{Known: true}, true
 		case began.Sub(l.asked) < s.gap():
-			// The look before is too recent for a comparison.
+			// The previous look is too recent for a comparison.
 		case l.stays(began, s) && u.SleepAt.Sub(now) > s.ahead():
 			// It neither dozes nor sleeps soon.
 		case u.SleepAt.After(now) && u.SleepAt.Sub(now) < s.gap():
-			// The next look is when it is to sleep: this one would be too close to that.
+			// The next look is at its time to sleep, and this one would be too close to that.
 		default:
 			due = append(due, i)
 		}
@@ -219,16 +219,16 @@ func (r *Runner) ask(ctx context.Context, page []store.Unused, now time.Time, s 
 	return asked
 }
 
-// judge looks at one workspace. When it gets no answer, the workspace counts as busy.
+// judge looks at one workspace. Without an answer, the workspace counts as busy.
 func (r *Runner) judge(ctx context.Context, u store.Unused, l *look, s Settings) work.Verdict {
 	sample, err := r.Looker.Look(ctx, u.ID)
-	if errors.Is(err, backend.ErrFrozen) { // by a person, or it is just being thawed
+	if errors.Is(err, backend.ErrFrozen) { // frozen by a person, or just being thawed
 		l.sample = nil
 		return work.Verdict{Known: true}
 	}
 	if errors.Is(err, backend.ErrNotFound) {
 		l.sample = nil
-		return work.Verdict{} // it has just ended, which the controller finds out
+		return work.Verdict{} // the container has just ended; the controller will notice
 	}
 	if err != nil {
 		r.Log.Debug("a workspace could not be looked at and stays awake", zap.String(logkey.Workspace, string(u.ID)),

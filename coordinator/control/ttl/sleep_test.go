@@ -23,10 +23,10 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// watched is what goes on in workspaces, by the test's word, and who has been asked.
+// watched simulates the activity in workspaces, and records the looks.
 type watched struct {
-	mu    sync.Mutex              // guards what follows while the runner asks
-	files map[workspace.ID]string // workspaces whose busy file is young
+	mu    sync.Mutex              // guards the following while the runner asks
+	files map[workspace.ID]string // workspaces with a recent busy file
 	err   error
 	asked map[workspace.ID]int
 	clock time.Time
@@ -48,7 +48,7 @@ func (w *watched) Look(_ context.Context, id workspace.ID) (work.Sample, error) 
 	return s, nil
 }
 
-// watching is a harness whose runner asks, with a clock that moves by a minute per tick.
+// watching is a harness whose runner looks into workspaces, with a clock that advances a minute per tick.
 func watching(t *testing.T) (*harness, *watched) {
 	h := newHarness(t)
 	w := &watched{files: map[workspace.ID]string{}, asked: map[workspace.ID]int{}, clock: time.Now()}
@@ -79,7 +79,7 @@ func TestAWorkspaceInWhichSomethingGoesOnStaysAwake(t *testing.T) {
 	used := h.insert(row{phase: workspace.PhaseRunning, accessed: time.Second, changed: time.Hour})
 	w.files[builds] = "nightly build"
 	h.next(w)
-	h.wants(idle, workspace.DesiredRunning) // one look tells nothing
+	h.wants(idle, workspace.DesiredRunning) // one look is not enough
 	h.next(w)
 	h.wants(idle, workspace.DesiredStandby)
 	h.wants(builds, workspace.DesiredRunning)
@@ -109,7 +109,7 @@ func TestAWorkspaceInWhichSomethingGoesOnStaysAwake(t *testing.T) {
 	}
 }
 
-// One tick has time for less than two pages of them.
+// One tick has time for less than two pages.
 func TestManyBusyWorkspacesDoNotKeepTheOthersFromBeingLookedAt(t *testing.T) {
 	h, w := watching(t)
 	const pages, page = 3, 1000
@@ -217,8 +217,8 @@ func TestAWorkspaceThatIsKeptAwakeIsNotAskedAndDoesNotSleep(t *testing.T) {
 	}
 }
 
-// A process writes every 30 seconds. So a use of the last half minute of the TTL is in no database
-// yet when the TTL has passed.
+// A process writes every 30 seconds, so a use in the last half minute of the TTL is not in the database yet
+// when the TTL has passed.
 func TestAUseThatIsStillInAProcessCounts(t *testing.T) {
 	h := newHarness(t)
 	s := atOnce()
@@ -243,8 +243,7 @@ func TestAUseThatIsStillInAProcessCounts(t *testing.T) {
 	}
 }
 
-// known is a store that has been read long ago for the first time, so that no process is
-// waited for.
+// known is a store that was first read long ago, so that the runner waits for no process.
 type known struct {
 	ttl.Store
 	read bool
@@ -295,7 +294,7 @@ func TestAnIdleWorkspaceDozesBeforeItSleeps(t *testing.T) {
 		t.Error("what goes on in a frozen container is asked")
 	}
 	paused := h.insert(row{phase: workspace.PhaseRunning, accessed: 6 * time.Minute, changed: time.Hour})
-	w.err = fmt.Errorf("container ws: %w", backend.ErrFrozen) // as of one that a person has paused
+	w.err = fmt.Errorf("container ws: %w", backend.ErrFrozen) // as if a person had paused it
 	h.next(w)
 	if r := storetest.Row(t, h.store, paused); r.Busy != nil {
 		t.Errorf("what is paused is busy: %+v", r.Busy)
@@ -311,7 +310,8 @@ func TestAnIdleWorkspaceDozesBeforeItSleeps(t *testing.T) {
 	}
 }
 
-// TestAsManyDozeAsMay: one more is left alone, which costs nothing, until a place may be free.
+// TestAsManyDozeAsMay: a workspace beyond the limit stays awake, without further attempts, until a place may be
+// free.
 func TestAsManyDozeAsMay(t *testing.T) {
 	h, w := watching(t)
 	limited := service.New(h.store, service.Options{Logger: zap.NewNop()})
@@ -351,7 +351,8 @@ func TestAsManyDozeAsMay(t *testing.T) {
 	}
 }
 
-// TestADozeThatCannotBeMadeEnds, and is not tried again before the workspace was used. One that was made stays.
+// TestADozeThatCannotBeMadeEnds, and is not tried again before the workspace was used. A successful doze
+// continues.
 func TestADozeThatCannotBeMadeEnds(t *testing.T) {
 	h, w := watching(t)
 	idle := func() workspace.ID {
@@ -387,7 +388,7 @@ func TestADozeThatCannotBeMadeEnds(t *testing.T) {
 	dozes("once it was used again", refused, true)
 }
 
-// TestNothingDozesBesideAnOlderProcess, which would not wake what it serves.
+// TestNothingDozesBesideAnOlderProcess, which would not wake dozing workspaces.
 func TestNothingDozesBesideAnOlderProcess(t *testing.T) {
 	h, w := watching(t)
 	idle := h.insert(row{phase: workspace.PhaseRunning, accessed: 6 * time.Minute, changed: time.Hour})

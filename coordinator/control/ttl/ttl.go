@@ -1,9 +1,8 @@
-// Package ttl moves unused workspaces to STANDBY, and archives workspaces that have been in
-// STANDBY for long (SPEC 5). It owns the two TTLs, the path of recorded activity from Redis to
-// PostgreSQL, and the columns busy and sleep_at. Before a workspace is put to sleep, it asks
-// whether something works there, and announces the time (SPEC 6). It must not decide what work
-// is (package work), write desired states itself or act on workspaces. It calls the service
-// layer, and the controller does the rest.
+// Package ttl moves unused workspaces to STANDBY, and archives workspaces that have been in STANDBY for long
+// (SPEC 5). It owns the two TTLs, the path of recorded activity from Redis to PostgreSQL, and the columns busy
+// and sleep_at. Before it puts a workspace to sleep, it checks for work inside, and announces the time (SPEC
+// 6). It must not define work (package work), write desired states itself or act on workspaces. It calls the
+// service layer, and the controller does the rest.
 package ttl
 
 import (
@@ -33,68 +32,66 @@ const (
 	DefaultInterval = 60 * time.Second
 	DefaultStandby  = 600 * time.Second
 	DefaultArchive  = 1800 * time.Second
-	// DefaultDoze is that of [Settings.Doze].
+	// DefaultDoze is the default of [Settings.Doze].
 	DefaultDoze = 300 * time.Second
-	// DefaultNotice is that of [Settings.Notice].
+	// DefaultNotice is the default of [Settings.Notice].
 	DefaultNotice = 60 * time.Second
 )
 
-// Store is what the runner needs of PostgreSQL, whose clock decides what has
-// expired. *store.Store implements it.
+// Store is what the runner needs of PostgreSQL, whose clock decides what has expired. *store.Store implements
+// it.
 type Store interface {
-	// Writers returns which processes record activity, and when each has last written
-	// all that it had.
+	// Writers returns the processes that record activity, and when each last wrote all that it had.
 	Writers(ctx context.Context) (postgres.Writers, error)
 	// TouchLastAccess moves last_access_at forward to the given ages, never back, and last_input_at with it.
 	TouchLastAccess(ctx context.Context, ages, inputs map[workspace.ID]time.Duration) error
-	// Unused returns at most limit running workspaces that were not used within idle, the
-	// longest unused first, that follow after, and the database's time.
+	// Unused returns at most limit running workspaces that were not used within idle, the longest unused first,
+	// that follow after, and the database's time.
 	Unused(ctx context.Context, ttl, idle time.Duration, after store.Unused, limit int) ([]store.Unused,
 		time.Time, error)
-	// Announce writes Busy and SleepAt of workspaces that were not used since they were
-	// returned, while f is the newest epoch.
+	// Announce writes Busy and SleepAt of workspaces that were not used since they were returned, while f is
+	// the newest epoch.
 	Announce(ctx context.Context, f postgres.Fence, ttl time.Duration, all []store.Unused) error
 	// EndDozes ends all dozes.
 	EndDozes(ctx context.Context) error
-	// EndUnmadeDozes ends those that began longer than limit ago and whose containers are not frozen, and
-	// returns whose they were.
+	// EndUnmadeDozes ends the dozes that began longer than limit ago and whose containers are still not frozen,
+	// and returns the ids of the workspaces.
 	EndUnmadeDozes(ctx context.Context, limit time.Duration) ([]workspace.ID, error)
-	// ExpiredStandby returns at most limit workspaces without an operation that have
-	// been in STANDBY for longer than ttl, the longest first.
+	// ExpiredStandby returns at most limit workspaces without an operation that have been in STANDBY for longer
+	// than ttl, the longest first.
 	ExpiredStandby(ctx context.Context, ttl time.Duration, limit int) ([]workspace.ID, error)
 }
 
-// Expirer is the service layer as the runner uses it. *service.Service implements
-// it.
+// Expirer is the service layer as the runner uses it. *service.Service implements it.
 type Expirer interface {
-	// Sleep puts a running workspace to sleep, unless it was used since or is not announced
-	// to sleep yet, and reports whether it did.
+	// Sleep puts a running workspace to sleep, unless it was used since or has not reached its announced time
+	// to sleep. It reports whether it did.
 	Sleep(ctx context.Context, id workspace.ID, u service.Unused) (bool, error)
-	// Doze lets an idle workspace doze, unless it was used since, or as many doze as may. It reports
-	// whether it did.
+	// Doze lets an idle workspace doze, unless it was used since or the limit is reached. It reports whether it
+	// did.
 	Doze(ctx context.Context, id workspace.ID, since time.Time) (bool, error)
-	// Archive archives a workspace that has been in STANDBY for ttl, unless it was changed
-	// since it was found, and reports whether it did.
+	// Archive archives a workspace that has been in STANDBY for ttl, unless it was changed since it was found,
+	// and reports whether it did.
 	Archive(ctx context.Context, id workspace.ID, ttl time.Duration) (bool, error)
 }
 
-// Looker looks at what goes on in workspaces. backend.Backend implements it.
+// Looker looks for activity inside workspaces. backend.Backend implements it.
 type Looker interface {
 	Look(ctx context.Context, id workspace.ID) (work.Sample, error)
 }
 
 // Notebooks asks applications for busy notebook kernels. *work.Notebooks implements it.
 type Notebooks interface {
-	// Busy returns the name of a busy kernel, empty if there is none that is known. It
-	// reports false if the application has not answered in time.
+	// Busy returns the name of a busy kernel, empty if none is known. known is false if the application has not
+	// answered in time.
 	Busy(ctx context.Context, endpoint, basePath string) (kernel string, known bool)
 }
 
-// Activity is what the gateways have recorded in Redis. *activity.Log implements it.
+// Activity is the gateways' record in Redis. *activity.Log implements it.
 type Activity interface {
 	// Read returns the newest time of activity per workspace.
 	Read(ctx context.Context) (activity.Reading, error)
-	// Remove removes what Read returned of some workspaces, except where newer activity was recorded.
+	// Remove removes the given times of some workspaces, except where newer activity was recorded since.
 	Remove(ctx context.Context, at, input map[workspace.ID]time.Time) error
 }
 
@@ -102,28 +99,26 @@ type Activity interface {
 type Settings struct {
 	// Interval is the time between ticks (COORDINATOR_TTL_INTERVAL).
 	Interval time.Duration
-	// Standby is how long a running workspace may be unused before it goes to STANDBY
-	// (TTL_STANDBY_SECONDS). Archive is how long a workspace may be in STANDBY before
-	// it is archived (TTL_ARCHIVE_SECONDS).
+	// Standby is how long a running workspace may be unused before it goes to STANDBY (TTL_STANDBY_SECONDS).
+	// Archive is how long a workspace may be in STANDBY before it is archived (TTL_ARCHIVE_SECONDS).
 	Standby, Archive time.Duration
 	// Doze is how long a running workspace may be unused before it dozes, until it goes to STANDBY
 	// (TTL_DOZE_SECONDS). With 0, and with Standby or longer, none dozes.
 	Doze time.Duration
-	// Notice is how long before a workspace is put to sleep that is announced. With a TTL that
-	// is less than twice as long, it is half the TTL.
+	// Notice is how long in advance the sleep of a workspace is announced. With a TTL below twice that time, it
+	// is half the TTL.
 	Notice time.Duration
 	// Work is what keeps an unused workspace awake.
 	Work work.Settings
 }
 
-// DefaultSettings are those of SPEC 5.
+// DefaultSettings returns the defaults of SPEC 5.
 func DefaultSettings() Settings {
 	return Settings{Interval: DefaultInterval, Standby: DefaultStandby, Archive: DefaultArchive, Doze: DefaultDoze,
 		Notice: DefaultNotice, Work: work.DefaultSettings()}
 }
 
-// Validate reports everything that is wrong with the settings, under their names in
-// the configuration.
+// Validate returns everything that is wrong with the settings, under their names in the configuration.
 func (s Settings) Validate() error {
 	var errs []error
 	for _, d := range []struct {
@@ -140,16 +135,16 @@ func (s Settings) Validate() error {
 	return errors.Join(append(errs, s.Work.Validate())...)
 }
 
-// Options are what a [Runner] works with.
+// Options are the dependencies of a [Runner].
 type Options struct {
 	Store    Store
 	Expirer  Expirer
 	Activity Activity
-	// Looker and Notebooks tell what goes on in workspaces. Without a Looker none is asked,
-	// and everything unused is put to sleep.
+	// Looker and Notebooks report activity inside workspaces. Without a Looker no workspace is looked at, and
+	// every unused one is put to sleep.
 	Looker    Looker
 	Notebooks Notebooks
-	// Metrics and Cycles count wrong sleeps, and the ticks. Default: nothing does.
+	// Metrics and Cycles count wrong sleeps and ticks. Default: nothing is counted.
 	Metrics *metrics.Service
 	Cycles  *metrics.Cycles
 	Log     *zap.Logger
@@ -164,15 +159,14 @@ type Runner struct {
 	now      func() time.Time // for differences only
 	slept    recentSleeps
 
-	// What follows is used by Tick only.
+	// The following is used by Tick only.
 	barrier flushBarrier
 	fence   postgres.Fence
 	looks   map[workspace.ID]*look
-	// midway says that a round over the unused workspaces has not come to its end: it goes on
-	// behind after.
+	// midway means that a round over the unused workspaces is not complete: it continues behind after.
 	midway bool
 	after  store.Unused
-	// ended says that nothing dozes, because nothing may.
+	// ended means that all dozes were ended because dozing is not allowed.
 	ended bool
 	soon  time.Duration // until the next tick, if that comes before the interval has passed
 }
@@ -188,16 +182,15 @@ func New(o Options, settings Settings) *Runner {
 	return r
 }
 
-// Set changes the settings: the TTLs from the next tick on, the interval at once.
+// Set changes the settings: the TTLs from the next tick on, the interval immediately.
 func (r *Runner) Set(settings Settings) {
 	r.settings.Store(&settings)
 	r.loop.SetInterval(settings.Interval)
 }
 
-// Run ticks at every interval, and when a workspace is due, until ctx ends, and returns nil.
-// It writes only while f is the newest epoch. It begins as after an outage: who led before,
-// and what happened meanwhile, is not known. Run MUST NOT be called again before it has
-// returned.
+// Run ticks at every interval, and when a workspace is due, until ctx ends, and returns nil. It writes only
+// while f is the newest epoch. It begins as after an outage, because the previous leader and the events since
+// then are unknown. Run MUST NOT be called again before it has returned.
 func (r *Runner) Run(ctx context.Context, f postgres.Fence) error {
 	r.barrier.reset()
 	r.fence, r.looks, r.midway, r.ended = f, nil, false, false
@@ -205,10 +198,9 @@ func (r *Runner) Run(ctx context.Context, f postgres.Fence) error {
 	return nil
 }
 
-// Tick writes the activity to PostgreSQL, then expires running workspaces, then
-// those in STANDBY. An error in one part does not stop the others. But no running workspace expires
-// unless the activity of every process is in PostgreSQL (SPEC 5). Run calls it; it must not be
-// called at the same time as another Tick.
+// Tick writes the activity to PostgreSQL, then expires running workspaces, then those in STANDBY. An error in
+// one part does not stop the others, but no running workspace expires unless the activity of every process is
+// in PostgreSQL (SPEC 5). Run calls it; it must not be called concurrently with another Tick.
 func (r *Runner) Tick(ctx context.Context) error {
 	settings := *r.settings.Load()
 	var errs []error
@@ -236,18 +228,17 @@ func (r *Runner) Tick(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// shortestPause is the least time between two ticks of which the first has asked for the
-// second.
+// shortestPause is the least time between a tick and the early one that it requests.
 const shortestPause = 100 * time.Millisecond
 
-// knownFor is how long a tick may judge by the activity that it has read. A process that
-// was stopped in between has missed what people have done since.
+// knownFor is how long a tick may use the activity that it has read. A process that was stopped in between has
+// missed later uses.
 const knownFor = 30 * time.Second
 
-// know reports up to which time, of the database, last_access_at holds all the use there has been.
-// It also reports the newest migration that all processes know of, and whether any workspace may be judged. An error is an outage, after which
-// every process must write once more. It asks who has written before it reads Redis: what a process
-// wrote before that, the reading contains.
+// know returns the database's time up to which last_access_at includes all use, and the newest migration that
+// all processes know. known is false if no workspace may be judged. An error is an outage, after which every
+// process must write once more. know reads the writers before Redis, so that the reading from Redis contains
+// everything that they had written by then.
 func (r *Runner) know(ctx context.Context) (upTo time.Time, knows int, known bool, err error) {
 	writers, err := r.Store.Writers(ctx)
 	if err != nil {
@@ -274,10 +265,10 @@ func (r *Runner) know(ctx context.Context) (upTo time.Time, knows int, known boo
 // batch is how many workspaces one statement writes or returns.
 const batch = 1000
 
-// sync moves the activity from Redis to PostgreSQL, and reports whether Redis has lost
-// what it had. It removes activity from Redis only after PostgreSQL has it; after a crash
-// in between the write is repeated, which changes nothing. A Redis that only refuses the
-// removal, such as a read-only one, does no harm: the next tick reads the same again.
+// sync moves the activity from Redis to PostgreSQL, and reports whether Redis has lost its data. It removes
+// activity from Redis only after PostgreSQL has it; after a crash in between the write is repeated, which
+// changes nothing. A Redis that only refuses the removal, such as a read-only one, does no harm: the next tick
+// reads the same again.
 func (r *Runner) sync(ctx context.Context) (emptied bool, err error) {
 	began := time.Now()
 	read, err := r.Activity.Read(ctx)
@@ -319,7 +310,7 @@ func (r *Runner) sync(ctx context.Context) (emptied bool, err error) {
 	if err := flush(); err != nil {
 		return false, err
 	}
-	// A leader of an older release has left these when it removed the others.
+	// A leader of an older release has left these behind when it removed the others.
 	for id, at := range read.Input {
 		if _, known := read.At[id]; !known {
 			input[id] = at
@@ -334,14 +325,14 @@ func (r *Runner) sync(ctx context.Context) (emptied bool, err error) {
 // maxErrors is how many errors of single workspaces one tick reports.
 const maxErrors = 5
 
-// archive archives every workspace that has been in STANDBY for the TTL: what happened to
-// it is in its row. One that fails does not stop the others; the next tick finds it again.
+// archive archives every workspace that has been in STANDBY for the TTL: its row alone decides. A failure of
+// one does not stop the others; the next tick finds it again.
 func (r *Runner) archive(ctx context.Context, ttl time.Duration) error {
 	var errs []error
 	for {
 		ids, err := r.Store.ExpiredStandby(ctx, ttl, batch)
 		if err != nil {
-			r.barrier.reset() // the database is away, also for processes that write to it what Redis refuses
+			r.barrier.reset() // the database is away, also for processes that write there because Redis refuses
 			return errors.Join(append(errs, fmt.Errorf("finding expired STANDBY workspaces: %w", err))...)
 		}
 		changed := 0

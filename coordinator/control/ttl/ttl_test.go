@@ -58,8 +58,8 @@ func (h *harness) runner(expirer ttl.Expirer) *ttl.Runner {
 // term is the leader's term in these tests.
 var term = postgres.Fence{Lock: "coordinator", Epoch: 1}
 
-// with returns a runner with the harness's own parts where o has none. Without a notice in
-// the settings it puts to sleep at once.
+// with returns a runner that uses the harness's own parts where o has none. Without a notice in the settings it
+// puts workspaces to sleep immediately.
 func (h *harness) with(o ttl.Options, s ttl.Settings) *ttl.Runner {
 	h.t.Helper()
 	if o.Store == nil {
@@ -130,7 +130,7 @@ func (h *harness) used(id workspace.ID, ago time.Duration) {
 	}
 }
 
-// left returns how many workspaces redis has activity of.
+// left returns the number of workspaces with activity in Redis.
 func (h *harness) left() int {
 	h.t.Helper()
 	read, err := activity.NewLog(h.redis, "").Read(h.t.Context())
@@ -145,7 +145,7 @@ func (h *harness) desired(id workspace.ID) workspace.DesiredState {
 	return storetest.Row(h.t, h.store, id).DesiredState
 }
 
-// idle returns for how long the workspace has not been accessed.
+// idle returns the time since the workspace's last access.
 func (h *harness) idle(id workspace.ID) time.Duration {
 	h.t.Helper()
 	s := storetest.Value[float64](h.t, h.store,
@@ -221,7 +221,7 @@ func TestLastAccessOnlyMovesForward(t *testing.T) {
 	h.wants(id, workspace.DesiredRunning)
 }
 
-// TestATimeInTheFutureIsThePresent: a time in Redis that never comes keeps no workspace awake.
+// TestATimeInTheFutureIsThePresent: a time in Redis that lies in the future keeps no workspace awake.
 func TestATimeInTheFutureIsThePresent(t *testing.T) {
 	h := newHarness(t)
 	id := h.insert(row{phase: workspace.PhaseRunning, accessed: time.Hour, changed: time.Hour})

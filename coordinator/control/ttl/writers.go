@@ -9,31 +9,29 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// presumedDead is how long a process may be silent before it is not waited for any more. It is
-// the time after which a gateway that has not reached PostgreSQL holds its requests (SPEC 8).
-// Whatever such a process still knows, no request passes through it.
+// presumedDead is how long a silent process is waited for. After the same time a gateway that has not reached
+// PostgreSQL holds its requests (SPEC 8), so no request passes through such a process, whatever it still knows.
 const presumedDead = 10 * time.Minute
 
-// goneFor is how long a process without a session must have been without one. PostgreSQL ends
-// the session of a killed process at once, and of all processes when it restarts itself. One
-// that lives has a new session within seconds.
+// goneFor is how long a process must have been without a session to count as gone. PostgreSQL ends the session
+// of a killed process immediately, and all sessions when it restarts. A live process has a new session within
+// seconds.
 const goneFor = 30 * time.Second
 
-// flushBarrier knows which processes have written their activity since the last outage (SPEC
-// 12.10). Its times are the database's. The zero value begins with an outage. It is not safe
-// for concurrent use.
+// flushBarrier knows which processes have written their activity since the last outage (SPEC 12.10). Its times
+// are the database's. The zero value begins with an outage. It is not safe for concurrent use.
 type flushBarrier struct {
 	since time.Time            // of the first reading after the outage
 	gone  map[string]time.Time // when each instance without a session was first seen so
 }
 
-// reset records an outage: PostgreSQL or Redis did not answer or has lost what it had, or
-// there was no leader. No workspace is judged until every process has written once more.
+// reset records an outage: PostgreSQL or Redis did not answer or has lost data, or there was no leader. No
+// workspace is judged until every process has written once more.
 func (r *flushBarrier) reset() { *r = flushBarrier{} }
 
-// check returns the processes whose activity may be missing, and the time up to which all the
-// others have written theirs. A use after that may still be in the memory of one. It also returns the
-// newest migration that all processes know of.
+// check returns the processes whose activity may be missing, and the time up to which all the others have
+// written theirs: a later use may still be in the memory of one. It also returns the newest migration that all
+// processes know.
 func (r *flushBarrier) check(w postgres.Writers) (upTo time.Time, missing []postgres.Writer, knows int) {
 	upTo, knows = w.Now, math.MaxInt
 	if r.since.IsZero() {
@@ -60,8 +58,8 @@ func (r *flushBarrier) check(w postgres.Writers) (upTo time.Time, missing []post
 	return upTo, missing, knows
 }
 
-// lateError names the processes that have broken their promise to write, nil when the
-// missing ones are only expected to write soon.
+// lateError names the processes that have broken their promise to write; nil if the missing ones are only
+// expected to write soon.
 func lateError(missing []postgres.Writer) error {
 	var names []string
 	for _, p := range missing {

@@ -11,7 +11,7 @@ import (
 // at is a time of the database, in seconds since the test began.
 func at(seconds int) time.Time { return time.Unix(1_000_000+int64(seconds), 0).UTC() }
 
-// TestRoll lists who is waited for, reading by reading.
+// TestRoll lists which processes the barrier waits for, reading by reading.
 func TestRoll(t *testing.T) {
 	type reading struct {
 		now     int // seconds
@@ -88,7 +88,7 @@ func TestAnOutageBeginsTheRollAgain(t *testing.T) {
 		t.Fatalf("before the outage it waits for %v", missing)
 	}
 	r.reset()
-	// All sessions may have ended with the outage, so what is gone counts anew.
+	// All sessions may have ended with the outage, so missing sessions are counted from now on.
 	if _, missing, _ := r.check(postgres.Writers{Now: at(120), All: []postgres.Writer{killed, alive}}); len(missing) != 2 {
 		t.Fatalf("after the outage it waits for %v", missing)
 	}

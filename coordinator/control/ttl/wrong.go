@@ -8,12 +8,12 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// wrongWithin is how soon a workspace is wanted again that should not have been put to sleep.
+// wrongWithin is how soon a wanted-again workspace counts as wrongly put to sleep.
 const wrongWithin = time.Minute
 
 // recentSleeps are the workspaces that were put to sleep within [wrongWithin], with the times.
 type recentSleeps struct {
-	mu sync.Mutex // guards what follows
+	mu sync.Mutex // guards the following
 	at map[workspace.ID]time.Time
 }
 
@@ -31,7 +31,7 @@ func (s *recentSleeps) add(id workspace.ID, now time.Time) {
 	s.at[id] = now
 }
 
-// wanted counts and forgets those of rows that are wanted again.
+// wanted counts the workspaces in rows that are wanted again, and forgets them.
 func (s *recentSleeps) wanted(rows []store.Route, now time.Time) (wrong int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,13 +48,13 @@ func (s *recentSleeps) wanted(rows []store.Route, now time.Time) (wrong int) {
 	return wrong
 }
 
-// Changed counts workspaces that this process has put to sleep and that are wanted again soon. It is
-// called by the feed.
+// Changed counts workspaces that this process has put to sleep and that are soon wanted again. The feed calls
+// it.
 func (r *Runner) Changed(rows []store.Route, _ int64) {
 	for range r.slept.wanted(rows, r.now()) {
 		r.Metrics.WrongSleep()
 	}
 }
 
-// Reset does nothing. It is called by the feed.
+// Reset does nothing. The feed calls it.
 func (r *Runner) Reset(int64) {}

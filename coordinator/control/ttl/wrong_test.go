@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Who is wanted again within a minute should not have been put to sleep, and counts once.
+// A workspace that is wanted again within a minute should not have been put to sleep, and counts once.
 func TestWrongSleeps(t *testing.T) {
 	var s recentSleeps
 	now := time.Now()
