@@ -27,20 +27,19 @@ func init() {
 	caddy.RegisterModule(new(Gateway))
 }
 
-// Gateway is the handler that lets the owner of a workspace through to it (SPEC 8). It wakes
-// the workspace when it sleeps, and shows the progress meanwhile.
+// Gateway is the handler that lets owners through to their workspaces (SPEC 8). It wakes a sleeping
+// workspace and shows the progress meanwhile.
 //
 // A workspace is reached at the path /w/{id}/ of any host, or at the host
 // ws-{id}.<domain>. Other requests go to the next handler untouched.
 //
-// In path mode all workspaces and the dashboard share one origin: a page of a
-// workspace can do there whatever its user can. In host mode, the default, browsers
-// are sent to the workspace's own host.
+// In path mode all workspaces and the dashboard share one origin, so a page of a workspace can act
+// there for its user. In host mode, the default, browsers are sent to the workspace's own host.
 type Gateway struct {
-	// Identity is a placeholder that holds the id of the signed-in user, empty without
-	// one. Whatever sets it decides who gets in: `{http.auth.user.id}` is set by
-	// every authentication handler of Caddy. Beside it, a personal access token lets in the
-	// user who has made it. Default: the app's identity, else the user of CodeHub's own session.
+	// Identity is a placeholder that holds the id of the signed-in user, empty without one. The
+	// handler that sets it decides who gets in: every authentication handler of Caddy sets
+	// `{http.auth.user.id}`. A personal access token also lets in the user who created it. Default:
+	// the app's identity, else the user of CodeHub's own session.
 	Identity string `json:"identity,omitempty"`
 	// The addresses for this handler, where they differ from the app's. The handler of
 	// the API must have the same.
@@ -48,22 +47,21 @@ type Gateway struct {
 	// WakeTimeout is how long a program's request is held while its workspace wakes,
 	// and how long a wake-up lasts after the last request. Default: `5m`.
 	WakeTimeout settings.Value `json:"wake_timeout,omitempty"`
-	// PageWait is how long a page waits while it is undecided what to show. It waits for the limits
-	// to allow the wake-up, and for a running container's first answer. Then the wake page is
-	// shown. What an open page sends by itself while its workspace dozes waits as long. Default: `1500ms`.
+	// PageWait is how long the request for a page waits before the wake page is shown: for the limits to
+	// allow the wake-up, and for a running container's first answer. Requests that an open page sends by
+	// itself while its workspace dozes wait as long. Default: `1500ms`.
 	PageWait settings.Value `json:"page_wait,omitempty"`
-	// PageStatus is the status of the wake page, and of the pages that say why there is no workspace: `502`, or `503` or
-	// `200` where a CDN or a proxy in front shows a page of its own in place of those. Programs keep their statuses.
-	// Default: `502`.
+	// PageStatus is the status of the wake page, and of the pages that say why there is no workspace: `502`, or `503`
+	// or `200` if a CDN or a proxy in front replaces such pages with its own. Programs keep their statuses. Default:
+	// `502`.
 	PageStatus settings.Value `json:"page_status,omitempty"`
 	// StripAuthorization keeps the Authorization header from workspaces. Set it when
 	// people sign in with that header, as with basic_auth: otherwise the workspace
 	// learns the password. Default: false, because applications in workspaces use the
 	// header themselves; always when the app's identity is `{http.auth.user.…}`.
 	StripAuthorization bool `json:"strip_authorization,omitempty"`
-	// ProxyRaw is the handler that passes requests on to workspaces. It must take its
-	// upstreams from `codehub`. Default: a reverse_proxy that keeps WebSockets open for
-	// 24h after a reload.
+	// ProxyRaw is the handler that passes requests on to workspaces. It must get its upstreams from
+	// `codehub`. Default: a reverse_proxy that keeps WebSockets open for 24h after a reload.
 	ProxyRaw json.RawMessage `json:"proxy,omitempty" caddy:"namespace=http.handlers inline_key=handler"`
 
 	app                   *App // nil where something else than an app gives the options

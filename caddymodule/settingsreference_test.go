@@ -24,11 +24,10 @@ const referenceIntroduction = `# Settings
 Every setting of CodeHub, [all guides](../../README.md#what-next). This file is made from the settings' tables and
 the documentation of their fields: ~go test ./caddymodule -run TestSettingsReference -update~.
 
-- A setting stands in the block of the Caddyfile that its section names. All blocks are in the global option
-  ~codehub~, but for the last one.
-- The environment variable is what [Caddyfile.example](../../Caddyfile.example) and ~make run~ read it from. Your own
+- Each section is a block of the Caddyfile. All blocks are in the global option ~codehub~, except the last one.
+- The environment variable is the one that [Caddyfile.example](../../Caddyfile.example) and ~make run~ read. Your own
   Caddyfile may read any.
-- Durations are like ~15s~, ~10m~, ~2h~ or ~1d~; a bare number is seconds. Sizes are like ~512MiB~ or ~20GiB~; Kubernetes' way to write them, ~20Gi~, means the same.
+- Durations are like ~15s~, ~10m~, ~2h~ or ~1d~; a bare number is seconds. Sizes are like ~512MiB~ or ~20GiB~; Kubernetes' notation, ~20Gi~, means the same.
 - On Kubernetes the chart's values have them under the same names, in ~codehub~, ~kubernetes~ and ~gateway~.
 
 The example also reads three variables for Caddy itself: ~CODEHUB_HTTP_PORT~ (default ~8080~) and ~CODEHUB_BIND~
@@ -112,18 +111,18 @@ func referenceSections(t *testing.T) []string {
 		title, text := "`"+block+"`", docs[kindOfBlock(block)]
 		switch block {
 		case "codehub":
-			text = "These stand in the global option itself."
+			text = "These settings are in the global option itself."
 		case "kubernetes":
 			title = "`backend kubernetes`"
-			text += " In place of `docker`; an installation has one backend."
+			text += " Use it instead of `docker`; an installation has one backend."
 		case "images":
-			text = "Each image is a block of its own in `images`, by its name. Users choose among them; " +
-				"the first one is the default. Without this block there is one with the name `default`, " +
-				"of the backend's `workspace_image`."
+			text = "Each image is a block in `images`, by its name. Users choose among them; " +
+				"the first one is the default. Without this block there is one named `default`, " +
+				"with the backend's `workspace_image`."
 		case "directive":
 			title = "The directive `codehub` of a site"
 			text = "It also takes the options of Caddy's `reverse_proxy`, and with `codehub_api` the addresses " +
-				"`domain`, `main_host` and `workspace_url`, where a site has others than the app."
+				"`domain`, `main_host` and `workspace_url`, if a site has others than the app."
 		}
 		sections = append(sections, fmt.Sprintf("\n## %s\n\n%s\n\n"+
 			"| setting | environment variable | default | meaning |\n|---|---|---|---|\n%s",

@@ -10,15 +10,15 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/parse"
 )
 
-// Brand says whose installation the pages are of.
+// Brand is the name, logo and color on the pages.
 type Brand struct {
-	// Name stands in the titles and headers of all pages. Default: `CodeHub`.
+	// Name appears in the titles and headers of all pages. Default: `CodeHub`.
 	Name Value `json:"name,omitempty"`
-	// Logo is an SVG or PNG file of at most 64 KiB, best a square, for the headers of all pages. It is read at
-	// the start and with every reload. Default: CodeHub's own.
+	// Logo is an SVG or PNG file of at most 64 KiB, preferably square, for the headers of all pages. It is
+	// read at the start and at every reload. Default: CodeHub's own.
 	Logo Value `json:"logo,omitempty"`
-	// Color is the color of links and main buttons, six hexadecimal digits such as `2456c8`. Pages use the shades
-	// next to it that people can read, one for light and one for dark pages. Default: CodeHub's own.
+	// Color is the color of links and main buttons, six hexadecimal digits such as `2456c8`. Pages use the
+	// nearest readable shades, one for light and one for dark pages. Default: CodeHub's own.
 	Color Value `json:"color,omitempty"`
 }
 
@@ -35,10 +35,10 @@ func (a *App) brandTable(r *Resolved) []Setting {
 	}
 }
 
-// brandTexts are the settings of the brand as they are written.
+// brandTexts holds the settings of the brand as text.
 type brandTexts struct{ name, logo, color string }
 
-// checkBrandName refuses a name that no header can show.
+// checkBrandName refuses a name that does not fit in a header.
 func checkBrandName(s string) error {
 	if utf8.RuneCountInString(s) > brandNameMax || strings.ContainsFunc(s, unicode.IsControl) {
 		return fmt.Errorf("%q is no name for a header: write one line of at most %d characters", s, brandNameMax)
@@ -46,7 +46,7 @@ func checkBrandName(s string) error {
 	return nil
 }
 
-// resolveBrand reads the logo. The brand stays nil where nothing is set.
+// resolveBrand reads the logo. The brand stays nil if nothing is set.
 func (r *Resolved) resolveBrand() error {
 	t := r.brand
 	if t == (brandTexts{}) {

@@ -7,9 +7,9 @@ import (
 	"github.com/codehub/gateway/coordinator"
 )
 
-// UnmarshalCaddyfile reads the global option. Values may hold placeholders, which
-// are replaced when Caddy starts; literals are checked here, where the line is
-// known. A configuration has docker or backend, and not both backends. Syntax:
+// UnmarshalCaddyfile reads the global option. Values may hold placeholders, which are replaced when
+// Caddy starts; literals are checked here, where the line is known. A configuration has either
+// docker or backend, never both backends. Syntax:
 //
 //	codehub {
 //		database                <dsn>
@@ -212,8 +212,8 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// readBackend reads the option `backend`, whose name is the present token: the name of the
-// backend, and the block of its settings. The one of Docker may also stand alone, as `docker`.
+// readBackend reads the option `backend`, which is the current token: the name of the backend and
+// the block of its settings. Docker's block may also stand alone, as `docker`.
 func (a *App) readBackend(p *OptionParser) {
 	args := p.d.RemainingArgs()
 	switch {

@@ -7,69 +7,67 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/parse"
 )
 
-// Coordinator is the intervals and limits of the background work.
+// Coordinator holds the intervals and limits of the background work.
 type Coordinator struct {
 	// NodeID names this process among those that share the database. Default: the
 	// host's name.
 	NodeID Value `json:"node_id,omitempty"`
-	// LockID is the number of the advisory lock in PostgreSQL that makes one process
-	// the leader. All processes of an installation use the same. Default: 12345.
+	// LockID is the number of the advisory lock in PostgreSQL that makes one process the leader.
+	// All processes of an installation must use the same number. Default: 12345.
 	LockID Value `json:"lock_id,omitempty"`
-	// Shards is into how many parts the workspaces are divided. Each has a leader of its
-	// own, so several processes share the work. All processes of an installation should
-	// have the same number: while they differ, only those with the smallest lead. A reload
-	// that changes it is refused; restart the processes, one after the other. Default: 1.
+	// Shards is the number of parts into which the workspaces are divided. Each has its own leader,
+	// so several processes share the work. All processes of an installation should use the same
+	// number: while they differ, only those with the smallest number lead. A reload that changes it
+	// is refused; restart the processes one by one. Default: 1.
 	Shards Value `json:"shards,omitempty"`
-	// RetryInterval is how often a process that does not lead tries to become the leader.
-	// Default: 5s.
+	// RetryInterval is how often a follower tries to become the leader. Default: 5s.
 	RetryInterval Value `json:"retry_interval,omitempty"`
-	// IdleInterval is the time between two observations of all workspaces while nothing
-	// happens. Default: 15s.
+	// IdleInterval is the time between observations of all workspaces while no operation is in
+	// progress. Default: 15s.
 	IdleInterval Value `json:"idle_interval,omitempty"`
 	// ActiveInterval is the same while an operation is in progress. Default: 1s.
 	ActiveInterval Value `json:"active_interval,omitempty"`
-	// TTLInterval is the time between two searches for expired workspaces. Default: 60s.
+	// TTLInterval is the time between searches for expired workspaces. Default: 60s.
 	TTLInterval Value `json:"ttl_interval,omitempty"`
-	// GCInterval is the time between two garbage collections of archives. Default: 4h.
+	// GCInterval is the time between garbage collections of archives. Default: 4h.
 	GCInterval Value `json:"gc_interval,omitempty"`
-	// GCDelay is how long an archive that no workspace needs is kept after it was first
-	// seen. Those of deleted workspaces are kept for undelete_for, too. Default: 2h.
+	// GCDelay is how long an archive is kept after the garbage collector first finds that no
+	// workspace needs it. Archives of deleted workspaces are also kept for undelete_for. Default:
+	// 2h.
 	GCDelay Value `json:"gc_delay,omitempty"`
-	// UndeleteFor is how long a deleted workspace can be restored, counted from its deletion: its
-	// archives stay for that long, and a volume that could not be archived does. With a longer
-	// gc_delay, that counts. Default: 7d.
+	// UndeleteFor is how long after its deletion a workspace can be restored: its archives, or a
+	// volume that could not be archived, are kept that long. A longer gc_delay takes precedence.
+	// Default: 7d.
 	UndeleteFor Value `json:"undelete_for,omitempty"`
-	// KeepArchives is how many archives of each workspace are kept, the current one among
-	// them: the last ones by their dates, 1 to 1000. With fewer than before, the rest is
-	// removed after gc_delay. Default: 1.
+	// KeepArchives is how many archives of each workspace are kept, including the current one: the
+	// most recent, 1 to 1000. When it is lowered, the excess is removed after gc_delay. Default: 1.
 	KeepArchives Value `json:"keep_archives,omitempty"`
-	// Scrub is how much of the archives is read back in a day, to find damage before they
-	// are needed, such as `20GiB`; 0 reads nothing back. Default: 20GiB.
+	// Scrub is the amount of archive data, such as `20GiB`, that is read back per day to find
+	// damage before an archive is needed; 0 reads nothing. Default: 20GiB.
 	Scrub Value `json:"scrub,omitempty"`
-	// PrepullInterval is how often Docker is asked whether it has the images of `images`, of
-	// storage jobs and of the workspaces that sleep on its disk. One that is missing is
-	// pulled before somebody waits for it, one at a time; 0 pulls nothing ahead. On Kubernetes
-	// the nodes pull images when something starts. Default: 10m.
+	// PrepullInterval is how often Docker is checked for the images of `images`, of storage jobs
+	// and of the workspaces that sleep on its disk. Missing ones are pulled before a user needs
+	// them, one at a time; 0 pulls nothing ahead. On Kubernetes the nodes pull images when a Pod
+	// starts. Default: 10m.
 	PrepullInterval Value `json:"prepull_interval,omitempty"`
 	// MaxConcurrent is how many actions on containers, volumes and archives may run
 	// at the same time. Default: 10.
 	MaxConcurrent Value `json:"max_concurrent,omitempty"`
-	// MaxJobs is how many storage jobs may run at the same time, in the whole installation:
-	// what archives and restores homes. With more than one, one place is kept for what a person
-	// waits for. Each takes up to `job_memory` (512MiB), and on Docker all use one disk.
-	// Processes that share the work (shards) may exceed it by a few for a moment. Default: 4.
+	// MaxJobs is how many storage jobs, which archive and restore homes, may run at the same time
+	// in the whole installation. With more than one, one slot is reserved for jobs that a user is
+	// waiting for. Each job takes up to `job_memory` (512MiB), and on Docker all use one disk. With
+	// shards, the number may briefly be exceeded by a few. Default: 4.
 	MaxJobs Value `json:"max_jobs,omitempty"`
-	// MaxRetry is how many times in a row an operation may fail before the workspace is
-	// in ERROR. Default: 3.
+	// MaxRetry is how many times in a row an operation may fail before the workspace enters ERROR.
+	// Default: 3.
 	MaxRetry Value `json:"max_retry,omitempty"`
-	// MaxLossShare is the largest share of at least 4 workspaces that may be found to have
-	// lost their files at once, above 0 and at most 1. A larger share looks like a
-	// container engine or an object store that is not the right one: none of them changes
-	// its state then. Default: 0.5.
+	// MaxLossShare is the largest share of workspaces, of at least 4, that may be found to have
+	// lost their files at once, above 0 and at most 1. A larger share suggests the wrong container
+	// engine or object store, so none of them changes its state. Default: 0.5.
 	MaxLossShare Value `json:"max_loss_share,omitempty"`
 }
 
-// coordinatorTable lists the settings of the background work; see [App.Table]. Those that can
+// coordinatorTable lists the settings of the background work; see [App.Table]. Settings that can
 // change while the process runs have their defaults in r.
 func (a *App) coordinatorTable(r *Resolved, option, change func(string) parse.Check) []Setting {
 	c, o, live := &a.Coordinator, &r.Options, &r.Live

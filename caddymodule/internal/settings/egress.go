@@ -5,24 +5,24 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/egress"
 )
 
-// Egress says what workspaces reach besides the internet. Closed are the engine's
-// host with all its addresses, private networks, the metadata service of a cloud, other
-// networks of the engine, and other workspaces.
+// Egress sets what workspaces can reach besides the internet. By default they cannot reach the
+// engine's host at any of its addresses, private networks, a cloud's metadata service, other
+// networks of the engine, or other workspaces.
 type Egress struct {
-	// Enforce is `auto` to make the firewall rules and to start nothing before they stand,
-	// except on an engine that says that it cannot make them and never made any, which is
-	// logged; `require` to make no exception; or `open` to make none. On Kubernetes the rules
-	// are NetworkPolicies. Default: `auto`.
+	// Enforce is `auto` to create the firewall rules and start nothing until they are in place,
+	// except on an engine that reports that it cannot create them and has never created any, which
+	// is logged; `require` to allow no exception; or `open` to create no rules. On Kubernetes the
+	// rules are NetworkPolicies. Default: `auto`.
 	Enforce Value `json:"enforce,omitempty"`
-	// Allow opens private addresses, networks, and ports of them, such as `10.0.0.5:443`
-	// or `10.1.0.0/16`, separated by spaces. Names are refused. Other workspaces stay closed.
+	// Allow opens private addresses, networks and their ports, such as `10.0.0.5:443` or
+	// `10.1.0.0/16`, separated by spaces. Names are refused. Other workspaces stay unreachable.
 	Allow Value `json:"allow,omitempty"`
 	// Deny closes public addresses and networks, such as a company's own, separated by
 	// spaces.
 	Deny Value `json:"deny,omitempty"`
-	// Gateway are addresses in the workspaces' network that the rules do not concern: this
-	// process's, when it runs in a container there. On Kubernetes they are those from which it
-	// reaches workspaces when it runs outside the cluster.
+	// Gateway lists addresses in the workspaces' network that are exempt from the rules: this
+	// process's own when it runs in a container there. On Kubernetes it lists the addresses from
+	// which a process outside the cluster reaches workspaces.
 	Gateway Value `json:"gateway,omitempty"`
 }
 

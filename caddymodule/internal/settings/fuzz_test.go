@@ -10,8 +10,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
-// FuzzCaddyfile asserts that a configuration is refused with the line where it is wrong, or has a form in JSON
-// that means the same.
+// FuzzCaddyfile asserts that a configuration is refused with the line of the error, or has an equivalent form
+// in JSON.
 func FuzzCaddyfile(f *testing.F) {
 	example, err := os.ReadFile("../../../Caddyfile.example")
 	if err != nil {

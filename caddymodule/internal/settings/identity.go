@@ -11,31 +11,30 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/parse"
 )
 
-// Identity takes the signed-in user from an authentication of Caddy's that runs
-// before our handlers, such as basic_auth or forward_auth, on the main site and on the
-// workspaces' hosts. Then there is no sign-in of ours.
+// Identity takes the signed-in user from an authentication handler that runs before ours, such as
+// basic_auth or forward_auth, on the main site and on the workspaces' hosts. CodeHub's own sign-in
+// is off then.
 type Identity struct {
-	// User is the placeholder with the user's name: `{http.auth.user.id}` for basic_auth and
-	// other authentication handlers, `{http.reverse_proxy.header.Remote-User}` for an answer
-	// of forward_auth. Placeholders that clients can set are refused. Users are known by this
-	// name; upper and lower case are the same. Default: people sign in here.
+	// User is the placeholder with the user's name: `{http.auth.user.id}` for basic_auth and other
+	// authentication handlers, `{http.reverse_proxy.header.Remote-User}` for an answer of
+	// forward_auth. Placeholders that clients can set are refused. This name identifies the user,
+	// regardless of case. Default: people sign in here.
 	User Value `json:"user,omitempty"`
-	// CreateUsers creates users whom the authentication names for the first time. Default:
-	// false.
+	// CreateUsers creates a user the first time the authentication names it. Default: false.
 	CreateUsers Value `json:"create_users,omitempty"`
-	// SignOut is the address where people sign out of that authentication. Default: the
-	// dashboard offers no signing out.
+	// SignOut is the address where people sign out of that authentication. Default: the dashboard
+	// has no sign-out.
 	SignOut Value `json:"sign_out,omitempty"`
 }
 
-// ResolvedIdentity are these settings after their placeholders were replaced.
+// ResolvedIdentity holds these settings after their placeholders were replaced.
 type ResolvedIdentity struct {
 	Placeholder string // without braces; empty: our own sessions
 	CreateUsers bool
 	SignOut     string
 }
 
-// identityTable lists the settings of an authentication before ours.
+// identityTable lists the settings of an authentication that runs before ours.
 func (a *App) identityTable(r *Resolved) []Setting {
 	o, i := &a.Identity, &r.Identity
 	return []Setting{
@@ -45,10 +44,10 @@ func (a *App) identityTable(r *Resolved) []Setting {
 	}
 }
 
-// requestSettings are the settings that are placeholders of each request.
+// requestSettings are the settings whose placeholders are replaced per request.
 var requestSettings = map[string]bool{"identity user": true}
 
-// resolve replaces the placeholders of a setting, but for one that is of each request.
+// resolve replaces the placeholders of a setting, unless they are replaced per request.
 func (s Setting) resolve(repl *caddy.Replacer) (string, error) {
 	if text := string(*s.Text); requestSettings[s.Name] && !strings.HasPrefix(text, "{env.") {
 		return strings.TrimSpace(text), nil
@@ -82,7 +81,7 @@ func checkSignOut(s string) error {
 	return nil
 }
 
-// validateIdentity checks what depends on one another.
+// validateIdentity checks settings that depend on one another.
 func (r *Resolved) validateIdentity() error {
 	if r.Identity.Placeholder != "" && r.OIDC.Issuer != "" {
 		return errors.New(`setting "identity user": the oidc block is another way to sign in: remove one`)

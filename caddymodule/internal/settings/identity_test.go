@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A placeholder that clients can set is refused, and one that is none.
+// A placeholder that clients can set is refused, and so is text that is no placeholder.
 func TestTheNameOfTheUserIsNotTheClients(t *testing.T) {
 	for text, want := range map[string]string{
 		"{http.auth.user.id}":                     "",

@@ -11,17 +11,17 @@ import (
 	"github.com/codehub/gateway/coordinator/launch"
 )
 
-// Image is one image that users may choose.
+// Image is an image that users may choose.
 type Image struct {
-	// Name is what users choose. A workspace remembers the name, so what stands behind it
-	// may change: each start uses what is configured by then. A name that is taken out
-	// stops its workspaces from starting until they get another image.
+	// Name is what users choose. A workspace remembers the name, so the image behind it may change:
+	// each start uses the current configuration. After a name is removed, its workspaces do not
+	// start until they get another image.
 	Name string `json:"name"`
 	// Reference is the image, such as `registry.example/team/jupyter:7.2`. Required.
 	Reference Value `json:"reference,omitempty"`
-	// Title is what users see in place of the name.
+	// Title is shown to users instead of the name.
 	Title Value `json:"title,omitempty"`
-	// Description tells users what it is for.
+	// Description tells users what the image is for.
 	Description Value `json:"description,omitempty"`
 	// Icon is the picture on its card: `code`, `notebook`, `terminal`, `database`, `python`,
 	// `go`, `node`, `java`, `rust` or `box`. Default: the one that fits the name.
@@ -33,16 +33,16 @@ type Image struct {
 	// Jupyter: with workspace_url `path`, requests keep `/w/{id}`, and the container learns
 	// it as CODEHUB_WORKSPACE_BASE_PATH.
 	KeepPrefix bool `json:"keep_prefix,omitempty"`
-	// Git is for an image that clones the repository whose address it finds in
-	// CODEHUB_GIT_URL. Users may then give one with a new workspace.
+	// Git is for an image that clones the repository at the address in CODEHUB_GIT_URL. Users can
+	// then name a repository when they create a workspace.
 	Git bool `json:"git,omitempty"`
-	// Command replaces the image's command. `$(CODEHUB_WORKSPACE_BASE_PATH)` and the like
-	// stand for the variables that every workspace's container has: CODEHUB_WORKSPACE_ID,
-	// _NAME, _URL and _BASE_PATH.
+	// Command replaces the image's command. `$(CODEHUB_WORKSPACE_BASE_PATH)` and the like are
+	// replaced by the variables of every workspace's container: CODEHUB_WORKSPACE_ID, _NAME, _URL
+	// and _BASE_PATH.
 	Command []string `json:"command,omitempty"`
 }
 
-// imageRemedy says what to write where an image is missing.
+// imageRemedy says what to write when an image is missing.
 const imageRemedy = "write which image it is, such as registry.example/team/image:1.0"
 
 // table lists the settings of the image that have one value. The resolved values go to r.
@@ -75,7 +75,7 @@ func (a *App) resolveImages(repl *caddy.Replacer) (launch.Catalog, error) {
 // imageOptions are the options of an image, in the order of the messages.
 var imageOptions = []string{"reference", "title", "description", "icon", "port", "keep_prefix", "git", "command"}
 
-// readImages reads the block `images`, whose name is the present token.
+// readImages reads the block `images`, whose name is the current token.
 func (a *App) readImages(p *OptionParser) {
 	d := p.d
 	if d.NextArg() {

@@ -29,7 +29,7 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// What the Caddyfile refuses by line, the JSON configuration refuses by name.
+// Errors in a Caddyfile name the line, and errors in JSON name the setting.
 func TestWrongImages(t *testing.T) {
 	for name, c := range map[string]struct {
 		images []Image

@@ -13,41 +13,41 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 )
 
-// Kubernetes says how workspaces run on Kubernetes.
+// Kubernetes sets how workspaces run on Kubernetes.
 type Kubernetes struct {
 	// Kubeconfig is a file that says how to reach the cluster. Default: the service account
 	// of the Pod that this process runs in, else KUBECONFIG and ~/.kube/config.
 	Kubeconfig Value `json:"kubeconfig,omitempty"`
-	// Context is one of its contexts. Default: the current one.
+	// Context is the context of the kubeconfig to use. Default: the current one.
 	Context Value `json:"context,omitempty"`
-	// Namespace is where workspaces and storage jobs are. Changing it later orphans what
-	// exists. Default: that of the service account or of the context.
+	// Namespace is where workspaces and storage jobs are. Changing it later orphans the existing
+	// ones. Default: that of the service account or of the context.
 	Namespace Value `json:"namespace,omitempty"`
 	Workload
-	// ImagePullSecrets are Secrets in the namespace with which the nodes fetch images,
-	// separated by spaces.
+	// ImagePullSecrets are the Secrets in the namespace with which the nodes pull images, separated
+	// by spaces.
 	ImagePullSecrets Value `json:"image_pull_secrets,omitempty"`
-	// Disk is the most that a workspace may store outside its home, such as `10GiB`; with
-	// more it is evicted. 0 is unlimited. Default: 10GiB.
+	// Disk is the most that a workspace may store outside its home, such as `10GiB`; a workspace
+	// that stores more is evicted. 0 is unlimited. Default: 10GiB.
 	Disk Value `json:"disk,omitempty"`
 	// MemoryRequest is the memory that a node must have free for a workspace to run there.
 	// Default: 512MiB, or memory when that is less.
 	MemoryRequest Value `json:"memory_request,omitempty"`
-	// CPUsRequest is the same for processors. Default: 0.1, or cpus when that is less.
+	// CPUsRequest is the number of processors that a node must have free for a workspace to run
+	// there. Default: 0.1, or cpus when that is less.
 	CPUsRequest Value `json:"cpus_request,omitempty"`
-	// User is the number of the user that runs a workspace's processes; never root.
-	// Default: 1000.
+	// User is the numeric id of the user that runs a workspace's processes; never root. Default:
+	// 1000.
 	User Value `json:"user,omitempty"`
-	// Group is that of its group, to which its home belongs. Default: 1000.
+	// Group is the numeric id of its group, which owns the home. Default: 1000.
 	Group Value `json:"group,omitempty"`
-	// Home is the size of a home. A larger one makes the present ones grow when their
-	// workspaces start, where the storage class allows it; a smaller one is for new ones.
-	// Default: 10GiB.
+	// Home is the size of a home. Raising it grows existing homes when their workspaces start, if
+	// the storage class allows it; lowering it only affects new ones. Default: 10GiB.
 	Home Value `json:"home,omitempty"`
-	// StorageClass makes the homes. Default: the cluster's default one.
+	// StorageClass is the storage class of the homes. Default: the cluster's default.
 	StorageClass Value `json:"storage_class,omitempty"`
-	// AccessMode is `ReadWriteOnce`, which every class has, or `ReadWriteOncePod`, with which
-	// the cluster, too, keeps two Pods from using a home at once. Default: `ReadWriteOnce`.
+	// AccessMode is `ReadWriteOnce`, which every class supports, or `ReadWriteOncePod`, with which
+	// the cluster itself also keeps two Pods from using a home at once. Default: `ReadWriteOnce`.
 	AccessMode Value `json:"access_mode,omitempty"`
 	// NodeSelector are labels that nodes for workspaces and storage jobs must have, as
 	// `name=value`, separated by spaces.
@@ -59,17 +59,17 @@ type Kubernetes struct {
 	PriorityClass Value `json:"priority_class,omitempty"`
 	// RuntimeClass is their runtime class, such as a sandbox's.
 	RuntimeClass Value `json:"runtime_class,omitempty"`
-	// PodTemplate is a file with a Pod template, in YAML or JSON, that is merged into the
-	// Pods of workspaces as `kubectl patch` merges it. The container's name is `workspace`.
-	// What it must not change is an error. It is read at the start and with every reload.
+	// PodTemplate is a file with a Pod template, in YAML or JSON, that is merged into the Pods of
+	// workspaces as `kubectl patch` would. The container's name is `workspace`. Fields that it must
+	// not change cause an error. It is read at the start and at every reload.
 	PodTemplate Value `json:"pod_template,omitempty"`
-	// BusyCommand is a command in the form of a shell that exits with 0 in a workspace while
-	// it is busy. On Docker an image says it with the label `codehub.busy`.
+	// BusyCommand is a shell command that exits with 0 in a workspace while the workspace is busy.
+	// On Docker an image sets it with the label `codehub.busy`.
 	BusyCommand Value `json:"busy_command,omitempty"`
-	// JobCPUs is the most processors a storage job may use; 0 is unlimited. Default: 0.
+	// JobCPUs is the number of processors a storage job may use; 0 is unlimited. Default: 0.
 	JobCPUs Value `json:"job_cpus,omitempty"`
-	// GatewayPods are the labels of this process's Pods, as `name=value`, separated by
-	// spaces: only they reach workspaces. One outside the cluster is in `egress gateway`.
+	// GatewayPods are the labels of this process's Pods, as `name=value`, separated by spaces: only
+	// these Pods reach workspaces. For a process outside the cluster, see `egress gateway`.
 	// Default: `app.kubernetes.io/name=codehub`.
 	GatewayPods Value `json:"gateway_pods,omitempty"`
 	// DNSNamespace is where the cluster's name servers are, which workspaces reach.
@@ -123,7 +123,7 @@ func (a *App) kubernetesTable(r *Resolved) []Setting {
 	}...)
 }
 
-// errBothBackends refuses settings of the backend that is not used.
+// errBothBackends refuses settings of the other backend.
 var errBothBackends = errors.New("an installation has one backend: " +
 	"write either backend docker { … } or backend kubernetes { … }, and no settings of the other")
 
@@ -145,7 +145,7 @@ func (a *App) checkBackend() error {
 	return nil
 }
 
-// chooseBackend leaves the options of one backend, with the settings that all have.
+// chooseBackend keeps the options of one backend, including the settings that all backends share.
 func (a *App) chooseBackend(r *Resolved) error {
 	if err := a.checkBackend(); err != nil {
 		return fmt.Errorf("setting %q: %w", "backend", err)
@@ -162,8 +162,8 @@ func (a *App) chooseBackend(r *Resolved) error {
 	return nil
 }
 
-// readPodTemplate reads the Pod template. Its text, and not the file's name, is among the
-// options: a reload after the file changed takes effect.
+// readPodTemplate reads the Pod template. The options hold its text instead of the file's name, so
+// that a reload after the file changed takes effect.
 func (r *Resolved) readPodTemplate() error {
 	if r.podTemplate == "" {
 		return nil

@@ -16,11 +16,11 @@ type OptionParser struct {
 	what     string // the directive or global option
 	settings map[string]Setting
 	sections map[string][]string            // options by section, in order; "" is the top
-	blocks   map[string]func(*OptionParser) // that are no section of options
+	blocks   map[string]func(*OptionParser) // that are not sections of options
 	seen     map[string]bool
 	removed  map[string]string // settings and blocks of earlier releases
 	errs     []error
-	warnings []string // about those that were removed
+	warnings []string // about removed settings
 }
 
 // NewOptionParser returns a parser of the directive or global option what, whose options
@@ -46,7 +46,7 @@ func NewOptionParser(d *caddyfile.Dispenser, what string, table []Setting) *Opti
 	return p
 }
 
-// custom has a block of that name at the top read by a function, and those sections only by
+// custom lets a function read the block of that name at the top, and those sections only as part of
 // it.
 func (p *OptionParser) custom(name string, read func(*OptionParser), sections ...string) {
 	p.blocks[name] = read
@@ -64,7 +64,7 @@ func (p *OptionParser) Read() error {
 	return p.Err()
 }
 
-// Err returns all that was wrong so far.
+// Err returns all errors so far.
 func (p *OptionParser) Err() error { return errors.Join(p.errs...) }
 
 // Knows reports whether the table has an option of that name.
@@ -109,8 +109,8 @@ func (p *OptionParser) skip() {
 	}
 }
 
-// Option reads the values of an option, which must be one, and returns how many there
-// are. A literal is checked at once, because here the line is known.
+// Option reads the values of an option, which must be one, and returns how many there are. A
+// literal is checked here, where the line is known.
 func (p *OptionParser) Option(name string) int {
 	s, args := p.settings[name], p.d.RemainingArgs()
 	if listSettings[name] && len(args) > 1 {
@@ -134,7 +134,7 @@ func (p *OptionParser) Option(name string) int {
 	return 1
 }
 
-// Errorf adds an error with the present line.
+// Errorf adds an error with the current line.
 func (p *OptionParser) Errorf(format string, args ...any) {
 	p.errs = append(p.errs, p.d.Errf(format, args...))
 }

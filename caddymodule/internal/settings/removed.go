@@ -9,8 +9,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// removed are settings and blocks of earlier releases, and what holds in their place. A
-// configuration that still has one is read, with a warning.
+// removed lists settings and blocks of earlier releases, and what applies instead. A configuration
+// that still has one is accepted, with a warning.
 var removed = map[string]string{
 	"coordinator gc_max_share":      "it is fixed at 0.5 now",
 	"coordinator gc_upload_expiry":  "it is fixed at 24h now",
@@ -39,12 +39,12 @@ func Removed() map[string]string {
 	return warnings
 }
 
-// warning is what the log says about a setting that was removed.
+// warning returns the log message about a removed setting.
 func warning(name, now string) string {
 	return fmt.Sprintf("the setting %q was removed and has no effect: remove it; %s", name, now)
 }
 
-// UnmarshalJSON reads the settings, and leaves out those that were removed.
+// UnmarshalJSON reads the settings and skips removed ones.
 func (a *App) UnmarshalJSON(b []byte) error {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(b, &all) == nil {
@@ -83,5 +83,5 @@ func drop(object map[string]json.RawMessage, name string) bool {
 	return err == nil
 }
 
-// Warnings are what an operator should know about settings that were read.
+// Warnings returns what the operator should know about the settings.
 func (a *App) Warnings() []string { return a.warnings }

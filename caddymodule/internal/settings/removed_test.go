@@ -19,8 +19,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// What an earlier release took is read, and one warning for each says what to do. Settings that
-// never were are refused as before.
+// Settings of earlier releases are accepted, each with a warning that says what to do. Settings
+// that never existed are still refused.
 func TestRemovedSettings(t *testing.T) {
 	p := NewOptionParser(caddyfile.NewTestDispenser(`codehub {
 		coordinator {
@@ -66,7 +66,7 @@ func TestRemovedSettings(t *testing.T) {
 	}
 }
 
-// What the warnings say holds in place of a setting is what holds.
+// The warnings are right about what applies instead of a removed setting.
 func TestRemovedSettingsAreFixed(t *testing.T) {
 	s := coordinator.DefaultSettings()
 	for name, value := range map[string]any{

@@ -25,8 +25,7 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/events"
 )
 
-// Defaults that no other package has: names of this product, and what one workspace
-// may use.
+// Defaults that no other package defines: names of this product, and the limits of a workspace.
 const (
 	defaultInstallation    = "codehub"
 	defaultBucket          = "codehub"
@@ -37,24 +36,24 @@ const (
 	defaultWorkspaceDisk   = "10GiB" // on Kubernetes, whose nodes enforce it
 )
 
-// The least durations that make sense: below them a loop would only keep the servers
+// The shortest durations that make sense: with shorter ones a loop would only keep the servers
 // busy. Tests use values close to them.
 const (
 	shortestInterval = 10 * time.Millisecond
 	shortestTTL      = 100 * time.Millisecond
 )
 
-// Resolved are the settings after their placeholders were replaced.
+// Resolved holds the settings after their placeholders were replaced.
 type Resolved struct {
 	Options   coordinator.Options
 	Live      coordinator.Settings
 	Heartbeat time.Duration
 	OIDC      oidc.Settings
-	// Passwords is whether people may sign in with one.
+	// Passwords is whether people may sign in with a password.
 	Passwords bool
 	Site      Addresses
 	Identity  ResolvedIdentity
-	// Brand is whose installation the pages are of; nil for the product's own.
+	// Brand is the brand on the pages; nil for the product's own.
 	Brand *brand.Brand
 
 	WorkspacePorts, SharePorts bool
@@ -65,8 +64,8 @@ type Resolved struct {
 	brand                brandTexts
 }
 
-// Table lists every setting of the app. The resolved values go to r. Defaults and
-// rules are those of the package that a value is for, where it has any.
+// Table lists every setting of the app. The resolved values go to r. Defaults and rules come from
+// the package that uses the value, if it has any.
 func (a *App) Table(r *Resolved) []Setting {
 	r.Live, r.Heartbeat = coordinator.DefaultSettings(), events.DefaultHeartbeat
 	o, live := &r.Options, &r.Live
@@ -79,7 +78,7 @@ func (a *App) Table(r *Resolved) []Setting {
 		a.limitTable(r, change), a.timeoutTable(r))
 }
 
-// appTable lists the settings that no block has, but for those about signing in and addresses.
+// appTable lists the settings outside blocks, except those about sign-in and addresses.
 func (a *App) appTable(r *Resolved, option, change func(string) parse.Check) []Setting {
 	o, live := &r.Options, &r.Live
 	duration := func(name string, text *Value, dst *time.Duration, min time.Duration, checks ...parse.Check) Setting {
@@ -180,8 +179,8 @@ func (a *App) Resolve(repl *caddy.Replacer) (Resolved, error) {
 	return r, errors.Join(r.Options.Validate(), r.Live.Validate(), r.validateSignIn(), r.validateIdentity())
 }
 
-// readStoreCA reads the certificates that the object store's may be signed with. Their text,
-// and not the file's name, is among the options: a reload after the file changed takes effect.
+// readStoreCA reads the certificates that may sign the object store's. The options hold their text
+// instead of the file's name, so that a reload after the file changed takes effect.
 func (r *Resolved) readStoreCA() error {
 	if r.storeCA == "" {
 		return nil
@@ -225,7 +224,7 @@ func redisURL(s string) error {
 	return nil
 }
 
-// notZero refuses 0 where the owner of the value takes it for "not set".
+// notZero refuses 0 if the package that uses the value takes it for "not set".
 func notZero[T int | int64 | time.Duration](value *T) parse.Check {
 	return func(s string) error {
 		if *value == 0 {
@@ -235,7 +234,7 @@ func notZero[T int | int64 | time.Duration](value *T) parse.Check {
 	}
 }
 
-// channelPrefix refuses what would be a pattern for Redis.
+// channelPrefix refuses a prefix that would be a pattern for Redis.
 func channelPrefix(s string) error {
 	if strings.ContainsAny(s, "*?[]\\ \t\r\n") {
 		return fmt.Errorf("%q is not a channel prefix: it must not hold spaces or * ? [ ] \\", s)

@@ -1,6 +1,6 @@
 package settings
 
-// S3 is the object store of the archives.
+// S3 is the object store for the archives.
 type S3 struct {
 	// Endpoint is the address of the object store as this process reaches it, such as
 	// `http://127.0.0.1:9000`. Default: Amazon S3 of the region.
@@ -11,8 +11,8 @@ type S3 struct {
 	// does not exist. Default: `codehub`.
 	Bucket Value `json:"bucket,omitempty"`
 	// Prefix is put in front of every archive's key. Everything below it belongs to this
-	// installation, and the garbage collector deletes archives there that no workspace
-	// needs. Default: `archives/`.
+	// installation: the garbage collector deletes archives there that no workspace needs. Default:
+	// `archives/`.
 	Prefix Value `json:"prefix,omitempty"`
 	// PathStyle puts the bucket into the path instead of the host name, as most
 	// self-hosted stores need. Default: true when endpoint is set, else false.
@@ -27,25 +27,25 @@ type S3 struct {
 	// JobEndpoint is the address of the object store as storage jobs reach it, when
 	// that differs: inside a container, 127.0.0.1 is the container. Default: endpoint.
 	JobEndpoint Value `json:"job_endpoint,omitempty"`
-	// Verify is how an upload is proven before the archive counts and its volume may be
-	// deleted: `full` reads it back and compares every entry; `checksum` compares what the
-	// store reports of it, which costs nothing and trusts the store. Default: `full`.
+	// Verify is how an upload is verified before the archive counts and its volume may be deleted:
+	// `full` reads it back and compares every entry; `checksum` compares the checksum that the
+	// store reports, which costs nothing but trusts the store. Default: `full`.
 	Verify Value `json:"verify,omitempty"`
-	// CA is a file with certificates in PEM that the store's may be signed with, besides
-	// those that the system trusts. It is read at the start and with every reload.
+	// CA is a file with PEM certificates that may sign the store's, besides those that the system
+	// trusts. It is read at the start and at every reload.
 	CA Value `json:"ca,omitempty"`
-	// SSE is what the store is asked to encrypt archives with: `s3` for keys of its own,
-	// `kms` for the default key of its key service, or `kms` and the id of a key there.
-	// Default: what the bucket says.
+	// SSE is the key with which the store is asked to encrypt archives: `s3` for keys of its own,
+	// `kms` for the default key of its key service, or `kms` and the id of a key there. Default:
+	// the bucket's own setting.
 	SSE Value `json:"sse,omitempty"`
 }
 
-// TTL says when unused workspaces are frozen, stopped and archived.
+// TTL sets when unused workspaces are frozen, stopped and archived.
 type TTL struct {
-	// Doze is how long a running workspace may be unused before its container is frozen: it
-	// takes no processor time, keeps its memory, terminals and connections, and goes on at once
-	// when somebody comes. With 0, and from standby on, none is frozen. Only Docker can do
-	// it, where the engine can freeze containers; on Kubernetes this has no effect. Default: 300s.
+	// Doze is how long a running workspace may be unused before its container is frozen: it takes
+	// no processor time, keeps its memory, terminals and connections, and resumes immediately when
+	// a user returns. With 0, or a value of standby or more, none is frozen. It needs a Docker
+	// engine that can freeze containers; on Kubernetes it has no effect. Default: 300s.
 	Doze Value `json:"doze,omitempty"`
 	// Standby is how long a running workspace may be unused before its container is
 	// removed; its volume stays. Default: 600s.
@@ -53,28 +53,27 @@ type TTL struct {
 	// Archive is how long a stopped workspace keeps its volume before its files are moved
 	// to the object store. Default: 1800s.
 	Archive Value `json:"archive,omitempty"`
-	// KeepAwakeMax is for how long a user may keep an unused workspace awake; 0 refuses it. Default: 8h.
+	// KeepAwakeMax is how long a user may keep an unused workspace awake; 0 forbids it. Default: 8h.
 	KeepAwakeMax Value `json:"keep_awake_max,omitempty"`
 }
 
-// Limits bound how many workspaces there are and run, and how many requests wait
-// for them.
+// Limits bound how many workspaces exist and run, and how many requests wait for them.
 type Limits struct {
-	// MaxRunningPerUser bounds the workspaces of one user that run or are about to. Those
-	// that doze hold no place. Default: 2.
+	// MaxRunningPerUser bounds one user's workspaces that run or are about to run. Dozing ones do
+	// not count. Default: 2.
 	MaxRunningPerUser Value `json:"max_running_per_user,omitempty"`
-	// MaxRunningGlobal bounds those of all users together. Default: 100.
+	// MaxRunningGlobal bounds the same for all users together. Default: 100.
 	MaxRunningGlobal Value `json:"max_running_global,omitempty"`
-	// MaxDozingPerUser bounds the workspaces of one user that doze (ttl doze), and so keep their
-	// memory. Further ones run on until they go to sleep. Default: 2.
+	// MaxDozingPerUser bounds one user's workspaces that doze (ttl doze), and so keep their memory.
+	// Beyond it workspaces keep running until they go to sleep. Default: 2.
 	MaxDozingPerUser Value `json:"max_dozing_per_user,omitempty"`
-	// MaxDozingGlobal bounds those of all users together. Default: 100.
+	// MaxDozingGlobal bounds the same for all users together. Default: 100.
 	MaxDozingGlobal Value `json:"max_dozing_global,omitempty"`
-	// MaxHeld bounds the requests of this process that wait for workspaces to wake; one
-	// user's take at most a tenth. Further ones get status 503. Default: 1000.
+	// MaxHeld bounds the requests in this process that wait for workspaces to wake; one user gets
+	// at most a tenth. Requests beyond it get status 503. Default: 1000.
 	MaxHeld Value `json:"max_held,omitempty"`
-	// MaxWorkspacesPerUser bounds the workspaces that a user has, in any state but deleted;
-	// 0 is unlimited. Default: 100.
+	// MaxWorkspacesPerUser bounds the workspaces of a user, in any state but deleted; 0 is
+	// unlimited. Default: 100.
 	MaxWorkspacesPerUser Value `json:"max_workspaces_per_user,omitempty"`
 }
 

@@ -1,7 +1,7 @@
-// Package settings is what is configured: each setting's name, text, default and remedy, in one
-// table that the Caddyfile, the JSON and every message come from, and what the texts mean
-// together, as options of the packages that the settings are for. It connects to nothing,
-// and must not know the modules that its settings configure, nor what becomes of a request.
+// Package settings defines the configuration: each setting's name, text, default and remedy, in one
+// table from which the Caddyfile, the JSON and every message derive. It turns the texts into
+// options of the packages that they configure. It makes no connections, and must know neither Caddy
+// modules nor requests.
 package settings
 
 import (
@@ -13,11 +13,11 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/parse"
 )
 
-// Setting joins the text of a setting with its meaning. Every module lists its own in
-// a table, which serves the Caddyfile, the JSON configuration, the messages and
-// the tests of the documentation.
+// Setting joins the text of a setting with its meaning. Every module lists its settings in a table,
+// which serves the Caddyfile, the JSON configuration, the messages and the tests of the
+// documentation.
 type Setting struct {
-	// Name is how people write it: section and option of the Caddyfile.
+	// Name is the section and option in the Caddyfile.
 	Name string
 	Text *Value
 	// Default is used when the text is empty. A setting without one and with a remedy is
@@ -27,9 +27,8 @@ type Setting struct {
 	Parse   parse.Parser
 }
 
-// Resolve replaces the placeholders, fills in defaults and parses every setting. It
-// reports everything that is wrong at once, and performs no I/O but reading files
-// named by placeholders.
+// Resolve replaces the placeholders, fills in defaults and parses every setting. It reports all
+// errors at once, and performs no I/O except reading files named by placeholders.
 func Resolve(table []Setting, repl *caddy.Replacer) error {
 	var errs []error
 	for _, s := range table {

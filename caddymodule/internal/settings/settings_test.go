@@ -158,7 +158,7 @@ func TestSecretsStayOutOfTheStoredConfiguration(t *testing.T) {
 	}
 }
 
-// A file is read whenever the setting is resolved, as each reload does, whether the setting or its variable names it.
+// A file that a setting or its variable names is read whenever the setting is resolved, as each reload does.
 func TestAFileIsReadAtEachReload(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "key")
 	named := "{file." + file + "}"
@@ -224,8 +224,8 @@ func TestActivityIsFlushedWithinTheStandbyTTL(t *testing.T) {
 	}
 }
 
-// What a package below refuses is reported as the setting's, whatever the setting's
-// own name is there; and what it would take for "not set" is refused, too.
+// An error of the package that uses a value names the setting, even if the package has another name
+// for it. Values that the package would take for "not set" are refused, too.
 func TestOwnersRulesAreReportedAsTheSettings(t *testing.T) {
 	for want, change := range map[string]func(*App){
 		`setting "session_ttl": 30s is too short`:                         func(a *App) { a.SessionTTL = "30s" },
@@ -302,7 +302,7 @@ func TestOwnersRulesAreReportedAsTheSettings(t *testing.T) {
 	}
 }
 
-// An installation has the options of one backend, with those settings that all have.
+// An installation has the options of one backend, including the settings that all backends share.
 func TestBackends(t *testing.T) {
 	a := required()
 	if o := resolveOrFail(t, a).Options; o.Kubernetes != nil || o.BackendName() != "docker" || o.Installation() != "codehub" {
@@ -345,7 +345,7 @@ func TestBackends(t *testing.T) {
 	}
 }
 
-// A file of certificates is read whenever the settings are, so a reload takes a new one.
+// A file of certificates is read whenever the settings are, so a reload picks up a new one.
 func TestTheStoresCertificates(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {

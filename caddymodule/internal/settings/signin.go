@@ -17,13 +17,14 @@ const (
 	defaultGroupsClaim   = "groups"
 )
 
-// SignIn says how people sign in.
+// SignIn sets how people sign in.
 type SignIn struct {
-	// Password allows to sign in with a password. Turn it off when an identity provider is
-	// to decide alone. Default: true.
+	// Password allows signing in with a password. Turn it off to rely on an identity provider
+	// alone. Default: true.
 	Password Value `json:"password,omitempty"`
-	// ExemptNetworks are networks, such as `203.0.113.0/24`, that many people share and trust each other in: wrong
-	// passwords of others slow nobody down there. Wrong passwords for one account are limited there, too. Default: none.
+	// ExemptNetworks are networks, such as `203.0.113.0/24`, shared by many people who trust each other: wrong
+	// passwords from such a network do not slow down its other users. Wrong passwords for a single account are still
+	// limited. Default: none.
 	ExemptNetworks Value `json:"exempt_networks,omitempty"`
 }
 
@@ -39,26 +40,24 @@ type OIDC struct {
 	// ClientSecret is the secret that belongs to it, empty for a public client. Write it as
 	// a placeholder, `{env.OIDC_CLIENT_SECRET}`.
 	ClientSecret Value `json:"client_secret,omitempty"`
-	// Scopes are asked for besides openid, with commas between them. Default: `profile`.
+	// Scopes are requested besides openid, separated by commas. Default: `profile`.
 	Scopes Value `json:"scopes,omitempty"`
 	// UsernameClaim is the claim that names a new user. It does not identify the user: the
 	// provider's subject does. Default: `preferred_username`.
 	UsernameClaim Value `json:"username_claim,omitempty"`
-	// GroupsClaim is the claim with the groups, a list of texts or one text. Default:
-	// `groups`.
+	// GroupsClaim is the claim with the groups, a list of strings or one string. Default: `groups`.
 	GroupsClaim Value `json:"groups_claim,omitempty"`
-	// AdminGroups are the groups whose members are administrators, with commas between
-	// them. The role follows the groups at each sign-in. Default: none, and roles are given
-	// with `caddy codehub user`.
+	// AdminGroups are the groups whose members are administrators, separated by commas. Each
+	// sign-in updates the role from the groups. Default: none, and `caddy codehub user` sets roles.
 	AdminGroups Value `json:"admin_groups,omitempty"`
-	// AllowedGroups are the groups, besides those of administrators, whose members may sign
-	// in, with commas between them. Default: all whom the provider signs in.
+	// AllowedGroups are the groups, besides those of administrators, whose members may sign in,
+	// separated by commas. Default: all users of the provider.
 	AllowedGroups Value `json:"allowed_groups,omitempty"`
 	// CreateUsers creates users when they sign in for the first time. Default: true.
 	CreateUsers Value `json:"create_users,omitempty"`
 }
 
-// signInTable lists the settings of signing in.
+// signInTable lists the settings of the sign-in.
 func (a *App) signInTable(r *Resolved) []Setting {
 	o, s := &a.OIDC, &r.OIDC
 	return []Setting{
@@ -77,7 +76,7 @@ func (a *App) signInTable(r *Resolved) []Setting {
 	}
 }
 
-// list reads texts with commas between them.
+// list reads texts separated by commas.
 func list(dst *[]string) parse.Parser {
 	return func(s string) error {
 		*dst = slices.DeleteFunc(strings.Split(s, ","), func(item string) bool { return strings.TrimSpace(item) == "" })
@@ -88,7 +87,7 @@ func list(dst *[]string) parse.Parser {
 	}
 }
 
-// networks reads addresses and networks with spaces or commas between them.
+// networks reads addresses and networks separated by spaces or commas.
 func networks(dst *[]netip.Prefix) parse.Parser {
 	return func(s string) error {
 		*dst = nil
@@ -106,7 +105,7 @@ func networks(dst *[]netip.Prefix) parse.Parser {
 	}
 }
 
-// validateSignIn checks what depends on one another.
+// validateSignIn checks settings that depend on one another.
 func (r *Resolved) validateSignIn() error {
 	if !r.Passwords && r.OIDC.Issuer == "" {
 		return errors.New(`setting "sign_in password": no way to sign in is left: leave it on, or write an oidc block`)

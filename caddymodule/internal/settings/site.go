@@ -11,35 +11,33 @@ import (
 	"github.com/codehub/gateway/coordinator"
 )
 
-// Site is the addresses of an installation: where people sign in, and where
-// workspaces are. The app has them for the whole installation; the directives
-// `codehub` and `codehub_api` may override all but the public URL.
+// Site holds the addresses of an installation: where people sign in, and where workspaces are. The
+// app sets them for the whole installation; the directives `codehub` and `codehub_api` may override
+// all but the public URL.
 type Site struct {
-	// Domain is the domain below which every workspace has a host of its own,
-	// `ws-{id}.{domain}`. Browsers resolve every name below localhost by themselves; any
-	// other domain needs a wildcard record and certificate. Default: `localhost`.
+	// Domain is the domain below which every workspace has a host of its own, `ws-{id}.{domain}`.
+	// Browsers resolve names below localhost by themselves; any other domain needs a wildcard
+	// record and certificate. Default: `localhost`.
 	Domain Value `json:"domain,omitempty"`
-	// MainHost is the host where people sign in, with its port unless that is the
-	// scheme's own. Default: the host of public_url, else the domain with the port of
-	// each request.
+	// MainHost is the host where people sign in, with its port unless it is the scheme's default.
+	// Default: the host of public_url, else the domain with the port of each request.
 	MainHost Value `json:"main_host,omitempty"`
-	// WorkspaceURL says where browsers find workspaces: `host` for
-	// `ws-{id}.{domain}`, which gives every workspace an origin of its own, or `path` for
-	// `/w/{id}/`, which needs one host name only. With `path` all workspaces and the
-	// dashboard share one origin: a page of a workspace can do there whatever its user
-	// can, so choose it only where there can be no wildcard name and workspaces are
+	// WorkspaceURL is where browsers find workspaces: `host` for `ws-{id}.{domain}`, which gives
+	// every workspace its own origin, or `path` for `/w/{id}/`, which needs a single host name.
+	// With `path` all workspaces and the dashboard share one origin, so a page of a workspace can
+	// act there for its user: choose it only if a wildcard name is impossible and workspaces are
 	// trusted. Default: `host`.
 	WorkspaceURL Value `json:"workspace_url,omitempty"`
 }
 
-// Addresses are the settings of a site after their placeholders were replaced.
+// Addresses holds the settings of a site after their placeholders were replaced.
 type Addresses struct {
 	Domain, MainHost, WorkspaceURL, PublicURL string
-	// Written is the setting public_url, "" where PublicURL follows from MainHost.
+	// Written is the setting public_url, "" if PublicURL follows from MainHost.
 	Written string
 }
 
-// Scheme is that of the setting public_url, "" where it is not set.
+// Scheme returns the scheme of the setting public_url, "" if it is not set.
 func (s Addresses) Scheme() string {
 	scheme, _, _ := strings.Cut(s.Written, "://")
 	return scheme
@@ -64,8 +62,7 @@ func (a *App) siteTable(r *Resolved) []Setting {
 		Setting{"share_ports", &a.SharePorts, "false", "", parse.Bool(&r.SharePorts)})
 }
 
-// complete fills in what follows from other addresses, and returns what the coordinator
-// needs to know.
+// complete derives missing addresses from the others, and returns the site for the coordinator.
 func (s *Addresses) complete() coordinator.Site {
 	s.Written = s.PublicURL
 	if u, err := url.Parse(s.PublicURL); err == nil && s.MainHost == "" {
@@ -80,7 +77,7 @@ func (s *Addresses) complete() coordinator.Site {
 	return coordinator.Site{PublicURL: s.PublicURL, Domain: s.Domain, PerHost: s.WorkspaceURL == site.HostURL}
 }
 
-// Override returns the addresses with those of a directive in place of the app's.
+// Override returns the addresses, with those that a directive sets replaced.
 func (s Addresses) Override(by Addresses) Addresses {
 	for _, v := range []struct{ dst, by *string }{
 		{&s.Domain, &by.Domain}, {&s.MainHost, &by.MainHost}, {&s.WorkspaceURL, &by.WorkspaceURL},
@@ -92,8 +89,8 @@ func (s Addresses) Override(by Addresses) Addresses {
 	return s
 }
 
-// Check returns an error when people who sign in at another machine's name would be sent
-// to hosts below localhost, which lead to their own machine.
+// Check returns an error if people who sign in under the name of another machine would be sent to
+// hosts below localhost, which lead to their own.
 func (s Addresses) Check() error {
 	if s.WorkspaceURL != site.HostURL || s.MainHost == "" || site.IsLocal(s.MainHost) || !site.IsLocal(s.Domain) {
 		return nil

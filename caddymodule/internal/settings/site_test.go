@@ -41,7 +41,7 @@ func TestPublicURLIsAnOrigin(t *testing.T) {
 	}
 }
 
-// Who gives the installation a name, and no domain, would have dead links only.
+// An installation with a main host and no domain would have only dead links.
 func TestHostsBelowLocalhostAreForThisMachineOnly(t *testing.T) {
 	for _, c := range []struct {
 		site Addresses

@@ -7,7 +7,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Timeouts say how long an operation may take before it counts as failed.
+// Timeouts bound how long an operation may take before it counts as failed.
 type Timeouts struct {
 	// CreateEmptyArchive bounds creating the archive of an empty home. Default: 5m.
 	CreateEmptyArchive Value `json:"create_empty_archive,omitempty"`

@@ -10,11 +10,10 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/parse"
 )
 
-// Value is a setting as it is written: a literal, or text with Caddy
-// placeholders such as `{env.NAME}` and `{file./path}`, which are replaced when
-// the configuration is provisioned and never stored. A placeholder that turns out
-// empty, because its variable is not set, means the default. A variable may name a file in
-// its turn, as `{file./path}`: unlike the variable, the file is read again by each reload.
+// Value is the text of a setting: a literal, or text with Caddy placeholders such as `{env.NAME}`
+// and `{file./path}`, which are replaced when the configuration is provisioned and never stored. A
+// placeholder that is empty because its variable is not set means the default. A variable may in
+// turn name a file, as `{file./path}`: unlike the variable, the file is read again by each reload.
 // In JSON a Value is a string; numbers and booleans are accepted too.
 type Value string
 
@@ -41,9 +40,9 @@ func (v *Value) UnmarshalJSON(b []byte) error {
 // while the Caddyfile is read.
 func (v Value) literal() bool { return !strings.ContainsAny(string(v), "{}") }
 
-// resolve replaces the placeholders. An unknown placeholder is an error: it is a
-// misspelling, and must not silently become the default. So is a file that cannot be read,
-// which Caddy takes for an empty one.
+// resolve replaces the placeholders. An unknown placeholder is an error: it is a misspelling, and
+// must not silently become the default. An unreadable file is an error, too; Caddy itself treats it
+// as empty.
 func (v Value) resolve(repl *caddy.Replacer) (string, error) {
 	text, named, err := parse.File(string(v))
 	if named || err != nil {

@@ -8,14 +8,14 @@ import (
 	"github.com/codehub/gateway/coordinator/control/scarcity"
 )
 
-// DiskPressure says what happens as the disk that the homes are on fills up.
+// DiskPressure sets what happens as the disk of the homes fills up.
 type DiskPressure struct {
-	// ArchiveAt is how full the disk is, such as `85%`, when the workspaces that have slept
-	// longest are archived before their time, a few at once, until it is 5 % below; `off` for
-	// never. No running workspace is put to sleep for it. Default: 85%.
+	// ArchiveAt is how full the disk is, such as `85%`, when the workspaces that have slept longest
+	// are archived early, a few at a time, until it is 5 % lower; `off` disables this. No running
+	// workspace is put to sleep for it. Default: 85%.
 	ArchiveAt Value `json:"archive_at,omitempty"`
-	// StopAt is how full it is when new workspaces and restores wait for room; those whose
-	// files are on the disk still wake up. `off` for never. Default: 95%.
+	// StopAt is how full the disk is when new workspaces and restores wait for space; workspaces
+	// whose files are on the disk still wake up. `off` disables this. Default: 95%.
 	StopAt Value `json:"stop_at,omitempty"`
 }
 

@@ -7,18 +7,17 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/parse"
 )
 
-// Work says what counts as work in an unused workspace, and keeps it awake.
+// Work sets which activity keeps an unused workspace awake.
 type Work struct {
-	// Cap is how long after its last use a workspace may stay awake because of work.
-	// Default: 12h.
+	// Cap is how long after its last use a workspace may be kept awake by work. Default: 12h.
 	Cap Value `json:"cap,omitempty"`
-	// KeepAwakeCommands are the names of programs, separated by commas, that count while
-	// they are in the foreground of a terminal, whatever they do; `none` for none.
-	// Unless it is set, they are the usual coding agents, which wait for an answer for hours.
+	// KeepAwakeCommands are the names of programs, separated by commas, that count as work whenever
+	// they are in the foreground of a terminal; `none` for none. By default they are the usual
+	// coding agents, which may wait hours for an answer.
 	KeepAwakeCommands Value `json:"keep_awake_commands,omitempty"`
 }
 
-// noCommands is how people write that no command counts by its name.
+// noCommands is the value with which no command counts by its name.
 const noCommands = "none"
 
 // workTable lists the settings about work.
