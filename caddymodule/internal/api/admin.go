@@ -18,14 +18,14 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// maxCollecting is how long a garbage collection may take that a request waits for, and maxFindings how many
-// archives the answer lists.
+// maxCollecting bounds a garbage collection that a request waits for, and maxFindings how many archives the
+// answer lists.
 const (
 	maxCollecting = 10 * time.Minute
 	maxFindings   = 1000
 )
 
-// Administration is what administrators see of the installation, and do with it.
+// Administration is what administrators can see and do in the installation.
 // *coordinator.Coordinator implements it.
 type Administration interface {
 	Overview(ctx context.Context) (coordinator.Overview, error)
@@ -33,8 +33,8 @@ type Administration interface {
 	Scrub(ctx context.Context, dry bool) (store.Scrub, error)
 }
 
-// overview is GET /admin/overview, for administrators: how all workspaces are, who leads, how full the
-// disk is, and how the archives are.
+// overview is GET /admin/overview, for administrators: the state of all workspaces, the leaders, how
+// full the disk is, and the state of the archives.
 func (c *call) overview() error {
 	o, err := c.Administration.Overview(c.r.Context())
 	if err != nil {
@@ -43,7 +43,7 @@ func (c *call) overview() error {
 	return sendJSON(c.w, http.StatusOK, v1.OverviewOf(o, c.Health(), c.Service.Limits()))
 }
 
-// allHistory is GET /admin/history?limit&before, for administrators: what happened to any workspace, the
+// allHistory is GET /admin/history?limit&before, for administrators: the events of all workspaces,
 // newest first.
 func (c *call) allHistory() error {
 	limit, before, err := c.historyPage()
@@ -57,9 +57,9 @@ func (c *call) allHistory() error {
 	return sendHistory(c, found, limit, v1.EventOf, func(e store.Event) *int64 { return &e.ID })
 }
 
-// collect is POST /admin/gc {"dry_run": true}, for administrators: it shows which archives no workspace
-// needs, or deletes those that are due, as `caddy codehub gc` does. It answers 409 while archives are being
-// collected already.
+// collect is POST /admin/gc {"dry_run": true}, for administrators: it lists the archives that no workspace
+// needs, or deletes those that are due, as `caddy codehub gc` does. It answers 409 while another collection
+// runs.
 func (c *call) collect() error {
 	dry, err := c.dryRun()
 	if err != nil {
@@ -101,7 +101,7 @@ func (c *call) collect() error {
 	return sendJSON(c.w, http.StatusOK, answer)
 }
 
-// dryRun reads {"dry_run": true}. It must be said: the other one changes something.
+// dryRun reads {"dry_run": true}. The field is required, because false changes something.
 func (c *call) dryRun() (bool, error) {
 	var in struct {
 		Dry *bool `json:"dry_run"`
@@ -115,9 +115,9 @@ func (c *call) dryRun() (bool, error) {
 	return *in.Dry, nil
 }
 
-// scrubArchives is POST /admin/scrub {"dry_run": true}, for administrators: it shows what reading all archives
-// back would read. Otherwise it asks the process that leads to do it now, and answers 202. The overview tells
-// how much is left, and the findings.
+// scrubArchives is POST /admin/scrub {"dry_run": true}, for administrators: it shows what reading back all
+// archives would read. With false it asks the leader to read them back now, and answers 202. The overview
+// shows how much is left, and the findings.
 func (c *call) scrubArchives() error {
 	dry, err := c.dryRun()
 	if err != nil {

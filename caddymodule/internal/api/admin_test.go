@@ -14,7 +14,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// administration is the part of the coordinator that needs the database alone, and collects as the test says.
+// administration is the part of the coordinator that needs only the database. The test sets the result of a
+// garbage collection.
 type administration struct {
 	store   *store.Store
 	collect func(ctx context.Context, dry bool, each func(gc.Judgement) error) (gc.Report, error)

@@ -3,11 +3,10 @@
 // the sign-in page with their assets. Beside them are the sign-in for workspaces on hosts of
 // their own (/auth/ticket), /health, /health/ready and /health/coordinator.
 //
-// It translates between HTTP and the packages service, auth and events, which
-// decide everything. No rule about workspaces or users belongs here, and it keeps
-// no state of its own. How its objects look is in package v1, and what people see in
-// package pages. It imports no Caddy; what a server supplies comes in as
-// [Options].
+// It translates between HTTP and the packages service, auth and events, which decide everything. No
+// rule about workspaces or users belongs here, and it keeps no state of its own. Package v1 defines
+// its objects, and package pages its pages. It does not import Caddy; [Options] holds everything
+// that a server supplies.
 package api
 
 import (
@@ -37,7 +36,7 @@ const DefaultDatabaseTimeout = 10 * time.Second
 // readyTimeout is how long a request waits for a coordinator that is starting.
 const readyTimeout = 10 * time.Second
 
-// Options are what a [Handler] needs. All of them are required, unless said
+// Options holds what a [Handler] needs. All fields are required unless their comment says
 // otherwise.
 type Options struct {
 	// Site knows the addresses of the installation, and which requests are cross origin.
@@ -48,20 +47,20 @@ type Options struct {
 	DeletionDelay time.Duration
 	// Auth knows users, sessions and tickets.
 	Auth Accounts
-	// ClientAddress returns the IP address that a request comes from, empty if it is not
-	// known. Default: that of the connection.
+	// ClientAddress returns the client's IP address, empty if it is not known. Default: that of the
+	// connection.
 	ClientAddress func(*http.Request) string
-	// Client returns from where a request comes, as the audit has it. Default: from ClientAddress.
+	// Client returns the origin of a request for the audit. Default: from ClientAddress.
 	Client func(*http.Request) audit.Actor
-	// Authenticated is called with the user whose request of the REST API is let in, for the access log.
-	// Default: nothing.
+	// Authenticated is called with the user of each admitted request of the REST API, for the access
+	// log. Default: nothing.
 	Authenticated func(*http.Request, auth.User)
 	// Audit records who asked for what.
 	Audit Audit
 	// Usage is how long workspaces were in each phase.
 	Usage Usage
-	// Identity returns what lets a request in where another authentication than ours signs
-	// people in. Its errors are those of [auth.Auth.Named]. Default: our own sessions.
+	// Identity returns the grant of a request if another authentication signs people in. Its errors
+	// are those of [auth.Auth.Named]. Default: our own sessions.
 	Identity func(*http.Request) (auth.Grant, error)
 	// SignOut is where people sign out of that authentication, empty if nowhere.
 	SignOut string
@@ -84,15 +83,15 @@ type Options struct {
 	// WaitReady returns nil once requests can be served, and an error when ctx ends
 	// before that. Servers may accept requests earlier.
 	WaitReady func(ctx context.Context) error
-	// Stopping is closed when the server is about to stop. Event streams end then;
-	// otherwise the server would wait for them. Nil never stops.
+	// Stopping is closed when the server is about to stop. Event streams then end, so that the
+	// server need not wait for them. Nil never stops.
 	Stopping <-chan struct{}
-	// Exit is closed when the process begins to end. Commands on a WebSocket, which no server waits for, go on until then,
-	// also when another configuration is loaded. Nil never ends.
+	// Exit is closed when the process begins to exit. Commands on a WebSocket, which no server waits for, run until
+	// then, even when another configuration is loaded. Nil never exits.
 	Exit <-chan struct{}
-	// Refused returns why this process must not serve requests any more, or nil. Default: nil.
+	// Refused returns why this process must no longer serve requests, or nil. Default: nil.
 	Refused func() *postgres.OlderError
-	// Exiting reports whether the process is about to end, and should get no new connections. Default: never.
+	// Exiting reports whether the process is about to exit and should get no new connections. Default: never.
 	Exiting func() bool
 	// Heartbeat is how often an event stream sends a heartbeat and checks that its
 	// session is still valid. Default: [events.DefaultHeartbeat].
@@ -100,20 +99,20 @@ type Options struct {
 	// ThawTimeout is how long a command waits for a container that was frozen. Default:
 	// [DefaultThawTimeout].
 	ThawTimeout time.Duration
-	// DatabaseTimeout is how long a request waits for the database, which may take connections
-	// and not answer. Default: [DefaultDatabaseTimeout].
+	// DatabaseTimeout is how long a request waits for the database, which may accept connections
+	// without answering. Default: [DefaultDatabaseTimeout].
 	DatabaseTimeout time.Duration
 	// Logger gets the requests that failed. Default: none.
 	Logger *zap.Logger
 }
 
-// Provider is an identity provider through which people sign in, too. It serves the paths
-// below [providerPath].
+// Provider is an identity provider through which people can also sign in. It serves the paths below
+// [providerPath].
 type Provider interface {
 	// Serve answers r, whose address is at. The caller has refused requests of other origins.
 	Serve(w http.ResponseWriter, r *http.Request, at *site.Address)
-	// LogoutURL returns where a browser signs out at the provider as well, after a session
-	// that was started through issuer has ended; empty: nowhere.
+	// LogoutURL returns the address at which the browser also signs out of the provider after the
+	// end of a session that was started through issuer; empty if there is none.
 	LogoutURL(at *site.Address, issuer string) string
 }
 
@@ -131,9 +130,9 @@ type Handler struct {
 	// streams counts the open event streams of each session, commands the running commands of each user.
 	streams  streams
 	commands streams
-	// away logs an outage of what requests need, which is the database, once.
+	// away logs an outage of the database once.
 	away *outage.Reporter
-	// local says that every request is an operator's; see [Local].
+	// local is true if every request is an operator's; see [Local].
 	local bool
 }
 
@@ -194,10 +193,10 @@ func New(o Options) (*Handler, error) {
 	return h, nil
 }
 
-// Serve answers r, or hands it to next: paths that are not part of the API, and every request
-// to a workspace's own host. Errors of the API are sent as application/problem+json. When a
-// page cannot be shown, Serve has sent nothing and returns a [*problem.Problem]. So the server
-// can show an error page of its own. Errors of next are returned as they are.
+// Serve answers r, or hands it to next: paths that are not part of the API, and every request to a
+// workspace's own host. Errors of the API are sent as application/problem+json. When a page cannot
+// be shown, Serve sends nothing and returns a [*problem.Problem], so that the server can show an
+// error page of its own. Errors of next are returned unchanged.
 func (h *Handler) Serve(
 	w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter, *http.Request) error,
 ) error {
@@ -212,12 +211,12 @@ func (h *Handler) Serve(
 		h.mux.ServeHTTP(w, r) // sets the values of the path
 		return nil
 	}
-	// Among what ServeMux itself answers are redirects to cleaned paths.
+	// ServeMux also answers by itself, for example with redirects to cleaned paths.
 	return next(w, r)
 }
 
-// ForWorkspace reports whether r is for a workspace, by its host or its path: then the
-// gateway answers, and this handler never does.
+// ForWorkspace reports whether r is for a workspace, by its host or its path. The gateway answers
+// such requests, never this handler.
 func (h *Handler) ForWorkspace(r *http.Request) bool {
 	at := h.Site.Parse(r)
 	return at.OwnHost || strings.HasPrefix(r.URL.Path, site.PathPrefix)
@@ -244,20 +243,20 @@ func (h *Handler) ready(ctx context.Context) error {
 	return nil
 }
 
-// byToken reports whether the request comes with a personal access token. Then nothing else that it
-// carries lets it in.
+// byToken reports whether the request carries a personal access token. Then no other credential
+// counts.
 func byToken(r *http.Request) bool {
 	_, _, ok := site.AccessToken(r.Header, auth.TokenPrefix)
 	return ok
 }
 
-// sessionGrant is grantFor for what only reads.
+// sessionGrant is grantFor for requests that only read.
 func (h *Handler) sessionGrant(r *http.Request, at *site.Address) (auth.Grant, error) {
 	return h.grantFor(r, at, auth.ScopeRead)
 }
 
-// grantFor returns what the personal access token of the request, its session, or the authentication
-// before us lets in. A token needs the scope.
+// grantFor returns the grant of the request's personal access token, of its session, or of the
+// authentication before us. A token needs the scope.
 func (h *Handler) grantFor(r *http.Request, at *site.Address, scope auth.Scope) (auth.Grant, error) {
 	if h.local {
 		return auth.Grant{User: auth.User{Role: auth.RoleAdmin}}, nil
@@ -269,7 +268,7 @@ func (h *Handler) grantFor(r *http.Request, at *site.Address, scope auth.Scope) 
 		return h.Identity(r)
 	}
 	token, err := at.Token(r.Header, site.SessionCookie)
-	if err != nil || token == "" { // of two, it is unknown which is the user's; see clean
+	if err != nil || token == "" { // of two sessions, it is unknown which is the user's; see clean
 		return auth.Grant{}, auth.ErrNoSession
 	}
 	return h.Auth.Grant(r.Context(), token)

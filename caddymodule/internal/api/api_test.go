@@ -130,7 +130,7 @@ func TestWorkspaceOverTheAPI(t *testing.T) {
 	in.exec("UPDATE workspaces SET operation = 'STARTING', op_started_at = now() WHERE id = $1", w["id"])
 	ann.Do("PATCH", apitest.WorkspacePath(w), map[string]any{"desired_state": "ARCHIVED"}).Problem(t, 409, "operation-in-progress")
 	ann.Do("DELETE", apitest.WorkspacePath(w), nil).Problem(t, 409, "operation-in-progress")
-	// One that only waits is cancelled by asking for another state.
+	// An operation that only waits is cancelled by asking for another state.
 	in.exec(`UPDATE workspaces SET waiting = '{"reason": "PullingImage", "message": "m", "since": "2026-11-21T10:00:00Z"}' WHERE id = $1`, w["id"])
 	for verb, state := range map[string]string{"archive": "ARCHIVED", "start": "RUNNING", "sleep": "STANDBY"} {
 		if a := ann.Do("POST", apitest.WorkspacePath(w)+"/"+verb, nil); a.StatusCode != 200 || a.Object(t)["desired_state"] != state {
@@ -264,7 +264,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// Only administrators learn which process it is, since when it runs, and what is wrong.
+// Only administrators see the name of the process, its start and its problems.
 func TestTheHealthOfTheCoordinatorIsForAdministrators(t *testing.T) {
 	var problems []string
 	in := newHarness(t, func(o *api.Options) {
@@ -308,7 +308,7 @@ func TestHealthNamesTheShardsWhenThereAreSeveral(t *testing.T) {
 	}
 }
 
-// A process that has just started lets requests wait, and says so in the end.
+// A process that has just started holds requests, and finally answers that it is not ready.
 func TestRequestsWaitForTheCoordinator(t *testing.T) {
 	in := newHarness(t, func(o *api.Options) {
 		o.WaitReady = func(ctx context.Context) error {
@@ -345,10 +345,10 @@ func TestWithoutTheDatabaseTheAPISaysSo(t *testing.T) {
 	ann.Do("GET", "/api/v1/workspaces", nil).Problem(t, 500, "internal")
 }
 
-// A database may take connections and not answer. Then nobody waits for ever.
+// A database may accept connections without answering. Requests must not wait forever.
 func TestRequestsDoNotWaitForASilentDatabase(t *testing.T) {
 	in := newHarness(t, func(o *api.Options) { o.DatabaseTimeout = 50 * time.Millisecond })
-	// Not through the API, whose patience is too short for hashing a password.
+	// Not through the API, whose timeout is too short for hashing a password.
 	token, _, err := in.auth.Login(t.Context(), "admin", testPassword, auth.Client{})
 	if err != nil {
 		t.Fatal(err)

@@ -17,8 +17,8 @@ func (c *call) listArchives() error {
 	return sendJSON(c.w, http.StatusOK, v1.ListOf(v1.ArchivesOf(found)))
 }
 
-// restoreArchive is POST /workspaces/{id}/archives/restore: the present state is archived,
-// then the older archive becomes the workspace's data. It answers 202 with the workspace.
+// restoreArchive is POST /workspaces/{id}/archives/restore: the current state is archived, then the
+// older archive becomes the workspace's data. It answers 202 with the workspace.
 func (c *call) restoreArchive() error {
 	var in struct {
 		Archive textField `json:"archive"`

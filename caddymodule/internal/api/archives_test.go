@@ -46,7 +46,7 @@ func TestArchivesAreListedAndRestored(t *testing.T) {
 	}
 	ann.Do("POST", path+"/restore", map[string]any{"archive": key1}).Problem(t, 409, "operation-in-progress")
 
-	// Carried out: the other one is the way back.
+	// After the restore, the other archive is the way back.
 	in.exec(`UPDATE workspaces SET phase = 'ARCHIVED', archive_key = $2,
 		home_ctx = jsonb_build_object('revert_id', revert ->> 'id', 'replaced', $3::text, 'newest', $3::text) WHERE id = $1`, w["id"], key1, key2)
 	items = ann.Do("GET", path, nil).Object(t)["items"].([]any)
@@ -57,7 +57,8 @@ func TestArchivesAreListedAndRestored(t *testing.T) {
 	in.fail(w, workspace.ReasonTimeout)
 	ann.Do("POST", path+"/restore", map[string]any{"archive": key2}).Problem(t, 409, "archive-not-restorable") // in an error
 
-	// The current one is gone from the bucket: it is told, not left out.
+	// If the current archive is missing from the bucket, the list says so instead of leaving it
+	// out.
 	in.inventory.Archives = nil
 	items = ann.Do("GET", path, nil).Object(t)["items"].([]any)
 	if len(items) != 1 || items[0].(map[string]any)["key"] != key1 || items[0].(map[string]any)["damage"] == nil {

@@ -34,13 +34,13 @@ type Audit interface {
 	Refused(ctx context.Context, r auditlog.Refusal)
 }
 
-// audited returns the request with a context that names the origin of its changes.
+// audited returns the request with the origin of its changes in the context.
 func (h *Handler) audited(r *http.Request) *http.Request {
 	return r.WithContext(audit.WithLater(r.Context(), func() audit.Actor { return h.Client(r) }))
 }
 
-// auditRefusal writes that a known user's request was refused, because that user or the access token
-// may not make it.
+// auditRefusal records that a known user's request was refused because the user or the access token
+// lacks the right to make it.
 func (c *call) auditRefusal(ctx context.Context, p *problem.Problem, err error) {
 	by := c.grant
 	var scope *auth.ScopeError
@@ -61,9 +61,9 @@ func (c *call) auditRefusal(ctx context.Context, p *problem.Problem, err error) 
 // maxProgram is the longest name of a program that is kept, in bytes.
 const maxProgram = 64
 
-// auditExec writes that a command begins. Of the command it keeps the base name of its program alone: what follows
-// may hold secrets, and so may a first word that is no name. The workspace must have one of the revisions; nil
-// allows any.
+// auditExec records that a command begins. It keeps only the base name of the program: the arguments may hold
+// secrets, and so may a first word that is not a name. The workspace must have one of the revisions; nil allows
+// any.
 func (c *call) auditExec(program string, revisions []int64) error {
 	name := path.Base(program)
 	if len(name) > maxProgram || strings.ContainsFunc(name, func(r rune) bool {
@@ -80,9 +80,9 @@ func (c *call) auditExec(program string, revisions []int64) error {
 	return err
 }
 
-// readAudit is GET /admin/audit?user&workspace&action&since&until&limit&cursor, for administrators: who has asked for
-// what, the newest first. With ?format=jsonl, or Accept: application/x-ndjson, the answer is every entry of the
-// filter, an object a line, without pages.
+// readAudit is GET /admin/audit?user&workspace&action&since&until&limit&cursor, for administrators: the audit
+// entries, newest first. With ?format=jsonl, or Accept: application/x-ndjson, the answer has all entries that match
+// the filter, one object per line, without pages.
 func (c *call) readAudit() error {
 	f, err := c.auditFilter()
 	if err != nil {
@@ -91,7 +91,7 @@ func (c *call) readAudit() error {
 	format := c.r.URL.Query().Get("format")
 	switch {
 	case format == "jsonl", format == "" && strings.Contains(c.r.Header.Get("Accept"), ndjson):
-		if _, _, err := c.auditPage(); err != nil { // it has none, but what is wrong is refused all the same
+		if _, _, err := c.auditPage(); err != nil { // the answer has no pages, but invalid parameters are still refused
 			return err
 		}
 		return c.streamAudit(f)
@@ -101,8 +101,8 @@ func (c *call) readAudit() error {
 	return c.sendAudit(f, v1.AuditOf)
 }
 
-// ownAudit is GET /me/audit?limit&cursor: the sign-ins and the access tokens of the user's own account, and what else
-// was changed of it, the newest first. From where others have changed it is left out.
+// ownAudit is GET /me/audit?limit&cursor: the sign-ins, access tokens and changes of the user's own account, newest
+// first. It hides the origin of changes by others.
 func (c *call) ownAudit() error {
 	f := auditlog.Filter{Concerning: c.user.ID, Actions: slices.Concat(audit.Matching("user"), audit.Matching("token"))}
 	return c.sendAudit(f, func(e auditlog.Entry) v1.AuditEntry { return v1.AccountAuditOf(e, c.user.ID) })
@@ -114,7 +114,7 @@ func (c *call) sendAudit(f auditlog.Filter, view func(auditlog.Entry) v1.AuditEn
 	if err != nil {
 		return err
 	}
-	// One more than asked for tells whether another page follows.
+	// One more entry than requested shows whether another page follows.
 	page, err := c.Audit.List(c.r.Context(), f, n+1, before)
 	if err != nil {
 		return err
@@ -153,7 +153,7 @@ func auditCursor(text string) (*auditlog.Cursor, error) {
 	return &at, nil
 }
 
-// auditFilter reads which entries are asked for.
+// auditFilter reads the filter of the request.
 func (c *call) auditFilter() (f auditlog.Filter, err error) {
 	q := c.r.URL.Query()
 	if f.User = q.Get("user"); !postgres.Takes(f.User) {
@@ -186,9 +186,9 @@ const ndjson = "application/x-ndjson"
 // flushAudit is how much of the answer is sent at once, in bytes.
 const flushAudit = 64 << 10
 
-// streamAudit answers with every entry, a line each, for as long as the client, the session and this configuration
-// live. It holds a page of entries at a time. An answer that cannot be ended is broken off, so that no client takes
-// a part for the whole.
+// streamAudit answers with every entry, one per line, until the client leaves or the session or this configuration
+// ends. It holds one page of entries in memory. An incomplete answer is broken off, so that no client takes it for
+// the whole.
 func (c *call) streamAudit(f auditlog.Filter) error {
 	ctx, out, done, err := c.live(ndjson)
 	if err != nil {

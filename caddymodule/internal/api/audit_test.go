@@ -13,7 +13,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// auditLine is what the tests compare of an entry.
+// auditLine is the part of an entry that the tests compare.
 func auditLine(e map[string]any) string {
 	actor := e["actor"].(map[string]any)
 	line := fmt.Sprint(e["action"], " ", e["outcome"], " by ", actor["kind"])
@@ -35,7 +35,7 @@ func auditLine(e map[string]any) string {
 	return line
 }
 
-// audited returns the entries that an administrator reads, the oldest first.
+// audited returns the entries that an administrator sees, oldest first.
 func audited(t *testing.T, admin *apitest.Client, query string) (lines []string) {
 	t.Helper()
 	page := admin.Do("GET", "/api/v1/admin/audit"+query, nil).Object(t)
@@ -122,7 +122,7 @@ func TestReadingTheAudit(t *testing.T) {
 			t.Errorf("%s: %v", query, p)
 		}
 	}
-	// In pages, and as lines, it is the same.
+	// Pages and lines have the same entries.
 	var paged []string
 	for cursor := ""; ; {
 		page := admin.Do("GET", "/api/v1/admin/audit?limit=1"+cursor, nil).Object(t)
@@ -153,7 +153,8 @@ func TestReadingTheAudit(t *testing.T) {
 	}
 }
 
-// TestTheWholeAuditIsStreamed: more than is held in memory, and broken off when it cannot be read to the end.
+// TestTheWholeAuditIsStreamed: the answer has more entries than are held in memory, and is broken off when
+// they cannot all be read.
 func TestTheWholeAuditIsStreamed(t *testing.T) {
 	in := newHarness(t)
 	admin := in.signedIn("admin")

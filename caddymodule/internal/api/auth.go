@@ -31,7 +31,7 @@ func (c *call) login() error {
 	if err != nil {
 		return err
 	}
-	// A sign-in replaces the session that the browser had.
+	// A sign-in replaces the browser's previous session.
 	if err := c.endSession(); err != nil {
 		c.Logger.Warn("the session before a new sign-in could not be ended", zap.Error(err))
 	}
@@ -45,8 +45,8 @@ func (c *call) setSession(token string) {
 }
 
 // changePassword is POST /me/password {"present": …, "password": …}: it changes the user's
-// password. All sessions end, and the browser gets a new one. It refuses with 400 a wrong present
-// password and one that is too short, and with 403 a user who signs in elsewhere.
+// password. All sessions end, and the browser gets a new one. It refuses a wrong present password
+// and a new one that is too short with 400, and users who sign in elsewhere with 403.
 func (c *call) changePassword() error {
 	var in struct {
 		Present  string `json:"present"`
@@ -80,7 +80,7 @@ func (c *call) changePassword() error {
 // passwords reports whether people sign in here with passwords.
 func (h *Handler) passwords() bool { return h.Identity == nil && !h.NoPasswords }
 
-// client is from where the request comes.
+// client returns the origin of the request.
 func (h *Handler) client(r *http.Request) auth.Client {
 	return auth.Client{Address: h.ClientAddress(r), Agent: r.UserAgent()}
 }
@@ -89,17 +89,17 @@ func (h *Handler) client(r *http.Request) auth.Client {
 func remoteAddress(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
-		return "" // such as a socket of this machine
+		return "" // such as a Unix socket
 	}
 	return host
 }
 
-// logout is POST /auth/logout: it ends the session, in every process, and deletes the
-// cookie. It succeeds without a session, too. After a sign-in through a provider that has a
-// logout, the answer says where that is.
+// logout is POST /auth/logout: it ends the session, in every process, and deletes the cookie. It
+// also succeeds without a session. If the user signed in through a provider with a logout address,
+// the answer has that address.
 func (c *call) logout() error {
 	c.fromMemory = c.token == ""
-	if c.Identity != nil { // nothing of ours ends
+	if c.Identity != nil { // there is no session of ours to end
 		return c.signedOut(c.SignOut)
 	}
 	elsewhere, err := c.providerLogout()
@@ -113,7 +113,7 @@ func (c *call) logout() error {
 	return c.signedOut(elsewhere)
 }
 
-// signedOut answers with the address where the browser signs out, too, if there is one.
+// signedOut answers with the address where the browser must also sign out, if there is one.
 func (c *call) signedOut(elsewhere string) error {
 	if elsewhere != "" {
 		return sendJSON(c.w, http.StatusOK, map[string]string{"redirect": elsewhere})
@@ -123,7 +123,7 @@ func (c *call) signedOut(elsewhere string) error {
 	return nil
 }
 
-// providerLogout returns where the browser signs out at the provider of the session, too.
+// providerLogout returns the address at which the browser also signs out of the session's provider.
 func (c *call) providerLogout() (string, error) {
 	if c.Provider == nil || c.token == "" {
 		return "", nil
@@ -135,7 +135,7 @@ func (c *call) providerLogout() (string, error) {
 	return c.Provider.LogoutURL(&c.at, issuer), nil
 }
 
-// endSession ends the session that the request carries, if it carries a valid one.
+// endSession ends the request's session, if it has a valid one.
 func (c *call) endSession() error {
 	if c.token == "" {
 		return nil
@@ -167,7 +167,7 @@ func (h *Handler) ticket(w http.ResponseWriter, r *http.Request, at *site.Addres
 	ticket, err := h.Auth.Ticket(r.Context(), token, host.ID, browser)
 	switch {
 	case errors.Is(err, auth.ErrBadTicket):
-		// The workspace's host did not send the browser here. There it begins.
+		// The workspace's host did not send the browser here: the sign-in must begin there.
 		back := site.LocalPath(r.URL.Query().Get("return"))
 		site.Redirect(w, at.PortOrigin(host.ID, host.Port)+back, http.StatusSeeOther)
 		return nil

@@ -19,7 +19,7 @@ import (
 	"github.com/codehub/gateway/coordinator/words"
 )
 
-// maxBody bounds the body of a request, in bytes. The largest thing in one is a memo.
+// maxBody bounds the body of a request, in bytes. The largest field is a memo.
 const maxBody = 64 << 10
 
 // textField is a text in a request's body that may be missing, null or given. Null
@@ -29,7 +29,7 @@ type textField struct {
 	text  string
 }
 
-// UnmarshalJSON is called when the field is present, also when it is null.
+// UnmarshalJSON is called when the field is present, even if it is null.
 func (f *textField) UnmarshalJSON(b []byte) error {
 	f.given = true
 	if string(b) == "null" {
@@ -46,8 +46,8 @@ func (f textField) pointer() *string {
 	return &f.text
 }
 
-// decode reads the request's body, one JSON object, into v. Unknown fields are
-// refused: a misspelt one would otherwise be ignored silently.
+// decode reads the request's body, one JSON object, into v. Unknown fields are refused, because a
+// misspelt one would otherwise be silently ignored.
 func (c *call) decode(v any) error {
 	media, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
 	if err != nil || media != "application/json" {
@@ -60,8 +60,8 @@ func (c *call) decode(v any) error {
 	return bodyProblem(err)
 }
 
-// unmarshal is [json.Unmarshal] for an object that has no other fields than v. Those of v are named
-// exactly so, where encoding/json would also take them in other letters.
+// unmarshal is [json.Unmarshal] for an object that has no fields other than v's. Names must match
+// exactly, whereas encoding/json ignores case.
 func unmarshal(body []byte, v any) error {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return problem.BadRequest.With("problem.body_empty", nil)
@@ -83,27 +83,27 @@ func unmarshal(body []byte, v any) error {
 	return json.Unmarshal(body, v)
 }
 
-// unambiguous refuses JSON in which readers see different values: a field that is there twice, invalid
-// UTF-8, or half a surrogate pair (RFC 8259, sections 4 and 8). encoding/json takes the last field, and
-// U+FFFD for the rest, without a word.
+// unambiguous refuses JSON that parsers read differently: a duplicate field, invalid UTF-8, or half a
+// surrogate pair (RFC 8259, sections 4 and 8). encoding/json silently takes the last field, and U+FFFD
+// for the rest.
 func unambiguous(body []byte) error {
 	_, err := jsontext.NewDecoder(bytes.NewReader(body)).ReadValue()
 	var syntax *jsontext.SyntacticError
 	if !errors.As(err, &syntax) {
 		return err
 	}
-	// The names on the way, as unknownField writes them.
+	// The path of names, in the form of unknownField.
 	field := strings.Join(slices.Collect(syntax.JSONPointer.Tokens()), ".")
 	switch {
 	case errors.Is(err, jsontext.ErrDuplicateName):
 		return problem.InvalidField(field, "problem.duplicate_field", nil)
-	case field == "": // it is in a name
+	case field == "": // the error is in a name
 		return problem.BadRequest.With("problem.body_not_unicode", nil)
 	}
 	return problem.InvalidField(field, "problem.field_not_unicode", nil)
 }
 
-// unknownField returns the first field that a struct does not have, also in those inside.
+// unknownField returns the first field that a struct, or one nested in it, does not have.
 func unknownField(fields map[string]json.RawMessage, t reflect.Type) string {
 	if t.Kind() == reflect.Pointer { // it may be left out
 		t = t.Elem()
@@ -130,8 +130,7 @@ func unknownField(fields map[string]json.RawMessage, t reflect.Type) string {
 	return ""
 }
 
-// bodyProblem turns an error of decoding into a problem that names the field, where
-// one is to blame.
+// bodyProblem turns a decoding error into a problem that names the invalid field, if there is one.
 func bodyProblem(err error) error {
 	var known *problem.Problem
 	var tooLarge *http.MaxBytesError
@@ -180,6 +179,6 @@ func sendJSON(w http.ResponseWriter, status int, v any) error {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n')) // fails only when the client has gone
+	_, _ = w.Write(append(body, '\n')) // fails only when the client has disconnected
 	return nil
 }

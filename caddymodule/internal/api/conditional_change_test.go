@@ -15,8 +15,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestIfMatchAppliesToEveryChange: a change of a workspace that has another revision is refused with 412 and changes nothing,
-// also where the request would be refused anyway. With its present revision the change is made. A new route is a new row.
+// TestIfMatchAppliesToEveryChange: a change of a workspace with another revision is refused with 412 and changes
+// nothing, even if the request would be refused anyway. With the current revision the change is made. A new route
+// needs a new row.
 func TestIfMatchAppliesToEveryChange(t *testing.T) {
 	commands := 0
 	in := newHarness(t, withExec(func(context.Context, workspace.ID, backend.Command, io.Writer, io.Writer) (int, error) {
@@ -40,7 +41,7 @@ func TestIfMatchAppliesToEveryChange(t *testing.T) {
 	const none = `operation = 'NONE', `
 	for _, row := range []struct {
 		route   string
-		columns string // what must be so
+		columns string // preconditions
 		body    any
 	}{
 		{"PATCH /api/v1/workspaces/{id}", none + `phase = 'RUNNING'`, object{"name": "plans"}},
@@ -126,8 +127,8 @@ func TestEveryRouteRespectsIfMatch(t *testing.T) {
 	}
 }
 
-// TestAKeyNeverLeadsToAnotherUsersWorkspace: what a key has created may be another user's by now, for whom it was adopted after its
-// row was lost (SPEC 12.9).
+// TestAKeyNeverLeadsToAnotherUsersWorkspace: the workspace that a key created may belong to another user now, who
+// adopted it after its row was lost (SPEC 12.9).
 func TestAKeyNeverLeadsToAnotherUsersWorkspace(t *testing.T) {
 	var workspaces *service.Service
 	in := newHarness(t, func(o *api.Options) { workspaces = o.Service.(*service.Service) })
@@ -150,7 +151,7 @@ func TestAKeyNeverLeadsToAnotherUsersWorkspace(t *testing.T) {
 		}
 	}
 	refused("adopted")
-	// No limit of bob's is asked first, nor is it told that it is deleted.
+	// Bob's limits are not checked first, and the answer does not reveal that it is deleted.
 	in.exec(`UPDATE users SET max_workspaces = 1, max_running = 1 WHERE username = 'bob'`)
 	bob.Create("another")
 	refused("beside as many as there may be")
@@ -158,7 +159,7 @@ func TestAKeyNeverLeadsToAnotherUsersWorkspace(t *testing.T) {
 		t.Fatalf("status %d: %s", r.StatusCode, r.Text)
 	}
 	refused("deleted")
-	// Adopted for bob himself, it is what the key has created.
+	// If bob himself adopts it, it is the workspace that the key created.
 	in.exec(`UPDATE workspaces SET deleted_at = NULL, delete_now = false, desired_state = 'ARCHIVED',
 		owner_user_id = (SELECT id FROM users WHERE username = 'bob') WHERE id = $1`, string(id))
 	if r := create(); r.StatusCode != 201 || r.Object(t)["id"] != string(id) {

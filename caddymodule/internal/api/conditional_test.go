@@ -24,7 +24,7 @@ func TestPostTakesWhatPatchTakes(t *testing.T) {
 			t.Errorf("%s: %v", field, p)
 		}
 	}
-	// The limit is of those that are to run: one more may sleep.
+	// The limit counts running workspaces: one more may sleep.
 	ann.Create("second")
 	ann.Do("POST", "/api/v1/workspaces", map[string]any{"name": "third"}).Problem(t, 429, "limit-reached")
 	if r := ann.Do("POST", "/api/v1/workspaces", map[string]any{"name": "third", "desired_state": "STANDBY"}); r.StatusCode != http.StatusCreated {
@@ -59,7 +59,7 @@ func TestOneKeyCreatesOneWorkspace(t *testing.T) {
 	if n := len(ann.Do("GET", "/api/v1/workspaces", nil).Object(t)["items"].([]any)); n != 1 {
 		t.Errorf("there are %d workspaces", n)
 	}
-	// A repetition is no further workspace, so no limit refuses it.
+	// A repetition creates no workspace, so no limit refuses it.
 	ann.Create("two")
 	if w := create(ann, `"k-1"`).Object(t); w["id"] != ids[0] {
 		t.Errorf("got %v", w)

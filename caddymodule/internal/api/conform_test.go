@@ -29,11 +29,11 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// samplesPerOperation bounds what a seed tries of an operation.
+// samplesPerOperation is the number of samples per operation and seed.
 const samplesPerOperation = 20
 
-// TestTheServerIsAsStrictAsTheDescription sends requests that the description allows, and others: exactly the
-// others must be refused as invalid. The client holds every answer against the description.
+// TestTheServerIsAsStrictAsTheDescription sends requests that the description allows, and others: only the
+// others must be refused as invalid. The client checks every answer against the description.
 func TestTheServerIsAsStrictAsTheDescription(t *testing.T) {
 	t.Parallel()
 	operations, err := openapitest.Operations()
@@ -43,11 +43,11 @@ func TestTheServerIsAsStrictAsTheDescription(t *testing.T) {
 	seed.Each(t, func(t *testing.T, random *rand.Rand) {
 		s := newSender(t, random)
 		for _, o := range operations {
-			if o.ID == "streamEvents" || o.ID == "signOut" { // it has no end, or ends what the others need
+			if o.ID == "streamEvents" || o.ID == "signOut" { // it never ends, or ends what the others need
 				continue
 			}
 			samples := o.Samples(random)
-			slices.Reverse(samples) // those that come first are valid
+			slices.Reverse(samples) // the first ones are valid
 			random.Shuffle(len(samples)-openapitest.Valid, func(i, j int) { samples[i], samples[j] = samples[j], samples[i] })
 			for _, sample := range samples[max(0, len(samples)-samplesPerOperation):] {
 				s.send(o, sample)
@@ -56,7 +56,7 @@ func TestTheServerIsAsStrictAsTheDescription(t *testing.T) {
 	})
 }
 
-// sender is an administrator who sends samples, to one workspace and one user, or to what does not exist.
+// sender is an administrator who sends samples to one workspace and one user, or to nonexistent ones.
 type sender struct {
 	*apitest.Client
 	random          *rand.Rand
@@ -77,7 +77,7 @@ func newSender(t *testing.T, random *rand.Rand) *sender {
 			o.Administration.(administration).store,
 			func(context.Context, bool, func(gc.Judgement) error) (gc.Report, error) { return gc.Report{}, nil },
 		}
-		// Failed sign-ins are counted by the address.
+		// Failed sign-ins are counted per address.
 		o.ClientAddress = func(*http.Request) string { return netip.AddrFrom16(uuid.New()).String() }
 	})
 	user, err := in.auth.AddUser(t.Context(), "ann", testPassword, auth.RoleUser)
@@ -94,7 +94,7 @@ func (s *sender) create() {
 	s.workspace = r.Object(s.T)["id"].(string)
 }
 
-// path returns the path of an operation, as a rule of what exists.
+// path returns the path of an operation, usually with ids that exist.
 func (s *sender) path(o openapitest.Operation) string {
 	id := s.workspace
 	if strings.HasPrefix(o.Path, "/users") {
@@ -139,7 +139,7 @@ func (s *sender) send(o openapitest.Operation, sample openapitest.Sample) {
 	}
 }
 
-// unstated reports whether a field may be refused as invalid although the description allows it. These are the rules
+// unstated reports whether a field may be refused as invalid although the description allows it, because of a rule
 // that it cannot state.
 func unstated(operation, field string, s openapitest.Sample) bool {
 	var body map[string]any
@@ -152,7 +152,7 @@ func unstated(operation, field string, s openapitest.Sample) bool {
 		}
 		return !strings.ContainsFunc(text, isSeen) // nothing of it
 	case "createToken name":
-		return strings.ContainsRune(text, '\U000e0041') // patterns name characters up to U+FFFF
+		return strings.ContainsRune(text, '\U000e0041') // patterns cover characters up to U+FFFF
 	case "listWorkspaces cursor", "listUsers cursor", "readAudit cursor", "readOwnAudit cursor":
 		return true // it must come from a page
 	case "listWorkspaces owner":
@@ -160,11 +160,11 @@ func unstated(operation, field string, s openapitest.Sample) bool {
 	case "listWorkspaces sort":
 		return strings.HasSuffix(s.Query.Get("sort"), "deleted_at") && s.Query.Get("deleted") != "true"
 	case "createWorkspace image_ref", "changeWorkspace image_ref":
-		return true // which images there are is a setting
+		return true // the images are a setting
 	case "createWorkspace git_url":
 		return true // which images clone a repository is a setting
 	case "createUser username":
-		return strings.ContainsFunc(text, func(r rune) bool { return r > 0x7f }) // letters of one script
+		return strings.ContainsFunc(text, func(r rune) bool { return r > 0x7f }) // letters of a single script
 	case "createUser password", "changeUser password", "changePassword password":
 		return len(text) > auth.MaxPassword // which are bytes
 	case "changePassword present":

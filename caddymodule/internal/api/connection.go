@@ -18,13 +18,13 @@ import (
 
 const (
 	// checkStreamFor is how long a stream stays open after its only event: longer than the doctor
-	// waits for that, so that a proxy that collects answers is noticed.
+	// waits for the event, so that it notices a proxy that buffers answers.
 	checkStreamFor = 15 * time.Second
 	// checkCookieFor is how long a browser would keep the cookie, in seconds.
 	checkCookieFor = 60
 )
 
-// connection is GET [reach.Path]. It tells only the doctor of this installation how its requests
+// connection is GET [reach.Path]. It shows only the doctor of this installation how its requests
 // arrive; for others it does not exist.
 func (h *Handler) connection(w http.ResponseWriter, r *http.Request) error {
 	asked, ok := reach.Parse(r.Header.Get(reach.Header), h.Database())
@@ -56,7 +56,7 @@ func (h *Handler) connection(w http.ResponseWriter, r *http.Request) error {
 func (h *Handler) connectionSocket(w http.ResponseWriter, r *http.Request, answer reach.Answer) error {
 	socket, err := websocket.Accept(w, r, nil)
 	if err != nil {
-		return nil // it has been answered
+		return nil // the request has been answered
 	}
 	defer socket.CloseNow()
 	if wsjson.Write(r.Context(), socket, answer) == nil {

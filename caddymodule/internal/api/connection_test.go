@@ -27,13 +27,13 @@ func withDatabase(identity string) func(*api.Options) {
 	}
 }
 
-// asks returns a question, and the header that carries it.
+// asks returns a challenge, and the header that carries it.
 func asks(identity string) (q reach.Question, header string) {
 	q = reach.Ask(identity)
 	return q, reach.Header + ": " + q.String()
 }
 
-// The gateway tells its own doctor how a request has arrived, and sets a cookie as it sets those of a session.
+// The gateway tells its own doctor how a request arrived, and sets a cookie in the same way as a session's.
 func TestADoctorLearnsWhatArrives(t *testing.T) {
 	in := newHarness(t, withDatabase("ours"))
 	direct := reach.Answer{Client: "192.0.2.7", Scheme: "http", Host: apitest.Host, Main: true, Forwarded: reach.ForwardedNot}
@@ -79,7 +79,8 @@ func TestADoctorLearnsWhatArrives(t *testing.T) {
 	}
 }
 
-// A client that does not know the identity of the database learns no more than at any other path.
+// A client that does not know the identity of the database gets the same answer as at any other
+// path.
 func TestOnlyTheDoctorLearnsWhatArrives(t *testing.T) {
 	in := newHarness(t, withDatabase("ours"))
 	_, theirs := asks("theirs")
@@ -95,7 +96,7 @@ func TestOnlyTheDoctorLearnsWhatArrives(t *testing.T) {
 			}
 		}
 	}
-	// A gateway that has not reached its database yet knows no doctor.
+	// A gateway that has not reached its database yet cannot recognize its doctor.
 	for _, identity := range []string{"", "ours"} {
 		_, header := asks(identity)
 		if a := in.another().anyone().Do("GET", reach.Path, nil, header); a.StatusCode != 404 {
@@ -104,8 +105,8 @@ func TestOnlyTheDoctorLearnsWhatArrives(t *testing.T) {
 	}
 }
 
-// The stream's event comes at once, and the stream stays open, so that a proxy that collects answers is noticed. It ends
-// with this configuration.
+// The stream's event comes immediately, and the stream stays open, so that a proxy that buffers answers is noticed.
+// It ends with this configuration.
 func TestADoctorsStream(t *testing.T) {
 	stopping := make(chan struct{})
 	in := newHarness(t, withDatabase("ours"), func(o *api.Options) { o.Stopping = stopping })
@@ -129,7 +130,7 @@ func TestADoctorsStream(t *testing.T) {
 			t.Errorf("a second event: %+v", e)
 		}
 	}()
-	in.anyone().Do("GET", "/health", nil) // takes longer than the end of an answer that ends with its event
+	in.anyone().Do("GET", "/health", nil) // longer than an answer that ends with its event would take
 	select {
 	case <-ended:
 		t.Error("the stream ends after its event")

@@ -17,8 +17,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Containers runs commands in the containers of workspaces and inspects them, as [backend.Executor]
-// and [backend.Inspector] say. Only commands count as use. *coordinator.Coordinator implements it.
+// Containers runs commands in the containers of workspaces and inspects them; see
+// [backend.Executor] and [backend.Inspector]. Only commands count as use. *coordinator.Coordinator
+// implements it.
 type Containers interface {
 	Exec(ctx context.Context, id workspace.ID, command backend.Command, stdout, stderr io.Writer) (exitCode int, err error)
 	Logs(ctx context.Context, id workspace.ID, lines int) (string, error)
@@ -26,20 +27,20 @@ type Containers interface {
 	Stats(ctx context.Context, id workspace.ID) (backend.Stats, error)
 	// HomeDisk returns how many bytes are free on the disk of the homes, -1 if that is not known.
 	HomeDisk(ctx context.Context) int64
-	// ImageSizes returns how many bytes images take up where they are present, without waiting long.
+	// ImageSizes returns the sizes, in bytes, of the images that are present. It does not wait long.
 	ImageSizes(ctx context.Context, references []string) map[string]int64
 }
 
-// How many lines of a log an answer begins with.
+// The number of log lines with which an answer begins.
 const (
 	defaultLines = 200
 	maxLines     = 10_000
 )
 
 // workspaceLogs is GET /workspaces/{id}/logs?lines&follow: the last lines that the container of one of the
-// user's own workspaces printed, also for an administrator: some applications print a password there. With
-// follow=true the answer goes on until the container ends. It refuses with 409 when there is no container,
-// and with 429 when the session has [maxStreams] open.
+// user's own workspaces printed. Administrators, too, see only their own, because some applications print
+// a password there. With follow=true the answer goes on until the container ends. It refuses with 409 when
+// there is no container, and with 429 when the session has [maxStreams] open.
 func (c *call) workspaceLogs() error {
 	lines, err := c.number("lines", maxLines)
 	if err != nil {
@@ -56,7 +57,7 @@ func (c *call) workspaceLogs() error {
 	n := int(cmp.Or(lines, defaultLines))
 	first := n
 	if follow || c.r.Method == http.MethodHead {
-		first = 0 // only whether there is a container: Follow begins with the lines
+		first = 0 // only checks that there is a container: Follow begins with the lines
 	}
 	asking, cancel := context.WithTimeout(c.r.Context(), c.DatabaseTimeout)
 	defer cancel()
@@ -70,7 +71,7 @@ func (c *call) workspaceLogs() error {
 	}
 	defer done()
 	if !follow || c.r.Method == http.MethodHead {
-		_ = out.write([]byte(text)) // fails only when the client has gone
+		_ = out.write([]byte(text)) // fails only when the client has disconnected
 		return nil
 	}
 	if err := c.takeStream(); err != nil {
@@ -85,7 +86,7 @@ func (c *call) workspaceLogs() error {
 	return nil
 }
 
-// takeStream counts a stream of the session, or refuses it if there are so many.
+// takeStream counts a stream of the session, or refuses it if the session has too many.
 func (c *call) takeStream() error {
 	if c.streams.take(c.grant.Session(), maxStreams) {
 		return nil
@@ -124,7 +125,7 @@ func (c *call) workspaceStats() error {
 	return sendJSON(c.w, http.StatusOK, v1.StatsOf(s, w.Home, free, own, url))
 }
 
-// containerProblem is why a container shows nothing.
+// containerProblem translates an error of a container.
 func containerProblem(err error) error {
 	if errors.Is(err, backend.ErrNotFound) {
 		return problem.NotRunning.With("problem.not_running", nil)
@@ -134,7 +135,7 @@ func containerProblem(err error) error {
 	return p
 }
 
-// noContainers are those of a process without any.
+// noContainers is [Containers] for a process without any.
 type noContainers struct{}
 
 func (noContainers) Exec(context.Context, workspace.ID, backend.Command, io.Writer, io.Writer) (int, error) {

@@ -27,7 +27,7 @@ type containers struct {
 	stats     backend.Stats
 	err       error
 	following atomic.Int64
-	lines     atomic.Int64 // that Logs was asked for
+	lines     atomic.Int64 // that Logs was called with
 }
 
 func (c *containers) Logs(ctx context.Context, id workspace.ID, lines int) (string, error) {
@@ -50,12 +50,12 @@ func (c *containers) Stats(ctx context.Context, id workspace.ID) (backend.Stats,
 
 func (c *containers) HomeDisk(context.Context) int64 { return 1000 }
 
-// ImageSizes knows that of the first one.
+// ImageSizes knows only the first size.
 func (c *containers) ImageSizes(_ context.Context, references []string) map[string]int64 {
 	return map[string]int64{references[0]: 1.5e9}
 }
 
-// newContainers starts the API over containers of the test.
+// newContainers starts the API with the test's containers.
 func newContainers(t *testing.T, change ...func(*api.Options)) (*harness, *containers) {
 	t.Helper()
 	engine := memory.NewEngine()
@@ -64,7 +64,7 @@ func newContainers(t *testing.T, change ...func(*api.Options)) (*harness, *conta
 	return newHarness(t, append(change, func(o *api.Options) { o.Containers = c })...), c
 }
 
-// run creates a workspace whose container runs.
+// run creates a workspace with a running container.
 func (c *containers) run(t *testing.T, owner *apitest.Client) (w map[string]any, id workspace.ID) {
 	t.Helper()
 	w = owner.Create("one")
@@ -153,7 +153,7 @@ func TestLogsAreFollowed(t *testing.T) {
 	_ = res.Body.Close()
 	wait.Until(t, "nobody follows for who has left", func() bool { return c.following.Load() == 1 })
 
-	// The session has no room.
+	// The session has too many streams.
 	for range 63 {
 		openStream(t, ann)
 	}
@@ -229,7 +229,7 @@ func TestTheStatsOfAWorkspace(t *testing.T) {
 	}
 	c.err = errors.New("the engine does not answer")
 	ann.Do("GET", path, nil).Problem(t, 503, "engine-away")
-	// In a process that shows no containers, none runs.
+	// In a process without containers, none runs.
 	other := in.another()
 	client := other.anyone()
 	client.Cookie = ann.Cookie

@@ -17,17 +17,17 @@ import (
 )
 
 // maxCommands is how many commands of a user this process runs at the same time, and maxWords how many
-// words one has.
+// words a command may have.
 const (
 	maxCommands = 16
 	maxWords    = 1000
 )
 
-// execWorkspace is POST /workspaces/{id}/exec {"command": […]}: it runs a command in the container of one
-// of the user's own workspaces, also for an administrator. The answer is JSON, an object a line, as the
-// command prints: {"stdout": …} or {"stderr": …}, in the end {"exit_code": n}, or {"problem": …} when it
-// is not known how the command ends. It refuses with 409 when no container runs. A workspace that dozes goes
-// on before, for which it needs a place as for a start: 429 when there is none.
+// execWorkspace is POST /workspaces/{id}/exec {"command": […]}: it runs a command in the container of one of
+// the user's own workspaces, even for an administrator. The answer is JSON, one object per line, as the
+// command prints: {"stdout": …} or {"stderr": …}, and finally {"exit_code": n}, or {"problem": …} if the end
+// of the command is not known. It refuses with 409 when no container runs. A dozing workspace resumes first,
+// which counts against the limits as a start does: 429 when they are reached.
 func (c *call) execWorkspace() error {
 	var in struct {
 		Command []*string `json:"command"`
@@ -51,7 +51,7 @@ func (c *call) execWorkspace() error {
 	return c.exec(command)
 }
 
-// commandOf returns the words of a command, if they can be one.
+// commandOf returns the words of a command if they are valid.
 func commandOf(given []*string) ([]string, error) {
 	command := make([]string, 0, len(given))
 	for _, word := range given {
@@ -67,7 +67,7 @@ func commandOf(given []*string) ([]string, error) {
 	return command, nil
 }
 
-// commandPlace returns the user's own workspace for a command, and takes one of the user's places for commands. The caller
+// commandPlace returns the user's own workspace for a command, and takes one of the user's command slots. The caller
 // MUST call done.
 func (c *call) commandPlace() (w workspace.Workspace, done func(), err error) {
 	if w, err = c.find(c.self()); err != nil {
@@ -88,13 +88,13 @@ func (c *call) beginCommand(w workspace.Workspace, program string) error {
 		return err
 	}
 	if !w.DozeAt.IsZero() {
-		revisions = nil // it had one of them; the end of the doze has given it another
+		revisions = nil // the revision matched before; resuming has changed it
 	}
 	return c.auditExec(program, revisions)
 }
 
-// run runs a command, and returns its exit code. It waits for a container that is still frozen. Otherwise the error is a
-// [*problem.Problem] that says why it is not known how the command ends.
+// run runs a command, and returns its exit code. It waits for a container that is still frozen. If the end of the
+// command is not known, the error is a [*problem.Problem] that says why.
 func (c *call) run(ctx context.Context, command backend.Command, stdout, stderr io.Writer) (int, error) {
 	code, err := c.Containers.Exec(ctx, c.id, command, stdout, stderr)
 	for thawing := c.thawing(ctx); errors.Is(err, backend.ErrFrozen); {
@@ -109,7 +109,7 @@ func (c *call) run(ctx context.Context, command backend.Command, stdout, stderr 
 	return code, nil
 }
 
-// exec runs the command for as long as the client, the session and this configuration live.
+// exec runs the command until the client leaves or the session or this configuration ends.
 func (c *call) exec(command []string) error {
 	ctx, out, done, err := c.live("application/x-ndjson")
 	if err != nil {
@@ -136,7 +136,7 @@ func (c *call) exec(command []string) error {
 	return out.last(map[string]any{"problem": p})
 }
 
-// execProblem is why it is not known how a command ends.
+// execProblem returns why the end of a command is not known.
 func execProblem(ctx context.Context, err error) *problem.Problem {
 	switch {
 	case errors.Is(err, backend.ErrNotFound):
@@ -149,7 +149,7 @@ func execProblem(ctx context.Context, err error) *problem.Problem {
 	return p
 }
 
-// sends returns what sends text as a field with that name.
+// sends returns a function that sends text as a field with that name.
 func (o *liveOutput) sends(name string) func(text string) error {
 	return func(text string) error { return o.send(map[string]string{name: text}) }
 }

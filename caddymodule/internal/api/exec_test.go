@@ -25,7 +25,7 @@ func withExec(f execFunc) func(*api.Options) {
 	return func(o *api.Options) { o.Containers = executes{exec: f} }
 }
 
-// executes are containers that only run commands.
+// executes implements [Containers], but only runs commands.
 type executes struct {
 	api.Containers
 	exec execFunc
@@ -35,7 +35,7 @@ func (e executes) Exec(ctx context.Context, id workspace.ID, command backend.Com
 	return e.exec(ctx, id, command, stdout, stderr)
 }
 
-// execLine is one line of the answer.
+// execLine is a line of the answer.
 type execLine struct {
 	Stdout, Stderr *string
 	ExitCode       *int `json:"exit_code"`
@@ -111,7 +111,7 @@ func TestCommandsThatAreRefused(t *testing.T) {
 		}
 	}
 	run(bob, w, "ls").Problem(t, 404, "not-found")
-	run(admin, w, "ls").Problem(t, 404, "not-found") // what is in a home is its owner's
+	run(admin, w, "ls").Problem(t, 404, "not-found") // the content of a home is its owner's alone
 	run(ann, map[string]any{"id": "unknown"}, "ls").Problem(t, 404, "not-found")
 	ann.Do("POST", apitest.WorkspacePath(w)+"/exec", map[string]any{"command": []string{"ls"}}, "Origin: https://evil.example").Problem(t, 403, "cross-site")
 	if ran != 0 {
@@ -138,7 +138,7 @@ func TestTheEndOfACommandIsLost(t *testing.T) {
 	}
 }
 
-// What ends a command's answer ends the call of the engine: the client, the session, and this configuration.
+// The end of the client, the session or this configuration ends the call of the engine.
 func TestWhatEndsACommandsAnswer(t *testing.T) {
 	ended := make(chan error, 20)
 	stopping := make(chan struct{})
@@ -182,7 +182,7 @@ func TestWhatEndsACommandsAnswer(t *testing.T) {
 	}
 	awaitEnd("a revoked token")
 
-	// As many as a user may have at the same time, and not one more.
+	// A user may run this many commands at the same time, and not one more.
 	var bodies []*bufio.Reader
 	for range 16 {
 		bodies = append(bodies, begin(limit, ann))

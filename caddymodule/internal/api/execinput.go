@@ -8,20 +8,20 @@ import (
 	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
 )
 
-// errWindow: a client has sent more input than it may.
+// errWindow means that a client has sent more input than the window allows.
 var errWindow = errors.New("more input than the window allows")
 
-// execInput is a command's input on its way from the client: at most [v1.ExecWindow] bytes. It never holds up the
-// one who puts, so that what else the client sends is heard, above all that it leaves.
+// execInput buffers a command's input from the client: at most [v1.ExecWindow] bytes. put never blocks, so that
+// the client's other messages, and above all its disconnect, are noticed.
 type execInput struct {
-	// taken tells the client how much was read. It is called by the reader.
+	// taken tells the client how much was read. The reader calls it.
 	taken func(n int) error
 
 	mu    sync.Mutex
-	ready sync.Cond // what follows has changed
+	ready sync.Cond // signals that a field below has changed
 	held  []byte
-	ended error // after what is held; nil while more may come
-	told  int   // how much was read since the client was told
+	ended error // follows the buffered input; nil while more may come
+	told  int   // how much was read since the last report to the client
 }
 
 func newExecInput(taken func(n int) error) *execInput {
@@ -30,7 +30,7 @@ func newExecInput(taken func(n int) error) *execInput {
 	return in
 }
 
-// put adds what the client has sent.
+// put adds input from the client.
 func (in *execInput) put(p []byte) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -46,7 +46,7 @@ func (in *execInput) put(p []byte) error {
 	return nil
 }
 
-// end ends the input, with [io.EOF] where the client has ended it.
+// end ends the input, with [io.EOF] if the client has ended it.
 func (in *execInput) end(err error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -20,12 +20,12 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// execStart bounds how long a client may take to say what to run.
+// execStart bounds how long a client may take to send the command.
 const execStart = 30 * time.Second
 
-// execSocketWorkspace is GET /workspaces/{id}/exec as a WebSocket: [call.execWorkspace] with input, and with a terminal. The
-// messages are those of [v1.ExecProtocol]. What to run is in the first of them, because addresses are logged. Refusals after the
-// WebSocket has begun are messages, too.
+// execSocketWorkspace is GET /workspaces/{id}/exec as a WebSocket: [call.execWorkspace] with input, and with a
+// terminal. The messages are those of [v1.ExecProtocol]. The command is in the first message, because addresses are
+// logged. Refusals after the WebSocket has begun are messages, too.
 func (c *call) execSocketWorkspace() error {
 	if site.IsEarly(c.r) { // unlike other GETs it has an effect
 		return problem.TooEarly.With("problem.too_early", nil)
@@ -46,10 +46,10 @@ func (c *call) execSocketWorkspace() error {
 	}
 	defer done()
 	conn, err := websocket.Accept(c.w, c.r, &websocket.AcceptOptions{
-		Subprotocols: []string{v1.ExecProtocol}, InsecureSkipVerify: true, // guard has looked at the origin
+		Subprotocols: []string{v1.ExecProtocol}, InsecureSkipVerify: true, // guard has checked the origin
 	})
-	c.fromMemory = true // what follows says by itself whether the database is away
-	if err != nil {     // which the client has been told
+	c.fromMemory = true // the calls below report an outage of the database themselves
+	if err != nil {     // the client has been told about it
 		return nil
 	}
 	defer conn.CloseNow()
@@ -67,7 +67,7 @@ func (c *call) execSocketWorkspace() error {
 	return nil
 }
 
-// execIn runs what the client of a WebSocket asks for, and returns the exit code.
+// execIn runs the command that the client of a WebSocket sends, and returns the exit code.
 func (c *call) execIn(s *execSocket, w workspace.Workspace) (int, error) {
 	var start v1.ExecStart
 	select {
@@ -106,7 +106,7 @@ type execSocket struct {
 	ctx     context.Context // ends with the client, the session and the process
 	first   chan []byte     // what to run
 	input   *execInput
-	resized chan backend.Size // the newest size that was not taken yet
+	resized chan backend.Size // the newest size that was not read yet
 }
 
 func newExecSocket(conn *websocket.Conn) *execSocket {
@@ -116,13 +116,14 @@ func newExecSocket(conn *websocket.Conn) *execSocket {
 	return s
 }
 
-// listen takes what the client sends, and finds out when it has gone, until the caller calls stop.
+// listen receives the client's messages, and notices when it disconnects, until the caller calls
+// stop.
 func (s *execSocket) listen(ctx context.Context, heartbeat time.Duration) (stop func()) {
 	ctx, gone := context.WithCancel(ctx)
 	s.ctx = ctx
 	context.AfterFunc(ctx, func() { s.input.end(io.ErrClosedPipe) })
 	heard := make(chan struct{})
-	// The end of the context of Read would close the connection, over which the end of the command is still to be told.
+	// The end of the context of Read would close the connection, which still has to carry the end of the command.
 	reading, enough := context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		defer close(heard)
@@ -144,7 +145,7 @@ func (s *execSocket) listen(ctx context.Context, heartbeat time.Duration) (stop 
 	}
 }
 
-// look returns when the client does not answer any more.
+// look returns when the client no longer answers.
 func (s *execSocket) look(ctx context.Context, heartbeat time.Duration) {
 	ticker := time.NewTicker(heartbeat)
 	defer ticker.Stop()
@@ -163,15 +164,15 @@ func (s *execSocket) look(ctx context.Context, heartbeat time.Duration) {
 	}
 }
 
-// errMessage says that a client has sent what no message is.
+// errMessage means that a client has sent an invalid message.
 var errMessage = errors.New("a message that " + v1.ExecProtocol + " does not have")
 
-// hear takes the client's messages until it has gone. It returns an error for one that is none.
+// hear receives the client's messages until it disconnects. It returns an error for an invalid one.
 func (s *execSocket) hear(ctx context.Context) error {
 	for begun := false; ; begun = true {
 		kind, message, err := s.conn.Read(ctx)
 		if err != nil {
-			return nil // the client has gone
+			return nil // the client has disconnected
 		}
 		switch {
 		case !begun:
@@ -197,7 +198,7 @@ func (s *execSocket) hear(ctx context.Context) error {
 	}
 }
 
-// resize replaces a size that was not taken yet.
+// resize replaces a size that was not read yet.
 func (s *execSocket) resize(to backend.Size) {
 	select {
 	case <-s.resized:
@@ -215,8 +216,9 @@ func (s *execSocket) say(ctx context.Context, v v1.ExecSaid) error {
 	return s.send(ctx, websocket.MessageText, text)
 }
 
-// send sends a message, until ctx has ended. A client that takes nothing is dropped. A message that is under way when ctx ends is
-// sent whole: the end of the context of Write would close the connection, over which the end of the command is still to be told.
+// send sends a message unless ctx has ended. A client that reads nothing is dropped. A message that is being sent
+// when ctx ends is sent whole: the end of the context of Write would close the connection, which still has to carry
+// the end of the command.
 func (s *execSocket) send(ctx context.Context, kind websocket.MessageType, message []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -226,12 +228,12 @@ func (s *execSocket) send(ctx context.Context, kind websocket.MessageType, messa
 	return s.conn.Write(ctx, kind, message)
 }
 
-// prints returns what sends a channel's bytes. One goroutine at a time uses it.
+// prints returns a function that sends a channel's bytes. One goroutine at a time uses it.
 func (s *execSocket) prints(channel byte) io.Writer {
 	return &execChannel{s, make([]byte, 1, 1+v1.ExecPiece), channel}
 }
 
-// execChannel sends what a command prints.
+// execChannel sends the output of a command.
 type execChannel struct {
 	s       *execSocket
 	message []byte

@@ -31,7 +31,7 @@ type socket struct {
 	ctx  context.Context
 }
 
-// openSocket opens the WebSocket of a command, which start describes.
+// openSocket opens a WebSocket for the command that start describes.
 func openSocket(t *testing.T, c *apitest.Client, w map[string]any, start any, header ...string) *socket {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Timeout)
@@ -74,7 +74,7 @@ func (s *socket) write(message ...byte) {
 
 func (s *socket) input(text string) { s.t.Helper(); s.write(append([]byte{v1.ExecStdin}, text...)...) }
 
-// next is the next message: what the command has printed, or what the server says.
+// next returns the next message: output of the command, or a message of the server.
 func (s *socket) next() (channel byte, text string, said v1.ExecSaid) {
 	s.t.Helper()
 	kind, message, err := s.conn.Read(s.ctx)
@@ -90,7 +90,7 @@ func (s *socket) next() (channel byte, text string, said v1.ExecSaid) {
 	return 0, "", said
 }
 
-// last skips what else comes, and is how the command ends.
+// last skips other messages, and returns how the command ends.
 func (s *socket) last() (printed string, taken int, end v1.ExecSaid) {
 	s.t.Helper()
 	for {
@@ -106,7 +106,7 @@ type fields = map[string]any
 
 func command(words ...string) fields { return fields{"command": words, "stdin": true} }
 
-// echo prints its input on both streams by turns, a piece each, and then how it has ended.
+// echo prints its input on both streams alternately, a piece each, and then how the input ended.
 func echo(_ context.Context, _ workspace.ID, c backend.Command, stdout, stderr io.Writer) (int, error) {
 	if c.Stdin == nil {
 		return 0, errors.New("there is no input")
@@ -126,7 +126,8 @@ func echo(_ context.Context, _ workspace.ID, c backend.Command, stdout, stderr i
 	}
 }
 
-// Input arrives as it is, only as fast as the command takes it, and its end while the command goes on printing.
+// Input arrives unchanged and only as fast as the command reads it, and its end arrives while the command goes
+// on printing.
 func TestACommandWithInput(t *testing.T) {
 	in := newHarness(t, withExec(echo))
 	ann := in.signedIn("ann")
@@ -149,14 +150,15 @@ func TestACommandWithInput(t *testing.T) {
 	if err := in.db.QueryRow(t.Context(), `SELECT details ->> 'program' FROM audit_log WHERE action = 'workspace.exec'`).Scan(&program); err != nil || program != "cat" {
 		t.Errorf("the audit has %q, %v", program, err)
 	}
-	// Without input there is none, and POST is as it was.
+	// Without stdin the input is empty, and POST works as before.
 	s = openSocket(t, ann, w, fields{"command": []string{"cat"}})
 	if _, _, end := s.last(); end.Problem == nil {
 		t.Errorf("a command without input got some: %+v", end)
 	}
 }
 
-// What a command does not take is not gathered, and what else the client says is heard meanwhile.
+// Input that the command does not read is not buffered without limit, and the client's other
+// messages are still received.
 func TestInputThatACommandDoesNotTake(t *testing.T) {
 	ended, sizes := make(chan error, 2), make(chan backend.Size, 10)
 	in := newHarness(t, withExec(func(ctx context.Context, _ workspace.ID, c backend.Command, stdout, _ io.Writer) (int, error) {
@@ -234,7 +236,7 @@ func TestCommandsWithInputThatAreRefused(t *testing.T) {
 	}
 }
 
-// A size with a misspelt field is no size.
+// A size with a misspelt field is invalid.
 func TestAMisspeltSizeIsRefused(t *testing.T) {
 	in := newHarness(t, withExec(func(context.Context, workspace.ID, backend.Command, io.Writer, io.Writer) (int, error) {
 		t.Error("it runs")
@@ -292,7 +294,7 @@ func TestWhatEndsACommandsSocket(t *testing.T) {
 	if _, _, end := s.last(); end.Problem == nil || end.Problem.Type != "urn:codehub:problem:command-lost" {
 		t.Errorf("got %+v", end)
 	}
-	// Both ways of running a command take from the same places of a user.
+	// Both ways of running a command count against the same limit of a user.
 	bob := in.signedIn("bob")
 	other := bob.Create("two")
 	var sockets []*socket
@@ -300,7 +302,7 @@ func TestWhatEndsACommandsSocket(t *testing.T) {
 		sockets = append(sockets, begin(bob, other))
 	}
 	run(bob, other, "ls").Problem(t, 429, "too-many-commands")
-	close(stopping) // another configuration is loaded, which ends none of them
+	close(stopping) // loading another configuration ends none of them
 	run(bob, other, "ls").Problem(t, 429, "too-many-commands")
 	close(exit)
 	for _, s := range sockets {

@@ -10,10 +10,10 @@ import (
 	"github.com/codehub/gateway/coordinator/words"
 )
 
-// guard refuses requests that may be a copy where they could change something, those that a page
-// of another origin makes, and those at a host where users do not sign in. A page of an attacker's
-// host name that leads here (DNS rebinding) is of that origin itself. It deletes the cookies that pages of workspaces may have planted
-// to lock the user out.
+// guard refuses requests that could change something and may be a replay, requests of pages of another origin, and
+// requests to a host where users do not sign in. The last rule stops DNS rebinding: a page under an attacker's host
+// name that leads here is of the same origin. guard also deletes cookies that pages of workspaces may have planted to
+// lock the user out.
 func guard(w http.ResponseWriter, r *http.Request, at *site.Address) error {
 	switch {
 	case site.IsEarly(r) && r.Method != http.MethodGet && r.Method != http.MethodHead:
@@ -29,14 +29,15 @@ func guard(w http.ResponseWriter, r *http.Request, at *site.Address) error {
 	return nil
 }
 
-// byBearer reports whether a personal access token came as Bearer. The same-origin rule does not apply then: no browser adds
-// one by itself, as it does with Basic.
+// byBearer reports whether a personal access token came as Bearer. The same-origin rule does not apply then, because
+// no browser adds it by itself, as it does with Basic.
 func byBearer(r *http.Request) bool {
 	_, ok := site.Bearer(r.Header, auth.TokenPrefix)
 	return ok
 }
 
-// guarded is a page behind [guard], in a process that may serve. It gets the parsed address.
+// guarded returns a page behind [guard], in a process that may serve. The page gets the parsed
+// address.
 func (h *Handler) guarded(show func(http.ResponseWriter, *http.Request, *site.Address) error) page {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		r = h.audited(r)
@@ -56,7 +57,7 @@ func (h *Handler) guarded(show func(http.ResponseWriter, *http.Request, *site.Ad
 			}
 			return err
 		}
-		at.ClearPlanted(w, r, "/") // this page itself takes as many
+		at.ClearPlanted(w, r, "/") // this page itself uses as many
 		return show(w, r, &at)
 	}
 }

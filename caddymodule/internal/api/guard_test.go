@@ -9,7 +9,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/api/apitest"
 )
 
-// Hosts of workspaces are the same site as the dashboard: the browser sends the session with every
+// Workspace hosts are the same site as the dashboard: the browser sends the session with every
 // request of their pages.
 func TestASiblingHostMayOnlyOpenAddresses(t *testing.T) {
 	in := newHarness(t)
@@ -34,8 +34,8 @@ func TestASiblingHostMayOnlyOpenAddresses(t *testing.T) {
 	}
 }
 
-// With DNS rebinding, a page of evil.example is of the same origin as what this server
-// answers at that name.
+// With DNS rebinding, a page of evil.example has the same origin as this server's answers under
+// that name.
 func TestOnlyConfiguredHostsSignIn(t *testing.T) {
 	in := newHarness(t)
 	c := in.signedIn("ann")
@@ -49,7 +49,7 @@ func TestOnlyConfiguredHostsSignIn(t *testing.T) {
 			}
 		}
 		if a := c.Do("GET", "/health", nil); a.StatusCode != 200 {
-			t.Errorf("%s/health: status %d", host, a.StatusCode) // load balancers ask by address
+			t.Errorf("%s/health: status %d", host, a.StatusCode) // load balancers probe by IP address
 		}
 	}
 	for _, host := range []string{"codehub.test:8080", "CODEHUB.test", "localhost:8080", "127.0.0.1:8080", "[::1]:8080"} {
@@ -70,8 +70,8 @@ func expired(h http.Header, name string) (lines []string) {
 	return lines
 }
 
-// A page of a workspace plants a session's cookie for the whole domain: it must not be
-// used, and must not lock the user out.
+// A page of a workspace plants a session cookie for the whole domain: it must not be used, and must
+// not lock the user out.
 func TestTwoSessionCookiesAreRefusedAndCleared(t *testing.T) {
 	in := newHarness(t)
 	ann := in.signedIn("ann")
@@ -98,8 +98,7 @@ func TestTwoSessionCookiesAreRefusedAndCleared(t *testing.T) {
 	}
 }
 
-// Cookies that others have planted are deleted before there are so many that servers
-// refuse all requests.
+// Planted cookies are deleted before there are so many that servers refuse all requests.
 func TestTheDashboardClearsPlantedCookies(t *testing.T) {
 	in := newHarness(t)
 	ann := in.signedIn("ann")

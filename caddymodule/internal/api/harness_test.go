@@ -36,9 +36,9 @@ const (
 	sessionTTL   = 5 * time.Hour
 )
 
-// harness is the API behind an HTTP server of the test, over real PostgreSQL. No
-// controller runs, so workspaces stay as the test makes them. Redis is away, so
-// changes reach event streams by notifications of PostgreSQL.
+// harness is the API behind a test server, with a real PostgreSQL. No controller runs, so
+// workspaces stay as the test sets them. Redis is down, so changes reach event streams through
+// notifications of PostgreSQL.
 type harness struct {
 	t      testing.TB
 	server *httptest.Server
@@ -47,11 +47,11 @@ type harness struct {
 	auth   *auth.Auth
 	hub    *events.Hub
 	feed   *changes.Feed
-	// inventory is what the service finds of every workspace.
+	// inventory is the state of every workspace as the service observes it.
 	inventory *inventory
 }
 
-// newHarness starts the API; the options may be changed before. Requests that the API
+// newHarness starts the API; the functions may change the options first. Requests that the API
 // hands on are answered with "next".
 func newHarness(t *testing.T, change ...func(*api.Options)) *harness {
 	t.Helper()
@@ -59,7 +59,7 @@ func newHarness(t *testing.T, change ...func(*api.Options)) *harness {
 	return newSerialHarness(t, change...)
 }
 
-// newSerialHarness is newHarness where the test runs in parallel already.
+// newSerialHarness is newHarness for a test that already runs in parallel.
 func newSerialHarness(t testing.TB, change ...func(*api.Options)) *harness {
 	t.Helper()
 	dsn := storetest.Migrated(t)
@@ -84,7 +84,7 @@ func newSerialHarness(t testing.TB, change ...func(*api.Options)) *harness {
 	return in
 }
 
-// another starts the API of another process on the same database.
+// another starts the API of a second process on the same database.
 func (in *harness) another(change ...func(*api.Options)) *harness {
 	in.t.Helper()
 	other := &harness{t: in.t, store: in.store, db: in.db, inventory: in.inventory}
@@ -130,8 +130,8 @@ func (in *harness) serve(change ...func(*api.Options)) {
 	t.Cleanup(in.server.Close)
 }
 
-// listen hands PostgreSQL's notifications to auth, and to the hub what they are about,
-// until the test ends.
+// listen passes PostgreSQL's notifications to auth, and their changes to the hub, until the test
+// ends.
 func (in *harness) listen(st *store.Store) {
 	in.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -21,7 +21,7 @@ func (c *call) explainWorkspace() error {
 }
 
 // workspaceHistory is GET /workspaces/{id}/history?limit&before: the events of the workspace,
-// newest first, and the id with which to ask for earlier ones, null at the end.
+// newest first, and the id from which earlier ones follow, null at the end.
 func (c *call) workspaceHistory() error {
 	limit, before, err := c.historyPage()
 	if err != nil {
@@ -34,7 +34,7 @@ func (c *call) workspaceHistory() error {
 	return sendHistory(c, found, limit, v1.TransitionOf, func(t store.Transition) *int64 { return &t.ID })
 }
 
-// historyPage reads which page of a history is asked for.
+// historyPage reads which page of a history is requested.
 func (c *call) historyPage() (limit int, before int64, err error) {
 	n, err := c.number("limit", service.MaxPage)
 	if err == nil {

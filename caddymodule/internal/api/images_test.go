@@ -12,7 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// withImages has two images, and at most three workspaces of a user.
+// withImages sets two images, and a limit of three workspaces per user.
 func withImages(o *api.Options) {
 	o.Service.(*service.Service).SetImages(launch.Catalog{
 		{Name: "code", Reference: "internal.example:5000/code:1", Title: "VS Code", Description: "An editor", Icon: "code", Git: true},
@@ -52,7 +52,7 @@ func TestImagesAreListedAndChosenByName(t *testing.T) {
 	}
 }
 
-// A new workspace gets the address of a repository once, if its image clones one.
+// A new workspace gets the address of a repository, once, if its image clones one.
 func TestARepositoryToBeginWith(t *testing.T) {
 	in := newHarness(t, withImages)
 	ann := in.signedIn("ann")

@@ -7,10 +7,10 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 )
 
-// keepAwake is POST /workspaces/{id}/keep-awake {"hours": n}: it keeps a running workspace
-// awake for that many hours from now, even unused, and no longer with 0. It
-// answers with the workspace. It refuses with 400 more hours than the setting allows, and
-// with 409 a workspace that does not run.
+// keepAwake is POST /workspaces/{id}/keep-awake {"hours": n}: it keeps a running workspace awake
+// for that many hours from now, even if it is unused; 0 ends this. It answers with the workspace.
+// It refuses more hours than the setting allows with 400, and a workspace that does not run with
+// 409.
 func (c *call) keepAwake() error {
 	var in struct {
 		Hours *float64 `json:"hours"`
@@ -18,7 +18,7 @@ func (c *call) keepAwake() error {
 	if err := c.decode(&in); err != nil {
 		return err
 	}
-	const maxHours = 365 * 24 // bounds what becomes a time.Duration
+	const maxHours = 365 * 24 // keeps time.Duration from overflowing
 	if in.Hours == nil || *in.Hours < 0 || *in.Hours > maxHours {
 		return problem.InvalidField("hours", "problem.hours", nil)
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// problem translates an error. With a limit come the user's own workspaces that count against
-// it, so that one of them can be put to sleep. When they cannot be read, the limit is the
-// answer all the same.
+// problem translates an error. If it is a limit, the problem lists the user's own workspaces that
+// count against it, so that one can be put to sleep. If they cannot be read, the limit is reported
+// without them.
 func (c *call) problem(ctx context.Context, err error) *problem.Problem {
 	var limit *service.LimitError
 	if !errors.As(err, &limit) {

@@ -12,7 +12,7 @@ import (
 	recovery "github.com/codehub/gateway/coordinator/guard"
 )
 
-// liveOutput is an answer that goes on as something prints. One goroutine uses it.
+// liveOutput is an answer that streams output as it is printed. One goroutine uses it.
 type liveOutput struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -21,8 +21,8 @@ type liveOutput struct {
 	begun   bool
 }
 
-// live returns an answer of that media type, and a context that lives as long as the client, the session
-// and this configuration. The caller MUST call done.
+// live returns an answer of that media type, and a context that ends with the client, the session or
+// this configuration. The caller MUST call done.
 func (c *call) live(media string) (ctx context.Context, out *liveOutput, done func(), err error) {
 	out = &liveOutput{w: c.w, control: http.NewResponseController(c.w), media: media, ended: c.grant.Ended()}
 	ctx, done, err = c.bind(c.Stopping, func() { _ = out.control.SetWriteDeadline(time.Unix(1, 0)) })
@@ -38,8 +38,8 @@ type bound struct {
 // End implements [auth.Ender].
 func (b *bound) End() { b.end() }
 
-// bind returns a context that lives as long as the client and the session, and until stopping is closed. ended is called when
-// the session has ended, unless it is nil. The caller MUST call done.
+// bind returns a context that ends with the client or the session, or when stopping is closed. ended, if it is not
+// nil, is called when the session has ended. The caller MUST call done.
 func (c *call) bind(stopping <-chan struct{}, ended func()) (ctx context.Context, done func(), err error) {
 	ctx, cancel := context.WithCancel(c.r.Context())
 	b := &bound{end: func() {
@@ -53,7 +53,7 @@ func (c *call) bind(stopping <-chan struct{}, ended func()) (ctx context.Context
 		return nil, nil, auth.ErrNoSession
 	}
 	go func() {
-		defer cancel() // what cannot be checked ends
+		defer cancel() // a session that cannot be checked ends
 		recovery.Run("watching a session", func() { c.watch(ctx, stopping, cancel) })
 	}()
 	return ctx, func() { cancel(); b.stream.Detach() }, nil
@@ -78,7 +78,7 @@ func (c *call) watch(ctx context.Context, stopping <-chan struct{}, cancel conte
 	}
 }
 
-// write sends what was printed; nothing begins the answer.
+// write sends output; empty output begins the answer.
 func (o *liveOutput) write(p []byte) error {
 	if !o.begun {
 		o.begun = true
@@ -97,23 +97,23 @@ func (o *liveOutput) write(p []byte) error {
 	return o.control.Flush()
 }
 
-// mayWrite bounds the next write of an answer that goes on: a client that takes nothing is dropped. Servers
-// may limit how long an answer takes; here the limit is per write. It returns an error once the session has
-// ended.
+// mayWrite bounds the next write of a streamed answer, so that a client that reads nothing is dropped.
+// Servers may limit how long an answer takes; here the limit is per write. It returns an error once the
+// session has ended.
 func mayWrite(control *http.ResponseController, ended <-chan struct{}) error {
 	err := control.SetWriteDeadline(time.Now().Add(streamWriteTimeout))
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
 	select {
-	case <-ended: // perhaps before the deadline above, which replaced that of End
+	case <-ended: // perhaps before the deadline above, which then replaced End's
 		return auth.ErrNoSession
 	default:
 		return nil
 	}
 }
 
-// printed is a stream of text. It keeps a character together whose bytes come apart; what is no UTF-8
+// printed is a stream of text. It joins characters whose bytes arrive separately; invalid UTF-8
 // becomes U+FFFD.
 type printed struct {
 	say  func(text string) error
@@ -139,7 +139,7 @@ func (p *printed) Write(b []byte) (int, error) {
 	return len(b), p.say(valid(text[:whole]))
 }
 
-// end says what is left of a character that does not come any more.
+// end returns the rest of an incomplete character.
 func (p *printed) end() error {
 	if len(p.rest) == 0 {
 		return nil

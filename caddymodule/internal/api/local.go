@@ -13,15 +13,16 @@ import (
 	recovery "github.com/codehub/gateway/coordinator/guard"
 )
 
-// localTimeout is how long a request of a command waits for the database: the person at the terminal can interrupt it.
+// localTimeout is how long a command's request waits for the database: the person at the terminal can interrupt it.
 const localTimeout = time.Hour
 
-// Local returns a transport that answers requests in this process, for the commands on an installation's own servers. They
-// need no running gateway. Each request is the operator's, who may do what an administrator may; the history names it "cli".
-// A refused request returns the error itself, with its cause, instead of a problem. Local sets what a server would
-// add to o: Site, Hub, Health, WaitReady, Client and DatabaseTimeout.
+// Local returns a transport that answers requests in this process, for the commands on an installation's own servers.
+// They need no running gateway. Each request is the operator's, who has an administrator's rights; the history names
+// it "cli". A refused request returns the error itself, with its cause, instead of a problem. Local sets what a
+// server would add to o: Site, Hub, Health, WaitReady, Client and DatabaseTimeout.
 //
-// Only a transport of Local acts for an operator. It is no [http.Handler], so no server can offer it to a network.
+// Only Local's transport acts for an operator. It is not an [http.Handler], so no server can expose it to a
+// network.
 func Local(o Options, operator audit.Actor) (http.RoundTripper, error) {
 	o.Site, o.Hub, o.DatabaseTimeout = site.New(site.Options{}), events.NewHub(), localTimeout
 	o.Health = func() coordinator.Health { return coordinator.Health{} }
@@ -83,7 +84,7 @@ type localWriter struct {
 	header, sent http.Header
 	status       int // 0 before the response begins
 	out          *io.PipeWriter
-	begun        chan error // gets nil when the response begins, or why there is none
+	begun        chan error // receives nil when the response begins, or the error that prevents it
 }
 
 // Header implements [http.ResponseWriter].
@@ -101,7 +102,7 @@ func (w *localWriter) Write(p []byte) (int, error) {
 // FlushError lets a handler flush: the client reads what is written immediately.
 func (w *localWriter) FlushError() error { return nil }
 
-// begin begins the response, or ends the request with err. Only the first call does something.
+// begin begins the response, or ends the request with err. Only the first call has an effect.
 func (w *localWriter) begin(status int, err error) {
 	if w.status == 0 {
 		w.status, w.sent = status, w.header.Clone()

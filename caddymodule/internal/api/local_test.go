@@ -29,7 +29,7 @@ func local(t *testing.T, transport http.RoundTripper, method, path string) (*htt
 	return transport.RoundTrip(r)
 }
 
-// An operator acts in this process only: with the same services, a request over the network is nobody's.
+// An operator acts in this process only: with the same services, a request over the network has no user.
 func TestAnOperatorActsInThisProcessOnly(t *testing.T) {
 	in := newHarness(t)
 	ann := in.signedIn("ann")
@@ -102,7 +102,7 @@ func TestALocalAnswerArrivesAsItIsWritten(t *testing.T) {
 	<-canceled
 }
 
-// A handler that panics breaks its answer off, and a canceled request has none.
+// A panicking handler breaks off its answer, and a canceled request gets none.
 func TestALocalAnswerThatEndsEarly(t *testing.T) {
 	if answer, err := local(t, api.LocalTransport(func(http.ResponseWriter, *http.Request) {}), "GET", "/"); err != nil || answer.StatusCode != http.StatusOK {
 		t.Errorf("an empty answer: %v, %+v", err, answer)

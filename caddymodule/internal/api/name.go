@@ -14,9 +14,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// name is GET /auth/name?host&return: it leads from the host {name}--{user} to the host
-// of the workspace with that name, for its owner. Everybody else, and every other name,
-// gets the same 404.
+// name is GET /auth/name?host&return: it leads from the host {name}--{user} to the host of the
+// workspace with that name, for its owner. Other users and other names get the same 404.
 func (h *Handler) name(w http.ResponseWriter, r *http.Request, at *site.Address) error {
 	if err := h.ready(r.Context()); err != nil {
 		return h.unavailable(w, r, err)
@@ -43,8 +42,7 @@ func (h *Handler) name(w http.ResponseWriter, r *http.Request, at *site.Address)
 	return nil
 }
 
-// named returns the user's workspace whose name and owner have this alias, the oldest of
-// several; "" if there is none.
+// named returns the user's workspace with this alias, the oldest of several; "" if there is none.
 func (h *Handler) named(ctx context.Context, user auth.User, alias string) (id workspace.ID, err error) {
 	if alias == "" {
 		return "", nil

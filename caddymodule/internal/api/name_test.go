@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Nobody learns from it which workspaces or users exist.
+// The answer does not reveal which workspaces or users exist.
 func TestANameLeadsItsOwnerToTheWorkspace(t *testing.T) {
 	in := newHarness(t)
 	ann, bob := in.signedIn("ann"), in.signedIn("bob")

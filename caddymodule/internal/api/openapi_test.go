@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/api/openapi"
 )
 
-// TestTheDescriptionIsServed: to everyone who asks, with its media type.
+// TestTheDescriptionIsServed: without a sign-in, and with its media type.
 func TestTheDescriptionIsServed(t *testing.T) {
 	in := newHarness(t)
 	a := in.anyone().Do("GET", "/api/v1/openapi.json", nil)
@@ -20,7 +20,7 @@ func TestTheDescriptionIsServed(t *testing.T) {
 	}
 }
 
-// TestTheDescriptionIsShown: every operation, type and problem, to everyone who asks.
+// TestTheDescriptionIsShown: every operation, type and problem, without a sign-in.
 func TestTheDescriptionIsShown(t *testing.T) {
 	in := newHarness(t)
 	a := in.anyone().Do("GET", "/api", nil)

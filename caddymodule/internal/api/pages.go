@@ -33,8 +33,8 @@ func (h *Handler) dashboardPage(w http.ResponseWriter, r *http.Request, at *site
 	})
 }
 
-// loginPage serves the sign-in form. A user who is signed in already is sent to where
-// the sign-in would have led.
+// loginPage serves the sign-in form. A user who is already signed in is sent on to the destination
+// of the sign-in.
 func (h *Handler) loginPage(w http.ResponseWriter, r *http.Request, at *site.Address) error {
 	to := site.LocalPath(r.URL.Query().Get("return"))
 	if err := h.ready(r.Context()); err != nil {
@@ -58,8 +58,8 @@ func (h *Handler) loginPage(w http.ResponseWriter, r *http.Request, at *site.Add
 	return h.pages.ShowLogin(w, r, login)
 }
 
-// unavailable shows, instead of a page that has to know who the user is, that this cannot
-// be found out at the moment. The browser asks again by itself.
+// unavailable replaces a page that depends on the user while the user cannot be determined. The
+// browser retries by itself.
 func (h *Handler) unavailable(w http.ResponseWriter, r *http.Request, err error) error {
 	if r.Context().Err() == nil { // the client waits
 		h.away.Failed(err, zap.String(logkey.Method, r.Method), zap.String(logkey.Path, r.URL.Path))

@@ -60,7 +60,7 @@ func TestSignInReturnsToThisHostOnly(t *testing.T) {
 }
 
 // Every asset that the pages name exists and is cached forever. Nothing comes from other hosts or is
-// inline, which the policy would forbid, but the one script that the policy names.
+// inline, which the policy would forbid, except the one script that the policy names.
 func TestPagesAndAssetsFitTogether(t *testing.T) {
 	in := newHarness(t)
 	ann := in.signedIn("ann")
@@ -142,8 +142,8 @@ func TestTicketForAWorkspacesOwnHost(t *testing.T) {
 	}
 }
 
-// While the database is away, a user whose session is not in memory must not be taken
-// for signed out: that would lead to a sign-in page that cannot work either.
+// While the database is down, a user whose session is not in memory must not be treated as signed
+// out: the sign-in page would not work either.
 func TestPagesWhilePostgreSQLIsAway(t *testing.T) {
 	in := newHarness(t)
 	ann, forgotten := in.signedIn("ann"), in.signedIn("bob")
@@ -166,8 +166,8 @@ func TestPagesWhilePostgreSQLIsAway(t *testing.T) {
 	forgotten.Do("GET", "/api/v1/auth/session", nil).Problem(t, 503, "unavailable")
 }
 
-// However many requests a database that refuses concerns, its outage is logged once, and
-// so is its end. What is answered from memory meanwhile is not its end.
+// An outage of the database is logged once, however many requests it affects, and so is its end.
+// Answers from memory in the meantime do not count as its end.
 func TestAnOutageOfTheDatabaseIsLoggedOnce(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	in := newHarness(t, func(o *api.Options) { o.Logger = zap.New(core) })

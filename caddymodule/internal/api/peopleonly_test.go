@@ -15,8 +15,8 @@ import (
 )
 
 // TestNoTokenDecidesWhoSignsIn sends each request that may change something with an administrator's token of every
-// scope (SPEC 11). Those that would decide who signs in are refused, change nothing and are in the audit; the others pass.
-// A new route is a new row.
+// scope (SPEC 11). Requests that would decide who can sign in are refused, change nothing and are in the audit; the
+// others pass. A new route needs a new row.
 func TestNoTokenDecidesWhoSignsIn(t *testing.T) {
 	in := newHarness(t,
 		withExec(func(context.Context, workspace.ID, backend.Command, io.Writer, io.Writer) (int, error) { return 0, nil }),
@@ -94,7 +94,7 @@ func TestNoTokenDecidesWhoSignsIn(t *testing.T) {
 		{"POST /api/v1/admin/scrub", "", object{"dry_run": false}, nil, passes},
 		{"DELETE /api/v1/tokens/{id}", fmt.Sprint(spare["id"]), nil, nil, passes},
 	}
-	// accounts is all that says who signs in, and how.
+	// accounts returns all data that decides who can sign in, and how.
 	accounts := func() (sum string) {
 		if err := in.db.QueryRow(t.Context(), `SELECT md5(
 			(SELECT string_agg(concat_ws(' ', id, username, password_hash, role, disabled_at), '' ORDER BY id) FROM users) ||

@@ -14,7 +14,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// choiceBody is the choice in the body of a request to recover. All of it may be missing.
+// choiceBody is the choice in the body of a recovery request. All of it may be missing.
 type choiceBody struct {
 	Choice        textField `json:"choice"`
 	Key           textField `json:"key"`
@@ -37,9 +37,9 @@ func (b choiceBody) choice() (service.Choice, error) {
 }
 
 // recoverWorkspace is POST /workspaces/{id}/recover, for administrators, with an optional choice as
-// its body. It clears the error of a workspace, whose phase the next observation then decides (SPEC
-// 3), and answers with the workspace. If its files are in doubt, the answer is 409 with the
-// existing copies and the choices (SPEC 12.9).
+// its body. It clears the error of a workspace and answers with it; the next observation then
+// decides its phase (SPEC 3). If its files are in doubt, the answer is 409 with the existing copies
+// and the choices (SPEC 12.9).
 func (c *call) recoverWorkspace() error {
 	var in choiceBody
 	if c.r.ContentLength != 0 {
@@ -58,9 +58,9 @@ func (c *call) recoverWorkspace() error {
 	return c.sendWorkspace(http.StatusOK, w)
 }
 
-// recoverWorkspaces is POST /workspaces/recover, for administrators: it recovers all
-// workspaces that are in ERROR for one reason, each as recoverWorkspace does. It answers
-// with the ids of those that were recovered, and a problem for each that was not.
+// recoverWorkspaces is POST /workspaces/recover, for administrators: it recovers all workspaces in
+// ERROR with the given reason, each as recoverWorkspace does. It answers with the ids of the
+// recovered ones, and a problem for each of the others.
 func (c *call) recoverWorkspaces() error {
 	var in struct {
 		choiceBody

@@ -16,7 +16,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// inventory is what exists of every workspace of a test.
+// inventory lists what exists of every workspace of a test.
 type inventory struct {
 	Volume   *workspace.Volume
 	Archives []workspace.ArchiveVersion
@@ -46,7 +46,7 @@ func (in *harness) fail(w map[string]any, reason workspace.ErrorReason) {
 	in.exec("UPDATE workspaces SET phase = 'ERROR', operation = 'NONE', error_reason = $2, error_message = 'gone', error_count = 3 WHERE id = $1", w["id"], string(reason))
 }
 
-// recovery returns the recovery that was written for the controller.
+// recovery returns the recovery that was recorded for the controller.
 func (in *harness) recovery(w map[string]any) (r workspace.Recovery) {
 	in.t.Helper()
 	if err := in.db.QueryRow(in.t.Context(), "SELECT recovery FROM workspaces WHERE id = $1", w["id"]).Scan(&r); err != nil {
@@ -71,8 +71,7 @@ func TestRecoveryIsForAdministrators(t *testing.T) {
 	}
 }
 
-// Recovering lost files without saying from what must never pick something by itself
-// (SPEC 12.9).
+// Recovering lost files without naming a copy must never pick one automatically (SPEC 12.9).
 func TestRecoveryOfLostFilesListsWhatExistsAndTakesAChoice(t *testing.T) {
 	in := newHarness(t)
 	admin := in.signedIn("admin")
@@ -106,7 +105,7 @@ func TestRecoveryOfLostFilesListsWhatExistsAndTakesAChoice(t *testing.T) {
 		t.Errorf("the error is gone: %v", got)
 	}
 
-	// Every choice that is offered is a body that the same path takes.
+	// Every offered choice is a valid body for the same path.
 	choice := p["choices"].([]any)[1]
 	a := admin.Do("POST", path, choice)
 	if got := a.Object(t); a.StatusCode != 200 || got["error_reason"] != nil {
@@ -214,7 +213,7 @@ func TestDeletionCanBeUndone(t *testing.T) {
 	if err != nil || until.Sub(at) != 2*time.Hour {
 		t.Errorf("deleted at %v, can be undone until %v", found["deleted_at"], found["undelete_until"])
 	}
-	// Everybody sees their own only.
+	// Users see only their own.
 	if n := len(deleted(bob)) + len(deleted(admin)); n != 0 {
 		t.Errorf("others see %d", n)
 	}
@@ -270,7 +269,7 @@ func TestDeletingAtOnceIsForAdministrators(t *testing.T) {
 		t.Errorf("got %v", p)
 	}
 	ann.Do("DELETE", apitest.WorkspacePath(w)+"?now=false", nil)
-	for range 2 { // also one that is deleted already
+	for range 2 { // even one that is already deleted
 		if a := admin.Do("DELETE", apitest.WorkspacePath(w)+"?now=true", nil); a.StatusCode != 202 {
 			t.Errorf("status %d: %s", a.StatusCode, a.Text)
 		}
@@ -333,7 +332,7 @@ func TestHistoryAndExplanationAreTheOwners(t *testing.T) {
 	}
 }
 
-// Administrators see in the browser what they can recover for others (SPEC 12.9).
+// Administrators see in the browser which workspaces of others they can recover (SPEC 12.9).
 func TestTheListOfAllThatFailedIsForAdministrators(t *testing.T) {
 	in := newHarness(t)
 	ann, admin := in.signedIn("ann"), in.signedIn("admin")

@@ -21,7 +21,8 @@ type Usage interface {
 // ownReport is GET /report?from&to: how long the user's own workspaces were awake, asleep and archived.
 func (c *call) ownReport() error { return c.report(c.user.ID) }
 
-// allReport is GET /admin/report?from&to&user, for administrators: the same of all workspaces, or those of a user.
+// allReport is GET /admin/report?from&to&user, for administrators: the same for all workspaces, or those of one
+// user.
 func (c *call) allReport() error {
 	user := c.r.URL.Query().Get("user")
 	if !postgres.Takes(user) {
@@ -30,7 +31,7 @@ func (c *call) allReport() error {
 	return c.report(user)
 }
 
-// report answers with a report of the days that are asked for.
+// report answers with a report of the requested days.
 func (c *call) report(user string) error {
 	now, err := c.Usage.Now(c.r.Context())
 	if err != nil {

@@ -20,17 +20,16 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// apiPath is the path below which everything belongs to the REST API.
+// apiPath is the path of the REST API.
 const apiPath = "/api/v1/"
 
-// workspacePath begins the patterns of one workspace.
+// workspacePath begins the patterns of a single workspace.
 const workspacePath = apiPath + "workspaces/{id}"
 
-// recoverAll is the one path that looks like that of a workspace.
+// recoverAll is the only other path that looks like a workspace's.
 const recoverAll = "POST " + apiPath + "workspaces/recover"
 
-// page answers a request for people: it returns an error, and has sent nothing, when
-// it cannot.
+// page answers a person's request. If it fails, it returns an error and has sent nothing.
 type page func(w http.ResponseWriter, r *http.Request) error
 
 // endpoint answers a request of the REST API, errors included.
@@ -46,8 +45,8 @@ func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // ServeHTTP implements [http.Handler].
 func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) { e(w, r) }
 
-// routes returns all paths and methods. A path with another method is answered with
-// 405, and what the REST API does not have with 404.
+// routes returns all paths and methods. A wrong method is answered with 405, and an unknown path of
+// the REST API with 404.
 func (h *Handler) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	offered := make(map[string][]string) // methods by path
@@ -83,13 +82,13 @@ func (h *Handler) routes() *http.ServeMux {
 			return nil
 		}))
 	}
-	// It answers other methods itself.
+	// It handles other methods itself.
 	mux.Handle(web.LanguagePath, page(func(w http.ResponseWriter, r *http.Request) error {
 		at := h.Site.Parse(r)
 		web.SwitchLanguage(&at, w, r)
 		return nil
 	}))
-	// ServeMux prefers patterns with a method, so these get the other methods only.
+	// ServeMux prefers patterns with a method, so these get only the other methods.
 	for path, methods := range offered {
 		if strings.HasSuffix(recoverAll, path) {
 			continue // the other methods are those of a workspace's path
@@ -109,16 +108,16 @@ func (h *Handler) routes() *http.ServeMux {
 
 // Route is a path and method of the REST API.
 type Route struct {
-	Pattern string // as [http.ServeMux] takes it
-	// Operation is its id in the OpenAPI description; openapi/operations_test.go describes the rest of it.
+	Pattern string // in the form of [http.ServeMux]
+	// Operation is its id in the OpenAPI description; see openapi/operations_test.go for the rest.
 	Operation string
-	Scope     auth.Scope // which a personal access token needs; a sign-in has all
+	Scope     auth.Scope // that a personal access token needs; a sign-in has all
 	guards    guards
-	Audit     []audit.Action // which the audit can have after it (SPEC 13)
+	Audit     []audit.Action // that it can add to the audit (SPEC 13)
 	handle    func(*call) error
 }
 
-// guards are exceptions from what every route requires.
+// guards are exceptions from the requirements of every route.
 type guards int
 
 const (
@@ -129,7 +128,7 @@ const (
 // Open reports whether the route needs no sign-in.
 func (r Route) Open() bool { return r.guards&open != 0 }
 
-// guarded returns the handler behind its guards.
+// guarded wraps the handler in its guards.
 func (r Route) guarded() func(*call) error {
 	handle := r.handle
 	if strings.HasPrefix(pathOf(r.Pattern), workspacePath) {
@@ -209,7 +208,7 @@ func Routes() []Route {
 	}
 }
 
-// notAllowed refuses other methods than those of a path.
+// notAllowed refuses all but the methods of a path.
 func notAllowed(methods []string) page {
 	allow := strings.Join(methods, ", ")
 	return func(w http.ResponseWriter, r *http.Request) error {
@@ -225,16 +224,16 @@ type call struct {
 	r     *http.Request
 	at    site.Address
 	token string       // of the session; empty without one
-	scope auth.Scope   // which a personal access token needs
+	scope auth.Scope   // that a personal access token needs
 	user  auth.User    // behind signedIn
 	grant auth.Grant   // behind signedIn
 	id    workspace.ID // behind withID
-	// fromMemory says that the answer needed no database.
+	// fromMemory is true if the answer needed no database.
 	fromMemory bool
 }
 
-// endpoint returns an endpoint that sends errors as problems, and logs those that are
-// the server's fault: an outage once, however many requests it concerns.
+// endpoint returns an endpoint that sends errors as problems, and logs those that are the server's
+// fault: an outage once, however many requests it affects.
 func (h *Handler) endpoint(handle func(*call) error) endpoint {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r = h.audited(r)
@@ -248,20 +247,20 @@ func (h *Handler) endpoint(handle func(*call) error) endpoint {
 			w.begin(http.StatusInternalServerError, err)
 			return
 		}
-		if err == nil || r.Context().Err() != nil { // answered, or the client has gone
+		if err == nil || r.Context().Err() != nil { // answered, or the client has disconnected
 			return
 		}
 		c.refused(r.Context(), err).Write(w, r) // the context of the call has ended
 	}
 }
 
-// refused returns what the client is told, and logs what is the server's fault.
+// refused returns the problem for the client, and logs errors that are the server's fault.
 func (c *call) refused(ctx context.Context, err error) *problem.Problem {
 	p := c.problem(ctx, err)
 	c.auditRefusal(ctx, p, err)
 	fields := []zap.Field{zap.String(logkey.Method, c.r.Method), zap.String(logkey.Path, c.r.URL.Path)}
 	switch {
-	case p.Type == problem.Outdated.Type: // the coordinator has said so
+	case p.Type == problem.Outdated.Type: // the coordinator has logged it
 	case p.Type == problem.CommandLost.Type && p.Cause == nil: // the client, its session or this configuration has ended
 	case p.Type == problem.Unavailable.Type:
 		c.away.Failed(err, fields...)
@@ -271,9 +270,9 @@ func (c *call) refused(ctx context.Context, err error) *problem.Problem {
 	return p
 }
 
-// admit refuses every request in a process that must not serve, and those of other origins and
-// at other hosts. It waits for a coordinator that is starting. A personal access token needs the scope, also
-// where signedIn does not ask who sends the request.
+// admit refuses all requests in a process that must not serve, and requests of other origins and to other
+// hosts. It waits for a coordinator that is starting. A personal access token needs the scope even if
+// signedIn does not check the user.
 func admit(scope auth.Scope, handle func(*call) error) func(*call) error {
 	return func(c *call) error {
 		if older := c.Refused(); older != nil {
@@ -293,7 +292,7 @@ func admit(scope auth.Scope, handle func(*call) error) func(*call) error {
 	}
 }
 
-// withTimeout ends a request that waits longer than a statement may take. Routes that recover ask other servers, too,
+// withTimeout ends a request that waits longer than a statement may take. Recovery routes also call other servers,
 // each with its own timeout, and an event stream never ends.
 func withTimeout(handle func(*call) error) func(*call) error {
 	return func(c *call) error {
@@ -315,7 +314,7 @@ func signedIn(handle func(*call) error) func(*call) error {
 		if err := c.checkTagless(); err != nil {
 			return err
 		}
-		if !c.local { // an operator has no grant, and is in the context already
+		if !c.local { // an operator has no grant, and is already in the context
 			c.r = c.r.WithContext(audit.WithLater(c.r.Context(), func() audit.Actor { return c.grant.Actor(c.Client(c.r)) }))
 		}
 		return handle(c)
@@ -333,7 +332,7 @@ func withID(handle func(*call) error) func(*call) error {
 	}
 }
 
-// actor is the user for whom the service acts, on a workspace of a revision that If-Match allows.
+// actor is the user for whom the service acts, with the workspace revisions that If-Match allows.
 func (c *call) actor() service.Actor {
 	return service.Actor{UserID: c.user.ID, Admin: c.user.Admin(), Through: c.through()}.If(c.ifMatch())
 }
@@ -342,7 +341,7 @@ func (c *call) actor() service.Actor {
 // the user's own workspaces.
 func (c *call) self() service.Actor { return service.Actor{UserID: c.user.ID, Through: c.through()} }
 
-// through is what the history names as the cause of a change.
+// through is the cause of a change in the history.
 func (h *Handler) through() audit.Through {
 	if h.local {
 		return audit.CLI

@@ -11,7 +11,7 @@ import (
 	"github.com/codehub/gateway/coordinator/audit"
 )
 
-// TestTheSpecificationListsTheRoutes compares the table of SPEC 9 with that of the routes.
+// TestTheSpecificationListsTheRoutes compares the table of SPEC 9 with the routes.
 func TestTheSpecificationListsTheRoutes(t *testing.T) {
 	text, err := os.ReadFile("../../../coordinator/SPEC.md")
 	if err != nil {
@@ -39,7 +39,8 @@ func TestTheSpecificationListsTheRoutes(t *testing.T) {
 	}
 }
 
-// TestActionsAreOfRoutesOrCommands: each action of the audit belongs to a route, or to what is not the API.
+// TestActionsAreOfRoutesOrCommands: each action of the audit belongs to a route, or to something outside
+// the API.
 func TestActionsAreOfRoutesOrCommands(t *testing.T) {
 	others := []audit.Action{
 		audit.WorkspaceOpen, audit.APIRequest,

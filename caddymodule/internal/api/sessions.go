@@ -22,7 +22,7 @@ func (c *call) listSessions() error {
 }
 
 // endSessions is DELETE /sessions/{id}, which ends one of the user's own sign-ins. It is also
-// DELETE /sessions, which ends all but the one that the request comes with.
+// DELETE /sessions, which ends all but the request's own.
 func (c *call) endSessions() error {
 	err := c.Auth.EndSession(c.r.Context(), c.grant, c.r.PathValue("id"))
 	if errors.Is(err, auth.ErrNoSession) {

@@ -14,7 +14,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// An event stream ends with its session, however quiet it is.
+// An event stream ends with its session, even if it is idle.
 func TestAnEventStreamEndsWithItsSession(t *testing.T) {
 	in := newHarness(t)
 	ann := in.signedIn("ann")
@@ -47,7 +47,7 @@ func TestSessionsOverTheAPI(t *testing.T) {
 	before := ann.Cookie
 	other := in.anyone()
 	other.SignIn("ann", testPassword)
-	ann.SignIn("ann", testPassword) // the browser's session is another one now
+	ann.SignIn("ann", testPassword) // the browser has a new session now
 	if ann.Cookie == before {
 		t.Error("a sign-in kept the session")
 	}

@@ -23,24 +23,23 @@ import (
 // that does not read for that long is dropped.
 const streamWriteTimeout = 30 * time.Second
 
-// maxStreams is how many event streams a session may have open: one per tab with the dashboard,
-// and some whose loss is not noticed yet. Each takes memory here, and the database is asked for
-// each.
+// maxStreams is how many event streams a session may have open: one per dashboard tab, and some
+// lost ones that are not noticed yet. Each uses memory here and queries the database.
 const maxStreams = 64
 
-// streamPage is how many workspaces a stream reads, and holds in memory, at a time.
+// streamPage is how many workspaces a stream reads and holds in memory at a time.
 const streamPage = 50
 
-// refusedStream is after how many seconds a client asks again for a stream that was refused.
+// refusedStream is the number of seconds after which a client retries a refused stream.
 const refusedStream = 15
 
-// streams counts what is open, such as event streams by session.
+// streams counts open things per key, such as event streams per session.
 type streams struct {
 	mu   sync.Mutex
 	open map[string]int
 }
 
-// take counts one more of the session or user, or reports false if there are so many.
+// take counts one more for the session or user, or reports false if the maximum is reached.
 func (s *streams) take(session string, most int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +53,7 @@ func (s *streams) take(session string, most int) bool {
 	return true
 }
 
-// give takes back what take has counted.
+// give undoes take.
 func (s *streams) give(session string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,14 +65,15 @@ func (s *streams) give(session string) {
 // errStreamEnd ends a stream on the server's side; the client connects again.
 var errStreamEnd = errors.New("the stream ends")
 
-// The events that say that the stream works. One that goes on from an earlier one says resumed in place
-// of heartbeat: clients take the first heartbeat for the end of the whole list.
+// The events that show that the stream works. A resumed stream sends resumed instead of heartbeat,
+// because clients take the first heartbeat for the end of the whole list.
 const (
 	heartbeat = "heartbeat"
 	resumed   = "resumed"
 )
 
-// anew is the id of the events of a whole list: a client that has not got all of it begins anew.
+// anew is the id of the events of a whole list: a client that has not received all of it starts
+// over.
 const anew = "0"
 
 // stream is one open event stream.
@@ -81,22 +81,22 @@ type stream struct {
 	*call
 	control *http.ResponseController
 	binding auth.Stream // to the session
-	alive   string      // what says that it works: heartbeat or resumed
-	// position is up to where the client knows everything.
+	alive   string      // the event that shows that it works: heartbeat or resumed
+	// position is the position up to which the client knows everything.
 	position store.Position
-	// read is the last revision before what the client lacked was read.
+	// read is the last revision before the missing changes were read.
 	read int64
-	// id is that of the next event: where the client may go on.
+	// id is the next event's: from it the client can resume.
 	id   string
-	head []byte // of an event, used again and again
+	head []byte // reused for every event
 }
 
-// events is GET /events. It streams the user's workspaces: first the present list, then changes as
-// whole objects (SPEC 9). The first heartbeat follows the list, so that a client
-// that connects again knows which workspaces are gone. With the Last-Event-ID of an earlier stream, and
-// where it is known what has changed since, that comes in place of the list, deletions included. The
-// stream ends with the session, when the client is too slow, and when the server stops or loads a new
-// configuration; clients connect again. A session that has [maxStreams] gets no other.
+// events is GET /events. It streams the user's workspaces: first the current list, then changes as
+// whole objects (SPEC 9). The first heartbeat follows the list, so that a reconnecting client knows
+// which workspaces are gone. If the request has the Last-Event-ID of an earlier stream and the changes
+// since then are known, they replace the list, deletions included. The stream ends with the session,
+// when the client is too slow, and when the server stops or loads a new configuration; clients
+// reconnect. A session that has [maxStreams] gets no more.
 func (c *call) events() error {
 	if err := c.takeStream(); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (c *call) events() error {
 	if c.r.Method == http.MethodHead {
 		return nil
 	}
-	// An answer that has begun cannot report an error: the client connects again.
+	// An answer that has begun cannot report an error: the client reconnects.
 	err = s.send(page, next)
 	if err == nil {
 		s.reached(now)
@@ -143,22 +143,21 @@ func (c *call) events() error {
 	return nil
 }
 
-// streamHeader says that the answer is a stream of events, which proxies must pass on as they come.
+// streamHeader marks the answer as a stream of events, which proxies must not buffer.
 func streamHeader(h http.Header) {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
 }
 
-// End implements [auth.Ender], and ends a slow stream: a client that takes nothing must not keep it open.
+// End implements [auth.Ender], and ends a slow stream: a client that reads nothing must not keep it open.
 func (s *stream) End() { _ = s.control.SetWriteDeadline(time.Unix(1, 0)) }
 
 // reader reads workspaces page by page; the one after the last is empty.
 type reader func() ([]workspace.Workspace, error)
 
-// begin finds the events that the client of an earlier stream lacks, by the id of its last event: the
-// changes since then, or the whole list if the id is unknown here. The client knows everything up to now
-// once it has got that.
+// begin finds the events that the client of an earlier stream missed, by the id of its last event: the
+// changes since then, or the whole list if the id is unknown here. After them the client is up to date.
 func (s *stream) begin(last string) (next reader, now store.Position, err error) {
 	ctx, cancel := context.WithTimeout(s.r.Context(), s.DatabaseTimeout)
 	defer cancel()
@@ -177,13 +176,14 @@ func (s *stream) begin(last string) (next reader, now store.Position, err error)
 	return s.since(before), now, nil
 }
 
-// origin names what the id of an event is good for: the same database, user and form of the workspaces.
+// origin identifies where the id of an event is valid: the same database, user and form of the
+// workspaces.
 func (s *stream) origin(p store.Position) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %+v", p.Origin, s.user.ID, s.view("")))
 	return fmt.Sprintf("%x", sum[:8])
 }
 
-// reached says that the client knows everything up to p, if that is news.
+// reached tells the client that it knows everything up to p, if p is new.
 func (s *stream) reached(p store.Position) {
 	if p.Oldest > s.position.Oldest {
 		s.position, s.id = p, s.origin(p)+"-"+strconv.FormatUint(p.Oldest, 10)
@@ -238,7 +238,7 @@ func (s *stream) send(page []workspace.Workspace, next reader) (err error) {
 	return err
 }
 
-// sendOne sends the present state of one workspace.
+// sendOne sends the current state of one workspace.
 func (s *stream) sendOne(w workspace.Workspace) error {
 	if w.Deleted() {
 		return s.gone(w.ID)
@@ -287,8 +287,8 @@ func (s *stream) follow(changes <-chan events.Change) error {
 	}
 }
 
-// changed sends the workspaces that c and the changes queued behind it concern.
-// Several changes of one workspace become one, because its present state is sent.
+// changed sends the workspaces that c and the changes queued behind it concern. Several changes of
+// one workspace become one event, because its current state is sent.
 func (s *stream) changed(c events.Change, more <-chan events.Change) error {
 	passed := s.Hub.Position()
 	pending := []events.Change{c}
@@ -315,12 +315,12 @@ func (s *stream) changed(c events.Change, more <-chan events.Change) error {
 			return err
 		}
 	}
-	s.reached(passed) // from the next event on
+	s.reached(passed) // of the next event
 	return s.flush()
 }
 
-// one sends the present state of a workspace that has changed. What it takes is read and made once for
-// all streams that send the same.
+// one sends the current state of a changed workspace. The event is read and encoded once for all
+// streams that send the same.
 func (s *stream) one(c events.Change) error {
 	if c.Revision <= s.read {
 		return s.again(c.ID)
@@ -342,8 +342,8 @@ func (s *stream) one(c events.Change) error {
 	return s.event("workspace_updated", data)
 }
 
-// again reads a workspace and sends it. Its change may be older than what the client has got: passed on as it is, the
-// change would take a workspace that was undeleted from a client that is cut before the next one.
+// again reads a workspace and sends it. Its change may be older than the client's state: passed on unchanged, a
+// deletion would remove an undeleted workspace from a client that disconnects before the next event.
 func (s *stream) again(id workspace.ID) error {
 	present, err := s.several([]workspace.ID{id})
 	if err != nil {
@@ -355,7 +355,8 @@ func (s *stream) again(id workspace.ID) error {
 	return s.sendOne(present[0])
 }
 
-// several reads workspaces. The client may have gone: other streams wait for the same reading.
+// several reads workspaces. It ignores the end of the client, because other streams wait for the
+// same result.
 func (s *stream) several(ids []workspace.ID) ([]workspace.Workspace, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.r.Context()), s.DatabaseTimeout)
 	defer cancel()
@@ -366,8 +367,8 @@ func (s *stream) several(ids []workspace.ID) ([]workspace.Workspace, error) {
 	return present, nil
 }
 
-// resync sends what the client lacks because events may have been lost. The stream ends where only the
-// whole list would do: a client that connects again knows how to take that.
+// resync sends what the client may have missed because events were lost. If only the whole list would
+// do, the stream ends: a reconnecting client can handle the list.
 func (s *stream) resync() error {
 	next, now, err := s.begin(s.id)
 	if err != nil {
@@ -418,7 +419,7 @@ func frame(data any) ([]byte, error) {
 	return fmt.Appendf(nil, "data: %s\n\n", b), nil
 }
 
-// event writes an event. What the client does not take is not buffered here.
+// event writes an event. Events that the client does not read are not buffered here.
 func (s *stream) event(name string, data []byte) error {
 	if err := mayWrite(s.control, s.grant.Ended()); err != nil {
 		return err

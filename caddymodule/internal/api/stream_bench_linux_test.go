@@ -24,28 +24,29 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// What BenchmarkEvents measures: so many streams of so many users, and so many changes a second, each of
-// a workspace of one of them.
+// The load of BenchmarkEvents: streams, users, and changes per second, each of a workspace of one of the
+// users.
 const (
 	benchStreams  = 1000
 	benchChanges  = 200
 	benchDuration = 20 * time.Second
-	benchOwned    = 3 // workspaces of a user
+	benchOwned    = 3 // workspaces per user
 )
 
-// benchClientsEnv holds what the process with the clients is told.
+// benchClientsEnv holds the input of the client process.
 const benchClientsEnv = "CODEHUB_BENCH_EVENT_CLIENTS"
 
-// benchClients is what it is told: where the server is, and the sessions, each with so many streams.
+// benchClients is this input: the server's address, and the sessions with the number of streams of
+// each.
 type benchClients struct {
 	Address  string
 	Sessions []string
 	Streams  int
 }
 
-// BenchmarkEvents measures how long a change takes from before its commit until a client has it, and what
-// a client costs the server's process in memory. The handler is the real one, over TCP and PostgreSQL; the
-// clients are another process. `make bench-events` runs it.
+// BenchmarkEvents measures the time from before the commit of a change until a client receives it, and the
+// memory that each client costs the server's process. The handler is the real one, over TCP and
+// PostgreSQL; the clients are another process. `make bench-events` runs it.
 func BenchmarkEvents(b *testing.B) {
 	for _, c := range []struct {
 		name  string
@@ -105,7 +106,8 @@ func benchEvents(b *testing.B, name string, users int) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// benchMemory returns what this process uses: heap and stacks after a collection, and what is resident.
+// benchMemory returns the memory of this process: heap and stacks after a garbage collection, and the
+// resident set.
 func benchMemory(b *testing.B) (heap, resident int64) {
 	b.Helper()
 	debug.FreeOSMemory()
@@ -122,14 +124,14 @@ func benchMemory(b *testing.B) (heap, resident int64) {
 	return int64(m.HeapInuse + m.StackInuse), pages * int64(os.Getpagesize())
 }
 
-// benchProcess is the process with the clients.
+// benchProcess is the client process.
 type benchProcess struct {
 	cmd    *exec.Cmd
 	stdin  io.Closer
 	stdout *bufio.Reader
 }
 
-// startBenchClients starts it, and returns when all clients have the present list.
+// startBenchClients starts it, and returns when all clients have the current list.
 func startBenchClients(b *testing.B, told benchClients) *benchProcess {
 	b.Helper()
 	text, err := json.Marshal(told)
@@ -157,7 +159,7 @@ func startBenchClients(b *testing.B, told benchClients) *benchProcess {
 	return p
 }
 
-// stop ends the clients and returns how long the changes took to each, sorted.
+// stop ends the clients and returns the sorted latencies of the changes.
 func (p *benchProcess) stop(b *testing.B) (all []time.Duration) {
 	b.Helper()
 	_ = p.stdin.Close()
@@ -172,7 +174,7 @@ func (p *benchProcess) stop(b *testing.B) (all []time.Duration) {
 	return all
 }
 
-// TestBenchClients is the process with the clients of BenchmarkEvents, and nothing otherwise.
+// TestBenchClients is the client process of BenchmarkEvents; otherwise it does nothing.
 func TestBenchClients(t *testing.T) {
 	text := os.Getenv(benchClientsEnv)
 	if text == "" {
@@ -208,7 +210,8 @@ func TestBenchClients(t *testing.T) {
 	}
 }
 
-// readBenchEvents reads a stream and returns how long its changes took. The first heartbeat calls ready.
+// readBenchEvents reads a stream and returns the latencies of its changes. The first heartbeat calls
+// ready.
 func readBenchEvents(conn net.Conn, ready func()) (took []time.Duration) {
 	r := bufio.NewReader(conn)
 	for begun := false; ; {

@@ -22,8 +22,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// told reads up to the event that ends what the client lacked, and returns what came before it by the
-// id of the workspace.
+// told reads up to the event that ends the catch-up, and returns the events before it by the id of
+// the workspace.
 func (r *eventReader) told() (before map[any]string, end event) {
 	r.t.Helper()
 	before = make(map[any]string)
@@ -42,8 +42,8 @@ func (r *eventReader) told() (before map[any]string, end event) {
 	}
 }
 
-// settle waits until everything that is written was written before any transaction that is open now, also
-// those of other tests: else it is told again.
+// settle waits until all writes precede every open transaction, including those of other tests. Otherwise
+// they would be sent again.
 func (in *harness) settle() {
 	in.t.Helper()
 	wait.Until(in.t, "no transaction of before is open", func() (settled bool) {
@@ -90,7 +90,7 @@ func TestAStreamGoesOnWhereAnotherHasEnded(t *testing.T) {
 	}
 }
 
-// What is not known to be an id of this user's at this database gets the whole list.
+// An id that is not known to be this user's on this database gets the whole list.
 func TestAnIDThatIsNotKnownGetsTheWholeList(t *testing.T) {
 	in, elsewhere := newHarness(t), newSerialHarness(t)
 	ann, bob := in.signedIn("ann"), in.signedIn("bob")
@@ -112,8 +112,9 @@ func TestAnIDThatIsNotKnownGetsTheWholeList(t *testing.T) {
 	if list, end := openStream(t, ann, "Last-Event-ID: "+mine.id).told(); len(list) != 0 || end.name != "resumed" {
 		t.Errorf("her own id: %v, %v", list, end)
 	}
-	// The same names of transactions mean others after a backup was restored into this server.
-	in.exec("VACUUM FULL workspaces") // as a restore does, it writes another file
+	// After a backup was restored into this server, the same transaction ids mean other
+	// transactions.
+	in.exec("VACUUM FULL workspaces") // as a restore does, this writes another file
 	if list, end := openStream(t, ann, "Last-Event-ID: "+mine.id).told(); len(list) != 1 || end.name != "heartbeat" {
 		t.Errorf("in a restored database: %v, %v", list, end)
 	}
@@ -144,7 +145,7 @@ func TestATransactionThatIsOpenMeanwhileIsNotMissed(t *testing.T) {
 	}
 }
 
-// A feed may have read a row before the stream has read the list, and pass it on afterwards.
+// A feed may read a row before the stream reads the list, and pass it on afterwards.
 func TestAChangeThatIsOlderThanTheListDoesNotUndoIt(t *testing.T) {
 	in := newHarness(t)
 	ann := in.signedIn("ann")
@@ -176,18 +177,18 @@ func TestAChangeThatIsOlderThanTheListDoesNotUndoIt(t *testing.T) {
 	}
 }
 
-// follower is a client that is cut at any byte and connects again, to any of several processes.
+// follower is a client that is disconnected at any byte and reconnects to any of several processes.
 type follower struct {
 	t          *testing.T
 	random     *rand.Rand
 	clients    []*apitest.Client
 	last       string
 	workspaces map[string]map[string]any
-	resumed    int // streams that went on
+	resumed    int // streams that resumed
 }
 
-// follow reads one stream, for so many bytes and events at most, and at least up to its first sign of life
-// without a limit.
+// follow reads one stream, up to the given numbers of bytes and events; without a limit at least up to its
+// first sign of life.
 func (f *follower) follow(bytes int64, events int) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), wait.Timeout)
@@ -199,7 +200,7 @@ func (f *follower) follow(bytes int64, events int) {
 	}
 	res := client.Open(ctx, "GET", "/api/v1/events", nil, header...)
 	defer res.Body.Close()
-	seen := make(map[string]bool) // nil once the client knows what it lacked
+	seen := make(map[string]bool) // nil once the client has caught up
 	r := &eventReader{t: f.t, buf: bufio.NewReader(io.LimitReader(res.Body, bytes))}
 	for n := 0; events == 0 && seen != nil || n < events; n++ {
 		e, ok := r.next()
@@ -228,8 +229,8 @@ func (f *follower) follow(bytes int64, events int) {
 	}
 }
 
-// A client applies events to what it knows, and is cut at random points. In the end it has the rows
-// of the database: none missing, none old, none deleted.
+// A client applies events to its state, and is disconnected at random points. In the end it has the
+// rows of the database: none missing, none stale, none deleted.
 func TestAClientThatIsCutKnowsEverything(t *testing.T) {
 	often := func(o *api.Options) { o.Heartbeat = 5 * time.Millisecond }
 	in := newHarness(t, often)
@@ -326,7 +327,7 @@ func (l smallBuffers) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// A client that does not read is dropped, over either protocol, and the others get their events meanwhile.
+// A client that does not read is dropped, over either protocol, while the others get their events.
 func TestAClientThatDoesNotReadIsDropped(t *testing.T) {
 	for _, name := range []string{"HTTP/1.1", "HTTP/2.0"} {
 		t.Run(name, func(t *testing.T) {

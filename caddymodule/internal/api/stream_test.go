@@ -28,7 +28,7 @@ type event struct {
 	data     map[string]any
 }
 
-// openStream opens the event stream. It ends with the test at the latest.
+// openStream opens the event stream, which ends with the test at the latest.
 func openStream(t *testing.T, c *apitest.Client, header ...string) *eventReader {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Timeout)
@@ -69,8 +69,8 @@ func (r *eventReader) next() (event, bool) {
 	}
 }
 
-// until returns the next event of this name that holds the fields of want. Others
-// may come before: an object may be sent again although nothing of it is new.
+// until returns the next event of this name that has the fields of want. Others may come before: an
+// object may be sent again unchanged.
 func (r *eventReader) until(name string, want map[string]any) map[string]any {
 	r.t.Helper()
 next:
@@ -138,8 +138,7 @@ func TestEventsBeginWithThePresentList(t *testing.T) {
 	}
 }
 
-// An administrator may see everybody's workspaces, but the stream is the user's own
-// list.
+// An administrator may see all workspaces, but the stream has only the user's own.
 func TestEventsAreTheUsersOwn(t *testing.T) {
 	in := newHarness(t)
 	ann, admin := in.signedIn("ann"), in.signedIn("admin")
@@ -171,7 +170,7 @@ func TestEventsEndWithTheSession(t *testing.T) {
 	s.end()
 }
 
-// A session has room for the tabs that a person opens, and takes no more memory than that.
+// A session allows streams for the tabs that a person opens, and no more, which bounds the memory.
 func TestEventStreamsOfASessionAreBounded(t *testing.T) {
 	in := newHarness(t)
 	ann, bob := in.signedIn("ann"), in.signedIn("bob")
@@ -196,13 +195,13 @@ func TestEventStreamsOfASessionAreBounded(t *testing.T) {
 		}
 	}
 	openStream(t, bob)
-	openStream(t, elsewhere) // another session of hers
+	openStream(t, elsewhere) // another session of the user
 	end()
 	wait.Until(t, "there is room again", func() bool { return ann.Do("HEAD", "/api/v1/events", nil).StatusCode == 200 })
 	openStream(t, ann).until("heartbeat", nil)
 }
 
-// An open stream must not make a reload, or a stop, wait for it.
+// An open stream must not delay a reload or a stop.
 func TestEventsEndWhenTheServerStops(t *testing.T) {
 	stopping := make(chan struct{})
 	in := newHarness(t, func(o *api.Options) { o.Stopping = stopping })
@@ -225,20 +224,20 @@ func TestEventsAreSentWhole(t *testing.T) {
 	s.until("heartbeat", nil)
 }
 
-// A client that may have missed events gets the present list again, and learns which
-// workspaces are gone.
+// A client that may have missed events gets the current list again, and learns which workspaces are
+// gone.
 func TestEventsBeginAnewAfterAGap(t *testing.T) {
 	in := newHarness(t)
 	ann := in.signedIn("ann")
 	kept, lost := ann.Create("kept"), ann.Create("lost")
 	s := openStream(t, ann)
 	s.until("heartbeat", nil)
-	in.exec("ALTER TABLE workspaces DISABLE TRIGGER USER") // no notification: it is missed
+	in.exec("ALTER TABLE workspaces DISABLE TRIGGER USER") // no notification, so it is missed
 	in.exec("UPDATE workspaces SET name = 'renamed' WHERE id = $1", kept["id"])
 	in.exec("UPDATE workspaces SET desired_state = 'DELETED', deleted_at = now() WHERE id = $1", lost["id"])
 	in.hub.Reset(0)
-	// In either order: a late notification of the workspace's creation may show before
-	// the present list does that it is gone.
+	// In either order: a late notification of the workspace's creation may show its deletion before
+	// the current list does.
 	for renamed, gone := false, false; !renamed || !gone; {
 		e, ok := s.next()
 		if !ok {
@@ -249,7 +248,7 @@ func TestEventsBeginAnewAfterAGap(t *testing.T) {
 	}
 }
 
-// A desired state that the controller has not acted on yet is sent, too.
+// A desired state is also sent before the controller has acted on it.
 func TestEventsShowTheDesiredState(t *testing.T) {
 	in := newHarness(t)
 	ann := in.signedIn("ann")
@@ -271,7 +270,7 @@ func TestEventsAnswerHEAD(t *testing.T) {
 	}
 }
 
-// How a storage job gets on is an event, and the same object as elsewhere.
+// The progress of a storage job is an event, with the same object as elsewhere.
 func TestEventsShowProgress(t *testing.T) {
 	in := newHarness(t)
 	ann := in.signedIn("ann")

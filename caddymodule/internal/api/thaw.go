@@ -12,11 +12,11 @@ import (
 // DefaultThawTimeout is the usual [Options.ThawTimeout].
 const DefaultThawTimeout = 30 * time.Second
 
-// thawPoll is how long a command waits before it asks again whether the container goes on.
+// thawPoll is how long a command waits before it checks again whether the container has resumed.
 const thawPoll = 50 * time.Millisecond
 
-// thaw has a workspace go on that dozes: what needs its container is a use of it (SPEC 6). The
-// container goes on a moment later.
+// thaw resumes a dozing workspace: a request that needs its container counts as use (SPEC 6). The
+// container resumes a moment later.
 func (c *call) thaw(w workspace.Workspace, a service.Actor) error {
 	if w.DozeAt.IsZero() {
 		return nil
@@ -26,8 +26,8 @@ func (c *call) thaw(w workspace.Workspace, a service.Actor) error {
 	return c.Service.SetDesired(ctx, a, c.id, workspace.DesiredRunning)
 }
 
-// thawing returns what is called each time when the container is still frozen. It waits for a moment, and
-// returns the refusal for one that does not go on: because a person has paused it, or in the time.
+// thawing returns a function to call each time the container is still frozen. It waits for a moment. It
+// returns the refusal if a person has paused the container, or if the container does not resume in time.
 func (c *call) thawing(ctx context.Context) func() error {
 	var late <-chan time.Time
 	return func() error {

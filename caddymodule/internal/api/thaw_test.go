@@ -13,7 +13,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// dozes has a workspace run and doze.
+// dozes makes a workspace run and doze.
 func (in *harness) dozes(w map[string]any) {
 	in.t.Helper()
 	in.exec(`UPDATE workspaces SET phase = 'RUNNING' WHERE id = $1`, w["id"])
@@ -21,13 +21,14 @@ func (in *harness) dozes(w map[string]any) {
 	in.freezes(w)
 }
 
-// freezes writes what the controller writes when it has seen a workspace's container frozen.
+// freezes writes what the controller writes after it has seen a workspace's container frozen.
 func (in *harness) freezes(w map[string]any) {
 	in.t.Helper()
 	in.exec(`UPDATE workspaces SET conditions = '{"infra.dozing": {"status": "True"}}' WHERE id = $1`, w["id"])
 }
 
-// A command in a workspace that dozes has it go on, as a use by its owner, and waits until its container does.
+// A command in a dozing workspace resumes it, as a use by its owner, and waits until the container has
+// resumed.
 func TestACommandThawsItsWorkspace(t *testing.T) {
 	frozen, again := 3, false
 	var in *harness
@@ -69,14 +70,14 @@ func TestACommandThawsItsWorkspace(t *testing.T) {
 		t.Errorf("the history: %v", happened)
 	}
 
-	// It dozes again just when the command begins.
+	// The workspace dozes again just as the command begins.
 	frozen, again = 1, true
 	if all := lines(t, run(ann, w, "ls").Text); len(all) != 2 || all[1].ExitCode == nil {
 		t.Errorf("got %+v", all)
 	}
 }
 
-// A workspace that dozes has given its place away: without another one, nothing runs in it.
+// A dozing workspace does not count as running: when the limit is reached, no command runs in it.
 func TestACommandNeedsAPlaceToThaw(t *testing.T) {
 	ran := 0
 	in := newHarness(t, withExec(func(context.Context, workspace.ID, backend.Command, io.Writer, io.Writer) (int, error) {
@@ -99,8 +100,8 @@ func TestACommandNeedsAPlaceToThaw(t *testing.T) {
 	}
 }
 
-// A container that a person has paused does not go on by itself: a command says so at once, and one that does not go
-// on in the time says so then.
+// A container that a person has paused does not resume by itself: a command fails immediately. If a container does
+// not resume in time, the command fails then.
 func TestACommandInAPausedContainer(t *testing.T) {
 	asked := 0
 	paused := withExec(func(context.Context, workspace.ID, backend.Command, io.Writer, io.Writer) (int, error) {
@@ -122,7 +123,7 @@ func TestACommandInAPausedContainer(t *testing.T) {
 	run(admin, w, "ls").Problem(t, 409, "not-running")
 }
 
-// Streams tell that a workspace dozes and that it goes on, although nothing else of it changes.
+// Streams report that a workspace dozes and that it resumes, although nothing else changes.
 func TestAStreamTellsWhatDozes(t *testing.T) {
 	in := newHarness(t)
 	ann := in.signedIn("ann")

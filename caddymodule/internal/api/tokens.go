@@ -16,8 +16,8 @@ func (c *call) listTokens() error {
 	return sendJSON(c.w, http.StatusOK, v1.ListOf(v1.TokensOf(tokens)))
 }
 
-// createToken is POST /tokens {"name": …, "scopes": […], "expires_in_days": n}: it makes a personal
-// access token and answers 201 with it. Its secret is in this answer only.
+// createToken is POST /tokens {"name": …, "scopes": […], "expires_in_days": n}: it creates a
+// personal access token and answers 201 with it. Only this answer has its secret.
 func (c *call) createToken() error {
 	in := struct {
 		Name   textField    `json:"name"`
@@ -34,7 +34,8 @@ func (c *call) createToken() error {
 	return sendJSON(c.w, http.StatusCreated, v1.NewToken{Token: v1.TokenOf(token), Secret: secret})
 }
 
-// revokeToken is DELETE /tokens/{id}: it ends a personal access token, and what is open with it.
+// revokeToken is DELETE /tokens/{id}: it ends a personal access token and everything that is open
+// with it.
 func (c *call) revokeToken() error {
 	if err := c.Auth.RevokeToken(c.r.Context(), c.user.ID, c.r.PathValue("id")); err != nil {
 		return err

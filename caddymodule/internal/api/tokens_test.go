@@ -16,7 +16,7 @@ import (
 
 const invalidToken = `Bearer error="invalid_token"`
 
-// token makes an access token and returns its object.
+// token creates an access token and returns its object.
 func token(c *apitest.Client, scopes ...string) map[string]any {
 	c.T.Helper()
 	r := c.Do("POST", "/api/v1/tokens", map[string]any{"name": "backup", "scopes": scopes})
@@ -80,7 +80,7 @@ func TestTokensOverTheAPI(t *testing.T) {
 }
 
 // Every route of the API has a scope, and a token without it gets nothing: neither from the
-// database nor by the cookie that it comes with.
+// database nor by a cookie in the same request.
 func TestEveryRouteNeedsItsScope(t *testing.T) {
 	in := newHarness(t)
 	admin := in.signedIn("admin")
@@ -123,7 +123,7 @@ func TestEveryRouteNeedsItsScope(t *testing.T) {
 	}
 }
 
-// A token of an administrator has an administrator's rights only with that scope.
+// An administrator's token has an administrator's rights only with the matching scope.
 func TestATokenWithoutTheScopeOfAnAdministrator(t *testing.T) {
 	in := newHarness(t)
 	admin, anyone := in.signedIn("admin"), in.anyone()
@@ -150,7 +150,7 @@ func TestATokenWithoutTheScopeOfAnAdministrator(t *testing.T) {
 	})
 }
 
-// Whatever else comes with a token, it alone counts.
+// A request with a token has only the token's rights, whatever other credentials it carries.
 func TestATokenCountsAlone(t *testing.T) {
 	in := newHarness(t)
 	ann, bob := in.signedIn("ann"), in.signedIn("bob")
@@ -180,15 +180,15 @@ func TestATokenCountsAlone(t *testing.T) {
 	anyone.Cookie = ""
 	anyone.Do("GET", "/api/v1/me", nil, "Authorization: Bearer "+ann.Cookie).Problem(t, 401, "not-signed-in")
 	anyone.Do("GET", "/api/v1/me", nil, "Authorization: Bearer chg_"+ann.Cookie).Problem(t, 401, "invalid-token")
-	// Pages are for people: there is nothing for a token, and nothing leads to the sign-in.
+	// Pages are for people: a token gets nothing there, and no redirect to the sign-in.
 	for _, path := range []string{"/", "/login", "/auth/ticket?workspace=x", "/auth/name?host=x"} {
 		ann.Do("GET", path, nil, bearer(ofAnn), "Accept: text/html").Problem(t, 403, "token-scope")
 		ann.Do("GET", path, nil, "Authorization: Bearer chg_x", "Accept: text/html").Problem(t, 401, "invalid-token")
 	}
 }
 
-// A browser adds no token by itself, so what comes with one is no forgery. It is asked before it
-// may send one to another origin, and gets no permission.
+// A browser adds no token by itself, so a request with one is not forged. Before a browser sends a
+// token to another origin, it asks for permission and gets none.
 func TestTokensNeedNoOrigin(t *testing.T) {
 	in := newHarness(t)
 	ann, anyone := in.signedIn("ann"), in.anyone()

@@ -23,8 +23,8 @@ func administrator(handle func(*call) error) func(*call) error {
 	}
 }
 
-// listUsers is GET /users?limit&cursor&q, for administrators: a page of the users, by name, whose names
-// have q in them.
+// listUsers is GET /users?limit&cursor&q, for administrators: a page of the users whose names contain
+// q, by name.
 func (c *call) listUsers() error {
 	limit, err := c.number("limit", auth.MaxAccounts)
 	if err != nil {
@@ -39,8 +39,8 @@ func (c *call) listUsers() error {
 }
 
 // createUser is POST /users {"username": …, "password": …, "role": …}, for administrators: it adds a
-// user, of the role user unless role says otherwise, and answers 201. It refuses with 400 a bad field,
-// and with 409 a name that is taken. No access token can do it (403).
+// user, with the role user by default, and answers 201. It refuses an invalid field with 400, and a
+// name that is taken with 409. Access tokens are refused (403).
 func (c *call) createUser() error {
 	in := struct {
 		Username string `json:"username"`
@@ -70,11 +70,11 @@ func (c *call) sendUser(status int, id string) error {
 	return sendJSON(c.w, status, v1.AccountOf(account))
 }
 
-// limitField is a limit in a request's body that may be missing, null or given. Null means the limit
-// of all users.
+// limitField is a limit in a request's body that may be missing, null or given. Null means the
+// general limit.
 type limitField struct{ value *int }
 
-// UnmarshalJSON is called when the field is present, also when it is null.
+// UnmarshalJSON is called when the field is present, even if it is null.
 func (f *limitField) UnmarshalJSON(b []byte) error {
 	f.value = new(0)
 	if string(b) == "null" {
@@ -84,15 +84,16 @@ func (f *limitField) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	if *f.value == 0 {
-		*f.value = -1 // which is refused: a zero would mean the limit of all users
+		*f.value = -1 // which is refused: a zero would mean the general limit
 	}
 	return nil
 }
 
 // patchUser is PATCH /users/{id}, for administrators: it changes the given fields of role, disabled,
-// password and limits, all or none, and answers with the user. Another role or password, and disabling,
-// end the user's sign-ins and access tokens. Administrators cannot disable themselves or give up their own
-// role, and the last one who can sign in stays (409). An access token can change the limits only (403).
+// password and limits, all or none, and answers with the user. A new role or password, and disabling, end
+// the user's sign-ins and access tokens. Administrators cannot disable themselves or give up their own
+// role, and at least one administrator must still be able to sign in (409). An access token can only
+// change the limits (403).
 func (c *call) patchUser() error {
 	var in struct {
 		Role     *string `json:"role"`
@@ -120,7 +121,7 @@ func (c *call) patchUser() error {
 }
 
 // signOutUser is POST /users/{id}/sign-out, for administrators: all sign-ins and access tokens of the
-// user end. No access token can do it (403).
+// user end. Access tokens are refused (403).
 func (c *call) signOutUser() error {
 	id := c.r.PathValue("id")
 	if err := c.Auth.SignOut(c.r.Context(), id); err != nil {
@@ -132,8 +133,8 @@ func (c *call) signOutUser() error {
 	return nil
 }
 
-// unlockUser is POST /users/{id}/unlock, for administrators: wrong passwords of before keep the user from signing in no
-// longer. No access token can do it (403).
+// unlockUser is POST /users/{id}/unlock, for administrators: earlier wrong passwords no longer block the user's
+// sign-in. Access tokens are refused (403).
 func (c *call) unlockUser() error {
 	id := c.r.PathValue("id")
 	if err := c.Auth.Unlock(c.r.Context(), id); err != nil {

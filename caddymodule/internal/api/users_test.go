@@ -104,7 +104,7 @@ func TestAdministratorsChangeUsers(t *testing.T) {
 	withToken := func() int {
 		return in.anyone().Do("GET", "/api/v1/me", nil, "Authorization: Bearer "+token).StatusCode
 	}
-	// Neither limits nor the same role end a session.
+	// Changing limits, or setting the same role, ends no session.
 	change(map[string]any{"role": "user", "limits": map[string]any{"max_running": 1}})
 	if a := ann.Do("GET", "/api/v1/limits", nil); a.StatusCode != 200 || a.Object(t)["max_running_per_user"] != 1.0 {
 		t.Errorf("ann's limits: %d %s", a.StatusCode, a.Text)
@@ -121,7 +121,7 @@ func TestAdministratorsChangeUsers(t *testing.T) {
 	if p := ann.Do("POST", "/api/v1/workspaces", map[string]any{"name": "third", "desired_state": "ARCHIVED"}).Problem(t, 429, "too-many-workspaces"); p["limit"] != 2.0 {
 		t.Errorf("too many: %v", p)
 	}
-	// What an administrator starts for ann counts against ann's limit.
+	// A workspace of ann's that an administrator starts counts against ann's limit.
 	in.exec(`UPDATE workspaces SET operation = 'NONE', phase = 'ARCHIVED' WHERE id = $1`, second["id"])
 	if p := admin.Do("POST", "/api/v1/workspaces/"+fmt.Sprint(second["id"])+"/start", nil).Problem(t, 429, "limit-reached"); p["limit"] != 1.0 {
 		t.Errorf("for ann, over ann's limit: %v", p)
@@ -143,7 +143,7 @@ func TestAdministratorsChangeUsers(t *testing.T) {
 			t.Errorf("%v: %v", body, p)
 		}
 	}
-	// All or nothing: the limit is not changed with a bad password.
+	// All or nothing: with a bad password the limit is not changed either.
 	admin.Do("PATCH", path, map[string]any{"limits": map[string]any{"max_running": 9}, "password": "short"}).Problem(t, 400, "invalid-field")
 	if u := admin.Do("GET", path, nil).Object(t); fmt.Sprint(u["limits"]) != "map[max_running:<nil> max_workspaces:2]" {
 		t.Errorf("after a refused change: %v", u)
@@ -174,7 +174,7 @@ func TestAdministratorsChangeUsers(t *testing.T) {
 	for _, body := range []map[string]any{{"disabled": true}, {"role": "user"}} {
 		admin.Do("PATCH", own, body).Problem(t, 409, "own-account")
 	}
-	// Another administrator has demoted this one a moment ago, and the session is still known.
+	// Another administrator has just demoted this one, whose session is still in memory.
 	change(map[string]any{"role": "admin"})
 	in.exec(`UPDATE users SET role = 'user' WHERE username = 'admin'`)
 	for _, body := range []map[string]any{{"disabled": true}, {"role": "user"}} {

@@ -13,10 +13,10 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// createWorkspace is POST /workspaces: it creates a workspace of the user's, which is to run
-// unless desired_state says otherwise, and answers 201 with it. It refuses with 400 for a bad
-// field and 429 when as many workspaces exist or run as the limits allow. A repetition with the
-// same Idempotency-Key answers with the workspace that the first one has created.
+// createWorkspace is POST /workspaces: it creates a workspace of the user, whose desired_state is
+// RUNNING by default, and answers 201 with it. It refuses an invalid field with 400, and a
+// workspace beyond the limits with 429. A repetition with the same Idempotency-Key answers with the
+// workspace that the first request created.
 func (c *call) createWorkspace() error {
 	var in struct {
 		Name         textField `json:"name"`
@@ -51,10 +51,10 @@ func (c *call) sendWorkspace(status int, w workspace.Workspace) error {
 }
 
 // listWorkspaces is GET /workspaces?limit&cursor&sort&phase&q&deleted&all&owner: one page of the
-// user's workspaces, newest first unless sort says otherwise, and the cursor of the next page, null on
-// the last one. With deleted=true it lists those that are deleted and can still be undeleted. With
-// all=true, for administrators, it lists those of all users or of one owner, with the owners' names.
-// The package service owns the sizes of pages, the orders and the filters.
+// user's workspaces, newest first by default, and the cursor of the next page, null on the last one.
+// With deleted=true it lists deleted workspaces that can still be undeleted. With all=true, for
+// administrators, it lists the workspaces of all users or of one owner, with the owners' names. The
+// package service owns the sizes of pages, the orders and the filters.
 func (c *call) listWorkspaces() error {
 	limit, err := c.number("limit", service.MaxPage)
 	if err != nil {
@@ -101,16 +101,16 @@ func sendPage[T, B any](c *call, items []T, next string, body func(T) B) error {
 	return sendJSON(c.w, http.StatusOK, v1.PageOf(bodies, next))
 }
 
-// body returns w as the client of this call gets it.
+// body returns w in the form for the client of this call.
 func (c *call) body(w workspace.Workspace) v1.Workspace { return v1.WorkspaceOf(w, c.view(w.ID)) }
 
-// view is how the client of this call sees a workspace.
+// view returns how the client of this call sees a workspace.
 func (c *call) view(id workspace.ID) v1.View {
 	d := c.Service.Delays()
 	v := v1.View{
 		Admin: c.user.Admin(), HomeWarn: d.HomeWarn, Standby: d.Standby, DeletionDelay: c.DeletionDelay,
 	}
-	if !c.local { // a command has no address of its own from which that of a workspace follows
+	if !c.local { // a command has no address from which the workspace's could be derived
 		v.URL = c.at.WorkspaceURL(id)
 	}
 	return v
@@ -126,11 +126,11 @@ func (c *call) getWorkspace() error {
 	return c.sendWorkspace(http.StatusOK, w)
 }
 
-// patchWorkspace is PATCH /workspaces/{id}: it changes the given fields, all or none,
-// and answers with the workspace. Another image applies from the next start on, and one
-// that the error of the workspace may come from is tried again. Changing the desired state is
-// refused with 409 while an operation is in progress (SPEC 1, contract 4), and with 429 like
-// creating. With If-Match it is refused with 412 when the workspace has changed since.
+// patchWorkspace is PATCH /workspaces/{id}: it changes the given fields, all or none, and answers
+// with the workspace. A new image applies from the next start, and clears an error that the old
+// image may have caused. Changing the desired state is refused with 409 while an operation is in
+// progress (SPEC 1, contract 4), and with 429 like creating. With If-Match it is refused with 412
+// if the workspace has changed since.
 func (c *call) patchWorkspace() error {
 	var in struct {
 		Name         textField `json:"name"`
@@ -170,10 +170,10 @@ func setDesired(desired workspace.DesiredState) func(*call) error {
 	return func(c *call) error { return c.update(service.Patch{DesiredState: &desired}) }
 }
 
-// deleteWorkspace is DELETE /workspaces/{id}?now. It answers 202, because container and volume
-// are removed in the background. The workspace is not found from now on, but can be undeleted
-// for a while. With now=true nothing is kept for that time: by administrators, and by the owner of
-// a workspace that is deleted already.
+// deleteWorkspace is DELETE /workspaces/{id}?now. It answers 202, because container and volume are
+// removed in the background. The workspace is no longer found, but can be undeleted for a while.
+// With now=true nothing is kept for that time; this is allowed for administrators, and for the
+// owner of a workspace that is already deleted.
 func (c *call) deleteWorkspace() error {
 	now, err := c.flag("now")
 	if err != nil {
@@ -197,8 +197,7 @@ func (c *call) undeleteWorkspace() error {
 	return c.sendWorkspace(http.StatusOK, w)
 }
 
-// flag reads a parameter of the query that is true or false. It is false when it is
-// missing.
+// flag reads a boolean parameter of the query. It is false when it is missing.
 func (c *call) flag(name string) (bool, error) {
 	switch c.r.URL.Query().Get(name) {
 	case "":
@@ -211,7 +210,7 @@ func (c *call) flag(name string) (bool, error) {
 	return false, problem.InvalidField(name, "problem.boolean", nil)
 }
 
-// number reads a parameter of the query that is a number from 1 to limit, and 0 when it is
+// number reads a parameter of the query that is a number from 1 to limit. It returns 0 when it is
 // missing.
 func (c *call) number(name string, limit int64) (int64, error) {
 	s := c.r.URL.Query().Get(name)
