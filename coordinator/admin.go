@@ -9,7 +9,7 @@ import (
 	"github.com/codehub/gateway/coordinator/store"
 )
 
-// Overview shows administrators the state of all workspaces and of what they run on.
+// Overview shows administrators the state of all workspaces and of the systems that they run on.
 type Overview struct {
 	store.Overview
 	// Disk is that of the homes; nil where it is not known.

@@ -25,12 +25,12 @@ var ErrNoBucket = errors.New("the object store has no such bucket: check the set
 // errNotFound is the store's answer that an object does not exist.
 var errNotFound = fmt.Errorf("the object store has no such object: %w", fs.ErrNotExist)
 
-// codeNotImplemented is a store's answer to a request that it does not know. A retry does not help, whatever the status
-// says.
+// codeNotImplemented is a store's answer to a request that it does not know. A retry does not help, regardless of the
+// status.
 const codeNotImplemented = "NotImplemented"
 
-// throttled are the codes with which stores ask for fewer requests or say that they are not ready, whatever the status
-// of the answer.
+// throttled are the codes with which stores ask for fewer requests or say that they are not ready, regardless of the
+// answer's status.
 var throttled = map[string]bool{
 	"SlowDown": true, "Throttling": true, "ThrottlingException": true, "RequestLimitExceeded": true,
 	"TooManyRequests": true, "ServiceUnavailable": true, "InternalError": true, "RequestTimeout": true,

@@ -86,7 +86,7 @@ func (s Settings) Validate() error {
 	return errors.Join(err, s.Keys.Validate())
 }
 
-// Validate tries the keys: it must be possible to open here what is encrypted here. Otherwise an archived workspace
+// Validate tries the keys: this process must be able to open what it encrypts. Otherwise an archived workspace
 // could never be restored.
 func (k Keys) Validate() error {
 	if _, err := k.identities(); err != nil {

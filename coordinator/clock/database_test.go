@@ -22,7 +22,7 @@ func (s *server) Now(context.Context) (time.Time, error) {
 	return s.now, s.err
 }
 
-// TestDatabase: the time is the server's, whatever this machine's clock says and however it is set. A difference is
+// TestDatabase: the time is the server's, regardless of this machine's clock and its changes. A difference is
 // logged once, and so is its end.
 func TestDatabase(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)

@@ -58,7 +58,7 @@ func (l *flight) leave(c *call) {
 	}
 }
 
-// work makes the calls until nobody waits for one.
+// work makes the calls until no caller waits for one.
 func (l *flight) work(f func(context.Context) error) {
 	for {
 		l.mu.Lock()

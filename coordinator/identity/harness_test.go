@@ -146,7 +146,7 @@ func (p *process) row(r store.Resource) store.Identity {
 	return rows[r]
 }
 
-// accept accepts what was found, like an administrator.
+// accept accepts the found identity, like an administrator.
 func (p *process) accept(r store.Resource) {
 	p.t.Helper()
 	if err := p.db.AcceptIdentity(p.t.Context(), r, p.row(r).Found); err != nil {

@@ -200,8 +200,8 @@ func (g *Guard) run(ctx context.Context, c *check, f func(context.Context) error
 // attempts bounds how often a check restarts because another process has recorded or written something in the meantime.
 const attempts = 5
 
-// settle looks, and takes the resulting step, until nothing is left to do. Several processes may do this at once: every
-// write depends on what was seen.
+// settle looks, and takes the resulting step, until nothing is left to do. Several processes may do this concurrently:
+// every write is conditional on the identity that was seen.
 func (g *Guard) settle(ctx context.Context, r store.Resource, look func(context.Context, string, store.Identity) (step,
 	error)) error {
 	for range attempts {

@@ -70,7 +70,7 @@ func generation(identity string) int {
 	return n
 }
 
-// sighting describes what was found in a bucket: a marker, or why there is none.
+// sighting is a finding in a bucket: a marker, or the reason why there is none.
 type sighting struct {
 	noBucket bool
 	exists   bool // there is an object with the marker's name

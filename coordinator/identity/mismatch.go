@@ -16,7 +16,7 @@ type MismatchError struct {
 	Expected, Found string
 }
 
-// Error says what was expected, what was found, what it may mean, and what to do.
+// Error names the expected and the found identity, the possible meaning, and the remedy.
 func (e *MismatchError) Error() string {
 	what, cause := "the container backend", "It may be another host's engine (check the settings of docker and "+
 		"DOCKER_HOST) or another cluster or namespace (check kubeconfig, context and namespace of backend "+

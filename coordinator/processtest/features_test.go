@@ -54,7 +54,7 @@ func (h *home) olderArchive(t testing.TB) (key string) {
 	return key
 }
 
-// unchanged archives a home that nobody has changed: the previous archive stays the current one.
+// unchanged archives an unchanged home: the previous archive stays the current one.
 var unchanged = []step{
 	createdStep,
 	archivedStep,

@@ -332,8 +332,8 @@ func (h *home) objects(t testing.TB) []string {
 }
 
 // sameState fails the test if f changes anything of the workspace: its containers, its volumes, its objects, or its
-// row apart from what depends on the time of observations. A container that f creates may exist for a moment if
-// nobody starts it: no server refuses a late creation. Its creator or the present leader removes it.
+// row apart from what depends on the time of observations. A container that f creates may exist for a moment if it
+// is never started: no server refuses a late creation. Its creator or the present leader removes it.
 func (h *home) sameState(t testing.TB, what string, f func()) {
 	t.Helper()
 	wait.Until(t, "the jobs are removed", func() bool { return !strings.Contains(h.state(t), "container job") })

@@ -11,7 +11,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Scenarios of workspaces that nobody uses at the moment, and of the features that make resuming them quick.
+// Scenarios of currently unused workspaces, and of the features that make resuming them quick.
 
 // dozed lets an idle workspace doze and uses it: its programs must continue. Then it falls asleep while it dozes.
 var dozed = []step{
@@ -58,7 +58,7 @@ func (h *home) runs(t testing.TB) {
 	h.check(t)
 }
 
-// doze lets the workspace doze, as the TTL runner does, if it runs and nobody keeps it awake. It reports whether it
+// doze lets the workspace doze, as the TTL runner does, if it runs and is not kept awake. It reports whether it
 // did.
 func (h *home) doze(t testing.TB) bool {
 	t.Helper()

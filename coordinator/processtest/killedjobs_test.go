@@ -267,7 +267,7 @@ func (j *storageJobs) putHome(t *testing.T, key string) map[string]string {
 	return j.listing(t, key)
 }
 
-// counter counts what is written.
+// counter counts the bytes written.
 type counter struct {
 	w io.Writer
 	n int64

@@ -142,7 +142,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// CloseIdleConnections lets the clients close what they keep open.
+// CloseIdleConnections makes the clients close their idle connections.
 func (t transport) CloseIdleConnections() {
 	if c, ok := t.next.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()

@@ -209,7 +209,7 @@ func startProcess(t testing.TB, c processConfig) *process {
 	return startProgram(t, c.Node, exe, processEnv+"="+string(text))
 }
 
-// startProgram does so with another program, which reads its configuration from that variable.
+// startProgram starts another program as the process, which reads its configuration from that variable.
 func startProgram(t testing.TB, node, exe, variable string) *process {
 	t.Helper()
 	p := &process{node: node, cmd: exec.Command(exe), log: new(logBuffer), changed: make(chan struct{})}

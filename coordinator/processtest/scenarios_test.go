@@ -214,7 +214,7 @@ var conflict = []step{
 }
 
 // damaged corrupts the archive, so that its restore fails, and repairs it. The remains of the restore are removed
-// when nobody wants the workspace any more.
+// when the workspace is not wanted any more.
 var damaged = []step{
 	createdStep,
 	archivedStep,

@@ -180,7 +180,7 @@ func (u *upgrade) bring(t testing.TB, old *process, h *upgradedHome, phases ...w
 	}
 }
 
-// await returns when the workspace has the phase and no operation, whatever the schema.
+// await returns when the workspace has the phase and no operation. It works with every schema.
 func (h *upgradedHome) await(t testing.TB, phase workspace.Phase) {
 	t.Helper()
 	wait.For(t, "the workspace is "+string(phase), func() error {

@@ -196,7 +196,7 @@ func (s *Store) save(ctx context.Context, f postgres.Fence, prev, next workspace
 		"measured": next.Home != prev.Home, "home_measured_at": postgres.NullTime(next.Home.MeasuredAt),
 		"home_bytes": homeNumber(next.Home, next.Home.Bytes), "home_files": homeNumber(next.Home, next.Home.Files),
 		"home_at_least": next.Home.AtLeast,
-		// What is recorded of the archive and in the history.
+		// The records of the archive and in the history.
 		"archived": archived != nil && next.ArchiveKey != "", "verified": record.Verified, "size": record.Size,
 		"content_bytes": nullNumber(record.Content), "files": nullNumber(record.Files),
 		"sha256": postgres.NullText(record.SHA256),

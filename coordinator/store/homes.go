@@ -86,7 +86,7 @@ type Leaving struct {
 	Bytes      int64
 }
 
-// LeavingDisk returns what is moving from the disk to archives.
+// LeavingDisk returns the homes on their way from the disk to archives.
 func (s *Store) LeavingDisk(ctx context.Context) (l Leaving, err error) {
 	err = s.pool.QueryRow(ctx, `SELECT count(*), COALESCE(sum(home_bytes), 0)::bigint FROM workspaces
 		WHERE watched AND phase = 'STANDBY' AND desired_state = 'ARCHIVED' AND deleted_at IS NULL

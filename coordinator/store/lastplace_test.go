@@ -95,7 +95,7 @@ func TestTheLastPlaceIsTakenOnce(t *testing.T) {
 	}
 }
 
-// TestWithoutAPlaceItSleeps: whatever ends a doze beyond the limits puts the workspace to sleep, and the
+// TestWithoutAPlaceItSleeps: every end of a doze beyond the limits puts the workspace to sleep, and the
 // history records it once.
 func TestWithoutAPlaceItSleeps(t *testing.T) {
 	s := open(t)

@@ -92,9 +92,9 @@ func sources(t *testing.T) map[string]string {
 // scripts use their keys without the name of the section.
 var scripts = map[string]string{"api/pages/static": "dashboard.", "gateway/pagescript/script.js": "presence."}
 
-// TestEveryKeyIsUsedAndEveryUsedKeyExists: a key that no file names is a text that nobody sees, and a named key without
-// a text would be shown as it is. A file names the whole key, or its beginning up to a dot: the packages that complete
-// it have tests that compare the names below it with the possible values.
+// TestEveryKeyIsUsedAndEveryUsedKeyExists: a key that no file names is a text that is never shown, and a named key
+// without a text would be shown as it is. A file names the whole key, or its beginning up to a dot: the packages that
+// complete it have tests that compare the names below it with the possible values.
 func TestEveryKeyIsUsedAndEveryUsedKeyExists(t *testing.T) {
 	literal := regexp.MustCompile("[\"'`]([a-z][A-Za-z0-9_-]*(?:\\.[A-Za-z0-9_-]+)*\\.?)(?:[\"'`]|\\$\\{)")
 	named := map[string]bool{nameKey: true}

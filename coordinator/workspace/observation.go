@@ -31,7 +31,7 @@ type Container struct {
 	// does not run yet, its node is lost, or it does not end. Nil when the backend says nothing of
 	// the kind. A container that was started and does not run yet counts as Running.
 	Pending *Pending
-	// StartAgain says that the backend must check this running container before anybody uses it, and perhaps replace
+	// StartAgain says that the backend must check this running container before its first use, and perhaps replace
 	// it. The backend does so when it is asked to start the container once more (SPEC 7).
 	StartAgain bool
 	// Unknown says why this container could not be inspected. The other fields then mean nothing, and the workspace

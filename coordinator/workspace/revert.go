@@ -5,8 +5,8 @@ import "time"
 // Revert is a request to go back to an older archive. The present state is archived first, so that it is not lost.
 // Then the older archive becomes the current one, and the unchanged desired state brings the workspace up from it.
 //
-// A problem with archiving the present state ends the request, so that nobody has to wait for an unreachable store to
-// continue with the present files.
+// A problem with archiving the present state ends the request, so that a user can continue with the present files
+// while the store is unreachable.
 type Revert struct {
 	ID string `json:"id"`
 	// Key is the archive to go back to.

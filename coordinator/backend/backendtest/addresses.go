@@ -68,7 +68,7 @@ func testAddresses(t *testing.T, f Fixture) {
 	}
 }
 
-// testGivenAddresses checks an engine that chooses the addresses itself, whatever slot is requested.
+// testGivenAddresses checks an engine that chooses the addresses itself, regardless of the requested slot.
 func testGivenAddresses(t *testing.T, b backend.Backend) {
 	ctx, one, two := Context(t), newID(), newID()
 	for _, id := range []workspace.ID{one, two} {

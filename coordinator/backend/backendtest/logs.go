@@ -15,7 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// printed collects what is written to it.
+// printed collects the bytes written to it.
 type printed struct {
 	mu   sync.Mutex
 	text strings.Builder

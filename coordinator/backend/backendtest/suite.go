@@ -25,8 +25,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Fixture is an engine or cluster with an implementation to test. Whatever its methods create is removed at the end of
-// t.
+// Fixture is an engine or cluster with an implementation to test. Everything that its methods create is removed at the
+// end of t.
 type Fixture interface {
 	// New returns a backend of that installation, with addresses that can be chosen if the implementation supports
 	// that. Its default image and job image run the program in testworkspace. Two backends of one installation are like

@@ -1,8 +1,8 @@
 // Package check defines the checks of `caddy codehub doctor`: a row of a table, and a finding. Each backend has its own
 // table; the command has the rows that concern no backend.
 //
-// It owns the order in which rows run, and the result of a row whose prerequisite failed. It must not know what is
-// checked.
+// It owns the order in which rows run, and the result of a row whose prerequisite failed. It must not know the
+// subjects of the checks.
 package check
 
 import (

@@ -5,7 +5,7 @@
 //
 // Package spec describes the containers, home keeps the homes, network the networks and their firewall rules, sandbox
 // the networks of sleeping workspaces, and ending stops programs. This package owns the order of operations: when a
-// container may be created, and what it must not run beside.
+// container may be created, and which others must not run beside it.
 //
 // Every object it creates has labels: the installation, the workspace, the kind of object, and for a job its operation.
 // Names only find an object. Its labels decide who owns it: an object without the right labels is neither listed nor

@@ -72,7 +72,8 @@ func TestHealthAfterThaw(t *testing.T) {
 				must(t, b.Freezer.Freeze(ctx, id, was.StartedAt))
 				wait.Until(t, "it shows as paused", func() bool { return seen().Health == workspace.HealthPaused })
 				must(t, b.Freezer.Thaw(ctx, id))
-				// The engine may call it paused for a moment, and then only what it was before.
+				// The engine may call it paused for a moment, and afterwards must report exactly the previous
+				// state.
 				var now workspace.Container
 				wait.Until(t, "it shows as thawed", func() bool { now = seen(); return now.Health != workspace.HealthPaused })
 				if now != was {

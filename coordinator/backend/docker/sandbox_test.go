@@ -214,7 +214,7 @@ func TestSandboxesAreBounded(t *testing.T) {
 	e.asleep(t, ids[0])
 	e.asleep(t, ids[2])
 
-	// A running workspace keeps its sandbox, however many sleep, and whatever the setting is.
+	// A running workspace keeps its sandbox, however many sleep, and with every setting.
 	must(t, b.Start(t.Context(), backend.StartSpec{ID: ids[0]}))
 	at := backendtest.Ready(t, b, ids[0])
 	e.change = func(o *docker.Options) { o.Warm = 0 }

@@ -6,8 +6,8 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 )
 
-// TestAddressesArePartOfTheBackend: only if the coordinator chooses them. On the operator's network it does so only if
-// a setting says which part of it is free.
+// TestAddressesArePartOfTheBackend: only if the coordinator chooses them, which on the operator's network requires a
+// setting that names a free part of it.
 func TestAddressesArePartOfTheBackend(t *testing.T) {
 	for name, c := range map[string]struct {
 		o    Options

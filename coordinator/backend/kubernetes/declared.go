@@ -74,8 +74,8 @@ func hides(image string, places []string) error {
 		"start the workspace on another image and replace the link by a folder", image, strings.Join(places, ", "))
 }
 
-// mounts returns the mounts in the workspace's container that are not its Pod's. It returns none if nobody can look. A
-// container that no longer runs is [backend.ErrNotFound].
+// mounts returns the mounts in the workspace's container that are not its Pod's. It returns none if the container
+// cannot be inspected. A container that no longer runs is [backend.ErrNotFound].
 func (b *Backend) mounts(ctx context.Context, p *corev1.Pod) (mount.Found, error) {
 	limit := time.NewTimer(lookFor)
 	defer limit.Stop()

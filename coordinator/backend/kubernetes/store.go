@@ -18,8 +18,8 @@ import (
 // it, and a name may resolve to another one of several addresses each time.
 const storeKept = time.Hour
 
-// storeMemory is what is known of the object store, and when it was last reported. A name server or an API server that
-// does not answer must not cut off running jobs.
+// storeMemory holds the known addresses of the object store, and when they were last reported. A name server or an API
+// server that does not answer must not cut off running jobs.
 type storeMemory struct {
 	of   string // the store
 	seen map[netip.AddrPort]clock.Moment

@@ -106,8 +106,8 @@ func (e *engine) setStatus(t *testing.T, pod string, status map[string]any) {
 	must(t, err)
 }
 
-// TestNodeGone: a Pod on a machine that is permanently off. Its volume is free once an administrator says so, and not
-// before, whatever the cluster gives up by itself.
+// TestNodeGone: a Pod on a machine that is permanently off. Its volume is free only once an administrator says so,
+// even if the cluster gives something up by itself.
 func TestNodeGone(t *testing.T) {
 	e := newEngine(t)
 	running := map[string]any{"phase": corev1.PodRunning, "containerStatuses": []corev1.ContainerStatus{{

@@ -65,7 +65,7 @@ func TestCorrectedSettingsReachAPodThatWaits(t *testing.T) {
 	}
 }
 
-// TestACorrectedImageReachesAPodThatWaits: it waits on its node, whatever is wrong with its image. The same spec
+// TestACorrectedImageReachesAPodThatWaits: it waits on its node, for every error of its image. The same spec
 // replaces nothing, and a running Pod keeps its image.
 func TestACorrectedImageReachesAPodThatWaits(t *testing.T) {
 	e := newEngine(t)

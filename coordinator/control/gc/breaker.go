@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// breakerFloor is the number of archives without a row that never stops a cycle, whatever their share. In a small
-// installation, a few leftovers can be most of the archives.
+// breakerFloor is the number of archives without a row that never stops a cycle, regardless of their share. In a
+// small installation, a few leftovers can be most of the archives.
 const breakerFloor = 20
 
 // MaxShare is the largest share of all archives that may belong to no workspace of the database.

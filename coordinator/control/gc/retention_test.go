@@ -119,7 +119,7 @@ func TestADryRunRecordsNoArchive(t *testing.T) {
 	h.hasRows(1)
 }
 
-// The listing does not replace what is already recorded of an archive.
+// The listing does not replace an archive's existing record.
 func TestTheListingDoesNotOverwriteARecord(t *testing.T) {
 	h := newHarness(t)
 	key := h.archive(1, 1)

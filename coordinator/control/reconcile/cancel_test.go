@@ -97,8 +97,8 @@ func TestAPullCanBeCancelled(t *testing.T) {
 	}
 }
 
-// TestAStartThatTheBackendKeepsCanBeCancelled, and so can an archive and a restore. Whatever they began is gone
-// afterwards.
+// TestAStartThatTheBackendKeepsCanBeCancelled, and so can an archive and a restore. Nothing that they began is
+// left afterwards.
 func TestAStartThatTheBackendKeepsCanBeCancelled(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

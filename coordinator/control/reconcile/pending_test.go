@@ -68,7 +68,7 @@ func TestABackendThatWaits(t *testing.T) {
 	h.settles(id, workspace.PhaseStandby)
 }
 
-// TestAContainerThatIsReplacedAtOnce: a backend may check a container before anybody uses it, and replace it. That is
+// TestAContainerThatIsReplacedAtOnce: a backend may check a container before its first use, and replace it. That is
 // no failure, and no route leads to the old container.
 func TestAContainerThatIsReplacedAtOnce(t *testing.T) {
 	t.Parallel()

@@ -178,8 +178,8 @@ func (r *Runner) lookAtHealth(ctx context.Context) error {
 	return err
 }
 
-// next returns the archive to read now. Requested archives come first, whatever the daily amount. Otherwise it first
-// waits until the last archive's share of the day has passed.
+// next returns the archive to read now. Requested archives come first, regardless of the daily amount. Otherwise it
+// first waits until the last archive's share of the day has passed.
 func (r *Runner) next(ctx context.Context) (store.Archive, bool, error) {
 	if a, ok, err := r.opts.Store.RequestedArchive(ctx, confirmAfter); err != nil || ok {
 		return a, ok, err

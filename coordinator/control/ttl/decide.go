@@ -82,7 +82,7 @@ func decide(j judged, s Settings) decision {
 // notice is how long before its sleep the sleep of a workspace is announced.
 func (s Settings) notice() time.Duration { return min(s.Notice, s.Standby/2) }
 
-// Due is the earliest time to put a workspace to sleep that was last used at usedAt.
+// Due returns the earliest time for a workspace last used at usedAt to sleep.
 func (s Settings) Due(usedAt time.Time) time.Time { return usedAt.Add(s.Standby) }
 
 // gap is the least time between two comparable looks.

@@ -19,7 +19,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestGivesWayToALaterRequest: the wake-up reports how long ago it was requested, and ends when somebody has requested sleep
+// TestGivesWayToALaterRequest: the wake-up reports how long ago it was requested, and ends when a user has requested sleep
 // since then.
 func TestGivesWayToALaterRequest(t *testing.T) {
 	bubble(t, func(h *harness) {

@@ -38,7 +38,7 @@ const (
 )
 
 // WakeUp is the wake-up of one workspace. It ends when the workspace is ready, has failed or is gone, when the service layer
-// refuses, when somebody has requested another state since the last request to wake it, or when the timeouts of all requests that
+// refuses, when a user has requested another state since the last request to wake it, or when the timeouts of all requests that
 // started, joined or extended it have passed.
 type WakeUp struct {
 	activator *Activator
@@ -68,7 +68,7 @@ func (w *WakeUp) Refusal() *service.LimitError {
 	return w.refused
 }
 
-// Overtaken reports whether the wake-up has ended because somebody requested sleep or the archive after the last request to wake
+// Overtaken reports whether the wake-up has ended because a user requested sleep or the archive after the last request to wake
 // the workspace. It is known once the wake-up has ended.
 func (w *WakeUp) Overtaken() bool {
 	w.activator.mu.Lock()
@@ -167,8 +167,8 @@ func (w *WakeUp) setDesired(st *route.State) (asked time.Time, err error) {
 	return asked, w.activator.service.SetDesired(ctx, actor, w.id, workspace.DesiredRunning)
 }
 
-// giveWay ends the wake-up because another state was requested after asked. It reports false if somebody has asked again to wake
-// the workspace.
+// giveWay ends the wake-up because another state was requested after asked. It reports false if the workspace was requested
+// again since then.
 func (w *WakeUp) giveWay(asked time.Time) bool {
 	w.activator.mu.Lock()
 	defer w.activator.mu.Unlock()

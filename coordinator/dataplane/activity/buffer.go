@@ -54,8 +54,7 @@ const (
 // dueMargin is how long after two flush intervals a process counts as late. It covers a flush with a Redis that does not answer.
 const dueMargin = 30 * time.Second
 
-// shards is the number of maps over which the slots are spread, so that requests for different workspaces rarely compete for a
-// lock.
+// shards is the number of maps that hold the slots, so that requests for different workspaces rarely compete for a lock.
 const shards = 64
 
 // Settings can be changed while the buffer runs.

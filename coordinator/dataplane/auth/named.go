@@ -28,9 +28,9 @@ var (
 const maxName = 4 * 255
 
 // Named returns a grant for a user named by another authentication, usually from memory. It opens a session that all processes
-// share, so that everything open ends as it does for other users: when the user is disabled. With create, it adds an unknown
-// user. It returns [ErrNoSession], which also wraps [ErrUnknownUser], [ErrDisabled] or [ErrRefusedName], or another error if
-// PostgreSQL does not answer.
+// share, so that disabling the user ends everything open, as for other users. With create, it adds an unknown user. It returns
+// [ErrNoSession], which also wraps [ErrUnknownUser], [ErrDisabled] or [ErrRefusedName], or another error if PostgreSQL does
+// not answer.
 func (a *Auth) Named(ctx context.Context, name string, create bool) (Grant, error) {
 	if name == "" {
 		return Grant{}, ErrNoSession

@@ -32,7 +32,8 @@ func newClock() *testClock {
 func (c *testClock) Now() time.Time          { return time.Unix(0, c.now.Load()) }
 func (c *testClock) Advance(d time.Duration) { c.now.Add(int64(d)) }
 
-// TestASessionEndsWhenItsTimeIsUp: the database determines how long a session lasts, whatever this machine's clock says.
+// TestASessionEndsWhenItsTimeIsUp: the database determines how long a session lasts, regardless of this
+// machine's clock.
 func TestASessionEndsWhenItsTimeIsUp(t *testing.T) {
 	for _, skew := range []time.Duration{0, -3 * time.Hour, 3 * time.Hour} {
 		a := open(t, Options{SessionTTL: time.Hour})

@@ -64,7 +64,7 @@ const takeBackLimit = 5 * time.Second
 
 // The largest number of sign-ins, from one address and in total, that are being checked or wait for that. Further ones are
 // refused immediately and do not count as failures, so that a flood does not keep honest people waiting. Delayed sign-ins wait
-// separately, so that they take nobody's place.
+// separately, so that they take no place from others.
 const (
 	maxPending           = 32
 	maxPendingPerAddress = 4

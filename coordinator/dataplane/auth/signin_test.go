@@ -125,7 +125,8 @@ func TestAnAddressAloneOnlySlowsDown(t *testing.T) {
 	if _, _, err := a.Login(t.Context(), "bob", password, Client{Address: "192.0.2.2"}); err != nil {
 		t.Errorf("elsewhere: %v", err)
 	}
-	// A client that leaves while waiting takes the attempt back, and a waiting client takes nobody's place.
+	// A client that leaves while waiting takes the attempt back, and a waiting client takes no place from
+	// others.
 	a.sleep = func(context.Context, time.Duration) error {
 		if a.pending.all != 0 || a.slowed.all != 1 {
 			t.Errorf("%d are being checked and %d wait", a.pending.all, a.slowed.all)

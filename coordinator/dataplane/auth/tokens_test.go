@@ -258,8 +258,8 @@ func TestWhatEndsAccessTokens(t *testing.T) {
 	}
 }
 
-// TestNoAccessTokenIsMadeBesideAChangeOfThePassword: changing a password, to shut out somebody who knows the old one, leaves no
-// token behind.
+// TestNoAccessTokenIsMadeBesideAChangeOfThePassword: changing a password, to shut out an intruder who knows the old one, leaves
+// no token behind.
 func TestNoAccessTokenIsMadeBesideAChangeOfThePassword(t *testing.T) {
 	a := open(t, Options{})
 	ann := addUser(t, a, "ann")

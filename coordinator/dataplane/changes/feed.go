@@ -18,7 +18,8 @@
 // After each complete reading the feed reports the time after which nothing can have been missed ([Feed.OnConfirmed]). Routes are
 // leased on that basis: once everything committed before some moment has been passed on, the routes were correct at that moment.
 //
-// The package owns when the database is read and what has been passed on. It must not keep rows, or decide what a change means.
+// The package owns when the database is read and which changes have been passed on. It must not keep rows, or
+// decide what a change means.
 package changes
 
 import (

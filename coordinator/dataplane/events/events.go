@@ -42,8 +42,8 @@ type Change struct {
 	*Row
 }
 
-// Row is a workspace that has changed. All its streams share what one of them reads, and what one of them renders from it. Its
-// methods are safe for concurrent use.
+// Row is a workspace that has changed. All its streams share one read of the row and one rendering of it. Its methods are safe
+// for concurrent use.
 type Row struct {
 	id      workspace.ID
 	reading *reading
@@ -95,8 +95,8 @@ func (r *Row) Once(key any, make func() ([]byte, error)) ([]byte, error) {
 	return made()
 }
 
-// of returns the event that tells a workspace's owner about a change. A deleted workspace stays deleted for its owner, whatever
-// else changes, until the deletion is undone.
+// of returns the event that tells a workspace's owner about a change. A deleted workspace stays deleted for its owner until the
+// deletion is undone, regardless of other changes.
 func of(r store.Route) Event {
 	if r.Deleted {
 		return Event{Type: Deleted, ID: r.ID}

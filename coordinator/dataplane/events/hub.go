@@ -54,8 +54,8 @@ func (h *Hub) Run(ctx context.Context) error {
 }
 
 // Subscribe returns the user's changes from now on. The channel is closed when the hub ends, and when the subscriber is too slow:
-// it must then read what it missed. Before that, the hub calls slow, which must not block. The caller MUST call cancel; it may do
-// so more than once.
+// it must then read what it missed. Before that, the hub calls slow, which must not block. The caller MUST call cancel, at least
+// once.
 func (h *Hub) Subscribe(userID string, slow func()) (changes <-chan Change, cancel func()) {
 	s := &subscriber{changes: make(chan Change, subscriberBuffer), slow: slow}
 	h.mu.Lock()

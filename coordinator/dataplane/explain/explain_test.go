@@ -179,7 +179,7 @@ func complete(t *testing.T, text words.Text) {
 	}
 }
 
-// Whatever the row says, also values that never meet, there is something whole to say.
+// Every row gets a complete explanation, even with values that never occur together.
 func TestEveryRowCanBeExplained(t *testing.T) {
 	reasons := append(constants(t, "ErrorReason", ""), "")
 	waits := append(constants(t, "WaitReason", "Wait"), "")

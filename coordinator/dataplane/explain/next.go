@@ -7,7 +7,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// next says what comes next: the end of the present state, and the fate of a deleted workspace.
+// next explains the next events: the end of the present state, and the fate of a deleted workspace.
 func next(now time.Time, w workspace.Workspace, d Delays, e Explanation) []Statement {
 	out := []Statement{}
 	say := func(code, key string) { out = append(out, Statement{Code: code, Text: words.Of(key, nil)}) }
@@ -92,7 +92,7 @@ func longestPause(failures int) time.Duration {
 	return pause * 3 / 2
 }
 
-// converged says how long a workspace stays as it is to be, if it is not used.
+// converged says how long a workspace stays in its desired state if it is not used.
 func converged(now time.Time, w workspace.Workspace, d Delays) []Statement {
 	switch {
 	case w.Phase == workspace.PhaseRunning && d.Standby > 0 || w.Dozes():
@@ -104,7 +104,7 @@ func converged(now time.Time, w workspace.Workspace, d Delays) []Statement {
 	return []Statement{{Code: "Stays", Text: words.Of("explain.next.stays", nil)}}
 }
 
-// ends says when the state ends. What is due is found by the next check.
+// ends says when the state ends. An end that is already due comes with the next check.
 func ends(code string, now, t time.Time, d Delays, key, soon string) Statement {
 	if !t.After(now) {
 		t, key = now.Add(d.TTLInterval), soon

@@ -45,7 +45,7 @@ func meaning(w workspace.Waiting, otherwise words.Text) words.Text {
 	return otherwise
 }
 
-// remedy is what to do about a wait, by what is known of it.
+// remedy is the advice about a wait, derived from its known details.
 func remedy(w workspace.Waiting, otherwise words.Text) words.Text {
 	if w.Reason == workspace.WaitNotAnswering && w.Port > 0 {
 		return aboutPorts(w, "remedy")

@@ -7,7 +7,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestWaits: what is known of a wait is told with its figures, in both languages.
+// TestWaits: the known details of a wait are explained with their figures, in both languages.
 func TestWaits(t *testing.T) {
 	for _, c := range []struct {
 		w      workspace.Waiting
@@ -69,7 +69,7 @@ func TestFiguresOfAnotherReason(t *testing.T) {
 }
 
 // TestPortsAreExplained: an explanation names the port at which nothing answers, those that listen, and the remedy, to
-// everybody. Of a registry the owner is told why it gives no image, and not what it said.
+// everybody. The owner learns why a registry gives no image, but not its literal answer.
 func TestPortsAreExplained(t *testing.T) {
 	w := row(workspace.PhaseRunning, workspace.DesiredRunning, func(w *workspace.Workspace) {
 		w.Waiting = &workspace.Waiting{Reason: workspace.WaitNotAnswering, Message: secret, Since: now, Port: 8080, Ports: []int{8888}}

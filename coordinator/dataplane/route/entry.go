@@ -52,7 +52,8 @@ func (s *State) Exists() bool {
 		s.Route.Phase != workspace.PhaseDeleting && s.Route.Phase != workspace.PhaseDeleted
 }
 
-// Awake reports whether the table keeps the workspace even if nobody asks for it: it runs, should run, or is about to change.
+// Awake reports whether the table keeps the workspace even without requests for it: it runs, should run, or is
+// about to change.
 func (s *State) Awake() bool {
 	return s.Exists() && (s.Route.InTransition || s.Route.Phase == workspace.PhaseRunning ||
 		s.Route.Desired == workspace.DesiredRunning && s.Route.Phase != workspace.PhaseError)
@@ -90,8 +91,8 @@ func (e *Entry) begin(s *State) {
 	}
 }
 
-// Hold keeps the entry in the table until [Entry.Release], so that changes reach those who wait for them. A workspace that ceases
-// to exist still leaves the table, with a last state that says so.
+// Hold keeps the entry in the table until [Entry.Release], so that changes reach the waiting callers. A workspace that ceases to
+// exist still leaves the table, with a last state that says so.
 func (e *Entry) Hold() { e.holds.Add(1) }
 
 // Release ends an [Entry.Hold].

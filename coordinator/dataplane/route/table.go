@@ -1,7 +1,7 @@
 // Package route keeps in memory where workspaces are, who owns them, and whether they can accept requests. So reaching a running
 // workspace involves neither PostgreSQL nor Redis (SPEC 8, DESIGN 1).
 //
-// The table holds the workspaces that are awake and, for some time, those that were requested. A sleeping workspace that nobody
+// The table holds the workspaces that are awake and, for some time, those that were requested. A sleeping workspace without
 // requests costs nothing here. The first request for it reads one row. The table is filled at the start and follows the process's
 // feed of changes (package changes). It compares itself with the database a few rows at a time.
 //

@@ -47,7 +47,7 @@ func TestTheTableFollowsTheFeed(t *testing.T) {
 		<-table.Loaded()
 		e := table.find(t, one)
 		before := e.State()
-		// change passes a row on and waits for those who wait for a change.
+		// change passes a row on, and waits until the waiting callers have seen it.
 		change := func(row store.Route) *State {
 			t.Helper()
 			was := e.State()

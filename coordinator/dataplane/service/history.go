@@ -67,7 +67,7 @@ func (s *Service) Events(ctx context.Context, a Actor, limit int, before int64) 
 // explained is the number of transitions that an explanation considers.
 const explained = 200
 
-// Explain says why a workspace is in its state and what comes next. Only administrators get the messages of servers. It
+// Explain explains the state of a workspace and the next events. Only administrators get the messages of servers. It
 // returns [ErrNotFound].
 func (s *Service) Explain(ctx context.Context, a Actor, id workspace.ID) (explain.Explanation, error) {
 	w, err := s.visible(ctx, a, id)

@@ -226,7 +226,7 @@ func TestAChoiceThatCannotBeIsRefusedWithoutLooking(t *testing.T) {
 	if n := inv.asked.Load(); n != 0 {
 		t.Errorf("looked %d times", n)
 	}
-	// The archive of another workspace is not one of this workspace, whatever the listing says.
+	// The archive of another workspace is not one of this workspace, even if the listing claims it.
 	foreign := service.New(st, service.Options{Inventory: listing{other.ID.ArchiveKey("now")}})
 	var needed *service.ChoiceError
 	if _, err := foreign.Recover(t.Context(), admin, w.ID, from(other.ID.ArchiveKey("now"))); !errors.As(err, &needed) {

@@ -91,7 +91,7 @@ type Actor struct {
 	// Input says that a person opens the workspace or works in its page.
 	Input bool
 	// Asked is how long ago the change was asked for, if it is retried until it is granted. A later request from
-	// somebody else wins. 0 means now.
+	// another user wins. 0 means now.
 	Asked time.Duration
 
 	cause audit.Through // of the metrics, where Through says too little

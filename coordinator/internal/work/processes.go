@@ -26,8 +26,7 @@ func launches(args string) bool {
 }
 
 // application returns the processes of the application: the main process and, if that is an init, a shell or another
-// launcher, what it has started, and so on. All processes that share a session with one of them belong to the
-// application.
+// launcher, its children, and so on. All processes that share a session with one of them belong to the application.
 func (s Sample) application() (main []Process) {
 	i := slices.IndexFunc(s.Processes, func(p Process) bool { return p.PID == s.Main })
 	if i < 0 {

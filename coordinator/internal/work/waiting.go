@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// wakeUp is how many bytes a program writes to wake itself: a number, to an eventfd. Waiting programs do so, those of
-// Node every few seconds.
+// wakeUp is how many bytes a program writes to wake itself: a number, to an eventfd. Waiting programs do that, those
+// of Node every few seconds.
 const wakeUp = 8
 
-// Inside is what can only be seen from inside a container: which of its programs listen, and when something was printed
-// on its terminals. The workspace could forge it, but a forgery cannot keep anything awake.
+// Inside holds observations that are possible only inside a container: which of its programs listen, and when something
+// was printed on its terminals. The workspace could forge it, but a forgery cannot keep anything awake.
 type Inside struct {
 	// Listening are the command lines of the programs that listen on a TCP port, in the form of [comparableArgs].
 	Listening map[string]bool
@@ -26,9 +26,9 @@ type Inside struct {
 	Printed map[int]int64
 }
 
-// produces reports whether the job has written more than waiting and answering takes. A program that listens produces
-// what it prints on its terminal. Any other program produces everything except the writes with which it wakes itself.
-// Unknown writes count. The port of the debugger does not count as one on which a debugged program answers.
+// produces reports whether the job has written more than waiting and answering takes. A listening program produces
+// only its output on its terminal. Any other program produces everything except the writes with which it wakes
+// itself. Unknown writes count. The port of the debugger does not count as one on which a debugged program answers.
 func (l look) produces(j job, u used, debugged bool) bool {
 	if l.Inside == nil || l.before.Inside == nil {
 		return u.written != wakeUp*u.writes || j.members[0].Terminal > 0

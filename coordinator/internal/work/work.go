@@ -65,8 +65,8 @@ type Settings struct {
 	// Cap is how long after its last use a workspace may stay awake because of work.
 	// Default: [DefaultCap].
 	Cap time.Duration
-	// Commands are the names of programs that count while they are in the foreground of a terminal, whatever they do.
-	// They are coding agents, which wait for answers for hours. Default: [DefaultCommands].
+	// Commands are the names of programs that always count while they are in the foreground of a terminal. They are
+	// coding agents, which wait for answers for hours. Default: [DefaultCommands].
 	Commands []string
 }
 
@@ -170,8 +170,8 @@ type Verdict struct {
 	// Known is false after the first look, which has nothing to compare with: the workspace stays awake until the next
 	// look.
 	Known bool
-	// Reason is one of the Busy constants of package workspace, or empty if the workspace is idle; Detail names what is
-	// busy.
+	// Reason is one of the Busy constants of package workspace, or empty if the workspace is idle; Detail names the
+	// busy program or kernel.
 	Reason, Detail string
 }
 
@@ -216,8 +216,8 @@ type look struct {
 	ttl    time.Duration
 }
 
-// rules define what counts as work; the first one that applies is the reason that is shown. TestJudge has a row for
-// what each rule must find and for what it must not find.
+// rules define what counts as work; the first one that applies is the reason that is shown. TestJudge has rows for
+// the cases that each rule must find and must not find.
 var rules = []struct {
 	reason  string
 	applies func(Settings, look) (detail string, busy bool)

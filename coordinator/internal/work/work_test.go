@@ -39,7 +39,7 @@ func runs(pid int, args string, used time.Duration, written int64) Process {
 
 func with(s Sample, change func(*Sample)) Sample { change(&s); return s }
 
-// TestJudge lists what is work and what is not. The looks are a minute apart.
+// TestJudge lists cases that are work and cases that are not. The looks are a minute apart.
 func TestJudge(t *testing.T) {
 	const s = time.Second
 	two := func(before, now []Process) [2]Sample { return [2]Sample{after(0, before...), after(60, now...)} }

@@ -1,7 +1,7 @@
 // Package export creates the tracer that the environment requests with the standard variables OTEL_….
 //
 // It owns the way of spans to a collector. It is separate from package tracing because the protocols are large, and
-// only the complete program needs them. It must not decide what is traced.
+// only the complete program needs them. It must not choose the traced operations.
 package export
 
 import (

@@ -29,8 +29,8 @@ func waitsFor(op workspace.Operation, wanted workspace.DesiredState, reason stri
 }
 
 // TestAWaitThatLeadsElsewhereIsCancelled: an operation that only waits for resources from outside ends without an
-// error once another state is desired, for every kind of wait. Whatever it began is removed. An operation that leads
-// to the new state continues.
+// error once another state is desired, for every kind of wait. Everything that it began is removed. An operation
+// that leads to the new state continues.
 func TestAWaitThatLeadsElsewhereIsCancelled(t *testing.T) {
 	const running, standby, archived, deleted = workspace.DesiredRunning, workspace.DesiredStandby, workspace.DesiredArchived, workspace.DesiredDeleted
 	reasons := []string{

@@ -35,7 +35,8 @@ const (
 )
 
 // Destructive reports whether the action removes or overwrites something, so that the leadership is checked once more
-// before it (SPEC 5). A restore is destructive: it makes the volume equal to an archive, whatever the volume held.
+// before it (SPEC 5). A restore is destructive: it makes the volume equal to an archive and discards its previous
+// content.
 func (a Action) Destructive() bool {
 	switch a {
 	case ActDeleteContainer, ActDropArchivedVolume, ActDropStaleVolume, ActDeleteVolume, ActDeleteJobs, ActStartRestore:

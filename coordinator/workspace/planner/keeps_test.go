@@ -9,7 +9,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// keeps is an obstacle that keeps a backend from doing what it was asked.
+// keeps is an obstacle that prevents a backend's request from succeeding.
 type keeps struct {
 	start *workspace.Pending // of what is started now; see [harness.comesUp]
 	quota bool               // nothing can be started

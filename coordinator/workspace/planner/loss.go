@@ -63,7 +63,7 @@ func (p *planner) fresh() bool {
 }
 
 // doubt looks for archives that the row does not know before an operation that creates the data continues, because the
-// row may be older than reality. It does so only for operations that another leader began. It reports whether the
+// row may be older than reality. It applies only to operations that another leader began. It reports whether the
 // operation must not continue now.
 func (p *planner) doubt() (Action, bool) {
 	n := &p.next

@@ -309,7 +309,7 @@ func (p *planner) restore() Action {
 	return p.done()
 }
 
-// newContent forgets what was recorded of the workspace's former content.
+// newContent forgets the records about the workspace's former content.
 func (p *planner) newContent() {
 	h := &p.next.HomeCtx
 	h.ForgetContent()

@@ -10,7 +10,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// TestTheFirstAnswerEndsTheStart: an application that has answered is ready, whatever the image's health check says.
+// TestTheFirstAnswerEndsTheStart: an application that has answered is ready, regardless of the image's health
+// check.
 func TestTheFirstAnswerEndsTheStart(t *testing.T) {
 	for name, c := range map[string]struct {
 		health   workspace.Health
@@ -49,8 +50,8 @@ func TestTheFirstAnswerEndsTheStart(t *testing.T) {
 	}
 }
 
-// TestAContainerIsHeldBack while its backend must check it: it is started again, which is no failure, and nobody uses
-// it meanwhile. A container that people may be using already, such as that of an older leader, is left alone.
+// TestAContainerIsHeldBack while its backend must check it: it is started again, which is no failure, and it is
+// unused meanwhile. A container that people may be using already, such as that of an older leader, is left alone.
 func TestAContainerIsHeldBack(t *testing.T) {
 	unseen := *running
 	unseen.StartAgain = true

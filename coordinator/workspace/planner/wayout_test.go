@@ -40,7 +40,7 @@ func (s stuck) possible() bool {
 	return s.container != "on" || s.volume != ""
 }
 
-// harness returns a model in that situation. The volume holds version 2, the archive version 1.
+// harness returns a model of that situation. The volume holds version 2, the archive version 1.
 func (s stuck) harness() *harness {
 	h := newHarness()
 	h.now = h.now.Add(time.Hour)
@@ -225,8 +225,9 @@ func leave(t *testing.T, s stuck) {
 	}
 }
 
-// TestInUseInAConflict: a workspace that runs on a volume that its row does not know stays in use, whatever an older
-// row desires. A later request stops its container, and does nothing else; then only a choice leads out.
+// TestInUseInAConflict: a workspace that runs on a volume that its row does not know stays in use, regardless of an
+// older row's desired state. A later request stops its container, and does nothing else; then only a choice leads
+// out.
 func TestInUseInAConflict(t *testing.T) {
 	for _, before := range []workspace.DesiredState{workspace.DesiredRunning, workspace.DesiredStandby, workspace.DesiredArchived} {
 		for _, asked := range []workspace.DesiredState{workspace.DesiredRunning, workspace.DesiredStandby, workspace.DesiredArchived} {

@@ -35,7 +35,7 @@ func (b *Backend) Exit(id workspace.ID, code int, lasted time.Duration, output s
 	b.changed(b.owner, id)
 }
 
-// AwaitThaw waits until the container is not frozen. Whatever a test runs as the container's program calls it where a
+// AwaitThaw waits until the container is not frozen. A test's stand-in for the container's program calls it where a
 // frozen process would stop. It returns the error of ctx, or [backend.ErrNotFound] if that container has ended, and
 // thus its program, too.
 func (b *Backend) AwaitThaw(ctx context.Context, id workspace.ID) error {

@@ -281,7 +281,7 @@ func (b *Backend) Start(ctx context.Context, spec backend.StartSpec) error {
 	if err != nil {
 		return err
 	}
-	// Start is idempotent: it does not change a running container, whatever its image.
+	// Start is idempotent: it does not change a running container, even of another image.
 	if present != nil && present.state.Running && !present.state.StartAgain {
 		if present.frozen() {
 			present.thaw()

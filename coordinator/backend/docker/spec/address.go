@@ -29,7 +29,7 @@ type Address struct {
 }
 
 // Addresses returns the addresses of workspaces in a network with that subnet, or none if the subnet is invalid. With
-// [PublishLoopback] they are ports, whatever the network.
+// [PublishLoopback] they are ports, on any network.
 func (o Options) Addresses(subnet netip.Prefix) (backend.Pool, error) {
 	switch {
 	case o.Publish == PublishLoopback:

@@ -1,5 +1,5 @@
-// Package glance reports what runs in a container by one small command in it. The workspace controls the answer: it is
-// good for display only.
+// Package glance reports the processes of a container, by one small command in it. The workspace controls the answer:
+// it is good for display only.
 package glance
 
 import (

@@ -147,9 +147,9 @@ func (w *Watcher) ID() (string, error) {
 	return w.id, nil
 }
 
-// Reconnects counts the connections that were made while there was no other one, which happens after
-// each start of the engine or its host, among other causes. When the number has changed, the caller must check again
-// whatever such a start may have undone. It performs no I/O.
+// Reconnects counts the connections that were made while there was no other one, which happens after each start of
+// the engine or its host, among other causes. When the number has changed, the caller must check again everything
+// that such a start may have undone. It performs no I/O.
 func (w *Watcher) Reconnects() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()

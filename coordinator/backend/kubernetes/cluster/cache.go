@@ -286,7 +286,7 @@ func (k *Cache[T]) closed(f *feed[T]) {
 }
 
 // missed reports whether a new watch must list all objects instead of continuing where the last one ended: the last
-// one fell silent, or ended so long ago that nobody knows how far the cache is behind.
+// one fell silent, or ended so long ago that the cache may be far behind.
 func (k *Cache[T]) missed() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -353,7 +353,7 @@ func (k *Cache[T]) Replace(list []any, _ string) error {
 // Resync implements [cache.ReflectorStore].
 func (k *Cache[T]) Resync() error { return nil }
 
-// set stores the object under its name, or removes what was stored if it does not exist any more. The caller holds the
+// set stores the object under its name, or removes the stored one if it does not exist any more. The caller holds the
 // lock.
 func (k *Cache[T]) set(name string, obj T, exists bool) {
 	if was, known := k.objects[name]; known {

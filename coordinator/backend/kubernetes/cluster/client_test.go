@@ -141,7 +141,7 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-// TestAClusterThatHangs: a request times out; a watch does so only until it has begun.
+// TestAClusterThatHangs: a request times out; a watch times out only until it has begun.
 func TestAClusterThatHangs(t *testing.T) {
 	f := newFake(t, "A")
 	c := f.connect()

@@ -99,7 +99,8 @@ func TestFolderOfTheHome(t *testing.T) {
 	}
 }
 
-// TestTheImagesUserIsNotAsked: whatever user an image names, the Pod sets its user and the group of its home.
+// TestTheImagesUserIsNotAsked: with every user that an image names, the Pod sets its user and the group of its
+// home.
 func TestTheImagesUserIsNotAsked(t *testing.T) {
 	p := pod(t, plain(), start())
 	c, s := p.Spec.Containers[0], p.Spec.SecurityContext

@@ -136,8 +136,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestPodSecurity: workspaces meet Pod Security's level restricted, and storage jobs baseline, whatever the settings
-// are.
+// TestPodSecurity: workspaces meet Pod Security's level restricted, and storage jobs baseline, with all settings.
 func TestPodSecurity(t *testing.T) {
 	checks, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {

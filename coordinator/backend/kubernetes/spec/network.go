@@ -156,7 +156,7 @@ func (o Options) StoreService() (name, namespace string, ok bool) {
 }
 
 // Opened returns the single addresses with ports that a policy allows for the object store. A process that cannot look
-// the store up learns from it what was known.
+// the store up learns the known addresses from it.
 func Opened(p *networkingv1.NetworkPolicy) (all []netip.AddrPort) {
 	for _, r := range p.Spec.Egress {
 		if len(r.To) != 1 || r.To[0].IPBlock == nil || len(r.Ports) == 0 || r.Ports[0].Port == nil {

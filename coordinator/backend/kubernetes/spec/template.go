@@ -65,8 +65,8 @@ func endsInTime(p *corev1.Pod) error {
 	return nil
 }
 
-// taken returns an error for each field of the template that the operator must not set: those that say who a Pod
-// belongs to, what runs in it, and how two users of one volume are kept apart.
+// taken returns an error for each field of the template that the operator must not set: those that define a
+// Pod's owner and its programs, and how two users of one volume are kept apart.
 func taken(ours, p *corev1.Pod) error {
 	var errs []error
 	keep := func(field string, ours, its any) {

@@ -26,8 +26,8 @@ import (
 // spec.HomePath: then the creation of a container fills an empty volume with that folder's content, owner included.
 // Otherwise the home would belong to root, and after a change of the image to the previous image's user.
 //
-// The engine's archive of a container's files shows and changes what is at a path in a container that does not run yet.
-// So this needs neither its own container nor a right in the workspace's.
+// The engine's archive of a container's files shows and changes the files at a path in a container that does not run
+// yet. So this needs neither its own container nor a right in the workspace's.
 
 const (
 	// maxAccounts bounds how much of an image's list of users or groups is read, in bytes.

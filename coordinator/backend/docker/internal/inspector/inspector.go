@@ -29,7 +29,7 @@ type end struct {
 	started, finished time.Time
 }
 
-// run is what is known of a running container: when it started, and whether its health check is known to fail.
+// run describes a running container: when it started, and whether its health check is known to fail.
 type run struct {
 	started time.Time
 	fails   bool

@@ -144,7 +144,7 @@ func (s *Sandboxes) Vacate(ctx context.Context, c spec.Container, refused error)
 
 // Slept keeps, in the background, the network of a workspace whose container has just been removed. c is the container
 // as it was before. If that fails, the next start takes longer. The network of a container that did not run is not
-// kept: whatever ended it, the next one gets a new network.
+// kept: the next one always gets a new network.
 //
 // It creates one sandbox at a time, because users' starts need the engine more. The workspace that went to sleep last
 // comes first, because its sandbox stays longest.

@@ -1,5 +1,5 @@
-// Package status interprets an engine's description of a container: whether it is healthy, what ended it, what it uses,
-// and why it does not start at its address.
+// Package status interprets an engine's description of a container: its health, the cause of its end, its use of
+// resources, and why it does not start at its address.
 //
 // It owns the meaning of the engine's answers. It must not ask the engine anything.
 package status

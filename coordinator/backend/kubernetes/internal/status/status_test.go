@@ -291,7 +291,8 @@ func TestTheDetailsOfARunningContainer(t *testing.T) {
 	}
 }
 
-// TestTheHomeIsTheWorkspacesOwn: a container without its own home is a violation, whatever else it mounts.
+// TestTheHomeIsTheWorkspacesOwn: a container without its own home is a violation, regardless of its other
+// mounts.
 func TestTheHomeIsTheWorkspacesOwn(t *testing.T) {
 	for name, change := range map[string]func(*corev1.Pod){
 		"none":                nil,

@@ -77,8 +77,8 @@ var volumeProblems = []struct{ says, plain string }{
 
 const goneVolume = "the PersistentVolume of its home is gone, and with it the files, unless an administrator brings it back"
 
-// misconfigured returns what is certainly wrong in the settings or the image. It returns "" for
-// a problem that may pass, such as a Secret that the node has not read yet.
+// misconfigured returns the certain errors in the settings or the image. It returns "" for a
+// problem that may pass, such as a Secret that the node has not read yet.
 func misconfigured(message string) string {
 	switch {
 	case says(message, "runAsNonRoot and image will run as root", "breaks non-root policy"):

@@ -18,7 +18,7 @@ func ids(n int) (all []workspace.ID) {
 	return all
 }
 
-// desk asks for jobs and records who must ask again.
+// desk asks for jobs and records the callers that must ask again.
 type desk struct {
 	*Jobs
 	again map[workspace.ID]int
