@@ -30,7 +30,7 @@ func guard(w http.ResponseWriter, r *http.Request, at *site.Address) error {
 }
 
 // byBearer reports whether a personal access token came as Bearer. The same-origin rule does not apply then, because
-// no browser adds it by itself, as it does with Basic.
+// browsers add Basic by themselves, but never Bearer.
 func byBearer(r *http.Request) bool {
 	_, ok := site.Bearer(r.Header, auth.TokenPrefix)
 	return ok

@@ -99,7 +99,7 @@ func (w *localWriter) Write(p []byte) (int, error) {
 	return w.out.Write(p)
 }
 
-// FlushError lets a handler flush: the client reads what is written immediately.
+// FlushError lets a handler flush: the client reads every write immediately.
 func (w *localWriter) FlushError() error { return nil }
 
 // begin begins the response, or ends the request with err. Only the first call has an effect.

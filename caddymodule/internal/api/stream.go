@@ -432,5 +432,5 @@ func (s *stream) event(name string, data []byte) error {
 	return err
 }
 
-// flush sends what was written.
+// flush sends the events written so far.
 func (s *stream) flush() error { return s.control.Flush() }

@@ -150,7 +150,7 @@ func TestATokenWithoutTheScopeOfAnAdministrator(t *testing.T) {
 	})
 }
 
-// A request with a token has only the token's rights, whatever other credentials it carries.
+// A request with a token has only the token's rights, even if it carries other credentials.
 func TestATokenCountsAlone(t *testing.T) {
 	in := newHarness(t)
 	ann, bob := in.signedIn("ann"), in.signedIn("bob")

@@ -16,14 +16,14 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/api/openapi/openapitest"
 )
 
-// Host is the host that clients name in their requests, unless they name another one.
+// Host is the default host of a client's requests.
 const Host = "codehub.test:8080"
 
 // Client is one browser or program.
 type Client struct {
 	// T fails when a request cannot be sent.
 	T testing.TB
-	// Dial connects to the server, whatever host a request names.
+	// Dial connects to the server, regardless of the host in a request.
 	Dial func(context.Context) (net.Conn, error)
 	// Host is the host of the requests.
 	Host string
@@ -37,7 +37,7 @@ type Reply struct {
 	Text []byte
 }
 
-// SignIn signs a user in, whose session the client sends from then on.
+// SignIn signs a user in. From then on the client sends the user's session.
 func (c *Client) SignIn(username, password string) {
 	c.T.Helper()
 	r := c.Do("POST", "/api/v1/auth/login", map[string]any{"username": username, "password": password})
@@ -47,8 +47,8 @@ func (c *Client) SignIn(username, password string) {
 	c.Cookie = r.Cookies()[0].Value
 }
 
-// Do sends a request; v is its body as JSON, or a string that is sent unchanged.
-// Header lines follow as "Name: value".
+// Do sends a request; v is its body, sent as JSON, or a string that is sent unchanged. Header lines
+// follow as "Name: value".
 func (c *Client) Do(method, path string, v any, header ...string) Reply {
 	c.T.Helper()
 	res := c.Open(c.T.Context(), method, path, v, header...)
@@ -117,7 +117,7 @@ func (c *Client) Create(name string) map[string]any {
 	return r.Object(c.T)
 }
 
-// WorkspacePath is the API's path of a workspace that was returned as an object.
+// WorkspacePath returns the API path of a workspace, given its object.
 func WorkspacePath(w map[string]any) string { return fmt.Sprintf("/api/v1/workspaces/%s", w["id"]) }
 
 // Object returns the body, which must be a JSON object.

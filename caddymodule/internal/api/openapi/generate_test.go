@@ -33,7 +33,8 @@ import (
 
 var update = flag.Bool("update", false, "write openapi.json")
 
-// TestTheDocumentIsOfThisSource compares openapi.json with what the table and the types say.
+// TestTheDocumentIsOfThisSource compares openapi.json with the document made from the table and the
+// types.
 func TestTheDocumentIsOfThisSource(t *testing.T) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
@@ -53,11 +54,10 @@ func TestTheDocumentIsOfThisSource(t *testing.T) {
 	}
 }
 
-// newProblem is a type of problem in the source of package problem.
+// newProblem matches a type of problem in the source of package problem.
 var newProblem = regexp.MustCompile(`= New\("([a-z-]+)", http\.Status([A-Za-z]+)\)`)
 
-// kinds returns the types of problems that the API answers with, read from the source so that none can be
-// left out.
+// kinds returns the types of problems of the API, read from the source so that none can be forgotten.
 func kinds(t *testing.T) (all []problem.Problem) {
 	t.Helper()
 	source, err := os.ReadFile("../../problem/problem.go")
@@ -82,7 +82,7 @@ func kinds(t *testing.T) (all []problem.Problem) {
 type generator struct {
 	t        *testing.T
 	schemas  object
-	refusals object // the answers with a problem, by their names
+	refusals object // the answers with a problem, by name
 	kinds    map[string]problem.Problem
 	comments map[string]string // by "package.Type" and "package.Type.Field"
 	enums    map[reflect.Type][]string
@@ -259,7 +259,7 @@ func (g *generator) problem(slug string) problem.Problem {
 	return p
 }
 
-// refusal is an answer with one of these problems.
+// refusal returns an answer with one of these problems.
 func (g *generator) refusal(slugs []string) object {
 	var names, titles []string
 	for _, slug := range slugs {
@@ -272,7 +272,7 @@ func (g *generator) refusal(slugs []string) object {
 	return g.answered(strings.Join(names, "Or"), strings.Join(titles, ", "))
 }
 
-// anyProblem is an answer with a problem that is not particular to the operation.
+// anyProblem returns an answer with a problem that any operation can have.
 func (g *generator) anyProblem() object {
 	return g.answered("Error", "An error: the type of the problem says which.")
 }
@@ -282,7 +282,8 @@ func (g *generator) answered(name, about string) object {
 	return object{"$ref": "#/components/responses/" + name}
 }
 
-// schema is what the JSON of a type is. Structs are components, of which generic ones are written out.
+// schema returns the schema of a type's JSON. Structs become components, and generic ones are written
+// out.
 func (g *generator) schema(t reflect.Type) object {
 	if values := g.enums[t]; values != nil {
 		return object{"type": "string", "enum": values}
@@ -341,7 +342,7 @@ func anys(values []string) func(func(any) bool) {
 	}
 }
 
-// structure is an object with the fields of a struct, those of embedded ones included.
+// structure returns an object with the fields of a struct, including those of embedded structs.
 func (g *generator) structure(t reflect.Type) object {
 	properties, required := object{}, []string{}
 	for _, f := range reflect.VisibleFields(t) {
@@ -385,7 +386,7 @@ func sorted(names []string) []string {
 	return names
 }
 
-// spec is a reference to the specification, which readers of the document do not have.
+// spec matches a reference to the specification, which readers of the document do not have.
 var spec = regexp.MustCompile(` \((SPEC|RFC) [^)]*\)`)
 
 // read reads the comments of the types of a package.

@@ -1,12 +1,12 @@
-// Package openapi has the description of the REST API, an OpenAPI 3.1 document, for programs and, as a
-// value, for the page that people read.
+// Package openapi holds the description of the REST API, an OpenAPI 3.1 document for programs, and the
+// same as a value for the page that people read.
 //
-// The document is openapi.json. A test makes it from the table of operations (operations_test.go) and from
-// the types of the answers with their comments, so it cannot differ from them:
+// The document is openapi.json. A test generates it from the table of operations (operations_test.go) and
+// from the types of the answers with their comments, so it cannot differ from them:
 //
 //	go test ./caddymodule/internal/api/openapi -update
 //
-// Package openapitest holds every answer of the tests against it.
+// Package openapitest checks every answer of the tests against it.
 package openapi
 
 import (
@@ -24,14 +24,14 @@ import (
 //go:embed openapi.json
 var JSON []byte
 
-// Document is what the page shows of the description.
+// Document is the part of the description that the page shows.
 type Document struct {
 	Info struct {
 		Title, Description, Version string
 	}
 	Tags  []Tag
 	Paths map[string]map[string]Operation
-	// Components have the schemas and responses that others refer to.
+	// Components holds the schemas and responses to which others refer.
 	Components struct {
 		Schemas   map[string]*Schema
 		Responses map[string]Response
@@ -43,7 +43,7 @@ type Document struct {
 // Tag is a group of operations.
 type Tag struct{ Name, Description string }
 
-// Problem is a type of problem, which never changes, and the status with which it comes.
+// Problem is a type of problem, which never changes, and its status.
 type Problem struct {
 	Type   string
 	Title  string
@@ -52,17 +52,18 @@ type Problem struct {
 
 // Operation is a method of a path.
 type Operation struct {
-	// ID names the operation, Method and Path are where it is.
+	// ID names the operation; Method and Path locate it.
 	ID           string `json:"operationId"`
 	Method, Path string `json:"-"`
 	Tags         []string
 	Summary      string
 	Description  string
-	// Scope is what an access token needs; empty means that only people can do it.
+	// Scope is the scope that an access token needs; if it is empty, no token can call the
+	// operation.
 	Scope       string `json:"x-scope"`
 	Parameters  []Parameter
 	RequestBody *Content
-	// Responses are by their status, with those of the components in place of references to them.
+	// Responses maps statuses to answers, with references to components resolved.
 	Responses map[string]Response
 }
 
@@ -73,7 +74,7 @@ type Parameter struct {
 	Schema                *Schema
 }
 
-// Content is a body by its media type.
+// Content maps media types to bodies.
 type Content struct {
 	Required bool
 	Content  map[string]struct{ Schema *Schema }
@@ -86,7 +87,7 @@ type Response struct {
 	Content     map[string]struct{ Schema *Schema }
 }
 
-// Schema is what a value is.
+// Schema describes a value.
 type Schema struct {
 	Ref         string `json:"$ref"`
 	Type        Types
@@ -101,10 +102,10 @@ type Schema struct {
 	Maximum     *float64
 }
 
-// Part is a piece of what a page says of a schema: a text, or the name of a schema to link.
+// Part is a piece of a page's text about a schema: plain text, or the name of a schema to link.
 type Part struct{ Text, Link string }
 
-// Parts say what a value of the schema is: "string", "list of Workspace", "integer or null".
+// Parts describes a value of the schema: "string", "list of Workspace", "integer or null".
 func (s *Schema) Parts() (parts []Part) {
 	text := func(t string) { parts = append(parts, Part{Text: t}) }
 	switch {
@@ -142,10 +143,10 @@ func (s *Schema) Parts() (parts []Part) {
 // Requires reports whether an object must have the field.
 func (s *Schema) Requires(field string) bool { return slices.Contains(s.Required, field) }
 
-// Types are the types of which a value has one.
+// Types are the possible types of a value.
 type Types []string
 
-// UnmarshalJSON takes one type, too.
+// UnmarshalJSON also accepts a single type.
 func (t *Types) UnmarshalJSON(b []byte) error {
 	var one string
 	if json.Unmarshal(b, &one) == nil {
@@ -155,7 +156,7 @@ func (t *Types) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]string)(t))
 }
 
-// Parse returns the document as a value. It is read once per process.
+// Parse returns the document as a value. It is parsed once per process.
 var Parse = sync.OnceValues(func() (*Document, error) {
 	d := new(Document)
 	if err := json.Unmarshal(JSON, d); err != nil {

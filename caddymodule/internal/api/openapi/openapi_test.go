@@ -11,7 +11,8 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/api/openapi"
 )
 
-// TestTypesOfProblemsStay: programs compare them. A line can be added to the list, and none may go.
+// TestTypesOfProblemsStay: programs compare them. A line may be added to the list, but none
+// removed.
 func TestTypesOfProblemsStay(t *testing.T) {
 	text, err := os.ReadFile("testdata/problems.txt")
 	if err != nil {
@@ -44,9 +45,9 @@ func TestTypesOfProblemsStay(t *testing.T) {
 	}
 }
 
-// TestTheDescriptionIsComplete has the rules of the usual linters: each operation is described, succeeds and can be
-// refused, and nothing is described in vain. redocly lint finds nothing. spectral lint wants another success than 101 of
-// the WebSocket, which has no other.
+// TestTheDescriptionIsComplete checks the rules of the usual linters: each operation has a description, a success and
+// a refusal, and no description is unused. redocly lint finds nothing. spectral lint wants a success other than 101
+// for the WebSocket, which has none.
 func TestTheDescriptionIsComplete(t *testing.T) {
 	var raw struct {
 		Info       struct{ License, Contact map[string]string }

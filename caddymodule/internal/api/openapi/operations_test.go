@@ -22,7 +22,7 @@ import (
 // object is a JSON object of the document.
 type object = map[string]any
 
-// operation is what the description says of a route beside what the table of the routes has.
+// operation is the part of a route's description that is not in the table of the routes.
 type operation struct {
 	api.Route
 	tag     string
@@ -31,19 +31,19 @@ type operation struct {
 	about   string
 	// params are the query and the header; those of the path follow from the pattern.
 	params []parameter
-	// body is the schema of the request's body; nil if it takes none. optional says that it may be missing.
+	// body is the schema of the request's body, nil if it has none. With optional the body may be missing.
 	body     object
 	optional bool
-	// answer is a value of the type with which status answers, and media its type if that is not JSON; nil is
-	// an answer without a body.
+	// answer is a value of the body's type for status, nil for none, and media the media type if it is not
+	// JSON.
 	status int
 	answer any
 	media  string
-	// lines says that it may answer with JSON lines as well.
+	// lines is true if it may also answer with JSON lines.
 	lines bool
 	// also is another status with the same answer; 0 means none.
 	also int
-	// problems are those that are particular to it.
+	// problems are those specific to it.
 	problems []string
 }
 
@@ -53,7 +53,7 @@ func (o operation) methodAndPath() (method, path string) {
 	return method, strings.TrimPrefix(path, "/api/v1")
 }
 
-// common are the problems that follow from what kind of operation it is. The paths of the API have their
+// common returns the problems that follow from the kind of operation. The paths of the API have their
 // guards in this order: see guard, admit, signedIn, administrator and withID in package api.
 func (o operation) common() (problems []string) {
 	method, path := o.methodAndPath()
@@ -92,7 +92,8 @@ var tags = []object{
 	{"name": "Administration", "description": "For administrators."},
 }
 
-// Schemas of parameters and bodies. Null in a body is as if the field were missing, where it is allowed.
+// Schemas of parameters and bodies. Where null is allowed in a body, it means the same as a missing
+// field.
 var (
 	text    = object{"type": "string"}
 	stored  = object{"type": "string", "pattern": `^[^\u0000]*$`}
@@ -102,7 +103,7 @@ var (
 	secret  = object{"type": "string", "format": "password"}
 	role    = object{"type": "string", "enum": []any{auth.RoleUser, auth.RoleAdmin}}
 	limit   = object{"type": []string{"integer", "null"}, "minimum": 1, "maximum": auth.MaxUserLimit, "description": "Null: the limit of all users."}
-	// It has at most so many bytes.
+	// Its length is bounded in bytes.
 	newSecret = object{"type": "string", "format": "password", "minLength": auth.MinPassword, "maxLength": auth.MaxPassword,
 		"description": fmt.Sprintf("At most %d bytes.", auth.MaxPassword)}
 
@@ -146,7 +147,7 @@ func nullable(s object) object {
 	return out
 }
 
-// search is a text of at most so many characters.
+// search is a text with a maximum number of characters.
 func search(most int) object { return with(stored, "maxLength", most) }
 
 func with(s object, name string, value any) object {
@@ -155,8 +156,8 @@ func with(s object, name string, value any) object {
 	return s
 }
 
-// class writes the characters that belong to one of the tables, in a form that regular expressions of all
-// languages have. So it leaves out those beyond U+FFFF.
+// class returns a regular expression's class for the characters of the tables, in a form that all
+// languages support. It therefore leaves out characters beyond U+FFFF.
 func class(belongs func(rune) bool) string {
 	var out strings.Builder
 	for r := rune(0); r <= 0xffff; r++ {
@@ -189,7 +190,7 @@ func word(most int) string {
 	return oneLine(most, func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Z) })
 }
 
-// oneLine is a pattern for a text that has, without the spaces around it, 1 to most characters, none of them hidden.
+// oneLine is a pattern for a text of 1 to most characters, not counting surrounding spaces, without hidden ones.
 func oneLine(most int, isHidden func(rune) bool) string {
 	inside := "[^" + class(isHidden) + "]"
 	edge := "[^" + class(func(r rune) bool { return isHidden(r) || unicode.IsSpace(r) }) + "]"
@@ -197,7 +198,7 @@ func oneLine(most int, isHidden func(rune) bool) string {
 	return fmt.Sprintf("^%s%s(%s{0,%d}%s)?%s$", around, edge, inside, most-2, edge, around)
 }
 
-// fields is a body: an object with these fields and no others. Those whose names begin with ! must be given.
+// fields is a body: an object with exactly these fields. Those whose names begin with ! are required.
 func fields(of object) object {
 	properties, required := object{}, []string{}
 	for name, schema := range of {
@@ -251,12 +252,12 @@ func writable(nameField string, desired object) object {
 	}
 }
 
-// prose is a pattern for a text of several lines, in which nothing turns the direction of the text around it.
+// prose is a pattern for a text of several lines without characters that change the text direction.
 var prose = "^[^" + class(func(r rune) bool {
 	return unicode.IsControl(r) && r != '\t' && r != '\n' && r != '\r' || unicode.Is(unicode.Bidi_Control, r) && r >= 0x202a
 }) + "]*$"
 
-// phaseList is a pattern for phases with commas between them.
+// phaseList is a pattern for phases separated by commas.
 var phaseList = strings.ReplaceAll(`^(P)?(,(P)?)*$`, "P", "PENDING|ARCHIVED|STANDBY|RUNNING|ERROR|DELETING")
 
 // orders are those of lists of workspaces.
@@ -475,7 +476,7 @@ var operations = []operation{
 		about: "For administrators who are signed in: no access token does it. The password stays as it is.", problems: []string{"token-scope"}},
 }
 
-// verb is a request for a desired state.
+// verb is an operation that requests a desired state.
 func verb(id, summary, about string, problems ...string) operation {
 	return operation{
 		tag: "Workspaces", id: id, summary: summary, about: about,
@@ -483,8 +484,8 @@ func verb(id, summary, about string, problems ...string) operation {
 	}
 }
 
-// redirect is an answer whose type stands in a function.
+// redirect is the answer to signing out. Its type in package api is local to a function.
 type redirect struct {
-	// Where the browser signs out, too.
+	// The address where the browser must also sign out.
 	Redirect string `json:"redirect"`
 }

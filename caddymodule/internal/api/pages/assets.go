@@ -29,17 +29,18 @@ const AssetPath = "/assets/"
 //go:embed static
 var static embed.FS
 
-// wordsName is the asset with the texts of the other scripts, in every language. It is no file of its own.
+// wordsName is the asset with the texts of the other scripts, in every language. It is generated, not a
+// file.
 const wordsName = "words.js"
 
-// styles and scripts are the assets. A script comes with all that it imports.
+// styles and scripts are the assets. A script includes everything that it imports.
 var (
 	styles  = []string{"style.css", "api.css"}
 	scripts = []string{"login.js", "dashboard.js"}
 )
 
-// boot stands in the pages themselves. It loads their script, and loads it again if that fails: a page
-// without its script would stay empty.
+// boot is inline in the pages. It loads their script, and retries if that fails: a page without its
+// script would stay empty.
 //
 //go:embed static/boot.js
 var boot string
@@ -51,13 +52,13 @@ type Pages struct {
 	misdirected, api              *template.Template
 }
 
-// asset is the content of one path, as it is and compressed.
+// asset is the content of one path, plain and compressed.
 type asset struct {
 	body, packed []byte
 	contentType  string
 }
 
-// newAsset compresses a content once, for all who ask for it.
+// newAsset compresses content once for all requests.
 func newAsset(name string, body []byte) asset {
 	return asset{body, web.Pack(body), mime.TypeByExtension(path.Ext(name))}
 }
@@ -65,7 +66,7 @@ func newAsset(name string, body []byte) asset {
 // Load returns the pages. They are read once per process.
 func Load() (*Pages, error) { return load() }
 
-// load reads the embedded files. The names of the assets change with their content.
+// load reads the embedded files. The names of assets depend on their content.
 var load = sync.OnceValues(func() (*Pages, error) {
 	p := &Pages{byPath: make(map[string]asset)}
 	hashed := make(map[string]string)
@@ -88,7 +89,7 @@ var load = sync.OnceValues(func() (*Pages, error) {
 			return hash, nil
 		}
 		return "", fmt.Errorf("no asset %q", name)
-	}, "boot": func() template.JS { return template.JS(boot) }} //nolint:gosec // it is a file of this package
+	}, "boot": func() template.JS { return template.JS(boot) }} //nolint:gosec // the file is part of this package
 	parse := func(name string) (*template.Template, error) {
 		return template.New(name).Funcs(funcs).ParseFS(static, "static/"+name)
 	}
@@ -104,7 +105,7 @@ var load = sync.OnceValues(func() (*Pages, error) {
 	return p, nil
 })
 
-// content returns an asset without the hashes.
+// content returns the content of an asset before hashes are filled in.
 func content(name string) ([]byte, error) {
 	if name != wordsName {
 		return static.ReadFile("static/" + name)
@@ -135,7 +136,7 @@ func (p *Pages) ServeAsset(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	h.Set("X-Content-Type-Options", "nosniff")
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(body) // fails only when the client has gone
+		_, _ = w.Write(body) // fails only when the client has disconnected
 	}
 	return nil
 }

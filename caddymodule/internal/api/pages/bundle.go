@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// Our scripts are modules, each with one import or export per line. These lines are all that a
-// bundle changes of them.
+// Our scripts are modules with one import or export per line. A bundle changes only these lines.
 var (
 	importLine = regexp.MustCompile(`(?m)^import (?:\{([^}]*)\} from )?"/assets/([a-z]+)\.js";(?: *//.*)?\n`)
 	exportWord = regexp.MustCompile(`(?m)^export (?:async function|function|const|class) (\w+)`)
@@ -18,9 +17,9 @@ var (
 	commentLines = regexp.MustCompile(`(?m)^ *//.*\n|^/\*\*(?s:.*?)\*/\n`)
 )
 
-// bundle returns the module name with all that it imports as one script. One file is loaded as a
-// whole or not at all, and compresses better than many. Each module becomes a function that returns
-// what it exports; it runs after those that it imports.
+// bundle returns the module name and all its imports as one script. One file is loaded as a whole
+// or not at all, and compresses better than many. Each module becomes a function that returns its
+// exports; it runs after its imports.
 func bundle(name string) ([]byte, error) {
 	var out bytes.Buffer
 	if err := addModule(&out, strings.TrimSuffix(name, ".js"), new([]string), nil); err != nil {
@@ -29,8 +28,8 @@ func bundle(name string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// addModule appends a module that is not among those done, and before it what it imports. Importers
-// are the modules that wait for it.
+// addModule appends a module that is not yet done, after its imports. Importers are the modules
+// that wait for it.
 func addModule(out *bytes.Buffer, module string, done *[]string, importers []string) error {
 	if slices.Contains(importers, module) {
 		return fmt.Errorf("the scripts import one another in a circle: %s, %s", strings.Join(importers, ", "), module)

@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/coordinator/launch"
 )
 
-// Every icon that the settings of an image can name is a picture of the dashboard.
+// Every icon that an image's settings can name is a picture of the dashboard.
 func TestTheDashboardHasThePictureOfEveryImage(t *testing.T) {
 	for file, want := range map[string][]string{
 		"static/images.js":      {`["` + strings.Join(launch.Icons(), `", "`) + `"]`},

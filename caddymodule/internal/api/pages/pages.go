@@ -1,10 +1,10 @@
-// Package pages shows the pages of the main site that are not a workspace's: the dashboard and
-// the sign-in. It also shows what takes their place while the user is unknown, or at a host
-// where people do not sign in.
+// Package pages shows the pages of the main site that are not a workspace's: the dashboard and the
+// sign-in. It also shows their replacements while the user is unknown, or at a host where people do
+// not sign in.
 //
-// It owns these pages, their scripts, styles and pictures, and the policy under which browsers
-// run them. It must not know when a page is shown, nor look at a session. What a page says
-// comes in, and its script asks the REST API for the rest.
+// It owns these pages, their scripts, styles and pictures, and the policy under which browsers run
+// them. It must not know when a page is shown, nor look at a session. The caller passes in a page's
+// data, and its script gets the rest from the REST API.
 package pages
 
 import (
@@ -25,18 +25,18 @@ import (
 	"github.com/codehub/gateway/coordinator/words"
 )
 
-// contentPolicy lets pages use our scripts and styles and nothing else: nothing inline but boot, nothing
-// from other hosts, and no frame around them.
+// contentPolicy restricts pages to our scripts and styles: only boot may be inline, other hosts are
+// excluded, and no site may frame them.
 var contentPolicy = "default-src 'none'; script-src 'self' 'sha256-" + bootSum() + "'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// bootSum is how the policy names the script that stands in the pages.
+// bootSum identifies the inline script in the policy.
 func bootSum() string {
 	sum := sha256.Sum256([]byte(boot))
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// speaker is what the templates get to say something in the language of the request.
+// speaker gives the templates their texts in the language of the request.
 type speaker struct {
 	Lang  string
 	Brand *brand.Brand
@@ -52,18 +52,18 @@ func (s speaker) Say(key string) (string, error) {
 	return words.Of(key, words.Values{"Brand": s.Brand.Name}).In(s.Lang), nil
 }
 
-// SayMain returns a text in which the main site's address stands, before and after that.
+// SayMain returns a text that contains the main site's address: the parts before and after it.
 func (s speaker) SayMain(key string) []string {
 	const mark = "\x00"
 	return strings.Split(words.Of(key, words.Values{"Main": mark}).In(s.Lang), mark)
 }
 
-// Dashboard is what the page of the dashboard shows by itself.
+// Dashboard holds the data in the dashboard's page itself.
 type Dashboard struct {
 	// ID, Username and Role are those of the user.
 	ID, Username, Role string
-	// Sessions, Passwords and SignOut say whether the user's sessions, changing the password, and
-	// signing out are offered.
+	// Sessions, Passwords and SignOut are whether the page offers the user's sessions, changing the
+	// password, and signing out.
 	Sessions, Passwords, SignOut bool
 }
 
@@ -76,19 +76,20 @@ func (p *Pages) ShowDashboard(w http.ResponseWriter, r *http.Request, d Dashboar
 	}{d, speakerOf(r), auth.MinPassword})
 }
 
-// Login is what the sign-in page shows.
+// Login holds the data of the sign-in page.
 type Login struct {
-	// Return is where the sign-in leads, and Start where it begins at the identity provider.
+	// Return is the destination after the sign-in, and Start the address that begins it at the
+	// identity provider.
 	Return, Start string
-	// Passwords and Provider say which ways to sign in are offered.
+	// Passwords and Provider are the offered ways to sign in.
 	Passwords, Provider bool
-	// Refusal is why the authentication before us does not let the user in; nil if there is none. It is one
-	// of the errors of [auth.Auth.Named].
+	// Refusal is why the authentication before us does not let the user in, an error of [auth.Auth.Named];
+	// nil if it does or there is none.
 	Refusal error
 }
 
-// ShowLogin shows the sign-in page, with the status 403 if another authentication has let the user in
-// and that is not enough.
+// ShowLogin shows the sign-in page, with status 403 if another authentication has accepted a user who
+// may not use CodeHub.
 func (p *Pages) ShowLogin(w http.ResponseWriter, r *http.Request, l Login) error {
 	status, reason, s := http.StatusOK, "", speakerOf(r)
 	if l.Refusal != nil {
@@ -101,7 +102,7 @@ func (p *Pages) ShowLogin(w http.ResponseWriter, r *http.Request, l Login) error
 	}{l, s, reason})
 }
 
-// whyRefused tells a person whom another authentication has let pass why that is not enough.
+// whyRefused explains why a user whom another authentication accepted may not use CodeHub.
 func whyRefused(err error) words.Text {
 	switch {
 	case errors.Is(err, auth.ErrDisabled):
@@ -114,8 +115,8 @@ func whyRefused(err error) words.Text {
 	return words.Of("sign_in.no_user", nil)
 }
 
-// ShowUnavailable shows that it cannot be found out at the moment who the user is. The browser
-// asks again by itself.
+// ShowUnavailable shows that the user cannot be determined at the moment. The browser retries by
+// itself.
 func (p *Pages) ShowUnavailable(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Retry-After", problem.RetryUnavailable)
 	w.Header().Set("Refresh", problem.RetryUnavailable)
@@ -143,7 +144,7 @@ func (p *Pages) ShowAPI(w http.ResponseWriter, r *http.Request, origin string) e
 	}{speakerOf(r), document, origin})
 }
 
-// send sends a page that no other page may frame or get a handle of.
+// send sends a page that no other page may frame or get a reference to.
 func send(w http.ResponseWriter, r *http.Request, status int, t *template.Template, data any) error {
 	w.Header().Set("X-Frame-Options", "DENY")
 	w.Header().Set("Cross-Origin-Opener-Policy", "same-origin")

@@ -9,7 +9,7 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 )
 
-// A person whom another sign-in has let pass, and who may not use CodeHub, reads why.
+// A user whom another authentication accepted, but who may not use CodeHub, is told why.
 func TestTheSignInPageSaysWhyItRefuses(t *testing.T) {
 	t.Parallel()
 	p, err := Load()

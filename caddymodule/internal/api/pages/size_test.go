@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// maxCompressed is how large the pages and all their assets may be together, compressed, in bytes.
+// maxCompressed bounds the total compressed size of the pages and all their assets, in bytes.
 const maxCompressed = 100_000
 
-// A phone on a slow network gets everything that people see within seconds.
+// A phone on a slow network loads everything visible within seconds.
 func TestEverythingTogetherIsSmall(t *testing.T) {
 	p, err := Load()
 	if err != nil {

@@ -12,15 +12,15 @@ type Account struct {
 	Username string `json:"username"`
 	Role     string `json:"role"`
 	Disabled bool   `json:"disabled"`
-	// False for those who sign in elsewhere only.
+	// False if the user can only sign in elsewhere.
 	HasPassword bool      `json:"has_password"`
 	CreatedAt   time.Time `json:"created_at"`
 	// When the latest sign-in that has not expired began; null without one.
 	LastSignInAt *time.Time `json:"last_sign_in_at"`
-	// Those that are not deleted, and those of them that run or are to run.
+	// The workspaces that are not deleted, and how many of them run or are about to run.
 	Workspaces int `json:"workspaces"`
 	Running    int `json:"running"`
-	// The user's own limits; null where those of all users hold.
+	// The user's own limits; null where the general ones apply.
 	Limits AccountLimits `json:"limits"`
 }
 

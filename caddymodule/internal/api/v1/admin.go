@@ -11,7 +11,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// History is a page of what happened, the newest first.
+// History is a page of events, newest first.
 type History[T any] struct {
 	Items []T `json:"items"`
 	// Where the next page begins; null at the end.
@@ -31,31 +31,32 @@ func EventOf(e store.Event) Event {
 	return Event{TransitionOf(e.Transition), e.WorkspaceID, e.Name, e.Owner}
 }
 
-// Overview is how all workspaces are.
+// Overview is the state of all workspaces.
 type Overview struct {
-	// How many workspaces there are, by their phase, operation, reason to wait, and error.
+	// The numbers of workspaces by phase, operation, reason to wait, and error.
 	Phases     map[string]int `json:"phases"`
 	Operations map[string]int `json:"operations"`
 	Waiting    map[string]int `json:"waiting"`
 	Errors     map[string]int `json:"errors"`
-	// Those that run or are to run, and of how many; null where there is no limit.
+	// The workspaces that run or are about to run, and their limit; null if there is none.
 	Running    int  `json:"running"`
 	MaxRunning *int `json:"max_running_global"`
-	// Those that doze, which do not count as running, and of how many; null where there is no limit.
+	// The dozing workspaces, which do not count as running, and their limit; null if there is none.
 	Dozing    int  `json:"dozing"`
 	MaxDozing *int `json:"max_dozing_global"`
-	// Those that can be undeleted, and what their archives take up, with their homes on volumes that are left.
+	// The workspaces that can be undeleted, and the size of their archives and remaining volumes.
 	Deleted      int   `json:"deleted"`
 	DeletedBytes int64 `json:"deleted_bytes"`
 	Users        int   `json:"users"`
-	// The sum of the homes, as far as they were measured.
+	// The total size of the homes that were measured.
 	HomeBytes int64 `json:"home_bytes"`
-	// Null where the disk of the homes is not known.
+	// Null if the disk of the homes is not known.
 	Disk     *DiskUse      `json:"disk"`
 	Archives ArchiveHealth `json:"archives"`
-	// The processes that lead: one, or one for each shard.
+	// The leaders: one, or one per shard.
 	Leaders []Leader `json:"leaders"`
-	// The process that has answered, for how many seconds it runs, and what keeps workspaces from being acted upon.
+	// The process that answered, how many seconds it has been running, and problems that keep it from acting on
+	// workspaces.
 	Node     string   `json:"node_id"`
 	Uptime   int64    `json:"uptime_seconds"`
 	Problems []string `json:"problems"`
@@ -67,21 +68,22 @@ type DiskUse struct {
 	Total int64 `json:"total_bytes"`
 }
 
-// ArchiveHealth is how well the current archives are.
+// ArchiveHealth is the health of the current archives.
 type ArchiveHealth struct {
 	Current int64 `json:"current"`
 	Damaged int64 `json:"damaged"`
-	// Those that were never read back, and for how many seconds the one was not that was read back first.
+	// The archives that were never read back, and how many seconds ago the one with the oldest check was
+	// read back.
 	Unverified int64 `json:"unverified"`
 	Oldest     int64 `json:"oldest_verification_seconds"`
-	// Those that an administrator has asked to read back now, and that are not read yet.
+	// The archives that an administrator asked to read back now, and that are not read yet.
 	ToRead      int64 `json:"to_read"`
 	ToReadBytes int64 `json:"to_read_bytes"`
 }
 
 // Leader is a process that leads.
 type Leader struct {
-	// "coordinator", with the number of the shard where there are several.
+	// "coordinator", with the number of the shard if there are several.
 	Lock  string    `json:"lock"`
 	Node  string    `json:"node_id"`
 	Epoch int64     `json:"epoch"`
@@ -115,18 +117,19 @@ func OverviewOf(o coordinator.Overview, h coordinator.Health, l service.Limits) 
 	return out
 }
 
-// Scrub is what there is to read back.
+// Scrub is the amount of archives to read back.
 type Scrub struct {
 	DryRun bool `json:"dry_run"`
-	// All archives of workspaces that are not deleted, and those of them that were never read back.
+	// The archives of all workspaces that are not deleted, and how many of them were never read
+	// back.
 	Archives int64 `json:"archives"`
 	Bytes    int64 `json:"size_bytes"`
 	Unread   int64 `json:"unread"`
-	// When that archive was read back which was not for the longest time; null where none was.
+	// When the archive with the oldest check was read back; null if none was.
 	OldestRead *time.Time `json:"oldest_read_at"`
-	// For how many seconds all of them are read, at least.
+	// The minimum number of seconds that reading all of them takes.
 	Seconds int64 `json:"seconds"`
-	// Those that are still to be read because an administrator has asked for it.
+	// The archives still to be read because an administrator asked for it.
 	ToRead      int64 `json:"to_read"`
 	ToReadBytes int64 `json:"to_read_bytes"`
 }
@@ -138,11 +141,11 @@ func ScrubOf(s store.Scrub, dry bool) Scrub {
 	}
 }
 
-// Collection is what a garbage collection has done, or would do.
+// Collection is the result of a garbage collection or of its dry run.
 type Collection struct {
 	DryRun bool   `json:"dry_run"`
 	Report Report `json:"report"`
-	// Why nothing is deleted, in English; null where nothing speaks against it.
+	// Why nothing is deleted, in English; null if deletion is allowed.
 	Stopped *string `json:"stopped"`
 	// The archives that are not protected, and whether there are more.
 	Items []Finding `json:"items"`
@@ -152,16 +155,17 @@ type Collection struct {
 // Report counts archives.
 type Report struct {
 	Archives int `json:"archives"`
-	// Those that no workspace needs, and those of them that the next collection deletes.
+	// The archives that no workspace needs, and how many of them the next collection deletes.
 	Orphans int `json:"orphans"`
 	Due     int `json:"due"`
-	// Those that do not fit the database, which are kept.
+	// The archives that contradict the database, which are kept.
 	Reported int `json:"reported"`
-	// What became of those that were due. Spared ones are needed again.
+	// The results for archives that were due. Spared ones are needed again.
 	Deleted int `json:"deleted"`
 	Spared  int `json:"spared"`
 	Failed  int `json:"failed"`
-	// Other objects in the bucket, which are left alone, and unfinished uploads that were too old.
+	// Other objects in the bucket, which are left alone, and removed uploads that were unfinished
+	// for too long.
 	Foreign int `json:"foreign"`
 	Uploads int `json:"uploads"`
 }
@@ -171,16 +175,16 @@ func ReportOf(r gc.Report) Report {
 	return Report{r.Archives, r.Orphans, r.Due, r.Unknown + r.Newer, r.Deleted, r.Spared, r.Failed, r.Foreign, r.Uploads}
 }
 
-// Finding is what becomes of an archive.
+// Finding is the verdict on an archive.
 type Finding struct {
 	Key       string       `json:"archive"`
 	Workspace workspace.ID `json:"workspace_id"`
-	// Null where only its commit marker is there.
+	// Null if only its commit marker exists.
 	Size     *int64     `json:"size_bytes"`
 	Modified time.Time  `json:"modified"`
 	Verdict  gc.Verdict `json:"verdict"`
 	Reason   gc.Reason  `json:"reason"`
-	// Since when it is known that no workspace needs it, and in how many seconds it is due; null while that is not known.
+	// When it was first found that no workspace needs it, and in how many seconds it is due; null if not known.
 	FirstSeen *time.Time `json:"first_seen"`
 	DeletedIn *int64     `json:"deleted_in_seconds"`
 }

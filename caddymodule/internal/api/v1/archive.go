@@ -11,15 +11,15 @@ import (
 type Archive struct {
 	Key       string     `json:"key"`
 	CreatedAt *time.Time `json:"created_at"`
-	// In bytes; null when the size of the files, or their number, is not known.
+	// In bytes; null if the size or number of the files is not known.
 	Size         int64  `json:"size"`
 	ContentBytes *int64 `json:"content_bytes"`
 	Files        *int64 `json:"files"`
-	// Whether it is the workspace's data, and whether it stays until the next archive is made
-	// because an older one was chosen over it.
+	// Whether it is the workspace's current data, and whether it is kept, until the next archive is
+	// made, because an older one was restored.
 	Current bool `json:"current"`
 	Kept    bool `json:"kept"`
-	// When it was last read back as a whole and found right, and what is wrong with it.
+	// When it was last read back completely and found intact, and its damage.
 	VerifiedAt *time.Time `json:"verified_at"`
 	Damage     *string    `json:"damage"`
 }
@@ -39,9 +39,9 @@ func ArchivesOf(archives []service.Archive) []Archive {
 
 // ArchiveState is the state of a workspace's current archive.
 type ArchiveState struct {
-	// When it was last read back as a whole and found right; null if never.
+	// When it was last read back completely and found intact; null if never.
 	VerifiedAt *time.Time `json:"verified_at"`
-	// What is wrong with it; null when nothing is known to be.
+	// Its damage; null if none is known.
 	Damage *string `json:"damage"`
 }
 
@@ -52,7 +52,7 @@ func archiveStateOf(w workspace.Workspace) *ArchiveState {
 	return &ArchiveState{timeOrNull(w.ArchiveVerifiedAt), orNull(w.ArchiveDamage)}
 }
 
-// Revert is the older archive that a workspace goes back to.
+// Revert is the older archive to which a workspace is being restored.
 type Revert struct {
 	Key string    `json:"key"`
 	At  time.Time `json:"at"`

@@ -8,36 +8,36 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// AuditEntry is something that was asked for, as programs see it (SPEC 13).
+// AuditEntry is an entry of the audit, as programs see it (SPEC 13).
 type AuditEntry struct {
 	ID int64 `json:"id"`
 	// At is the database's time.
 	At     time.Time    `json:"at"`
 	Action audit.Action `json:"action"`
-	// Outcome is done, or the last word of the type of the problem with which it was refused.
+	// Outcome is "done", or for a refusal the last word of the problem's type.
 	Outcome string     `json:"outcome"`
 	Actor   AuditActor `json:"actor"`
-	// Workspace is the one that it concerns, and User its owner, or the user who is changed or signs in. Both have
-	// the names of that time, and are null where there is none.
+	// Workspace is the workspace concerned, and User its owner, or the user who signs in or is changed. Both have
+	// the names of that time, and are null if there is none.
 	Workspace *AuditWorkspace `json:"workspace"`
 	User      *AuditUser      `json:"user"`
 	// Details depend on the action.
 	Details map[string]any `json:"details"`
 }
 
-// AuditActor is who asked, and from where.
+// AuditActor is the author of a request, and its origin.
 type AuditActor struct {
 	Kind audit.Kind `json:"kind"`
-	// ID and Name are the user's; another actor has a name only, and perhaps none.
+	// ID and Name are the user's; other actors have at most a name.
 	ID   *string `json:"id"`
 	Name *string `json:"name"`
-	// TokenID and TokenName are the access token, null without one.
+	// TokenID and TokenName identify the access token, null without one.
 	TokenID   *string `json:"token_id"`
 	TokenName *string `json:"token_name"`
-	// Through is page, token or command line; null where it is not known.
+	// Through is page, token or command line; null if not known.
 	Through *audit.Through `json:"through"`
-	// Address is the client's IP address, and Host the machine of a command line; null where not known, and for
-	// whoever else has changed the account of the user who reads this.
+	// Address is the client's IP address, and Host the machine of a command line. They are null if not known,
+	// and in a user's own audit for changes by others.
 	Address *string `json:"address"`
 	Host    *string `json:"host"`
 	// Request is the id of the HTTP request, as in the access log.
@@ -78,8 +78,8 @@ func AuditOf(e auditlog.Entry) AuditEntry {
 	return out
 }
 
-// AccountAuditOf returns an entry about a user's account as that user sees it: from where others have changed it is
-// left out.
+// AccountAuditOf returns an entry about a user's account as that user sees it: without the origin of changes by
+// others.
 func AccountAuditOf(e auditlog.Entry, userID string) AuditEntry {
 	if a := &e.Actor; a.Kind == audit.Operator || a.Kind == audit.User && a.ID != userID {
 		a.Address, a.Host, a.Request = "", "", ""

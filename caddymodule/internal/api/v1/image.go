@@ -6,20 +6,20 @@ import (
 
 // Image is an image that users may choose.
 type Image struct {
-	// Name is what image_ref of a workspace is.
+	// Name is the value for a workspace's image_ref.
 	Name string `json:"name"`
-	// What to show people: a name and a text, and one of the pictures that the dashboard has, such as
-	// "notebook"; null where the settings say nothing.
+	// The name and text to show people, and one of the dashboard's pictures, such as "notebook"; null
+	// if not set.
 	Title       *string `json:"title"`
 	Description *string `json:"description"`
 	Icon        *string `json:"icon"`
-	// How many bytes it takes up where workspaces run; null while it is not there, or where that is not known.
+	// Its size in bytes where workspaces run; null if it is absent there or its size is not known.
 	Size *int64 `json:"size_bytes"`
 	// Git is true for an image that clones the git_url of a new workspace.
 	Git bool `json:"git"`
 	// Default is true for the image of workspaces whose image_ref is null.
 	Default bool `json:"default"`
-	// Reference is what stands behind the name, for administrators only.
+	// Reference is the image behind the name, for administrators only.
 	Reference string `json:"reference,omitempty"`
 }
 
@@ -31,7 +31,7 @@ type Images struct {
 }
 
 // ImagesOf returns the images of the catalogue, whose first is the default, with the sizes that are known by
-// reference. Only administrators get the references, and may give any other.
+// reference. Only administrators see the references, and may use any other.
 func ImagesOf(images launch.Catalog, sizes map[string]int64, admin bool) Images {
 	out := Images{make([]Image, len(images)), admin}
 	for i, image := range images {

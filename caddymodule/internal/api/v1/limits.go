@@ -2,8 +2,8 @@ package v1
 
 import "github.com/codehub/gateway/coordinator/dataplane/service"
 
-// Limits are how many workspaces of a user may run at a time, how many may doze besides, and how many a
-// user may have. They are null where there is no limit.
+// Limits are how many workspaces of a user may run at a time, how many more may doze, and how many a
+// user may have; null means no limit.
 type Limits struct {
 	Running    *int `json:"max_running_per_user"`
 	Dozing     *int `json:"max_dozing_per_user"`

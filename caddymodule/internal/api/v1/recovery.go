@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Recoveries is what became of a recovery of several workspaces, as programs see it.
+// Recoveries is the result of recovering several workspaces, as programs see it.
 type Recoveries struct {
 	Recovered []workspace.ID   `json:"recovered"`
 	Failed    []FailedRecovery `json:"failed"`

@@ -9,43 +9,44 @@ import (
 
 // UsageReport is how long workspaces were awake, asleep and archived (SPEC 14).
 type UsageReport struct {
-	// From is the first day of UTC, and To the one after the last one.
+	// From is the first day, in UTC, and To the day after the last.
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Items are the workspaces that existed in that time, those that were awake longest first.
+	// Items are the workspaces that existed in that time, sorted by the time awake, longest first.
 	Items []WorkspaceUsage `json:"items"`
-	// Days are the days on which any of them existed, with the sums of all of them.
+	// Days are the days on which any workspace existed, with the totals.
 	Days []DayUsage `json:"days"`
 }
 
-// DayUsage is what all workspaces of a report were on a day.
+// DayUsage is the usage of all workspaces of a report on one day.
 type DayUsage struct {
-	// Day is that of UTC.
+	// Day is the day in UTC.
 	Day string `json:"day"`
 	PhaseHours
 }
 
-// PhaseHours are for how long workspaces were in each phase. The hours add up to the time for which they existed.
+// PhaseHours are the hours that workspaces spent in each phase. They add up to the time for which the workspaces
+// existed.
 type PhaseHours struct {
-	// Other is all but RUNNING, STANDBY and ARCHIVED.
+	// Other is every phase but RUNNING, STANDBY and ARCHIVED.
 	AwakeHours    float64 `json:"awake_hours"`
 	AsleepHours   float64 `json:"asleep_hours"`
 	ArchivedHours float64 `json:"archived_hours"`
 	OtherHours    float64 `json:"other_hours"`
-	// AwakeBy is what kept them awake.
+	// AwakeBy are the causes that kept them awake.
 	AwakeBy AwakeBy `json:"awake_by"`
 }
 
-// AwakeBy is for how long workspaces were kept awake by each cause. The causes add up to the hours awake.
+// AwakeBy are the hours for which each cause kept workspaces awake. They add up to the hours awake.
 type AwakeBy struct {
-	// Input is that of people, and Requests are all other use: programs, transfers, commands and pages.
+	// Input is input by people, and Requests all other use: programs, transfers, commands and pages.
 	InputHours    float64 `json:"input_hours"`
 	RequestsHours float64 `json:"requests_hours"`
-	// Work is what worked in them while nobody used them.
+	// Work is work in unused workspaces.
 	WorkHours float64 `json:"work_hours"`
-	// KeepAwake is the wish of their owners while neither was there.
+	// KeepAwake is the owner's request to keep a workspace awake, without use or work.
 	KeepAwakeHours float64 `json:"keep_awake_hours"`
-	// Idle is the rest: nothing happened, and the TTL had not passed.
+	// Idle is the rest: nothing happened, and the TTL had not expired.
 	IdleHours float64 `json:"idle_hours"`
 }
 
@@ -55,14 +56,14 @@ func phaseHoursOf(p usage.Phases) PhaseHours {
 	}}
 }
 
-// WorkspaceUsage is what a workspace was in the time of a report.
+// WorkspaceUsage is the usage of a workspace in the time of a report.
 type WorkspaceUsage struct {
 	WorkspaceID workspace.ID `json:"workspace_id"`
-	// Name and Owner are the present names, null where there are none any more.
+	// Name and Owner are the current names, null if they no longer exist.
 	Name  *string `json:"name"`
 	Owner *string `json:"owner_username"`
 	PhaseHours
-	// GB are 1,000,000,000 bytes, as far as sizes were measured: of the home on its volume, and of the archive.
+	// GB are 1,000,000,000 bytes, of measured sizes only: of the home on its volume, and of the archive.
 	VolumeGBHours  float64 `json:"volume_gb_hours"`
 	ArchiveGBHours float64 `json:"archive_gb_hours"`
 }

@@ -7,21 +7,20 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Stats is what a running workspace uses at a moment, as programs see it. What is not known, and a limit
-// that does not exist, is null.
+// Stats is the momentary resource use of a running workspace, as programs see it. Unknown values and
+// missing limits are null.
 type Stats struct {
 	At     time.Time   `json:"at"`
 	CPU    CPUStats    `json:"cpu"`
 	Memory MemoryStats `json:"memory"`
 	Home   HomeStats   `json:"home"`
-	// How many run in the container.
+	// The number of processes in the container.
 	Processes *int64 `json:"processes"`
-	// The TCP ports that listen where the gateway reaches them, without the application's own.
+	// The listening TCP ports that the gateway can reach, without the application's own.
 	Ports []Port `json:"ports"`
 }
 
-// CPUStats is the processor time that was used since the container started, and how many processors it
-// may use at a time.
+// CPUStats is the processor time used since the container started, and how many processors it may use.
 type CPUStats struct {
 	Seconds *float64 `json:"seconds"`
 	Limit   *float64 `json:"limit_cores"`
@@ -41,14 +40,14 @@ type HomeStats struct {
 	Free  *int64 `json:"disk_free_bytes"`
 }
 
-// Port is a port that listens, and where people open it; null where ports have no addresses.
+// Port is a listening port and its address for people; null if ports have no addresses.
 type Port struct {
 	Port int     `json:"port"`
 	URL  *string `json:"url"`
 }
 
-// StatsOf returns what a workspace uses, as programs see it. free is what the disk of the homes has left, own
-// the port of the application, and url the address of a port, empty for none.
+// StatsOf returns the resource use of a workspace, as programs see it. free is the free space on the disk of
+// the homes, own the port of the application, and url returns the address of a port, empty for none.
 func StatsOf(s backend.Stats, home workspace.HomeSize, free int64, own int, url func(port int) string) Stats {
 	out := Stats{
 		At: s.At.UTC(), Memory: MemoryStats{Used: known(s.Memory), Limit: numberOrNull(s.MemoryLimit)},

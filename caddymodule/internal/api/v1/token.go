@@ -17,7 +17,7 @@ type Token struct {
 	LastUsedAddress *string      `json:"last_used_address"`
 }
 
-// NewToken is a token that was made just now, with the secret that a program sends.
+// NewToken is a newly created token, with the secret that a program sends.
 type NewToken struct {
 	Token
 	Secret string `json:"token"`

@@ -10,13 +10,12 @@ import (
 type Transition struct {
 	ID int64     `json:"id"`
 	At time.Time `json:"at"`
-	// What changed, from what to what, and why.
+	// The changed field, its old and new value, and the reason.
 	Kind    store.TransitionKind `json:"kind"`
 	Old     *string              `json:"old_value"`
 	New     *string              `json:"new_value"`
 	Message *string              `json:"message"`
-	// Through what it came, such as api, gateway, ttl or controller, and the user
-	// where a person asked for it.
+	// The cause, such as api, gateway, ttl or controller, and the user if a person requested it.
 	Cause    string  `json:"cause"`
 	UserID   *string `json:"user_id"`
 	Username *string `json:"username"`

@@ -13,7 +13,7 @@ type User struct {
 	Role     string `json:"role"`
 }
 
-// UserOf leaves out what is not for clients.
+// UserOf returns the fields of a user that clients may see.
 func UserOf(u auth.User) User { return User{u.ID, u.Username, u.Role} }
 
 // Session is one sign-in of the user.

@@ -1,9 +1,8 @@
-// Package v1 is how things look in the REST API below /api/v1, and in what `caddy codehub`
-// prints for programs. It has the JSON objects, and how they follow from what the coordinator
-// knows.
+// Package v1 defines the JSON objects of the REST API below /api/v1, and of the output of `caddy
+// codehub` for programs. It derives them from the data of the coordinator.
 //
-// It owns names, units and what is null. It must not ask a service or read a request, and must
-// show no more than the view says. What is here can only grow: programs rely on it.
+// It owns names, units and the meaning of null. It must not call a service or read a request, and
+// must show no more than the view allows. The objects can only grow, because programs rely on them.
 package v1
 
 import (
@@ -14,8 +13,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Workspace is a workspace in answers and events: every column of SPEC 4 that is
-// not internal, under its own name, and the address for people.
+// Workspace is a workspace in answers and events: every column of SPEC 4 that is not internal,
+// under its own name, and its address for people.
 type Workspace struct {
 	ID          workspace.ID `json:"id"`
 	OwnerID     string       `json:"owner_user_id"`
@@ -23,33 +22,33 @@ type Workspace struct {
 	Description *string      `json:"description"`
 	Memo        *string      `json:"memo"`
 	ImageRef    *string      `json:"image_ref"`
-	// The address of the repository that its image clones into an empty project, as it was created with;
+	// The address, set at its creation, of the repository that its image clones into an empty project;
 	// null without one.
 	GitURL *string `json:"git_url"`
 	// Whether it is one of its owner's favourites, which come first on the dashboard.
 	Favourite bool `json:"favourite"`
-	// What it runs on, and where its volume is: "docker" or "kubernetes".
+	// The backend that holds its container and volume: "docker" or "kubernetes".
 	InstanceBackend string `json:"instance_backend"`
 	StorageBackend  string `json:"storage_backend"`
-	// The last observation (SPEC 2), and what follows from it.
+	// The last observation (SPEC 2), and the phase derived from it.
 	Conditions     workspace.Conditions `json:"conditions"`
 	ObservedAt     *time.Time           `json:"observed_at"`
 	Phase          workspace.Phase      `json:"phase"`
 	PhaseChangedAt *time.Time           `json:"phase_changed_at"`
-	// What is being done, NONE at rest, and where the files are archived.
+	// The operation in progress, NONE at rest, and the location of the current archive.
 	Operation   workspace.Operation `json:"operation"`
 	OpStartedAt *time.Time          `json:"op_started_at"`
 	ArchiveOpID *string             `json:"archive_op_id"`
 	ArchiveKey  *string             `json:"archive_key"`
-	// How far the storage job of the operation is; null while there is none.
+	// The progress of the operation's storage job; null if there is none.
 	Progress *Progress `json:"progress"`
-	// How that archive is; null while there is none. And the older one that the workspace goes
-	// back to; null while it does not.
+	// The state of that archive, null if there is none; and the older archive that is being
+	// restored, null if none is.
 	Archive *ArchiveState `json:"archive"`
 	Revert  *Revert       `json:"revert"`
-	// What it waits for; null while it waits for nothing.
+	// Why it waits; null if it does not.
 	Waiting *Waiting `json:"waiting"`
-	// Why the last operation failed; null and 0 when it did not.
+	// Why the last operation failed; null and 0 if it did not.
 	ErrorReason  *workspace.ErrorReason `json:"error_reason"`
 	ErrorMessage *string                `json:"error_message"`
 	ErrorCount   int                    `json:"error_count"`
@@ -61,14 +60,14 @@ type Workspace struct {
 	CreatedAt    *time.Time             `json:"created_at"`
 	UpdatedAt    *time.Time             `json:"updated_at"`
 	DeletedAt    *time.Time             `json:"deleted_at"`
-	// Until when the deletion can be undone; null when it is not deleted, or no longer.
+	// Until when its deletion can be undone; null if it is not deleted or no longer can be undone.
 	UndeleteUntil *time.Time `json:"undelete_until"`
-	// In a list of deleted ones, how many bytes it takes up until then: its archives, and its home on a volume that is
-	// left. Null elsewhere.
+	// In a list of deleted workspaces, the bytes that its archives and remaining volume take up until then. Null
+	// elsewhere.
 	KeptBytes *int64 `json:"kept_bytes"`
-	// How much its home holds; null while that is not known.
+	// The size of its home; null if not known.
 	Home *Home `json:"home"`
-	// Where people open it; a path when it is on the main site.
+	// Its address for people; a path if it is on the main site.
 	URL string `json:"url"`
 	Work
 }
@@ -79,20 +78,20 @@ type OwnedWorkspace struct {
 	Owner string `json:"owner_username"`
 }
 
-// Home is how much a home holds, and when that was found out.
+// Home is the size of a home, and when it was measured.
 type Home struct {
 	Bytes int64 `json:"bytes"`
 	Files int64 `json:"files"`
-	// There is more: the measurement was cut short.
+	// The home is larger: the measurement was cut short.
 	AtLeast    bool       `json:"at_least"`
 	MeasuredAt *time.Time `json:"measured_at"`
-	// It has reached the size from which this server warns.
+	// It has reached the size at which this server warns.
 	Large bool `json:"large"`
 }
 
-// Waiting is what a workspace waits for: a stable word, a sentence for people, and
-// since when. For JobQueued Before is how many storage jobs come first, from 10 on how many at
-// least; it is absent for the other reasons.
+// Waiting is why a workspace waits: a stable word, a sentence for people, and since when. For
+// JobQueued, Before is how many storage jobs come first, from 10 on a minimum; it is absent for
+// other reasons.
 type Waiting struct {
 	Reason  string     `json:"reason"`
 	Message string     `json:"message"`
@@ -101,34 +100,35 @@ type Waiting struct {
 	// Done of Total bytes of the image are pulled; Total is absent while it is unknown.
 	Done  int64 `json:"done,omitempty"`
 	Total int64 `json:"total,omitempty"`
-	// Cause is why the last attempt to pull the image has failed: "unreachable", "timeout", "rate_limit",
-	// "server_error" or "unknown". It is absent while none has failed; another attempt follows by itself.
+	// Cause is why the last attempt to pull the image failed: "unreachable", "timeout", "rate_limit",
+	// "server_error" or "unknown". It is absent if none has failed; another attempt follows
+	// automatically.
 	Cause string `json:"cause,omitempty"`
-	// Port is where the application does not answer; Ports are those that listen, and LocalPorts those that only
-	// the workspace itself reaches.
+	// Port is the port on which the application does not answer. Ports are the listening ones, and LocalPorts
+	// those that only the workspace itself can reach.
 	Port       int   `json:"port,omitempty"`
 	Ports      []int `json:"ports,omitempty"`
 	LocalPorts []int `json:"local_ports,omitempty"`
-	// Help says in the languages of the pages what it waits for and what to do.
+	// Help explains, in the languages of the pages, why it waits and what to do.
 	Help words.Text `json:"help"`
 }
 
-// Progress is how far a storage job is, as it was at updated_at. What is unknown is null.
+// Progress is the progress of a storage job at updated_at. Unknown values are null.
 type Progress struct {
-	// What it does: "compare" (looking for changes), "archive" (packing and uploading),
-	// "upload" (the rest), "verify", "commit"; "unpack" (downloading and unpacking), "swap"
-	// (putting the files in place).
+	// The step: "compare" (looking for changes), "archive" (packing and uploading), "upload" (the
+	// rest), "verify", "commit"; "unpack" (downloading and unpacking), "swap" (putting the files in
+	// place).
 	Step string `json:"step"`
-	// How much of the step is done, how fast, and how long the rest takes.
+	// How much of the step is done, its speed, and the remaining time.
 	Percent        *int   `json:"percent"`
 	Bytes          int64  `json:"bytes"`
 	TotalBytes     *int64 `json:"total_bytes"`
 	BytesPerSecond *int64 `json:"bytes_per_second"`
 	SecondsLeft    *int64 `json:"seconds_left"`
-	// How many files and folders of the home it has come past.
+	// The number of files and folders of the home processed so far.
 	Files     int64      `json:"files"`
 	UpdatedAt *time.Time `json:"updated_at"`
-	// The same in words.
+	// The progress in words.
 	Text words.Text `json:"text"`
 }
 
@@ -148,23 +148,23 @@ func progressOf(p workspace.JobProgress) *Progress {
 	return body
 }
 
-var _ map[View]struct{} // what is made for a view is kept for all streams that have the same
+var _ map[View]struct{} // a View is a map key: events made for a view are shared by all streams with the same view
 
-// View is for whom a workspace is shown, and what of it is not in its row.
+// View describes for whom a workspace is shown, and data that is not in its row.
 type View struct {
-	// Admin says that an administrator looks: only those get what servers said.
+	// Admin is true for administrators: only they see messages of servers.
 	Admin bool
-	// URL is where people open the workspace.
+	// URL is the workspace's address for people.
 	URL string
-	// HomeWarn is the size from which this server warns of a home; 0 for never.
+	// HomeWarn is the home size at which this server warns; 0 for never.
 	HomeWarn int64
-	// Standby is after how long without use this server puts a workspace to sleep.
+	// Standby is the unused time after which this server puts a workspace to sleep.
 	Standby time.Duration
-	// DeletionDelay is how long a deletion can be undone for certain.
+	// DeletionDelay is how long undoing a deletion is guaranteed.
 	DeletionDelay time.Duration
 }
 
-// WorkspaceOf returns w as the client of a view gets it.
+// WorkspaceOf returns w in the form for a view.
 func WorkspaceOf(w workspace.Workspace, v View) Workspace {
 	if !v.Admin {
 		w = explain.OwnersView(w)
@@ -211,23 +211,22 @@ func WorkspaceOf(w workspace.Workspace, v View) Workspace {
 	return body
 }
 
-// Work is what an answer says about a workspace that is not used. All of it is null
-// while it does not matter.
+// Work describes a workspace that is not used. Fields that do not apply are null.
 type Work struct {
 	// Until when its owner keeps it awake, and when it goes to sleep unless it is used.
 	KeepAwakeUntil *time.Time `json:"keep_awake_until"`
 	SleepAt        *time.Time `json:"sleep_at"`
-	// When it goes to sleep if it is not used from now on, known as long as it runs. Null while something
-	// works in it. The time moves on with every use; sleep_at is set when it is near.
+	// When it goes to sleep if it is not used from now on, known while it runs. Null while work keeps it
+	// awake. Every use postpones this time; sleep_at is set when it is near.
 	SleepDueAt *time.Time `json:"sleep_due_at"`
-	// Since when it dozes, because it is not used: its container is frozen. It keeps its memory,
-	// its programs and its connections, and goes on at once when it is used. Null while it does not doze.
+	// Since when it has been dozing because it is not used: its container is frozen. It keeps its memory,
+	// programs and connections, and resumes immediately when it is used. Null if it does not doze.
 	DozeAt *time.Time `json:"doze_at"`
-	// Why it stays awake: a stable word, what is busy in the workspace's own words, and
-	// since when.
+	// Why it stays awake: a stable word, the busy program in the workspace's own words, and since
+	// when.
 	Busy *workspace.Busy `json:"busy"`
-	// How people are told from open tabs in its pages: "presence", or "traffic" when its
-	// pages cannot report them, so that everything counts.
+	// How use by people is distinguished from open tabs: "presence", or "traffic" if its pages
+	// cannot report people, so that everything counts.
 	PageActivity *workspace.PageActivity `json:"page_activity"`
 }
 

@@ -1,7 +1,7 @@
-// Package openapitest holds requests and answers of tests against the description of the REST API.
+// Package openapitest checks requests and answers of tests against the description of the REST API.
 //
-// It owns how strict a test is: an answer must not have a field that the description does not have, though
-// clients are told that there can be further ones. It must not know an operation by name.
+// It owns how strict a test is: an answer must not have an undescribed field, although clients are told to
+// expect further ones. It must not know an operation by name.
 package openapitest
 
 import (
@@ -28,11 +28,11 @@ import (
 
 const base = "/api/v1"
 
-// elsewhere are the statuses of what the API does not have: no such path or method, or a request that is
-// refused before the path matters.
+// elsewhere are the statuses outside the description: no such path or method, or a request that is
+// refused before its path matters.
 var elsewhere = []int{403, 404, 405, 421, 503}
 
-// description is the document with what a test needs to find an operation, and its compiled schemas.
+// description is the document with an index of its operations, and its compiled schemas.
 type description struct {
 	paths    *http.ServeMux
 	raw      map[string]any
@@ -42,7 +42,7 @@ type description struct {
 	schemas map[string]*jsonschema.Schema // by their JSON pointer
 }
 
-// load reads the document. It is read once per process.
+// load parses the document, once per process.
 var load = sync.OnceValues(func() (*description, error) {
 	read, err := jsonschema.UnmarshalJSON(bytes.NewReader(openapi.JSON))
 	if err != nil {
@@ -65,7 +65,7 @@ var load = sync.OnceValues(func() (*description, error) {
 	return d, d.compiler.AddResource("openapi.json", d.raw)
 })
 
-// escaped is a character in a pattern as other languages than Go write it.
+// escaped matches a character in a pattern in the notation of languages other than Go.
 var escaped = regexp.MustCompile(`\\u([0-9a-f]{4})`)
 
 func isInt64(v any) error {
@@ -76,7 +76,7 @@ func isInt64(v any) error {
 	return nil
 }
 
-// strict forbids objects to have other fields than those of their schema.
+// strict forbids fields that are not in an object's schema.
 func strict(v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -114,7 +114,7 @@ func at(v any, names ...string) any {
 	return v
 }
 
-// valid reports what the schema at the pointer says of a value.
+// valid validates a value with the schema at the pointer.
 func (d *description) valid(at string, value any) error {
 	d.mu.Lock()
 	s := d.schemas[at]
@@ -130,7 +130,8 @@ func (d *description) valid(at string, value any) error {
 	return s.Validate(value)
 }
 
-// CheckAll compiles every schema of the document: each must be valid, and lead to others that exist.
+// CheckAll compiles every schema of the document: each must be valid, and refer only to existing
+// ones.
 func CheckAll() error {
 	d, err := load()
 	if err != nil {
@@ -173,9 +174,8 @@ type Exchange struct {
 	Body    []byte // the answer's, as far as it was read
 }
 
-// Check returns what of the exchange the description does not allow: an answer, always, and the request if
-// it was served. A path that the description does not have must be answered with 404, and another method
-// with 405.
+// Check returns how the exchange violates the description. It always checks the answer, and the request
+// only if it was served. An undescribed path must be answered with 404, and another method with 405.
 func Check(e Exchange) error {
 	d, err := load()
 	if err != nil {
@@ -276,7 +276,7 @@ func (d *description) request(operation map[string]any, e Exchange, where ...str
 			given = e.Request.Header.Values(name)
 		}
 		for _, text := range given {
-			if text == "" && p["in"] == "query" { // as if it were not given
+			if text == "" && p["in"] == "query" { // as if the parameter were missing
 				continue
 			}
 			err := d.valid(pointer(append(where, "parameters", strconv.Itoa(i), "schema")...), scalar(p["schema"], text))
@@ -294,7 +294,7 @@ func (d *description) request(operation map[string]any, e Exchange, where ...str
 	if body == nil || len(e.Sent) == 0 && body["required"] == false {
 		return nil
 	}
-	if !jsontext.Value(e.Sent).IsValid() { // no field twice, and Unicode, as the description says
+	if !jsontext.Value(e.Sent).IsValid() { // no duplicate field, and valid Unicode, as the description demands
 		return errors.New("the request is no JSON")
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(e.Sent))
@@ -307,10 +307,11 @@ func (d *description) request(operation map[string]any, e Exchange, where ...str
 	return nil
 }
 
-// integer is how a parameter is a whole number.
+// integer matches a whole number in a parameter.
 var integer = regexp.MustCompile(`^-?[0-9]+$`)
 
-// scalar is the value of a parameter's text for its schema: the text itself, of a wrong type, where it is none.
+// scalar converts a parameter's text to a value for its schema. Text that cannot be converted is returned
+// unchanged, and so has the wrong type.
 func scalar(schema any, text string) any {
 	switch t := at(schema, "type"); {
 	case !utf8.ValidString(text):
@@ -323,14 +324,14 @@ func scalar(schema any, text string) any {
 	return text
 }
 
-// transport checks what passes it.
+// transport checks all exchanges that pass through it.
 type transport struct {
 	next   http.RoundTripper
 	report func(error)
 }
 
-// Transport returns a transport that reports every exchange that the description does not allow. Event
-// streams and other answers without an end pass by.
+// Transport returns a transport that reports every exchange that the description does not allow. It
+// does not check event streams and other endless answers.
 func Transport(next http.RoundTripper, report func(error)) http.RoundTripper {
 	return transport{next, report}
 }

@@ -13,7 +13,7 @@ func TestEverySchemaIsValid(t *testing.T) {
 	}
 }
 
-// TestWhatTheDescriptionDoesNotAllow shows that the check finds each kind of difference.
+// TestWhatTheDescriptionDoesNotAllow: the check finds each kind of violation.
 func TestWhatTheDescriptionDoesNotAllow(t *testing.T) {
 	const (
 		user    = `{"user_id": "1", "username": "ann", "role": "user"}`

@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// Operation is an operation of the document, for which requests can be made.
+// Operation is an operation of the document for which requests can be generated.
 type Operation struct {
 	ID, Method, Path string
 	d                *description
 	raw              map[string]any
 }
 
-// Sample is a request to an operation. What says what is particular to it.
+// Sample is a request to an operation. The field What describes its peculiarity.
 type Sample struct {
 	What   string
 	Query  url.Values
@@ -44,19 +44,19 @@ func Operations() (all []Operation, err error) {
 	return all, nil
 }
 
-// Refusal is why the document does not allow a request with that query, header and body; nil if it does.
+// Refusal returns why the document does not allow a request with this query, header and body, or nil.
 func (o Operation) Refusal(s Sample) error {
 	r := &http.Request{URL: &url.URL{RawQuery: s.Query.Encode()}, Header: s.Header}
 	return o.d.request(o.raw, Exchange{Request: r, Sent: s.Body}, "paths", o.Path, strings.ToLower(o.Method))
 }
 
-// body is the schema of the operation's body, nil if it takes none.
+// body returns the schema of the operation's body, nil if it has none.
 func (o Operation) body() map[string]any {
 	s, _ := at(o.raw, "requestBody", "content", "application/json", "schema").(map[string]any)
 	return s
 }
 
-// parameter is one of the query or the header.
+// parameter is a parameter of the query or the header.
 type parameter struct {
 	in, name string
 	schema   map[string]any
@@ -73,8 +73,7 @@ func (o Operation) parameters() (all []parameter) {
 	return all
 }
 
-// with returns the sample with the parameter's text. A header that cannot be sent is refused by the client, so it
-// is not given.
+// with returns the sample with the parameter's text. It omits a header that the HTTP client would refuse to send.
 func (s Sample) with(p parameter, text string) Sample {
 	if p.in == "query" {
 		s.Query.Set(p.name, text)
@@ -84,16 +83,16 @@ func (s Sample) with(p parameter, text string) Sample {
 	return s
 }
 
-// Valid is how many samples of an operation are valid.
+// Valid is the number of valid samples of an operation.
 const Valid = 4
 
-// Samples returns requests whose values are chosen at random. The first [Valid] the document allows. Each of the others
-// has one thing that is unusual, and mostly wrong: a value of another type or size, null, characters that are not
-// seen, an unknown field, or a missing one.
+// Samples returns requests whose values are chosen at random. The document allows the first [Valid]. Each of the
+// others has one unusual and mostly wrong feature: a value of another type or size, null, invisible characters, an
+// unknown field, or a missing one.
 func (o Operation) Samples(random *rand.Rand) (all []Sample) {
 	m := maker{random}
 	sample := func(what string) (s Sample) {
-		// Rules between fields are not known to the maker.
+		// The maker does not know rules between fields.
 		for range 100 {
 			s = Sample{What: what, Query: url.Values{}, Header: http.Header{}}
 			for _, p := range o.parameters() {
@@ -141,13 +140,13 @@ func (o Operation) Samples(random *rand.Rand) (all []Sample) {
 	return all
 }
 
-// maker chooses values for schemas.
+// maker generates values for schemas.
 type maker struct{ *rand.Rand }
 
 // pick chooses one.
 func pick[T any](m maker, of ...T) T { return of[m.IntN(len(of))] }
 
-// typeOf is the type of a schema, and the first one of several.
+// typeOf returns the type of a schema, the first of several.
 func typeOf(schema map[string]any) string {
 	if several, ok := schema["type"].([]any); ok {
 		return several[0].(string)
@@ -156,7 +155,7 @@ func typeOf(schema map[string]any) string {
 	return t
 }
 
-// bound returns a bound of the schema, or otherwise.
+// bound returns a bound of the schema, or the value otherwise.
 func bound(schema map[string]any, name string, otherwise int) int {
 	if n, ok := schema[name].(json.Number); ok {
 		if i, err := n.Int64(); err == nil {
@@ -193,7 +192,7 @@ func (m maker) valid(schema map[string]any) any {
 	return m.object(schema)
 }
 
-// letters returns so many letters. Among them are some that take several bytes.
+// letters returns this many letters, some of which take several bytes.
 func (m maker) letters(n int) string {
 	var text strings.Builder
 	for range n {
@@ -202,7 +201,7 @@ func (m maker) letters(n int) string {
 	return text.String()
 }
 
-// object returns an object with all fields that must be given, and some others.
+// object returns an object with all required fields and some others.
 func (m maker) object(schema map[string]any) map[string]any {
 	o := map[string]any{}
 	properties, _ := schema["properties"].(map[string]any)
@@ -215,13 +214,13 @@ func (m maker) object(schema map[string]any) map[string]any {
 	return o
 }
 
-// variant is a value with one thing that is unusual.
+// variant is a value with one unusual feature.
 type variant struct {
 	what  string
 	value any
 }
 
-// unusual are characters that are not seen, take the place of others, or turn the text around them.
+// unusual holds characters that are invisible, replace others, or reverse the text around them.
 var unusual = []string{
 	"\x00", "\x01", "\t", "\n", "\r", "\x1b", " ", "\x7f", "\u0085", "\u00a0", "\u0301", "\u200b", "\u200c", "\u200d", "\u202e",
 	"\u2028", "\u2066", "\u2800", "\u3000", "\u3164", "\ufe0f", "\ufeff", "\ufffd", "\U000e0041", "😀", "é", "%", "_", `\`, "/",
