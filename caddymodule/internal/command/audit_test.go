@@ -19,8 +19,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestAuditIsFollowed: what is new is printed once, the oldest first, also an entry whose transaction ends after a
-// younger one's; until the command is interrupted.
+// TestAuditIsFollowed: each new entry is printed once, oldest first, even if its transaction ends after that of a
+// younger one, until the command is interrupted.
 func TestAuditIsFollowed(t *testing.T) {
 	emptyDatabase(t)
 	commandtest.Run(t, strings.NewReader(testPassword), "user", "add", "ann").Want(t, 0)
@@ -71,7 +71,8 @@ func TestAuditIsFollowed(t *testing.T) {
 		}
 		return e.Details.N, true
 	}
-	// It prints what is new since it looks at the clock, which cannot be seen.
+	// It prints entries that are newer than its first look at the clock, which the test cannot
+	// observe.
 	wait.For(t, "it follows", func() error {
 		exec(write, "first")
 		select {

@@ -21,8 +21,8 @@ const (
 )
 
 // TestEveryCommandThatChangesSomethingIsInTheAudit runs the commands that change something at an installation's own
-// servers, on real ones, in an order in which each is possible, and looks at what is new in the audit (SPEC 13). A new
-// command is a new row.
+// servers, on real ones, in an order in which each succeeds, and checks the new entries of the audit (SPEC 13). A new
+// command needs a new row.
 func TestEveryCommandThatChangesSomethingIsInTheAudit(t *testing.T) {
 	in := commandtest.NewInstallation(t)
 	w, broken, deleted := in.Workspace("one", ""), in.Workspace("broken", workspace.ReasonRetryExceeded), in.Workspace("gone", "")
@@ -37,7 +37,7 @@ func TestEveryCommandThatChangesSomethingIsInTheAudit(t *testing.T) {
 		command string // without "caddy codehub", and with its arguments
 		want    string // the actions, or why there are none
 		answer  string // what is typed
-		anyhow  bool   // what it begins need not succeed: the entry is written before
+		anyhow  bool   // the work need not succeed: the entry is written before it
 	}{
 		{command: "user add bob", want: "user.create", answer: "correct horse battery\n"},
 		{command: "user passwd bob", want: "user.password", answer: "correct horse battery!\n"},
@@ -124,12 +124,12 @@ func TestEveryCommandThatChangesSomethingIsInTheAudit(t *testing.T) {
 	}
 }
 
-// path is a command as one types it, without "caddy codehub".
+// path returns a command as typed, without "caddy codehub".
 func path(cmd *cobra.Command) string {
 	return strings.TrimPrefix(cmd.CommandPath(), "caddy codehub ")
 }
 
-// command is the one that the words run.
+// command returns the command that the words run.
 func command(t *testing.T, words []string) *cobra.Command {
 	t.Helper()
 	cmd, _, err := commandtest.CommandLine().Find(append([]string{"codehub"}, words...))
@@ -139,7 +139,7 @@ func command(t *testing.T, words []string) *cobra.Command {
 	return cmd
 }
 
-// Rules can be removed when the database is gone, if that is said.
+// Rules can be removed without the database if a flag says so.
 func TestEgressRemoveWithoutADatabase(t *testing.T) {
 	in := commandtest.NewInstallation(t)
 	t.Setenv("CLI_TEST_DATABASE", "postgres://127.0.0.1:1/gone")

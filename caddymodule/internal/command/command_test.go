@@ -22,8 +22,8 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// emptyDatabase is the commands' database, in the environment, and package auth
-// over it, to see what they did.
+// emptyDatabase puts the address of an empty database into the commands' environment. It returns
+// package auth over it, to observe their effects.
 func emptyDatabase(t *testing.T) *auth.Auth {
 	t.Helper()
 	dsn := devenv.PostgreSQL(t)
@@ -58,7 +58,7 @@ func TestCommandAddsUsers(t *testing.T) {
 	if _, u := login(t, a, "ann", testPassword); u.Admin() {
 		t.Errorf("ann is %+v", u)
 	}
-	// A line may end as on Windows, or not at all; what follows it is not read.
+	// A line may end as on Windows, or not at all; the input after it is not read.
 	commandtest.Run(t, strings.NewReader(testPassword+"\r\nmore\n"), "user", "add", "root", "--admin").Want(t, 0, "Added root (admin).")
 	if _, u := login(t, a, "root", testPassword); !u.Admin() {
 		t.Errorf("root is %+v", u)
@@ -191,7 +191,7 @@ func TestCommandChoosesTheDatabase(t *testing.T) {
 	commandtest.Run(t, nil, "migrate", "--database", other).Want(t, 0)
 }
 
-// However wrong an address is, what could be its password is not printed.
+// A possible password is never printed, even if the address is invalid.
 func TestCommandNeverPrintsThePassword(t *testing.T) {
 	server, err := url.Parse(devenv.PostgreSQL(t))
 	if err != nil {
@@ -250,7 +250,7 @@ func TestCommandRefusesWhatItDoesNotUnderstand(t *testing.T) {
 	}
 }
 
-// atServer are the commands that work through a running server only.
+// atServer are the commands that only work through a running server.
 var atServer = map[string]bool{
 	"login": true, "logout": true, "token create": true, "token list": true, "token revoke": true,
 	"workspace show": true, "workspace create": true, "workspace open": true, "workspace update": true,
@@ -258,10 +258,10 @@ var atServer = map[string]bool{
 	"workspace rename": true, "workspace logs": true, "workspace stats": true, "workspace exec": true, "health": true,
 }
 
-// alone are the commands that ask nothing and connect to nothing.
+// alone are the commands that make no connection.
 var alone = map[string]bool{"version": true}
 
-// Every command says what it does, with examples of commands that there are.
+// Every command has a description, and examples with existing commands.
 func TestCommandHelp(t *testing.T) {
 	root := commandtest.CommandLine()
 	var walk func(cmd *cobra.Command)
@@ -269,7 +269,8 @@ func TestCommandHelp(t *testing.T) {
 		path := strings.TrimPrefix(cmd.CommandPath(), "caddy codehub")
 		o := commandtest.Run(t, nil, append(strings.Fields(path), "--help")...)
 		o.Want(t, 0, cmd.Long, "Usage:", "Examples:")
-		// It works on the database, on what a configuration names, through a server alone, or on nothing.
+		// It works on the database, on the servers of a configuration, only through a server, or on
+		// nothing.
 		ways := 0
 		for _, way := range []bool{strings.Contains(o.Stdout, "--config "), strings.Contains(o.Stdout, "--database string"), atServer[strings.TrimSpace(path)], alone[strings.TrimSpace(path)]} {
 			if way {

@@ -6,7 +6,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
-// TestServerOf: who ends TLS, and which proxies are trusted, follows from the configuration of a server.
+// TestServerOf: whether a server ends TLS, and which proxies it trusts, follows from its configuration.
 func TestServerOf(t *testing.T) {
 	for text, want := range map[string]site.Server{
 		`{"listen": [":8080"]}`: {},

@@ -24,7 +24,7 @@ import (
 // serverTimeout bounds a server's first answer to a command.
 const serverTimeout = 10 * time.Second
 
-// database is what a command that needs only the database works on.
+// database is the resource of a command that needs only the database.
 type database struct {
 	Store *store.Store
 	Auth  *auth.Auth

@@ -13,8 +13,8 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/faulty"
 )
 
-// Commands of a release that must not serve change nothing. Neither do those whose sessions a
-// pooler makes look like ones of an older release.
+// Commands of a release that must not serve change nothing. Neither do commands whose sessions look
+// like an older release's because of a pooler.
 func TestCommandsAreRefusedWhereTheirReleaseMustNotServe(t *testing.T) {
 	emptyDatabase(t)
 	commandtest.Run(t, nil, "migrate").Want(t, 0)
@@ -63,7 +63,8 @@ func TestCommandsAreRefusedWhereTheirReleaseMustNotServe(t *testing.T) {
 	refused("serves releases from version 99 on: start a newer release")
 }
 
-// TestTheAddressOfTheDatabaseFromAFile: the variable may name a file, as that of the service does.
+// TestTheAddressOfTheDatabaseFromAFile: the variable may name a file, as the service's variable
+// may.
 func TestTheAddressOfTheDatabaseFromAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "DATABASE_URL")
 	t.Setenv("DATABASE_URL", "{file."+file+"}")

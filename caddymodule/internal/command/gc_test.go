@@ -29,7 +29,7 @@ import (
 // name.
 type gcInstallation struct {
 	t                   *testing.T
-	caddyfile, text     string // the file and what it holds
+	caddyfile, text     string // the file and its content
 	redis               *redis.Client
 	objects             devenv.ObjectStore
 	current, superseded string
@@ -68,7 +68,7 @@ func newGCInstallation(t *testing.T) *gcInstallation {
 	in.objects = objects
 	in.put("notes.txt")
 	older := in.put(in.superseded)
-	// Stores tell times in seconds; the current archive is the newer one.
+	// Stores report times in seconds; the current archive must be the newer one.
 	wait.Until(t, "the current archive is newer", func() bool { return in.put(in.current).After(older) })
 	t.Setenv("GC_TEST_DATABASE", dsn)
 	t.Setenv("GC_TEST_REDIS", address)
@@ -94,8 +94,8 @@ func newGCInstallation(t *testing.T) *gcInstallation {
 	return in
 }
 
-// put stores an archive with its commit marker, or another object, and returns the store's
-// time of it.
+// put stores an archive with its commit marker, or another object, and returns the store's time for
+// it.
 func (in *gcInstallation) put(key string) time.Time {
 	in.t.Helper()
 	objects := []string{"archives/" + key}
@@ -223,7 +223,7 @@ func TestCommandGCNeedsPostgreSQLButNotRedis(t *testing.T) {
 	defer printed.Close()
 	terminal := os.Stderr
 	os.Stderr = printed
-	logging.Enable() // the Redis client prints what it meets, as in a command's own process
+	logging.Enable() // the Redis client prints its errors, as in a command's own process
 	o := in.run()
 	os.Stderr = terminal
 	if text, err := os.ReadFile(printed.Name()); err != nil || len(text) > 0 {
@@ -259,7 +259,7 @@ func TestCommandGCSaysWhenACollectionWouldBeStopped(t *testing.T) {
 	in.run().Want(t, 1, "the archives could not be listed")
 }
 
-// Nothing is deleted without a yes, and nothing but what was due.
+// Nothing is deleted without a yes, and only archives that were due.
 func TestCommandGCCollectsAfterAYes(t *testing.T) {
 	in := newGCInstallation(t)
 	in.collect("").Want(t, 0, "2 archives: 1 protected, 1 candidates, 0 due", "0 deleted")
@@ -285,7 +285,7 @@ func TestCommandGCCollectsAfterAYes(t *testing.T) {
 	in.collect("", "--yes").Want(t, 1, "the Redis server cannot be reached, so it is not known since when archives are orphans")
 }
 
-// What the database does not know may be a user's files, until a person says otherwise.
+// Objects that the database does not know may be a user's files, until a person says otherwise.
 func TestCommandGCDeletesTheUnknownOnCommandOnly(t *testing.T) {
 	in := newGCInstallation(t)
 	in.write(strings.Replace(in.text, "gc_delay 3h", "gc_delay 100ms", 1))

@@ -27,7 +27,7 @@ func terminalCommand(t *testing.T, answers []string, args ...string) (o commandt
 	done := make(chan commandtest.Outcome, 1)
 	screen := make(chan string, 1)
 	go func() {
-		// The prompts go where errors go: to the same terminal.
+		// The prompts go to standard error, which is the same terminal.
 		var stdout bytes.Buffer
 		root := commandtest.CommandLine()
 		root.SetIn(tty)

@@ -15,8 +15,8 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// Servers is what a command that reads the configuration works on: the settings of the installation, and its database,
-// which has answered.
+// Servers are the resources of a command that reads the configuration: the settings of the installation, and its
+// database, which has answered.
 type Servers struct {
 	Settings
 	Store *store.Store

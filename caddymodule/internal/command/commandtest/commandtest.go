@@ -54,7 +54,8 @@ func Run(t *testing.T, stdin io.Reader, args ...string) Outcome {
 	code := 0
 	if err := root.ExecuteContext(t.Context()); err != nil {
 		code = 1
-		// Caddy carries other codes to its exit this way, which only a process shows: see TestCommandExitCodes.
+		// Caddy passes other codes to its exit in this way, which only a separate process shows: see
+		// TestCommandExitCodes.
 		_, _ = fmt.Sscanf(err.Error(), "exiting with status %d", &code)
 	}
 	return Outcome{code, stdout.String(), stderr.String()}

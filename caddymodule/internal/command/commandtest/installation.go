@@ -20,8 +20,8 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// Installation is a database with one user, a bucket, a container engine, and a Caddyfile that names them. There is no
-// leader, and Redis is away unless CLI_TEST_REDIS names one.
+// Installation is a database with one user, a bucket, a container engine, and a Caddyfile that names them. There is
+// no leader, and no Redis unless CLI_TEST_REDIS names one.
 type Installation struct {
 	t         *testing.T
 	caddyfile string
@@ -30,7 +30,7 @@ type Installation struct {
 	backend   backend.Backend
 }
 
-// NewInstallation makes an installation that ends with the test.
+// NewInstallation creates an installation that ends with the test.
 func NewInstallation(t *testing.T) *Installation {
 	t.Helper()
 	in := &Installation{t: t, objects: devenv.S3(t), caddyfile: filepath.Join(t.TempDir(), "Caddyfile")}
@@ -121,7 +121,7 @@ func (in *Installation) Archive(id workspace.ID) string {
 	return key
 }
 
-// Volume makes the workspace's volume, until the test ends.
+// Volume creates the workspace's volume, until the test ends.
 func (in *Installation) Volume(id workspace.ID) {
 	in.t.Helper()
 	if err := in.backend.Provision(in.t.Context(), backend.VolumeSpec{ID: id, OpID: "op"}); err != nil {

@@ -32,7 +32,7 @@ import (
 // Password is the password of every user of a [Server].
 const Password = "correct horse battery"
 
-// Server is a running server's API over a database. There is no leader: workspaces stay as the test makes them.
+// Server is a running server's API over a database. There is no leader: workspaces stay as the test sets them.
 type Server struct {
 	URL string
 	// Engine has the containers.
@@ -107,7 +107,7 @@ func (s *Server) AddUser(name, role string) {
 	}
 }
 
-// Token makes an access token of a user.
+// Token creates an access token of a user.
 func (s *Server) Token(user, name string, scopes ...auth.Scope) string {
 	s.t.Helper()
 	session, _, err := s.auth.Login(s.t.Context(), user, Password, auth.Client{})

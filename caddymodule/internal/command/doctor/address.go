@@ -26,13 +26,13 @@ import (
 const (
 	// answerLimit bounds one request to public_url.
 	answerLimit = 5 * time.Second
-	// expiresSoon is when a certificate should have been renewed: those of Let's Encrypt are renewed
-	// 30 days before they end.
+	// expiresSoon is the remaining time at which a certificate should have been renewed.
+	// Certificates of Let's Encrypt are renewed 30 days before they expire.
 	expiresSoon = 7 * 24 * time.Hour
-	// cookieRoom is how large the cookies are that proxies should pass on, in bytes. Applications in
-	// workspaces set their own.
+	// cookieRoom is the total size of cookies, in bytes, that proxies should pass on. Applications
+	// in workspaces set their own cookies.
 	cookieRoom = 32 << 10
-	// nobody is a workspace that does not exist.
+	// nobody is the id of a workspace that does not exist.
 	nobody = workspace.ID("00000000-0000-4000-8000-000000000000")
 )
 
@@ -44,8 +44,8 @@ type visitor struct {
 	client   *http.Client
 }
 
-// checkAddress opens public_url. What does not answer may not have been started yet, and is a
-// warning. What answers wrongly is a problem.
+// checkAddress opens public_url. No answer is a warning, because the server may not have been
+// started yet. A wrong answer is a problem.
 func (p patient) checkAddress(ctx context.Context) ([]check.Finding, error) {
 	public, err := url.Parse(p.PublicURL)
 	if err != nil || public.Host == "" {
@@ -84,7 +84,7 @@ func (p patient) checkAddress(ctx context.Context) ([]check.Finding, error) {
 	return found, nil
 }
 
-// dialLocal connects as browsers do, which take every name below localhost for this machine.
+// dialLocal connects as browsers do, which resolve every name below localhost to this machine.
 func dialLocal(ctx context.Context, network, address string) (net.Conn, error) {
 	if host, port, err := net.SplitHostPort(address); err == nil && strings.HasSuffix(host, ".localhost") {
 		address = net.JoinHostPort("localhost", port)
@@ -92,7 +92,7 @@ func dialLocal(ctx context.Context, network, address string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, network, address)
 }
 
-// ask sends a question to public_url.
+// ask sends a challenge to public_url.
 func (v visitor) ask(ctx context.Context, header http.Header) (reach.Question, *http.Response, error) {
 	question := reach.Ask(v.database)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, v.public.JoinPath(reach.Path).String(), nil)
@@ -107,7 +107,7 @@ func (v visitor) ask(ctx context.Context, header http.Header) (reach.Question, *
 	return question, res, err
 }
 
-// main asks what arrives of a request. It reports whether it has reached the installation.
+// main checks how a request arrives. It reports whether it has reached the installation.
 func (v visitor) main(ctx context.Context) (found []check.Finding, reached bool) {
 	question, res, err := v.ask(ctx, nil)
 	if err != nil {
@@ -133,7 +133,7 @@ func (v visitor) main(ctx context.Context) (found []check.Finding, reached bool)
 	return found, true
 }
 
-// elsewhere is where a redirect leads, without what it adds to the host: that may be long.
+// elsewhere returns the host to which a redirect leads. The rest of the address may be long.
 func elsewhere(from *url.URL, location string) string {
 	to, err := from.Parse(location)
 	if err != nil {
@@ -142,7 +142,7 @@ func elsewhere(from *url.URL, location string) string {
 	return to.Scheme + "://" + to.Host
 }
 
-// judge compares what arrives with what was sent.
+// judge compares the received request with the sent one.
 func (v visitor) judge(a reach.Answer) (found []check.Finding) {
 	problem := func(remedy, format string, args ...any) {
 		found = append(found, check.Problem(remedy, format, args...))
@@ -168,7 +168,7 @@ func (v visitor) judge(a reach.Answer) (found []check.Finding) {
 	return found
 }
 
-// judgeCookie looks whether a cookie arrives as it was set.
+// judgeCookie checks whether a cookie arrives as it was set.
 func (v visitor) judgeCookie(cookies []*http.Cookie) []check.Finding {
 	for _, c := range cookies {
 		if c.Name != reach.Cookie {
@@ -183,7 +183,7 @@ func (v visitor) judgeCookie(cookies []*http.Cookie) []check.Finding {
 	return []check.Finding{check.Problem("let the proxy pass on Set-Cookie", "cookies do not arrive, so that nobody can sign in")}
 }
 
-// expiring warns of a certificate that should have been renewed.
+// expiring warns about a certificate that should have been renewed.
 func expiring(host string, state *tls.ConnectionState) []check.Finding {
 	if state == nil || len(state.PeerCertificates) == 0 {
 		return nil
@@ -194,7 +194,7 @@ func expiring(host string, state *tls.ConnectionState) []check.Finding {
 	return nil
 }
 
-// unreachable is what an error of a connection means.
+// unreachable explains a connection error.
 func (v visitor) unreachable(host string, err error) check.Finding {
 	var refused *tls.CertificateVerificationError
 	if errors.As(err, &refused) {
@@ -203,7 +203,7 @@ func (v visitor) unreachable(host string, err error) check.Finding {
 	}
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
-		err = wrapped.Err // without the address, which the text has
+		err = wrapped.Err // without the address, which is in the text
 	}
 	return check.Warning("start Caddy; if it runs, check public_url, DNS and what stands in front of it",
 		"%s does not answer this machine: %v", host, err)
@@ -215,7 +215,7 @@ func (v visitor) socket(ctx context.Context) []check.Finding {
 	defer cancel()
 	question := reach.Ask(v.database)
 	client := *v.client
-	client.Timeout = 0 // it would end the connection, too
+	client.Timeout = 0 // it would also end the connection
 	socket, _, err := websocket.Dial(ctx, v.public.JoinPath(reach.Path).String(), &websocket.DialOptions{
 		HTTPClient: &client, HTTPHeader: http.Header{reach.Header: {question.String()}},
 	})
@@ -246,7 +246,7 @@ func (v visitor) stream(ctx context.Context) []check.Finding {
 		"event streams are kept back on their way, so that pages do not learn when a workspace has woken")}
 }
 
-// cookies sends as many as applications in workspaces may set.
+// cookies sends as many cookies as applications in workspaces may set.
 func (v visitor) cookies(ctx context.Context) []check.Finding {
 	var all []string
 	for size := 0; size < cookieRoom; size += 4000 {
@@ -281,7 +281,7 @@ func (v visitor) workspaceHost(ctx context.Context) []check.Finding {
 	var unknown *net.DNSError
 	switch {
 	case errors.As(err, &unknown):
-		return nil // the row hosts says so
+		return nil // the row hosts reports it
 	case err != nil:
 		return []check.Finding{v.unreachable(r.URL.Host, err)}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/faulty"
 )
 
-// servers are the settings of an installation without an engine, which a row of the table spoils.
+// servers are the settings of an installation without an engine, which the rows of the table break.
 type servers struct {
 	database, redis       string
 	endpoint, bucket, key string
@@ -25,10 +25,10 @@ type servers struct {
 	objects               devenv.ObjectStore
 }
 
-// TestBreakages: one thing is broken at a time, and doctor names it with its remedy. What concerns a
-// running gateway and the engine has a table of its own in package e2e.
+// TestBreakages: one thing is broken at a time, and doctor names it with its remedy. Package e2e has
+// a table for a running gateway and the engine.
 func TestBreakages(t *testing.T) {
-	// Each row has the check that tells, its level, and parts of text and remedy.
+	// Each row has the check that finds it, its level, and parts of text and remedy.
 	for name, row := range map[string]struct {
 		spoil              func(t *testing.T, s *servers)
 		check, level, says string
@@ -89,7 +89,7 @@ func TestBreakages(t *testing.T) {
 			for _, l := range found {
 				matches := l.Check == row.check && l.Level == row.level && strings.Contains(l.Text, row.says) && strings.Contains(l.Remedy, row.remedy)
 				said = said || matches
-				// Without an engine its rows are not checked. What else is said belongs to the breakage.
+				// Without an engine its rows are not checked. All other findings belong to the breakage.
 				if l.Level == "problem" && l.Check != "engine" && l.Check != row.check {
 					t.Errorf("a problem of something else: %+v", l)
 				}
@@ -111,7 +111,7 @@ func TestBreakages(t *testing.T) {
 	}
 }
 
-// healthy are servers as they should be, the database and the bucket empty.
+// healthy returns working servers with an empty database and bucket.
 func healthy(t *testing.T) *servers {
 	t.Helper()
 	objects, own := devenv.S3(t), devenv.NewRedis(t)
@@ -144,7 +144,7 @@ func (s *servers) set(t *testing.T, name, value string) {
 	}
 }
 
-// doctor returns what `doctor --json` says.
+// doctor returns the findings of `doctor --json`.
 func (s *servers) doctor(t *testing.T) (commandtest.Outcome, []line) {
 	t.Helper()
 	caddyfile := filepath.Join(t.TempDir(), "Caddyfile")

@@ -20,11 +20,10 @@ import (
 	"github.com/codehub/gateway/coordinator/version"
 )
 
-// patient is what is examined.
+// patient is the installation under examination.
 type patient struct{ command.Settings }
 
-// checks is the table of doctor, in the order in which the rows run: those of the backend stand
-// beside it.
+// checks is the table of doctor, in the order of execution. The backend adds its own rows.
 func (p patient) checks(b examined) []check.Row {
 	return slices.Concat([]check.Row{{Name: "release", Run: release}}, Servers(p.Settings), []check.Row{
 		{Name: "object store", Run: p.checkArchives,
@@ -38,7 +37,8 @@ func (p patient) checks(b examined) []check.Row {
 	})
 }
 
-// release says which release looks. A report of doctor is the first thing that is asked for.
+// release names the release of this program, because a report of doctor is the first thing that
+// support asks for.
 func release(context.Context) ([]check.Finding, error) {
 	return []check.Finding{check.OK("CodeHub Gateway %s", version.String())}, nil
 }
@@ -54,7 +54,7 @@ func Servers(s command.Settings) []check.Row {
 	}
 }
 
-// checkDozing says whether idle workspaces doze, and how many keep their memory meanwhile.
+// checkDozing reports whether idle workspaces doze, and how many keep their memory meanwhile.
 func (p patient) checkDozing(context.Context) ([]check.Finding, error) {
 	ttl, limits := p.Live.TTL, p.Live.Limits
 	switch {
@@ -96,8 +96,8 @@ func (p patient) checkDatabase(ctx context.Context) ([]check.Finding, error) {
 	return append(found, schema(r)...), nil
 }
 
-// schema compares what this release knows of the database's schema with what that asks for.
-// There is nothing to say of one that is older, or of none: the start brings it up to date.
+// schema checks that this release knows the database's schema. An older or missing schema is no
+// finding: the start brings it up to date.
 func schema(r postgres.Release) []check.Finding {
 	const remedy = "upgrade this process to the release of the others"
 	switch {
@@ -141,9 +141,9 @@ func (p patient) checkArchives(ctx context.Context) ([]check.Finding, error) {
 	return found, nil
 }
 
-// whoseBucket returns why nothing may be written to the bucket, not even to try it: it is
-// another installation's, or that is not known. A bucket that cannot be read is tried: the
-// check begins with reading, and says what is wrong.
+// whoseBucket returns why nothing may be written to the bucket, not even as a test: it is another
+// installation's, or its owner is unknown. A bucket that cannot be read is tested, because the test
+// begins with reading and reports the error.
 func (p patient) whoseBucket(ctx context.Context, s *archive.Store) (found []check.Finding, err error) {
 	err = p.compare(ctx, nil, s, func(known *identity.Guard) {
 		var other *identity.MismatchError
@@ -158,7 +158,7 @@ func (p patient) whoseBucket(ctx context.Context, s *archive.Store) (found []che
 	return found, nil
 }
 
-// checkIdentity says whether the engine or cluster that answers is the recorded one.
+// checkIdentity reports whether the engine or cluster that answers is the recorded one.
 func (p patient) checkIdentity(ctx context.Context, b identity.Backend) (found []check.Finding, err error) {
 	failed := p.compare(ctx, b, nil, func(known *identity.Guard) {
 		var other *identity.MismatchError
@@ -177,7 +177,7 @@ func (p patient) checkIdentity(ctx context.Context, b identity.Backend) (found [
 	return found, err
 }
 
-// compare calls look with what the database has recorded. An error is the database's.
+// compare calls look with the recorded identities. An error is the database's.
 func (p patient) compare(ctx context.Context, b identity.Backend, bucket identity.Bucket, look func(*identity.Guard)) error {
 	rows, err := p.identities(ctx)
 	if err == nil {
@@ -186,7 +186,7 @@ func (p patient) compare(ctx context.Context, b identity.Backend, bucket identit
 	return err
 }
 
-// identities reads what the database has recorded: nothing before the first start.
+// identities reads the recorded identities from the database: none before the first start.
 func (p patient) identities(ctx context.Context) (map[store.Resource]store.Identity, error) {
 	db, err := store.Open(p.Options.Database, postgres.Options{})
 	if err != nil {
@@ -199,7 +199,7 @@ func (p patient) identities(ctx context.Context) (map[store.Resource]store.Ident
 	return db.Identities(ctx)
 }
 
-// recorded is the database for looks alone.
+// recorded is the database for read-only checks.
 type recorded struct {
 	identity.Store
 	rows map[store.Resource]store.Identity
@@ -210,7 +210,7 @@ func (r recorded) Identities(context.Context) (map[store.Resource]store.Identity
 	return r.rows, nil
 }
 
-// checkProxies says whether the address that people open, and what is believed of proxies, fit the servers.
+// checkProxies reports whether the address that people open, and the trusted proxies, fit the servers.
 func (p patient) checkProxies(context.Context) (found []check.Finding, err error) {
 	for _, a := range site.Advise(p.PublicURL, p.MainHost, p.Settings.Servers) {
 		found = append(found, check.Warning(a.Remedy, "%s", a.Text))
@@ -234,7 +234,7 @@ func (p patient) checkHosts(ctx context.Context) ([]check.Finding, error) {
 	}
 	addresses, err := net.DefaultResolver.LookupHost(ctx, name)
 	if err != nil {
-		// Only browsers use these names, and they may ask other name servers than this machine,
+		// Only browsers use these names, and they may use other name servers than this machine,
 		// which may be a Pod.
 		return []check.Finding{check.Warning(
 			"if browsers do not resolve them either, add a wildcard record of the domain to DNS, "+

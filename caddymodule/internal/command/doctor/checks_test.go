@@ -12,7 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
 )
 
-// TestWhetherWorkspacesDoze: doctor says it, and that a cluster cannot freeze containers.
+// TestWhetherWorkspacesDoze: doctor reports it, and that a cluster cannot freeze containers.
 func TestWhetherWorkspacesDoze(t *testing.T) {
 	settings := command.Settings{Live: coordinator.DefaultSettings()}
 	never, late, cluster, any := settings, settings, settings, settings
@@ -33,8 +33,8 @@ func TestWhetherWorkspacesDoze(t *testing.T) {
 	}
 }
 
-// TestChecksOfBackends: no row of a table needs a check that is not there, and each backend has
-// its own and none of the other's.
+// TestChecksOfBackends: every row of a table refers to existing checks, and each backend has its
+// own checks and none of the other's.
 func TestChecksOfBackends(t *testing.T) {
 	for backend, o := range map[string]coordinator.Options{
 		"engine":  {Docker: docker.Options{Host: "unix:///nonexistent/docker.sock", Installation: "test", Image: "x"}},
@@ -62,7 +62,7 @@ func TestChecksOfBackends(t *testing.T) {
 	}
 }
 
-// TestAddressesAreChecked: what is wrong with them is a warning with a remedy.
+// TestAddressesAreChecked: a wrong address is a warning with a remedy.
 func TestAddressesAreChecked(t *testing.T) {
 	s := command.Settings{PublicURL: "https://codehub.example.com", MainHost: "codehub.example.com", Servers: []site.Server{{Name: "srv0", MaxHeader: site.HeaderRoom, TLS: true}}}
 	for _, loose := range []bool{false, true} {

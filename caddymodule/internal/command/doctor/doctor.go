@@ -1,8 +1,9 @@
 // Package doctor is `caddy codehub doctor`. It checks everything that an installation depends
 // on, and prints what each finding means and what to do about it.
 //
-// It owns the checks that concern no backend. Those of an engine or a cluster stand beside it. It
-// changes nothing but what a check must make for a moment, and takes that away again.
+// It owns the checks that concern no backend. The checks of an engine or a cluster belong to the
+// packages docker and kubernetes. It changes nothing, except that a check may create test objects,
+// which it removes immediately.
 package doctor
 
 import (
@@ -23,7 +24,8 @@ import (
 	"github.com/codehub/gateway/coordinator/identity"
 )
 
-// Command is `caddy codehub doctor`. It works directly: it must say something while none of the servers answers.
+// Command is `caddy codehub doctor`. It works directly, because it must produce a report even if none of the
+// servers answers.
 func Command(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Checks the servers, the engine or cluster, and what workspaces can reach",
@@ -45,7 +47,7 @@ With --json the result is an array of objects with "check", "level" (ok, warning
 			return err
 		}
 		defer b.Close()
-		logging.Disable() // of the Redis client: what it would print, a finding says
+		logging.Disable() // of the Redis client: the finding has the error that it would print
 		found := check.Run(ctx, patient{settings}.checks(b))
 		if asJSON {
 			err = command.PrintJSON(cmd.OutOrStdout(), found)
@@ -65,7 +67,7 @@ With --json the result is an array of objects with "check", "level" (ok, warning
 	})
 }
 
-// examined is the installation's backend: its checks, who it is, and its client.
+// examined is the installation's backend: its checks, its identity, and its client.
 type examined struct {
 	identity.Backend
 	io.Closer
@@ -98,7 +100,7 @@ func backendOf(s command.Settings) (examined, error) {
 	})}, nil
 }
 
-// printFindings prints a table, with the remedy below what needs one.
+// printFindings prints a table, with each remedy below its finding.
 func printFindings(w io.Writer, found []check.Finding) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, f := range found {

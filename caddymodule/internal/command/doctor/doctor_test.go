@@ -15,11 +15,11 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/faulty"
 )
 
-// line is what `doctor --json` says of a check.
+// line is the output of `doctor --json` for a check.
 type line struct{ Check, Level, Text, Remedy string }
 
-// withoutEngine is a database, a Redis and a bucket that holds something, and a Caddyfile
-// that names them and an engine that is not there.
+// withoutEngine is a database, a Redis and a non-empty bucket, with a Caddyfile that names them and
+// an engine that does not exist.
 func withoutEngine(t *testing.T) (caddyfile string, objects devenv.ObjectStore) {
 	t.Helper()
 	dsn := devenv.PostgreSQL(t)
@@ -62,8 +62,8 @@ func putObject(t *testing.T, objects devenv.ObjectStore, name, content string) {
 	}
 }
 
-// TestDoctorWithoutAnEngine: what answers is ok, what does not is a problem with a remedy,
-// and what depends on it is not looked at.
+// TestDoctorWithoutAnEngine: servers that answer are ok, one that does not is a problem with a
+// remedy, and checks that depend on it are skipped.
 func TestDoctorWithoutAnEngine(t *testing.T) {
 	caddyfile, objects := withoutEngine(t)
 	doctor := func(args ...string) (commandtest.Outcome, map[string]line) {
@@ -104,7 +104,7 @@ func TestDoctorWithoutAnEngine(t *testing.T) {
 		t.Errorf("exit code %d", plain.Code)
 	}
 
-	// Only a bucket that is this installation's is written to, so only that one is tried.
+	// Only this installation's own bucket is written to, so only that one is tested.
 	marker := `{"installation": "somebody", "database": "elsewhere", "generation": 1}`
 	putObject(t, objects, "archives/codehub.json", marker)
 	if _, found = doctor(); found["object store"].Level != "problem" || !strings.Contains(found["object store"].Text, "somebody") {

@@ -11,7 +11,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/check"
 )
 
-// The key that is written to see whether that works, and how long it lasts if it is not removed.
+// The key that is written as a test, and how long it lasts if it is not removed.
 const (
 	redisKey    = "codehub:doctor"
 	redisKeyFor = 10 * time.Second
@@ -39,7 +39,7 @@ func (p patient) checkRedis(ctx context.Context) ([]check.Finding, error) {
 	return append(found, forgetful(ctx, client)...), nil
 }
 
-// refusedWrite is what to do about an error of a write, by the code that it begins with.
+// refusedWrite maps the code at the beginning of a write error to the remedy.
 func refusedWrite(err error) string {
 	code, _, _ := strings.Cut(err.Error(), " ")
 	switch code {
@@ -55,12 +55,12 @@ func refusedWrite(err error) string {
 	return "look at the log of Redis"
 }
 
-// forgetful says what makes a Redis lose what is written to it. A server that does not tell its
-// settings, as some clouds' do not, is passed over.
+// forgetful reports settings with which Redis loses written data. It skips servers that hide their
+// settings, as those of some clouds do.
 func forgetful(ctx context.Context, client *redis.Client) (found []check.Finding) {
 	const lost = "the uses of the last minute, so that a workspace may sleep too early"
 	memory := fields(client.Info(ctx, "memory").Val())
-	// The policies volatile-… evict only keys that expire, which none of ours does.
+	// The policies volatile-… evict only keys that expire, and ours never do.
 	if policy := memory["maxmemory_policy"]; strings.HasPrefix(policy, "allkeys-") {
 		found = append(found, check.Warning("set maxmemory-policy noeviction in Redis",
 			"the policy of Redis is %s: once its memory is full it forgets %s", policy, lost))
@@ -73,7 +73,7 @@ func forgetful(ctx context.Context, client *redis.Client) (found []check.Finding
 	return found
 }
 
-// fields are the lines name:value of what Redis says about itself.
+// fields returns the lines name:value of Redis' INFO.
 func fields(info string) map[string]string {
 	all := make(map[string]string)
 	for line := range strings.Lines(info) {

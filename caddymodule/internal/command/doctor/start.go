@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	// settleFor is how long a start waits for what is wrong with the address to pass: a proxy in front
-	// needs a while until it knows that this process serves.
+	// settleFor is how long a start waits for problems with the address to pass: a proxy in front
+	// takes a while to notice that this process serves.
 	settleFor = 30 * time.Second
-	// settleEvery is the pause between two looks.
+	// settleEvery is the pause between two checks.
 	settleEvery = 5 * time.Second
 )
 
-// LogAtStart looks at what users notice and nothing else in the log says soon: Redis, the images,
-// and public_url. It logs each warning and problem, and returns then or when ctx ends. The process
+// LogAtStart checks things that users notice and that nothing else logs early: Redis, the images,
+// and public_url. It logs each warning and problem, and then returns, or when ctx ends. The process
 // must serve already.
 func LogAtStart(ctx context.Context, s command.Settings, log *zap.Logger) {
 	b, err := backendOf(s)
 	if err != nil {
-		return // no start comes this far with such settings
+		return // a start with such settings fails earlier
 	}
 	defer b.Close()
 	table := patient{s}.checks(b)
@@ -48,14 +48,14 @@ func LogAtStart(ctx context.Context, s command.Settings, log *zap.Logger) {
 	}
 }
 
-// named are the rows with those names.
+// named returns the rows with these names.
 func named(table []check.Row, names ...string) []check.Row {
 	return slices.DeleteFunc(slices.Clone(table), func(r check.Row) bool { return !slices.Contains(names, r.Name) })
 }
 
 func notOK(f check.Finding) bool { return f.Level != check.LevelOK }
 
-// report logs what is not as it should be.
+// report logs warnings and problems.
 func report(found []check.Finding, log *zap.Logger) {
 	for _, f := range found {
 		if notOK(f) {

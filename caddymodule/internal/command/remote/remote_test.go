@@ -134,9 +134,9 @@ func TestTokensAreMadeListedAndRevoked(t *testing.T) {
 	commandtest.Run(t, nil, "token", "revoke", "backup").Want(t, 4, `several tokens are called "backup"`, tokens[0].ID, tokens[1].ID)
 	commandtest.Run(t, nil, "token", "revoke", "other").Want(t, 4, `you have no access token "other"`)
 	commandtest.Run(t, nil, "token", "revoke", tokens[0].ID).Want(t, 0, "backup is revoked.")
-	commandtest.Run(t, nil, "token", "revoke", "backup").Want(t, 0) // the one with which the person is logged in
+	commandtest.Run(t, nil, "token", "revoke", "backup").Want(t, 0) // the token of the login
 	commandtest.Run(t, nil, "token", "list").Want(t, 3, "not valid")
-	// Signing in to make a token leaves no sign-in behind.
+	// Signing in to create a token leaves no sign-in behind.
 	if n := s.SignIns(); n != 0 {
 		t.Errorf("%d sign-ins are left", n)
 	}

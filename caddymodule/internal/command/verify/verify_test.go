@@ -9,8 +9,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestVerifyAndAdopt: a workspace that the database does not know is named, and taken up. What would be
-// lost or doubtful is named, too.
+// TestVerifyAndAdopt: a workspace that the database does not know is named and adopted. Lost or
+// doubtful files are named, too.
 func TestVerifyAndAdopt(t *testing.T) {
 	in := commandtest.NewInstallation(t)
 	const lost, known workspace.ID = "11111111-0000-4000-8000-000000000000", "22222222-0000-4000-8000-000000000000"
@@ -54,7 +54,7 @@ func TestVerifyAndAdopt(t *testing.T) {
 		t.Errorf("adopted as %s", got)
 	}
 
-	// A newer archive than the database knows, with --read; the text in it is no home's.
+	// An archive newer than the database knows, with --read; its content is not a home.
 	newer := in.Archive(known)
 	o, found = verify("--read")
 	if l := found["workspace"+string(known)]; o.Code != 1 || l.Level != "problem" || found["summary"].Level != "ok" {

@@ -41,7 +41,7 @@ not known. A command without a terminal whose caller ends goes on, and its input
   $ tar -cz src | caddy codehub workspace exec thesis tar -xz
   $ caddy codehub workspace exec thesis tar -cz src > src.tgz`,
 	}
-	cmd.Flags().SetInterspersed(false) // what follows the workspace is the command's
+	cmd.Flags().SetInterspersed(false) // the arguments after the workspace are the command's
 	tty := cmd.Flags().BoolP("tty", "t", false, "run the command in a terminal")
 	stdin := cmd.Flags().BoolP("stdin", "i", true, "pass standard input to the command")
 	wake := wakeFlag(cmd)
@@ -198,7 +198,7 @@ func tell(ctx context.Context, conn *websocket.Conn, v any) error {
 // inputWindow bounds the input that the command has not taken yet.
 type inputWindow struct {
 	free *semaphore.Weighted
-	away atomic.Int64 // what was sent and not taken yet
+	away atomic.Int64 // input that was sent but not taken yet
 }
 
 // send sends input and its end. It returns an error if it cannot read the input.
@@ -211,7 +211,7 @@ func (w *inputWindow) send(ctx context.Context, conn *websocket.Conn, in io.Read
 			}
 			w.away.Add(int64(n))
 			if conn.Write(ctx, websocket.MessageBinary, message[:1+n]) != nil {
-				return nil // which the reader finds, too
+				return nil // which the reader notices, too
 			}
 		}
 		switch {

@@ -18,7 +18,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// A command in a terminal gets its size and every key, and the person's own terminal is afterwards as it was.
+// A command in a terminal gets its size and every key, and the person's own terminal is restored afterwards.
 func TestExecInATerminal(t *testing.T) {
 	t.Setenv("TERM", "xterm-test")
 	execServer(t, func(_ context.Context, c backend.Command, stdout, _ io.Writer) int {

@@ -28,7 +28,7 @@ func run(t *testing.T, args ...string) commandtest.Outcome {
 	return commandtest.Run(t, nil, append([]string{"workspace"}, args...)...)
 }
 
-// object reads the JSON that a command has printed.
+// object parses the JSON output of a command.
 func object(t *testing.T, o commandtest.Outcome) (w struct {
 	ID, Name, Phase, URL string
 	Memo                 *string
@@ -108,7 +108,7 @@ func TestWorkspacesThroughAServer(t *testing.T) {
 	run(t, "undelete", "my thesis").Want(t, 0, "my thesis is back.")
 }
 
-// A step of the deletion that has begun is awaited.
+// The command waits for a deletion step in progress.
 func TestUndeletingWhileADeletionGoesOn(t *testing.T) {
 	s := commandtest.NewServer(t)
 	s.SignedIn("ann")
@@ -138,7 +138,7 @@ func TestUndeletingWhileADeletionGoesOn(t *testing.T) {
 	run(t, "list").Want(t, 0, "  one\n")
 }
 
-// One that dozes says so, and goes on when it is opened.
+// A dozing workspace is shown as such, and resumes when it is opened.
 func TestAWorkspaceThatDozes(t *testing.T) {
 	s := commandtest.NewServer(t)
 	s.SignedIn("ann")
@@ -169,7 +169,7 @@ func TestAwaitingAState(t *testing.T) {
 	if !regexp.MustCompile(`^http://[\d.:]+/w/[0-9a-f-]+/\n$`).MatchString(o.Stdout) {
 		t.Errorf("the address is %q", o.Stdout)
 	}
-	s.Exec(`UPDATE workspaces SET phase = 'ERROR', error_reason = 'RetryExceeded', error_message = 'x'`) // which start does not try again
+	s.Exec(`UPDATE workspaces SET phase = 'ERROR', error_reason = 'RetryExceeded', error_message = 'x'`) // which start does not retry
 	run(t, "start", "one", "--wait").Want(t, 1, "one is in ERROR: RetryExceeded: ")
 }
 
@@ -184,7 +184,7 @@ func TestNamesThatMeanSeveral(t *testing.T) {
 	run(t, "show", "twin").Want(t, 0, second.ID)
 	run(t, "undelete", "twin").Want(t, 4, first.ID, second.ID)
 	run(t, "undelete", first.ID).Want(t, 0, "twin is back.")
-	// Another user's is nobody's.
+	// Another user's workspace is not found.
 	s.AddUser("bob", auth.RoleUser)
 	t.Setenv("CODEHUB_URL", s.URL)
 	t.Setenv("CODEHUB_TOKEN", s.Token("bob", "x", auth.ScopeWrite))
@@ -251,7 +251,7 @@ func TestLogs(t *testing.T) {
 		t.Errorf("one that was started before: %+v", o)
 	}
 
-	// What the container prints arrives as it comes, and the command ends with the container.
+	// The container's output arrives as it is printed, and the command ends with the container.
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Timeout)
 	defer cancel()
 	printed, out := io.Pipe()
@@ -280,7 +280,8 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-// execServer is a server with a running workspace called one, in which commands do what run says. The commands are logged in there.
+// execServer is a server with a running workspace called one, in which run executes the commands. The command line is
+// logged in there.
 func execServer(t *testing.T, run func(context.Context, backend.Command, io.Writer, io.Writer) int) *commandtest.Server {
 	t.Helper()
 	s := commandtest.NewServer(t)
@@ -290,7 +291,7 @@ func execServer(t *testing.T, run func(context.Context, backend.Command, io.Writ
 	return s
 }
 
-// The exit code is the command's, and what it prints goes where it has printed it, byte for byte.
+// The exit code is the command's, and its output goes to the same stream, byte for byte.
 func TestExec(t *testing.T) {
 	var ran backend.Command
 	s := execServer(t, func(_ context.Context, c backend.Command, stdout, stderr io.Writer) int {
@@ -329,7 +330,7 @@ func TestExec(t *testing.T) {
 	}
 }
 
-// The end of a command is lost, or the server has no WebSocket.
+// The end of the command is lost, or the server has no WebSocket.
 func TestExecOfWhichTheEndIsNotKnown(t *testing.T) {
 	s := execServer(t, nil)
 	s.Engine.Before = func(_ context.Context, method string, _ workspace.ID) error {
@@ -347,7 +348,7 @@ func TestExecOfWhichTheEndIsNotKnown(t *testing.T) {
 	run(t, "exec", "one", "ls").Want(t, 255, "opens no WebSocket")
 }
 
-// Standard input is the command's, of any length, and its end is the end.
+// Standard input, of any length, goes to the command, and so does its end.
 func TestExecPassesStandardInput(t *testing.T) {
 	execServer(t, func(_ context.Context, c backend.Command, stdout, _ io.Writer) int {
 		if c.Stdin == nil {

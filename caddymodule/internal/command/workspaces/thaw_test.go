@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestCommandThaws: dozes end without a process that leads, of one workspace or of all. Other workspaces stay as they are.
+// TestCommandThaws: one or all dozing workspaces resume without a leader. Other workspaces stay unchanged.
 func TestCommandThaws(t *testing.T) {
 	in := commandtest.NewInstallation(t)
 	dozing := func(name string) workspace.ID {

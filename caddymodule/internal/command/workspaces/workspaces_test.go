@@ -47,7 +47,7 @@ func TestCommandRecoverListsWhatExistsAndTakesAChoice(t *testing.T) {
 	}
 }
 
-// What cannot be undone is asked for, and any answer but yes changes nothing.
+// Irreversible actions need a confirmation, and any answer but yes changes nothing.
 func TestCommandRecoverAsksBeforeAVolumeIsGivenUp(t *testing.T) {
 	in := commandtest.NewInstallation(t)
 	id := in.Workspace("conflict", workspace.ReasonConflict)
@@ -132,7 +132,7 @@ func TestCommandListsWhatAnAdministratorMayCareFor(t *testing.T) {
 	}
 }
 
-// One that is well needs no recovery, and nothing is claimed to be recovered.
+// A workspace without an error needs no recovery, and none is reported.
 func TestCommandRecoverSaysThatThereIsNoError(t *testing.T) {
 	in := commandtest.NewInstallation(t)
 	id := string(in.Workspace("fine", ""))
@@ -192,7 +192,7 @@ func TestCommandShowsExplanationAndHistory(t *testing.T) {
 	}
 }
 
-// What a workspace waits for is said with the remedy, as in the dashboard.
+// The reason of a wait is shown with its remedy, as in the dashboard.
 func TestCommandExplainsWhatHelpsAgainstAWait(t *testing.T) {
 	for _, waiting := range []struct{ value, remedy string }{
 		{`{"reason": "NotAnswering", "port": 8080, "ports": [8888], "since": "2026-11-21T10:00:00Z"}`, "8080"},
