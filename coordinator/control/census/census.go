@@ -1,5 +1,5 @@
 // Package census counts the workspaces for the metrics. It owns how often that happens, and how often the
-// counts are compared with the workspaces. It must not decide anything by the numbers, which may be old.
+// counts are compared with the workspaces. It must not base decisions on the numbers, which may be old.
 package census
 
 import (
@@ -24,18 +24,18 @@ const (
 
 // Store is the database as the census uses it. *store.Store implements it.
 type Store interface {
-	// Count counts the workspaces, by what triggers have counted.
+	// Count returns the counts that the triggers maintain.
 	Count(ctx context.Context) (store.Counts, error)
-	// Recount compares that with the workspaces, puts it right, and returns how much was wrong.
+	// Recount compares them with the workspaces, corrects them, and returns how many were wrong.
 	Recount(ctx context.Context) (wrong int64, err error)
 }
 
-// Census knows how many workspaces there are. The leader runs one.
+// Census holds the numbers of workspaces. The leader runs one.
 type Census struct {
 	store   Store
 	log     *zap.Logger
 	loop    *periodic.Loop
-	counts  atomic.Pointer[store.Counts] // nil where this process does not lead
+	counts  atomic.Pointer[store.Counts] // nil unless this process leads
 	recount time.Time                    // when the next comparison is due
 }
 
@@ -46,19 +46,19 @@ func New(s Store, cycles *metrics.Cycles, log *zap.Logger) *Census {
 	return c
 }
 
-// Run counts at once and then at every interval, until ctx ends, and returns nil. One term follows the
-// other: Run MUST NOT be called again before it has returned.
+// Run counts immediately and then at every interval, until ctx ends, and returns nil. The terms do not overlap:
+// Run MUST NOT be called again before it has returned.
 func (c *Census) Run(ctx context.Context) error {
 	defer c.counts.Store(nil)
 	c.recount = time.Time{}
 	return c.loop.RunNow(ctx)
 }
 
-// Counts returns the last numbers, or nil where they are not known: where this process does not lead.
+// Counts returns the last numbers, or nil if they are unknown, as in a process that does not lead.
 func (c *Census) Counts() *store.Counts { return c.counts.Load() }
 
-// count compares the counts with the workspaces when that is due, and reads them. They are read even if they cannot be
-// compared, which is tried again after as long.
+// count compares the counts with the workspaces when that is due, and reads them. It reads them even if the
+// comparison failed, which is repeated when it is next due.
 func (c *Census) count(ctx context.Context) error {
 	if now := time.Now(); !now.Before(c.recount) {
 		c.recount = now.Add(recountInterval)

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// interval is the time between two attempts for all containers: events may be lost, and
-	// an attempt may have failed.
+	// interval is the time between two attempts for all containers: events may be lost, and an attempt may have
+	// failed.
 	interval = time.Minute
 	// retry is the pause after the events have ended.
 	retry = time.Second
@@ -32,14 +32,14 @@ type Finalizer struct {
 	log      *zap.Logger
 }
 
-// New returns the releaser of a backend. For a backend that keeps nothing it does nothing. It
+// New returns the finalizer of a backend. For a backend that keeps no ended containers it does nothing. It
 // performs no I/O.
 func New(b backend.Backend, identity func(ctx context.Context) error, log *zap.Logger) *Finalizer {
 	return &Finalizer{backend: b, identity: identity, log: log}
 }
 
-// Run releases containers that have ended, until ctx ends, and returns nil. The leader runs it,
-// also for containers that belong to no workspace: for them the controller does nothing.
+// Run releases ended containers, until ctx ends, and returns nil. The leader runs it, also for containers that
+// belong to no workspace, which the controller ignores.
 func (r *Finalizer) Run(ctx context.Context) error {
 	if r.backend.Release == nil {
 		<-ctx.Done()
@@ -55,8 +55,8 @@ func (r *Finalizer) Run(ctx context.Context) error {
 	return nil
 }
 
-// follow releases all ended containers at once and at every interval, and single ones with their
-// events, until the events end.
+// follow releases all ended containers immediately and at every interval, and single ones on their events,
+// until the events end.
 func (r *Finalizer) follow(ctx context.Context, report *outage.Reporter) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -73,7 +73,7 @@ func (r *Finalizer) follow(ctx context.Context, report *outage.Reporter) {
 			if !open {
 				return
 			}
-			// That this one could be released, or had nothing to release, says nothing about the others.
+			// The result for this container says nothing about the others.
 			if err := r.backend.Release(ctx, r.identity, id); err != nil {
 				report.Report(ctx, err)
 			}

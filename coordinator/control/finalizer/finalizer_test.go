@@ -34,8 +34,8 @@ func (k *kept) Release(_ context.Context, _ func(context.Context) error, ids ...
 	return k.fails
 }
 
-// TestRelease: containers are let go at once, with every event, and after a minute when events were
-// lost. Events that end, or do not begin, are asked for again.
+// TestRelease: containers are released immediately, with every event, and after a minute if events were lost.
+// An event stream that ends, or does not begin, is requested again.
 func TestRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logged, lines := observer.New(zapcore.WarnLevel)

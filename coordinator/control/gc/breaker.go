@@ -9,18 +9,18 @@ import (
 // small installation, a few leftovers can be most of the archives.
 const breakerFloor = 20
 
-// MaxShare is the largest share of all archives that may belong to no workspace of the database.
-// It counts where that is more than breakerFloor. A larger share looks like a wrong or restored
-// database, and ends the cycle with a [CircuitBreakerError].
+// MaxShare is the largest share of all archives that may belong to no workspace of the database, if they are
+// more than breakerFloor. A larger share looks like a wrong or restored database, and ends the cycle with a
+// [CircuitBreakerError].
 const MaxShare = 0.5
 
-// CircuitBreakerError says that a cycle was stopped because an implausible share of
-// all archives belongs to no workspace. Nothing was deleted.
+// CircuitBreakerError means that a cycle was stopped because an implausible share of all archives belongs to no
+// workspace. Nothing was deleted.
 //
-// Such archives are not deleted anyway. But rows are never deleted either, so that many
-// of them mean that the database is another or an older one than the bucket's. Then what
-// its other rows say, that an archive is superseded or its workspace deleted, cannot be
-// trusted. How many workspaces were deleted has no influence.
+// Such archives are not deleted anyway. But rows are never deleted either, so many such archives mean that the
+// database is another or an older one than the bucket's. Then its other rows cannot be trusted either when they
+// say that an archive is superseded or its workspace deleted. The number of deleted workspaces has no
+// influence.
 type CircuitBreakerError struct {
 	// Unknown is how many of the Archives have no row.
 	Unknown, Archives int
@@ -37,8 +37,8 @@ func (e *CircuitBreakerError) Error() string {
 		e.Unknown, e.Archives, e.Workspaces, MaxShare)
 }
 
-// checkShare returns a [CircuitBreakerError] when an implausible share of all archives has no row,
-// or when there are archives and no rows at all. It does not if the request says to go on.
+// checkShare returns a [CircuitBreakerError] if an implausible share of all archives has no row, or if there
+// are archives and no rows at all, unless the request overrides the breaker.
 func (c *cycle) checkShare(ctx context.Context) error {
 	unknown, all := c.report.Unknown, c.report.Archives
 	implausible := unknown > breakerFloor && float64(unknown) > MaxShare*float64(all)

@@ -81,7 +81,7 @@ func TestAFewLeftoversStopNothing(t *testing.T) {
 	}
 }
 
-// Not even a few archives fit a database without workspaces.
+// A database without workspaces does not even fit a few archives.
 func TestAnEmptyDatabaseStopsTheCycle(t *testing.T) {
 	h := newHarness(t)
 	h.archive(1, 1)

@@ -9,7 +9,7 @@ import (
 	"github.com/codehub/gateway/coordinator/control/gc"
 )
 
-// What a check of the store is at, or has left, is neither an archive nor foreign.
+// The objects of a running or interrupted check of the store are neither archives nor foreign.
 func TestTheObjectsOfAStoreCheckAreLeftAlone(t *testing.T) {
 	h := newHarness(t)
 	h.insert(1, "name = 'x'")

@@ -20,14 +20,14 @@ import (
 
 // Bounds of a cycle.
 const (
-	// maxDue is how many archives one cycle deletes at most; the next cycle continues.
-	// They are in memory, about 300 bytes each.
+	// maxDue is how many archives one cycle deletes at most; the next cycle continues. They are in memory,
+	// about 300 bytes each.
 	maxDue = 50_000
-	// maxHeld is how many archives of one workspace are held until all are listed, to be
-	// compared with each other. Nothing makes that many on purpose.
+	// maxHeld is how many archives of one workspace are held until all are listed, to be compared with each
+	// other. In normal use no workspace has that many.
 	maxHeld = 10_000
-	// deleteBatch is how many archives are checked again and deleted together. With
-	// their commit markers they make one request of 1,000 objects.
+	// deleteBatch is how many archives are checked again and deleted together. With their commit markers they
+	// make one request of 1,000 objects.
 	deleteBatch = 500
 	// judgementLife is how long after reading its rows a batch may be deleted. A process that was suspended longer has
 	// missed changes made since.
@@ -46,10 +46,10 @@ type cycle struct {
 
 	generation *generation
 	report     Report
-	// pending are archives of the listing that are not judged yet. Those of one workspace wait for
-	// each other, and an archive for its commit marker.
+	// pending are listed archives that are not judged yet. Those of one workspace wait for each other, and an
+	// archive for its commit marker.
 	pending []listed
-	// partial is the workspace of which a part was judged already.
+	// partial is a workspace some of whose archives were judged already.
 	partial workspace.ID
 	due     []due
 	judged  clock.Moment  // when the rows of the present batch were read
@@ -57,14 +57,13 @@ type cycle struct {
 	faults  []error       // panics about single workspaces, whose archives stay
 }
 
-// due is an archive to delete, with what its judgement was based on.
+// due is an archive to delete, with the basis of its judgement.
 type due struct {
 	listed
 	comparison comparison
 }
 
-// collect does the cycle: it judges everything first, and deletes only if nothing
-// failed.
+// collect runs the cycle: it judges everything first, and deletes only if nothing failed.
 func (c *cycle) collect(ctx context.Context) error {
 	if err := c.opts.Identity.Bucket(ctx); err != nil {
 		return err
@@ -100,9 +99,8 @@ func (c *cycle) inspect(ctx context.Context) error {
 	return c.generation.commit(ctx)
 }
 
-// inspectPage adds one page of the listing, and judges the workspaces of which everything
-// is listed. The rows are read after the objects were listed: an archive's row is always
-// older than the archive.
+// inspectPage adds one page of the listing, and judges the workspaces whose archives are all listed. It reads
+// the rows after the objects were listed: an archive's row is always older than the archive.
 func (c *cycle) inspectPage(ctx context.Context, page []archive.Object) error {
 	if err := c.hold.check(ctx); err != nil {
 		return err
@@ -117,7 +115,7 @@ func (c *cycle) inspectPage(ctx context.Context, page []archive.Object) error {
 	if last < 0 {
 		return nil
 	}
-	// The last workspace may go on, and so may its last archive.
+	// The last workspace may continue on the next page, and so may its last archive.
 	whole := last
 	for whole > 0 && c.pending[whole-1].id == c.pending[last].id {
 		whole--
@@ -237,8 +235,8 @@ func (c *cycle) inspectArchives(ctx context.Context, archives []listed) error {
 	return nil
 }
 
-// compare is [compare], also for a workspace with too many archives to hold. Then the
-// store is asked for the current one, and others are assumed to be newer.
+// compare is [compare], also for a workspace with too many archives to hold. For such a workspace it asks the
+// store for the current one, and assumes that others are newer.
 func (c *cycle) compare(ctx context.Context, group []listed, p store.Protection) (comparison, error) {
 	if group[0].id != c.partial || p.ArchiveKey == "" {
 		return compare(group, p), nil
@@ -253,8 +251,8 @@ func (c *cycle) compare(ctx context.Context, group []listed, p store.Protection)
 	return comparison{key: p.ArchiveKey, current: info.Modified, until: info.Modified, newer: true}, nil
 }
 
-// verdict says what becomes of an archive, its age, and how long it stays. The archives of a deleted workspace
-// stay for its window, too, but not those that were superseded before.
+// verdict returns the verdict on an archive, its age, and how long it stays. The archives of a deleted
+// workspace stay for its window, too, except those that were superseded before.
 func (c *cycle) verdict(f Judgement, window time.Duration) (v Verdict, age, left time.Duration) {
 	switch {
 	case f.Reason.orphan():
@@ -307,8 +305,7 @@ func (c *cycle) protection(ctx context.Context, archives []listed) (map[workspac
 	return c.opts.Store.Protection(ctx, slices.Collect(maps.Keys(ids)))
 }
 
-// groups cuts archives, which are in the order of their keys, into those of one workspace
-// each.
+// groups splits archives, which are in the order of their keys, into those of one workspace each.
 func groups(archives []listed) func(yield func([]listed) bool) {
 	return func(yield func([]listed) bool) {
 		for len(archives) > 0 {

@@ -20,8 +20,8 @@ const (
 	Reported Verdict = "reported"
 	// Candidate: an orphan whose delay has not passed yet, or whose workspace can be undeleted.
 	Candidate Verdict = "candidate"
-	// Due: an orphan whose delay has passed, or, with [Request].Unknown, an archive that
-	// would else be reported. The next cycle deletes it, unless it is stopped.
+	// Due: an orphan whose delay has passed, or, with [Request].Unknown, an archive that would otherwise be
+	// reported. The next cycle deletes it, unless it is stopped.
 	Due Verdict = "due"
 )
 
@@ -35,7 +35,7 @@ const (
 	Failed Verdict = "failed"
 )
 
-// UnknownSize is the size of an archive of which only the commit marker exists.
+// UnknownSize is the size of an archive if only its commit marker exists.
 const UnknownSize = -1
 
 // Judgement is what a cycle says about one archive or foreign object.

@@ -7,12 +7,12 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// CollectInTerm does one cycle as the leader's runner does.
+// CollectInTerm runs one cycle like the leader's runner.
 func CollectInTerm(ctx context.Context, opts Options, f postgres.Fence, lease func() bool) (Report, error) {
 	return collect(ctx, &cycle{opts: opts, settings: opts.Settings.orDefault()}, &term{fence: f, lease: lease})
 }
 
-// CollectHeldUp does one cycle in which nothing happens in time.
+// CollectHeldUp runs one cycle whose judgements all expire.
 func CollectHeldUp(ctx context.Context, opts Options) (Report, error) {
 	return collect(ctx, &cycle{opts: opts, settings: opts.Settings.orDefault(), life: time.Nanosecond}, nil)
 }

@@ -45,7 +45,7 @@ func TestAProcessThatNoLongerLeadsDeletesNothing(t *testing.T) {
 		}
 		h.has(all...)
 	}
-	// The lease ends at the last moment: when everything has been checked.
+	// The lease ends at the last moment, after all checks.
 	asked := 0
 	lease := func() bool { asked++; return asked < 3 }
 	if r, err := gc.CollectInTerm(t.Context(), h.opts, fence, lease); err == nil || r.Due != 1 || r.Deleted != 0 || asked != 3 {
@@ -68,8 +68,7 @@ func (d during) List(ctx context.Context, page func([]archive.Object) error) err
 	return d.Archives.List(ctx, page)
 }
 
-// A process that slept through its time: another one leads, or collects, or the bucket is
-// another one by then.
+// A process was stopped during its cycle: by now another one leads or collects, or the bucket is another one.
 func TestWhatHappensDuringTheListingStopsTheDeletion(t *testing.T) {
 	for name, c := range map[string]struct {
 		then func(h *harness)

@@ -77,18 +77,16 @@ type Store interface {
 
 // Settings can be changed while the collector runs.
 type Settings struct {
-	// Interval is the time between cycles (COORDINATOR_GC_INTERVAL). Default
-	// [DefaultInterval].
+	// Interval is the time between cycles (COORDINATOR_GC_INTERVAL). Default [DefaultInterval].
 	Interval time.Duration
-	// Delay is how long an archive must have been an orphan before it is deleted
-	// (COORDINATOR_GC_DELAY). Default [DefaultDelay].
+	// Delay is how long an archive must have been an orphan before it is deleted (COORDINATOR_GC_DELAY).
+	// Default [DefaultDelay].
 	Delay time.Duration
-	// UndeleteFor is how long the archives of a deleted workspace are kept, counted from its
-	// deletion (COORDINATOR_UNDELETE_FOR). Those that are superseded go after Delay all the same.
-	// Default [DefaultUndeleteFor].
+	// UndeleteFor is how long the archives of a deleted workspace are kept, counted from its deletion
+	// (COORDINATOR_UNDELETE_FOR). Superseded ones are still deleted after Delay. Default [DefaultUndeleteFor].
 	UndeleteFor time.Duration
-	// UploadExpiry is how old an unfinished upload of an archive must be to be aborted. It
-	// must be longer than archiving ever takes. Default [DefaultUploadExpiry].
+	// UploadExpiry is how old an unfinished upload of an archive must be to be aborted. It must be longer than
+	// archiving ever takes. Default [DefaultUploadExpiry].
 	UploadExpiry time.Duration
 	// Keep is how many archives of each workspace are kept, including the current one: the most recent ones, 1 to
 	// [MaxKeep] (keep_archives). When it is lowered, the surplus is deleted after the usual Delay. Default
@@ -96,7 +94,7 @@ type Settings struct {
 	Keep int
 }
 
-// DefaultSettings are those of SPEC 5 and 7.
+// DefaultSettings returns the defaults of SPEC 5 and 7.
 func DefaultSettings() Settings {
 	return Settings{
 		Interval: DefaultInterval, Delay: DefaultDelay, UndeleteFor: DefaultUndeleteFor, UploadExpiry: DefaultUploadExpiry,
@@ -108,8 +106,7 @@ func DefaultSettings() Settings {
 // is longer, because no archive is deleted earlier.
 func (s Settings) KeepDeleted() time.Duration { return max(s.UndeleteFor, s.Delay) }
 
-// Validate reports everything that is wrong with the settings at once, under the
-// names of the options.
+// Validate returns everything that is wrong with the settings, under the names of the options.
 func (s Settings) Validate() error {
 	var errs []error
 	if s.Interval <= 0 {
@@ -156,18 +153,18 @@ type Options struct {
 	// Archives is the object store, Store the database. Both are required.
 	Archives Archives
 	Store    Store
-	// Identity is required, but not by a dry run.
+	// Identity is required, except for a dry run.
 	Identity Identity
-	// Orphans remembers since when archives are orphans. Only a dry run can do without.
+	// Orphans remembers since when archives are orphans. Only a dry run can do without it.
 	Orphans *OrphanTracker
 	// Holder names this process to others that want to collect at the same time.
 	Holder string
-	// Settings hold until [Runner.Set] changes them; zero fields take the defaults.
+	// Settings apply until [Runner.Set] changes them; zero fields take the defaults.
 	Settings Settings
-	// OnCollected, when set, is called with the workspaces whose archives were
-	// deleted, so that the controller observes them again.
+	// OnCollected, if set, is called with the workspaces whose archives were deleted, so that the controller
+	// observes them again.
 	OnCollected func(ids []workspace.ID)
-	// Metrics and Cycles count what the cycles of the leader do. Default: nothing does.
+	// Metrics and Cycles count the work of the leader's cycles. Default: nothing is counted.
 	Metrics *metrics.Archives
 	Cycles  *metrics.Cycles
 }

@@ -86,7 +86,7 @@ func TestAnOrphanThatIsNeededAgainStartsItsDelayAgain(t *testing.T) {
 	h.insert(1, current(key)+", "+deleted)
 	h.collect()
 	h.age(3 * time.Hour)
-	// The deletion is undone, and done again.
+	// The deletion is undone, and made again.
 	h.update(1, undeleted)
 	if r := h.collect(); r.Orphans != 0 || len(h.orphans()) != 0 {
 		t.Fatalf("%+v", r)
@@ -115,7 +115,7 @@ func TestALostTrackerOnlyPostpones(t *testing.T) {
 	}
 }
 
-// single lists one object a page.
+// single lists one object per page.
 type single struct{ gc.Archives }
 
 func (s single) List(ctx context.Context, page func([]archive.Object) error) error {
@@ -230,7 +230,7 @@ func TestSettingsAreValidatedUnderTheirOptionsNames(t *testing.T) {
 	}
 }
 
-// broken is a store, a bucket or a check that fails at one thing.
+// broken is a store, a bucket or a check with one failing call.
 type broken struct {
 	gc.Archives
 	gc.Store
@@ -339,7 +339,7 @@ func TestADeletionThatFailsIsTriedByTheNextCycle(t *testing.T) {
 		t.Fatalf("%+v, %v, %v", r, err, outcome)
 	}
 	h.has(b)
-	// The workspace's own archive is gone, and the row is marked: the rest goes, too.
+	// The workspace's own archive is gone, and the row is marked: the rest is deleted, too.
 	h.opts.Archives = whole
 	if r := h.collect(); r.Deleted != 1 {
 		t.Fatalf("%+v", r)
@@ -441,7 +441,7 @@ func TestAPanicAboutOneWorkspaceKeepsItsArchivesAlone(t *testing.T) {
 	}
 }
 
-// TestTheArchivesOfADeletedWorkspaceStayForItsWindow: those that were superseded before do not.
+// TestTheArchivesOfADeletedWorkspaceStayForItsWindow: archives superseded before the deletion do not.
 func TestTheArchivesOfADeletedWorkspaceStayForItsWindow(t *testing.T) {
 	h := newHarness(t)
 	h.opts.Settings = gc.DefaultSettings()
@@ -467,7 +467,7 @@ func TestTheArchivesOfADeletedWorkspaceStayForItsWindow(t *testing.T) {
 	}
 	h.lose(newer, newer+".meta")
 
-	// A delay that is longer than the window counts instead.
+	// If the delay is longer than the window, the delay applies.
 	h.opts.Settings.Delay, h.opts.Settings.UndeleteFor = 2*gc.DefaultDelay, time.Minute
 	if r := h.collect(); r.Due != 0 {
 		t.Fatalf("within the delay: %+v", r)
@@ -482,7 +482,7 @@ func TestTheArchivesOfADeletedWorkspaceStayForItsWindow(t *testing.T) {
 	h.has()
 }
 
-// TestWhatIsDeletedAtOnceHasNoWindow, only the usual delay.
+// TestWhatIsDeletedAtOnceHasNoWindow: only the usual delay applies.
 func TestWhatIsDeletedAtOnceHasNoWindow(t *testing.T) {
 	h := newHarness(t)
 	h.insert(1, current(h.archive(1, 1))+", "+deleted)

@@ -25,7 +25,7 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// harness is a database, a Redis and a bucket, and what a collector needs of them.
+// harness is a database, a Redis and a bucket, and the collector's other dependencies.
 type harness struct {
 	t           *testing.T
 	store       *store.Store
@@ -43,8 +43,8 @@ type harness struct {
 	written     map[string]time.Time // when each was
 }
 
-// dated is a bucket that says when a test has written its archives. Real times would
-// all be the same second.
+// dated is a bucket that reports the test's own times for archives. Real times would all be within the same
+// second.
 type dated struct {
 	*archive.Store
 	h *harness
@@ -199,7 +199,7 @@ func (h *harness) collect() gc.Report {
 	return r
 }
 
-// collectLate does a cycle that sees the orphans, and one after their delay.
+// collectLate runs a cycle that sees the orphans, and one after their delay.
 func (h *harness) collectLate() gc.Report {
 	h.t.Helper()
 	h.collect()
@@ -244,7 +244,7 @@ func (h *harness) has(want ...string) {
 	}
 }
 
-// superseded adds a workspace with its archive and an older one, and returns that.
+// superseded adds a workspace with its archive and an older one, and returns the older one.
 func (h *harness) superseded(ws int) string {
 	h.t.Helper()
 	old := h.archive(ws, 1)

@@ -8,44 +8,41 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// Lock is the name of the collection in system_locks. The leader's runner and the
-// command that collects both hold it, so that there is one cycle at a time in the
-// installation.
+// Lock is the name of the collection in system_locks. The leader's runner and the command that collects both
+// hold it, so that only one cycle runs at a time in the installation.
 const Lock = postgres.LockGC
 
-// errNotLeading says that another process may be the leader now.
+// errNotLeading means that another process may be the leader now.
 var errNotLeading = errors.New("this process may no longer be the leader; no further archive is deleted")
 
-// errTooLate says that this process was held up between a judgement and its deletions.
+// errTooLate means that this process was held up between a judgement and its deletions.
 var errTooLate = errors.New("too much time has passed since the archives were judged; they are judged again in " +
 	"the next cycle")
 
-// ErrNotConfirmed says that more archives would be deleted than a person has confirmed.
+// ErrNotConfirmed means that more archives would be deleted than a person has confirmed.
 var ErrNotConfirmed = errors.New("no archive is deleted: more than what was confirmed")
 
-// Request is what a person asks of one cycle.
+// Request is a person's request for one cycle.
 type Request struct {
-	// Unknown deletes the archives, too, that are else only reported: of no workspace, or
-	// newer than their workspace's. They must have been written the delay ago, and be at
-	// most Confirmed with all others that are due.
+	// Unknown also deletes the archives that are otherwise only reported: of no workspace, or newer than their
+	// workspace's. They must be at least as old as the delay. Together with all others that are due they must
+	// be at most Confirmed.
 	Unknown   bool
 	Confirmed int
-	// Force does the cycle in spite of the circuit breaker.
+	// Force runs the cycle in spite of the circuit breaker.
 	Force bool
 }
 
-// Collect does one cycle now, on a person's command: like those of the leader, but
-// without its term. It calls each with every archive that was due, and what became of it.
-// While another process collects, the error is a [*postgres.BusyError]. After another error
-// the report shows how far it got.
+// Collect runs one cycle now, on a person's command: like those of the leader, but outside a term. It calls
+// each with every archive that was due, and with the result. While another process collects, the error is a
+// [*postgres.BusyError]. After another error the report shows how far the cycle got.
 //
-// Ask the person first, with the findings of a [DryRun] of the same request and its
-// Report.Due as Confirmed.
+// Ask the person first, with the findings of a [DryRun] of the same request and its Report.Due as Confirmed.
 func Collect(ctx context.Context, opts Options, req Request, each func(Judgement) error) (Report, error) {
 	return collect(ctx, &cycle{opts: opts, settings: opts.Settings.orDefault(), request: req, each: each}, nil)
 }
 
-// collect does the cycle while no other process does.
+// collect runs the cycle while no other process collects.
 func collect(ctx context.Context, c *cycle, t *term) (Report, error) {
 	exclusive, err := c.opts.Store.TryExclusive(ctx, Lock, c.opts.Holder)
 	if err != nil {
@@ -70,11 +67,11 @@ type hold struct {
 	term      *term // nil on command
 }
 
-// leads reports, without I/O, whether the term's lease is not over.
+// leads reports, without I/O, whether the term's lease still holds.
 func (h *hold) leads() bool { return h.term == nil || h.term.lease() }
 
-// check returns nil while no other process collects or leads. A dry cycle, whose hold is
-// nil, always may go on.
+// check returns nil while no other process collects or leads. A dry cycle, whose hold is nil, may always
+// continue.
 func (h *hold) check(ctx context.Context) error {
 	if h == nil {
 		return nil

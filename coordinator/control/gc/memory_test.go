@@ -13,8 +13,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// generated is a bucket with a listing that exists nowhere at once. Each workspace has so many
-// archives, of which the last one is the newest. It deletes nothing.
+// generated is a bucket whose listing is generated page by page. Each workspace has a number of archives, the
+// last of which is the newest. It deletes nothing.
 type generated struct {
 	workspaces, each int
 	base             uint64 // the heap before
@@ -81,7 +81,7 @@ func (g *generated) ListUploads(_ context.Context, page func([]archive.Upload) e
 
 func (g *generated) AbortUpload(context.Context, archive.Upload) error { return nil }
 
-// rows are the rows of a generated bucket's workspaces, on a real database otherwise.
+// rows are the rows of a generated bucket's workspaces; everything else is a real database.
 type rows struct {
 	gc.Store
 	g       *generated
@@ -123,7 +123,7 @@ func TestAMillionObjectsAreCollectedInBoundedMemory(t *testing.T) {
 	}
 }
 
-// Nothing makes that many archives of one workspace. If something did, they would not all be held at once, and would
+// In normal use no workspace has that many archives. If one did, they would not all be held at once, and would
 // not stay forever.
 func TestMoreArchivesOfOneWorkspaceThanCanBeCompared(t *testing.T) {
 	for _, c := range []struct {
@@ -132,8 +132,8 @@ func TestMoreArchivesOfOneWorkspaceThanCanBeCompared(t *testing.T) {
 		newer   int
 	}{
 		{deleted: false, orphans: 3*gc.MaxHeld - 1},
-		// Of a deleted one, the current archive is kept until fewer are left. The workspace's row
-		// must not be marked before all of them were seen together.
+		// Of a deleted workspace, the current archive is kept until fewer are left. Its row must not be marked
+		// before all archives were seen together.
 		{deleted: true, orphans: 3*gc.MaxHeld - 1, newer: 1},
 	} {
 		t.Run(fmt.Sprintf("deleted: %v", c.deleted), func(t *testing.T) {

@@ -24,30 +24,30 @@ const (
 	// KeptReplaced: a user has gone back to an older archive, and this is the way back: the archive that was the
 	// current or the newest one before.
 	KeptReplaced Reason = "replaced by an older archive"
-	// KeptRetained: the archive is one of the last ones, of which so many are kept.
+	// KeptRetained: the archive is one of the most recent ones, a fixed number of which is kept.
 	KeptRetained Reason = "one of the last archives"
-	// KeptWithoutCurrent: the workspace has no archive of its own yet, or no longer has one, so nothing says which of
-	// the others is its data.
+	// KeptWithoutCurrent: the workspace has no archive of its own yet, or no longer has one, so it is unknown
+	// which of the others is its data.
 	KeptWithoutCurrent Reason = "the workspace has no current archive"
-	// KeptCurrentMissing: the archive that the row names is not in the bucket, or half of
-	// it only. The row may be older than the bucket (SPEC 12.9).
+	// KeptCurrentMissing: the archive named by the row is missing from the bucket, or incomplete. The row may
+	// be older than the bucket (SPEC 12.9).
 	KeptCurrentMissing Reason = "the workspace's current archive is missing"
 )
 
-// The reasons to report an archive: the database is another or an older one than the
-// bucket's. They are deleted on command only.
+// The reasons to report an archive: the database is another or an older one than the bucket's. Such archives
+// are deleted on command only.
 const (
 	// ReportedUnknown: the database has no such workspace. Rows are never deleted.
 	ReportedUnknown Reason = "no workspace of this id"
 	// ReportedNewer: the archive is younger than the workspace's current one.
 	ReportedNewer Reason = "newer than the current archive"
-	// ReportedEarlier: the archive is older than the workspace. One of the same id, which the
-	// database does not know, was there before: the same Idempotency-Key makes the same id.
+	// ReportedEarlier: the archive is older than the workspace. Another workspace with the same id, unknown to
+	// the database, existed before: the same Idempotency-Key gives the same id.
 	ReportedEarlier Reason = "older than the workspace"
-	// ReportedDeletedNewer: the archive is one of a deleted workspace that has newer ones.
-	// The row may be older than an undeletion.
+	// ReportedDeletedNewer: the archive belongs to a deleted workspace that has newer ones. The row may be
+	// older than an undeletion.
 	ReportedDeletedNewer Reason = "workspace deleted, but it has newer archives"
-	// ReportedDeletedMissing: the same, and the archive that the row names is missing.
+	// ReportedDeletedMissing: the same, and the archive named by the row is missing.
 	ReportedDeletedMissing Reason = "workspace deleted, but its current archive is missing"
 )
 
@@ -71,18 +71,17 @@ func (r Reason) reported() bool {
 	return false
 }
 
-// comparison is what the listing says about all archives of a workspace, which the
-// judgement of each of them needs.
+// comparison is derived from the listing of all archives of a workspace, and needed to judge each of them.
 type comparison struct {
-	// key is the row's archive_key that the rest holds for.
+	// key is the row's archive_key at the time of the comparison.
 	key string
-	// current is when the complete archive under key was written, zero if there is none.
+	// current is when the complete archive under key was written; zero if there is none.
 	current time.Time
-	// until is when the youngest archive was written that the row knows of. That is current, or the
-	// time of the one that is the way back from it.
+	// until is when the youngest archive known to the row was written. That is current, or the time of the
+	// archive that is the way back from it.
 	until time.Time
-	// newer says that there is a younger one that the row does not know. It also says so if this is
-	// not known because there are too many archives to hold.
+	// newer means that there is a younger archive that the row does not know. It is also set if that is
+	// uncertain because there are too many archives to hold.
 	newer bool
 }
 
@@ -106,12 +105,12 @@ func compare(archives []listed, p store.Protection) comparison {
 	return c
 }
 
-// retain marks the last archives of a workspace, of which so many are kept. These are complete
-// ones by their dates, those left out of which the row knows nothing. In a part of the archives
-// of a workspace it marks more than are kept, and none too few.
+// retain marks the most recent archives of a workspace, a fixed number of which is kept. They are the complete
+// ones with the latest dates, except archives unknown to the row. Given only some of the archives of a
+// workspace, it may mark too many, but never too few.
 func retain(archives []listed, p store.Protection, c comparison, keep int) {
 	if keep <= 1 {
-		return // what is the newest then, the current one or the way back from it, has a rule of its own
+		return // the newest archive then, the current one or the way back from it, has a rule of its own
 	}
 	var last []int
 	for i, a := range archives {
@@ -136,13 +135,13 @@ func isOperation(a listed, p store.Protection) bool {
 	return p.ArchiveOpID != "" && a.key == a.id.ArchiveKey(p.ArchiveOpID)
 }
 
-// isEarlier reports whether the archive was there before the workspace. The clocks of database and
-// store may differ.
+// isEarlier reports whether the archive existed before the workspace. The clocks of database and store may
+// differ.
 func isEarlier(a listed, p store.Protection) bool {
 	return !own(a, p) && !p.CreatedAt.IsZero() && a.modified.Before(p.CreatedAt.Add(-clock.LargestSkew))
 }
 
-// isReplaced reports whether the archive is the way back from one that was chosen over it.
+// isReplaced reports whether the archive is the way back from one that was chosen instead.
 func isReplaced(a listed, p store.Protection) bool {
 	return p.Replaced != "" && (a.key == p.Replaced || a.key == p.Newest)
 }
@@ -190,7 +189,7 @@ func judge(a listed, p store.Protection, known bool, c comparison) Reason {
 	case p.Deleted && needed(a, p) && c.newer:
 		return ReportedDeletedNewer
 	case p.Deleted && needed(a, p):
-		return OrphanDeleted // as long as the deletion can be undone, it is not gone without the others
+		return OrphanDeleted // until the deletion is final, this archive is deleted only together with the others
 	case !a.modified.Before(c.until):
 		return ReportedNewer
 	case a.retained:
@@ -204,9 +203,8 @@ func judge(a listed, p store.Protection, known bool, c comparison) Reason {
 // one left.
 func needed(a listed, p store.Protection) bool { return own(a, p) || a.retained || p.Unhealthy }
 
-// needsMark reports whether the workspace must be marked as collected before an archive that is
-// deleted for this reason. The deletion of the workspace could still be undone, and would need
-// the archive.
+// needsMark reports whether the workspace must be marked as collected before an archive with this reason is
+// deleted, because the deletion of the workspace could still be undone, and would need the archive.
 func needsMark(r Reason, p store.Protection) bool {
 	return p.Deleted && p.CollectedAt.IsZero() && r != OrphanSuperseded
 }
@@ -221,5 +219,5 @@ type listed struct {
 	retained bool // it is one of the last ones
 }
 
-// complete reports whether the archive and its commit marker are there.
+// complete reports whether both the archive and its commit marker exist.
 func (a listed) complete() bool { return a.marker && a.size != UnknownSize }

@@ -54,12 +54,12 @@ func TestTheLastArchivesAreKeptAndRecorded(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 
-	// Fewer are kept: the rest goes, with the usual delay.
+	// Fewer are kept: the rest is deleted, with the usual delay.
 	h.opts.Settings.Keep = 1
 	if r := h.collect(); r.Orphans != 2 || r.Due != 0 {
 		t.Fatalf("%+v", r)
 	}
-	// And more again, before it has passed.
+	// More are kept again before the delay has passed.
 	h.opts.Settings.Keep = 2
 	h.age(3 * gc.DefaultDelay)
 	if r := h.collect(); r.Deleted != 1 {
@@ -72,7 +72,7 @@ func TestARevertLeavesTheWayBack(t *testing.T) {
 	h := newHarness(t)
 	old, between, replaced := h.archive(1, 1), h.archive(1, 2), h.archive(1, 3)
 	h.insert(1, current(replaced)+`, revert = '{"id": "r", "key": "`+old+`"}'`)
-	// As long as the request is open, everything is kept.
+	// While the request is open, everything is kept.
 	if r := h.collectLate(); r.Orphans != 0 {
 		t.Fatalf("%+v", r)
 	}

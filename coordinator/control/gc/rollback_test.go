@@ -76,8 +76,7 @@ func TestNothingThatIsNewerThanTheDatabaseGoes(t *testing.T) {
 	}
 }
 
-// second returns the options of another installation on the same bucket and prefix, with
-// a database of its own.
+// second returns the options of another installation on the same bucket and prefix, with a database of its own.
 func (h *harness) second(installation string) gc.Options {
 	h.t.Helper()
 	db, err := store.Open(storetest.Migrated(h.t), postgres.Options{})
@@ -104,7 +103,7 @@ func TestABucketSharedByTwoInstallations(t *testing.T) {
 		}
 		h.has(all...)
 	}
-	// Even if the guard were passed, the archives of the other are unknown here.
+	// Even past the guard, the archives of the other installation are unknown here.
 	opts.Identity = passing{}
 	if r, err := gc.Collect(t.Context(), opts, gc.Request{Force: true}, nil); err != nil || r.Unknown != 2 || r.Due != 0 {
 		t.Fatalf("%+v, %v", r, err)
@@ -112,7 +111,7 @@ func TestABucketSharedByTwoInstallations(t *testing.T) {
 	h.has(all...)
 }
 
-// passing believes every bucket, as one that was accepted.
+// passing accepts every bucket.
 type passing struct{}
 
 func (passing) Bucket(context.Context) error { return nil }
@@ -125,7 +124,7 @@ func TestAnEmptyDatabaseBesideAFullBucket(t *testing.T) {
 	h.collect()
 	h.age(2 * gc.DefaultDelay)
 	all := h.objects()
-	// The bucket has the marker of the database that is lost, or none.
+	// The bucket has the marker of the lost database, or none.
 	opts := h.second("test")
 	for range 2 {
 		for _, req := range []gc.Request{{}, {Force: true}} {

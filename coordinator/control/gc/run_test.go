@@ -13,7 +13,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// asked is a store that says when a collection is requested.
+// asked is a store that reports each request for a collection.
 type asked struct {
 	Store
 	times chan struct{}
@@ -28,7 +28,7 @@ func (a asked) TryExclusive(context.Context, string, string) (*postgres.Exclusiv
 	return nil, a.err
 }
 
-// runUntil runs a collector whose first cycle comes at once, until that many began.
+// runUntil runs a collector whose first cycle comes immediately, until that many cycles have begun.
 func runUntil(t *testing.T, err error, cycles int) *observer.ObservedLogs {
 	t.Helper()
 	a := asked{times: make(chan struct{}, cycles), err: err} // none is missed

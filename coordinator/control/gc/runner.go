@@ -33,15 +33,15 @@ func New(opts Options, log *zap.Logger) *Runner {
 	return r
 }
 
-// Set changes the settings from the next cycle on, and the interval at once. Values
-// that Validate refuses are replaced by the defaults.
+// Set changes the settings from the next cycle on, and the interval immediately. Values that Validate refuses
+// are replaced by the defaults.
 func (r *Runner) Set(settings Settings) {
 	settings = settings.orDefault()
 	r.settings.Store(&settings)
 	r.loop.SetInterval(settings.Interval)
 }
 
-// Now does one cycle on a person's command, in any process: [DryRun] if dry is set, else [Collect].
+// Now runs one cycle on a person's command, in any process: [DryRun] if dry is set, else [Collect].
 func (r *Runner) Now(ctx context.Context, dry bool, each func(Judgement) error) (Report, error) {
 	o := r.opts
 	o.Settings = *r.settings.Load()
@@ -51,16 +51,16 @@ func (r *Runner) Now(ctx context.Context, dry bool, each func(Judgement) error) 
 	return Collect(ctx, o, Request{}, each)
 }
 
-// Last returns what the last cycle of this term has found, or nil.
+// Last returns the findings of the last cycle of this term, or nil.
 func (r *Runner) Last() *Report { return r.last.Load() }
 
-// firstCycle is the time from the beginning of a term to its first cycle. If that were
-// a whole interval, a leader with shorter terms would never collect.
+// firstCycle is the time from the beginning of a term to its first cycle. If it were a whole interval, a leader
+// with shorter terms would never collect.
 const firstCycle = time.Minute
 
-// Run collects after a minute, and then every interval, until ctx ends, and returns nil.
-// It deletes only while f is the newest epoch and lease reports true. One term follows
-// the other: Run MUST NOT be called again before it has returned.
+// Run collects after a minute, and then every interval, until ctx ends, and returns nil. It deletes only while
+// f is the newest epoch and lease reports true. The terms do not overlap: Run MUST NOT be called again before
+// it has returned.
 func (r *Runner) Run(ctx context.Context, f postgres.Fence, lease func() bool) error {
 	r.term.Store(&term{fence: f, lease: lease})
 	defer r.last.Store(nil)
@@ -69,8 +69,7 @@ func (r *Runner) Run(ctx context.Context, f postgres.Fence, lease func() bool) e
 	return nil
 }
 
-// cycle does one cycle of the term. When another process is collecting, for a
-// command, it is tried again soon.
+// cycle runs one cycle of the term. If another process is collecting on command, it tries again soon.
 func (r *Runner) cycle(ctx context.Context) error {
 	report, err := collect(ctx, &cycle{opts: r.opts, settings: *r.settings.Load()}, r.term.Load())
 	var busy *postgres.BusyError

@@ -33,8 +33,8 @@ func (c *cycle) sweep(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// again judges a batch once more, marks the workspaces whose deletion it makes final, and
-// returns the archives that may be deleted now.
+// again judges a batch once more, marks the workspaces whose deletion it makes final, and returns the archives
+// that may be deleted now.
 func (c *cycle) again(ctx context.Context, batch []due) ([]Judgement, error) {
 	if err := c.hold.check(ctx); err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (c *cycle) again(ctx context.Context, batch []due) ([]Judgement, error) {
 			return nil, err
 		}
 	}
-	// Their delay starts again, when they are orphans again.
+	// If they become orphans again, their delay starts again.
 	return doomed, c.opts.Orphans.remove(ctx, spared)
 }
 
@@ -105,12 +105,12 @@ func (c *cycle) remove(ctx context.Context, doomed []Judgement) error {
 	for _, f := range doomed {
 		keys, objects = append(keys, f.Key), append(objects, f.Key, f.Key+contract.MetaSuffix)
 	}
-	// The rows go first: the next listing finds what is left of the objects, and nothing would find what
-	// is left of the rows. An archive that stays gets its row again from the listing.
+	// The rows are deleted first: the next listing finds remaining objects, but nothing would find remaining
+	// rows. An archive that stays gets its row again from the listing.
 	if err := c.opts.Store.RemoveArchives(ctx, keys); err != nil {
 		return err
 	}
-	// The last moment: the request itself cannot be taken back.
+	// This is the last moment: the request itself cannot be taken back.
 	if !c.hold.leads() {
 		return errNotLeading
 	}
@@ -143,8 +143,8 @@ func (c *cycle) remove(ctx context.Context, doomed []Judgement) error {
 	return errors.Join(err, c.opts.Orphans.remove(ctx, deleted))
 }
 
-// uploads aborts the uploads of archives that were begun too long ago. No operation takes
-// that long, so none goes on with them, and their parts are listed nowhere else.
+// uploads aborts uploads of archives that began too long ago. No operation takes that long, so none still uses
+// them, and their parts are listed nowhere else.
 func (c *cycle) uploads(ctx context.Context) error {
 	if c.generation == untimed {
 		return nil

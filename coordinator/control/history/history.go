@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Retention is for how long transitions are kept.
+// Retention is how long transitions are kept.
 const Retention = 30 * 24 * time.Hour
 
 // Interval is the time between two calls of [Trim] by the leader.
@@ -17,9 +17,9 @@ const Interval = time.Hour
 // batch is how many rows one statement deletes.
 const batch = 1000
 
-// Kept are rows of one table that are kept for a time.
+// Kept describes rows of one table that are kept for a limited time.
 type Kept struct {
-	// For returns how long the rows are kept; 0 is forever.
+	// For returns how long the rows are kept; 0 means forever.
 	For func() time.Duration
 	// Trim deletes at most limit rows that are older, and returns how many.
 	Trim func(ctx context.Context, olderThan time.Duration, limit int) (deleted int64, err error)

@@ -22,8 +22,8 @@ import (
 	"github.com/codehub/gateway/coordinator/outage"
 )
 
-// interval is how often the rules are made again: another program may have flushed them under
-// workspaces that run. It is also the pause after a failure.
+// interval is how often the rules are applied again: another program may have flushed them under running
+// workspaces. It is also the pause after a failure.
 const interval = time.Minute
 
 // Keeper keeps the rules. It is safe for concurrent use.
@@ -38,8 +38,8 @@ type Keeper struct {
 	problem      atomic.Pointer[string]
 }
 
-// New returns the keeper of a backend's rules. For a backend without such rules it does nothing.
-// It performs no I/O.
+// New returns the keeper of a backend's rules. For a backend without such rules it does nothing. It performs no
+// I/O.
 func New(b backend.Backend, identity func(ctx context.Context) error, log *zap.Logger) *Keeper {
 	return &Keeper{
 		keep: b.KeepIsolated, images: b.Images, identity: identity, log: log,
@@ -55,8 +55,7 @@ func New(b backend.Backend, identity func(ctx context.Context) error, log *zap.L
 	}
 }
 
-// report takes the outcome of an attempt to make the rules. first says that it is the first one
-// of this term.
+// report reports the outcome of an attempt to apply the rules. first is set for the first attempt of this term.
 func (k *Keeper) report(ctx context.Context, stood bool, err error, first bool) {
 	var unable *egress.UnableError
 	problem := ""
@@ -83,7 +82,7 @@ func (k *Keeper) report(ctx context.Context, stood bool, err error, first bool) 
 	k.problem.Store(&problem)
 }
 
-// Problems are what an administrator is told. There are none where this process does not lead.
+// Problems returns the messages for administrators. There are none unless this process leads.
 func (k *Keeper) Problems() []string {
 	if p := k.problem.Load(); p != nil && *p != "" {
 		return []string{*p}
@@ -97,7 +96,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	defer k.problem.Store(nil) // another process leads, and knows
+	defer k.problem.Store(nil) // the next leader reports its own
 	for first := true; ; first = false {
 		stood, err := k.makeRules(ctx)
 		k.report(ctx, stood, err, first)
@@ -107,7 +106,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// makeRules makes the rules on the recorded engine, and pulls the image that it takes.
+// makeRules applies the rules on the recorded engine, and pulls the image that this needs.
 func (k *Keeper) makeRules(ctx context.Context) (stood bool, err error) {
 	if err := k.identity(ctx); err != nil {
 		return false, fmt.Errorf("making the egress rules: %w", err)

@@ -14,8 +14,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/egress"
 )
 
-// TestIsolationIsTold: each state once in the log, and for as long as it lasts to each request
-// for the health.
+// TestIsolationIsTold: each state is logged once, and included in each health answer for as long as it lasts.
 func TestIsolationIsTold(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	k := New(backend.Backend{}, nil, zap.New(core))

@@ -27,8 +27,7 @@ func space(lockID int64) int32 {
 	return int32(h.Sum32())
 }
 
-// key is the second number of a pair: what kind of lock it is, the number of shards
-// of its holder, and the shard.
+// key is the second number of a pair: the kind of lock, its holder's number of shards, and the shard.
 type key uint32
 
 const (
@@ -45,29 +44,28 @@ func (k key) kind() key   { return k & kinds }
 func (k key) shards() int { return int(k >> 12 & 0xffff) }
 func (k key) shard() int  { return int(k & 0xfff) }
 
-// view is who takes part and who leads what, as the server's locks show it. Processes
-// are named by the number of their session.
+// view is the set of processes and what each leads, as shown by the server's locks. Processes are identified by
+// the number of their session.
 type view struct {
 	// members maps each process with several shards to its number of shards.
 	members map[uint32]int
-	// single says that a process with one shard leads or waits to lead.
+	// single means that a process with one shard leads or waits to lead.
 	single bool
 	// holders maps the locks of shards, of every number of shards, to their holders.
 	holders map[key]uint32
 }
 
-// moves is what a process does about its shards.
+// moves are the changes that a process makes to its shards.
 type moves struct {
 	// give are shards to give up, take those to try to lead.
 	give, take []int
-	// yield is the number of shards of those whom this process waits for; 0 if it need
-	// not wait.
+	// yield is the number of shards of the processes that this one waits for; 0 if it need not wait.
 	yield int
 }
 
-// balance is what the process me does, of those with that number of shards. It is the same
-// function in every process. The targets that it computes from one view add up, so no two
-// processes want the same. A view in which every process has its target changes nothing.
+// balance returns the moves of the process me, among those with that number of shards. It is the same function
+// in every process. The targets that it computes from one view add up, so no two processes want the same shard.
+// A view in which every process has its target changes nothing.
 func (v view) balance(me uint32, shards int) moves {
 	var mine, others []int
 	for k := range v.holders {
@@ -90,19 +88,19 @@ func (v view) balance(me uint32, shards int) moves {
 		return moves{give: mine, yield: least}
 	}
 	if len(others) > 0 {
-		// They see this process, and give up.
+		// The other processes see this one, and give up their shards.
 		return moves{yield: slices.Min(others)}
 	}
 	target := v.targets(shards)[me]
 	if len(mine) > target {
-		// Shard 0 brings more work than the others: it moves last.
+		// Shard 0 brings more work than the others, so it moves last.
 		return moves{give: mine[target:]}
 	}
 	return moves{take: v.free(me, shards, target-len(mine))}
 }
 
-// targets is how many shards each process should lead: all as many, or one more. Those
-// that lead the most keep the most, so that as few as possible move.
+// targets is how many shards each process should lead: all the same number, or one more. Those that lead the
+// most keep the most, so that as few as possible move.
 func (v view) targets(shards int) map[uint32]int {
 	led := make(map[uint32]int)
 	for k, holder := range v.holders {
@@ -134,8 +132,8 @@ func (v view) sorted(shards int) []uint32 {
 	return all
 }
 
-// free returns at most n shards without a leader. Each process begins at another one,
-// so that they do not all try the same.
+// free returns at most n shards without a leader. Each process begins at another one, so that they do not all
+// try the same.
 func (v view) free(me uint32, shards, n int) (free []int) {
 	all := v.sorted(shards)
 	if len(all) == 0 {

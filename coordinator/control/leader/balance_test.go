@@ -9,7 +9,7 @@ import (
 	"github.com/codehub/gateway/coordinator/seed"
 )
 
-// scene returns a view of processes with n shards and of what each of them leads.
+// scene returns a view of processes with n shards and the shards that each of them leads.
 func scene(n int, led map[uint32][]int) view {
 	v := view{members: make(map[uint32]int), holders: make(map[key]uint32)}
 	for p, shards := range led {
@@ -74,8 +74,8 @@ func TestTheSmallestNumberOfShardsLeads(t *testing.T) {
 	}
 }
 
-// Processes come and die in any order, and look in any order. When that ends, every process has its
-// share after a few looks and nothing moves any more. Only as many shards have moved as had to.
+// Processes join, die and look in random order. Afterwards every process has its share after a few looks, and
+// nothing moves any more. No more shards have moved than necessary.
 func TestSharesSettle(t *testing.T) {
 	for _, number := range seed.Numbers(t, 500) {
 		r := rand.New(rand.NewPCG(number, 6))

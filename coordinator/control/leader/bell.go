@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// bell ends the wait of a goroutine. A ring while none waits ends the next wait.
+// bell ends the wait of a goroutine. A ring without a waiting goroutine ends the next wait.
 type bell struct {
 	mu     sync.Mutex
 	rung   bool

@@ -7,22 +7,22 @@ import (
 	"github.com/codehub/gateway/coordinator/clock"
 )
 
-// heartbeat remembers when the server was last asked something that it answered.
+// heartbeat remembers the last request that the server has answered.
 type heartbeat struct {
 	mu   sync.Mutex
 	last clock.Moment
 }
 
-// beat records a question asked at t, once it has been answered. The time of the
-// question counts, not that of the answer, which may have been delayed.
+// beat records a request sent at t, once it has been answered. The time of the request counts, not that of the
+// answer, which may have been delayed.
 func (h *heartbeat) beat(t clock.Moment) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.last = t
 }
 
-// within reports whether the last beat is at most d ago, by the clock of this process that says
-// the longest. A suspended machine has led for longer than it knows.
+// within reports whether the last beat is at most d ago, by whichever clock of this process shows the longer
+// time. A suspended machine has led for longer than it knows.
 func (h *heartbeat) within(d time.Duration) bool {
 	h.mu.Lock()
 	last := h.last

@@ -1,19 +1,18 @@
-// Package leader elects, for each shard of the workspaces, one process among many
-// (SPEC 5). Leading a shard means holding a session-level advisory lock of PostgreSQL
-// on a connection of its own: losing the connection is losing the leadership.
+// Package leader elects, for each shard of the workspaces, one process among many (SPEC 5). Leading a shard
+// means holding a session-level advisory lock of PostgreSQL on a connection of its own: losing the connection
+// is losing the leadership.
 //
-// With one shard all processes wait for its lock, so that the next leader has it the
-// moment the last one's session ends. With several, the processes count one another by
-// the locks of their sessions and share the locks out between them (see balance.go).
+// With one shard all processes wait for its lock, so that the next leader gets it the moment the last one's
+// session ends. With several, the processes count one another by the locks of their sessions and divide the
+// shards between them (see balance.go).
 //
-// Three things keep a former leader from acting. The context of its work ends as
-// soon as the connection breaks. It also ends when the server has not answered for
-// [Options.LeaseDuration], which is sooner than the server gives the lock to
-// another process. And every term has an epoch, larger than the one before, on which each write to
+// Three things keep a former leader from acting. The context of its work ends as soon as the connection breaks.
+// It also ends when the server has not answered for [Options.LeaseDuration], which is before the server gives
+// the lock to another process. And every term has an epoch, larger than the one before, on which each write to
 // the database is conditional. So a process that slept through both changes nothing.
 //
-// It owns the locks, their connection and the epochs. It must not know what a leader
-// does: that is the function given to [Elector.Run].
+// It owns the locks, their connection and the epochs. It must not know what a leader does: that is the function
+// given to [Elector.Run].
 package leader
 
 import (
@@ -43,14 +42,12 @@ const (
 	DefaultLockID        = 12345
 	DefaultShards        = 1
 	DefaultRetryInterval = 5 * time.Second
-	// DefaultLeaseDuration is long enough for five renewals, so that a busy server does not end
-	// a term. It is short enough that a leader that is stopped is replaced within five seconds
-	// (see [Options.silence]).
+	// DefaultLeaseDuration is long enough for five renewals, so that a busy server does not end a term. It is
+	// short enough that a stopped leader is replaced within five seconds (see [Options.silence]).
 	DefaultLeaseDuration = 3 * time.Second
 )
 
-// MaxShards is the largest number of shards. A shard costs a loop, and a few queries
-// every 15 s.
+// MaxShards is the largest number of shards. A shard costs a loop, and a few queries every 15 s.
 const MaxShards = 64
 
 // minLease is the shortest lease: a busy server needs that long to answer.
@@ -58,16 +55,16 @@ const minLease = 100 * time.Millisecond
 
 // Settings can be changed while the elector runs.
 type Settings struct {
-	// RetryInterval is the wait after a failed connection, and how long one wait for
-	// the lock lasts before it is renewed; ±25 % (COORDINATOR_RETRY_INTERVAL). A
-	// hand-over does not wait for it. Default [DefaultRetryInterval].
+	// RetryInterval is the wait after a failed connection, and how long one wait for the lock lasts before it
+	// is renewed; ±25 % (COORDINATOR_RETRY_INTERVAL). A hand-over does not wait for it. Default
+	// [DefaultRetryInterval].
 	RetryInterval time.Duration
 }
 
-// DefaultSettings are those of SPEC 5.
+// DefaultSettings returns the defaults of SPEC 5.
 func DefaultSettings() Settings { return Settings{RetryInterval: DefaultRetryInterval} }
 
-// Validate reports what is wrong with the settings, under the option's name.
+// Validate returns what is wrong with the settings, under the option's name.
 func (s Settings) Validate() error {
 	if s.RetryInterval <= 0 {
 		return fmt.Errorf("retry_interval: %s; give a duration above zero, such as 5s", s.RetryInterval)
@@ -75,29 +72,28 @@ func (s Settings) Validate() error {
 	return nil
 }
 
-// Options are what an [Elector] is made from.
+// Options configure an [Elector].
 type Options struct {
-	// Conn says how to reach PostgreSQL. It must come from [pgx.ParseConfig], and
-	// lead to the server itself: a pooler that shares sessions shares locks too.
+	// Conn is the configuration of the connection to PostgreSQL. It must come from [pgx.ParseConfig], and lead
+	// to the server itself: a pooler that shares sessions shares locks too.
 	Conn *pgx.ConnConfig
-	// Lock names the rows in system_locks: "coordinator" with one shard,
-	// "coordinator/0" and so on with several. Default [DefaultLock].
+	// Lock names the rows in system_locks: "coordinator" with one shard, "coordinator/0" and so on with
+	// several. Default [DefaultLock].
 	Lock string
-	// LockID is the key of the advisory lock (COORDINATOR_LOCK_ID), from which those of
-	// the shards are derived. Processes that are to share the work share Lock and
-	// LockID. Default [DefaultLockID].
+	// LockID is the key of the advisory lock (COORDINATOR_LOCK_ID), from which those of the shards are derived.
+	// Processes of one installation have the same Lock and LockID. Default [DefaultLockID].
 	LockID int64
-	// Shards is how many parts the workspaces are split into, at most [MaxShards]
-	// (COORDINATOR_SHARDS). Processes with different numbers never lead at the same
-	// time: those with the smallest number go first. Default [DefaultShards].
+	// Shards is how many parts the workspaces are split into, at most [MaxShards] (COORDINATOR_SHARDS).
+	// Processes with different numbers never lead at the same time: those with the smallest number lead.
+	// Default [DefaultShards].
 	Shards int
 	// Node names this process in system_locks. Default: the host name.
 	Node string
-	// LeaseDuration is how long the leader may act without an answer from the server.
-	// The server ends a silent session after one and a half times that. So a leader that is stopped
-	// or cut off is replaced within that time. At least 100 ms. Default [DefaultLeaseDuration].
+	// LeaseDuration is how long the leader may act without an answer from the server. The server ends a silent
+	// session after one and a half times that, so a leader that is stopped or cut off is replaced within that
+	// time. At least 100 ms. Default [DefaultLeaseDuration].
 	LeaseDuration time.Duration
-	// Settings hold until [Elector.Set] changes them; zero fields take the defaults.
+	// Settings apply until [Elector.Set] changes them; zero fields take the defaults.
 	Settings Settings
 }
 
@@ -124,7 +120,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Validate reports everything that is wrong with the options at once.
+// Validate returns everything that is wrong with the options.
 func (o Options) Validate() error {
 	o = o.withDefaults()
 	var errs []error
@@ -140,7 +136,7 @@ func (o Options) Validate() error {
 	return errors.Join(append(errs, CheckShards(o.Shards), o.Settings.Validate())...)
 }
 
-// CheckShards reports what is wrong with a number of shards, under the option's name.
+// CheckShards returns an error if the number of shards is invalid; it names the option.
 func CheckShards(n int) error {
 	if n < 1 || n > MaxShards {
 		return fmt.Errorf("shards: %d; give a number from 1 to %d", n, MaxShards)
@@ -148,9 +144,9 @@ func CheckShards(n int) error {
 	return nil
 }
 
-// silence is after which time without a question the server ends the session. The server counts
-// from its last answer and the lease from the question before it. So half a lease remains for
-// the last request that was sent under the lease, and for clocks of different speeds.
+// silence is after which time without a request the server ends the session. The server counts from its last
+// answer, the lease from the request before that. So half a lease remains for the last request that was sent
+// under the lease, and for clocks of different speeds.
 func (o Options) silence() time.Duration { return o.LeaseDuration * 3 / 2 }
 
 // lockName is the name of a shard's row in system_locks.
@@ -167,30 +163,26 @@ type Term struct {
 	Fence postgres.Fence
 	// Shard is the leader's part of the workspaces, from 0 to Shards-1.
 	Shard, Shards int
-	// Lease reports whether the term goes on and the server has confirmed that within
-	// [Options.LeaseDuration]. Ask before anything that cannot be undone: a process that
-	// was stopped and continues may not have noticed its loss yet. It performs no I/O.
+	// Lease reports whether the term continues and the server has confirmed that within
+	// [Options.LeaseDuration]. Call it before anything that cannot be undone: a process that was stopped and
+	// continues may not have noticed its loss yet. It performs no I/O.
 	Lease func() bool
 }
 
 // Status is what /health/coordinator shows to administrators (SPEC 5).
 type Status struct {
-	// IsLeader says whether this process leads a shard. Before a destructive action, ask
-	// [Term.Lease] instead.
+	// IsLeader is whether this process leads a shard. Before a destructive action, call [Term.Lease] instead.
 	IsLeader bool
 	// NodeID is [Options.Node].
 	NodeID string
-	// Led are the shards that this process leads, in ascending order, of the Shards
-	// that there are.
+	// Led are the shards that this process leads, in ascending order; Shards is the number of all shards.
 	Led    []int
 	Shards int
-	// Refused is why this process must not lead although it is up: a [*postgres.OlderError], or
-	// nil.
+	// Refused is why this process must not lead although it is up: a [*postgres.OlderError], or nil.
 	Refused error
 }
 
-// Elector takes part in the election of each shard. Its methods are safe for
-// concurrent use.
+// Elector takes part in the election of each shard. Its methods are safe for concurrent use.
 type Elector struct {
 	opts   Options
 	log    *zap.Logger
@@ -199,10 +191,9 @@ type Elector struct {
 
 	mu  sync.Mutex
 	led []int // the shards whose terms go on, sorted
-	// yielding is the number of shards of the processes that this one waits for; it is
-	// logged when it changes.
+	// yielding is the number of shards of the processes that this one waits for; it is logged when it changes.
 	yielding int
-	// older is what the last session has found: see [Status.Refused].
+	// older is the finding of the last session: see [Status.Refused].
 	older error
 }
 
@@ -220,8 +211,7 @@ func New(opts Options, log *zap.Logger) (*Elector, error) {
 	return e, nil
 }
 
-// Set changes the settings from the next wait on. Values that Validate refuses are
-// replaced by the defaults.
+// Set changes the settings from the next wait on. Values that Validate refuses are replaced by the defaults.
 func (e *Elector) Set(s Settings) {
 	if s.RetryInterval <= 0 {
 		s.RetryInterval = DefaultRetryInterval
@@ -229,7 +219,7 @@ func (e *Elector) Set(s Settings) {
 	e.retry.Store(int64(s.RetryInterval))
 }
 
-// Status tells which shards this process leads. It performs no I/O.
+// Status returns the shards that this process leads. It performs no I/O.
 func (e *Elector) Status() Status {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -257,21 +247,18 @@ func (e *Elector) leads(shard int, yes bool) {
 	}
 }
 
-// longTerm is how long a session must have led for its end not to count as a failure
-// of the leader's work.
+// longTerm is how long a session must have led for its end not to count as a failure of the leader's work.
 const longTerm = time.Minute
 
-// Run takes part in the election until ctx ends, and calls lead for each term. With
-// several shards, several terms may go on at the same time. The context of lead ends
-// with the term; lead MUST return soon after, because the elector does not give the lock
-// away before that. When lead returns earlier, with or without an error, the elector resigns from
-// all shards. After a pause that grows with repeated failures, it takes part again.
+// Run takes part in the election until ctx ends, and calls lead for each term. With several shards, several
+// terms may run at the same time. The context of lead ends with the term; lead MUST return soon after, because
+// the elector does not release the lock before that. If lead returns earlier, with or without an error, the
+// elector resigns from all shards. After a pause that grows with repeated failures, it takes part again.
 //
-// Run returns nil after ctx has ended, every lead has returned and the locks are
-// released.
+// Run returns nil after ctx has ended, every lead has returned and the locks are released.
 func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, t Term) error) error {
-	// The pause after a first lost term is short: often only the connection was lost,
-	// and no other process wants the lock.
+	// The pause after a first lost term is short: often only the connection was lost, and no other process
+	// wants the lock.
 	again := backoff.ExponentialBackOff{
 		InitialInterval: 200 * time.Millisecond, MaxInterval: 30 * time.Second, Multiplier: 2,
 		RandomizationFactor: 0.25,
@@ -279,7 +266,7 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, t Term
 	for {
 		began, err := e.session(ctx, lead)
 		if ctx.Err() != nil {
-			if !began.IsZero() && e.opts.Shards == 1 { // of several, each shard has its line
+			if !began.IsZero() && e.opts.Shards == 1 { // with several, each shard has its own line
 				e.log.Info("this process has resigned as the leader")
 			}
 			return nil

@@ -56,8 +56,8 @@ type process struct {
 
 func start(t *testing.T, cfg *pgx.ConnConfig, node string, change func(*leader.Options)) process {
 	t.Helper()
-	// The retry interval and the lease are longer than any test waits. Nothing that a test sees
-	// happens because of a retry, or because a busy machine renews too late.
+	// The retry interval and the lease are longer than any test waits, so that no result depends on a retry, or
+	// on a busy machine that renews too late.
 	opts := leader.Options{Conn: cfg, Node: node, Settings: leader.Settings{RetryInterval: time.Hour}, LeaseDuration: time.Hour}
 	if change != nil {
 		change(&opts)
@@ -139,7 +139,7 @@ func waiting(t *testing.T, conn *pgx.Conn) {
 	}
 }
 
-// holder returns the backend that holds the lock.
+// holder returns the server process of the session that holds the lock.
 func holder(t *testing.T, conn *pgx.Conn) (pid int) {
 	t.Helper()
 	err := conn.QueryRow(t.Context(), `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted
@@ -174,7 +174,7 @@ func TestOneLeadsAndACleanStopHandsOverAtOnce(t *testing.T) {
 	}
 
 	a.stop(t)
-	second := b.leads(t) // because of the stop: the lease and the retry interval go on
+	second := b.leads(t) // because of the stop: neither the lease nor the retry interval has ended
 	if second.Fence.Epoch != 2 {
 		t.Fatalf("the second epoch is %d", second.Fence.Epoch)
 	}
@@ -206,7 +206,7 @@ func TestALostConnectionEndsTheLeadershipAtOnce(t *testing.T) {
 	if cause := context.Cause(first.ctx); cause == nil || errors.Is(cause, context.Canceled) {
 		t.Fatalf("the context does not say why it ended: %v", cause)
 	}
-	// The first one is back in the queue, and takes over in its turn.
+	// The first one is in the queue again, and takes over in its turn.
 	waiting(t, conn)
 	kill(t, conn, holder(t, conn))
 	if third := a.leads(t); third.Fence.Epoch != 3 {
@@ -242,7 +242,7 @@ func TestAnErrorOfTheWorkEndsTheTerm(t *testing.T) {
 	waiting(t, conn)
 	first.end <- errors.New("everything is broken")
 	second := b.leads(t)
-	// And a starts over: it queues again, and leads when b gives up without an error.
+	// a starts over: it queues again, and leads when b gives up without an error.
 	waiting(t, conn)
 	second.end <- nil
 	if third := a.leads(t); third.Fence.Epoch != 3 {
@@ -287,11 +287,10 @@ func TestTheLockIsKeptUntilTheWorkHasEnded(t *testing.T) {
 	b.leads(t)
 }
 
-// Two processes with different lock ids both get a lock; the epoch tells the
-// first that something is wrong.
+// Two processes with different lock ids both get a lock; the epoch tells the first that something is wrong.
 func TestAnEpochOfAnotherProcessEndsTheLeadership(t *testing.T) {
 	cfg, _ := database(t)
-	// It looks five times in a lease, which must not end before it has seen the other one.
+	// It looks five times per lease, which must not end before it has seen the other one.
 	looks := func(o *leader.Options) { o.LeaseDuration = 10 * time.Second }
 	a := start(t, cfg, "a", looks)
 	first := a.leads(t)

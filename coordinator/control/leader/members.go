@@ -12,12 +12,12 @@ import (
 	"github.com/codehub/gateway/coordinator/logkey"
 )
 
-// channel carries a hint that shards have become free or that a process has come. The others
-// look at once instead of at the next poll.
+// channel carries a hint that shards have become free or that a process has joined. The others look immediately
+// instead of at the next poll.
 const channel = "codehub_leader"
 
-// viewSQL reads the locks of an installation: its pairs, and who leads or waits to lead
-// one shard. The argument types of the oids need the casts.
+// viewSQL reads the locks of an installation: its pairs, and the processes that lead or wait to lead one shard.
+// The argument types of the oids need the casts.
 const viewSQL = `SELECT pid, objid, objsubid = 1 FROM pg_locks
 	WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 	AND (objsubid = 2 AND classid = $1::oid AND granted
@@ -35,8 +35,7 @@ func (s *session) join(ctx context.Context) error {
 	return nil
 }
 
-// part tells the others that this member has gone. Closing the connection would too, a
-// little later.
+// part tells the others that this member has gone. Closing the connection would, too, but a little later.
 func (s *session) part() {
 	if s.opts.Shards == 1 {
 		return
@@ -51,7 +50,7 @@ func (s *session) part() {
 	}
 }
 
-// look reads who takes part and who leads what.
+// look reads the members and the shards that each of them leads.
 func (s *session) look(ctx context.Context) (view, error) {
 	v := view{members: make(map[uint32]int), holders: make(map[key]uint32)}
 	rows, err := s.conn.Query(ctx, viewSQL, uint32(s.space), uint32(s.opts.LockID>>32), uint32(s.opts.LockID))
@@ -109,7 +108,7 @@ func (s *session) share(ctx context.Context) error {
 			return err
 		}
 		if !taken {
-			break // the next look tells more
+			break // the next look shows more
 		}
 	}
 	return s.leave(ctx)
@@ -132,11 +131,10 @@ func (s *session) report(yield int) {
 	s.log.Info("all processes use this number of shards now", zap.Int(logkey.Shards, s.opts.Shards))
 }
 
-// take begins a term of the shard, if its lock is free and no process with another
-// number of shards leads.
+// take begins a term of the shard, if its lock is free and no process with another number of shards leads.
 func (s *session) take(ctx context.Context, shard int) (bool, error) {
 	if !s.several {
-		// A process that leads, or waits to lead, one shard has the precedence.
+		// A process that leads, or waits to lead, one shard takes precedence.
 		if err := s.conn.QueryRow(ctx, "SELECT pg_try_advisory_lock_shared($1)", s.opts.LockID).Scan(
 			&s.several); err != nil {
 			return false, fmt.Errorf("excluding processes with one shard: %w", err)
@@ -153,8 +151,8 @@ func (s *session) take(ctx context.Context, shard int) (bool, error) {
 	if !held {
 		return false, nil
 	}
-	// Each process takes the lock first and looks then, so of two processes with different
-	// numbers of shards at least one sees the other.
+	// Each process takes the lock first and looks then, so of two processes with different numbers of shards at
+	// least one sees the other.
 	v, err := s.look(ctx)
 	if err != nil {
 		return false, err
@@ -167,7 +165,7 @@ func (s *session) take(ctx context.Context, shard int) (bool, error) {
 	return true, s.begin(ctx, shard)
 }
 
-// unlock gives the lock of a shard back and tells the others.
+// unlock releases the lock of a shard and tells the others.
 func (s *session) unlock(ctx context.Context, shard int) error {
 	batch := &pgx.Batch{}
 	batch.Queue("SELECT pg_advisory_unlock($1, $2)", s.space, int32(shardKey(s.opts.Shards, shard)))
@@ -178,7 +176,7 @@ func (s *session) unlock(ctx context.Context, shard int) error {
 	return nil
 }
 
-// leave lets processes with one shard lead, when this one leads nothing.
+// leave lets processes with one shard lead, if this one leads nothing.
 func (s *session) leave(ctx context.Context) error {
 	if !s.several || len(s.terms) > 0 {
 		return nil

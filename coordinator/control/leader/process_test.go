@@ -28,8 +28,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// The test binary is also the process that these tests kill and stop. With this variable it takes
-// part in the election on that database until its standard input ends.
+// The test binary is also the process that these tests kill and stop. With this variable it takes part in the
+// election on that database until its standard input ends.
 const processEnv = "CODEHUB_TEST_LEADER"
 
 func TestMain(m *testing.M) {
@@ -43,8 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// participate is what the process does. Its arguments are its node, the number of shards
-// and the lease.
+// participate is the process. Its arguments are its node, the number of shards and the lease.
 func participate(dsn string) error {
 	shards, err := strconv.Atoi(os.Args[2])
 	if err != nil {
@@ -83,9 +82,9 @@ func participate(dsn string) error {
 	return e.Run(ctx, func(ctx context.Context, t leader.Term) error { return work(ctx, pool, os.Args[1], t) })
 }
 
-// work is a leader's work: rows written under the fence, and a note of when the lease
-// was valid. It goes on until a write was refused, or a moment after the term has ended. So it also
-// writes what a leader that was deposed writes.
+// work is a leader's work: rows written under the fence, and a note of when the lease was valid. It continues
+// until a write was refused, or until a moment after the end of the term, so that it also attempts the writes
+// of a deposed leader.
 func work(ctx context.Context, db *pgxpool.Pool, node string, t leader.Term) error {
 	after := context.WithoutCancel(ctx)
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -204,7 +203,7 @@ func (c *cluster) signal(p *proc, s syscall.Signal) {
 	p.stopped = s == syscall.SIGSTOP
 }
 
-// kill ends a process as SIGKILL does.
+// kill kills a process with SIGKILL.
 func (c *cluster) kill(p *proc) {
 	c.t.Helper()
 	c.signal(p, syscall.SIGKILL)
@@ -245,7 +244,7 @@ func (c *cluster) led(p *proc) (shards []int) {
 	return shards
 }
 
-// taken waits until processes that run lead all shards.
+// taken waits until running processes lead all shards.
 func (c *cluster) taken() {
 	c.t.Helper()
 	wait.Until(c.t, "processes that run lead all shards", func() bool {
@@ -273,7 +272,7 @@ func (c *cluster) more(n int64) {
 	wait.Until(c.t, "more rows are written", func() bool { return rows() >= before+n })
 }
 
-// any returns a process that runs and leads, in random order.
+// any returns a random process that runs and leads.
 func (c *cluster) any() *proc {
 	var all []string
 	for node, p := range c.running {
@@ -315,8 +314,8 @@ func (c *cluster) verify() {
 		count("refused", `SELECT count(*) FROM leases WHERE refused`))
 }
 
-// Processes are killed and stopped at random; at every time each shard has at most one
-// leader, and soon has one again.
+// Processes are killed and stopped at random; at any time each shard has at most one leader, and soon has one
+// again.
 func TestNoTwoLeadOneShardUnderRandomKillsAndStops(t *testing.T) {
 	for _, shards := range []int{1, 8} {
 		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {

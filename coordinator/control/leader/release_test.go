@@ -10,7 +10,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// A migration may ask for newer leaders while this process leads (SPEC 12.14).
+// A migration may require newer leaders while this process leads (SPEC 12.14).
 func TestALeaderThatBecomesTooOldGivesUp(t *testing.T) {
 	for _, shards := range []int{1, 2} {
 		cfg, conn := database(t)

@@ -19,17 +19,17 @@ import (
 )
 
 var (
-	// errResigned says that the lead function returned although the term had not ended.
+	// errResigned means that the lead function returned although the term had not ended.
 	errResigned = errors.New("the leader's work ended before its term")
-	// errShared ends the term of a shard that another process is to lead.
+	// errShared ends the term of a shard that another process should lead.
 	errShared = errors.New("another process is to lead this shard")
 )
 
 // lockNotAvailable is the SQLSTATE of a wait that lock_timeout ended.
 const lockNotAvailable = "55P03"
 
-// pollInterval is how often a process looks for shards without a leader: a killed
-// process does not tell that it is gone.
+// pollInterval is how often a process looks for shards without a leader: a killed process does not announce its
+// end.
 const pollInterval = 250 * time.Millisecond
 
 // session is one connection and the terms that depend on it.
@@ -43,23 +43,22 @@ type session struct {
 	bell  bell
 	terms map[int]*term // by shard, until their work has ended and the lock is given back
 	ended chan *term    // terms whose work has ended
-	// several says that this session holds the lock that excludes processes with one
-	// shard; surplus that the last look found shards to give up.
+	// several means that this session holds the lock that excludes processes with one shard; surplus that the
+	// last look found shards to give up.
 	several, surplus bool
 	began            time.Time    // when the first term began
 	confirmed        clock.Moment // when the epochs were last compared
 }
 
-// session opens one connection and leads shards on it until it is lost, ctx ends, or
-// the work of a term ends by itself. It returns when its first term began, zero when
-// there was none, and why the session ended.
+// session opens one connection and leads shards on it until the connection is lost, ctx ends, or the work of a
+// term returns early. It returns when its first term began, zero if there was none, and why the session ended.
 func (e *Elector) session(ctx context.Context, lead func(context.Context, Term) error) (began time.Time, err error) {
 	conn, err := e.connect(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
-	// Closing the connection releases the locks in any case; it must not wait for a
-	// server that does not answer.
+	// Closing the connection releases the locks in any case; it must not wait for a server that does not
+	// answer.
 	defer func() {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
@@ -100,8 +99,8 @@ func (s *session) abandon(err error) {
 	}
 }
 
-// mayLead returns why this process must not lead, if it is too old for the schema (SPEC 12.14).
-// One that becomes too old loses its epochs, and those of a lock that it waits for are refused.
+// mayLead returns an error if this process is too old for the schema to lead (SPEC 12.14). A process that
+// becomes too old loses its epochs, and is refused new ones for a lock that it waits for.
 func (s *session) mayLead(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, s.opts.LeaseDuration)
 	defer cancel()
@@ -114,8 +113,7 @@ func (s *session) mayLead(ctx context.Context) error {
 	return err
 }
 
-// enter waits for the lock of the only shard and begins its term, or joins the processes that
-// share several.
+// enter waits for the lock of the only shard and begins its term, or joins the processes that share several.
 func (s *session) enter(ctx context.Context) error {
 	if s.opts.Shards > 1 {
 		bounded, cancel := context.WithTimeout(ctx, s.opts.LeaseDuration)
@@ -135,8 +133,8 @@ func (s *session) enter(ctx context.Context) error {
 	return nil
 }
 
-// connect opens the connection and makes both ends notice when the other is gone:
-// the operating systems' own defaults are hours.
+// connect opens the connection and makes both ends notice the loss of the other: the operating systems' own
+// defaults are hours.
 func (e *Elector) connect(ctx context.Context) (*pgx.Conn, error) {
 	lease := e.opts.LeaseDuration
 	cfg := e.opts.Conn.Copy()
@@ -153,8 +151,8 @@ func (e *Elector) connect(ctx context.Context) (*pgx.Conn, error) {
 		return nil, fmt.Errorf("connecting for the leader's lock: %w", err)
 	}
 	for _, s := range e.serverSettings() {
-		// One by one, and errors are not fatal: a server too old to know one of them
-		// still has the others.
+		// They are set one by one, and errors are not fatal: a server too old to know one of them still has the
+		// others.
 		if _, err := conn.Exec(ctx, "SELECT set_config($1, $2, false)", s.name, s.value); err != nil {
 			if conn.IsClosed() {
 				return nil, fmt.Errorf("setting %s for the leader's lock: %w", s.name, err)
@@ -170,8 +168,8 @@ func (e *Elector) connect(ctx context.Context) (*pgx.Conn, error) {
 // setting is a parameter of a PostgreSQL session.
 type setting struct{ name, value string }
 
-// serverSettings make the server end this session when its client is gone, has been cut off, or is
-// stopped. It ends only after the client's own lease has ended.
+// serverSettings make the server end this session when its client is gone, cut off, or stopped, but only after
+// the client's own lease has ended.
 func (e *Elector) serverSettings() []setting {
 	silence := strconv.FormatInt(e.opts.silence().Milliseconds(), 10)
 	seconds := strconv.Itoa(max(int(e.opts.silence()/time.Second), 2))
@@ -183,15 +181,14 @@ func (e *Elector) serverSettings() []setting {
 		{"tcp_keepalives_idle", "1"},
 		{"tcp_keepalives_interval", "1"},
 		{"tcp_keepalives_count", seconds},
-		// A process that is killed while it waits for the lock must not be given it.
+		// A process that is killed while it waits must not be given the lock.
 		{"client_connection_check_interval", "500"},
 	}
 }
 
-// acquire waits for the lock of the only shard. It asks PostgreSQL to wait instead of
-// polling, so that the next leader has the lock the moment the last one's session ends.
-// Each wait is bounded: it holds a snapshot, and nothing tells a waiting client that its
-// server is gone.
+// acquire waits for the lock of the only shard. It lets PostgreSQL wait instead of polling, so that the next
+// leader has the lock the moment the last one's session ends. Each wait is bounded: it holds a snapshot, and a
+// waiting client does not notice the loss of its server.
 func (s *session) acquire(ctx context.Context) error {
 	for {
 		wait := jitter(time.Duration(s.retry.Load()))
@@ -209,13 +206,12 @@ func (s *session) acquire(ctx context.Context) error {
 		if !errors.As(err, &pg) || pg.Code != lockNotAvailable {
 			return fmt.Errorf("waiting for the leader's lock: %w", err)
 		}
-		s.outage.Recovered() // another process leads, and the server says so
+		s.outage.Recovered() // another process leads, as the server has answered
 	}
 }
 
-// hold keeps the terms of the session, and takes and gives up shards, until the session
-// ends. The locks are kept, and the lease renewed, until the work of every term has
-// ended.
+// hold keeps the terms of the session, and takes and gives up shards, until the session ends. It keeps the
+// locks, and renews the lease, until the work of every term has ended.
 func (s *session) hold(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, s.bell.ring)
 	defer stop()
@@ -243,8 +239,8 @@ func (s *session) hold(ctx context.Context) error {
 	}
 }
 
-// wait returns nil when the next look is due, a process has sent a hint, or something
-// rang. It returns an error when the connection is lost.
+// wait returns nil when the next look is due, a process has sent a hint, or a bell rang. It returns an error
+// when the connection is lost.
 func (s *session) wait() error {
 	interval := s.opts.LeaseDuration / 5
 	if s.opts.Shards > 1 {
@@ -259,8 +255,8 @@ func (s *session) wait() error {
 	return nil
 }
 
-// settle gives back the locks of terms whose work has ended. Work that ended by itself
-// ends the session: over says why.
+// settle releases the locks of terms whose work has ended. Work that returned early ends the session; over
+// holds the reason.
 func (s *session) settle(over *error) error {
 	for {
 		select {
@@ -280,11 +276,11 @@ func (s *session) settle(over *error) error {
 	}
 }
 
-// renew extends the lease: it asks the server whether the epochs are still this
-// process's own. With several shards it also sees to it that each process has its share.
+// renew extends the lease: it asks the server whether the epochs are still this process's own. With several
+// shards it also balances the shares.
 func (s *session) renew(share bool) error {
-	// Not cut short by the end of the work: that would close the connection, on which
-	// locks are still to be given back.
+	// The end of the work must not cut this short: that would close the connection, which must still release
+	// the locks.
 	bounded, cancel := context.WithDeadline(context.Background(), s.heard.deadline(s.opts.LeaseDuration))
 	defer cancel()
 	if share && s.opts.Shards > 1 {
@@ -304,8 +300,7 @@ func (s *session) renew(share bool) error {
 	return nil
 }
 
-// lose ends all terms because the connection is lost, waits for their work, and returns
-// why.
+// lose ends all terms because the connection is lost, waits for their work, and returns the reason.
 func (s *session) lose(err error) error {
 	s.revokeAll(err) // before anything else: other processes may lead from now on
 	for range s.terms {

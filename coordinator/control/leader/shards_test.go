@@ -20,14 +20,13 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// stage is where the terms of a test's processes take place. It notes two that must not
-// go on at the same time.
+// stage is where the terms of a test's processes run. It records terms that must not run at the same time.
 type stage struct {
 	mu     sync.Mutex
 	going  map[turn]string // by node
 	wrong  []string
 	began  int
-	failed map[string]error // what the work of a node returns next
+	failed map[string]error // the next result of a node's work
 }
 
 // turn is a term without its lease.
@@ -86,7 +85,7 @@ func (s *stage) begun() int {
 	return s.began
 }
 
-// terms returns the terms that go on.
+// terms returns the running terms.
 func (s *stage) terms() (all []turn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +124,7 @@ func (s *stage) join(t *testing.T, cfg *pgx.ConnConfig, node string, shards int)
 	return member{e, stop, logs}
 }
 
-// leads returns when the members lead so many shards, in any order.
+// leads returns when the members lead that many shards, in any order.
 func leads(t *testing.T, members []member, want ...int) {
 	t.Helper()
 	wait.For(t, fmt.Sprintf("the processes lead %v shards", want), func() error {
@@ -204,7 +203,7 @@ func TestALostSessionEndsAllItsTerms(t *testing.T) {
 		t.Fatal(err)
 	}
 	kill(t, conn, pid)
-	// Whichever process takes them, each begins anew, and both have their share in the end.
+	// Regardless of which process takes them, each begins anew, and both have their share in the end.
 	wait.Until(t, "the shards of the lost session have new terms", func() bool { return s.begun() >= before+2 })
 	leads(t, []member{a, b}, 2, 2)
 }
@@ -225,8 +224,8 @@ func TestWorkThatFailsInOneShardResignsFromAll(t *testing.T) {
 	}
 }
 
-// A rolling change: one process after the other ends and begins with another number of
-// shards. The stage sees to it that no two terms with different numbers go on.
+// A rolling change: one process after the other ends and starts with another number of shards. The stage checks
+// that no two terms with different numbers overlap.
 func TestANumberOfShardsIsChangedProcessByProcess(t *testing.T) {
 	for _, tt := range []struct{ from, to int }{{1, 8}, {8, 1}, {4, 8}, {8, 3}} {
 		t.Run(fmt.Sprintf("from %d to %d", tt.from, tt.to), func(t *testing.T) {

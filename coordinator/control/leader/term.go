@@ -24,13 +24,13 @@ type term struct {
 	err    error // of the work; valid once the term was sent to session.ended
 }
 
-// revoke ends a term: its lease at once, its work soon. Only the first cause counts.
+// revoke ends a term: its lease immediately, its work soon. Only the first cause counts.
 func (s *session) revoke(t *term, cause error) {
 	t.cancel(cause)
 	s.leads(t.Shard, false)
 }
 
-// begin makes the epoch of a shard whose lock this session holds, and starts its work.
+// begin writes the epoch of a shard whose lock this session holds, and starts its work.
 func (s *session) begin(ctx context.Context, shard int) error {
 	asked := clock.Now()
 	epoch, err := s.nextEpoch(ctx, shard)
@@ -107,8 +107,8 @@ func (s *session) confirm(ctx context.Context) error {
 	return nil
 }
 
-// giveBack gives back the lock of a term whose work has ended. So the next leader need not wait for
-// the server to see the connection close.
+// giveBack releases the lock of a term whose work has ended, so that the next leader need not wait for the
+// server to see the connection close.
 func (s *session) giveBack(t *term) error {
 	delete(s.terms, t.Shard)
 	ctx, cancel := context.WithDeadline(context.Background(), s.heard.deadline(s.opts.LeaseDuration))

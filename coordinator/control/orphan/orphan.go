@@ -1,10 +1,9 @@
-// Package orphan finds the containers, volumes and jobs that carry this installation's labels and
-// belong to no workspace any more. A crash, a restored database or a person has left them behind.
+// Package orphan finds the containers, volumes and jobs that carry this installation's labels and belong to no
+// workspace any more, left behind by a crash, a restored database or a person.
 //
-// It owns the rules that tell an orphan. It reports, and removes nothing by itself: only
-// [Finder.Remove] does, for a person's command. A volume may hold the only copy of
-// files, and a database that is older than reality knows none of the newer workspaces
-// (SPEC 12.9).
+// It owns the definition of an orphan. It reports, and removes nothing by itself: only [Finder.Remove] does, on
+// a person's command. A volume may hold the only copy of files, and a database that is older than reality knows
+// none of the newer workspaces (SPEC 12.9).
 package orphan
 
 import (
@@ -67,8 +66,8 @@ type Finder struct {
 // New returns a finder. It performs no I/O.
 func New(b Backend, s Store, i Identity) *Finder { return &Finder{b, s, i, MinAge} }
 
-// OlderThan returns a finder that takes objects of that age for orphans, for a person who
-// knows that nothing is being made.
+// OlderThan returns a finder that treats objects of that age as orphans, for a person who knows that nothing is
+// being created.
 func (f *Finder) OlderThan(age time.Duration) *Finder {
 	other := *f
 	other.minAge = age
@@ -90,8 +89,8 @@ func (f *Finder) Find(ctx context.Context) ([]Orphan, error) {
 // readBatch is how many rows are read at once.
 const readBatch = 1000
 
-// judge returns the orphans among objects. The rows are read after the objects were
-// listed: the row of a workspace is older than anything of it.
+// judge returns the orphans among objects. It reads the rows after the objects were listed: the row of a
+// workspace is older than its objects.
 func (f *Finder) judge(ctx context.Context, objects []backend.Object) ([]Orphan, error) {
 	ids := make(map[workspace.ID]struct{})
 	for _, o := range objects {
@@ -123,8 +122,8 @@ func (f *Finder) judge(ctx context.Context, objects []backend.Object) ([]Orphan,
 	return orphans, nil
 }
 
-// judge says whether an object is an orphan, and why. In doubt it is none. That is when its age is
-// not known or after that time, and while an operation of a workspace may be about it.
+// judge reports whether an object is an orphan, and why. In doubt it is not: if its age is unknown or after
+// until, or while an operation of a workspace may concern it.
 func judge(o backend.Object, w workspace.Workspace, known bool, until time.Time) (Reason, bool) {
 	switch {
 	case o.Created.IsZero() || o.Created.After(until):
@@ -148,7 +147,7 @@ func judge(o backend.Object, w workspace.Workspace, known bool, until time.Time)
 // each with every removed orphan and the error of the removal, or nil. It returns an error if it could not judge the
 // orphans again.
 func (f *Finder) Remove(ctx context.Context, orphans []Orphan, each func(o Orphan, err error)) error {
-	// Once for all: a person waits, and an orphan does not become needed in seconds.
+	// Once for all: a person waits, and an orphan does not become needed within seconds.
 	objects := make([]backend.Object, len(orphans))
 	for i, o := range orphans {
 		objects[i] = o.Object

@@ -68,7 +68,7 @@ func (w *fixture) Backend(context.Context) error {
 
 func (w *fixture) finder() *Finder { return New(w, w, w) }
 
-// object returns an object that is old enough.
+// object returns an object that is old enough to be an orphan.
 func object(kind backend.ObjectKind, name string, id workspace.ID) backend.Object {
 	return backend.Object{Kind: kind, Name: name, Workspace: id, UID: name, Created: time.Now().Add(-time.Hour)}
 }
@@ -133,7 +133,7 @@ func TestNothingIsConcludedFromAnotherBackend(t *testing.T) {
 	}
 }
 
-// A person may know that nothing is being made.
+// A person may know that nothing is being created.
 func TestAnotherAgeMayBeEnough(t *testing.T) {
 	w := newFixture()
 	w.objects = []backend.Object{{Kind: backend.ObjectVolume, Name: "young", Workspace: unknown, UID: "young", Created: time.Now().Add(-time.Minute)}}

@@ -18,22 +18,22 @@ import (
 // SearchInterval is the time between two searches by the leader. Leftovers do no harm.
 const SearchInterval = time.Hour
 
-// Command lists the orphans, and removes them when told to.
+// Command lists the orphans, and removes them on request.
 const Command = "caddy codehub orphans"
 
-// Search looks for orphans in the process that leads, and logs when they have changed.
+// Search looks for orphans in the leader, and logs when they have changed.
 type Search struct {
 	finder *Finder
 	log    *zap.Logger
 
 	mu   sync.Mutex
-	last []string // what the last line in the log was about
+	last []string // the orphans in the last line of the log
 }
 
 // NewSearch returns a search. It performs no I/O.
 func NewSearch(f *Finder, log *zap.Logger) *Search { return &Search{finder: f, log: log} }
 
-// Look looks once, and logs what there is if it is not what the last look found.
+// Look looks once, and logs the orphans if they differ from those of the last look.
 func (s *Search) Look(ctx context.Context) error {
 	orphans, err := s.finder.Find(ctx)
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *Search) Look(ctx context.Context) error {
 	return nil
 }
 
-// count says how many there are of each kind, such as "2 containers and 1 volume".
+// count formats the number of each kind, such as "2 containers and 1 volume".
 func count(orphans []Orphan) string {
 	kinds := make(map[backend.ObjectKind]int)
 	for _, o := range orphans {

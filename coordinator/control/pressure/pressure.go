@@ -1,9 +1,9 @@
-// Package pressure watches how full the disk of the homes is (SPEC 7). Past one mark the leader has
-// the workspaces archived that have slept longest. Past a higher one nothing is brought to the disk
-// until there is room. A workspace that waits shows why.
+// Package pressure watches how full the disk of the homes is (SPEC 7). Past one mark the leader archives the
+// workspaces that have slept longest. Past a higher one nothing is brought to the disk until there is room. A
+// waiting workspace shows why.
 //
-// It owns the two marks and what follows from them. It must not write desired states itself
-// or act on workspaces: it calls the service layer, tells the controller, and that does the rest.
+// It owns the two marks and their consequences. It must not write desired states itself or act on workspaces:
+// it calls the service layer, tells the controller, and these do the rest.
 package pressure
 
 import (
@@ -34,37 +34,35 @@ const (
 )
 
 const (
-	// archiveMargin and stopMargin are how far below its mark the disk must come until a mark
-	// counts as not passed any more. So it is not passed again at once.
+	// archiveMargin and stopMargin are how far the disk must fall below its mark to end the shortage, so that
+	// the mark is not passed again immediately.
 	archiveMargin = 0.05
 	stopMargin    = 0.02
-	// atOnce is how many workspaces are on their way to archives at the same time because
-	// of the disk.
+	// atOnce is how many workspaces are on their way to archives concurrently because of the disk.
 	atOnce = 4
-	// asleepFor is how long a workspace is asleep at least before it is archived to make
-	// room. One that has only just fallen asleep may be opened again the next moment.
+	// asleepFor is how long a workspace must have been asleep to be archived to make room. One that has only
+	// just fallen asleep may be opened again the next moment.
 	asleepFor = time.Minute
-	// remembered is for how long an answer is believed while there is no newer one. After
-	// that nothing is known, and nothing waits.
+	// remembered is how long a measurement is valid without a newer one. After that the state is unknown, and
+	// nothing waits.
 	remembered = 5 * time.Minute
 )
 
 // Settings can change at run time.
 type Settings struct {
-	// ArchiveAt is the share of the disk in use from which sleeping workspaces are archived before
-	// their time. StopAt is the share from which nothing is brought to the disk. 0 is never.
+	// ArchiveAt is the share of the disk in use from which sleeping workspaces are archived early. StopAt is
+	// the share from which nothing is brought to the disk. 0 is never.
 	ArchiveAt, StopAt float64
 	// Interval is the time between two looks at the disk.
 	Interval time.Duration
 }
 
-// DefaultSettings are the defaults.
+// DefaultSettings returns the defaults.
 func DefaultSettings() Settings {
 	return Settings{ArchiveAt: DefaultArchiveAt, StopAt: DefaultStopAt, Interval: DefaultInterval}
 }
 
-// Validate reports everything that is wrong with the settings, under their names in the
-// configuration.
+// Validate returns everything that is wrong with the settings, under their names in the configuration.
 func (s Settings) Validate() error {
 	var errs []error
 	for name, at := range map[string]float64{
@@ -89,7 +87,7 @@ func (s Settings) Validate() error {
 
 func (s Settings) off() bool { return s.ArchiveAt == 0 && s.StopAt == 0 }
 
-// percent shows a share.
+// percent formats a share.
 func percent(share float64) string { return fmt.Sprintf("%g%%", math.Round(share*1000)/10) }
 
 // Backend is the container backend as the watch uses it. backend.Backend implements it.
@@ -99,8 +97,8 @@ type Backend interface {
 
 // Store is what the watch needs of PostgreSQL. *store.Store implements it.
 type Store interface {
-	// LongestAsleep returns workspaces that are in STANDBY for longer than asleep and may be
-	// archived, the longest first.
+	// LongestAsleep returns workspaces that have been in STANDBY for longer than asleep and may be archived,
+	// the longest first.
 	LongestAsleep(ctx context.Context, asleep time.Duration, limit int) ([]workspace.ID, error)
 	// LeavingDisk returns the workspaces that are being archived.
 	LeavingDisk(ctx context.Context) (store.Leaving, error)
@@ -115,17 +113,16 @@ type Archiver interface {
 
 // Controller brings homes to the disk. *reconcile.Controller implements it.
 type Controller interface {
-	// SetFullDisk says why no home may be brought to the disk from now on; nil while there is room.
+	// SetFullDisk sets the reason why no home may be brought to the disk from now on; nil while there is room.
 	SetFullDisk(*workspace.FullDisk)
 }
 
-// Options are what a [Watch] works with.
+// Options are the dependencies of a [Watch].
 type Options struct {
 	Backend  Backend
 	Store    Store
 	Archiver Archiver
-	// Leads reports whether this process leads, be it one shard of several: only then it
-	// looks at the disk.
+	// Leads reports whether this process leads any shard: only then it looks at the disk.
 	Leads func() bool
 	// Controller learns after each look whether the disk is full.
 	Controller Controller
@@ -141,20 +138,20 @@ type Watch struct {
 	stopped  *outage.Reporter
 	pressed  *outage.Reporter
 	now      func() time.Time
-	asked    time.Time     // when the disk was last seen; only Run uses it
-	moved    chan struct{} // it was seen again
+	asked    time.Time     // when the disk was last measured; only Run uses it
+	moved    chan struct{} // signals another measurement
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the following
 	state DiskState
 }
 
 // DiskState is the state of the disk.
 type DiskState struct {
-	// Known is false while the disk cannot be asked, or both marks are off.
+	// Known is false while the disk cannot be measured, or both marks are off.
 	Known bool
 	Disk  backend.Disk
-	// Pressed says that sleeping workspaces are archived to make room, Full that nothing is
-	// brought to the disk.
+	// Pressed means that sleeping workspaces are archived to make room, Full that nothing is brought to the
+	// disk.
 	Pressed, Full bool
 	// Leaving counts the workspaces that were being archived at the last count.
 	Leaving store.Leaving
@@ -192,10 +189,10 @@ func (w *Watch) State() DiskState {
 	return w.state
 }
 
-// whole shows a share that is measured.
+// whole formats a measured share.
 func whole(share float64) string { return fmt.Sprintf("%.0f%%", share*100) }
 
-// fullDisk says why nothing is brought to the disk; nil while there is room, or nothing is known.
+// fullDisk returns why nothing is brought to the disk; nil while there is room, or the state is unknown.
 func (s DiskState) fullDisk() *workspace.FullDisk {
 	if !s.Full {
 		return nil
@@ -216,8 +213,8 @@ func (w *Watch) Run(ctx context.Context) error {
 	return w.loop.RunNow(ctx)
 }
 
-// tick looks if this process leads. Otherwise it forgets the disk, because the state would be outdated
-// when this process leads again.
+// tick looks if this process leads. Otherwise it forgets the disk, because the state would be outdated when
+// this process leads again.
 func (w *Watch) tick(ctx context.Context) error {
 	if w.Leads() {
 		w.look(ctx)
@@ -227,7 +224,7 @@ func (w *Watch) tick(ctx context.Context) error {
 	return nil
 }
 
-// look asks how full the disk is, and draws the conclusions.
+// look measures the disk, and acts on the result.
 func (w *Watch) look(ctx context.Context) {
 	s := *w.settings.Load()
 	if s.off() {
@@ -272,7 +269,7 @@ func (w *Watch) conclude(seen DiskState, s Settings) {
 	}
 }
 
-// forget takes note that nothing is known. No workspace waits for a disk that cannot be asked.
+// forget records that the state is unknown. No workspace waits for a disk that cannot be measured.
 func (w *Watch) forget() {
 	w.set(DiskState{})
 	w.pressed.Recovered()
@@ -287,8 +284,8 @@ func tell(r *outage.Reporter, bad bool, why error, fields []zap.Field) {
 	}
 }
 
-// past reports whether a mark counts as passed: it is, or it was and the disk has not come
-// far enough below it. A mark of 0 never is.
+// past reports whether a mark counts as passed: it is, or it was and the disk has not fallen far enough below
+// it. A mark of 0 never is.
 func past(used, mark, margin float64, was bool) bool {
 	if mark == 0 {
 		return false
@@ -299,10 +296,10 @@ func past(used, mark, margin float64, was bool) bool {
 	return used >= mark
 }
 
-// Sweep has workspaces archived while the disk fills up, until ctx ends: in the process
-// that leads, once for all shards.
+// Sweep archives workspaces while the disk fills up, until ctx ends: in the process that leads, once for all
+// shards.
 func (w *Watch) Sweep(ctx context.Context) error {
-	w.loop.Wake() // this process has only begun to lead
+	w.loop.Wake() // this process has just begun to lead
 	archiving := outage.New(w.Log, zapcore.WarnLevel, "cannot have workspaces archived to make room",
 		"having workspaces archived to make room works again")
 	for {
@@ -317,7 +314,7 @@ func (w *Watch) Sweep(ctx context.Context) error {
 	}
 }
 
-// makeRoom has some workspaces archived, the longest asleep first, unless the archiving under way already frees
+// makeRoom archives some workspaces, the longest asleep first, unless the running archivings already free
 // enough.
 func (w *Watch) makeRoom(ctx context.Context) error {
 	leaving, err := w.Store.LeavingDisk(ctx)

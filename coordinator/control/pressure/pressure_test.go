@@ -23,7 +23,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// disk is as full as a test says.
+// disk is as full as the test sets it.
 type disk struct {
 	mu    sync.Mutex
 	used  int64 // of 100
@@ -89,7 +89,7 @@ func (h *harness) run() {
 	h.t.Cleanup(func() { cancel(); wg.Wait() })
 }
 
-// asleep adds a workspace that has been asleep for so many minutes.
+// asleep adds a workspace that has been asleep for that many minutes.
 func (h *harness) asleep(minutes int, bytes int64) workspace.ID {
 	h.t.Helper()
 	w, _, err := h.store.Create(h.t.Context(), workspace.Workspace{ID: workspace.ID(uuid.NewString()), OwnerID: h.owner, Name: "w", InstanceBackend: "docker", StorageBackend: "docker"}, "test", store.Limits{})
@@ -116,7 +116,7 @@ func (h *harness) leaving(ids ...workspace.ID) {
 	}
 }
 
-// seen waits until the disk was looked at twice more: everything from before has followed.
+// seen waits until the disk was measured twice more, so that everything before has taken effect.
 func (h *harness) seen() {
 	h.t.Helper()
 	h.disk.mu.Lock()
@@ -129,7 +129,7 @@ func (h *harness) seen() {
 	})
 }
 
-// While nothing can be archived, no more and more workspaces are told to be.
+// While nothing can be archived, the number of workspaces on their way does not grow.
 func TestWhoWaitsForTheStoreIsOnItsWay(t *testing.T) {
 	h := newHarness(t, nil)
 	var sleepers []workspace.ID
@@ -152,7 +152,7 @@ func TestTheLongestAsleepMakeRoom(t *testing.T) {
 	}
 	fresh, failed, running := h.asleep(0, 1), h.asleep(1000, 1), h.asleep(1000, 1)
 	storetest.Exec(t, h.store, `UPDATE workspaces SET desired_state = 'RUNNING', phase = 'RUNNING' WHERE id = $1`, string(running))
-	// One whose archiving fails is tried again anyhow, and takes no other workspace's place.
+	// A workspace whose archiving fails is tried again anyhow, and takes no place from another one.
 	storetest.Exec(t, h.store, `UPDATE workspaces SET waiting = '{"reason":"ArchiveFailed","message":"","since":"2026-05-06T14:00:00Z"}' WHERE id = $1`, string(failed))
 	h.disk.set(84, nil)
 	h.run()
@@ -232,7 +232,7 @@ func TestFull(t *testing.T) {
 	wait.Until(t, "no workspace waits with it off", func() bool { return h.full.Load() == nil && !h.watch.State().Known })
 }
 
-// TestOnlyTheLeaderLooks: what a process has seen when it led is old when it leads again.
+// TestOnlyTheLeaderLooks: a measurement from an earlier term is outdated in the next.
 func TestOnlyTheLeaderLooks(t *testing.T) {
 	h := newHarness(t, nil)
 	h.disk.set(99, nil)

@@ -26,7 +26,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// MaxSpeed is how many bytes a second are read at most: others use the wire, too.
+// MaxSpeed is how many bytes are read per second at most: others use the network, too.
 const MaxSpeed = 32 << 20
 
 // DefaultBytesPerDay is the default of [Settings].BytesPerDay.
@@ -39,10 +39,10 @@ type Settings struct {
 	BytesPerDay int64
 }
 
-// DefaultSettings are the defaults.
+// DefaultSettings returns the defaults.
 func DefaultSettings() Settings { return Settings{BytesPerDay: DefaultBytesPerDay} }
 
-// Validate reports what is wrong with the settings, under the option's name.
+// Validate returns what is wrong with the settings, under the option's name.
 func (s Settings) Validate() error {
 	if s.BytesPerDay < 0 {
 		return fmt.Errorf("scrub: %d; give a number of bytes per day, such as 20GiB, or 0 to read nothing back",
@@ -54,13 +54,12 @@ func (s Settings) Validate() error {
 const (
 	// interval is the time between two rounds.
 	interval = time.Minute
-	// confirmAfter is the time after which what looks damaged is read again. Damage in transit,
-	// or a store that is being repaired, looks the same for a moment.
+	// confirmAfter is the time after which an apparently damaged archive is read again. Damage in transit, or a
+	// store under repair, looks the same for a moment.
 	confirmAfter = 5 * time.Minute
-	// minAge is the time for which an archive that was read is not read again.
+	// minAge is how long an archive is not read again after a read.
 	minAge = 7 * 24 * time.Hour
-	// healthAge is how old the numbers of [Runner.Health] become: they cost a look at every
-	// workspace.
+	// healthAge is how old the numbers of [Runner.Health] become: computing them reads every workspace.
 	healthAge = 5 * time.Minute
 )
 
@@ -69,10 +68,10 @@ type Store interface {
 	// NextArchive returns the next archive to read: one that has been suspected for that long, or else the one that
 	// was read longest ago, at least age ago.
 	NextArchive(ctx context.Context, suspected, age time.Duration) (a store.Archive, ok bool, err error)
-	// RequestedArchive returns one that an administrator has asked to read now, also a second time if
-	// it was suspected so long ago.
+	// RequestedArchive returns an archive that an administrator has requested to read now, for a second time if
+	// it has been suspected for that long.
 	RequestedArchive(ctx context.Context, suspected time.Duration) (a store.Archive, ok bool, err error)
-	// LastCheck returns how long ago the last one was read, and its size.
+	// LastCheck returns how long ago the last archive was read, and its size.
 	LastCheck(ctx context.Context) (ago time.Duration, size int64, err error)
 	// Checked records a result, if the epoch is still f's and there is no newer result.
 	Checked(ctx context.Context, f postgres.Fence, a store.Archive, c store.Check) (recorded bool, err error)
@@ -137,11 +136,11 @@ func (r *Runner) Run(ctx context.Context, f postgres.Fence) error {
 	return nil
 }
 
-// Wake makes it look for archives to read at once. It does nothing where it does not run.
+// Wake makes the runner look for archives to read immediately. It does nothing if the runner is not running.
 func (r *Runner) Wake() { r.loop.Wake() }
 
-// Health is how well the current archives of all workspaces are, up to some minutes ago. It is
-// not known where this process does not lead.
+// Health returns the health of the current archives of all workspaces, up to some minutes old. It is unknown
+// unless this process leads.
 func (r *Runner) Health() (h store.ArchiveHealth, known bool) {
 	if p := r.health.Load(); p != nil {
 		return p.ArchiveHealth, true
@@ -159,7 +158,7 @@ func (r *Runner) Look(ctx context.Context) error {
 		if err != nil || !ok {
 			return err
 		}
-		// What could not be recorded would be read again at once.
+		// An archive without a recorded result would be read again immediately.
 		if recorded, err := r.check(ctx, a); err != nil || !recorded {
 			return err
 		}
@@ -210,7 +209,7 @@ func (r *Runner) check(ctx context.Context, a store.Archive) (recorded bool, err
 	case ctx.Err() != nil:
 		return false, nil // the term is over
 	case err != nil && !missing && workspace.ReasonOf(err) == workspace.ReasonUnreachable:
-		return false, err // the store is away: it is asked again
+		return false, err // the store is away: retry later
 	}
 	found := store.Check{
 		Size: content.Size, SHA256: content.SHA256, Took: time.Since(began), Unknown: err != nil && !missing,
@@ -243,7 +242,7 @@ func pause(ctx context.Context, n int) error {
 	return nil
 }
 
-// Damage says what is wrong with an archive of which that was recorded and this was read, or returns "".
+// Damage describes how the content read differs from the record of an archive, or returns "".
 func Damage(a store.Archive, c archive.Content, missing bool) string {
 	switch {
 	case missing:
@@ -258,7 +257,7 @@ func Damage(a store.Archive, c archive.Content, missing bool) string {
 	return ""
 }
 
-// result is what a check counts as.
+// result classifies a check.
 func result(c store.Check) string {
 	switch {
 	case c.Unknown:
@@ -271,7 +270,7 @@ func result(c store.Check) string {
 	return "whole"
 }
 
-// log says once that an archive is damaged, and once that it is not any more.
+// log logs once that an archive is damaged, and once that it no longer is.
 func (r *Runner) log(a store.Archive, c store.Check) {
 	fields := []zap.Field{zap.String(logkey.Workspace, string(a.WorkspaceID)), zap.String(logkey.ArchiveKey, a.Key)}
 	switch {

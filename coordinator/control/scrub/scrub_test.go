@@ -99,7 +99,7 @@ func (h *harness) lose(key string) {
 	}
 }
 
-// add makes a workspace with an archive of that content, and returns its key.
+// add inserts a workspace with an archive of that content, and returns its key.
 func (h *harness) add(n int, content []byte) string {
 	h.t.Helper()
 	id := workspace.ID(fmt.Sprintf("00000000-0000-4000-8000-%012x", n))
@@ -213,7 +213,7 @@ func TestDamageIsFoundAndShown(t *testing.T) {
 	}
 }
 
-// TestADayHasItsBytes: after an archive, so much time passes as its bytes may take.
+// TestADayHasItsBytes: the pause after an archive is the share of a day that its bytes may take.
 func TestADayHasItsBytes(t *testing.T) {
 	h := newHarness(t)
 	keys := []string{h.add(1, make([]byte, 1000)), h.add(2, make([]byte, 1000))}
@@ -245,7 +245,7 @@ func TestADayHasItsBytes(t *testing.T) {
 	}
 }
 
-// broken is a store that fails, or a bucket that is another.
+// broken is a store that fails, or another bucket.
 type broken struct {
 	scrub.Archives
 	read, bucket error
@@ -260,13 +260,13 @@ func (b broken) ReadBack(ctx context.Context, key string, pace func(int) error) 
 
 func (b broken) Bucket(context.Context) error { return b.bucket }
 
-// TestWhatSaysNothingAboutAnArchive: it is neither verified nor damaged by it.
+// TestWhatSaysNothingAboutAnArchive: an inconclusive read makes the archive neither verified nor damaged.
 func TestWhatSaysNothingAboutAnArchive(t *testing.T) {
 	out := errors.New("out of order")
 	away := workspace.Fail(workspace.ReasonUnreachable, out)
 	for name, c := range map[string]struct {
 		broken  broken
-		checked bool // so that the next one has its turn
+		checked bool // so that the next archive has its turn
 	}{
 		"the store is away":      {broken{read: away}, false},
 		"the store refuses":      {broken{read: out}, true},
@@ -310,7 +310,7 @@ func TestADeposedLeaderWritesNothing(t *testing.T) {
 	}
 }
 
-// counting tells of each archive that is read.
+// counting reports each archive that is read.
 type counting struct {
 	scrub.Archives
 	read func()
@@ -417,7 +417,7 @@ func TestAnAdministratorHasAllArchivesRead(t *testing.T) {
 	h.look()
 	want("nothing is left", 1, 2, 1, 0)
 
-	// What cannot be read is not tried for ever.
+	// An unreadable archive is not tried forever.
 	opts.Archives = readBack(func(context.Context, string, func(int) error) (archive.Content, error) {
 		return archive.Content{}, errors.New("refused")
 	})
@@ -434,7 +434,7 @@ func TestAnAdministratorHasAllArchivesRead(t *testing.T) {
 	}
 }
 
-// readBack reads archives as a test wants.
+// readBack reads archives as the test defines.
 type readBack func(ctx context.Context, key string, pace func(int) error) (archive.Content, error)
 
 func (f readBack) ReadBack(ctx context.Context, key string, pace func(int) error) (archive.Content, error) {

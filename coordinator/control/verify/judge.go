@@ -13,31 +13,31 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// sight is what exists of a workspace.
+// sight is everything that exists of a workspace.
 type sight struct {
 	id  workspace.ID
 	row *store.Inspected // nil: the database does not know it
 	// versions are its complete archives, the newest first.
 	versions []workspace.ArchiveVersion
-	// volume is nil when there is none. It is not known unless volumes is set.
+	// volume is nil if there is none. It is unknown unless volumes is set.
 	volume  *workspace.Volume
 	volumes bool
-	// container and jobs are asked about where something looks wrong.
+	// container and jobs are queried only for a suspicious workspace.
 	container *workspace.Container
 	jobs      []workspace.Job
 }
 
-// broken is what to do about an archive that is not as it was made.
+// broken returns the remedy for an archive that differs from its original.
 func broken(id workspace.ID) string {
 	return "bring the object back from a copy of the bucket, " + another(id)
 }
 
-// another is how to do without an archive.
+// another returns the remedy without the archive.
 func another(id workspace.ID) string {
 	return "or go on with another one: caddy codehub workspace archives " + string(id)
 }
 
-// judge says what is wrong with a workspace, in the order in which it matters.
+// judge returns the discrepancies of a workspace, the most important first.
 func judge(now time.Time, s sight) []Discrepancy {
 	switch w := s.row; {
 	case w == nil && len(s.versions) == 0:
@@ -74,8 +74,8 @@ func discrepancy(w workspace.Workspace, f check.Finding) Discrepancy {
 	return Discrepancy{Finding: f, Workspace: w.ID, Archive: w.ArchiveKey}
 }
 
-// deleted judges a workspace that is deleted in the database. One that was undeleted after the backup
-// has newer archives.
+// deleted judges a workspace that is deleted in the database. If it was undeleted after the backup, it has
+// newer archives.
 func deleted(s sight) []Discrepancy {
 	w := s.row
 	if !w.CollectedAt.IsZero() || w.YoungerArchive(s.versions) == "" || w.ArchiveKey == "" {
@@ -96,7 +96,7 @@ func unlike(s sight) []Discrepancy {
 	case i < 0 && s.volume != nil:
 		return []Discrepancy{discrepancy(w.Workspace, check.Warning("keep its volume: the next archive is made of that",
 			"its archive or the commit marker is not in the object store; its files are on its volume"))}
-	case i < 0: // what follows from that, the planner says
+	case i < 0: // the planner reports the consequences
 		return nil
 	case w.ArchiveSize > 0 && s.versions[i].Size != w.ArchiveSize:
 		return []Discrepancy{discrepancy(w.Workspace, check.Problem(broken(w.ID),
@@ -108,11 +108,11 @@ func unlike(s sight) []Discrepancy {
 	return nil
 }
 
-// stepsToOpen is how many decisions at most lead from a row to the operation that gives a workspace its home.
+// stepsToOpen is how many decisions lead at most from a row to the operation that gives a workspace its home.
 const stepsToOpen = 6
 
-// opened returns the error that the workspace would be in if it was opened now, as the planner decides.
-// No process has begun its operation, as after a restart.
+// opened returns the error that opening the workspace now would cause, as the planner decides. No process has
+// begun its operation, as after a restart.
 func opened(now time.Time, s sight) (workspace.ErrorReason, string) {
 	w := s.row.Workspace
 	o := workspace.Observation{

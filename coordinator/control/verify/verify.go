@@ -40,7 +40,7 @@ type Archives interface {
 	// Stat returns a malformed commit marker as one without a checksum, and an error.
 	Stat(ctx context.Context, key string) (archive.Info, error)
 	ReadBack(ctx context.Context, key string, pace func(n int) error) (archive.Content, error)
-	// Locked reports whether an archive is encrypted to keys that are not there.
+	// Locked reports whether an archive is encrypted to keys that are missing here.
 	Locked(ctx context.Context, key string) (bool, error)
 }
 
@@ -50,8 +50,8 @@ type Options struct {
 	Store    Store
 	Archives Archives
 	Backend  backend.Sensors
-	// Read reads every archive back as a whole, and not only the checksum in the commit marker of each
-	// current one.
+	// Read reads every archive completely, instead of only the checksum in the commit marker of each current
+	// one.
 	Read bool
 	// Progress, if set, is called after each page with the counts so far.
 	Progress func(Report)
@@ -61,29 +61,30 @@ type Options struct {
 type Discrepancy struct {
 	check.Finding
 	Workspace workspace.ID `json:"workspace_id"`
-	// Archive is the key of the archive that it is about; empty for none.
+	// Archive is the key of the archive concerned; empty for none.
 	Archive string `json:"archive,omitempty"`
-	// Unknown says that the database does not know the workspace.
+	// Unknown means that the database does not know the workspace.
 	Unknown bool `json:"-"`
 }
 
 // Report counts the examined objects.
 type Report struct {
-	// Workspaces of about Of in the database were compared. Unknown ones are not in it.
+	// Workspaces of about Of in the database were compared. They do not include the Unknown ones.
 	Workspaces, Of, Unknown int64
-	// Objects were listed. Archives of the workspaces were found, and Read of them read back, with Bytes.
+	// Objects were listed. Archives is the number of the workspaces' archives; Read of them were read back,
+	// Bytes in total.
 	Objects, Archives, Read, Bytes int64
-	// Problems and Warnings were found.
+	// Problems and Warnings are the numbers of findings.
 	Problems, Warnings int64
 }
 
 const (
 	// pageSize is how many rows are read at once.
 	pageSize = 1000
-	// maxVersions is how many archives of one workspace are compared. Nothing makes that many on
-	// purpose, and of the others only the number would be known.
+	// maxVersions is how many archives of one workspace are compared. In normal use no workspace has that many;
+	// of the others only the number would be known.
 	maxVersions = 10_000
-	// sampled is how many archives are tried for their keys without Read.
+	// sampled is how many archives are checked for a matching key without Read.
 	sampled = 20
 	// atOnce is how many commit markers are read at once.
 	atOnce = 16
@@ -108,7 +109,7 @@ type run struct {
 	pairs    archive.Pairs
 }
 
-// stat is what the store said of an archive.
+// stat is the store's answer about an archive.
 type stat struct {
 	archive.Info
 	err error
@@ -171,7 +172,7 @@ func (r *run) progress() {
 	}
 }
 
-// group compares the workspace whose archives were collected, and all before it, which have none.
+// group compares the workspace whose archives were collected, after all workspaces before it, which have none.
 func (r *run) group(ctx context.Context) (err error) {
 	id, versions := r.id, r.versions
 	r.versions = r.versions[:0]
@@ -195,7 +196,7 @@ func (r *run) group(ctx context.Context) (err error) {
 	return nil
 }
 
-// more reports whether there is a row, and reads the next page for that.
+// more reports whether there is another row, and reads the next page if necessary.
 func (r *run) more(ctx context.Context, err *error) bool {
 	if len(r.rows) == 0 && !r.last {
 		if r.rows, *err = r.Store.InspectAfter(ctx, r.after, pageSize); *err != nil {
@@ -243,7 +244,7 @@ func (r *run) confirm(ctx context.Context, id workspace.ID) error {
 	if seen.versions, err = r.Archives.Versions(ctx, id); err != nil {
 		return err
 	}
-	rows, err := r.Store.Inspect(ctx, id) // read last: it is older than nothing of what it is compared with
+	rows, err := r.Store.Inspect(ctx, id) // read last, so that the row is not older than the objects that it is compared with
 	if err != nil {
 		return err
 	}
@@ -258,7 +259,7 @@ func (r *run) confirm(ctx context.Context, id workspace.ID) error {
 	return r.try(ctx, seen)
 }
 
-// onBackend is what the backend has of a workspace.
+// onBackend returns what exists of a workspace on the backend.
 func (r *run) onBackend(ctx context.Context, id workspace.ID) (sight, error) {
 	seen := sight{id: id}
 	if r.Backend == nil {
@@ -308,7 +309,7 @@ func (r *run) ask(ctx context.Context) map[string]stat {
 	return said
 }
 
-// current is the archive that holds what the workspace needs, or empty.
+// current returns the archive that holds the workspace's data, or "".
 func current(w store.Inspected) string {
 	if w.Deleted() {
 		return ""
@@ -347,9 +348,9 @@ func (r *run) try(ctx context.Context, s sight) error {
 	return nil
 }
 
-// open tries one archive: whether there is a key for it, and whether it holds what its commit marker and the
-// database say. One that is missing was told. One that the store does not give while it answers is told, too:
-// the others are looked at all the same.
+// open tries one archive: whether there is a key for it, and whether its content matches its commit marker and
+// the database. A missing archive was reported before. An archive that an answering store withholds is
+// reported, too, and does not stop the examination of the others.
 func (r *run) open(ctx context.Context, id workspace.ID, key, sum string, level leveled) error {
 	tell := func(f check.Finding) error { return r.tell(Discrepancy{Finding: f, Workspace: id, Archive: key}) }
 	if r.Read || r.tried < sampled {
@@ -378,7 +379,7 @@ func (r *run) open(ctx context.Context, id workspace.ID, key, sum string, level 
 	return nil
 }
 
-// withheld tells that the store answered with err about an archive of a workspace. It returns err if the
+// withheld reports that the store answered with err about an archive of a workspace. It returns err if the
 // store does not list the archives of that workspace either.
 func (r *run) withheld(ctx context.Context, id workspace.ID, err error, level leveled, tell func(check.Finding) error) error {
 	if _, silent := r.Archives.Versions(ctx, id); silent != nil {
@@ -387,7 +388,7 @@ func (r *run) withheld(ctx context.Context, id workspace.ID, err error, level le
 	return tell(level("look into the object store's log, "+another(id), "the object store does not give its archive: %v", err))
 }
 
-// content is what an archive holds: without Read as its commit marker says.
+// content returns the content of an archive; without Read it is taken from the commit marker.
 func (r *run) content(ctx context.Context, key string) (archive.Content, error) {
 	if r.Read {
 		c, err := r.Archives.ReadBack(ctx, key, func(n int) error {

@@ -19,7 +19,7 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// world is a database, an object store and a backend, as they look to the comparison.
+// world is a database, an object store and a backend, as the comparison sees them.
 type world struct {
 	t       *testing.T
 	rows    []store.Inspected
@@ -138,7 +138,7 @@ func (w *world) archive(id workspace.ID, n int) string {
 	return key
 }
 
-// row is an archived workspace, whose archive is the key.
+// row is an archived workspace whose archive has the key.
 func row(id workspace.ID, key string) store.Inspected {
 	w := store.Inspected{ArchiveSize: 7, ArchiveSHA256: "right"}
 	w.ID, w.Name, w.OwnerID, w.CreatedAt = id, "w", "o", began
@@ -146,7 +146,7 @@ func row(id workspace.ID, key string) store.Inspected {
 	return w
 }
 
-// home is a workspace that sleeps on a volume, which is the backend's.
+// home is a workspace that sleeps on a volume of the backend.
 func (w *world) home(id workspace.ID, key string) store.Inspected {
 	r := row(id, key)
 	r.Phase, r.DesiredState = workspace.PhaseStandby, workspace.DesiredStandby
@@ -157,7 +157,7 @@ func (w *world) home(id workspace.ID, key string) store.Inspected {
 	return r
 }
 
-// TestARestoredInstallation: each workspace is in another state, and is told apart.
+// TestARestoredInstallation: each workspace is in another state, and gets its own finding.
 func TestARestoredInstallation(t *testing.T) {
 	const problem, warning = check.LevelProblem, check.LevelWarning
 	for _, tt := range []struct {
@@ -258,7 +258,7 @@ func TestARestoredInstallation(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := &world{t: t, volumes: map[workspace.ID]workspace.Volume{}, locked: map[string]bool{}, content: map[string]string{}}
-			// Others stand before, beside and behind it.
+			// Intact workspaces come before and after it.
 			for n := range 3 {
 				if n != 1 {
 					w.rows = append(w.rows, row(id(n), w.archive(id(n), 1)))
@@ -350,8 +350,8 @@ func TestWhatArchivesHold(t *testing.T) {
 	}
 }
 
-// The store gives one archive of many no longer, as one that was moved to cold storage. The others are
-// looked at all the same, unless the store does not answer at all.
+// The store no longer gives out one archive of many, for example because it was moved to cold storage. The
+// others are still examined, unless the store does not answer at all.
 func TestAnArchiveThatTheStoreDoesNotGive(t *testing.T) {
 	cold := errors.New("InvalidObjectState: it is in cold storage")
 	for _, read := range []bool{false, true} {
@@ -385,7 +385,7 @@ func TestAnArchiveThatTheStoreDoesNotGive(t *testing.T) {
 	}
 }
 
-// Those of a workspace that the database does not know are read, too: it is taken up with one of them.
+// Archives of a workspace that the database does not know are read, too, because one of them will be adopted.
 func TestArchivesOfAnUnknownWorkspace(t *testing.T) {
 	w := &world{t: t, volumes: map[workspace.ID]workspace.Volume{}}
 	w.archive(id(1), 1)
@@ -414,7 +414,7 @@ func TestWithoutTheBackend(t *testing.T) {
 	}
 }
 
-// Rows and objects are read page by page in any number. Entries that the other list does not have may be anywhere.
+// Rows and objects are read in pages of any size. Entries that only one list has may be anywhere.
 func TestManyWorkspaces(t *testing.T) {
 	const n = 5000
 	w := &world{t: t, volumes: map[workspace.ID]workspace.Volume{}}
