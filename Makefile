@@ -9,7 +9,7 @@ program = mkdir -p .codehub/bin && go build -o .codehub/bin/$(notdir $(1)) $(1) 
 devenv = $(call program,./coordinator/devenv/cmd/devenv)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run preview screenshots images image deb sbom vulncheck reproduce test test-all check test-again fuzz fuzz-ci test-race nightly soak simulate test-power test-ide test-systemd test-compose test-k8s test-k8s-faults bench-k8s bench-gateway bench-events bench-wake bench-doze bench-editor bench-failover bench-reconcile bench-archive lint lint-beside test-built check-pure format vet staticcheck deadcode monitoring fmt clean
+.PHONY: help build run preview screenshots images image deb sbom vulncheck reproduce test test-all check test-again fuzz fuzz-ci test-race nightly soak simulate test-power test-ide test-systemd test-compose test-k8s test-k8s-faults bench-k8s bench-gateway bench-events bench-wake bench-doze bench-editor bench-failover bench-reconcile bench-archive lint lint-beside test-built check-pure format vet staticcheck deadcode monitoring changelog fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -262,6 +262,13 @@ deadcode: ## list functions that only tests call
 		./.codehub/lint/caddy ./storagejob ./coordinator/devenv/cmd/devenv ./coordinator/devenv/webterm \
 		./caddymodule/internal/preview/cmd/preview) || exit 1; \
 	if [ -n "$$dead" ]; then echo "only tests call these functions; delete them or call them:"; echo "$$dead"; exit 1; fi
+
+# Each change has a file of its own, so that changes that are made at the same time never conflict.
+changelog: ## move what .changes describes into CHANGELOG.md: make changelog VERSION=0.2.0
+	@[ -n "$(VERSION)" ] || { echo "name the release: make changelog VERSION=0.2.0"; exit 2; }
+	@{ printf '# Changelog\n\n## %s (%s)\n\n' '$(VERSION)' "$$(date -u +%F)"; cat .changes/*.md; \
+		sed -e 1,2d -e '/^## Unreleased$$/,+1d' -e 's/^## /\n&/' CHANGELOG.md; } | cat -s >CHANGELOG.new
+	@mv CHANGELOG.new CHANGELOG.md && rm .changes/*.md
 
 fmt: ## format the code
 	gofmt -w caddymodule coordinator storagejob
