@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/coordinator/control/leader"
-	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 func TestOptionsReportEverythingAtOnce(t *testing.T) {
@@ -27,9 +26,9 @@ func TestSettingsReportEverythingAtOnce(t *testing.T) {
 	}
 	s := DefaultSettings()
 	s.Leader.RetryInterval, s.TTL.Standby, s.Limits.PerUser, s.Reconcile.MaxConcurrent = 0, -time.Second, 0, 0
-	s.Reconcile.Timeouts = map[workspace.Operation]time.Duration{"DANCING": 0}
+	s.Reconcile.Timeouts = nil
 	err := s.Validate()
-	for _, want := range []string{"retry_interval", "standby_ttl", "max_running_per_user", "max_concurrent", "DANCING"} {
+	for _, want := range []string{"retry_interval", "standby_ttl", "max_running_per_user", "max_concurrent", "timeouts starting"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not mentioned in: %v", want, err)
 		}

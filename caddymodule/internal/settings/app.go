@@ -97,7 +97,7 @@ type App struct {
 	// SSEHeartbeatInterval is how often an idle event stream sends a heartbeat and checks that its
 	// session is still valid. Default: 30s.
 	SSEHeartbeatInterval Value `json:"sse_heartbeat_interval,omitempty"`
-	// Timeouts say how long an operation may take (SPEC 3).
+	// Timeouts say how long an operation may take before it counts as failed.
 	Timeouts Timeouts `json:"timeouts,omitzero"`
 
 	warnings []string // about the settings that were read

@@ -157,7 +157,6 @@ import (
 //			undelete_for      <duration>
 //			keep_archives     <number>
 //			scrub             <size per day>
-//			prepull_interval  <duration>
 //			max_concurrent    <number>
 //			max_jobs          <number>
 //			max_retry         <number>
@@ -186,13 +185,7 @@ import (
 //			wake <prefix>
 //		}
 //		timeouts {
-//			create_empty_archive <duration>
-//			provisioning         <duration>
-//			restoring            <duration>
-//			starting             <duration>
-//			stopping             <duration>
-//			archiving            <duration>
-//			deleting             <duration>
+//			starting <duration>
 //		}
 //	}
 func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/caddymodule/internal/parse"
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 // Coordinator holds the intervals and limits of the background work.
@@ -45,11 +46,6 @@ type Coordinator struct {
 	// Scrub is the amount of archive data, such as `20GiB`, that is read back per day to find
 	// damage before an archive is needed; 0 reads nothing. Default: 20GiB.
 	Scrub Value `json:"scrub,omitempty"`
-	// PrepullInterval is how often Docker is checked for the images of `images`, of storage jobs
-	// and of the workspaces that sleep on its disk. Missing ones are pulled before a user needs
-	// them, one at a time; 0 pulls nothing ahead. On Kubernetes the nodes pull images when a Pod
-	// starts. Default: 10m.
-	PrepullInterval Value `json:"prepull_interval,omitempty"`
 	// MaxConcurrent is how many actions on containers, volumes and archives may run
 	// at the same time. Default: 10.
 	MaxConcurrent Value `json:"max_concurrent,omitempty"`
@@ -71,19 +67,14 @@ type Coordinator struct {
 // change while the process runs have their defaults in r.
 func (a *App) coordinatorTable(r *Resolved, option, change func(string) parse.Check) []Setting {
 	c, o, live := &a.Coordinator, &r.Options, &r.Live
-	duration := func(name string, text *Value, dst *time.Duration, min time.Duration) Setting {
-		return Setting{"coordinator " + name, text, dst.String(), "", parse.Duration(dst, min)}
-	}
 	interval := func(name string, text *Value, dst *time.Duration) Setting {
-		return duration(name, text, dst, shortestInterval)
+		return Setting{"coordinator " + name, text, dst.String(), "", parse.Duration(dst, shortestInterval)}
 	}
 	number := func(name string, text *Value, dst *int) Setting {
 		return Setting{"coordinator " + name, text, fmt.Sprint(*dst), "", parse.Integer(dst, change(name))}
 	}
-	share := func(name string, text *Value, dst *float64) Setting {
-		return Setting{"coordinator " + name, text, fmt.Sprint(*dst), "", parse.Fraction(dst, change(name))}
-	}
 	work, gc := &live.Reconcile, &live.GC
+	starting := work.Timeouts[workspace.OpStarting]
 	return []Setting{
 		{"coordinator node_id", &c.NodeID, "", "", parse.Text(&o.NodeID)},
 		{"coordinator lock_id", &c.LockID, fmt.Sprint(o.LockID), "", parse.Integer(&o.LockID, notZero(&o.LockID))},
@@ -98,10 +89,15 @@ func (a *App) coordinatorTable(r *Resolved, option, change func(string) parse.Ch
 		interval("undelete_for", &c.UndeleteFor, &gc.UndeleteFor),
 		number("keep_archives", &c.KeepArchives, &gc.Keep),
 		{"coordinator scrub", &c.Scrub, "20GiB", "", parse.Size(&live.Scrub.BytesPerDay, change("scrub"))},
-		duration("prepull_interval", &c.PrepullInterval, &work.PrepullInterval, 0),
 		number("max_concurrent", &c.MaxConcurrent, &work.MaxConcurrent),
 		number("max_jobs", &c.MaxJobs, &work.MaxJobs),
 		number("max_retry", &c.MaxRetry, &work.MaxRetry),
-		share("max_loss_share", &c.MaxLossShare, &work.MaxLossShare),
+		{"coordinator max_loss_share", &c.MaxLossShare, fmt.Sprint(work.MaxLossShare), "",
+			parse.Fraction(&work.MaxLossShare, change("max_loss_share"))},
+		{"timeouts starting", &a.Timeouts.Starting, starting.String(), "", func(text string) error {
+			err := parse.Duration(&starting, shortestTTL)(text)
+			work.Timeouts[workspace.OpStarting] = starting
+			return err
+		}},
 	}
 }

@@ -15,7 +15,9 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 	"github.com/codehub/gateway/coordinator/control/gc"
 	"github.com/codehub/gateway/coordinator/control/history"
+	"github.com/codehub/gateway/coordinator/control/reconcile"
 	"github.com/codehub/gateway/coordinator/dataplane/activator"
+	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
@@ -73,13 +75,20 @@ func TestRemovedSettingsAreFixed(t *testing.T) {
 		"coordinator gc_max_share":      gc.MaxShare,
 		"coordinator gc_upload_expiry":  s.GC.UploadExpiry,
 		"coordinator history_retention": history.Retention,
-		"coordinator max_pulls":         s.Reconcile.MaxPulls,
+		"coordinator max_pulls":         reconcile.MaxPulls,
 		"coordinator operation_limit":   planner.OperationLimit,
+		"coordinator prepull_interval":  s.Reconcile.PrepullInterval,
 		"coordinator stable_after":      planner.StableAfter,
 		"coordinator sweep_interval":    s.Reconcile.SweepInterval,
 		"coordinator wait_limit":        s.Reconcile.WaitLimit,
 		"kubernetes job_memory":         units.BytesSize(spec.DefaultJobMemory),
 		"kubernetes job_scratch":        units.BytesSize(spec.DefaultJobScratch),
+		"timeouts archiving":            s.Reconcile.Timeouts[workspace.OpArchiving],
+		"timeouts create_empty_archive": s.Reconcile.Timeouts[workspace.OpCreateEmptyArchive],
+		"timeouts deleting":             s.Reconcile.Timeouts[workspace.OpDeleting],
+		"timeouts provisioning":         s.Reconcile.Timeouts[workspace.OpProvisioning],
+		"timeouts restoring":            s.Reconcile.Timeouts[workspace.OpRestoring],
+		"timeouts stopping":             s.Reconcile.Timeouts[workspace.OpStopping],
 		"work cpu":                      s.TTL.Work.CPU,
 	} {
 		stated := strings.TrimSuffix(strings.TrimPrefix(removed[name], "it is fixed at "), " now")

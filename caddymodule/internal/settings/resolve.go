@@ -75,7 +75,7 @@ func (a *App) Table(r *Resolved) []Setting {
 	return slices.Concat(a.appTable(r, option, change), a.brandTable(r), a.signInTable(r), a.identityTable(r), a.siteTable(r),
 		a.storeTable(r, option, change), a.encryptionTable(r), a.dockerTable(r, option), a.kubernetesTable(r),
 		a.egressTable(r), a.volumeTable(r, change), a.coordinatorTable(r, option, change), a.workTable(r, change),
-		a.limitTable(r, change), a.timeoutTable(r))
+		a.limitTable(r, change))
 }
 
 // appTable lists the settings outside blocks, except those about sign-in and addresses.

@@ -77,6 +77,13 @@ type Limits struct {
 	MaxWorkspacesPerUser Value `json:"max_workspaces_per_user,omitempty"`
 }
 
+// Timeouts bound how long an operation may take before it counts as failed.
+type Timeouts struct {
+	// Starting bounds starting the container until it accepts traffic. Raise it for an image that
+	// prepares for longer, such as one that clones a large repository. Default: 5m.
+	Starting Value `json:"starting,omitempty"`
+}
+
 // Channels are the prefixes of the Redis channels; all processes of an
 // installation use the same.
 type Channels struct {

@@ -261,7 +261,7 @@ func TestOwnersRulesAreReportedAsTheSettings(t *testing.T) {
 		`setting "s3 job_endpoint": must hold neither credentials`:        func(a *App) { a.S3.JobEndpoint = "http://a:b@c" },
 		`setting "s3 sse": "aes" is unknown: write s3, kms, or kms and`:   func(a *App) { a.S3.SSE = "aes" },
 		`setting "s3 sse": s3 takes no key, because the store has its`:    func(a *App) { a.S3.SSE = "s3 key" },
-		`setting "timeouts deleting": 1ms is too short: the least is 10`:  func(a *App) { a.Timeouts.Deleting = "1ms" },
+		`setting "timeouts starting": 1ms is too short: the least is 10`:  func(a *App) { a.Timeouts.Starting = "1ms" },
 		`setting "s3 sse": kms takes one key, not 2`:                      func(a *App) { a.S3.SSE = "kms one two" },
 	} {
 		a := required()

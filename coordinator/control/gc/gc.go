@@ -118,9 +118,6 @@ func (s Settings) Validate() error {
 	if s.UndeleteFor <= 0 {
 		errs = append(errs, fmt.Errorf("undelete_for: %s; give a duration above zero, such as 7d", s.UndeleteFor))
 	}
-	if s.UploadExpiry <= 0 {
-		errs = append(errs, fmt.Errorf("upload expiry: %s; give a duration above zero, such as 24h", s.UploadExpiry))
-	}
 	if s.Keep < 1 || s.Keep > MaxKeep {
 		errs = append(errs, fmt.Errorf("keep_archives: %d; give a number from 1 to %d: that many archives of each "+
 			"workspace are kept", s.Keep, MaxKeep))
@@ -128,7 +125,7 @@ func (s Settings) Validate() error {
 	return errors.Join(errs...)
 }
 
-// orDefault replaces each value that Validate refuses.
+// orDefault replaces each value that cannot be.
 func (s Settings) orDefault() Settings {
 	if s.Interval <= 0 {
 		s.Interval = DefaultInterval

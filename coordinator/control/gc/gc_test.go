@@ -223,7 +223,7 @@ func TestSettingsAreValidatedUnderTheirOptionsNames(t *testing.T) {
 		t.Error(err)
 	}
 	err := gc.Settings{Delay: -1}.Validate()
-	for _, name := range []string{"gc_interval: ", "gc_delay: ", "undelete_for: ", "upload expiry: ", "keep_archives: "} {
+	for _, name := range []string{"gc_interval: ", "gc_delay: ", "undelete_for: ", "keep_archives: "} {
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%q is not named in: %v", name, err)
 		}

@@ -78,10 +78,6 @@ func (s Settings) Validate() error {
 			"would wait although nothing makes room, not %s",
 			percent(s.ArchiveAt), percent(s.StopAt)))
 	}
-	if s.Interval <= 0 {
-		errs = append(errs, fmt.Errorf("disk_pressure interval: must be a duration above zero, such as 30s, not %s",
-			s.Interval))
-	}
 	return errors.Join(errs...)
 }
 

@@ -229,7 +229,7 @@ func (l *loop) follow(ctx context.Context, p plan) {
 	}
 	busy := d.Next.Operation != workspace.OpNone
 	if busy || p.row.Operation != workspace.OpNone || queued(d.Next) {
-		l.activeUntil = time.Now().Add(l.settings.Load().ActiveFor)
+		l.activeUntil = time.Now().Add(activeFor)
 	}
 	switch {
 	case d.Action != planner.ActNothing:

@@ -125,7 +125,7 @@ func (l *loop) run(ctx context.Context) error {
 		batch := l.queue.Take()
 		now := time.Now()
 		if woken {
-			l.activeUntil = now.Add(l.settings.Load().ActiveFor)
+			l.activeUntil = now.Add(activeFor)
 		}
 		ids := append(l.takeEnded(batch.Keys), l.due(now)...)
 		switch {

@@ -90,9 +90,6 @@ var commandName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`)
 // configuration.
 func (s Settings) Validate() error {
 	var errs []error
-	if s.CPU <= 0 {
-		errs = append(errs, fmt.Errorf("work cpu: must be CPU time per second above zero, such as 50ms, not %s", s.CPU))
-	}
 	if s.Cap <= 0 {
 		errs = append(errs, fmt.Errorf("work cap: must be a duration above zero, such as 12h, not %s", s.Cap))
 	}

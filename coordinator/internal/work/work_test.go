@@ -399,7 +399,7 @@ func TestSettingsAreValidatedTogether(t *testing.T) {
 		t.Errorf("the defaults: %v", err)
 	}
 	err := Settings{Commands: []string{"/usr/bin/claude", "rm -rf", ""}}.Validate()
-	for _, want := range []string{"work cpu", "work cap", `"/usr/bin/claude"`, `"rm -rf"`, `""`} {
+	for _, want := range []string{"work cap", `"/usr/bin/claude"`, `"rm -rf"`, `""`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s is not mentioned in: %v", want, err)
 		}
