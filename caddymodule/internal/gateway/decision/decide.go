@@ -133,117 +133,59 @@ const (
 	unconfirmed = "problem.workspace.unconfirmed"
 )
 
+// cells are the decisions of one row, by client kind.
+type cells struct{ navigation, selfNavigation, program, subresource Decision }
+
+// all gives the same answer to every client.
+func all(a Answer) cells {
+	d := Decision{Answer: a}
+	return cells{d, d, d, d}
+}
+
+// pageOr shows people a page, and answers other clients.
+func pageOr(page, other Answer) cells { return pageOrElse(page, Decision{Answer: other}) }
+
+// pageOrElse is [pageOr] for an answer that needs more than its name.
+func pageOrElse(page Answer, other Decision) cells {
+	return cells{Decision{Answer: page}, Decision{Answer: page}, other, other}
+}
+
+// wakePageOr wakes the workspace for people and shows them the progress, and answers other clients.
+func wakePageOr(other Decision) cells {
+	return cells{
+		Decision{Answer: ShowWake, Wake: StartWakeUp}, Decision{Answer: ShowWake, Wake: JoinWakeUp}, other, other,
+	}
+}
+
+// heldProgram is how a program waits for a workspace that it wakes.
+var heldProgram = Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout}
+
 // decisions is the decision table (SPEC 8): one row per state, one column per client
 // kind. A new case is a row here and in the test, never a branch elsewhere.
-var decisions = [...]struct{ navigation, selfNavigation, program, subresource Decision }{
+var decisions = [...]cells{
 	// This process serves nothing any more: its release is too old for the database. Another
 	// one may answer next time.
-	rowOutdated: {
-		navigation:     Decision{Answer: ShowOutdated},
-		selfNavigation: Decision{Answer: ShowOutdated},
-		program:        Decision{Answer: SendOutdated},
-		subresource:    Decision{Answer: SendOutdated},
-	},
-	rowTooEarly: {
-		navigation:     Decision{Answer: SendTooEarly},
-		selfNavigation: Decision{Answer: SendTooEarly},
-		program:        Decision{Answer: SendTooEarly},
-		subresource:    Decision{Answer: SendTooEarly},
-	},
-	rowMisdirected: {
-		navigation:     Decision{Answer: ShowMisdirected},
-		selfNavigation: Decision{Answer: ShowMisdirected},
-		program:        Decision{Answer: SendMisdirected},
-		subresource:    Decision{Answer: SendMisdirected},
-	},
-	rowCrossOrigin: {
-		navigation:     Decision{Answer: SendCrossOrigin},
-		selfNavigation: Decision{Answer: SendCrossOrigin},
-		program:        Decision{Answer: SendCrossOrigin},
-		subresource:    Decision{Answer: SendCrossOrigin},
-	},
+	rowOutdated:    pageOr(ShowOutdated, SendOutdated),
+	rowTooEarly:    all(SendTooEarly),
+	rowMisdirected: pageOr(ShowMisdirected, SendMisdirected),
+	rowCrossOrigin: all(SendCrossOrigin),
 	// Nothing of a workspace is served to a browser on the origin of the dashboard. Here a
 	// program is a form that a browser sends.
-	rowOtherHost: {
-		navigation:     Decision{Answer: RedirectToHost},
-		selfNavigation: Decision{Answer: RedirectToHost},
-		program:        Decision{Answer: SendOtherHost},
-		subresource:    Decision{Answer: SendOtherHost},
-	},
-	rowNamed: {
-		navigation:     Decision{Answer: RedirectByName},
-		selfNavigation: Decision{Answer: RedirectByName},
-		program:        Decision{Answer: SendNotFound},
-		subresource:    Decision{Answer: SendNotFound},
-	},
-	rowLoading: {
-		navigation:     Decision{Answer: ShowUnavailable},
-		selfNavigation: Decision{Answer: ShowUnavailable},
-		program:        unavailable("problem.workspace.just_started"),
-		subresource:    unavailable("problem.workspace.just_started"),
-	},
-	rowUnverifiable: {
-		navigation:     Decision{Answer: ShowUnavailable},
-		selfNavigation: Decision{Answer: ShowUnavailable},
-		program:        unavailable("problem.workspace.session_unchecked"),
-		subresource:    unavailable("problem.workspace.session_unchecked"),
-	},
-	rowAnonymous: {
-		navigation:     Decision{Answer: ShowLogin},
-		selfNavigation: Decision{Answer: ShowLogin},
-		program:        Decision{Answer: SendUnauthorized},
-		subresource:    Decision{Answer: SendUnauthorized},
-	},
-	rowBadToken: {
-		navigation:     Decision{Answer: SendBadToken},
-		selfNavigation: Decision{Answer: SendBadToken},
-		program:        Decision{Answer: SendBadToken},
-		subresource:    Decision{Answer: SendBadToken},
-	},
-	rowScopeMissing: {
-		navigation:     Decision{Answer: SendScopeMissing},
-		selfNavigation: Decision{Answer: SendScopeMissing},
-		program:        Decision{Answer: SendScopeMissing},
-		subresource:    Decision{Answer: SendScopeMissing},
-	},
-	rowNotFound: {
-		navigation:     Decision{Answer: ShowNotFound},
-		selfNavigation: Decision{Answer: ShowNotFound},
-		program:        Decision{Answer: SendNotFound},
-		subresource:    Decision{Answer: SendNotFound},
-	},
-	rowNoAnswer: {
-		navigation:     Decision{Answer: ShowBadGateway},
-		selfNavigation: Decision{Answer: ShowBadGateway},
-		program:        Decision{Answer: SendBadGateway},
-		subresource:    Decision{Answer: SendBadGateway},
-	},
-	rowBadBody: {
-		navigation:     Decision{Answer: SendBadBody},
-		selfNavigation: Decision{Answer: SendBadBody},
-		program:        Decision{Answer: SendBadBody},
-		subresource:    Decision{Answer: SendBadBody},
-	},
-	rowUnpublished: {
-		navigation:     Decision{Answer: ShowUnpublished},
-		selfNavigation: Decision{Answer: ShowUnpublished},
-		program:        Decision{Answer: SendUnpublished},
-		subresource:    Decision{Answer: SendUnpublished},
-	},
-	rowNoListener: {
-		navigation:     Decision{Answer: ShowNoListener},
-		selfNavigation: Decision{Answer: ShowNoListener},
-		program:        Decision{Answer: SendNoListener},
-		subresource:    Decision{Answer: SendNoListener},
-	},
+	rowOtherHost:    pageOr(RedirectToHost, SendOtherHost),
+	rowNamed:        pageOr(RedirectByName, SendNotFound),
+	rowLoading:      pageOrElse(ShowUnavailable, unavailable("problem.workspace.just_started")),
+	rowUnverifiable: pageOrElse(ShowUnavailable, unavailable("problem.workspace.session_unchecked")),
+	rowAnonymous:    pageOr(ShowLogin, SendUnauthorized),
+	rowBadToken:     all(SendBadToken),
+	rowScopeMissing: all(SendScopeMissing),
+	rowNotFound:     pageOr(ShowNotFound, SendNotFound),
+	rowUnpublished:  pageOr(ShowUnpublished, SendUnpublished),
+	rowNoAnswer:     pageOr(ShowBadGateway, SendBadGateway),
+	rowBadBody:      all(SendBadBody),
+	rowNoListener:   pageOr(ShowNoListener, SendNoListener),
 	// The dial failed although the workspace counted as ready. A person gets the wake
 	// page, which waits until the application answers again.
-	rowUnreachable: {
-		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp},
-		selfNavigation: Decision{Answer: ShowWake, Wake: JoinWakeUp},
-		program:        unavailable("problem.workspace.no_answer"),
-		subresource:    unavailable("problem.workspace.no_answer"),
-	},
+	rowUnreachable: wakePageOr(unavailable("problem.workspace.no_answer")),
 	// It is unknown whether the workspace is still where it was. Nothing is woken: it runs.
 	rowUnconfirmed: {
 		navigation:     Decision{Answer: ShowUnavailable, Wait: PageWait},
@@ -251,33 +193,13 @@ var decisions = [...]struct{ navigation, selfNavigation, program, subresource De
 		program:        Decision{Answer: SendUnavailable, Detail: unconfirmed, Wait: WakeTimeout},
 		subresource:    Decision{Answer: SendUnavailable, Detail: unconfirmed, Wait: WakeTimeout},
 	},
-	rowStillUnconfirmed: {
-		navigation:     Decision{Answer: ShowUnavailable},
-		selfNavigation: Decision{Answer: ShowUnavailable},
-		program:        unavailable(unconfirmed),
-		subresource:    unavailable(unconfirmed),
-	},
+	rowStillUnconfirmed: pageOrElse(ShowUnavailable, unavailable(unconfirmed)),
 	// The fast path: nearly every request ends here.
-	rowReady: {
-		navigation:     Decision{Answer: Proxy},
-		selfNavigation: Decision{Answer: Proxy},
-		program:        Decision{Answer: Proxy},
-		subresource:    Decision{Answer: Proxy},
-	},
-	rowFailed: {
-		navigation:     Decision{Answer: ShowFailed},
-		selfNavigation: Decision{Answer: ShowFailed},
-		program:        Decision{Answer: SendFailed},
-		subresource:    Decision{Answer: SendFailed},
-	},
+	rowReady:  all(Proxy),
+	rowFailed: pageOr(ShowFailed, SendFailed),
 	// The process exits. The wake page polls until the next process answers; nothing is
 	// woken from here any more.
-	rowStopping: {
-		navigation:     Decision{Answer: ShowWake},
-		selfNavigation: Decision{Answer: ShowWake},
-		program:        unavailable("problem.workspace.stopping"),
-		subresource:    unavailable("problem.workspace.stopping"),
-	},
+	rowStopping: pageOrElse(ShowWake, unavailable("problem.workspace.stopping")),
 	rowLimitReached: {
 		navigation:     Decision{Answer: ShowLimit},
 		selfNavigation: Decision{Answer: ShowLimit},
@@ -286,12 +208,7 @@ var decisions = [...]struct{ navigation, selfNavigation, program, subresource De
 	},
 	// The wake-up of this request ended without a ready workspace. The client decides
 	// whether to try again.
-	rowWakeUpEnded: {
-		navigation:     Decision{Answer: ShowWake},
-		selfNavigation: Decision{Answer: ShowWake},
-		program:        unavailable("problem.workspace.not_woken"),
-		subresource:    unavailable("problem.workspace.not_woken"),
-	},
+	rowWakeUpEnded: pageOrElse(ShowWake, unavailable("problem.workspace.not_woken")),
 	// The owner has put the workspace to sleep while this request waited for it. The request does not wake it again; a new one does.
 	rowPutToSleep: {
 		navigation:     Decision{Answer: ShowPutToSleep},
@@ -299,56 +216,14 @@ var decisions = [...]struct{ navigation, selfNavigation, program, subresource De
 		program:        Decision{Answer: SendPutToSleep},
 		subresource:    Decision{Answer: SendAsleep},
 	},
-	rowHoldFull: {
-		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp},
-		selfNavigation: Decision{Answer: ShowWake, Wake: JoinWakeUp},
-		program:        Decision{Answer: SendOverload},
-		subresource:    Decision{Answer: SendOverload},
-	},
-	rowShareFull: {
-		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp},
-		selfNavigation: Decision{Answer: ShowWake, Wake: JoinWakeUp},
-		program:        Decision{Answer: SendOverShare},
-		subresource:    Decision{Answer: SendOverShare},
-	},
-	// The container is frozen because the workspace is idle. It goes on within a moment of being asked. A
-	// request that a page sends by itself waits only a moment for the person who may have caused it. Longer,
-	// it would take the places of other requests, and the browser needs one of its few connections to report
-	// that person.
-	rowDozing: {
-		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp, Wait: PageWait},
-		selfNavigation: Decision{Answer: ShowAsleep, Wait: PageWait},
-		program:        Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout},
-		subresource:    Decision{Answer: SendAsleep, Wait: PageWait},
-	},
-	// Applications that ask again and again end their session with the first error. So the first requests of each
-	// tab wait for as long as they would at the frozen application. The browser, or the end of the tab, ends them.
-	rowDozingKept: {
-		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp, Wait: PageWait},
-		selfNavigation: Decision{Answer: ShowAsleep, Wait: PageWait},
-		program:        Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout},
-		subresource:    Decision{Answer: SendAsleep, Wait: UntilThaw},
-	},
-	// The container runs; its application has not answered yet.
-	rowAnswering: {
-		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp, Wait: PageWait},
-		selfNavigation: Decision{Answer: ShowWake, Wake: JoinWakeUp, Wait: PageWait},
-		program:        Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout},
-		subresource:    Decision{Answer: SendUnavailable, Detail: timedOut, Wake: JoinWakeUp, Wait: WakeTimeout},
-	},
-	// The desired state is RUNNING already: a person follows the start on the wake page.
-	rowComingUp: {
-		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp},
-		selfNavigation: Decision{Answer: ShowWake, Wake: JoinWakeUp},
-		program:        Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout},
-		subresource:    Decision{Answer: SendUnavailable, Detail: timedOut, Wake: JoinWakeUp, Wait: WakeTimeout},
-	},
+	rowHoldFull:  wakePageOr(Decision{Answer: SendOverload}),
+	rowShareFull: wakePageOr(Decision{Answer: SendOverShare}),
 	// A person has asked for it, and the desired state is not RUNNING yet: another workspace has
 	// to stop first, or PostgreSQL is slow.
 	rowWaking: {
 		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp, Wait: PageWait},
 		selfNavigation: Decision{Answer: ShowWake, Wake: JoinWakeUp, Wait: PageWait},
-		program:        Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout},
+		program:        heldProgram,
 		subresource:    Decision{Answer: SendAsleep},
 	},
 	// The desired state is not RUNNING, even if the container has not stopped yet. A page waits
@@ -357,8 +232,40 @@ var decisions = [...]struct{ navigation, selfNavigation, program, subresource De
 	rowAsleep: {
 		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp, Wait: PageWait},
 		selfNavigation: Decision{Answer: ShowAsleep},
-		program:        Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout},
+		program:        heldProgram,
 		subresource:    Decision{Answer: SendAsleep},
+	},
+	// Applications that ask again and again end their session with the first error. So the first requests of each
+	// tab wait for as long as they would at the frozen application. The browser, or the end of the tab, ends them.
+	rowDozingKept: {
+		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp, Wait: PageWait},
+		selfNavigation: Decision{Answer: ShowAsleep, Wait: PageWait},
+		program:        heldProgram,
+		subresource:    Decision{Answer: SendAsleep, Wait: UntilThaw},
+	},
+	// The container is frozen because the workspace is idle. It goes on within a moment of being asked. A
+	// request that a page sends by itself waits only a moment for the person who may have caused it. Longer,
+	// it would take the places of other requests, and the browser needs one of its few connections to report
+	// that person.
+	rowDozing: {
+		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp, Wait: PageWait},
+		selfNavigation: Decision{Answer: ShowAsleep, Wait: PageWait},
+		program:        heldProgram,
+		subresource:    Decision{Answer: SendAsleep, Wait: PageWait},
+	},
+	// The container runs; its application has not answered yet.
+	rowAnswering: {
+		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp, Wait: PageWait},
+		selfNavigation: Decision{Answer: ShowWake, Wake: JoinWakeUp, Wait: PageWait},
+		program:        heldProgram,
+		subresource:    Decision{Answer: SendUnavailable, Detail: timedOut, Wake: JoinWakeUp, Wait: WakeTimeout},
+	},
+	// The desired state is RUNNING already: a person follows the start on the wake page.
+	rowComingUp: {
+		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp},
+		selfNavigation: Decision{Answer: ShowWake, Wake: JoinWakeUp},
+		program:        heldProgram,
+		subresource:    Decision{Answer: SendUnavailable, Detail: timedOut, Wake: JoinWakeUp, Wait: WakeTimeout},
 	},
 }
 
