@@ -1,11 +1,8 @@
 package codehub
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 
 	"github.com/caddyserver/caddy/v2"
@@ -112,7 +109,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	r = r.WithContext(tracing.WithRequest(r.Context(), func() string { return requestID(r) }))
 	answer := &web.ReconnectWriter{}
 	answer.Reset(w, r, caddy.Exiting)
-	err := a.handler.Serve(answer, r, func(w http.ResponseWriter, r *http.Request) error { return orNotFound(w, r, next) })
+	err := a.handler.Serve(answer, r, func(_ http.ResponseWriter, r *http.Request) error { return orNotFound(answer, r, next) })
 	askToReconnect(w, r) // an answer that is still to come
 	return a.caddyError(w, r, err)
 }
@@ -136,9 +133,8 @@ func (a *API) caddyError(w http.ResponseWriter, r *http.Request, err error) erro
 
 // orNotFound answers 404 where no handler behind answers: Caddy would send 200 and nothing.
 // Any that does, such as a file_server, is left alone.
-func orNotFound(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	watched := &watchedWriter{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: w}}
-	if err := next.ServeHTTP(watched, r); err != nil || watched.answered {
+func orNotFound(w *web.ReconnectWriter, r *http.Request, next caddyhttp.Handler) error {
+	if err := next.ServeHTTP(w, r); err != nil || w.Begun() {
 		return err
 	}
 	return notFound(w, r, errors.New("nothing answers at this path"))
@@ -152,42 +148,6 @@ func notFound(w http.ResponseWriter, r *http.Request, err error) error {
 		return caddyhttp.Error(http.StatusNotFound, err)
 	}
 	return web.ShowNotFound(w, r)
-}
-
-// watchedWriter knows whether a response has begun.
-type watchedWriter struct {
-	*caddyhttp.ResponseWriterWrapper
-	answered bool
-}
-
-// WriteHeader begins the response, unless it is an informational one.
-func (w *watchedWriter) WriteHeader(status int) {
-	w.answered = w.answered || status >= 200 || status == http.StatusSwitchingProtocols
-	w.ResponseWriterWrapper.WriteHeader(status)
-}
-
-// Write begins the response.
-func (w *watchedWriter) Write(p []byte) (int, error) {
-	w.answered = true
-	return w.ResponseWriterWrapper.Write(p)
-}
-
-// ReadFrom begins the response.
-func (w *watchedWriter) ReadFrom(r io.Reader) (int64, error) {
-	w.answered = true
-	return w.ResponseWriterWrapper.ReadFrom(r)
-}
-
-// FlushError begins the response.
-func (w *watchedWriter) FlushError() error {
-	w.answered = true
-	return http.NewResponseController(w.ResponseWriter).Flush()
-}
-
-// Hijack takes the connection: there is no response to send on it any more.
-func (w *watchedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	w.answered = true
-	return http.NewResponseController(w.ResponseWriter).Hijack()
 }
 
 // Interface guards.

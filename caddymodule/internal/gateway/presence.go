@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/codehub/gateway/caddymodule/internal/gateway/decision"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/pagescript"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/tabs"
 	"github.com/codehub/gateway/caddymodule/internal/problem"
@@ -170,29 +169,10 @@ func (g *Gateway) awaitPageState(req *request) error {
 	if query.Has("hides") {
 		g.tabs.ReportsBeside(req.at.ID, tabs.Hidden)
 	}
-	wait, _ := strconv.Atoi(query.Get("wait"))
-	timer := time.NewTimer(min(time.Duration(max(wait, 0))*time.Second, maxPoll))
-	defer timer.Stop()
-	for {
-		if isClosed(req.grant.Ended()) {
-			return g.run(req, decision.Facts{})
-		}
-		st := req.entry.State()
-		if !st.Exists() {
-			return g.answer(req, decision.Decide(decision.Facts{Identity: decision.SignedIn}, req.kind), nil, nil)
-		}
+	return g.poll(req, func(st *route.State) (any, bool, <-chan struct{}) {
 		s := g.pageState(req, st)
-		if wait <= 0 || s.Tag != query.Get("seen") {
-			return sendJSON(req.w, s)
-		}
-		again, err := g.awaitChange(req, st, nil, timer.C)
-		if err != nil {
-			return err
-		}
-		if !again {
-			return sendJSON(req.w, s)
-		}
-	}
+		return s, s.Tag != query.Get("seen"), nil
+	})
 }
 
 // pageState returns what a page of the workspace has to know in the state st. A workspace

@@ -21,16 +21,26 @@ const maxPoll = 60 * time.Second
 // After that time it answers anyhow. Polling is not activity and never wakes; it only extends a
 // wake-up in progress, because the wake page polls.
 func (g *Gateway) status(req *request) error {
-	r := req.r
-	if r.Method != http.MethodGet {
+	if req.r.Method != http.MethodGet {
 		problem.Method.With("problem.use_get", nil).Write(req.w, req.r)
 		return nil
 	}
-	query := r.URL.Query()
-	wait, _ := strconv.Atoi(query.Get("wait"))
+	seen := req.r.URL.Query().Get("seen")
+	return g.poll(req, func(st *route.State) (any, bool, <-chan struct{}) {
+		s, ended := g.describe(req, st)
+		changed := s.Ready || !s.Waking || seen != "" && seen != s.Tag
+		seen = s.Tag
+		return s, changed, ended
+	})
+}
+
+// poll answers a page with what look returns about the newest state: as soon as look reports a change, and after
+// ?wait=<seconds> at the latest. look also returns a channel that is closed when there may be a change besides that of
+// the state, nil for none.
+func (g *Gateway) poll(req *request, look func(*route.State) (answer any, changed bool, ended <-chan struct{})) error {
+	wait, _ := strconv.Atoi(req.r.URL.Query().Get("wait"))
 	timer := time.NewTimer(min(time.Duration(max(wait, 0))*time.Second, maxPoll))
 	defer timer.Stop()
-	seen := query.Get("seen")
 	for {
 		if isClosed(req.grant.Ended()) {
 			return g.run(req, decision.Facts{})
@@ -39,17 +49,16 @@ func (g *Gateway) status(req *request) error {
 		if !st.Exists() {
 			return g.answer(req, decision.Decide(decision.Facts{Identity: decision.SignedIn}, req.kind), nil, nil)
 		}
-		s, changed := g.describe(req, st)
-		if wait <= 0 || s.Ready || !s.Waking || seen != "" && seen != s.Tag {
-			return sendStatus(req.w, s)
+		answer, changed, ended := look(st)
+		if wait <= 0 || changed {
+			return sendJSON(req.w, answer)
 		}
-		seen = s.Tag
-		again, err := g.awaitChange(req, st, changed, timer.C)
+		again, err := g.awaitChange(req, st, ended, timer.C)
 		if err != nil {
 			return err
 		}
 		if !again {
-			return sendStatus(req.w, s)
+			return sendJSON(req.w, answer)
 		}
 	}
 }
@@ -106,9 +115,6 @@ func isClosed(c <-chan struct{}) bool {
 		return false
 	}
 }
-
-// sendStatus sends the status as JSON.
-func sendStatus(w http.ResponseWriter, s progress.Status) error { return sendJSON(w, s) }
 
 // sendJSON sends a state to a page, which must not be cached: the page compares its tag.
 func sendJSON(w http.ResponseWriter, s any) error {

@@ -1,7 +1,9 @@
 package web
 
 import (
+	"bufio"
 	"io"
+	"net"
 	"net/http"
 )
 
@@ -39,12 +41,15 @@ func (w *ReconnectWriter) begin() {
 	}
 }
 
+// Begun reports whether there can be no other answer any more.
+func (w *ReconnectWriter) Begun() bool { return w.begun }
+
 // Unwrap lets [http.ResponseController] find the server's own ResponseWriter.
 func (w *ReconnectWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // WriteHeader begins the answer, unless it is an informational one.
 func (w *ReconnectWriter) WriteHeader(status int) {
-	if status >= http.StatusOK {
+	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
 		w.begin()
 	}
 	w.ResponseWriter.WriteHeader(status)
@@ -66,4 +71,10 @@ func (w *ReconnectWriter) ReadFrom(r io.Reader) (int64, error) {
 func (w *ReconnectWriter) FlushError() error {
 	w.begin()
 	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+// Hijack takes the connection: there is no answer to send on it any more.
+func (w *ReconnectWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	w.begun = true
+	return http.NewResponseController(w.ResponseWriter).Hijack()
 }
