@@ -12,8 +12,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestTheRouteEndsBeforeTheContainer: when a container is deleted, its row names no address
-// any more, and no other workspace gets that address.
+// TestTheRouteEndsBeforeTheContainer: when a container is deleted, its row no longer names an address, and no
+// other workspace gets that address yet.
 func TestTheRouteEndsBeforeTheContainer(t *testing.T) {
 	h := newHarness(t)
 	h.backend.Pool = backend.Pool{Name: "loopback", First: 42000, Size: 1}
@@ -47,7 +47,7 @@ func TestTheRouteEndsBeforeTheContainer(t *testing.T) {
 	wait.Until(t, "the first has its own again", func() bool { return h.row(first).Endpoint == "127.0.0.1:42000" })
 }
 
-// TestAnAddressThatSomethingElseHas is left out.
+// TestAnAddressThatSomethingElseHas is skipped.
 func TestAnAddressThatSomethingElseHas(t *testing.T) {
 	h := newHarness(t)
 	h.backend.Pool = backend.Pool{Name: "loopback", First: 42000, Size: 2}

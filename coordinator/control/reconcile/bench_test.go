@@ -17,16 +17,16 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// The case of the sources: so many workspaces are to start at once, ten at a time. The
-// actuators of 30 s are scaled down 100 times, and the sensors are not.
+// The case of the sources: this many workspaces should start at the same time, ten concurrently. The actuators
+// of 30 s are scaled down 100 times, and the sensors are not.
 const (
 	cycleWorkspaces = 100
 	sensorTakes     = 100 * time.Millisecond
 	actuatorTakes   = 300 * time.Millisecond
 )
 
-// milestones is a database that notes when the last workspace was claimed, and when the
-// last one was seen to run.
+// milestones is a database that records when the last workspace was claimed, and when the last one was observed
+// to run.
 type milestones struct {
 	*store.Store
 	mu               sync.Mutex
@@ -55,8 +55,8 @@ func (m *milestones) Save(ctx context.Context, f postgres.Fence, prev, next work
 	return saved, err
 }
 
-// BenchmarkCycle measures the time until all are planned, and how much longer than the
-// actuators alone the whole takes.
+// BenchmarkCycle measures the time until all are planned, and how much longer than the actuators alone the
+// whole takes.
 func BenchmarkCycle(b *testing.B) {
 	var plan, total time.Duration
 	runs := 0
@@ -93,11 +93,11 @@ func cycle(b *testing.B) (plan, total time.Duration) {
 	return planned.Sub(start), done.Sub(start)
 }
 
-// expiring is how many homes expire at once, after a weekend.
+// expiring is how many homes expire at the same time, after a weekend.
 const expiring = 200
 
-// BenchmarkExpiry measures how many storage jobs run at most then, and how much longer it takes to
-// open a workspace beside them than alone. One has its home there, and one is archived.
+// BenchmarkExpiry measures the largest number of concurrent storage jobs then, and how much longer opening a
+// workspace takes beside them than alone: one workspace has its home there, and one is archived.
 func BenchmarkExpiry(b *testing.B) {
 	h := newHarness(b)
 	h.use(h.archives, zap.NewNop(), func(s *reconcile.Settings) { *s = reconcile.DefaultSettings() })
@@ -121,7 +121,7 @@ func BenchmarkExpiry(b *testing.B) {
 		return work(ctx, spec)
 	}
 	h.lead()
-	// opened returns how long it takes, in the median of a few, from that phase.
+	// opened returns how long opening takes, in the median of a few, from that phase.
 	opened := func(ids []workspace.ID) time.Duration {
 		var took []time.Duration
 		for _, id := range ids {

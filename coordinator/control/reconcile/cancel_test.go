@@ -14,10 +14,10 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// never is an image that is pulled for ever.
+// never is an image whose pull never ends.
 const never = "registry.example/never:1"
 
-// hangs makes pulls of the image [never] hang. It returns how many are under way.
+// hangs makes pulls of the image [never] hang. It returns the number of running ones.
 func (h *harness) hangs() *atomic.Int32 {
 	under := new(atomic.Int32)
 	h.backend.Fetch = func(ctx context.Context, image string, progress func(done, total int64)) error {
@@ -34,8 +34,8 @@ func (h *harness) hangs() *atomic.Int32 {
 	return under
 }
 
-// TestAPullCanBeCancelled: the owner puts the workspace to sleep, archives or deletes it while its image is pulled,
-// or takes another image. The pull ends, and the workspace can be used as before.
+// TestAPullCanBeCancelled: the owner puts the workspace to sleep, archives or deletes it while its image is
+// pulled, or chooses another image. The pull ends, and the workspace can be used as before.
 func TestAPullCanBeCancelled(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -86,7 +86,7 @@ func TestAPullCanBeCancelled(t *testing.T) {
 	h.await(id, "its archive alone is left", func(w workspace.Workspace) bool { return w.AwaitsGC && w.Operation == workspace.OpNone })
 	stopped()
 
-	// One that others wait for goes on.
+	// A pull that others wait for continues.
 	first, second := h.createOf(never), h.createOf(never)
 	pulls(first)
 	pulls(second)
@@ -161,7 +161,7 @@ func (r *replacing) Start(ctx context.Context, s backend.StartSpec) error {
 	return r.Backend.Start(ctx, s)
 }
 
-// TestACorrectedImageReachesAContainerThatWaits for one that does not come.
+// TestACorrectedImageReachesAContainerThatWaits for an image that does not come.
 func TestACorrectedImageReachesAContainerThatWaits(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -45,19 +45,18 @@ type Store interface {
 	prepull.Store
 	// Now returns the time of the database's clock, which all decisions go by.
 	Now(ctx context.Context) (time.Time, error)
-	// Candidates returns the rows of a shard that a tick must observe. These are those that are
-	// about to change, and without transitionOnly also those that may differ from what exists.
+	// Candidates returns the rows of a shard that a tick must observe: those that are about to change, and
+	// without transitionOnly also those that may differ from reality.
 	Candidates(ctx context.Context, shard, shards int, transitionOnly bool) ([]workspace.Workspace, error)
 	// Workspaces returns the rows with these ids, deleted ones included.
 	Workspaces(ctx context.Context, ids []workspace.ID) ([]workspace.Workspace, error)
-	// Save writes next if the row is still prev and the fence still holds, and archived of its
+	// Save writes next if the row is still prev and the fence still holds, and records archived of next's
 	// archive.
 	Save(ctx context.Context, f postgres.Fence, prev, next workspace.Workspace,
 		archived *workspace.ArchiveRecord) (bool, error)
 }
 
-// Archives is the object store as the controller uses it. *archive.Store implements
-// it.
+// Archives is the object store as the controller uses it. *archive.Store implements it.
 type Archives interface {
 	actuator.Archives
 	observation.Archives
@@ -76,8 +75,8 @@ type Backend interface {
 	Stats(ctx context.Context, id workspace.ID) (backend.Stats, error)
 }
 
-// Options are what the controller needs. All fields are required but Addresses, Images, Freezer,
-// Outdated, Probe and those that have a default.
+// Options are the dependencies of the controller. All fields are required except Addresses, Images, Freezer,
+// Outdated, Probe and those with a default.
 type Options struct {
 	Store   Store
 	Backend Backend
@@ -89,21 +88,19 @@ type Options struct {
 	OnePort    bool
 	LocalHomes bool
 	// Probe reports whether the application at an endpoint, which serves below basePath, gives a good answer.
-	// Its first one ends the wait for a container that was started. Nil: what the backend says counts alone.
+	// The first good answer ends the wait for a started container. Nil: only the backend's report counts.
 	Probe    func(ctx context.Context, endpoint, basePath string) bool
 	Archives Archives
 	Identity Identity
-	// Launch returns how a workspace's container is started now; its errors are those of
-	// launch.Spec.
+	// Launch returns how a workspace's container is started now; its errors are those of launch.Spec.
 	Launch func(workspace.Workspace) (backend.StartSpec, error)
-	// Configured returns the references of the images that the settings name. Default: none.
+	// Configured returns the image references in the settings. Default: none.
 	Configured func() []string
 	// Quarantine is how long an address rests before another workspace gets it.
 	Quarantine func() time.Duration
-	// NewOpID must return a new UUID each time: archives, jobs and volumes are named
-	// after it.
+	// NewOpID must return a new UUID each time: archives, jobs and volumes are named after it.
 	NewOpID func() string
-	// Metrics and Cycles count what the controller does. Default: nothing does.
+	// Metrics and Cycles count the controller's work. Default: nothing is counted.
 	Metrics *metrics.Reconcile
 	Cycles  *metrics.Cycles
 	// Tracer records operations. Default: nothing is recorded.
@@ -146,7 +143,7 @@ type Controller struct {
 	localHomes bool
 	prober     readiness.Prober
 	settings   atomic.Pointer[Settings]
-	clock      *clock.Database   // what decisions go by; the pace of the loops does not follow it
+	clock      *clock.Database   // for decisions; the pace of the loops does not follow it
 	measuring  chan struct{}     // held while homes are measured
 	probes     chan struct{}     // bounds the concurrent probes of all loops
 	calls      schedule.Executor // the actuator calls of all loops
@@ -161,7 +158,7 @@ type Controller struct {
 	saving    *outage.Reporter
 	probing   *outage.Reporter
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the following
 	loops map[*loop]struct{}
 	pulls *pull.Pool // nil while no loop runs
 	quit  func()     // ends the subscription to events; nil while no loop runs
@@ -196,8 +193,7 @@ func New(o Options) *Controller {
 	return c
 }
 
-// Apply replaces the settings. They apply from the next observation on; actuators that
-// run keep their timeouts.
+// Apply replaces the settings. They apply from the next observation on; running actuators keep their timeouts.
 func (c *Controller) Apply(s Settings) {
 	c.settings.Store(&s)
 	c.calls.Next()
@@ -213,16 +209,16 @@ func (c *Controller) Apply(s Settings) {
 	}
 }
 
-// Wake makes the loops observe these workspaces at once and stay active for a while,
-// because a desired state has changed. It never blocks and is safe for concurrent
-// use, as are Hint and WakeAll. What belongs to no shard of this process is ignored.
+// Wake makes the loops observe these workspaces immediately and stay active for a while, because a desired
+// state has changed. It never blocks and is safe for concurrent use, as are Hint and WakeAll. Workspaces
+// outside the shards of this process are ignored.
 func (c *Controller) Wake(ids ...workspace.ID) { c.dispatch(ids, true) }
 
-// Hint makes the loops observe these workspaces at once, because their containers,
-// volumes or jobs may have changed.
+// Hint makes the loops observe these workspaces immediately, because their containers, volumes or jobs may have
+// changed.
 func (c *Controller) Hint(ids ...workspace.ID) { c.dispatch(ids, false) }
 
-// WakeAll makes the loops observe all candidates at once.
+// WakeAll makes the loops observe all candidates immediately.
 func (c *Controller) WakeAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -231,15 +227,15 @@ func (c *Controller) WakeAll() {
 	}
 }
 
-// SetFullDisk says why no home may be brought to the disk from now on; nil while there is
-// room. Workspaces that waited for room are observed at once when there is room again.
+// SetFullDisk sets the reason why no home may be brought to the disk from now on; nil while there is room. When
+// there is room again, workspaces that waited for it are observed immediately.
 func (c *Controller) SetFullDisk(d *workspace.FullDisk) {
 	if was := c.fullDisk.Swap(d); was != nil && d == nil {
 		c.WakeAll()
 	}
 }
 
-// dispatch gives each id to the loop of its shard.
+// dispatch passes each id to the loop of its shard.
 func (c *Controller) dispatch(ids []workspace.ID, wake bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -259,7 +255,7 @@ func (c *Controller) dispatch(ids []workspace.ID, wake bool) {
 // Queues are the lengths of the queues, for the shards of this process.
 type Queues struct{ Jobs, Calls, Removals schedule.Length }
 
-// Queues returns how long the queues are. MaxJobs bounds the jobs of the whole installation.
+// Queues returns the lengths of the queues. maxJobs bounds the jobs of the whole installation.
 func (c *Controller) Queues() (q Queues, maxJobs int) {
 	return Queues{c.jobs.Len(), c.calls.Len(), c.removals.Len()}, c.settings.Load().MaxJobs
 }
@@ -277,9 +273,9 @@ func (c *Controller) policy() planner.Policy {
 	}
 }
 
-// Run reconciles the shard until ctx ends, which is at the end of the leader's term, and
-// returns its error. It may run several times at once, once for each shard. When it
-// returns, no actuator, probe or sweep that it started is running.
+// Run reconciles the shard until ctx ends, which is at the end of the leader's term, and returns its error. It
+// may run concurrently, once for each shard. When it returns, no actuator, probe or sweep that it started is
+// running.
 func (c *Controller) Run(ctx context.Context, term Term) error {
 	l := newLoop(c, term)
 	c.join(l)
@@ -289,7 +285,7 @@ func (c *Controller) Run(ctx context.Context, term Term) error {
 	defer c.removals.Drop(&l.wg)
 	defer c.calls.Drop(&l.wg)
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // first: what runs beside the loop ends also after a panic in it
+	defer cancel() // first, so that the components beside the loop end even after a panic in it
 	l.beside(ctx, "sweep", l.sweeper.Run)
 	l.beside(ctx, "measure", l.sweeper.Measure)
 	if term.Shard == 0 {
@@ -298,14 +294,14 @@ func (c *Controller) Run(ctx context.Context, term Term) error {
 	return l.run(ctx)
 }
 
-// beside runs a component of the term beside the loop.
+// beside runs a component of the term in parallel to the loop.
 func (l *loop) beside(ctx context.Context, component string, run func(context.Context)) {
 	l.wg.Go(func() {
 		_ = guard.Keep(ctx, l.log, component, 0, func(ctx context.Context) error { run(ctx); return nil })
 	})
 }
 
-// join adds a loop. The first one starts what all share.
+// join adds a loop. The first one starts the shared parts.
 func (c *Controller) join(l *loop) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -319,14 +315,14 @@ func (c *Controller) join(l *loop) {
 		}()
 		c.quit = func() { cancel(); <-done }
 		c.pulls = pull.New(func(ctx context.Context, image string, progress func(done, total int64)) error {
-			return c.images.Pull(ctx, image, progress) // only what has images reports one that is missing
+			return c.images.Pull(ctx, image, progress) // only a backend with images reports a missing one
 		}, c.settings.Load().pulls())
 	}
 	l.pulls = c.pulls
 	l.puller.Apply(c.settings.Load().PrepullInterval)
 }
 
-// leave removes a loop. The last one ends what all share.
+// leave removes a loop. The last one ends the shared parts.
 func (c *Controller) leave(l *loop) {
 	c.mu.Lock()
 	delete(c.loops, l)
@@ -348,8 +344,8 @@ func (c *Controller) leave(l *loop) {
 	}
 }
 
-// subscribe turns the backend's events into hints. After an interruption everything
-// is observed, because events may have been missed.
+// subscribe turns the backend's events into hints. After an interruption everything is observed, because events
+// may have been missed.
 func (c *Controller) subscribe(ctx context.Context) {
 	const pause = time.Second
 	events := outage.New(c.log, zap.WarnLevel,

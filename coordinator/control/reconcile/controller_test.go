@@ -117,8 +117,8 @@ func TestCrashLoopKeepsTheLogTail(t *testing.T) {
 	}
 }
 
-// TestABackendOutageFreezes: while the backend does not answer nothing changes. A
-// desired state that was set in the meantime is reached afterwards (SPEC 2).
+// TestABackendOutageFreezes: while the backend does not answer, nothing changes. A desired state that was set
+// in the meantime is reached afterwards (SPEC 2).
 func TestABackendOutageFreezes(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -153,8 +153,8 @@ func TestABackendOutageFreezes(t *testing.T) {
 	h.settles(id, workspace.PhaseStandby)
 }
 
-// TestFormerLeaderChangesNothing: after another process took over, the former leader
-// neither writes a row nor deletes anything.
+// TestFormerLeaderChangesNothing: after another process took over, the former leader neither writes a row nor
+// deletes anything.
 func TestFormerLeaderChangesNothing(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -201,8 +201,8 @@ func TestFormerLeaderChangesNothing(t *testing.T) {
 	h.settles(other, workspace.PhaseRunning)
 }
 
-// TestKilledBetweenSaveAndAction ends the process before each actuator in turn, after
-// the save and before the effect; the next leader must converge.
+// TestKilledBetweenSaveAndAction ends the process before each actuator in turn, after the save and before the
+// effect; the next leader must converge.
 func TestKilledBetweenSaveAndAction(t *testing.T) {
 	for _, method := range []string{"Provision", "Start", "Delete", "StartJob", "DeleteJobs", "DeleteVolume"} {
 		t.Run(method, func(t *testing.T) {
@@ -332,8 +332,8 @@ func TestActuatorsAreBounded(t *testing.T) {
 	}
 }
 
-// TestMissingVolume: a workspace in RUNNING or STANDBY whose volume disappears is
-// DataLost; it does not start with an empty one (SPEC 12.2).
+// TestMissingVolume: a workspace in RUNNING or STANDBY whose volume disappears is DataLost; it does not start
+// with an empty one (SPEC 12.2).
 func TestMissingVolume(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -400,7 +400,7 @@ func TestCorruptArchiveIsTerminal(t *testing.T) {
 	}
 }
 
-// A workspace that is created to sleep never starts, and starts when it is opened.
+// A workspace that is created asleep does not start until it is opened.
 func TestCreatedAsleep(t *testing.T) {
 	t.Parallel()
 	for desired, phase := range map[workspace.DesiredState]workspace.Phase{

@@ -15,34 +15,32 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// saveTimeout bounds one statement of the loop, so that a locked row delays its own
-// workspace and not all of them.
+// saveTimeout bounds one statement of the loop, so that a locked row delays only its own workspace.
 const saveTimeout = 3 * time.Second
 
-// savesAtOnce bounds the statements of one loop that run at the same time.
+// savesAtOnce bounds the concurrent statements of one loop.
 const savesAtOnce = 4
 
-// An error message keeps the last lines of the container's output: logTailLines, and
-// what the backend returns within logTailTimeout.
+// An error message keeps the last logTailLines lines of the container's output, as far as the backend returns
+// them within logTailTimeout.
 const (
 	logTailLines   = 20
 	logTailTimeout = 3 * time.Second
 )
 
-// maxMessage bounds an error message, in bytes. It is stored in the row and shown to
-// the owner.
+// maxMessage bounds an error message, in bytes. It is stored in the row and shown to the owner.
 const maxMessage = 8 << 10
 
-// plan is a decision to be saved and carried out.
+// plan is a decision to save and carry out.
 type plan struct {
 	row      workspace.Workspace
 	decision planner.Decision
 	logs     bool // there is a container whose output may explain an error
-	counts   bool // the decision counts an actuator's error, and says nothing of what is observed
-	fault    bool // it says only that the program fails with the workspace
+	counts   bool // the decision only counts an actuator's error, and uses no observation
+	fault    bool // the decision only records that a step for the workspace panicked
 }
 
-// candidate is a workspace of which everything is known that its next step depends on.
+// candidate is a workspace with everything that its next step depends on.
 type candidate struct {
 	at          time.Time // by the database's clock
 	row         workspace.Workspace
@@ -58,17 +56,17 @@ func (c *candidate) reconcile() {
 	c.decision = planner.Reconcile(c.at, c.row, c.observation, c.backingOff, c.policy)
 }
 
-// prepare makes the decision on one workspace, which is not final yet: there may be no place
-// for its storage job. It reports whether there is one: not while an actuator or a probe of it
-// runs, or before the object store was asked. Where a place is needed, that is asked for first.
+// prepare makes a preliminary decision on one workspace: its storage job may not get a place. It reports
+// whether there is a decision. There is none while an actuator or a probe of the workspace runs, or before the
+// object store has answered. A necessary place is requested before the decision is final.
 func (l *loop) prepare(ctx context.Context, w workspace.Workspace, snap snapshot, policy planner.Policy) (
 	candidate, bool) {
 	s := l.of(w.ID)
 	if s.busy {
 		return candidate{}, false // observed again when its actuator or probe has ended
 	}
-	// The last decision could not be saved. Wait for its retry, or a failing database
-	// would be asked at every tick.
+	// The last decision could not be saved. Wait for its retry, otherwise every tick would query a failing
+	// database.
 	if s.unsaved > 0 && s.backingOff(w) {
 		return candidate{}, false
 	}
@@ -87,7 +85,7 @@ func (l *loop) prepare(ctx context.Context, w workspace.Workspace, snap snapshot
 		policy.ProgressEvery = max(policy.ProgressEvery, progressMin)
 	}
 	answer := s.answer
-	if o.ActionError == nil { // which is counted before the answer is used
+	if o.ActionError == nil { // the error is counted before the answer is used
 		s.answer = nil
 		addArchives(snap.began, w, answer, &o)
 	}
@@ -102,7 +100,7 @@ func (l *loop) prepare(ctx context.Context, w workspace.Workspace, snap snapshot
 	return c, true
 }
 
-// addProgress adds how far the operation of w is.
+// addProgress adds the progress of w's operation to the observation.
 func (l *loop) addProgress(w workspace.Workspace, s *state, o *workspace.Observation) {
 	if w.Operation == workspace.OpNone {
 		s.progress = nil
@@ -114,17 +112,17 @@ func (l *loop) addProgress(w workspace.Workspace, s *state, o *workspace.Observa
 	s.progress.Add(w, o, l.clock.Now())
 }
 
-// The pace of saving progress: at most every progressMin for one workspace, and no more
-// than one save per progressShare in all. Every save is a write, a notification and a read in each
-// process. People watch a restore, so each look at one, every second, may save: restoreMin is less.
+// The pace of saving progress: at most every progressMin for one workspace, and at most one save per
+// progressShare overall. Every save is a write, a notification and a read in each process. People watch a
+// restore, so each look at one, every second, may save: restoreMin is less.
 const (
 	progressMin   = 3 * time.Second
 	restoreMin    = 800 * time.Millisecond
 	progressShare = 20 * time.Millisecond
 )
 
-// progressEvery is how often the progress of one restore may be saved: the less often, the more
-// operations there are.
+// progressEvery is how often the progress of one restore may be saved: the more operations there are, the less
+// often.
 func (l *loop) progressEvery() time.Duration {
 	operations := 0
 	for _, s := range l.states {
@@ -135,8 +133,8 @@ func (l *loop) progressEvery() time.Duration {
 	return max(restoreMin, time.Duration(operations)*progressShare)
 }
 
-// decide takes a decision that is final. It reports whether there is a plan: not before the
-// object store was asked, and not before a loss is confirmed.
+// decide makes the final decision. It reports whether there is a plan. There is none before the object store
+// has answered, or before a loss is confirmed.
 func (l *loop) decide(ctx context.Context, c candidate, k *observation.Look) (plan, bool) {
 	id, d, o := c.row.ID, c.decision, c.observation
 	if !d.Ask.None() {
@@ -156,8 +154,8 @@ func (l *loop) decide(ctx context.Context, c candidate, k *observation.Look) (pl
 	return plan{row: c.row, decision: d, logs: o.Container != nil}, true
 }
 
-// apply saves the plans, a few at a time, and queues the action of each as soon as it is
-// saved. Each row has a statement of its own: one that is locked delays itself alone.
+// apply saves the plans, a few at a time, and queues the action of each as soon as it is saved. Each row has a
+// statement of its own, so a locked row delays only itself.
 func (l *loop) apply(ctx context.Context, plans []plan) {
 	type outcome struct {
 		plan
@@ -201,7 +199,7 @@ func (l *loop) apply(ctx context.Context, plans []plan) {
 			if l.wrote(ctx, o.row, o.decision, o.saved, o.err) {
 				l.follow(ctx, o.plan)
 			} else if o.counts && o.err == nil {
-				l.queue.Add(o.row.ID) // the row changed in between: the error is counted against the present one
+				l.queue.Add(o.row.ID) // the row changed in between: the error is counted against the new one
 			}
 		})
 	}
@@ -220,12 +218,12 @@ func (l *loop) anyUnsaved() bool {
 	return false
 }
 
-// follow queues the action of a plan that needs no save any more, or else the next look.
+// follow queues the action of a plan that needs no further save, or the next look.
 func (l *loop) follow(ctx context.Context, p plan) {
 	d := p.decision
 	if p.counts {
 		l.of(p.row.ID).failed = nil
-		l.queue.Add(p.row.ID) // nothing was concluded from what is observed
+		l.queue.Add(p.row.ID) // the decision used no observation
 	}
 	busy := d.Next.Operation != workspace.OpNone
 	if busy || p.row.Operation != workspace.OpNone || queued(d.Next) {
@@ -234,22 +232,22 @@ func (l *loop) follow(ctx context.Context, p plan) {
 	switch {
 	case d.Action != planner.ActNothing:
 		l.enqueue(ctx, d)
-		return // whether that goes well is not known yet
+		return // the outcome of the action is not known yet
 	case d.Next.Phase == workspace.PhaseDeleted:
 		l.works(d.Next.ID)
 		l.of(d.Next.ID).endWatch()
 		delete(l.states, d.Next.ID) // it is never observed again
 	case d.Changed && !d.OnlyProgress && !l.of(d.Next.ID).backingOff(d.Next) &&
 		(busy || string(d.Next.Phase) != string(d.Next.Wanted())):
-		l.queue.Add(p.row.ID) // the next step follows at once, not with the next tick
+		l.queue.Add(p.row.ID) // the next step follows immediately, not with the next tick
 	}
 	if !p.fault && !l.of(p.row.ID).backingOff(d.Next) {
 		l.works(p.row.ID)
 	}
 }
 
-// storable returns the row of a plan in a form that the database takes. Its error has the output of
-// the container, because the container may be removed next.
+// storable returns the row of a plan in a form that the database accepts. It adds the container's output to the
+// error, because the container may be removed next.
 func (l *loop) storable(ctx context.Context, p plan) workspace.Workspace {
 	next := p.decision.Next
 	if p.logs && next.Phase == workspace.PhaseError && p.row.Phase != workspace.PhaseError {
@@ -265,15 +263,15 @@ func (l *loop) storable(ctx context.Context, p plan) workspace.Workspace {
 	return next
 }
 
-// write saves a row. It touches nothing of the loop.
+// write saves a row. It does not access the loop's state.
 func (l *loop) write(ctx context.Context, prev workspace.Workspace, d planner.Decision) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
 	defer cancel()
 	return l.store.Save(ctx, l.term.Fence, prev, d.Next, d.Archived)
 }
 
-// wrote takes note of the outcome of a write and schedules the retry that follows from
-// it. It reports whether the row is now that of the decision.
+// wrote records the outcome of a write and schedules the retry if there must be one. It reports whether the row
+// is now that of the decision.
 func (l *loop) wrote(ctx context.Context, prev workspace.Workspace, d planner.Decision, saved bool, err error) bool {
 	next, s := d.Next, l.of(d.Next.ID)
 	if err != nil {
@@ -322,10 +320,9 @@ func (l *loop) putOff(d planner.Decision) {
 	s.storeAway = n.Waiting != nil && n.Waiting.Reason == workspace.WaitStoreAway
 }
 
-// storable converts any text to one that PostgreSQL accepts: valid UTF-8 without NUL. A
-// container may print anything, and a message that cannot be saved would block its
-// workspace forever. Of a text that is too long it keeps the end, which usually states
-// the cause.
+// storable converts any text to one that PostgreSQL accepts: valid UTF-8 without NUL. A container may print
+// anything, and a message that cannot be saved would block its workspace permanently. It keeps the end of a
+// long text, which usually states the cause.
 func storable(text string) string {
 	if len(text) > maxMessage {
 		text = "… " + text[len(text)-maxMessage:]
@@ -363,8 +360,8 @@ func (l *loop) logDecision(ctx context.Context, prev, next workspace.Workspace) 
 	}
 }
 
-// logTail returns the end of the container's output, for the error message. Without an
-// answer in time it returns "": the failure is recorded without it.
+// logTail returns the end of the container's output, for the error message. Without an answer in time it
+// returns "", and the failure is recorded without the output.
 func (l *loop) logTail(ctx context.Context, id workspace.ID) string {
 	ctx, cancel := context.WithTimeout(ctx, logTailTimeout)
 	defer cancel()

@@ -22,7 +22,7 @@ func (h *harness) doze(id workspace.ID) {
 	h.controller.Wake(id)
 }
 
-// seen waits until the controller has seen the container freeze, or go on.
+// seen waits until the controller has observed the container freeze or resume.
 func (h *harness) seen(id workspace.ID, dozing bool) workspace.Workspace {
 	h.t.Helper()
 	return h.await(id, "the container to freeze or to go on", func(w workspace.Workspace) bool {
@@ -30,7 +30,7 @@ func (h *harness) seen(id workspace.ID, dozing bool) workspace.Workspace {
 	})
 }
 
-// health is that of the container, as the engine says.
+// health is the container's health, as the engine reports it.
 func (h *harness) health(id workspace.ID) workspace.Health {
 	h.t.Helper()
 	all, err := h.backend.Containers(h.t.Context(), id)
@@ -56,13 +56,13 @@ func TestDoze(t *testing.T) {
 	if w.Phase != workspace.PhaseRunning || w.Endpoint != before.Endpoint || !w.DozeAt.IsZero() || h.health(id) != "" {
 		t.Errorf("it goes on: %s at %q, container %q", w.Phase, w.Endpoint, h.health(id))
 	}
-	// A use of which only a gateway knew.
+	// A use that only a gateway knew.
 	h.doze(id)
 	h.seen(id, true)
 	storetest.Set(t, h.store, id, "last_access_at = now(), doze_at = NULL, counted = true") // with a place
 	h.controller.Wake(id)
 	h.seen(id, false)
-	// It sleeps, and is archived, from there.
+	// It sleeps, and is archived, directly from its doze.
 	h.doze(id)
 	h.seen(id, true)
 	h.setDesired(id, workspace.DesiredArchived)
@@ -109,7 +109,7 @@ func TestNothingStaysFrozen(t *testing.T) {
 		}
 		return all[id].StartedAt
 	}
-	// The former leader's call arrives late: it is not to be frozen any more.
+	// The former leader's call arrives late: the container should no longer be frozen.
 	h.resign()
 	storetest.Set(t, h.store, id, `home_ctx = jsonb_set(home_ctx, '{dozed}', to_jsonb('`+started().UTC().Format(time.RFC3339Nano)+`'::text))`)
 	if err := h.backend.Freeze(t.Context(), id, started()); err != nil {
@@ -117,14 +117,15 @@ func TestNothingStaysFrozen(t *testing.T) {
 	}
 	h.lead()
 	h.await(id, "the container to go on", func(workspace.Workspace) bool { return h.health(id) == "" })
-	// The leader ends when the container is frozen, and a user opens the workspace before there is another leader.
+	// The leader ends when the container is frozen, and a user opens the workspace before there is another
+	// leader.
 	h.doze(id)
 	h.seen(id, true)
 	h.resign()
 	h.setDesired(id, workspace.DesiredRunning)
 	h.lead()
 	h.seen(id, false)
-	// The engine refuses to freeze it, and then to let it go on.
+	// The engine refuses to freeze the container, and then to thaw it.
 	for _, method := range []string{"Freeze", "Thaw"} {
 		again := make(chan struct{})
 		refuses.Store(&refusal{method, again})
@@ -141,7 +142,7 @@ func TestNothingStaysFrozen(t *testing.T) {
 	}
 }
 
-// TestAPauseByAPersonStays: only what this program has frozen goes on by itself.
+// TestAPauseByAPersonStays: only containers that this program has frozen are thawed automatically.
 func TestAPauseByAPersonStays(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -15,20 +15,20 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// fault is why a workspace is left as it is: its row cannot be read, or a step of the program for it
-// panicked. That concerns this workspace alone (SPEC 5, Failures). It is tried again after a pause
-// that grows, and at once when its row changes.
+// fault is why a workspace is set aside: its row cannot be read, or a step of the program for it panicked. That
+// affects this workspace only (SPEC 5, Failures). It is tried again after a growing pause, and immediately when
+// its row changes.
 type fault struct {
 	err error
-	// unreadable says that the row could not be read, which may end without a new revision.
+	// unreadable means that the row could not be read, which may change without a new revision.
 	unreadable bool
-	inRow      int       // how often in a row
-	revision   int64     // of the row that it was with
+	inRow      int       // consecutive faults
+	revision   int64     // of the row at the time
 	until      time.Time // the end of the pause
 }
 
-// isolate runs a step for the workspace w, unless the pause after a fault goes on. After a panic it
-// adds the plan that says so.
+// isolate runs a step for the workspace w, unless it is still in the pause after a fault. After a panic it adds
+// the plan that records it.
 func (l *loop) isolate(w workspace.Workspace, plans *[]plan, step func()) {
 	f := l.of(w.ID).fault
 	if f == nil || f.revision != w.Revision || f.unreadable != (w.Unreadable != nil) || !time.Now().Before(f.until) {
@@ -46,14 +46,14 @@ func (l *loop) isolate(w workspace.Workspace, plans *[]plan, step func()) {
 	}
 }
 
-// safely runs a step for the workspace w that follows a decision.
+// safely runs a step for the workspace w after a decision.
 func (l *loop) safely(w workspace.Workspace, step func()) {
 	if err := guard.Call(guard.Workspace, func() error { step(); return nil }); err != nil {
 		l.setAside(w, err)
 	}
 }
 
-// setAside notes a fault, and logs it once.
+// setAside records a fault, and logs it once.
 func (l *loop) setAside(w workspace.Workspace, err error) *fault {
 	s := l.of(w.ID)
 	level := zap.DebugLevel
@@ -76,7 +76,7 @@ func (l *loop) setAside(w workspace.Workspace, err error) *fault {
 	return f
 }
 
-// works forgets the fault of a workspace for which all went well.
+// works forgets the fault of a workspace whose step succeeded.
 func (l *loop) works(id workspace.ID) {
 	if s := l.states[id]; s != nil && s.fault != nil {
 		s.fault = nil
@@ -85,8 +85,9 @@ func (l *loop) works(id workspace.ID) {
 	}
 }
 
-// tell returns the plan that says in the row of w why nothing happens. There is none for a row that cannot be read, which
-// must not be written, and for one that says so already. One that is asleep may not be looked at again for long.
+// tell returns the plan that records in the row of w why nothing happens. There is none for an unreadable row,
+// which must not be written, for a row that records it already, and for a sleeping workspace, which may not be
+// observed again for a long time.
 func (l *loop) tell(w workspace.Workspace, err error) (plan, bool) {
 	asleep := w.Operation == workspace.OpNone && !w.Deleted() && string(w.Phase) == string(w.DesiredState) &&
 		w.Phase != workspace.PhaseRunning
@@ -104,7 +105,7 @@ func (l *loop) tell(w workspace.Workspace, err error) (plan, bool) {
 	return plan{row: w, decision: planner.Decision{Next: next, Changed: true}, fault: true}, true
 }
 
-// faults are those of all loops, for administrators.
+// faults are the faults of all loops, for administrators.
 type faults struct {
 	mu  sync.Mutex
 	all map[workspace.ID]string
@@ -125,13 +126,14 @@ func (f *faults) remove(id workspace.ID) {
 	delete(f.all, id)
 }
 
-// Fault is a workspace that is left as it is, and why.
+// Fault is a workspace that was set aside, and why.
 type Fault struct {
 	ID    workspace.ID
 	Cause string
 }
 
-// Faults returns the workspaces of the shards of this process that the program fails with, in the order of their ids.
+// Faults returns the workspaces in the shards of this process that trigger a bug of the program, in the order
+// of their ids.
 func (c *Controller) Faults() []Fault {
 	c.faults.mu.Lock()
 	defer c.faults.mu.Unlock()

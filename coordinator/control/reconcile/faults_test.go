@@ -24,7 +24,7 @@ import (
 type bucket struct {
 	*archive.Store
 	stat      func(key string) error
-	answered  func(error) // what stat has found is on its way
+	answered  func(error) // the result of stat is on its way
 	versions  func() error
 	create    func() error
 	malformed bool // every commit marker is
@@ -72,7 +72,7 @@ func (h *harness) useBucket(b *bucket, change func(*reconcile.Settings)) *observ
 	return logs
 }
 
-// countedBackend counts the calls that make something.
+// countedBackend counts the calls that create something.
 type countedBackend struct {
 	reconcile.Backend
 	made atomic.Int32
@@ -88,8 +88,8 @@ func (c *countedBackend) Start(ctx context.Context, s backend.StartSpec) error {
 	return c.Backend.Start(ctx, s)
 }
 
-// TestNothingIsMadeWithoutTheLease: a process that was stopped and continues may not have
-// noticed that another one leads. It makes nothing either, until its lease is certain.
+// TestNothingIsMadeWithoutTheLease: a process that was stopped and continues may not have noticed that another
+// one leads. It creates nothing either until its lease is certain.
 func TestNothingIsMadeWithoutTheLease(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -111,8 +111,8 @@ func TestNothingIsMadeWithoutTheLease(t *testing.T) {
 	h.settles(id, workspace.PhaseRunning)
 }
 
-// TestReplacedWhileCheckingTheArchive: the leadership is checked after the object
-// store has answered, which may take long.
+// TestReplacedWhileCheckingTheArchive: the leadership is checked after the object store has answered, which may
+// take long.
 func TestReplacedWhileCheckingTheArchive(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -123,8 +123,7 @@ func TestReplacedWhileCheckingTheArchive(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		// The first probe of the saved archive is for the decision, the second is the
-		// actuator's.
+		// The first probe of the saved archive is for the decision, the second is the actuator's.
 		if rows[0].ArchiveKey == key && stats.Add(1) == 2 {
 			h.epoch()
 		}
@@ -151,8 +150,8 @@ func TestReplacedWhileCheckingTheArchive(t *testing.T) {
 	}
 }
 
-// TestArchiveGoneWithoutAWakeUp: a sweep notices that the archive of a deleted
-// workspace is gone if the GC's wake-up was lost.
+// TestArchiveGoneWithoutAWakeUp: a sweep notices that the archive of a deleted workspace is gone if the GC's
+// wake-up was lost.
 func TestArchiveGoneWithoutAWakeUp(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -171,8 +170,8 @@ func TestArchiveGoneWithoutAWakeUp(t *testing.T) {
 	h.settles(id, workspace.PhaseDeleted)
 }
 
-// TestStoreOutage: operations that need the object store wait for it, and no condition changes. The
-// outage is logged once, and all go on when it is over.
+// TestStoreOutage: operations that need the object store wait for it, and no condition changes. The outage is
+// logged once, and all continue when it is over.
 func TestStoreOutage(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -223,8 +222,8 @@ func TestStoreOutage(t *testing.T) {
 	}
 }
 
-// TestStoreLostWhileArchiving: the workspace gives way to STANDBY, its owner can open it,
-// and it is archived when the store is back.
+// TestStoreLostWhileArchiving: the workspace returns to STANDBY, its owner can open it, and it is archived when
+// the store is back.
 func TestStoreLostWhileArchiving(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -247,8 +246,8 @@ func TestStoreLostWhileArchiving(t *testing.T) {
 	h.settles(id, workspace.PhaseArchived)
 }
 
-// TestMalformedMarkerKeepsTheVolume: the archive cannot be restored, so its volume must
-// not be deleted, and the store does not count as unreachable.
+// TestMalformedMarkerKeepsTheVolume: the archive cannot be restored, so its volume must not be deleted, and the
+// store does not count as unreachable.
 func TestMalformedMarkerKeepsTheVolume(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -270,8 +269,7 @@ func TestMalformedMarkerKeepsTheVolume(t *testing.T) {
 	}
 }
 
-// TestLockedRowDelaysOnlyItself: other workspaces do not wait for a transaction that
-// was left open.
+// TestLockedRowDelaysOnlyItself: other workspaces do not wait for a transaction that was left open.
 func TestLockedRowDelaysOnlyItself(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -292,8 +290,8 @@ func TestLockedRowDelaysOnlyItself(t *testing.T) {
 	h.settles(locked, workspace.PhaseRunning)
 }
 
-// TestAWakeUpDuringAProbeIsNotLost: the answer of the object store was on its way when the last
-// archive went. Nothing but that wake-up tells of it, and the next sweep is far away.
+// TestAWakeUpDuringAProbeIsNotLost: the last archive disappeared while the object store's answer was on its
+// way. Only the wake-up reports that, and the next sweep is far away.
 func TestAWakeUpDuringAProbeIsNotLost(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -26,8 +26,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// harness is a controller with a real database and object store, and a backend that
-// does what the test wants.
+// harness is a controller with a real database and object store, and a backend that the test controls.
 type harness struct {
 	t          testing.TB
 	store      *store.Store
@@ -35,7 +34,7 @@ type harness struct {
 	archives   *archive.Store
 	backend    *memory.Backend
 	engine     reconcile.Backend // what the controller uses; backend, unless a test wraps it
-	images     backend.Images    // the same
+	images     backend.Images    // as engine
 	database   reconcile.Store   // store, unless a test wraps it
 	guard      guard
 	controller *reconcile.Controller
@@ -183,7 +182,8 @@ func (h *harness) createOf(image string) workspace.ID {
 	return w.ID
 }
 
-// asleep makes a workspace in STANDBY, with a home and another desired state. No event has told the controller yet.
+// asleep adds a workspace in STANDBY, with a home and another desired state. No event has reached the
+// controller yet.
 func (h *harness) asleep(d workspace.DesiredState) workspace.ID {
 	h.t.Helper()
 	id, op := workspace.ID(uuid.NewString()), uuid.NewString()
@@ -210,8 +210,7 @@ func (h *harness) row(id workspace.ID) workspace.Workspace {
 	return storetest.Row(h.t, h.store, id)
 }
 
-// await waits until the row meets the condition. It polls, because a row gives no
-// signal.
+// await waits until the row meets the condition. It polls, because a row gives no signal.
 func (h *harness) await(id workspace.ID, what string, want func(workspace.Workspace) bool) workspace.Workspace {
 	h.t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -262,7 +261,7 @@ func (h *harness) reach(id workspace.ID, d workspace.DesiredState, p workspace.P
 	h.settles(id, p)
 }
 
-// leakOptions name the goroutines that the test servers keep until the end.
+// leakOptions ignore the goroutines that the test servers keep until the end.
 func leakOptions() []goleak.Option {
 	return []goleak.Option{
 		goleak.IgnoreTopFunction("os/exec.(*Cmd).Wait"),

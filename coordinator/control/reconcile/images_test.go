@@ -17,8 +17,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestTheImageOfJobsIsPulled when the engine misses it: both directions wait for it and
-// say so, without asking the engine over and over.
+// TestTheImageOfJobsIsPulled if the engine misses it: both directions wait for it and report that, without
+// asking the engine over and over.
 func TestTheImageOfJobsIsPulled(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -74,8 +74,8 @@ func TestTheImageOfJobsIsPulled(t *testing.T) {
 	}
 }
 
-// TestAJobImageThatCannotBePulledIsWaitedFor: the workspace that needs it is in no error, and goes
-// on by itself when the image is there.
+// TestAJobImageThatCannotBePulledIsWaitedFor: the workspace that needs it is not in ERROR, and continues by
+// itself once the image exists.
 func TestAJobImageThatCannotBePulledIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -104,8 +104,7 @@ func TestAJobImageThatCannotBePulledIsWaitedFor(t *testing.T) {
 	h.settles(id, workspace.PhaseRunning)
 }
 
-// TestTheImageIsPulledDuringTheRestore, if it is missing, so that no user waits for one after
-// the other.
+// TestTheImageIsPulledDuringTheRestore, if it is missing, so that no user waits for one after the other.
 func TestTheImageIsPulledDuringTheRestore(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -153,8 +152,8 @@ func TestTheImageIsPulledDuringTheRestore(t *testing.T) {
 	}
 }
 
-// TestAnImageThatIsNotConfigured ends a start at once: nothing else is run on the files.
-// The owner who chooses another image starts it.
+// TestAnImageThatIsNotConfigured ends a start immediately: no other image runs on the files. Choosing another
+// image starts the workspace.
 func TestAnImageThatIsNotConfigured(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -180,8 +179,8 @@ func TestAnImageThatIsNotConfigured(t *testing.T) {
 	h.settles(id, workspace.PhaseRunning)
 }
 
-// TestAnImageThatCannotBePulledForNow: the workspace waits and says why, is no error, and goes on by itself. Its owner can
-// have it tried again at once.
+// TestAnImageThatCannotBePulledForNow: the workspace waits, shows why, is not in ERROR, and continues by
+// itself. Its owner can request another attempt immediately.
 func TestAnImageThatCannotBePulledForNow(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -202,7 +201,7 @@ func TestAnImageThatCannotBePulledForNow(t *testing.T) {
 	if w.Phase != workspace.PhaseStandby || w.ErrorReason != "" || w.ErrorCount != 0 || w.Waiting.Cause != workspace.CauseRateLimit || !strings.Contains(w.Waiting.Message, "toomanyrequests") {
 		t.Errorf("%s %s, waits for %+v", w.Phase, w.ErrorReason, w.Waiting)
 	}
-	// The pause has become long. A start that is asked for does not wait for its end.
+	// The pause has become long. A requested start does not wait for its end.
 	storetest.Exec(t, h.store, `UPDATE workspaces SET waiting = jsonb_set(waiting, '{tries}', '9') WHERE id = $1`, string(id))
 	h.await(id, "a long pause", func(w workspace.Workspace) bool { return w.Waiting.FailedPull() && w.Waiting.Tries > 9 })
 	before := pulls.Load()
@@ -221,7 +220,7 @@ func TestAnImageThatCannotBePulledForNow(t *testing.T) {
 	h.await(id, "another failure", func(w workspace.Workspace) bool { return w.Waiting.FailedPull() && w.ErrorReason == "" })
 	h.setDesired(id, workspace.DesiredStandby)
 	h.settles(id, workspace.PhaseStandby)
-	// What will never be pulled is an error at once, and its owner can start it again.
+	// An image that can never be pulled is an error immediately, and the owner can start the workspace again.
 	fails.Store(ptr(workspace.Fail(workspace.ReasonImagePullFailed, errors.New("manifest unknown"))))
 	h.setDesired(id, workspace.DesiredRunning)
 	if w := h.settles(id, workspace.PhaseError); w.ErrorReason != workspace.ReasonImagePullFailed {

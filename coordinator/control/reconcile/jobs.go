@@ -10,9 +10,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// queueJobs requests places for the storage jobs that the decisions begin, and decides again where there is none. It
-// asks the backend each time how many jobs run, for all shards and processes: a number that is not remembered is right
-// under the next leader, too. It adds to the plans.
+// queueJobs requests places for the storage jobs that the decisions begin, and decides again for those without
+// a place. It asks the backend each time how many jobs run, for all shards and processes, so that the number is
+// right under the next leader, too. It adds to the plans.
 func (l *loop) queueJobs(ctx context.Context, ready []candidate, plans *[]plan) {
 	var asking []schedule.JobRequest
 	at := l.clock.Now()
@@ -50,8 +50,8 @@ func (l *loop) queueJobs(ctx context.Context, ready []candidate, plans *[]plan) 
 	}
 }
 
-// keepsPlace reports whether the workspace keeps the place that it may have been given. It does
-// on the way to its job, but not after the end of that, nor while it waits for something else.
+// keepsPlace reports whether the workspace keeps a place that it was given: on the way to its job, but not
+// after the job's end, nor while it waits for something else.
 func keepsPlace(c *candidate) bool {
 	next := c.decision.Next
 	underway := next.Operation == workspace.OpArchiving || next.Operation == workspace.OpRestoring
@@ -64,7 +64,7 @@ func queued(w workspace.Workspace) bool {
 	return w.Waiting != nil && w.Waiting.Reason == workspace.WaitJobQueue
 }
 
-// share is the part of the workspaces that this process leads.
+// share is this process's part of the workspaces.
 func (c *Controller) share() schedule.Share {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,16 +75,16 @@ func (c *Controller) share() schedule.Share {
 	return s
 }
 
-// jobClasses is the priority of the storage jobs of an operation that is in progress, first where
-// people wait for it. That of OpNone is for an operation that is to begin. A workspace whose
-// operation has begun cannot be opened.
+// jobClasses is the priority of the storage jobs of an operation in progress. Jobs that people wait for come
+// first. The entry of OpNone is for an operation that is about to begin. A workspace whose operation has begun
+// cannot be opened.
 var jobClasses = map[workspace.Operation]schedule.Class{
 	workspace.OpRestoring: schedule.Interactive,
 	workspace.OpArchiving: schedule.Normal,
 	workspace.OpNone:      schedule.Background,
 }
 
-// jobRequest is what the workspace asks for.
+// jobRequest returns the workspace's request for a place.
 func jobRequest(c *candidate) schedule.Request {
 	w := c.row
 	class := jobClasses[w.Operation]
@@ -98,8 +98,8 @@ func jobRequest(c *candidate) schedule.Request {
 	return schedule.Request{Owner: w.OwnerID, Class: class, Since: since}
 }
 
-// isAwaited reports whether a person waits for the current work on the workspace: it should run, or go back to an
-// older archive.
+// isAwaited reports whether a person waits for the current work on the workspace: it should run, or go back to
+// an older archive.
 func isAwaited(w workspace.Workspace) bool {
 	return !w.Deleted() && w.DesiredState == workspace.DesiredRunning || w.Reverting()
 }
@@ -121,9 +121,8 @@ var actionClasses = map[planner.Action]schedule.Class{
 	planner.ActDeleteVolume:       schedule.Cleanup,
 }
 
-// maxRemovals is how many volumes are removed at once, beside the other calls. The engine of
-// Docker removes one at a time, however many are asked for, and takes longer the more files
-// there are. A cluster removes several at once.
+// maxRemovals is how many volumes are removed concurrently, beside the other calls. Docker's engine removes one
+// at a time in any case, and takes longer the more files there are. A cluster removes several concurrently.
 const maxRemovals = 4
 
 // executor returns the executor of a call for the workspace, and the request with which the call waits there.

@@ -16,7 +16,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// meter counts how many are inside at once.
+// meter counts how many callers are inside, and the peak.
 type meter struct{ now, peak atomic.Int32 }
 
 // enter returns the function to call at the end.
@@ -27,13 +27,13 @@ func (m *meter) enter() (leave func()) {
 	return func() { m.now.Add(-1) }
 }
 
-// held lets archive jobs wait until they may end, and counts them.
+// held makes archive jobs wait until they may end, and counts them.
 type held struct {
 	archives meter
 	gate     chan struct{}
 }
 
-// holdJobs holds the archive jobs until the gate is closed. Restores go on.
+// holdJobs holds the archive jobs until the gate is closed. Restores continue.
 func (h *harness) holdJobs() *held {
 	held := &held{gate: make(chan struct{})}
 	work := h.backend.Work
@@ -68,7 +68,7 @@ func (h *harness) queues(ids []workspace.ID, want ...int) {
 	wait.Until(h.t, "the queue to stand", func() bool { return slices.Equal(h.places(ids), want) })
 }
 
-// letGo lets the archive jobs end, and fails the test if more than two of them ran at once.
+// letGo lets the archive jobs end, and fails the test if more than two of them ran concurrently.
 func (h *harness) letGo(jobs *held, ids []workspace.ID) {
 	h.t.Helper()
 	close(jobs.gate)
@@ -82,9 +82,9 @@ func (h *harness) letGo(jobs *held, ids []workspace.ID) {
 	}
 }
 
-// TestStorageJobsAreBounded: of many homes that expire at once few are archived at a time. The
-// others say how many are before them, and one place is free for a person. Who does not run yet can
-// be opened at once, and one owner's many do not go before another's.
+// TestStorageJobsAreBounded: of many homes that expire at the same time few are archived concurrently. The
+// others show their position in the queue, and one place is kept for people. A queued workspace can be opened
+// immediately, and one owner's many jobs do not go before another owner's.
 func TestStorageJobsAreBounded(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -105,7 +105,7 @@ func TestStorageJobsAreBounded(t *testing.T) {
 	h.controller.Wake(ids...)
 	h.queues(ids, 0, 1, 2, 3, 4, 5)
 	wait.Until(t, "two archives to run", func() bool { return jobs.archives.now.Load() == 2 })
-	// Another owner's goes before them.
+	// Another owner's job goes before them.
 	ann := h.owner
 	h.owner = service.Actor{UserID: storetest.AddUser(t, h.store), Through: "test"}
 	other := h.asleep(workspace.DesiredArchived)
@@ -113,7 +113,7 @@ func TestStorageJobsAreBounded(t *testing.T) {
 	h.controller.Wake(other)
 	h.queues([]workspace.ID{other}, 0)
 	h.queues(ids, 1, 2, 3, 4, 5, 6)
-	// A person gets the place that is kept, and opens one that waits.
+	// A person gets the reserved place, and opens a queued workspace.
 	h.setDesired(stored, workspace.DesiredRunning)
 	h.settles(stored, workspace.PhaseRunning)
 	for i, id := range ids {
@@ -164,7 +164,7 @@ func TestAnotherLeaderCountsWhatRuns(t *testing.T) {
 	h.letGo(jobs, append(ids, late))
 }
 
-// TestProcessesShareTheLimit: what another process has started counts.
+// TestProcessesShareTheLimit: jobs started by another process count.
 func TestProcessesShareTheLimit(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -210,8 +210,8 @@ func TestProcessesShareTheLimit(t *testing.T) {
 	<-done
 }
 
-// TestAWakeUpDoesNotWaitForRemovals: volumes are removed one after the other, and meanwhile
-// there are turns for what people wait for.
+// TestAWakeUpDoesNotWaitForRemovals: volumes are removed one after the other, and meanwhile the calls that
+// people wait for get their turns.
 func TestAWakeUpDoesNotWaitForRemovals(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -254,8 +254,7 @@ func TestAWakeUpDoesNotWaitForRemovals(t *testing.T) {
 	}
 }
 
-// TestWhatAPersonWaitsForGoesFirst: a wake-up takes the next turn although stops wait for
-// longer.
+// TestWhatAPersonWaitsForGoesFirst: a wake-up takes the next turn although stops have waited longer.
 func TestWhatAPersonWaitsForGoesFirst(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

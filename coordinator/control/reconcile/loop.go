@@ -18,15 +18,13 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// observeTimeout bounds one observation, so that a backend that hangs counts as one
-// that does not answer.
+// observeTimeout bounds one observation, so that a hanging backend counts as one that does not answer.
 const observeTimeout = 20 * time.Second
 
-// listAll is the number of workspaces from which on everything is listed instead of
-// each of them.
+// listAll is the number of workspaces from which everything is listed instead of each of them.
 const listAll = 100
 
-// scope is which workspaces an observation is about.
+// scope is the set of workspaces of an observation.
 type scope int
 
 const (
@@ -44,8 +42,8 @@ type snapshot struct {
 	began time.Time // before anything was read
 }
 
-// loop is the state of one term as the leader of one shard. Only the goroutine in run
-// touches it, except for queue and woken.
+// loop is the state of one term as the leader of one shard. Only the goroutine in run accesses it, except for
+// queue and woken.
 type loop struct {
 	*Controller
 	term  Term
@@ -54,13 +52,13 @@ type loop struct {
 	pulls *pull.Pool
 	wg    sync.WaitGroup
 
-	states   map[workspace.ID]*state // of those of which anything is known
+	states   map[workspace.ID]*state // only of workspaces with something to remember
 	breaker  *observation.Breaker
 	actuator *actuator.Actuator
 	sweeper  *sweep.Sweeper
 	puller   *prepull.Puller
 	results  chan result
-	ended    []workspace.ID // whose results were handled, and who were not observed since
+	ended    []workspace.ID // their results were handled, and they were not observed since
 
 	tickedAt, fullAt time.Time // the last active and the last full observation
 	activeUntil      time.Time
@@ -104,8 +102,8 @@ func newLoop(c *Controller, term Term) *loop {
 	return l
 }
 
-// run waits for a tick, a wake-up, a due retry, or the result of a task or probe, and then observes the affected
-// workspaces. Nothing in it blocks except bounded queries.
+// run waits for a tick, a wake-up, a due retry, or the result of a task or probe, and then observes the
+// affected workspaces. Only bounded queries block it.
 func (l *loop) run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -119,8 +117,7 @@ func (l *loop) run(ctx context.Context) error {
 			l.handle(ctx, r)
 			l.handleMore(ctx)
 		}
-		// A wake-up between these two lines is not lost: it signals, and the next
-		// iteration finds it.
+		// A wake-up between these two lines is not lost: it signals, and the next iteration finds it.
 		woken := l.woken.Swap(false)
 		batch := l.queue.Take()
 		now := time.Now()
@@ -136,7 +133,7 @@ func (l *loop) run(ctx context.Context) error {
 			l.tickedAt = now
 			l.reconcile(ctx, transitional, nil)
 		}
-		// Those with an actuator or a probe are observed when it has ended.
+		// Workspaces with a running actuator or probe are observed when it has ended.
 		ids = slices.DeleteFunc(ids, func(id workspace.ID) bool {
 			s := l.states[id]
 			if s == nil || !s.busy {
@@ -168,8 +165,8 @@ func (l *loop) takeEnded(asked []workspace.ID) []workspace.ID {
 	return ids
 }
 
-// lookAgain has those observed once more that were asked for while a probe of them ran. Its
-// answer may be older than what there was to see.
+// lookAgain observes once more the workspaces that were requested while a probe of them ran, because its answer
+// may be outdated.
 func (l *loop) lookAgain(ids []workspace.ID) {
 	for _, id := range ids {
 		s := l.states[id]
@@ -183,8 +180,7 @@ func (l *loop) lookAgain(ids []workspace.ID) {
 	}
 }
 
-// nextFull is when all candidates are observed next: at the idle interval, or sooner to
-// confirm a loss.
+// nextFull is when all candidates are observed next: at the idle interval, or sooner to confirm a loss.
 func (l *loop) nextFull() time.Time {
 	next := l.fullAt.Add(l.settings.Load().IdleInterval)
 	if at := l.breaker.ConfirmAt(); !at.IsZero() && at.Before(next) {
@@ -193,8 +189,8 @@ func (l *loop) nextFull() time.Time {
 	return next
 }
 
-// nextTick is when those that are about to change are observed next. While nothing is
-// active there is no such tick of its own.
+// nextTick is when workspaces that are about to change are observed next. While nothing is active there is no
+// separate tick.
 func (l *loop) nextTick(now time.Time) time.Time {
 	s := l.settings.Load()
 	if now.Before(l.activeUntil) {
@@ -218,14 +214,14 @@ func (l *loop) untilNext() time.Duration {
 	return max(next.Sub(now), 0)
 }
 
-// reconcile observes the workspaces of a scope and decides on each. What cannot be
-// observed keeps its conditions (SPEC 2).
+// reconcile observes the workspaces of a scope and decides on each. Conditions that cannot be observed stay
+// (SPEC 2).
 func (l *loop) reconcile(ctx context.Context, s scope, ids []workspace.ID) {
 	defer l.metrics.Cycle(s.String(), time.Now())
 	snap, err := l.observe(ctx, s, ids)
 	if err != nil {
-		// The given workspaces are observed again at the next tick or sweep, and the
-		// object store is asked again.
+		// The given workspaces are observed again at the next tick or sweep, and the object store is asked
+		// again.
 		for _, s := range l.states {
 			s.answer = nil
 		}
@@ -258,8 +254,8 @@ func (l *loop) reconcile(ctx context.Context, s scope, ids []workspace.ID) {
 	l.apply(ctx, plans)
 }
 
-// observe reads the rows of a scope, and what the backend holds of them. An error means
-// that the rows could not be read; a sensor that fails is unseen in the snapshot.
+// observe reads the rows of a scope, and the backend's objects of these workspaces. An error means that the
+// rows could not be read; a failing sensor is unseen in the snapshot.
 func (l *loop) observe(ctx context.Context, s scope, ids []workspace.ID) (snapshot, error) {
 	began := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, observeTimeout)
@@ -270,7 +266,7 @@ func (l *loop) observe(ctx context.Context, s scope, ids []workspace.ID) (snapsh
 		rows, err = l.rows(bounded, s, ids)
 	}
 	l.metrics.Sensed(ctx, metrics.Database, err)
-	l.reading.Report(ctx, err) // that the time is up is an outage, too
+	l.reading.Report(ctx, err) // a timeout is an outage, too
 	if err != nil {
 		return snapshot{}, err
 	}
@@ -278,7 +274,7 @@ func (l *loop) observe(ctx context.Context, s scope, ids []workspace.ID) (snapsh
 		return snapshot{}, nil
 	}
 	if s == everything && (len(rows) > listAll || l.breaker.Suspects()) {
-		ids = nil // to confirm a loss, what others have counts as well
+		ids = nil // to confirm a loss, the state of the others counts as well
 	} else {
 		ids = make([]workspace.ID, len(rows))
 		for i, w := range rows {

@@ -16,8 +16,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestHomesAreMeasured: those that run, and those that were used since; and the log says
-// once that one is large.
+// TestHomesAreMeasured: those of running workspaces, and those used since the last measurement; a large one is
+// logged once.
 func TestHomesAreMeasured(t *testing.T) {
 	h := newHarness(t)
 	core, log := observer.New(zapcore.WarnLevel)
@@ -100,8 +100,7 @@ func TestASaveKeepsAMeasurement(t *testing.T) {
 	}
 }
 
-// TestAFullDisk: a new workspace waits, and goes on as soon as there is room, however long it
-// has waited.
+// TestAFullDisk: a new workspace waits, and continues as soon as there is room, however long it has waited.
 func TestAFullDisk(t *testing.T) {
 	h := newHarness(t)
 	h.controller.SetFullDisk(&workspace.FullDisk{Percent: 96})

@@ -14,9 +14,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestARowFromBeforeItsArchivesIsNotProvisioned: the database says that the workspace was
-// never made, and the bucket has an archive of it (SPEC 12.9). The same row of another
-// workspace, of which there is no archive, is provisioned.
+// TestARowFromBeforeItsArchivesIsNotProvisioned: according to the database the workspace was never created, but
+// the bucket has an archive of it (SPEC 12.9). The same row of another workspace, without an archive, is
+// provisioned.
 func TestARowFromBeforeItsArchivesIsNotProvisioned(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -51,7 +51,7 @@ func TestARowFromBeforeItsArchivesIsNotProvisioned(t *testing.T) {
 	}
 }
 
-// TestAFreshWorkspaceNeedsNoObjectStore: it is not even asked.
+// TestAFreshWorkspaceNeedsNoObjectStore: the store is not even asked.
 func TestAFreshWorkspaceNeedsNoObjectStore(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -72,8 +72,7 @@ func TestAFreshWorkspaceNeedsNoObjectStore(t *testing.T) {
 	}
 }
 
-// TestAStoreThatHangsDoesNotBlindTheSweep: it looks at volumes all the same, and asks for
-// one archive only.
+// TestAStoreThatHangsDoesNotBlindTheSweep: it still looks at volumes, and asks for one archive only.
 func TestAStoreThatHangsDoesNotBlindTheSweep(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -102,7 +101,7 @@ func TestAStoreThatHangsDoesNotBlindTheSweep(t *testing.T) {
 	h.resign()
 	hangs.Store(true)
 	h.backend.LoseVolume(asleep)
-	h.lead() // its first sweep is at once
+	h.lead() // its first sweep comes immediately
 	if w := h.settles(asleep, workspace.PhaseError); w.ErrorReason != workspace.ReasonDataLost {
 		t.Errorf("%s, want DataLost", w.ErrorReason)
 	}
@@ -112,9 +111,8 @@ func TestAStoreThatHangsDoesNotBlindTheSweep(t *testing.T) {
 	}
 }
 
-// TestAYoungerArchiveOfAVolumeThatIsGone: the row says STANDBY on a volume without
-// changes since K1, and is from before K2 was made and the volume dropped. The missing
-// volume alone would look as if K1 were current.
+// TestAYoungerArchiveOfAVolumeThatIsGone: the row says STANDBY on a volume unchanged since K1, and is older
+// than K2 and the removal of the volume. Judging by the missing volume alone, K1 would look current.
 func TestAYoungerArchiveOfAVolumeThatIsGone(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -142,8 +140,8 @@ func TestAYoungerArchiveOfAVolumeThatIsGone(t *testing.T) {
 	}
 }
 
-// TestANewLeaderRemovesWhatARestoreHasLeft: the leader before has saved that the workspace is
-// archived, and has ended before it removed the volume of an interrupted restore.
+// TestANewLeaderRemovesWhatARestoreHasLeft: the previous leader saved that the workspace is archived, and ended
+// before it removed the volume of an interrupted restore.
 func TestANewLeaderRemovesWhatARestoreHasLeft(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// ownersBackend notes for whom something is made.
+// ownersBackend records for which owner each object is created.
 type ownersBackend struct {
 	reconcile.Backend
 	mu   sync.Mutex
@@ -41,7 +41,7 @@ func (o *ownersBackend) StartJob(ctx context.Context, s backend.JobSpec) error {
 	return o.Backend.StartJob(ctx, s)
 }
 
-// TestEverythingIsMadeForItsOwner: the backend is told whose workspace it is, each time.
+// TestEverythingIsMadeForItsOwner: each call tells the backend the owner of the workspace.
 func TestEverythingIsMadeForItsOwner(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// breaking panics about one workspace, wherever the controller calls it.
+// breaking panics about one workspace, in each of the controller's calls.
 type breaking struct {
 	reconcile.Backend
 	id    atomic.Pointer[workspace.ID]
@@ -102,7 +102,7 @@ func TestAPanicOfAnActuatorConcernsItsWorkspaceAlone(t *testing.T) {
 		if w := h.waits(id, workspace.WaitInternalError); w.Operation != workspace.OpStarting {
 			t.Errorf("%+v", w)
 		}
-		// The pause grows: it is not tried with every look.
+		// The pause grows: not every look tries again.
 		calls := b.calls.Load()
 		h.settles(h.create(), workspace.PhaseRunning)
 		if more := b.calls.Load() - calls; more > 3 {
@@ -164,7 +164,7 @@ func TestAPanicOfAProbeConcernsItsWorkspaceAlone(t *testing.T) {
 	h.concernsAlone(id, logs, func() { h.settles(h.create(), workspace.PhaseRunning) }, func() { broken.Store(nil) }, workspace.PhaseRunning)
 }
 
-// A listing that panics is one that has not answered: nothing is concluded, for any workspace.
+// A listing that panics counts as missing: nothing is concluded, for any workspace.
 func TestAPanicOfASensorIsAnAnswerThatIsMissing(t *testing.T) {
 	h := newHarness(t)
 	b := &breaking{Backend: h.backend}
@@ -182,7 +182,7 @@ func TestAPanicOfASensorIsAnAnswerThatIsMissing(t *testing.T) {
 	h.settles(id, workspace.PhaseStandby)
 }
 
-// Each of these rows is one that the database takes and the program cannot read.
+// The database accepts each of these rows, but the program cannot read them.
 func TestARowThatCannotBeReadConcernsItsWorkspaceAlone(t *testing.T) {
 	h := newHarness(t)
 	logs := h.faulty()

@@ -12,8 +12,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestABackendThatWaits: what a backend waits for is told, is no failure of the operation, and
-// passes by itself. A volume in doubt keeps its container running.
+// TestABackendThatWaits: a backend's wait is shown, does not fail the operation, and passes by itself. A volume
+// in doubt keeps its container running.
 func TestABackendThatWaits(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -15,7 +15,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// crowded is a harness whose controller keeps to a limit of running workspaces per user. It counts the starts of containers.
+// crowded is a harness whose controller enforces a limit of running workspaces per user. It counts the starts
+// of containers.
 type crowded struct {
 	*harness
 	starts *atomic.Int32
@@ -51,7 +52,7 @@ func (h crowded) dozing() workspace.ID {
 	return id
 }
 
-// places waits until so many workspaces hold a place.
+// places waits until that many workspaces hold a place.
 func (h crowded) places(want int) {
 	h.t.Helper()
 	var n int
@@ -61,7 +62,7 @@ func (h crowded) places(want int) {
 	})
 }
 
-// rests waits until the workspace is in its desired state, without a doze.
+// rests waits until the workspace is in its desired state and does not doze.
 func (h crowded) rests(id workspace.ID, p workspace.Phase) {
 	h.t.Helper()
 	h.await(id, "its rest", func(w workspace.Workspace) bool {
@@ -70,13 +71,14 @@ func (h crowded) rests(id workspace.ID, p workspace.Phase) {
 	})
 }
 
-// kill ends the container, as another program does, or its engine.
+// kill ends the container, alone or with its engine.
 func (h crowded) kill(id workspace.ID, withEngine bool) {
 	h.backend.Exit(id, 137, time.Hour, "")
 	h.backend.Change(id, func(k *workspace.Container) { k.Disrupted = withEngine })
 }
 
-// TestTheEndOfAContainerThatDozes: it is started again if a place is free. Otherwise its workspace sleeps, and no container of it starts.
+// TestTheEndOfAContainerThatDozes: it is started again if a place is free. Otherwise its workspace sleeps, and
+// its container does not start.
 func TestTheEndOfAContainerThatDozes(t *testing.T) {
 	t.Parallel()
 	for name, withEngine := range map[string]bool{"killed": false, "with its engine": true} {
@@ -100,7 +102,7 @@ func TestTheEndOfAContainerThatDozes(t *testing.T) {
 			h.doze(a)
 			h.seen(a, true)
 			h.places(0)
-			h.kill(a, withEngine) // and nobody has taken its place
+			h.kill(a, withEngine) // and its place is still free
 			h.rests(a, workspace.PhaseRunning)
 			h.places(1)
 		})
@@ -136,14 +138,14 @@ func TestAnEngineRestartWithSeveralThatDoze(t *testing.T) {
 	}
 }
 
-// TestAnErrorThatEndsByItself needs a place as well.
+// TestAnErrorThatEndsByItselfNeedsAPlace: a workspace that recovers from a transient error needs a place, too.
 func TestAnErrorThatEndsByItselfNeedsAPlace(t *testing.T) {
 	t.Parallel()
 	for _, free := range []bool{true, false} {
 		h := crowd(t, 1)
 		a := h.create()
 		h.settles(a, workspace.PhaseRunning)
-		// The start took too long, as it seemed.
+		// The start appeared to take too long.
 		h.backend.Change(a, func(k *workspace.Container) { k.Ready = false })
 		storetest.Set(t, h.store, a, `phase = 'ERROR', error_reason = 'Timeout', error_message = 'x', error_count = 1, conditions = '{}'`)
 		h.places(0)
@@ -164,7 +166,8 @@ func TestAnErrorThatEndsByItselfNeedsAPlace(t *testing.T) {
 	}
 }
 
-// TestAnOlderArchiveOfOneThatDozes is refused without a place, and then keeps the place until it runs again.
+// TestAnOlderArchiveOfOneThatDozes is refused without a place, and otherwise keeps the place until the
+// workspace runs again.
 func TestAnOlderArchiveOfOneThatDozes(t *testing.T) {
 	t.Parallel()
 	h := crowd(t, 1)

@@ -44,8 +44,9 @@ func (r *pulls) pulled() map[string]int {
 	return maps.Clone(r.count)
 }
 
-// TestImagesArePulledAhead: the configured ones and those of the workspaces in STANDBY, once each, and no other.
-// One that has been removed comes back at the next look, and one that cannot be pulled keeps no other from it.
+// TestImagesArePulledAhead: the configured ones and those of the workspaces in STANDBY, once each, and no
+// other. A removed one is pulled again at the next look, and one that cannot be pulled does not block the
+// others.
 func TestImagesArePulledAhead(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -96,7 +97,8 @@ func TestImagesArePulledAhead(t *testing.T) {
 	}
 }
 
-// TestNothingIsPulledAhead while that is off, while the disk is full, and on an engine that is not the recorded one.
+// TestNothingIsPulledAhead while prepulling is off, while the disk is full, and on an engine that is not the
+// recorded one.
 func TestNothingIsPulledAhead(t *testing.T) {
 	t.Parallel()
 	for name, hinder := range map[string]func(h *harness, s *reconcile.Settings) (undo func()){
@@ -135,7 +137,7 @@ func TestNothingIsPulledAhead(t *testing.T) {
 			case "a full disk":
 				h.waits(h.create(), workspace.WaitDiskPressure)
 			default:
-				h.settles(h.create(), workspace.PhaseRunning) // many looks would have been made
+				h.settles(h.create(), workspace.PhaseRunning) // enough time for many looks
 			}
 			if n := r.pulled(); len(n) > 0 {
 				t.Errorf("pulled %v", n)

@@ -11,12 +11,12 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// maxProbes bounds the probes that run at the same time.
+// maxProbes bounds the concurrent probes.
 const maxProbes = 16
 
-// addArchives adds the answer p of the object store to o, if it is about w as it is now. It must
-// have been fresh when the observation began. A backend may take longer to list than an answer
-// may be used. Every answer would then be too old, and nothing would ever be decided.
+// addArchives adds the answer p of the object store to o, if it is about the present state of w. It must have
+// been fresh when the observation began. It may be older by now: a backend may take longer to list than an
+// answer may be used, and then every answer would be too old for any decision.
 func addArchives(began time.Time, w workspace.Workspace, p *observation.Answer, o *workspace.Observation) {
 	if p == nil || !p.About(began, w) {
 		return
@@ -25,7 +25,7 @@ func addArchives(began time.Time, w workspace.Workspace, p *observation.Answer, 
 	o.UploadSize, o.UploadSHA256 = p.Size, p.Sum
 }
 
-// startProbe asks the object store beside the loop. Its answer requests the next observation.
+// startProbe asks the object store in parallel to the loop. The answer requests the next observation.
 func (l *loop) startProbe(ctx context.Context, w workspace.Workspace, ask planner.Ask) {
 	q := observation.Question{Row: w, Archive: ask.Archive, Upload: ask.Upload, Bucket: ask.Bucket}
 	l.of(q.Row.ID).busy = true
@@ -45,8 +45,8 @@ func (l *loop) startProbe(ctx context.Context, w workspace.Workspace, ask planne
 	})
 }
 
-// probeDone takes an answer. When the store has come back, the workspaces that wait for it need
-// not wait for their next attempt.
+// probeDone handles an answer. When the store has come back, the workspaces that wait for it need not wait for
+// their next attempt.
 func (l *loop) probeDone(p *observation.Answer, err error) {
 	l.of(p.Question.Row.ID).answer = p
 	if err != nil {

@@ -21,14 +21,13 @@ func (present) Versions(context.Context, workspace.ID) ([]workspace.ArchiveVersi
 	return nil, fs.ErrNotExist
 }
 
-// recorded is the bucket that it is.
+// recorded is the recorded bucket.
 type recorded struct{ Identity }
 
 func (recorded) Bucket(context.Context) error { return nil }
 
-// TestASlowBackendDoesNotMakeAnswersTooOld: the object store has answered, and then the backend
-// takes longer to list than an answer may be used. It is decided, and the store is not asked
-// again for ever.
+// TestASlowBackendDoesNotMakeAnswersTooOld: the object store has answered, and then the backend takes longer to
+// list than an answer may be used. The decision is made anyway, without asking the store forever.
 func TestASlowBackendDoesNotMakeAnswersTooOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLoop(New(Options{Log: testlog.New(t), Archives: present{}, Identity: recorded{}}), Term{})
@@ -50,12 +49,12 @@ func TestASlowBackendDoesNotMakeAnswersTooOld(t *testing.T) {
 		if s.busy {
 			t.Error("the store is asked again")
 		}
-		// One that was old when the observation began says nothing about it.
+		// An answer that was old when the observation began is not used for it.
 		s.answer = &answer
 		if _, decided := l.prepare(t.Context(), w, snapshot{began: time.Now()}, l.policy()); decided {
 			t.Error("an old answer is used")
 		}
-		<-l.results // of the new question
+		<-l.results // of the new request
 		l.wg.Wait()
 	})
 }

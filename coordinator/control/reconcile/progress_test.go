@@ -16,7 +16,7 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// saves notes the progress that is saved.
+// saves records the saved progress.
 type saves struct {
 	reconcile.Store
 	mu    sync.Mutex
@@ -38,14 +38,14 @@ func (s *saves) count() int {
 	return len(s.steps)
 }
 
-// TestEveryLookAtARestoreMaySave: people are told every second how far it is.
+// TestEveryLookAtARestoreMaySave: people see its progress every second.
 func TestEveryLookAtARestoreMaySave(t *testing.T) {
 	if every := reconcile.DefaultSettings().ActiveInterval; every > time.Second || reconcile.RestoreMin >= every {
 		t.Errorf("a restore is looked at every %s, and saved after %s", every, reconcile.RestoreMin)
 	}
 }
 
-// TestProgressOfAJob: it is in the row soon, not at every look, and gone with the operation.
+// TestProgressOfAJob: it is saved soon, not at every look, and removed with the operation.
 func TestProgressOfAJob(t *testing.T) {
 	h := newHarness(t)
 	s := &saves{Store: h.store}

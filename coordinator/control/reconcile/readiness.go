@@ -42,7 +42,7 @@ func awaitsAnswer(w workspace.Workspace, c workspace.Container) bool {
 		w.Waiting != nil && w.Waiting.Reason == workspace.WaitNotAnswering
 }
 
-// answered reports whether the watch has found out all that matters, and the row has it.
+// answered reports whether the watch has found everything relevant, and the row contains it.
 func answered(watch *readiness.Watch, w workspace.Workspace, c workspace.Container) bool {
 	return !awaitsAnswer(w, c) && watch.Found().Answered
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// applications are what answers at the containers' endpoints, and what listens in the containers.
+// applications are the programs that answer at the containers' endpoints and listen in the containers.
 type applications struct {
 	*memory.Backend
 	mu     sync.Mutex
@@ -39,7 +39,7 @@ func (a *applications) Stats(context.Context, workspace.ID) (backend.Stats, erro
 	return a.stats, nil
 }
 
-// answers lets what listens at an endpoint answer from now on.
+// answers makes the program at an endpoint answer from now on.
 func (a *applications) answers(endpoint string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -74,7 +74,7 @@ func TestTheFirstAnswerEndsAStart(t *testing.T) {
 	if w := h.settles(id, workspace.PhaseRunning); w.Endpoint != "10.0.0.2:8080" || !w.Conditions.True(workspace.ContainerReady) {
 		t.Errorf("at %q: %+v", w.Endpoint, w.Conditions[workspace.ContainerReady])
 	}
-	// Another leader does not know of the answer, and asks once more.
+	// Another leader does not know the answer, and probes once more.
 	h.resign()
 	before := a.probes.Load()
 	h.lead()
@@ -87,8 +87,8 @@ func TestTheFirstAnswerEndsAStart(t *testing.T) {
 	h.reach(id, workspace.DesiredStandby, workspace.PhaseStandby)
 }
 
-// TestAPortThatIsFoundIsUsed, in the container in which it was found and by the next one from its start, until the
-// configured one answers.
+// TestAPortThatIsFoundIsUsed: in its container, and by the next container from its start, until the configured
+// port answers.
 func TestAPortThatIsFoundIsUsed(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -124,7 +124,8 @@ func TestAPortThatIsFoundIsUsed(t *testing.T) {
 	h.reach(id, workspace.DesiredStandby, workspace.PhaseStandby)
 }
 
-// TestWhatListensIsTold in the row of a workspace that does not answer, by whichever process leads, until it answers.
+// TestWhatListensIsTold: the row of an unanswering workspace shows the listening programs, under every leader,
+// until it answers.
 func TestWhatListensIsTold(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// TestNothingIsKeptOfEndedWorkspaces: neither of those that are deleted, nor of the operations
-// of those that are archived, which are observed rarely.
+// TestNothingIsKeptOfEndedWorkspaces: nothing about deleted ones, nor about the operations of archived ones,
+// which are rarely observed.
 func TestNothingIsKeptOfEndedWorkspaces(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -53,7 +53,7 @@ func TestNothingIsKeptOfEndedWorkspaces(t *testing.T) {
 	loops := h.controller.Loops()
 	h.resign()
 	for _, l := range loops {
-		// The engine has the workspace that stays, and the queue the next ones to look at.
+		// The engine keeps the remaining workspace, and the queue the next ones to observe.
 		kept := slices.DeleteFunc(retainedIn(l), func(path string) bool { return strings.Contains(path, ".Engine.") || strings.Contains(path, ".queue.") })
 		if len(kept) > 0 {
 			t.Errorf("kept: %q", kept)

@@ -12,10 +12,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// backoff is the pause after a number of failures in a row: 1 s, 2 s, 4 s … 30 s,
-// ±50 % (SPEC 1, contract 10). It is a function of error_count, which is in the row,
-// so a new leader continues where the former one was. A library's backoff keeps its
-// own count in memory and could not.
+// backoff is the pause after a number of consecutive failures: 1 s, 2 s, 4 s … 30 s, ±50 % (SPEC 1, contract
+// 10). It is a function of error_count, which is in the row, so a new leader continues where the former one
+// was. A library's backoff keeps its own count in memory and could not.
 func backoff(failures int) time.Duration {
 	d := 30 * time.Second
 	if failures >= 1 && failures <= 5 {
@@ -24,7 +23,7 @@ func backoff(failures int) time.Duration {
 	return jitter(d)
 }
 
-// jitter spreads a pause, so that workspaces that wait for the same thing do not ask at once.
+// jitter spreads a pause, so that workspaces that wait for the same resource do not all try at the same time.
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 
 // pulls are the operations that may wait for an image: the workspace's, or the jobs'.
@@ -61,7 +60,7 @@ func (l *loop) addPull(w workspace.Workspace, s *state, o *workspace.Observation
 	}
 }
 
-// causeOf is why another attempt to pull an image may go better; empty for one that cannot.
+// causeOf returns why another attempt to pull an image may succeed; empty if it cannot.
 func causeOf(err error) string {
 	var pending *workspace.PendingError
 	switch {
@@ -75,8 +74,8 @@ func causeOf(err error) string {
 	return ""
 }
 
-// addOutdated notes that the container of w waits to run and would be made otherwise now, such as from another
-// image.
+// addOutdated records that the container of w waits to run and would be created differently now, such as from
+// another image.
 func (l *loop) addOutdated(ctx context.Context, w workspace.Workspace, o *workspace.Observation) {
 	if l.outdated == nil || o.Container == nil || o.Container.Pending == nil {
 		return

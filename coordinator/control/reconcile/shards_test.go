@@ -20,8 +20,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// TestShardsRunBesideEachOther: one loop per shard that the process leads drives the
-// workspaces of that shard, under its own term, and no others.
+// TestShardsRunBesideEachOther: one loop per led shard drives the workspaces of that shard, under its own term,
+// and no others.
 func TestShardsRunBesideEachOther(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -95,8 +95,8 @@ func (c *countedStore) SweepPage(ctx context.Context, shard, shards int, after w
 	return c.Store.SweepPage(ctx, shard, shards, after, limit)
 }
 
-// TestActiveTicksReadOnlyWhatChanges: running workspaces are read at the idle interval,
-// and a tick without rows asks the backend nothing.
+// TestActiveTicksReadOnlyWhatChanges: running workspaces are read at the idle interval, and a tick without rows
+// does not call the backend.
 func TestActiveTicksReadOnlyWhatChanges(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -148,7 +148,7 @@ func TestASlowSweepDelaysNobody(t *testing.T) {
 	}
 }
 
-// registry is a backend that has to pull images.
+// registry is a backend that must pull images.
 type registry struct {
 	*memory.Backend
 	here    atomic.Bool

@@ -14,8 +14,8 @@ import (
 // the row is trusted, may depend on it.
 type state struct {
 	busy      bool                 // an actuator or a probe of it runs
-	again     bool                 // it was asked for meanwhile
-	retry     retry                // when the next attempt is due; zero when none is put off
+	again     bool                 // it was requested meanwhile
+	retry     retry                // when the next attempt is due; zero for no delay
 	unsaved   int                  // consecutive saves that failed
 	answer    *observation.Answer  // of the object store, used once
 	begun     time.Time            // when this leader has begun the operation in progress
@@ -24,19 +24,19 @@ type state struct {
 	storeAway bool                 // it waits for an object store that is away
 	failed    *failure             // of an actuator, until it is counted
 	trail     *trail.Operation     // the operation in progress
-	fault     *fault               // the program fails with it
+	fault     *fault               // a step for it panicked, or its row is unreadable
 	watch     *readiness.Watch     // of its container, until that has answered
 }
 
-// failure is what an actuator's call for an operation returned.
+// failure is the error of an actuator's call for an operation.
 type failure struct {
 	err       error
 	operation workspace.Operation
 	began     time.Time
 }
 
-// retry is when the next attempt for a workspace is due. It holds only for the request of that time: a request for
-// another state does not wait.
+// retry is when the next attempt for a workspace is due. It applies only to the request at that time: a
+// different request does not wait.
 type retry struct {
 	at        time.Time
 	desired   workspace.DesiredState
@@ -47,14 +47,14 @@ type retry struct {
 	dozeAt    time.Time
 }
 
-// image is one that a workspace waits for.
+// image is an image that a workspace waits for.
 type image struct {
 	pull  *pull.Pull
 	leave func() // stops waiting for it
 	jobs  bool   // it is that of storage jobs
-	of    string // which image the workspace's container was to have, as Launch says it
+	of    string // the image for the workspace's container, according to Launch
 	began time.Time
-	told  bool // that it is pulled
+	told  bool // the wait for the pull is recorded
 }
 
 // dropImage stops waiting for an image.
@@ -65,7 +65,7 @@ func (s *state) dropImage() {
 	}
 }
 
-// of returns the state of a workspace, which is new if nothing was known.
+// of returns the state of a workspace, creating it if necessary.
 func (l *loop) of(id workspace.ID) *state {
 	s := l.states[id]
 	if s == nil {
@@ -75,7 +75,7 @@ func (l *loop) of(id workspace.ID) *state {
 	return s
 }
 
-// tidy forgets the state of workspaces of which nothing is known.
+// tidy forgets the states that hold nothing.
 func (l *loop) tidy(rows []workspace.Workspace) {
 	for _, w := range rows {
 		if s := l.states[w.ID]; s != nil && *s == (state{}) {
@@ -122,7 +122,7 @@ func (l *loop) endTrails() {
 	}
 }
 
-// retryIn puts the next attempt off.
+// retryIn delays the next attempt.
 func (s *state) retryIn(w workspace.Workspace, d time.Duration) {
 	s.retry = retry{at: time.Now().Add(d), desired: w.DesiredState, deleteNow: w.DeleteNow, recovery: recoveryID(w),
 		revert: w.OpenRevert(), image: w.ImageRef, dozeAt: w.DozeAt}

@@ -18,8 +18,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// cleanupFailures is the number of failures whose backoff applies after a failed
-// clean-up or probe. Those failures are not counted in the row.
+// cleanupFailures is the number of failures whose backoff applies after a failed clean-up or probe. Those
+// failures are not counted in the row.
 const cleanupFailures = 3
 
 // task is one call of an actuator.
@@ -35,7 +35,7 @@ type result struct {
 	err    error
 }
 
-// enqueue queues the action of a decision that was saved.
+// enqueue queues the action of a saved decision.
 func (l *loop) enqueue(ctx context.Context, d planner.Decision) {
 	s := l.of(d.Next.ID)
 	s.busy = true
@@ -52,8 +52,7 @@ func (l *loop) enqueue(ctx context.Context, d planner.Decision) {
 	})
 }
 
-// send passes a result to the loop, or drops it at the end of the term: the next
-// leader observes the effect.
+// send passes a result to the loop, or drops it at the end of the term: the next leader observes the effect.
 func (l *loop) send(ctx context.Context, r result) {
 	select {
 	case l.results <- r:
@@ -61,8 +60,7 @@ func (l *loop) send(ctx context.Context, r result) {
 	}
 }
 
-// handle records the outcome of a task or a probe and requests the next observation
-// of its workspace.
+// handle records the outcome of a task or a probe and requests the next observation of its workspace.
 func (l *loop) handle(ctx context.Context, r result) {
 	l.of(r.task.Row.ID).busy = false
 	l.safely(r.task.Row, func() { l.took(ctx, r) })
@@ -90,7 +88,7 @@ func (l *loop) took(ctx context.Context, r result) {
 	}
 }
 
-// handleMore handles the results that wait already: one observation serves them all.
+// handleMore handles the results that are already waiting: one observation serves them all.
 func (l *loop) handleMore(ctx context.Context) {
 	for {
 		select {
@@ -102,9 +100,8 @@ func (l *loop) handleMore(ctx context.Context) {
 	}
 }
 
-// taskFailed notes an actuator's error for the next observation, which counts it against the
-// operation that it was called for. A clean-up does not belong to an operation and is only
-// retried later; an image that is missing is pulled first.
+// taskFailed records an actuator's error for the next observation, which counts it against its operation. A
+// failed clean-up belongs to no operation and is only retried later; a missing image is pulled first.
 func (l *loop) taskFailed(t task, err error) {
 	var missing *backend.MissingImageError
 	id := t.Row.ID

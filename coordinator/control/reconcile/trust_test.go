@@ -24,8 +24,8 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// TestAnotherEngineIsNotBelieved: nothing is concluded from what another engine says,
-// and nothing is done to it. Running workspaces stay as they are (SPEC 2).
+// TestAnotherEngineIsNotBelieved: nothing is concluded from another engine's answers, and nothing is done to
+// it. Running workspaces stay as they are (SPEC 2).
 func TestAnotherEngineIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -67,8 +67,8 @@ func TestAnotherEngineIsNotBelieved(t *testing.T) {
 	}
 }
 
-// TestAnotherBucketIsNotBelieved: an archive that is missing in another bucket is not
-// lost, and no volume is dropped for one that is there.
+// TestAnotherBucketIsNotBelieved: an archive that is missing in another bucket is not lost, and no volume is
+// removed because of one that is there.
 func TestAnotherBucketIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -92,7 +92,7 @@ func TestAnotherBucketIsNotBelieved(t *testing.T) {
 	h.settles(id, workspace.PhaseRunning)
 }
 
-// TestBucketReplacedBeforeTheVolumeIsDropped: it is asked once more right before.
+// TestBucketReplacedBeforeTheVolumeIsDropped: its identity is checked once more right before.
 func TestBucketReplacedBeforeTheVolumeIsDropped(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -231,7 +231,7 @@ func (b *blurred) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspa
 
 var _ reconcile.Backend = (*blurred)(nil)
 
-// TestOneBrokenContainerFreezesOneWorkspace: it cannot be inspected, the others go on.
+// TestOneBrokenContainerFreezesOneWorkspace: it cannot be inspected, the others continue.
 func TestOneBrokenContainerFreezesOneWorkspace(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -251,7 +251,7 @@ func TestOneBrokenContainerFreezesOneWorkspace(t *testing.T) {
 	}
 	b.id.Store(nil)
 	h.settles(broken, workspace.PhaseStandby)
-	// Without volumes, a container that is to stop still stops; nothing starts.
+	// Without volumes, a container that should stop still stops; nothing starts.
 	h.setDesired(other, workspace.DesiredRunning)
 	h.settles(other, workspace.PhaseRunning)
 	b.hang.Store(true)
@@ -263,7 +263,7 @@ func TestOneBrokenContainerFreezesOneWorkspace(t *testing.T) {
 	h.settles(broken, workspace.PhaseRunning)
 }
 
-// TestAnOlderDatabaseDoesNotRestoreOverNewerFiles: the row is from before the volume.
+// TestAnOlderDatabaseDoesNotRestoreOverNewerFiles: the row is older than the volume.
 func TestAnOlderDatabaseDoesNotRestoreOverNewerFiles(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -312,8 +312,8 @@ func TestAnOlderDatabaseDoesNotRestoreOverNewerFiles(t *testing.T) {
 	}
 }
 
-// TestAYoungerArchiveIsNotIgnored: the row is from before the archive, whose volume is
-// gone. A wake-up does not restore the older one.
+// TestAYoungerArchiveIsNotIgnored: the row is older than the archive, whose volume is gone. A wake-up does not
+// restore the older archive.
 func TestAYoungerArchiveIsNotIgnored(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -338,7 +338,7 @@ func TestAYoungerArchiveIsNotIgnored(t *testing.T) {
 	}
 }
 
-// TestAMissingArchiveIsLost when the recorded bucket has said so twice.
+// TestAMissingArchiveIsLost when the recorded bucket has reported that twice.
 func TestAMissingArchiveIsLost(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -362,7 +362,7 @@ func TestAMissingArchiveIsLost(t *testing.T) {
 	}
 }
 
-// TestDeletionIsUndone after the volume was archived, and only the archive is left.
+// TestDeletionIsUndone after the volume was archived, with only the archive left.
 func TestDeletionIsUndone(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -17,17 +17,17 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// homes is a backend whose jobs tell the state of the volume, as real ones do.
+// homes is a backend whose jobs report the state of the volume, as real ones do.
 type homes struct {
 	reconcile.Backend
 	h *harness
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the following
 	state   string     // of the volume
 	results map[string]workspace.Job
 }
 
-// work is the work of a job: a home in the state that the job was given needs no archive.
+// work is the work of a job: a home that is still in the state given to the job needs no archive.
 func (b *homes) work(ctx context.Context, spec backend.JobSpec) (int64, error) {
 	given, key := "", ""
 	for _, v := range spec.Env {
@@ -58,7 +58,7 @@ func (b *homes) work(ctx context.Context, spec backend.JobSpec) (int64, error) {
 	return info.Size, err
 }
 
-// Jobs adds what the jobs tell.
+// Jobs adds the jobs' reports.
 func (b *homes) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.ID][]workspace.Job, error) {
 	all, err := b.Backend.Jobs(ctx, ids...)
 	b.mu.Lock()
@@ -81,7 +81,7 @@ func (b *homes) write() {
 	b.state = uuid.NewString()
 }
 
-// TestAHomeInWhichNothingChangedIsNotArchivedAgain, and one of an older archive comes back.
+// TestAHomeInWhichNothingChangedIsNotArchivedAgain, and the home of an older archive can be restored.
 func TestAHomeInWhichNothingChangedIsNotArchivedAgain(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -128,7 +128,7 @@ func TestAHomeInWhichNothingChangedIsNotArchivedAgain(t *testing.T) {
 	}
 	fence := h.fence
 	for range 2 {
-		// What the restore has read just now is newer than what the scrub has begun before.
+		// The restore's result is newer than that of the scrub, which began before.
 		if _, err := h.store.Checked(t.Context(), fence, store.Archive{WorkspaceID: id, Key: second.ArchiveKey}, store.Check{Damage: "torn", Took: -time.Hour}); err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +141,7 @@ func TestAHomeInWhichNothingChangedIsNotArchivedAgain(t *testing.T) {
 		t.Errorf("a damaged archive is still the current one: %s, %q", third.ArchiveKey, third.ArchiveDamage)
 	}
 
-	// Back to the first one: the workspace that runs is archived first, unless nothing has changed.
+	// Back to the first one: the running workspace is archived first, unless nothing has changed.
 	home.write()
 	v := store.Viewer{UserID: h.owner.UserID, Through: "test"}
 	if _, outcome, err := h.store.Revert(t.Context(), v, id, workspace.Revert{ID: "r", Key: first.ArchiveKey, At: time.Now()}, store.Limits{}); outcome != store.Changed || err != nil {
@@ -157,7 +157,7 @@ func TestAHomeInWhichNothingChangedIsNotArchivedAgain(t *testing.T) {
 	if _, err := h.archives.Stat(t.Context(), w.HomeCtx.Replaced); err != nil {
 		t.Errorf("the way back: %v", err)
 	}
-	// It works on as any other: nothing changed, and then something.
+	// It continues like any other: first unchanged, then with a change.
 	if again := rounds(); again.ArchiveKey != first.ArchiveKey || again.HomeCtx.Replaced == "" {
 		t.Errorf("nothing has changed since the revert: %s, %+v", again.ArchiveKey, again.HomeCtx)
 	}
@@ -166,7 +166,7 @@ func TestAHomeInWhichNothingChangedIsNotArchivedAgain(t *testing.T) {
 		t.Errorf("the next archive is %s, %+v", last.ArchiveKey, last.HomeCtx)
 	}
 
-	// An older one that is gone: everything stays as it is.
+	// An older archive that is gone: everything stays as it is.
 	if _, outcome, err := h.store.Revert(t.Context(), v, id, workspace.Revert{ID: "r2", Key: id.ArchiveKey(uuid.NewString()), At: time.Now()}, store.Limits{}); outcome != store.Changed || err != nil {
 		t.Fatal(outcome, err)
 	}
