@@ -10,13 +10,12 @@ import (
 // expectedKey is the archive key that belongs to the archive operation's id.
 func (p *planner) expectedKey() string { return p.next.ID.ArchiveKey(p.next.ArchiveOpID) }
 
-// archive follows the order of SPEC 1, contract 8: upload, save the key, delete
-// the volume.
+// archive follows the order of SPEC 1, contract 8: upload, save the key, delete the volume.
 func (p *planner) archive() Action {
 	n := &p.next
 	if p.o.Container != nil && p.o.Volume != nil {
-		// No part of this program starts one during this operation. It may have written, so
-		// everything that was archived meanwhile is out of date: stop it and begin anew.
+		// No part of this program starts a container during this operation. It may have written, so any archive
+		// made meanwhile is outdated: stop the container and start again.
 		n.HomeCtx.Dirty = true
 		return p.done()
 	}
@@ -34,8 +33,8 @@ func (p *planner) archive() Action {
 		p.o.Archive == workspace.Unknown):
 		return ActNothing
 	case p.o.Volume == nil:
-		// The archive from before has the content, or the workspace is deleted; otherwise
-		// this was DataLost before.
+		// The previous archive has the content, or the workspace is deleted; any other case was DataLost
+		// before.
 		n.ArchiveOpID = ""
 		return p.done()
 	case job == nil:
@@ -57,11 +56,11 @@ func (p *planner) archive() Action {
 	return p.saveKey()
 }
 
-// startArchive starts the job. Where one may have been started before, it gets a new id. Under
-// the old one there may be a complete upload that is older than the volume.
+// startArchive starts the job. If one may have been started before, it gets a new id: under the old one there
+// may be a complete upload that is older than the volume.
 func (p *planner) startArchive() Action {
 	if len(p.o.Jobs) > 0 {
-		return p.act(ActDeleteJobs) // of other operations; they would use the volume, too
+		return p.act(ActDeleteJobs) // jobs of other operations would use the volume, too
 	}
 	if p.o.Pull != nil {
 		return p.pulling()
@@ -73,9 +72,8 @@ func (p *planner) startArchive() Action {
 	return a
 }
 
-// saveKey makes the upload the workspace's archive. The marker moves with the key:
-// for as long as the archived volume still exists, it is the content of the new
-// key (SPEC 12.1).
+// saveKey makes the upload the workspace's archive. The marker moves with the key: while the archived volume
+// still exists, it is the content of the new key (SPEC 12.1).
 func (p *planner) saveKey() Action {
 	n := &p.next
 	n.ArchiveKey = p.expectedKey()
@@ -111,9 +109,9 @@ func (p *planner) measured(job *workspace.Job) {
 	}
 }
 
-// dropArchived deletes the volume once its archive is saved and was observed again.
-// The job is the proof that this archive is this volume's content: nothing can use the
-// volume without its removal. So without the job the volume is archived again.
+// dropArchived deletes the volume once its archive is saved and was observed again. The job is the proof that
+// this archive is this volume's content: the volume cannot be used before the job is removed. So without the
+// job the volume is archived again.
 func (p *planner) dropArchived() Action {
 	n := &p.next
 	job := p.job(workspace.JobArchive, n.ArchiveOpID)
@@ -121,8 +119,7 @@ func (p *planner) dropArchived() Action {
 	case p.o.Archive == workspace.Unknown:
 		return ActNothing
 	case p.o.Volume == nil:
-		// The archive exists, or the workspace is deleted; otherwise this was DataLost
-		// before.
+		// The archive exists, or the workspace is deleted; any other case was DataLost before.
 		n.ArchiveOpID = ""
 		return p.done()
 	case job == nil:
@@ -142,14 +139,12 @@ func (p *planner) dropArchived() Action {
 	return p.act(ActDropArchivedVolume)
 }
 
-// sizeDiffers is the message about an archive of another size than its job has
-// written.
+// sizeDiffers is the message about an archive whose size differs from that reported by its job.
 func (p *planner) sizeDiffers(job *workspace.Job) string {
 	return fmt.Sprintf("the archive has %d bytes in the object store, but its job wrote %d", p.o.UploadSize, job.Size)
 }
 
-// createEmptyArchive makes an archive without files. It is not needed when a volume
-// turns out to exist.
+// createEmptyArchive creates an archive without files. It is not needed if a volume turns out to exist.
 func (p *planner) createEmptyArchive() Action {
 	n := &p.next
 	switch {

@@ -4,18 +4,18 @@ import "github.com/codehub/gateway/coordinator/workspace"
 
 // Ask are the questions to the object store whose answers a decision needs.
 type Ask struct {
-	// Archive asks for the archive at archive_key, Upload for the one that the archive
-	// operation in progress uploads.
+	// Archive asks for the archive at archive_key, Upload for the one that the archive operation in progress
+	// uploads.
 	Archive, Upload bool
-	// Bucket asks whether the bucket can be used and is the recorded one. It also asks for archives
-	// that are younger than the row knows, and for that of an open revert.
+	// Bucket asks whether the bucket can be used and is the recorded one, for archives that are younger than
+	// the row knows, and for the archive of an open revert.
 	Bucket bool
 }
 
-// None reports whether nothing must be asked.
+// None reports whether there are no questions.
 func (a Ask) None() bool { return a == Ask{} }
 
-// questions are the archives that every decision on this row and observation depends on.
+// questions returns the archives that every decision on this row and observation depends on.
 func (p *planner) questions() (ask Ask) {
 	w, o := &p.was, &p.o
 	if recoveryPending(*w) || !o.Knows(workspace.SensorVolumes) || p.foreign != "" {
@@ -28,8 +28,8 @@ func (p *planner) questions() (ask Ask) {
 		}
 		job := p.job(workspace.JobArchive, w.ArchiveOpID)
 		succeeded := job != nil && job.State == workspace.JobSucceeded
-		// Without its volume, the content is in the upload, or nothing had changed and it is
-		// in the archive from before.
+		// Without its volume, the content is in the upload, or nothing had changed and it is in the previous
+		// archive.
 		kept := o.Volume == nil && w.ArchiveKey != "" && !w.HomeCtx.Dirty
 		return Ask{
 			Archive: kept || succeeded && job.Unchanged && o.Volume != nil && w.ArchiveKey != "",
@@ -42,15 +42,14 @@ func (p *planner) questions() (ask Ask) {
 		return Ask{}
 	}
 	if job := p.job(workspace.JobRestore, w.HomeCtx.RestoreOpID); w.Operation == workspace.OpRestoring && job != nil {
-		// The job asks itself. That an archive is missing is believed only when the
-		// bucket is the right one.
+		// The job checks the archive itself. A missing archive is believed only if the bucket is the right one.
 		return Ask{Archive: job.State == workspace.JobFailed && job.Reason == workspace.ReasonDataLost}
 	}
 	return Ask{Archive: o.Volume == nil || w.HomeCtx.RestoreMarker != w.ArchiveKey}
 }
 
-// unanswered returns the questions if the observation does not answer them yet. That the
-// store cannot be used is an answer. While a retry is not due, nothing is asked.
+// unanswered returns the questions if the observation does not answer them yet. An unusable store is an answer.
+// While a retry is not due, there are no questions.
 func (p *planner) unanswered() Ask {
 	ask := p.questions()
 	if p.backingOff || p.storeDown() ||
@@ -66,8 +65,8 @@ func (p *planner) unanswered() Ask {
 	return ask
 }
 
-// askBucket has the bucket asked before anything is begun or goes on. What the workspace waits
-// for stays until the answer.
+// askBucket requires an answer of the bucket before anything begins or continues. The present wait stays until
+// then.
 func (p *planner) askBucket() Action {
 	p.ask = p.questions()
 	p.ask.Bucket = true

@@ -52,8 +52,8 @@ func TestWhatADecisionAsks(t *testing.T) {
 	}
 }
 
-// TestAnErrorIsCountedByWhatTheRowSays: nothing is concluded from the observation beside it. So a
-// loss that it shows is found by the next one, and what the call may have started stays.
+// TestAnErrorIsCountedByWhatTheRowSays: the observation beside it is ignored. A loss in it is found by the next
+// one, and anything that the call may have started stays.
 func TestAnErrorIsCountedByWhatTheRowSays(t *testing.T) {
 	w, o := during(workspace.OpStarting, workspace.DesiredRunning)
 	o.Volume, o.ActionError = nil, errors.New("refused")

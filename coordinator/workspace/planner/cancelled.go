@@ -6,8 +6,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// leadsTo reports whether the operation is one of those on the way to that desired state, from any
-// phase.
+// leadsTo reports whether the operation is on the way to that desired state, from any phase.
 func leadsTo(op workspace.Operation, wanted workspace.DesiredState) bool {
 	if wanted == workspace.DesiredDeleted {
 		return op == workspace.OpStopping || op == workspace.OpArchiving || op == workspace.OpDeleting
@@ -20,13 +19,12 @@ func leadsTo(op workspace.Operation, wanted workspace.DesiredState) bool {
 	return false
 }
 
-// begins are the actions that start what an operation then waits for.
+// begins are the actions that start the object an operation then waits for.
 var begins = map[Action]bool{
 	ActProvision: true, ActStart: true, ActStartArchive: true, ActStartRestore: true,
 }
 
-// mayWrite are the waits of a storage job that may run all the same, on a machine that does not
-// answer.
+// mayWrite are the waits of a storage job that may still be running, on a machine that does not answer.
 var mayWrite = map[string]bool{workspace.WaitNodeLost: true, workspace.WaitTerminating: true}
 
 // cancelled reports whether the operation in progress only waits for resources from outside, and leads to a state that
@@ -34,17 +32,17 @@ var mayWrite = map[string]bool{workspace.WaitNodeLost: true, workspace.WaitTermi
 func (p *planner) cancelled(action Action) bool {
 	traits, waits := operations[p.next.Operation], p.waiting
 	if waits == nil && begins[action] {
-		waits = p.was.Waiting // it would only be tried again
+		waits = p.was.Waiting // the action would only repeat the attempt
 	}
 	return waits != nil && traits.yields && !leadsTo(p.next.Operation, p.next.Wanted()) &&
 		(traits.job == "" || !mayWrite[waits.Reason])
 }
 
-// atOnce is the pause before a workspace is looked at again that is at rest otherwise.
+// atOnce is the pause before the next look at a workspace that is otherwise at rest.
 const atOnce = 10 * time.Millisecond
 
-// cancel ends the operation without an error, and removes its storage job. The container that it has
-// begun to make, and the volume of a restore, are removed by what follows.
+// cancel ends the operation without an error, and removes its storage job. Later steps remove the container
+// that it began to create, and the volume of a restore.
 func (p *planner) cancel() Action {
 	n := &p.next
 	n.Operation, n.OpStartedAt = workspace.OpNone, time.Time{}

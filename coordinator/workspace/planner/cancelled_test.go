@@ -64,7 +64,7 @@ func TestAWaitThatLeadsElsewhereIsCancelled(t *testing.T) {
 				}
 			}
 			for _, reason := range reasons {
-				// What the backend says of the container or the job that was begun.
+				// The backend reports the wait of the container or job that was begun.
 				w, o := waitsFor(op, wanted, reason)
 				pending, action := &workspace.Pending{Reason: reason, Message: "x"}, planner.ActNothing
 				switch op {
@@ -78,7 +78,7 @@ func TestAWaitThatLeadsElsewhereIsCancelled(t *testing.T) {
 				check("begun", reason, planner.Reconcile(now, w, o, false, policy()), action)
 			}
 			for _, reason := range append(reasons, workspace.WaitBackendAway, workspace.WaitEgressRules, workspace.WaitJobImage, workspace.WaitEvicted) {
-				// What an actuator has said, which would be tried again.
+				// An actuator has reported the wait, and would be called again.
 				w, o := waitsFor(op, wanted, reason)
 				check("tried", reason, planner.Reconcile(now, w, o, false, policy()), planner.ActNothing)
 			}
@@ -128,7 +128,7 @@ func TestWhatWorksIsNotCancelled(t *testing.T) {
 	}
 }
 
-// TestACancelledStartLeavesNothing: its container goes by the next operation, and a start that is asked for again
+// TestACancelledStartLeavesNothing: the next operation removes its container, and another requested start
 // begins anew.
 func TestACancelledStartLeavesNothing(t *testing.T) {
 	w, o := waitsFor(workspace.OpStarting, workspace.DesiredStandby, workspace.WaitPullingImage)
@@ -147,7 +147,7 @@ func TestACancelledStartLeavesNothing(t *testing.T) {
 	if d = planner.Reconcile(now.Add(3*time.Second), n, o, false, policy()); d.Next.Operation != workspace.OpStarting || d.Action != planner.ActStart {
 		t.Errorf("again: %s %q", d.Next.Operation, d.Action)
 	}
-	// The answer of an actuator that was under way says nothing about the present desired state.
+	// The result of an actuator that was still running says nothing about the present desired state.
 	quota := fmt.Errorf("start: %w", &workspace.PendingError{Pending: workspace.Pending{Reason: workspace.WaitQuota}, Err: errors.New("403")})
 	w, o = waitsFor(workspace.OpStarting, workspace.DesiredStandby, workspace.WaitQuota)
 	n = failed(now, w, quota, policy()).Next
@@ -156,8 +156,8 @@ func TestACancelledStartLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestAnOutdatedContainerIsReplaced before anything is concluded from what keeps it: another image was chosen, or
-// the settings were corrected.
+// TestAnOutdatedContainerIsReplaced before its obstacle is judged: another image was chosen, or the settings
+// were corrected.
 func TestAnOutdatedContainerIsReplaced(t *testing.T) {
 	for _, pending := range []*workspace.Pending{noNode, pulls, noImage, noSecret} {
 		outdated := *pending
@@ -167,7 +167,7 @@ func TestAnOutdatedContainerIsReplaced(t *testing.T) {
 		if d := planner.Reconcile(now, w, o, false, policy()); d.Action != planner.ActStart || d.Next.ErrorReason != "" || d.Next.Operation != workspace.OpStarting {
 			t.Errorf("%+v: %q %s", outdated, d.Action, d.Next.ErrorReason)
 		}
-		// Its operation has given way.
+		// Its operation was postponed.
 		w, o = at(workspace.PhaseStandby)
 		w.DesiredState, o.Container = workspace.DesiredRunning, pendingContainer(&outdated)
 		if d := planner.Reconcile(now, w, o, false, policy()); d.Action != planner.ActStart || d.Next.ErrorReason != "" || d.Next.Operation != workspace.OpStarting {

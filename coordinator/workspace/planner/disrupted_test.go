@@ -8,8 +8,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// TestWhatOthersEndIsNoCrash: however often a node is drained or a container removed by force, the
-// workspace is started again. What ends by itself in between is counted as before.
+// TestWhatOthersEndIsNoCrash: however often a node is drained or a container removed by force, the workspace is
+// started again. Exits of the program itself in between are counted as before.
 func TestWhatOthersEndIsNoCrash(t *testing.T) {
 	w, o := at(workspace.PhaseRunning)
 	for i := range 10 {
@@ -18,7 +18,7 @@ func TestWhatOthersEndIsNoCrash(t *testing.T) {
 		if w = d.Next; w.Operation != workspace.OpStarting || d.Action != planner.ActStart || w.ErrorReason != "" || w.HomeCtx.Crashes != 0 {
 			t.Fatalf("eviction %d: %s %s %q, %d crashes", i, w.Operation, w.ErrorReason, d.Action, w.HomeCtx.Crashes)
 		}
-		// The next one is evicted before it was ready.
+		// The next container is evicted before it was ready.
 		o.Container = &workspace.Container{Volume: true, ExitCode: 137, Disrupted: true, StartedAt: now.Add(3 * time.Second), FinishedAt: now.Add(4 * time.Second)}
 		d = planner.Reconcile(now.Add(5*time.Second), w, o, false, policy())
 		if w = d.Next; w.Operation != workspace.OpStarting || d.Action != planner.ActStart || w.ErrorCount != 0 || w.ErrorReason != "" ||
@@ -40,7 +40,7 @@ func TestWhatOthersEndIsNoCrash(t *testing.T) {
 	}
 }
 
-// TestAJobThatOthersHaveEndedIsDoneAgain without counting as a failure.
+// TestAJobThatOthersHaveEndedIsDoneAgain without counting a failure.
 func TestAJobThatOthersHaveEndedIsDoneAgain(t *testing.T) {
 	for kind, op := range map[workspace.JobKind]workspace.Operation{workspace.JobRestore: workspace.OpRestoring, workspace.JobArchive: workspace.OpArchiving} {
 		w, o := during(op, workspace.DesiredRunning)
@@ -60,8 +60,8 @@ func TestAJobThatOthersHaveEndedIsDoneAgain(t *testing.T) {
 	}
 }
 
-// TestWhatBecameReadyEndsTheError: an error that says only that the container did not come up in
-// time, and none that speaks of the data.
+// TestWhatBecameReadyEndsTheError: it ends an error that only says that the container did not come up in time,
+// and none about the data.
 func TestWhatBecameReadyEndsTheError(t *testing.T) {
 	ends := map[workspace.ErrorReason]bool{
 		workspace.ReasonTimeout: true, workspace.ReasonRetryExceeded: true, workspace.ReasonImagePullFailed: true,

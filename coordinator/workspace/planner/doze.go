@@ -10,7 +10,7 @@ func (p *planner) frozen() bool {
 		(!p.was.DozeAt.IsZero() || !k.StartedAt.IsZero() && k.StartedAt.Equal(p.was.HomeCtx.Dozed))
 }
 
-// updateDozing sets the condition of dozing. One that never dozed does not have it.
+// updateDozing sets the condition of dozing. A workspace that never dozed does not have it.
 func (p *planner) updateDozing() {
 	frozen := p.frozen()
 	if _, has := p.next.Conditions[workspace.Dozing]; !has && !frozen {
@@ -23,8 +23,8 @@ func (p *planner) updateDozing() {
 	p.set(workspace.Dozing, frozen, reason, "")
 }
 
-// thaw lets a frozen container go on that is not to be frozen any more. One that is about to be
-// deleted is deleted as it is.
+// thaw thaws a frozen container that should not be frozen any more. A container that is about to be deleted
+// stays frozen.
 func (p *planner) thaw() (Action, bool) {
 	n := &p.next
 	if !p.frozen() || !n.DozeAt.IsZero() || n.Operation != workspace.OpNone || n.Deleted() ||
@@ -34,8 +34,7 @@ func (p *planner) thaw() (Action, bool) {
 	return p.act(ActThaw), true
 }
 
-// freeze freezes the container of a workspace that is to doze. Which container that is, is saved
-// before.
+// freeze freezes the container of a workspace that should doze. The identity of that container is saved first.
 func (p *planner) freeze() (Action, bool) {
 	n, k := &p.next, p.o.Container
 	if n.DozeAt.IsZero() || n.Phase != workspace.PhaseRunning || n.Wanted() != workspace.DesiredRunning ||

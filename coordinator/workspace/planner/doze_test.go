@@ -24,11 +24,11 @@ func TestFreezing(t *testing.T) {
 		name      string
 		container workspace.Container
 		doze      bool
-		dozed     time.Time // that this program has frozen last
+		dozed     time.Time // the container that this program froze last
 		change    func(*workspace.Workspace, *workspace.Observation)
 		backing   bool
 		action    planner.Action
-		operation workspace.Operation // that begins; empty: none
+		operation workspace.Operation // the one that begins; empty: none
 		dozing    bool                // the condition
 		endpoint  bool
 		waits     string

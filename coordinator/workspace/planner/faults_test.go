@@ -9,8 +9,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// TestStartIsRetried: a container that exits during its start is started again, up
-// to MaxRetry times, and each failure is counted once.
+// TestStartIsRetried: a container that exits during its start is started again, up to MaxRetry times, and each
+// failure is counted once.
 func TestStartIsRetried(t *testing.T) {
 	w, o := at(workspace.PhaseStandby)
 	w.DesiredState = workspace.DesiredRunning
@@ -64,8 +64,8 @@ func TestAnEngineWithAnotherClock(t *testing.T) {
 	}
 }
 
-// TestTimeoutNamesTheLastFailure: the timeout must not hide why the operation took
-// so long, and a failure that is found together with it is counted once.
+// TestTimeoutNamesTheLastFailure: the timeout must not hide why the operation took so long, and a failure that
+// is found together with it is counted once.
 func TestTimeoutNamesTheLastFailure(t *testing.T) {
 	w, o := at(workspace.PhaseStandby)
 	w.Operation, w.OpStartedAt, w.DesiredState = workspace.OpStarting, now, workspace.DesiredRunning
@@ -76,9 +76,9 @@ func TestTimeoutNamesTheLastFailure(t *testing.T) {
 	}
 }
 
-// TestDeletedInErrorKeepsItsVolumeForTheDelay: the volume may be the only copy of the
-// files. Its container and jobs go at once; the volume goes after the delay, or when an
-// administrator gives it up. Undone in between, the workspace is in ERROR again.
+// TestDeletedInErrorKeepsItsVolumeForTheDelay: the volume may be the only copy of the files. Its container and
+// jobs are removed immediately; the volume after the delay, or when an administrator gives it up. If the
+// deletion is undone in between, the workspace is in ERROR again.
 func TestDeletedInErrorKeepsItsVolumeForTheDelay(t *testing.T) {
 	for _, reason := range []workspace.ErrorReason{workspace.ReasonRetryExceeded, workspace.ReasonConflict, workspace.ReasonTimeout} {
 		w, o := at(workspace.PhaseStandby)
@@ -156,8 +156,8 @@ func TestNoTimeIsPromisedForAVolumeInDoubt(t *testing.T) {
 	}
 }
 
-// TestOrphanJobsAreRemovedWithBackoff: a job that cannot be removed must not be
-// tried at every tick.
+// TestOrphanJobsAreRemovedWithBackoff: the removal of a job that cannot be removed must not be tried at every
+// tick.
 func TestOrphanJobsAreRemovedWithBackoff(t *testing.T) {
 	for _, inError := range []bool{false, true} {
 		w, o := at(workspace.PhaseStandby)
@@ -174,8 +174,8 @@ func TestOrphanJobsAreRemovedWithBackoff(t *testing.T) {
 	}
 }
 
-// TestLostWhileInError: the loss of a volume is recorded also while its workspace is in ERROR. So
-// recovery does not begin with an empty one (SPEC 12.2).
+// TestLostWhileInError: the loss of a volume is recorded also while its workspace is in ERROR, so that recovery
+// does not begin with an empty one (SPEC 12.2).
 func TestLostWhileInError(t *testing.T) {
 	w, o := at(workspace.PhaseStandby)
 	w.DesiredState = workspace.DesiredRunning
@@ -208,8 +208,8 @@ func TestDeletedOnlyWhenNothingIsLeft(t *testing.T) {
 	}
 }
 
-// TestUnexpectedVolume: an empty volume that appears under an archived workspace,
-// created late by a former leader, is not taken for its home.
+// TestUnexpectedVolume: an empty volume that appears under an archived workspace, created late by a former
+// leader, is not mistaken for its home.
 func TestUnexpectedVolume(t *testing.T) {
 	archiving, o := at(workspace.PhaseStandby)
 	archiving.DesiredState, archiving.Operation, archiving.OpStartedAt = workspace.DesiredArchived, workspace.OpArchiving, now

@@ -21,8 +21,8 @@ func unchangedAt() (workspace.Workspace, workspace.Observation) {
 	return w, o
 }
 
-// TestUnchanged: the volume goes without a new archive only when everything agrees that the
-// current one has its content. In doubt the home is archived.
+// TestUnchanged: the volume is deleted without a new archive only if everything confirms that the current one
+// has its content. In doubt the home is archived.
 func TestUnchanged(t *testing.T) {
 	const (
 		drops = "drops the volume"
@@ -86,8 +86,8 @@ func TestUnchanged(t *testing.T) {
 	}
 }
 
-// When the volume is gone, the archive from before is looked up once more, and the workspace is
-// archived. It is lost when that is gone, too.
+// When the volume is gone, the previous archive is looked up once more, and the workspace becomes ARCHIVED. If
+// that archive is gone, too, the data is lost.
 func TestUnchangedEndsWithTheArchiveFromBefore(t *testing.T) {
 	w, o := unchangedAt()
 	w.HomeCtx.Dirty = false
@@ -110,7 +110,7 @@ func TestUnchangedEndsWithTheArchiveFromBefore(t *testing.T) {
 	}
 }
 
-// The record of an archive, and the state of the volume that is remembered with it.
+// The record of an archive, and the remembered state of the volume.
 func TestWhatIsRecordedOfAnArchive(t *testing.T) {
 	w, o := unchangedAt()
 	o.Jobs[0] = workspace.Job{Kind: workspace.JobArchive, OpID: "op", State: workspace.JobSucceeded, Size: 9, Content: 20, Files: 3, SHA256: "new", Fingerprint: "G"}
@@ -127,7 +127,7 @@ func TestWhatIsRecordedOfAnArchive(t *testing.T) {
 	if d := planner.Reconcile(now, w, o, false, policy()); !d.Archived.Verified {
 		t.Error("a job that has read its archive back counts as no verification")
 	}
-	o.Jobs = nil // the volume is gone, and what the job did is not known
+	o.Jobs = nil // the volume is gone, and the job's result is unknown
 	o.Volume = nil
 	if d := planner.Reconcile(now, w, o, false, policy()); d.Archived == nil || d.Archived.Verified {
 		t.Errorf("without its job the archive is recorded as %+v", d.Archived)
@@ -147,8 +147,8 @@ func TestWhatIsRecordedOfAnArchive(t *testing.T) {
 	}
 }
 
-// A volume whose archive is saved stays, and is archived again, when that archive is found
-// damaged, or may be, before the volume goes.
+// A volume whose archive is saved stays, and is archived again, if that archive is found to be damaged, or
+// suspected, before the volume is deleted.
 func TestAVolumeOutlivesAnArchiveThatMayBeDamaged(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*workspace.Workspace)

@@ -10,17 +10,17 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// home is the content of a volume or an archive: the number of the last write, and
-// whether a restore into it was interrupted.
+// home is the content of a volume or an archive: the number of the last write, and whether a restore into it
+// was interrupted.
 type home struct {
 	version int
 	torn    bool
 }
 
-// state is what a job's fingerprint of a volume says.
+// state is a job's fingerprint of the volume.
 func (d *disk) state() string { return fmt.Sprint(d.opID, "/", d.version) }
 
-// disk is a volume: its content and what the engine says about it.
+// disk is a volume: its content and the engine's report about it.
 type disk struct {
 	home
 	opID string
@@ -41,28 +41,28 @@ type engine struct {
 	jobs      []workspace.Job
 }
 
-// harness is a model of everything outside the controller, for one workspace. Its actuators do what
-// their contracts promise and no more. It remembers what the owner wrote last, so that a test can
-// check whether that still exists.
+// harness is a model of everything outside the controller, for one workspace. Its actuators do what their
+// contracts promise and no more. It remembers the owner's last write, so that a test can check whether that
+// still exists.
 type harness struct {
 	now      time.Time
 	row      workspace.Workspace
-	history  []workspace.Workspace // the rows before, for a database that is restored
+	history  []workspace.Workspace // the earlier rows, for restoring an older database
 	*engine                        // the one that answers
 	engines  [2]*engine
 	archives map[string]stored
 	store    workspace.StoreAnswer
 	unseen   workspace.Sensors
 	keeps    keeps
-	volumeID string // what the decision says about the volume to delete
+	volumeID string // the volume to delete, according to the decision
 	written  int    // the owner's newest version that was not given up
 	serial   int
 	made     int
 	retryAt  time.Time
 	recovery int
 	reverts  int
-	given    map[string]string // what archive jobs were given to compare with
-	wayBack  home              // what the last revert has replaced
+	given    map[string]string // the states that archive jobs were given to compare with
+	wayBack  home              // the home that the last revert has replaced
 	begun    time.Time         // when this leader has begun the operation in progress
 	deleted  bool
 	dropped  bool // a deletion gave the volume up
@@ -70,8 +70,8 @@ type harness struct {
 	forGood  bool // the delay has passed, or an administrator gave the files up
 }
 
-// questions are what a decision asks of the object store that has not answered anything yet,
-// when a retry is due.
+// questions returns a decision's questions to an object store that has not answered anything yet, when a retry
+// is due.
 func questions(now time.Time, w workspace.Workspace, o workspace.Observation) planner.Ask {
 	o.Archive, o.Upload, o.Store = workspace.Unknown, workspace.Unknown, workspace.StoreAnswer{}
 	return planner.Reconcile(now, w, o, false, policy()).Ask
@@ -155,8 +155,8 @@ func (h *harness) observe(asked bool) workspace.Observation {
 	return o
 }
 
-// reconcile observes, decides and saves. The caller carries the action out, lets it
-// fail, or drops it as a crash would.
+// reconcile observes, decides and saves. The caller carries the action out, lets it fail, or drops it as a
+// crash would.
 func (h *harness) reconcile() (planner.Decision, workspace.Workspace) {
 	was := h.row
 	decide := func(asked bool) planner.Decision {
@@ -259,7 +259,7 @@ func (h *harness) act(t failing, a planner.Action) {
 	case planner.ActDropArchivedVolume, planner.ActDropStaleVolume:
 		kept, ok := h.archives[h.row.ArchiveKey]
 		if !ok || h.store.State != workspace.StoreAnswers {
-			h.fail(a, workspace.ReasonActionFailed) // the last look at the archive refuses
+			h.fail(a, workspace.ReasonActionFailed) // the final check of the archive fails
 			return
 		}
 		if a == planner.ActDropArchivedVolume && h.volume != nil && h.volume.opID == h.volumeID && (kept.home != h.volume.home || kept.damaged) {
@@ -288,7 +288,7 @@ func (h *harness) frozen() bool {
 	return k != nil && k.Health == workspace.HealthPaused && k.StartedAt.Equal(h.row.HomeCtx.Dozed)
 }
 
-// deleteVolume deletes the incarnation that the decision means, and no other one.
+// deleteVolume deletes exactly the incarnation named by the decision.
 func (h *harness) deleteVolume() {
 	h.deleteJobs()
 	if h.runningJob() == nil && h.volume != nil && h.volume.opID == h.volumeID && h.container == nil {
@@ -390,9 +390,8 @@ func (h *harness) crash() {
 	}
 }
 
-// kept reports whether the owner's last change is on a volume or in an archive. Where
-// the database was always right, it must be the current archive or a younger one: the
-// garbage collector deletes the others.
+// kept reports whether the owner's last change is on a volume or in an archive. If the database was always
+// right, it must be the current archive or a younger one: the garbage collector deletes the others.
 func (h *harness) kept(older bool) bool {
 	if h.written == 0 {
 		return true
@@ -411,8 +410,8 @@ func (h *harness) kept(older bool) bool {
 	return false
 }
 
-// revert asks for an older archive, as its owner does. The service offers none that is
-// known to be damaged, and only to a workspace in the order of the phases.
+// revert requests an older archive, as the owner does. The service offers no archive that is known to be
+// damaged, and accepts the request only for a workspace in the order of the phases.
 func (h *harness) revert(key string) {
 	if a, there := h.archives[key]; !there || a.damaged || h.row.Operation != workspace.OpNone || h.deleted ||
 		h.row.Phase == workspace.PhaseError || h.row.ArchiveKey == "" || h.row.Reverting() {
@@ -423,12 +422,12 @@ func (h *harness) revert(key string) {
 	h.retryAt = time.Time{}
 }
 
-// spoil damages the current archive, or removes it, unless that loses the owner's last
-// change. The scrub has told of the damage.
+// spoil damages or removes the current archive, unless that loses the owner's last change. The scrub has
+// reported the damage.
 func (h *harness) spoil(remove bool) {
 	a, there := h.archives[h.row.ArchiveKey]
 	if !there || h.row.Reverting() && h.row.Revert.Key == h.row.ArchiveKey {
-		return // the person who has chosen it has seen that it is whole
+		return // the person who chose it has seen that it is intact
 	}
 	sound := a
 	a.damaged = true

@@ -9,17 +9,16 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// TestWaitingForAnImage: an operation whose image is being pulled waits and says so, past
-// any timeout, and does not ask the engine again. Its failure is terminal at once, but
-// never on an intact volume.
+// TestWaitingForAnImage: an operation whose image is being pulled waits and shows that, past any timeout,
+// without asking the engine again. A failed pull is terminal immediately, except on an intact volume.
 func TestWaitingForAnImage(t *testing.T) {
 	for name, c := range map[string]struct {
 		op      workspace.Operation
 		desired workspace.DesiredState
 		change  func(*workspace.Workspace, *workspace.Observation)
-		then    planner.Action // when the image is here
+		then    planner.Action // when the image exists
 		reason  workspace.ErrorReason
-		waits   string // when it could not be pulled
+		waits   string // when the pull failed
 	}{
 		"starting": {workspace.OpStarting, workspace.DesiredRunning, nil,
 			planner.ActStart, workspace.ReasonImagePullFailed, ""},
@@ -58,7 +57,7 @@ func TestWaitingForAnImage(t *testing.T) {
 	}
 }
 
-// messageOf is what a workspace says about its wait, or "".
+// messageOf returns the message of a workspace's wait, or "".
 func messageOf(w workspace.Workspace) string {
 	if w.Waiting == nil {
 		return ""
@@ -66,7 +65,7 @@ func messageOf(w workspace.Workspace) string {
 	return w.Waiting.Message
 }
 
-// TestAProgressLimitsNothingForEver: what makes progress is not late, until the overall limit.
+// TestAProgressLimitsNothingForEver: an operation with progress is not late until the overall limit.
 func TestAProgressLimitsNothingForEver(t *testing.T) {
 	for _, c := range []struct {
 		began, progress time.Duration // ago
@@ -74,7 +73,7 @@ func TestAProgressLimitsNothingForEver(t *testing.T) {
 	}{
 		{time.Hour, time.Minute, false},
 		{time.Hour, 31 * time.Minute, true},
-		{time.Minute, time.Hour, false}, // the progress of an operation before
+		{time.Minute, time.Hour, false}, // the progress of an earlier operation
 		{25 * time.Hour, time.Second, true},
 		{23 * time.Hour, 29 * time.Minute, false},
 	} {
@@ -90,8 +89,8 @@ func TestAProgressLimitsNothingForEver(t *testing.T) {
 	}
 }
 
-// TestAPullThatFailsForNowIsTriedAgain: after pauses that grow, with the cause, and never as an error. While it waits the
-// desired state may change, and another attempt that is asked for begins at once.
+// TestAPullThatFailsForNowIsTriedAgain: after growing pauses, with the cause, and never as an error. Meanwhile
+// the desired state may change, and another requested attempt begins immediately.
 func TestAPullThatFailsForNowIsTriedAgain(t *testing.T) {
 	w, o := during(workspace.OpStarting, workspace.DesiredRunning)
 	w.OpStartedAt = now
@@ -129,7 +128,7 @@ func TestAPullThatFailsForNowIsTriedAgain(t *testing.T) {
 	if n.Waiting.FailedPull() || n.Waiting.Done != 1 || n.Waiting.Tries != 12 {
 		t.Errorf("bytes arrive: %+v", n.Waiting)
 	}
-	// It gives way after its limit, as other waits do, and goes on to say why.
+	// It is postponed after its limit, like other waits, and still shows the cause.
 	o.Pull = nil
 	late := at.Add(6 * time.Minute)
 	gave := planner.Reconcile(late, w, o, true, policy()).Next
@@ -142,8 +141,8 @@ func TestAPullThatFailsForNowIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestARetryOfThePullReplacesWhatANodeTries: the node backs off longer and longer. A container that has begun to run
-// stays.
+// TestARetryOfThePullReplacesWhatANodeTries: the node backs off longer and longer. A container that has begun
+// to run stays.
 func TestARetryOfThePullReplacesWhatANodeTries(t *testing.T) {
 	asked := &workspace.Recovery{ID: "asked", Choice: workspace.RecoverRetry}
 	for name, c := range map[string]struct {
@@ -223,7 +222,7 @@ func TestThePullsOfAnotherImageBeginAnew(t *testing.T) {
 		image     string
 		operation workspace.Operation
 		recovery  *workspace.Recovery
-		under     bool // the retry is asked for while a pull is under way
+		under     bool // the retry is requested during a pull
 		tries     int
 		pause     time.Duration
 		since     time.Time

@@ -8,9 +8,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// TestAStartDoesNotWaitForTheRemovalOfItsJob: after a restore the container starts at once.
-// The job that has succeeded is removed when the container runs. Every other one is removed before,
-// also one that has archived the volume: it proves that nothing has used the volume since.
+// TestAStartDoesNotWaitForTheRemovalOfItsJob: after a restore the container starts immediately. The successful
+// job is removed once the container runs. Every other job is removed before, even one that has archived the
+// volume: such a job proves that the volume was not used since.
 func TestAStartDoesNotWaitForTheRemovalOfItsJob(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	restored := workspace.Job{Kind: workspace.JobRestore, OpID: "r", State: workspace.JobSucceeded}
@@ -51,7 +51,7 @@ func TestAStartDoesNotWaitForTheRemovalOfItsJob(t *testing.T) {
 		if second.Action != planner.ActStart {
 			continue
 		}
-		o.Jobs[0].State = workspace.JobRunning // a former leader's, which was told to start late
+		o.Jobs[0].State = workspace.JobRunning // a former leader's job that started late
 		if d := planner.Reconcile(start.Add(3*time.Second), second.Next, o, false, policy()); d.Action != planner.ActDeleteJobs {
 			t.Errorf("%s: beside a job that runs %q follows", c.name, d.Action)
 		}

@@ -11,13 +11,13 @@ import (
 
 // keeps is an obstacle that prevents a backend's request from succeeding.
 type keeps struct {
-	start *workspace.Pending // of what is started now; see [harness.comesUp]
+	start *workspace.Pending // the wait of newly started objects; see [harness.comesUp]
 	quota bool               // nothing can be started
 	lost  bool               // the node does not report
-	doubt string             // it is not known whether the volume stays
+	doubt string             // it is unknown whether the volume stays
 }
 
-// disturb changes one of them.
+// disturb changes one of the obstacles.
 func (k *keeps) disturb(t *rapid.T, h *harness) {
 	switch rapid.SampledFrom([]string{"start", "start", "quota", "node", "node", "volume"}).Draw(t, "keeps") {
 	case "start":
@@ -33,14 +33,14 @@ func (k *keeps) disturb(t *rapid.T, h *harness) {
 	}
 }
 
-// end lets everything go on.
+// end removes all obstacles.
 func (k *keeps) end(h *harness) {
 	*k = keeps{}
 	h.comesUp()
 	h.nodeChanged()
 }
 
-// blind are the sensors that say nothing about the workspace.
+// blind are the sensors that report nothing about the workspace.
 func (h *harness) blind() workspace.Sensors {
 	if h.keeps.doubt != "" && h.volume != nil {
 		return h.unseen | workspace.SensorVolumes
@@ -100,8 +100,8 @@ func (h *harness) nodeChanged() {
 	}
 }
 
-// deleteContainer removes the container, unless its node must confirm it and does not. A
-// volume in doubt goes with it.
+// deleteContainer removes the container, unless its node must confirm that and does not. A volume in doubt is
+// removed with it.
 func (h *harness) deleteContainer() {
 	if k := h.container; k != nil && k.Running && ending(k.Pending) {
 		k.Ready, k.Health, k.Pending, k.Endpoint = false, workspace.HealthUnhealthy, terminating, ""
@@ -114,7 +114,7 @@ func (h *harness) deleteContainer() {
 	h.container = nil
 }
 
-// deleteJobs removes the jobs, but for one whose node does not confirm it.
+// deleteJobs removes the jobs, except one whose node does not confirm that.
 func (h *harness) deleteJobs() {
 	if j := h.runningJob(); j != nil && ending(j.Pending) {
 		left := *j

@@ -8,19 +8,17 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// restoreGap is the longest time without a leader between the making of a volume
-// and the start of the job that restores into it. Of a volume that was asked for longer ago
-// and has no job, a new leader cannot know what happened to it. The engine's time of its
-// making decides nothing: that is another clock (SPEC 12.13).
+// restoreGap is the longest time without a leader between the creation of a volume and the start of the job
+// that restores into it. If a volume was requested longer ago and has no job, a new leader cannot know what
+// happened to it. The engine's creation time is not used: that is another clock (SPEC 12.13).
 const restoreGap = 10 * time.Minute
 
 // freshFor is how long after its creation a workspace is provisioned without asking the object store, because it has
 // no archive yet.
 const freshFor = 10 * time.Minute
 
-// conflict describes why the volume that exists is not one that this row knows, or
-// returns "". The database may be older than reality, and the volume may hold newer
-// files than any archive (SPEC 12.9).
+// conflict describes why the existing volume is not one that this row knows, or returns "". The database may be
+// older than reality, and the volume may hold newer files than any archive (SPEC 12.9).
 func (p *planner) conflict() string {
 	v, w := p.o.Volume, p.was
 	if v == nil || w.HomeCtx.StaleVolumeOpID != "" && v.OpID == w.HomeCtx.StaleVolumeOpID {
@@ -55,8 +53,7 @@ func (p *planner) conflict() string {
 	return ""
 }
 
-// fresh reports whether the workspace is too young to have an archive that its row does
-// not know.
+// fresh reports whether the workspace is too young to have an archive that its row does not know.
 func (p *planner) fresh() bool {
 	w := &p.was
 	return w.ArchiveKey == "" && w.ArchiveOpID == "" && w.Recovery == nil && p.now.Sub(w.CreatedAt) < freshFor
@@ -95,7 +92,7 @@ func (p *planner) served() bool {
 	return k != nil && k.Running && k.Volume
 }
 
-// conflicting is what follows from a [planner.conflict]: nothing is done to the volume.
+// conflicting handles a [planner.conflict]: nothing is done to the volume.
 func (p *planner) conflicting() (Action, bool) {
 	n := &p.next
 	if p.foreign == "" && p.o.Knows(workspace.SensorVolumes) {
@@ -110,7 +107,7 @@ func (p *planner) conflicting() (Action, bool) {
 	}
 	n.HomeCtx.ForeignVolumeOpID = p.o.Volume.OpID
 	if p.o.Volume.OpID == n.HomeCtx.VolumeOpID {
-		n.HomeCtx.VolumeOpID = "" // what spoke against it is gone with the operation
+		n.HomeCtx.VolumeOpID = "" // the reasons against it are gone with the operation
 	}
 	switch {
 	case n.Operation == workspace.OpStopping && p.o.Container != nil:
@@ -123,10 +120,10 @@ func (p *planner) conflicting() (Action, bool) {
 	return p.fail(workspace.ReasonConflict, p.foreign), true
 }
 
-// inUse is what follows from a conflict while the container runs on the volume. People may be
-// working there. It stays in use until a choice is made, or until it is asked for less since
-// then. The desired state of a row that is older than reality is no such request. Then only the
-// container goes, and what is left is in ERROR until the choice is made.
+// inUse handles a conflict while the container runs on the volume. People may be working there, so it stays in
+// use until a choice is made, or until a later request for less. The desired state of a row that is older than
+// reality is no such request. After such a request only the container is removed, and the workspace is in ERROR
+// until the choice is made.
 func (p *planner) inUse() Action {
 	n := &p.next
 	p.endRevert(p.foreign)
@@ -151,9 +148,8 @@ func (p *planner) inUse() Action {
 	return p.beginNext()
 }
 
-// dataLost describes data that is missing although the owner has not deleted the
-// workspace, or returns "" (SPEC 12.2). Where a volume or an archive disappeared,
-// no empty volume is provisioned and no older archive is restored.
+// dataLost describes data that is missing although the owner has not deleted the workspace, or returns "" (SPEC
+// 12.2). After such a loss no empty volume is provisioned and no older archive is restored.
 func (p *planner) dataLost() string {
 	n := p.next
 	if n.Deleted() || n.Conditions.True(workspace.VolumeReady) || !p.o.Knows(workspace.SensorVolumes) {
@@ -165,8 +161,8 @@ func (p *planner) dataLost() string {
 	if p.o.Volume != nil {
 		return ""
 	}
-	// What a container may have written to is gone also when its end was not seen. After a
-	// deletion that gave the volume up and was undone, the older archive is not the data.
+	// Data that a container may have written is lost even if the container's end was not seen. After a deletion
+	// that gave the volume up and was undone, the older archive is not the data.
 	had := p.was.Conditions.True(workspace.VolumeReady) || n.HomeCtx.Dirty
 	archived := n.ArchiveKey != "" && n.Conditions.True(workspace.ArchiveReady)
 	current := archived && n.HomeCtx.RestoreMarker == n.ArchiveKey && !n.HomeCtx.Dirty
@@ -176,8 +172,8 @@ func (p *planner) dataLost() string {
 	return ""
 }
 
-// uploadPossible reports whether the archive operation in progress has uploaded
-// the whole content, or may have: the object store was not asked yet.
+// uploadPossible reports whether the archive operation in progress has uploaded the whole content, or may have:
+// the object store was not asked yet.
 func (p *planner) uploadPossible() bool {
 	return p.next.Operation == workspace.OpArchiving && p.next.ArchiveKey != p.expectedKey() &&
 		p.o.Upload != workspace.Absent

@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// fullDiskMessage says why nothing is brought to the disk.
+// fullDiskMessage explains why nothing is brought to the disk.
 func fullDiskMessage(d workspace.FullDisk) string {
 	switch {
 	case d.Leaving == 1:
@@ -21,7 +21,7 @@ func fullDiskMessage(d workspace.FullDisk) string {
 	return fmt.Sprintf("the disk of the homes is %d%% full", d.Percent)
 }
 
-// pullMessage says how far a pull is.
+// pullMessage describes the progress of a pull.
 func pullMessage(p workspace.Pull) string {
 	switch {
 	case p.Queued:
@@ -38,7 +38,7 @@ func pullMessage(p workspace.Pull) string {
 	return fmt.Sprintf("pulling %d of %d %s", p.Done/size, p.Total/size, unit)
 }
 
-// queueMessage says how many go first.
+// queueMessage names the number of jobs that go first.
 func queueMessage(before int) string {
 	const why = "as many storage jobs run as may at once"
 	switch {

@@ -6,9 +6,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// nextOperations is the table of SPEC 3: the operation that brings a workspace one
-// step from its phase towards the desired state. Deletion has rules of its own; see
-// [planner.nextDeletion].
+// nextOperations is the table of SPEC 3: the operation that brings a workspace one step from its phase towards
+// the desired state. Deletion has rules of its own; see [planner.nextDeletion].
 var nextOperations = map[workspace.Phase]map[workspace.DesiredState]workspace.Operation{
 	workspace.PhasePending: {
 		workspace.DesiredArchived: workspace.OpCreateEmptyArchive,
@@ -33,11 +32,11 @@ var nextOperations = map[workspace.Phase]map[workspace.DesiredState]workspace.Op
 	},
 }
 
-// nextOperation is the operation to begin, or OpNone.
+// nextOperation returns the operation to begin, or OpNone.
 func (p *planner) nextOperation() workspace.Operation {
 	n := &p.next
 	if n.Deleted() != (n.DesiredState == workspace.DesiredDeleted) {
-		return workspace.OpNone // the schema rules it out; nothing is deleted on half an answer
+		return workspace.OpNone // the schema rules it out; contradictory columns delete nothing
 	}
 	if n.Deleted() {
 		return p.nextDeletion()
@@ -45,14 +44,14 @@ func (p *planner) nextOperation() workspace.Operation {
 	at := p.orderedPhase()
 	wanted := n.Wanted()
 	if p.o.Container != nil && wanted != workspace.DesiredRunning {
-		at = workspace.PhaseRunning // also a container that has exited is removed before the next step
+		at = workspace.PhaseRunning // a container that has exited is removed before the next step, too
 	}
 	return nextOperations[at][wanted]
 }
 
-// nextDeletion is the next step of a deletion. A workspace in STANDBY or RUNNING steps down
-// first, so that an archive exists from which the deletion can be undone. A volume that cannot
-// be archived stays for the delay (SPEC 3).
+// nextDeletion returns the next step of a deletion. A workspace in STANDBY or RUNNING steps down first, so that
+// an archive exists from which the deletion can be undone. A volume that cannot be archived stays for the delay
+// (SPEC 3).
 func (p *planner) nextDeletion() workspace.Operation {
 	switch {
 	case !p.o.Knows(workspace.SensorVolumes) && p.o.Container != nil:
@@ -70,8 +69,8 @@ func (p *planner) nextDeletion() workspace.Operation {
 	return workspace.OpNone
 }
 
-// kept is for how long the volume of a deleted workspace stays that is in no archive, as the reason
-// of a wait. The rule is that of [planner.mayDeleteVolume].
+// kept describes, as the reason of a wait, how long the volume of a deleted workspace stays that is in no
+// archive. The rule is that of [planner.mayDeleteVolume].
 func (p *planner) kept() string {
 	if p.policy.KeepDeleted <= 0 || p.o.Volume != nil && !p.givenUp() {
 		return workspace.WaitKeptUntilGivenUp
@@ -94,9 +93,9 @@ func (p *planner) stepsDown() bool {
 	return p.intact() && !p.next.DeleteNow && !p.storeDown() && !failed
 }
 
-// mayDeleteVolume reports whether the volume of a deleted workspace may go. It may if there is
-// none, the delay has passed, or an administrator has given it up. It may, too, if it is only what
-// an interrupted restore has left of an archive that exists.
+// mayDeleteVolume reports whether the volume of a deleted workspace may be deleted: if there is none, if the
+// delay has passed, if an administrator has given it up, or if it is only the remains of an interrupted restore
+// of an archive that exists.
 func (p *planner) mayDeleteVolume() bool {
 	n := &p.next
 	if p.o.Volume == nil || n.DeleteNow {
@@ -150,7 +149,7 @@ func (p *planner) beginNext() Action {
 	if traits.job != "" && p.queued(traits.job) {
 		return ActNothing
 	}
-	// Nothing is provisioned, restored or created next to an archive that may exist.
+	// Nothing is provisioned, restored or created beside an archive that may exist.
 	unknown := n.ArchiveKey != "" && !n.Deleted() && !n.Conditions.True(workspace.VolumeReady) &&
 		p.o.Archive == workspace.Unknown && op != workspace.OpStopping
 	if traits.usesStore || unknown || op == workspace.OpProvisioning && !p.fresh() {
@@ -169,15 +168,15 @@ func (p *planner) beginNext() Action {
 	p.clearError()
 	switch op {
 	case workspace.OpCreateEmptyArchive:
-		if n.ArchiveOpID == "" { // an earlier attempt has made the same archive
+		if n.ArchiveOpID == "" { // an earlier attempt has created the same archive
 			n.ArchiveOpID = p.policy.NewOpID()
 		}
 	case workspace.OpArchiving:
-		// Always a new id. Under an older id there may be a complete upload that is older than the
-		// volume. It would be taken for the result of this operation.
+		// This is always a new id. Under an older id there may be a complete upload that is older than the
+		// volume, and it would be mistaken for the result of this operation.
 		n.ArchiveOpID = p.policy.NewOpID()
 	case workspace.OpProvisioning:
-		// An id is of one volume only, so that no other one is taken for it.
+		// Each volume has its own id, so that no other one is mistaken for it.
 		if n.HomeCtx.VolumeOpID == "" || p.o.Volume == nil {
 			n.HomeCtx.VolumeOpID = p.policy.NewOpID()
 		}

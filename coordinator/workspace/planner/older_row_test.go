@@ -9,9 +9,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// TestARowFromBeforeItsArchives: something is about to make the data of a workspace that is not
-// fresh. Before, the object store is asked for archives that the row does not know. That holds also
-// when another leader has begun the operation (SPEC 12.9).
+// TestARowFromBeforeItsArchives: before the data of a workspace that is not fresh is created, the object store
+// is asked for archives that the row does not know. That also holds if another leader has begun the operation
+// (SPEC 12.9).
 func TestARowFromBeforeItsArchives(t *testing.T) {
 	const old = 11 * time.Minute
 	making := func(op workspace.Operation) func(w *workspace.Workspace, o *workspace.Observation) {
@@ -53,7 +53,7 @@ func TestARowFromBeforeItsArchives(t *testing.T) {
 		"restored by this one": {workspace.PhaseArchived, workspace.DesiredRunning, old, func(w *workspace.Workspace, o *workspace.Observation) {
 			making(workspace.OpRestoring)(w, o)
 			o.Volume, o.Witnessed = volume("A"), true
-			o.Volume.CreatedAt = now.Add(-100 * time.Hour) // held up since
+			o.Volume.CreatedAt = now.Add(-100 * time.Hour) // held up since then
 		}, false},
 		"restored by a job": {workspace.PhaseArchived, workspace.DesiredRunning, old, func(w *workspace.Workspace, o *workspace.Observation) {
 			making(workspace.OpRestoring)(w, o)
@@ -70,7 +70,7 @@ func TestARowFromBeforeItsArchives(t *testing.T) {
 			t.Errorf("%s: asks %v, %s %q, want asks %v", name, d.Ask, d.Next.Operation, d.Action, c.asks)
 		}
 		if !c.asks {
-			o.Store = away // it needs nothing of it
+			o.Store = away // no answer is needed
 			if d := planner.Reconcile(now, w, o, false, policy()); w.Operation == workspace.OpNone && d.Action != planner.ActProvision {
 				t.Errorf("%s: %q without the store", name, d.Action)
 			}
@@ -92,8 +92,8 @@ func TestARowFromBeforeItsArchives(t *testing.T) {
 	}
 }
 
-// TestWhoeverStartedTheContainer may have written: an archive from before it is not
-// current any more, also when no operation of this row has started it.
+// TestWhoeverStartedTheContainer: a container may have written even if no operation of this row has started it,
+// so an older archive is no longer current.
 func TestWhoeverStartedTheContainer(t *testing.T) {
 	exited := &workspace.Container{ExitCode: 1, Volume: true, StartedAt: now.Add(-time.Minute), FinishedAt: now}
 	for name, c := range map[string]struct {

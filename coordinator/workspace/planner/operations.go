@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// proceed goes on with the operation in progress, if there is one.
+// proceed continues the operation in progress, if there is one.
 func (p *planner) proceed() (Action, bool) {
 	if p.next.Operation == workspace.OpNone {
 		return ActNothing, false
@@ -16,8 +16,8 @@ func (p *planner) proceed() (Action, bool) {
 	return p.continueOperation(), true
 }
 
-// continueOperation completes the operation in progress, ends it when its time is over, or
-// returns the actuator to call again.
+// continueOperation completes the operation in progress, ends it when its time is over, or returns the actuator
+// to call again.
 func (p *planner) continueOperation() Action {
 	n := &p.next
 	op := n.Operation
@@ -52,7 +52,7 @@ func (p *planner) continueOperation() Action {
 		if len(p.o.Jobs) > 0 {
 			return a
 		}
-		return ActNothing // what was started goes on by itself
+		return ActNothing // the started container comes up by itself
 	case p.waiting.Unlimited():
 		return action
 	}
@@ -69,13 +69,12 @@ func (p *planner) continueOperation() Action {
 	if n.ErrorMessage != "" {
 		message += "; last failure: " + n.ErrorMessage
 	}
-	n.ErrorCount = p.was.ErrorCount // a failure that this step found is part of the timeout
+	n.ErrorCount = p.was.ErrorCount // a failure found by this step is part of the timeout
 	return p.fail(workspace.ReasonTimeout, message)
 }
 
-// late reports whether the operation is without progress for its limit, or takes longer
-// than any may in all, and which limit that is. Both count from the end of the last wait that
-// has none.
+// late reports whether the operation has made no progress for its limit, or has reached the overall limit, and
+// returns the exceeded limit. Both count from the end of the last unlimited wait.
 func (p *planner) late() (time.Duration, bool) {
 	n := &p.next
 	began := n.LimitsBegin()
@@ -131,8 +130,8 @@ func (p *planner) done() Action {
 	return ActNothing
 }
 
-// startsBesideJobs reports whether the next operation starts the container, and nothing but
-// restores that have succeeded is there.
+// startsBesideJobs reports whether the next operation starts the container, and only successful restores are
+// left.
 func (p *planner) startsBesideJobs() bool {
 	n := &p.next
 	return !n.Deleted() && nextOperations[p.orderedPhase()][n.Wanted()] == workspace.OpStarting && p.restored()
@@ -147,7 +146,7 @@ func (p *planner) restored() bool {
 	})
 }
 
-// remove deletes the container, and then the volume if it may go.
+// remove deletes the container, and then the volume if that is allowed.
 func (p *planner) remove() Action {
 	switch {
 	case p.o.Container != nil:
@@ -159,11 +158,10 @@ func (p *planner) remove() Action {
 	case p.next.ArchiveKey != "" && p.o.Archive == workspace.Unknown:
 		return ActNothing
 	}
-	return p.done() // what was to make the volume needless is gone: it stays
+	return p.done() // the archive that would replace the volume is gone, so the volume stays
 }
 
-// start brings the container up. It completes when the container is ready for
-// traffic.
+// start brings the container up. It completes when the container is ready for traffic.
 func (p *planner) start() Action {
 	k := p.o.Container
 	retries := p.retriesPull()
@@ -179,7 +177,7 @@ func (p *planner) start() Action {
 		return ActDeleteContainer
 	case k != nil && k.Running && k.Pending != nil && k.Pending.Outdated:
 		p.pends(k.Pending)
-		return p.act(ActStart) // whatever kept it, the next one is made anew
+		return p.act(ActStart) // regardless of the obstacle, the next one is created anew
 	case k != nil && k.Running && k.Pending != nil && k.Pending.Failure == "":
 		p.pends(k.Pending)
 		return ActNothing
@@ -189,15 +187,14 @@ func (p *planner) start() Action {
 		if p.was.Operation == workspace.OpStarting {
 			p.fail(k.Pending.Failure, k.Pending.Message)
 		}
-		// It never ran. The next attempt makes another: what kept this one may be repaired
-		// by then, and it would not notice.
+		// It never ran. The next attempt creates another one: the cause may be repaired by then, and this
+		// container would not notice.
 		return ActDeleteContainer
 	case k != nil && k.Disrupted && p.was.Operation == workspace.OpStarting && p.exited(k):
 		return p.evicted(k)
 	case k != nil && !k.Disrupted && p.exited(k):
-		// It was started by this operation and has exited already. It is removed, or the
-		// next attempt would take it for its own; the last one stays so that its
-		// output can be read.
+		// It was started by this operation and has exited already. It is removed, otherwise the next attempt
+		// would mistake it for its own; the last one stays so that its output can be read.
 		p.fail(workspace.ReasonActionFailed, "the container exited right after it started, with exit "+howEnded(k))
 		if p.next.Operation == workspace.OpNone {
 			return ActNothing
@@ -208,13 +205,13 @@ func (p *planner) start() Action {
 	case k != nil && k.Running:
 		return ActNothing // its health check has not passed yet
 	case !p.restored():
-		return ActDeleteJobs // no operation of this row waits for them
+		return ActDeleteJobs // they belong to no operation of this row
 	}
 	return ActStart
 }
 
-// exited reports whether a container has ended since the operation began. Its engine's clock is
-// compared with nothing but itself.
+// exited reports whether a container has ended since the operation began. Times of the engine's clock are
+// compared only with each other.
 func (p *planner) exited(k *workspace.Container) bool {
 	return !k.Running && !k.FinishedAt.IsZero() && !k.FinishedAt.Equal(p.next.HomeCtx.Exited)
 }
@@ -230,9 +227,9 @@ func (p *planner) pulling() Action {
 	case pull.Failure != "":
 		return p.fail(workspace.ReasonImagePullFailed, pull.Failure)
 	case pull.Jobs && was != nil && was.Reason == workspace.WaitJobImage:
-		p.keepWaiting() // another attempt, which may end like the one before
+		p.keepWaiting() // another attempt, which may end like the previous one
 	case was.FailedPull() && pull.Done == 0:
-		p.keepWaiting() // it may end like the one before, too
+		p.keepWaiting() // it may end like the previous one, too
 	default:
 		p.wait(workspace.WaitPullingImage, pullMessage(*pull))
 		p.waiting.Done, p.waiting.Total = pull.Done, pull.Total
@@ -243,7 +240,7 @@ func (p *planner) pulling() Action {
 	return ActNothing
 }
 
-// pullLater has the image pulled again after a pause: the cause may pass.
+// pullLater pulls the image again after a pause: the cause may pass.
 func (p *planner) pullLater(pull *workspace.Pull) Action {
 	p.wait(workspace.WaitPullingImage, pull.Failure)
 	p.waiting.Cause, p.waiting.Tries, p.waiting.Image = pull.Cause, 1, p.o.Image
@@ -254,7 +251,7 @@ func (p *planner) pullLater(pull *workspace.Pull) Action {
 	return ActNothing
 }
 
-// waitFor waits for what the administrator must give. A workspace that is only to be put away can
+// waitFor waits for something that the administrator must provide. A workspace that is only being put away can
 // be opened meanwhile.
 func (p *planner) waitFor(reason, message string) Action {
 	if p.givesWay(workspace.ReasonActionFailed) {
@@ -265,8 +262,8 @@ func (p *planner) waitFor(reason, message string) Action {
 	return ActNothing
 }
 
-// restore makes the volume equal to the archive (SPEC 3). It completes when the job
-// of this operation has succeeded.
+// restore makes the volume equal to the archive (SPEC 3). It completes when the job of this operation has
+// succeeded.
 func (p *planner) restore() Action {
 	n := &p.next
 	if p.o.Container != nil {
@@ -298,13 +295,13 @@ func (p *planner) restore() Action {
 		return p.jobFailed(job)
 	}
 	p.newContent()
-	if job.Files > 0 { // otherwise it is empty, or an earlier run has restored it
+	if job.Files > 0 { // otherwise the home is empty, or an earlier run has restored it
 		n.Home = workspace.HomeSize{Bytes: job.Content, Files: job.Files, MeasuredAt: p.now}
 	}
 	n.HomeCtx.HoldContent(n.ArchiveKey, false)
 	p.remember(job)
 	p.archived = recordOf(job)
-	p.archived.Verified = job.Files > 0 // all of it was read before the volume was touched, and now
+	p.archived.Verified = job.Files > 0 // the whole archive was read, before the volume was changed and during the restore
 	p.set(workspace.VolumeReady, true, "VolumePresent", "")
 	return p.done()
 }
@@ -318,8 +315,7 @@ func (p *planner) newContent() {
 	p.next.Home = workspace.HomeSize{}
 }
 
-// jobFailed counts the failure of a storage job once. Until the retry is due, it only
-// removes the job.
+// jobFailed counts the failure of a storage job once. Until the retry is due, it only removes the job.
 func (p *planner) jobFailed(job *workspace.Job) Action {
 	if p.backingOff {
 		return ActDeleteJobs // the failure is counted already; the job blocks the retry
@@ -331,15 +327,15 @@ func (p *planner) jobFailed(job *workspace.Job) Action {
 	case job.ResultLost:
 		return p.resultLost(message)
 	case job.Disrupted:
-		return p.giveWay(workspace.WaitEvicted, message) // and is done again
+		return p.giveWay(workspace.WaitEvicted, message) // and runs again
 	case job.Locked:
 		return p.giveWay(workspace.WaitArchiveLocked, message) // the archive is intact, and a setting opens it
 	case job.Unfit, job.Reason == workspace.ReasonImagePullFailed:
-		return p.giveWay(workspace.WaitJobImage, message) // the job's image, which is no workspace's own
+		return p.giveWay(workspace.WaitJobImage, message) // the job's image, which is not the workspace's
 	case job.Reason == workspace.ReasonDataLost && job.Kind == workspace.JobRestore && p.o.Archive == workspace.Unknown:
 		return ActNothing
 	case job.Reason == workspace.ReasonDataLost:
-		reason = workspace.ReasonActionFailed // an archive that is missing was found before
+		reason = workspace.ReasonActionFailed // a missing archive would have been found before
 	}
 	a := p.fail(reason, message)
 	if p.waiting != nil {
@@ -347,16 +343,15 @@ func (p *planner) jobFailed(job *workspace.Job) Action {
 	}
 	if reason == workspace.ReasonConflict {
 		h := &p.next.HomeCtx
-		h.ForeignVolumeOpID, h.VolumeOpID = h.VolumeOpID, "" // whose files they are is unknown until a choice is made
+		h.ForeignVolumeOpID, h.VolumeOpID = h.VolumeOpID, "" // the owner of the files is unknown until a choice is made
 	}
 	if p.next.Operation == workspace.OpRestoring {
-		p.beginRestore() // the next attempt makes a volume of its own
+		p.beginRestore() // the next attempt gets a volume of its own
 	}
 	return a
 }
 
-// job returns the storage job of that operation, or nil. Jobs of other operations do
-// not count.
+// job returns the storage job of that operation, or nil. Jobs of other operations do not count.
 func (p *planner) job(kind workspace.JobKind, opID string) *workspace.Job {
 	for i := range p.o.Jobs {
 		if j := &p.o.Jobs[i]; j.Kind == kind && j.OpID == opID {

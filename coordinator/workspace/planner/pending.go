@@ -7,11 +7,11 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// pendingAfter is how old an operation is before it says what the backend waits for. What passes
-// sooner is part of every start, and would cost a save.
+// pendingAfter is how old an operation must be to show what the backend waits for. A shorter wait is part of
+// every start, and would cost a save.
 const pendingAfter = 5 * time.Second
 
-// pendingReasons are the waits that only a backend knows of, beside the pulls of images that go on.
+// pendingReasons are the waits that only a backend knows of, besides the pulls in progress.
 var pendingReasons = map[string]bool{
 	workspace.WaitUnschedulable: true, workspace.WaitVolume: true, workspace.WaitQuota: true,
 	workspace.WaitNodeLost: true, workspace.WaitTerminating: true, workspace.WaitContainer: true,
@@ -40,8 +40,8 @@ func (p *planner) outlasted() bool {
 	return limit > 0 && p.now.Sub(since) > limit
 }
 
-// startWaits reports whether the container was started and waits for resources from outside. Then nothing can be done
-// but wait, and no operation keeps the desired state from changing.
+// startWaits reports whether the container was started and waits for resources from outside. Then nothing
+// remains but to wait, and no operation keeps the desired state from changing.
 func (p *planner) startWaits(op workspace.Operation) bool {
 	k := p.o.Container
 	if op != workspace.OpStarting || k == nil || !k.Running || k.Pending == nil || k.Pending.Failure != "" ||
@@ -52,15 +52,14 @@ func (p *planner) startWaits(op workspace.Operation) bool {
 	return p.waiting.Unlimited()
 }
 
-// evicted starts a container again that others have ended since this operation has started it.
+// evicted restarts a container that was ended from outside after this operation started it.
 func (p *planner) evicted(k *workspace.Container) Action {
 	p.wait(workspace.WaitEvicted, "others have ended its container, and it is started again: exit "+howEnded(k))
-	p.retryLater() // they may do so again
+	p.retryLater() // it may happen again
 	return ActStart
 }
 
-// whyNotReady is the backend's word for why a running container is not ready, or else
-// otherwise.
+// whyNotReady returns the backend's reason why a running container is not ready, or otherwise.
 func whyNotReady(k *workspace.Container, otherwise string) string {
 	if k.Pending != nil {
 		return k.Pending.Message
@@ -68,7 +67,7 @@ func whyNotReady(k *workspace.Container, otherwise string) string {
 	return otherwise
 }
 
-// howEnded is how a container that does not run has ended, in a few words.
+// howEnded describes in a few words how a container has ended.
 func howEnded(k *workspace.Container) string {
 	if k.Cause == "" {
 		return fmt.Sprintf("code %d", k.ExitCode)
@@ -76,7 +75,7 @@ func howEnded(k *workspace.Container) string {
 	return fmt.Sprintf("code %d: %s", k.ExitCode, k.Cause)
 }
 
-// pends waits for what the backend waits for.
+// pends adopts the backend's wait.
 func (p *planner) pends(w *workspace.Pending) {
 	was := p.was.Waiting
 	if p.now.Sub(p.next.OpStartedAt) >= pendingAfter || was != nil && was.Reason == w.Reason {
@@ -84,21 +83,21 @@ func (p *planner) pends(w *workspace.Pending) {
 	}
 }
 
-// waitAs waits for what the backend waits for, in its words.
+// waitAs waits for the backend's reason, with its message.
 func (p *planner) waitAs(w *workspace.Pending) {
 	p.wait(w.Reason, w.Message)
 	p.waiting.Cause = w.Cause
 }
 
-// keepPending keeps what an actuator of this operation has waited for, until it is known how
-// the next attempt goes.
+// keepPending keeps the wait that an actuator of this operation has reported until the next attempt has a
+// result.
 func (p *planner) keepPending() {
 	if w := p.waited(); w != nil && p.was.Operation == p.next.Operation && (pendingReasons[w.Reason] || w.FailedPull()) {
 		p.waiting = w
 	}
 }
 
-// deleteContainer removes the container, and says why it does not go.
+// deleteContainer removes the container, and explains why it is not removed yet.
 func (p *planner) deleteContainer() Action {
 	if w := p.o.Container.Pending; w != nil &&
 		(w.Reason == workspace.WaitTerminating || w.Reason == workspace.WaitNodeLost) {
@@ -107,14 +106,13 @@ func (p *planner) deleteContainer() Action {
 	return p.act(ActDeleteContainer)
 }
 
-// jobRuns waits for a job, and for what keeps it. What does not pass by itself is the job's
-// failure.
+// jobRuns waits for a job, and for its obstacle. An obstacle that does not pass by itself is the job's failure.
 func (p *planner) jobRuns(job *workspace.Job) Action {
 	switch w := job.Pending; {
 	case w == nil:
 	case w.Outdated:
 		p.pends(w)
-		return p.act(ActDeleteJobs) // it has done nothing yet; the next one has the present settings
+		return p.act(ActDeleteJobs) // it has done nothing yet, and the next one gets the present settings
 	case w.Failure != "":
 		failed := *job
 		failed.State, failed.Reason, failed.Message = workspace.JobFailed, w.Failure, w.Message

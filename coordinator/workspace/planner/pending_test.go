@@ -86,8 +86,8 @@ func TestOperationsWaitForTheirBackend(t *testing.T) {
 	}
 }
 
-// TestAStartThatWaitsGoesOnByItself, however long that takes, and meanwhile another desired state is
-// carried out.
+// TestAStartThatWaitsGoesOnByItself, however long that takes, and meanwhile another desired state is carried
+// out.
 func TestAStartThatWaitsGoesOnByItself(t *testing.T) {
 	for _, pending := range []*workspace.Pending{noNode, pulls, {Reason: workspace.WaitVolume, Message: "attached elsewhere"}} {
 		w, o := during(workspace.OpStarting, workspace.DesiredRunning)
@@ -112,8 +112,8 @@ func TestAStartThatWaitsGoesOnByItself(t *testing.T) {
 	}
 }
 
-// TestWhatHasNotBegunIsMadeAnewFromOtherSettings: a container is started again, and a job removed so
-// that the next one has the present settings. That is no failure, and waits for its turn.
+// TestWhatHasNotBegunIsMadeAnewFromOtherSettings: a container is started again, and a job removed so that the
+// next one has the present settings. That is no failure, and waits for its turn.
 func TestWhatHasNotBegunIsMadeAnewFromOtherSettings(t *testing.T) {
 	old := *noNode
 	old.Outdated = true
@@ -124,7 +124,7 @@ func TestWhatHasNotBegunIsMadeAnewFromOtherSettings(t *testing.T) {
 		if d := planner.Reconcile(now.Add(time.Minute), w, o, backingOff, policy()); d.Action != want || d.Next.ErrorReason != "" || d.Next.Operation != workspace.OpStarting {
 			t.Errorf("backing off %v: %s %s %q", backingOff, d.Next.Operation, d.Next.ErrorReason, d.Action)
 		}
-		w.Operation, w.OpStartedAt = workspace.OpNone, time.Time{} // it has given way
+		w.Operation, w.OpStartedAt = workspace.OpNone, time.Time{} // it was postponed
 		if d := planner.Reconcile(now.Add(time.Minute), w, o, backingOff, policy()); d.Action != want || d.Next.ErrorReason != "" {
 			t.Errorf("after it gave way, backing off %v: %s %s %q", backingOff, d.Next.Operation, d.Next.ErrorReason, d.Action)
 		}
@@ -138,8 +138,8 @@ func TestWhatHasNotBegunIsMadeAnewFromOtherSettings(t *testing.T) {
 	}
 }
 
-// resumes checks that the operation of w waits for a machine as long as it takes. This must not
-// count when it goes on.
+// resumes checks that the operation of w waits for a machine for as long as necessary, and that this time does
+// not count when it continues.
 func resumes(t *testing.T, name string, w workspace.Workspace, o workspace.Observation, again planner.Action) {
 	t.Helper()
 	p, later := policy(), now.Add(100*time.Hour)
@@ -170,8 +170,8 @@ func resumes(t *testing.T, name string, w workspace.Workspace, o workspace.Obser
 	}
 }
 
-// TestWhatDoesNotPassEndsTheOperation as a failure with its reason, and nothing of the
-// attempt stays: what kept it may be repaired by the next one.
+// TestWhatDoesNotPassEndsTheOperation as a failure with its reason, and nothing of the attempt stays: the cause
+// may be repaired before the next one.
 func TestWhatDoesNotPassEndsTheOperation(t *testing.T) {
 	w, o := during(workspace.OpStarting, workspace.DesiredRunning)
 	o.Container = pendingContainer(noImage)
@@ -182,7 +182,7 @@ func TestWhatDoesNotPassEndsTheOperation(t *testing.T) {
 	if d = planner.Reconcile(now, w, o, true, policy()); d.Next.ErrorReason != "" || d.Action != planner.ActNothing {
 		t.Errorf("before the next attempt is due: %s %q", d.Next.ErrorReason, d.Action)
 	}
-	// Recovered: the container of the attempt before says nothing about this one.
+	// Recovered: the container of the previous attempt says nothing about this one.
 	w, o = at(workspace.PhaseStandby)
 	w.DesiredState, o.Container = workspace.DesiredRunning, pendingContainer(noImage)
 	if d = planner.Reconcile(now, w, o, false, policy()); d.Next.Operation != workspace.OpStarting || d.Next.ErrorReason != "" || d.Action != planner.ActDeleteContainer {
@@ -196,7 +196,7 @@ func TestWhatDoesNotPassEndsTheOperation(t *testing.T) {
 			t.Errorf("attempt %d: %s %d %q", i, w.ErrorReason, w.ErrorCount, d.Action)
 		}
 	}
-	// A restore makes a volume of its own for the next attempt; an archive gives way.
+	// A restore gets its own volume for the next attempt; an archive operation is postponed.
 	w, o = during(workspace.OpRestoring, workspace.DesiredRunning)
 	w.HomeCtx.RestoreOpID, w.ArchiveKey, w.Conditions = "op", "key", conditions(false, true, false)
 	o.Jobs = []workspace.Job{{Kind: workspace.JobRestore, OpID: "op", State: workspace.JobRunning, Pending: noSecret}}
@@ -212,9 +212,8 @@ func TestWhatDoesNotPassEndsTheOperation(t *testing.T) {
 	}
 }
 
-// TestWhatAnAdministratorMustGiveHasNoEnd: the image of storage jobs and the rules about what
-// workspaces reach. Nothing counts as a failure, however long it takes, and an intact volume can
-// be opened meanwhile.
+// TestWhatAnAdministratorMustGiveHasNoEnd: the image of storage jobs, and the firewall rules for workspaces.
+// Nothing counts as a failure, however long it takes, and an intact volume can be opened meanwhile.
 func TestWhatAnAdministratorMustGiveHasNoEnd(t *testing.T) {
 	for _, reason := range []string{workspace.WaitJobImage, workspace.WaitEgressRules} {
 		missing := fmt.Errorf("starting: %w", &workspace.PendingError{
@@ -237,7 +236,7 @@ func TestWhatAnAdministratorMustGiveHasNoEnd(t *testing.T) {
 				t.Errorf("%s, day %d, the next attempt: %q %s", reason, day, d.Action, d.Next.ErrorReason)
 			}
 		}
-		// It is there: the limits begin anew.
+		// It is available: the limits start again.
 		o.Container = pendingContainer(nil)
 		d := planner.Reconcile(now.Add(120*time.Hour), w, o, false, policy())
 		if n := d.Next; n.Phase == workspace.PhaseError || n.Operation != workspace.OpStarting || n.Waiting != nil {
@@ -251,8 +250,8 @@ func TestWhatAnAdministratorMustGiveHasNoEnd(t *testing.T) {
 	}
 }
 
-// TestAnActuatorThatMustWait is no failure. The wait is told until the next attempt has an
-// outcome; after the operation's limit it gives way and is tried again.
+// TestAnActuatorThatMustWait is no failure. The wait is shown until the next attempt has a result; after the
+// operation's limit it is postponed and tried again.
 func TestAnActuatorThatMustWait(t *testing.T) {
 	quota := fmt.Errorf("start: %w", &workspace.PendingError{
 		Pending: workspace.Pending{Reason: workspace.WaitQuota, Message: "the quota q is used up"}, Err: errors.New("403")})
@@ -292,8 +291,8 @@ func TestAnActuatorThatMustWait(t *testing.T) {
 	}
 }
 
-// TestABackendThatDoesNotAnswerAnActuator is waited for, as one that does not answer when it
-// is looked at, however often. What an archive waits for is another question.
+// TestABackendThatDoesNotAnswerAnActuator is waited for, like one that does not answer an observation, however
+// often. The wait of an archive is another question.
 func TestABackendThatDoesNotAnswerAnActuator(t *testing.T) {
 	away := fmt.Errorf("start: %w", workspace.Fail(workspace.ReasonUnreachable, errors.New("the engine is stopping")))
 	for _, op := range []workspace.Operation{workspace.OpProvisioning, workspace.OpStarting, workspace.OpStopping, workspace.OpDeleting} {
@@ -313,7 +312,7 @@ func TestABackendThatDoesNotAnswerAnActuator(t *testing.T) {
 	}
 }
 
-// TestARunningWorkspaceWhoseNodeIsLost stays in use and says so, and recovers by itself.
+// TestARunningWorkspaceWhoseNodeIsLost stays in use, shows the loss, and recovers by itself.
 func TestARunningWorkspaceWhoseNodeIsLost(t *testing.T) {
 	w, o := at(workspace.PhaseRunning)
 	lost := *running
@@ -332,7 +331,7 @@ func TestARunningWorkspaceWhoseNodeIsLost(t *testing.T) {
 	if n = planner.Reconcile(now, n, o, false, policy()).Next; n.Phase != workspace.PhaseRunning || n.Waiting != nil || !n.Conditions.True(workspace.ContainerReady) {
 		t.Errorf("back: %s, waits for %+v", n.Phase, n.Waiting)
 	}
-	// Told to end from outside: its address may be another's at any time.
+	// It was told to end from outside: its address may belong to another one at any time.
 	lost.Endpoint, lost.Pending = "", terminating
 	o.Container = &lost
 	if n = planner.Reconcile(now, w, o, false, policy()).Next; n.Phase != workspace.PhaseRunning || n.Endpoint != "" || waits(n) != workspace.WaitTerminating {
@@ -360,8 +359,8 @@ func TestTheCauseOfAnEndIsTold(t *testing.T) {
 	}
 }
 
-// TestAVolumeInDoubt: nothing is concluded from it. Above all, a container is not stopped
-// with which its volume would go.
+// TestAVolumeInDoubt: nothing is concluded from it. Above all, a container is not stopped if its volume would
+// be removed with it.
 func TestAVolumeInDoubt(t *testing.T) {
 	doubt := &workspace.Volume{OpID: "A", Unknown: "its claim is being deleted"}
 	for _, phase := range []workspace.Phase{workspace.PhasePending, workspace.PhaseArchived, workspace.PhaseStandby, workspace.PhaseRunning} {

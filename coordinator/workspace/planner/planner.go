@@ -1,7 +1,6 @@
-// Package planner owns which operation and action come next for a workspace (SPEC 3),
-// given its row and an observation. It must not perform I/O, read the clock or import anything but
-// the standard library and package workspace. So every rule that protects a user's files can be
-// tested as a table of values.
+// Package planner owns the choice of the next operation and action for a workspace (SPEC 3), given its row and
+// an observation. It must not perform I/O, read the clock or import anything but the standard library and
+// package workspace. So every rule that protects a user's files can be tested as a table of values.
 package planner
 
 import (
@@ -12,8 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// planner makes one decision, by the list of [steps]. They change next and say which action
-// follows; was and o stay as they were given.
+// planner makes one decision, by the list of [steps]. They change next and return the action; was and o keep
+// their given values.
 type planner struct {
 	now        time.Time
 	was        workspace.Workspace
@@ -23,19 +22,19 @@ type planner struct {
 	backingOff bool
 
 	foreign  string             // why the volume is not this row's; see [planner.conflict]
-	doubtful bool               // it is not known whether the volume stays
-	waiting  *workspace.Waiting // what next will wait for
-	ended    bool               // what became ready has ended the error
+	doubtful bool               // it is unknown whether the volume stays
+	waiting  *workspace.Waiting // the wait to record in next
+	ended    bool               // a ready container has ended the error
 	archived *workspace.ArchiveRecord
-	ask      Ask               // what must be known first
-	partial  bool              // archives that this row depends on were not asked for yet
+	ask      Ask               // the answers that are needed first
+	partial  bool              // the row depends on archives that were not asked for yet
 	begins   workspace.JobKind // the job that needs a place
-	asked    bool              // another attempt to start was asked for
+	asked    bool              // another attempt to start was requested
 	retry    time.Duration
 }
 
-// newPlanner returns a planner for one decision. An actuator's error is decided on by what the
-// row says, without the observation.
+// newPlanner returns a planner for one decision. The decision about an actuator's error uses only the row, not
+// the observation.
 func newPlanner(now time.Time, w workspace.Workspace, o workspace.Observation, backingOff bool,
 	policy Policy) *planner {
 	if o.ActionError != nil {
@@ -49,14 +48,14 @@ func newPlanner(now time.Time, w workspace.Workspace, o workspace.Observation, b
 	return p
 }
 
-// decision completes the decision with what follows from the changes.
+// decision completes the decision with the consequences of the changes.
 func (p *planner) decision(a Action) Decision {
 	n := &p.next
 	p.resume()
 	n.Waiting = p.waiting
 	if a == ActDeleteContainer || n.Operation == workspace.OpStopping || n.Operation == workspace.OpDeleting {
-		// Saved before the container is deleted: no route leads to an address that will be
-		// another's (SPEC 8).
+		// This is saved before the container is deleted, so that no route leads to an address that another
+		// container will get (SPEC 8).
 		n.Endpoint, n.BasePath = "", ""
 	}
 	if !n.Deleted() || p.o.Knows(workspace.AllSensors) {
@@ -86,7 +85,7 @@ func (p *planner) decision(a Action) Decision {
 	return d
 }
 
-// awaitsGC reports whether the workspace is deleted and nothing but its archive is left.
+// awaitsGC reports whether the workspace is deleted and only its archive is left.
 func (p *planner) awaitsGC() bool {
 	n := &p.next
 	return n.Deleted() && n.Operation == workspace.OpNone && p.nothingLeft() && n.ArchiveKey != "" &&
@@ -111,8 +110,7 @@ func (p *planner) updateArchive() {
 	}
 }
 
-// markDirty notes that a container may have written to the home, also one that was started past
-// this program.
+// markDirty records that a container may have written to the home, even one that this program did not start.
 func (p *planner) markDirty() {
 	k, n := p.o.Container, &p.next
 	if p.o.Knows(workspace.SensorContainers|workspace.SensorVolumes) && k != nil && k.Volume && p.foreign == "" &&
@@ -121,8 +119,8 @@ func (p *planner) markDirty() {
 	}
 }
 
-// updatePolicy sets the condition of the policy. A container with another volume violates it like
-// one without a volume: what users write there is not saved with the workspace.
+// updatePolicy sets the condition of the policy. A container with another volume violates it like one without a
+// volume: files that users write there are not saved with the workspace.
 func (p *planner) updatePolicy() {
 	if !p.o.Knows(workspace.SensorContainers | workspace.SensorVolumes) {
 		return
@@ -159,8 +157,8 @@ func (p *planner) updateVolume() {
 	}
 }
 
-// updateContainer sets the condition of the container, and the endpoint. A container
-// that turned unhealthy keeps its endpoint: people may be working in it.
+// updateContainer sets the condition of the container, and the endpoint. A container that turned unhealthy
+// keeps its endpoint: people may be working in it.
 func (p *planner) updateContainer() {
 	if !p.o.Knows(workspace.SensorContainers) {
 		return
@@ -169,7 +167,7 @@ func (p *planner) updateContainer() {
 	n.Endpoint, n.BasePath = "", ""
 	if k != nil && k.Running && (k.Health != workspace.HealthPaused || p.frozen()) &&
 		(k.Ready || p.was.Phase == workspace.PhaseRunning) {
-		// without an address it cannot be reached, and its old one may be another's now
+		// without an address it cannot be reached, and another container may have its old one
 		n.Endpoint, n.BasePath = k.Endpoint, k.BasePath
 	}
 	switch {
@@ -194,8 +192,8 @@ func (p *planner) updateContainer() {
 	p.updateDozing()
 }
 
-// updatePhase sets the phase that follows from the conditions. A phase ERROR that
-// a failed operation left stays until recovery.
+// updatePhase sets the phase that follows from the conditions. A phase ERROR left by a failed operation stays
+// until recovery.
 func (p *planner) updatePhase() {
 	if p.awaitsRecovery() {
 		p.next.Phase = workspace.PhaseError
@@ -204,10 +202,9 @@ func (p *planner) updatePhase() {
 	p.next.Phase = p.judgedPhase()
 }
 
-// judgedPhase is the phase that follows from the observation. A workspace becomes
-// DELETED, and so is never observed again, only when it is known that nothing of it is
-// left. A volume that was not restored yet and a container that has exited meet no
-// condition, but they still exist.
+// judgedPhase returns the phase that follows from the observation. A workspace becomes DELETED, after which it
+// is never observed again, only when certainly nothing of it is left. A volume that was not restored yet and a
+// container that has exited meet no condition, but they still exist.
 func (p *planner) judgedPhase() workspace.Phase {
 	n := &p.next
 	phase := workspace.Judge(n.Conditions, n.DeletedAt, n.ArchiveKey, p.was.Phase)
@@ -222,16 +219,16 @@ func (p *planner) orderedPhase() workspace.Phase {
 	return workspace.OrderedPhase(p.next.Conditions, p.next.ArchiveKey, p.was.Phase)
 }
 
-// awaitsRecovery reports whether the workspace is in ERROR until an administrator
-// recovers it. One that was deleted in ERROR and undeleted is so again.
+// awaitsRecovery reports whether the workspace is in ERROR until an administrator recovers it. One that was
+// deleted in ERROR and undeleted is in ERROR again.
 func (p *planner) awaitsRecovery() bool {
 	return !p.was.Deleted() && !p.ended && (p.was.ErrorReason.Terminal() || p.was.Phase == workspace.PhaseError &&
 		p.was.ErrorReason != "")
 }
 
-// needed are the sensors that the next step depends on. A container whose volume may go with
-// it is not stopped: as long as it runs, its files can be saved. Nor is one that was in use in a
-// conflict, before it is known whether it still is.
+// needed returns the sensors that the next step depends on. A container whose volume may be removed with it is
+// not stopped: while it runs, its files can be saved. Nor is one that was in use in a conflict, until it is
+// known whether it still is.
 func (p *planner) needed() workspace.Sensors {
 	n := &p.next
 	inConflict := n.HomeCtx.ConflictDesired != "" && n.Operation == workspace.OpNone && !n.Deleted()
@@ -248,7 +245,7 @@ func (p *planner) needed() workspace.Sensors {
 	return workspace.AllSensors
 }
 
-// waitForSensors ends the decision while what the next step depends on is not seen.
+// waitForSensors ends the decision while a sensor that the next step depends on is silent.
 func (p *planner) waitForSensors() (Action, bool) {
 	if p.o.Knows(p.needed()) {
 		return ActNothing, false
@@ -257,7 +254,7 @@ func (p *planner) waitForSensors() (Action, bool) {
 	return ActNothing, true
 }
 
-// describeUnseen says what the workspace waits for, if it is to change at all.
+// describeUnseen records what the workspace waits for, if it should change at all.
 func (p *planner) describeUnseen() {
 	n := &p.next
 	p.keepWaiting()
@@ -267,7 +264,7 @@ func (p *planner) describeUnseen() {
 	}
 }
 
-// describeContainer says what a running workspace's container waits for.
+// describeContainer records what a running workspace's container waits for.
 func (p *planner) describeContainer() {
 	if p.next.Phase != workspace.PhaseRunning {
 		return
@@ -286,8 +283,8 @@ func (p *planner) describeContainer() {
 	p.describeSilence()
 }
 
-// orphanJobs returns the removal of jobs that no operation waits for, if there are any. One
-// that still runs would write to the volume while the next operation uses it.
+// orphanJobs returns the removal of jobs that belong to no operation, if there are any. A job that still runs
+// would write to the volume while the next operation uses it.
 func (p *planner) orphanJobs() Action {
 	if p.next.Operation == workspace.OpNone && len(p.o.Jobs) > 0 && (p.awaitsRecovery() || !p.startsBesideJobs()) {
 		return p.act(ActDeleteJobs)
@@ -295,9 +292,9 @@ func (p *planner) orphanJobs() Action {
 	return ActNothing
 }
 
-// clearMarker clears restore_marker, and forgets the incarnation, when the volume is
-// gone and its archive exists and is current. Otherwise a volume of the same name that
-// appears late would be taken for the restored one, or for one to restore over.
+// clearMarker clears restore_marker, and forgets the incarnation, when the volume is gone and its archive
+// exists and is current. Otherwise a volume of the same name that appears late would be mistaken for the
+// restored one, or for one to restore over.
 func (p *planner) clearMarker() {
 	n := &p.next
 	if !p.o.Knows(workspace.SensorVolumes) || p.o.Volume != nil || p.o.Archive != workspace.Present || n.HomeCtx.Dirty {
@@ -325,8 +322,8 @@ func (p *planner) endError() {
 	n.HomeCtx.Crashes, n.HomeCtx.Deferred, n.HomeCtx.Unread = 0, 0, 0
 }
 
-// endCrashLoop counts containers that exit by themselves soon after their start, and ends a
-// series of them in ERROR (SPEC 12.5).
+// endCrashLoop counts containers that exit by themselves soon after their start, and ends a series of them in
+// ERROR (SPEC 12.5).
 func (p *planner) endCrashLoop() (Action, bool) {
 	n, k := &p.next, p.o.Container
 	if n.Deleted() || p.was.Phase != workspace.PhaseRunning || k == nil || k.Running || k.Disrupted ||
@@ -385,8 +382,8 @@ func (p *planner) fail(reason workspace.ErrorReason, message string) Action {
 	return ActDeleteJobs
 }
 
-// clearError forgets the failures of an operation. What put a workspace into ERROR
-// before it was deleted is kept: it is true again when the deletion is undone.
+// clearError forgets the failures of an operation. The reason that put a workspace into ERROR before its
+// deletion is kept: it applies again when the deletion is undone.
 func (p *planner) clearError() {
 	n := &p.next
 	n.ErrorCount = 0

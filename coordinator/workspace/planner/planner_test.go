@@ -36,7 +36,7 @@ func conditions(volume, archive, container bool) workspace.Conditions {
 	return c
 }
 
-// homeVolume is a volume from before volumes were labelled; answers is a store that works.
+// homeVolume is a volume created before volumes were labelled; answers is a working store.
 var (
 	homeVolume = &workspace.Volume{}
 	answers    = workspace.StoreAnswer{State: workspace.StoreAnswers}
@@ -188,8 +188,7 @@ func TestConvergedIsNotWritten(t *testing.T) {
 	}
 }
 
-// TestDataLost is SPEC 12.2: what vanished is neither provisioned empty nor
-// restored from an older archive.
+// TestDataLost is SPEC 12.2: lost data is neither provisioned empty nor restored from an older archive.
 func TestDataLost(t *testing.T) {
 	vanished := func(p workspace.Phase, change func(*workspace.Workspace, *workspace.Observation)) planner.Decision {
 		w, o := at(p)

@@ -6,12 +6,11 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// progressAfter is how old an operation is before its progress is saved. Most have ended
-// by then.
+// progressAfter is how old an operation must be for its progress to be saved. Most have ended by then.
 const progressAfter = time.Second
 
-// progress returns the progress to save: none of another operation, of another attempt, or
-// of one that has just begun.
+// progress returns the progress to save: none of another operation, of another attempt, or of one that has just
+// begun.
 func (p *planner) progress() *workspace.JobProgress {
 	n, was, newest := &p.next, &p.was, p.o.Progress
 	switch {

@@ -70,7 +70,7 @@ func TestWhenProgressIsSaved(t *testing.T) {
 	}
 }
 
-// TestProgressEndsWithItsOperation: what follows does not begin with it.
+// TestProgressEndsWithItsOperation: the next operation does not begin with it.
 func TestProgressEndsWithItsOperation(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	w := workspace.Workspace{

@@ -54,12 +54,12 @@ func TestNothingIsLost(t *testing.T) {
 	})
 }
 
-// mayChange reports whether the service lets the desired state change: see the package store.
+// mayChange reports whether the service accepts a change of the desired state: see package store.
 func (h *harness) mayChange() bool {
 	return h.row.Operation == workspace.OpNone || h.row.Waiting != nil
 }
 
-// disturb lets something happen outside the controller.
+// disturb makes something happen outside the controller.
 func disturb(t *rapid.T, h *harness) {
 	switch rapid.SampledFrom([]string{"nothing", "desired", "write", "write", "job", "job", "jobfails", "crash",
 		"recover", "delete", "undelete", "store", "sensors", "health", "doze", "use", "leader", "revert", "spoil", "backend", "backend"}).Draw(t, "event") {
@@ -128,8 +128,8 @@ func disturb(t *rapid.T, h *harness) {
 	}
 }
 
-// disturbReality lets the database become older than reality, or another engine
-// answer, which an administrator has accepted.
+// disturbReality makes the database older than reality, or another engine answer that an administrator has
+// accepted.
 func disturbReality(t *rapid.T, h *harness) {
 	switch rapid.IntRange(0, 30).Draw(t, "reality") {
 	case 0:
@@ -143,14 +143,14 @@ func disturbReality(t *rapid.T, h *harness) {
 		}
 		h.history = h.history[:backup]
 		h.row, h.retryAt, h.begun = row, time.Time{}, time.Time{}
-		h.row.ArchiveDamage = "" // as the scrub finds it again
+		h.row.ArchiveDamage = "" // until the scrub finds it again
 		if h.archives[row.ArchiveKey].damaged {
 			h.row.ArchiveDamage = "damaged"
 		}
 		h.now = h.now.Add(2 * time.Hour) // it is noticed and restored late
 	case 1:
 		if h.row.Operation != workspace.OpNone {
-			return // an operation that goes on elsewhere makes the same volume twice
+			return // an operation that continues elsewhere creates the same volume twice
 		}
 		other := h.engines[0]
 		if h.engine == other {
@@ -160,8 +160,8 @@ func disturbReality(t *rapid.T, h *harness) {
 	}
 }
 
-// recover does what an administrator does about an error. That is a plain retry where the data is
-// not in doubt, otherwise a choice, at times one that gives the volume up.
+// recover handles an error as an administrator would: with a plain retry if the data is not in doubt, otherwise
+// with a choice, at times one that gives the volume up.
 func (h *harness) recover(t *rapid.T) {
 	r := &h.row
 	reason, inUse := r.NeedsRecovery(), r.InUseInConflict()
@@ -178,13 +178,13 @@ func (h *harness) recover(t *rapid.T) {
 				newest, version = key, a.version
 			}
 		}
-		h.forGood, h.dropped = false, false // from here on it is the choice that counts
+		h.forGood, h.dropped = false, false // from here on the choice counts
 		replace := !inUse && rapid.IntRange(0, 3).Draw(t, "replace") == 0
 		switch {
 		case h.volume != nil && !h.volume.torn && !replace:
 			choice.Choice = workspace.RecoverVolume
-			// A choice of what the row holds for the rest of a restore makes it newer
-			// than an older row can know.
+			// Keeping the remains of a restore with the row's content makes that content newer than an older
+			// row can know.
 			h.noBackup = h.noBackup || h.volume.opID == r.HomeCtx.VolumeOpID
 			h.written = h.volume.version
 		case newest != "" && (h.volume == nil || replace):
@@ -232,8 +232,8 @@ var toward = map[workspace.DesiredState][]workspace.Operation{
 	workspace.DesiredDeleted:  {workspace.OpStopping, workspace.OpArchiving, workspace.OpDeleting},
 }
 
-// actuators lists the actions that each operation may call. Jobs may be removed at
-// any time; the harness checks that no running one is needed.
+// actuators lists the actions that each operation may call. Jobs may be removed at any time; the harness checks
+// that no running one is needed.
 var actuators = map[workspace.Operation][]planner.Action{
 	workspace.OpNone:               {planner.ActDropStaleVolume, planner.ActFreeze, planner.ActThaw},
 	workspace.OpCreateEmptyArchive: {planner.ActCreateEmptyArchive},
@@ -262,9 +262,9 @@ func checkStep(t *rapid.T, h *harness, was workspace.Workspace, d planner.Decisi
 		t.Fatalf("action %s without having seen %b", d.Action, h.blind())
 	case d.Action == planner.ActFreeze && (r.DozeAt.IsZero() || h.blind()&workspace.SensorContainers != 0):
 		t.Fatalf("it is frozen although it is not to doze: %+v", r)
-	case recovering(was): // it may act before any operation
+	case recovering(was): // a recovery may act before any operation
 	case d.Action == planner.ActDeleteContainer && r.Operation == workspace.OpNone && was.Operation == workspace.OpStarting &&
-		h.container.Pending != nil && h.container.Pending.Failure != "": // what was left of the attempt
+		h.container.Pending != nil && h.container.Pending.Failure != "": // the remains of the attempt
 	case d.Action != planner.ActNothing && d.Action != planner.ActDeleteJobs && !slices.Contains(actuators[r.Operation], d.Action):
 		t.Fatalf("action %s during %s", d.Action, r.Operation)
 	case r.ErrorCount > was.ErrorCount+1 && r.ErrorReason != workspace.ReasonRetryExceeded: // a crash loop counts all its crashes at once
@@ -286,9 +286,8 @@ func checkStep(t *rapid.T, h *harness, was workspace.Workspace, d planner.Decisi
 	}
 }
 
-// checkRevert checks the step in which an older archive has become the current one. The state that
-// it has replaced is in an archive that is the way back. From then on the older state is what the
-// owner wants.
+// checkRevert checks the step in which an older archive has become the current one. The replaced state is in an
+// archive that is the way back. From then on the owner wants the older state.
 func checkRevert(t *rapid.T, h *harness, was workspace.Workspace, older bool) {
 	t.Helper()
 	r := h.row
@@ -309,13 +308,13 @@ func checkRevert(t *rapid.T, h *harness, was workspace.Workspace, older bool) {
 	h.written = h.archives[r.ArchiveKey].version
 }
 
-// checkRoute checks the route after a decision that has seen the containers. It leads to a
-// container that runs, to every one that is ready, and to none that may be about to end. Between
-// decisions, a container that could not be deleted is ready and has no route.
+// checkRoute checks the route after a decision that has seen the containers. It leads only to a running
+// container, to every ready one, and to none that may be about to end. Between decisions, a container that
+// could not be deleted is ready and has no route.
 func checkRoute(t *rapid.T, h *harness, was workspace.Workspace) {
 	t.Helper()
 	r := h.row
-	if h.unseen&workspace.SensorContainers != 0 || recovering(was) { // what it acts on is in the next row
+	if h.unseen&workspace.SensorContainers != 0 || recovering(was) { // the result of its action shows only in the next row
 		return
 	}
 	switch ends := r.Operation == workspace.OpStopping || r.Operation == workspace.OpDeleting; {
@@ -333,7 +332,7 @@ func recovering(w workspace.Workspace) bool {
 	return w.Recovery != nil && w.Recovery.ID != w.HomeCtx.RecoveryID
 }
 
-// checkInvariants checks the contracts that hold at every moment.
+// checkInvariants checks the contracts that always hold.
 func checkInvariants(t *rapid.T, h *harness, older bool) {
 	t.Helper()
 	r := h.row
@@ -356,8 +355,8 @@ func checkInvariants(t *rapid.T, h *harness, older bool) {
 	if !older && !h.deleted && !h.dropped && r.ErrorReason == workspace.ReasonDataLost && !strings.Contains(r.ErrorMessage, "has refused") {
 		t.Fatalf("DataLost is reported although nothing is lost: %s", r.ErrorMessage)
 	}
-	// A restore may be held up right after its volume was made, until another leader came much
-	// later. It cannot be told from one that took place long ago.
+	// A restore may be held up right after the creation of its volume, until another leader came much later. It
+	// cannot be distinguished from one that took place long ago.
 	if !older && r.ErrorReason == workspace.ReasonConflict && !strings.Contains(r.ErrorMessage, "long before the restore") {
 		t.Fatalf("Conflict is reported although the database is right: %s", r.ErrorMessage)
 	}

@@ -10,8 +10,8 @@ func (p *planner) startJob(kind workspace.JobKind, a Action) Action {
 	return a
 }
 
-// queued reports whether a job must wait for a place, and lets the workspace wait for it. That
-// counts neither as time of the operation nor as failure (SPEC 3).
+// queued reports whether a job must wait for a place, and records that wait. It counts neither as time of the
+// operation nor as a failure (SPEC 3).
 func (p *planner) queued(kind workspace.JobKind) bool {
 	if p.o.Queued == nil {
 		p.begins = kind
@@ -23,8 +23,8 @@ func (p *planner) queued(kind workspace.JobKind) bool {
 	return true
 }
 
-// told rounds down how many are before a job, to 10, 20, 50, 100 and so on. Each change is a
-// write, and of hundreds that wait nearly all would change with every job that ends.
+// told rounds down how many jobs are ahead, to 10, 20, 50, 100 and so on. Each change is a write, and with
+// hundreds of waiting jobs nearly all would change whenever one ends.
 func told(before int) int {
 	if before <= workspace.ExactlyBefore {
 		return before

@@ -54,8 +54,8 @@ func TestStorageJobsWaitForAPlace(t *testing.T) {
 			}
 			continue
 		}
-		// Nothing is begun, so it can still be opened or left as it is, and the store is not
-		// asked again at every tick.
+		// Nothing has begun, so the workspace can still be opened or left as it is, and the store is not asked
+		// again at every tick.
 		if d.Next.Operation != workspace.OpNone || d.Action != planner.ActNothing || d.Ask.Bucket || d.Job != "" ||
 			waits(d.Next) != workspace.WaitJobQueue || d.Next.Waiting.Before != 3 || d.Next.ErrorCount != 0 {
 			t.Errorf("%s: %s %s, waits for %+v", name, d.Next.Operation, d.Action, d.Next.Waiting)
@@ -75,8 +75,8 @@ func TestStorageJobsWaitForAPlace(t *testing.T) {
 	}
 }
 
-// TestWaitingForAPlaceTakesNoTime: an operation whose job has to be started once more waits as
-// long as it takes, and its limits begin anew.
+// TestWaitingForAPlaceTakesNoTime: an operation whose job must be started once more waits as long as necessary,
+// and its limits start again.
 func TestWaitingForAPlaceTakesNoTime(t *testing.T) {
 	for _, c := range []struct {
 		phase   workspace.Phase
@@ -108,7 +108,7 @@ func TestWaitingForAPlaceTakesNoTime(t *testing.T) {
 	}
 }
 
-// TestAPlaceInTheQueueInWords: it is told exactly when that is near, and else rounded down.
+// TestAPlaceInTheQueueInWords: a near place is exact, other places are rounded down.
 func TestAPlaceInTheQueueInWords(t *testing.T) {
 	const why = "as many storage jobs run as may at once; "
 	for before, want := range map[int]struct {

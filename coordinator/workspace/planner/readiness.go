@@ -40,8 +40,8 @@ func (p *planner) readiness() {
 	}
 }
 
-// holdBack keeps a container from being used into which its backend must look first. One that people may be using
-// already is left alone.
+// holdBack keeps users out of a container that its backend must check first. A container that people may
+// already be using is left alone.
 func (p *planner) holdBack() {
 	if k := p.o.Container; k != nil && k.Running && k.StartAgain && p.was.Phase != workspace.PhaseRunning {
 		c := *k
@@ -50,8 +50,8 @@ func (p *planner) holdBack() {
 	}
 }
 
-// describeSilence says that nothing answers at the port of a running container, and which ports listen. While
-// the container is frozen nothing new can be known.
+// describeSilence records that nothing answers at the port of a running container, and which ports listen.
+// While the container is frozen there can be no news.
 func (p *planner) describeSilence() {
 	k, r, was := p.o.Container, p.o.Readiness, p.was.Waiting
 	silent := was != nil && was.Reason == workspace.WaitNotAnswering

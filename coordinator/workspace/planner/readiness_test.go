@@ -84,7 +84,7 @@ func TestAContainerIsHeldBack(t *testing.T) {
 	}
 }
 
-// TestAnErrorOfTheStartEndsWithTheAnswer, as with the container's readiness.
+// TestAnErrorOfTheStartEndsWithTheAnswer, as it does with the container's readiness.
 func TestAnErrorOfTheStartEndsWithTheAnswer(t *testing.T) {
 	w, o := at(workspace.PhaseError)
 	k := *running
@@ -125,7 +125,7 @@ func TestTheFoundPortIsUsed(t *testing.T) {
 	if next := planner.Reconcile(now, n, o, false, policy()).Next; next.Endpoint != "172.18.0.2:8080" || next.HomeCtx.Found != want {
 		t.Errorf("the next container: %q, found %+v", next.Endpoint, next.HomeCtx.Found)
 	}
-	// The next one, which does not answer there, gives it up.
+	// The next container, which does not answer there, stops using it.
 	o.Readiness = &workspace.Readiness{Silence: &workspace.Silence{Port: 8888}}
 	if next := planner.Reconcile(now, n, o, false, policy()).Next; next.HomeCtx.Found.Port != 0 {
 		t.Errorf("found %+v", next.HomeCtx.Found)

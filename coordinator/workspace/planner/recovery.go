@@ -10,9 +10,10 @@ func (p *planner) recover() (Action, bool) {
 		return ActNothing, false
 	}
 	if r.Choice == workspace.RecoverRetry && p.was.Phase != workspace.PhaseError {
-		// It asks for another attempt to pull the image, which the next start makes, and decides nothing else.
+		// The recovery requests another attempt to pull the image, which the next start makes, and decides
+		// nothing else.
 		if !p.was.Waiting.FailedPull() {
-			p.retryAsked() // the image has come meanwhile
+			p.retryAsked() // the image has been pulled meanwhile
 		}
 		return ActNothing, false
 	}
@@ -26,10 +27,10 @@ func (p *planner) recover() (Action, bool) {
 	replaces := r.Choice == workspace.RecoverArchive || r.Choice == workspace.RecoverEmpty
 	refused := replaces && p.o.Volume != nil && !(r.ReplaceVolume && r.VolumeOpID == p.o.Volume.OpID)
 	if r.Choice != workspace.RecoverRetry && !refused && len(p.o.Jobs) > 0 {
-		return p.act(ActDeleteJobs), true // one may still write to the volume that is to be kept
+		return p.act(ActDeleteJobs), true // a job may still write to the volume that should be kept
 	}
 	if k := p.o.Container; r.Choice == workspace.RecoverVolume && k != nil && !k.Volume {
-		return p.act(ActDeleteContainer), true // it would be a violation again (SPEC 1, contract 6)
+		return p.act(ActDeleteContainer), true // the container would be a violation again (SPEC 1, contract 6)
 	}
 	if replaces && !refused {
 		switch {
@@ -67,7 +68,7 @@ func (p *planner) recover() (Action, bool) {
 		if p.o.Volume != nil {
 			n.HomeCtx.VolumeOpID = p.o.Volume.OpID // the restore replaces it
 		}
-		// The old observations are about other data: nothing may be found missing by them.
+		// The old observations are about other data and must not make anything look lost.
 		p.set(workspace.VolumeReady, false, "NotRestored", "")
 		p.set(workspace.ArchiveReady, false, "NotObserved", "")
 	}

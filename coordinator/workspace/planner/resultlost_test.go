@@ -9,9 +9,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// TestLostResultsHaveAnEnd: a storage job whose result was lost is run again without counting as a
-// failure. One that loses its result each time ends in an error that says why. A volume that is
-// only to be put away loses nothing by waiting.
+// TestLostResultsHaveAnEnd: a storage job whose result was lost is run again without counting as a failure. If
+// its result is lost each time, that ends in an error that explains it. A volume that is only being put away
+// loses nothing by waiting.
 func TestLostResultsHaveAnEnd(t *testing.T) {
 	const cause = "its result could not be read: the log is damaged"
 	for kind, op := range map[workspace.JobKind]workspace.Operation{workspace.JobRestore: workspace.OpRestoring, workspace.JobArchive: workspace.OpArchiving} {

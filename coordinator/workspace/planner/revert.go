@@ -12,8 +12,8 @@ func (p *planner) endRevert(problem string) {
 	n.HomeCtx.RevertID, n.HomeCtx.RevertProblem = n.Revert.ID, problem
 }
 
-// revert makes the older archive the current one as soon as the present state is in an
-// archive and nowhere else. It reports whether this decision is about it.
+// revert makes the older archive the current one as soon as the present state is in an archive and nowhere
+// else. It reports whether this decision is about it.
 func (p *planner) revert() (Action, bool) {
 	n, r := &p.next, p.next.Revert
 	if !n.Reverting() || p.orderedPhase() != workspace.PhaseArchived || p.o.Container != nil {
@@ -33,7 +33,7 @@ func (p *planner) revert() (Action, bool) {
 		return p.askBucket(), true
 	case p.o.Younger != "":
 		return p.overtaken(), true
-	case p.o.Archive == workspace.Absent: // DataLost before
+	case p.o.Archive == workspace.Absent: // this was DataLost before
 		return ActNothing, true
 	case p.o.Chosen == workspace.Absent:
 		p.endRevert("the archive " + r.Key + " is not in the object store any more")

@@ -103,8 +103,7 @@ func TestTheRevertItself(t *testing.T) {
 	}
 }
 
-// TestARevertEndsWhenThePresentStateCannotBeArchived: a user with an intact volume can
-// open it.
+// TestARevertEndsWhenThePresentStateCannotBeArchived: a user with an intact volume can open it.
 func TestARevertEndsWhenThePresentStateCannotBeArchived(t *testing.T) {
 	w, o := reverting(workspace.PhaseStandby)
 	o.Store = away
@@ -123,7 +122,7 @@ func TestARevertEndsWhenThePresentStateCannotBeArchived(t *testing.T) {
 	}
 }
 
-// A recovery with a choice ends the request and keeps that it has ended; a retry does not.
+// A recovery with a choice ends the request permanently; a retry does not.
 func TestARecoveryEndsARevert(t *testing.T) {
 	for choice, ends := range map[workspace.RecoveryChoice]bool{workspace.RecoverRetry: false, workspace.RecoverArchive: true, workspace.RecoverVolume: true} {
 		w, o := reverting(workspace.PhaseStandby)

@@ -14,7 +14,7 @@ func volume(opID string) *workspace.Volume {
 	return &workspace.Volume{OpID: opID, CreatedAt: now.Add(-time.Minute)}
 }
 
-// archived is a row that says ARCHIVED K1, with its observation.
+// archived is a row in ARCHIVED with the archive K1, and its observation.
 func archived(desired workspace.DesiredState) (workspace.Workspace, workspace.Observation) {
 	w, o := at(workspace.PhaseArchived)
 	w.DesiredState, w.HomeCtx.RestoreMarker = desired, ""
@@ -29,8 +29,8 @@ func during(op workspace.Operation, desired workspace.DesiredState) (workspace.W
 	return w, o
 }
 
-// TestDatabaseOlderThanReality is SPEC 12.9: the row was restored from a backup, and
-// the volume holds newer files. Nothing is restored over it, and it is not deleted.
+// TestDatabaseOlderThanReality is SPEC 12.9: the row was restored from a backup, and the volume holds newer
+// files. Nothing is restored over it, and it is not deleted.
 func TestDatabaseOlderThanReality(t *testing.T) {
 	exited := &workspace.Container{ExitCode: 137, Volume: true, StartedAt: now.Add(-time.Minute), FinishedAt: now}
 	for name, c := range map[string]struct {
@@ -123,7 +123,7 @@ func TestDatabaseOlderThanReality(t *testing.T) {
 		if o.Volume == nil {
 			continue
 		}
-		// The same while people work in the container: it stays in use.
+		// While people work in the container, it also stays in use.
 		o.Container = running
 		for _, row := range []workspace.Workspace{w, d.Next} {
 			d = planner.Reconcile(now, row, o, false, policy())
@@ -139,8 +139,8 @@ func TestDatabaseOlderThanReality(t *testing.T) {
 	}
 }
 
-// TestARestoreGoesOnWhateverTheEnginesClockSays: how old a volume is for another leader, the
-// database's clock decides alone.
+// TestARestoreGoesOnWhateverTheEnginesClockSays: for another leader, only the database's clock decides how old
+// a volume is.
 func TestARestoreGoesOnWhateverTheEnginesClockSays(t *testing.T) {
 	for _, skew := range []time.Duration{-3 * time.Hour, 0, 3 * time.Hour} {
 		w, o := archived(workspace.DesiredRunning)
@@ -170,7 +170,7 @@ func TestAChosenArchiveMayBeOlder(t *testing.T) {
 	if n := planner.Reconcile(now, w, o, false, policy()).Next; n.Operation != workspace.OpRestoring {
 		t.Fatalf("%s %s, want RESTORING", n.Operation, n.ErrorReason)
 	}
-	o.Younger = "K3" // than K2: no person has seen it
+	o.Younger = "K3" // newer than K2, and unknown to any person
 	if n := planner.Reconcile(now, w, o, false, policy()).Next; n.ErrorReason != workspace.ReasonConflict {
 		t.Fatalf("%s %s, want Conflict", n.Operation, n.ErrorReason)
 	}
@@ -212,8 +212,8 @@ func TestArchivingAnOlderRow(t *testing.T) {
 	}
 }
 
-// TestEachRestoreMakesItsOwnVolume: what an interrupted restore has left is deleted by
-// its own name while the archive exists, never written over.
+// TestEachRestoreMakesItsOwnVolume: the remains of an interrupted restore are deleted by their own name while
+// the archive exists, never written over.
 func TestEachRestoreMakesItsOwnVolume(t *testing.T) {
 	w, o := archived(workspace.DesiredRunning)
 	w.HomeCtx.VolumeOpID, o.Volume = "A", volume("A")
@@ -245,8 +245,8 @@ func TestEachRestoreMakesItsOwnVolume(t *testing.T) {
 	}
 }
 
-// TestAVolumeIsKeptWithoutItsJobs: the row is from before a restore whose job still runs.
-// A user who keeps the volume does not get what the job makes of it afterwards.
+// TestAVolumeIsKeptWithoutItsJobs: the row is older than a restore whose job still runs. A user who keeps the
+// volume does not get that job's later writes.
 func TestAVolumeIsKeptWithoutItsJobs(t *testing.T) {
 	w, o := archived(workspace.DesiredRunning)
 	w.Phase, w.Recovery = workspace.PhaseError, &workspace.Recovery{ID: "1", Choice: workspace.RecoverVolume, VolumeOpID: "R"}
@@ -366,7 +366,7 @@ func TestRecoveryIsCarriedOutOnce(t *testing.T) {
 	}
 }
 
-// TestMissingArchiveOfARestore: a job's word that the archive is missing is not enough.
+// TestMissingArchiveOfARestore: a job's report that the archive is missing is not enough.
 func TestMissingArchiveOfARestore(t *testing.T) {
 	w, o := during(workspace.OpRestoring, workspace.DesiredRunning)
 	w.ArchiveKey, w.HomeCtx.RestoreMarker, w.HomeCtx.RestoreOpID, w.Conditions = "K1", "", "R", conditions(false, true, false)

@@ -93,8 +93,8 @@ func TestWhatCannotBeInspectedFreezesItsWorkspace(t *testing.T) {
 	}
 }
 
-// TestOnlyAnEndedContainerLeavesRunning is SPEC 3: people may be working in one that
-// turned unhealthy, and it recovers by itself.
+// TestOnlyAnEndedContainerLeavesRunning is SPEC 3: people may be working in one that turned unhealthy, and it
+// recovers by itself.
 func TestOnlyAnEndedContainerLeavesRunning(t *testing.T) {
 	for name, c := range map[string]struct {
 		container workspace.Container

@@ -2,8 +2,8 @@ package planner
 
 import "github.com/codehub/gateway/coordinator/workspace"
 
-// step is one part of a decision. It may change the next row, and reports whether the
-// decision ends with its action.
+// step is one part of a decision. It may change the next row, and reports whether the decision ends with its
+// action.
 type step struct {
 	name string
 	do   func(*planner) (Action, bool)
@@ -26,7 +26,7 @@ var steps = []step{
 	{"judge the policy", always((*planner).updatePolicy)},
 	{"end an error that a ready container ends", always((*planner).endError)},
 	{"judge the phase", always((*planner).updatePhase)},
-	// Invariants, before anything goes on (SPEC 12).
+	// Invariants, before anything continues (SPEC 12).
 	{"end the revert of a deleted workspace", always((*planner).endRevertOfDeleted)},
 	{"let a container go on that must not stay frozen", (*planner).thaw},
 	{"leave a volume alone that the row does not know", (*planner).conflicting},
@@ -46,7 +46,7 @@ var steps = []step{
 	{"begin the next operation", (*planner).begin},
 }
 
-// always makes a step that never ends the decision.
+// always returns a step that never ends the decision.
 func always(change func(*planner)) func(*planner) (Action, bool) {
 	return func(p *planner) (Action, bool) {
 		change(p)
@@ -54,8 +54,8 @@ func always(change func(*planner)) func(*planner) (Action, bool) {
 	}
 }
 
-// countError counts an actuator's error, or waits for what the actuator waits for. The jobs of
-// an operation that goes on stay: one of them may be what the call has started.
+// countError counts an actuator's error, or adopts the actuator's wait. The jobs of an operation that continues
+// stay: the call may have started one of them.
 func (p *planner) countError() (Action, bool) {
 	err := p.o.ActionError
 	if err == nil || p.next.Operation == workspace.OpNone {
@@ -75,9 +75,8 @@ func (p *planner) endRevertOfDeleted() {
 	}
 }
 
-// stayInError keeps a workspace in ERROR until its recovery. A loss is recorded all the same. Later
-// observations no longer show that something was there, and after a recovery an empty volume would
-// be provisioned.
+// stayInError keeps a workspace in ERROR until its recovery. It still records a loss. Later observations no
+// longer show that the data existed, and after a recovery an empty volume would be provisioned.
 func (p *planner) stayInError() (Action, bool) {
 	if !p.awaitsRecovery() {
 		return ActNothing, false
@@ -88,8 +87,7 @@ func (p *planner) stayInError() (Action, bool) {
 	return p.orphanJobs(), true
 }
 
-// refuseContainer ends in ERROR while a container runs without the workspace's volume (SPEC 1,
-// contract 6).
+// refuseContainer ends in ERROR while a container runs without the workspace's volume (SPEC 1, contract 6).
 func (p *planner) refuseContainer() (Action, bool) {
 	n := &p.next
 	if n.Deleted() || n.Conditions.True(workspace.PolicyHealthy) ||
@@ -108,7 +106,7 @@ func (p *planner) declareLoss() (Action, bool) {
 	return ActNothing, false
 }
 
-// deleteOrphanJobs removes jobs that no operation waits for. The wait stays meanwhile.
+// deleteOrphanJobs removes jobs that belong to no operation. The wait stays meanwhile.
 func (p *planner) deleteOrphanJobs() (Action, bool) {
 	a := p.orphanJobs()
 	if a == ActNothing {
@@ -118,7 +116,7 @@ func (p *planner) deleteOrphanJobs() (Action, bool) {
 	return a, true
 }
 
-// dropHalfRestored removes what an interrupted restore has left of an archived workspace.
+// dropHalfRestored removes the remains of an interrupted restore of an archived workspace.
 func (p *planner) dropHalfRestored() (Action, bool) {
 	if !p.halfRestored() {
 		return ActNothing, false

@@ -6,25 +6,25 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// traits say what an operation needs, and how it waits.
+// traits are the needs of an operation, and how it waits.
 type traits struct {
 	// timeout is the default limit without progress (SPEC 3).
 	timeout time.Duration
-	// sensors are those without which it cannot go on.
+	// sensors are required for it to continue.
 	sensors workspace.Sensors
-	// usesStore says that it is not begun before the object store answers.
+	// usesStore means that it does not begin before the object store answers.
 	usesStore bool
-	// makesHome says that it makes the workspace's data anew, or from the archive that the row
+	// makesHome means that it creates the workspace's data, from nothing or from the archive that the row
 	// knows.
 	makesHome bool
-	// needsDisk says that it brings a home to the disk. A workspace whose home is there starts
-	// also when the disk is full.
+	// needsDisk means that it brings a home to the disk. A workspace whose home is there already starts even if
+	// the disk is full.
 	needsDisk bool
-	// yields says that the operation is postponed, without an error, when it has waited beyond its limit for resources
-	// from outside. Until these are available, the desired state may change (SPEC 1, contract 4).
+	// yields means that the operation is postponed, without an error, when it has waited beyond its limit for
+	// resources from outside. Until these are available, the desired state may change (SPEC 1, contract 4).
 	yields bool
-	// job is the storage job that it needs. It is begun only when there is a place for that:
-	// until then the workspace can still be opened or left as it is.
+	// job is the storage job that it needs. The operation begins only when there is a place for the job: until
+	// then the workspace can still be opened or left as it is.
 	job workspace.JobKind
 }
 
@@ -50,10 +50,9 @@ var operations = map[workspace.Operation]traits{
 }
 
 const (
-	// OperationLimit is the longest that an operation may take in all, even with progress (SPEC 3).
+	// OperationLimit is the longest that an operation may take overall, even with progress (SPEC 3).
 	OperationLimit = 24 * time.Hour
-	// StableAfter is how long a container must have run for its exit not to count as a crash
-	// (SPEC 12.5).
+	// StableAfter is how long a container must have run for its exit not to count as a crash (SPEC 12.5).
 	StableAfter = time.Minute
 )
 

@@ -2,12 +2,12 @@ package planner
 
 import "github.com/codehub/gateway/coordinator/workspace"
 
-// recordOf is what a job says of the archive that it has made or read.
+// recordOf returns a job's record of the archive that it has made or read.
 func recordOf(j *workspace.Job) *workspace.ArchiveRecord {
 	return &workspace.ArchiveRecord{Size: j.Size, Content: j.Content, Files: j.Files, SHA256: j.SHA256}
 }
 
-// remember notes that the volume and the current archive have the same content now.
+// remember records that the volume and the current archive have the same content now.
 func (p *planner) remember(job *workspace.Job) {
 	n := &p.next
 	n.HomeCtx.Fingerprint = workspace.Fingerprint{}
@@ -35,15 +35,15 @@ func (p *planner) unchanged(job *workspace.Job) Action {
 	case p.o.Archive == workspace.Absent, p.o.UploadSize != f.Size, f.SHA256 != "" && p.o.UploadSHA256 != f.SHA256:
 		return p.archiveAnew()
 	case n.HomeCtx.Dirty:
-		// Saved before the volume goes: from then on the archive is the data (SPEC 12.2).
+		// This is saved before the volume is deleted: from then on the archive is the data (SPEC 12.2).
 		n.HomeCtx.Dirty = false
 		return ActNothing
 	}
 	return p.act(ActDropArchivedVolume)
 }
 
-// archiveAnew makes an archive in spite of a job that found none needed. The next job has
-// nothing to compare with, and an id of its own: the former result is not taken for its.
+// archiveAnew makes an archive although a job found none needed. The next job has no state to compare with, and
+// an id of its own, so that the former result is not mistaken for its result.
 func (p *planner) archiveAnew() Action {
 	n := &p.next
 	n.HomeCtx.Fingerprint, n.HomeCtx.Dirty = workspace.Fingerprint{}, true

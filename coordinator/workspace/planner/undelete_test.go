@@ -105,8 +105,8 @@ func TestADeletionStepsDownFirst(t *testing.T) {
 	}
 }
 
-// TestAnIDIsOfOneVolume: what a workspace is provisioned with again has an id of its own. So a row
-// from before does not take it for a volume that it has given up.
+// TestAnIDIsOfOneVolume: a volume that is provisioned again gets an id of its own, so that an older row does
+// not mistake it for a volume that it has given up.
 func TestAnIDIsOfOneVolume(t *testing.T) {
 	for name, c := range map[string]struct {
 		volume *workspace.Volume

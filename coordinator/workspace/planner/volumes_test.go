@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// TestAFullDisk: what brings a home to the disk waits for room, and nothing else does.
+// TestAFullDisk: an operation that brings a home to the disk waits for room, and no other one does.
 func TestAFullDisk(t *testing.T) {
 	const why = "the disk of the homes is 96% full"
 	full := policy()
@@ -54,7 +54,7 @@ func TestAFullDisk(t *testing.T) {
 	}
 }
 
-// TestAFullDiskStopsNothing: an operation that was begun goes on.
+// TestAFullDiskStopsNothing: an operation in progress continues.
 func TestAFullDiskStopsNothing(t *testing.T) {
 	w, o := at(workspace.PhaseArchived)
 	w.DesiredState, o.Store = workspace.DesiredRunning, answers
@@ -67,7 +67,7 @@ func TestAFullDiskStopsNothing(t *testing.T) {
 	}
 }
 
-// TestHomeSizes: the jobs tell how much a home holds.
+// TestHomeSizes: the jobs report the size of a home.
 func TestHomeSizes(t *testing.T) {
 	before := workspace.HomeSize{Bytes: 7, Files: 1, AtLeast: true, MeasuredAt: now.Add(-time.Hour)}
 	told := workspace.HomeSize{Bytes: 4096, Files: 12, MeasuredAt: now}

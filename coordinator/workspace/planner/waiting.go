@@ -15,8 +15,8 @@ var waitForStore = map[workspace.StoreState]string{
 	workspace.StoreMismatch: workspace.WaitBucketMismatch,
 }
 
-// resume lets the limits of the operation begin anew, if a wait that does not count against them
-// has ended. It also does for one that counts, such as for a cluster that does not answer.
+// resume restarts the limits of the operation if a wait that does not count against them has ended, even if a
+// wait that counts follows, such as for a cluster that does not answer.
 func (p *planner) resume() {
 	if p.was.Waiting.Unlimited() && !p.waiting.Unlimited() && p.next.Operation != workspace.OpNone &&
 		p.next.Operation == p.was.Operation {
@@ -24,18 +24,17 @@ func (p *planner) resume() {
 	}
 }
 
-// The bounds of the pause before the next attempt. Asking a store that is away costs
-// one small request, and asking for room on the disk nothing, so that is done more often.
+// The bounds of the pause before the next attempt. Asking an unavailable store costs one small request, and
+// checking for room on the disk nothing, so that is done more often.
 const (
 	retryMin     = time.Second
 	retryMax     = 10 * time.Minute
 	retryMaxAway = 30 * time.Second
-	// retryMaxPull is less often than that: a registry counts the attempts.
+	// retryMaxPull is longer: a registry counts the attempts.
 	retryMaxPull = 5 * time.Minute
 )
 
-// wait records what the workspace waits for. The time of a wait for the same reason
-// goes on.
+// wait records the workspace's wait. The time of a wait for the same reason continues.
 func (p *planner) wait(reason, message string) {
 	p.waiting = &workspace.Waiting{Reason: reason, Message: message, Since: p.now}
 	if w := p.waited(); w != nil && w.Reason == reason {
@@ -43,8 +42,8 @@ func (p *planner) wait(reason, message string) {
 	}
 }
 
-// waited is what the workspace has been waiting for. The attempts to pull an image are counted from the beginning with
-// another image, and when another attempt was requested.
+// waited returns the workspace's previous wait. The attempts to pull an image start from one for another image,
+// and when another attempt was requested.
 func (p *planner) waited() *workspace.Waiting {
 	w := p.was.Waiting
 	switch {
@@ -61,8 +60,8 @@ func (p *planner) waited() *workspace.Waiting {
 // keepWaiting leaves the reason of the wait as it is: nothing new is known.
 func (p *planner) keepWaiting() { p.waiting = p.waited() }
 
-// retryLater asks for another attempt after a pause, which grows with the length of
-// the wait and the number of attempts.
+// retryLater requests another attempt after a pause, which grows with the length of the wait and the number of
+// attempts.
 func (p *planner) retryLater() {
 	n := &p.next
 	d := retryMin << min(n.HomeCtx.Deferred, 10)
@@ -79,15 +78,15 @@ func (p *planner) retryLater() {
 		}
 		if pendingReasons[p.waiting.Reason] &&
 			(n.Operation != workspace.OpNone || n.Wanted() != workspace.DesiredArchived) {
-			// Not for one that has given way and is only to be put away: an attempt begins an upload.
+			// Not for a postponed workspace that is only being put away: an attempt begins an upload.
 			limit = retryMaxAway
 		}
 	}
 	p.retry = min(d, limit)
 }
 
-// giveWay ends the operation without an error: it is tried again later, and until
-// then the desired state may change (SPEC 3).
+// giveWay postpones the operation without an error: it is tried again later, and until then the desired state
+// may change (SPEC 3).
 func (p *planner) giveWay(reason, message string) Action {
 	n := &p.next
 	n.Operation, n.OpStartedAt = workspace.OpNone, time.Time{}
@@ -103,9 +102,9 @@ func (p *planner) giveWay(reason, message string) Action {
 	return ActDeleteJobs
 }
 
-// resultLost has a storage job run again whose result was lost. That is no failure of the
-// workspace, because its work may be done. What loses MaxRetry results in a row does not pass by
-// itself and ends the attempts as a failure does.
+// resultLost runs a storage job again whose result was lost. That is no failure of the workspace, because the
+// work may be done. Losing MaxRetry results in a row does not pass by itself, and ends the attempts like a
+// failure.
 func (p *planner) resultLost(message string) Action {
 	n := &p.next
 	if n.HomeCtx.Unread++; n.HomeCtx.Unread < p.policy.MaxRetry {
@@ -115,7 +114,7 @@ func (p *planner) resultLost(message string) Action {
 	return p.fail(workspace.ReasonActionFailed, message)
 }
 
-// keptUntil says how long the files of a deleted workspace stay.
+// keptUntil describes how long the files of a deleted workspace stay.
 func (p *planner) keptUntil() string {
 	if p.kept() == workspace.WaitKeptUntilGivenUp {
 		return "; they stay until the deletion is undone or an administrator gives it up"
@@ -127,8 +126,8 @@ func (p *planner) keptUntil() string {
 // storeDown reports whether the object store was asked and cannot be used.
 func (p *planner) storeDown() bool { return p.o.Store.State > workspace.StoreAnswers }
 
-// waitStore waits until the object store can be used. A refusal does not pass by
-// itself: a workspace without an intact volume ends in ERROR after the limit.
+// waitStore waits until the object store can be used. A refusal does not pass by itself: a workspace without an
+// intact volume ends in ERROR after the limit.
 func (p *planner) waitStore() Action {
 	n := &p.next
 	message := p.o.Store.Message
@@ -155,8 +154,8 @@ func (p *planner) waitStore() Action {
 		waited.Round(time.Second), p.o.Store.Message))
 }
 
-// givesWay reports whether a failure of the present operation is no error of the
-// workspace: its volume is intact, or it is being deleted.
+// givesWay reports whether a failure of the present operation is not an error of the workspace: its volume is
+// intact, or it is being deleted.
 func (p *planner) givesWay(reason workspace.ErrorReason) bool {
 	n := &p.next
 	return n.Deleted() ||
@@ -185,7 +184,7 @@ func (p *planner) failed(err error) Action {
 	}
 	if workspace.ReasonOf(err) == workspace.ReasonUnreachable && p.next.Operation != workspace.OpNone &&
 		!operations[p.next.Operation].usesStore {
-		// As when its sensors do not answer: that is no failure of the workspace's.
+		// This is like a sensor that does not answer: no failure of the workspace.
 		p.wait(workspace.WaitBackendAway, err.Error())
 		p.retryLater()
 		return ActNothing

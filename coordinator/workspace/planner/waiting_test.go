@@ -17,7 +17,7 @@ var (
 	mismatch = workspace.StoreAnswer{State: workspace.StoreMismatch, Message: "another bucket"}
 )
 
-// waits reports what a workspace waits for, or "".
+// waits returns the reason of a workspace's wait, or "".
 func waits(w workspace.Workspace) string {
 	if w.Waiting == nil {
 		return ""
@@ -25,8 +25,8 @@ func waits(w workspace.Workspace) string {
 	return w.Waiting.Reason
 }
 
-// TestTheStoreIsAskedFirst: operations that need the object store are not begun before
-// it answers as the recorded one (SPEC 3).
+// TestTheStoreIsAskedFirst: operations that need the object store do not begin before it answers as the
+// recorded one (SPEC 3).
 func TestTheStoreIsAskedFirst(t *testing.T) {
 	for name, c := range map[string]struct {
 		phase   workspace.Phase
@@ -212,8 +212,8 @@ func TestPausesGrow(t *testing.T) {
 	}
 }
 
-// TestDeletionWaitsForTheStore: the only copy of a deleted workspace's files stays for
-// the delay; the deletion can be undone until then, at every step.
+// TestDeletionWaitsForTheStore: the only copy of a deleted workspace's files stays for the delay; the deletion
+// can be undone until then, at every step.
 func TestDeletionWaitsForTheStore(t *testing.T) {
 	w, o := at(workspace.PhaseStandby)
 	w.HomeCtx.VolumeOpID, o.Volume, o.Store = "A", volume("A"), away
@@ -239,7 +239,7 @@ func TestDeletionWaitsForTheStore(t *testing.T) {
 	}
 }
 
-// TestUndeleteFromEveryStep leads back to the phase that the observation amounts to.
+// TestUndeleteFromEveryStep leads back to the phase that matches the observation.
 func TestUndeleteFromEveryStep(t *testing.T) {
 	for phase, want := range map[workspace.Phase]workspace.Phase{
 		workspace.PhaseRunning: workspace.PhaseRunning, workspace.PhaseStandby: workspace.PhaseStandby,
@@ -273,8 +273,8 @@ func TestDeletedOperationsNeverEndInError(t *testing.T) {
 	}
 }
 
-// TestALockedArchiveWaits: an archive that no key opens is intact. The workspace waits for
-// the key, and nothing of it is given up.
+// TestALockedArchiveWaits: an archive that no key opens is intact. The workspace waits for the key, and nothing
+// is given up.
 func TestALockedArchiveWaits(t *testing.T) {
 	w, o := during(workspace.OpRestoring, workspace.DesiredRunning)
 	w.HomeCtx.RestoreOpID = "op"
@@ -318,7 +318,7 @@ func TestAJobOfAnotherReleaseWaits(t *testing.T) {
 	}
 }
 
-// TestAFileThatChangesIsNamed: what the storage job says of it is what people read.
+// TestAFileThatChangesIsNamed: people read the storage job's own message.
 func TestAFileThatChangesIsNamed(t *testing.T) {
 	w, o := during(workspace.OpArchiving, workspace.DesiredArchived)
 	w.ArchiveOpID = "op"

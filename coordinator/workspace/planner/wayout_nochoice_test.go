@@ -7,8 +7,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// settled reports whether the workspace has come to rest: as desired, or in a state in which
-// a person has to choose.
+// settled reports whether the workspace is at rest: as desired, or in a state that requires a person's choice.
 func (h *harness) settled() bool {
 	r := h.row
 	return r.Operation == workspace.OpNone && (r.Phase == workspace.Phase(r.DesiredState) && r.ErrorReason == "" || r.NeedsRecovery() != "")
@@ -39,8 +38,8 @@ func retry(t *testing.T, s stuck) {
 	}
 }
 
-// undelete deletes the workspace and undoes that before its time. The files are where they were,
-// and it comes to rest like one that was never deleted.
+// undelete deletes the workspace and undoes that in time. The files stay where they were, and the workspace
+// comes to rest like one that was never deleted.
 func undelete(t *testing.T, s stuck) {
 	h := s.harness()
 	h.live(t, 2)
@@ -69,8 +68,8 @@ func undelete(t *testing.T, s stuck) {
 	}
 }
 
-// expire lets the time pass for which the files of a deleted workspace are kept. Then the workspace is removed, unless
-// the owner of its files is in doubt: then the files stay, and no time is promised.
+// expire lets the time pass for which the files of a deleted workspace are kept. Then the workspace is removed,
+// unless the owner of its files is in doubt: then the files stay, and no time is promised.
 func expire(t *testing.T, s stuck) {
 	h := s.harness()
 	h.live(t, 2)

@@ -10,15 +10,15 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/workspacetest"
 )
 
-// failing is what the model needs of a test.
+// failing is the part of a test that the model needs.
 type failing interface {
 	Fatalf(format string, args ...any)
 }
 
-// stuck is a situation that does not end by itself, or may not.
+// stuck is a situation that does not pass by itself, or may not.
 type stuck struct {
 	reason    workspace.ErrorReason // of ERROR; empty: RUNNING in a conflict
-	volume    string                // the operation that made it; the row knows "A"
+	volume    string                // the operation that created it; the row knows "A"
 	archived  bool                  // K1, which the row knows
 	container string                // "", "on" the volume or "beside" it
 	desired   workspace.DesiredState
@@ -66,7 +66,7 @@ func (s stuck) harness() *harness {
 	return h
 }
 
-// live lets everything that was begun succeed, for long enough.
+// live makes everything that was begun succeed, for long enough.
 func (h *harness) live(t failing, steps int) {
 	for range steps {
 		h.now = h.now.Add(2 * time.Second)
@@ -85,7 +85,7 @@ func (h *harness) live(t failing, steps int) {
 	}
 }
 
-// choose has the choice carried out, as the service writes it.
+// choose carries out the choice as the service writes it.
 func (h *harness) choose(r workspace.Recovery) {
 	r.ID = "choice"
 	if h.volume != nil {
@@ -98,8 +98,8 @@ func (h *harness) choose(r workspace.Recovery) {
 	h.row.ErrorReason, h.row.ErrorMessage, h.row.ErrorCount = "", "", 0
 }
 
-// exits are the ways out, the choices of a recovery. Each has the version of the files that it
-// keeps, or -1 where it cannot be chosen.
+// exits are the ways out: the choices of a recovery. Each has the version of the files that it keeps, or -1 if
+// it cannot be chosen.
 var exits = map[string]struct {
 	choice workspace.Recovery
 	keeps  func(s stuck) int
@@ -127,8 +127,7 @@ func (h *harness) version() int {
 	return h.archives[h.row.ArchiveKey].version
 }
 
-// situations are all that are possible: each reason with each volume, container, archive and
-// desired state.
+// situations returns all possible ones: each reason with each volume, container, archive and desired state.
 func situations(t *testing.T) (all []stuck) {
 	reasons := workspacetest.Constants[workspace.ErrorReason](t, "..", "ErrorReason", "")
 	for _, reason := range append(reasons, "") {
@@ -195,7 +194,7 @@ func leave(t *testing.T, s stuck) {
 			}
 		}
 		if s.reason.EndsWhenReady() && s.container == "on" && s.volume == "A" && s.desired == workspace.DesiredRunning {
-			// What became ready has ended the error: no choice is needed.
+			// The ready container has ended the error: no choice is needed.
 			if r := h.row; r.Phase != workspace.PhaseRunning || r.ErrorReason != "" || r.NeedsRecovery() != "" || h.version() != 2 {
 				t.Errorf("%s: %s %s, with version %d of the files", name, r.Phase, r.ErrorReason, h.version())
 			}
@@ -240,7 +239,7 @@ func TestInUseInAConflict(t *testing.T) {
 						t.Fatalf("found: %s %s %q, endpoint %q, waits for %q", w.Phase, w.Operation, d.Action, w.Endpoint, waits(w))
 					}
 				}
-				o.Unseen = workspace.SensorVolumes // nothing is forgotten while it is not seen
+				o.Unseen = workspace.SensorVolumes // nothing is forgotten while the sensor is silent
 				w = planner.Reconcile(now, w, o, false, policy()).Next
 				o.Unseen, w.DesiredState = 0, asked
 				d := planner.Reconcile(now, w, o, false, policy())
