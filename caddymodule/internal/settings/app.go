@@ -1,5 +1,13 @@
 package settings
 
+import (
+	"time"
+
+	"github.com/codehub/gateway/caddymodule/internal/parse"
+	"github.com/codehub/gateway/coordinator/dataplane/activity"
+	"github.com/codehub/gateway/coordinator/dataplane/events"
+)
+
 // App holds the settings of the app `codehub`, which apply to the whole installation.
 type App struct {
 	// Database is where PostgreSQL is, as a URL or as keywords and values. Required.
@@ -97,8 +105,38 @@ type App struct {
 	// SSEHeartbeatInterval is how often an idle event stream sends a heartbeat and checks that its
 	// session is still valid. Default: 30s.
 	SSEHeartbeatInterval Value `json:"sse_heartbeat_interval,omitempty"`
-	// Timeouts say how long an operation may take before it counts as failed.
+	// Timeouts bound how long an operation may take before it counts as failed.
 	Timeouts Timeouts `json:"timeouts,omitzero"`
 
 	warnings []string // about the settings that were read
+}
+
+// appTable lists the settings outside blocks, except those about sign-in and addresses.
+func (a *App) appTable(r *Resolved, option, change func(string) parse.Check) []Setting {
+	o, live := &r.Options, &r.Live
+	duration := func(name string, text *Value, dst *time.Duration, min time.Duration, checks ...parse.Check) Setting {
+		return Setting{name, text, dst.String(), "", parse.Duration(dst, min, checks...)}
+	}
+	return []Setting{
+		{"database", &a.Database, "", "write `database {env.DATABASE_URL}` and set that variable, " +
+			"for example to postgres://user:password@host/codehub", parse.Text(&o.Database, postgresDSN)},
+		{"redis", &a.Redis, "", "write `redis {env.REDIS_URL}` and set that variable, " +
+			"for example to redis://127.0.0.1:6379/0", parse.Text(&o.Redis, redisURL)},
+		{"redis_channels sse", &a.RedisChannels.SSE, events.DefaultSSEPrefix, "", parse.Text(&o.SSEPrefix, channelPrefix)},
+		{"redis_channels wake", &a.RedisChannels.Wake, events.DefaultWakePrefix, "",
+			parse.Text(&o.WakePrefix, channelPrefix)},
+		{"installation", &a.Installation, defaultInstallation, "",
+			parse.Text(&o.Docker.Installation, option("docker installation"))},
+		{"admin_password", &a.AdminPassword, "", "", parse.Text(&live.AdminPassword)},
+		duration("session_ttl", &a.SessionTTL, &o.SessionTTL, 0, notZero(&o.SessionTTL), option("session_ttl")),
+		duration("audit_retention", &a.AuditRetention, &live.AuditRetention, 0, change("audit_retention")),
+		{"activity", &a.ActivityMode, string(live.Activity.Mode), "",
+			parse.Text((*string)(&live.Activity.Mode), parse.OneOf(string(activity.Presence), string(activity.Traffic)))},
+		duration("activity_flush_interval", &a.ActivityFlushInterval, &live.Activity.FlushInterval, shortestInterval),
+		duration("sse_heartbeat_interval", &a.SSEHeartbeatInterval, &r.Heartbeat, shortestInterval),
+		duration("route_lease", &a.RouteLease, &live.RouteLease, 0, change("route_lease")),
+		duration("ttl doze", &a.TTL.Doze, &live.TTL.Doze, 0),
+		duration("ttl standby", &a.TTL.Standby, &live.TTL.Standby, shortestTTL),
+		duration("ttl archive", &a.TTL.Archive, &live.TTL.Archive, shortestTTL),
+	}
 }

@@ -17,10 +17,8 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/oidc"
 	"github.com/codehub/gateway/caddymodule/internal/parse"
 	"github.com/codehub/gateway/coordinator"
-	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes"
 	"github.com/codehub/gateway/coordinator/control/leader"
-	"github.com/codehub/gateway/coordinator/dataplane/activity"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/events"
 )
@@ -76,70 +74,6 @@ func (a *App) Table(r *Resolved) []Setting {
 		a.storeTable(r, option, change), a.encryptionTable(r), a.dockerTable(r, option), a.kubernetesTable(r),
 		a.egressTable(r), a.volumeTable(r, change), a.coordinatorTable(r, option, change), a.workTable(r, change),
 		a.limitTable(r, change))
-}
-
-// appTable lists the settings outside blocks, except those about sign-in and addresses.
-func (a *App) appTable(r *Resolved, option, change func(string) parse.Check) []Setting {
-	o, live := &r.Options, &r.Live
-	duration := func(name string, text *Value, dst *time.Duration, min time.Duration, checks ...parse.Check) Setting {
-		return Setting{name, text, dst.String(), "", parse.Duration(dst, min, checks...)}
-	}
-	return []Setting{
-		{"database", &a.Database, "", "write `database {env.DATABASE_URL}` and set that variable, " +
-			"for example to postgres://user:password@host/codehub", parse.Text(&o.Database, postgresDSN)},
-		{"redis", &a.Redis, "", "write `redis {env.REDIS_URL}` and set that variable, " +
-			"for example to redis://127.0.0.1:6379/0", parse.Text(&o.Redis, redisURL)},
-		{"redis_channels sse", &a.RedisChannels.SSE, events.DefaultSSEPrefix, "", parse.Text(&o.SSEPrefix, channelPrefix)},
-		{"redis_channels wake", &a.RedisChannels.Wake, events.DefaultWakePrefix, "",
-			parse.Text(&o.WakePrefix, channelPrefix)},
-		{"installation", &a.Installation, defaultInstallation, "",
-			parse.Text(&o.Docker.Installation, option("docker installation"))},
-		{"admin_password", &a.AdminPassword, "", "", parse.Text(&live.AdminPassword)},
-		duration("session_ttl", &a.SessionTTL, &o.SessionTTL, 0, notZero(&o.SessionTTL), option("session_ttl")),
-		duration("audit_retention", &a.AuditRetention, &live.AuditRetention, 0, change("audit_retention")),
-		{"activity", &a.ActivityMode, string(live.Activity.Mode), "",
-			parse.Text((*string)(&live.Activity.Mode), parse.OneOf(string(activity.Presence), string(activity.Traffic)))},
-		duration("activity_flush_interval", &a.ActivityFlushInterval, &live.Activity.FlushInterval, shortestInterval),
-		duration("sse_heartbeat_interval", &a.SSEHeartbeatInterval, &r.Heartbeat, shortestInterval),
-		duration("route_lease", &a.RouteLease, &live.RouteLease, 0, change("route_lease")),
-		duration("ttl doze", &a.TTL.Doze, &live.TTL.Doze, 0),
-		duration("ttl standby", &a.TTL.Standby, &live.TTL.Standby, shortestTTL),
-		duration("ttl archive", &a.TTL.Archive, &live.TTL.Archive, shortestTTL),
-	}
-}
-
-// storeTable lists the settings of the object store.
-func (a *App) storeTable(r *Resolved, option, change func(string) parse.Check) []Setting {
-	s, o, live := &a.S3, &r.Options.Archive, &r.Live.Archive
-	return []Setting{
-		{"s3 endpoint", &s.Endpoint, "", "", parse.Text(&o.Endpoint, option("s3 endpoint"))},
-		{"s3 region", &s.Region, archive.DefaultRegion, "", parse.Text(&o.Region)},
-		{"s3 bucket", &s.Bucket, defaultBucket, "", parse.Text(&o.Bucket, option("s3 bucket"))},
-		{"s3 prefix", &s.Prefix, archive.DefaultPrefix, "", parse.Text(&o.Prefix, option("s3 prefix"))},
-		{"s3 path_style", &s.PathStyle, "", "", parse.Bool(&o.PathStyle)},
-		{"s3 access_key", &s.AccessKey, "", "", parse.Text(&o.AccessKey)},
-		{"s3 secret_key", &s.SecretKey, "", "", parse.Text(&o.SecretKey)},
-		{"s3 job_endpoint", &s.JobEndpoint, "", "", parse.Text(&o.JobEndpoint, option("s3 job endpoint"))},
-		{"s3 verify", &s.Verify, live.Verify, "", parse.Text(&live.Verify, change("s3 verify"))},
-		{"s3 ca", &s.CA, "", "", parse.Text(&r.storeCA)},
-		{"s3 sse", &s.SSE, "", "", parse.Text(&o.SSE, option("s3 sse"))},
-	}
-}
-
-// limitTable lists the settings that bound the workspaces and the requests that wait for them.
-func (a *App) limitTable(r *Resolved, change func(string) parse.Check) []Setting {
-	l, live := &a.Limits, &r.Live
-	number := func(name string, text *Value, dst *int) Setting {
-		return Setting{"limits " + name, text, fmt.Sprint(*dst), "", parse.Integer(dst, change(name))}
-	}
-	return []Setting{
-		number("max_running_per_user", &l.MaxRunningPerUser, &live.Limits.PerUser),
-		number("max_running_global", &l.MaxRunningGlobal, &live.Limits.Global),
-		number("max_dozing_per_user", &l.MaxDozingPerUser, &live.Limits.Dozing.PerUser),
-		number("max_dozing_global", &l.MaxDozingGlobal, &live.Limits.Dozing.Global),
-		number("max_workspaces_per_user", &l.MaxWorkspacesPerUser, &live.Limits.Workspaces),
-		{"limits max_held", &l.MaxHeld, fmt.Sprint(live.MaxHeld), "", parse.Integer(&live.MaxHeld, change("max_held"))},
-	}
 }
 
 // Resolve resolves every setting of the app, and then checks those that depend on one another.

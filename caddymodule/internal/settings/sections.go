@@ -1,5 +1,12 @@
 package settings
 
+import (
+	"fmt"
+
+	"github.com/codehub/gateway/caddymodule/internal/parse"
+	"github.com/codehub/gateway/coordinator/archive"
+)
+
 // S3 is the object store for the archives.
 type S3 struct {
 	// Endpoint is the address of the object store as this process reaches it, such as
@@ -40,6 +47,24 @@ type S3 struct {
 	SSE Value `json:"sse,omitempty"`
 }
 
+// storeTable lists the settings of the object store.
+func (a *App) storeTable(r *Resolved, option, change func(string) parse.Check) []Setting {
+	s, o, live := &a.S3, &r.Options.Archive, &r.Live.Archive
+	return []Setting{
+		{"s3 endpoint", &s.Endpoint, "", "", parse.Text(&o.Endpoint, option("s3 endpoint"))},
+		{"s3 region", &s.Region, archive.DefaultRegion, "", parse.Text(&o.Region)},
+		{"s3 bucket", &s.Bucket, defaultBucket, "", parse.Text(&o.Bucket, option("s3 bucket"))},
+		{"s3 prefix", &s.Prefix, archive.DefaultPrefix, "", parse.Text(&o.Prefix, option("s3 prefix"))},
+		{"s3 path_style", &s.PathStyle, "", "", parse.Bool(&o.PathStyle)},
+		{"s3 access_key", &s.AccessKey, "", "", parse.Text(&o.AccessKey)},
+		{"s3 secret_key", &s.SecretKey, "", "", parse.Text(&o.SecretKey)},
+		{"s3 job_endpoint", &s.JobEndpoint, "", "", parse.Text(&o.JobEndpoint, option("s3 job endpoint"))},
+		{"s3 verify", &s.Verify, live.Verify, "", parse.Text(&live.Verify, change("s3 verify"))},
+		{"s3 ca", &s.CA, "", "", parse.Text(&r.storeCA)},
+		{"s3 sse", &s.SSE, "", "", parse.Text(&o.SSE, option("s3 sse"))},
+	}
+}
+
 // TTL sets when unused workspaces are frozen, stopped and archived.
 type TTL struct {
 	// Doze is how long a running workspace may be unused before its container is frozen: it takes
@@ -75,6 +100,22 @@ type Limits struct {
 	// MaxWorkspacesPerUser bounds the workspaces of a user, in any state but deleted; 0 is
 	// unlimited. Default: 100.
 	MaxWorkspacesPerUser Value `json:"max_workspaces_per_user,omitempty"`
+}
+
+// limitTable lists the settings that bound the workspaces and the requests that wait for them.
+func (a *App) limitTable(r *Resolved, change func(string) parse.Check) []Setting {
+	l, live := &a.Limits, &r.Live
+	number := func(name string, text *Value, dst *int) Setting {
+		return Setting{"limits " + name, text, fmt.Sprint(*dst), "", parse.Integer(dst, change(name))}
+	}
+	return []Setting{
+		number("max_running_per_user", &l.MaxRunningPerUser, &live.Limits.PerUser),
+		number("max_running_global", &l.MaxRunningGlobal, &live.Limits.Global),
+		number("max_dozing_per_user", &l.MaxDozingPerUser, &live.Limits.Dozing.PerUser),
+		number("max_dozing_global", &l.MaxDozingGlobal, &live.Limits.Dozing.Global),
+		number("max_workspaces_per_user", &l.MaxWorkspacesPerUser, &live.Limits.Workspaces),
+		{"limits max_held", &l.MaxHeld, fmt.Sprint(live.MaxHeld), "", parse.Integer(&live.MaxHeld, change("max_held"))},
+	}
 }
 
 // Timeouts bound how long an operation may take before it counts as failed.
