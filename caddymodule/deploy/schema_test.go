@@ -3,9 +3,6 @@ package deploy_test
 import (
 	"bytes"
 	"encoding/json"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"maps"
 	"os"
 	"reflect"
@@ -15,7 +12,9 @@ import (
 	"testing"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	module "github.com/codehub/gateway/caddymodule"
 	"github.com/codehub/gateway/caddymodule/internal/parse"
 	"github.com/codehub/gateway/caddymodule/internal/settings"
 	"github.com/codehub/gateway/coordinator/launch"
@@ -29,26 +28,25 @@ const schemaFile = "chart/values.schema.json"
 // placeholder matches a placeholder, which replaces a secret in a setting.
 const placeholder = `\{(env|file)\.[^{}]+\}`
 
-// kinds are the kinds of values in the syntax of the Caddyfile, each with a valid and an invalid value. The setting's
-// own parser must agree with the schema about both.
+// kinds are the kinds of values, each with a valid and an invalid value. The setting's own parser must agree with the
+// schema about both.
 var kinds = map[string]struct {
 	schema       schema
 	right, wrong string
 }{
-	"true|false":            {text(`true|false`, "boolean"), "false", "maybe"},
-	"<duration>":            {text(`[0-9]+(\.[0-9]+)?|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h|d))+`, "number"), "36h", "soon"},
-	"<short duration>":      {text(`[0-9]+(\.[0-9]+)?|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m))+`, "number"), "1m", "36h"},
-	"<CPU time per second>": {text(`[0-9]+(\.[0-9]+)?|([0-9]+(\.[0-9]+)?(us|µs|ms|s))+`, "number"), "50ms", "much"},
-	"<size>":                {text(`[0-9]+(\.[0-9]+)? ?([kKmMgGtTpP][iI]?[bB]?|[bB])?`, "number"), "64GiB", "large"},
-	"<fraction>":            {text(`0?\.[0-9]+|[01](\.0*)?`, "number"), "0.5", "half"},
-	"<percentage>|off":      {text(`off|[0-9]+(\.[0-9]+)?%`), "97%", "full"},
-	"<integer>":             {text(`[0-9]+`, "integer"), "20", "0.5"},
-	"<processors>":          {text(`[0-9]+(\.[0-9]+)?`, "number"), "0.5", "half"},
-	"<port>":                {schema{"type": []any{"integer", "string", "null"}, "pattern": whole(`[0-9]+`), "minimum": 1.0, "maximum": 65535.0}, "8443", "http"},
-	"<url>":                 {text(`[a-z][-+.a-z0-9]*://[^@\s]+`), "https://a.example.com", ""},
-	"<secret>":              {schema{"type": []any{"string", "null"}, "pattern": "^" + placeholder + "$", "description": "A placeholder, such as {env.NAME}: these values are kept in a ConfigMap"}, "", ""},
-	"<several>":             {schema{"type": []any{"string", "array", "null"}, "items": schema{"type": "string"}}, "", ""},
-	"<text>":                {schema{"type": []any{"string", "null"}}, "", ""},
+	"true|false":       {text(`true|false`, "boolean"), "false", "maybe"},
+	"<duration>":       {text(`[0-9]+(\.[0-9]+)?|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h|d))+`, "number"), "36h", "soon"},
+	"<short duration>": {text(`[0-9]+(\.[0-9]+)?|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m))+`, "number"), "1m", "36h"},
+	"<size>":           {text(`[0-9]+(\.[0-9]+)? ?([kKmMgGtTpP][iI]?[bB]?|[bB])?`, "number"), "64GiB", "large"},
+	"<fraction>":       {text(`0?\.[0-9]+|[01](\.0*)?`, "number"), "0.5", "half"},
+	"<percentage>|off": {text(`off|[0-9]+(\.[0-9]+)?%`), "97%", "full"},
+	"<integer>":        {text(`[0-9]+`, "integer"), "20", "0.5"},
+	"<processors>":     {text(`[0-9]+(\.[0-9]+)?`, "number"), "0.5", "half"},
+	"<port>":           {schema{"type": []any{"integer", "string", "null"}, "pattern": whole(`[0-9]+`), "minimum": 1.0, "maximum": 65535.0}, "8443", "http"},
+	"<url>":            {text(`[a-z][-+.a-z0-9]*://[^@\s]+`), "https://a.example.com", ""},
+	"<secret>":         {schema{"type": []any{"string", "null"}, "pattern": "^" + placeholder + "$", "description": "A placeholder, such as {env.NAME}: these values are kept in a ConfigMap"}, "", ""},
+	"<several>":        {schema{"type": []any{"string", "array", "null"}, "items": schema{"type": "string"}}, "", ""},
+	"<text>":           {schema{"type": []any{"string", "null"}}, "", ""},
 }
 
 // text returns the schema of a value that is written as text that matches the pattern, or that has one of the YAML
@@ -67,54 +65,62 @@ var notInValues = []string{"database", "redis", "admin_password", "installation"
 var proxyOptions = []string{"lb_retries", "lb_try_duration", "lb_try_interval", "flush_interval", "request_buffers", "response_buffers",
 	"stream_timeout", "stream_close_delay", "stream_buffer_size", "trusted_proxies", "header_up", "header_down", "transport"}
 
-// syntax parses the syntax in a function's doc comment. It returns the kind of value of each option, by section and
-// name.
-func syntax(t *testing.T, file, function string) map[string]string {
-	t.Helper()
-	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := make(map[string]string)
-	for _, d := range parsed.Decls {
-		f, ok := d.(*ast.FuncDecl)
-		if !ok || f.Name.Name != function {
-			continue
-		}
-		var path []string
-		for line := range strings.Lines(f.Doc.Text()) {
-			name, kind, _ := strings.Cut(strings.TrimSpace(line), " ")
-			switch {
-			case !strings.HasPrefix(line, "\t") || name == "...":
-			case name == "}":
-				path = path[:len(path)-1]
-			case strings.HasSuffix(line, "{\n"):
-				path = append(path, strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(line), "{")))
-			default:
-				section := strings.TrimPrefix(strings.Join(path[1:], " ")+" ", "backend ")
-				found[strings.TrimSpace(section+name)] = strings.TrimSpace(kind)
-			}
-		}
-	}
-	if len(found) == 0 {
-		t.Fatalf("%s has no %s with a syntax", file, function)
-	}
-	return found
+// written has the kinds that a parser does not reveal: a few words, a secret, a URL.
+var written = map[string]string{
+	"workspace_url": "host|path", "activity": "presence|traffic", "s3 verify": "full|checksum",
+	"egress enforce": "auto|require|open", "kubernetes access_mode": "ReadWriteOnce|ReadWriteOncePod",
+	"s3 access_key": "<secret>", "s3 secret_key": "<secret>", "oidc client_secret": "<secret>",
+	"s3 endpoint": "<url>", "s3 job_endpoint": "<url>", "oidc issuer": "<url>", "identity sign_out": "<url>",
 }
 
-// kindOf maps a kind of value in the syntax to its key in kinds.
-func kindOf(kind string) string {
-	switch {
-	case strings.HasSuffix(kind, "...>") || kind == "<command>":
-		return "<several>"
-	case kind == "<size per day>":
-		return "<size>"
-	case kinds[kind].schema == nil && !strings.HasPrefix(kind, "<") && !strings.ContainsAny(kind, " <"):
-		return kind // words
-	case kinds[kind].schema == nil:
-		return "<text>"
+// isSecret matches the names of settings that need a kind in written, and isWord the errors of their parsers.
+var isSecret, isWord = regexp.MustCompile(`(password|secret|_key|token)$`), regexp.MustCompile(`is not known: write `)
+
+// revealed has the kinds that a parser reveals, in the order in which they are tried.
+var revealed = []string{"true|false", "<percentage>|off", "<size>", "<duration>", "<short duration>", "<fraction>", "<integer>", "<processors>"}
+
+// directive has the kinds of the settings of the directive `codehub`.
+var directive = map[string]string{
+	"identity": "<text>", "domain": "<text>", "main_host": "<text>", "workspace_url": "host|path", "wake_timeout": "<duration>",
+	"page_wait": "<duration>", "page_status": "502|503|200", "strip_authorization": "true|false",
+}
+
+// kindOf returns the kind of a setting's values: the one in written, or else the first one whose valid value the parser
+// accepts and whose invalid value it refuses.
+func kindOf(t *testing.T, s settings.Setting) string {
+	t.Helper()
+	if kind := written[s.Name]; kind != "" {
+		return kind
 	}
-	return kind
+	if err := s.Parse("?"); err == nil && isSecret.MatchString(s.Name) || err != nil && isWord.MatchString(err.Error()) {
+		t.Errorf("%s takes a secret, or a few words: add its kind to written", s.Name)
+	}
+	if takesSeveral(s.Name) {
+		return "<several>"
+	}
+	takes := func(text string) bool { return s.Parse(text) == nil }
+	for _, kind := range revealed {
+		switch k := kinds[kind]; {
+		case !takes(k.right) || takes(k.wrong):
+		case kind == "<fraction>" && takes("2"): // a number of processors
+		case kind == "<integer>" && takes("8443") && !takes("70000"):
+			return "<port>"
+		default:
+			return kind
+		}
+	}
+	return "<text>"
+}
+
+// takesSeveral reports whether a Caddyfile may have several values of a setting on its line.
+func takesSeveral(name string) bool {
+	section, option, nested := strings.Cut(name, " ")
+	text := name + " {env.A} {env.B}"
+	if nested {
+		text = section + " {\n" + option + " {env.A} {env.B}\n}"
+	}
+	d := caddyfile.NewTestDispenser("codehub {\n" + text + "\n}")
+	return settings.NewOptionParser(d, "codehub", new(settings.App).Table(new(settings.Resolved))).Read() == nil
 }
 
 // valueSchema returns the schema of one setting.
@@ -153,27 +159,14 @@ func put(properties schema, name string, s schema) {
 // accepts. With it, Helm rejects a misspelt setting, a value with which no gateway would start, and a secret.
 func TestTheSchemaHasEverySetting(t *testing.T) {
 	var app settings.App
-	kindsOf := syntax(t, "../internal/settings/caddyfile.go", "UnmarshalCaddyfile")
 	codehub, kubernetes := schema{}, schema{}
-	known := make(map[string]bool)
 	for _, s := range app.Table(new(settings.Resolved)) {
-		known[s.Name] = true
-		documented, ok := kindsOf[s.Name]
-		if !ok {
-			t.Errorf("the syntax of the Caddyfile does not have %q", s.Name)
-			continue
-		}
 		section, name, _ := strings.Cut(s.Name, " ")
 		if slices.Contains(notInValues, s.Name) || slices.Contains(notInValues, section) {
 			continue
 		}
-		kind := kindOf(documented)
+		kind := kindOf(t, s)
 		takes := func(text string) bool { return s.Parse(text) == nil }
-		if documented == "<number>" {
-			if kind = "<integer>"; takes("0.5") {
-				kind = "<processors>"
-			}
-		}
 		if k := kinds[kind]; k.right != "" && !takes(k.right) || k.wrong != "" && takes(k.wrong) {
 			t.Errorf("%q is not a %s: it takes %q: %t, and %q: %t", s.Name, kind, k.right, takes(k.right), k.wrong, takes(k.wrong))
 		}
@@ -194,17 +187,15 @@ func TestTheSchemaHasEverySetting(t *testing.T) {
 	for name, warning := range settings.Removed() {
 		put(codehub, name, schema{"deprecated": true, "description": warning})
 	}
-	for name := range kindsOf {
-		if !known[name] && !strings.HasPrefix(name, "images ") {
-			t.Errorf("the syntax of the Caddyfile has %q, which is no setting", name)
-		}
-	}
 	gateway := schema{}
-	for name, kind := range syntax(t, "../caddyfile_gateway.go", "parseGateway") {
-		if kind == "" {
-			kind = "true|false"
+	for name, kind := range directive {
+		put(gateway, name, valueSchema(kind))
+	}
+	for field := range reflect.TypeFor[module.Gateway]().Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if field.IsExported() && !field.Anonymous && name != "proxy" && gateway[name] == nil {
+			t.Errorf("add the kind of %q to directive", name)
 		}
-		put(gateway, name, valueSchema(kindOf(kind)))
 	}
 	for _, name := range proxyOptions {
 		_, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(":80 {\n codehub {\n  "+name+" 1\n }\n}\n"), nil)
